@@ -1,5 +1,5 @@
-// a_sync_configs and the other knobs of pserver mode: each changes which messages are sent, and
-// when.
+// a_sync_configs and the other knobs of pserver mode: each knob changes which messages are sent,
+// and when.
 #include <atomic>
 #include <future>
 #include <thread>
@@ -23,11 +23,12 @@ using testing::HasSubstr;
 
 // ---- The queue between a trainer and its servers ------------------------------------------------
 
-// Records every exchange; while `closed`, none ends.
+// Records every exchange between a trainer and its servers. No exchange ends while `closed_` is
+// true.
 class Wire {
  public:
   struct Seen {
-    int steps = 0;  // merged; 0: no push
+    int steps = 0;  // number of steps that the push contains; 0: no push
     float value = 0;
     bool pull = false;
     friend bool operator==(const Seen&, const Seen&) = default;
@@ -79,7 +80,8 @@ Status SendSteps(AsyncCommunicator& communicator, int from, int to) {
   return OkStatus();
 }
 
-// Eight steps that are in the queue when the first sender becomes free.
+// Returns the exchanges for step 0 alone and for steps 1 to 8, which are all in the queue when the
+// first exchange ends.
 std::vector<Wire::Seen> EightSteps(AsyncOptions options) {
   Wire wire;
   wire.Close(true);
@@ -95,7 +97,7 @@ std::vector<Wire::Seen> EightSteps(AsyncOptions options) {
 TEST(AsyncConfigs, MaxMergeVarNumAndIsSgdOptimizer) {
   using Seen = Wire::Seen;
   EXPECT_EQ(EightSteps({.merge_max = 1, .merge_waits = 0}).size(), 9u);
-  // 1; 2+3+4+5; 6+7+8+9
+  // The values of the pushes are 1, then 2+3+4+5, then 6+7+8+9.
   EXPECT_THAT(EightSteps({.merge_max = 4, .merge_waits = 0, .sum = true}),
               ElementsAre(Seen{1, 1, true}, Seen{4, 14, true}, Seen{4, 30, true}));
   EXPECT_THAT(EightSteps({.merge_max = 4, .merge_waits = 0, .sum = false}),
@@ -104,8 +106,7 @@ TEST(AsyncConfigs, MaxMergeVarNumAndIsSgdOptimizer) {
 
 OptimizerSpec Momentum(double mu) { return {.type = "momentum", .attrs = {{"mu", mu}}}; }
 
-// Returns the warning about pushes whose parameters are `updates` updates older than those they are
-// applied to.
+// Returns the warning about pushes that the server applies after `updates` updates by other pushes.
 std::string SaidOf(const OptimizerSpec& optimizer, uint64_t updates) {
   StaleGradients stale(optimizer);
   std::string said;
@@ -131,7 +132,7 @@ TEST(AsyncConfigs, OldGradientsAndMomentumAreWarnedOfOnce) {
 TEST(AsyncConfigs, TheAgeOfAGradientIsThatOfTheParametersOfItsStep) {
   StaleGradients stale(Momentum(0.9));
   std::vector<uint64_t> versions;
-  uint64_t updates = 3;  // at the beginning, by others
+  uint64_t updates = 3;  // updates by other trainers before the first push
   const auto exchange = [&](const GradientSet* push, ValueSets* pull) -> StatusOr<uint64_t> {
     versions.push_back(push->version);
     CHECK(pull != nullptr);
@@ -145,7 +146,8 @@ TEST(AsyncConfigs, TheAgeOfAGradientIsThatOfTheParametersOfItsStep) {
   while (!communicator.Receive(params)) CHECK(SteadyNow() < until);
   EXPECT_TRUE(SendSteps(communicator, 1, StaleGradients::kPushes).ok());
   EXPECT_TRUE(communicator.Finish().ok());
-  // The first is 19 updates old; others are of version 23, and 20 updates come with each.
+  // The gradient of the first push is 19 updates old. The other gradients are of version 23; each
+  // push adds 20 updates to their age.
   EXPECT_EQ(versions[0], 0u);
   EXPECT_THAT(std::vector(versions.begin() + 1, versions.end()), testing::Each(23u));
   EXPECT_THAT(stale.TakeWarning(), HasSubstr("gradients are 989.2 updates old"));
@@ -215,8 +217,8 @@ TEST(AsyncConfigs, ThreadPoolSize) {
   }
 }
 
-// A sender that may wait sends the next step together with this one, although the next step is not
-// there yet.
+// A sender that may wait sends the next step together with the present one, although the next step
+// is queued later.
 TEST(AsyncConfigs, SendWaitTimes) {
   for (const int waits : {0, 3000}) {
     Wire wire;
@@ -274,9 +276,9 @@ TEST(AsyncConfigs, TheJobDecides) {
   EXPECT_EQ(job.optimizer().schedule().decay_steps(), 25);
 }
 
-// ---- Regimes and calls, against servers ---------------------------------------------------------
+// ---- Sync modes and calls, with real servers ----------------------------------------------------
 
-// Two trainers of one parameter of four elements, driven step by step.
+// Two trainers of one parameter with four elements; the test starts each step.
 class RegimeTest : public testing::Test {
  protected:
   void Start(PserverOptions options, int servers = 1) {
@@ -307,7 +309,7 @@ class RegimeTest : public testing::Test {
       CHECK(started.ok()) << started.status();
     }
   }
-  // Starts the exchange of a trainer's step; done(trainer) receives its result.
+  // Starts the exchange of a trainer's step. The trainer's `done` receives the result.
   void Step(int trainer, int64_t step) {
     Trainer& t = *trainers_[static_cast<size_t>(trainer)];
     t.done = std::make_unique<CommDone>();
@@ -338,15 +340,15 @@ TEST_F(RegimeTest, GeoPushesEveryKStepsAndAtTheEnd) {
   auto* const w = trainers_[0]->w.span<float>().data();
   const float first = w[0];
   for (int64_t step = 0; step < 10; ++step) {
-    w[0] += 1;  // the trainer's own optimizer
+    w[0] += 1;  // stands for an update by the trainer's optimizer
     Step(0, step);
     ASSERT_TRUE(Ends(*trainers_[0]->done, kSoon));
   }
   EXPECT_EQ(Pushes(), 2);
   ASSERT_TRUE(trainers_[0]->mode.membership->Finish().ok());
-  EXPECT_EQ(Pushes(), 3);  // ceil(10 / 4)
-  // The other trainer receives the sent differences: half of 4, half of 4 + the other half of the
-  // previous ones, ...: 2 + 3 + 2.5.
+  EXPECT_EQ(Pushes(), 3);  // ceil(10 steps / 4 steps per push)
+  // Trainer 0 sends half of its unsent difference at each push: 4 / 2 = 2, (4 + 2) / 2 = 3, (2 + 3)
+  // / 2 = 2.5. Trainer 1 receives the sum.
   for (int64_t step = 0; step < 4; ++step) {
     Step(1, step);
     ASSERT_TRUE(Ends(*trainers_[1]->done, kSoon));
@@ -360,7 +362,7 @@ TEST_F(RegimeTest, MaxStalenessHoldsTheFasterOne) {
     Step(0, step);
     ASSERT_TRUE(Ends(*trainers_[0]->done, kSoon)) << step;
   }
-  Step(0, 2);  // one trainer has done three steps, the other one none
+  Step(0, 2);  // trainer 0 has done three steps, trainer 1 none
   EXPECT_FALSE(Ends(*trainers_[0]->done, kNotYet));
   Step(1, 0);
   EXPECT_TRUE(Ends(*trainers_[0]->done, kSoon));
@@ -397,7 +399,7 @@ TEST_F(RegimeTest, ASyncGoesOnWithoutItsParameters) {
   EXPECT_EQ(Pushes(), 5);
 }
 
-// A variable of four elements in two slices on three servers: the servers of the slices.
+// The servers that hold the five slices of three variables.
 TEST_F(RegimeTest, DispatcherPlacesTheSlices) {
   const auto place = [](ps::PsDispatcher dispatcher) {
     ps::PartitionOptions options{.servers = 3, .min_block_size = 2, .dispatcher = dispatcher};
@@ -429,8 +431,8 @@ TEST(PsCalls, LaunchBarrier) {
   EXPECT_FALSE((*client)->Configure({{"w", Shape{1}}}, ps::PsMode::kSync, {}).ok());
 }
 
-// A server ends in the middle of a call: the call is repeated and waits for another server, or
-// fails at once.
+// A server ends in the middle of a call. With a retry, the client waits for a new server and
+// repeats the call; without one, the call fails at once.
 TEST(PsCalls, RpcRetryTimes) {
   for (const int retries : {0, 1}) {
     Metrics metrics;
@@ -438,7 +440,8 @@ TEST(PsCalls, RpcRetryTimes) {
     ps::PsOptions options;
     options.patience.retries = retries;
     options.trainers = 2;
-    // Maximum time to wait for another server; or no wait at all.
+    // With a retry, the timeout bounds the wait for a new server. Without a retry, the call must
+    // fail long before this timeout.
     options.patience.step_timeout = retries == 1 ? milliseconds(4000) : milliseconds(120000);
     auto client = *ps::PsClient::Connect({ToString(server->endpoint())}, options);
     ASSERT_TRUE(client->Configure({{"w", Shape{1}}}, ps::PsMode::kSync, {}).ok());

@@ -1,5 +1,5 @@
-// adaptive_localsgd, init_k_steps and begin_step: the number of local steps follows loss and
-// learning rate.
+// adaptive_localsgd, init_k_steps and begin_step: the number of local steps follows the loss and
+// the learning rate.
 #include "gmock/gmock.h"
 #include "tests/knobs/knob_programs.h"
 
@@ -20,7 +20,8 @@ class AdaptiveLocalSgdTest : public KnobProgramTest {
             {"adaptive_localsgd_configs.init_k_steps", first},
             {"adaptive_localsgd_configs.begin_step", begin}};
   }
-  // A job with nearly constant parameters, so that only the learning rate matters.
+  // A job with nearly constant parameters, so that only the learning rate changes the number of
+  // local steps.
   std::string AlmostStill(const std::string& schedule) const {
     std::string text = ReadWholeFile(job_);
     const std::string rate = "learning_rate: 0.01";
@@ -30,18 +31,18 @@ class AdaptiveLocalSgdTest : public KnobProgramTest {
   }
 };
 
-// If the loss is constant, k is the root of init_k_steps, rounded up, from the first average on.
-// Each average is two communications: of the parameters and of the loss.
+// If the loss is constant, k is the square root of init_k_steps, rounded up, from the first average
+// on. Each average needs two collectives: one for the parameters, one for the loss.
 TEST_F(AdaptiveLocalSgdTest, FollowsTheRule) {
   struct Row {
     const char *first, *begin;
     int steps, averages, k;
   };
   const Row rows[] = {
-      {"16", "1", 12, 3, 4},      // after steps 0, 4, 8
-      {"16", "0", 24, 1 + 2, 4},  // 15, 19, 23
-      {"5", "3", 12, 3 + 3, 3},   // 0, 1, 2, then 5, 8, 11
-      {"1", "1", 12, 12, 1},      // 1 stays 1
+      {"16", "1", 12, 3, 4},      // averages after steps 0, 4 and 8
+      {"16", "0", 24, 1 + 2, 4},  // averages after steps 15, 19 and 23
+      {"5", "3", 12, 3 + 3, 3},   // averages after steps 0, 1, 2, 5, 8 and 11
+      {"1", "1", 12, 12, 1},      // k stays 1: an average after each step
   };
   for (const Row& row : rows) {
     const Ran ran = Run(Programs(Knobs(row.first, row.begin)).train, row.steps, 1e-20f);
@@ -54,8 +55,8 @@ TEST_F(AdaptiveLocalSgdTest, TheMeanOfOneIsItself) {
   EXPECT_EQ(Run(Programs(Knobs("3", "2")).train, 8).params, Run(Programs({}).train, 8).params);
 }
 
-// The rate falls to a quarter at step 5, to nearly zero at 10, and rises at 20; k follows at the
-// next average. All ranks must compute the same k, otherwise they would wait for each other
+// The learning rate falls to a quarter at step 5 and to nearly zero at step 10, and rises at step
+// 20. k changes at the next average. All ranks must compute the same k, or they wait for each other
 // forever.
 TEST_F(AdaptiveLocalSgdTest, FollowsTheLearningRate) {
   job_ = AlmostStill("boundary: [5, 10, 20] value: [1, 0.25, 1e-6, 16]");
@@ -85,7 +86,7 @@ TEST_F(AdaptiveLocalSgdTest, LearnsAsWell) {
   EXPECT_LT(run.result.counts.at("comm"), 0.8 * plain.result.counts.at("comm"));
 }
 
-// A checkpoint holds the count of steps, k and the reference values.
+// A checkpoint holds the step counter, k, and the reference values of loss and learning rate.
 TEST_F(AdaptiveLocalSgdTest, GoesOnFromACheckpoint) {
   const auto run = [this](const std::string& name, const std::string& store, int steps) {
     return RunJob(name, kTwoRanks,
@@ -97,7 +98,8 @@ TEST_F(AdaptiveLocalSgdTest, GoesOnFromACheckpoint) {
   const JobResult whole = run("whole", "a", 26);
   run("first", "b", 13);
   const JobResult then = run("then", "b", 26);
-  // Between two averages each rank has its own parameters; a checkpoint holds those of rank 0.
+  // Between two averages each rank has its own parameters. A checkpoint holds the parameters of
+  // rank 0.
   EXPECT_NEAR(then.loss, whole.loss, 0.02 * whole.loss);
   EXPECT_EQ(then.counts.at("localsgd.k_steps"), whole.counts.at("localsgd.k_steps"));
 }

@@ -1,5 +1,5 @@
-// enable_addto: the parts of a gradient are added as soon as they are computed: less memory, the
-// same bits.
+// enable_addto: the parts of a gradient are added as soon as they are computed. This needs less
+// memory and gives the same bits.
 #include "gtest/gtest.h"
 #include "kernels/graph/builder.h"
 #include "kernels/graph/optimizer.h"
@@ -11,7 +11,7 @@ namespace {
 
 class AddtoTest : public KnobProgramTest {
  protected:
-  // Four layers read the value h, so its gradient is the sum of four.
+  // Four layers read the value h, so the gradient of h is the sum of four parts.
   static Program Train(bool addto, PassReport* report) {
     ProgramBuilder b("fan", 64);
     const auto h = b.Fc(b.Data("x", DType::kF32, {8}), 256, Act::kRelu);
@@ -38,7 +38,7 @@ TEST_F(AddtoTest, LessMemoryTheSameBits) {
   EXPECT_EQ(Count(addto, "sum"), 3);
   EXPECT_EQ(report.outcome.matched, 1);
   const Ran kept = Run(plain, 3), less = Run(addto, 3);
-  // Two parts at a time instead of four and the sum.
+  // With addto two parts are in memory at a time, without it four parts and the sum.
   const size_t part = 64 * 256 * sizeof(float);
   EXPECT_LE(less.arena_bytes + 2 * part, kept.arena_bytes);
   EXPECT_EQ(less.params, kept.params);

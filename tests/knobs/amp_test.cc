@@ -1,5 +1,5 @@
-// amp and amp_configs: the operators that compute in 16 bits, the values of the loss scale, and
-// skipped steps.
+// amp and amp_configs: the operators that compute in 16 bits, the values of the loss scale, and the
+// steps that are skipped after an overflow.
 #include "gtest/gtest.h"
 #include "tests/knobs/knob_programs.h"
 
@@ -12,7 +12,7 @@ class AmpTest : public KnobProgramTest {
     more.emplace_back("amp", "true");
     return Programs(more);
   }
-  // Element type of input `i` of the first operator of type `op_type`.
+  // Returns the element type of input `i` of the first operator of type `op_type`.
   static DType InputType(const Program& program, const std::string& op_type, size_t i = 0) {
     for (const Op& op : program.ops) {
       if (op.type == op_type) return program.FindVar(op.inputs[i][0])->desc.dtype;
@@ -20,7 +20,7 @@ class AmpTest : public KnobProgramTest {
     ADD_FAILURE() << "no " << op_type;
     return DType::kU8;
   }
-  // Number of variables that more than one cast reads.
+  // Returns the number of variables that more than one cast operator reads.
   static int CastTwice(const Program& program) {
     std::map<std::string, int> casts;
     int twice = 0;
@@ -72,12 +72,13 @@ TEST_F(AmpTest, CustomLists) {
   EXPECT_EQ(InputType(var, "conv2d"), DType::kF32) << filter;
   EXPECT_EQ(InputType(var, "fc"), DType::kBF16);
   UseModel("zoo: \"mlp\"");
-  // Directly after data, a gray operator stays f32 and a white one does not.
+  // Directly after the input data, an operator of the gray list stays f32. An operator of the white
+  // list becomes bf16.
   EXPECT_EQ(InputType(Amp().train, "reshape"), DType::kF32);
   EXPECT_EQ(InputType(Amp({{"custom_white_list", "reshape"}}).train, "reshape"), DType::kBF16);
 }
 
-// A scale that is a power of 2 changes no bit, as long as no value overflows or underflows.
+// A loss scale that is a power of 2 changes no bit if no value overflows or underflows.
 TEST_F(AmpTest, TheScaleIsTakenOutAgain) {
   const auto params = [this](const char* scale) {
     return Run(Amp({{"init_loss_scaling", scale}, {"use_dynamic_loss_scaling", "false"}}).train, 3)
@@ -103,7 +104,7 @@ TEST_F(AmpTest, ShrinksWithOverflows) {
   EXPECT_EQ(ScaleAfter(train, 3), (std::vector<float>{0.25e30f, 0, 0}));
 }
 
-// Neither parameters, momentum nor decay change.
+// A step with an overflow changes neither the parameters nor the momentum, and applies no decay.
 TEST_F(AmpTest, AStepWithAnOverflowIsLeftOut) {
   for (const char* dynamic : {"true", "false"}) {
     const Program train =
@@ -116,7 +117,7 @@ TEST_F(AmpTest, AStepWithAnOverflowIsLeftOut) {
       EXPECT_EQ(values, std::vector<float>(values.size())) << name;
     }
   }
-  // Training continues when the scale has decreased.
+  // Training continues after the loss scale has decreased enough.
   const Program train =
       Amp(Overflowing({{"decr_every_n_nan_or_inf", "1"}, {"decr_ratio", "1e-3"}})).train;
   EXPECT_EQ(Run(train, 7).params, Run(train, 0).params);
@@ -142,7 +143,8 @@ TEST_F(AmpTest, GradientsTravelIn16Bits) {
   EXPECT_EQ(whole, 5) << "biases";
 }
 
-// A rank with owners sees only its own sums: one more collective reports overflows of other ranks.
+// With owners of parameters, a rank sees only the sums that it owns. One more collective reports
+// the overflows on other ranks.
 TEST_F(AmpTest, OwnersAgree) {
   const Overrides owners = {{"mode", "collective"}, {"reduce_strategy", "Reduce"}, {"amp", "true"}};
   const Program train = Programs(owners, 2).train;
@@ -159,7 +161,7 @@ TEST_F(AmpTest, OwnersAgree) {
   EXPECT_LT(agreement, first_update);
 }
 
-// Pservers apply every push: a trainer with an overflow sends zeros.
+// Pservers apply every push. After an overflow, a trainer therefore sends zeros as gradients.
 TEST_F(AmpTest, ZerosToPservers) {
   const JobPrograms programs = Amp(Overflowing({{"mode", "pserver"}}));
   EXPECT_EQ(InputType(programs.train, "push_pull"), DType::kF32);
@@ -187,7 +189,7 @@ TEST_F(AmpTest, GoesWithMergedGradientsAndFusedUpdates) {
   EXPECT_EQ(Run(Amp(chains).train, 2).params, Run(Amp(sgd).train, 2).params);
 }
 
-// The scale is part of the checkpoint: every step of the job doubles it.
+// A checkpoint contains the loss scale, which this job increases at every fourth step.
 TEST_F(AmpTest, ResumesInEveryMode) {
   const std::vector<std::string> flags = {"--amp=true", "--init_loss_scaling=2",
                                           "--incr_every_n_steps=4", "--amp_dtype=f16"};

@@ -1,5 +1,5 @@
-// enable_auto_fusion: chains of elementwise operators become one operator. Values inside need no
-// memory, and the bits are the same.
+// enable_auto_fusion: chains of elementwise operators become one operator. Intermediate values need
+// no memory, and the bits are the same.
 #include "gtest/gtest.h"
 #include "kernels/graph/builder.h"
 #include "kernels/graph/optimizer.h"
@@ -11,7 +11,7 @@ namespace {
 
 class AutoFusionTest : public KnobProgramTest {
  protected:
-  // scale, add, scale, relu and mul in a row, between two layers.
+  // A chain of scale, add, scale, relu and mul between two layers.
   static Program Train(bool fuse, PassReport* report) {
     ProgramBuilder b("chain", 64);
     const auto h = b.Fc(b.Data("x", DType::kF32, {8}), 512);

@@ -1,5 +1,5 @@
-// auto: settings are tried on this machine; the choice is printed, stored and used. The best
-// settings depend on the machine, the handling of the choice does not.
+// auto: tries settings on this machine, prints the choice, stores it and uses it. The best settings
+// depend on the machine; these tests do not.
 #include <filesystem>
 
 #include "absl/strings/str_split.h"
@@ -15,7 +15,7 @@ using ::testing::Not;
 
 class AutoTest : public KnobProgramTest {
  protected:
-  // The flags for a choice that is stored beside checkpoints.
+  // Returns the flags for the choice that the job stored beside its checkpoints in `dir`.
   std::vector<std::string> Kept(const std::string& dir) const {
     std::vector<std::string> flags;
     const std::string text = ReadWholeFile(Path(dir) + "/auto_choice");
@@ -44,10 +44,11 @@ TEST_F(AutoTest, TrainsWithWhatItChose) {
       {"--mode=local"}, {"--steps_max=5", "--threads=2", "--strategy_out=" + Path("best.pbtxt")});
   EXPECT_THAT(run.output, HasSubstr("auto: a step takes"));
   EXPECT_THAT(run.output, ContainsRegex("auto: precision: amp=true (takes|was not measured)"));
-  EXPECT_THAT(run.output, Not(HasSubstr("auto: threads")));  // a flag set them
+  // Auto does not try threads, because a flag sets them.
+  EXPECT_THAT(run.output, Not(HasSubstr("auto: threads")));
   EXPECT_EQ(run.result.steps, 5);
 
-  // The file is a normal strategy.
+  // The file with the choice is a valid strategy.
   const std::string lint = Path("lint.out");
   ChildProcess check("tandem", {"lint", "--type=strategy", Path("best.pbtxt")}, {}, lint);
   EXPECT_EQ(check.Wait(), 0) << ReadWholeFile(lint);
@@ -60,7 +61,7 @@ TEST_F(AutoTest, RanksChooseTogether) {
   EXPECT_THAT(run.output, ContainsRegex("auto: gradient buckets: fuse_grad_size_in_MB=1"));
 }
 
-// Over TCP there are several algorithms.
+// Over TCP auto can choose between several allreduce algorithms.
 TEST_F(AutoTest, OverTcpAlgorithmsAreTried) {
   const JobRun run =
       ExpectSameAsChosen({"--mode=collective", "--nproc=2"},
@@ -90,12 +91,13 @@ TEST_F(AutoTest, AJobThatGoesOnHasTheChoiceItBeganWith) {
   EXPECT_THAT(damaged->Output(), HasSubstr("\"threads\" is not a setting"));
 }
 
-// Each trainer measures alone if there are servers; the servers receive nothing.
+// With servers, each trainer measures alone. The servers receive no message from these trials.
 TEST_F(AutoTest, ServersSeeNoTrial) {
   const std::vector<std::string> launch = {"--mode=pserver", "--servers=1", "--workers=2"};
   const std::vector<std::string> args = {"--steps_max=4", "--threads=1"};
   auto tuned = args;
-  // Everything that auto could choose is set; then the steps are identical.
+  // The flags set everything that auto could choose, so that the steps with and without auto are
+  // identical.
   tuned.insert(tuned.end(), {"--auto=true", "--use_mkldnn=true", "--fuse_elewise_add_act_ops=false",
                              "--fuse_bn_act_ops=false", "--enable_auto_fusion=false"});
   const JobRun run = RunJob("tuned", launch, tuned);

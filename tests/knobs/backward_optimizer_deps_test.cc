@@ -1,5 +1,6 @@
-// enable_backward_optimizer_op_deps: on, no update runs before the last backward operator. Off,
-// updates run as soon as possible, gradients die earlier, and the bits are the same.
+// enable_backward_optimizer_op_deps: if it is on, no update runs before the last backward operator.
+// If it is off, updates run as soon as possible and gradients are freed earlier. The bits are the
+// same.
 #include "gtest/gtest.h"
 #include "tests/knobs/knob_programs.h"
 
@@ -36,7 +37,7 @@ TEST_F(BackwardOptimizerDepsTest, BehindAnAllreduceTheNextOneIsStartedFirst) {
                               .train;
   int started = 0, updated = 0;
   for (const Op& op : program.ops) {
-    started += op.role == OpRole::kComm ? 2 : 0;  // gradients: two per layer
+    started += op.role == OpRole::kComm ? 2 : 0;  // two gradients per layer
     updated += op.role == OpRole::kOptimize ? 1 : 0;
     if (started < 10) {
       EXPECT_LE(updated, std::max(0, started - 2));

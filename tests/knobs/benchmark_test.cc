@@ -1,4 +1,5 @@
-// benchmark: after each step, one line for each of its operators, with time and memory.
+// benchmark: prints one line for each operator after each step, with the time and memory of the
+// operator.
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "tests/knobs/knob_programs.h"
@@ -44,7 +45,8 @@ TEST_F(BenchmarkTest, NotWithAnotherWhoLooksOn) {
 
 class BenchmarkOnDevice : public CudaOnHostTest {};
 
-// The time of an operator is that of its kernels, so the trainer waits for each operator.
+// The time of an operator is the time of its kernels. The trainer therefore waits for the end of
+// each operator.
 TEST_F(BenchmarkOnDevice, EachOperatorIsWaitedFor) {
   const auto lines = [](const std::string& text, const std::string& part) {
     int count = 0;

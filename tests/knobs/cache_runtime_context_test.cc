@@ -1,5 +1,5 @@
-// cache_runtime_context: a plan always does what Paddle does with this knob. The trainer says so,
-// and addresses do not change after the plan is made.
+// cache_runtime_context: Tandem's plans always do what this knob requests in Paddle. The trainer
+// prints a note, and addresses do not change after the plan is made.
 #include <cstring>
 
 #include "gtest/gtest.h"

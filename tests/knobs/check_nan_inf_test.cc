@@ -1,5 +1,5 @@
-// check_nan_inf: a diverging job ends at the first operator with NaN or infinity and names it.
-// Without the knob, training continues with such values.
+// check_nan_inf: a diverging job ends at the first operator that computes NaN or infinity, and
+// names this operator. Without the knob, training continues.
 #include "gmock/gmock.h"
 #include "tests/support/cuda_on_host_job.h"
 
@@ -32,7 +32,7 @@ TEST_F(CheckNanInfTest, ChangesNoBit) {
   EXPECT_EQ(on.result.params_sha256, off.result.params_sha256);
 }
 
-// The kernel that searches is CUDA's.
+// The CUDA kernel searches for NaN and infinity.
 class CheckNanInfOnDevice : public CudaOnHostTest {};
 
 TEST_F(CheckNanInfOnDevice, TheFirstOperatorIsNamed) {

@@ -1,4 +1,5 @@
-// collective_transport: the transport of a job's sums, which are the same for each transport.
+// collective_transport: the transport of a job's collectives. Their sums are the same for each
+// transport.
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 
@@ -33,7 +34,7 @@ TEST_F(CollectiveTransportTest, TheSameBits) {
   }
 }
 
-// Several gradient buckets on several communicators, with one tensor each and with many.
+// Two communicators for several gradient buckets, of which some hold one tensor and some many.
 TEST_F(CollectiveTransportTest, TheSameBitsWithManyCommunicators) {
   const Args many = {"--nccl_comm_num=2", "--sync_nccl_allreduce=false",
                      "--fuse_grad_size_in_MB=0.05"};
@@ -43,7 +44,7 @@ TEST_F(CollectiveTransportTest, TheSameBitsWithManyCommunicators) {
             Train("many-shm", 2, many).result.params_sha256);
 }
 
-// Groups are supported only over sockets.
+// Hierarchical groups are supported only over sockets.
 TEST_F(CollectiveTransportTest, GroupsRefuseSharedMemory) {
   Args args = {"--use_hierarchical_allreduce=true", "--hierarchical_allreduce_inter_nranks=2"};
   const JobRun grouped = Train("groups", 4, args);

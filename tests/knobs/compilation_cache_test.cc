@@ -1,5 +1,5 @@
-// compilation_cache_dir: a second job compiles nothing, neither cuDNN's plans nor NVRTC's kernels,
-// and trains with the same bits. Both libraries are stand-ins (tests/cuda_on_host).
+// compilation_cache_dir: a second job compiles neither cuDNN plans nor NVRTC kernels, and trains
+// with the same bits. Both libraries are stand-ins (tests/cuda_on_host).
 #include <filesystem>
 
 #include "gmock/gmock.h"
@@ -51,8 +51,9 @@ strategy { amp: true amp_configs { amp_dtype: bf16 }
   }
 };
 
-// The outputs of two convolutions, gradients of one input and two filters, one normalisation and
-// its gradient (the same plans for both), and all updates.
+// The 8 compiled entries: outputs of two convolutions, gradients of one input and two filters, a
+// normalisation and its gradient, and all updates. Both layers share the plans of the
+// normalisation.
 constexpr char kAll[] = "code for the device: 8 compiled [^\n]*, 0 known";
 
 TEST_F(CompilationCache, TheSecondJobCompilesNothing) {

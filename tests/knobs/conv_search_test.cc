@@ -24,8 +24,8 @@ class ConvSearchTest : public KnobProgramTest {
         "zoo: \"residual_cnn\" arg { name: \"channels\" value: \"8,64\" }"
         " arg { name: \"blocks\" value: \"1\" }");
   }
-  // The result of planning this job: "type: implementation" of its convolutions, and the scratch
-  // memory of all kernels.
+  // The plan of the job: "type: implementation" of each convolution, and the scratch memory of all
+  // kernels.
   struct Chosen {
     std::vector<std::string> convolutions;
     size_t scratch_bytes = 0;
@@ -71,7 +71,7 @@ TEST_F(ConvSearchTest, WhatWasMeasuredIsKept) {
   EXPECT_EQ(ReadWholeFile(Path("conv_algorithms.txt")), file);
 }
 
-// The entries of the file decide, not new measurements.
+// The trainer uses the entries of the file instead of new measurements.
 TEST_F(ConvSearchTest, TheFileDecides) {
   const Overrides on = {{"cudnn_exhaustive_search", "true"}};
   Choose(on);
@@ -120,7 +120,7 @@ TEST_F(ConvSearchTest, ScratchMemoryStaysWithinTheLimit) {
 }
 
 TEST_F(ConvSearchTest, WithoutScratchMemoryPlainLoopsServePlainImages) {
-  job_ = Path("job.pbtxt");  // LeNet
+  job_ = Path("job.pbtxt");  // a job with the network LeNet
   for (const std::string& choice : Choose({}).convolutions) {
     EXPECT_THAT(choice, HasSubstr(": direct"));
   }

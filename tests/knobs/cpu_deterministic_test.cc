@@ -1,5 +1,5 @@
-// cpu_deterministic: sums over replicas have one order, whichever replica is first, with either
-// value of the knob. In another order they have other bits.
+// cpu_deterministic: with either value of the knob, the values of the replicas are added in a fixed
+// order, whichever replica is ready first. Another order would give other bits.
 #include <thread>
 
 #include "collective/host/inproc.h"
@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 constexpr int kPlaces = 4;
 constexpr size_t kCount = 4096;
 
-// The sum over replicas, of which replica `late` is last; `values` by replica.
+// Returns the sum over all replicas if replica `late` calls last. `values` is indexed by replica.
 std::vector<float> Sum(const std::vector<std::vector<float>>& values, int late) {
   auto communicators = collective::MakeInprocCommunicators(kPlaces, {});
   std::vector<std::vector<float>> sums(kPlaces, std::vector<float>(kCount));

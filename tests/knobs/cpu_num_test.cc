@@ -1,5 +1,5 @@
-// cpu_num: the replicas of one process are ranks. They train the same bits as that many processes,
-// and share a batch that does not divide.
+// cpu_num: the replicas of one process are ranks. They train the same bits as the same number of
+// processes, also if the batch size is not a multiple of their number.
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 
@@ -9,7 +9,8 @@ namespace {
 using ::testing::HasSubstr;
 using Args = std::vector<std::string>;
 
-// Bits of some kernels depend on the number of threads, which follows the number of replicas.
+// The jobs run with one thread, because the bits of some kernels depend on the number of threads.
+// By default this number follows the number of replicas.
 class CpuNumTest : public JobTest {
  protected:
   JobRun Train(const std::string& name, const Args& launch, Args args) const {
@@ -37,7 +38,7 @@ TEST_F(CpuNumTest, PlacesOfSeveralProcesses) {
   EXPECT_EQ(nested.result.params_sha256, flat.result.params_sha256);
 }
 
-// For the pservers each replica is a separate trainer.
+// To pservers, each replica is a separate trainer.
 TEST_F(CpuNumTest, PlacesOfATrainerOfPservers) {
   const JobRun places = Train("places", {"--servers=1", "--workers=1"}, {"--cpu_num=2"});
   EXPECT_EQ(places.result.params_sha256,
@@ -46,7 +47,7 @@ TEST_F(CpuNumTest, PlacesOfATrainerOfPservers) {
             Train("local", kLocal, {"--cpu_num=2"}).result.params_sha256);
 }
 
-// 5 over 4 replicas: 1, 1, 1 and 2 samples, each sample with the same weight.
+// 4 replicas share a batch of 5 samples as 1, 1, 1 and 2. Every sample has the same weight.
 TEST_F(CpuNumTest, ABatchThatDoesNotDivideIsTheSameBatch) {
   const Args batch = {"--global_batch_size=5", "--optimizer.learning_rate=0.0003"};
   Args four = batch;

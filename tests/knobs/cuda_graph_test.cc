@@ -1,5 +1,5 @@
-// execution_strategy.cuda_graph: the number of launches per step and the operators between its
-// graphs. The bits are those of single launches.
+// execution_strategy.cuda_graph: the number of launches per step, and the operators that run
+// between two graphs. The bits are the same as those of single launches.
 #include <algorithm>
 
 #include "gmock/gmock.h"
@@ -16,7 +16,7 @@ constexpr const char* kOn = "--cuda_graph=true";
 
 class CudaGraph : public CudaOnHostTest {
  protected:
-  // The same job with and without the knob.
+  // Results of the same job without and with the knob.
   struct Both {
     JobRun off, on;
   };
@@ -33,7 +33,7 @@ class CudaGraph : public CudaOnHostTest {
     return both;
   }
   static double Launches(const JobRun& run) { return run.result.counts.at("device.launches"); }
-  // Number of such lines in the log of CUDA calls.
+  // Returns the number of lines equal to `line` in the log of CUDA calls.
   int64_t Noted(const std::string& name, const std::string& line) const {
     const std::string log = "\n" + Log(name);
     int64_t count = 0;
@@ -42,7 +42,7 @@ class CudaGraph : public CudaOnHostTest {
   }
 };
 
-// The first step is launched as usual, the second is recorded.
+// The first step launches each kernel, the second step is recorded as a graph.
 TEST_F(CudaGraph, AStepIsOneLaunch) {
   const Both both = RunBoth("adam", {"--optimizer.type=adam", "--steps_max=6"});
   const double kernels = Launches(both.off) / 6;
@@ -58,8 +58,8 @@ TEST_F(CudaGraph, AStepIsOneLaunch) {
   EXPECT_THAT(both.on.output, HasSubstr(" launches were reduced to 1\n"));
 }
 
-// The learning rate and the weight of each step are passed separately; the host waits for the end
-// of the step.
+// The learning rate and the weight of each step are passed to the device separately. The host waits
+// once per step, for its end.
 TEST_F(CudaGraph, AStepIsWaitedForOnce) {
   const auto waits = [this](const std::string& name, int steps) {
     const JobRun run = Run(name, "cuda",
@@ -72,7 +72,7 @@ TEST_F(CudaGraph, AStepIsWaitedForOnce) {
   EXPECT_EQ(many - few, 20);
 }
 
-// Rates and dropout change from step to step, on the device.
+// The learning rate and the dropout mask change from step to step, on the device.
 TEST_F(CudaGraph, WhatChangesIsReadOnTheDevice) {
   std::string words;
   for (int i = 0; i < 300; ++i) words += i % 7 == 0 ? "one " : i % 3 == 0 ? "two " : "three\n";
@@ -92,7 +92,8 @@ seed: 5
   RunBoth("text", {"--steps_max=5"});
 }
 
-// The host reads conditions. An operator that was skipped at first is recorded after its first run.
+// The host reads the condition of an operator. An operator that the first step skips is recorded
+// after its first run.
 TEST_F(CudaGraph, ConditionsCutAStep) {
   const Both merge =
       RunBoth("merge", {"--gradient_merge=true", "--gradient_merge_k_steps=2", "--steps_max=8"});
@@ -118,7 +119,7 @@ TEST_F(CudaGraph, TheCpuHasNone) {
   EXPECT_THAT(run.output, HasSubstr("cuda_graph: not available on the CPU\n"));
 }
 
-// Over the stand-in device, whose kernels are those of the CPU.
+// Uses the stand-in device, whose kernels are the kernels of the CPU.
 using CudaGraphRanks = DeviceJobTest;
 
 TEST_F(CudaGraphRanks, CommunicationCutsAStep) {

@@ -9,7 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Two trainers of one number, which is 10 at first, by sgd with learning rate 1.
+// Two trainers of one number, which is 10 at first. The optimizer is sgd with learning rate 1.
 class DcAsgdTest : public pserver::PserverTest,
                    public testing::WithParamInterface<ps::PsTransport> {
  protected:
@@ -50,11 +50,11 @@ class DcAsgdTest : public pserver::PserverTest,
 
 TEST_P(DcAsgdTest, WhatIsLateIsCorrected) {
   Connect(0.5);
-  Push(1, 1);  // w is still the value that it pulled: 10 - 1
-  Push(0, 2);  // 2 + 0.5 * 2 * 2 * (9 - 10) = 0
+  Push(1, 1);  // trainer 1 pulled w = 10, so w becomes 10 - 1 = 9
+  Push(0, 2);  // trainer 0 pulled 10: 2 + 0.5 * 2 * 2 * (9 - 10) = 0
   EXPECT_EQ(Pull(1), 9);
-  Push(1, 1);   // it pulled 9 just now: 8
-  Push(0, -1);  // -1 + 0.5 * (8 - 10) = -2
+  Push(1, 1);   // no correction, trainer 1 pulled 9: w becomes 8
+  Push(0, -1);  // trainer 0 pulled 10: -1 + 0.5 * (8 - 10) = -2
   EXPECT_EQ(Pull(0), 10);
   Connect(0);
   Push(1, 1);
@@ -62,7 +62,8 @@ TEST_P(DcAsgdTest, WhatIsLateIsCorrected) {
   EXPECT_EQ(Pull(0), 7);
 }
 
-// The log contains no pulled parameters; it contains the gradients as they were applied.
+// The log does not contain the pulled parameters. It contains the corrected gradients that the
+// server applied.
 TEST_P(DcAsgdTest, ALogBringsBackWhatWasApplied) {
   pserver::PserverOptions options;
   options.data_dir = dir_;
@@ -72,7 +73,8 @@ TEST_P(DcAsgdTest, ALogBringsBackWhatWasApplied) {
   Push(0, 2);
   Connect(0.5, options);
   EXPECT_EQ(Pull(0), 9);
-  Push(1, 3);  // relative to the parameters that it pulled after the restart
+  // The correction is relative to the parameters that trainer 1 pulled after the restart.
+  Push(1, 3);
   EXPECT_EQ(Pull(0), 6);
 }
 
@@ -102,8 +104,8 @@ TEST(DcAsgdJob, NeedsGradientsThatComeLate) {
   }
 }
 
-// Eight trainers take turns. Each has the gradient of w^2 / 2 at the parameters of seven updates
-// before. With this learning rate w grows without bound; with correction it does not.
+// Eight trainers take turns. Each pushes the gradient of w^2 / 2 at the parameters of seven updates
+// before. With this learning rate w grows without bound; with the correction w stays bounded.
 TEST(DcAsgdEffect, HoldsWhereLateGradientsDiverge) {
   const auto farthest = [](double strength) {
     constexpr int kTrainers = 8;

@@ -1,5 +1,5 @@
-// debug_graphviz_path: a drawing of the program after every pass; and the report of passes that a
-// trainer prints at its start.
+// debug_graphviz_path: draws the program after every pass. The file also tests the report of passes
+// that a trainer prints at its start.
 #include <filesystem>
 
 #include "gmock/gmock.h"

@@ -1,5 +1,5 @@
-// deterministic: one result, bit by bit, for every mode and any number of ranks, replicas and
-// servers.
+// deterministic: the result has the same bits for every mode and for any number of ranks, replicas
+// and servers.
 #include "gmock/gmock.h"
 #include "proto/job.pb.h"
 #include "tests/knobs/knob_programs.h"
@@ -37,7 +37,7 @@ class DeterministicTest : public KnobProgramTest {
     EXPECT_EQ(run.exit_code, 0) << layout.name << ": " << run.output;
     return run;
   }
-  // All layouts end with the parameters and the evaluation of the first.
+  // Expects that all layouts end with the parameters and the evaluation of the first layout.
   void ExpectOneResult(const std::vector<Layout>& layouts, const Args& flags) const {
     const JobResult want = Train(layouts[0], flags).result;
     for (size_t i = 1; i < layouts.size(); ++i) {
@@ -56,7 +56,7 @@ TEST(DeterministicNoteTest, PlacesUseIdleCores) {
   RankInfo rank;
   EXPECT_EQ(IdleCoresNote(config, rank, 8), "");
   config.mutable_strategy()->set_deterministic(true);
-  config.mutable_strategy()->set_batch_merge_repeats(4);  // as LoadJob sets it
+  config.mutable_strategy()->set_batch_merge_repeats(4);  // the value that LoadJob would set
   EXPECT_THAT(IdleCoresNote(config, rank, 8), testing::HasSubstr("--cpu_num=4 uses 4"));
   EXPECT_THAT(IdleCoresNote(config, rank, 3), testing::HasSubstr("--cpu_num=2 uses 2"));
   EXPECT_EQ(IdleCoresNote(config, rank, 1), "");
@@ -96,7 +96,7 @@ TEST_F(DeterministicTest, EightShardsOnUpToEightRanks) {
                   flags);
 }
 
-// Without the knob the layouts differ: the sums have another order.
+// Without the knob the layouts give different bits, because they add values in different orders.
 TEST_F(DeterministicTest, OffTheyPart) {
   const Args off = {"--steps_max=50", "--threads=1"};
   const std::string local = Train(Local("local", "1"), off).result.params_sha256;
@@ -106,8 +106,8 @@ TEST_F(DeterministicTest, OffTheyPart) {
   EXPECT_NE(servers, ranks);
 }
 
-// Running statistics are those of the first shard, wherever the others are; also dropout, and
-// optimizers with norms of gradients.
+// The running statistics are those of the first shard, with any layout of the other shards. The
+// test also covers dropout, and optimizers with norms of gradients.
 TEST_F(DeterministicTest, BatchNormalisation) {
   job_ = Write("norms.pbtxt", kResNet18Job);
   const Args flags = {"--steps_max=6", "--deterministic=true", "--optimizer.clip_norm=1"};

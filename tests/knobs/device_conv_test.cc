@@ -1,6 +1,6 @@
 // cudnn_exhaustive_search, conv_search_cache and conv_workspace_size_limit on a CUDA place. cuDNN
-// is a stand-in (tests/cuda_on_host) with three reproducible algorithms, number 0 without a
-// workspace, 1 and 2 with one. It also has two algorithms that must not be used.
+// is a stand-in (tests/cuda_on_host) with three reproducible algorithms: number 0 needs no
+// workspace, 1 and 2 need one. The stand-in also has two algorithms that Tandem must not use.
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -39,7 +39,7 @@ class DeviceConv : public CudaOnHostTest {
   struct Trained {
     JobResult result;
     std::string output;
-    std::string asked;  // one line per library call
+    std::string asked;  // the log of cuDNN calls, one line per call
   };
   Trained Train(const std::string& name, const std::string& place, Args flags) const {
     flags.push_back("--steps_max=4");
@@ -91,7 +91,8 @@ TEST_F(DeviceConv, WhatWasMeasuredIsKept) {
                                  "filter's gradient of conv2d_grad f32["}) {
     EXPECT_THAT(Cache(), HasSubstr("CUDA on host; 1 multiprocessors; cuDNN 90000\t" + part));
   }
-  // All usable ones, with their workspace: 8 images of 4 x 8 x 8 in f64.
+  // The file lists all usable algorithms with their workspace in bytes: the size of 8 images of 4 x
+  // 8 x 8 in f64.
   EXPECT_THAT(Cache(), HasSubstr("\talgorithm0 "));
   EXPECT_THAT(Cache(), HasSubstr(absl::StrCat(" ", 8 * 4 * 8 * 8 * sizeof(double), "\t")));
   EXPECT_THAT(Cache(), Not(HasSubstr("algorithm3")));
@@ -111,7 +112,8 @@ TEST_F(DeviceConv, TheFileDecides) {
   }
 }
 
-// An algorithm with a workspace above the limit is not used, and this needs no new measurements.
+// An algorithm whose workspace is larger than the limit is not used. A change of the limit needs no
+// new measurements.
 TEST_F(DeviceConv, WorkspacesStayWithinTheLimit) {
   const Args none = {"--conv_workspace_size_limit=0"};
   ExpectOnly(Train("rule", "cuda", {}).asked, "algorithm1");
@@ -142,8 +144,8 @@ TEST_F(DeviceConv, HalfNumbersAreProblemsOfTheirOwn) {
   ExpectOnly(Search("again", half).asked, "algorithm2");
 }
 
-// Plans of graphs are among the algorithms, and only the chosen one is made again. Their numbers
-// are those of cuDNN's proposals, of which the first and the second serve no convolution here.
+// Graph plans are among the algorithms, and a later start builds only the chosen plan. A plan's
+// number is its number in cuDNN's proposals; proposals 0 and 1 support no convolution of this test.
 TEST_F(DeviceConv, AGraphMayBeTheFastest) {
   const Args half = {"--amp=true", "--amp_dtype=bf16"};
   Search("first", half);
@@ -162,7 +164,8 @@ TEST_F(DeviceConv, AGraphMayBeTheFastest) {
   }
 }
 
-// A stored name that no longer exists must not lead to plain loops.
+// The file names an algorithm that no longer exists. The convolution must not become a plain loop
+// for this reason.
 TEST_F(DeviceConv, WhatIsNotToBeHadAnyMoreIsChosenByRule) {
   const Args half = {"--amp=true", "--amp_dtype=bf16"};
   Search("first", half);
@@ -181,7 +184,8 @@ TEST_F(DeviceConv, WhatIsNotToBeHadAnyMoreIsChosenByRule) {
   EXPECT_EQ(runs(again), runs(by_rule));
 }
 
-// Convolutions with and without a bias, in graphs and, for f32, after single calls.
+// Convolutions with and without a bias. With 16 bits the relu is part of cuDNN's graph; with f32 it
+// follows a single call.
 TEST_F(DeviceConv, ReluIsPartOfAConvolution) {
   ProgramBuilder b("relus", 8);
   std::string x = b.Data("img", DType::kF32, {1, 8, 8});
@@ -210,8 +214,8 @@ TEST_F(DeviceConv, ReluIsPartOfAConvolution) {
   }
 }
 
-// 16-bit images have their channels last on the device. Losses are those of the CPU; shapes,
-// parameters and fetched values are the same.
+// 16-bit images have their channels last on the device. The losses are near those of the CPU; the
+// shapes, parameters and fetched values have the usual layout.
 TEST_F(DeviceConv, HalfImagesHaveTheirChannelsLast) {
   for (const std::string type : {"f16", "bf16"}) {
     const Args half = {"--amp=true", "--amp_dtype=" + type};

@@ -23,7 +23,8 @@ global_batch_size: 8
 seed: 3
 )";
 
-// A convolution, its normalisation and a layer: so small that rounding errors stay small.
+// A convolution, its normalisation and a layer. The program is small, so that rounding errors stay
+// small.
 std::string NormedProgram() {
   ProgramBuilder b("normed", 8);
   const std::string conv = b.Conv2d(b.Data("img", DType::kF32, {1, 8, 8}),
@@ -56,7 +57,7 @@ class DeviceMath : public CudaOnHostTest {
 
   struct Trained {
     double loss;
-    std::string asked;  // log of the libraries
+    std::string asked;  // the log of cuBLASLt and cuDNN calls
   };
   Trained Train(const std::string& name, const std::string& place, Args flags) const {
     flags.push_back("--steps_max=4");
@@ -92,7 +93,8 @@ TEST_F(DeviceMath, BatchNormIsPersistentOrNot) {
   EXPECT_NEAR(persistent.loss, Train("cpu", "cpu", {}).loss, 1e-4);
 }
 
-// The plan of a normalisation with channels last includes the operators after it.
+// With channels last, the cuDNN plan of a normalisation includes the operators after the
+// normalisation.
 TEST_F(DeviceMath, HalfNormalisationsAreGraphs) {
   Write("program.pbtxt", ResidualProgram());
   const Args half = {"--amp=true", "--amp_dtype=bf16", "--fuse_bn_act_ops=true"};
@@ -109,7 +111,7 @@ TEST_F(DeviceMath, HalfNormalisationsAreGraphs) {
   EXPECT_NEAR(graphs.loss, Train("cpu", "cpu", half).loss, 2e-2);
 }
 
-// cuDNN does not support an output in the memory of an input.
+// cuDNN does not support an output that shares memory with an input.
 TEST_F(DeviceMath, NormalisationsAreNotInPlace) {
   Write("program.pbtxt", ResidualProgram());
   const Args apart = {"--amp=true", "--amp_dtype=bf16", "--fuse_bn_act_ops=true"};

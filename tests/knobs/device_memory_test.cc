@@ -1,6 +1,6 @@
 // fraction_of_gpu_memory_to_use, initial_gpu_memory_in_mb, reallocate_gpu_memory_in_mb and
-// gpu_memory_limit_mb: how often a device requests memory from its driver, how much, and the
-// message when there is none left.
+// gpu_memory_limit_mb: how often a device requests memory from its driver, how much it requests,
+// and the message if no memory is left.
 #include <cstdlib>
 #include <cstring>
 
@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A driver with a limited amount of host memory.
+// Stand-in for a driver: allocates a limited amount of host memory.
 struct Host {
   size_t left;
   std::vector<size_t> asked;
@@ -55,7 +55,7 @@ TEST(DevicePool, AChunkServesMany) {
       for (size_t b = 0; b < 40 * i; ++b) ASSERT_EQ(taken[i][b], static_cast<std::byte>(i));
     }
     EXPECT_THAT(host.asked, ElementsAre(1 << 19));
-    // Returned in any order, the memory is contiguous again.
+    // After all parts are returned, in any order, the memory is one contiguous block again.
     for (size_t i = 0; i < taken.size(); ++i) pool.Give(taken[i * 37 % taken.size()]);
     EXPECT_EQ(pool.counts().used_bytes, 0u);
     const auto whole = pool.Take(1 << 19);
@@ -73,7 +73,7 @@ TEST(DevicePool, SizesOfChunks) {
   for (const size_t bytes : {4000, 100, 300, 9000, 20000}) {
     EXPECT_TRUE(pool.Take(bytes).ok()) << bytes;
   }
-  // The first block, further blocks, and larger requests.
+  // The sizes of the first block, of a later block, and of two blocks for larger requests.
   EXPECT_THAT(host.asked, ElementsAre(4096, 8192, 9216, 20224));
   const Status none = pool.Take(30000).status();
   EXPECT_EQ(none.code(), StatusCode::kResourceExhausted);
@@ -116,7 +116,7 @@ class DeviceMemoryJob : public DeviceJobTest {
 TEST_F(DeviceMemoryJob, TheDriverIsAskedOnceOrEachTime) {
   auto counts = CountsOf("share", {"--fraction_of_gpu_memory_to_use=0.25"});
   EXPECT_EQ(counts["device.driver_calls"], 1);
-  EXPECT_EQ(counts["device.driver_bytes"], 1 << 30);  // a quarter of 4 GB
+  EXPECT_EQ(counts["device.driver_bytes"], 1 << 30);  // a quarter of the 4 GB of the device
   counts = CountsOf("each", {"--fraction_of_gpu_memory_to_use=0"});
   EXPECT_GT(counts["device.driver_calls"], 10);
   EXPECT_LT(counts["device.driver_bytes"], 1 << 20);

@@ -1,5 +1,5 @@
-// dgc, rampup_begin_step, rampup_step and sparsity: which parts of which gradients are sent, and
-// when; nothing is lost.
+// dgc, rampup_begin_step, rampup_step and sparsity: which elements of which gradients are sent at
+// which step. No gradient is lost.
 #include "kernels/graph/distribute/dgc.h"
 
 #include "gmock/gmock.h"
@@ -17,7 +17,7 @@ const Args kTwoRanks = {"--mode=collective", "--nproc=2"};
 
 class DgcTest : public KnobProgramTest {
  protected:
-  // 20 steps, unless `flags` set another number.
+  // Runs two ranks for 20 steps, unless `flags` sets another number of steps.
   JobRun Two(const std::string& name, const Args& flags) const {
     Args args = {"--steps_max=20"};
     args.insert(args.end(), flags.begin(), flags.end());
@@ -75,7 +75,7 @@ TEST_F(DgcTest, SendsTheShareThatIsAskedFor) {
   }
 }
 
-// Everything is sent at every step, and no velocity remains.
+// All elements are sent at every step, and no velocity remains for later steps.
 TEST_F(DgcTest, WithoutSparsityAndMomentumItIsSgd) {
   const JobRun sgd = Two("sgd", {"--optimizer.type=sgd"});
   const JobRun all =
@@ -114,7 +114,8 @@ TEST_F(DgcTest, TheWayTheProgramIsRunChangesNoBit) {
   EXPECT_EQ(sha("again", {}), want);
 }
 
-// The part of each rank is changed so that the sum has the usual decay and clipping.
+// Each rank decays and clips its own part of the gradient, so that the sum has the usual decay and
+// clipping.
 TEST_F(DgcTest, DecaysAndClipsEachRanksPart) {
   const Args whole = {"--dgc=true", "--dgc_configs.rampup_begin_step=1000"};
   const auto both = [&](const std::string& name, const Args& more) {
@@ -130,8 +131,8 @@ TEST_F(DgcTest, DecaysAndClipsEachRanksPart) {
   EXPECT_NE(clipped.params_sha256, clip.params_sha256) << "the limit is each rank's own";
 }
 
-// A checkpoint holds the sum of all unsent parts. A job with another number of ranks can resume
-// from it, and so can a job without dgc.
+// A checkpoint holds the sum of the unsent gradients of all ranks. A job with another number of
+// ranks can resume from it, and so can a job without dgc.
 TEST_F(DgcTest, CheckpointsLoseNothing) {
   const auto run = [this](const std::string& name, const std::string& store, int steps,
                           const std::string& ranks, const Args& more) {
@@ -147,7 +148,7 @@ TEST_F(DgcTest, CheckpointsLoseNothing) {
   run("first", "e", 30, "2", dgc);
   const JobResult then = run("then", "b", 60, "2", dgc);
   EXPECT_NEAR(then.loss, whole.loss, 0.05 * whole.loss);
-  // A job that begins dgc at the step of the resume is identical.
+  // A job that begins dgc at the step of the checkpoint resumes with identical bits.
   const Args anew = {"--dgc=true", "--dgc_configs.rampup_begin_step=30",
                      "--dgc_configs.sparsity=0.99"};
   EXPECT_EQ(run("anew", "e", 60, "2", anew).params_sha256, then.params_sha256);

@@ -1,5 +1,5 @@
 // num_iteration_per_drop_scope and local_exe_sub_scope_limit: the memory of temporaries is returned
-// to the system between runs. Fetched values and all bits stay the same.
+// to the system between runs. The fetched values and all bits are the same as without these knobs.
 #include <cstring>
 
 #include "gtest/gtest.h"
@@ -33,7 +33,7 @@ class DropScopeTest : public KnobProgramTest {
     return bytes;
   }
 
-  // Resident temporaries after each of `runs` runs, and the drops.
+  // Whether temporaries are resident after each of `runs` runs, and the number of drops.
   struct Trace {
     std::vector<bool> holds;
     int64_t drops = 0;

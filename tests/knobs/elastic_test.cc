@@ -1,5 +1,5 @@
-// elastic: a job continues without a lost rank, with the bits of an undisturbed job; without the
-// knob it ends.
+// elastic: a job continues without a lost rank and ends with the bits of an undisturbed job.
+// Without the knob the job ends.
 #include <signal.h>
 
 #include "gmock/gmock.h"
@@ -17,7 +17,7 @@ class ElasticTest : public JobTest {
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }
-  // A job of two ranks (`nproc`), one of which is killed after step 20.
+  // Returns a job of `nproc` ranks whose rank `rank` is killed after step 20.
   std::unique_ptr<ChildProcess> Killed(const std::string& name, const std::string& nproc,
                                        const Args& args, int rank) const {
     auto job = StartJob(name, {"--mode=collective", "--nproc=" + nproc}, args);
@@ -82,7 +82,8 @@ TEST_F(ElasticTest, WhatCannotChangeIsRefused) {
   }
 }
 
-// A step must not depend on the ranks that compute it.
+// elastic rejects a batch size per rank, because the batch of a step must not depend on the number
+// of ranks.
 TEST_F(ElasticTest, BatchesOfRanksAreRefused) {
   std::string text = ReadWholeFile(job_);
   const std::string global = "global_batch_size: 128";

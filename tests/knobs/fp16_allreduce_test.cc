@@ -1,4 +1,4 @@
-// fp16_allreduce: half as many bytes are sent; the job learns the same, but with other bits.
+// fp16_allreduce: sends half as many bytes. The job learns equally well, but its bits differ.
 #include "collective/communicator.h"
 #include "gtest/gtest.h"
 #include "kernels/exec/comm.h"
@@ -8,7 +8,7 @@
 namespace tandem::trainer {
 namespace {
 
-// A world in which the other rank sends the same data.
+// A communicator of two ranks whose other rank sends the same data, so that a sum doubles the data.
 class Doubling final : public collective::Communicator {
  public:
   struct Done final : collective::Work {
@@ -37,8 +37,7 @@ class Doubling final : public collective::Communicator {
   const std::string name_ = "doubling";
 };
 
-// Bytes in transit for `data`, in gradient buckets of the given sizes; afterwards `data` is
-// doubled.
+// Returns the bytes in transit for `data`, whose entries are gradient buckets. Doubles `data`.
 size_t BytesSent(bool half, std::vector<std::vector<float>>& data, OpRole role = OpRole::kComm) {
   CollectiveOptions options;
   options.common.ranks = 2;

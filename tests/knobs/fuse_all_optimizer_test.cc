@@ -1,5 +1,4 @@
-// fuse_all_optimizer_ops: the updates of a step become one operator; the parameters keep their
-// bits.
+// fuse_all_optimizer_ops: one operator does all updates of a step; the parameters keep their bits.
 #include "gtest/gtest.h"
 #include "tests/knobs/knob_programs.h"
 

@@ -1,5 +1,5 @@
 // fuse_all_reduce_ops, fuse_grad_size_in_MB, fuse_grad_size_in_TFLOPS, last_comm_group_size_MB: the
-// number of collectives of a step, and the size of the last one. No bit changes.
+// number of collectives in a step, and the size of the last collective. No bit changes.
 #include "gmock/gmock.h"
 #include "tests/knobs/knob_programs.h"
 
@@ -8,13 +8,14 @@ namespace {
 
 class FuseAllReduceTest : public KnobProgramTest {
  protected:
-  // Number of collectives in a step of LeNet (10 gradients in 5 layers) with these knobs.
+  // Returns the number of collectives in a step of LeNet (10 gradients in 5 layers) with these
+  // knobs.
   int Collectives(Overrides knobs) {
     knobs.emplace_back("mode", "collective");
     return Count(Programs(knobs, 2).train, "c_allreduce_sum");
   }
-  // Number of gradients in each collective, in the order of the step, and the bytes of the last
-  // one.
+  // Returns the number of gradients in each collective, in the order of the step. `last_bytes`
+  // receives the size of the last collective.
   std::vector<size_t> Sizes(Overrides knobs, size_t* last_bytes) {
     knobs.emplace_back("mode", "collective");
     const Program program = Programs(knobs, 2).train;
@@ -36,7 +37,8 @@ TEST_F(FuseAllReduceTest, CollectivesOfAStep) {
   EXPECT_EQ(Collectives({{"fuse_all_reduce_ops", "false"}}), 10);
   EXPECT_EQ(Collectives({{"fuse_grad_size_in_MB", "-1"}}), 5) << "one a layer";
   EXPECT_EQ(Collectives({{"fuse_grad_size_in_MB", "0.001"}}), 5) << "every layer is larger";
-  // Layers have two gradients: a group closes with the first layer that brings it above three.
+  // A layer has two gradients. A bucket is closed after the first layer with which it has more than
+  // three gradients.
   EXPECT_EQ(Collectives({{"fuse_grad_size_in_TFLOPS", "3"}}), 3);
   EXPECT_EQ(Collectives({{"fuse_grad_size_in_TFLOPS", "20"}}), 1);
 }
@@ -46,7 +48,8 @@ TEST_F(FuseAllReduceTest, TheLastOneIsAsSmallAsAsked) {
   size_t bytes = 0;
   EXPECT_THAT(Sizes({}, &bytes), ElementsAre(10)) << "LeNet is below 1 MB";
   EXPECT_THAT(Sizes({{"last_comm_group_size_MB", "0"}}, &bytes), ElementsAre(10));
-  // The two convolutions, whose gradients are computed last; the layer before them has 120 KB.
+  // The last collective holds the gradients of the two convolutions, which are computed last. The
+  // gradients of the previous layer have 120 KB, above the limit.
   EXPECT_THAT(Sizes({{"last_comm_group_size_MB", "0.05"}}, &bytes), ElementsAre(6, 4));
   EXPECT_LE(bytes, 0.05 * 1048576);
   EXPECT_THAT(Sizes({{"last_comm_group_size_MB", "0.005"}}, &bytes), ElementsAre(8, 2));

@@ -1,5 +1,5 @@
 // fuse_bn_act_ops and fuse_bn_add_act_ops: the batch normalisations of a residual network absorb
-// the following relu, and the addition, forward and backward; the bits are the same.
+// the next relu, and with the second knob also the addition before it. The bits are the same.
 #include "gtest/gtest.h"
 #include "tests/knobs/knob_programs.h"
 
@@ -47,7 +47,7 @@ TEST_F(FuseBnActTest, TheSameBitsInLessMemory) {
   EXPECT_LT(both.arena_bytes, plain.arena_bytes);
 }
 
-// The knob that is on by default, in whole jobs.
+// Trains whole jobs with and without fuse_bn_act_ops, which is on by default.
 TEST_F(FuseBnActTest, AJobTrainsEitherWay) {
   job_ = Write("synthetic.pbtxt", R"(
 name: "images"

@@ -1,5 +1,5 @@
-// fuse_elewise_add_act_ops: a residual network's additions and their relu become one operator,
-// forward and backward; the parameters keep their bits.
+// fuse_elewise_add_act_ops: each addition of a residual network and the relu after it become one
+// operator, forward and backward. The parameters keep their bits.
 #include "gtest/gtest.h"
 #include "tests/knobs/knob_programs.h"
 

@@ -1,5 +1,5 @@
-// gradient_merge, k_steps and avg: k steps make one update and one round of communication, of the
-// mean or the sum of their gradients.
+// gradient_merge, k_steps and avg: k steps share one update and one round of communication. The
+// update uses the mean or the sum of their gradients.
 #include "gtest/gtest.h"
 #include "tests/knobs/knob_programs.h"
 
@@ -22,13 +22,14 @@ TEST_F(GradientMergeTest, AKthOfTheCommunication) {
   EXPECT_EQ(Run(Merged("4", collective), 7).communications, 5);
 }
 
-// The same batch k times: the mean of its gradients is its gradient, exactly if k is a power of 2.
+// The same batch at k steps: the mean of the gradients is the gradient of one step. The mean is
+// exact if k is a power of 2.
 TEST_F(GradientMergeTest, TheMeanOfTheSameGradientIsTheGradient) {
   const auto plain = Run(Programs({}).train, 3).params;
   EXPECT_EQ(Run(Merged("4"), 12).params, plain);
   EXPECT_EQ(Run(Merged("4"), 15).params, plain) << "nothing happens before the 16th step";
   EXPECT_NE(Run(Merged("4"), 16).params, plain);
-  // Clipping uses the norm of the whole gradient, not of its parts.
+  // Clipping uses the norm of the merged gradient, not the norms of its parts.
   const Overrides clip = {{"optimizer.clip_global_norm", "0.01"}};
   EXPECT_EQ(Run(Merged("4", clip), 12).params, Run(Programs(clip).train, 3).params);
 }

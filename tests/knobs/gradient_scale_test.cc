@@ -1,6 +1,6 @@
-// gradient_scale_strategy: the ranks' gradients are averaged (CoeffNumDevice) or summed (One). With
-// plain SGD on two ranks, One is CoeffNumDevice at twice the learning rate, bit for bit: a factor
-// of two is exact. Customized begins with the gradient that the job provides.
+// gradient_scale_strategy: CoeffNumDevice averages the ranks' gradients, One adds them. With plain
+// SGD on two ranks, One has the bits of CoeffNumDevice at twice the learning rate, because a factor
+// of two is exact. With Customized the job provides the gradient of the loss.
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 

@@ -1,5 +1,5 @@
-// heter_worker_device_guard and tandemrun --heter_workers: operators under the guard run on workers
-// of a second kind, with the bits of the same job without such workers.
+// heter_worker_device_guard and tandemrun --heter_workers: operators with the guard run on heter
+// workers. The bits are those of the same job without heter workers.
 #include <signal.h>
 
 #include <set>
@@ -46,7 +46,8 @@ global_batch_size: 64
 epochs: 2
 threads: 1
 )";
-// Trainers scale the vectors that they look up; the guarded part follows, with a dropout.
+// The trainers scale the vectors that they look up. The heter workers run the rest, which has a
+// dropout.
 constexpr char kProgram[] = R"(
 name: "own"
 var { name: "ids" kind: DATA dtype: I64 dims: -1 dims: 3 }
@@ -94,7 +95,7 @@ op {
 loss: "loss"
 )";
 constexpr char kGuard[] = "strategy.a_sync_configs.heter_worker_device_guard";
-constexpr int kSteps = 60, kBatch = 32;  // steps and batch of each of two trainers
+constexpr int kSteps = 60, kBatch = 32;  // number of steps and batch size of each of two trainers
 
 class HeterWorkerTest : public KnobProgramTest {
  protected:
@@ -105,7 +106,8 @@ class HeterWorkerTest : public KnobProgramTest {
     Write("train.csv", Table(0, 2000));
     Write("test.csv", Table(2000, 3000));
   }
-  // `tables`: "sparse": trainers have copies of them; "distributed": only pservers have them.
+  // Writes the job. `tables` is "sparse" (trainers also have copies of the tables) or "distributed"
+  // (only pservers have the tables).
   void WriteJob(const std::string& tables, const std::string& zoo = "deepfm") {
     std::string job = kJob;
     job.replace(job.find("TABLES"), 6, tables);
@@ -169,14 +171,15 @@ TEST_F(HeterWorkerTest, OneForTwoTrainersHasTheSameBits) {
   EXPECT_EQ(split.result.auc, whole.result.auc);
   EXPECT_EQ(split.result.loss, whole.result.loss);
   EXPECT_EQ(split.result.counts.at("comm.send_v2"), whole.result.counts.at("comm.pull_rows"));
-  // Four trainers add four gradients in another order than two pairs.
+  // The sums differ in rounding: four gradients are added in another order than two sums of two
+  // gradients.
   const JobRun four = Whole("four", 4);
   const JobRun pairs = RunJob("pairs", Hybrid(4, 2), With({std::string("--") + kGuard + "=gpu"}));
   EXPECT_NEAR(pairs.result.loss, four.result.loss, 1e-4 * four.result.loss);
   EXPECT_NEAR(pairs.result.auc, four.result.auc, 1e-4);
 }
 
-// Both sides have dense parameters; dropout depends on the sample alone.
+// Trainers and heter workers both have dense parameters. The dropout depends on the sample alone.
 TEST_F(HeterWorkerTest, TrainersHaveDenseParametersToo) {
   Write("own.pbtxt", kProgram);
   std::string job = ReadWholeFile(job_);
@@ -200,7 +203,7 @@ TEST_F(HeterWorkerTest, OtherKnobsHaveTheirBitsToo) {
   const Args rows[] = {
       {"--fp16_allreduce=true"},
       {"--collective_transport=Tcp", "--pserver_transport=Grpc", "--num_iteration_per_run=4"},
-      {"--optimizer.type=ftrl"},  // pservers have no tables for it: they update whole parameters
+      {"--optimizer.type=ftrl"},  // Pservers have no tables for ftrl: they update whole parameters.
   };
   for (const Args& args : rows) {
     SCOPED_TRACE(args[0]);
@@ -228,7 +231,7 @@ TEST_F(HeterWorkerTest, EachHasTrainersOfItsOwn) {
   }
 }
 
-// Trainers have the tables and call pservers; heter workers have all parameters after them.
+// Trainers have the tables and call the pservers. Heter workers have all other parameters.
 TEST_F(HeterWorkerTest, EachKindHasItsOperators) {
   const Overrides knobs = {{"mode", "hybrid"}, {kGuard, "gpu"}};
   const Program whole = Programs({{"mode", "hybrid"}}, 2).train;
@@ -248,8 +251,8 @@ TEST_F(HeterWorkerTest, EachKindHasItsOperators) {
     for (const Var* var : train.VarsOf(VarKind::kParam)) params.insert(var->name);
     EXPECT_EQ(params.contains("embedding_0.w"), trainer);
     EXPECT_EQ(params.contains("fc_0.w"), !trainer);
-    // Weights and vectors are sent, their gradients return; the first trainer receives loss and
-    // metric.
+    // Weights and vectors go to the heter worker, their gradients come back. The first trainer also
+    // receives loss and metric.
     EXPECT_EQ(Count(train, "send_v2"), rank == 2 ? 4 : 2);
     EXPECT_EQ(Count(train, "recv_v2"), rank == 0 ? 4 : 2);
     for (const Op& op : train.ops) {
@@ -261,7 +264,7 @@ TEST_F(HeterWorkerTest, EachKindHasItsOperators) {
 }
 
 TEST_F(HeterWorkerTest, ValuesGoOverAndGradientsComeBack) {
-  const auto& counts = Split("moved", 2).result.counts;  // counts of the first trainer
+  const auto& counts = Split("moved", 2).result.counts;  // run counts of the first trainer
   const double values = kBatch * 3 * (1 + 4) * sizeof(float);
   EXPECT_EQ(counts.at("comm.send_v2"), 2 * kSteps);
   EXPECT_EQ(counts.at("comm_out_bytes.send_v2"), kSteps * values);
@@ -271,7 +274,7 @@ TEST_F(HeterWorkerTest, ValuesGoOverAndGradientsComeBack) {
   EXPECT_EQ(counts.at("ps.pushes"), kSteps);
 }
 
-// Operators under a guard for another device stay with the trainers.
+// Operators with a guard for another device run on the trainers.
 TEST_F(HeterWorkerTest, TheGuardNamesTheDevice) {
   EXPECT_THAT(Refused("default", {}),
               HasSubstr("no operator of program \"deepfm\" has device guard \"cpu\""));
@@ -283,7 +286,7 @@ TEST_F(HeterWorkerTest, TheGuardNamesTheDevice) {
   EXPECT_EQ(Job({{"mode", "hybrid"}, {kGuard, "gpu"}}, 2, 2).notes, "");
 }
 
-// Checkpoints are complete, and can be loaded in any mode with tables on pservers.
+// Checkpoints are complete. A job in any mode with tables on pservers can load them.
 TEST_F(HeterWorkerTest, CheckpointsGoOnWithAndWithoutThem) {
   for (const char* tables : {"sparse", "distributed"}) {
     SCOPED_TRACE(tables);
@@ -310,7 +313,7 @@ TEST_F(HeterWorkerTest, CheckpointsGoOnWithAndWithoutThem) {
 }
 
 TEST_F(HeterWorkerTest, ADeadOneIsNamed) {
-  for (const int rank : {1, 2}) {  // a trainer and a heter worker
+  for (const int rank : {1, 2}) {  // rank 1 is a trainer, rank 2 a heter worker
     const auto job = StartJob("killed", Hybrid(2, 2),
                               {std::string("--") + kGuard + "=gpu", "--epochs=100000",
                                "--eval_every_epochs=0", "--log_every_steps=20"});

@@ -1,5 +1,5 @@
 // use_hierarchical_allreduce, hierarchical_allreduce_inter_nranks, hierarchical_allreduce_form:
-// whole jobs train with them. collective_ring_test counts the bytes between groups.
+// whole jobs train with these knobs. collective_ring_test counts the bytes between groups.
 #include <set>
 
 #include "gmock/gmock.h"
@@ -37,7 +37,7 @@ TEST_F(HierarchicalTest, TheSameSumsInAnotherOrder) {
   EXPECT_EQ(bits.size(), 1u) << "with groups of two both forms add (0 + 1) + (2 + 3)";
 }
 
-// One group is no hierarchy.
+// With only one group the job uses the flat ring.
 TEST_F(HierarchicalTest, OneGroupIsTheFlatRing) {
   const JobRun flat = Train("flat", 2, {}), one = Train("one", 2, kGroupsOfTwo);
   EXPECT_THAT(one.output, HasSubstr("only one group"));

@@ -1,5 +1,5 @@
-// enable_inplace: outputs use the memory of inputs that are no longer needed: less memory, the same
-// bits. A variable that another operator reads or that is fetched is never overwritten.
+// enable_inplace: an output uses the memory of an input that is no longer needed, with the same
+// bits. A variable that is fetched, or that another operator reads, is never overwritten.
 #include <set>
 
 #include "gtest/gtest.h"
@@ -19,7 +19,8 @@ class InplaceTest : public KnobProgramTest {
   }
 };
 
-// Attention over many positions: its scores are the largest tensors, and softmax needs them twice.
+// Attention over many positions: the scores are the largest tensors, and without the knob softmax
+// needs two of them.
 TEST_F(InplaceTest, LessMemoryTheSameBits) {
   UseModel(
       "zoo: \"transformer_lm\" arg { name: \"layers\" value: \"1\" }"
@@ -42,7 +43,7 @@ TEST_F(InplaceTest, TheTrainerSaysWhatItDid) {
   EXPECT_NE(run.output.find(" in place"), std::string::npos) << run.output;
 }
 
-// The complete job, in every mode.
+// Runs the whole job in every mode.
 TEST_F(InplaceTest, TheSameBitsInEveryMode) {
   for (const char* mode : {"local", "pserver", "collective"}) {
     EXPECT_EQ(Sha(std::string(mode) + "_inplace", mode, {"--enable_inplace=true"}),

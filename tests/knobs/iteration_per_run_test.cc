@@ -1,5 +1,5 @@
-// num_iteration_per_run: several steps form one run. Loss and metric are those of its last step,
-// the data advance by as many batches, and the bits are the same.
+// num_iteration_per_run: several steps form one run. Loss and metric of a run are those of its last
+// step. A run consumes one batch per step, and the bits are the same.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -13,7 +13,7 @@ namespace {
 class IterationPerRunTest : public KnobProgramTest {
  protected:
   struct Lines {
-    std::vector<int64_t> steps;  // the steps for which a line was printed
+    std::vector<int64_t> steps;  // numbers of the steps whose line was printed
     std::vector<double> losses;
     std::string params_sha256;
   };
@@ -42,7 +42,7 @@ TEST_F(IterationPerRunTest, ThreeStepsAreOneRun) {
   const Lines one = Train("one", "local", {});
   const Lines three = Train("three", "local", {"--num_iteration_per_run=3"});
   ASSERT_EQ(one.steps.size(), 10u);
-  // Four runs for ten steps; the last run has one step.
+  // Ten steps need four runs of three steps; the last run has one step.
   ASSERT_EQ(three.steps.size(), 4u);
   for (size_t i = 0; i < three.steps.size(); ++i) {
     const size_t last = std::min<size_t>(3 * i + 2, 9);
@@ -52,7 +52,8 @@ TEST_F(IterationPerRunTest, ThreeStepsAreOneRun) {
   EXPECT_EQ(three.params_sha256, one.params_sha256);
 }
 
-// Only reported values are fetched: fetching every k steps means reporting every k steps.
+// A step is fetched only if it is reported. Reporting every four steps therefore fetches every four
+// steps.
 TEST_F(IterationPerRunTest, FetchEveryFourSteps) {
   const Lines one = Train("one", "local", {});
   const Lines fourth = Train("fourth", "local", {"--log_every_steps=4"});

@@ -1,4 +1,4 @@
-// lars and lamb of the strategy, with all their settings: other spellings of the optimizers
+// The lars and lamb knobs of the strategy, with all settings: a second spelling of the optimizers
 // lars_momentum and lamb.
 #include "gmock/gmock.h"
 #include "tests/knobs/knob_programs.h"

@@ -1,5 +1,5 @@
-// localsgd, k_steps and begin_step: parameters are averaged every k-th step instead of gradients in
-// each step.
+// localsgd, k_steps and begin_step: every k-th step averages the parameters, instead of the
+// gradients at each step.
 #include "gmock/gmock.h"
 #include "tests/knobs/knob_programs.h"
 
@@ -26,7 +26,7 @@ TEST_F(LocalSgdTest, CommunicatesEveryKthStep) {
   EXPECT_EQ(Run(Programs(Knobs("1", "0")).train, 12).communications, 12);
 }
 
-// In a world of one the average changes nothing, whatever else changes in the program.
+// In a world of one the average changes no parameter, also if other passes change the program.
 TEST_F(LocalSgdTest, TheMeanOfOneIsItself) {
   const auto want = Run(Programs({}).train, 8).params;
   EXPECT_EQ(Run(Programs(Knobs("3", "2")).train, 8).params, want);
@@ -37,8 +37,8 @@ TEST_F(LocalSgdTest, TheMeanOfOneIsItself) {
   EXPECT_EQ(Run(Programs(all).train, 8).params, want);
 }
 
-// LocalSGD with sgd and an average at every step is SGD: the mean of two steps is the step of the
-// mean, except for rounding.
+// LocalSGD with the optimizer sgd and an average at every step equals SGD except for rounding: the
+// mean of two updates is the update by the mean gradient.
 TEST_F(LocalSgdTest, AveragedAtEveryStepItIsSgd) {
   const std::vector<std::string> launch = {"--mode=collective", "--nproc=2"};
   const std::vector<std::string> sgd = {"--optimizer.type=sgd", "--steps_max=40"};

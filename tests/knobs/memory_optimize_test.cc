@@ -18,13 +18,14 @@ class MemoryOptimizeTest : public KnobProgramTest {
 };
 
 TEST_F(MemoryOptimizeTest, ThreeStatesBesideEagerDeletion) {
-  constexpr double kNever = -1, kLate = 1e-4;  // 107 kB
+  constexpr double kNever = -1, kLate = 1e-4;  // dead variables are freed when they exceed 107 kB
   const Ran on = RunWith(BuildStrategy::On, kNever);
   const Ran unset = RunWith(BuildStrategy::Auto, kNever);
   const Ran off = RunWith(BuildStrategy::Off, kNever);
   EXPECT_EQ(unset.arena_bytes, on.arena_bytes) << "nothing is freed: reuse by default";
   EXPECT_GT(static_cast<double>(off.arena_bytes), 1.5 * static_cast<double>(on.arena_bytes));
-  // Memory that is freed late can be reused late; On does not wait for that.
+  // Memory that is freed late can only be reused late. On reuses the memory without waiting for the
+  // deletion.
   const Ran late = RunWith(BuildStrategy::Off, kLate);
   EXPECT_LT(late.arena_bytes, off.arena_bytes);
   EXPECT_GT(late.arena_bytes, on.arena_bytes);

@@ -1,5 +1,5 @@
-// use_mkldnn and mkldnn_enabled_op_types: the operators of a plan that run in oneDNN. By default it
-// computes the residual network's 1x1 and strided convolutions.
+// use_mkldnn and mkldnn_enabled_op_types: which operators of a plan run in oneDNN. By default
+// oneDNN computes the residual network's convolutions of size 1x1 and with strides.
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
 #include "tests/knobs/knob_programs.h"
@@ -16,7 +16,7 @@ class MkldnnTest : public KnobProgramTest {
     }
   }
 
-  // The number of operators of each type that a plan of this job runs in oneDNN.
+  // Returns the number of operators of each type that a plan of this job runs in oneDNN.
   std::map<std::string, int> InOneDnn(const Overrides& knobs) {
     const Program program = Programs(knobs).train;
     const EffectiveJob job = Job(knobs);
@@ -51,7 +51,8 @@ TEST_F(MkldnnTest, NoneWithoutUseMkldnn) {
 TEST_F(MkldnnTest, TheJobTrainsEitherWay) {
   std::string text = ReadWholeFile(job_);
   const size_t at = text.find("32,64");
-  job_ = Write("small.pbtxt", text.replace(at, 5, "4"));  // plain loops are slow
+  // The network has few channels, because plain loops are slow.
+  job_ = Write("small.pbtxt", text.replace(at, 5, "4"));
   const JobRun with = RunJob("with", {"--mode=local"}, {"--steps_max=3"});
   const JobRun without = RunJob("without", {"--mode=local"}, {"--steps_max=3", "--use_mkldnn=0"});
   EXPECT_NEAR(with.result.loss, without.result.loss, 1e-3 * with.result.loss);

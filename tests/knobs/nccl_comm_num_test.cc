@@ -1,5 +1,5 @@
-// nccl_comm_num and sync_nccl_allreduce: the number of concurrent collectives and their
-// communicators. The result is the same.
+// nccl_comm_num and sync_nccl_allreduce: the number of concurrent collectives, and the communicator
+// of each. The results are the same.
 #include "collective/communicator.h"
 #include "gmock/gmock.h"
 #include "kernels/exec/comm.h"
@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// An operation that the test ends.
+// A collective operation that ends when the test calls End.
 class HeldWork final : public collective::Work {
  public:
   Status Wait(Time) override { return OkStatus(); }
@@ -28,7 +28,7 @@ class HeldWork final : public collective::Work {
 };
 
 struct Log {
-  std::vector<std::string> started;  // "communicator variable"
+  std::vector<std::string> started;  // entries "COMMUNICATOR VARIABLE", in the order of the starts
   std::vector<std::shared_ptr<HeldWork>> works;
 };
 
@@ -52,7 +52,7 @@ class FakeCommunicator final : public collective::Communicator {
   const std::string name_ = "fake";
 };
 
-// Starts the reductions of a, b, c and d at once.
+// Starts the reductions of the variables a, b, c and d at once.
 class Reductions {
  public:
   Reductions(int communicators, bool sync) {
@@ -75,7 +75,7 @@ class Reductions {
   }
   ~Reductions() {
     for (size_t i = 0; i < log.works.size(); ++i) {
-      if (!log.works[i]->finished()) log.works[i]->End();  // may start the next one
+      if (!log.works[i]->finished()) log.works[i]->End();  // this call may start the next reduction
     }
     for (CommDone& done : done_) EXPECT_TRUE(done.Wait(SteadyNow()).ok());
     EXPECT_EQ(log.works.size(), 4u);
@@ -102,7 +102,7 @@ TEST(NcclCommNum, OneAfterTheOtherWhenSync) {
 TEST(NcclCommNum, ManyAtOnceWhenNot) {
   Reductions three(3, /*sync=*/false);
   EXPECT_THAT(three.log.started, ElementsAre("0 a", "1 b", "2 c", "0 d"));
-  // One communicator has a fixed order in either case.
+  // One communicator has a fixed order with either value of `sync`.
   Reductions one(1, /*sync=*/true);
   EXPECT_THAT(one.log.started, ElementsAre("0 a", "0 b", "0 c", "0 d"));
 }

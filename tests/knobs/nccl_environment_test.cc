@@ -1,5 +1,6 @@
 // nccl_socket_ifname, nccl_p2p_disable, nccl_ib_disable, nccl_ib_cuda_support, nccl_debug and
-// nccl_launch_mode: NCCL's environment variables when its first communicator is created.
+// nccl_launch_mode: their values are in NCCL's environment variables when the first communicator is
+// created.
 #include "trainer/job/nccl_environment.h"
 #include "gmock/gmock.h"
 #include "proto/strategy.pb.h"
@@ -30,7 +31,7 @@ TEST(NcclEnvironment, OfKnobsThatAreSet) {
 
 class NcclEnvironmentJob : public DeviceJobTest {
  protected:
-  // The first line of NCCL's log for a job, and the output of the job.
+  // Returns the first line of NCCL's log for a job, and the output of the job.
   std::pair<std::string, std::string> InitOf(const std::string& name, Args args, Env env = {}) {
     env["TANDEM_FAKE_NCCL_LOG"] = Path(name + ".nccl");
     args.push_back("--steps_max=2");
@@ -52,7 +53,7 @@ TEST_F(NcclEnvironmentJob, ReachesTheLibrary) {
   EXPECT_THAT(output, HasSubstr("environment of NCCL: NCCL_DEBUG=WARN"));
 }
 
-// Variables of the user's environment stay, unless the job sets them.
+// A NCCL variable of the user's environment is kept, unless the job sets the same variable.
 TEST_F(NcclEnvironmentJob, TheJobGoesBeforeTheEnvironment) {
   const Env env = {{"NCCL_SOCKET_IFNAME", "lo"}, {"NCCL_DEBUG", "WARN"}, {"NCCL_ALGO", "Ring"}};
   const auto [init, output] = InitOf("both", {"--nccl_debug=VERSION"}, env);

@@ -16,8 +16,8 @@ using testing::HasSubstr;
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinite = std::numeric_limits<float>::infinity();
 
-// Two trainers of a variable of four elements and a table of rows of two, both 0 at first, by sgd
-// with learning rate 1.
+// Two trainers with a variable of four elements and a table with rows of two elements. All values
+// are 0 at first; the optimizer is sgd with learning rate 1.
 class NonfiniteTest : public pserver::PserverTest,
                       public testing::WithParamInterface<
                           std::tuple<ps::PsMode, ps::PsTransport, pserver::Durability>> {
@@ -48,7 +48,7 @@ class NonfiniteTest : public pserver::PserverTest,
       ASSERT_TRUE(clients_[t]->InitOrFetch({&w, 1}).ok());
     }
   }
-  // Pushes a gradient of w and of two rows.
+  // Pushes a gradient of the variable w and of rows of the table.
   Status Push(int trainer, uint64_t step, std::vector<float> w, std::vector<int64_t> ids,
               std::vector<float> rows) {
     pserver::Answer<Status> answer;
@@ -56,7 +56,7 @@ class NonfiniteTest : public pserver::PserverTest,
                             {{"emb", ids, rows.data()}});
     return answer.Get();
   }
-  // w, then rows 1, 2 and 3.
+  // Returns the current values of w, then those of rows 1, 2 and 3.
   std::vector<float> Now() {
     std::vector<float> all(10, kNaN);
     const ps::PsTensor w = {"w", all.data(), 4};
@@ -87,7 +87,7 @@ TEST_P(NonfiniteTest, RejectNamesWhatItFoundAndChangesNothing) {
   EXPECT_EQ(Pushes("rejected"), 2);
   EXPECT_EQ(Version(), 0u);
   EXPECT_THAT(Now(), Each(0.0f));
-  // The step is still open.
+  // The rejected pushes did not complete the step: both trainers can still push it.
   for (int t : {0, 1}) ASSERT_TRUE(Push(t, 0, {1, 1, 1, 1}, {1, 2}, {1, 1, 1, 1}).ok());
   EXPECT_EQ(Now()[0], -2);
 }
@@ -99,7 +99,7 @@ TEST_P(NonfiniteTest, SkipTakesThePushWithoutEffect) {
   EXPECT_THAT(Now(), Each(0.0f));
   EXPECT_EQ(Pushes("skipped"), 1);
   EXPECT_EQ(servers_[0]->Info().trainers[0].skipped, 1u);
-  // The other trainer's part of the step counts, with its rows alone.
+  // The valid push of the other trainer completes the step. It alone changes w and the rows.
   ASSERT_TRUE(Push(1, 0, {1, 2, 3, 4}, {2, 3}, {1, 1, 1, 1}).ok());
   const std::vector<float> expected = {-1, -2, -3, -4, 0, 0, -1, -1, -1, -1};
   EXPECT_EQ(Now(), expected);
@@ -110,7 +110,7 @@ TEST_P(NonfiniteTest, SkipTakesThePushWithoutEffect) {
   const std::vector<float> after = Now();
   EXPECT_EQ(after, (std::vector<float>{-2, -3, -4, -5, -1, -1, -1, -1, -1, -1}));
   if (std::get<2>(GetParam()) != pserver::Durability::kLogged) return;
-  // The log restores the same state, and the policy may change then.
+  // The log restores the same state. The policy may differ after the restart.
   const uint64_t version = Version();
   Serve(ps::PsNonfinite::kReject);
   EXPECT_EQ(Version(), version);
@@ -133,7 +133,7 @@ TEST_P(NonfiniteTest, ApplyDoesNotLook) {
   EXPECT_TRUE(std::isinf(Now()[5]));
 }
 
-// Initial values are checked under any policy.
+// Initial values must be finite under any policy.
 TEST_P(NonfiniteTest, FirstValuesAreFinite) {
   StartServers(1);
   auto client = *Client(0, 1, {.transport = std::get<1>(GetParam())});
@@ -168,7 +168,8 @@ TEST(NonfiniteJob, TheJobSaysWhich) {
             ps::PsNonfinite::kApply);
 }
 
-// An overflow of amp is no such push: the trainer sends zeros, and continues with another scale.
+// An overflow of amp is not rejected: the trainer sends zeros and continues with a smaller loss
+// scale.
 using NonfiniteAmpTest = JobTest;
 TEST_F(NonfiniteAmpTest, AmpOverflowsAreNotRejected) {
   const JobRun run =

@@ -1,5 +1,5 @@
-// num_threads and enable_sequential_execution: independent operators run concurrently, or
-// nevertheless in program order. The bits are those of program order.
+// num_threads and enable_sequential_execution: independent operators run concurrently, or in
+// program order despite several threads. The bits are those of program order.
 #include "common/base/mutex.h"
 #include "gtest/gtest.h"
 #include "kernels/exec/executor.h"
@@ -12,7 +12,7 @@ namespace {
 
 class NumThreadsTest : public KnobProgramTest {};
 
-// ---- Order --------------------------------------------------------------------------------------
+// ---- Order of operators -------------------------------------------------------------------------
 
 class Order final : public ExecObserver {
  public:
@@ -23,13 +23,14 @@ class Order final : public ExecObserver {
   std::vector<int> ops;
 };
 
-// Operators by their attribute `scale`: 1 waits a moment for 2, which reports when it runs.
+// The operator with attribute `scale` 1 waits up to 1 s until the operator with `scale` 2 runs.
+// Records whether the two met.
 struct Meeting {
   Mutex mu;
   CondVar changed;
   bool second_ran TD_GUARDED_BY(mu) = false, met TD_GUARDED_BY(mu) = false;
 };
-Meeting* g_meeting = nullptr;  // the running test's object
+Meeting* g_meeting = nullptr;  // the Meeting object of the running test
 
 struct Role {
   double scale;
@@ -69,7 +70,8 @@ const BackendModule kMeetingModule = {
     },
 };
 
-// x -> a (scale 1) -> b, x -> c (scale 2): c is last in the program and depends only on x.
+// Result of a program with two branches: x -> a (scale 1) -> b, and x -> c (scale 2). c is last in
+// the program and depends only on x.
 struct BranchRun {
   bool met;
   std::vector<int> order;
@@ -94,7 +96,8 @@ BranchRun RunBranches(int num_threads, bool sequential) {
   auto options = PlanOptionsOf(config, 1);
   EXPECT_TRUE(options.ok()) << options.status();
   options->fetch = {"b", "c"};
-  options->memory = {.reuse = false, .eager_delete_bytes = -1};  // c must not wait for a's memory
+  // Without reuse of memory, c does not wait for the memory of a.
+  options->memory = {.reuse = false, .eager_delete_bytes = -1};
   const Backend backend = Backend::Of(PlaceKind::kCpu, kMeetingModule);
   CpuDevice device;
   Scope scope(device);
@@ -132,7 +135,7 @@ TEST_F(NumThreadsTest, IndependentOperatorsMeetUnlessTheProgramsOrderIsKept) {
   }
 }
 
-// ---- Bits ---------------------------------------------------------------------------------------
+// ---- Bits of the results ------------------------------------------------------------------------
 
 TEST_F(NumThreadsTest, TheBitsOfProgramOrder) {
   UseModel(

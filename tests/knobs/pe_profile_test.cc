@@ -1,4 +1,4 @@
-// pe_profile_fname: samples of the processor's profiler, in one file per process.
+// pe_profile_fname: each process writes the samples of the processor's profiler into one file.
 #include <dlfcn.h>
 
 #include <cstring>
@@ -14,9 +14,9 @@ using ::testing::HasSubstr;
 
 class PeProfileTest : public JobTest {
  protected:
-  // Number of samples in a file in gperftools' format (docs/cpuprofile-fileformat.html): a header
-  // of five words, then records of a count, a depth and `depth` addresses; -1: the file has another
-  // format.
+  // Returns the number of samples in a file of gperftools; -1: the file has another format. The
+  // format has a header of five words, then records of a count, a depth and `depth` addresses
+  // (docs/cpuprofile-fileformat.html).
   static int64_t Samples(const std::string& path) {
     const std::string text = ReadWholeFile(path);
     std::vector<uint64_t> words(text.size() / sizeof(uint64_t));

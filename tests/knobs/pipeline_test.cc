@@ -1,6 +1,7 @@
-// pipeline and micro_batch: the program in sections on different ranks, with the bits of one rank
-// that adds the same micro batches (batch_merge_repeats). tests/unit/kernels/graph/sections_test.cc
-// tests schedule, memory and the programs of the ranks.
+// pipeline and micro_batch: each rank runs one section of the program. The bits are those of one
+// rank that adds the same micro batches (batch_merge_repeats).
+// tests/unit/kernels/graph/sections_test.cc tests the schedule, the memory and the programs of the
+// ranks.
 #include <signal.h>
 
 #include <set>
@@ -20,7 +21,7 @@ using Args = std::vector<std::string>;
 
 constexpr char kMlp[] = "zoo: \"mlp\" arg { name: \"hidden\" value: \"64,48,32\" }";
 
-// Residuals cross several sections, and each micro batch has its own dropout.
+// A transformer whose residuals cross several sections. Each micro batch has its own dropout mask.
 constexpr char kTransformer[] = R"(
 name: "text"
 model {
@@ -40,8 +41,8 @@ eval_every_epochs: 0
 class PipelineTest : public KnobProgramTest {
  protected:
   static Args Ranks(int n) { return {"--mode=collective", "--nproc=" + std::to_string(n)}; }
-  // Some steps of the job with one section per rank. One thread: bits of some kernels depend on the
-  // number of threads.
+  // Runs 12 steps of the job with one section per rank. Uses one thread, because the bits of some
+  // kernels depend on the number of threads.
   JobRun Pipeline(const std::string& name, int ranks, int micro, const Args& more = {}) {
     Args args = {"--pipeline=true", "--micro_batch=" + std::to_string(micro), "--threads=1",
                  "--steps_max=12"};
@@ -53,7 +54,7 @@ class PipelineTest : public KnobProgramTest {
     args.insert(args.end(), more.begin(), more.end());
     return RunJob(name, launch, args);
   }
-  // Each of 2 and 3 sections with 1, 2 and 4 micro batches.
+  // Compares pipelines of 2 and 3 sections, each with 1, 2 and 4 micro batches, with one rank.
   void ExpectTheBitsOfOneRank() {
     for (const int micro : {1, 2, 4}) {
       const std::string m = std::to_string(micro);
@@ -99,7 +100,7 @@ TEST_F(PipelineTest, TransformerWithDropoutHasTheBitsOfOneRank) {
   EXPECT_EQ(again.result.params_sha256, one.result.params_sha256);
 }
 
-// The operators of a program name their sections: here the convolution is section 0.
+// Attributes of the operators name their sections. In this program the convolution is in section 0.
 TEST_F(PipelineTest, SectionsOfAProgram) {
   std::string program = kProgramText;
   for (const auto& [type, device] : {std::pair("conv2d", "gpu:0"), std::pair("pool2d", "gpu:1")}) {
@@ -118,7 +119,7 @@ global_batch_size: 16 eval_every_epochs: 0)");
   EXPECT_THAT(Refused("three", 3, {}), HasSubstr("is not a multiple of the number of sections, 2"));
 }
 
-// Two replicas of two sections, like two ranks with the whole program each.
+// Two replicas of two sections give the same bits as two ranks with the whole program each.
 TEST_F(PipelineTest, ReplicasReduceTheirGradients) {
   const JobRun cut = Pipeline("cut", 4, 2, {"--model.sections=2"});
   EXPECT_EQ(cut.result.params_sha256, Merged("whole", Ranks(2), 2).result.params_sha256);
@@ -167,7 +168,8 @@ TEST_F(PipelineTest, CheckpointsGoOnAnywhere) {
 }
 
 TEST_F(PipelineTest, RankZeroTellsLossAndMetric) {
-  // The value for the last printed step; -1: there is none.
+  // Returns the value of `what` in the line of the last printed step; -1: the line has no such
+  // value.
   const auto told = [](const JobRun& run, const std::string& what) {
     const size_t line = run.output.rfind("\nstep="), at = run.output.find(what + "=", line);
     return at == std::string::npos ? -1 : std::atof(run.output.c_str() + at + what.size() + 1);
@@ -191,14 +193,15 @@ TEST_F(PipelineTest, RefusesWhatDoesNotFit) {
   EXPECT_THAT(Refused("amp", 2, {"--amp=true"}), HasSubstr("exclude each other"));
 }
 
-// A killed rank ends the job, and is named.
+// A killed rank ends the job, and the output names the rank.
 TEST_F(PipelineTest, ADeadRankIsNamed) {
   const auto job =
       StartJob("killed", Ranks(3), {"--pipeline=true", "--micro_batch=2", "--epochs=1000"});
   ASSERT_TRUE(job->WaitForText("step=")) << job->Output();
   kill(TrainerOf(*job, 1), SIGKILL);
   EXPECT_NE(job->Wait(), 0);
-  // Rank 0 prints it; the launcher may stop the others first.
+  // Rank 0 prints the name of the killed rank. The launcher may stop the other ranks before they
+  // print it.
   EXPECT_THAT(job->Output(), HasSubstr("rank 1 ("));
 }
 

@@ -1,5 +1,6 @@
-// a_sync (and k_steps): in sync mode parameters change once per step, when the gradients of all
-// trainers have arrived. In a_sync mode every push changes them, and no trainer waits.
+// a_sync (and k_steps): in sync mode the parameters change once per step, after the gradients of
+// all trainers have arrived. In a_sync mode every push changes the parameters, and no trainer
+// waits.
 #include <future>
 
 #include "gtest/gtest.h"
@@ -39,7 +40,7 @@ class PserverModesTest : public testing::TestWithParam<ps::PsMode> {
     const Status status = done.get_future().get();
     ASSERT_TRUE(status.ok()) << status;
   }
-  // Version and weight now, without waiting for a trainer.
+  // Returns the current version and weight without waiting for a trainer.
   std::pair<uint64_t, float> Now() {
     std::promise<uint64_t> done;
     float w = 0;

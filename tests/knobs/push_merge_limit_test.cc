@@ -1,5 +1,6 @@
-// pserver_push_dense_merge_limit and pserver_push_sparse_merge_limit: how many of the steps that a
-// sender sends together form one push, for dense gradients and for those of rows.
+// pserver_push_dense_merge_limit and pserver_push_sparse_merge_limit: the maximum number of steps
+// in one push, if a sender sends several steps together. The limits are separate for dense
+// gradients and gradients of rows.
 #include "common/base/mutex.h"
 #include "gmock/gmock.h"
 #include "tests/knobs/knob_programs.h"
@@ -12,7 +13,7 @@ using testing::ElementsAre;
 
 struct Pushed {
   int dense_steps = 0, row_steps = 0;
-  float dense = 0, rows = 0;  // sums of the values
+  float dense = 0, rows = 0;  // sums of the pushed values
   bool pull = false;
   friend bool operator==(const Pushed&, const Pushed&) = default;
   friend void PrintTo(const Pushed& p, std::ostream* out) {
@@ -21,8 +22,9 @@ struct Pushed {
   }
 };
 
-// Pushes of steps 1 to 8, with gradient 1 and one row of 10, which wait together in the queue after
-// step 0. `dense`: elements of the dense gradient; `counts`: see RowSet.
+// Returns the pushes of steps 1 to 8, which wait together in the queue after step 0. Each step has
+// gradient 1 and one row of value 10. `dense`: number of elements of each dense gradient; `counts`:
+// see RowSet.
 std::vector<Pushed> EightSteps(AsyncOptions options, std::vector<int64_t> dense = {1},
                                int64_t counts = 0) {
   Mutex mu;
@@ -75,7 +77,7 @@ TEST(PushMergeLimit, EachKindHasItsOwn) {
               ElementsAre(Pushed{5, 7, 5, 70, false}, Pushed{3, 1, 3, 10, true}));
 }
 
-// For optimizers other than SGD: the mean over the steps of a push.
+// For optimizers other than SGD, a push contains the mean over its steps.
 TEST(PushMergeLimit, MeansAreThoseOfAPush) {
   EXPECT_THAT(EightSteps({.dense_merge_max = 4, .rows_merge_max = 2, .sum = false}),
               ElementsAre(Pushed{4, 2, 1, 10, false}, Pushed{4, 2, 1, 10, false},

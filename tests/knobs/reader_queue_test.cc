@@ -1,5 +1,5 @@
 // use_double_buffer and reader_queue_speed_test_mode: whether batches are ready before their step
-// needs them, and whether they are consumed at all.
+// needs them, and whether the job consumes them at all.
 #include <nlohmann/json.hpp>
 
 #include "gmock/gmock.h"

@@ -1,4 +1,5 @@
-// recompute and its checkpoints: less memory, more operators, the same bits.
+// recompute and its checkpoints: a step needs less memory and more operators, and gives the same
+// bits.
 #include "gtest/gtest.h"
 #include "tests/knobs/knob_programs.h"
 

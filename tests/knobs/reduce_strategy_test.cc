@@ -1,5 +1,5 @@
-// reduce_strategy and fuse_broadcast_ops: the rank that updates a parameter, the messages, and the
-// state of a rank. No bit changes.
+// reduce_strategy and fuse_broadcast_ops: which rank updates a parameter, which messages are sent,
+// and how much state a rank has. No bit changes.
 #include "kernels/graph/distribute/update_by_owner.h"
 
 #include <signal.h>
@@ -31,8 +31,8 @@ class ReduceStrategyTest : public KnobProgramTest {
     }
     return sum;
   }
-  // The last step that the trainers report; fails the test if there is none, or several. (A trainer
-  // that gets a second signal, from the launcher, may end without output.)
+  // Returns the last step that the trainers report. The test fails if they report no step, or
+  // several. (A trainer that gets a second signal, from the launcher, may end without output.)
   std::string LastStep(const std::string& logs) const {
     const std::string words = "stopped on request after step ";
     std::set<std::string> steps;
@@ -65,7 +65,7 @@ TEST(OwnersTest, AHundredEqualParametersOverFour) {
   EXPECT_THAT(updates, ::testing::Each(25));
 }
 
-// The ten parameters of LeNet over three ranks.
+// Each of LeNet's ten parameters is owned by one of three ranks.
 TEST_F(ReduceStrategyTest, EachParameterHasOneOwner) {
   const Program whole = Programs({{"mode", "collective"}}, 3).train;
   std::set<std::string> updated;
@@ -113,7 +113,8 @@ TEST_F(ReduceStrategyTest, ChangesNoBit) {
       Sha("kept", "collective", {"--gradient_merge=true", "--gradient_merge_configs.k_steps=2"}));
 }
 
-// A checkpoint holds the slots of all owners: a job with any strategy resumes from it.
+// A checkpoint holds the slots of all owners. A job with any strategy can resume from the
+// checkpoint.
 TEST_F(ReduceStrategyTest, CheckpointsAreWhole) {
   const auto run = [this](const std::string& name, const std::string& store, int steps,
                           const std::string& flag) {
@@ -130,7 +131,7 @@ TEST_F(ReduceStrategyTest, CheckpointsAreWhole) {
   EXPECT_EQ(run("end", "back", 30, reduce), undisturbed);
 }
 
-// Only one rank is requested to stop. All stop after the same step, which is saved.
+// The test asks only one rank to stop. All ranks stop after the same step and save it.
 TEST_F(ReduceStrategyTest, AllStopTogether) {
   const Args flags = {"--checkpoint.dir=" + Path("store"), "--checkpoint.every_steps=10",
                       "--reduce_strategy=Reduce"};

@@ -1,5 +1,5 @@
-// row_cache_mb and row_cache_versions: pulled rows are reused while they are new enough, which
-// saves bytes; with 0 versions the bits are the same.
+// row_cache_mb and row_cache_versions: a trainer reuses pulled rows while they are new enough,
+// which saves bytes. With 0 versions the bits are the same as without a cache.
 #include <random>
 
 #include "pserver/client/row_cache.h"
@@ -16,7 +16,8 @@ using testing::HasSubstr;
 
 class RowCacheTest : public testing::Test {
  protected:
-  // Positions in `ids` of the missing rows; the others are in out_.
+  // Returns the positions in `ids` of the rows that the cache does not have. Copies the other rows
+  // into out_.
   std::vector<size_t> Take(ps::RowCache& cache, size_t server, uint64_t version,
                            std::vector<uint64_t> ids) {
     out_.assign(ids.size(), -1);
@@ -24,7 +25,7 @@ class RowCacheTest : public testing::Test {
     for (float& v : out_) to.push_back(&v);
     return cache.Take(0, server, version, ids, to);
   }
-  // Stores rows of table 0 whose elements are all `value`.
+  // Stores rows of table 0. All elements of these rows are `value`.
   static void Put(ps::RowCache& cache, size_t server, uint64_t version, std::vector<uint64_t> ids,
                   float value) {
     std::vector<float*> from(ids.size(), &value);
@@ -37,7 +38,7 @@ TEST_F(RowCacheTest, OldRowsAndThoseOfOtherServersAreMissing) {
   ps::RowCache cache({.bytes = 1 << 16, .versions_max = 3}, {1});
   Put(cache, 0, 10, {1, 2}, 5);
   Put(cache, 0, 12, {2}, 6);
-  Put(cache, 0, 11, {2}, 7);  // arrives late
+  Put(cache, 0, 11, {2}, 7);  // a version older than the stored one is ignored
   EXPECT_THAT(Take(cache, 0, 13, {1, 2, 3}), ElementsAre(2));
   EXPECT_THAT(out_, ElementsAre(5, 6, -1));
   EXPECT_THAT(Take(cache, 0, 14, {1, 2, 3}), ElementsAre(0, 2));
@@ -47,7 +48,7 @@ TEST_F(RowCacheTest, OldRowsAndThoseOfOtherServersAreMissing) {
   EXPECT_EQ(cache.counts().misses, 5u);
   cache.Forget(0);
   EXPECT_THAT(Take(cache, 0, 13, {1, 2}), ElementsAre(0, 1));
-  Put(cache, 0, 2, {1}, 8);  // versions start again
+  Put(cache, 0, 2, {1}, 8);  // versions start again after a restart of the server
   EXPECT_THAT(Take(cache, 0, 2, {1}), ElementsAre());
 }
 
@@ -60,18 +61,18 @@ TEST_F(RowCacheTest, RowsThatAreUsedStay) {
   EXPECT_THAT(Take(cache, 0, 2, {1, 2, 3, 4, 7, 8}), ElementsAre(1, 3));
 }
 
-// ---- With servers -------------------------------------------------------------------------------
+// ---- A cache in front of servers ----------------------------------------------------------------
 
 constexpr int64_t kHeight = 20000, kDim = 16;
 
 class RowCachePulls : public pserver::PserverTest {
  protected:
   struct Run {
-    std::vector<std::vector<float>> seen;  // the rows of each step, concatenated
-    double received_per_step = 0;          // bytes of replies to pulls
+    std::vector<std::vector<float>> seen;  // one entry per pull: its rows, concatenated
+    double received_per_step = 0;          // mean bytes of pull replies, per step of a trainer
     ps::PsCacheCounts counts;
   };
-  // Two trainers take turns over a table on two servers, in sync mode; ids follow a zipf law.
+  // Two trainers take turns in the use of a table on two servers, with ids that follow a Zipf law.
   Run Train(size_t cache_bytes, uint64_t versions, ps::PsMode mode = ps::PsMode::kSync,
             int steps = 60) {
     servers_.clear();
@@ -109,7 +110,7 @@ class RowCachePulls : public pserver::PserverTest {
         clients[t]->Push(step, 0.5f, {}, pushed.Callback(), {{"emb", ids, gradient.data()}});
         EXPECT_TRUE(pushed.Get().ok());
       }
-      // An evaluation: the same rows twice, of the version after the step.
+      // An evaluation pulls the same rows twice, with the version after the step.
       if (step % 20 != 19 || mode != ps::PsMode::kSync) continue;
       std::vector<int64_t> some(500);
       for (size_t i = 0; i < some.size(); ++i) some[i] = static_cast<int64_t>(i);
@@ -123,7 +124,7 @@ class RowCachePulls : public pserver::PserverTest {
   static std::vector<int64_t> ZipfBatch(std::mt19937& random) {
     std::set<int64_t> ids;
     std::uniform_real_distribution<double> uniform(0, 1);
-    for (int i = 0; i < 512; ++i) {  // the inverse of the continuous form of the law, exponent 1
+    for (int i = 0; i < 512; ++i) {  // inverts the continuous Zipf law with exponent 1
       ids.insert(static_cast<int64_t>(std::pow(double{kHeight}, uniform(random))) - 1);
     }
     return {ids.begin(), ids.end()};
@@ -158,7 +159,8 @@ TEST_F(RowCachePulls, OlderRowsSpareBytes) {
     EXPECT_LT(run.received_per_step, 0.9 * before) << versions;
     RecordProperty("bytes_" + std::to_string(versions), static_cast<int>(run.received_per_step));
     before = run.received_per_step;
-    // The difference to the rows without the cache: they still follow.
+    // The rows differ from those without a cache by less than half, so they still follow the
+    // updates.
     double off = 0, all = 0;
     for (size_t i = 0; i < run.seen.size(); ++i) {
       for (size_t k = 0; k < run.seen[i].size(); ++k) {
@@ -181,7 +183,8 @@ TEST_F(RowCachePulls, LittleMemoryKeepsTheHotRows) {
   EXPECT_GT(small.counts.hits, large.counts.hits / 2);
 }
 
-// Asynchronous trainers do not know the current version; the newest known version counts.
+// Asynchronous trainers do not know the current version. The cache uses the newest version that a
+// reply reported.
 TEST_F(RowCachePulls, InASyncModeZeroKeepsNothing) {
   EXPECT_EQ(Train(4 << 20, 0, ps::PsMode::kASync, 10).counts.hits, 0u);
   EXPECT_GT(Train(4 << 20, 8, ps::PsMode::kASync, 10).counts.hits, 0u);

@@ -1,4 +1,4 @@
-// rpc_deadline_ms: a pserver that stops replying is reported after that time.
+// rpc_deadline_ms: a trainer reports a pserver that has not replied for this time.
 #include <signal.h>
 
 #include "common/base/clock.h"

@@ -1,4 +1,4 @@
-// enable_rpc_profiler: the profile of steps shows the calls to the servers.
+// enable_rpc_profiler: the profile of steps shows the calls to the pservers.
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -33,12 +33,12 @@ TEST_F(RpcProfilerTest, CallsAreInTheTimelineAndInTheTable) {
   EXPECT_THAT(File("profile.0.txt"), Not(HasSubstr("Bytes out")));
   const JobRun run = RunJob("profiled", launch_, Args({"--enable_rpc_profiler=true"}));
   EXPECT_EQ(run.result.params_sha256, plain.result.params_sha256);
-  // One call per step to each server sends gradients and returns parameters in sync mode.
+  // In sync mode one call per step to each server sends the gradients and returns the parameters.
   EXPECT_THAT(File("profile.0.txt"), ContainsRegex("Call +Server +Calls"));
   EXPECT_THAT(File("profile.0.txt"), ContainsRegex("Push[A-Za-z]* +1 +5 +0 "));
   const json trace = json::parse(File("timeline.0.json"), nullptr, false);
   ASSERT_TRUE(trace.is_object());
-  std::map<int, int> calls;  // by server
+  std::map<int, int> calls;  // number of calls, by index of the server
   double sent = 0;
   for (const json& event : trace["traceEvents"]) {
     if (event.value("cat", "") != "rpc") continue;

@@ -1,5 +1,5 @@
-// rpc_send_thread_num, rpc_get_thread_num, rpc_prefetch_thread_num: the number of concurrent calls
-// of each kind on a server.
+// rpc_send_thread_num, rpc_get_thread_num, rpc_prefetch_thread_num: the maximum number of
+// concurrent calls of each kind on a server.
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -12,10 +12,10 @@ namespace {
 
 class RpcThreadsTest : public pserver::PserverTest {
  protected:
-  static constexpr int64_t kElements = 1 << 20;  // 4 MiB: not a short push
+  static constexpr int64_t kElements = 1 << 20;  // 4 MiB, so that a push is not short
   static constexpr int kTrainers = 4;
 
-  // Number of threads of this process with the name `name`-N.
+  // Returns the number of threads of this process that are called `name`-N.
   static int ThreadsNamed(const std::string& name) {
     int count = 0;
     for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -32,14 +32,14 @@ class RpcThreadsTest : public pserver::PserverTest {
     options.pull_threads = pulls;
     options.row_pull_threads = row_pulls;
     StartServers(1, options);
-    // The threads set their names some time after they start.
+    // A thread sets its name some time after its start.
     EXPECT_TRUE(WaitUntil([&] {
       return ThreadsNamed("push") == pushes && ThreadsNamed("pull") == pulls &&
              ThreadsNamed("row-pull") == row_pulls;
     })) << ThreadsNamed("push")
         << " " << ThreadsNamed("pull") << " " << ThreadsNamed("row-pull");
   }
-  // Every trainer repeatedly pushes, pulls, and pulls rows.
+  // Lets every trainer repeatedly push, pull, and pull rows.
   void Work() {
     std::vector<std::unique_ptr<ps::PsClient>> clients;
     const ps::PsTable table{.variable = "emb", .height = 1 << 20, .dim = 16};
@@ -114,7 +114,7 @@ TEST_F(RpcThreadsTest, NumbersOutOfRangeAreRefused) {
   }
 }
 
-// tandemrun passes the numbers to its servers.
+// tandemrun passes the numbers of threads to its servers.
 using RpcThreadsJobTest = JobTest;
 TEST_F(RpcThreadsJobTest, TheJobSaysHowMany) {
   const auto job = StartJob("job", {"--mode=pserver", "--servers=1", "--workers=1"},

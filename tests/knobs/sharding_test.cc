@@ -1,5 +1,5 @@
-// sharding and its details: the owners of the state, the messages, and the memory of a rank. No bit
-// changes.
+// sharding and its settings: the owners of the state, the messages, and the memory of a rank. No
+// bit changes.
 #include <algorithm>
 #include <set>
 
@@ -34,7 +34,7 @@ class ShardingTest : public KnobProgramTest {
     for (const Var* var : program.VarsOf(kind)) sum += static_cast<int64_t>(var->desc.bytes());
     return sum;
   }
-  // Maximum bytes of parameters and optimizer state of a rank during a step.
+  // Returns the maximum bytes of parameters and optimizer state that a rank has during a step.
   static int64_t PeakOf(const Program& program) {
     const size_t passing = LargestLive(program, FindCommIntervals(program), PassingParams(program));
     return BytesOf(program, VarKind::kParam) + BytesOf(program, VarKind::kState) +
@@ -51,13 +51,13 @@ class ShardingTest : public KnobProgramTest {
     EXPECT_NE(job->Wait(), 0) << name;
     EXPECT_THAT(job->Output(), HasSubstr(words)) << name;
   }
-  // Eight layers of 64 x 64 between the images and the classes.
+  // A network with eight layers of 64 x 64 between the first layer and the classes.
   void UseDeepNetwork() {
     UseModel("zoo: \"mlp\" arg { name: \"hidden\" value: \"64,64,64,64,64,64,64,64,64\" }");
   }
 };
 
-// ---- Owners -------------------------------------------------------------------------------------
+// ---- Owners of the state ------------------------------------------------------------------------
 
 Program Chain(const std::vector<int64_t>& rows) {
   Program program;
@@ -104,8 +104,8 @@ TEST_F(ShardingTest, EachParameterAndEachSlotExistsOnce) {
   EXPECT_EQ(updates, Count(whole, "momentum"));
 }
 
-// The maximum during a step is about 1/N of the memory without sharding, on every rank: its own
-// part, and two small segments in transit.
+// On every rank the maximum during a step is about 1/N of the memory without sharding: the rank's
+// own part, and two small segments in transit.
 TEST_F(ShardingTest, ARankHoldsItsPart) {
   UseModel(
       "zoo: \"mlp\" arg { name: \"hidden\" value: "
@@ -139,9 +139,9 @@ TEST_F(ShardingTest, LintShowsWhatARankHolds) {
   EXPECT_EQ(bytes("2"), BytesOf(Sharded({}, 2, 0).train, VarKind::kParam));
 }
 
-// ---- Messages -----------------------------------------------------------------------------------
+// ---- Messages of a step -------------------------------------------------------------------------
 
-// Number of operators between a broadcast and the first reader of its result.
+// Between each broadcast and the first reader of its result, at least one operator computes.
 TEST_F(ShardingTest, SegmentsComeWhileTheOneBeforeIsComputed) {
   UseDeepNetwork();
   const Program train = Sharded({{"sharding_configs.fuse_broadcast_MB", "0"}}, 2, 0).train;
@@ -161,7 +161,7 @@ TEST_F(ShardingTest, SegmentsComeWhileTheOneBeforeIsComputed) {
   EXPECT_EQ(ahead, Count(train, "c_broadcast_params"));
 }
 
-// 20 parameters; backward needs the 10 weights again.
+// The program has 20 parameters. Backward needs the 10 weights again, so they are broadcast twice.
 TEST_F(ShardingTest, ASegmentHoldsWhatFits) {
   UseDeepNetwork();
   const auto broadcasts = [this](const char* mb) {
@@ -170,7 +170,7 @@ TEST_F(ShardingTest, ASegmentHoldsWhatFits) {
   };
   EXPECT_EQ(broadcasts("0"), 20 + 10);
   EXPECT_EQ(broadcasts("32"), 2 + 2) << "one of each owner";
-  const int some = broadcasts("0.04");  // two layers of 64 x 64
+  const int some = broadcasts("0.04");  // a segment has room for two layers of 64 x 64
   EXPECT_GT(some, 4);
   EXPECT_LT(some, 20);
 }
@@ -183,7 +183,7 @@ TEST_F(ShardingTest, CountsAndBytesOfAStep) {
       "single", "2", With(With(kOn, no_evaluation), {"--sharding_configs.fuse_broadcast_MB=0"}));
   EXPECT_EQ(fused.counts.at("comm.c_broadcast_params"), 12 * 4);
   EXPECT_EQ(single.counts.at("comm.c_broadcast_params"), 12 * 30);
-  // Forward needs all parameters, backward the weights.
+  // Forward needs all parameters, backward only the weights.
   const double weights = 4.0 * (784 * 64 + 8 * 64 * 64 + 64 * 10);
   const double all = weights + 4.0 * (9 * 64 + 10);
   EXPECT_EQ(fused.counts.at("comm_out_bytes.c_broadcast_params"), 12 * (all + weights));
@@ -193,8 +193,8 @@ TEST_F(ShardingTest, CountsAndBytesOfAStep) {
   EXPECT_EQ(single.params_sha256, fused.params_sha256);
 }
 
-// 16-bit copies of the weights are made once for forward and once for backward; no copy lives from
-// one to the other.
+// Forward and backward each make their own 16-bit copies of the weights. No copy lives from forward
+// to backward.
 TEST_F(ShardingTest, WhatIsMadeOfParametersIsMadeAgain) {
   UseDeepNetwork();
   const Program train = Sharded({{"amp", "true"}}, 2, 0).train;
@@ -217,7 +217,7 @@ TEST_F(ShardingTest, WhatIsMadeOfParametersIsMadeAgain) {
   }
 }
 
-// ---- The same bits ------------------------------------------------------------------------------
+// ---- Bits with and without sharding -------------------------------------------------------------
 
 TEST_F(ShardingTest, ChangesNoBit) {
   const JobResult whole = Train("whole", "2", {});
@@ -229,7 +229,7 @@ TEST_F(ShardingTest, ChangesNoBit) {
                   With(kOn, {"--sharding_configs.fuse_broadcast_MB=0.01", "--num_threads=2"}))
                 .params_sha256,
             whole.params_sha256);
-  // Each single gradient is summed in the same order, whichever rank receives the sum.
+  // Without buckets, each gradient is summed in the same order, whichever rank receives the sum.
   const Args alone = {"--fuse_all_reduce_ops=false"};
   EXPECT_EQ(Train("three", "3", With(kOn, alone)).params_sha256,
             Train("three_whole", "3", alone).params_sha256);
@@ -242,7 +242,8 @@ TEST_F(ShardingTest, DeterministicForAnyNumberOfRanks) {
   EXPECT_EQ(Train("four", "4", With(kOn, on)).params_sha256, one);
 }
 
-// Knobs that change what is summed, updated or kept: each gives the same bits as without sharding.
+// Sharding with knobs that change which values are summed, updated or stored. Each knob gives the
+// same bits with and without sharding.
 TEST_F(ShardingTest, GoesWithOtherKnobs) {
   UseDeepNetwork();
   const std::pair<const char*, Args> rows[] = {
@@ -263,7 +264,7 @@ TEST_F(ShardingTest, GoesWithOtherKnobs) {
   }
 }
 
-// Recomputed operators read parameters too, which must be broadcast again for them.
+// Recomputed operators also read parameters, which must be broadcast again before that.
 TEST_F(ShardingTest, GoesWithRecomputation) {
   UseDeepNetwork();
   const Args again = {"--recompute=true", "--recompute_configs.checkpoints=relu_2.out,relu_5.out"};
@@ -271,7 +272,7 @@ TEST_F(ShardingTest, GoesWithRecomputation) {
             Train("plain", "2", {}).params_sha256);
 }
 
-// Convolutions in blocked layouts, batch normalisation over the ranks.
+// A network with convolutions in blocked layouts, and batch normalisation over all ranks.
 TEST_F(ShardingTest, GoesWithNormalisation) {
   job_ = Write("norms.pbtxt", kResNet18Job);
   const Args sync = {"--sync_batch_norm=true"};
@@ -279,8 +280,8 @@ TEST_F(ShardingTest, GoesWithNormalisation) {
             Train("sync_plain", "2", sync).params_sha256);
 }
 
-// A checkpoint holds the parameters and slots of all ranks: a job with any strategy and number of
-// ranks resumes from it.
+// A checkpoint holds the parameters and slots of all ranks. A job with any strategy and any number
+// of ranks can resume from the checkpoint.
 TEST_F(ShardingTest, CheckpointsAreWhole) {
   const auto run = [this](const std::string& name, const std::string& ranks,
                           const std::string& store, int steps, const Args& flags) {
@@ -298,8 +299,8 @@ TEST_F(ShardingTest, CheckpointsAreWhole) {
   EXPECT_EQ(run("end", "4", "back", 15, kOn).params_sha256, undisturbed);
 }
 
-// Two groups of two: each group has all parameters, a rank holds half of them, and the groups' sums
-// are added.
+// Two groups of two ranks: each group has all parameters, and a rank has half of them. The sums of
+// the groups are added.
 TEST_F(ShardingTest, GroupsAreParallelInTheirData) {
   UseDeepNetwork();
   const Overrides groups = {{"sharding_configs.hybrid_dp", "true"},
@@ -324,13 +325,14 @@ TEST_F(ShardingTest, GroupsChangeNoBit) {
     EXPECT_EQ(grouped.params_sha256, whole.params_sha256) << transport;
     EXPECT_EQ(grouped.loss, whole.loss) << transport;
   }
-  // Rings have another order, which is the same for all owners.
+  // The ring algorithm adds in another order. This order is the same for all owners, so the bits do
+  // not depend on the segments.
   const JobResult ring = Train("ring", "4", groups);
   EXPECT_EQ(
       Train("again", "4", With(groups, {"--sharding_configs.fuse_broadcast_MB=0"})).params_sha256,
       ring.params_sha256);
   EXPECT_NEAR(ring.loss, whole.loss, 0.01);
-  // Another number of ranks resumes from a checkpoint that one group has written.
+  // A job with another number of ranks resumes from a checkpoint of one group.
   const auto run = [&](const std::string& name, const std::string& ranks, int steps, Args flags) {
     flags.push_back("--checkpoint.dir=" + Path("store"));
     return RunJob(name, Ranks(ranks),

@@ -1,5 +1,5 @@
-// runtime_split_send_recv: each slice is a separate message, or a server gets one message with all
-// of them; the bits of sync mode are the same.
+// runtime_split_send_recv: a trainer sends one message per slice, or one message with all slices to
+// each server. The bits of sync mode are the same.
 #include "common/base/mutex.h"
 #include "tests/knobs/knob_programs.h"
 #include "tests/unit/pserver/pserver_fixture.h"
@@ -12,12 +12,12 @@ class SplitSendTest : public pserver::PserverTest,
  protected:
   struct Run {
     std::vector<std::vector<float>> params;
-    std::map<std::string, int> calls;  // calls of trainer 0
-    int bare_answers = 0;              // replies to pushes without parameters
-    double pushes = 0;                 // pushes that the servers accepted
+    std::map<std::string, int> calls;  // number of calls of trainer 0, by method
+    int bare_answers = 0;              // number of replies to pushes without parameters in them
+    double pushes = 0;                 // number of pushes that the servers accepted
     size_t slices = 0;
   };
-  // Two trainers of the model on two servers, in sync mode.
+  // Trains two trainers of the model on two servers, in sync mode.
   Run Train(bool split, int steps) {
     servers_.clear();
     endpoints_.clear();
@@ -36,7 +36,8 @@ class SplitSendTest : public pserver::PserverTest,
           const MutexLock lock(mu);
           ++run.calls[call.method()];
           const bool push = call.call == rpc::PserverCall::kPush;
-          run.bare_answers += push && call.received < 11 * sizeof(float);  // the smallest slice
+          // The smallest slice has 11 floats.
+          run.bare_answers += push && call.received < 11 * sizeof(float);
         };
       }
       clients[t] = *Client(t, 2, options);
@@ -59,7 +60,7 @@ class SplitSendTest : public pserver::PserverTest,
     }
     EXPECT_EQ(models[0].params, models[1].params);
     run.slices = clients[0]->blocks().size();
-    clients[0].reset();  // after its last call
+    clients[0].reset();  // trainer 0 sends no more calls
     clients[1].reset();
     EXPECT_EQ(run.calls["Pull"], pulls_before) << "parameters come with the answers";
     run.params = models[0].params;

@@ -1,5 +1,6 @@
-// sync_batch_norm: two ranks normalise as one process does, with equal and unequal shares. One long
-// step shows it. Over several steps, roundings grow where they decide the sign of a relu's input.
+// sync_batch_norm: two ranks normalise like one process, with equal and unequal shares of the
+// batch. One long step shows it. Over several steps a rounding error could change the sign of a
+// relu's input and grow.
 #include "gmock/gmock.h"
 #include "tests/knobs/knob_programs.h"
 #include "tests/support/params_test_util.h"
@@ -7,7 +8,7 @@
 namespace tandem::trainer {
 namespace {
 
-constexpr int kNorms = 20;  // normalisations of ResNet-18
+constexpr int kNorms = 20;  // number of batch normalisations in ResNet-18
 
 class SyncBatchNormTest : public KnobProgramTest {
  protected:
@@ -22,7 +23,7 @@ class SyncBatchNormTest : public KnobProgramTest {
     return SavedParams(Path(name + ".ck"), device_);
   }
 
-  mutable CpuDevice device_;  // outlives the tensors that tests hold
+  mutable CpuDevice device_;  // the device must outlive the tensors of the tests
 };
 
 const std::vector<std::string> kLocal = {"--mode=local"};
@@ -53,15 +54,15 @@ TEST_F(SyncBatchNormTest, RanksNormaliseAsOne) {
 }
 
 TEST_F(SyncBatchNormTest, UnequalShares) {
-  const std::string fifteen = "--global_batch_size=15";  // 8 and 7
+  const std::string fifteen = "--global_batch_size=15";  // shares of 8 and 7 samples
   const TensorMap one = Train("one", kLocal, {fifteen});
   EXPECT_LT(Distance(Train("two", kTwoRanks, {fifteen, "--sync_batch_norm=true"}), one), 1e-6);
 }
 
-// Statistics are needed at every step, gradients are sent at every second step.
+// The statistics are needed at every step, but gradients are sent at every second step.
 TEST_F(SyncBatchNormTest, WithGradientMerge) {
-  // The images of the two steps decide whether a rounding flips a relu; with these images none
-  // does.
+  // The images of the two steps decide whether a rounding error flips a relu. With these images no
+  // relu is flipped.
   const std::vector<std::string> merge = {"--gradient_merge=true",
                                           "--gradient_merge_configs.k_steps=2", "--steps_max=2",
                                           "--data.synthetic.samples=320"};

@@ -1,5 +1,5 @@
-// table_memory_mb and rocksdb_path: tables with more rows than the servers have memory for, with
-// the bits of tables in memory.
+// table_memory_mb and rocksdb_path: tables with more rows than fit into the servers' memory. The
+// bits are those of tables in memory.
 #include <filesystem>
 
 #include "absl/strings/str_format.h"

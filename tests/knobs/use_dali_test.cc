@@ -1,5 +1,5 @@
-// runtime_flags.use_dali: the input of the program. Its samples keep their bits on every place and
-// in every mode.
+// runtime_flags.use_dali: an operator of the program makes the samples. They have the same bits on
+// every place and in every mode.
 #include "gmock/gmock.h"
 #include "tests/support/cuda_on_host_job.h"
 #include "tests/support/device_job_test.h"
@@ -13,7 +13,7 @@ using Flags = std::vector<std::string>;
 
 constexpr const char* kOn = "--use_dali=true";
 
-// A job over a list of 64 images of two colours, one of which is too large to be packed whole.
+// A job over a list of 64 images of two colours. One image is too large to be packed whole.
 template <typename Base>
 class WithImages : public Base {
  protected:
@@ -56,7 +56,7 @@ log_every_steps: 1
     flags.insert(flags.end(), more.begin(), more.end());
     return flags;
   }
-  // Both jobs, `off` and `on`, ended with the same bits. Only with the knob the program has the
+  // Expects that the jobs `off` and `on` ended with the same bits. Only the program of `on` has the
   // operator, and it receives fewer bytes.
   static void ExpectSame(const std::string& name, const JobRun& off, const JobRun& on) {
     SCOPED_TRACE(name);
@@ -89,7 +89,7 @@ TEST_F(UseDali, TheStepMakesTheReadersSamplesOutOfBytes) {
   ExpectSameBits("channels last", {"--mode=local"}, {});
 }
 
-// Each part of a batch finds its own pixels.
+// Each part of a batch uses the pixels that belong to its samples.
 TEST_F(UseDali, PartsOfBatchesRanksAndPlaces) {
   ExpectSameBits("parts", {"--mode=local"}, {"--batch_merge_repeats=4"});
   ExpectSameBits("places", {"--mode=local"}, {"--cpu_num=2"});
@@ -97,7 +97,7 @@ TEST_F(UseDali, PartsOfBatchesRanksAndPlaces) {
   ExpectSameBits("on demand", {"--mode=local"}, {"--use_double_buffer=false"});
 }
 
-// In the middle of an epoch that began without the knob.
+// A job with the knob resumes in the middle of an epoch that began without the knob.
 TEST_F(UseDali, AJobGoesOnWithTheSamplesOfOneThatWasNeverStopped) {
   const JobRun whole = RunJob("whole", {"--mode=local"}, {});
   const Flags keep = {"--checkpoint.dir=" + Path("kept"), "--checkpoint.every_steps=5"};
@@ -121,7 +121,7 @@ TEST_F(UseDali, IsRefusedWhereItHasNoImages) {
               HasSubstr("is f32[8,3,16,16], but data.images makes f32[8,3,20,20]"));
 }
 
-// Over the CUDA of host memory: tests the module's kernel.
+// Uses the stand-in for CUDA in host memory. This tests the module's kernel.
 class UseDaliOnHost : public WithImages<CudaOnHostTest> {};
 
 TEST_F(UseDaliOnHost, TheDeviceMakesTheSamples) {
@@ -135,8 +135,8 @@ TEST_F(UseDaliOnHost, TheDeviceMakesTheSamples) {
   }
 }
 
-// Over a device with threads as streams and with memory that only kernels and copies may access:
-// tests the copies.
+// Uses the stand-in device, which has threads as streams, and memory that only kernels and copies
+// may access. This tests the copies.
 class UseDaliOnDevice : public WithImages<DeviceJobTest> {};
 
 TEST_F(UseDaliOnDevice, TheNextBatchIsCopiedBesideThePresentOne) {
@@ -148,7 +148,8 @@ TEST_F(UseDaliOnDevice, TheNextBatchIsCopiedBesideThePresentOne) {
   EXPECT_EQ(floats.result.params_sha256, cpu.result.params_sha256);
 }
 
-// A fault that the reader finds while a step is computed is reported at the step of that batch.
+// The reader may find a damaged image while an earlier step is computed. The job reports the image
+// at the step of its batch.
 TEST_F(UseDaliOnDevice, ADamagedImageEndsTheJobAtItsStep) {
   Write("5.jpg", "no image");
   const JobRun cpu = Run("cpu", {kOn}), device = Run("device", OnDevice({kOn}));

@@ -1,5 +1,5 @@
-// worker_update_interval_secs: a trainer without messages for this time is lost. Asynchronous
-// trainers continue without it, synchronous ones get an error.
+// worker_update_interval_secs: a trainer that sends no message for this time is lost. Asynchronous
+// trainers continue without it, synchronous trainers get an error.
 #include <future>
 
 #include "tests/knobs/knob_programs.h"
@@ -13,10 +13,10 @@ using std::chrono::seconds;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// On a busy machine, calls are delayed by less than kShort.
+// kShort is longer than any delay of a call on a busy machine.
 constexpr Duration kShort = seconds(2), kLong = seconds(60);
 
-// Two trainers of one number.
+// Two trainers of a single number.
 class SilentTrainerTest : public pserver::PserverTest {
  protected:
   void Connect(ps::PsMode mode, Duration lost_after) {
@@ -36,7 +36,8 @@ class SilentTrainerTest : public pserver::PserverTest {
     const float gradient = 1;
     return pserver::PushAndWait(*clients_[trainer], step, 1.0f, {{"w", &gradient, 1}});
   }
-  // Pulls when every trainer has pushed `steps` steps.
+  // Pulls the parameters after every trainer has pushed `steps` steps. A lost trainer does not
+  // count.
   void PullBehind(uint64_t steps, pserver::Answer<StatusOr<uint64_t>>& answer) {
     clients_[0]->Pull(ps::PullCondition{.step = steps}, {{"w", &pulled_, 1}}, answer.Callback());
   }
@@ -58,7 +59,7 @@ TEST_F(SilentTrainerTest, OthersGoOnWithoutItUntilItCallsAgain) {
   EXPECT_EQ(Lost(), 1);
   EXPECT_TRUE(servers_[0]->Info().trainers[1].lost);
   EXPECT_TRUE(clients_[0]->Barrier("all").ok());
-  // From now on it is waited for again.
+  // After its call the server waits for the trainer again.
   ASSERT_TRUE(Push(1, 0).ok());
   EXPECT_EQ(Lost(), 0);
   ASSERT_TRUE(Push(0, 1).ok());
@@ -70,7 +71,7 @@ TEST_F(SilentTrainerTest, OthersGoOnWithoutItUntilItCallsAgain) {
   EXPECT_EQ(Lost(), 0);
 }
 
-// No trainer waits for another one; the loss is detected nevertheless.
+// No trainer waits for another trainer. The server detects the loss nevertheless.
 TEST_F(SilentTrainerTest, IsNoticedWhenNobodyWaits) {
   Connect(ps::PsMode::kASync, kShort);
   const Time deadline = SteadyNow() + kLong;
@@ -94,7 +95,8 @@ TEST_F(SilentTrainerTest, LongerThanThisNobodyIsLost) {
   EXPECT_TRUE(waiting.get().ok());
 }
 
-// A step is complete only with the gradients of all trainers.
+// A step is complete only with the gradients of all trainers, so a synchronous trainer gets an
+// error.
 TEST_F(SilentTrainerTest, InSyncModeThoseWhoWaitAreTold) {
   Connect(ps::PsMode::kSync, kShort);
   ASSERT_TRUE(Push(0, 0).ok());

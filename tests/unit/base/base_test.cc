@@ -1,4 +1,4 @@
-// common/base: statuses, time, queues, threads, random numbers, metrics.
+// Tests of common/base: statuses, time, queues, threads, random numbers, metrics.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -144,8 +144,8 @@ bool StayOn(const cpu_set_t& set) {
   return CPU_EQUAL(&now, &set);
 }
 
-// Returns the processors of this thread if there are two to eight of them and the kernel lets
-// threads choose among them; else nullopt.
+// Returns the processors that this thread may use, if there are two to eight of them and the kernel
+// lets threads choose among them. Otherwise returns nullopt.
 std::optional<cpu_set_t> FewProcessors() {
   const cpu_set_t all = ProcessorsOf(pthread_self());
   const int count = CPU_COUNT(&all);
@@ -187,7 +187,8 @@ TEST(LeaderCpuTracker, IsAloneOnOneProcessor) {
   EXPECT_TRUE(StayOn(*all));
 }
 
-// The pool moves its threads to other processors before the first task.
+// During a task the worker avoids the processor of the calling thread. After the task it may use
+// all processors again.
 TEST(ForkJoin, LetsItsThreadsGoBehindAPiece) {
   const auto all = FewProcessors();
   if (!all) GTEST_SKIP() << "one processor, or many";
@@ -216,7 +217,7 @@ TEST(ThreadPool, FullQueueIsResourceExhausted) {
   gate.Close();
 }
 
-// Known-answer tests from Random123's kat_vectors for philox4x32-10.
+// The expected values are the known answers of philox4x32-10 in Random123's file kat_vectors.
 TEST(Rng, PhiloxKnownAnswers) {
   EXPECT_THAT(Philox(0, 0),
               testing::ElementsAre(0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u));

@@ -1,4 +1,4 @@
-// The vector loops that search for NaN and infinity.
+// Tests the vector loops that search for NaN and infinity.
 #include "common/tensor/finite.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// The arithmetic of reductions: each element type against scalar code, and the order of sums.
+// Tests the arithmetic of reductions: each element type is compared with scalar code, and the order
+// of sums is checked.
 #include "common/tensor/reduce.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +12,7 @@ namespace tandem {
 namespace {
 
 TEST(ReduceTest, MatchesScalarsForEveryType) {
-  const size_t n = 37;  // not a multiple of any vector width
+  const size_t n = 37;  // 37 is not a multiple of any vector width
   for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kProd}) {
     const auto expect = [op](auto a, auto b) -> decltype(a) {
       switch (op) {
@@ -82,7 +83,8 @@ TEST(ReduceTest, NotANumberWinsAndOverflowWraps) {
   }
 }
 
-// Each order of addition gives a different result. There is more than one block of elements.
+// Values for which each order of addition gives a different result. Their number exceeds one block
+// of elements.
 TEST(ReduceTest, TreesAddNeighboursFirst) {
   constexpr size_t kElements = 2500;
   const auto value = [](size_t c, size_t i) {
@@ -99,7 +101,8 @@ TEST(ReduceTest, TreesAddNeighboursFirst) {
     std::byte* const out = reinterpret_cast<std::byte*>(sum.data());
     ReduceTree(ReduceOp::kSum, DType::kF32, contributions, {&out, 1}, kElements);
     for (size_t i = 0; i < kElements; ++i) {
-      const auto of = [&](auto self, size_t from, size_t size) -> float {  // size: a power of two
+      // `size` is a power of two.
+      const auto of = [&](auto self, size_t from, size_t size) -> float {
         if (size == 1) return value(from, i);
         const float left = self(self, from, size / 2);
         return from + size / 2 < n ? left + self(self, from + size / 2, size / 2) : left;

@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-// A stream that executes nothing before it is waited for.
+// A stream that executes its work only when a caller waits for it.
 class LazyStream {
  public:
   StagingRing::Driver Driver() {
@@ -60,7 +60,7 @@ constexpr int kSlots = static_cast<int>(StagingRing::kSlots);
 
 class StagingRingTest : public ::testing::Test {
  protected:
-  // Copies `value` from memory that is reused immediately.
+  // Copies `value` to `to`, and overwrites the source immediately afterwards.
   Status Put(int* to, int value) {
     const Status status = ring_.Copy(to, &value, sizeof(value));
     value = -1;
@@ -72,7 +72,7 @@ class StagingRingTest : public ::testing::Test {
   StagingRing ring_{memory_.data(), stream_.Driver()};
 };
 
-// However far the device lags, each value arrives, and no copy waits before the ring is full.
+// Each value arrives even if the device lags far behind. A copy waits only if the ring is full.
 TEST_F(StagingRingTest, NoSlotIsWrittenBeforeItIsRead) {
   std::vector<int> there(5 * StagingRing::kSlots);
   int value = 0;

@@ -1,4 +1,4 @@
-// common/tensor: element types, shapes, places, devices, tensors, sparse rows.
+// Tests of common/tensor: element types, shapes, places, devices, tensors, sparse rows.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,7 +49,8 @@ TEST(Place, Parses) {
 }
 
 #if defined(__SSE__)
-// Threads may flush f32 subnormals to zero for speed.
+// Conversions must keep f16 subnormals also in a thread that flushes f32 subnormals to zero for
+// speed.
 TEST(HalfTypes, SubnormalsOfF16AreKeptWhereThoseOfF32AreZero) {
   const unsigned before = _mm_getcsr();
   _mm_setcsr(before | 0x8040);

@@ -5,7 +5,7 @@ namespace {
 
 using Params = std::vector<std::tuple<Backend, int>>;
 
-// Two bytes in a pipe and eight in a piece, so that every path stops in the middle.
+// Pipes hold 13 bytes and pieces have at most 11 bytes, so that every transfer stops in the middle.
 World MakeNarrow(int size) {
   HostCommunicatorConfig config;
   config.rule.direct_bytes_max = 16;

@@ -1,4 +1,4 @@
-// The communicators that the conformance suites test.
+// Declares the communicators that the conformance suites test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,12 +16,12 @@ struct Backend {
   World (*make)(int size);
 };
 
-// In-process, narrow (every path that stops in the middle), TCP and shared memory, with 1 to 9
-// ranks.
+// All backends, each with 1 to 9 ranks: in-process, narrow (every transfer stops in the middle),
+// TCP and shared memory.
 std::vector<std::tuple<Backend, int>> AllBackends();
-// Groups of ranks, in both forms of hierarchy.
+// Backends with groups of ranks, in both forms of hierarchy.
 std::vector<std::tuple<Backend, int>> GroupedBackends();
-// Sums along a tree.
+// Backends that sum along a tree.
 std::vector<std::tuple<Backend, int>> TreeBackends();
 World MakeInproc(int size);
 World MakeTree(int size);

@@ -1,7 +1,7 @@
-// Microseconds per operation (f32, in place) with N ranks, one thread per rank; the input is
-// rewritten before each timed call. Bytes are those of the whole buffer that an operation sums,
-// gathers, scatters or exchanges, or sends to the next rank.
-//   collective_bench [tcp|inproc|shm] [RANKS] [OPERATION as in Name(CollectiveOp)]
+// Measures microseconds per operation (f32, in place) with N ranks, one thread per rank. The input
+// is rewritten before each timed call. Bytes are those of the whole buffer that an operation sums,
+// gathers, scatters, exchanges or sends to the next rank. Usage: collective_bench [tcp|inproc|shm]
+// [RANKS] [OPERATION as in Name(CollectiveOp)]
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -13,7 +13,8 @@
 namespace tandem::collective {
 namespace {
 
-// The call of rank `own` over `count` elements, a multiple of the number of ranks.
+// Returns the call of rank `own` with `count` elements. `count` is a multiple of the number of
+// ranks.
 Collective CallOf(CollectiveOp op, int own, int ranks, float* data, size_t count) {
   const size_t part = count / static_cast<size_t>(ranks), at = static_cast<size_t>(own) * part;
   Collective call;
@@ -28,7 +29,8 @@ Collective CallOf(CollectiveOp op, int own, int ranks, float* data, size_t count
   return call;
 }
 
-// The values in this rank's part afterwards, if rank r had r + 1 everywhere.
+// Returns the values in the part of rank `own` after the operation, if all values of rank r were r
+// + 1 before.
 float Expected(CollectiveOp op, int own, int ranks) {
   const auto sum = static_cast<float>(ranks * (ranks + 1) / 2);
   switch (op) {
@@ -56,7 +58,7 @@ void Bench(World& world, CollectiveOp op, size_t bytes) {
     const Collective call = CallOf(op, r, ranks, data.data(), data.size());
     for (int round = 0; round < rounds; ++round) {
       std::fill(data.begin(), data.end(), static_cast<float>(r + 1));
-      CHECK(comm.Call({}).ok());  // a barrier
+      CHECK(comm.Call({}).ok());  // a call without an operation is a barrier
       const Time start = SteadyNow();
       const Status status = comm.Call(call);
       const double us = Seconds(SteadyNow() - start) * 1e6;

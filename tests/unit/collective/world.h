@@ -1,4 +1,4 @@
-// N ranks in one test process.
+// Helpers that run N ranks in one test process.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ inline Time In(double seconds) {
   return SteadyNow() + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 
-// Runs `body(rank)` on one thread per rank and returns when all have returned.
+// Runs `body(rank)` on one thread per rank. Returns after all threads have ended.
 inline void OnEveryRank(int size, const std::function<void(int)>& body) {
   std::vector<std::thread> threads;
   for (int r = 0; r < size; ++r) threads.emplace_back([&body, r] { body(r); });
@@ -35,10 +35,10 @@ struct Door {
 };
 Door BindLoopbackSocket();
 
-// Opens a blocking connection that is not a rank's.
+// Opens a blocking connection to `port` that belongs to no rank.
 Fd Dial(int port);
 
-// The configuration of a rank of a small test job. Rank 0 gets the socket of `door`.
+// Returns the configuration of a rank of a small test job. Rank 0 listens on the socket of `door`.
 WorldConfig TestWorld(const Door& door, int rank, int size);
 
 inline StatusOr<std::unique_ptr<Communicator>> ConnectTcp(
@@ -46,10 +46,10 @@ inline StatusOr<std::unique_ptr<Communicator>> ConnectTcp(
   return Connect(world, config, {.carrier = TransportKind::kTcp});
 }
 
-// All ranks of a world over sockets.
+// Connects all ranks of a world over sockets.
 World MakeTcpWorld(int size, const HostCommunicatorConfig& config = {},
                    const ConnectOptions& options = {.carrier = TransportKind::kTcp});
-// All ranks of a world over shared memory, 64 MB for each rank.
+// Connects all ranks of a world over shared memory, with 64 MB for each rank.
 inline World MakeShmWorld(int size, const HostCommunicatorConfig& config = {}) {
   return MakeTcpWorld(size, config, {TransportKind::kSharedMemory, size_t{64} << 20});
 }

@@ -18,7 +18,7 @@ void LauncherTest::SetUp() {
   char name[] = "/tmp/tandem_launch_XXXXXX";
   dir_ = mkdtemp(name);
   std::ofstream(dir_ + "/job.pbtxt") << "name: \"fake\"\n";
-  // This process becomes the parent of a killed launcher's orphans, so that it can tell dead
+  // The orphans of a killed launcher become children of this process, which can then tell dead
   // processes from living ones.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
@@ -90,7 +90,7 @@ bool LauncherTest::AllGone(const std::vector<std::string>& pid_files) {
     const std::string text = Read(file);
     if (text.empty()) return false;
     const pid_t pid = std::stoi(text);
-    waitpid(pid, nullptr, WNOHANG);  // collects it if it has become our child
+    waitpid(pid, nullptr, WNOHANG);  // reaps the process if it has become a child of this process
     if (kill(pid, 0) == 0) return false;
   }
   return true;

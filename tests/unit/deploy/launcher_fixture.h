@@ -27,34 +27,36 @@ class LauncherTest : public ::testing::Test {
   void Launch(const std::vector<std::string>& args);
   // Starts a program of build/bin with flags that name the two scripts.
   void StartProgram(const std::string& name, const std::vector<std::string>& args);
-  // The started program's exit code, or 128 + signal; fails the test after kWaitMax.
+  // Returns the exit code of the started program, or 128 + signal. The test fails after kWaitMax.
   int WaitForLauncher();
-  // Waits until `done` is true; false after kWaitMax. Polls with a 5 ms poll().
+  // Waits until `done` returns true. Returns false after kWaitMax. Polls with a 5 ms poll().
   bool WaitUntil(const std::function<bool()>& done);
 
-  std::string Read(const std::string& name) const;  // "" if the file does not exist
+  std::string Read(const std::string& name) const;  // returns "" if the file does not exist
   bool Exists(const std::string& name) const;
   std::string Out() const { return Read("out"); }
   std::string Err() const { return Read("err"); }
-  // True once all processes with a pid in the given files of the test's directory have ended.
+  // Returns true after all processes have ended whose pids are in the given files of the test's
+  // directory.
   bool AllGone(const std::vector<std::string>& pid_files);
 
-  // A pserver that serves until it is stopped.
+  // The script of a pserver that serves until it is stopped.
   static constexpr char kGoodServer[] =
       "echo serving\n"
       "trap 'echo stopped; exit 0' TERM\n"
       "mkfifo $D/never.$TANDEM_SERVER_INDEX\n"
       "echo $$ > $D/server.$TANDEM_SERVER_INDEX.pid\n"
       "while true; do read -t 1 line <> $D/never.$TANDEM_SERVER_INDEX; done\n";
-  // Waits until the file $1 of the test's directory is not empty.
+  // The script function `await`: waits until the file $1 of the test's directory is not empty.
   static constexpr char kAwait[] =
       "await() { while [ ! -s $D/$1 ]; do read -t 0.01 < <(:); done; true; }\n";
-  // Starts a trainer that never ends. It is a single process, so its pid is enough to find it.
+  // The script of a trainer that never ends. The trainer is a single process, so one pid is enough
+  // to find it.
   static constexpr char kWaitForEver[] = "echo $$ > $D/trainer.$RANK.pid; exec sleep 1000\n";
 
   std::string dir_;
   std::string server_script_, trainer_script_;
-  int stdout_fd_ = -1;  // instead of the file "out"
+  int stdout_fd_ = -1;  // standard output of the program; -1: the file "out"
   std::unique_ptr<deploy::Process> launcher_;
 };
 

@@ -25,7 +25,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-// A socket that sends to the server and shows the reply until the server closes the connection.
+// A socket that sends text to the server and returns its replies.
 class Peer {
  public:
   explicit Peer(const Endpoint& server) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -42,9 +42,10 @@ class Peer {
   Peer& operator=(const Peer&) = delete;
 
   void Send(const std::string& text) {
-    (void)send(fd_, text.data(), text.size(), MSG_NOSIGNAL);  // the server may close early
+    // The result is not checked, because the server may close the connection early.
+    (void)send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
   }
-  // One answer with a body of 9 bytes.
+  // Returns one reply with a body of 9 bytes.
   std::string Answer() {
     std::string all;
     char byte;
@@ -109,7 +110,7 @@ TEST(HttpServer, RefusesWithASentence) {
   EXPECT_THAT(Ask(*server, "GET /nowhere"),
               testing::AllOf(StartsWith("HTTP/1.1 404"), HasSubstr("the pages are: / /late")));
   EXPECT_THAT(Ask(*server, "POST /"), StartsWith("HTTP/1.1 405"));
-  // A page of another site whose name was made to resolve to this machine.
+  // Host names of another site, whose page could make its name resolve to this machine.
   for (const char* host :
        {"evil.example", "evil.example:80", "", "[::1", "127.0.0.1.evil.example"}) {
     EXPECT_THAT(Ask(*server, "GET /", host), StartsWith("HTTP/1.1 421")) << host;
@@ -137,17 +138,17 @@ TEST(HttpServer, GarbageAndExcessCloseThatConnectionOnly) {
 
 TEST(HttpServer, SilentPeersAreClosedAndTheirNumberIsBounded) {
   HttpServerOptions options;
-  options.timeout = std::chrono::seconds(1);  // limits clients too
+  options.timeout = std::chrono::seconds(1);  // the maximum time for a connection without a request
   options.connections_max = 3;
   const auto server = Serve(options);
   std::vector<std::unique_ptr<Peer>> silent;
   for (int i = 0; i < 3; ++i) silent.push_back(std::make_unique<Peer>(server->endpoint()));
-  silent[0]->Send("GET / HT");  // begun but never completed
+  silent[0]->Send("GET / HT");  // begins a request that it never completes
   for (const auto& peer : silent) EXPECT_EQ(peer->UntilClosed(), "");
   EXPECT_THAT(Ask(*server, "GET /"), HasSubstr("the page"));
 }
 
-// Connections that stay open after an answer keep no probe out.
+// Connections that stay open after a reply do not keep out a health probe.
 TEST(HttpServer, TheConnectionThatIsIdleLongestMakesRoom) {
   HttpServerOptions options;
   options.connections_max = 2;
@@ -155,7 +156,7 @@ TEST(HttpServer, TheConnectionThatIsIdleLongestMakesRoom) {
   const auto server = Serve(options);
   const std::string request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
   Peer first(server->endpoint()), second(server->endpoint());
-  for (Peer* peer : {&first, &second, &first}) {  // the second one is idle longest
+  for (Peer* peer : {&first, &second, &first}) {  // leaves `second` idle for the longest time
     peer->Send(request);
     EXPECT_THAT(peer->Answer(), HasSubstr("the page"));
   }
@@ -173,7 +174,8 @@ TEST(HttpServer, AFloodOfIdleConnectionsIsBounded) {
   std::vector<std::unique_ptr<Peer>> flood;
   for (int i = 0; i < 40; ++i) {
     flood.push_back(std::make_unique<Peer>(server->endpoint()));
-    if (i % 2 == 0) flood.back()->Send("GET / HTTP/1.1\r\n");  // begun, never ended
+    // Every second peer begins a request but never completes it.
+    if (i % 2 == 0) flood.back()->Send("GET / HTTP/1.1\r\n");
   }
   EXPECT_THAT(Ask(*server, "GET /"), HasSubstr("the page"));
   for (int i = 0; i < 36; ++i) EXPECT_EQ(flood[static_cast<size_t>(i)]->UntilClosed(), "") << i;
@@ -216,7 +218,7 @@ bool WaitUntil(const std::function<bool()>& done) {
 
 StatusDocument Document(bool ready) {
   StatusDocument document;
-  document.title = "job \"<b>\" \xff";  // markup, and a byte that is not UTF-8
+  document.title = "job \"<b>\" \xff";  // a title with markup and a byte that is not UTF-8
   document.ready = ready;
   document.progress = 0.25;
   document.facts = {{"step", "5 of 20"}};
@@ -243,7 +245,7 @@ TEST(StatusPage, EveryRouteAnswers) {
   EXPECT_EQ(body("/healthz"), "ok\n");
   EXPECT_THAT(Ask(**server, "GET /readyz"), StartsWith("HTTP/1.1 503"));
   ready.store(true);
-  // A loaded machine may give the page before.
+  // On a loaded machine the server may still return the earlier state for a short time.
   EXPECT_TRUE(WaitUntil([&] { return body("/readyz") == "ready\n"; }));
 
   const auto health = HttpServer::Start({}, HealthRoutes([&] { return Document(ready.load()); }));
@@ -263,7 +265,8 @@ TEST(StatusPage, EveryRouteAnswers) {
   EXPECT_EQ(json["tables"][0]["rows"][0][1], "at work");
 }
 
-// A daemon holds a lock for long, or its disk does not answer: no probe waits for that.
+// A daemon holds a lock for a long time, or its disk does not respond. No health probe waits for
+// the daemon.
 TEST(StatusPage, ProbesAnswerWhileTheDocumentWaits) {
   Metrics metrics;
   std::mutex held;

@@ -1,4 +1,4 @@
-// The file that lists the ranks of an elastic job.
+// Tests the file that lists the ranks of an elastic job.
 #include "common/launcher/elastic_world.h"
 
 #include <gtest/gtest.h>

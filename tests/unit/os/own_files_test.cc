@@ -1,4 +1,5 @@
-// Files and directories of other users are rejected; a user's own ones are private.
+// Files and directories of other users are rejected. Files and directories that the user creates
+// are private.
 #include "common/os/own_files.h"
 
 #include <fcntl.h>
@@ -88,7 +89,7 @@ TEST_F(OwnFiles, OfAnotherUserAreRefused) {
     ExpectRefused(OpenOwnDir(folder, rule), "(65534), expected root [TD2113]; hint: ");
     ExpectRefused(MakeOwnDir(folder, rule), "[TD2113]");
   }
-  // A rejected file was not truncated.
+  // The rejected call did not truncate the file.
   EXPECT_EQ(WriteOwnFile(file, "mine").code(), StatusCode::kPermissionDenied);
   EXPECT_EQ(Text(file), "content");
 }
@@ -121,7 +122,8 @@ TEST_F(OwnFiles, AreMadePrivate) {
   EXPECT_EQ(ModeOf(dir_ / "a/b"), 0700u);
   ASSERT_TRUE(WriteOwnFile(dir_ / "a/b/new", "text").ok());
   EXPECT_EQ(ModeOf(dir_ / "a/b/new"), 0600u);
-  // A file of an earlier version was readable by other users.
+  // A file written by an earlier version of Tandem is readable by other users. Writing it again
+  // makes it private.
   const std::string old = File("old", 0644);
   ASSERT_TRUE(WriteOwnFile(old, "text").ok());
   EXPECT_EQ(ModeOf(old), 0600u);
@@ -133,7 +135,7 @@ TEST_F(OwnFiles, AFolderForAllUsersIsNoFolderOfOnesOwn) {
   ExpectRefused(MakeOwnDir(shared, OwnRule::kUser), "hint: name a directory inside it");
   ExpectRefused(MakeOwnDir(shared, OwnRule::kGroup), "(mode 777) [TD2113]");
   EXPECT_TRUE(MakeOwnDir(shared + "/mine", OwnRule::kUser).ok());
-  // A Kubernetes volume with fsGroup.
+  // A directory with the mode of a Kubernetes volume with fsGroup.
   const std::string volume = Folder("volume", 02770);
   EXPECT_TRUE(MakeOwnDir(volume, OwnRule::kGroup).ok());
   ExpectRefused(MakeOwnDir(volume, OwnRule::kUser), "hint: chmod go-w ");

@@ -16,12 +16,12 @@ struct Kind {
   const char* name;
   ps::PsOptimizer optimizer;
   std::string rules;
-  uint64_t memory = 0;  // 0: all rows in memory
+  uint64_t memory = 0;  // limit of the rows in memory, in bytes; 0: no limit
   Durability durability = Durability::kNone;
 };
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
-// One trainer with a table and a vector.
+// A fixture with one trainer, a table and a vector.
 class DeltaTest : public PserverTest, public testing::WithParamInterface<Kind> {
  protected:
   static constexpr int64_t kHeight = 4000, kDim = 8;
@@ -51,7 +51,7 @@ class DeltaTest : public PserverTest, public testing::WithParamInterface<Kind> {
     const ps::PsTensor tensor = {"w", w.data(), 4};
     ASSERT_TRUE(client_->InitOrFetch({&tensor, 1}).ok());
   }
-  // Steps [from, to): the first ones touch the whole table, later ones only a part of it.
+  // Trains steps [from, to). The first steps touch the whole table, later steps only a part of it.
   void Train(uint64_t from, uint64_t to) {
     for (uint64_t step = from; step < to; ++step) {
       std::mt19937 random(static_cast<uint32_t>(step));
@@ -76,7 +76,7 @@ class DeltaTest : public PserverTest, public testing::WithParamInterface<Kind> {
       ASSERT_TRUE(status.ok()) << status;
     }
   }
-  // The complete state of rows and vector.
+  // The complete state of the table's rows and of the vector.
   struct State {
     ps::PsTableRows table;
     std::vector<float> w = std::vector<float>(4);
@@ -105,7 +105,7 @@ class DeltaTest : public PserverTest, public testing::WithParamInterface<Kind> {
     EXPECT_EQ(a.w, b.w);
     EXPECT_EQ(a.slots, b.slots);
   }
-  // Files of values, oldest first, with their sizes in bytes.
+  // Returns the files of values in the order of their numbers, with their sizes in bytes.
   static std::map<int, size_t> Values(const std::string& dir) {
     std::map<int, size_t> found;
     for (const auto& entry : std::filesystem::directory_iterator(dir + "/shard-0")) {
@@ -137,10 +137,10 @@ TEST_P(DeltaTest, BaseAndDeltaAreTheWholeState) {
     EXPECT_LT(files.rbegin()->second, files.begin()->second / 2);
   }
   const State then = Now();
-  Serve(dir);  // nothing was saved since then
+  Serve(dir);  // restarts the server, which saved nothing after `then`
   EXPECT_EQ(servers_[0]->restored_version(), 23u);
   ExpectSame(Now(), then);
-  // A delta may refer to a base of an earlier process.
+  // The base of a delta may be from an earlier process.
   Train(23, 27);
   ASSERT_EQ(*client_->Save(/*delta=*/true), 27u);
   EXPECT_EQ(Values(dir).begin()->first, files.begin()->first);
@@ -158,8 +158,8 @@ TEST_P(DeltaTest, BaseAndDeltaAreTheWholeState) {
   Train(33, 35);
   ASSERT_EQ(*client_->Restore(), 33u);
   ExpectSame(Now(), late);
-  // The changes since the base are not known any more. With a log, the state was written as a full
-  // checkpoint.
+  // After Restore, the server no longer knows the changes since the base, so a delta is rejected. A
+  // server with a log has written a full checkpoint, so its delta succeeds.
   EXPECT_EQ(client_->Save(/*delta=*/true).ok(), GetParam().durability == Durability::kLogged);
 }
 
@@ -171,7 +171,7 @@ TEST_P(DeltaTest, NeedsAWholeOne) {
     EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
     EXPECT_THAT(std::string(status.message()), HasSubstr("has written none since its start"));
   };
-  // A server with a log writes its initial values as a full checkpoint.
+  // A server with a log has already written its initial values as a full checkpoint.
   if (GetParam().durability == Durability::kNone) refused();
   ASSERT_TRUE(client_->Save().ok());
   ASSERT_TRUE(client_->Save(/*delta=*/true).ok());
@@ -226,7 +226,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Kind{"logged", kAdagrad, "", 0, Durability::kLogged}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// Deltas follow each full checkpoint among those that a server makes by itself.
+// Among the checkpoints that a server makes by itself, deltas follow each full checkpoint.
 using DeltaShardTest = ShardFixture;
 TEST_F(DeltaShardTest, EveryThirdIsWhole) {
   std::vector<bool> deltas;
@@ -249,7 +249,7 @@ TEST_F(DeltaShardTest, EveryThirdIsWhole) {
   };
   steps(0, 7);
   EXPECT_THAT(deltas, ElementsAre(false, true, true, false, true, true, false));
-  // A checkpoint that was not written is not used as a base.
+  // A checkpoint that failed is not used as a base.
   kept = false;
   steps(7, 12);
   EXPECT_THAT(deltas, ElementsAre(true, true, false, false, false));

@@ -1,4 +1,4 @@
-// The state that survives a server, and a trainer that replaces another one.
+// Tests the state that outlives a server, and a trainer that replaces another trainer.
 #include "tests/unit/pserver/pserver_fixture.h"
 
 namespace tandem::pserver {
@@ -8,7 +8,7 @@ TEST_F(PserverTest, TheLogBringsBackWhatTheCheckpointLacks) {
   PserverOptions options;
   options.data_dir = dir_;
   options.durability = Durability::kLogged;
-  options.log_bytes_max = 20'000;  // a checkpoint every few steps
+  options.log_bytes_max = 20'000;  // a small limit, so that a checkpoint is made every few steps
   Model model, reference;
   Status status;
   StartServers(2);
@@ -20,7 +20,7 @@ TEST_F(PserverTest, TheLogBringsBackWhatTheCheckpointLacks) {
     ASSERT_TRUE(status.ok()) << status;
   }
   for (uint64_t begin = 0; begin < 24; begin += 8) {
-    servers_.clear();  // nothing is saved
+    servers_.clear();  // ends the servers, which save nothing
     endpoints_.clear();
     StartServers(2, options);
     EXPECT_EQ(servers_[0]->restored_version(), begin);
@@ -37,12 +37,13 @@ TEST_F(PserverTest, TheLogBringsBackWhatTheCheckpointLacks) {
   EXPECT_EQ(model.params, reference.params);
 }
 
-// Server 1 has completed the step in which trainer 1 was killed; server 0 has not. The replacement
-// computes the step again from the parameters before it, which both servers still have. Server 1
-// accepts no second gradient.
+// Trainer 1 is killed in a step that server 1 has completed and server 0 has not. Its replacement
+// computes the step again from the parameters before the step, which both servers still have.
+// Server 1 ignores the second gradient.
 TEST_F(PserverTest, ATrainerIsReplacedBetweenTwoServers) {
   StartServers(2);
-  const std::vector<ps::PsVariable> variables = {{"a", Shape{1}}, {"b", Shape{1}}};  // one on each
+  // There is one variable on each server.
+  const std::vector<ps::PsVariable> variables = {{"a", Shape{1}}, {"b", Shape{1}}};
   float first[2] = {10, 20};
   const float one = 1, two = 2;
   std::unique_ptr<ps::PsClient> clients[2];
@@ -67,7 +68,7 @@ TEST_F(PserverTest, ATrainerIsReplacedBetweenTwoServers) {
   ASSERT_TRUE(PushAndWait(*clients[1], 0, 1.0f, {{"a", &two, 1}, {"b", &two, 1}}).ok());
   ASSERT_EQ(*PullAndWait(*clients[1], 1, tensors(again)), 1u);
   EXPECT_THAT(again, testing::ElementsAre(7, 17));
-  // The next step counts again.
+  // In the next step both servers accept the gradients of the replacement.
   for (int t : {0, 1}) {
     ASSERT_TRUE(PushAndWait(*clients[t], 1, 1.0f, {{"a", &one, 1}, {"b", &one, 1}}).ok());
   }

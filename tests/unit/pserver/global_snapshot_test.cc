@@ -1,4 +1,4 @@
-// A global snapshot: the part of one server, the checks of its coordinator, and the stored result.
+// Global snapshots: the part of one server, the checks of its coordinator, and the stored result.
 #include <filesystem>
 
 #include "gmock/gmock.h"
@@ -18,17 +18,18 @@ using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Server 0 of two servers.
+// A fixture with server 0 of two servers.
 class CutTest : public ShardFixture {
  protected:
   CutTest() : dir_(testing::TempDir() + "/cut_XXXXXX") { CHECK(mkdtemp(dir_.data()) != nullptr); }
   ~CutTest() override {
-    answer_.reset();  // may hold the shard
+    answer_.reset();  // the stored reply may hold a reference to the shard
     shard_.reset();
     std::filesystem::remove_all(dir_);
   }
 
-  // The head of a push by a trainer that has sent `sent` messages to this server and to server 1.
+  // Returns the head of a push. For servers 0 and 1, `sent` is the number of messages that the
+  // trainer has sent, and `ended` the number of those that have ended.
   static PushHead Stamped(int trainer, uint64_t sequence, std::vector<uint64_t> sent,
                           std::vector<uint64_t> ended) {
     PushHead head = Head({"job", trainer, kIncarnation}, sequence, sequence);
@@ -39,7 +40,7 @@ class CutTest : public ShardFixture {
   StatusOr<PausedState> Hold(uint64_t cut) {
     return shard_->global_snapshots().Hold("job", cut, seconds(2));
   }
-  // Stores the reply to TakeCut in *answer_.
+  // Calls Take for snapshot `cut`. The reply is stored in *answer_.
   void Take(uint64_t cut, std::vector<SnapshotFrontier> marks) {
     answer_ = std::make_shared<StatusOr<PendingSnapshot>>(Unimplemented("pending"));
     shard_->global_snapshots().Take(
@@ -60,11 +61,11 @@ TEST_F(CutTest, WaitsForWhatBelongsToItAndForNothingElse) {
   ASSERT_TRUE(held.ok()) << held.status();
   ASSERT_EQ(held->marks.size(), 2u);
   EXPECT_THAT(held->marks[1].numbers.sent, ElementsAre(1, 4));
-  // New pushes wait. A push that was accepted is recognised.
+  // During the hold, new pushes are rejected. A repetition of an accepted push is recognised.
   const PushHead second = Stamped(0, 2, {2, 2}, {1, 1}), third = Stamped(0, 3, {3, 3}, {1, 1});
   EXPECT_EQ(PushOnce(second).code(), StatusCode::kOutOfRange);
   EXPECT_TRUE(Push(Stamped(0, 1, {1, 1}, {0, 0}), 1)->duplicate);
-  // Server 1 already has its half of the second push.
+  // Server 1 already has its half of the second push, so the snapshot must include the other half.
   std::vector<SnapshotFrontier> marks = held->marks;
   marks[0].numbers.sent = {2, 2};
   Take(5, marks);
@@ -83,7 +84,8 @@ TEST_F(CutTest, WaitsForWhatBelongsToItAndForNothingElse) {
   EXPECT_EQ(Floats(image->slices[0].param, 1)[0], then);
   EXPECT_EQ(image->marks[0].applied.highest(), 2u);
   EXPECT_THAT(image->marks[0].numbers.sent, ElementsAre(2, 2));
-  EXPECT_EQ(Hold(5).status().code(), StatusCode::kFailedPrecondition);  // the hold is over
+  // The hold is over, because the snapshot was taken.
+  EXPECT_EQ(Hold(5).status().code(), StatusCode::kFailedPrecondition);
 }
 
 TEST_F(CutTest, WhatNeverComesIsNamedAndPushesGoOn) {
@@ -97,9 +99,9 @@ TEST_F(CutTest, WhatNeverComesIsNamedAndPushesGoOn) {
   shard_->ExpireWaiters();
   EXPECT_EQ(answer_->status().code(), StatusCode::kDeadlineExceeded);
   EXPECT_THAT(Said(), HasSubstr("push 2 of trainer 0 is missing"));
-  // The coordinator is lost; trainers continue.
+  // The coordinator is lost and its lease ends, so the trainers continue.
   EXPECT_TRUE(PushOnce(Stamped(0, 3, {3, 1}, {0, 0})).ok());
-  // A permanently rejected push counts as ended once its trainer reports it so.
+  // A permanently rejected push counts as ended after its trainer reports this.
   ASSERT_TRUE(Hold(6).ok());
   Take(6, {{0, kIncarnation, false, {{3, 1}, {1, 1}}}});
   EXPECT_EQ(answer_->status().code(), StatusCode::kUnimplemented);
@@ -117,7 +119,7 @@ TEST_F(CutTest, CannotBeWhatItWasMeantToBe) {
   auto held = Hold(5);
   ASSERT_TRUE(held.ok());
   EXPECT_THAT(std::string(Hold(6).status().message()), HasSubstr("snapshot 5 is in progress"));
-  // The lease expires, a push arrives, and the request arrives late.
+  // The lease expires and a push arrives before the request for the snapshot.
   clock_.Advance(seconds(3));
   ASSERT_TRUE(PushOnce(Stamped(0, 2, {2, 2}, {1, 1})).ok());
   Take(5, held->marks);
@@ -125,7 +127,8 @@ TEST_F(CutTest, CannotBeWhatItWasMeantToBe) {
   ASSERT_TRUE(Hold(6).ok());
   Take(6, held->marks);
   EXPECT_THAT(Said(), HasSubstr("trainer 0 pushed in the meantime"));
-  // An incarnation that other servers know becomes known here too, and the older one is rejected.
+  // Server 0 learns a newer incarnation from the marks of the other servers. It then rejects the
+  // older incarnation.
   held = Hold(7);
   ASSERT_TRUE(held.ok()) << held.status();
   held->marks[1].incarnation = kIncarnation + 1;
@@ -142,7 +145,8 @@ TEST_F(CutTest, CannotBeWhatItWasMeantToBe) {
   EXPECT_TRUE(PushOnce(Stamped(0, 3, {3, 3}, {2, 2})).ok());
 }
 
-// Otherwise an older state would have a higher number.
+// The number of a snapshot must exceed the numbers of all snapshots on the disk. Otherwise an older
+// state would have a higher number.
 TEST_F(CutTest, ANumberThatIsNotAboveThoseOnTheDiskIsRefused) {
   auto storage = *OpenRocksdbStorage(dir_);
   Start(Config(1, ShardMode::kASync));
@@ -200,7 +204,8 @@ TEST_F(CutTest, StaysOnTheDiskBesideTheCheckpoint) {
   ASSERT_TRUE(storage->Write(image(4)).ok());
   storage.reset();
   storage = *OpenRocksdbStorage(dir_);
-  EXPECT_EQ((*storage->Read())->version, 4u);  // removes old snapshots
+  // This start of the storage removed the old snapshots.
+  EXPECT_EQ((*storage->Read())->version, 4u);
   for (const uint64_t cut : {2, 3}) {
     const auto read = storage->ReadGlobalSnapshot(cut * 10);
     ASSERT_TRUE(read.ok()) << read.status();
@@ -230,7 +235,7 @@ TEST_F(CutTest, AServerThatWentBackStaysThere) {
     ASSERT_TRUE(durable->Recover().ok());
     const uint64_t cut = logged ? 20 : 10, before = durable->shard().Info().version;
     EXPECT_EQ(before, logged ? 1u : 0u);
-    // The functions of the fixture use shard_.
+    // The functions of the fixture use shard_, so it points to the shard of `durable`.
     shard_.reset(&durable->shard());
     if (!logged) Start(Config(1, ShardMode::kASync));
     const auto push = [&](uint64_t n) { return PushOnce(Stamped(0, n, {n, n}, {n - 1, n - 1})); };
@@ -238,7 +243,8 @@ TEST_F(CutTest, AServerThatWentBackStaysThere) {
     StatusOr<DurableShard::CutFile> file = Internal("not answered");
     const auto held = Hold(cut);
     ASSERT_TRUE(held.ok()) << held.status();
-    for (int time = 0; time < 2; ++time) {  // the second one gets the same reply
+    // The second call repeats the first one and gets the same reply.
+    for (int time = 0; time < 2; ++time) {
       durable->TakeCut("job", {cut, held->marks, 0, seconds(1)}, 0,
                        [&file](const StatusOr<DurableShard::CutFile>& f) { file = f; });
       if (logged) durable->log()->Turn();

@@ -24,7 +24,7 @@ class IncarnationTest : public PserverTest {
   Model model_;
 };
 
-// The clock of the older one's host is thousands of years ahead.
+// The clock of the older incarnation's host is thousands of years ahead.
 TEST_F(IncarnationTest, ASuccessorIsAboveWhatAnyClockSaid) {
   StartServers(2);
   const auto older = Join(uint64_t{1} << 62);
@@ -45,7 +45,7 @@ TEST_F(IncarnationTest, CheckpointsKeepTheNumber) {
   EXPECT_TRUE(Push(*Join(0), 1).ok());
 }
 
-// One server knows a newer incarnation than the other.
+// One server knows a newer incarnation than the other server.
 TEST_F(IncarnationTest, ItIsAboveWhatAllServersKnow) {
   StartServers(2);
   ASSERT_TRUE(Push(*Join(5), 0).ok());

@@ -1,5 +1,4 @@
-// A server that moved all its buckets away and was stopped permanently. Its clients stop calling
-// it.
+// A server that moved all its buckets away was stopped permanently. Its clients stop calling it.
 #include <thread>
 
 #include "pserver/client/carrier/grpc_ps_channel.h"
@@ -31,7 +30,7 @@ class LeftServerTest : public PserverTest {
                   {{"emb", ids, ones.data()}});
     ASSERT_TRUE(answer.Get().ok());
   }
-  // As `tandem drain --pserver=1` does.
+  // Moves all buckets away from server 1, as `tandem drain --pserver=1` does, and stops it.
   void DrainAndStop() {
     {
       const auto carrier = *ps::GrpcPsChannel::Connect(endpoints_, {});
@@ -67,7 +66,7 @@ class LeftServerTest : public PserverTest {
 
 TEST_F(LeftServerTest, IsNotAskedByWhoKnows) {
   DrainAndStop();
-  Push(1);  // it learns of the moves
+  Push(1);  // the reply to this push tells the client of the moves
   const Time begin = SteadyNow();
   const auto info = client_->ServerInfo();
   ASSERT_TRUE(info.ok()) << info.status();
@@ -84,7 +83,8 @@ TEST_F(LeftServerTest, WhoDoesNotKnowHearsOfItFromTheOthers) {
   ExpectAllIsWell();
 }
 
-// This client was not informed in another way: the rows are where the other servers say.
+// This client has not yet noticed the moves. It finds the rows because the other servers name the
+// owners.
 TEST_F(LeftServerTest, AllRowsAreFound) {
   DrainAndStop();
   const auto rows = client_->PullTable("emb", /*slots=*/false);

@@ -1,4 +1,4 @@
-// Moving row buckets: where they are, a server that is leaving, and plans.
+// Moves of row buckets: the owners of buckets, a server that is drained, and plans of moves.
 #include "pserver/shard/checkpoint_calls.h"
 #include "pserver/shard/migration_calls.h"
 #include "tests/unit/pserver/moves_fixture.h"
@@ -10,8 +10,8 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 
-// Otherwise only the source would know the owner of the bucket, and the source is being drained: it
-// may be stopped permanently.
+// A move that ends during the query must be announced to the other servers. Otherwise only the
+// source would know the new owner, and the source is drained and may be stopped permanently.
 TEST_F(MovesTest, AMoveThatEndsWhileOneAsksIsToldToTheOthers) {
   const int bucket = FirstBucket(1, 2);
   for (const int last : {2, 3, 4}) {
@@ -20,8 +20,8 @@ TEST_F(MovesTest, AMoveThatEndsWhileOneAsksIsToldToTheOthers) {
     const auto parcel = Freeze(*b, {bucket}, 0);
     ASSERT_TRUE(parcel.ok()) << parcel.status();
     ASSERT_TRUE(a->migrations().Offer("job", *parcel).ok());
-    // Each round calls server 0, then server 1. The process that moves the bucket announces its end
-    // to no other server.
+    // Each round calls server 0, then server 1. The process that moves the bucket releases it but
+    // does not inform the other server.
     ShardCarrier carrier({a.get(), b.get()}, clock_, [&](int call) {
       if (call != last) return;
       EXPECT_TRUE(b->migrations().Release("job", parcel->moves).ok());
@@ -35,7 +35,8 @@ TEST_F(MovesTest, AMoveThatEndsWhileOneAsksIsToldToTheOthers) {
 
 TEST_F(MovesTest, WhoAsksWhileBucketsGoOnMovingGivesUp) {
   const auto a = Start(0, 2), b = Start(1, 2);
-  std::array<Shard*, 2> owners = {b.get(), a.get()};  // owner of the bucket, now and next
+  // The first owner has the bucket now, the second one gets it next.
+  std::array<Shard*, 2> owners = {b.get(), a.get()};
   int target = 0;
   ShardCarrier carrier({a.get(), b.get()}, clock_, [&](int) {
     clock_.Advance(seconds(1));
@@ -50,13 +51,14 @@ TEST_F(MovesTest, WhoAsksWhileBucketsGoOnMovingGivesUp) {
   EXPECT_LE(carrier.calls(), 12);
 }
 
-// A drained server may be stopped permanently, whichever other process moves rows.
+// A drained server accepts no rows from any process that moves rows, because it may be stopped
+// permanently.
 TEST_F(MovesTest, WhoIsLeavingTakesNothing) {
   const auto a = Start(0, 2), b = Start(1, 2);
   const auto early = Freeze(*a, {5}, 1);
   ASSERT_TRUE(early.ok()) << early.status();
   ASSERT_TRUE(b->migrations().Offer("job", *early).ok());
-  // Runs until no server can release to it the buckets that were offered before.
+  // Leave runs until no other server can release buckets to server 1 that were offered earlier.
   ShardCarrier carrier({a.get(), b.get()}, clock_, [&](int call) {
     if (call == 4) {
       EXPECT_TRUE(a->migrations().Release("job", early->moves).ok());
@@ -77,10 +79,10 @@ TEST_F(MovesTest, WhoIsLeavingTakesNothing) {
     EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status;
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr("pserver 1 is being drained and accepts no rows"));
-    clock_.Advance(seconds(3));  // the lease is over
+    clock_.Advance(seconds(3));  // the lease of the rejected move ends
   };
   refused(*b);
-  // The server does not forget this.
+  // The server still knows after a restart that it is drained.
   const auto image = b->checkpoints().Take();
   ASSERT_TRUE(image.ok()) << image.status();
   const auto later = Make(1);
@@ -124,7 +126,8 @@ ps::ServedBuckets Served(int server, int begin, int end) {
   return s;
 }
 
-// The buckets of each server after a plan. Each bucket must be where the plan takes it from.
+// Returns the number of buckets of each server after a plan. Expects that the source of each
+// transfer has its buckets.
 std::vector<size_t> After(std::vector<ps::ServedBuckets> now,
                           const std::vector<ps::BucketTransfer>& plan) {
   for (const ps::BucketTransfer& t : plan) {
@@ -158,7 +161,7 @@ TEST(MoverPlanTest, RebalancesWithFewMoves) {
   EXPECT_TRUE(ps::PlanRebalance(even).empty());
 }
 
-// A server with slices of these sizes in bytes, which are buckets from `first` on.
+// Returns a server with slices of these sizes in bytes. Their buckets are numbered from `first` on.
 ps::ServedBuckets WithSlices(int server, int first, const std::vector<uint64_t>& bytes) {
   ps::ServedBuckets s{.server = server, .address = "", .buckets = {}};
   for (size_t i = 0; i < bytes.size(); ++i) {
@@ -195,7 +198,8 @@ TEST(MoverPlanTest, SlicesGoByTheirBytes) {
   EXPECT_EQ(BytesAfter(now, ps::PlanDrain(now, 1)), (std::vector<uint64_t>{140, 0, 130}));
   const auto plan = ps::PlanRebalance(now);
   EXPECT_EQ(BytesAfter(now, plan), (std::vector<uint64_t>{90, 80, 100}));
-  // A slice that is too large for any other server stays, and a balanced state stays balanced.
+  // A slice that is too large for every other server stays where it is. A balanced state is not
+  // changed.
   EXPECT_TRUE(ps::PlanRebalance({WithSlices(0, 0, {100}), WithSlices(1, 1, {10, 10})}).empty());
   EXPECT_TRUE(ps::PlanDrain({now[1]}, 1).empty());
 }

@@ -25,7 +25,7 @@ using std::chrono::seconds;
 inline constexpr int64_t kDim = 3, kHeight = 1 << 20;
 inline constexpr uint64_t kIncarnation = 7;
 
-// The `n`-th id that belongs to the bucket.
+// Returns the `n`-th id that belongs to the bucket.
 inline uint64_t IdIn(int bucket, int n = 0) {
   for (uint64_t id = 0;; ++id) {
     if (RowBucket(id) == bucket && n-- == 0) return id;
@@ -70,7 +70,7 @@ class MovesTest : public testing::Test {
     head.generation = generation;
     return head;
   }
-  // Pushes a gradient whose values are all `value`.
+  // Pushes a gradient for `ids` whose values are all `value`.
   static StatusOr<PushOutcome> Push(Shard& shard, const PushHead& head,
                                     const std::vector<uint64_t>& ids, float value = 1) {
     TD_ASSIGN_OR_RETURN(PushTicket ticket, shard.AdmitPush(head));
@@ -116,7 +116,7 @@ class MovesTest : public testing::Test {
   Backend backend_ = Backend::Cpu();
 };
 
-// Delivers ExchangeMap and RefuseBuckets to shards, synchronously.
+// A channel that delivers ExchangeMap and RefuseBuckets to shards synchronously.
 class ShardCarrier final : public ps::PsChannel {
  public:
   ShardCarrier(std::vector<Shard*> shards, const Clock& clock, std::function<void(int)> before)
@@ -155,7 +155,7 @@ class ShardCarrier final : public ps::PsChannel {
   };
   const std::vector<Shard*> shards_;
   const Clock& clock_;
-  const std::function<void(int)> before_;  // called with the number of the call
+  const std::function<void(int)> before_;  // called before each call, with the number of the call
   int calls_ = 0;
 };
 

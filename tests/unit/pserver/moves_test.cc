@@ -46,14 +46,15 @@ TEST_F(MovesTest, ALeaseThatIsOverLeavesEverythingAsItWas) {
   const auto parcel = Freeze(*a, {5}, 1);
   ASSERT_TRUE(parcel.ok()) << parcel.status();
   EXPECT_EQ(Push(*a, Head(2, 1), ids).status().code(), StatusCode::kOutOfRange);
-  EXPECT_TRUE(Push(*a, Head(2, 1), {IdIn(6)}).ok());  // others continue
+  EXPECT_TRUE(Push(*a, Head(2, 1), {IdIn(6)}).ok());  // pushes to other row buckets are accepted
   ASSERT_TRUE(b->migrations().Offer("job", *parcel).ok());
-  // The bucket is not served before its release, and never by both servers.
+  // The new owner does not serve the bucket before its release. At no time do both servers serve
+  // the bucket.
   EXPECT_EQ(Pull(*b, ids).status().code(), StatusCode::kOutOfRange);
   clock_.Advance(seconds(3));
   EXPECT_TRUE(Push(*a, Head(3, 1), ids).ok());
   EXPECT_EQ(a->migrations().Release("job", parcel->moves).status().code(), StatusCode::kAborted);
-  // The next move has another number, and the earlier offer no longer counts.
+  // The next move has a higher number, so the earlier offer is void.
   const auto rows = *Pull(*a, ids);
   ASSERT_TRUE(Move(*a, *b, {5}, 1).ok());
   EXPECT_EQ(*Pull(*b, ids), rows);
@@ -74,7 +75,7 @@ TEST_F(MovesTest, EveryCallMayComeTwice) {
   ASSERT_TRUE(a->migrations().Release("job", parcel->moves).ok());
   ASSERT_TRUE(Tell(*b, *map).ok());
   ASSERT_TRUE(Push(*b, Head(1, 1), {IdIn(5)}).ok());
-  ASSERT_TRUE(b->migrations().Offer("job", *parcel).ok());  // too late: it changes nothing
+  ASSERT_TRUE(b->migrations().Offer("job", *parcel).ok());  // this late offer changes nothing
   EXPECT_NE(*Pull(*b, {IdIn(5)}), rows);
 }
 
@@ -83,7 +84,7 @@ TEST_F(MovesTest, APushThatWasRefusedOnceIsRefusedForEver) {
   const std::vector<uint64_t> ids = {IdIn(5)};
   ASSERT_TRUE(Move(*a, *b, {5}, 1).ok());
   EXPECT_EQ(Push(*a, Head(1, 1), ids).status().code(), StatusCode::kOutOfRange);
-  ASSERT_TRUE(Push(*b, Head(1, 1), ids).ok());  // the push was sent there
+  ASSERT_TRUE(Push(*b, Head(1, 1), ids).ok());  // server b accepts the push that server a rejected
   ASSERT_TRUE(Move(*b, *a, {5}, 0).ok());
   const auto late = Push(*a, Head(1, 1), ids);
   EXPECT_EQ(late.status().code(), StatusCode::kOutOfRange);
@@ -97,9 +98,9 @@ TEST_F(MovesTest, MarksComeWithTheBucket) {
   const std::vector<uint64_t> ids = {IdIn(5)};
   ASSERT_TRUE(Push(*a, Head(4, 1), ids).ok());
   ASSERT_TRUE(Move(*a, *b, {5}, 1).ok());
-  ASSERT_TRUE(Move(*b, *c, {5}, 2).ok());  // a new server
+  ASSERT_TRUE(Move(*b, *c, {5}, 2).ok());  // server c is new: it has had no rows before
   const auto rows = *Pull(*c, ids);
-  // The push is retried at the new owner of the bucket.
+  // The client retries the push at the new owner, which recognises it by its origin.
   PushHead head = Head(1, 1);
   head.origin_server = 1;
   head.origin_sequence = 4;
@@ -107,7 +108,7 @@ TEST_F(MovesTest, MarksComeWithTheBucket) {
   ASSERT_TRUE(asked.ok()) << asked.status();
   EXPECT_TRUE(asked->duplicate);
   EXPECT_EQ(*Pull(*c, ids), rows);
-  head.origin_sequence = 5;  // was never accepted
+  head.origin_sequence = 5;  // the server of origin never accepted this push
   asked = Push(*c, head, ids);
   ASSERT_TRUE(asked.ok()) << asked.status();
   EXPECT_FALSE(asked->duplicate);
@@ -137,10 +138,12 @@ TEST_F(MovesTest, ACheckpointKnowsWhoServesWhat) {
   EXPECT_EQ(Pull(*a2, ids).status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(*Pull(*b2, ids), *Pull(*b, ids));
   EXPECT_EQ(Pull(*b2, {IdIn(6)}).status().code(), StatusCode::kOutOfRange);
-  // Frozen buckets are served again, and the number of a move is never reused.
+  // After a restart without a release, the frozen buckets are served again. The number of a move is
+  // never reused.
   EXPECT_TRUE(Pull(*a2, {IdIn(6)}).ok());
   EXPECT_EQ(Freeze(*a2, {6}, 1)->moves[0].epoch, 2u);
-  // A running server cannot restore a state before a move, because the other servers would not.
+  // A running server cannot restore a state from before a move, because the other servers keep
+  // their state.
   const Status back = a->checkpoints().Restore(*before);
   EXPECT_EQ(back.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(back.message()), HasSubstr("buckets moved between servers"));
@@ -158,7 +161,8 @@ TEST_F(MovesTest, WhoServesABucketBelievesNobodyThatItIsAnothers) {
   EXPECT_EQ(*Pull(*a, {IdIn(5)}), rows);
 }
 
-// Clients that cache rows must notice it, although the versions start again from a lower number.
+// Clients that cache rows must notice a restore, although the versions start again from a lower
+// number.
 TEST_F(MovesTest, AServerThatGoesBackIsAnotherOne) {
   const auto a = Start(0, 2);
   const StatusOr<ShardSnapshot> image = a->checkpoints().Take();
@@ -183,7 +187,7 @@ TEST_F(MovesTest, WhatCannotMoveIsRefused) {
   EXPECT_EQ(Freeze(*a, {5}, 0).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(Freeze(*a, {6, 5}, 1).status().code(), StatusCode::kInvalidArgument);
   BucketMigration parcel = *Freeze(*a, {5}, 2);
-  parcel.config = {};  // trainers will configure it
+  parcel.config = {};  // no configuration: trainers configure the target later
   EXPECT_EQ(fresh->migrations().Offer("job", parcel).code(), StatusCode::kFailedPrecondition);
 }
 
@@ -204,10 +208,11 @@ TEST(BucketMapTest, GoesTogetherInAnyOrder) {
   EXPECT_EQ(ab.owner(5, 9), 9);
 }
 
-// Trainers wait for each other because of max_staleness.
+// A fixture for max_staleness, with which trainers wait for each other.
 class StaleMovesTest : public MovesTest {
  protected:
-  // The result is stored in answers_[trainer]; empty: the call waits.
+  // Pulls as `trainer` after all trainers have reached step `min_step`. The result is stored in
+  // answers_[trainer]; empty while the call waits.
   void PullBehind(Shard& shard, int trainer, uint64_t min_step, const std::vector<uint64_t>& ids) {
     answers_[trainer].reset();
     PullQuery query{.caller = {"job", trainer, kIncarnation}, .ranges = {}, .at_version = {}};
@@ -222,7 +227,7 @@ class StaleMovesTest : public MovesTest {
 TEST_F(StaleMovesTest, WhoWaitsForRowsWhereTrainersPushNoneAnyMoreIsTold) {
   const auto a = Start(0, 2), b = Start(1, 2);
   const uint64_t id = IdIn(FirstBucket(1, 2));
-  ASSERT_TRUE(Push(*b, Head(1, 1), {id}).ok());  // a push of trainer 0, which pulls afterwards
+  ASSERT_TRUE(Push(*b, Head(1, 1), {id}).ok());  // trainer 0 pushes first and pulls later
   PullBehind(*b, 0, 1, {id});
   EXPECT_FALSE(answers_[0].has_value());
   const auto all = b->migrations().Exchange({"job", 0, 0}, /*observer=*/true, {});
@@ -234,7 +239,8 @@ TEST_F(StaleMovesTest, WhoWaitsForRowsWhereTrainersPushNoneAnyMoreIsTold) {
   EXPECT_EQ(answers_[0]->code(), StatusCode::kOutOfRange);
 }
 
-// ... because the last trainer to pull has no others to wait for.
+// After a restart a server knows no steps of trainers, and learns them from their pulls. The last
+// trainer that pulls need not wait for another one.
 TEST_F(StaleMovesTest, AServerThatSawNoPushesLearnsHowFarTrainersAre) {
   const auto a = Start(0, 2), b = Start(1, 2);
   const uint64_t id = IdIn(FirstBucket(1, 2));
@@ -263,7 +269,8 @@ TEST_F(StaleMovesTest, BucketsBringHowFarTrainersAreToAServerThatSawOlderPushes)
   EXPECT_EQ(answers_[0], OkStatus());
 }
 
-// ... and replies to the calls that already wait there.
+// A bucket that moves in brings the steps of the trainers. The server then replies to the calls
+// that wait for these steps.
 TEST_F(StaleMovesTest, WhoWaitsIsAnsweredOnceBucketsSayThatTheOthersAreFarEnough) {
   const auto a = Start(0, 2), b = Start(1, 2);
   const int bucket = FirstBucket(1, 2);
@@ -275,7 +282,7 @@ TEST_F(StaleMovesTest, WhoWaitsIsAnsweredOnceBucketsSayThatTheOthersAreFarEnough
   EXPECT_EQ(answers_[0], OkStatus());
 }
 
-// A trainer that waits at another server reports its step once a second.
+// A trainer that waits at another server reports its step to this server once a second.
 TEST_F(StaleMovesTest, ATrainerSaysHowFarItIsWithoutAPull) {
   const auto a = Start(0, 1);
   const auto say = [&](uint64_t min_step) {

@@ -1,4 +1,4 @@
-// The program tandem-pserver: flags, exit codes, signals.
+// Tests the program tandem-pserver: flags, exit codes, signals.
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -24,7 +24,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A running tandem-pserver; a pipe receives both of its output streams.
+// A running tandem-pserver. A pipe receives its standard output and its standard error.
 class Process {
  public:
   Process(std::vector<std::string> args, std::vector<std::string> extra_env = {}) {
@@ -54,12 +54,13 @@ class Process {
     }
     std::fclose(out_);
   }
-  // Returns the next line; "" at the end of the output.
+  // Returns the next line of the output; "" at its end.
   std::string Line() {
     char line[4096];
     return std::fgets(line, sizeof(line), out_) ? line : "";
   }
-  // Returns the lines up to and including the first that contains `text`; all lines if none does.
+  // Returns the lines up to and including the first line that contains `text`. If no line contains
+  // it, returns all lines.
   std::string Until(const std::string& text) {
     std::string all;
     for (std::string line = Line(); !line.empty(); line = Line()) {
@@ -75,7 +76,7 @@ class Process {
     pid_ = -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
-  // Returns the address in the first line that names one.
+  // Returns the address in the first line "listening on ...".
   std::string Endpoint() {
     const std::string text = Until("listening on ");
     const size_t at = text.find("listening on ");
@@ -117,7 +118,7 @@ TEST(PserverProcessTest, WhoAsksForTheVersionGetsNoServer) {
   ASSERT_THAT(version.Line(), testing::MatchesRegex("tandem-pserver [0-9.]+\n"));
   EXPECT_EQ(version.Line(), "");
   EXPECT_EQ(version.Wait(), 0);
-  Process help({"--helpshort"});  // of the library of flags
+  Process help({"--helpshort"});  // --helpshort belongs to the library of flags
   EXPECT_THAT(help.Until("listening on "), testing::Not(HasSubstr("listening on ")));
 }
 
@@ -163,7 +164,8 @@ TEST(PserverProcessTest, SigtermSavesAndTheNextStartRestores) {
     ASSERT_TRUE(
         (*client)->InitOrFetch(std::vector<ps::PsTensor>{{"w", values.data(), 3}}, 42).ok());
     server.Signal(SIGTERM);
-    server.Signal(SIGTERM);  // at once: counts as one request, as timeout(1) sends it
+    // A second signal at once, as timeout(1) sends it, belongs to the same request.
+    server.Signal(SIGTERM);
     EXPECT_EQ(server.Wait(), 0);
   }
   Process server(args, env);
@@ -178,7 +180,8 @@ TEST(PserverProcessTest, SigtermSavesAndTheNextStartRestores) {
   std::filesystem::remove_all(dir);
 }
 
-// The values, the WAL and RocksDB's own files contain parameters.
+// The values, the WAL and RocksDB's own files contain parameters, so other users must not read
+// them.
 TEST(PserverProcessTest, NoFileOfAServerIsReadableByOthers) {
   std::string dir = testing::TempDir() + "/pserver_process_XXXXXX";
   ASSERT_NE(mkdtemp(dir.data()), nullptr);
@@ -217,14 +220,14 @@ TEST(PserverProcessTest, AFolderOfAnotherUserIsExit77) {
         std::vector<std::string>{"--table_memory_mb=1", "--rocksdb_path=" + dir}}) {
     Process server(flags);
     EXPECT_THAT(server.Line(), HasSubstr("directory " + dir + " belongs to user "));
-    server.Signal(SIGTERM);  // a serving process ends then
+    server.Signal(SIGTERM);  // ends the process if it serves in spite of the error
     EXPECT_EQ(server.Wait(), 77);
   }
   EXPECT_TRUE(std::filesystem::is_empty(dir));
   std::filesystem::remove_all(dir);
 }
 
-// The message names the limit of the host; an empty file is not reported instead.
+// The message names the limit of open files. It does not say that the file is empty.
 TEST(PserverProcessTest, TooFewDescriptorsForTheSecretAreNamed) {
   std::string dir = testing::TempDir() + "/pserver_process_XXXXXX";
   ASSERT_NE(mkdtemp(dir.data()), nullptr);
@@ -233,7 +236,7 @@ TEST(PserverProcessTest, TooFewDescriptorsForTheSecretAreNamed) {
   ASSERT_EQ(chmod(secret.c_str(), 0600), 0);
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  const int next = dup(STDERR_FILENO);  // the lowest free descriptor
+  const int next = dup(STDERR_FILENO);  // the number of the lowest free descriptor
   close(next);
   const rlimit none{static_cast<rlim_t>(next), before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);

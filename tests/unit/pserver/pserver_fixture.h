@@ -15,7 +15,7 @@
 
 namespace tandem::pserver {
 
-// Waits for one callback.
+// Waits for a single callback and returns its value.
 template <typename T>
 class Answer {
  public:
@@ -54,7 +54,7 @@ inline StatusOr<uint64_t> PullAndWait(ps::PsClient& client, uint64_t version,
   return answer.Get();
 }
 
-// Parameters of a small model, and gradients that depend on (trainer, step, parameters).
+// The parameters of a small model, and gradients that depend on trainer, step and parameters.
 struct Model {
   std::vector<ps::PsVariable> variables = {
       {"fc_0.w", Shape{37, 11}}, {"fc_0.b", Shape{11}}, {"fc_1.w", Shape{11, 5}}};
@@ -141,7 +141,8 @@ inline void TrainSync(ps::PsClient* client, Model* model, int trainer, uint64_t 
   *result = [&]() -> Status {
     for (uint64_t step = from; step < to; ++step) {
       const auto g = model->Gradients(trainer, step);
-      // As during backward: one push per variable, last variable first, all in progress at once.
+      // Pushes as backward does: one push per variable, beginning with the last variable, all in
+      // progress at once.
       std::vector<Answer<Status>> pushed(g.size());
       const auto view = model->View(g);
       for (size_t v = g.size(); v-- > 0;) {

@@ -1,5 +1,5 @@
-// Durability replayable: servers have checkpoints and the order of later pushes, trainers have the
-// values.
+// The durability `replayable`: servers store checkpoints and the order of later pushes, trainers
+// keep the values of these pushes.
 #include <thread>
 
 #include "tests/unit/pserver/pserver_fixture.h"
@@ -9,14 +9,15 @@ namespace {
 
 class ReplayTest : public PserverTest {
  protected:
-  void TearDown() override { servers_.clear(); }  // before their directory is removed
+  // The servers end before their directory is removed.
+  void TearDown() override { servers_.clear(); }
   PserverOptions Options() const {
     PserverOptions options;
     options.data_dir = dir_;
     options.durability = Durability::kReplayable;
     return options;
   }
-  // Restarts a server as after a kill: it saves nothing first.
+  // Restarts a server as after a kill, without a save.
   Status StartAgain(PserverOptions options, int index = 0) {
     servers_[index].reset();
     options.index = index;
@@ -56,14 +57,14 @@ TEST_F(ReplayTest, TheStateIsThatOfBefore) {
     EXPECT_EQ(servers_[0]->Info().version, 12u);
   }
   EXPECT_EQ(model.params, reference.params);
-  // A trainer that completed is no longer needed.
+  // A trainer that has finished is not needed for the replay.
   ASSERT_TRUE(StartAgain(Options()).ok());
   EXPECT_EQ(servers_[0]->Info().version, 12u);
 }
 
 TEST_F(ReplayTest, WhatATrainerKeepsHasABound) {
   PserverOptions options = Options();
-  options.keep_bytes_max = 10'000;  // five steps
+  options.keep_bytes_max = 10'000;  // limit for the values that a trainer keeps: about five steps
   StartServers(2, options);
   Model model;
   Status status;
@@ -80,7 +81,7 @@ TEST_F(ReplayTest, WhatATrainerKeepsHasABound) {
   for (const ps::PsServerInfo& info : *servers) EXPECT_GE(info.checkpoint_version, 15u);
 }
 
-// A push that was lost with its trainer while the server was down counts as lost.
+// A push counts as lost if its trainer ended while the server was down.
 TEST_F(ReplayTest, WhatIsGoneIsCounted) {
   StartServers(1, Options());
   Model model;
@@ -99,22 +100,24 @@ TEST_F(ReplayTest, WhatIsGoneIsCounted) {
   clients[1] = *Client(1, 2);
   StatusOr<ps::PsState> state;
   std::thread successor([&] { state = Configure(*clients[1], model); });
-  // The replacement waits for trainer 0, which is asked for its pushes when it calls.
+  // The replacement waits for trainer 0. The server requests the pushes of trainer 0 when trainer 0
+  // calls.
   const StatusOr<uint64_t> version = PullAndWait(*clients[0], 0, model.Tensors());
   successor.join();
   ASSERT_TRUE(state.ok()) << state.status();
   ASSERT_TRUE(version.ok()) << version.status();
-  EXPECT_EQ(*version, 5u);  // lost pushes count as steps without content
+  EXPECT_EQ(*version, 5u);  // each lost push counts as a step that changes nothing
   const ShardInfo info = servers_[0]->Info();
   EXPECT_EQ(info.trainers[0].lost_pushes, 0u);
   EXPECT_EQ(info.trainers[1].lost_pushes, 2u);
-  // The number outlives the server.
+  // The number of lost pushes is stored in checkpoints.
   ASSERT_TRUE(servers_[0]->SaveCheckpoint().ok());
   ASSERT_TRUE(StartAgain(Options()).ok());
   EXPECT_EQ(servers_[0]->Info().trainers[1].lost_pushes, 2u);
 }
 
-// Otherwise the trainers for which it waits would wait for it.
+// Trainer 0 waits at server 0 and must nevertheless send its pushes to server 1. Otherwise the
+// trainers would wait for each other forever.
 TEST_F(ReplayTest, ATrainerThatWaitsAtAnotherServerHearsOfIt) {
   StartServers(2, Options());
   Model model;
@@ -125,7 +128,8 @@ TEST_F(ReplayTest, ATrainerThatWaitsAtAnotherServerHearsOfIt) {
   ASSERT_TRUE(StartAgain(Options(), 1).ok());
   EXPECT_EQ(servers_[1]->Info().version, 0u);
   Status met = Unimplemented("pending");
-  std::thread first([&] { met = clients[0]->Barrier("all"); });  // at server 0
+  // Trainer 0 waits at a barrier of server 0.
+  std::thread first([&] { met = clients[0]->Barrier("all"); });
   EXPECT_EQ(PullAndWait(*clients[1], 0, model.Tensors()).status(), OkStatus());
   EXPECT_EQ(clients[1]->Barrier("all"), OkStatus());
   first.join();
@@ -133,8 +137,8 @@ TEST_F(ReplayTest, ATrainerThatWaitsAtAnotherServerHearsOfIt) {
   EXPECT_EQ(servers_[1]->Info().version, 1u);
 }
 
-// A trainer that is replaced while its server lives loses nothing: the server saves the pushes of
-// the older one at once.
+// A trainer may be replaced while its server runs. No push is lost then, because the server saves
+// the older trainer's pushes at once.
 TEST_F(ReplayTest, WhoeverIsReplacedIsNeededNoMore) {
   StartServers(1, Options());
   Model model;
@@ -170,7 +174,7 @@ TEST_F(ReplayTest, WhereItCannotHoldItIsRefused) {
   const Status none = StartAgain(options);
   EXPECT_EQ(none.code(), StatusCode::kFailedPrecondition) << none;
   EXPECT_THAT(std::string(none.message()), testing::HasSubstr("--durability=replayable"));
-  // The server continues with its own log.
+  // A server with durability `logged` continues with its own log.
   options.durability = Durability::kLogged;
   ASSERT_TRUE(StartAgain(options).ok());
   EXPECT_EQ(*PullAndWait(*client, 0, model.Tensors()), 1u);

@@ -1,4 +1,5 @@
-// Pushes and pulls through shm RPC: the same bits as gRPC, faults, and unauthorised clients.
+// Tests pushes and pulls through shm RPC: their bits are those of gRPC. Also tests faults and
+// unauthorised clients.
 #include "common/shm_rpc/shm_rpc_client.h"
 
 #include <grpcpp/client_context.h>
@@ -29,7 +30,8 @@ class PserverLaneTest : public PserverTest {
     ps::PsRows rows{"emb", {}, {}};
     for (int64_t id = 0; id < 1000; ++id) {
       rows.ids.push_back(id);
-      rows.to.push_back(all.data() + 3 * (999 - id));  // each to a separate location
+      // Each row is pulled into a separate location.
+      rows.to.push_back(all.data() + 3 * (999 - id));
     }
     Answer<StatusOr<uint64_t>> answer;
     client.PullRows({.version = version}, {rows}, answer.Callback());
@@ -37,7 +39,7 @@ class PserverLaneTest : public PserverTest {
     EXPECT_TRUE(got.ok()) << got.status();
     return all;
   }
-  // Invites a trainer at server 0 as if it were its newest incarnation.
+  // Requests a ticket for shm RPC from server 0, for the newest incarnation of trainer `trainer`.
   std::pair<grpc::Status, shm_rpc::ShmRpcTicket> Invite(uint32_t trainer) {
     const auto stub = ParameterServer::NewStub(
         grpc::CreateChannel(endpoints_[0], grpc::InsecureChannelCredentials()));
@@ -50,13 +52,15 @@ class PserverLaneTest : public PserverTest {
     const grpc::Status status = stub->OpenLane(&context, request, &reply);
     return {status, shm_rpc::ShmRpcTicket{reply.socket(), reply.ticket()}};
   }
-  // Returns the dense parameters and rows after ten steps of two trainers, one after another.
+  // Runs ten steps of two trainers, one trainer after the other. Returns the dense parameters and
+  // the rows.
   std::vector<std::vector<float>> Train(ps::PsMode mode, ps::PsTransport a, ps::PsTransport b) {
     servers_.clear();
     endpoints_.clear();
     StartServers(2);
     Model model;
-    model.variables.push_back({"large", Shape{40000}});  // large enough not to be copied
+    // The gradient of this variable is so large that it is not copied.
+    model.variables.push_back({"large", Shape{40000}});
     model.params.emplace_back(40000, 0.5f);
     std::unique_ptr<ps::PsClient> clients[2] = {*Client(0, 2, {.transport = a}),
                                                 *Client(1, 2, {.transport = b})};
@@ -83,7 +87,7 @@ class PserverLaneTest : public PserverTest {
     for (int t : {0, 1}) {
       const bool shm = (t == 0 ? a : b) != ps::PsTransport::kGrpc;
       EXPECT_EQ(clients[t]->lanes(), shm ? 2 : 0);
-      // To two servers: ten pushes, five pulls and the pull of the initial values.
+      // The calls to two servers are ten pushes, five pulls and the pull of the initial values.
       EXPECT_EQ(clients[t]->lane_calls(), shm ? 32u : 0u);
     }
     auto all = model.params;
@@ -101,8 +105,8 @@ TEST_F(PserverLaneTest, TheSameBitsByEitherRoad) {
   }
 }
 
-// The client checks values while it copies them into shared memory. The server does not check these
-// again.
+// The client checks values for NaN while it copies them into shared memory. The server does not
+// check these values again.
 TEST_F(PserverLaneTest, GradientsThatAreNotFiniteAreNamedAndThoseLookedAtTaken) {
   StartServers(1);
   constexpr size_t kNumel = 40000;
@@ -146,7 +150,7 @@ TEST_F(PserverLaneTest, GradientsThatAreNotFiniteAreNamedAndThoseLookedAtTaken) 
   serve.join();
 }
 
-// Values outlive the call that sent them if the server has a log.
+// If the server has a log, the parameters outlive the server.
 TEST_F(PserverLaneTest, AServerThatIsStartedAgainIsReachedByGrpcAndThenByALane) {
   PserverOptions options;
   options.data_dir = dir_;
@@ -171,7 +175,7 @@ TEST_F(PserverLaneTest, AServerThatIsStartedAgainIsReachedByGrpcAndThenByALane) 
     ASSERT_TRUE(again.ok()) << again.status();
     servers_.push_back(*std::move(again));
     const uint64_t before = client->lane_calls();
-    push();  // over any transport
+    push();  // this push may use any transport
     const Time deadline = SteadyNow() + seconds(60);
     while (client->lane_calls() < before + 3 && SteadyNow() < deadline) push();
     EXPECT_GE(client->lane_calls(), before + 3) << "no lane to the server that was started again";
@@ -213,7 +217,7 @@ TEST_F(PserverLaneTest, ATrainerThatWasReplacedIsRefusedOnItsLane) {
   EXPECT_GT(old->lane_calls(), 0u);
 }
 
-// As if the server were killed between two calls of the trainer's start.
+// The server does not reply to two requests for a ticket. The connection retries until it gets one.
 TEST_F(PserverLaneTest, AServerThatDoesNotAnswerForAMomentIsAskedAgain) {
   StartServers(1);
   Model model;
@@ -236,7 +240,7 @@ TEST_F(PserverLaneTest, AServerThatDoesNotAnswerForAMomentIsAskedAgain) {
   EXPECT_EQ(refused.WaitForFirst(Time::max()).code(), StatusCode::kFailedPrecondition);
 }
 
-// A message that is not a push is rejected; the server lives, and the parameters stay.
+// A message that is not a push is rejected. The server continues, and the parameters do not change.
 TEST_F(PserverLaneTest, GarbageOnALaneChangesNothing) {
   StartServers(1);
   Model model;
@@ -273,7 +277,8 @@ TEST_F(PserverLaneTest, GarbageOnALaneChangesNothing) {
                                    : std::string(static_cast<const char*>(piece.data), piece.bytes);
   }
   for (int i = 0; i < 2000; ++i) {
-    std::string bad = bytes.substr(0, random() % 60);  // never a whole gradient
+    // The message is too short for a whole gradient.
+    std::string bad = bytes.substr(0, random() % 60);
     for (int flips = 0; flips < 3 && !bad.empty(); ++flips) {
       bad[random() % bad.size()] = static_cast<char>(random());
     }

@@ -20,7 +20,8 @@ SliceSpec SliceOf(int bucket) {
 
 class SliceMovesTest : public MovesTest {
  protected:
-  // Starts a shard with the slices of these buckets, whose parameters are 1, 2, 3 and 4.
+  // Starts a shard with the slices of these buckets. The parameters of each slice are 1, 2, 3 and
+  // 4.
   std::unique_ptr<Shard> StartWith(int index, const std::vector<int>& buckets) {
     auto shard = Make(index);
     EXPECT_TRUE(Begin(*shard, buckets).ok());
@@ -86,7 +87,7 @@ class SliceMovesTest : public MovesTest {
     });
     return values;
   }
-  // Parameters and slots of all slices, by bucket.
+  // Returns the parameters and slots of all slices, by bucket.
   static std::map<int, std::vector<float>> StateOf(Shard& shard) {
     std::map<int, std::vector<float>> all;
     const auto image = shard.checkpoints().Take();
@@ -124,14 +125,14 @@ TEST_F(SliceMovesTest, ParametersAndSlotsMoveAndGoOnInTheSameBits) {
   const auto expected = StateOf(*alone);
   EXPECT_EQ(StateOf(*b)[kFirst], expected.at(kFirst));
   EXPECT_EQ(StateOf(*a), (std::map<int, std::vector<float>>{{kThird, expected.at(kThird)}}));
-  // The slice is not unknown there: it was moved away.
+  // The server reports that the slice moved away, not that it is unknown.
   EXPECT_EQ(PullSlice(*a, kFirst).status().code(), StatusCode::kOutOfRange);
   const auto late = PushSlices(*a, 5, 0, {kFirst}, 1);
   EXPECT_EQ(late.status().code(), StatusCode::kOutOfRange);
   EXPECT_THAT(std::string(late.status().message()), HasSubstr("w at element 0 is not on this"));
   const auto answer = a->migrations().Exchange({"job", 0, 0}, /*observer=*/true, {});
   EXPECT_EQ(answer->buckets, std::vector<int>{kThird});
-  // Parameters, two moments and two powers.
+  // The slice has its parameters, two moments and two powers.
   EXPECT_EQ(answer->slice_bytes, std::vector<uint64_t>{(3 * 4 + 2) * sizeof(float)});
   EXPECT_EQ(answer->slices, 0u);
 }
@@ -145,12 +146,12 @@ TEST_F(SliceMovesTest, OfTwoServersNeverBothServeIt) {
   ASSERT_TRUE(b->migrations().Offer("job", *parcel).ok());
   EXPECT_EQ(PushSlices(*b, 0, 0, {kFirst}).status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(PullSlice(*b, kFirst).status().code(), StatusCode::kOutOfRange);
-  EXPECT_TRUE(PushSlices(*b, 0, 0, {kSecond}).ok());  // others continue
-  // A server that was restarted meanwhile does not, either.
+  EXPECT_TRUE(PushSlices(*b, 0, 0, {kSecond}).ok());  // pushes to other slices are accepted
+  // A server that was restarted during the move does not serve the slice either.
   const auto again = Make(1);
   ASSERT_TRUE(again->checkpoints().Restore(*b->checkpoints().Take()).ok());
   EXPECT_EQ(PullSlice(*again, kFirst).status().code(), StatusCode::kOutOfRange);
-  clock_.Advance(seconds(3));  // the lease is over
+  clock_.Advance(seconds(3));  // the lease of the move ends
   EXPECT_TRUE(PushSlices(*a, 0, 0, {kFirst}, 0, 90).ok());
   EXPECT_EQ(a->migrations().Release("job", parcel->moves).status().code(), StatusCode::kAborted);
   const auto values = *PullSlice(*a, kFirst);
@@ -183,7 +184,7 @@ TEST_F(SliceMovesTest, APushThatWasRefusedOrTakenBeforeIsKnownWhereTheSliceIs) {
   const auto a = StartWith(0, {kFirst}), b = StartWith(1, {kSecond}), c = Make(2);
   ASSERT_TRUE(PushSlices(*a, 0, 0, {kFirst}, 0, 4).ok());
   ASSERT_TRUE(Move(*a, *b, {kFirst}, 1).ok());
-  ASSERT_TRUE(Move(*b, *c, {kFirst}, 2).ok());  // a new server
+  ASSERT_TRUE(Move(*b, *c, {kFirst}, 2).ok());  // server c is new: it has had no slices before
   EXPECT_EQ(PushSlices(*a, 0, 0, {kFirst}, 0, 5).status().code(), StatusCode::kOutOfRange);
   const auto values = *PullSlice(*c, kFirst);
   PushHead head{{"job", 0, kIncarnation}, 1, 0, 0.5f, {{"w", 0, {DType::kF32, Shape{4}}}}};
@@ -193,7 +194,7 @@ TEST_F(SliceMovesTest, APushThatWasRefusedOrTakenBeforeIsKnownWhereTheSliceIs) {
   ASSERT_TRUE(asked.ok()) << asked.status();
   EXPECT_TRUE(asked->duplicate);
   EXPECT_EQ(*PullSlice(*c, kFirst), values);
-  head.origin_sequence = 5;  // was never accepted
+  head.origin_sequence = 5;  // the server of origin never accepted this push
   asked = PushAs(*c, head);
   ASSERT_TRUE(asked.ok()) << asked.status();
   EXPECT_FALSE(asked->duplicate);
@@ -223,7 +224,8 @@ TEST_F(SliceMovesTest, ServersComeBackWithWhatTheyHaveAndTrainersConfigureAsEver
   EXPECT_EQ(StateOf(*a2).size(), 2u);
 }
 
-// A snapshot shows the moment at which it was begun, whatever moves before it is copied.
+// A snapshot has the state of the moment at which it began, although a slice moves away before the
+// copy.
 TEST_F(SliceMovesTest, AnImageOfBeforeTheMoveIsNotChangedByIt) {
   std::vector<SnapshotFn> copies;
   const auto a = std::make_unique<Shard>(
@@ -269,7 +271,8 @@ TEST_F(SliceMovesTest, WhoWaitsForASliceThatGoesIsTold) {
   EXPECT_EQ(told[kFirst].code(), StatusCode::kOutOfRange);
 }
 
-// ... and an accepted push is reported as accepted, because it must not be sent elsewhere.
+// A pull waits for a slice that moves away, and gets an error. The push in the same message was
+// accepted and is reported as accepted, because it must not be sent to another server.
 TEST_F(SliceMovesTest, APushWhosePullWaitsForASliceThatGoesWasTaken) {
   struct NoDeadlines final : Deadlines {
     using Deadlines::Deadlines;
@@ -314,7 +317,8 @@ class StepSliceMovesTest : public SliceMovesTest {
   static FreezeRequest Before(uint64_t step, int target, const std::vector<int>& buckets) {
     return {buckets, target, "host:1", seconds(2), step};
   }
-  // Makes steps 0, 1 and 2 on both, and moves the third slice before step 3, which both reach.
+  // Runs steps 0, 1 and 2 on both servers. Offers the third slice to the other server before step
+  // 3. Both servers reach step 3.
   StatusOr<BucketMigration> OfferBeforeStep3(Shard& a, Shard& b) {
     for (const uint64_t step : {0, 1}) {
       Step(a, step, {kFirst, kThird});
@@ -339,18 +343,18 @@ TEST_F(StepSliceMovesTest, SlicesMoveBeforeAStepAndGoOnInTheSameBits) {
   for (const uint64_t step : {0, 1, 2}) Step(*alone, step, {kFirst, kSecond, kThird});
   const auto parcel = OfferBeforeStep3(*a, *b);
   ASSERT_TRUE(parcel.ok()) << parcel.status();
-  // Neither accepts pushes, whatever they contain.
+  // Neither server accepts pushes before the release, whatever slices they contain.
   EXPECT_EQ(PushSlices(*a, 3, 0, {kFirst}).status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(PushSlices(*b, 3, 0, {kSecond}).status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(*PullSlice(*a, kThird, 3), *PullSlice(*alone, kThird));
   const auto map = a->migrations().Release("job", parcel->moves);
   ASSERT_TRUE(map.ok()) << map.status();
   ASSERT_TRUE(Tell(*b, *map).ok());
-  // A trainer that replaces another one may request the previous step.
+  // The replacement of a trainer may request the parameters of the previous step.
   for (const uint64_t version : {2, 3}) {
     EXPECT_EQ(*PullSlice(*b, kThird, version, version), *PullSlice(*alone, kThird, 0, version));
   }
-  // Both permanently reject pushes that were partitioned before the move.
+  // Both servers permanently reject pushes that were partitioned before the move.
   EXPECT_EQ(PushSlices(*a, 3, 0, {kFirst}).status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(PushSlices(*b, 3, 0, {kSecond}).status().code(), StatusCode::kOutOfRange);
   for (const uint64_t step : {3, 4}) {
@@ -393,7 +397,7 @@ TEST_F(StepSliceMovesTest, AServerThatIsEmptyMakesNoStepsAndComesBackAtThatOfThe
   Step(*b, 0, {kSecond});
   ASSERT_TRUE(move(*a, *b, away).ok());
   for (const uint64_t step : {1, 2, 3}) Step(*b, step, {kFirst, kSecond}, 1);
-  // It is still at step 1, and is not asked.
+  // Server a is still at step 1, and the move back does not freeze it.
   const FreezeRequest home = Before(5, 0, {kFirst});
   ASSERT_TRUE(b->migrations().Freeze("job", home).ok());
   Step(*b, 4, {kFirst, kSecond}, 1);

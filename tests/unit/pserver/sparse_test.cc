@@ -1,4 +1,4 @@
-// Tables through servers and clients: bits, faults, checkpoints, errors.
+// Tests tables through servers and clients: bits, faults, checkpoints, errors.
 #include <set>
 
 #include "common/base/rng.h"
@@ -16,7 +16,7 @@ ps::PsTable TableOf() {
   return {"emb", kHeight, kDim, ps::PsTable::InitKind::kUniform, -1.0f, 1.0f, 5};
 }
 
-// The gradient of `trainer` in `step`: some rows, and the dense variable.
+// The gradient of `trainer` at `step`: some rows, and the dense variable.
 struct Sparse {
   std::vector<int64_t> ids;
   std::vector<float> values;
@@ -52,7 +52,7 @@ class SparseTest : public PserverTest {
                 {{"emb", g.ids, g.values.data()}});
     return answer.Get();
   }
-  // Every row, stored or not.
+  // Returns every row, including rows that are not stored.
   static StatusOr<std::vector<float>> Rows(ps::PsClient& client, ps::PullCondition when) {
     std::vector<float> all(kHeight * kDim);
     ps::PsRows rows{"emb", {}, {}};
@@ -65,7 +65,7 @@ class SparseTest : public PserverTest {
     TD_RETURN_IF_ERROR(answer.Get().status());
     return all;
   }
-  // Runs steps [from, to) of both trainers and returns the rows afterwards.
+  // Runs steps [from, to) of both trainers. Returns the rows after the last step.
   std::vector<float> Train(std::unique_ptr<ps::PsClient>* clients, uint64_t from, uint64_t to) {
     for (uint64_t step = from; step < to; ++step) {
       for (int t : {0, 1}) {
@@ -125,7 +125,8 @@ TEST_F(SparseTest, TheSameBitsOnOneTwoAndThreeServers) {
 }
 
 TEST_F(SparseTest, ACheckpointAndTheLogBringTheRowsBack) {
-  for (const uint64_t memory : {0, 3'600}) {  // all rows, and about 45
+  // With a limit of 0 all rows are in memory, with 3600 bytes about 45 rows.
+  for (const uint64_t memory : {0, 3'600}) {
     const std::string optimizer = memory == 0 ? "adam" : kAdagrad;
     StartServers(2);
     std::unique_ptr<ps::PsClient> clients[2];
@@ -150,7 +151,7 @@ TEST_F(SparseTest, ACheckpointAndTheLogBringTheRowsBack) {
         if (durability == Durability::kNone) {
           ASSERT_TRUE(clients[0]->Save().ok());
         }
-        Stop(clients);  // nothing is saved here
+        Stop(clients);  // ends the servers, which save nothing
       }
       EXPECT_EQ(rows, expected);
     }
@@ -190,8 +191,8 @@ TEST_F(SparseTest, RowsOfATrainersCheckpointGoToAnyNumberOfServers) {
   EXPECT_EQ(Train(clients, 4, 7), expected);
 }
 
-// Server 1 has completed the step in which trainer 1 was killed; server 0 has not. The replacement
-// finds the rows of the previous version on both.
+// Trainer 1 is killed in a step that server 1 has completed and server 0 has not. Its replacement
+// finds the rows of the previous version on both servers.
 TEST_F(SparseTest, ATrainerIsReplacedBetweenTwoServers) {
   for (const std::string optimizer : {"adagrad", "adam"}) {
     StartServers(2);
@@ -205,7 +206,7 @@ TEST_F(SparseTest, ATrainerIsReplacedBetweenTwoServers) {
     Connect(clients, 0, optimizer);
     Train(clients, 0, 3);
     ASSERT_TRUE(Step(*clients[0], 0, 3).ok());
-    // The whole part of trainer 1's step that concerns server 1.
+    // Sends only the part of trainer 1's step that belongs to server 1.
     ps::PsOptions only;
     only.trainer = 1;
     only.trainers = 2;

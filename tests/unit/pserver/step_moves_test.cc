@@ -1,5 +1,5 @@
-// Row buckets that move between two shards in sync mode. The move takes place before a step, which
-// neither server begins until the owner of the rows is known.
+// Row buckets that move between two shards in sync mode. The move takes place before a step.
+// Neither server begins this step until it knows the owner of the rows.
 #include "pserver/shard/checkpoint_calls.h"
 #include "pserver/shard/migration_calls.h"
 #include "tests/unit/pserver/moves_fixture.h"
@@ -19,7 +19,7 @@ class StepMovesTest : public MovesTest {
     head.step = step;
     return Push(shard, head, ids, static_cast<float>(step * 3 + static_cast<uint64_t>(trainer)));
   }
-  // Pushes of both trainers for a step.
+  // Pushes the gradients of both trainers for a step.
   void Step(Shard& shard, uint64_t step, const std::vector<uint64_t>& ids,
             uint64_t generation = 0) {
     for (const int trainer : {0, 1}) {
@@ -31,7 +31,7 @@ class StepMovesTest : public MovesTest {
   static FreezeRequest Before(uint64_t step, int target, const std::vector<int>& buckets) {
     return {buckets, target, "host:1", seconds(2), step};
   }
-  // Freezes the buckets on both servers, neither of which has begun the step.
+  // Freezes the buckets on both servers. Neither server has begun the step of the move.
   void Ask(Shard& from, Shard& to, const FreezeRequest& order) {
     for (Shard* const shard : {&from, &to}) {
       const auto asked = shard->migrations().Freeze("job", order);
@@ -45,7 +45,7 @@ class StepMovesTest : public MovesTest {
     query.min_version = version;
     return Pull(shard, ids, query);
   }
-  // Two of these ids are in bucket 5 and one in bucket 6.
+  // Returns two ids of bucket 5 and one id of bucket 6.
   static std::vector<uint64_t> Ids() {
     std::vector<uint64_t> ids = {IdIn(5), IdIn(5, 1), IdIn(6)};
     std::sort(ids.begin(), ids.end());
@@ -56,7 +56,7 @@ class StepMovesTest : public MovesTest {
     std::erase_if(ids, [bucket](uint64_t id) { return RowBucket(id) != bucket; });
     return ids;
   }
-  // Makes step 0 and offers bucket 5 of `from` to `to`.
+  // Runs step 0 on both servers. Offers bucket 5 of `from` to `to` before step 1.
   StatusOr<BucketMigration> OfferBeforeStep1(Shard& from, Shard& to) {
     const FreezeRequest order = Before(1, 1, {5});
     Ask(from, to, order);
@@ -79,11 +79,12 @@ TEST_F(StepMovesTest, RowsMoveBeforeAStepAndGoOnInTheSameBits) {
   }
   const FreezeRequest order = Before(3, 1, {5});
   Ask(*a, *b, order);
-  Step(*a, 2, Ids());  // up to there nothing changes
+  Step(*a, 2, Ids());  // the servers accept pushes up to step 2
   Step(*alone, 2, Ids());
   EXPECT_TRUE(PushStep(*b, 0, 2, {}).ok());
   EXPECT_TRUE(PushStep(*b, 1, 2, {}).ok());
-  // From there on neither accepts pushes, and both return the buckets that they have.
+  // From step 3 on neither server accepts pushes. Both replies contain the buckets that the server
+  // has.
   for (Shard* const shard : {a.get(), b.get()}) {
     const auto held = PushStep(*shard, 0, 3, {});
     EXPECT_EQ(held.status().code(), StatusCode::kOutOfRange);
@@ -99,13 +100,14 @@ TEST_F(StepMovesTest, RowsMoveBeforeAStepAndGoOnInTheSameBits) {
   EXPECT_EQ(PullAt(*b, In(5), 3).status().code(), StatusCode::kOutOfRange);
   const auto map = a->migrations().Release("job", parcel->moves);
   ASSERT_TRUE(map.ok()) << map.status();
-  EXPECT_EQ(PushStep(*b, 0, 3, {}).status().code(), StatusCode::kOutOfRange);  // not informed
+  // Server b does not know of the release yet.
+  EXPECT_EQ(PushStep(*b, 0, 3, {}).status().code(), StatusCode::kOutOfRange);
   ASSERT_TRUE(Tell(*b, *map).ok());
-  // A trainer that replaces another one may request the previous step.
+  // The replacement of a trainer may request the rows of the previous step.
   for (const uint64_t version : {2, 3}) {
     EXPECT_EQ(*PullAt(*b, In(5), version), *PullAt(*alone, In(5), version)) << version;
   }
-  // Both permanently reject pushes that were partitioned before the move.
+  // Both servers permanently reject pushes that were partitioned before the move.
   EXPECT_EQ(PushStep(*a, 0, 3, In(6)).status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(PushStep(*b, 0, 3, In(5)).status().code(), StatusCode::kOutOfRange);
   for (const uint64_t step : {3, 4}) {
@@ -119,7 +121,8 @@ TEST_F(StepMovesTest, RowsMoveBeforeAStepAndGoOnInTheSameBits) {
   }
 }
 
-// If the optimizer changes all rows in each step, removals change the positions of rows.
+// With an optimizer that changes all rows in each step, removals change the positions of rows. The
+// previous weights must stay with their rows.
 TEST_F(StepMovesTest, WeightsBeforeTheStepStayThoseOfTheirRows) {
   const auto a = Start(0, 2), b = Start(1, 2);
   for (const uint64_t step : {0, 1}) {
@@ -148,7 +151,7 @@ TEST_F(StepMovesTest, WhoHasBegunTheStepIsNotAskedToWait) {
     EXPECT_EQ(late.status().code(),
               step == 0 ? StatusCode::kInvalidArgument : StatusCode::kAborted);
   }
-  // A target that was not asked, or is at another step, accepts nothing.
+  // A target accepts no offer if it was not frozen, or if it is at another step.
   const FreezeRequest order = Before(2, 1, {5});
   ASSERT_TRUE(a->migrations().Freeze("job", order).ok());
   Step(*a, 1, Ids());
@@ -166,11 +169,12 @@ TEST_F(StepMovesTest, AMoveThatComesToNothingIsTakenBackAndItsTargetHearsOfIt) {
   const auto parcel = OfferBeforeStep1(*a, *b);
   ASSERT_TRUE(parcel.ok()) << parcel.status();
   clock_.Advance(seconds(3));
-  // The source continues by itself; the target must not continue before it knows.
+  // The source continues after its lease. The target must not continue before it knows whether the
+  // move took place.
   Step(*a, 1, Ids());
   EXPECT_EQ(a->migrations().Release("job", parcel->moves).status().code(), StatusCode::kAborted);
   EXPECT_EQ(PushStep(*b, 0, 1, {}).status().code(), StatusCode::kOutOfRange);
-  const auto restarted = Make(1);  // also not after a restart
+  const auto restarted = Make(1);  // a restart of the target does not change this
   ASSERT_TRUE(restarted->checkpoints().Restore(*b->checkpoints().Take()).ok());
   EXPECT_EQ(PushStep(*restarted, 0, 1, {}).status().code(), StatusCode::kOutOfRange);
   const auto known = a->migrations().Exchange({"job", 0, 0}, /*observer=*/true, {});
@@ -182,7 +186,7 @@ TEST_F(StepMovesTest, AMoveThatComesToNothingIsTakenBackAndItsTargetHearsOfIt) {
   }
 }
 
-// A move that its source forgot because of a restart is taken back as well.
+// A source that was restarted has forgotten the move. The move is rolled back nevertheless.
 TEST_F(StepMovesTest, ASourceThatWasStartedAgainTakesItBack) {
   const auto a = Start(0, 2), b = Start(1, 2);
   const auto parcel = OfferBeforeStep1(*a, *b);
@@ -198,7 +202,8 @@ TEST_F(StepMovesTest, ASourceThatWasStartedAgainTakesItBack) {
   Step(*again, 1, Ids());
 }
 
-// The rows that it would transfer before then are not those at the step.
+// A server that waits for rows offers its own rows only at the step of their move. Before that step
+// the rows have other values.
 TEST_F(StepMovesTest, AServerThatWaitsForRowsGivesItsOwnAtTheirStep) {
   const auto a = Start(0, 3), b = Start(1, 3);
   const auto parcel = OfferBeforeStep1(*a, *b);
@@ -207,7 +212,7 @@ TEST_F(StepMovesTest, AServerThatWaitsForRowsGivesItsOwnAtTheirStep) {
   const FreezeRequest order = Before(3, 2, {own});
   auto asked = b->migrations().Freeze("job", order);
   ASSERT_TRUE(asked.ok()) << asked.status();
-  EXPECT_TRUE(asked->moves.empty());  // step 1 waits for bucket 5, and step 2 is still to come
+  EXPECT_TRUE(asked->moves.empty());  // no buckets: step 1 waits for bucket 5, step 2 has not run
   const auto map = a->migrations().Release("job", parcel->moves);
   ASSERT_TRUE(map.ok()) << map.status();
   ASSERT_TRUE(Tell(*b, *map).ok());
@@ -236,7 +241,7 @@ TEST_F(StepMovesTest, AnEmptiedServerMakesNoStepsAndComesBackAtThatOfTheOthers) 
   Step(*a, 0, Ids());
   Step(*alone, 0, Ids());
   Step(*b, 0, {});
-  // A call that waits there for the next step cannot succeed, and fails with this reason.
+  // A call that waits at the old owner for the next step cannot succeed. It fails with the reason.
   StatusOr<PullResult> waiting = Internal("not answered");
   PullQuery query{.caller = {"job", 0, kIncarnation}, .ranges = {}, .at_version = {}};
   query.min_version = 2;
@@ -250,7 +255,7 @@ TEST_F(StepMovesTest, AnEmptiedServerMakesNoStepsAndComesBackAtThatOfTheOthers) 
     Step(*b, step, Ids(), 1);
     Step(*alone, step, Ids());
   }
-  // It is still at step 1, and is not asked.
+  // Server a is still at step 1, and the move back does not freeze it.
   ASSERT_TRUE(b->migrations().Freeze("job", Before(7, 0, {5})).ok());
   Step(*b, 6, Ids(), 1);
   Step(*alone, 6, Ids());

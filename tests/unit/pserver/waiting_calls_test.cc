@@ -1,5 +1,5 @@
-// Calls that wait at a server for other trainers. A call ends when its caller dies, and all calls
-// have a deadline.
+// Calls that wait at a server for other trainers. A call ends if its caller dies, and every call
+// has a deadline.
 #include <thread>
 
 #include "common/rpc/byte_buffer.h"
@@ -27,7 +27,7 @@ class WaitingCallsTest : public PserverTest {
   }
 };
 
-// Its connection breaks: its call ends long before the deadline.
+// The connection of the dead trainer breaks, so its call ends long before the deadline.
 TEST_F(WaitingCallsTest, WhoDiesWaitingWaitsNoMore) {
   StartServers(1);
   Model model;

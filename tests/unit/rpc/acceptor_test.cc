@@ -29,7 +29,7 @@ using testing::HasSubstr;
 
 constexpr Duration kLong = std::chrono::seconds(60);
 
-// Replies to every GetStatus with the caller's name as the gRPC server knows it.
+// A service that replies to every GetStatus with the caller's name as gRPC knows it.
 class Names final : public ParameterServer::Service {
  public:
   grpc::Status GetStatus(grpc::ServerContext* context, const StatusRequest*,
@@ -41,7 +41,7 @@ class Names final : public ParameterServer::Service {
   std::shared_ptr<Admissions> admissions;
 };
 
-// Returns the caller's name, or "" and the reason for the failure.
+// Returns the caller's name. If the call fails, returns "" and prints the reason.
 std::string Ask(const std::shared_ptr<grpc::Channel>& channel, Duration timeout = kLong) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() +
@@ -70,7 +70,7 @@ Fd Dial(int port, const char* bytes = "") {
   return fd;
 }
 
-// True once the server has closed the connection, regardless of earlier bytes.
+// Returns whether the server closes the connection within `timeout`. Earlier bytes are ignored.
 bool Closed(const Fd& fd, Duration timeout = kLong) {
   const Time end = SteadyNow() + timeout;
   char bytes[256];
@@ -126,8 +126,8 @@ TEST_F(AcceptorTest, OtherProtocolsAreTurnedAwayAtOnceAndTheSilentSoon) {
   EXPECT_NE(Ask(ChannelTo(*server_)), "");
 }
 
-// A flood of idle connections stays within the strangers' limits. Files can still be opened, and
-// existing and new callers of the job get replies.
+// A flood of idle connections is bounded by the limits for strangers. The process can still open
+// files, and both old and new callers of the job get replies.
 TEST_F(AcceptorTest, AFloodLeavesDescriptorsAndPlaces) {
   AdmissionLimits limits;
   limits.connections_max = 40;
@@ -149,11 +149,13 @@ TEST_F(AcceptorTest, AFloodLeavesDescriptorsAndPlaces) {
   EXPECT_NE(Ask(trusted), "");
 }
 
-// This process holds both ends of every connection, so it reaches the limit twice as fast.
+// The test holds both ends of every connection, so the process reaches the limit of descriptors
+// after half as many connections.
 TEST_F(AcceptorTest, AServerWithoutDescriptorsRecoversAndDoesNotSpin) {
   Serve();
   ASSERT_NE(Ask(ChannelTo(*server_)), "");
-  // The clients' sockets are created before the limit is set, so that connecting needs no new ones.
+  // The sockets of the clients are created before the limit is set, so that a connect needs no new
+  // descriptor.
   std::vector<Fd> crowd(60);
   for (Fd& fd : crowd) fd.Reset(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   rlimit before{};
@@ -208,7 +210,7 @@ TEST(ListenTest, AllAddressesOrNone) {
   const auto refused = ListenOnAll({"127.0.0.1", "::1"}, thief->port);
   EXPECT_TRUE(absl::IsAlreadyExists(refused.status())) << refused.status();
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("[::1]:"));
-  // Listening on every address of the machine includes its IPv4 addresses.
+  // The IPv6 address of all interfaces includes the IPv4 addresses of the machine.
   const auto other = ListenOnAll({"127.0.0.1"}, 0);
   ASSERT_TRUE(other.ok()) << other.status();
   EXPECT_TRUE(absl::IsAlreadyExists(ListenOn({"::", other->port}).status()));
@@ -248,7 +250,8 @@ sockaddr_un UnixAddress(const std::string& path) {
   return address;
 }
 
-// Runs as another user. Exits with 0 if the server closes the connection, else with 1.
+// Connects as another user. The child exits with 0 if the server closes the connection, else with
+// 1.
 int DialAsNobody(const std::string& path) {
   const pid_t child = fork();
   if (child == 0) {

@@ -13,7 +13,7 @@
 namespace tandem::rpc {
 namespace {
 
-// Callers with one socket each. The server would own the other end.
+// A fixture with one socket pair per caller. On a real server gRPC would own the near end.
 class AdmissionsTest : public testing::Test {
  protected:
   void Limit(const AdmissionLimits& limits) { admissions_ = std::make_shared<Admissions>(limits); }
@@ -25,7 +25,7 @@ class AdmissionsTest : public testing::Test {
     near_[peer] = Fd(ends[1]);
     return admissions_->Admit(ends[1], peer, source, now_);
   }
-  // Whether the server has shut down the caller's connection.
+  // Returns whether the server has shut down the connection of `peer`.
   bool Ended(const std::string& peer) {
     char byte;
     return recv(far_[peer].get(), &byte, 1, MSG_DONTWAIT) == 0;
@@ -57,7 +57,7 @@ TEST_F(AdmissionsTest, AFullServerEndsStrangersAndNeverTheTrusted) {
     admissions_->Prove(peer, Standing::kTrusted);
   }
   ASSERT_NE(Arrive("c", "c"), nullptr);
-  near_.erase("c");  // closed
+  near_.erase("c");  // closes the connection of c
   ASSERT_NE(Arrive("d", "d"), nullptr);
   admissions_->Prove("d", Standing::kTrusted);
   EXPECT_EQ(admissions_->connections(), 3u);
@@ -68,7 +68,8 @@ TEST_F(AdmissionsTest, AFullServerEndsStrangersAndNeverTheTrusted) {
   EXPECT_FALSE(Ended("b") || Ended("d"));
 }
 
-// The socket of an ended connection stays open until gRPC closes it.
+// A connection that was ended keeps its socket open until gRPC closes it. Such connections are
+// limited too.
 TEST_F(AdmissionsTest, ConnectionsThatAreEndingAreBoundedToo) {
   Limit({.connections_max = 8, .callers_prove = true});
   int refused = 0;
@@ -99,7 +100,8 @@ TEST_F(AdmissionsTest, ASourceBeginsStrangersSlowlyAndTheTrustedAtOnce) {
   EXPECT_TRUE(admissions_->MayBegin(*callers[1], now_));
   EXPECT_FALSE(admissions_->MayBegin(*callers[2], now_));
   EXPECT_TRUE(admissions_->MayBegin(*Arrive("other", "10.0.0.2"), now_));
-  admissions_->Prove(*callers[0], Standing::kTrusted);  // and it cost nothing
+  // A proven connection returns its part of the budget.
+  admissions_->Prove(*callers[0], Standing::kTrusted);
   EXPECT_TRUE(admissions_->MayBegin(*callers[2], now_));
   EXPECT_FALSE(admissions_->MayBegin(*callers[3], now_));
   now_ += std::chrono::milliseconds(250);
@@ -107,7 +109,8 @@ TEST_F(AdmissionsTest, ASourceBeginsStrangersSlowlyAndTheTrustedAtOnce) {
   EXPECT_FALSE(admissions_->MayBegin(*callers[4], now_));
 }
 
-// If the connections of a source used up the budget, its next connection is delayed.
+// After the connections of a source have used up the budget, the next connection of this source is
+// delayed.
 TEST_F(AdmissionsTest, AnOffenderDelaysItsSourceAndNoOther) {
   Limit({.begun_burst = 8, .begun_per_second = 4, .callers_prove = true});
   const auto begin = [this](const std::string& peer, const std::string& source) {
@@ -117,13 +120,13 @@ TEST_F(AdmissionsTest, AnOffenderDelaysItsSourceAndNoOther) {
   const std::string garbage = "GET / HTTP/1.1\r\n\r\n";
   begin("flood", "10.0.0.1")->Decrypted(garbage);
   EXPECT_TRUE(Ended("flood"));
-  near_.erase("flood");  // 8 - 1 - 7 are left
+  near_.erase("flood");  // the budget of 8 is used up: 1 for the begin, 7 for the garbage
   EXPECT_EQ(begin("next", "10.0.0.1"), nullptr);
   EXPECT_NE(begin("other", "10.0.0.2"), nullptr);
   now_ += std::chrono::milliseconds(250);
   ASSERT_NE(begin("again", "10.0.0.1"), nullptr);
   Connection::Of(near_["again"].get())->Decrypted(garbage);
-  near_.erase("again");  // 3 are missing
+  near_.erase("again");  // this leaves the budget at -3
   now_ += std::chrono::milliseconds(900);
   EXPECT_EQ(begin("later", "10.0.0.1"), nullptr);
   now_ += std::chrono::milliseconds(100);
@@ -137,19 +140,19 @@ TEST_F(AdmissionsTest, AStrangerThatLeavesPaysForWhatItTook) {
          .callers_prove = true});
   const auto honest = Arrive("honest", "10.0.0.1"), half = Arrive("half", "10.0.0.1");
   ASSERT_TRUE(admissions_->MayBegin(*honest, now_) && admissions_->MayBegin(*half, now_));
-  const std::string frame("\0\1\0\0\1\0\0\0\1", 9);  // DATA of 256 bytes
+  const std::string frame("\0\1\0\0\1\0\0\0\1", 9);  // the header of a DATA frame of 256 bytes
   const std::string some = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame;
   ASSERT_TRUE(honest->Decrypted(some) && half->Decrypted(some));
   admissions_->Prove(*honest, Standing::kTrusted);
-  near_.erase("honest");  // it cost nothing
-  near_.erase("half");    // it cost 1 + 7 x 0.265
+  near_.erase("honest");  // a proven connection uses no budget
+  near_.erase("half");    // an unproven one uses 1 + 7 x 0.265 of the budget
   for (int i = 0; i < 6; ++i) {
     EXPECT_TRUE(admissions_->MayBegin(*Arrive(std::to_string(i), "10.0.0.1"), now_)) << i;
   }
   EXPECT_FALSE(admissions_->MayBegin(*Arrive("7", "10.0.0.1"), now_));
 }
 
-// TLS connections are found by the random bytes of their ClientHello.
+// The random bytes of its ClientHello identify a TLS connection.
 TEST_F(AdmissionsTest, OneConnectionHasTheRandomBytes) {
   Limit({.callers_prove = true});
   const std::string random(32, 'r'), other(32, 's');
@@ -219,7 +222,7 @@ TEST(HelloTest, OnlyTheRightProtocolGoesOn) {
   EXPECT_EQ(ReadHello(hello, true), Hello::kGood);
   EXPECT_EQ(ClientRandom(hello + "more"), std::string(32, 'r'));
   EXPECT_EQ(ReadHello(hello, false), Hello::kOther);
-  hello[5] = 2;  // a ServerHello
+  hello[5] = 2;  // the type byte of a ServerHello
   EXPECT_EQ(ReadHello(hello, true), Hello::kOther);
 }
 

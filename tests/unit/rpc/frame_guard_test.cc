@@ -1,5 +1,5 @@
-// Tests the cost of one stranger's connection to a server under the attacks of CVE-2023-33953 and
-// CVE-2023-44487, without TLS and with an observer's certificate.
+// Tests the cost of one stranger's connection to a server during the attacks of CVE-2023-33953 and
+// CVE-2023-44487. The connection uses no TLS, or the certificate of an observer.
 #include <arpa/inet.h>
 #include <grpcpp/channel.h>
 #include <netinet/in.h>
@@ -45,7 +45,7 @@ std::string Text(const std::string& name, const std::string& value) {
          static_cast<char>(value.size()) + value;
 }
 
-// A header that claims a value of `length` bytes.
+// Returns the HPACK bytes of a header that claims a value of `length` bytes.
 std::string LongText(uint64_t length) {
   std::string text = std::string(1, '\0') + "\1a" + "\x7f";
   for (length -= 127; length >= 128; length >>= 7) text += static_cast<char>(length | 128);
@@ -58,7 +58,7 @@ std::string RequestHeaders() {
          Text("content-type", "application/grpc") + Text("te", "trailers");
 }
 
-// A client that sends raw bytes and ends when the server closes the connection.
+// A client that sends raw bytes until the server closes the connection.
 class Attacker {
  public:
   Attacker(int port, const TlsFiles* tls) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -96,7 +96,7 @@ class Attacker {
     return true;
   }
   // Sends pieces until the server closes the connection. Returns the megabytes that the server
-  // accepted; `max`: all of them.
+  // accepted, at most `max`.
   size_t SendUntilEnded(const std::function<std::string()>& next, size_t max) {
     size_t sent = 0;
     while (sent < max << 20) {
@@ -114,7 +114,7 @@ class Attacker {
 };
 
 class Greets final : public ParameterServer::Service {
-  // Callers with metadata "proof" belong to the job.
+  // A caller with metadata "proof" belongs to the job.
   grpc::Status GetStatus(grpc::ServerContext* context, const StatusRequest*,
                          StatusReply*) override {
     const auto& metadata = context->client_metadata();
@@ -163,7 +163,7 @@ class FrameGuardTest : public testing::TestWithParam<bool> {
     return ParameterServer::NewStub(channel_)->GetStatus(&context, StatusRequest(), &reply).ok();
   }
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  // A sanitizer keeps freed memory and shadows of it.
+  // Sanitizers keep freed memory and need shadow memory, so the limit is larger.
   static constexpr size_t kBytesMax = size_t{512} << 20;
 #else
   static constexpr size_t kBytesMax = size_t{8} << 20;
@@ -221,7 +221,7 @@ TEST_P(FrameGuardTest, RapidReset) {
   ExpectUnharmed();
 }
 
-// The budget belongs to an address, so further connections add nothing to it.
+// The budget belongs to an address, so a second connection from the address gets no new budget.
 TEST_P(FrameGuardTest, CallsOfStrangers) {
   Attacker first = Attack(), second = Attack();
   const std::string headers = RequestHeaders();
@@ -244,7 +244,8 @@ TEST_P(FrameGuardTest, UnfinishedMessagesOfStrangers) {
   const std::string piece = Frame(0, 0, 1, std::string(16'384, 'x'));
   for (const auto& attacker : attackers) {
     attacker->Send(Frame(1, 4, 1, RequestHeaders()));
-    attacker->Send(Frame(0, 0, 1, std::string("\0\1\0\0\0", 5)));  // announces 16 MiB
+    // The header claims a message of 16 MiB.
+    attacker->Send(Frame(0, 0, 1, std::string("\0\1\0\0\0", 5)));
   }
   for (int i = 0; i < 64; ++i) {
     for (const auto& attacker : attackers) (void)attacker->Send(piece);
@@ -252,7 +253,7 @@ TEST_P(FrameGuardTest, UnfinishedMessagesOfStrangers) {
   ExpectUnharmed();
 }
 
-// A proven connection has none of these limits.
+// The limits for strangers do not apply to a connection whose caller has proved itself.
 TEST_P(FrameGuardTest, TheJobsCallersGoOn) {
   for (int i = 0; i < 300; ++i) ASSERT_TRUE(Answered()) << i;
 }

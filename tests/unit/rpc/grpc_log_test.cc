@@ -28,7 +28,7 @@ TEST(LogPaceTest, OneLineASecondForEachFile) {
 
 TEST(GrpcLogTest, AFloodIsFewLinesAndNoneIsForged) {
   InstallGrpcLog();
-  gpr_log_verbosity_init();  // as in grpc_init()
+  gpr_log_verbosity_init();  // sets the log level as grpc_init() does
   testing::internal::CaptureStderr();
   for (int i = 0; i < 10'000; ++i) gpr_log(GPR_ERROR, "x\nW1124 forged \x1b[31m");
   gpr_log("tls.cc", 1, GPR_LOG_SEVERITY_ERROR, "cancel_check_peer: no request");

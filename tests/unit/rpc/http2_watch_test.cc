@@ -32,7 +32,7 @@ bool Passes(const std::string& frames, bool stranger = false) {
   const auto one = NewStranger(), other = NewStranger();
   Http2Watch watch;
   const bool whole = watch.Feed(kPreface + frames, stranger ? one.get() : nullptr, kNow);
-  Http2Watch slow;  // the same in pieces of one byte
+  Http2Watch slow;  // a second watch that gets the same bytes one by one
   bool pieces = true;
   for (const char c : kPreface + frames) {
     pieces = slow.Feed({&c, 1}, stranger ? other.get() : nullptr, kNow);
@@ -91,7 +91,7 @@ TEST(Http2WatchTest, StrangersBeginFewCalls) {
 }
 
 TEST(Http2WatchTest, StrangersSendFewBytes) {
-  const std::string piece = Frame(0, 0, 16'375);  // 16 KiB with its header
+  const std::string piece = Frame(0, 0, 16'375);  // 16 KiB together with its header
   EXPECT_TRUE(Passes(Frame(1, 4, 50) + Repeat(piece, 63), true));
   EXPECT_FALSE(Passes(Frame(1, 4, 50) + Repeat(piece, 64), true));
   EXPECT_TRUE(Passes(Frame(1, 4, 50) + Repeat(piece, 200)));

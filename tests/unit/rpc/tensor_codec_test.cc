@@ -13,8 +13,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// Random messages, and received bytes split at random. The seed is fixed, so a failure is
-// reproducible.
+// Creates random messages, and splits received bytes at random places. The seed is fixed, so a
+// failure is reproducible.
 class Random {
  public:
   explicit Random(uint32_t seed) : engine_(seed) {}
@@ -64,7 +64,7 @@ class Random {
     }
     return push;
   }
-  // Splits the bytes at random places; some pieces are empty.
+  // Splits the bytes at random places. Some of the pieces are empty.
   std::vector<std::span<const std::byte>> Cut(const std::string& bytes) {
     std::vector<std::span<const std::byte>> pieces;
     const auto* data = reinterpret_cast<const std::byte*>(bytes.data());
@@ -264,7 +264,7 @@ TEST(TensorCodecTest, LargeContentsAreReferencedAndKept) {
   push.slices.clear();
   {
     const grpc::ByteBuffer buffer = ToByteBuffer(std::move(message));
-    EXPECT_EQ(content.use_count(), 2);  // the buffer holds a reference
+    EXPECT_EQ(content.use_count(), 2);  // the message and the buffer each hold a reference
     const ReceivedMessage received(buffer);
     const StatusOr<codec::CodedPush> decoded = codec::DecodePush(received.fragments());
     ASSERT_TRUE(decoded.ok()) << decoded.status();
@@ -342,7 +342,8 @@ TEST(TensorCodecTest, MutatedBytesNeverCrashAndNeverReachOutside) {
         bad[static_cast<size_t>(random.Int(0, bad.size() - 1))] =
             static_cast<char>(random.Int(0, 255));
       }
-      // A buffer of the exact size, so that a sanitizer detects a read past its end.
+      // The buffer has the exact size of the message, so that a sanitizer detects a read past its
+      // end.
       const std::vector<char> exact(bad.begin(), bad.end());
       const std::string copy(exact.begin(), exact.end());
       const auto pieces = random.Cut(copy);
@@ -364,7 +365,7 @@ TEST(TensorCodecTest, MutatedBytesNeverCrashAndNeverReachOutside) {
 }
 
 TEST(Crc32cTest, KnownValues) {
-  // RFC 3720, appendix B.4.
+  // The expected values are from RFC 3720, appendix B.4.
   const std::string zeros(32, '\0'), ones(32, '\xff');
   EXPECT_EQ(Crc32c(0, zeros.data(), 32), 0x8a9136aau);
   EXPECT_EQ(Crc32c(0, ones.data(), 32), 0x62a8ab43u);

@@ -1,4 +1,4 @@
-// Tests mutual TLS: accepted and rejected peers, the error messages of the rejected ones, and the
+// Tests mutual TLS: which peers are accepted, the error messages for rejected peers, and the
 // renewal of certificates while programs run.
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
@@ -31,7 +31,7 @@ using testing::HasSubstr;
 
 const std::string kServerUri = "spiffe://tandem/job/j/role/pserver";
 
-// Returns the reply of the health service: the bytes of a HealthCheckResponse.
+// Returns the reply of the health service, as the bytes of a HealthCheckResponse.
 StatusOr<std::string> Ask(const std::shared_ptr<grpc::Channel>& channel, Duration timeout) {
   grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub(channel);
   grpc::ClientContext context;
@@ -87,14 +87,14 @@ class TlsTest : public testing::Test {
 TEST_F(TlsTest, HealthFollowsServing) {
   const auto server = Serve({});
   const auto ask = [&] { return Health(server->endpoint(), {}, kLong); };
-  EXPECT_EQ(*ask(), "\x08\x02");  // NOT_SERVING
+  EXPECT_EQ(*ask(), "\x08\x02");  // the health service replies NOT_SERVING
   server->SetServing(true);
-  EXPECT_EQ(*ask(), "\x08\x01");  // SERVING
+  EXPECT_EQ(*ask(), "\x08\x01");  // the health service replies SERVING
   server->SetServing(false);
   EXPECT_EQ(*ask(), "\x08\x02");
 }
 
-// Each rejected connection fails, and the probe reports the cause.
+// Each connection with a wrong certificate is rejected, and the probe reports the cause.
 TEST_F(TlsTest, OnlyTheRightCertificateGetsIn) {
   const TestAuthority ours(dir_ + "/ours", "ours"), theirs(dir_ + "/theirs", "theirs");
   const TlsFiles server_files = ours.Issue("j", PeerRole::kPserver);
@@ -132,7 +132,7 @@ TEST_F(TlsTest, OnlyTheRightCertificateGetsIn) {
     EXPECT_NE(why.code(), StatusCode::kUnavailable) << c.name;
     EXPECT_THAT(std::string(why.message()), HasSubstr(c.said)) << c.name;
   }
-  // A client with TLS and a server without TLS.
+  // The client uses TLS, the server does not.
   const auto plain = Serve({});
   EXPECT_FALSE(Health(plain->endpoint(), client, kShort).ok());
   EXPECT_THAT(std::string(ProbeConnection(plain->endpoint(), client, kServerUri).message()),
@@ -150,7 +150,7 @@ TEST_F(TlsTest, AServerMustHaveTheNameThatWasDialledAndBeAServer) {
   EXPECT_FALSE(Health(elsewhere->endpoint(), client, kShort).ok());
   EXPECT_THAT(std::string(ProbeConnection(elsewhere->endpoint(), client, "").message()),
               HasSubstr("is for 10.1.2.3, host-1, not for 127.0.0.1 [TD6006]"));
-  // A trainer's certificate with the right host name is not valid for a server.
+  // The certificate of a trainer is not valid for a server, even with the right host name.
   const auto trainer = Serve(ours.Issue("impostor", {{"j", PeerRole::kTrainer}, {"127.0.0.1"}}));
   EXPECT_FALSE(Health(trainer->endpoint(), client, kShort).ok());
   EXPECT_THAT(std::string(ProbeConnection(trainer->endpoint(), client, "").message()),
@@ -163,17 +163,17 @@ TEST_F(TlsTest, ExpiredCertificatesAreRefusedOnBothSides) {
   const TlsFiles old = ours.IssueExpired("old", "j", PeerRole::kTrainer);
   const auto server = Serve(ours.Issue("j", PeerRole::kPserver));
   const Endpoint& at = server->endpoint();
-  // The owner of the certificate gets an error before it dials ...
+  // A client with an expired certificate gets an error before it connects.
   const auto own = Health(at, old, kShort);
   EXPECT_EQ(own.status().code(), StatusCode::kUnauthenticated);
   EXPECT_THAT(std::string(own.status().message()),
               HasSubstr("old/tls.crt: the certificate expired on "));
-  // ... and the server rejects it from clients that dial nevertheless.
+  // The server rejects an expired certificate if a client connects with it nevertheless.
   grpc::SslCredentialsOptions raw{*ReadPem(old.ca), *ReadPem(old.key), *ReadPem(old.cert)};
   EXPECT_FALSE(Ask(grpc::CreateChannel(ToString(at), grpc::SslCredentials(raw)), kShort).ok());
   raw = {*ReadPem(client.ca), *ReadPem(client.key), *ReadPem(client.cert)};
   EXPECT_TRUE(Ask(grpc::CreateChannel(ToString(at), grpc::SslCredentials(raw)), kLong).ok());
-  // A server does not start with such a certificate. Clients reject a running server if its
+  // A server does not start with an expired certificate. Clients reject a running server whose
   // certificate has expired.
   ServerOptions options;
   options.tls = ours.IssueExpired("old-server", "j", PeerRole::kPserver);
@@ -187,7 +187,7 @@ TEST_F(TlsTest, ExpiredCertificatesAreRefusedOnBothSides) {
               HasSubstr("certificate has expired [TD6005]; hint: check the clock of this machine"));
 }
 
-// The authority is replaced while a server and a client are running.
+// The certificates and their authority are replaced while a server and a client run.
 TEST_F(TlsTest, RenewedFilesAreTakenUpWithoutARestart) {
   const TestAuthority before(dir_, "before"), after(dir_, "after");
   const TlsFiles server_files = before.Issue("j", PeerRole::kPserver);
@@ -235,12 +235,13 @@ TEST_F(TlsTest, FilesAreCheckedBeforeTheyAreUsed) {
       HasSubstr("is for role admin of job \"j\", but this process is a pserver of job \"k\""));
 }
 
-// DER in which other bytes replace the first date. The signature is then invalid.
+// Returns the certificate with other bytes in place of its first date. Its signature is invalid
+// then.
 std::string WithoutADate(const std::string& pem) {
   const std::string begin = "-----BEGIN CERTIFICATE-----\n", end = "-----END CERTIFICATE-----\n";
   std::string der;
   CHECK(absl::Base64Unescape(pem.substr(begin.size(), pem.find(end) - begin.size()), &der));
-  const size_t date = der.find("\x17\x0d");  // UTCTime of 13 characters
+  const size_t date = der.find("\x17\x0d");  // tag and length of a UTCTime of 13 characters
   CHECK_NE(date, der.npos);
   der.replace(date + 2, 13, "no date today");
   std::string text = absl::Base64Escape(der);
@@ -273,7 +274,7 @@ TEST_F(TlsTest, IssuedCertificatesSayWhatWasAsked) {
   EXPECT_EQ(CheckKey(leaf->cert, leaf->key), OkStatus());
   EXPECT_EQ(CheckIssuer(leaf->cert, authority->cert), OkStatus());
   EXPECT_FALSE(CheckIssuer(leaf->cert, MakeAuthority("ours", 1)->cert).ok()) << "same name";
-  // A leaf certificate cannot issue others, and request fields cannot add other extensions.
+  // A leaf certificate cannot issue certificates. The fields of a request cannot add extensions.
   EXPECT_FALSE(IssueCertificate(*leaf, request).ok());
   for (const char* host : {"", "a,URI:spiffe://tandem/job/j/role/admin", "a b", "a\nb"}) {
     EXPECT_FALSE(IssueCertificate(*authority, {{"j", PeerRole::kPserver}, {host}}).ok()) << host;

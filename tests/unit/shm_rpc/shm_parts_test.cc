@@ -1,5 +1,5 @@
-// The parts of common/shm: memory that cannot be truncated, and sockets that pass it to another
-// process.
+// Tests the parts of common/shm: memory that cannot be truncated, and sockets that pass this memory
+// to another process.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -32,7 +32,7 @@ TEST(ArenaTest, PiecesAreFoundAndGivenBack) {
   b.reset();
   EXPECT_EQ(arena->Allocate(8192).get(), memory + 4096);
   a.reset();
-  c.reset();  // all pieces are joined
+  c.reset();  // after this all free pieces of the arena are joined
   EXPECT_EQ(arena->Allocate(sizeof(memory)).get(), memory);
 }
 
@@ -91,7 +91,7 @@ TEST(UnixSocketTest, HandsOverFileDescriptors) {
   ASSERT_TRUE(received.ok()) << received.status();
   EXPECT_EQ(std::memcmp(got, "abc", 3), 0);
   EXPECT_TRUE(SealedMemory::Map(std::move((*received)[0]), 4096, Others::kWrite).ok());
-  // One descriptor instead of two: it is closed.
+  // The message has one descriptor instead of two. The receiver closes it.
   ASSERT_TRUE(SendFds(far.get(), std::as_bytes(std::span("abc", 3)), {fds, 1}).ok());
   EXPECT_FALSE(ReceiveFds(near->get(), got, 2, deadline).ok());
   listener->Reset();

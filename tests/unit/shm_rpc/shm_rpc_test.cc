@@ -1,4 +1,4 @@
-// Shm RPC: calls and replies, their order and limits, and faults of hostile and dead clients.
+// Shm RPC: calls and replies, their order and limits, and the faults of hostile and dead clients.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -36,7 +36,7 @@ codec::EncodedMessage Message(std::string text) {
   return {{{std::move(text), nullptr, 0, nullptr}}};
 }
 
-// Waits for the reply to one call.
+// Waits for the reply to a single call.
 class Reply {
  public:
   ShmRpcClient::Reply Callback() {
@@ -65,7 +65,7 @@ class Reply {
   std::string text_ TD_GUARDED_BY(mu_);
 };
 
-// A client and the thread that receives its replies.
+// A client, together with the thread that receives its replies.
 class Served {
  public:
   explicit Served(const ShmRpcTicket& invitation) {
@@ -209,7 +209,7 @@ TEST_F(LaneTest, AnswersComeInAnyOrderFromAnyThread) {
   EXPECT_TRUE(client.Call(kEcho, Message("there is room again")).ok());
 }
 
-// Data in the server's memory are read in place.
+// The client reads a reply in place from the server's memory.
 TEST_F(LaneTest, AnswersInSharedMemoryAreNotCopied) {
   Served client(*server_->Invite());
   Buffer values = memory_.arena->Allocate(1 << 20);
@@ -224,7 +224,7 @@ TEST_F(LaneTest, AnswersInSharedMemoryAreNotCopied) {
   std::string answer;
   ASSERT_TRUE(reply.Get(&answer).ok());
   EXPECT_EQ(answer, "x");
-  // A later call makes the server free the reply, once the client has released it.
+  // The server frees the reply during a later call, after the client has released it.
   for (int i = 0; !alive.expired(); ++i) ASSERT_TRUE(i < 99999 && client.Call(kEcho, {}).ok());
 }
 
@@ -276,8 +276,8 @@ TEST_F(LaneTest, AClientThatGoesIsNoticedAtOnce) {
   EXPECT_TRUE(LanesBecome(0));
 }
 
-// An exhausted file limit is reported at every place; a connection is possible again once files are
-// available.
+// The limit of open files rises by one per round, so that client and server reach it at different
+// places. Each round ends with an error or a connection. Afterwards a connect succeeds.
 TEST_F(LaneTest, NoMoreFilesAreNoEnd) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -316,7 +316,7 @@ TEST(BellTest, WhoNeverStopsRingingKeepsNobody) {
   EXPECT_FALSE(DrainBells(near.get()));
 }
 
-// A client that can break every rule.
+// A client that can violate every rule of the protocol.
 struct Hostile {
   Hostile(const ShmRpcTicket& invitation, size_t server_bytes) {
     socket = *ConnectAbstract(invitation.socket);
@@ -415,7 +415,8 @@ TEST_F(LaneTest, WhoWasNotInvitedIsRefused) {
   EXPECT_FALSE(ShmRpcClient::Connect({"tandem-nobody", good.ticket}, In(10)).ok());
 }
 
-// Each row is one violation of the protocol; the server closes the connection because of it.
+// Each row is one violation of the protocol. The server must close the connection of this client
+// only.
 TEST_F(LaneTest, GarbageClosesTheLaneAndNothingElse) {
   Served bystander(*server_->Invite());
   using Do = std::function<void(Hostile&)>;
@@ -475,7 +476,8 @@ TEST_F(LaneTest, RandomMemoryHurtsNobody) {
   EXPECT_GT(calls_, 200);
 }
 
-// Values that change while they are read give other values, and nothing worse.
+// Values that a client changes while the server reads them may give wrong values, but have no other
+// effect.
 TEST_F(LaneTest, AMessageThatChangesWhileItIsRead) {
   Hostile hostile(*server_->Invite(), kServerBytes);
   std::atomic<bool> stop = false;

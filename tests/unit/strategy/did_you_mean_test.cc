@@ -1,4 +1,4 @@
-// The first hint is the right one for common typing errors.
+// The first hint must be right for common typing errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ TEST(EditDistance, CountsEdits) {
   EXPECT_EQ(EditDistance("a_sync", "a_snyc"), 1);
   EXPECT_EQ(EditDistance("a_sync", "A_SYNC"), 0);
   EXPECT_EQ(EditDistance("kitten", "sitting"), 3);
-  EXPECT_EQ(EditDistance("ca", "abc"), 3);  // optimal string alignment
+  EXPECT_EQ(EditDistance("ca", "abc"), 3);  // the distance counts optimal string alignment
 }
 
 TEST(NearestName, NothingNearGivesNothing) {

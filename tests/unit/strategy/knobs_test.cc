@@ -1,4 +1,4 @@
-// The list of knobs is complete, and docs/reference/knobs.md is generated from it.
+// Checks that the list of knobs is complete, and that docs/reference/knobs.md is generated from it.
 #include "common/strategy/knobs.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Whether tests/ contains a file of that name.
+// Returns whether tests/ contains a file with the name `stem`.
 bool TestExists(const std::string& stem) {
   const char* root = std::getenv("TANDEM_SOURCE_DIR");
   const std::string tests = std::string(root != nullptr ? root : ".") + "/tests";

@@ -1,5 +1,5 @@
-// A strategy in the spelling of Fleet's guide (PaddlePaddle, 2020) loads, and the changes are
-// reported.
+// A strategy in the spelling of the guide of Fleet (PaddlePaddle, 2020) is accepted, and the
+// changes of names are reported.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,10 +15,10 @@ using ::testing::HasSubstr;
 
 TEST(SeedSpellings, EachLandsWhereItBelongs) {
   struct Row {
-    const char* text;   // inside strategy { }
-    const char* path;   // path of the field
-    const char* value;  // as EffectiveText prints it
-    bool note;          // whether the change is reported
+    const char* text;   // text inside strategy { }
+    const char* path;   // path of the field that gets the value
+    const char* value;  // value as EffectiveText prints it
+    bool note;          // whether a note reports the change
   };
   const Row rows[] = {
       {"thread_num: 3", "execution_strategy.num_threads", "3", true},
@@ -71,7 +71,7 @@ TEST(SeedSpellings, EachLandsWhereItBelongs) {
   }
 }
 
-// The complete strategy of the ResNet-50 job in Fleet's guide.
+// The complete strategy of the ResNet-50 job in the guide of Fleet.
 TEST(SeedSpellings, WholeStrategyOfTheResNetJob) {
   const char* text = R"(
     sync_nccl_allreduce: True  nccl_comm_num: 2  fuse_all_reduce_ops: True

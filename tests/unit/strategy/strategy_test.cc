@@ -1,4 +1,4 @@
-// Overrides with their precedence, and the text form.
+// Overrides of settings and their precedence, and the text form of a job.
 #include "common/strategy/strategy.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ JobConfig Parse(const std::string& text, Origins* origins) {
 TEST(Precedence, FlagOverEnvironmentOverFileOverDefault) {
   Origins origins;
   JobConfig job = Parse("strategy { runtime_flags { rpc_deadline_ms: 1000 } }", &origins);
-  EXPECT_EQ(job.strategy().runtime_flags().rpc_retry_times(), 3);  // default
+  EXPECT_EQ(job.strategy().runtime_flags().rpc_retry_times(), 3);  // the default of rpc_retry_times
   Diagnostics diagnostics;
   ApplyEnvironment(&job, {{"FLAGS_rpc_deadline", "2000"}, {"HOME", "/root"}}, &origins,
                    &diagnostics);
@@ -38,7 +38,7 @@ TEST(Precedence, FlagOverEnvironmentOverFileOverDefault) {
   EXPECT_EQ(job.strategy().runtime_flags().rpc_deadline_ms(), 3000);
   EXPECT_EQ(origins.Of("strategy.runtime_flags.rpc_deadline_ms").ToString(),
             "flag --rpc_deadline_ms");
-  // The order of the calls does not matter.
+  // The command line has precedence over the environment, in any order of the calls.
   ApplyEnvironment(&job, {{"FLAGS_rpc_deadline", "4000"}}, &origins, &diagnostics);
   EXPECT_EQ(job.strategy().runtime_flags().rpc_deadline_ms(), 3000);
 }
@@ -47,7 +47,7 @@ TEST(Override, NamesAndValues) {
   struct Row {
     const char* name;
     const char* value;
-    const char* effective;  // "path: value", or "" for an error
+    const char* effective;  // expected "path: value"; "": the flag is rejected
     const char* error;
   };
   const Row rows[] = {
@@ -96,7 +96,8 @@ TEST(Override, NamesAndValues) {
     if (!status.ok()) {
       EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
       EXPECT_THAT(std::string(status.message()), HasSubstr("flag --" + std::string(row.name)));
-      EXPECT_EQ(job.ByteSizeLong(), 0u) << row.name;  // nothing changed, nothing created
+      // A rejected flag changes no field and creates no message.
+      EXPECT_EQ(job.ByteSizeLong(), 0u) << row.name;
     }
   }
 }
@@ -147,14 +148,14 @@ TEST(SaveText, SaveLoadSaveGivesTheSameBytes) {
   const JobConfig again = Parse(once, &origins);
   EXPECT_EQ(SaveText(again), once);
   EXPECT_EQ(again.SerializeAsString(), job.SerializeAsString());
-  // Only fields that are set, including those set to their default.
+  // The text has only the fields that are set, including fields that are set to their default.
   EXPECT_THAT(once, HasSubstr("a_sync: false"));
   EXPECT_THAT(once, HasSubstr("train_samples_max: 0"));
   EXPECT_THAT(once, ::testing::Not(HasSubstr("nccl_comm_num")));
   EXPECT_EQ(SaveText(JobConfig()), "");
 }
 
-// Every knob keeps its value.
+// Every knob keeps its value when a strategy is saved and loaded.
 TEST(SaveText, EveryKnobSurvives) {
   DistributedStrategy strategy;
   std::vector<google::protobuf::Message*> open = {&strategy};

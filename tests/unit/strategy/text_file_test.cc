@@ -143,7 +143,7 @@ unknown { deep { deeper: [1, { }] } }
     }
   }
   EXPECT_EQ(p.diagnostics.errors(), static_cast<int64_t>(std::size(rows))) << text;
-  // Reported in the order of the file.
+  // The errors are reported in the order of the file.
   EXPECT_LT(text.find("pbtxt:13:"), text.find("pbtxt:14:"));
 }
 

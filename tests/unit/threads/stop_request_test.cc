@@ -1,4 +1,4 @@
-// Signals that request the end of a process.
+// Tests the signals that request the end of a process.
 #include "common/threads/stop_request.h"
 
 #include <gtest/gtest.h>
@@ -11,12 +11,13 @@
 namespace tandem {
 namespace {
 
-// Runs `run` in a child process that handles signals with StopRequests; returns its exit status.
+// Runs `run` in a child process that handles signals with StopRequests. Returns the exit status of
+// the child.
 template <typename Run>
 int StatusOfChild(const Run& run) {
   const pid_t child = fork();
   if (child == 0) {
-    alarm(60);  // ends the child if the expected event does not happen
+    alarm(60);  // ends the child if no signal ends it before
     BlockStopSignals();
     run();
     _exit(0);
@@ -52,7 +53,7 @@ TEST(StopRequests, ALaterOneIsAnotherRequest) {
 }
 
 TEST(StopRequests, EndsWithoutASignal) {
-  const int status = StatusOfChild([] {  // within less than one tick of the thread
+  const int status = StatusOfChild([] {  // ends within less than one tick of the signal thread
     for (int i = 0; i < 20; ++i) StopRequests([](int) { _exit(1); }, [](int) { _exit(2); });
   });
   ASSERT_TRUE(WIFEXITED(status));

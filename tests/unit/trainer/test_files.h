@@ -1,4 +1,4 @@
-// Directories and files for the tests of the trainer.
+// Helpers for directories and files in the tests of the trainer.
 #pragma once
 
 #include <zlib.h>
@@ -50,8 +50,8 @@ inline std::vector<uint8_t> Gzip(const std::vector<uint8_t>& bytes) {
   return out;
 }
 
-// Writes the two files of one half of a dataset: `count` images of 2x3. Pixel p of image i is (7 *
-// i + p) % 256, and its label is i % 10.
+// Writes the two files of one part of a dataset (training or test): `count` images of 2x3. Pixel p
+// of image i is (7 * i + p) % 256, and the label of the image is i % 10.
 inline void WriteTinyMnist(const std::string& dir, const std::string& stem, uint32_t count,
                            bool gz) {
   std::vector<uint8_t> pixels, labels;

@@ -1,5 +1,5 @@
 // The simulation with the cost model, compared with cases computed by hand and with formulas of the
-// literature; and the choice of algorithms.
+// literature. Also tests the choice of algorithms.
 #include "collective/cost/step_simulator.h"
 #include "collective/cost/cost_model.h"
 
@@ -26,7 +26,7 @@ using ::testing::ElementsAre;
 
 using enum AllReduceAlgorithm;
 
-// One host, with numbers that are easy to add.
+// A model of one host, with numbers that are easy to add.
 CostModel Plain() {
   CostModel model;
   model.thread = {.start = 1, .message = 2, .byte = 0.5, .add_byte = 0.25};
@@ -42,7 +42,7 @@ std::vector<double> PairEnds(const CostModel& model, const RankSkew& starts = {}
 }
 
 TEST(StepSimulatorTest, APairByHand) {
-  // Start 1, send 2 + 8 * 0.5, latency 10, receive 2 + 8 * 0.5, add 8 * 0.25.
+  // start 1, send 2 + 8 * 0.5, latency 10, receive 2 + 8 * 0.5, add 8 * 0.25: 25 in total.
   EXPECT_THAT(PairEnds(Plain()), ElementsAre(25, 25));
 }
 
@@ -52,17 +52,18 @@ TEST(StepSimulatorTest, AWireCarriesOneThingAfterAnother) {
   const auto gather = [](int rank) { return DirectAllGather(rank, 3, 4); };
   const auto ends = Walk(gather, {3, 3}, model, {}, 1);
   ASSERT_TRUE(ends.ok()) << ends.status();
-  // Each rank sends two messages and receives two: 4 + 4, and the latency.
+  // Each rank sends two messages (4 + 4) and receives two. The last message arrives after the
+  // latency of 10.
   EXPECT_THAT(*ends, ElementsAre(18, 18, 18));
 }
 
-// In a ring each step waits for the previous one. Messages to different ranks only queue at the
-// sender and the receiver.
+// In a ring each schedule step waits for the previous one. In an all-to-all the messages to
+// different ranks only queue at the sender and the receiver.
 TEST(StepSimulatorTest, HalvesOfAnAllReduceAndAllToAllByHand) {
   CostModel model;
   model.inside = {.latency = 10, .byte = 1};
   constexpr int kRanks = 4;
-  constexpr size_t kCount = 16, kChunk = kCount * 4 / kRanks;  // 16 bytes
+  constexpr size_t kCount = 16, kChunk = kCount * 4 / kRanks;  // kChunk is 16 bytes
   const auto walk = [&](const std::function<Schedule(int)>& table) {
     const auto ends = Walk(table, {kRanks, kRanks}, model, {}, 1);
     EXPECT_TRUE(ends.ok()) << ends.status();
@@ -77,8 +78,8 @@ TEST(StepSimulatorTest, HalvesOfAnAllReduceAndAllToAllByHand) {
 }
 
 TEST(StepSimulatorTest, ASlowRankByHand) {
-  // Rank 1: start 3, send 18, so the message arrives at 31, and rank 0 receives it in 8. Rank 1
-  // receives in 24, from 21.
+  // Rank 1 starts in 3 and sends in 18, so its message arrives at 31. Rank 0 receives it in 8. Rank
+  // 1 receives the message of rank 0 in 24, from 21 on.
   EXPECT_THAT(PairEnds(Plain(), {.slow_rank = 1, .slow_factor = 3}), ElementsAre(39, 45));
 }
 
@@ -90,7 +91,7 @@ TEST(StepSimulatorTest, ThreadsTakeTurnsOnACore) {
   CostModel model = Plain();
   model.inside.latency = 0;
   model.cores = 1;
-  // Both ranks send (6 each) and receive (8 each), on one core from time 1 on.
+  // Each rank sends (6) and receives (8). From time 1 on, both ranks share one core.
   EXPECT_THAT(PairEnds(model), ElementsAre(29, 21));
   model.cores = 2;
   EXPECT_THAT(PairEnds(model), ElementsAre(15, 15));
@@ -111,7 +112,8 @@ TEST(StepSimulatorTest, TablesThatDoNotFitAreFound) {
   EXPECT_EQ(Walk(both_receive, {2, 2}, Plain()).status().code(), StatusCode::kInternal);
 }
 
-// Each step has 2 messages, the latency and its bytes; Thakur et al. 2005.
+// Each schedule step has the cost of 2 messages, the latency, and the cost of its bytes (Thakur et
+// al. 2005).
 TEST(StepSimulatorTest, RingAndHalvingAreTheirFormulas) {
   CostModel model = Plain();
   model.inside.byte = 3;
@@ -128,7 +130,7 @@ TEST(StepSimulatorTest, RingAndHalvingAreTheirFormulas) {
     const auto halving_ends = Walk(halving, {n, n}, model, {}, 1);
     ASSERT_TRUE(ring_ends.ok() && halving_ends.ok());
     EXPECT_THAT(*ring_ends, Each(DoubleNear(moved + 2 * (n - 1) * alpha, 1e-6))) << n;
-    // The lower one of two ranks can forward its half before it has the other half.
+    // The lower one of two ranks can forward its half before it has received the other half.
     const double halved = moved + 2 * std::log2(n) * alpha;
     EXPECT_NEAR(*std::max_element(halving_ends->begin(), halving_ends->end()), halved, 1e-6) << n;
   }
@@ -144,9 +146,9 @@ TEST(StepSimulatorTest, ShardsOfTwoHostsByHand) {
   };
   const auto ends = Walk(shards, {4, 2}, model, {}, 1);
   ASSERT_TRUE(ends.ok()) << ends.status();
-  // Half of 80 bytes inside a host (1 + 20). Then twice a quarter between hosts: 40 on the wire and
-  // latency 1000; the second rank is 40 later. Then half inside a host again. The last rank ends
-  // after all of these.
+  // First half of 80 bytes inside each host (1 + 20). Then a quarter between the hosts, twice: 40
+  // on the wire and a latency of 1000; the second rank of a host is 40 later. Then half of the
+  // bytes inside each host again. The last rank ends after all of these.
   const double inside = 1 + 20, between = 2 * (40 + 1000) + 40;
   EXPECT_DOUBLE_EQ(*std::max_element(ends->begin(), ends->end()), 2 * inside + between);
 }
@@ -168,8 +170,8 @@ StatusOr<std::vector<double>> WalkAll(AllReduceAlgorithm algorithm, const RankLa
       layout, model);
 }
 
-// A simulation of one host for all hosts gives each rank the same time as a simulation of all
-// hosts.
+// A simulation of the ranks of one host gives each rank the same time as a simulation of the ranks
+// of all hosts.
 TEST(StepSimulatorTest, OneHostStandsForAllOfARing) {
   CostModel model = TwoLevels();
   for (const int cores : {0, 1}) {
@@ -269,7 +271,7 @@ TEST(AlgorithmsTest, TheFastestOfEachSize) {
   EXPECT_EQ(choices[0].algorithm, kPair);
   EXPECT_EQ(choices[1].bytes_max, 4000u);
   EXPECT_EQ(choices[1].algorithm, kRing);
-  // The direct algorithm needs memory for the buffers of all ranks.
+  // The direct algorithm is chosen only if the memory limit allows buffers for all ranks.
   const AlgorithmCost direct = {kDirect, {{{8, 1}, {1000, 2}}}};
   EXPECT_EQ(FastestOf({direct, ring}, {100}, 4, 400)[0].algorithm, kDirect);
   EXPECT_EQ(FastestOf({direct, ring}, {100}, 4, 399)[0].algorithm, kRing);
@@ -289,7 +291,7 @@ TEST(AlgorithmsTest, ProbedAtTwoSizesAtLeast) {
   }
 }
 
-// All ranks get the same costs for every algorithm that they can use.
+// All ranks get the same cost of each algorithm, for every algorithm that they can use.
 TEST(AlgorithmsTest, ProbedAmongTheRanksOfAJob) {
   const Door door = BindLoopbackSocket();
   std::vector<std::vector<AlgorithmCost>> costs(4);
@@ -298,7 +300,8 @@ TEST(AlgorithmsTest, ProbedAmongTheRanksOfAJob) {
     config.rule.group = 2;
     WorldConfig world = TestWorld(door, r, 4);
     if (r == 0) {
-      ::close(door.fd);  // the world is joined more than once
+      // The ranks join a world several times, so rank 0 binds a new socket each time.
+      ::close(door.fd);
       world.listen_fd = -1;
     }
     auto probed = ProbeAlgorithms(world, config, 4 << 20, std::chrono::milliseconds(8));
@@ -309,7 +312,7 @@ TEST(AlgorithmsTest, ProbedAmongTheRanksOfAJob) {
   for (const AlgorithmCost& cost : costs[0]) algorithms.push_back(cost.algorithm);
   EXPECT_THAT(algorithms, ElementsAre(kDirect, kRing, kHalving, kLeaders, kShards));
   for (size_t a = 0; a < costs[0].size(); ++a) {
-    // For direct, only sizes for which the buffers of all ranks fit.
+    // Direct is measured only for sizes for which the buffers of all ranks fit into memory.
     EXPECT_EQ(costs[0][a].line.points.size(), algorithms[a] == kDirect ? 3u : 4u);
     for (const auto& others : costs) EXPECT_EQ(others[a].line.points, costs[0][a].line.points);
     EXPECT_GT(costs[0][a].line.Seconds(16 << 20), 0);
@@ -330,7 +333,7 @@ TEST(AlgorithmsTest, AlwaysTheSame) {
   EXPECT_FALSE(Serves(kLeaders, 4, 4));
 }
 
-// The result depends on the machine; the test only checks that there is one.
+// The fitted costs depend on the machine. The test only checks that there is a result.
 TEST(CostProbeTest, FitsSomethingThatCosts) {
   const auto model = ProbeTcp(std::chrono::milliseconds(20));
   ASSERT_TRUE(model.ok()) << model.status();
@@ -354,7 +357,7 @@ TEST(CostProbeTest, SharedMemoryIsALineBehindWhatIsPosted) {
   EXPECT_GE(cost->Seconds(2 << 20), cost->Seconds(64 << 10));
 }
 
-// Sizes beyond the caches are measured if a rank has such buffers.
+// Sizes beyond the caches are measured if a rank has buffers of such sizes.
 TEST(CostProbeTest, LargeBuffersHaveACostOfTheirOwn) {
   auto world = LocalWorld::Join(2, {}, {TransportKind::kSharedMemory, size_t{32} << 20});
   ASSERT_TRUE(world.ok()) << world.status();
@@ -376,8 +379,8 @@ TEST(CostModelTest, BytesBeyondTheCacheCostMore) {
   EXPECT_EQ(model.For(100).thread.byte, 0.5);
   EXPECT_DOUBLE_EQ(model.For(400).thread.byte * 400, 100 * 0.5 + 300 * 2.5);
   EXPECT_DOUBLE_EQ(model.For(400).thread.add_byte * 400, 100 * 0.25 + 300 * 1.25);
-  // Two ranks exchange 400 bytes: start, one message in each direction, latency, and each byte
-  // twice.
+  // Two ranks exchange 400 bytes: the start, one message in each direction, the latency, and each
+  // byte twice.
   const auto ends = SimulateAllReduce(kPair, {2, 2}, 1, 400, 1, model);
   const auto near = SimulateAllReduce(kPair, {2, 2}, 1, 400, 1, Plain());
   ASSERT_TRUE(ends.ok() && near.ok());

@@ -1,5 +1,5 @@
-// Errors that every communicator must report: aborts, ranks that leave, different calls, deadlines
-// and bad arguments.
+// Errors that every communicator must report: aborts, lost ranks, calls that differ between ranks,
+// deadlines and bad arguments.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ TEST_P(ErrorsTest, AbortInTheMiddleNamesTheReason) {
   OnEveryRank(size(), [&](int r) {
     if (r == culprit) {
       world[r]->Abort("out of data");
-      world[r]->Abort("again");  // only the first one counts
+      world[r]->Abort("again");  // ignored: only the first Abort has an effect
     }
     std::vector<float> data(1000);
     const auto work = world[r]->AllReduce(data.data(), data.data(), data.size(), DType::kF32,
@@ -90,7 +90,8 @@ TEST_P(ErrorsTest, DifferentCallsAreReportedOnAllRanks) {
   }
 }
 
-// Rank 0 sends a message that rank 1 does not expect, or runs a collective meanwhile.
+// Rank 0 sends a message that rank 1 does not expect, or runs a collective while rank 1 waits for a
+// message.
 TEST_P(ErrorsTest, DifferentMessagesAreReportedOnAllRanks) {
   if (size() == 1) GTEST_SKIP() << "nobody to differ from";
   for (const bool collective : {false, true}) {
@@ -132,7 +133,7 @@ TEST_P(ErrorsTest, DeadlineNamesWhomItWaitsFor) {
   if (size() == 1) GTEST_SKIP() << "nobody to wait for";
   World world = Make();
   OnEveryRank(size(), [&](int r) {
-    if (r == 0) return;  // never calls
+    if (r == 0) return;  // rank 0 makes no call
     const Status status = world[r]->Barrier({.what = "end", .deadline = In(0.1)})->Wait(In(10));
     EXPECT_FALSE(status.ok());
     if (size() == 2) {

@@ -1,4 +1,5 @@
-// One test suite for all communicators: ranks x sizes x types x in place.
+// One test suite for all communicators. It varies the number of ranks, the sizes, the element
+// types, and whether an operation is in place.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +20,7 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
 
 const DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kI32, DType::kI64};
 
-// Small integers, which every type represents exactly in any order of addition.
+// Stores a small integer, which every element type represents exactly in any order of addition.
 void Put(DType dtype, std::vector<std::byte>& to, size_t i, int value) {
   std::byte* at = to.data() + i * SizeOf(dtype);
   const auto put = [at](auto v) { std::memcpy(at, &v, sizeof(v)); };
@@ -53,7 +54,8 @@ class SumsAndCopiesTest : public ConformanceTest {
   std::vector<size_t> Counts() const {
     if (backend() == "narrow") return {0, 1, 3, 50};
 #if defined(__SANITIZE_THREAD__)
-    return {0, 1, 3, 1000, 65536 / 4 + 1};  // the suite's own loops take too long with more
+    // With more elements the loops of this suite take too long.
+    return {0, 1, 3, 1000, 65536 / 4 + 1};
 #else
     return {0, 1, 3, 1000, 65536 / 4 + 1, (1 << 20) / 4};
 #endif
@@ -116,8 +118,8 @@ TEST_P(SumsAndCopiesTest, MaxMinProd) {
   });
 }
 
-// The sum depends on the order. All ranks must nevertheless have the same bits, and Reduce must
-// have the bits of AllReduce.
+// The bits of the sum depend on the order of addition. All ranks must nevertheless have the same
+// bits, and Reduce must have the bits of AllReduce.
 TEST_P(SumsAndCopiesTest, SameBitsOnAllRanks) {
   World world = Make();
   for (const size_t count : Counts()) {
@@ -169,7 +171,8 @@ TEST_P(SumsAndCopiesTest, BroadcastAndAllGather) {
   }
 }
 
-// Values whose sum depends on the order; small integers for types that cannot hold them.
+// Returns f32 values whose sum depends on the order of addition. For other element types returns
+// small integers.
 std::vector<std::byte> Uneven(DType dtype, size_t count, int rank) {
   auto data = Input(dtype, count, rank);
   for (size_t i = 0; i < count && dtype == DType::kF32; ++i) {
@@ -180,7 +183,7 @@ std::vector<std::byte> Uneven(DType dtype, size_t count, int rank) {
   return data;
 }
 
-// Part `index` of `size` equal parts.
+// Returns part `index` of `size` equal parts of `all`.
 std::vector<std::byte> PartOf(const std::vector<std::byte>& all, int index, int size) {
   const size_t bytes = all.size() / static_cast<size_t>(size);
   const auto begin = all.begin() + static_cast<std::ptrdiff_t>(index * bytes);
@@ -243,7 +246,8 @@ TEST_P(SumsAndCopiesTest, AllToAll) {
   }
 }
 
-// Around the ring, to the partner in place, and along the line, with collectives in between.
+// Sends messages around the ring, to a partner in place, and along the line of ranks, with
+// collectives in between.
 TEST_P(SumsAndCopiesTest, Messages) {
   if (size() == 1) GTEST_SKIP() << "nobody to send to";
   World world = Make();
@@ -272,7 +276,8 @@ TEST_P(SumsAndCopiesTest, Messages) {
   }
 }
 
-// The data passes through caches and pipes many times. Elements of other types use the same paths.
+// The data passes through caches and pipes many times. Other element types use the same code for
+// transfers.
 TEST_P(SumsAndCopiesTest, SixteenMegabytes) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the test's own loops take too long";
@@ -346,12 +351,12 @@ TEST_P(SumsAndCopiesTest, ManyInFlightAndCallbacks) {
     for (const auto& d : data) EXPECT_THAT(d, ::testing::Each(static_cast<float>(size())));
     world[r]->Barrier()->Wait(In(30)).IgnoreError();
   });
-  world.clear();  // joins the threads of the callbacks
+  world.clear();  // destroys the communicators, which join the threads of the callbacks
   EXPECT_EQ(called.load(), 50 * size());
 }
 
 // For every group size, including 1 and the size of the world: each root gets the sum over all
-// ranks, with the same bits, and broadcasts it to its group.
+// ranks, with the same bits. Then each root broadcasts the sum to its group.
 TEST_P(SumsAndCopiesTest, ToAndFromTheRootOfEachGroup) {
   World world = Make();
   for (int group = 1; group <= size(); ++group) {
@@ -408,7 +413,7 @@ float SumOfTree(int size, const std::function<float(int)>& value) {
   return sums[0];
 }
 
-// Elements for which each order of addition gives a different sum.
+// Returns an element for which each order of addition gives a different sum.
 float Awkward(int rank, size_t i) {
   return 1.0f / static_cast<float>(3 * i + 7 * static_cast<size_t>(rank) + 1) *
          (rank % 3 == 0 ? 1 : -1e3f);

@@ -1,5 +1,5 @@
-// A rank fails at each of its steps in turn, in every operation. All other ranks must be informed,
-// and none may wait forever.
+// A rank fails at each of its transport calls in turn, in every operation. All other ranks must get
+// an error, and no rank may wait forever.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Fails in call number `at` (from 1), whatever the call is.
+// A transport that fails in its call number `at` (from 1), whatever the call is.
 class FaultyTransport final : public Transport {
  public:
   FaultyTransport(std::unique_ptr<Transport> below, int at) : below_(std::move(below)), at_(at) {}
@@ -55,7 +55,7 @@ class FaultyTransport final : public Transport {
 
 enum class Road { kInproc, kTcp, kShm };
 
-// Makes `size` ranks; rank 1 fails in its call number `at`.
+// Makes `size` ranks. The transport of rank 1 fails in its call number `at`.
 World MakeFaulty(Road road, int size, int at) {
   World world(static_cast<size_t>(size));
   HostCommunicatorConfig config;
@@ -129,7 +129,7 @@ TEST_P(FaultTest, AtEveryStepOfEveryOperation) {
   constexpr int kSize = 3, kCallsMax = 200;
   for (const Operation& operation : kOperations) {
     int faults = 0;
-    bool whole = false;  // the operation completed before the fault
+    bool whole = false;  // whether the operation completed before the fault
     for (int at = 1; at <= kCallsMax && !whole; at += 1 + at / 8) {
       SCOPED_TRACE(absl::StrFormat("%s, call %d", operation.name, at));
       World world = MakeFaulty(GetParam(), kSize, at);
@@ -140,7 +140,8 @@ TEST_P(FaultTest, AtEveryStepOfEveryOperation) {
         const Time before = SteadyNow();
         Status status = operation.run(own, data.data(), {.deadline = In(60)})->Wait(In(90));
         if (status.ok()) ended.fetch_add(1);
-        // A rank that already had its part learns of the fault here.
+        // A rank that completed the operation before the fault gets the error in one of these
+        // barriers.
         for (int i = 0; i < 100 && status.ok(); ++i) {
           status = own.Barrier({.deadline = In(60)})->Wait(In(90));
         }

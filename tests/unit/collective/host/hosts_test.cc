@@ -1,5 +1,5 @@
-// Collectives among hosts: network namespaces with limited and delayed links. Skipped if the
-// machine permits no namespaces.
+// Collectives among hosts: network namespaces with limited and delayed links. The tests are skipped
+// if the machine permits no namespaces.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ constexpr int kPort = 4700;
 
 class HostsTest : public ::testing::Test {
  protected:
-  // Returns false if the test must be skipped.
+  // Creates the emulated hosts. Returns false if the test must be skipped.
   bool Make(const HostLink& link) {
     auto made = EmulatedHosts::Create(kHosts, link);
     if (!made.ok()) {
@@ -43,7 +43,7 @@ class HostsTest : public ::testing::Test {
     return join;
   }
 
-  // A world of all ranks; each connects from its own host.
+  // Connects a world of all ranks. Each rank connects from the namespace of its host.
   World Connected(const HostCommunicatorConfig& config,
                   TransportKind carrier = TransportKind::kAuto) {
     World world(kRanks);
@@ -66,7 +66,7 @@ class HostsTest : public ::testing::Test {
   bool listen_ = false;  // whether ranks listen only at the address of their host
 };
 
-// Sums the rank numbers on all ranks.
+// Runs an allreduce on all ranks. Each element of a rank is its rank number + 1.
 void AllReduceAll(World& world, size_t count) {
   OnEveryRank(kRanks, [&](int r) {
     std::vector<float> data(count, static_cast<float>(r + 1));
@@ -82,14 +82,16 @@ void AllReduceAll(World& world, size_t count) {
 TEST_F(HostsTest, HierarchySendsLessBetweenHosts) {
   if (!Make({})) GTEST_SKIP() << reason_;
   constexpr size_t kCount = 1 << 20, kBytes = 4 * kCount;
-  // Bytes sent by all hosts together, without headers and acknowledgements.
+  // Returns the bytes that all hosts together sent, without headers and acknowledgements, as a
+  // multiple of the bytes of the buffer.
   const auto sent = [&](AllReduceAlgorithm algorithm) {
     World world = Connected({.rule = Always(algorithm, kRanksPerHost)});
     const int64_t before = net_->bytes_sent(0) + net_->bytes_sent(1);
     AllReduceAll(world, kCount);
     return static_cast<double>(net_->bytes_sent(0) + net_->bytes_sent(1) - before) / kBytes;
   };
-  // In a ring 2 (n-1)/n of the bytes leave each of the 2 hosts; in a hierarchy 2 (m-1)/m.
+  // A ring of n ranks sends 2 (n-1)/n of the bytes from each of the 2 hosts. A hierarchy of m hosts
+  // sends 2 (m-1)/m.
   const double ring = sent(kRing), leaders = sent(kLeaders), shards = sent(kShards);
   EXPECT_GE(ring, 3.0);
   EXPECT_LT(ring, 3.3);
@@ -99,7 +101,7 @@ TEST_F(HostsTest, HierarchySendsLessBetweenHosts) {
   EXPECT_LT(shards, 2.2);
 }
 
-// The address of rank 0 is not known in advance.
+// The ranks find rank 0 in a shared directory, because its address is not known in advance.
 TEST_F(HostsTest, RanksMeetInASharedFolder) {
   if (!Make({})) GTEST_SKIP() << reason_;
   std::string folder = (std::filesystem::temp_directory_path() / "tandem-hosts-XXXXXX").string();
@@ -112,10 +114,11 @@ TEST_F(HostsTest, RanksMeetInASharedFolder) {
   std::filesystem::remove_all(folder);
 }
 
-// Costs that are fitted among the ranks include the latency between hosts.
+// The costs that ranks on several hosts measure include the latency between the hosts.
 TEST_F(HostsTest, AlgorithmsAreChosenForTheLinks) {
   HostLink link;
-  link.delay = std::chrono::milliseconds(20);  // large compared with the noise of a busy machine
+  // The delay is long, compared with the noise of a busy machine.
+  link.delay = std::chrono::milliseconds(20);
   if (!Make(link)) GTEST_SKIP() << reason_;
   std::vector<std::vector<AlgorithmCost>> costs(kRanks);
   OnEveryRank(kRanks, [&](int r) {
@@ -142,10 +145,10 @@ TEST_F(HostsTest, LinksAreAsSlowAsTheySay) {
   if (!Make(link)) GTEST_SKIP() << reason_;
   World world = Connected({.rule = Always(kRing, 1)});
   Time start = SteadyNow();
-  AllReduceAll(world, 4);  // 6 steps around the ring; 3 of them cross hosts
+  AllReduceAll(world, 4);  // 6 schedule steps around the ring; 3 of them between hosts
   EXPECT_GE(Seconds(SteadyNow() - start), 3 * 0.02);
   start = SteadyNow();
-  AllReduceAll(world, 1 << 20);  // 6 MB out of each host
+  AllReduceAll(world, 1 << 20);  // each host sends 6 MB
   EXPECT_GE(Seconds(SteadyNow() - start), 6 * (1 << 20) / 20e6);
 }
 

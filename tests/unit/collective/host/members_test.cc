@@ -1,4 +1,5 @@
-// Communicators of some ranks of a world (ConnectOptions::members), all created at the same time.
+// Communicators of a part of a world's ranks (ConnectOptions::members), all created at the same
+// time.
 #include <thread>
 
 #include "collective/host/connect.h"
@@ -11,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Four ranks: the even ones and the odd ones compute separate sums.
+// Returns the sums of four ranks: the even ranks and the odd ranks compute separate sums.
 std::vector<int32_t> Sums(TransportKind carrier) {
   int port = 0;
   StatusOr<Fd> door = BindLoopbackSocket(&port);

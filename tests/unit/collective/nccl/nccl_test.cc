@@ -1,4 +1,4 @@
-// The NCCL communicator over a stand-in NCCL on a stand-in device (tests/support/fake_nccl.cc,
+// The NCCL communicator with a stand-in NCCL on a stand-in device (tests/support/fake_nccl.cc,
 // guarded_device_module.cc). Only copies and kernels can access the device's memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ std::string StandIn(const std::string& name) {
   return std::string(std::getenv("TANDEM_BIN_DIR")) + "/../tests/guarded_device/" + name;
 }
 
-// Sets an environment variable while the object exists.
+// Sets an environment variable during the lifetime of the object.
 class Variable {
  public:
   Variable(const char* name, const std::string& value) : name_(name) {
@@ -84,11 +84,12 @@ class NcclTest : public ::testing::Test {
     EXPECT_TRUE(device_->CopyToHost(values.data(), buffer.get(), count * sizeof(T)).ok());
     return values;
   }
-  // The status on each rank of an allreduce that fails.
+  // Returns the status of the second allreduce on each rank. The stand-in makes it fail.
   std::vector<Status> SecondOperationOf(int size, const NcclOptions& options, size_t elements = 8) {
     Connect(size, options);
     std::vector<Status> said(static_cast<size_t>(size));
-    std::barrier first_over(size);  // else a failed second call could end another rank's first
+    // Without this barrier, a failed second call could end another rank's first call.
+    std::barrier first_over(size);
     OnEveryRank(size, [&](int r) {
       const Buffer data = OnDevice(std::vector<float>(elements, 1.0f));
       const auto call = [&](const std::string& what) {
@@ -109,7 +110,7 @@ class NcclTest : public ::testing::Test {
   std::unique_ptr<Device> device_;
   std::string log_;
   std::optional<Variable> logged_;
-  World controls_, ranks_;  // the communicators are destroyed before their controls
+  World controls_, ranks_;  // `ranks_` is destroyed before `controls_`
 };
 
 float Awkward(int rank, size_t i) {
@@ -162,7 +163,7 @@ TEST_F(NcclTest, ScattersAndMessages) {
     for (const size_t count : {size_t{0}, size_t{1}, size_t{3}, size_t{40000}}) {
       OnEveryRank(size, [&](int r) {
         const size_t n = static_cast<size_t>(size);
-        // Element i of the data of rank `from` for rank `to`.
+        // Returns element i of the data that rank `from` sends to rank `to`.
         const auto value = [&](int from, int to, size_t i) {
           return static_cast<int64_t>(i) + 1000 * from + 100 * to;
         };
@@ -217,7 +218,7 @@ TEST_F(NcclTest, ScattersAndMessages) {
   }
 }
 
-// The sum of two ranks does not depend on the rank that adds.
+// The sum of two ranks has the same bits on hosts and on the device, whichever rank adds.
 TEST_F(NcclTest, TheBitsOfHosts) {
   Connect(2);
   World hosts = MakeInprocCommunicators(2);
@@ -261,7 +262,7 @@ TEST_F(NcclTest, PiecesTravelTogether) {
     EXPECT_EQ(FromDevice<int32_t>(a, 2), (std::vector<int32_t>{2, 4}));
     EXPECT_EQ(FromDevice<int32_t>(b, 1), (std::vector<int32_t>{6}));
     EXPECT_EQ(FromDevice<int32_t>(c, 3), (std::vector<int32_t>{8, 10, 12}));
-    // The host communicators do not need it.
+    // The host communicators do not support several buffers in one call.
     EXPECT_EQ(controls_[static_cast<size_t>(r)]->Start(call)->Wait(In(60)).code(),
               StatusCode::kInvalidArgument);
     call.more[1].out = c.get() + 4;
@@ -315,8 +316,8 @@ TEST_F(NcclTest, AStuckOperationEndsByItsDeadline) {
   EXPECT_THAT(Log(), HasSubstr("abort\nabort\n"));
 }
 
-// Each rank has several communicators. The one that is aborted first, which handles the last part
-// (one element), is not the one that hangs.
+// Each rank has several communicators. The last one handles one element and is aborted first, but
+// another one hangs.
 TEST_F(NcclTest, AStuckGroupEndsByItsDeadline) {
   const Variable fault("TANDEM_FAKE_NCCL_FAULT", "hang:1:3");
   NcclOptions options;
@@ -349,8 +350,8 @@ TEST_F(NcclTest, AbortNamesTheReason) {
   });
 }
 
-// A rank that leaves in an orderly way does not fail the others. A rank that waits for it does so
-// until the deadline.
+// A rank that leaves in an orderly way does not make the other ranks fail. A rank that waits for it
+// gets an error after the deadline.
 TEST_F(NcclTest, ARankThatLeftIsMissed) {
   NcclOptions options;
   options.operation_timeout = std::chrono::milliseconds(1500);

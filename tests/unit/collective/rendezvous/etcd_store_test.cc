@@ -1,4 +1,5 @@
-// An etcd that fails at chosen moments: a server of the test with etcd's interface.
+// The store in an etcd that fails at chosen moments. The etcd is a stand-in in this test with
+// etcd's interface.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 
@@ -23,11 +24,11 @@ using ::testing::HasSubstr;
 constexpr char kSecret[] = "the secret of the test";
 const HostPort kAddress = {"127.0.0.1", 4711};
 
-// Keys that exist while their leases do. Leases last until Forget.
+// A stand-in for etcd. A key exists as long as its lease. A lease lasts until Forget.
 class FakeEtcd {
  public:
-  // `before`: called for every transaction with its number, from 0. A code other than OK becomes
-  // the reply. ALREADY_EXISTS: another client has the key.
+  // `before` is called for every transaction with its number, from 0. A code other than OK becomes
+  // the reply. ALREADY_EXISTS means that another client has the key.
   explicit FakeEtcd(std::function<grpc::StatusCode(int)> before)
       : before_(std::move(before)), keys_(*this), leases_(*this) {
     grpc::ServerBuilder builder;
@@ -40,7 +41,7 @@ class FakeEtcd {
 
   HostPort address() const { return {"127.0.0.1", static_cast<uint16_t>(port_)}; }
   int transactions() const { return transactions_; }
-  // Makes all leases expire.
+  // Makes all leases expire, and with them their keys.
   void Forget() {
     MutexLock lock(mu_);
     granted_.clear();
@@ -118,7 +119,8 @@ std::unique_ptr<RendezvousStore> Store(const FakeEtcd& etcd) {
   return MakeEtcdStore(etcd.address(), "/jobs", "job", kSecret, std::chrono::seconds(1));
 }
 
-// The lease is new and alive, and the key does not exist. The put is repeated until it succeeds.
+// The lease is new and alive, and the key does not exist. The store repeats the put until it
+// succeeds.
 TEST(EtcdStoreTest, APutThatFailedIsTriedAgain) {
   FakeEtcd etcd([](int transaction) {
     const bool fails = transaction == 1 || transaction == 2;
@@ -133,8 +135,8 @@ TEST(EtcdStoreTest, APutThatFailedIsTriedAgain) {
   EXPECT_EQ(etcd.transactions(), 4);
 }
 
-// The wait for a taken key begins when etcd reports it as taken, however long etcd did not reply
-// before.
+// The time limit for a taken key begins when etcd first reports the key as taken. An earlier time
+// without replies from etcd does not count.
 TEST(EtcdStoreTest, TheWaitForAPlaceBeginsWhenItIsSeenTaken) {
   const Time start = SteadyNow();
   Duration silent = Duration::zero();

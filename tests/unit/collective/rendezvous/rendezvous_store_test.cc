@@ -1,5 +1,5 @@
-// The store from which ranks learn the address of rank 0. A shared directory and etcd make the same
-// promises.
+// The store from which ranks learn the address of rank 0. The store in a shared directory and the
+// store in etcd pass the same tests.
 #include "collective/rendezvous/rendezvous_store.h"
 #include "collective/rendezvous/etcd_store.h"
 #include "collective/rendezvous/file_store.h"
@@ -57,7 +57,7 @@ TEST(AnnouncementTest, IsBelievedWholeAndSignedAlone) {
   const Status guessed = ReadSignedText(text, "job", "a guess").status();
   EXPECT_EQ(guessed.code(), StatusCode::kPermissionDenied);
   EXPECT_THAT(Text(guessed), HasSubstr(absl::StrFormat("by process %d of ", getpid())));
-  // Any changed or missing byte is detected.
+  // The signature detects any changed or missing byte.
   for (size_t i = 0; i < text.size(); ++i) {
     std::string other = text;
     other[i] = other[i] == '1' ? '2' : '1';
@@ -78,7 +78,7 @@ TEST(AnnouncementTest, NamesAreMadePlain) {
   EXPECT_EQ(read->job, "a?b?[2J");
 }
 
-// `kind`: "file" or "etcd".
+// The parameter is the kind of the store: "file" or "etcd".
 class RendezvousStoreTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
@@ -104,7 +104,7 @@ class RendezvousStoreTest : public ::testing::TestWithParam<std::string> {
     if (!etcd()) return MakeRendezvousStore(*parsed, job, secret);
     return MakeEtcdStore(parsed->address, parsed->path, job, secret, std::chrono::seconds(1));
   }
-  // A process that announces kAddress as rank 0 of "job" until it is killed.
+  // Starts a process that announces kAddress as rank 0 of "job" until it is killed.
   std::unique_ptr<ChildProcess> OtherRankZero(const std::string& secret = kSecret) const {
     auto process = std::make_unique<ChildProcess>(
         "/proc/self/exe",
@@ -131,7 +131,7 @@ class RendezvousStoreTest : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<EtcdServer> server_;
 };
 
-// The program that OtherRankZero starts.
+// The body of the process that OtherRankZero starts.
 TEST(Program, DISABLED_RankZero) {
   const auto url = ParseRendezvousUrl(std::getenv("TEST_RENDEZVOUS"));
   const std::string secret = std::getenv("TEST_SECRET");
@@ -170,7 +170,7 @@ TEST_P(RendezvousStoreTest, SecondRankZeroIsRefused) {
   EXPECT_EQ(second->Find(In(60))->address.port, kAddress.port);
 }
 
-// The wait may last longer than a lease that is not renewed.
+// A rank may wait longer for the place of rank 0 than a lease lasts that is not renewed.
 TEST_P(RendezvousStoreTest, PlaceCanBeWaitedFor) {
   auto first = Store();
   const auto second = Store();
@@ -198,7 +198,8 @@ TEST_P(RendezvousStoreTest, AnotherSecretIsNamed) {
   EXPECT_THAT(Text(denied), HasSubstr("the announcement by process"));
 }
 
-// The wait exceeds the lease. The dead rank's announcement is gone, or recognised as stale.
+// After a wait longer than the lease, the dead rank's announcement has expired, or the store
+// recognises it as stale.
 TEST_P(RendezvousStoreTest, DeadRankZeroIsNotFound) {
   const auto store = Store();
   auto process = OtherRankZero();
@@ -248,8 +249,8 @@ TEST_P(RendezvousStoreTest, RanksMeetWhoeverComesFirst) {
   EXPECT_EQ(left.code(), StatusCode::kNotFound) << left;
 }
 
-// A job with another secret died: the store waits until its announcement disappears, or overwrites
-// it.
+// A rank of a job with another secret died. The store waits until the old announcement disappears,
+// or overwrites it.
 TEST_P(RendezvousStoreTest, AnEarlierJobIsOutlived) {
   auto earlier = OtherRankZero("another secret");
   earlier.reset();
@@ -291,7 +292,7 @@ TEST_P(RendezvousStoreTest, NetworkMustBeAllowed) {
   EXPECT_EQ(ConnectTcp(world).status().code(), StatusCode::kInvalidArgument);
 }
 
-// This holds for any rank, in every way of finding rank 0.
+// Each rank must get the error, in every way of finding rank 0.
 TEST_P(RendezvousStoreTest, ListeningOnTheNetworkMustBeAllowed) {
   for (const int rank : {0, 1}) {
     for (const std::string& rendezvous : {url(), std::string("127.0.0.1:4711")}) {
@@ -324,7 +325,8 @@ TEST(FileStoreTest, FolderMustBeThere) {
       HasSubstr("cannot write /nowhere/at/all/job.lock: No such file or directory [TD3010]"));
 }
 
-// JOB.rank0 cannot be replaced. The file that was to replace it is removed.
+// The announcement fails because JOB.rank0 is a directory. The temporary file that was to replace
+// it is removed.
 TEST_P(RendezvousStoreTest, NothingStaysOfAnAnnouncementThatFailed) {
   if (etcd()) GTEST_SKIP() << "of a folder";
   fs::create_directories(folder_ + "/job.rank0");
@@ -348,14 +350,14 @@ TEST_P(EtcdStoreTest, AbsentEtcdIsNamed) {
   }
 }
 
-// A waiting rank continues when etcd is back, and the announcement is there again.
+// A waiting rank continues after etcd has returned and the announcement was made again.
 TEST_P(EtcdStoreTest, EtcdMayComeBack) {
   const auto first = Store();
   ASSERT_EQ(first->Announce(kAddress, In(60)), OkStatus());
   const auto other = Store();
   server_->Kill();
   EXPECT_EQ(other->Find(In(1)).status().code(), StatusCode::kUnavailable);
-  fs::remove_all(folder_ + "/etcd");  // with all its data
+  fs::remove_all(folder_ + "/etcd");  // etcd loses all its data
   server_->Start();
   EXPECT_TRUE(WaitUntil([&] { return other->Find(In(1)).ok(); }, 30))
       << other->Find(In(1)).status();

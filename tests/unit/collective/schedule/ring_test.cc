@@ -1,4 +1,4 @@
-// Schedules and message headers, without a communicator.
+// Tests schedules and message headers without a communicator.
 #include "collective/schedule/ring.h"
 #include "collective/schedule/halving.h"
 
@@ -45,7 +45,8 @@ TEST(RingTest, SendsTheLowerBound) {
   }
 }
 
-// An allreduce is a reduce-scatter and an all-gather of equal cost: the lower bound.
+// A reduce-scatter and an all-gather have equal cost, and together the cost of an allreduce. Each
+// sends the lower bound of bytes.
 TEST(RingTest, HalvesOfAnAllReduce) {
   const int size = 5;
   const size_t count = 1000, part = count * 4 / size;
@@ -66,7 +67,7 @@ TEST(RingTest, HalvesOfAnAllReduce) {
   }
 }
 
-// Every send has its receive on the target rank, in the same order.
+// Every send has a matching receive on the target rank. The receives are in the order of the sends.
 TEST(RingTest, SendsAndReceivesPairUp) {
   const auto check = [](int size, const std::function<Schedule(int)>& make) {
     for (int from = 0; from < size; ++from) {
@@ -114,8 +115,8 @@ TEST(RingTest, SendsAndReceivesPairUp) {
   }
 }
 
-// There is one message between each two ranks: part `to` of the sender becomes part `from` of the
-// receiver, in the same schedule step of both.
+// Each pair of ranks exchanges one message per direction. Part `to` of the sender becomes part
+// `from` of the receiver, in the same schedule step on both ranks.
 TEST(RingTest, AllToAllTransposes) {
   for (int n = 1; n <= 9; ++n) {
     for (int from = 0; from < n; ++from) {
@@ -133,7 +134,8 @@ TEST(RingTest, AllToAllTransposes) {
   }
 }
 
-// Each rank sends the lower bound if the size is a power of two; otherwise at most all bytes twice.
+// Each rank sends the lower bound of bytes if the number of ranks is a power of two. Otherwise it
+// sends at most twice the size of the buffer.
 TEST(HalvingTest, BytesOfEachRank) {
   const size_t count = 6720, bytes = count * 4;
   for (int size = 1; size <= 17; ++size) {
@@ -153,7 +155,7 @@ TEST(HalvingTest, BytesOfEachRank) {
   }
 }
 
-// Bytes that leave a group of `group` ranks, and the number of ranks that send them.
+// The bytes that leave a group of `group` ranks, and the number of ranks that send them.
 struct Crossing {
   size_t bytes = 0;
   int ranks = 0;
@@ -171,7 +173,8 @@ Crossing CrossingOf(int size, int group, const std::function<Schedule(int)>& mak
   return crossing;
 }
 
-// The purpose of the hierarchy: fewer bytes between the groups, sent by one rank or by all.
+// A hierarchy sends fewer bytes between the groups than a ring. One rank of a group or all its
+// ranks send these bytes.
 TEST(HierarchyTest, BytesBetweenGroups) {
   constexpr size_t kCount = 4800, kBytes = kCount * 4;
   for (const auto& [groups, group] : {std::pair{2, 4}, {4, 2}, {3, 8}, {8, 8}}) {
@@ -194,7 +197,8 @@ TEST(HierarchyTest, BytesBetweenGroups) {
   }
 }
 
-// Only the roots send between groups, as many bytes as an allreduce among them needs.
+// Only the roots send between groups. They send as many bytes as an allreduce among the roots
+// needs.
 TEST(HierarchyTest, RootsAloneSendToOtherGroups) {
   constexpr size_t kCount = 4800;
   for (const bool tree : {false, true}) {

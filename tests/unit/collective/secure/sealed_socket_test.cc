@@ -1,5 +1,5 @@
-// Connections between ranks with another program in between. Bytes that it alters, repeats, drops
-// or reorders are detected, and so is a redirected connection.
+// Connections between ranks with a program in between. The ranks detect bytes that the program
+// alters, repeats, drops or reorders. They also detect a redirected connection.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -27,7 +27,7 @@ std::string Text(const Status& status) { return std::string(status.message()); }
 
 std::span<const std::byte> Bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-// Two ends, and the whole records that have left the first one.
+// Has two ends of a sealed connection. The test passes on the records of the first end.
 class SealedSocketTest : public ::testing::Test {
  protected:
   SealedSocketTest() {
@@ -43,7 +43,7 @@ class SealedSocketTest : public ::testing::Test {
     CHECK_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
     return {Fd(fds[0]), Fd(fds[1])};
   }
-  // The bytes that the first end sends for `text`.
+  // Returns the bytes that the first end sends for `text`.
   std::string Sealed(const std::string& text) {
     EXPECT_EQ(first_.TrySend(Bytes(text), {}).bytes, text.size());
     std::string record(sizeof(RecordHead) + text.size(), '\0');
@@ -55,7 +55,8 @@ class SealedSocketTest : public ::testing::Test {
     EXPECT_EQ(::send(far_.get(), bytes.data(), bytes.size(), 0),
               static_cast<ssize_t>(bytes.size()));
   }
-  // The text that the second end receives, until it has no more data or fails.
+  // Returns the text that the second end receives until it has no more data or fails, and the
+  // reason for the end.
   std::pair<std::string, End> Received() {
     std::string all;
     while (true) {
@@ -104,12 +105,13 @@ TEST_F(SealedSocketTest, OrderAndDirectionCount) {
     Deliver(bytes);
     EXPECT_EQ(Received(), std::pair(first, End::kForged));
   };
-  fails(one + one, "one");    // repeated
-  fails(one + three, "one");  // one dropped
-  fails(two + one, "");       // reordered
+  fails(one + one, "one");    // repeats the first record
+  fails(one + three, "one");  // drops the second record
+  fails(two + one, "");       // swaps the first two records
   fails(one + two + two, "onetwo");
   std::tie(b_, far_) = Pair();
-  second_ = SealedSocket(std::move(b_), keys_);  // sent back to the sender
+  // The receiver has the keys of the sender, as if the records came back.
+  second_ = SealedSocket(std::move(b_), keys_);
   Deliver(one);
   EXPECT_EQ(Received(), std::pair(std::string(), End::kForged));
 }
@@ -153,11 +155,11 @@ TEST(SessionKeysTest, AreThoseOfOneHandshake) {
 
 // ---- A program between two ranks ----------------------------------------------------------------
 
-// Forwards connections, changed or unchanged, while the object exists.
+// Forwards connections during the lifetime of the object. May change the bytes.
 class Relay {
  public:
-  // May change the bytes from the dialling to the listening side. `at`: number of bytes before
-  // these.
+  // Called for the bytes from the dialling to the listening side; may change them. `at` is the
+  // number of bytes before `bytes`.
   using Change = std::function<void(size_t at, std::span<char> bytes)>;
 
   Relay(int port, Change change)
@@ -223,7 +225,7 @@ class Relay {
   std::thread thread_;
 };
 
-// Rank 1 connects through the relay. Returns the status of a sum of `count` elements on both ranks.
+// Connects rank 1 through the relay. Returns the status of a sum of `count` elements on both ranks.
 std::vector<Status> SumThroughRelay(Relay& relay, const Door& door, size_t count) {
   std::vector<Status> said(2);
   OnEveryRank(2, [&](int r) {
@@ -243,7 +245,7 @@ std::vector<Status> SumThroughRelay(Relay& relay, const Door& door, size_t count
   return said;
 }
 
-// The relay can read everything: nothing is encrypted.
+// The relay can read all data, because the ranks sign them but do not encrypt them.
 TEST(RelayTest, WhoOnlyPassesBytesOnReadsThem) {
   const Door door = BindLoopbackSocket();
   auto relay = std::make_unique<Relay>(door.port, nullptr);
@@ -253,7 +255,8 @@ TEST(RelayTest, WhoOnlyPassesBytesOnReadsThem) {
 
 TEST(RelayTest, WhoChangesAByteIsFoundOut) {
   const Door door = BindLoopbackSocket();
-  const size_t victim = 100'000;  // on the data connection, long after the handshake
+  // The position is that of a byte on the data connection, long after the handshake.
+  const size_t victim = 100'000;
   Relay relay(door.port, [](size_t at, std::span<char> bytes) {
     if (at <= victim && victim < at + bytes.size()) bytes[victim - at] ^= 1;
   });
@@ -265,7 +268,8 @@ TEST(RelayTest, WhoChangesAByteIsFoundOut) {
   EXPECT_THAT(Text(said[1]), HasSubstr("[TD6025]")) << "a code goes from rank to rank";
 }
 
-// An earlier announcement is put back. A relay at its address forwards to the real rank 0.
+// An attacker announces a relay again under an old announcement. The relay forwards to the real
+// rank 0.
 TEST(RelayTest, AnOldAnnouncementLeadsNowhere) {
   const std::string folder = ::testing::TempDir() + "/old-announcement-" + std::to_string(getpid());
   std::filesystem::create_directories(folder + "/real");

@@ -1,4 +1,4 @@
-// Ranks that share memory: the setup, buffers in the arena, and faults.
+// Ranks that share memory: the setup, buffers in the shared arena, and faults.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,14 +39,15 @@ TEST(SharedMemoryTest, WhatCouldShrinkIsRefused) {
             StatusCode::kPermissionDenied);
 }
 
-// A rank that does not see the sockets of the others never joins the shared memory.
+// A rank whose layout of the memory differs must not join. All ranks then fail, or use TCP if
+// shared memory is not required.
 TEST(SharedMemoryTest, ARankThatHasNoneIsNamedOrLeadsToTcp) {
   for (const bool required : {false, true}) {
     const Door door = BindLoopbackSocket();
     OnEveryRank(3, [&](int r) {
       auto mesh = JoinWorld(TestWorld(door, r, 3));
       ASSERT_TRUE(mesh.ok()) << mesh.status();
-      // Rank 2 was built with another layout.
+      // Rank 2 has another layout, as if it came from another build.
       const auto got = ShareMemory(*mesh, r == 2 ? 8192 : 4096, required, In(10));
       if (required) {
         EXPECT_EQ(got.status().code(), StatusCode::kFailedPrecondition) << got.status();
@@ -61,7 +62,8 @@ TEST(SharedMemoryTest, ARankThatHasNoneIsNamedOrLeadsToTcp) {
 
 TEST(SharedMemoryTest, ARankThatDiesMeanwhileIsNamed) {
   const Door door = BindLoopbackSocket();
-  std::latch joined(2);  // a rank that leaves earlier makes the setup fail
+  // Without this latch, rank 1 could leave too early and make the setup of the world fail.
+  std::latch joined(2);
   OnEveryRank(2, [&](int r) {
     auto mesh = JoinWorld(TestWorld(door, r, 2));
     joined.arrive_and_wait();
@@ -75,7 +77,8 @@ TEST(SharedMemoryTest, ARankThatDiesMeanwhileIsNamed) {
 
 // ---- The same bits as over sockets, for all locations of the buffers ----------------------------
 
-// Values whose sum depends on the order, and zeros of both signs.
+// Fills the buffer with values whose sum depends on the order of addition, and with zeros of both
+// signs.
 void Fill(DType dtype, std::byte* to, size_t count, int rank) {
   for (size_t i = 0; i < count; ++i) {
     const double x = (i + static_cast<size_t>(rank)) % 7 == 0
@@ -126,7 +129,7 @@ std::vector<std::byte> Everything(World& world, Place place, DType dtype, size_t
     if (r != root) at += bytes;
     ASSERT_EQ(comm.Broadcast(in.get(), count, dtype, 0)->Wait(In(30)), OkStatus());
     keep(in, bytes);
-    // Data that differ in each part.
+    // Each part gets different data.
     for (size_t k = 0; k < size; ++k) {
       Fill(dtype, gathered.get() + k * bytes, count, r + static_cast<int>(k));
     }
@@ -203,9 +206,9 @@ TEST(ShmTest, CallsAndStartsKeepTheirOrder) {
   });
 }
 
-// ---- Faults -------------------------------------------------------------------------------------
+// ---- Faults of a rank ---------------------------------------------------------------------------
 
-// The process of a rank ends while the others work in its memory or wait for it.
+// The process of a rank ends while the other ranks access its memory or wait for it.
 TEST(ShmTest, DeadRankIsNamedByAll) {
   for (const bool idle : {false, true}) {
     const Door door = BindLoopbackSocket();
@@ -219,7 +222,7 @@ TEST(ShmTest, DeadRankIsNamedByAll) {
             ShareMemory(*mesh, ShmCollectives::PartBytes(kArenaBytes, size), true, In(20));
         ASSERT_TRUE(memory.ok()) << memory.status();
         ready.arrive_and_wait();
-        return;  // closes everything
+        return;  // the return closes all connections of this rank
       }
       auto comm = ConnectShm(TestWorld(door, r, size));
       ASSERT_TRUE(comm.ok()) << comm.status();
@@ -260,7 +263,7 @@ TEST(ShmTest, SilentRankIsNamedAtTheDeadline) {
     }
     done.arrive_and_wait();
     if (r == 1) {
-      // The same operation; a different one would be a separate error.
+      // The late rank makes the same call as rank 0. A different call would be another error.
       const Status late = (*comm)
                               ->AllReduce(data.data(), data.data(), data.size(), DType::kF32,
                                           ReduceOp::kSum, {.what = "w"})
@@ -293,9 +296,10 @@ TEST(ShmTest, GarbageIsNamed) {
             return false;
           }());
           mine->postings[1].header = theirs->postings[1].header;
-          mine->postings[1].in = mine->postings[1].out = kArenaBytes - 99;  // ends after the arena
+          // The buffer begins 99 bytes before the end of the arena and ends after the arena.
+          mine->postings[1].in = mine->postings[1].out = kArenaBytes - 99;
           mine->phase.store(1);
-          // Wakes a rank that may be asleep, as EndPhase of shm_collectives.cc does.
+          // Wakes the other rank if it sleeps, as EndPhase of shm_collectives.cc does.
           const std::byte bell{0x5b};
           ASSERT_EQ(mesh->data[0].TrySend({}, {&bell, 1}).bytes, 1u);
         } else {

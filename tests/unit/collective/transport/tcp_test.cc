@@ -1,5 +1,5 @@
-// Events that only happen between processes: foreign connections, wrong secrets, missing and dying
-// ranks.
+// Events that happen only between processes: foreign connections, wrong secrets, missing ranks and
+// ranks that die.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -35,7 +35,7 @@ void Send(int fd, std::string_view text) {
 }
 void Send(const Fd& fd, std::string_view text) { Send(fd.get(), text); }
 
-// Returns true once the peer has closed the connection.
+// Waits until the peer has closed the connection. Returns false after 10 s.
 bool Closed(const Fd& fd) {
   char buffer[256];
   const timeval limit = {10, 0};
@@ -99,8 +99,8 @@ TEST(RendezvousTest, MissingRankIsNamedOnAllRanks) {
   OnEveryRank(3, [&](int r) {
     if (r == 1) return;
     WorldConfig world = TestWorld(door, r, 3);
-    // Rank 0's limit is shorter, so that rank 2 receives its reply and the progress messages
-    // appear.
+    // Rank 0 has the shorter time limit, so that rank 2 gets the error from rank 0. Both limits
+    // exceed the time to the first progress message.
     world.timeout = std::chrono::milliseconds(r == 0 ? 2300 : 10000);
     world.progress = [&](const std::string& text) {
       EXPECT_THAT(text, HasSubstr("waiting for rank"));
@@ -115,7 +115,7 @@ TEST(RendezvousTest, MissingRankIsNamedOnAllRanks) {
 }
 
 TEST(RendezvousTest, AbsentRankZeroIsNamed) {
-  Door door = BindLoopbackSocket();  // bound, but not listening
+  Door door = BindLoopbackSocket();  // the socket is bound, but nothing listens on it
   const Fd owner(door.fd);
   WorldConfig world = TestWorld(door, 1, 2);
   world.timeout = std::chrono::milliseconds(200);
@@ -125,7 +125,8 @@ TEST(RendezvousTest, AbsentRankZeroIsNamed) {
   EXPECT_THAT(Text(status), HasSubstr("refused"));
 }
 
-// A rank that must be rejected, beside a job that must not be disturbed.
+// A rank with a changed configuration must be rejected, and must not disturb the job at the same
+// address.
 void IntruderIsRefused(const std::function<void(WorldConfig&)>& change, StatusCode code,
                        const std::string& message) {
   const Door door = BindLoopbackSocket();
@@ -166,7 +167,8 @@ TEST(RendezvousTest, TakenRankIsRefused) {
   std::atomic<int> good{0}, taken{0};
   std::latch one_refused(1);
   OnEveryRank(4, [&](int r) {
-    if (r == 3) one_refused.wait();  // the job is incomplete until then
+    // The third rank joins late, so the job is incomplete until then.
+    if (r == 3) one_refused.wait();
     auto comm = ConnectTcp(TestWorld(door, r == 3 ? 2 : r == 2 ? 1 : r, 3));
     if (comm.ok()) {
       EXPECT_EQ(Sum(**comm, 10, "w"), OkStatus());
@@ -184,7 +186,7 @@ TEST(RendezvousTest, TakenRankIsRefused) {
   EXPECT_EQ(taken.load(), 1);
 }
 
-// A rank that leaves while others are missing may join again, and the others wait for it.
+// A rank that leaves before the world is complete may join again. The other ranks wait for it.
 TEST(RendezvousTest, WhoLeftMayComeAgain) {
   const Door door = BindLoopbackSocket();
   std::latch left(1);
@@ -196,7 +198,7 @@ TEST(RendezvousTest, WhoLeftMayComeAgain) {
       EXPECT_EQ(ConnectTcp(world).status().code(), StatusCode::kCancelled);
       left.count_down();
     }
-    if (r == 2) left.wait();  // the job is incomplete until then
+    if (r == 2) left.wait();  // rank 2 joins late, so the job is incomplete until then
     auto comm = ConnectTcp(TestWorld(door, r, 3));
     ASSERT_TRUE(comm.ok()) << comm.status();
     EXPECT_EQ(Sum(**comm, 1000, "w"), OkStatus());
@@ -204,7 +206,7 @@ TEST(RendezvousTest, WhoLeftMayComeAgain) {
   });
 }
 
-// Some ranks leave early while a slow rank has yet to return from its connect.
+// Some ranks leave the world early, while JoinWorld of a slow rank has not returned.
 TEST(RendezvousTest, WhoLeavesAtOnceHarmsNobody) {
   for (int slow = 0; slow < 4; ++slow) {
     SCOPED_TRACE("slow rank " + std::to_string(slow));
@@ -221,7 +223,7 @@ TEST(RendezvousTest, WhoLeavesAtOnceHarmsNobody) {
   }
 }
 
-// The listener is not rank 0.
+// The process that listens at the address is not rank 0.
 TEST(RendezvousTest, ImpostorAtTheDoorIsNotBelieved) {
   const Door door = BindLoopbackSocket();
   const Fd listener(door.fd);
@@ -233,7 +235,7 @@ TEST(RendezvousTest, ImpostorAtTheDoorIsNotBelieved) {
     char buffer[sizeof(Hello) + sizeof(Proof)];
     EXPECT_EQ(::recv(guest.get(), buffer, sizeof(buffer), MSG_WAITALL),
               static_cast<ssize_t>(sizeof(buffer)));
-    Welcome welcome;  // accepted, with an invalid proof
+    Welcome welcome;  // a welcome that accepts the rank but has an invalid proof
     Send(guest, {reinterpret_cast<const char*>(&welcome), sizeof(welcome)});
     Closed(guest);
   });
@@ -266,15 +268,16 @@ TEST(RendezvousTest, StrangersDoNotDisturb) {
   OnEveryRank(3, [&](int r) {
     if (r == 2) {
       std::vector<Fd> silent;
-      for (int i = 0; i < 40; ++i) silent.push_back(Dial(door.port));  // more than may wait
-      EXPECT_TRUE(Closed(silent[0]));  // the oldest connection was dropped for the newest
+      // These are more connections than may wait for their handshake.
+      for (int i = 0; i < 40; ++i) silent.push_back(Dial(door.port));
+      EXPECT_TRUE(Closed(silent[0]));  // rank 0 closed the oldest connection for a new one
       const Fd eight = Dial(door.port);
       Send(eight, "\x8f\x11\x02\x93\x5a\x5a\x01\x07");
       EXPECT_TRUE(Closed(eight));
       const Fd http = Dial(door.port);
       Send(http, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
       EXPECT_TRUE(Closed(http));
-      const Fd replay = Dial(door.port);  // a valid greeting, then garbage
+      const Fd replay = Dial(door.port);  // sends a valid greeting with an invalid proof
       const Hello hello;
       Send(replay, {reinterpret_cast<const char*>(&hello), sizeof(hello)});
       Send(replay, std::string(sizeof(Proof), 'x'));
@@ -288,7 +291,7 @@ TEST(RendezvousTest, StrangersDoNotDisturb) {
     ASSERT_TRUE(comm.ok()) << comm.status();
     EXPECT_EQ(Sum(**comm, 1000, "w"), OkStatus());
     if (r == 1) {
-      // The listening socket is closed.
+      // After the world is complete, rank 0 has closed its listening socket.
       Fd late(::socket(AF_INET, SOCK_STREAM, 0));
       EXPECT_FALSE(ConnectTcp([&] {
                      WorldConfig again = TestWorld(door, 1, 2);
@@ -313,14 +316,15 @@ TEST(RendezvousTest, HalfOpenStrangerIsDroppedInTime) {
     }
     if (r == 1) dropped.wait();
     WorldConfig world = TestWorld(door, r, 2);
-    if (r == 0) world.handshake_timeout = std::chrono::seconds(1);  // applies to rank 1 too
+    // The limit also applies to rank 1.
+    if (r == 0) world.handshake_timeout = std::chrono::seconds(1);
     auto comm = ConnectTcp(world);
     ASSERT_TRUE(comm.ok()) << comm.status();
     EXPECT_EQ((*comm)->Barrier()->Wait(In(10)), OkStatus());
   });
 }
 
-// The process of a rank ends: its connections close without a message.
+// The process of a rank ends, and its connections close without a message.
 TEST(TcpTest, DeadRankIsNamedByAllLongBeforeTheDeadline) {
   for (const bool idle : {false, true}) {
     const Door door = BindLoopbackSocket();
@@ -331,7 +335,7 @@ TEST(TcpTest, DeadRankIsNamedByAllLongBeforeTheDeadline) {
         auto mesh = JoinWorld(TestWorld(door, r, size));
         ASSERT_TRUE(mesh.ok()) << mesh.status();
         ready.arrive_and_wait();
-        return;  // closes everything
+        return;  // the return closes all connections of this rank
       }
       auto comm = ConnectTcp(TestWorld(door, r, size));
       ASSERT_TRUE(comm.ok()) << comm.status();
@@ -379,7 +383,8 @@ TEST(TcpTest, SilentRankIsNamedAtTheDeadline) {
     }
     done.arrive_and_wait();
     if (r == 1) {
-      const Status status = Sum(**comm, 1 << 20, "w");  // too late
+      // The call is too late, because the deadline of rank 0 has passed.
+      const Status status = Sum(**comm, 1 << 20, "w");
       EXPECT_THAT(Text(status), HasSubstr("rank 0 (127.0.0.1:"));
       EXPECT_THAT(Text(status), HasSubstr("a wait for rank 1"));
       EXPECT_THAT(Text(status), HasSubstr("[TD3006]")) << "a code goes from rank to rank";
@@ -387,7 +392,7 @@ TEST(TcpTest, SilentRankIsNamedAtTheDeadline) {
   });
 }
 
-// Stray bytes on an authenticated connection.
+// A faulty peer sends stray bytes on an authenticated connection.
 TEST(TcpTest, GarbageInTheStreamEndsTheJobWithAName) {
   for (const bool control : {false, true}) {
     const Door door = BindLoopbackSocket();

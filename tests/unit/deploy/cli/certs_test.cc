@@ -1,4 +1,4 @@
-// tandem certs, with certificates of other authorities.
+// Tests tandem certs with certificates of other authorities.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -25,7 +25,8 @@ class CertsTest : public LauncherTest {
   }
 };
 
-// Text of other authorities is shown escaped, and has no effect on the terminal.
+// Text from certificates of other authorities is escaped in the output, so that it has no effect on
+// the terminal.
 TEST_F(CertsTest, CertificatesOfStrangersAreShownEscaped) {
   const std::string config = Write("config",
                                    "[req]\ndistinguished_name = name\nx509_extensions = more\n"

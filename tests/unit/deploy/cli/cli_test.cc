@@ -1,4 +1,4 @@
-// The subcommands of tandem, run as a user does.
+// Tests the subcommands of tandem. The tests run tandem as a user does.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
@@ -34,7 +34,7 @@ class CliTest : public LauncherTest {
     std::ofstream(dir_ + "/" + name) << text;
     return dir_ + "/" + name;
   }
-  // A directory that looks as if it contained the dataset.
+  // Creates the files of an MNIST directory without valid content. Returns the directory.
   std::string FakeData() {
     for (const char* name : {"train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte",
                              "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"}) {
@@ -52,7 +52,8 @@ class CliTest : public LauncherTest {
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }
-  // A trainer that reports a result with the hash $1 (a bash expression).
+  // Creates a trainer script that reports a result with the hash `hash`, which is an expression of
+  // bash.
   std::string FakeTrainer(const std::string& hash) {
     return Script("trainer",
                   "if [ -n \"$PADDLE_PSERVERS_IP_PORT_LIST\" ]; then await server.0.pid; await "
@@ -160,7 +161,7 @@ TEST_F(CliTest, CertsAreMadeShownAndJudged) {
   EXPECT_EQ(json[0]["role"], "trainer");
   EXPECT_EQ(json[0]["not_after"].get<int64_t>() - json[0]["not_before"].get<int64_t>(),
             7 * 86400 + 300);
-  ASSERT_EQ(chmod((trainer + "/tls.key").c_str(), 0640), 0);  // the group may read
+  ASSERT_EQ(chmod((trainer + "/tls.key").c_str(), 0640), 0);  // lets the group read the private key
   EXPECT_EQ(Tandem({"certs", "show", trainer}), 0) << Err();
   ASSERT_EQ(chmod((trainer + "/tls.key").c_str(), 0644), 0);
   EXPECT_EQ(Tandem({"certs", "show", trainer}), kExitPermission);
@@ -206,7 +207,8 @@ TEST_F(CliTest, LintShowsTheMemoryBehindEachPass) {
                              " build_strategy { fuse_elewise_add_act_ops: true"
                              " enable_inplace: true } }\n");
   EXPECT_EQ(Tandem({"lint", "--memory", job}), 0) << Err();
-  // columns: after, operators, without reuse, peak, lower bound
+  // The columns are: after which operator, number of operators, bytes without reuse, peak bytes,
+  // lower bound in bytes.
   std::map<std::string, std::vector<int64_t>> rows;
   std::istringstream lines(Out());
   for (std::string line; std::getline(lines, line);) {
@@ -253,7 +255,7 @@ TEST_F(CliTest, LintTellsEveryErrorWithItsPlace) {
   EXPECT_EQ(Tandem({"lint", dir_ + "/none"}), kExitUsage);
 }
 
-// lint rejects everything that tandem-trainer would reject.
+// tandem lint rejects every job that tandem-trainer would reject.
 TEST_F(CliTest, LintChecksTheWholeJob) {
   const auto errors = [&](const std::string& text, const std::vector<std::string>& more = {}) {
     std::vector<std::string> args = {"lint", "--type=job", Write("job.pbtxt", text)};
@@ -292,7 +294,7 @@ TEST_F(CliTest, LintChecksTheWholeJob) {
               HasSubstr("no weight decay"));
 }
 
-// A saved strategy contains its own `mode`.
+// A saved strategy contains its `mode`, and lint checks the strategy for this mode.
 TEST_F(CliTest, LintBelievesTheModeOfAStrategy) {
   const std::string text = "mode: COLLECTIVE\na_sync: true\n";
   EXPECT_EQ(Tandem({"lint", "--type=strategy", Write("s.pbtxt", text)}), kExitUsage);
@@ -322,7 +324,7 @@ TEST_F(CliTest, DoctorNamesWhatItChecked) {
   }
 }
 
-// Output for humans is also available as JSON.
+// A command whose output is for humans also has an output as JSON.
 TEST_F(CliTest, AnswersAsJson) {
   const auto json = [&](const std::vector<std::string>& args) {
     Tandem(args);
@@ -352,8 +354,8 @@ TEST_F(CliTest, AnswersAsJson) {
   EXPECT_EQ(Tandem({"knobs", "list", "-o", "xml"}), kExitUsage);
 }
 
-// Every command that prints something. Exceptions: completion, which is for shells, and commands
-// that need a running job (tests/e2e/watch_test.cc).
+// Covers every command that prints a result. The exceptions are completion, whose output is for
+// shells, and the commands that need a running job (tests/e2e/watch_test.cc).
 TEST_F(CliTest, EveryCommandAnswersAsJson) {
   const auto json = [&](const std::vector<std::string>& args) {
     std::vector<std::string> all = args;
@@ -449,7 +451,7 @@ TEST_F(CliTest, DemoWithoutData) {
   EXPECT_THAT(Err(), HasSubstr("hint: set --data to a directory"));
 }
 
-// The final counts of the servers of a demo are summed.
+// A demo sums the final counts of its servers.
 TEST_F(CliTest, UpdatesAreCountedByTheServers) {
   const auto end = [&](int server, int version, int repeated) {
     Write("serverlog." + std::to_string(server),

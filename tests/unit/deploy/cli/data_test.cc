@@ -1,4 +1,4 @@
-// tandem data: contents of files and conversions, run as a user does.
+// tandem data: shows the contents of files and converts them. The tests run it as a user does.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -63,7 +63,7 @@ TEST_F(DataTest, ConvertsIntoRecordsThatAJobReads) {
   EXPECT_EQ(Tandem({"data", "inspect", out + "-00000-of-00002", "--values=1"}), 0) << Err();
   EXPECT_THAT(Out(), HasSubstr("recordio, 2 records"));
   EXPECT_THAT(Out(), HasSubstr("  ids: int64 [2] 1 ...\n"));
-  // The lines that it prints are lines of a job file.
+  // The lines that the command prints are valid in a job file.
   EXPECT_EQ(Tandem({"data", "convert", LibSvmJob(), out}), 0) << Err();
   std::string lines = Out();
   lines = lines.substr(lines.find("  format:"));

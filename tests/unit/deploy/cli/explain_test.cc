@@ -1,5 +1,5 @@
-// tandem explain: every code has a row, and every example is a message of the sources. Every number
-// is used in the product and covered by a test.
+// tandem explain: every code has a row in its table, and every example is a message of the sources.
+// The product uses every number, and a test covers it.
 #include "deploy/cli/errors/explain.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ std::string ReadSource(const std::string& path) {
   return std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
 }
 
-// The string literals of a file; adjacent ones are joined.
+// Returns the string literals of a file, with adjacent literals joined.
 std::vector<std::string> Literals(const std::string& path) {
   const std::string text = std::regex_replace(ReadSource(path), std::regex("\"\\s*\n\\s*\""), "");
   const std::regex literal(R"re("((?:[^"\\\n]|\\.)*)")re");
@@ -41,8 +41,8 @@ std::vector<std::string> Literals(const std::string& path) {
   return found;
 }
 
-// Whether the printf format could have produced the text; a format with hardly any fixed words
-// matches nothing. A text without a hint stands for the message with a hint.
+// Returns whether a printf format could have produced `text`. A format with hardly any fixed words
+// matches no text. A text without a hint also matches a format that has a hint.
 bool Gives(const std::string& whole, const std::string& text) {
   constexpr std::string_view kHint = "; hint: ";
   const bool hint = text.find(kHint) != text.npos;
@@ -80,13 +80,13 @@ TEST(Explain, FindsByNameMessageAndExitCode) {
   ASSERT_TRUE(message.ok()) << message.status();
   EXPECT_EQ((*message)[0].code, StatusCode::kDataLoss);
   EXPECT_EQ(deploy::FindCode("65")->size(), 1u);
-  EXPECT_EQ(deploy::FindCode("200")->size(), 3u);  // three kinds of lost peers
+  EXPECT_EQ(deploy::FindCode("200")->size(), 3u);  // exit code 200: three kinds of lost peers
   for (const char* none : {"0", "64", "", "something"})
     EXPECT_FALSE(deploy::FindCode(none).ok()) << none;
   EXPECT_THAT(std::string(deploy::FindCode("DATALOSS").status().message()), HasSubstr("DATA_LOSS"));
 }
 
-// Files below `folders` with these endings, except those of the table itself.
+// Returns the files below `folders` with these endings, without the files of the table of codes.
 std::vector<std::string> FilesOf(const std::vector<std::string>& folders,
                                  const std::set<std::string>& endings) {
   std::vector<std::string> files;
@@ -107,7 +107,7 @@ std::vector<std::string> ProductFiles() {
                  {".cc", ".h", ".cu", ".py"});
 }
 
-// The numbers of all codes like "[TD1001]" in a text.
+// Returns the numbers of all codes in a text, which have the form "[TD1001]".
 std::set<int> Carried(const std::string& text) {
   std::set<int> found;
   const std::regex code(R"(\[TD(\d+)\])");

@@ -1,5 +1,5 @@
-// Tests which rows of a checkpoint's tables are exported: all, those worth serving, or those that
-// changed.
+// Tests which rows of a checkpoint's tables are exported: all rows, rows worth serving, or changed
+// rows.
 #include "deploy/cli/tools/export_rows.h"
 
 #include <set>
@@ -19,7 +19,7 @@ const ps::PsTable kTable = {.variable = "emb", .dim = 3, .rules = "accessor=ctr 
 
 struct Row {
   uint64_t id;
-  ps::PsTableRows::Use use;  // shows, age, clicks, brief
+  ps::PsTableRows::Use use;  // the fields shows, age, clicks and brief
 };
 
 std::string Written(const TempDir& dir, const std::string& name, const std::vector<Row>& rows) {
@@ -62,7 +62,7 @@ class ExportRowsTest : public testing::Test {
 
   TempDir dir_;
   CpuDevice device_;
-  // Scores 0.5 (show - click) + click: 1, 2, 2, 5.5
+  // The scores 0.5 (shows - clicks) + clicks of these rows are 1, 2, 2 and 5.5.
   const std::vector<Row> rows_ = {
       {1, {2, 0, 0, true}}, {2, {4, 7, 0, false}}, {3, {3, 2, 1, false}}, {4, {6, 1, 5, true}}};
   const std::string now_ = Written(dir_, "now", rows_);
@@ -84,7 +84,8 @@ TEST_F(ExportRowsTest, ThoseWorthServing) {
 
 TEST_F(ExportRowsTest, ThoseThatChanged) {
   deploy::RowChoice delta{.mode = Mode::kDelta};
-  // Before, row 3 had 0.25 less and row 4 a little more than that; row 2 did not exist.
+  // In the earlier checkpoint the score of row 3 is 0.25 lower and that of row 4 is 0.125 lower.
+  // Row 2 does not exist.
   delta.since =
       Written(dir_, "before",
               {{1, {0.5f, 0, 0, true}}, {3, {2.5f, 2, 1, false}}, {4, {5.75f, 1, 5, true}}});

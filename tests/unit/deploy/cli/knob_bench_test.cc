@@ -1,4 +1,5 @@
-// tandem bench knobs: its table compared with the list of knobs, and a run as a user makes it.
+// tandem bench knobs: its table is compared with the list of knobs, and the command runs as a user
+// runs it.
 #include "deploy/cli/knob_bench/knob_bench.h"
 
 #include <gmock/gmock.h>

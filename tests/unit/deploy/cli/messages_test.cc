@@ -1,7 +1,7 @@
-// Checks that every reachable message of the command line reads as in tests/messages/*.txt. These
-// files hold commands after "  $ " (continued after "  > "), then their output, then their exit
-// code in brackets unless it is 0. Lines with another beginning are remarks. TANDEM_UPDATE=1
-// rewrites the files: read the diff before you keep it.
+// Checks that every reachable message of the command line reads as in tests/messages/*.txt. There a
+// command follows "  $ " (continued after "  > "). Its output follows, then its exit code in
+// brackets unless it is 0. Lines with another beginning are remarks. TANDEM_UPDATE=1 rewrites the
+// files: read the diff before you keep it.
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,11 +36,11 @@ global_batch_size: 8
 eval_every_epochs: 0
 )";
 
-// Files whose messages must all be reached, or be listed in kElsewhere.
+// Source files whose messages must all be reached by a command, or be listed in kElsewhere.
 constexpr const char* kCovered[] = {"deploy/cli",      "deploy/launch",      "common/strategy",
                                     "pserver/main.cc", "pserver/pserver.cc", "trainer/main.cc"};
 
-// Messages that no quick command reaches -> the reason, or the test that reaches them.
+// The messages that no quick command reaches, each with the reason or the test that reaches it.
 const std::map<std::string, std::string>& Elsewhere() {
   static const char* const kKernel =
       "a call of the system that fails only when it has nothing left";
@@ -114,7 +114,7 @@ const std::map<std::string, std::string>& Elsewhere() {
   return rows;
 }
 
-// Codes that no quick command reaches -> the reason, or the test that reaches them.
+// The status codes that no quick command reaches, each with the reason or the test that reaches it.
 const std::map<StatusCode, std::string>& CodesElsewhere() {
   static const std::map<StatusCode, std::string> rows = {
       {StatusCode::kOutOfRange,
@@ -146,7 +146,7 @@ std::vector<std::string> Transcripts() {
   return paths;
 }
 
-// Replaces the parts that differ from run to run.
+// Replaces the parts of an output that differ from run to run.
 std::string Steady(std::string text, const std::string& dir) {
   char host[256] = "";
   gethostname(host, sizeof(host) - 1);
@@ -170,7 +170,7 @@ std::string Steady(std::string text, const std::string& dir) {
   return text;
 }
 
-// A directory with a few files, in which commands run one after another.
+// A directory with a few files in which commands run, one after another.
 class Shell {
  public:
   Shell() {
@@ -182,7 +182,7 @@ class Shell {
   }
   ~Shell() { std::filesystem::remove_all(dir_); }
 
-  // The indented output of a command, with its exit code.
+  // Returns the indented output of a command, with its exit code.
   std::string Run(const std::string& command) const {
     std::ofstream(dir_ + "/.command") << command << "\n";
     const char* const bin = std::getenv("TANDEM_BIN_DIR");
@@ -206,7 +206,7 @@ class Shell {
   std::string dir_;
 };
 
-// The transcript with the current output of the commands.
+// Returns the transcript with the current output of its commands.
 std::string Rerun(const std::string& transcript) {
   const Shell shell;
   std::string now;
@@ -251,7 +251,7 @@ std::string FirstDifference(const std::string& now, const std::string& before) {
   }
 }
 
-// The messages of all transcripts, one per line; hints follow "; " as in the sources.
+// Returns the messages of all transcripts, one per line. Hints follow "; " as in the sources.
 std::vector<std::string> Said() {
   std::vector<std::string> said;
   for (const std::string& path : Transcripts()) {
@@ -269,14 +269,14 @@ std::vector<std::string> Said() {
   return said;
 }
 
-// Turns a message's format into a pattern of its output; "" for a format without fixed words.
+// Returns a pattern for the output of a message's format, or "" if the format has no fixed words.
 std::string PatternOf(const std::string& format) {
   std::string pattern = std::regex_replace(format, std::regex(R"([.^$|()\[\]{}*+?\\])"), R"(\$&)");
   pattern = std::regex_replace(pattern, std::regex(R"(%(?:\\\.\d)?[a-z])"), ".*");
   return std::regex_search(pattern, std::regex("[a-z]{3}")) ? pattern : "";
 }
 
-// The formats from which a source file makes a Status.
+// Returns the formats from which a source file makes a Status.
 std::set<std::string> MessagesOf(const std::string& path) {
   const std::string text = std::regex_replace(ReadFile(path), std::regex("\"\\s*\n\\s*\""), "");
   const std::regex maker(
@@ -347,7 +347,7 @@ TEST(Messages, AllThatCanBeReachedAre) {
   for (const std::string& message : unused) ADD_FAILURE() << "reached, or gone: " << message;
 }
 
-// Then `tandem explain` has more about each.
+// Every error has a code, so that the user can run `tandem explain`.
 TEST(Messages, EveryErrorHasANumber) {
   for (const std::string& path : Transcripts()) {
     std::istringstream lines(ReadFile(path));

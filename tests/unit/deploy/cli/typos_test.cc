@@ -1,6 +1,6 @@
 // Typing errors of users: letters swapped, missing or doubled, dashes, plurals, reordered words,
-// names half remembered. Each row is given to the real program. The first "did you mean" of at
-// least 95 of 100 must be right.
+// names half remembered. Each row is passed to the real program. At least 95 of 100 first "did you
+// mean" suggestions must be right.
 #include <regex>
 
 #include "absl/strings/str_split.h"
@@ -18,7 +18,7 @@ struct Typo {
   const char* meant;
 };
 
-// Whole command lines.
+// Mistyped command lines, with the words that were meant.
 constexpr Typo kLines[] = {
     {"tandem dmeo", "demo"},
     {"tandem stauts", "status"},
@@ -101,7 +101,7 @@ constexpr Typo kLines[] = {
     {"tandem-trainer --job_file=good.pbtxt --check --checkpont.dir=x", "checkpoint.dir"},
 };
 
-// Lines that are added to a good job file.
+// Mistyped lines that are added to a good job file, with the fields that were meant.
 constexpr Typo kJobLines[] = {
     {"epoch: 3", "epochs"},
     {"checkpiont { dir: \"x\" }", "checkpoint"},
@@ -134,7 +134,8 @@ constexpr Typo kJobLines[] = {
     {"strategy { determinstic: true }", "deterministic"},
 };
 
-// Replacements in a good job: the first text replaces the second, which is the right one.
+// Mistyped words of a good job file. Each row has the mistyped text, then the right text that it
+// replaces.
 constexpr Typo kJobWords[] = {
     {"sgdd", "sgd"},
     {"lenett", "lenet"},
@@ -149,7 +150,8 @@ constexpr Typo kJobWords[] = {
     {"datta", "data"},
 };
 
-// The same for a program file.
+// Mistyped words of a good program file. Each row has the mistyped text, then the right text that
+// it replaces.
 constexpr Typo kProgramWords[] = {
     {"softmax_with_crossentropy", "softmax_with_cross_entropy"},
     {"\"acuracy\"", "accuracy"},
@@ -185,14 +187,14 @@ std::string WithoutDashes(const std::string& name) {
   return name.substr(std::min(name.size(), name.find_first_not_of('-')));
 }
 
-// The good job with the program file instead of the zoo's model.
+// Returns the good job with the program file instead of a model of the zoo.
 std::string ProgramJob() {
   std::string job = kGoodJob;
   const size_t zoo = job.find("zoo: \"lenet\"");
   return job.replace(zoo, job.find(" }\ndata") - zoo, "program: \"program.pbtxt\"");
 }
 
-// `text` in which `typed` replaces one occurrence of `meant`.
+// Returns `text` with one occurrence of `meant` replaced by `typed`.
 std::string Mistyped(std::string text, const std::string& typed, const std::string& meant) {
   const std::regex word("[A-Za-z_0-9]+");
   for (std::sregex_iterator it(typed.begin(), typed.end(), word), end; it != end; ++it) {
@@ -206,8 +208,8 @@ std::string Mistyped(std::string text, const std::string& typed, const std::stri
 
 class TyposTest : public JobTest {
  protected:
-  // Runs a mistyped command line in the test's directory, including the files that it names.
-  // Returns the output.
+  // Runs a mistyped command line in the test's directory, which contains the files that the line
+  // names. Returns the output.
   std::string Say(const std::string& line) {
     std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
     const std::string program = words[0];
@@ -256,7 +258,7 @@ TEST_F(TyposTest, TheFirstHintIsWhatWasMeant) {
   EXPECT_GE(right_, kShareMin * all_) << wrong_;
 }
 
-// The files without typing errors produce no suggestion.
+// Files without typing errors give no suggestion.
 TEST_F(TyposTest, WithoutTyposNobodyAsks) {
   Write("program.pbtxt", kSoftmaxProgram);
   for (const std::string& job : {std::string(kGoodJob), ProgramJob()}) {

@@ -1,4 +1,4 @@
-// Secrets of a job end with the process that created them.
+// The secrets of a job disappear when the process that created them ends.
 #include "deploy/launch/held_secrets.h"
 
 #include <gmock/gmock.h>
@@ -69,7 +69,7 @@ TEST(HeldSecrets, AreGoneWithAProcessThatIsKilled) {
   EXPECT_FALSE(fs::exists(path)) << "what is left is a link to nothing";
 }
 
-// A socket that is bound, and answers while the descriptor is open.
+// Creates a Unix-domain socket at `path` that listens while the returned descriptor is open.
 Fd Listen(const std::string& path) {
   Fd made(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
@@ -86,7 +86,7 @@ TEST(SocketFolders, OfDeadLaunchersAloneAreRemoved) {
   for (const int i : {1, 3, 4, 5}) ASSERT_EQ(mkdir(name(i).c_str(), 0700), 0);
   const StatusOr<Fd> lock = deploy::MakePrivateDir(name(2));
   ASSERT_TRUE(lock.ok()) << lock.status();
-  Listen(name(3) + "/pserver-0");  // dead at once
+  Listen(name(3) + "/pserver-0");  // closes the socket at once, as the end of a process does
   const Fd alive = Listen(name(4) + "/pserver-0");
   std::ofstream(name(5) + "/notes") << "a user's";
   const std::string other = dir / "tandem-of-a-user";

@@ -1,4 +1,5 @@
-// Only its owner can follow a log directory. It shows when the launcher of the job has ended.
+// Only its owner can follow a log directory. The directory shows that the launcher of the job has
+// ended.
 #include "deploy/launch/job_record.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +22,7 @@ using ::testing::HasSubstr;
 
 constexpr uid_t kNobody = 65534;
 
-// Start time of a process, from field 22 of /proc/PID/stat (proc(5)).
+// Returns the start time of a process, from field 22 of /proc/PID/stat (proc(5)).
 uint64_t StartOf(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string text((std::istreambuf_iterator<char>(file)), {});
@@ -39,7 +40,7 @@ class JobRecordTest : public LauncherTest {
     StartProgram("tandem", args);
     return WaitForLauncher();
   }
-  // A child process of `user` that waits to be killed.
+  // Starts a child process of `user` that waits to be killed.
   pid_t Sleeper(uid_t user) {
     int ready[2];
     EXPECT_EQ(pipe(ready), 0);
@@ -63,7 +64,7 @@ class JobRecordTest : public LauncherTest {
     }
     LauncherTest::TearDown();
   }
-  // The signal that ended the child; 0 while it runs.
+  // Returns the signal that ended the child, or 0 while it runs.
   static int EndOf(pid_t child) {
     siginfo_t info{};
     waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT);
@@ -90,7 +91,7 @@ TEST_F(JobRecordTest, AFolderThatOthersWriteIsRefused) {
   EXPECT_THAT(Err(), HasSubstr(said));
   EXPECT_EQ(Read("victim"), "precious");
 
-  // The directory belongs to the user, but its content does not.
+  // The log directory belongs to the user, but a file in it is a link.
   ASSERT_EQ(chmod((dir_ + "/log").c_str(), 0700), 0);
   Launch({"--mode=local"});
   EXPECT_EQ(WaitForLauncher(), kExitPermission);
@@ -126,7 +127,8 @@ TEST_F(JobRecordTest, OnlyTheLauncherItselfIsSignalled) {
   record.job = "j";
   record.launcher_pid = Sleeper(geteuid());
   const auto pid = static_cast<pid_t>(record.launcher_pid);
-  record.launcher_start = StartOf(pid) + 1;  // belongs to an earlier process with the same pid
+  // The start time belongs to an earlier process with the same pid.
+  record.launcher_start = StartOf(pid) + 1;
   EXPECT_EQ(deploy::SignalLauncher(record, SIGTERM).code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(EndOf(pid), 0);
   record.launcher_start = StartOf(pid);
@@ -173,7 +175,7 @@ TEST_F(JobRecordTest, ALauncherThatIsGoneIsTold) {
   EXPECT_EQ(Tandem({"events", dir_ + "/log"}), 0);
   EXPECT_THAT(Out(), HasSubstr("started"));
   EXPECT_THAT(Err(), HasSubstr(said));
-  // The directory is free for the next job.
+  // After the death of its launcher the directory is free for the next job.
   trainer_script_ = Script("trainer", "true");
   Launch({"--mode=local"});
   EXPECT_EQ(WaitForLauncher(), 0) << Err();

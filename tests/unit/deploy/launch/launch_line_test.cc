@@ -1,5 +1,5 @@
-// Command lines of tandemrun with fields of the job, those in the examples, and the output before
-// and after processes run.
+// Command lines of tandemrun with fields of the job, command lines of the examples, and the output
+// before and after processes run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ class LaunchLineTest : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(dir_); }
 
-  // `line`: arguments separated by spaces; @ stands for the test's directory.
+  // Parses `line`, whose arguments are separated by spaces. @ stands for the test's directory.
   StatusOr<deploy::LaunchOptions> Options(std::string line) {
     for (size_t at = 0; (at = line.find('@', at)) != std::string::npos;) line.replace(at, 1, dir_);
     TD_ASSIGN_OR_RETURN(const deploy::ParsedArgs args,

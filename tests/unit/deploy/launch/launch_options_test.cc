@@ -1,4 +1,5 @@
-// Command lines of tandemrun: which are accepted, how others are rejected, and the resulting plan.
+// Command lines of tandemrun: which lines are accepted, why others are rejected, and the resulting
+// plan.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -36,7 +37,7 @@ class LaunchOptionsTest : public ::testing::Test {
   void WriteJob(const std::string& name, const std::string& text) {
     std::ofstream(dir_ + "/" + name) << text;
   }
-  // `line`: arguments separated by spaces; @ stands for the test's directory.
+  // Parses `line`, whose arguments are separated by spaces. @ stands for the test's directory.
   StatusOr<deploy::LaunchOptions> Options(std::string line) {
     for (size_t at = 0; (at = line.find('@', at)) != std::string::npos;) line.replace(at, 1, dir_);
     TD_ASSIGN_OR_RETURN(const deploy::ParsedArgs args,
@@ -51,7 +52,7 @@ class LaunchOptionsTest : public ::testing::Test {
   std::string dir_;
 };
 
-// These hosts are not this one: 240.0.0.0/4 is not assigned (RFC 1112).
+// The addresses in 240.0.0.0/4 are not assigned (RFC 1112), so they are never this host.
 
 TEST_F(LaunchOptionsTest, UnderstoodLines) {
   WriteJob("hybrid.pbtxt", "mode: HYBRID\n");
@@ -189,7 +190,8 @@ TEST_F(LaunchOptionsTest, EveryProcessHasAPortOfItsOwn) {
   EXPECT_EQ(used.size(), 16u);
 }
 
-// On one host pservers need no ports, unless an option names hosts or ports.
+// On one host pservers listen on Unix sockets and need ports only if an option names hosts or
+// ports.
 TEST_F(LaunchOptionsTest, PserversOfOneHostHaveUnixSockets) {
   const auto plan = Plan("--servers=2 --workers=2 @/job.pbtxt", {{"XDG_RUNTIME_DIR", dir_}});
   ASSERT_TRUE(plan.ok()) << plan.status();
@@ -254,7 +256,7 @@ TEST_F(LaunchOptionsTest, OnManyHostsOnlyLocalProcessesAreStarted) {
   EXPECT_TRUE(plan->remote_workers);
 }
 
-// The ranks of an elastic job know the world file and the knob.
+// The launcher passes the world file and the knob to the ranks of an elastic job.
 TEST_F(LaunchOptionsTest, RanksThatMayBeLost) {
   const auto plan = Plan("--nproc=2:3 --log_dir=@/log @/job.pbtxt -- --epochs=3");
   ASSERT_TRUE(plan.ok()) << plan.status();

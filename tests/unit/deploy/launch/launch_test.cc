@@ -1,5 +1,5 @@
-// tandemrun as a program: the arguments of its children, its failure messages, and that no process
-// is left.
+// tandemrun as a program: the arguments of its child processes, its failure messages, and that no
+// process remains.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <pty.h>
@@ -36,7 +36,7 @@ TEST_F(LauncherTest, JobThatSucceeds) {
   Launch({"--servers=2", "--workers=2", "--", "--epochs=3"});
   EXPECT_EQ(WaitForLauncher(), 0) << Err();
 
-  EXPECT_EQ(Out(), "trained 0\n400\n65\n");  // only the first trainer's output
+  EXPECT_EQ(Out(), "trained 0\n400\n65\n");  // the output of the first trainer only
   EXPECT_EQ(Read("log/workerlog.0"), "trained 0\n400\n65\n");
   EXPECT_EQ(Read("log/workerlog.1"), "trained 1\n400\n65\n");
   for (const char* log : {"log/serverlog.0", "log/serverlog.1"}) {
@@ -49,7 +49,8 @@ TEST_F(LauncherTest, JobThatSucceeds) {
   EXPECT_TRUE(AllGone({"server.0.pid", "server.1.pid"}));
 }
 
-// They must not be mistaken for logs of this job, which has no such processes.
+// The launcher removes logs of an earlier job, because users could mistake them for logs of this
+// job, which has fewer processes.
 TEST_F(LauncherTest, LogsOfAnotherJobDoNotStayBesideItsOwn) {
   server_script_ = Script("server", kGoodServer);
   trainer_script_ = Script("trainer", std::string(kAwait) + "await server.1.pid");
@@ -112,7 +113,7 @@ TEST_F(LauncherTest, FirstFailureIsNamedAndTheRestIsStopped) {
   EXPECT_THAT(Err(), HasSubstr("first failure  trainer 1 on host "));
   EXPECT_THAT(Err(), HasSubstr("): exit code 65, after "));
   EXPECT_THAT(Err(), HasSubstr("    | no such thing\n"));
-  EXPECT_THAT(Err(), HasSubstr("    | line 13\n"));  // 20 lines in all
+  EXPECT_THAT(Err(), HasSubstr("    | line 13\n"));  // the report shows the last 20 lines
   EXPECT_THAT(Err(), Not(HasSubstr("    | line 12\n")));
   EXPECT_THAT(Err(), HasSubstr("then           trainer 0: killed by SIGTERM\n"));
   EXPECT_THAT(Err(), HasSubstr("then           pserver 0: exit code 0\n"));
@@ -136,7 +137,8 @@ TEST_F(LauncherTest, DeathBySignal) {
   EXPECT_EQ(nlohmann::json::parse(Read("log/error.json"))["signal"], "SIGSEGV");
 }
 
-// The settings were printed at the start; only the error and the action matter now.
+// The settings were printed at the start. A report of a failure shows only the error and the
+// action.
 TEST_F(LauncherTest, AFailureIsToldWithoutTheSettings) {
   trainer_script_ =
       Script("trainer",
@@ -169,7 +171,8 @@ TEST_F(LauncherTest, ACrashUnderALimitOfMemoryNamesTheLimit) {
                                "allows 68719476736 bytes; "));
 }
 
-// As on a full disk: the job continues and reports which lines its logs lack.
+// Writes of logs fail, as on a full disk. The job continues, and the launcher reports which lines
+// the logs lack.
 TEST_F(LauncherTest, LinesThatAreLostAreToldAndTheJobGoesOn) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -200,7 +203,7 @@ TEST_F(LauncherTest, PserverThatEndsEarlyIsAFailure) {
   EXPECT_TRUE(AllGone({"trainer.0.pid"}));
 }
 
-// The events in the directory say that the pserver is no longer needed.
+// An event in the log directory says that the pserver is drained. The pserver may then end.
 TEST_F(LauncherTest, PserverThatWasDrainedMayEnd) {
   server_script_ = Script("server", "echo > $D/up\nawait drained");
   trainer_script_ = Script("trainer", kWaitForEver);
@@ -240,7 +243,8 @@ TEST_F(LauncherTest, APserverWithoutDurabilityComesAgainWithACaution) {
                         "its last checkpoint, and later pushes are lost\n"));
 }
 
-// The waiting process ends at once, as a consequence; the hanging one is the cause.
+// The waiting process ends at once because of the failure. The launcher must name the hanging
+// process, which is the cause.
 TEST_F(LauncherTest, WhoDoesNotAnswerIsTheFirstFailure) {
   server_script_ =
       Script("server", std::string("echo here pserver 0 > $TANDEM_LAUNCHER\n") + kGoodServer);
@@ -257,7 +261,7 @@ TEST_F(LauncherTest, WhoDoesNotAnswerIsTheFirstFailure) {
   EXPECT_TRUE(AllGone({"server.0.pid", "trainer.0.pid"}));
 }
 
-// Ranks of a collective job send no reports to the launcher. The rank that hangs does not exit on
+// Ranks of a collective job send no reports to the launcher. The hanging rank does not exit on
 // request.
 TEST_F(LauncherTest, WhoHangsIsTheFirstFailureAndNotWhoWaitedForIt) {
   trainer_script_ = Script(
@@ -293,7 +297,8 @@ TEST_F(LauncherTest, WhoDoesNotAnswerComesAgain) {
   EXPECT_EQ(Read("servers"), "x\n");
 }
 
-// A starting process has more time, and so has the replacement of one that was waited for.
+// A starting process has more time before the launcher takes it for hanging. This also holds for
+// the restart of a process that the launcher was waiting for.
 TEST_F(LauncherTest, WhoStartsIsNotTakenForOneThatHangs) {
   server_script_ = Script("server", kGoodServer);
   trainer_script_ = Script(
@@ -318,7 +323,8 @@ TEST_F(LauncherTest, PserverWhoseStorageFailedComesAgain) {
   EXPECT_THAT(Err(), HasSubstr("pserver 0 was ended by a storage error; restarting it"));
 }
 
-// The server's script never listens, so a connection reaches the launcher's socket.
+// The script of the server never listens. A connection therefore reaches the launcher's socket,
+// which holds the address.
 TEST_F(LauncherTest, ATcpAddressIsHeldForItsPserver) {
   const auto port = FreePorts("127.0.0.1", 1);
   ASSERT_TRUE(port.ok()) << port.status();
@@ -390,7 +396,7 @@ TEST_F(LauncherTest, KilledLauncherLeavesNobody) {
     return true;
   }));
   EXPECT_FALSE(AllGone(pids));
-  kill(launcher_->pid(), SIGKILL);  // only the launcher, not its process group
+  kill(launcher_->pid(), SIGKILL);  // kills only the launcher, not its process group
   EXPECT_EQ(WaitForLauncher(), 128 + SIGKILL);
   EXPECT_TRUE(WaitUntil([&] { return AllGone(pids); }));
 }
@@ -414,7 +420,7 @@ TEST_F(LauncherTest, SecondSignalKills) {
                            "while true; do read -t 1 line <> $D/never; done");
   Launch({"--servers=1", "--workers=1", "--grace_s=3600"});
   ASSERT_TRUE(WaitUntil([&] { return Read("trainer.0.pid") != ""; }));
-  // Several signals at once are one request, as timeout(1) sends them.
+  // Several signals at once, as timeout(1) sends them, are one request.
   for (const int signal : {SIGSTOP, SIGINT, SIGTERM, SIGCONT}) kill(launcher_->pid(), signal);
   ASSERT_TRUE(WaitUntil([&] { return Err().find("stopping the job") != std::string::npos; }));
   std::this_thread::sleep_for(2 * kSameStopRequest);

@@ -1,4 +1,5 @@
-// The parts of a supervisor, without a job: the order of stopping, members, waits, first failure.
+// Tests the parts of a supervisor without a job: the order of stopping, the members, the waits, and
+// the first failure.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -46,7 +47,7 @@ TEST(StopSequenceTest, SecondSignalKillsAllAtOnce) {
   StopSequence stop(seconds(10));
   EXPECT_EQ(stop.TakeSignal(SIGINT, kStart), Request::kStop);
   stop.StopTrainers(kStart);
-  // A terminal and a launcher may both deliver one Ctrl-C.
+  // One Ctrl-C may arrive twice: from the terminal and from a launcher.
   EXPECT_EQ(stop.TakeSignal(SIGINT, kStart), Request::kRepeated);
   EXPECT_FALSE(stop.kill_now());
   EXPECT_EQ(stop.TakeSignal(SIGTERM, kStart + seconds(5)), Request::kKill);
@@ -65,7 +66,7 @@ class SupervisorPartsTest : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(dir_); }
 
-  // Starts a shell command as a trainer or pserver.
+  // Starts a shell command as a trainer or pserver process.
   JobProcess* Run(Role role, int rank, const std::string& command) {
     plans_.push_back(std::make_unique<ProcessPlan>());
     ProcessPlan& plan = *plans_.back();

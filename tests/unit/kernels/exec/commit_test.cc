@@ -1,5 +1,5 @@
-// The commit point of a step. With PlanOptions::commit, all operators after that point wait until
-// all communication has ended.
+// The commit point of a step. With PlanOptions::commit, all operators after the commit point wait
+// for the end of all communication.
 #include "kernels/exec/commit.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Communication number `fails` ends with an error; all others succeed at once.
+// Fails communication number `fails`. All other communications succeed at once.
 class LosesOne final : public CommHandler {
  public:
   StatusOr<int> Register(const CommNode&) override { return count++; }
@@ -30,7 +30,8 @@ class LosesOne final : public CommHandler {
   int count = 0, fails = -1;
 };
 
-// Images -> batch_norm -> fc -> loss, each gradient reduced separately, momentum.
+// Returns the program images -> batch_norm -> fc -> loss. Each gradient is reduced separately, and
+// the optimizer is momentum.
 Program Network() {
   ProgramBuilder b("net", 4);
   const auto x = b.Data("x", DType::kF32, {3, 2, 2});
@@ -55,7 +56,7 @@ TEST(Commit, LiesBehindAllCommunicationAndBeforeTheUpdates) {
     EXPECT_TRUE(early || !FindOp(op.type)->is_comm) << op.type;
     EXPECT_TRUE(!early || op.type != "momentum");
   }
-  EXPECT_EQ(commit.early.size(), 2u);  // running mean and variance
+  EXPECT_EQ(commit.early.size(), 2u);  // the running mean and variance of the batch_norm
   EXPECT_EQ(commit.own, commit.early);
   for (const Var* param : program.VarsOf(VarKind::kParam)) {
     EXPECT_THAT(commit.late, Contains(param->name));
@@ -63,8 +64,8 @@ TEST(Commit, LiesBehindAllCommunicationAndBeforeTheUpdates) {
   }
 }
 
-// Rows arrive before the step and are pushed at its end. A copy of the table is not persistent
-// state, and statistics of the rows belong to this rank.
+// The rows of a table on pservers are pulled before the step and pushed at its end. The local copy
+// of the table is not persistent state. The statistics of the rows belong to this rank.
 TEST(Commit, TablesOfServersAreNotTheRanks) {
   ProgramBuilder b("net", 4);
   const auto ids = b.Data("ids", DType::kI64, {1});
@@ -84,7 +85,7 @@ TEST(Commit, TablesOfServersAreNotTheRanks) {
   ASSERT_TRUE(AppendOptimizer(*program, {.type = "momentum"}, dense).ok());
   EXPECT_THAT(CopiedTables(*program), ::testing::ElementsAre(tables[0].param));
   const Commit commit = FindCommit(*program);
-  EXPECT_EQ(commit.early.size(), 2u);  // running mean and variance
+  EXPECT_EQ(commit.early.size(), 2u);  // the running mean and variance of the batch_norm
   EXPECT_EQ(commit.own, commit.early);
   EXPECT_THAT(commit.late, Not(Contains(tables[0].param)));
   EXPECT_EQ(program->ops[static_cast<size_t>(commit.op)].type, "momentum");
@@ -100,7 +101,7 @@ TEST(Commit, NothingIsLateWhereCommunicationComesLast) {
   EXPECT_THAT(FindCommit(program).own, Not(Contains(param)));
 }
 
-// The number of parameters that a run changes, for each communication that fails.
+// Returns the number of parameters that a failed run changes, for each communication that fails.
 std::vector<int> Changed(bool commit, int threads) {
   std::vector<int> changed;
   const Program program = Network();
@@ -137,7 +138,8 @@ std::vector<int> Changed(bool commit, int threads) {
 }
 
 TEST(Commit, ALostCommunicationLeavesEveryParameterAsItWas) {
-  EXPECT_THAT(Changed(false, 1), Contains(testing::Gt(0)));  // otherwise the test proves nothing
+  // This check shows that the next check can fail.
+  EXPECT_THAT(Changed(false, 1), Contains(testing::Gt(0)));
   for (const int threads : {1, 3}) EXPECT_THAT(Changed(true, threads), Each(0)) << threads;
 }
 

@@ -1,4 +1,4 @@
-// Steps as a graph, and the graph on several threads.
+// Tests the graph of a step's operators, and its execution on several threads.
 #include "kernels/exec/dataflow.h"
 
 #include <gmock/gmock.h>
@@ -12,20 +12,20 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-std::byte g_memory[64];  // never accessed: graphs use only addresses
+std::byte g_memory[64];  // never accessed: a graph uses only addresses
 
 MemoryAccess Read(size_t at, size_t bytes = 4) { return {g_memory + at, bytes, false}; }
 MemoryAccess Write(size_t at, size_t bytes = 4) { return {g_memory + at, bytes, true}; }
 
 TEST(StepGraph, WaitsWhereOneWritesWhatTheOtherTouches) {
   StepGraphBuilder graph;
-  graph.Add({Write(0)});           // 0
-  graph.Add({Read(0), Write(4)});  // 1: reads what 0 wrote
-  graph.Add({Read(0), Write(8)});  // 2: the same, parallel to 1
-  graph.Add({Read(2), Write(0)});  // 3: reads half of what 1 wrote, overwrites what 1 and 2 read
-  graph.Add({Read(4), Read(8)});   // 4: reads what 1 and 2 wrote
-  graph.Add({Read(12)});           // 5: reads what no step wrote
-  graph.Add({Write(4, 8)});        // 6: overwrites several
+  graph.Add({Write(0)});           // node 0: writes the first cell
+  graph.Add({Read(0), Write(4)});  // node 1: reads the cell that node 0 wrote
+  graph.Add({Read(0), Write(8)});  // node 2: reads the cell that node 0 wrote, parallel to node 1
+  graph.Add({Read(2), Write(0)});  // node 3: reads half of 1's output, overwrites 1's and 2's input
+  graph.Add({Read(4), Read(8)});   // node 4: reads the outputs of nodes 1 and 2
+  graph.Add({Read(12)});           // node 5: reads memory that no node wrote
+  graph.Add({Write(4, 8)});        // node 6: overwrites the cells of several nodes
   const StepGraph g = graph.Build();
   EXPECT_THAT(g.followers[0], ElementsAre(1, 2, 3));
   EXPECT_THAT(g.followers[1], ElementsAre(3, 4, 6));
@@ -43,7 +43,7 @@ TEST(StepGraph, ReadersDoNotWaitForEachOther) {
   EXPECT_THAT(graph.Build().waits_for, ElementsAre(0, 0, 1));
 }
 
-// Random programs over a few cells: every run must end with the result of program order.
+// Random programs over a few memory cells. Every run must have the result of program order.
 class Cells {
  public:
   explicit Cells(uint32_t seed) {

@@ -1,4 +1,5 @@
-// Memory of temporaries: packings, lifetimes, and outputs that reuse the memory of inputs.
+// Tests the memory of temporaries: packings, lifetimes, and outputs that reuse the memory of
+// inputs.
 #include "kernels/exec/memory_plan.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +17,7 @@ namespace {
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
-// ---- Packing ------------------------------------------------------------------------------------
+// ---- Packing of temporaries ---------------------------------------------------------------------
 
 void ExpectApart(const std::vector<Lifetime>& lives, const Packing& packing) {
   for (size_t i = 0; i < lives.size(); ++i) {
@@ -60,7 +61,7 @@ TEST(PackArena, AnyLivesAreApartAndNeverBelowTheBound) {
   }
 }
 
-// No order is best for all programs; therefore several are tried.
+// No order of packing is best for all programs. Therefore PackArena tries several orders.
 TEST(PackArena, EveryOrderWinsSomewhere) {
   std::mt19937 rng(4);
   std::set<std::string> winners;
@@ -70,9 +71,9 @@ TEST(PackArena, EveryOrderWinsSomewhere) {
   EXPECT_THAT(winners, UnorderedElementsAre("size", "breadth", "lifetime", "area", "first use"));
 }
 
-// ---- Lifetimes ----------------------------------------------------------------------------------
+// ---- Lifetimes of temporaries -------------------------------------------------------------------
 
-constexpr size_t kX = 8 * 256 * sizeof(float);  // bytes of the values below
+constexpr size_t kX = 8 * 256 * sizeof(float);  // bytes of one value in the programs of these tests
 
 Op Unary(const std::string& type, const std::string& in, const std::string& out) {
   return {.type = type, .inputs = {{in}}, .outputs = {{out}}};
@@ -130,13 +131,14 @@ TEST(PlanMemory, DeadMemoryIsFreedWhenItHoldsEnough) {
 TEST(PlanMemory, NothingTakesThePlaceOfWhatOthersNeed) {
   Program program = WithData();
   ASSERT_TRUE(AppendOp(program, Unary("relu", "x", "a")).ok());
-  ASSERT_TRUE(AppendOp(program, Unary("tanh", "a", "read_later")).ok());     // a is read later
-  ASSERT_TRUE(AppendOp(program, Unary("sigmoid", "read_later", "b")).ok());  // its last use
-  ASSERT_TRUE(AppendOp(program, Unary("relu", "b", "fetched")).ok());        // b is fetched
+  ASSERT_TRUE(AppendOp(program, Unary("tanh", "a", "read_later")).ok());  // a has a later reader
+  // This operator is the last reader of `read_later`.
+  ASSERT_TRUE(AppendOp(program, Unary("sigmoid", "read_later", "b")).ok());
+  ASSERT_TRUE(AppendOp(program, Unary("relu", "b", "fetched")).ok());  // b is fetched afterwards
   ASSERT_TRUE(
       AppendOp(program,
                {.type = "elementwise_add", .inputs = {{"a"}, {"a"}}, .outputs = {{"twice"}}})
-          .ok());  // reads a at two positions
+          .ok());  // reads the value `a` as both inputs
   const MemoryPlan plan = PlanOf(program, {"b", "fetched", "twice"}, {.inplace = true});
   EXPECT_THAT(plan.inplace, UnorderedElementsAre(Pair("b", "read_later")));
 }
@@ -153,7 +155,7 @@ TEST(PlanMemory, ACommunicationOnItsWayKeepsItsMemory) {
   EXPECT_NE(plan.offsets.at("g"), plan.offsets.at("a"));
 }
 
-// The gradient of a sum needs only the shapes of its terms.
+// The gradient of a sum needs only the shapes of the terms, so their memory is reused.
 TEST(PlanMemory, ShapesKeepNoMemory) {
   Program program = WithData();
   ASSERT_TRUE(AppendOp(program, Unary("relu", "x", "a")).ok());

@@ -1,4 +1,4 @@
-// The peak performance of a GPU, and the minimum time of a step.
+// Tests the peak performance of a GPU and the minimum time of a step.
 #include "kernels/exec/roofline.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ constexpr DeviceProperties kA100 = {.major = 8,
                                     .clock_hz = 1.41e9,
                                     .memory_clock_hz = 1.215e9};
 
-// The vendor's figures: 19.5, 156 and 312 TFLOP/s, 1555 GB/s.
+// The vendor's figures for an A100: 19.5, 156 and 312 TFLOP/s, 1555 GB/s.
 TEST(Roofline, PeaksAreThoseOfTheMaker) {
   const auto a100 = PeakOf(kA100);
   ASSERT_TRUE(a100.ok()) << a100.status();
@@ -23,7 +23,7 @@ TEST(Roofline, PeaksAreThoseOfTheMaker) {
   EXPECT_NEAR(a100->tf32_flops, 156e12, 0.5e12);
   EXPECT_NEAR(a100->half_flops, 312e12, 0.5e12);
   EXPECT_NEAR(a100->bytes, 1555e9, 1e9);
-  // H100 SXM5: 67, 494.5 and 989 TFLOP/s, 3.35 TB/s.
+  // The vendor's figures for an H100 SXM5: 67, 494.5 and 989 TFLOP/s, 3.35 TB/s.
   const auto h100 = PeakOf({.major = 9,
                             .minor = 0,
                             .multiprocessors = 132,
@@ -39,8 +39,7 @@ TEST(Roofline, PeaksAreThoseOfTheMaker) {
   EXPECT_EQ(PeakOf(other).status().code(), StatusCode::kNotFound);
 }
 
-// fc [8,6] x [6,4], with 2 * 8 * 6 * 4 operations, and relu of [8,4], which moves 2 * 8 * 4
-// numbers.
+// The fc of [8,6] x [6,4] has 2 * 8 * 6 * 4 operations. The relu of [8,4] moves 2 * 8 * 4 numbers.
 TEST(Roofline, AnOperatorIsBoundByWhatTakesLonger) {
   ProgramBuilder b("small", 8);
   b.SoftmaxLoss(b.Fc(b.Data("x", DType::kF32, {6}), 4, Act::kRelu),
@@ -56,7 +55,7 @@ TEST(Roofline, AnOperatorIsBoundByWhatTakesLonger) {
   const DevicePeak fast_cores = {
       .f32_flops = 1e9, .tf32_flops = 8e9, .half_flops = 16e9, .bytes = 1};
   EXPECT_DOUBLE_EQ(LeastSeconds(program, fast_cores, false), fc_bytes + relu_bytes);
-  // The same in 16 bits.
+  // The same program with 16-bit values moves half of the bytes.
   for (const char* name : {"x", "fc_0.w", "fc_0.out"}) {
     for (Var& var : program.vars()) {
       if (var.name == name) var.desc.dtype = DType::kF16;

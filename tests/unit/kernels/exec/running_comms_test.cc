@@ -1,4 +1,5 @@
-// Communications of a plan while it runs: order, waits, times, and the end of a failed iteration.
+// Communications of a running plan: their order, waits and times, and the end of a failed
+// iteration.
 #include "kernels/exec/running_comms.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +10,7 @@
 namespace tandem {
 namespace {
 
-// Records the starts. Completes them at once, or when the test says so.
+// Records the starts of communications. Completes each at once, or when the test requests it.
 class FakeHandler final : public CommHandler {
  public:
   StatusOr<int> Register(const CommNode&) override { return 0; }
@@ -28,7 +29,7 @@ class FakeHandler final : public CommHandler {
   std::vector<CommDone*> pending;
 };
 
-const std::vector<int> kNodes = {7, 3};  // indices in the handler
+const std::vector<int> kNodes = {7, 3};  // indices of two communications in the handler
 
 TEST(RunningComms, StartsTheNodesOfThePlanInOrder) {
   FakeHandler handler;

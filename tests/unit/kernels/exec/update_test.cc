@@ -1,4 +1,4 @@
-// Optimizers, changes of gradients and sparse gradients, as programs.
+// Tests optimizers, changes of gradients, and sparse gradients as programs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,8 @@ constexpr int64_t kBatch = 6, kRows = 12, kDim = 3, kClasses = 4;
 
 std::string Message(const Status& status) { return std::string(status.message()); }
 
-// Two ids per sample, with repetitions; `twice`: the same table is looked up twice.
+// A program with two ids per sample, with repetitions. With `twice`, it looks up the same table
+// twice.
 Program WordNet(bool sparse, bool twice = false) {
   ProgramBuilder b("words", kBatch);
   const auto words = b.Data("words", DType::kI64, {2});
@@ -38,7 +39,7 @@ Program WordNet(bool sparse, bool twice = false) {
 }
 
 struct Trained {
-  std::vector<float> params;  // all parameters, before and after
+  std::vector<float> params;  // all parameters after the training
   std::vector<float> before;
   Status status;
 };
@@ -110,7 +111,7 @@ TEST(SparseGradient, ClipsLikeTheDenseOne) {
     const Trained sparse = Train(WordNet(true), spec, 3), dense = Train(WordNet(false), spec, 3);
     ASSERT_EQ(sparse.params.size(), dense.params.size());
     for (size_t i = 0; i < dense.params.size(); ++i) {
-      // Norms are sums in a different order.
+      // Norms are sums, which sparse and dense gradients add in different orders.
       ASSERT_NEAR(sparse.params[i], dense.params[i], 1e-7) << i << attrs.begin()->first;
     }
     EXPECT_NE(sparse.params, Train(WordNet(true), {"sgd", {}}, 3).params);
@@ -118,13 +119,15 @@ TEST(SparseGradient, ClipsLikeTheDenseOne) {
 }
 
 TEST(SparseGradient, LazyModeLeavesOtherRowsAlone) {
-  // From the second step on, rows of the first step have no gradient but a velocity.
+  // From the second step on, the rows of the first step have no gradient but still have a velocity.
+  // lazy_mode does not update such rows.
   const Trained lazy = Train(WordNet(true), {"momentum", {{"lazy_mode", true}}}, 4);
   const Trained full = Train(WordNet(true), {"momentum", {}}, 4);
   EXPECT_NE(lazy.params, full.params);
 }
 
-// One reader receives sparse parts, the other provides a whole gradient: the sum is dense.
+// One lookup of the table gives a sparse gradient, the other use gives a dense gradient. The sum is
+// dense.
 TEST(SparseGradient, MixedWithADenseOneBecomesDense) {
   ProgramBuilder b("mixed", kBatch);
   const auto words = b.Data("words", DType::kI64, {1});

@@ -1,4 +1,4 @@
-// The passes of amp: programs before and after.
+// Tests the passes of amp: compares programs before and after them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ Status RunPasses(const DistributedStrategy& strategy, Program& program,
   return status;
 }
 
-// x is read twice, by fc and after its relu.
+// A program that reads x twice: by fc, and by the addition after fc's relu.
 Program Small() {
   ProgramBuilder b("small", 4);
   const auto x = b.Data("x", DType::kF32, {3});
@@ -45,7 +45,7 @@ Program Small() {
   return *b.Finish();
 }
 
-// One line per operator: its type, the types of its inputs, "if" with a condition.
+// Returns one line per operator: its type, the types of its inputs, and "if" for a condition.
 std::string TypesOf(const Program& program) {
   std::string text;
   for (const Op& op : program.ops) {
@@ -112,8 +112,8 @@ TEST(AmpPass, RefusesWhatHasNo16BitForm) {
   EXPECT_THAT(std::string(RunPasses(strategy, program).message()), HasSubstr("no variable \"y\""));
 }
 
-// sample_image writes directly in the type to which its only reader casts. If it is also read as
-// f32, there is a cast.
+// sample_image writes directly in the type to which its only reader casts. A cast remains if
+// another operator reads its output as f32.
 TEST(AmpPass, SamplesAreMadeWith16Bits) {
   for (const bool read_twice : {false, true}) {
     ProgramBuilder b("samples", 4);
@@ -138,7 +138,7 @@ TEST(AmpPass, SamplesAreMadeWith16Bits) {
   }
 }
 
-// Printed or minimised values are f32, whichever operator computes them.
+// Values that are printed or minimised are f32, whichever operator computes them.
 TEST(AmpPass, MetricsStayF32) {
   Program program = Small();
   program.metrics = {program.ops[1].outputs[0][0]};
@@ -146,7 +146,7 @@ TEST(AmpPass, MetricsStayF32) {
   EXPECT_EQ(program.FindVar(program.metrics[0])->desc.dtype, DType::kF32);
 }
 
-// Tables on pservers: the push of rows, too, comes after the check.
+// With tables on pservers, rows are also pushed only after the check for overflows.
 TEST(AmpPass, RowsAreUnscaledBeforeTheyArePushed) {
   ProgramBuilder b("rows", 4);
   const auto ids = b.Data("ids", DType::kI64, {2});
@@ -179,7 +179,7 @@ TEST(AmpPass, RowsAreUnscaledBeforeTheyArePushed) {
   EXPECT_LT(at("push_rows"), at("push_pull"));
 }
 
-// The layouts in which a network of one convolution is computed, in 16 bits.
+// Returns the layouts that a 16-bit network of one convolution uses.
 std::vector<std::string> LayoutsOf(const ConvArgs& conv) {
   ProgramBuilder b("images", 2);
   std::string x = b.Data("x", DType::kF32, {3, 8, 8});
@@ -202,7 +202,7 @@ std::vector<std::string> LayoutsOf(const ConvArgs& conv) {
   return layouts;
 }
 
-// 16-bit images have their channels last, from the first convolution to the pool.
+// 16-bit images have their channels last, from the first convolution to the pool operator.
 TEST(AmpPass, ChannelsLast) {
   const std::vector<std::string> six(6, "NHWC");
   EXPECT_EQ(LayoutsOf({.channels = 40, .kernel = 3, .padding = 1}), six);
@@ -210,13 +210,14 @@ TEST(AmpPass, ChannelsLast) {
       << "own kernels have stride 1";
 }
 
-// For few channels the kernel for the original layout is faster.
+// With few channels, the kernel for the original layout is faster and is used.
 TEST(AmpPass, FewChannelsStayPlain) {
   const std::vector<std::string> layouts = LayoutsOf({.channels = 20, .kernel = 3, .padding = 1});
   EXPECT_EQ(std::count(layouts.begin(), layouts.end(), "NHWC"), 0);
 }
 
-// x [2,3,8,8] -> conv -> batch_norm -> relu -> conv of `groups` -> batch_norm -> + -> relu -> pool.
+// The network x [2,3,8,8] -> conv -> batch_norm -> relu -> conv of `groups` -> batch_norm -> + ->
+// relu -> pool.
 Program Images(int64_t groups) {
   ProgramBuilder b("images", 2);
   const auto conv = [&b](const std::string& x, int64_t of) {
@@ -233,7 +234,7 @@ struct OnDevice {
   Program program;
   PassReport report;
   std::vector<std::string> reordered;
-  std::map<std::string, std::set<std::string>> layouts;  // by operator
+  std::map<std::string, std::set<std::string>> layouts;  // the layouts of each operator type
 };
 
 OnDevice LaidOut(const DistributedStrategy& strategy, PlaceKind place, int64_t groups) {
@@ -256,7 +257,7 @@ OnDevice LaidOut(const DistributedStrategy& strategy, PlaceKind place, int64_t g
   return out;
 }
 
-// On a device only the input is transposed, for all group counts.
+// On a device only the input is transposed, for any number of groups.
 TEST(AmpPass, OnADeviceImagesTurnOnce) {
   for (const int64_t groups : {1, 4}) {
     const OnDevice out = LaidOut(Amp(), PlaceKind::kCuda, groups);
@@ -271,7 +272,7 @@ TEST(AmpPass, OnADeviceImagesTurnOnce) {
   }
 }
 
-// There, a convolution and the following relu are one operator.
+// On a device, a convolution and the following relu are one operator.
 TEST(AmpPass, OnADeviceReluIsPartOfAConvolution) {
   ProgramBuilder b("relu", 2);
   const ConvArgs conv = {.channels = 4, .kernel = 3, .padding = 1, .act = Act::kRelu};
@@ -298,7 +299,8 @@ TEST(AmpPass, OnADeviceReluIsPartOfAConvolution) {
   }
 }
 
-// A value that another operator also reads must exist.
+// A convolution is not merged with its relu if another operator also reads the output of the
+// convolution.
 TEST(AmpPass, AConvolutionThatOthersReadStays) {
   ProgramBuilder b("both", 2);
   const auto x = b.Conv2d(b.Data("x", DType::kF32, {3, 8, 8}), {.channels = 4, .kernel = 3});

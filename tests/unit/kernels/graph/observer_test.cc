@@ -1,4 +1,4 @@
-// Observers of a running plan: the profile and the check for NaN.
+// Tests the observers of a running plan: the profile and the check for NaN.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// Two ranks; the other one sends the same data. Each operation takes a moment.
+// A world of two ranks, in which the other rank sends the same data. Each operation takes a short
+// time.
 class SlowEcho final : public CommHandler {
  public:
   StatusOr<int> Register(const CommNode& node) override {
@@ -45,7 +46,7 @@ class SlowEcho final : public CommHandler {
   std::vector<CommNode> nodes_;
 };
 
-// Ends a moment after a thread begins to wait.
+// An operation that ends a moment after a thread begins to wait for it.
 class EndsWhenWaitedFor final : public CommHandler {
  public:
   static constexpr Duration kMoment = std::chrono::milliseconds(20);
@@ -69,7 +70,8 @@ class EndsWhenWaitedFor final : public CommHandler {
 
 class ObserverTest : public ::testing::Test {
  protected:
-  // x [8, 6] -> fc(4), relu -> fc(2) -> loss, with reduced gradients and sgd.
+  // A plan for x [8, 6] -> fc(4), relu -> fc(2) -> loss, with reduced gradients and the optimizer
+  // sgd.
   std::unique_ptr<Plan> Trained(int threads = 1) { return TrainedWith(comm_, threads); }
   std::unique_ptr<Plan> TrainedWith(CommHandler& comm, int threads) {
     ProgramBuilder b("small", 8);
@@ -106,7 +108,7 @@ TEST_F(ObserverTest, ProfileCountsAndTimesEveryOperator) {
   const auto plan = Trained();
   Executor executor(*plan);
   Profiler profiler(*plan);
-  ASSERT_TRUE(executor.Run(2).ok());  // no observer
+  ASSERT_TRUE(executor.Run(2).ok());  // two steps without an observer
   executor.SetObserver(&profiler);
   const Time begin = SteadyNow();
   ASSERT_TRUE(executor.Run(3).ok());
@@ -128,11 +130,12 @@ TEST_F(ObserverTest, ProfileCountsAndTimesEveryOperator) {
 
   const ProfileRow* fc = Find(rows, "fc");
   ASSERT_NE(fc, nullptr);
-  EXPECT_EQ(fc->calls, 6);  // two per step
+  EXPECT_EQ(fc->calls, 6);  // two fc calls in each of three steps
   EXPECT_EQ(fc->flops, 3 * 2.0 * 8 * (6 * 4 + 4 * 2));
-  // Input, weights, bias and output of both fc.
+  // The bytes of the input, weights, bias and output of both fc operators, in three steps.
   EXPECT_EQ(fc->bytes, 3 * 4.0 * (48 + 24 + 4 + 32 + 32 + 8 + 2 + 16));
-  EXPECT_EQ(Find(rows, "fc_grad")->flops, 3 * 2.0 * 8 * (6 * 4 + 2 * 4 * 2));  // no gradient of x
+  // fc_grad computes no gradient of x.
+  EXPECT_EQ(Find(rows, "fc_grad")->flops, 3 * 2.0 * 8 * (6 * 4 + 2 * 4 * 2));
   EXPECT_EQ(Find(rows, "relu")->flops, 0);
   const ProfileRow* way = Find(rows, "c_allreduce_sum (in transit)");
   ASSERT_NE(way, nullptr);
@@ -160,10 +163,11 @@ TEST_F(ObserverTest, WhatOfCommunicationIsHidden) {
       span("wait", TraceTrack::kCompute, 1, 30, 40), span("feed", TraceTrack::kFeed, 1, 18, 20)};
   const CommOverlap overlap = OverlapOf(spans);
   EXPECT_EQ(overlap.steps, 2);
-  EXPECT_NEAR(overlap.on_way, 0.020, 1e-9);  // 2 to 12, and 30 to 40
+  EXPECT_NEAR(overlap.on_way, 0.020, 1e-9);  // in transit from 2 to 12 ms and from 30 to 40 ms
   EXPECT_NEAR(overlap.exposed, 0.012, 1e-9);
   EXPECT_EQ(ToString(BusyOf(spans)), "");
-  // Concurrent work of two streams counts once. Work before the first step belongs to no step.
+  // Concurrent work of two device streams counts once. Work before the first step belongs to no
+  // step.
   std::vector<Span> device = spans;
   device.push_back(span("copy", TraceTrack::kDevice, 0, -10, -5));
   device.push_back(span("kernel", TraceTrack::kDevice, 0, 5, 15));
@@ -192,7 +196,8 @@ TEST_F(ObserverTest, CommunicationIsTimedWhenNobodyLooksOnToo) {
     EXPECT_GE(times.exposed, 3 * moment / threads) << "nobody computes meanwhile";
     EXPECT_LE(times.exposed, times.on_way + 1) << threads;
   }
-  // The thread that starts it has nothing to wait for.
+  // The thread that starts an operation does not wait for it, so less time is exposed than in
+  // transit.
   const auto plan = Trained();
   Executor executor(*plan);
   ASSERT_TRUE(executor.Run(3).ok());
@@ -294,7 +299,7 @@ TEST_F(ObserverTest, NanCheckNamesTheFirstOperator) {
   ASSERT_TRUE(check.ok()) << check.status();
   executor.SetObserver(check->get());
   EXPECT_TRUE(executor.Run().ok());
-  // A large weight of the first layer is finite, but overflows when multiplied by six.
+  // The large weights of the first layer are finite, but overflow when multiplied by six.
   scope_.Find("fc_0.w")->span<float>()[2] = 3e38f;
   scope_.Find("fc_0.w")->span<float>()[6] = 3e38f;
   Status status = executor.Run();
@@ -302,13 +307,13 @@ TEST_F(ObserverTest, NanCheckNamesTheFirstOperator) {
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("op #0 fc: check_nan_inf: the result fc_0.out[2] of f32[8,4] is not finite "
                         "[TD1210]; all inputs are finite"));
-  // The message says that the value is an input of the program.
+  // The message says that the NaN is in an input of the program.
   plan->Get("x")->span<float>()[5] = NAN;
   status = executor.Run();
   EXPECT_THAT(std::string(status.message()), HasSubstr("not finite before: x[5] of f32[8,6]"));
 }
 
-// An update overwrites the parameter, so its previous value cannot be shown.
+// An update overwrites the parameter, so the message cannot show its previous value.
 TEST_F(ObserverTest, NanCheckSaysWhatItCannotKnow) {
   const auto plan = Trained();
   Executor executor(*plan);

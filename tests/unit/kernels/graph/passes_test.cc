@@ -1,4 +1,4 @@
-// Passes: programs before and after, conditions, drawings, the grouping of gradients.
+// Tests of passes: programs before and after them, conditions, drawings, the grouping of gradients.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// x [4, width] -> h = fc(width); loss of relu(h + x).
+// Returns the program x [4, width] -> h = fc(width) -> relu(h + x) -> loss.
 Program Residual(int64_t width = 3) {
   ProgramBuilder b("residual", 4);
   const auto x = b.Data("x", DType::kF32, {width});
@@ -29,7 +29,7 @@ Program Residual(int64_t width = 3) {
   return *std::move(program);
 }
 
-// A strategy without the passes that are on by default.
+// Returns a strategy without the passes that are on by default.
 DistributedStrategy Nothing() {
   DistributedStrategy strategy;
   strategy.mutable_build_strategy()->set_fuse_bn_add_act_ops(false);
@@ -46,7 +46,7 @@ std::vector<PassReport> RunPasses(const DistributedStrategy& strategy, PassStage
   return pipeline.TakeReports();
 }
 
-// A program after the forward passes, autodiff and the update passes, with this optimizer.
+// Returns a program after the forward passes, autodiff and the update passes, with this optimizer.
 Program Trained(const DistributedStrategy& strategy, const OptimizerSpec& optimizer,
                 int64_t width = 3) {
   Program program = Residual(width);
@@ -59,7 +59,7 @@ Program Trained(const DistributedStrategy& strategy, const OptimizerSpec& optimi
   return program;
 }
 
-// The parameters after `steps` steps at learning rate 0.1.
+// Returns the parameters after `steps` steps with learning rate 0.1.
 std::map<std::string, std::vector<float>> Train(const Program& program, int steps) {
   CpuDevice device;
   Scope scope(device);
@@ -176,7 +176,7 @@ TEST(Passes, FuseOptimizerBeforeAndAfter) {
   EXPECT_EQ(Train(fused, 5), Train(plain, 5));
 }
 
-// Every block of a large parameter reads Adam's powers; one block writes them.
+// Every block of a large parameter reads Adam's powers of beta. Only one block writes them.
 TEST(Passes, FuseOptimizerUpdatesLargeParametersInBlocks) {
   DistributedStrategy strategy;
   int fused = 0;
@@ -223,7 +223,7 @@ TEST(Passes, FuseOptimizerKeepsALearningRatePerParameter) {
   EXPECT_NE(with_own_rate(true), Train(Trained({}, {.type = "momentum"}), 5));
 }
 
-// ---- Conditions ---------------------------------------------------------------------------------
+// ---- Conditions of operators --------------------------------------------------------------------
 
 TEST(RunIf, LeavesTheOperatorOutWhileItsVariableIsZero) {
   Program program;
@@ -266,8 +266,8 @@ TEST(RunIf, RefusesWhatHasNoOtherValueAndConditionsThatAreNone) {
   EXPECT_TRUE(Verify(program).ok());
 }
 
-// check_finite_and_unscale as the condition of an update. An overflow skips the update of parameter
-// and velocity, and the factor follows.
+// The result of check_finite_and_unscale is the condition of an update. An overflow skips the
+// update of the parameter and of the velocity, and the scale changes.
 TEST(RunIf, AnOverflowLeavesTheWholeUpdateOut) {
   Program program;
   const TensorDesc one = {DType::kF32, {1}};
@@ -313,7 +313,8 @@ TEST(RunIf, AnOverflowLeavesTheWholeUpdateOut) {
   struct Row {
     float gradient, w, velocity, scale;
   };
-  // 128 -> 64 after two overflows in a row, doubled after two finite steps in a row.
+  // The scale falls from 128 to 64 after two overflows in a row. It is doubled after two finite
+  // steps in a row.
   for (const Row& row : {Row{128, 0.5f, 1, 128}, Row{inf, 0.5f, 1, 128}, Row{inf, 0.5f, 1, 64},
                          Row{0, 0.05f, 0.9f, 64}, Row{0, -0.355f, 0.81f, 128}}) {
     scope.Find("g")->span<float>()[0] = row.gradient;
@@ -324,7 +325,7 @@ TEST(RunIf, AnOverflowLeavesTheWholeUpdateOut) {
   }
 }
 
-// ---- Drawings -----------------------------------------------------------------------------------
+// ---- Drawings of programs -----------------------------------------------------------------------
 
 TEST(Draw, AGraphWithEveryOperatorAndValue) {
   const std::string dot = ToDot(Residual(), "a \"title\"");
@@ -339,7 +340,8 @@ TEST(Draw, AGraphWithEveryOperatorAndValue) {
 
 class ResNet50 {
  public:
-  // The 161 gradients in the order in which they become ready; `amp`: products in 16 bits.
+  // Lists the 161 gradients in the order in which they become ready. With `amp`, the products are
+  // computed in 16 bits.
   ResNet50(int64_t classes, bool amp) : weights_(amp ? DType::kF16 : DType::kF32) {
     Add("fc.w", weights_, 2048 * classes);
     Add("fc.b", weights_, classes);
@@ -406,7 +408,8 @@ TEST(GroupGradients, ResNet50WithAThousandClasses) {
   EXPECT_THAT(net.Sizes(32, 50), ElementsAre("17/37.9", "27/32.3", "51/22.6", "51/4.4", "15/0.3"));
 }
 
-// img [2,3,6,6] -> conv(32) -> batch_norm -> relu -> conv(32) -> batch_norm -> + -> relu -> pool.
+// Returns the program img [2,3,6,6] -> conv(32) -> batch_norm -> relu -> conv(32) -> batch_norm ->
+// + -> relu -> pool.
 Program Block() {
   ProgramBuilder b("block", 2);
   const auto conv = [&b](const std::string& x) {
@@ -462,7 +465,8 @@ TEST(Passes, BlockedLayoutsReachFromTheFirstConvolutionToThePool) {
     if (!op.attrs.contains("data_layout")) continue;
     EXPECT_EQ(std::get<std::string>(op.attrs.at("data_layout")), "nChw16c") << op.type;
   }
-  EXPECT_EQ(reorders, 0) << Dump(program);  // one pixel: both layouts are the same
+  // An image of one pixel has the same bytes in both layouts.
+  EXPECT_EQ(reorders, 0) << Dump(program);
   EXPECT_EQ(std::get<std::string>(program.ops[0].attrs.at("input_layout")), "NCHW");
   EXPECT_EQ(std::get<std::string>(program.ops[0].attrs.at("output_layout")), "nChw16c");
 }
@@ -483,7 +487,7 @@ TEST(Passes, BlockedValuesAreReorderedForThoseWhoKnowThemPlain) {
   EXPECT_EQ(types[0], "conv2d");
   EXPECT_EQ(types[1], "relu");
   EXPECT_EQ(types[2], "reorder");
-  EXPECT_EQ(std::count(types.begin(), types.end(), "reorder"), 2);  // one in each direction
+  EXPECT_EQ(std::count(types.begin(), types.end(), "reorder"), 2);  // one reorder in each direction
 }
 
 }  // namespace

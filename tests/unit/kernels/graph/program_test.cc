@@ -1,4 +1,4 @@
-// Programs, autodiff, passes, plans and the executor.
+// Tests of programs, autodiff, passes, plans and the executor.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 std::string Message(const Status& status) { return std::string(status.message()); }
 
-// x [batch, 3] -> fc(4) -> relu -> fc(2) -> softmax loss.
+// Returns the program x [batch, 3] -> fc(4) -> relu -> fc(2) -> softmax loss.
 Program SmallNet(int64_t batch) {
   ProgramBuilder b("small", batch);
   const auto x = b.Data("x", DType::kF32, {3});
@@ -172,8 +172,8 @@ TEST_F(PlanTest, ErrorsNameTheOperator) {
   EXPECT_THAT(Message(status), HasSubstr("99"));
 }
 
-// Whichever thread the operator fails on, the error contains the operator's type and the line of
-// the user's program.
+// An operator may fail on any thread. The error contains the operator's type and the line of the
+// user's program.
 TEST_F(PlanTest, ErrorsNameTheLineOfTheProgram) {
   Program program = SmallNet(4);
   for (Op& op : program.ops) {
@@ -215,7 +215,7 @@ TEST_F(PlanTest, ScopeRefusesAnotherShape) {
   EXPECT_THAT(Message(scope_.Declare("w", {DType::kF32, {3}}).status()), HasSubstr("f32[3]"));
 }
 
-// Initial values do not depend on how a variable is split.
+// The initial values of a variable do not depend on how the variable is split.
 TEST(Scope, InitialValuesOfSlicesAreThoseOfTheWhole) {
   for (const auto kind : {Init::kUniform, Init::kNormal, Init::kXavierUniform, Init::kMsraNormal}) {
     std::vector<float> whole(101), parts(101);
@@ -230,7 +230,7 @@ TEST(Scope, InitialValuesOfSlicesAreThoseOfTheWhole) {
 
 // ---- Communication ------------------------------------------------------------------------------
 
-// Doubles its input after a delay, and records the order of events.
+// A communication that doubles its input after a delay, and records the order of events.
 class FakeComm final : public CommHandler {
  public:
   StatusOr<int> Register(const CommNode& node) override {
@@ -294,7 +294,8 @@ TEST_F(PlanTest, OneCollectivePerLayerStartsBehindItsGradients) {
   auto plan = MakePlan(net.program, &comm);
   ASSERT_EQ(comm.nodes.size(), 2u);
   EXPECT_EQ(comm.nodes[0].in[0].var.substr(0, 4), "fc_1");
-  // The plan waits for the first one only after it computed the gradients of the second layer.
+  // The plan waits for the first communication only after it has computed the gradients of the
+  // second layer.
   std::vector<std::string> order;
   for (const PlanStep& step : plan->steps()) {
     if (step.comm_start >= 0) order.push_back("start");
@@ -339,7 +340,7 @@ TEST(PushPull, SendsAllGradientsAndReceivesAllParameters) {
 // ---- Grouping of gradients ----------------------------------------------------------------------
 
 TEST(GroupGradients, ClosesBehindTheLayerThatFillsIt) {
-  // Layers with 3, 2, 1 and 4 KiB of weights, each with a small bias.
+  // A program of layers with 3, 2, 1 and 4 KiB of weights, each with a small bias.
   Program program;
   std::vector<ParamGrad> grads;
   for (const auto& [layer, floats] : std::vector<std::pair<std::string, int64_t>>{
@@ -362,7 +363,8 @@ TEST(GroupGradients, ClosesBehindTheLayerThatFillsIt) {
   EXPECT_THAT(sizes({.group_mb = 5 * kKiB}), ElementsAre(4, 4));
   EXPECT_THAT(sizes({.group_mb = 32, .gradients_max = 3}), ElementsAre(4, 4));
   EXPECT_THAT(sizes({.group_mb = 32, .gradients_max = 4}), ElementsAre(6, 2));
-  // The last group is split: its second part holds as many layers as fit, but at least one.
+  // The last group is split. Its second part holds as many layers as fit into the limit, but at
+  // least one.
   EXPECT_THAT(sizes({.group_mb = 32, .last_mb = 6 * kKiB}), ElementsAre(4, 4));
   EXPECT_THAT(sizes({.group_mb = 32, .last_mb = 5 * kKiB}), ElementsAre(6, 2));
   EXPECT_THAT(sizes({.group_mb = 32, .last_mb = 1 * kKiB}), ElementsAre(6, 2));

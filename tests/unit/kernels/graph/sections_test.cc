@@ -29,7 +29,7 @@ Program Mlp(int64_t batch, int layers, int64_t units) {
   return *builder.Finish();
 }
 
-// ---- Schedule -----------------------------------------------------------------------------------
+// ---- Schedule of micro batches ------------------------------------------------------------------
 
 std::string Text(const std::vector<PipelineRow>& rows) {
   std::string text;
@@ -47,8 +47,9 @@ TEST(OneForwardOneBackwardTest, Rows) {
   EXPECT_EQ(Text(OneForwardOneBackward(0, 1, 2)), "F0 B0 F1 B1 ");
 }
 
-// All run in order, each backward after its forward. The number of micro batches between the two
-// never exceeds the number of following sections.
+// All forward and backward passes run in order, and each backward runs after its forward. The
+// number of micro batches between a forward and its backward never exceeds the number of following
+// sections.
 TEST(OneForwardOneBackwardTest, BoundsWhatLives) {
   for (int sections = 1; sections <= 6; ++sections) {
     for (int micro = 1; micro <= 9; ++micro) {
@@ -67,7 +68,7 @@ TEST(OneForwardOneBackwardTest, BoundsWhatLives) {
   }
 }
 
-// ---- Sections -----------------------------------------------------------------------------------
+// ---- Assignment of sections ---------------------------------------------------------------------
 
 std::vector<int> SectionsOfOps(const Program& program) {
   std::vector<int> sections;
@@ -78,7 +79,7 @@ std::vector<int> SectionsOfOps(const Program& program) {
 TEST(SectionsTest, WithoutNamesTheyCostAboutTheSame) {
   Program program = Mlp(8, 7, 64);
   ASSERT_TRUE(AssignSections(program, 4).ok());
-  std::vector<int> layers(4, 0);  // products in each section
+  std::vector<int> layers(4, 0);  // number of matrix products in each section
   int last = 0;
   for (const Op& op : program.ops) {
     EXPECT_GE(SectionOf(op), last);
@@ -128,7 +129,7 @@ TEST(SectionsTest, RefusesWhatFlowsBackAndWhatIsShared) {
               HasSubstr("\"" + weight + "\" is used in sections 0 and 1"));
 }
 
-// ---- Under a device guard -----------------------------------------------------------------------
+// ---- Sections with a device guard ---------------------------------------------------------------
 
 TEST(SectionsTest, TheGuardMakesTwoSections) {
   Program program = Mlp(8, 2, 64);
@@ -173,7 +174,7 @@ TEST(SectionsTest, TheGuardRefusesWhatIsOnTheWrongSide) {
               HasSubstr("the lookup_table that makes \"fc_1.out\" has device guard"));
 }
 
-// ---- Programs of ranks --------------------------------------------------------------------------
+// ---- Programs of the ranks ----------------------------------------------------------------------
 
 SectionProgram Rank(Program program, int sections, int section, int micro) {
   EXPECT_TRUE(AssignSections(program, sections).ok());
@@ -185,13 +186,14 @@ SectionProgram Rank(Program program, int sections, int section, int micro) {
   return *std::move(made);
 }
 
-// The memory of temporaries depends on the micro batches that are alive, not on their total number.
+// The memory of temporaries depends on the number of micro batches in progress, not on their total
+// number.
 TEST(UnrollSectionTest, MemoryIsBounded) {
   const auto bytes = [](int section, int micro) {
     const Program program = Rank(Mlp(64, 6, 256), 3, section, micro).program;
     const auto plan =
         PlanMemory(program, FindCommIntervals(program), {}, {.inplace = true, .reuse = true});
-    size_t data = 0;  // all data of the step exist from the start
+    size_t data = 0;  // bytes of the step's data, which exist from the start
     for (const Var& var : program.vars()) {
       if (var.name.starts_with("x@MICRO")) data += var.desc.bytes();
     }
@@ -207,8 +209,8 @@ TEST(UnrollSectionTest, MemoryIsBounded) {
   EXPECT_LT(bytes(2, 8), bytes(1, 8));
 }
 
-// Simulates messages between ranks that wait for each other: a send ends when the message is
-// received. No rank waits forever, even in a wait for a message that was sent.
+// Simulates messages between ranks. A send ends only when the peer receives the message, so the
+// ranks wait for each other. The test checks that no rank waits forever.
 class Rendezvous {
  public:
   Rendezvous(int sections, int micro) {
@@ -220,7 +222,7 @@ class Rendezvous {
     ended_.resize(programs_.size());
   }
 
-  // True if the programs of all ranks end.
+  // Runs the programs of all ranks. Returns whether all of them end.
   bool Run() {
     bool moved = true;
     while (moved) {
@@ -244,7 +246,7 @@ class Rendezvous {
   };
   int ranks() const { return static_cast<int>(programs_.size()); }
 
-  // Continues the program of the rank until it has to wait.
+  // Continues the program of rank r until it must wait.
   bool Advance(int r) {
     bool moved = false;
     for (; at_[r] < programs_[r].ops.size(); ++at_[r], moved = true) {
@@ -262,7 +264,7 @@ class Rendezvous {
     return moved;
   }
 
-  // Matches the first call in a lane of rank r with the first call in the lane of its peer.
+  // Matches the first send in a lane of rank r with the first receive in the lane of its peer.
   bool Meet(int r) {
     bool moved = false;
     for (const int lane : {0, 1}) {

@@ -18,19 +18,19 @@ std::vector<int64_t> Sizes(const Shape& shape, int servers) {
   return sizes;
 }
 
-// The rule of slice_variable() with its default min_block_size of 8192.
+// The rule of Paddle's slice_variable() with its default min_block_size of 8192.
 TEST(PartitionTest, CutsAsTheSeedsDo) {
   EXPECT_THAT(Sizes(Shape{8191}, 1), ElementsAre(8191));
   EXPECT_THAT(Sizes(Shape{8191}, 4), ElementsAre(8191));
   EXPECT_THAT(Sizes(Shape{8192 * 2 - 1}, 4), ElementsAre(16383));
   EXPECT_THAT(Sizes(Shape{8192 * 2}, 4), ElementsAre(8192, 8192));
   EXPECT_THAT(Sizes(Shape{8192 * 2 + 1}, 2), ElementsAre(8193, 8192));
-  // ceil(30000 / 3) = 10000 elements, rounded up to 34 rows of 300.
+  // A slice has ceil(30000 / 3) = 10000 elements, rounded up to 34 rows of 300.
   EXPECT_THAT(Sizes(Shape{100, 300}, 3), ElementsAre(10200, 10200, 9600));
-  // Because of the rounding up to rows, there are fewer slices than requested.
+  // Slice sizes are rounded up to whole rows, so there are fewer slices than requested.
   EXPECT_THAT(Sizes(Shape{3, 10000}, 2), ElementsAre(20000, 10000));
   EXPECT_THAT(Sizes(Shape{5, 10000}, 4), ElementsAre(20000, 20000, 10000));
-  // There are more servers than rows.
+  // With 8 servers for 2 rows, only two servers get a slice.
   EXPECT_THAT(Sizes(Shape{2, 40000}, 8), ElementsAre(40000, 40000));
   EXPECT_THAT(Sizes(Shape{20, 30, 10, 10}, 3), ElementsAre(21000, 21000, 18000));
 }
@@ -49,7 +49,8 @@ TEST(PartitionTest, HashIsStable) {
   const auto alone = Partition({{"fc_1.w", Shape{10}}}, options);
   const auto among = Partition({{"a", Shape{10}}, {"fc_1.w", Shape{10}}}, options);
   ASSERT_TRUE(alone.ok() && among.ok());
-  EXPECT_EQ((*alone)[0].server, (*among)[1].server);  // the order of the variables does not matter
+  // The server of a variable does not depend on the order of the variables.
+  EXPECT_EQ((*alone)[0].server, (*among)[1].server);
   std::map<int, int> count;
   for (int i = 0; i < 300; ++i) {
     ++count[(*Partition({{"v" + std::to_string(i), Shape{10}}}, options))[0].server];

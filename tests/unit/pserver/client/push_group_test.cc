@@ -11,7 +11,7 @@ using testing::ElementsAre;
 
 constexpr Time kNow = Time(std::chrono::seconds(100));
 
-// Two servers, each with half of the rows.
+// A fixture with two servers, each with half of the rows.
 class PushGroupTest : public testing::Test {
  protected:
   PushGroupTest() {
@@ -31,7 +31,7 @@ class PushGroupTest : public testing::Test {
     return call;
   }
   PushGroup::Rejected Take(PushGroup& group, Time now = kNow, bool over = false) {
-    // The rows of a message belong to its server.
+    // The rows of a message belong to the server of the message.
     return group.TakeRejected(now, over, owners_,
                               [](const PushPart& part) { return std::set<size_t>{part.server}; });
   }
@@ -74,7 +74,7 @@ TEST_F(PushGroupTest, RowsWaitForMessagesInProgressToTheirNewServers) {
 
 TEST_F(PushGroupTest, AServerWithoutRowsBeforeHoldsBackAllRows) {
   PushGroup group({Rows(0), Rows(1)});
-  owners_.rows.back() = 2;  // it joined
+  owners_.rows.back() = 2;  // server 2 has joined and owns the last row bucket
   const auto rejected = Call(Rows(0), true), other = Call(Rows(1), false);
   group.Begin(*rejected);
   group.Begin(*other);

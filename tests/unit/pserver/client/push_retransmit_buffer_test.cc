@@ -1,4 +1,5 @@
-// The pushes that a client keeps while it does not know whether a server accepted them.
+// Tests the pushes that a client keeps until a checkpoint holds them. This includes pushes for
+// which the client does not know whether the server accepted them.
 #include "pserver/client/push_retransmit_buffer.h"
 
 #include "gtest/gtest.h"
@@ -16,7 +17,8 @@ TEST(KeptPushesTest, ADoubtfulPushIsKeptAsLongAsALaterOne) {
   PushRetransmitBuffer kept(1000);
   for (const uint64_t sequence : {1, 2}) Keep(kept, sequence);
   kept.Doubtful(0, 1);
-  kept.Answered(0, 2, 7);  // it was sent before the doubt, and may be the older one
+  // Push 2 was sent before the doubt about push 1, so the server may have accepted push 2 first.
+  kept.Answered(0, 2, 7);
   kept.Checkpointed(0, 7);
   EXPECT_EQ(kept.bytes(), 10u);
   EXPECT_EQ(kept.Of(0)[0]->part.sequence, 1u);

@@ -23,7 +23,7 @@ TEST(SilenceWatchTest, AServerIsReportedWhileItDoesNotReply) {
   watch.OnEnd(0, silent, At(99));
   watch.Start(0, At(100));
   watch.Start(1, At(100));
-  watch.Start(0, At(105));  // goes on
+  watch.Start(0, At(105));  // server 0's call began at 100 and is still in progress
   watch.OnEnd(0, silent, At(109));
   watch.OnEnd(0, silent, At(110));
   EXPECT_THAT(reports, ElementsAre(Pair(0, seconds(10)))) << "from its limit on, since the start";

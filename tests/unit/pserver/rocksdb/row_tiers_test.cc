@@ -31,7 +31,8 @@ struct Gradient {
   RowsGradient view() const { return {ids, values.data()}; }
 };
 
-// About `rows` of the ids in [begin, end); `counted`: with shows and clicks.
+// Returns a gradient of about `rows` of the ids in [begin, end). With `counted`, it has shows and
+// clicks.
 Gradient RandomGradient(uint64_t seed, uint64_t rows, uint64_t begin = 0, uint64_t end = kHeight,
                         bool counted = false) {
   const uint64_t key = StreamKey(seed, "gradient");
@@ -49,7 +50,7 @@ Gradient RandomGradient(uint64_t seed, uint64_t rows, uint64_t begin = 0, uint64
   return g;
 }
 
-// Compares everything that a table returns about its rows.
+// Expects that all values that two tables return for their rows are equal.
 void ExpectEqual(const RowValues& a, const RowValues& b) {
   EXPECT_EQ(a.ids, b.ids);
   EXPECT_EQ(a.content, b.content);
@@ -78,7 +79,7 @@ class RowTiersTest : public testing::Test {
     CHECK(store.ok()) << store.status();
     return *std::move(store);
   }
-  // Keeps `rows_max` rows in memory; 0: all.
+  // Creates a table with at most `rows_max` rows in memory; 0: all rows.
   std::unique_ptr<SparseTable> Make(const std::string& optimizer, const std::string& rules,
                                     int rows_max) {
     OptimizerSpec of{optimizer, {}};
@@ -107,12 +108,12 @@ class RowTiersTest : public testing::Test {
     return values;
   }
   static size_t InMemory(const SparseTable& table) { return table.rows() - table.Info().cold_rows; }
-  // Random pulls, pushes and complete reads, on both tables alike.
+  // Does the same random pulls, pushes and complete reads on both tables, and compares the results.
   static void Compare(SparseTable& hot, SparseTable& tiered, uint64_t from, uint64_t to) {
     for (uint64_t version = from; version < to && !HasFailure(); ++version) {
       SCOPED_TRACE("version " + std::to_string(version));
       const auto word = Philox(StreamKey(3, "what"), version);
-      // Most of the time only some rows are in use.
+      // In two of three steps only a part of the rows is in use.
       const uint64_t begin = word[0] % 3 == 0 ? 0 : word[1] % (kHeight - 300);
       const uint64_t end = word[0] % 3 == 0 ? kHeight : begin + 300;
       const Gradient g =
@@ -127,7 +128,8 @@ class RowTiersTest : public testing::Test {
       EXPECT_EQ(tiered.Info().extended, hot.Info().extended);
       std::vector<uint64_t> asked;
       for (uint64_t i = 0; i < 150; ++i) asked.push_back(Philox(word[3], i)[0] % kHeight);
-      asked.insert(asked.end(), g.ids.begin(), g.ids.end());  // some ids appear twice
+      // With the ids of the push, some ids appear twice.
+      asked.insert(asked.end(), g.ids.begin(), g.ids.end());
       EXPECT_EQ(Rows(tiered, asked), Rows(hot, asked));
       if (keep_previous) {
         EXPECT_EQ(Rows(tiered, asked, true), Rows(hot, asked, true));
@@ -159,8 +161,8 @@ class RowTiersTest : public testing::Test {
       }
     }
   }
-  // Copies a snapshot a few buckets at a time, with all kinds of changes between, and compares it
-  // with a copy from the moment at which it began. Ends at another version.
+  // Copies a snapshot a few buckets at a time, with all kinds of changes between the copies.
+  // Compares the result with a copy from the begin of the snapshot. Advances `version`.
   static void CompareCut(SparseTable& table, uint64_t* version, std::optional<uint64_t> since) {
     const auto then = table.Snapshot(*version, since);
     ASSERT_TRUE(then.ok()) << then.status();
@@ -186,7 +188,7 @@ class RowTiersTest : public testing::Test {
     ASSERT_TRUE(cut.ok()) << cut.status();
     ExpectEqual(*cut, *then);
   }
-  // Steps over all rows, `each` at a time, and back.
+  // Makes steps that touch all rows once, `each` rows per step.
   static void Fill(SparseTable& table, uint64_t each) {
     uint64_t version = 0;
     for (uint64_t begin = 0; begin < kHeight; begin += each) {
@@ -226,7 +228,8 @@ TEST_F(RowTiersTest, ACutHasNothingOfWhatCameBehindIt) {
          {"", "admit_count=3", "admit_count=2 shrink_every=6 ttl=25",
           "accessor=ctr embedx_threshold=2 shrink_every=11 decay=0.8 shrink_score=0.3 ttl=25"}) {
       for (const int rows_max : {0, 90}) {
-        // Momentum changes every row in each step.
+        // Momentum changes every row in each step. It is tested only without a memory limit and
+        // without the ctr accessor.
         const bool fades = optimizer == std::string("momentum");
         if (fades && (rows_max != 0 || std::string(rules).find("ctr") != std::string::npos))
           continue;
@@ -245,7 +248,7 @@ TEST_F(RowTiersTest, ACutHasNothingOfWhatCameBehindIt) {
   }
 }
 
-// A checkpoint of either kind of table can be loaded into either.
+// A checkpoint of a table with or without a memory limit can be loaded into a table of either kind.
 TEST_F(RowTiersTest, ImagesGoFromOneToTheOther) {
   const char* rules = "admit_count=2 shrink_every=6 ttl=25 decay=0.9 shrink_score=0.3";
   auto hot = Make("adagrad", rules, 0), tiered = Make("adagrad", rules, 100);
@@ -258,7 +261,8 @@ TEST_F(RowTiersTest, ImagesGoFromOneToTheOther) {
     for (const auto& [bucket, rows] : image->buckets) ASSERT_TRUE(to->SetRows(rows, 40).ok());
   }
   EXPECT_LE(InMemory(*tiered_too), 50u + 64u);
-  // Earlier counts stay with the old table.
+  // A table that loads a checkpoint does not get the counts of earlier removals, so only
+  // differences are compared.
   const uint64_t removed = hot->Info().removed;
   for (uint64_t version = 40; version < 70; ++version) {
     const Gradient g = RandomGradient(version, 80);
@@ -273,7 +277,7 @@ TEST_F(RowTiersTest, ImagesGoFromOneToTheOther) {
   ExpectSameImage(*hot, *tiered_too, 70);
 }
 
-// New initial values for rows outside memory replace those rows, including the counts of the rules.
+// Rows outside memory get new values and new counts of the rules. Both replace the old ones.
 TEST_F(RowTiersTest, RowsThatAreSetAgainAreTheLastOnes) {
   const char* rules = "shrink_every=4 decay=0.5 shrink_score=0.4";
   auto hot = Make("sgd", rules, 0), tiered = Make("sgd", rules, 40);
@@ -313,7 +317,7 @@ TEST_F(RowTiersTest, MemoryIsBoundedAndReadingWritesNothing) {
   EXPECT_GT(tiered->Info().read_seconds, 0);
 }
 
-// The clock hand skips rows that are used again and again.
+// The clock algorithm keeps rows in memory that are used again and again.
 TEST_F(RowTiersTest, WhatIsInUseStays) {
   auto table = Make("sgd", "", 400);
   const Gradient often = RandomGradient(1, 100, 0, 100);
@@ -334,7 +338,8 @@ TEST_F(RowTiersTest, AFullDiskIsNamedAndLosesNothing) {
   auto hot = Make("adagrad", rules, 0), tiered = Make("adagrad", rules, 100);
   Compare(*hot, *tiered, 0, 20);
   store_->set_free_bytes_min(uint64_t{1} << 60);
-  // Acknowledged pushes stay. Sooner or later pushes are rejected, before they change anything.
+  // Acknowledged pushes are kept. After some steps the table rejects pushes, before they change
+  // anything.
   uint64_t version = 20;
   Status refused;
   for (; refused.ok() && version < 60; ++version) {
@@ -347,7 +352,7 @@ TEST_F(RowTiersTest, AFullDiskIsNamedAndLosesNothing) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr(dir_ + "/cold"));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("free bytes"));
   ExpectSameImage(*hot, *tiered, version);
-  // Steps that were accepted before are completed, and rules still remove rows.
+  // Steps that were accepted before the rejection are completed, and the rules still remove rows.
   for (uint64_t more = 0; more < 12; ++more, ++version) {
     const Gradient g = RandomGradient(version, 30);
     for (SparseTable* table : {hot.get(), tiered.get()}) {

@@ -1,4 +1,4 @@
-// Snapshots of a shard that are copied while pushes continue.
+// Tests snapshots of a shard that are copied while pushes continue.
 #include <atomic>
 #include <numeric>
 #include <thread>
@@ -10,14 +10,15 @@
 namespace tandem::pserver {
 namespace {
 
-// Several times the amount that is copied at once.
+// The shard has several times the amount of data that is copied at once.
 constexpr int kSlices = 64;
 constexpr int64_t kNumel = 16 << 10, kRows = 32 << 10, kDim = 16;
 
 class ImageTest : public ShardFixture {
  protected:
   ImageTest() {
-    config_.optimizer = {"momentum", {{"lazy_mode", true}}};  // parameters and a slot
+    // With momentum, each variable has parameters and a slot.
+    config_.optimizer = {"momentum", {{"lazy_mode", true}}};
     for (int s = 0; s < kSlices; ++s) {
       const std::string name = "w" + std::to_string(s);
       config_.slices.push_back({name, Shape{kNumel}, 0, kNumel});
@@ -35,7 +36,7 @@ class ImageTest : public ShardFixture {
     const StatusOr<bool> whole = shard_->InitParams(Rank(0), 0, params_, {}, {rows});
     ASSERT_TRUE(whole.ok() && *whole) << whole.status();
   }
-  // Changes all slices and rows by the same amount.
+  // Pushes a change of all slices and rows by the same amount.
   Status PushAll(uint64_t number) {
     head_.sequence = number;
     TD_ASSIGN_OR_RETURN(PushTicket ticket, shard_->AdmitPush(head_));
@@ -50,7 +51,7 @@ class ImageTest : public ShardFixture {
     }
     return shard_->Push(head_, std::move(ticket)).status();
   }
-  // Expects all slices and rows to be from the same moment, the one that the snapshot names.
+  // Expects that all slices and rows of the snapshot are of the version that the snapshot names.
   static void ExpectOneMoment(const ShardSnapshot& image) {
     const auto first = [](const Buffer& b) { return *reinterpret_cast<const float*>(b.get()); };
     EXPECT_EQ(image.marks[0].applied.highest(), image.version);
@@ -100,14 +101,15 @@ TEST_F(ImageTest, IsOfOneMomentWhilePushesGoOn) {
   EXPECT_EQ(shard_->checkpoints().Take()->version, uint64_t{kPushes});
 }
 
-// The copy is made later, or never.
+// A snapshot has the values of the moment at which it was requested, although it is copied later or
+// never.
 TEST_F(ImageTest, IsOfTheMomentAtWhichItWasAskedFor) {
   std::vector<SnapshotFn> copies;
   Make({.checkpoint_every_steps = 2,
         .on_checkpoint = [&](uint64_t, SnapshotFn copy) { copies.push_back(std::move(copy)); }});
   Begin();
   for (uint64_t n = 1; n <= 5; ++n) ASSERT_TRUE(PushAll(n).ok());
-  ASSERT_EQ(copies.size(), 2u);  // the second one before the first is copied
+  ASSERT_EQ(copies.size(), 2u);  // the second snapshot was requested before the first was copied
   for (size_t i = 0; i < 2; ++i) {
     const StatusOr<ShardSnapshot> image = copies[i]();
     ASSERT_TRUE(image.ok()) << image.status();

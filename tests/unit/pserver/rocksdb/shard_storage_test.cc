@@ -1,4 +1,4 @@
-// A shard with slow or full storage.
+// Tests a shard with slow or full storage.
 #include <chrono>
 #include <future>
 
@@ -10,8 +10,8 @@ namespace {
 
 class ShardStorageTest : public ShardFixture {};
 
-// The shard replies to others while the initial values are written; a deadlock would end at the
-// deadline.
+// The shard replies to other calls while the initial values are written. A deadlock would make the
+// wait of 20 s fail.
 TEST_F(ShardStorageTest, TheFirstValuesAreKeptWhileOthersAreAnswered) {
   LogInMemory log;
   Shard::Options options;
@@ -43,7 +43,7 @@ TEST_F(ShardStorageTest, TheFirstValuesAreKeptWhileOthersAreAnswered) {
   EXPECT_TRUE(Push(Head(Rank(0), 1, 0), 1.0f).ok());
 }
 
-// The log is full: calls that would change something fail before they change it.
+// If the log is full, calls that would change the state fail before they change it.
 TEST_F(ShardStorageTest, WithoutRoomWhoConfiguresOrPushesIsRefused) {
   struct FullLog final : WriteAheadLog {
     Status Ready(uint64_t bytes) override {
@@ -58,7 +58,7 @@ TEST_F(ShardStorageTest, WithoutRoomWhoConfiguresOrPushesIsRefused) {
   options.log = &log;
   Make(options);
   Start(Config(1, ShardMode::kASync));
-  log.room = 47;  // a push needs 48
+  log.room = 47;  // room for one byte less than a push needs
   const int before = log.entries;
   EXPECT_EQ(Push(Head(Rank(0), 1, 0), 1.0f).status(), ResourceExhausted("48 bytes do not fit"));
   EXPECT_EQ(log.entries, before);

@@ -56,7 +56,7 @@ class StorageTest : public ShardFixture {
     return true;
   }
 
-  // The only file of the directory that has `part` in its name and is not empty.
+  // Returns the only file of the directory that has `part` in its name and is not empty.
   std::string Only(const std::string& part) const {
     std::vector<std::string> found;
     for (const auto& entry : std::filesystem::directory_iterator(dir_)) {
@@ -225,7 +225,7 @@ TEST_F(StorageTest, AMissingAcknowledgedCheckpointIsNoticed) {
   const std::string copy = dir_ + "_old";
   std::filesystem::copy(dir_, copy);
   { ASSERT_TRUE((*OpenRocksdbStorage(dir_))->Write(Image(4)).ok()); }
-  // An older store is put back beside a newer acknowledgement.
+  // Combines an older store with a newer acknowledgement.
   std::filesystem::copy_file(dir_ + "/TANDEM_ACKNOWLEDGED", copy + "/TANDEM_ACKNOWLEDGED",
                              std::filesystem::copy_options::overwrite_existing);
   const auto read = (*OpenRocksdbStorage(copy))->Read();
@@ -274,7 +274,8 @@ TEST_F(StorageTest, NoFlippedByteOfTheValuesIsLoaded) {
   EXPECT_THAT(std::string(storage->Read().status().message()), HasSubstr(path + " is missing"));
 }
 
-// Most of the file has been loaded into slices when its end is found to be damaged.
+// The damage is at the end of the file, so most of the file is loaded before it is found. The
+// served values must not change.
 TEST_F(StorageTest, WhatIsServedStaysWhereACheckpointIsDamaged) {
   const auto storage = *OpenRocksdbStorage(dir_);
   DurableShard durable({}, storage.get(), clock_, backend_, device_, metrics_);
@@ -318,7 +319,8 @@ TEST_F(StorageTest, WhatIsServedStaysWhereACheckpointIsDamaged) {
   EXPECT_TRUE(started.shard().Info().initialised);
 }
 
-// A file of values that its record does not mention, and the record of another file.
+// Replaces the file of values by the file of another checkpoint. The record of the newer checkpoint
+// does not match it.
 TEST_F(StorageTest, ValuesOfAnotherCheckpointAreRefused) {
   const auto storage = *OpenRocksdbStorage(dir_);
   ASSERT_TRUE(storage->Write(Image(2)).ok());
@@ -337,7 +339,8 @@ TEST_F(StorageTest, FilesOfCheckpointsThatWereNeverWholeGo) {
   EXPECT_TRUE(Same(**storage->Read(), image));
 }
 
-// Flips each byte of each file in the directory of a server with a log, one at a time.
+// Flips each byte of each file in the directory of a server with a log, one at a time. No flipped
+// byte may be loaded.
 TEST_F(StorageTest, NoFlippedByteOfTheLogIsLoaded) {
   constexpr uint64_t kEntries = 3;
   const ShardSnapshot image = Image(2);

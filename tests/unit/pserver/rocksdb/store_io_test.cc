@@ -1,5 +1,5 @@
-// The checkpoint store when system calls fail. This program's fsync and fdatasync replace those of
-// the C library, for RocksDB too.
+// The checkpoint store when system calls fail. The fsync and fdatasync of this program replace
+// those of the C library, also for RocksDB.
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -20,9 +20,9 @@
 
 namespace {
 
-std::atomic<int> g_failures{0};  // number of file syncs that are still to fail
+std::atomic<int> g_failures{0};  // number of the next file syncs that fail
 std::mutex g_mu;
-std::set<std::string> g_synced;  // directories and files
+std::set<std::string> g_synced;  // paths of all synced directories and files
 
 int Sync(long call, int fd) {
   if (g_failures > 0 && g_failures-- > 0) {
@@ -118,7 +118,7 @@ TEST_F(StoreIoTest, RowsWhoseFolderWasRemovedAreNamedAndEndTheServer) {
   EXPECT_EQ(failures[0], gone);
 }
 
-// Without an update log, checkpoints fail while the disk fails, but pushes continue.
+// Without an update log, a failing disk makes checkpoints fail, but pushes continue.
 TEST_F(StoreIoTest, WithoutALogAFailedCheckpointEndsNothing) {
   const auto storage = *OpenRocksdbStorage(dir_);
   DurableShard durable({.later =

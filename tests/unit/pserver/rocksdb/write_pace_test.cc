@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 
 constexpr Duration kNone{};
 
-// A writer with work and pushes that the test controls.
+// A writer whose working time and number of pushes the test sets.
 struct Writer {
   Writer() : pace({[this] { return pushes.load(); }, [this] { return Duration(worked.load()); }}) {}
   void Work(Duration time) { worked += time.count(); }
@@ -58,7 +58,7 @@ TEST(WritePaceTest, DoesNotRestWithoutPushes) {
   file.Wrote();
   EXPECT_EQ(file.rested(), milliseconds(29));
   w.Work(milliseconds(1));
-  file.Wrote();  // none since
+  file.Wrote();  // no push has come since the last write
   EXPECT_EQ(file.rested(), milliseconds(29));
 }
 
@@ -101,10 +101,10 @@ TEST(WritePaceTest, ARestEndsWhenSomebodyElseWantsAnImage) {
     w.Work(hours(1));
     ++w.pushes;
     resting = true;
-    file.Wrote();  // 29 hours without the wake-up
+    file.Wrote();  // sleeps for 29 hours unless another wish wakes it
   });
   while (!resting) std::this_thread::yield();
-  std::this_thread::sleep_for(milliseconds(5));  // it usually sleeps by now
+  std::this_thread::sleep_for(milliseconds(5));  // usually long enough for the writer to be asleep
   const CheckpointThrottle::Wish another(&w.pace, hours(100));
   writer.join();
 }
@@ -127,7 +127,7 @@ TEST_F(PacedSaveTest, RestsAsLongAsItsCallerHasPatience) {
   DurableShard::Options options;
   options.pace = &pace;
   DurableShard durable(std::move(options), storage.get(), clock_, backend_, device_, metrics_);
-  constexpr int64_t kNumel = 3 << 19;  // six mebibytes, written two at a time
+  constexpr int64_t kNumel = 3 << 19;  // 6 MiB, written in chunks of 2 MiB
   ShardConfig config = Config(1, ShardMode::kASync);
   config.slices = {{"w", Shape{kNumel}, 0, kNumel}};
   Start(config, 3);
@@ -135,9 +135,9 @@ TEST_F(PacedSaveTest, RestsAsLongAsItsCallerHasPatience) {
   const Time start = SteadyNow();
   ASSERT_TRUE(durable.Save(false, 0, milliseconds(40)).ok());
   EXPECT_GE(SteadyNow() - start, milliseconds(40));
-  EXPECT_GE(pieces, 4u);                // the begin, and each chunk
-  ASSERT_TRUE(durable.Save().ok());     // at once: each pause would be 29 hours
-  ASSERT_TRUE(durable.Restore().ok());  // likewise
+  EXPECT_GE(pieces, 4u);                // at least one pause for the begin and for each chunk
+  ASSERT_TRUE(durable.Save().ok());     // ends at once: each pause would last 29 hours
+  ASSERT_TRUE(durable.Restore().ok());  // ends at once, too
   const StatusOr<std::optional<ShardSnapshot>> read = storage->Read();
   ASSERT_TRUE(read.ok() && *read) << read.status();
   const auto* const values = reinterpret_cast<const float*>((*read)->slices[0].param.get());

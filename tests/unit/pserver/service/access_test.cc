@@ -1,4 +1,4 @@
-// Roles: every combination of role and call on a real server, and separation of jobs.
+// Tests the roles: every combination of role and call on a real server, and the separation of jobs.
 #include "pserver/service/access.h"
 
 #include <grpcpp/channel.h>
@@ -20,7 +20,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// Repeated here deliberately: a change of the table changes the rights of roles.
+// The table is repeated in the test deliberately: a change of the product's table changes the
+// rights of roles.
 const std::map<std::string, std::vector<rpc::PeerRole>>& Allowed() {
   using enum rpc::PeerRole;
   static const std::map<std::string, std::vector<rpc::PeerRole>> allowed = {
@@ -58,7 +59,8 @@ class AccessTest : public PserverTest {
     options.audit_log = dir_ + "/audit.jsonl";
     StartServers(1, options);
   }
-  // The outcome of each call, by "role call"; "" for a caller without a role.
+  // Returns the outcome of each call in the audit log, by "ROLE CALL". The role is "" for a caller
+  // without a role.
   std::map<std::string, std::string> Audited() const {
     std::map<std::string, std::string> outcomes;
     std::ifstream file(dir_ + "/audit.jsonl");
@@ -73,7 +75,7 @@ class AccessTest : public PserverTest {
     }
     return outcomes;
   }
-  // The status of a call with an empty request.
+  // Returns the status of a call with an empty request.
   Status Call(const rpc::TlsFiles& tls, const std::string& method) {
     const auto channel = rpc::MakeChannel(servers_[0]->endpoint(), tls);
     if (!channel.ok()) return channel.status();
@@ -118,7 +120,7 @@ TEST_F(AccessTest, EveryRoleMayWhatItsRowSaysAndNothingElse) {
       const Status status = Call(tls, method);
       ++cells;
       refused += allowed ? 0 : 1;
-      // An empty request is wrong in other ways, but is not rejected because of the caller's role.
+      // An empty request may be rejected for other reasons, but not because of the caller's role.
       EXPECT_EQ(status.code() != StatusCode::kPermissionDenied, allowed)
           << rpc::RoleName(role) << " " << method << ": " << status;
       EXPECT_NE(status.code(), StatusCode::kUnavailable) << rpc::RoleName(role) << " " << method;
@@ -130,7 +132,7 @@ TEST_F(AccessTest, EveryRoleMayWhatItsRowSaysAndNothingElse) {
   }
   EXPECT_EQ(cells, 84);
   EXPECT_EQ(refused, 54);
-  // The audit log contains all of it.
+  // The audit log contains every call.
   const auto audited = Audited();
   EXPECT_EQ(audited.size(), 84u);
   for (const rpc::PeerRole role : rpc::kPeerRoles) {
@@ -154,7 +156,7 @@ TEST_F(AccessTest, JobsDoNotMix) {
                   HasSubstr("of job \"other\", but this server serves"));
     }
   }
-  // A client does not accept the server of another job either.
+  // A client does not accept the server of another job.
   ps::PsOptions options;
   options.job = "other";
   options.security.tls = authority_.Issue("other", rpc::PeerRole::kTrainer);
@@ -189,7 +191,8 @@ TEST_F(AccessTest, AServerNeedsItsOwnRole) {
       std::string(server.status().message()),
       HasSubstr(
           "is for role pserver of job \"j\", but this process is a pserver of job \"k\" [TD6010]"));
-  // TLS without client certificates does not restrict access on a network address.
+  // TLS without client certificates does not restrict the access. The server therefore rejects it
+  // on a network address.
   options.job = "";
   options.rpc.tls.ca = "";
   options.rpc.listen = {"0.0.0.0", 0};
@@ -198,7 +201,7 @@ TEST_F(AccessTest, AServerNeedsItsOwnRole) {
   EXPECT_THAT(std::string(server.status().message()), HasSubstr("hint: set tls_ca"));
 }
 
-// Roles and the token together, on both transports.
+// Trains with roles and the secret together, on both transports.
 TEST_F(AccessTest, ATrainerTrains) {
   PserverOptions server;
   server.rpc.tls = authority_.Issue("j", rpc::PeerRole::kPserver);

@@ -1,4 +1,4 @@
-// The metrics of a server (docs/reference/metrics.md).
+// Tests the metrics of a server (docs/reference/metrics.md).
 #include "tests/unit/pserver/pserver_fixture.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// Value of "name" or "name{labels}"; -1 if it is not exported.
+// Returns the value of the series "name" or "name{labels}"; -1 if the series is not exported.
 double ValueOf(const Metrics& metrics, const std::string& series) {
   const std::string text = "\n" + metrics.Text();
   const size_t at = text.find("\n" + series + " ");
@@ -78,11 +78,11 @@ TEST_F(PserverMetricsTest, CallsAreCountedByWhateverRoadTheyCome) {
     ASSERT_TRUE(PullAndWait(*client, 5, model.Tensors()).ok());
     EXPECT_FALSE(PushAndWait(*client, 77, 0.1f, model.View(model.Gradients(0, 5))).ok());
     EXPECT_EQ(Calls("Push"), pushes + 6);
-    EXPECT_EQ(Calls("Pull"), pulls + 2);  // one of them in InitOrFetch
+    EXPECT_EQ(Calls("Pull"), pulls + 2);  // one of the pulls is in InitOrFetch
     EXPECT_EQ(Errors("Push"), refused + 1);
     EXPECT_EQ(Errors("Pull"), 0);
   }
-  EXPECT_EQ(Calls("Barrier"), 0);  // exported, though it was never called
+  EXPECT_EQ(Calls("Barrier"), 0);  // exported although no trainer has called Barrier
   EXPECT_EQ(Calls("Configure"), 2);
 }
 
@@ -97,7 +97,7 @@ TEST_F(PserverMetricsTest, LogAndCheckpoints) {
   Model model;
   ASSERT_TRUE(client->Configure(model.variables, ps::PsMode::kSync, {}).ok());
   ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
-  EXPECT_GT(ValueOf(metrics_, written), 1.7e9);  // the initial values
+  EXPECT_GT(ValueOf(metrics_, written), 1.7e9);  // InitOrFetch wrote the initial values
   EXPECT_EQ(ValueOf(metrics_, "tandem_pserver_checkpoint_seconds_count"), 1);
   ASSERT_TRUE(PushAndWait(*client, 0, 0.1f, model.View(model.Gradients(0, 0))).ok());
   EXPECT_GE(ValueOf(metrics_, "tandem_pserver_wal_write_seconds_count"), 1);

@@ -1,5 +1,5 @@
-// The service tandem.pserver.v1.ParameterServer: each call has the effect, the reply and the errors
-// of its call in tandem.ParameterServer.
+// Tests the service tandem.pserver.v1.ParameterServer. Each call has the effect, reply and errors
+// of the call with this name in tandem.ParameterServer.
 #include "pserver/service/service_v1.h"
 
 #include <grpcpp/channel.h>
@@ -24,7 +24,7 @@ constexpr char kUnversioned[] = "/tandem.ParameterServer/";
 constexpr char kV1[] = "/tandem.pserver.v1.ParameterServer/";
 
 const google::protobuf::ServiceDescriptor* Service(const std::string& name) {
-  // Links the file's descriptor, which no other code of this program needs.
+  // Links the descriptor of the file into this program, where no other code refers to it.
   static const void* volatile linked = &descriptor_table_proto_2fpserver_5fv1_2eproto;
   CHECK(linked != nullptr);
   const auto* service = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name);
@@ -87,7 +87,8 @@ TEST_F(ServiceV1Test, EmptyRequestsHaveTheSameOutcome) {
   StartServers(1);
   int served = 0;
   for (const rpc::PserverCallRow& row : rpc::PserverCallTable()) {
-    if (row.call == rpc::PserverCall::kOpenLane) continue;  // each reply has another ticket
+    // OpenLane is skipped: each of its replies has a different ticket.
+    if (row.call == rpc::PserverCall::kOpenLane) continue;
     served += CallEach(row, "").status.ok() ? 1 : 0;
   }
   EXPECT_GE(served, 1) << "GetStatus at least";

@@ -1,5 +1,5 @@
-// Proofs of the job's secret: they hold for one session, and a program that took a pserver's port
-// gains nothing.
+// Proofs of the job's secret. A proof holds for one session only. A program that took over a
+// pserver's port gains nothing.
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 
@@ -24,7 +24,7 @@ using testing::HasSubstr;
 
 constexpr char kSecret[] = "0123456789abcdef", kOther[] = "0123456789abcdeX";
 
-// Opens a session; returns the client's result.
+// Opens a session between `server` and `client`. Returns the client's result.
 Status Open(ServerSessions& server, ps::ClientSession& client) {
   const OpenSessionRequest offer = client.Offer();
   OpenSessionReply reply;
@@ -79,7 +79,7 @@ TEST(SessionTest, ASecretIsProvedByBothSides) {
           "the program that listens on a:1 does not have the secret of job \"job\" [TD6020]"));
   EXPECT_EQ(Open(none, client).code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(client.Next("Push").metadata, "") << "no session with either";
-  // A caller that does not check the server's proof still has no key.
+  // A caller without the secret may ignore the server's proof, but still has no session key.
   const OpenSessionRequest offer = client.Offer();
   OpenSessionReply reply;
   ASSERT_EQ(server.Open(offer, &reply), OkStatus());
@@ -90,7 +90,7 @@ TEST(SessionTest, ASecretIsProvedByBothSides) {
           server.Check(rpc::EncodeStamp({terms.id, 1, rpc::CallProof(key, 1, "Push")}), "Push")
               .message()),
       HasSubstr("[TD6011]"));
-  // The reply to one offer does not fit another: a recorded proof opens nothing.
+  // The reply to one offer is invalid for another offer, so a recorded proof opens no session.
   EXPECT_EQ(client.Accept(client.Offer(), reply).code(), StatusCode::kUnauthenticated);
   EXPECT_EQ(client.Accept(offer, reply), OkStatus());
 }
@@ -99,8 +99,8 @@ TEST(SessionTest, AServerOfAnotherJobWithTheSameSecretIsRefused) {
   ServerSessions other(kSecret, "other");
   ps::ClientSession client(kSecret, "job", "a:1");
   EXPECT_EQ(Open(other, client).code(), StatusCode::kUnauthenticated);
-  // A relay that writes the name of the other job into the offer gets a proof, which is invalid
-  // here.
+  // A relay replaces the job's name in the offer by the other job. It gets a proof, but the proof
+  // is invalid for the client's job.
   OpenSessionRequest offer = client.Offer();
   const std::string nonce = offer.nonce();
   offer.set_job("other");
@@ -123,7 +123,7 @@ TEST(SessionTest, NoProofServesAnotherPurpose) {
       rpc::CallProof(kSecret, 1, "Pull"), rpc::ServerProof(kOther, terms),
   };
   EXPECT_EQ(all.size(), 8u);
-  // Computed with Python's hmac module from the description in proto/pserver.proto.
+  // Expected values computed with Python's hmac module from the description in proto/pserver.proto.
   EXPECT_EQ(absl::BytesToHexString(rpc::ServerProof(kSecret, terms)),
             "15ef492642f800eab6fa066a49caa95ecacf4d85f2dd58fc4672c5bb3bba84af");
   EXPECT_EQ(absl::BytesToHexString(rpc::SessionKey(kSecret, terms)),
@@ -163,7 +163,8 @@ TEST(SessionTest, AFloodOfStrangersDropsNoProvenSession) {
   EXPECT_TRUE(AsksForAnother(server.Check(lost.metadata, "Push"))) << "it had proved nothing";
   waiting.Forget(lost.session);
   EXPECT_EQ(waiting.Next("Push").metadata, "");
-  // Among the authenticated sessions, the one that was idle longest is dropped.
+  // If there are too many authenticated sessions, the server drops the session that was idle
+  // longest.
   std::vector<std::unique_ptr<ps::ClientSession>> more;
   for (int i = 0; i < 3; ++i) {
     if (i == 2) {
@@ -192,7 +193,7 @@ TEST(SessionTest, ANewerSessionIsNotForgottenForAnOlderOne) {
   EXPECT_EQ(server.Check(newer.metadata, "Push"), OkStatus());
 }
 
-// Listens in place of a pserver and records what callers send.
+// A program that listens in place of a pserver and records the data that callers send.
 class Thief final : public ParameterServer::Service {
  public:
   explicit Thief(bool knows_sessions) : knows_sessions_(knows_sessions) {}
@@ -243,7 +244,7 @@ class SessionServerTest : public PserverTest {
     options.rpc.listen = listen;
     StartServers(1, options);
   }
-  // A client with the secret connects to `thief`.
+  // Connects a client with the secret to `thief`. Returns the client's status.
   Status Meet(Thief& thief) {
     auto server = rpc::RpcServer::Start({}, {&thief});
     EXPECT_TRUE(server.ok()) << server.status();
@@ -253,7 +254,7 @@ class SessionServerTest : public PserverTest {
     Model model;
     return (*client)->Configure(model.variables, ps::PsMode::kSync, {}).status();
   }
-  // Calls GetStatus with this metadata, as a program other than a Tandem client might.
+  // Calls GetStatus with this metadata, as a program that is not a Tandem client might do.
   Status Ask(const std::string& key, const std::string& value) {
     const auto stub =
         ParameterServer::NewStub(*rpc::MakeChannel(*ParseEndpoint(endpoints_[0]), rpc::TlsFiles{}));
@@ -287,7 +288,7 @@ TEST_F(SessionServerTest, AServerOfAnEarlierVersionIsNamed) {
 
 TEST_F(SessionServerTest, CallsWithoutASessionAreRefused) {
   StartServer();
-  // HMAC-SHA256(secret, job): earlier versions sent it with each call.
+  // The token is HMAC-SHA256(secret, job). Earlier versions of Tandem sent it with each call.
   const Status token =
       Ask(rpc::kTokenMetadata, "6b1db5025a8994007171b26e603ea4ed72816ef365fc75dccf1dcd734a0a0610");
   EXPECT_EQ(token.code(), StatusCode::kUnauthenticated);
@@ -303,7 +304,7 @@ TEST_F(SessionServerTest, CallsWithoutASessionAreRefused) {
   EXPECT_THAT(std::string(made_up.message()), HasSubstr("[TD6021]"));
 }
 
-// The sessions of a server end with it.
+// The sessions of a server end when the server ends.
 TEST_F(SessionServerTest, AClientGoesOnAfterTheServerStartedAgain) {
   StartServer();
   const Endpoint where = servers_[0]->endpoint();
@@ -318,8 +319,8 @@ TEST_F(SessionServerTest, AClientGoesOnAfterTheServerStartedAgain) {
   }
 }
 
-// A server accepts few bytes of a connection before it accepted a call of it. So a client makes a
-// small call first after its connection broke.
+// A server accepts few bytes on a new connection before it has accepted a first call. After a
+// broken connection, a client therefore makes a small call first.
 TEST_F(SessionServerTest, ALargePushFollowsASmallCallOnANewConnection) {
   PserverOptions options;
   options.job = "job";
@@ -328,7 +329,7 @@ TEST_F(SessionServerTest, ALargePushFollowsASmallCallOnANewConnection) {
   StartServers(1, options);
   auto client = Client(0, 1, {.security = {.secret = kSecret}, .patience = {.retries = 3}});
   ASSERT_TRUE(client.ok()) << client.status();
-  const std::vector<ps::PsVariable> variables = {{"w", Shape{1024, 1024}}};  // 4 MiB
+  const std::vector<ps::PsVariable> variables = {{"w", Shape{1024, 1024}}};  // a variable of 4 MiB
   ASSERT_TRUE((*client)->Configure(variables, ps::PsMode::kSync, {}).ok());
   std::vector<float> values(1 << 20, 0.5f);
   const ps::PsTensor first[] = {{"w", values.data(), 1 << 20}};
@@ -347,7 +348,7 @@ TEST_F(SessionServerTest, ALargePushFollowsASmallCallOnANewConnection) {
   }
 }
 
-// A Unix-domain socket file outlives its server; the next server replaces it.
+// A Unix-domain socket file outlives its server. The next server replaces the file.
 TEST_F(SessionServerTest, AUnixSocketIsBoundAgain) {
   const Endpoint where{"", 0, dir_ + "/pserver-0"};
   StartServer(where);
@@ -363,7 +364,7 @@ TEST_F(SessionServerTest, AUnixSocketIsBoundAgain) {
   ASSERT_TRUE(std::filesystem::exists(where.path));
   StartServer(where);
   ASSERT_TRUE((*client)->ServerInfo().ok());
-  // In a directory that others can write to, the socket could belong to another user.
+  // The directory is writable for other users, so the socket in it could belong to another user.
   std::filesystem::create_directory(dir_ + "/open");
   std::filesystem::permissions(dir_ + "/open", std::filesystem::perms::all);
   second.rpc.listen.path = dir_ + "/open/pserver-0";
@@ -372,7 +373,7 @@ TEST_F(SessionServerTest, AUnixSocketIsBoundAgain) {
 }
 
 TEST_F(SessionServerTest, NothingCrossesANetworkInTheClear) {
-  endpoints_ = {"192.0.2.1:7000"};  // unassigned: RFC 5737
+  endpoints_ = {"192.0.2.1:7000"};  // an address that is never assigned (RFC 5737)
   ps::PsOptions options{.security = {.secret = kSecret}, .patience = {.wait_for_servers = false}};
   const auto refused = Client(0, 1, options);
   EXPECT_EQ(refused.status().code(), StatusCode::kPermissionDenied);
@@ -384,7 +385,7 @@ TEST_F(SessionServerTest, NothingCrossesANetworkInTheClear) {
   EXPECT_TRUE(Client(0, 1, options).ok());
 }
 
-// Calls of many threads share one client, which opens the sessions that they need.
+// Calls from many threads share one client. The client opens the sessions that they need.
 TEST_F(SessionServerTest, ManyCallsAtOnce) {
   StartServer();
   auto client = Client(0, 1, {.security = {.secret = kSecret}});

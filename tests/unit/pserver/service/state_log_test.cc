@@ -1,4 +1,4 @@
-// Each change of state makes one line, and a repeated call none.
+// Each change of state writes one line to the log. A repeated call writes none.
 #include "pserver/service/state_log.h"
 
 #include <chrono>

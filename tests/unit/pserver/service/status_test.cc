@@ -1,4 +1,4 @@
-// The trainers on the status page of a pserver.
+// Tests the trainers on the status page of a pserver.
 #include "pserver/service/status.h"
 
 #include "gmock/gmock.h"
@@ -24,7 +24,8 @@ TEST_F(StatusTest, TheTrainerForWhichOthersWaitIsTheSlowest) {
     ASSERT_TRUE(Push(Head(Rank(0), step + 1, step), 1.0f).ok());
     PullLater(0, step + 1, seconds(60), first);
     clock_.Advance(seconds(1));
-    PullLater(0, step + 1, seconds(60), Pending());  // at the same time
+    // The second call waits at the same time as the first.
+    PullLater(0, step + 1, seconds(60), Pending());
     ASSERT_TRUE(Push(Head(Rank(2), step + 1, step), 1.0f).ok());
     PullLater(2, step + 1, seconds(60), second);
     clock_.Advance(seconds(2));

@@ -1,4 +1,4 @@
-// The protocol of one server: leases, releases, offers, and what a push may assume.
+// The protocol of moves on one server: leases, releases, offers, and which owner a push may assume.
 #include "pserver/shard/bucket_migrations.h"
 
 #include "tests/unit/pserver/shard/parts_fixture.h"
@@ -12,7 +12,7 @@ constexpr int kBucket = 5;
 
 class BucketMigrationsTest : public PartsTest {
  protected:
-  // One row of the bucket.
+  // Returns the id of one row of the bucket.
   static uint64_t Id() {
     uint64_t id = 0;
     while (RowBucket(id) != kBucket) ++id;
@@ -84,7 +84,7 @@ TEST_F(BucketMigrationsTest, OfferedBucketsAreServedOnceTheyAreReleased) {
   EXPECT_THAT(answer->buckets, testing::ElementsAre(kBucket));
   EXPECT_EQ(state_->params->tables().table(0).Rows(std::vector<int>{kBucket}, 0)->content,
             (std::vector<float>{3, 4}));
-  // The source accepted push 1 of trainer 0.
+  // The push was sent to the source first, as push 1 of trainer 0, and the source accepted it.
   PushHead head = Head(0, 9, 0);
   head.origin_server = 1;
   head.origin_sequence = 1;

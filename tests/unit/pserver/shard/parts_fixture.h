@@ -1,4 +1,4 @@
-// The state that the parts of a shard share, on the CPU, with a clock that the test moves.
+// The state that the parts of a shard share, on the CPU, with a clock that the test advances.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,8 @@ class PartsTest : public testing::Test {
  protected:
   static constexpr uint64_t kIncarnation = 7;
 
-  // Two trainers, a slice "w" of 4 elements and a table "emb" with all row buckets.
+  // Returns a configuration with two trainers, a slice "w" of 4 elements, and a table "emb" with
+  // all row buckets.
   static ShardConfig Config(ShardMode mode) {
     ShardConfig config{.job = "job", .trainers = 2, .mode = mode};
     config.optimizer.type = "sgd";
@@ -36,7 +37,7 @@ class PartsTest : public testing::Test {
                       .rules = {}}};
     return config;
   }
-  // Both trainers have called.
+  // Starts the shard's parts for a job whose two trainers have called.
   void Start(ShardMode mode) {
     const ShardConfig config = Config(mode);
     const ParamsFactory factory(options_, backend_, device_);
@@ -54,7 +55,7 @@ class PartsTest : public testing::Test {
     head.slices = {{"w", 0, {DType::kF32, Shape{4}}}};
     return head;
   }
-  // Applies a gradient of ones to the slice; the version grows.
+  // Applies a gradient of ones to the slice, and increases the version by one.
   void ApplyOnes() {
     PushTicket ticket{.slices = {0}, .buffers = {FloatBuffer({1, 1, 1, 1})}};
     ASSERT_TRUE(state_->params->Apply(Head(0, 1, 0), ticket, state_->version).ok());

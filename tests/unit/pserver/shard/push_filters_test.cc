@@ -1,4 +1,4 @@
-// NaN and infinity in pushes, skipped pushes, and the compensation of delay.
+// Tests NaN and infinity in pushes, skipped pushes, and the compensation of delay.
 #include "pserver/shard/push_filters.h"
 
 #include <cmath>
@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 class PushFiltersTest : public PartsTest {
  protected:
-  // A push for the slice and two rows of the table.
+  // Returns the head of a push of the slice and of two rows of the table.
   PushHead Both() const {
     PushHead head = Head(0, 1, 0);
     head.slices.push_back({"emb", 0, {DType::kI64, Shape{2}}});
@@ -61,11 +61,12 @@ TEST_F(PushFiltersTest, AGradientFromOldParametersIsCorrected) {
   Start(ShardMode::kASync);
   const Buffer pulled = *state_->params->slices().Params(0);
   state_->params->slices().Pulled(0, 0, pulled);
-  ApplyOnes();  // by another trainer: each element is 0.5 less
+  ApplyOnes();  // an update by another trainer: each element decreases by 0.5
   PushHead head = Head(0, 1, 0);
   PushTicket ticket{.slices = {0}, .buffers = {FloatBuffer({2, 0, 1, -1})}};
   ASSERT_EQ(CompensateDelay(head, 1.0f, *state_->params, ticket), OkStatus());
-  const auto sum = Floats(ticket.buffers[0], 4);  // g + g * g * (w now - w pulled)
+  // The expected value is g + g * g * (current w - pulled w), for each element.
+  const auto sum = Floats(ticket.buffers[0], 4);
   EXPECT_THAT(std::vector<float>(sum.begin(), sum.end()), ElementsAre(0, 0, 0.5f, -1.5f));
 }
 

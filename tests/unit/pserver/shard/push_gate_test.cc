@@ -1,4 +1,4 @@
-// The checks of a push, and the second check after its values were copied.
+// Tests the checks of a push, and the second check after its values were copied.
 #include "pserver/shard/push_gate.h"
 
 #include <cmath>
@@ -34,7 +34,7 @@ TEST_F(PushGateTest, ASecondCheckSeesWhatCameMeanwhile) {
   EXPECT_EQ(ticket.verdict, PushVerdict::kNew);
   ASSERT_EQ(gate_->Recheck(Head(0, 1, 0), ticket), OkStatus());
   EXPECT_EQ(ticket.verdict, PushVerdict::kNew);
-  state_->trainers[0].taken.Take(1);  // the same push, on another thread
+  state_->trainers[0].taken.Take(1);  // another thread accepts the same push
   ASSERT_EQ(gate_->Recheck(Head(0, 1, 0), ticket), OkStatus());
   EXPECT_EQ(ticket.verdict, PushVerdict::kDuplicate);
   PushTicket next = *gate_->Admit(Head(0, 2, 0), {});
@@ -66,7 +66,7 @@ TEST_F(PushGateTest, AReplayedPushPassesWithoutTheOtherChecks) {
   PushTicket ticket = *gate_->Admit(head, {});
   EXPECT_EQ(ticket.verdict, PushVerdict::kReplayed);
   ASSERT_EQ(gate_->Recheck(head, ticket), OkStatus());
-  replay_->Lose(0, kIncarnation + 1);  // its values are not wanted any more
+  replay_->Lose(0, kIncarnation + 1);  // the server no longer needs the values of the push
   EXPECT_EQ(gate_->Recheck(head, ticket).code(), StatusCode::kOutOfRange);
 }
 
@@ -78,7 +78,7 @@ TEST_F(PushGateTest, AllTrainersSendTheSameLearningRateOfAStep) {
   EXPECT_EQ(gate_->step_rate(), 0.5f);
   EXPECT_EQ(gate_->CheckStep(Head(1, 1, 0, 0.5f)), OkStatus());
   EXPECT_EQ(gate_->CheckStep(Head(1, 1, 0, 0.25f)).code(), StatusCode::kInvalidArgument);
-  gate_->OnReplaced(1);  // it did not set the rate
+  gate_->OnReplaced(1);  // no effect: trainer 1 did not set the rate
   EXPECT_EQ(gate_->CheckStep(Head(1, 1, 0, 0.25f)).code(), StatusCode::kInvalidArgument);
   gate_->OnReplaced(0);
   EXPECT_EQ(gate_->CheckStep(Head(1, 1, 0, 0.25f)), OkStatus());

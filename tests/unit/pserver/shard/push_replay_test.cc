@@ -1,4 +1,4 @@
-// The order of replayed changes, the values that they wait for, and lost values.
+// Tests the order of replayed changes, their wait for values, and values that are lost.
 #include "pserver/shard/push_replay.h"
 
 #include "tests/unit/pserver/shard/parts_fixture.h"
@@ -65,7 +65,8 @@ TEST_F(PushReplayTest, ValuesOfOlderIncarnationsAreLost) {
   EXPECT_TRUE(replay.Next()->lost);
 }
 
-// Sync: the replacement sends an incomplete step again, but a complete one was acknowledged.
+// Sync mode: the replacement of a trainer sends the push of an incomplete step again. The push of a
+// complete step cannot be replaced, because the step was acknowledged.
 TEST_F(PushReplayTest, ALostPushOfACompleteStepEndsTheJob) {
   Start(ShardMode::kSync);
   PushReplay incomplete(*state_);

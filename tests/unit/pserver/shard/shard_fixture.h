@@ -1,4 +1,4 @@
-// A shard on the CPU with a clock that the test moves, and short functions that call it.
+// A shard on the CPU with a clock that the test advances, and short functions that call the shard.
 #pragma once
 
 #include <cstring>
@@ -32,7 +32,7 @@ class ShardFixture : public testing::Test {
  protected:
   static constexpr uint64_t kIncarnation = 7;
 
-  // Two variables; one of them is split into two slices.
+  // Returns a configuration with two variables. One of them is split into two slices.
   static ShardConfig Config(int trainers, ShardMode mode, const std::string& optimizer = "sgd") {
     ShardConfig config{.job = "job", .trainers = trainers, .mode = mode};
     config.optimizer.type = optimizer;
@@ -67,7 +67,7 @@ class ShardFixture : public testing::Test {
     head.slices = {{"fc_0.w", 0, desc}, {"fc_0.w", 4, desc}, {"fc_0.b", 0, desc}};
     return head;
   }
-  // Pushes `value` for every element of every slice of `head`.
+  // Pushes a gradient of `value` for every element of every slice in `head`.
   StatusOr<PushOutcome> Push(const PushHead& head, float value) {
     TD_ASSIGN_OR_RETURN(PushTicket ticket, shard_->AdmitPush(head));
     for (size_t i = 0; i < ticket.buffers.size(); ++i) {
@@ -76,7 +76,7 @@ class ShardFixture : public testing::Test {
     }
     return shard_->Push(head, std::move(ticket));
   }
-  // Pulls with a callback, which must already have been called, and returns its status.
+  // Pulls and returns the result. The shard must call the callback before Pull returns.
   StatusOr<PullResult> PullNow(uint64_t min_version) {
     StatusOr<PullResult> result = Internal("not answered");
     PullQuery query{Rank(0), true, min_version, {}};
@@ -92,7 +92,7 @@ class ShardFixture : public testing::Test {
     }
     return all;
   }
-  // Starts a pull of `trainer` that waits; its result is stored in *out.
+  // Starts a pull of `trainer` that waits. The result is stored in *out.
   void PullLater(int trainer, uint64_t min_version, Duration timeout,
                  std::shared_ptr<StatusOr<PullResult>> out) {
     shard_->Pull({Rank(trainer), false, min_version, {}}, clock_.Now() + timeout,

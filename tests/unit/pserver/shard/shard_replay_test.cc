@@ -1,6 +1,6 @@
-// From which log number on a checkpoint holds a push (durability replayable). Its sender waits for
-// that checkpoint (--keep_pushes_mb). That sender may also be the trainer that has to push next to
-// complete the step.
+// Durability `replayable`: the log number from which on a checkpoint holds a push. The sender of
+// the push waits for that checkpoint (--keep_pushes_mb), although it may be the trainer whose push
+// completes the step.
 #include "gmock/gmock.h"
 #include "pserver/shard/checkpoint_calls.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
@@ -10,13 +10,13 @@ namespace {
 
 class ShardReplayTest : public ShardFixture {
  protected:
-  void TearDown() override { shard_.reset(); }  // before its log
+  void TearDown() override { shard_.reset(); }  // the shard ends before its log
   void StartReplayable() {
     Make({.log = &log_, .replayable = true});
     Start(Config(2, ShardMode::kSync));
     first_ = *shard_->checkpoints().Take();
   }
-  // Restarts with that checkpoint and the log.
+  // Restarts the shard with the first checkpoint and the log.
   void StartAgain() {
     const std::vector<LogEntry> noted = std::exchange(log_.entries, {});
     Make({.log = &log_, .replayable = true});
@@ -35,7 +35,7 @@ TEST_F(ShardReplayTest, APushThatComesAgainIsHeldByTheStepItWasFor) {
   StartReplayable();
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1).ok());
   ASSERT_TRUE(Push(Head(Rank(1), 1, 0), 1).ok());
-  ASSERT_TRUE(Push(Head(Rank(1), 2, 1), 1).ok());  // a push for an incomplete step
+  ASSERT_TRUE(Push(Head(Rank(1), 2, 1), 1).ok());  // this push belongs to an incomplete step
   const uint64_t checkpoint = shard_->checkpoints().Take()->log_number;
   const StatusOr<PushOutcome> again = Push(Head(Rank(0), 1, 0), 1);
   ASSERT_TRUE(again.ok()) << again.status();
@@ -61,7 +61,8 @@ TEST_F(ShardReplayTest, APushThatAServerAskedForIsHeldByTheStepItWasFor) {
   EXPECT_LE(asked_for->log_number, shard_->checkpoints().Take()->log_number);
 }
 
-// No trainer has seen a result of that step, so the replacement contributes to it again.
+// No trainer has seen a result of the incomplete step, so the replacement may push its gradient for
+// the step again.
 TEST_F(ShardReplayTest, WhatADeadTrainerGaveToAStepThatWaitsForOthersIsForgotten) {
   StartReplayable();
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 5).ok());
@@ -74,10 +75,12 @@ TEST_F(ShardReplayTest, WhatADeadTrainerGaveToAStepThatWaitsForOthersIsForgotten
   const StatusOr<PushOutcome> anew = Push(Head(successor, 1, 0), 1);
   ASSERT_TRUE(anew.ok()) << anew.status();
   EXPECT_EQ(anew->version, 1u);
-  EXPECT_THAT(Values(*PullNow(1)), testing::Each(0.0f));  // 1 - 0.5 * (1 + 1)
+  // The value is 1 - 0.5 * (1 + 1), for gradients of 1 from both trainers.
+  EXPECT_THAT(Values(*PullNow(1)), testing::Each(0.0f));
 }
 
-// Other trainers may have continued after that step.
+// The push of the lost trainer belongs to a complete step. Other trainers may have continued after
+// that step, so the job must end.
 TEST_F(ShardReplayTest, WithoutWhatADeadTrainerGaveToACompleteStepNobodyGoesOn) {
   StartReplayable();
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 5).ok());

@@ -22,7 +22,8 @@ TEST_F(ShardTest, SyncAppliesOncePerStepWhenAllArrived) {
   auto pulled = Pending();
   PullLater(0, 1, seconds(10), pulled);
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1.0f).ok());
-  EXPECT_EQ(pulled->status().code(), StatusCode::kUnimplemented);  // still waiting
+  // The call still waits for trainer 1.
+  EXPECT_EQ(pulled->status().code(), StatusCode::kUnimplemented);
   const StatusOr<PushOutcome> second = Push(Head(Rank(1), 1, 0), 3.0f);
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_EQ(second->version, 1u);
@@ -33,7 +34,7 @@ TEST_F(ShardTest, SyncAppliesOncePerStepWhenAllArrived) {
 }
 
 TEST_F(ShardTest, GradientsMayComeInSeveralMessagesAndAnyOrder) {
-  // Values whose sum depends on the order of addition.
+  // The bits of the sum of these values depend on the order of addition.
   const std::vector<float> g = {1e8f, 1.0f, -1e8f};
   std::vector<float> first_bits;
   const std::vector<std::vector<int>> orders = {{0, 1, 2}, {2, 1, 0}, {1, 2, 0}};
@@ -80,7 +81,7 @@ TEST_F(ShardTest, DuplicateIsAcknowledgedAndNotAppliedTwice) {
   EXPECT_TRUE(again->duplicate);
   EXPECT_EQ(again->version, 1u);
   EXPECT_THAT(Values(*PullNow(0)), Each(0.5f));
-  // In sync mode too, even if the step of the push is over.
+  // In sync mode the push is also recognised after its step has ended.
   Make();
   Start(Config(1, ShardMode::kSync));
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1.0f).ok());
@@ -152,7 +153,7 @@ TEST_F(ShardTest, RefusesBadPushes) {
     EXPECT_EQ(result.status().code(), c.code) << c.what << ": " << result.status();
     EXPECT_THAT(std::string(result.status().message()), HasSubstr(c.message)) << c.what;
   }
-  // None of them changed anything.
+  // None of the rejected pushes changed a value.
   ASSERT_TRUE(Push(Head(Rank(0), 2, 1), 1.0f).ok());
   ASSERT_TRUE(Push(Head(Rank(1), 2, 1), 1.0f).ok());
   EXPECT_THAT(Values(*PullNow(2)), Each(-1.0f));
@@ -269,7 +270,8 @@ TEST_F(ShardTest, ASilentTrainerIsNamedToEverybodyWhoWaits) {
   }
 }
 
-// If such a trainer is restarted, others continue to wait, and the launcher is informed meanwhile.
+// The job replaces unresponsive trainers. The other trainers continue to wait, and the launcher is
+// informed during the wait.
 TEST_F(ShardTest, ASilentTrainerThatIsReplacedIsToldOfAndWaitedFor) {
   std::vector<std::pair<int, Duration>> told;
   Shard::Options options;
@@ -289,10 +291,10 @@ TEST_F(ShardTest, ASilentTrainerThatIsReplacedIsToldOfAndWaitedFor) {
   clock_.Advance(seconds(1));
   shard_->ExpireWaiters();
   EXPECT_EQ(told.size(), 2u);
-  EXPECT_EQ(first->status().code(), StatusCode::kUnimplemented);  // still waiting
+  EXPECT_EQ(first->status().code(), StatusCode::kUnimplemented);  // trainer 0's call still waits
   ASSERT_TRUE(Push(Head(Rank(1, kIncarnation + 1), 1, 0), 1.0f).ok());
   EXPECT_TRUE(first->ok()) << first->status();
-  // The deadline of the waiting calls ends it.
+  // The wait ends at the deadline of the waiting calls.
   ASSERT_TRUE(Push(Head(Rank(0), 2, 1), 1.0f).ok());
   PullLater(0, 2, seconds(60), second);
   clock_.Advance(seconds(60));
@@ -308,7 +310,8 @@ TEST_F(ShardTest, AReplacedTrainerPushesTheSameStepAgain) {
   ASSERT_TRUE(Push(part, 100.0f).ok());
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1.0f).ok());
   ASSERT_TRUE(shard_->Configure(Rank(1, 8), Config(2, ShardMode::kSync)).ok());
-  EXPECT_FALSE(Push(Head(Rank(1, 7), 2, 0), 1.0f).ok());  // the trainer that was assumed dead
+  // The push comes from the older incarnation and is rejected.
+  EXPECT_FALSE(Push(Head(Rank(1, 7), 2, 0), 1.0f).ok());
   ASSERT_TRUE(Push(Head(Rank(1, 8), 1, 0), 3.0f).ok());
   EXPECT_THAT(Values(*PullNow(1)), Each(-1.0f));
 }
@@ -339,7 +342,7 @@ TEST_F(ShardTest, BarrierWaitsForAllAndNamesTheMissing) {
   EXPECT_EQ(got[0].code(), StatusCode::kUnimplemented);
   enter(1, 1, 1);
   EXPECT_TRUE(got[0].ok() && got[1].ok());
-  enter(0, 1, 2);  // repeated after it was released
+  enter(0, 1, 2);  // trainer 0 repeats the call after its release
   EXPECT_TRUE(got[2].ok());
   enter(1, 2, 1);
   clock_.Advance(seconds(3));
@@ -353,7 +356,8 @@ TEST_F(ShardTest, AsyncAppliesAtOnce) {
   EXPECT_EQ(Push(Head(Rank(1), 1, 9), 1.0f)->version, 1u);
   EXPECT_THAT(Values(*PullNow(1)), Each(0.5f));
   EXPECT_EQ(Push(Head(Rank(1), 3, 4), 1.0f)->version, 2u);
-  EXPECT_EQ(Push(Head(Rank(1), 2, 4), 1.0f)->version, 3u);  // overtaken, but still applied once
+  // A later push arrived first; this one is still applied once.
+  EXPECT_EQ(Push(Head(Rank(1), 2, 4), 1.0f)->version, 3u);
   EXPECT_THAT(Values(*PullNow(3)), Each(-0.5f));
 }
 
@@ -382,7 +386,7 @@ TEST_F(ShardTest, WaitInitAndPullWaitForTheFirstValues) {
   EXPECT_EQ(*initialised, 5u);
 }
 
-// An update that needs a norm is correct only for whole variables.
+// The update needs the norm of the variable, so the optimizer is correct only for whole variables.
 TEST_F(ShardTest, OptimizersOfWholeVariablesRefuseSlices) {
   ShardConfig config = Config(1, ShardMode::kSync, "lamb");
   Make();
@@ -409,7 +413,8 @@ TEST_F(ShardTest, ImageAndRestoreContinueWithTheSameBits) {
   };
   step(0);
   step(1);
-  // No snapshot contains a push of the next step. After a restore it must be sent again.
+  // A snapshot contains no push of the incomplete step. The trainer must send the push again after
+  // a restore.
   ASSERT_TRUE(Push(Head(Rank(0), 3, 2, 0.1f), 0.3f + 2).ok());
   const StatusOr<ShardSnapshot> image = shard_->checkpoints().Take();
   ASSERT_TRUE(image.ok()) << image.status();

@@ -1,4 +1,5 @@
-// A snapshot has the values of the moment at which it began, also if they change meanwhile.
+// A snapshot has the values of the moment at which it began, although pushes change the values
+// during the copy.
 #include "pserver/shard/snapshotter.h"
 
 #include "tests/unit/pserver/shard/parts_fixture.h"
@@ -58,7 +59,7 @@ TEST_F(SnapshotterTest, AnAbandonedCopyMakesRoomForTheNext) {
   snapshotter_->Abandon(abandoned);
   Snapshotter::Copy next = *snapshotter_->Begin(/*delta=*/false, {});
   ASSERT_NE(next.number, 0u);
-  snapshotter_->Abandon(abandoned);  // no effect on the next one
+  snapshotter_->Abandon(abandoned);  // an abandoned snapshot does not affect the next one
   EXPECT_TRUE(Finish(next).ok());
 }
 

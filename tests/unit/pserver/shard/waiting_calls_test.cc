@@ -1,4 +1,5 @@
-// Each waiting call gets one reply: its value, its deadline, or the loss of those it waits for.
+// Each waiting call gets one reply: its value, DEADLINE_EXCEEDED, or the loss of a trainer that it
+// waits for.
 #include "pserver/shard/waiting_calls.h"
 
 #include "pserver/shard/trainer_timeouts.h"
@@ -21,7 +22,7 @@ class WaitingCallsTest : public PartsTest {
     calls_ = std::make_unique<WaitingCalls>(*state_, *reader_, counters_);
     timeouts_ = std::make_unique<TrainerTimeouts>(*state_);
   }
-  // Pulls as trainer 0; the reply goes to `result_`.
+  // Pulls as trainer 0. The reply is stored in `result_`.
   void Pull(uint64_t min_version, uint64_t min_step = 0, const void* tag = nullptr) {
     PullQuery query{.caller = {"job", 0, kIncarnation}, .ranges = {}, .at_version = {}};
     query.min_version = min_version;
@@ -116,7 +117,7 @@ TEST_F(WaitingCallsTest, APullOfMovedSlicesFails) {
   PullQuery rows{.caller = {"job", 0, kIncarnation}, .ranges = {}, .at_version = {}};
   rows.rows = {{"emb", {1}}};
   EXPECT_EQ(reader_->CheckHere(rows).code(), StatusCode::kOutOfRange);
-  Pull(1);  // the slice is still here
+  Pull(1);  // accepted, because this server still has the slice
   calls_->FailMovedPulls(ready_);
   EXPECT_THAT(ready_, IsEmpty());
   calls_->FailAll(Aborted("x"), ready_);
@@ -124,7 +125,8 @@ TEST_F(WaitingCallsTest, APullOfMovedSlicesFails) {
   EXPECT_EQ(result_.status().code(), StatusCode::kAborted);
 }
 
-// Others no longer wait for a lost trainer (a_sync); in sync mode the step needs it.
+// In a_sync mode other trainers no longer wait for a lost trainer. In sync mode the step needs its
+// push, so the error names it.
 TEST_F(WaitingCallsTest, AnUnresponsiveTrainerIsLostOrNamed) {
   Make(ShardMode::kASync);
   state_->config.lost_after = seconds(100);

@@ -20,7 +20,7 @@ TEST(MoveStateTest, NoEpochIsUsedTwice) {
   state.map = News({{3, 5, 0}});
   EXPECT_THAT(state.MovesOf({2, 3}, 1), ElementsAre(BucketMove{2, 1, 1}, BucketMove{3, 6, 1}));
   state.Begin(state.MovesOf({2, 3}, 1));
-  // This move was not completed.
+  // The move with number 6 was not completed, so the next move gets number 7.
   EXPECT_THAT(state.MovesOf({3}, 2), ElementsAre(BucketMove{3, 7, 2}));
   state.map.Learn(BucketMove{3, 9, 0});
   EXPECT_THAT(state.MovesOf({3}, 2), ElementsAre(BucketMove{3, 10, 2})) << "heard of by others";
@@ -54,12 +54,12 @@ TEST(MoveStateTest, AMoveIsOverOnceTheBucketIsGivenAway) {
 TEST(MoveStateTest, WhatCameToNothingIsTakenBackUnderAnEpochOfItsOwn) {
   MoveState state;
   state.Begin(state.MovesOf({4, 5}, 1));
-  state.map.Learn(BucketMove{5, 1, 1});  // the move of bucket 5 was completed
+  state.map.Learn(BucketMove{5, 1, 1});  // the move of bucket 5 has completed
   EXPECT_THAT(state.TakeBack(0).moves(), ElementsAre(BucketMove{4, 2, 0}));
   EXPECT_EQ(state.map.owner(4, 9), 0);
   EXPECT_THAT(state.TakeBack(0).moves(), IsEmpty()) << "once";
 
-  MoveState target;  // the server that had the offer
+  MoveState target;  // the server that received the offer of the move
   target.Offer({{4, 1, 1}});
   EXPECT_THAT(target.Learn(state.map, 1).others, ElementsAre(4));
 }

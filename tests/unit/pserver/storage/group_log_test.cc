@@ -1,4 +1,4 @@
-// A WAL with a failing store.
+// Tests a WAL whose store fails.
 #include "pserver/storage/group_commit_log.h"
 
 #include <deque>
@@ -55,7 +55,8 @@ TEST_F(GroupLogTest, AnErrorOfTheStoreEndsTheLogAndIsToldAtOnce) {
   Log().Turn();
   EXPECT_EQ(*first, Unavailable("EIO, once"));
   EXPECT_THAT(ends_, ElementsAre(Unavailable("EIO, once")));
-  // The store works again, but it is unknown how much of the first change it stored.
+  // The store works again. It is unknown how many bytes of the first change it stored, so the log
+  // keeps returning the error.
   storage_.append_fails = OkStatus();
   EXPECT_EQ(Log().Ready(4), Unavailable("EIO, once"));
   EXPECT_EQ(Log().NextTurn(), Time::max());

@@ -1,4 +1,4 @@
-// Buckets of a table that a server keeps and serves.
+// Tests which buckets of a table a server keeps and serves.
 #include "pserver/tables/bucket_ownership.h"
 
 #include "gmock/gmock.h"
@@ -12,14 +12,14 @@ constexpr int64_t kHeight = 5000;
 
 class BucketOwnershipTest : public testing::Test {
  protected:
-  // Buckets [0, 512).
+  // Returns a table with the buckets [0, 512).
   static TableSpec Spec() {
     TableSpec spec{.variable = "emb", .shape = {kHeight, 2}, .init = {}, .rules = {}};
     spec.bucket_begin = 0;
     spec.bucket_end = 512;
     return spec;
   }
-  // The `n`-th id of a bucket.
+  // Returns the `n`-th id of a bucket.
   static uint64_t IdIn(int bucket, int n = 0) {
     for (uint64_t id = 0; id < kHeight; ++id) {
       if (RowBucket(id) == bucket && n-- == 0) return id;

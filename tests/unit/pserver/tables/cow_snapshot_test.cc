@@ -1,4 +1,4 @@
-// Copy-on-write snapshots: of the rows of a table, and of dense slices.
+// Copy-on-write snapshots of the rows of a table, and of dense slices.
 #include "common/tables/row_buckets.h"
 #include "gmock/gmock.h"
 #include "pserver/tables/cow_slice_snapshot.h"
@@ -31,7 +31,7 @@ class CowTableSnapshotTest : public testing::Test {
     snapshot_.BeforeChange({&id, 1});
     SetRow(id, value, 5);
   }
-  // The rows as id and value, and waiting rows as id and -1.
+  // Returns the rows of the snapshot as (id, value), and the waiting rows as (id, -1).
   std::vector<std::pair<uint64_t, float>> Finished() {
     for (int b = 0; b < kRowBuckets; ++b) snapshot_.CopyBucket(b);
     const StatusOr<TableSnapshot> snapshot = snapshot_.Finish();
@@ -56,10 +56,10 @@ TEST_F(CowTableSnapshotTest, HasEachRowAsOfItsBegin) {
   SetRow(3, 30);
   BeginAt(0);
   Change(1, 11);
-  Change(1, 12);  // only the first change saves
+  Change(1, 12);  // no effect: only the first change saves the old value
   snapshot_.CopyBucket(RowBucket(2));
   Change(2, 21);
-  Change(4, 40);  // a new row
+  Change(4, 40);  // a row that did not exist when the snapshot began
   EXPECT_THAT(Finished(), ElementsAre(std::pair(1, 10), std::pair(2, 20), std::pair(3, 30)));
 }
 

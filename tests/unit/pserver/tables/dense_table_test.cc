@@ -1,4 +1,4 @@
-// Slices of a step that several threads share.
+// Steps of dense slices that several threads share.
 #include "pserver/tables/dense_table.h"
 
 #include <cmath>
@@ -9,10 +9,11 @@
 namespace tandem::pserver {
 namespace {
 
-// Two parts for three threads; one of the parts also has the small slices.
+// Sizes for which three threads get two parts of work. One of the parts also has the small slices.
 const std::vector<int64_t> kNumel = {70'000, 3, 100'000, 1, 9};
 
-// Current parameters, previous parameters and slots after some steps of two trainers.
+// Returns the current parameters, the previous parameters and the slots, after some steps of two
+// trainers.
 std::vector<std::string> Train(ForkJoin* workers) {
   ShardConfig config;
   config.job = "job";
@@ -44,7 +45,7 @@ std::vector<std::string> Train(ForkJoin* workers) {
     for (int trainer : both) {
       for (int s = 0; s < slices; ++s) gathered.Put(s, trainer, values(s, 7 * step + trainer));
     }
-    if (step == 2) table->BeginSnapshot();  // copied before the change, by the slice's thread
+    if (step == 2) table->BeginSnapshot();  // the thread of a slice copies it before the change
     CHECK(table->ApplyStep(gathered, both, 0.1f).ok());
     gathered.DropAll();
   }
@@ -72,7 +73,7 @@ TEST(DenseTableTest, ThreadsThatShareAStepGiveTheBitsOfOne) {
   ASSERT_EQ(alone.size(), kNumel.size() * 2 * 3);
   const std::vector<std::string> shared = Train(&three);
   for (size_t i = 0; i < alone.size(); ++i) EXPECT_TRUE(alone[i] == shared[i]) << i;
-  EXPECT_FALSE(alone[0] == alone[1]);  // the last step changed something
+  EXPECT_FALSE(alone[0] == alone[1]);  // the current and the previous parameters differ
 }
 
 TEST(DenseTableTest, WithoutSlicesThereIsNothingToShare) {

@@ -1,6 +1,6 @@
-// Slices on a device, over the stand-in device (tests/support/guarded_device_module.cc). Only
-// kernels and copies may access its memory, and its kernels are those of the CPU. A table on it
-// gives the bits of the CPU after any operation.
+// Slices on the stand-in device (tests/support/guarded_device_module.cc). Only kernels and copies
+// may access its memory, and its kernels are those of the CPU. A table on the device gives the bits
+// of a table on the CPU after any operation.
 #include <cstdlib>
 #include <cstring>
 
@@ -71,7 +71,7 @@ void ExpectSame(DenseTable& one, DenseTable& other) {
   }
 }
 
-// Steps of one and of two trainers, immediate pushes, and compensated ones.
+// Runs steps of one and of two trainers, immediate pushes, and pushes with compensation of delay.
 void Use(DenseTable& table) {
   for (int slice = 0; slice < 2; ++slice) {
     ASSERT_TRUE(table.SetParam(slice, Values(kNumel[slice], slice)).ok());
@@ -108,7 +108,7 @@ TEST_F(DeviceSlices, UpdatesGiveTheBitsOfTheCpu) {
   }
 }
 
-// The content of a checkpoint can be loaded on either device.
+// A checkpoint from the device or the CPU can be loaded on either of them.
 TEST_F(DeviceSlices, ImagesGoFromPlaceToPlace) {
   const auto device = Make({"adam", {}}, true);
   Use(*device);

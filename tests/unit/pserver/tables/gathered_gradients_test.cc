@@ -1,4 +1,4 @@
-// Gradients by item and trainer.
+// Tests the gradients of a step, by item and trainer.
 #include "pserver/tables/gathered_gradients.h"
 
 #include "gtest/gtest.h"

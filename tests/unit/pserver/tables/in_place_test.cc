@@ -1,4 +1,5 @@
-// Gradients that are read from the receive buffer: the same bits, and the buffer is not changed.
+// Gradients that are read in place from the receive buffer give the same bits. The buffer is not
+// changed.
 #include "gmock/gmock.h"
 #include "pserver/state/wal.h"
 #include "pserver/tables/update_program.h"
@@ -29,7 +30,7 @@ TEST(UpdateProgramTest, AGradientElsewhereGivesTheSameBits) {
       EXPECT_EQ(gradient, before) << optimizer.type;
       EXPECT_TRUE(std::ranges::equal(here->param(), there->param())) << optimizer.type << step;
     }
-    // Then from its own buffer again.
+    // Afterwards both objects apply a gradient from their own buffer.
     for (auto* update : {here.get(), there.get()}) {
       std::fill(update->grad().begin(), update->grad().end(), 0.125f);
       ASSERT_TRUE(update->Apply(0.1f).ok());
@@ -40,7 +41,7 @@ TEST(UpdateProgramTest, AGradientElsewhereGivesTheSameBits) {
 
 class InPlaceTest : public ShardFixture {
  protected:
-  // Whether a shard of `mode` reads values in place.
+  // Returns whether a shard of `mode` reads the values of a push in place.
   bool Takes(ShardMode mode, Shard::Options options = {}) {
     Make(std::move(options));
     Start(Config(1, mode));
@@ -63,14 +64,14 @@ class InPlaceTest : public ShardFixture {
 
 TEST_F(InPlaceTest, ValuesAreTakenWhereTheyLieUnlessTheyAreKept) {
   EXPECT_TRUE(Takes(ShardMode::kASync));
-  EXPECT_TRUE(Takes(ShardMode::kSync));  // no other trainer is waited for
+  EXPECT_TRUE(Takes(ShardMode::kSync));  // true: a single trainer's step waits for no other push
   LogInMemory log;
   EXPECT_FALSE(Takes(ShardMode::kASync, {.log = &log}));
   EXPECT_EQ(log.entries.back().kind, LogEntry::Kind::kPush);
-  shard_.reset();  // before the log
+  shard_.reset();  // the shard ends before its log
 }
 
-// In sync mode only the last push of a step is read from a foreign buffer in place.
+// In sync mode, only the last push of a step is read in place from the buffer of the message.
 TEST_F(InPlaceTest, OnlyTheLastPushOfAStepIsTakenWhereItLies) {
   Make();
   Start(Config(2, ShardMode::kSync));
@@ -92,8 +93,8 @@ TEST_F(InPlaceTest, OnlyTheLastPushOfAStepIsTakenWhereItLies) {
               testing::ElementsAre(-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1));
 }
 
-// A push was admitted as the last one, but another trainer restarts before the push is applied. The
-// push is copied, because the step now waits.
+// A push was admitted as the last one of its step. Another trainer restarts before the push is
+// applied. The step must wait then, so the push is copied.
 TEST_F(InPlaceTest, WhatWaitsAfterAllIsCopied) {
   Make();
   Start(Config(2, ShardMode::kSync));
@@ -105,9 +106,9 @@ TEST_F(InPlaceTest, WhatWaitsAfterAllIsCopied) {
   ASSERT_EQ(ticket.buffers[0].data(), static_cast<const void*>(values.data()));
   Caller anew = Rank(0);
   ++anew.incarnation;
-  ASSERT_TRUE(shard_->Greet(anew).ok());  // the contribution of the older one is dropped
+  ASSERT_TRUE(shard_->Greet(anew).ok());  // drops the push of the trainer's older incarnation
   ASSERT_TRUE(shard_->Push(head, std::move(ticket)).ok());
-  std::fill(values.begin(), values.end(), 1e6f);  // callers may do this after the call
+  std::fill(values.begin(), values.end(), 1e6f);  // callers may change the buffer after the call
   ASSERT_TRUE(Push(Head(anew, 1, 0), 1).ok());
   EXPECT_THAT(Values(*PullNow(1)),
               testing::ElementsAre(-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1));

@@ -1,4 +1,4 @@
-// Weights of rows before the last step.
+// Tests the weights that rows had before the last step.
 #include "pserver/tables/previous_weights.h"
 
 #include "common/tables/row_buckets.h"
@@ -12,9 +12,9 @@ using testing::IsEmpty;
 
 class PreviousWeightsTest : public testing::Test {
  protected:
-  // Adds a row with both weights `value`.
+  // Adds a row whose two weights are `value`.
   void AddRow(uint64_t id, float value) { std::fill_n(rows_.Row(*rows_.Add(id)), 2, value); }
-  // The weights of each id: `now` for those without an entry.
+  // Returns the previous weights of each id; `now` for ids without an entry.
   std::vector<float> Overwritten(const std::vector<uint64_t>& ids, float now) const {
     std::vector<float> out(2 * ids.size(), now);
     previous_.Overwrite(ids, out.data());
@@ -64,7 +64,7 @@ TEST_F(PreviousWeightsTest, PinnedEntriesOutliveAMoveOfRows) {
   previous_.Begin(true);
   float* const to = previous_.OfAllRows();
   for (int i = 0; i < 4; ++i) to[i] = static_cast<float>(i);
-  AddRow(5, 3);  // after the step: no entry
+  AddRow(5, 3);  // a row added after the step has no entry
   EXPECT_THAT(Overwritten({4, 5, 9}, -1), ElementsAre(0, 1, -1, -1, 2, 3));
   previous_.Pin();
   rows_.Remove(0);  // row 5 moves to index 0

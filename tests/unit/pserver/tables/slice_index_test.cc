@@ -1,4 +1,4 @@
-// Dense slices by variable and element.
+// Tests the index of dense slices by variable and element.
 #include "pserver/tables/slice_index.h"
 
 #include "gmock/gmock.h"

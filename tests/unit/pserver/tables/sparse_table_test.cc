@@ -1,4 +1,4 @@
-// Tables of rows, compared with the same updates over the whole matrix.
+// Tables of rows, compared with the same updates of the whole matrix.
 #include "pserver/tables/sparse_tables.h"
 
 #include <numeric>
@@ -13,13 +13,13 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr int64_t kHeight = 3000, kDim = 7;  // more rows than a chunk has
+constexpr int64_t kHeight = 3000, kDim = 7;  // a table with more rows than one chunk has
 constexpr uint64_t kSeed = 11;
 const Init kInit = {Init::kUniform, -0.5f, 0.5f};
 
 OptimizerSpec Spec(const std::string& type, AttrMap attrs = {}) { return {type, std::move(attrs)}; }
 
-// All optimizers that a table supports.
+// Returns all optimizers that a table supports.
 std::vector<OptimizerSpec> Fitting() {
   return {Spec("sgd"),
           Spec("adagrad"),
@@ -43,7 +43,7 @@ struct Gradient {
   std::vector<uint64_t> ids;
   std::vector<float> values;
   RowsGradient view() const { return {ids, values.data()}; }
-  // The rows of buckets [bucket_begin, bucket_end).
+  // Returns the rows of buckets [bucket_begin, bucket_end).
   Gradient Part(int bucket_begin, int bucket_end) const {
     Gradient part;
     for (size_t i = 0; i < ids.size(); ++i) {
@@ -56,7 +56,7 @@ struct Gradient {
   }
 };
 
-// About every `every`-th row.
+// Returns a gradient for about one of `every` rows.
 Gradient RandomGradient(uint64_t step, uint64_t rank, uint64_t every) {
   const uint64_t key = StreamKey(step * 10 + rank, "gradient");
   Gradient g;
@@ -92,7 +92,8 @@ class SparseTableTest : public testing::Test {
     return Pull(table, ids);
   }
 
-  // The computation of a single process: the sum over the ranks, over the whole matrix.
+  // Returns the result of a single process, which applies the sum over the ranks to the whole
+  // matrix.
   std::vector<float> Whole(const OptimizerSpec& optimizer, int steps, uint64_t every) {
     auto update = *UpdateProgram::MakeRows("emb", kHeight, kDim, optimizer, backend_, device_);
     FillInitial("emb", kInit, Shape{kHeight, kDim}, kSeed, 0, update->param());
@@ -161,7 +162,8 @@ TEST_F(SparseTableTest, PartsAtOnceHaveTheSameBits) {
   }
 }
 
-// The push of pulled ids uses the lookups of the pull, whatever happened between the two.
+// A push of pulled ids reuses the lookups of its pull. The bits are the same, whatever happens
+// between pull and push.
 TEST_F(SparseTableTest, APullBeforeAPushChangesNothing) {
   ForkJoin workers("rows", 2);
   for (const bool shrinks : {false, true}) {
@@ -174,7 +176,7 @@ TEST_F(SparseTableTest, APullBeforeAPushChangesNothing) {
       for (const Gradient* g : {&b, &a}) {
         const RowsGradient one[] = {g->view()};
         ASSERT_TRUE(Step(*pulled, one, step).ok());
-        // Without the lookups of its pull.
+        // Separate pulls, so that the push of this table does its own lookups.
         for (uint64_t i = 0; i < 4; ++i) Pull(*alone, {&i, 1});
         ASSERT_TRUE(Step(*alone, one, step).ok());
       }
@@ -209,7 +211,7 @@ TEST_F(SparseTableTest, TheNumberOfServersDoesNotMatter) {
   }
 }
 
-// IdleRowsOf computes what the operators do to new rows without a gradient.
+// IdleRowsOf computes the effect of an optimizer's operators on new rows without a gradient.
 TEST_F(SparseTableTest, RowsThatNeverHadAGradientMoveWhereIdleRowsOfSaysSo) {
   std::vector<OptimizerSpec> specs = Fitting();
   for (const char* type : {"adamw", "ftrl"}) specs.push_back(Spec(type));
@@ -262,8 +264,8 @@ TEST_F(SparseTableTest, PagesAndImagesHoldEveryRowWithItsSlots) {
     const RowsGradient one[] = {g.view()};
     ASSERT_TRUE(Step(*table, one).ok());
   }
-  // Through pages onto three servers, and through a snapshot onto one; then one more step
-  // everywhere.
+  // Copies the table in pages to three servers, and by a snapshot to one server. Afterwards all
+  // tables make one more step.
   const TableSnapshot image = *table->Snapshot(0);
   auto copy = Make(TableOf(), adam);
   for (const auto& [bucket, rows] : image.buckets) ASSERT_TRUE(copy->SetRows(rows, 0).ok());

@@ -1,4 +1,5 @@
-// Rows that are admitted late and removed again: exactly when, and how they read.
+// Rows that are admitted after several pushes and removed later: at which version this happens, and
+// which values a pull returns.
 #include "common/tables/table_rules.h"
 
 #include "common/base/rng.h"
@@ -25,7 +26,7 @@ class TableRulesTest : public testing::Test {
     CHECK(table.ok()) << table.status();
     return *std::move(table);
   }
-  // The update to version + 1, with a gradient of ones for `ids`.
+  // Updates the table to version + 1 with a gradient of ones for `ids`.
   static void Update(SparseTable& table, uint64_t version, const std::vector<uint64_t>& ids,
                      bool keep_previous = false) {
     const Floats ones(ids.size() * kDim, 1.0f);
@@ -38,7 +39,7 @@ class TableRulesTest : public testing::Test {
     EXPECT_TRUE(table.Pull({&id, 1}, previous, row.data()).ok());
     return row;
   }
-  // A new row after `updates` updates with a gradient of ones.
+  // Returns a new row after `updates` updates with a gradient of ones.
   static Floats Fresh(uint64_t id, int updates = 0) {
     Floats row(kDim);
     FillInitial("emb", kInit, {int64_t{1} << 50, kDim}, 11, static_cast<int64_t>(id) * kDim, row);
@@ -109,7 +110,7 @@ TEST_F(TableRulesTest, ProbabilityIsDrawnAnewInEachVersionAndTheSameOnEveryServe
   Update(*table, 1, ids);
   EXPECT_NEAR(static_cast<double>(table->rows()) / kIds, 1 - 0.75 * 0.75, 0.02);
   EXPECT_EQ(table->Info().dropped, 2 * kIds - static_cast<uint64_t>(first) - table->rows());
-  // Only some of the rows, in another order of updates: each row changes in the same way.
+  // Updates only some of the rows, in another order. Each row changes as before.
   auto other = Make("admit_probability=0.25");
   std::vector<uint64_t> some;
   for (uint64_t i = 0; i < kIds; i += 3) some.push_back(ids[i]);
@@ -148,21 +149,22 @@ TEST_F(TableRulesTest, ARowThatComesAgainInTheUpdateThatRemovesItBeginsAnew) {
   EXPECT_EQ(Row(*table, 1), Fresh(1, 2));
 }
 
-// Scores: 1 for each version with a gradient, halved before versions 2, 4, 6 ...
+// A version with a gradient adds 1 to the score of the row. Scores are halved before versions 2, 4,
+// 6 ...
 TEST_F(TableRulesTest, FadedScoresDecide) {
   auto table = Make("shrink_every=2 decay=0.5 shrink_score=0.5");
   Update(*table, 0, {1, 2});
-  Update(*table, 1, {1});  // 1: 2, 2: 1
-  Update(*table, 2, {});   // 1: 1, 2: 0.5
+  Update(*table, 1, {1});  // scores: 2 of row 1, 1 of row 2
+  Update(*table, 2, {});   // scores: 1 of row 1, 0.5 of row 2
   EXPECT_EQ(table->rows(), 2u);
   Update(*table, 3, {});
-  Update(*table, 4, {});  // 1: 0.5, 2: 0.25
+  Update(*table, 4, {});  // scores: 0.5 of row 1, 0.25 of row 2
   EXPECT_EQ(table->rows(), 1u);
   EXPECT_EQ(Row(*table, 1), Fresh(1, 2));
   EXPECT_EQ(Row(*table, 2), Fresh(2));
-  Update(*table, 5, {1});  // 1.5
-  Update(*table, 6, {});   // 0.75
-  Update(*table, 8, {});   // 0.375
+  Update(*table, 5, {1});  // score of row 1: 1.5
+  Update(*table, 6, {});   // score of row 1: 0.75
+  Update(*table, 8, {});   // score of row 1: 0.375
   EXPECT_EQ(table->rows(), 0u);
 }
 
@@ -178,7 +180,8 @@ TEST_F(TableRulesTest, WaitingRowsAreForgottenInTimeToo) {
   EXPECT_EQ(table->rows(), 1u);
 }
 
-// Through a snapshot onto three servers, and further: the same rows as without it.
+// A snapshot is restored on three servers, and all tables continue. The rows of the servers equal
+// those of the table that was not restored.
 TEST_F(TableRulesTest, ImagesHoldWhatTheRulesCount) {
   const std::string rules = "admit_count=2 shrink_every=3 decay=0.5 shrink_score=0.3 ttl=4";
   const auto ids = [](uint64_t version) {
@@ -229,7 +232,8 @@ TEST_F(TableRulesTest, ImagesHoldWhatTheRulesCount) {
   EXPECT_GT(whole->Info().removed, 0u);
 }
 
-// A resumed job may count its versions from another number (a_sync: each server's own).
+// A resumed job may count its versions from another number. In a_sync mode each server counts its
+// own versions.
 TEST_F(TableRulesTest, AgesGoOnAtAnotherVersion) {
   auto table = Make("admit_count=2 shrink_every=1 ttl=3");
   Update(*table, 100, {1, 2, 3});

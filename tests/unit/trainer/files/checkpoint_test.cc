@@ -39,8 +39,7 @@ class CheckpointTest : public testing::Test {
     const Status status = store.Save(At(step), &warnings_);
     ASSERT_TRUE(status.ok()) << status;
   }
-  // Returns the step of the newest usable checkpoint and checks that its tensors belong to that
-  // step.
+  // Returns the step of the newest usable checkpoint. Expects that its tensors belong to that step.
   uint64_t Newest(const CheckpointStore& store) {
     warnings_.clear();
     const auto checkpoint = store.LoadNewest(device_, &warnings_);
@@ -81,11 +80,11 @@ TEST_F(CheckpointTest, KeepsTheNewest) {
   CheckpointStore store(dir_.path(), 2);
   for (uint64_t step : {5, 10, 15, 20}) Save(store, step);
   EXPECT_THAT(*store.Steps(), ElementsAre(15, 20));
-  Save(store, 20);  // the same step again
+  Save(store, 20);  // a step that is already stored may be saved again
   EXPECT_THAT(*store.Steps(), ElementsAre(15, 20));
   EXPECT_EQ(Newest(store), 20u);
-  // A run that resumed from an earlier step never removes the checkpoint that it has just written,
-  // nor later steps of another run.
+  // A run that resumed from an earlier step never removes the checkpoint that it has just written.
+  // It also keeps the later steps of another run.
   Save(store, 7);
   EXPECT_THAT(*store.Steps(), ElementsAre(7, 15, 20));
   Save(store, 123456789);
@@ -93,7 +92,8 @@ TEST_F(CheckpointTest, KeepsTheNewest) {
   EXPECT_THAT(warnings_, IsEmpty());
 }
 
-// The states that a crash can leave at each stage of Save(), beside an older complete checkpoint.
+// The states of the directory after a crash at each stage of Save(). An older checkpoint is
+// complete.
 TEST_F(CheckpointTest, CrashInTheMiddleLeavesThePreviousOne) {
   CheckpointStore store(dir_.path(), 5);
   Save(store, 10);
@@ -109,7 +109,7 @@ TEST_F(CheckpointTest, CrashInTheMiddleLeavesThePreviousOne) {
   EXPECT_THAT(warnings_, IsEmpty()) << "an interrupted write is nothing to warn of";
   Save(store, 30);
   EXPECT_FALSE(fs::exists(tmp)) << "leftovers go away";
-  // A removal that was interrupted after the manifest was removed.
+  // The removal of a checkpoint was interrupted after it removed the manifest.
   fs::remove(File(30, "manifest.pbtxt"));
   EXPECT_EQ(Newest(store), 10u);
   EXPECT_EQ(warnings_.size(), 1u);
@@ -129,7 +129,7 @@ TEST_F(CheckpointTest, DamagedOnesAreFoundOutAndPassedOver) {
   const struct {
     const char* what;
     std::string file;
-    std::function<std::string(std::string)> damage;  // "" removes the file
+    std::function<std::string(std::string)> damage;  // new content of the file; "": removes it
     const char* warning;
   } cases[] = {
       {"one bit", model, [&](std::string s) { return flip(s, s.size() - 1); }, "sha256"},
@@ -224,7 +224,8 @@ TEST_F(CheckpointTest, UnwritableFolderIsNamed) {
   EXPECT_EQ(store.Prepare().code(), StatusCode::kNotFound);
   EXPECT_TRUE(CheckpointStore(dir_ / "a/b", 1).Prepare().ok());
   EXPECT_TRUE(fs::is_directory(dir_ / "a/b"));
-  // An unreadable directory is not an empty one: the job must not start from the beginning.
+  // An unreadable directory does not count as an empty one, because the job must not start from the
+  // beginning.
   CheckpointStore file(dir_ / "file", 1);
   const Status unreadable = file.LoadNewest(device_, &warnings_).status();
   EXPECT_EQ(unreadable.code(), StatusCode::kPermissionDenied);
@@ -250,7 +251,7 @@ TEST_F(CheckpointTest, AFolderThatOthersWriteIsRefused) {
   const Status refused = CheckpointStore(dir_ / "open", 1).Prepare();
   EXPECT_EQ(refused.code(), StatusCode::kPermissionDenied);
   EXPECT_THAT(refused.message(), HasSubstr("(mode 777) [TD2113]"));
-  // A volume that Kubernetes assigns to a group.
+  // A directory with the mode of a volume that Kubernetes assigns to a group.
   fs::permissions(dir_ / "open", fs::perms(02770));
   EXPECT_EQ(CheckpointStore(dir_ / "open", 1).Prepare(), OkStatus());
 }

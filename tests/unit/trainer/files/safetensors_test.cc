@@ -32,7 +32,7 @@ class SafetensorsTest : public testing::Test {
             {"e.i64", Make(DType::kI64, {}, 5)},          {"f.u8", Make(DType::kU8, {5}, 6)},
             {"g.empty", Make(DType::kF32, {0, 7}, 7)}};
   }
-  // A file with this header and `data_bytes` bytes of data.
+  // Returns the content of a file with this header and `data_bytes` bytes of data.
   static std::string File(const std::string& header, size_t data_bytes) {
     std::string out;
     for (int i = 0; i < 8; ++i) out += static_cast<char>(header.size() >> (8 * i));
@@ -85,7 +85,7 @@ TEST_F(SafetensorsTest, EqualTensorsGiveEqualBytesAndHash) {
 }
 
 TEST_F(SafetensorsTest, KnownSha256) {
-  WriteFile(dir_ / "abc", std::string("abc"));  // FIPS 180-4, example of one block
+  WriteFile(dir_ / "abc", std::string("abc"));  // the example of one block in FIPS 180-4
   EXPECT_EQ(*Sha256File(dir_ / "abc"),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(Sha256File(dir_ / "no").status().code(), StatusCode::kNotFound);
@@ -93,7 +93,7 @@ TEST_F(SafetensorsTest, KnownSha256) {
 }
 
 TEST_F(SafetensorsTest, AcceptsWhatOthersWrite) {
-  // Any order of names, any order in the data, no padding, empty metadata.
+  // Names and data may have any order, padding may be absent, and metadata may be empty.
   const auto file = Parse(File(R"({"b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
                                R"("__metadata__":{},)"
                                R"("a":{"dtype":"F16","shape":[],"data_offsets":[2,4]}})",
@@ -112,7 +112,7 @@ TEST_F(SafetensorsTest, Attacks) {
   std::string huge_length = File("{}", 0);
   huge_length[7] = '\x7f';
   std::string over_bound = File("{}", 0);
-  over_bound[3] = '\x10';  // 268 MB
+  over_bound[3] = '\x10';  // makes the length of the header 268 MB
   const struct {
     const char* what;
     std::string file, expected;
@@ -175,12 +175,12 @@ TEST_F(SafetensorsTest, Attacks) {
     EXPECT_EQ(parsed.status().code(), StatusCode::kDataLoss) << c.what << ": " << parsed.status();
     EXPECT_TRUE(absl::StartsWith(parsed.status().message(), "f")) << c.what;
     EXPECT_THAT(parsed.status().message(), HasSubstr(c.expected)) << c.what;
-    WriteFile(dir_ / "file", c.file);  // the same, read from a file
+    WriteFile(dir_ / "file", c.file);  // the file with the same content is rejected, too
     EXPECT_EQ(ReadSafetensors(dir_ / "file", device_).status().code(), StatusCode::kDataLoss);
   }
 }
 
-// A pair of files that belong together: both are new, or none.
+// Two files that belong together are published together: both are new, or none is.
 TEST_F(SafetensorsTest, FilesArePublishedTogether) {
   const auto publish = [&](const Status& second) {
     const auto write = [](const char* text, const Status& status) {
@@ -201,7 +201,7 @@ TEST_F(SafetensorsTest, FilesArePublishedTogether) {
   EXPECT_EQ(content("a") + ", " + content("b"), "new a, new b");
   const auto files = std::distance(std::filesystem::directory_iterator(dir_.path()), {});
   EXPECT_EQ(files, 2) << "drafts stay";
-  // A draft file cannot replace a file that is not regular.
+  // A link to a device is not a regular file. A draft file cannot replace such a file.
   std::filesystem::create_symlink("/dev/full", dir_ / "device");
   const auto full = [](const std::string& path) {
     FileWriter file;
@@ -225,7 +225,7 @@ TEST_F(SafetensorsTest, WriterRefuses) {
   }
 }
 
-// For any bytes: tensors that fit their shapes, or an error.
+// For any bytes, the parser returns tensors that fit their shapes, or an error.
 TEST_F(SafetensorsTest, RandomMutationsNeverCrash) {
   const uint32_t seed = std::random_device{}();
   std::cout << "seed " << seed << "\n";
@@ -246,7 +246,7 @@ TEST_F(SafetensorsTest, RandomMutationsNeverCrash) {
     accepted += parsed.ok();
     ASSERT_TRUE(parsed.ok() || parsed.status().code() == StatusCode::kDataLoss) << parsed.status();
   }
-  EXPECT_GT(accepted, 0);  // mutations of the data alone
+  EXPECT_GT(accepted, 0);  // mutations that change only the data are accepted
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace gpb = google::protobuf;
 using Path = std::vector<const gpb::FieldDescriptor*>;
 using testing::StartsWith;
 
-// Ten samples: a number that the test can set, and a label.
+// A dataset of ten samples: a number that the test sets, and a label.
 class TenSamples final : public reader::Dataset {
  public:
   TenSamples(float x, int64_t label) : x_(x), label_(label) {}
@@ -69,7 +69,7 @@ bool MayDiffer(const std::string& path) {
   return false;
 }
 
-// Sets the field to a value other than its default.
+// Sets the field to another value than its default.
 void Change(gpb::Message* message, const gpb::FieldDescriptor* field) {
   const gpb::Reflection& r = *message->GetReflection();
   const bool list = field->is_repeated();
@@ -234,7 +234,7 @@ TEST(AgreeAmongRanksTest, AllOfThemRefuseInTheSameWords) {
               "give all ranks the same job file "
               "and flags");
   }
-  // Lists of unequal lengths.
+  // Two lists of settings with different lengths are rejected.
   for (const Status& status : Agree({ListOf(Job()), {{"seed", "1"}}})) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
   }

@@ -1,5 +1,5 @@
-// Base directories of relative paths: the directory of the job file for paths in it, the working
-// directory for flags.
+// Base directories of relative paths: the job file's directory for paths in the job file, and the
+// working directory for flags.
 #include <filesystem>
 
 #include "gmock/gmock.h"

@@ -24,7 +24,7 @@ TEST(LrSchedule, ValuesComputedByHand) {
   const struct {
     const char* config;
     int64_t steps_total;
-    std::vector<std::pair<int64_t, double>> expected;  // learning rate 0.2
+    std::vector<std::pair<int64_t, double>> expected;  // rates by step, for a base rate of 0.2
   } cases[] = {
       {"", 0, {{0, 0.2}, {1000000, 0.2}}},
       {"kind: PIECEWISE boundary: [3, 5] value: [1, 0.5, 0.1]",

@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// The modes of ranks 0 to `ranks` - 1.
+// Returns the modes of ranks 0 to `ranks` - 1.
 std::vector<TrainingMode> Modes(const JobConfig& config, int ranks, int heter_workers = 0) {
   std::vector<TrainingMode> modes;
   for (int r = 0; r < ranks; ++r) {
@@ -75,7 +75,7 @@ TEST(MakeMode, TheFirstReplicaOfAPipelineEvaluates) {
   }
 }
 
-// Ranks 0 to 3 are trainers; heter worker 4 is that of trainers 0 and 1.
+// Ranks 0 to 3 are trainers. Rank 4 is the heter worker of trainers 0 and 1.
 TEST(MakeMode, AHeterWorkerHasNoTables) {
   EXPECT_THAT(Parts(Job(HYBRID), 6, 2),
               ElementsAre(kSection, kNone, kNone, kNone, kSection, kNone));

@@ -18,7 +18,7 @@ using testing::Key;
 
 using Log = std::vector<std::string>;
 
-// A mode that records its calls and joins before step `step`.
+// A mode that records its calls. Its Join returns `step`.
 class FakeMode final : public Membership, public StateKeeper, public StepHooks {
  public:
   FakeMode(std::string name, Log& log) : name_(std::move(name)), log_(log) {}

@@ -22,7 +22,8 @@ class ProgressTest : public testing::Test {
     for (const auto& w : writes_) all += w;
     return all;
   }
-  // The text on a terminal: lines after carriage returns took effect, without trailing blanks.
+  // Returns the lines that a terminal shows for the text, without trailing blanks. Carriage returns
+  // have taken effect.
   static std::vector<std::string> Screen(const std::string& text) {
     std::vector<std::string> lines = {""};
     size_t column = 0;
@@ -138,20 +139,20 @@ TEST_F(ProgressTest, BarShowsWhereTheJobIs) {
   EXPECT_EQ(All(),
             "\rlenet  25%|######                  | 250/1000 [00:10<00:30, 25.0 it/s, "
             "loss=0.4100, accuracy=0.8500, 1600 samples/s, epoch 3, data wait 2%]");
-  // As the terminal gets narrower, the bar shows less, never more than fits, and never an empty
-  // line.
+  // On a narrower terminal the progress bar shows less. The bar always fits and is never empty.
   for (columns = 139; columns > 1; --columns) {
     clock_.Advance(std::chrono::milliseconds(100));
     writes_.clear();
     progress->Report(report);
     ASSERT_EQ(writes_.size(), 1u);
-    EXPECT_LE(writes_[0].size(), static_cast<size_t>(columns));  // with the \r: columns - 1
+    // The \r is not shown, so the line has at most columns - 1 characters.
+    EXPECT_LE(writes_[0].size(), static_cast<size_t>(columns));
     EXPECT_EQ(writes_[0][1], 'l');
   }
 }
 
-// Ranks exchange their waiting times from time to time. The result is how much less the slowest
-// rank waited than the next one in that interval.
+// Ranks exchange their waiting times at intervals. The result is how much less the slowest rank
+// waited in the last interval than the next slowest rank.
 TEST_F(ProgressTest, TheSlowestRankIsNamed) {
   const auto bar = Make({.is_terminal = true, .columns = [] { return 200; }, .steps_total = 1000});
   const auto report = [&](int64_t step, std::vector<double> waited) {
@@ -233,7 +234,8 @@ TEST_F(ProgressTest, DueSaysWhetherAReportWouldPrint) {
   std::string due;
   for (int step = 0; step < 7; ++step) due += progress->Due(step) ? '1' : '0';
   EXPECT_EQ(due, "0010011");
-  // Runs of two steps end with steps 1, 3 and 5. The runs that include step 2 and step 5 print.
+  // Runs of two steps end with steps 1, 3 and 5. A line is printed for the run that includes step
+  // 2, and for the run with step 5.
   EXPECT_FALSE(progress->Due(1, 2));
   EXPECT_TRUE(progress->Due(3, 2));
   EXPECT_TRUE(progress->Due(5, 2));

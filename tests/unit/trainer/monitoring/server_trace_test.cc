@@ -1,4 +1,5 @@
-// Information about servers in their replies: clocks, the ways of gradients, tracks.
+// Data about servers in their replies: their clocks, the timelines of pushed gradients, and the
+// tracks of the trace.
 #include "trainer/monitoring/server_trace.h"
 
 #include <gmock/gmock.h>
@@ -11,11 +12,12 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr int64_t kAhead = 1'000'000;  // offset of the servers' clock, us
+constexpr int64_t kAhead = 1'000'000;  // the servers' clock minus the clock of this process, in us
 
 Time At(int64_t us) { return Time(std::chrono::microseconds(us)); }
 
-// Times by the clock of this process, us. An update of 0: not reported.
+// All times are in us by the clock of this process. `update` is 0 if the server did not report an
+// update.
 ps::PsCall Call(int server, rpc::PserverCall of, int64_t begin, int64_t end, int64_t received,
                 int64_t answered, int64_t update, bool values) {
   ps::PsCall call{.server = server, .call = of, .begin = At(begin), .end = At(end)};
@@ -43,7 +45,7 @@ TEST(ServerTrace, ClocksLieWithinWhatAllCallsAllow) {
       Call(0, rpc::PserverCall::kPull, 3000, 3300, 3020, 3100, 0, true),
       Call(1, rpc::PserverCall::kPull, 3000, 3300, 3200, 3299, 0, true)};
   calls.push_back(Call(0, rpc::PserverCall::kPush, 5000, 5001, 9000, 9001, 0, true));
-  calls.back().ok = false;  // no information
+  calls.back().ok = false;  // a failed call gives no information
   const auto clocks = ServerClocks(calls);
   ASSERT_EQ(clocks.size(), 2u);
   EXPECT_EQ(clocks.at(0).low, -kAhead - 20);
@@ -53,14 +55,15 @@ TEST(ServerTrace, ClocksLieWithinWhatAllCallsAllow) {
 }
 
 TEST(ServerTrace, AGradientGoesThroughTheUpdateBehindItsPush) {
-  // One call for push and pull.
+  // One call contains the push and the pull.
   EXPECT_THAT(WaysOf({Call(0, rpc::PserverCall::kPush, 100, 200, 110, 190, 150, true)}),
               ElementsAre(std::array<size_t, 3>{0, 0, 0}));
-  // The reply to a push precedes its update; the pull waits for the update.
+  // The reply to the push precedes the update. The pull waits for the update.
   EXPECT_THAT(WaysOf({Call(0, rpc::PserverCall::kPush, 100, 130, 110, 120, 50, false),
                       Call(0, rpc::PserverCall::kPull, 140, 200, 145, 190, 180, true)}),
               ElementsAre(std::array<size_t, 3>{0, 1, 1}));
-  // A push is applied at once. The parameters arrive later, after those of an older pull.
+  // The push is applied at once. Its parameters arrive later, after the parameters of an older
+  // pull.
   EXPECT_THAT(WaysOf({Call(0, rpc::PserverCall::kPull, 90, 115, 95, 100, 50, true),
                       Call(0, rpc::PserverCall::kPush, 100, 130, 110, 120, 112, false),
                       Call(0, rpc::PserverCall::kPull, 140, 200, 145, 190, 112, true)}),

@@ -1,4 +1,4 @@
-// The parts that build a program from an ONNX graph: batch sizes, known numbers, attributes.
+// The functions that build a program from an ONNX graph: batch sizes, known numbers, attributes.
 #include <gtest/gtest.h>
 
 #include "common/tensor/device.h"

@@ -7,7 +7,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Two trainers with one parameter of two elements, and the computation of the servers.
+// Two trainers have one parameter of two elements. The test computes the servers' part.
 TEST(GeoParametersTest, EveryTrainersWayIsAddedOnce) {
   std::vector<float> a = {0, 8}, b = a, servers = a;
   GeoParameters of_a({{"w", a.data(), 2}}, 2), of_b({{"w", b.data(), 2}}, 2);

@@ -1,4 +1,4 @@
-// Lookups in the rows of a batch, compared with lookups in the whole table.
+// Lookups in the rows of a batch must equal lookups in the whole table.
 #include "trainer/ps/row_prefetch.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 constexpr int64_t kDim = 3;
 
-// Loss: the mean of w[a] * w[b]; both are i64 [4, 2].
+// Returns a program whose loss is the mean of w[a] * w[b]. The ids a and b are i64 [4, 2].
 Program TwoLookups(int64_t height, bool distributed, int64_t padding_idx) {
   Program program;
   const auto add = [&program](Op op) {
@@ -56,7 +56,7 @@ Program TwoLookups(int64_t height, bool distributed, int64_t padding_idx) {
 
 TEST(RowIndexTest, FindsEachRowOnceAndEveryId) {
   std::mt19937_64 random(7);
-  RowIndex index;  // the same one for all batches
+  RowIndex index;  // one index is reused for all batches
   for (const int64_t height : {int64_t{1}, int64_t{50}, int64_t{1} << 22, INT64_MAX}) {
     std::vector<int64_t> a(300), b(77), all;
     for (auto* piece : {&a, &b}) {
@@ -82,7 +82,7 @@ TEST(RowIndexTest, FindsEachRowOnceAndEveryId) {
   EXPECT_TRUE(index.rows().empty());
 }
 
-// Two lookups of 6 ids each in a table [50, 3].
+// Two lookups in a table of [50, 3]. Each lookup has 6 ids.
 class NextRowsTest : public testing::Test {
  protected:
   NextRowsTest() {
@@ -99,7 +99,7 @@ class NextRowsTest : public testing::Test {
   NextBatchHint Next(const std::vector<int64_t>& a, const std::vector<int64_t>& b) const {
     return {{a_.data(), a.data()}, {b_.data(), b.data()}};
   }
-  // Everything that Ask returns.
+  // Returns all results of Ask.
   auto Asked() {
     auto rows = node_->Ask();
     CHECK(rows.ok()) << rows.status();
@@ -123,7 +123,7 @@ TEST_F(NextRowsTest, AreThoseOfTheNextAsk) {
   b_ = b;
   const auto foreseen = Asked();
   EXPECT_EQ(std::get<0>(foreseen), next->ids);
-  EXPECT_EQ(foreseen, Asked());  // not foreseen
+  EXPECT_EQ(foreseen, Asked());  // the second call finds no prepared rows
 }
 
 TEST_F(NextRowsTest, AnotherBatchThanForeseenIsAskedForAllTheSame) {
@@ -144,12 +144,12 @@ TEST_F(NextRowsTest, OfUnknownDataThereAreNone) {
 
 struct Outcome {
   float loss = 0;
-  std::map<int64_t, std::vector<float>> gradient;  // by id
+  std::map<int64_t, std::vector<float>> gradient;  // gradient of each row, by id
 };
 
 class RowPrefetchTest : public testing::Test {
  protected:
-  // One step with these ids; `rename` returns the id of a row of the gradient.
+  // Runs one step with these ids. `rename` returns the id for a row of the gradient.
   template <typename Rename>
   Outcome Run(Program& program, CommHandler* comm, const Rename& rename) {
     Scope scope(device_);
@@ -187,7 +187,7 @@ class RowPrefetchTest : public testing::Test {
 };
 
 TEST_F(RowPrefetchTest, RowsOfTheBatchDoForTheWholeTable) {
-  // A table of 12 rows, and one that is too large for any machine. The rows in use are the same.
+  // One table has 12 rows, the other is too large for any machine. Both use the same rows.
   for (const int64_t height : {int64_t{12}, int64_t{1} << 50}) {
     for (const int64_t padding : {-1, 2}) {
       SCOPED_TRACE(padding);
@@ -242,7 +242,7 @@ TEST_F(RowPrefetchTest, LookupsAndClicksAreCounted) {
   const auto asked = prefetch.Ask();
   ASSERT_TRUE(asked.ok()) << asked.status();
   EXPECT_EQ(asked->ids, (std::vector<int64_t>{5, 7, 9}));
-  // 5: in both records; 7: twice in the clicked record, once in the other.
+  // Id 5 is in both records. Id 7 is twice in the clicked record and once in the other record.
   EXPECT_EQ(prefetch.Counts({"label", {DType::kI64, {2, 1}}, labels.data()}),
             (std::vector<float>{2, 1, 3, 2, 1, 0}));
   std::vector<float> weights = {0, 1};

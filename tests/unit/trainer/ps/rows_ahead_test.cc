@@ -1,4 +1,4 @@
-// Rows that are requested before the end of the push whose changes they must contain.
+// Tests rows that are requested before the push has ended whose changes the rows must contain.
 #include "trainer/ps/row_prefetcher.h"
 
 #include "tests/unit/pserver/pserver_fixture.h"
@@ -65,7 +65,7 @@ TEST_F(RowsAheadTest, ComeOnceTheStepIsComplete) {
       ended = true;
       come.Callback()(status);
     }));
-    EXPECT_FALSE(ended);  // the other trainer has not pushed
+    EXPECT_FALSE(ended);  // no reply yet: the other trainer has not pushed
     Push(1, step);
     ASSERT_TRUE(come.Get().ok());
     EXPECT_EQ(values, Pulled(step + 1));
@@ -81,12 +81,12 @@ TEST_F(RowsAheadTest, AreThereWhenTheStepBeginsLate) {
   Push(1, 0);
   const std::vector<float> expected = Pulled(1);
   std::vector<float> values;
-  // Either they have arrived or the request is in progress.
+  // The rows of step 1 have arrived, or their request is in progress.
   pserver::Answer<Status> come;
   ASSERT_TRUE(ahead.Give(1, {Rows(kIds, &values)}, come.Callback()));
   ASSERT_TRUE(come.Get().ok());
   EXPECT_EQ(values, expected);
-  // By now they have arrived.
+  // The rows of step 1 arrived before this call.
   pserver::Answer<Status> again;
   ASSERT_TRUE(ahead.Give(1, {Rows(kIds, &values)}, again.Callback()));
   EXPECT_EQ(values, expected);
@@ -112,7 +112,7 @@ TEST_F(RowsAheadTest, SaysWhatBecameOfThePull) {
   Ask(ahead, 1);
   pserver::Answer<Status> come;
   ASSERT_TRUE(ahead.Give(1, {Rows(kIds, &values)}, come.Callback()));
-  clients_[0].reset();  // cancels
+  clients_[0].reset();  // cancels the request
   EXPECT_FALSE(come.Get().ok());
   EXPECT_EQ(values, std::vector<float>(4 * kDim, -7.0f));
 }

@@ -1,4 +1,4 @@
-// The rows of tables on disk: they can be read back; damaged files are rejected.
+// The rows of tables on disk can be read back. Damaged files are rejected.
 #include "trainer/ps/table_file.h"
 
 #include <filesystem>
@@ -12,8 +12,8 @@ namespace {
 
 const ps::PsTable kTable = {.variable = "emb", .dim = 2, .rules = "accessor=ctr"};
 
-// Rows of [begin, end), bucket by bucket, in the order of the servers. Every third row waits for
-// admission.
+// Returns the rows of buckets [begin, end), bucket by bucket, in the order of the servers. Every
+// third row waits for admission.
 ps::PsTableRows Rows(int begin, int end) {
   ps::PsTableRows rows{.variable = "emb"};
   rows.slots = {"emb@moment"};
@@ -25,7 +25,7 @@ ps::PsTableRows Rows(int begin, int end) {
         continue;
       }
       rows.ids.push_back(id);
-      // Some buckets have no clicks, some rows have no embedding.
+      // The rows of some buckets have no clicks, and some rows have no embedding.
       const bool brief = bucket % 3 == 0 && id % 2 == 0;
       rows.use.push_back({static_cast<float>(id) * 0.5f, static_cast<uint32_t>(id + 1),
                           bucket % 2 == 0 ? static_cast<float>(id) : 0.0f, brief});
@@ -95,7 +95,8 @@ TEST(TableFile, WhatIsCutOrHasAWrongLengthIsRefused) {
   std::copy_n(whole.data(), sizeof(first), reinterpret_cast<char*>(&first));
   for (size_t length = 1; length < whole.size(); ++length) {
     const Status status = read(whole.substr(0, length));
-    // A file truncated between two records looks complete; only the manifest's SHA-256 reveals it.
+    // A file truncated between two records looks complete. Only the SHA-256 in the manifest reveals
+    // the loss.
     EXPECT_TRUE(!status.ok() || length >= first + sizeof(first)) << length;
   }
   EXPECT_FALSE(read(whole.substr(0, 20)).ok());

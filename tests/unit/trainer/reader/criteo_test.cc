@@ -17,7 +17,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-// A record with these numbers, and with this text in every category.
+// Returns a record with these numbers, and with `category` in every category field.
 std::string Record(const std::string& label, const std::vector<std::string>& numbers,
                    const std::string& category, char separator = '\t') {
   std::string line = label;
@@ -38,7 +38,8 @@ class CriteoTest : public RecordFilesTest<CriteoOptions, OpenCriteo> {
   }
 };
 
-// floor(ln(x)^2): 3 -> 1, 4 -> 1, 1000 -> 47, 10^6 -> 190, 2.7 counts as 2, 2^32 - 1 -> 491.
+// A number x becomes floor(ln(x)^2): 3 -> 1, 4 -> 1, 1000 -> 47, 10^6 -> 190, 2^32 - 1 -> 491. 2.7
+// is treated as 2.
 TEST_F(CriteoTest, NumbersBecomeIds) {
   const auto data = OpenCriteo(Options(Record("1", kNumbers, "05db9164")));
   ASSERT_TRUE(data.ok()) << data.status();
@@ -177,7 +178,7 @@ TEST_F(CriteoTest, OptionsThatDoNotFit) {
   EXPECT_THAT(Error(options), HasSubstr("train_file is not set"));
 }
 
-// A trained table depends on the hash, so the hash must not change.
+// The rows of a trained table depend on the hash function, so its results must not change.
 TEST(HashToRange, StaysAsItIs) {
   const std::string text = std::string("68fd1e64 and more") + std::string(8, '?');
   const auto hash = [&](size_t size, uint64_t seed) {
@@ -195,12 +196,12 @@ TEST(HashToRange, SpreadsEvenly) {
     const std::string text = std::to_string(i) + std::string(8, '\0');
     ++counts[HashToRange(std::string_view(text).substr(0, text.size() - 8), 3, 64)];
   }
-  double chi = 0;  // 63 degrees of freedom: above 110 once in 4000 hashes
+  double chi = 0;  // chi-square, 63 degrees of freedom: above 110 once in 4000 hashes
   for (const int count : counts) chi += (count - 1000.0) * (count - 1000.0) / 1000.0;
   EXPECT_LT(chi, 110);
 }
 
-// A digit follows the text; the parser must not read it.
+// Parses `text`. A digit follows the text, which the parser must not read.
 std::optional<double> Parsed(const std::string& text) {
   const std::string padded = text + std::string(kTextSlack, '7');
   return ParseNumber(std::string_view(padded).substr(0, text.size()));
@@ -222,7 +223,7 @@ TEST(ParseNumber, TakesNumbersAlone) {
   }
 }
 
-// Compared with the library's conversion, for all numbers of digits.
+// The results equal those of the library's conversion, for all numbers of digits.
 TEST(ParseNumber, GivesTheNearestDouble) {
   uint64_t draw = 1;
   for (int i = 0; i < 20000; ++i) {
@@ -235,7 +236,7 @@ TEST(ParseNumber, GivesTheNearestDouble) {
   }
 }
 
-// Every byte at every position among digits.
+// Tries every byte at every position among digits.
 TEST(ParseDigits, TakesOneToEightDigitsAlone) {
   EXPECT_EQ(ParseDigits(std::string_view("77777777", 0)), std::nullopt);
   for (size_t size = 1; size <= 9; ++size) {

@@ -37,7 +37,7 @@ class CsvTest : public testing::Test {
     options.columns = {{"age", CsvColumn::kNumeric, 3}, {"job", CsvColumn::kVocabulary, 3}};
     return options;
   }
-  // All ids, record after record, and all labels.
+  // Returns the ids of all records, one record after another, and all labels.
   static std::pair<std::vector<int64_t>, std::vector<int64_t>> Read(const Dataset& data) {
     const auto columns = static_cast<size_t>(data.fields()[0].desc.shape[0]);
     std::vector<int64_t> ids(data.size() * columns), labels(data.size());
@@ -54,8 +54,8 @@ class CsvTest : public testing::Test {
   TempDir dir_;
 };
 
-// age: bounds at the middle of four records, ids 1 and 2; job: smith twice, cook once; the ids of
-// job begin after the three of age.
+// The bound of "age" is the median of four records, and its ids are 1 and 2. The ids of "job" begin
+// after the three ids of "age"; smith appears twice, cook once.
 TEST_F(CsvTest, NumbersCategoriesAndLabels) {
   const auto data = OpenCsv(Options(kTrain));
   ASSERT_TRUE(data.ok()) << data.status();
@@ -81,14 +81,14 @@ TEST_F(CsvTest, ASmallVocabularyKeepsTheFrequentValues) {
   const auto data = OpenCsv(options);
   ASSERT_TRUE(data.ok()) << data.status();
   const auto ids = Read(*data->train).first;
-  EXPECT_EQ(ids[0], 1);  // Rome
-  EXPECT_EQ(ids[2], 0);  // Oslo
+  EXPECT_EQ(ids[0], 1);  // the id of Rome
+  EXPECT_EQ(ids[2], 0);  // the id of Oslo
   EXPECT_EQ(ids[1], ids[7]) << "Rome has the same hash again";
   EXPECT_NE(ids[1], ids[3]);
   EXPECT_GE(ids[3], 3);
 }
 
-// Nine of ten records are 0: they share one bucket, and the rest needs no additional one.
+// Nine of ten records are 0. They share one bucket, and the other numbers need no additional one.
 TEST_F(CsvTest, ANumberThatMostRecordsHaveTakesOneBucket) {
   std::string text = "gain, pay\n";
   for (int i = 0; i < 90; ++i) text += "0, low\n";
@@ -102,8 +102,8 @@ TEST_F(CsvTest, ANumberThatMostRecordsHaveTakesOneBucket) {
   EXPECT_THAT(std::vector(ids.end() - 10, ids.end()), ElementsAre(2, 2, 3, 3, 4, 4, 5, 5, 6, 6));
 }
 
-// Small and large integers, fractions and negative numbers, in several pieces of a file. Ids ascend
-// with the numbers and share them evenly; texts keep their ids in all pieces.
+// A column with small and large integers, fractions and negative numbers, in several pieces of a
+// file. Ids ascend with the numbers and share them evenly. A text has the same id in all pieces.
 TEST_F(CsvTest, LongColumnsInManyPieces) {
   std::string text = "x, word, pay\n";
   std::vector<double> numbers;
@@ -174,7 +174,7 @@ TEST_F(CsvTest, QuotedFieldsAreThoseWithoutQuotes) {
               HasSubstr("train:1: field 2 has text after its closing quote"));
 }
 
-// Under a sanitizer: the reader must not use fields that only the previous line had.
+// A sanitizer checks that the reader does not use fields that only the previous line had.
 TEST_F(CsvTest, AShortLineBehindAQuotedOne) {
   CsvOptions options =
       Options("age,job,town,pay\n10,\"a\",\"" + std::string(200, 'x') + "\",\"low\"\n10,\"a\",\"" +

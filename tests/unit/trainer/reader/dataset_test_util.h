@@ -1,4 +1,4 @@
-// Reads all samples of a dataset, for tests.
+// Helpers for tests that read all samples of a dataset.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace tandem::reader {
 
-// The values of one field of all samples, concatenated, as T.
+// Returns the values of one field of all samples, concatenated, as elements of T.
 template <typename T>
 std::vector<T> ReadField(const Dataset& data, const std::string& name) {
   std::vector<std::vector<char>> bytes;

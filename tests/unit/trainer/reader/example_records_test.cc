@@ -16,7 +16,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-// A record with x: two floats, label: an integer, pixels: two bytes.
+// Returns a record with the features x (two floats), label (an integer) and pixels (two bytes).
 std::string Record(float x, int64_t label, const std::string& pixels) {
   pb::Example example;
   auto& features = *example.mutable_features()->mutable_feature();
@@ -93,7 +93,7 @@ TEST_F(ExampleRecordsTest, BadRecordsAreLeftOut) {
   EXPECT_THAT(Error(options), HasSubstr("max_bad_records is 1"));
 }
 
-// A name that is not UTF-8 matches no requested feature, and no warning is printed.
+// A feature whose name is not UTF-8 matches no requested feature. No warning is printed.
 TEST_F(ExampleRecordsTest, NamesThatAreNoText) {
   std::string record = Record(1, 2, "ab");
   record[record.find("label")] = '\xff';
@@ -138,7 +138,7 @@ TEST_F(ExampleRecordsTest, OptionsThatDoNotFit) {
   EXPECT_THAT(Error(options), HasSubstr("names no feature"));
 }
 
-// Samples of any dataset as messages, and back.
+// Samples of any dataset become Example messages, which give the same samples.
 TEST_F(ExampleRecordsTest, SamplesOfOtherFormats) {
   trainer::WriteFile(dir_ / "libsvm", std::string("1 1:0.5\n0 2:3 4:5\n"));
   LibSvmOptions libsvm;

@@ -101,7 +101,7 @@ TEST(Idx, NamesFileAndOffsetOfWhatIsWrong) {
 }
 
 TEST(Idx, ClaimedSizeTakesNoMemory) {
-  // The header claims 3.9 GiB, but the file has a few bytes.
+  // The header claims 3.9 GiB, but the file has only a few bytes.
   const Bytes claim = trainer::Idx({0xf0000000u, 1, 1}, {1, 2, 3});
   EXPECT_EQ(ParseIdx(claim, "f", 3).status().code(), StatusCode::kDataLoss);
   EXPECT_EQ(ParseIdx(trainer::Gzip(claim), "f", 3).status().code(), StatusCode::kDataLoss);
@@ -110,12 +110,12 @@ TEST(Idx, ClaimedSizeTakesNoMemory) {
 TEST(Idx, ReadSaysWhyAFileCannotBeRead) {
   TempDir dir;
   EXPECT_EQ(ReadIdx(dir / "no", 3).status().code(), StatusCode::kNotFound);
-  EXPECT_FALSE(ReadIdx(dir.path(), 3).ok());  // a directory
+  EXPECT_FALSE(ReadIdx(dir.path(), 3).ok());  // the path of a directory
   trainer::WriteFile(dir / "yes", trainer::Gzip(trainer::Idx({2, 2, 3}, kPixels)));
   EXPECT_TRUE(ReadIdx(dir / "yes", 3).ok());
 }
 
-// For any bytes: an array that fits its header, or DATA_LOSS.
+// For any bytes, the result is an array that fits its header, or DATA_LOSS.
 TEST(Idx, RandomMutationsNeverCrash) {
   const uint32_t seed = std::random_device{}();
   std::cout << "seed " << seed << "\n";

@@ -19,7 +19,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// A smooth image: JPEG changes it little, and it is nearly bilinear everywhere.
+// A smooth image. JPEG changes it only a little, and it is nearly bilinear everywhere.
 double Colour(int channel, double x, double y) {
   return 128 + 100 * std::sin(x / (40 + 15 * channel)) * std::cos(y / (55 - 10 * channel));
 }
@@ -59,7 +59,7 @@ TEST(JpegDecoder, PartsAreThePartsOfTheWhole) {
         double worst = 0;
         for (int y = 0; y < part->height; ++y) {
           for (int x = 0; x < part->width; ++x) {
-            // Centres of pixels in the whole image.
+            // The position of the pixel's centre in the whole image.
             const double at_x = (x - part->x + 0.5) * scale + rect.x - 0.5;
             const double at_y = (y - part->y + 0.5) * scale + rect.y - 0.5;
             for (int c = 0; c < 3; ++c) {
@@ -119,7 +119,8 @@ TEST(ImageResampler, IsBilinearBetweenCentres) {
   EXPECT_THAT(std::vector(out.begin(), out.begin() + 6), ElementsAre(200, 211, 222, 175, 186, 197));
 }
 
-// Planes are made several pixels at a time, with the same values as channels-last samples.
+// Channels-first samples are computed several pixels at a time, and have the same values as
+// channels-last samples.
 TEST(ImageResampler, PlanesAreChannelsLastInAnotherOrder) {
   std::vector<uint8_t> pixels(size_t{31} * 23 * 3);
   for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i * i / 5 + i);
@@ -160,7 +161,7 @@ class ImageListTest : public testing::Test {
     EXPECT_TRUE(data.ok()) << data.status();
     return data.ok() ? std::move(*data) : nullptr;
   }
-  // The images `ids` of an epoch.
+  // Returns the images `ids` of an epoch.
   static std::vector<float> Images(const Dataset& data, uint64_t epoch,
                                    const std::vector<uint32_t>& ids) {
     const auto elements = static_cast<size_t>(data.fields()[0].desc.shape.numel());
@@ -197,8 +198,8 @@ TEST_F(ImageListTest, TheCentreForTests) {
   const auto data = Open();
   EXPECT_EQ(data->fields()[0].desc.shape, (Shape{24, 24, 3}));
   EXPECT_EQ(Images(*data, 0, {4}), Images(*data, 1, {4}));
-  // Image 4 is 100x122. Its shorter side becomes 32, of which 24 are cropped: 75x75 from (12, 23)
-  // on.
+  // Image 4 has 100x122 pixels. Its shorter side becomes 32, of which 24 are cropped. The crop is
+  // 75x75 pixels of the image, from (12, 23) on.
   const auto image = Images(*data, 0, {4});
   for (int y = 2; y < 22; y += 3) {
     for (int x = 2; x < 22; x += 3) {
@@ -213,9 +214,8 @@ TEST_F(ImageListTest, TheCentreForTests) {
   }
 }
 
-// Over many samples, areas and ratios cover their whole ranges, and half of the samples are
-// mirrored. In an image whose red is x and whose green is y, the corners of a sample reveal its
-// rectangle.
+// Over many samples, the areas and ratios cover their whole ranges, and half of the samples are
+// mirrored. The image's red is x and its green is y, so the corners of a sample show its rectangle.
 TEST_F(ImageListTest, RandomRectanglesAreDrawnAsTheyShould) {
   std::vector<uint8_t> pixels;
   for (int y = 0; y < 200; ++y) {
@@ -249,9 +249,9 @@ TEST_F(ImageListTest, RandomRectanglesAreDrawnAsTheyShould) {
   EXPECT_NEAR(ratio_most, 1.333, 0.08);
 }
 
-// Raw lists hold pixels and positions. SampleImage makes from them the same bits as from the
-// original images, in at most as much memory. This holds for large images too, and for any number
-// of packing threads.
+// Raw lists hold pixels and positions. SampleImage computes from them the same bits as from the
+// original images, with no more memory. This also holds for large images and for any number of
+// packing threads.
 TEST_F(ImageListTest, RawSamplesBecomeTheSameBits) {
   std::string list = trainer::ReadFile(dir_ / "list");
   for (const auto& [width, height] : {std::pair(1300, 40), std::pair(30, 1100), std::pair(900, 800),

@@ -1,4 +1,4 @@
-// Image datasets other than MNIST: CIFAR-10 files, synthetic images.
+// Image datasets besides MNIST: CIFAR-10 files and synthetic images.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 constexpr size_t kRecord = 3073;
 
-// `count` records: label (first + i) % 10, pixel p is (i + p) % 256.
+// Returns `count` records. Record i has label (first + i) % 10, and its pixel p is (i + p) % 256.
 std::vector<uint8_t> Records(size_t count, size_t first) {
   std::vector<uint8_t> bytes;
   for (size_t i = 0; i < count; ++i) {
@@ -46,7 +46,7 @@ TEST(Cifar10, FillsBatchesFromAllFiles) {
   std::vector<float> images(2 * (kRecord - 1) + 1, -77.0f);
   std::vector<int64_t> labels(3, -77);
   void* const out[] = {images.data(), labels.data()};
-  const uint32_t ids[] = {14, 1};  // the third of the fifth file, the second of the first
+  const uint32_t ids[] = {14, 1};  // the third record of file 5, the second of file 1
   ASSERT_TRUE((*train)->Fill(ids, out).ok());
   EXPECT_THAT(labels, ElementsAre(7, 2, -77));
   EXPECT_FLOAT_EQ(images[0], (2 / 255.0f - 0.4914f) / 0.2470f);
@@ -107,7 +107,7 @@ TEST(Synthetic, SamplesDependOnTheirNumberAlone) {
   EXPECT_NE(Fill(**OpenSynthetic(other), {3}).images, one.images);
 }
 
-// Every class is drawn, and the mean images of classes differ, so that a model can learn.
+// Every class is drawn. The mean images of the classes differ, so that a model can learn.
 TEST(Synthetic, ClassesDiffer) {
   const auto data = *OpenSynthetic({.image = {3, 8, 8}, .classes = 4, .samples = 2000});
   std::vector<uint32_t> ids(2000);

@@ -134,7 +134,7 @@ TEST(Mnist, SaysWhereDataCouldComeFrom) {
             StatusCode::kInvalidArgument);
 }
 
-// The documented mean and standard deviation are those of the real images.
+// The documented mean and standard deviation equal those of the real images.
 TEST(Mnist, RealFashionMnist) {
   if (!std::filesystem::exists(kFashion)) {
     GTEST_SKIP() << kFashion << " is absent: apt-get install dataset-fashion-mnist";

@@ -12,7 +12,7 @@ using testing::HasSubstr;
 
 Time In(int seconds) { return SteadyNow() + std::chrono::seconds(seconds); }
 
-// Sample i is the number i. The test can make it block or fail.
+// A dataset whose sample i is the number i. The test can make it block or fail.
 class Numbers final : public Dataset {
  public:
   explicit Numbers(uint32_t size, bool packed = false) : size_(size) { fields_[0].packed = packed; }
@@ -75,7 +75,7 @@ class PrefetchTest : public testing::Test {
     return *std::move(reader);
   }
 
-  // "epoch.step:first number" of all batches up to the end.
+  // Returns "epoch.step:first number" of each batch until the end.
   static std::vector<std::string> Drain(Prefetcher& reader) {
     std::vector<std::string> out;
     for (;;) {
@@ -92,7 +92,7 @@ class PrefetchTest : public testing::Test {
   }
 
   CpuDevice device_;
-  Numbers data_{10};  // 3 batches per epoch
+  Numbers data_{10};  // 10 samples: 3 batches per epoch
 };
 
 using testing::ElementsAre;
@@ -106,7 +106,8 @@ TEST_F(PrefetchTest, ReadsEpochsInOrderThenEnds) {
   EXPECT_EQ(reader->stats().batches, 6u);
 }
 
-// A dataset that packs gets each part of a batch separately; other datasets do not.
+// A dataset with packed fields gets each part of a batch separately. Other datasets get the whole
+// batch.
 TEST_F(PrefetchTest, PartsOfPackedBatchesAreFilledOnTheirOwn) {
   for (const bool packed : {true, false}) {
     const Numbers data(10, packed);
@@ -170,7 +171,8 @@ TEST_F(PrefetchTest, ResetInTheMiddleStartsAgain) {
 TEST_F(PrefetchTest, ReadsAheadUpToTheCapacityAndNoFurther) {
   const auto reader = Make(2);
   ASSERT_TRUE(reader->Reset({.epoch_end = 1000}).ok());
-  // Two in the queue, one ready to follow, one buffer kept for the consumer.
+  // The reader fills two batches in the queue and one that follows. One buffer stays with the
+  // consumer.
   ASSERT_TRUE(data_.WaitForFills(3));
   EXPECT_LE(reader->queue_size(), 2u);
   ASSERT_TRUE(reader->Next(In(30)).ok());

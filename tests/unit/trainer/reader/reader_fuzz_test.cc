@@ -1,5 +1,5 @@
-// Mutated data files become records or are rejected with a message; none crashes or hangs. Each
-// parser gets TANDEM_FUZZ_RUNS files.
+// Mutated data files become records, or are rejected with a message. No file causes a crash or a
+// hang. Each parser gets TANDEM_FUZZ_RUNS files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ TEST(ReaderFuzz, MutatedFiles) {
   }
 }
 
-// Frames have checksums, messages have none: only the content of messages is mutated.
+// Only the content of messages is mutated: frames have checksums, messages have none.
 TEST(ReaderFuzz, MutatedMessages) {
   const auto [seed, runs] = FuzzRunsOf(2000);
   std::mt19937_64 random(seed);
@@ -57,7 +57,8 @@ TEST(ReaderFuzz, MutatedMessages) {
     const std::string record = MutateText(valid, pieces, random);
     const auto text = DescribeExample(record, 4);
     ASSERT_TRUE(text.ok() || text.status().code() == StatusCode::kDataLoss) << seed << " " << i;
-    // Valid messages before and after it, so that it alone decides how many there are.
+    // Valid messages stand before and after the mutated one. The number of records thus shows
+    // whether it was accepted.
     const TempDir dir;
     auto writer = RecordWriter::Create(dir / "file", RecordFormat::kTfRecord);
     ASSERT_TRUE(writer.ok()) << writer.status();
@@ -77,10 +78,11 @@ TEST(ReaderFuzz, MutatedMessages) {
   EXPECT_LT(loaded, runs);
 }
 
-// Lists of images: each accepted line has a path and a label in its range.
+// Mutated lists of images: each accepted line has a path, and a label in its range.
 TEST(ReaderFuzz, MutatedImageLists) {
   const auto [seed, runs] = FuzzRunsOf(2000);
-  FLAGS_minloglevel = google::GLOG_ERROR;  // each missing image would log a warning
+  // Warnings are not printed, because each missing image causes one.
+  FLAGS_minloglevel = google::GLOG_ERROR;
   std::mt19937_64 random(seed);
   const TempDir dir;
   std::vector<uint8_t> pixels(20 * 10 * 3, 7);
@@ -107,7 +109,8 @@ TEST(ReaderFuzz, MutatedImageLists) {
     int64_t label = -1;
     void* const out[] = {image.data(), &label};
     const uint32_t first = 0;
-    if (!(*data)->Fill({&first, 1}, out).ok()) continue;  // too few of the paths are right
+    // The batch fails because too few paths of the list are right.
+    if (!(*data)->Fill({&first, 1}, out).ok()) continue;
     ++read;
     ASSERT_TRUE(label >= 0 && label < options.classes) << seed << " " << i;
   }

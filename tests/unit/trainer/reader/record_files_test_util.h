@@ -1,4 +1,4 @@
-// Opens readers of record files, for tests.
+// Helpers for tests that open readers of record files.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,11 +10,11 @@
 
 namespace tandem::reader {
 
-// Tests a reader that is opened with options of type T, which have `files`.
+// A fixture for a reader whose options of type T have `files`.
 template <typename T, StatusOr<TrainAndTest> (*kOpen)(const T&)>
 class RecordFilesTest : public testing::Test {
  protected:
-  // Options with one training file of this text.
+  // Returns options with one training file of this text.
   T OptionsFor(const std::string& train) {
     trainer::WriteFile(dir_ / "train", train);
     T options;

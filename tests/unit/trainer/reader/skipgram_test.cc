@@ -40,13 +40,14 @@ class SkipGramTest : public testing::Test {
   TempDir dir_;
 };
 
-// a appears 4 times, b and c 2, d 1, rare 1 (after d in the alphabet: omitted). Numbers: a b c d.
+// a appears 4 times, b and c twice, d and rare once. The vocabulary has four words: a, b, c, d.
+// "rare" is omitted, because it follows d in the alphabet.
 constexpr const char* kText = "A b, a C! a rare d; c-a b";
 
 TEST_F(SkipGramTest, PairsOfNearWords) {
   const auto data = OpenSkipGram(Options(kText));
   ASSERT_TRUE(data.ok()) << data.status();
-  // The text is a b a c a d c a b; six tenths of nine words are five words for training.
+  // The text is "a b a c a d c a b". Six tenths of its nine words are five words for training.
   ASSERT_EQ(data->train->size(), 5u * 4);
   ASSERT_EQ(data->test->size(), 4u * 4);
   std::vector<std::pair<int64_t, int64_t>> pairs;
@@ -59,7 +60,8 @@ TEST_F(SkipGramTest, PairsOfNearWords) {
   }
   using P = std::pair<int64_t, int64_t>;
   EXPECT_THAT(pairs, ElementsAre(P(0, 0), P(0, 1), P(0, 2), P(0, 0)));
-  const Sample last = Read(*data->test, 0);  // the word two before d wraps around the test part
+  // The word two before d wraps around to the end of the test part.
+  const Sample last = Read(*data->test, 0);
   EXPECT_EQ(last.center[0], 3);
   EXPECT_EQ(last.target[0], 0);
   EXPECT_EQ(Read(*data->train, 9).target, Read(*data->train, 9).target);
@@ -75,7 +77,7 @@ TEST_F(SkipGramTest, FrequentWordsAreDrawnMoreOften) {
   for (uint32_t id = 0; id < 2000; ++id) {
     const Sample s = Read(*data->train, id);
     for (size_t k = 1; k < s.target.size(); ++k) {
-      // If the neighbour is "other", only "often" and "rare" remain.
+      // If the neighbour is "other", only "often" and "rare" can be drawn.
       if (s.target[0] == 0) ++counts[s.target[k]];
     }
   }

@@ -18,7 +18,7 @@ class TextTest : public testing::Test {
     trainer::WriteFile(options.path, text);
     return OpenText(options);
   }
-  // "ids" and then "label" of one sample.
+  // Returns the values of "ids", then those of "label", of one sample.
   static std::vector<int64_t> Sample(const Dataset& data, uint32_t id, size_t sequence) {
     std::vector<int64_t> values(2 * sequence, -1);
     const std::vector<void*> out = {values.data(), values.data() + sequence};
@@ -32,10 +32,10 @@ class TextTest : public testing::Test {
 TEST_F(TextTest, WindowsAndTheBytesBehindThem) {
   const auto data = Open("abcdefghij\xff.", {.sequence = 3, .test_share = 0.4});
   ASSERT_TRUE(data.ok()) << data.status();
-  EXPECT_EQ(data->train->size(), 2u);  // from "abcdefg": the label of the last is g
+  EXPECT_EQ(data->train->size(), 2u);  // made from "abcdefg": the last label is g
   EXPECT_THAT(Sample(*data->train, 0, 3), ElementsAre('a', 'b', 'c', 'b', 'c', 'd'));
   EXPECT_THAT(Sample(*data->train, 1, 3), ElementsAre('d', 'e', 'f', 'e', 'f', 'g'));
-  EXPECT_EQ(data->test->size(), 1u);  // from "hij\xff."
+  EXPECT_EQ(data->test->size(), 1u);  // made from the rest of the text, "hij\xff."
   EXPECT_THAT(Sample(*data->test, 0, 3), ElementsAre('h', 'i', 'j', 'i', 'j', 255));
   EXPECT_EQ(data->train->fields()[0].limit, 256);
 }

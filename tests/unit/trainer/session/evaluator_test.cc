@@ -13,7 +13,8 @@ namespace {
 
 using testing::Each;
 
-// Sample i: x is a random number, and label 1 is more frequent for larger x.
+// A dataset whose sample i has a random number x and a label. Label 1 is more frequent for larger
+// x.
 class Scores final : public reader::Dataset {
  public:
   explicit Scores(uint32_t size) : size_(size) {}
@@ -37,7 +38,7 @@ class Scores final : public reader::Dataset {
                                                     {"label", {DType::kI64, {1}}}};
 };
 
-// The share of pairs of both labels that are in the right order.
+// Returns the share of pairs with different labels that are in the right order.
 double AreaOf(uint32_t size) {
   double right = 0, pairs = 0;
   for (uint32_t i = 0; i < size; ++i) {
@@ -50,7 +51,8 @@ double AreaOf(uint32_t size) {
   return right / pairs;
 }
 
-// Several batches, the last one smaller. The counts of training are not included and are restored.
+// The evaluation has several batches, of which the last one is smaller. Its metric does not include
+// the counts of training. These counts are restored afterwards.
 TEST(Evaluator, AMetricThatRunsOverBatchesIsThatOfTheDataAlone) {
   constexpr uint32_t kSize = 1200;
   ProgramBuilder b("auc", 4);
@@ -79,14 +81,14 @@ TEST(Evaluator, AMetricThatRunsOverBatchesIsThatOfTheDataAlone) {
   }
 }
 
-// A metric without state is the mean over the samples, not over the batches.
+// A metric without state is averaged over the samples, not over the batches.
 TEST(Evaluator, AMetricOfEachBatchIsAveragedOverSamples) {
   constexpr uint32_t kSize = 700;
   ProgramBuilder b("accuracy", 4);
   const auto x = b.Data("x", DType::kF32, {1});
   const auto label = b.Data("label", DType::kI64, {1});
   b.SigmoidLoss(x, label);
-  b.Accuracy(x, label);  // only one class: right if the label is 0
+  b.Accuracy(x, label);  // one output: the prediction is right if the label is 0
   const auto program = b.Finish();
   ASSERT_TRUE(program.ok()) << program.status();
   CpuDevice device;
@@ -101,8 +103,8 @@ TEST(Evaluator, AMetricOfEachBatchIsAveragedOverSamples) {
   EXPECT_EQ(MetricName(*program), "accuracy");
 }
 
-// Paddle calls this share_vars_from: the next evaluation uses the changed parameters, and each
-// variable exists once.
+// Paddle calls this share_vars_from. The next evaluation uses the changed parameters, and each
+// variable exists only once.
 TEST(Evaluator, SharesTheVariablesOfTraining) {
   ProgramBuilder b("shared", 4);
   const auto x = b.Data("x", DType::kF32, {1});
@@ -125,7 +127,7 @@ TEST(Evaluator, SharesTheVariablesOfTraining) {
   EXPECT_EQ(scope.Find("fc_0.w")->data(), weight);
 }
 
-// Three batches over up to five replicas, some of which then have none.
+// Three batches are divided over up to five replicas, so some replicas have no batch.
 TEST(Evaluator, PlacesPredictIndependentlyWithTheBitsOfOne) {
   ProgramBuilder b("places", 4);
   const auto x = b.Data("x", DType::kF32, {1});
@@ -154,7 +156,7 @@ TEST(Evaluator, PlacesPredictIndependentlyWithTheBitsOfOne) {
   }
 }
 
-// batch_norm normalises by its running statistics, which an evaluation does not change.
+// In an evaluation batch_norm uses its running statistics, and does not change them.
 TEST(Evaluator, TakesTheRunningStatistics) {
   ProgramBuilder b("norm", 4);
   const auto x = b.BatchNorm(b.Data("x", DType::kF32, {1}));

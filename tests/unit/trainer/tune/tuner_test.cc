@@ -12,8 +12,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
-// A machine on which a step takes one second, multiplied by the factor of each setting. The n-th
-// trial of settings in `noise` is also multiplied by their n-th factor.
+// A stand-in for a machine on which a step takes one second, multiplied by the factor of each
+// setting. For settings in `noise_`, the n-th trial is also multiplied by their n-th factor.
 class TunerTest : public ::testing::Test {
  protected:
   StatusOr<Settings> Choose(const std::vector<Tunable>& tunables) {
@@ -50,7 +50,8 @@ TEST_F(TunerTest, TakesTheFastestOfEachAndBuildsOnIt) {
                               {"precision", {{{"amp", "true"}}}}});
   ASSERT_TRUE(chosen.ok());
   EXPECT_THAT(*chosen, ElementsAre(Pair("threads", "2"), Pair("amp", "true")));
-  EXPECT_THAT(trials_, Contains(Pair("threads=2, amp=true", 4)));  // three rounds, and the last one
+  // There are three rounds and the final trial.
+  EXPECT_THAT(trials_, Contains(Pair("threads=2, amp=true", 4)));
   EXPECT_THAT(lines_.back(), HasSubstr("0.40 of the initial time, with threads=2, amp=true"));
 }
 
@@ -67,7 +68,8 @@ TEST_F(TunerTest, WhatIsHardlyFasterStays) {
   EXPECT_THAT(lines_.back(), HasSubstr("no setting is changed"));
 }
 
-// Twice much faster and once slower: the result is unclear.
+// The setting is much faster in two rounds and slower in one, so the result is unclear and the
+// setting is not chosen.
 TEST_F(TunerTest, WhatIsNotFasterInEveryRoundStays) {
   factor_ = {{"a=1", 1}};
   noise_ = {{"a=1", {0.5, 1.05, 0.5}}};

@@ -1,4 +1,4 @@
-// Numbers of changes, and what of a push is logged.
+// Tests the numbers of changes, and which parts of a push are logged.
 #include "pserver/shard/log/journal.h"
 
 #include "tests/unit/pserver/shard/parts_fixture.h"

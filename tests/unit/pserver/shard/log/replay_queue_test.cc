@@ -16,7 +16,8 @@ LogEntry Entry(uint64_t number, Kind kind, const PushHead& head) {
   return {.number = number, .kind = kind, .head = head};
 }
 
-// The numbers whose turn has come, in order; numbers without values are negative.
+// Returns the numbers of the changes that may be applied now, in order. Numbers of changes without
+// values are negated.
 std::vector<int64_t> Turn(ReplayQueue& owed) {
   std::vector<int64_t> numbers;
   while (const auto change = owed.Next()) {
@@ -37,7 +38,7 @@ TEST(OwedPushesTest, NobodyOvertakesAPushWithoutValues) {
   EXPECT_EQ(owed.last_number(), 8u);
   EXPECT_EQ(owed.missing(), 2u);
   EXPECT_THAT(Turn(owed), testing::ElementsAre(5));
-  // The later one arrives first: it waits for its turn.
+  // The later push arrives first and must wait for the earlier one.
   EXPECT_EQ(*owed.Take(Head(0, 1, 2), {}), 8u);
   EXPECT_THAT(Turn(owed), testing::ElementsAre());
   ASSERT_TRUE(owed.Take(Head(1, 1, 1), {}).ok());
@@ -64,7 +65,8 @@ TEST(OwedPushesTest, WhatAnOlderIncarnationKeptIsLostInItsTurn) {
   owed.Add(Entry(2, Kind::kOrder, Head(1, 1, 1)), false);
   owed.Add(Entry(3, Kind::kOrder, Head(1, 1, 2)), false);
   owed.Add(Entry(4, Kind::kOrder, Head(1, 2, 1)), false);
-  owed.Add(Entry(5, Kind::kOrder, Head(0, 1, 2)), /*lost=*/true);  // no trainer is asked for it
+  // This push is lost, so no trainer is asked for its values.
+  owed.Add(Entry(5, Kind::kOrder, Head(0, 1, 2)), /*lost=*/true);
   EXPECT_EQ(owed.Senders(), "trainer 0 (1), trainer 1 (3)");
   EXPECT_EQ(owed.MissingOf(1, 1), 2u);
   owed.Lose(1, 2);

@@ -1,4 +1,4 @@
-// Which pushes a hold admits, and when the state is that of the snapshot.
+// Tests which pushes a hold admits, and at which moment the state is that of the snapshot.
 #include "pserver/shard/trainers/global_snapshot_hold.h"
 
 #include "tests/unit/pserver/shard/parts_fixture.h"
@@ -21,7 +21,8 @@ class GlobalSnapshotHoldTest : public PartsTest {
   StatusOr<std::vector<SnapshotFrontier>> Hold(uint64_t number, uint64_t taker = 1) {
     return hold_.Hold(number, taker, seconds(2), trainers());
   }
-  // A snapshot with the first `sent` pushes of both trainers, of which all but the last have ended.
+  // Returns a request for a snapshot with the first `sent` pushes of both trainers. All these
+  // pushes but the last have ended.
   static SnapshotRequest Order(uint64_t number, uint64_t sent) {
     SnapshotRequest order{.cut = number, .marks = {}, .lease = seconds(2), .taker = 1};
     for (const int r : {0, 1}) {

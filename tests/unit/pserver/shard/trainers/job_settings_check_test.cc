@@ -30,8 +30,9 @@ TEST_F(AgreedSettingsTest, OthersThanThoseAtWorkAreRefusedByName) {
   EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("trainer 2 has seed 2, trainer 0 has 1"));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("after 60 s without a call"));
-  EXPECT_TRUE(Agree(2, kOne).ok());     // nothing was changed
-  EXPECT_FALSE(Agree(0, kOther).ok());  // the first, but not alone
+  EXPECT_TRUE(Agree(2, kOne).ok());  // the rejected call changed no setting
+  // Trainer 0 was the first, but other trainers have joined since.
+  EXPECT_FALSE(Agree(0, kOther).ok());
 }
 
 TEST_F(AgreedSettingsTest, WhoSaysNothingIsNotCompared) {
@@ -43,12 +44,13 @@ TEST_F(AgreedSettingsTest, WhoSaysNothingIsNotCompared) {
 
 TEST_F(AgreedSettingsTest, AnotherJobBeginsWhenNobodyElseIsAtWork) {
   EXPECT_TRUE(Agree(0, kOne).ok());
-  EXPECT_TRUE(Agree(0, kOther).ok());  // trainer 0 is the only trainer, and was restarted
+  EXPECT_TRUE(Agree(0, kOther).ok());  // accepted: trainer 0 is the only trainer, and was restarted
   EXPECT_TRUE(Agree(1, kOther).ok());
   at_work_ = {};
   EXPECT_TRUE(Agree(1, kOne).ok());
   at_work_ = {0, 1};
-  EXPECT_FALSE(Agree(0, kOther).ok());  // a trainer of the previous job
+  // The server rejects a trainer of the previous job that is still active.
+  EXPECT_FALSE(Agree(0, kOther).ok());
   EXPECT_TRUE(Agree(0, kOne).ok());
 }
 

@@ -22,7 +22,7 @@ class NamedBarriersTest : public testing::Test {
                     {call, generation, [this](const Status& status) { told_.push_back(status); }},
                     ready_);
   }
-  // The replies so far, in the order in which they were sent.
+  // Returns the replies that were sent since the last call, in their order.
   std::vector<std::string> Told() {
     told_.clear();
     for (const auto& answer : std::exchange(ready_, {})) answer(OkStatus());
@@ -47,7 +47,7 @@ TEST_F(NamedBarriersTest, OpensWithTheLastAndStaysOpenForThatGeneration) {
   EXPECT_THAT(barriers_.Missing(), ElementsAre(1, 0));
   Enter(1, "a", 1);
   EXPECT_THAT(Told(), ElementsAre(kOk, kOk));
-  Enter(1, "a", 1);  // the reply was lost
+  Enter(1, "a", 1);  // trainer 1 repeats the call because the reply was lost
   EXPECT_THAT(Told(), ElementsAre(kOk));
   Enter(1, "a", 2);
   EXPECT_THAT(Told(), IsEmpty());

@@ -65,7 +65,7 @@ TEST_F(RosterTest, WhoIsGoneIsNotHeardOfWhenItsCallEnds) {
 
 TEST_F(RosterTest, WhoIsBehindSaysSoByItsPushesOrItsPulls) {
   roster_[0].pushes = 1;
-  roster_[0].last_step = 4;  // and four earlier ones, on another server
+  roster_[0].last_step = 4;  // the trainer's four earlier pushes went to another server
   roster_[1].told = 7;
   EXPECT_THAT(roster_.Behind(5), ElementsAre(2));
   EXPECT_THAT(roster_.Behind(6), ElementsAre(0, 2));
@@ -87,7 +87,7 @@ TEST_F(RosterTest, MarksAreThoseOfTheLastSettlement) {
 
   TrainerRegistry other(clock_, metrics_);
   other.Begin(2);
-  other.Restore(roster_.marks());  // the third entry has no trainer
+  other.Restore(roster_.marks());  // the third mark belongs to no trainer of this registry
   EXPECT_EQ(other[1].incarnation, 9u);
   EXPECT_EQ(other[1].taken.highest(), 1u);
   other[1].Replace(10, /*version=*/5);

@@ -1,5 +1,5 @@
-// accessor=ctr of tables: the counts, the score, and when rows get their embedding, decay and are
-// removed. Snapshots of such rows hold all of it.
+// Tests accessor=ctr of tables: the counts, the score, and when rows get their embedding, decay and
+// are removed. Snapshots contain all these values.
 #include "pserver/tables/rows/row_accessor.h"
 
 #include "common/base/rng.h"
@@ -19,7 +19,8 @@ const Init kInit = {Init::kNormal, 0.0f, 0.5f};
 const Shape kShape = {int64_t{1} << 50, kDim};
 
 TEST(RowAccessor, ScoreAndThresholds) {
-  // Paddle's defaults: 0.1 (show - click) + 1 click; extended from a score of 10 on.
+  // Paddle's defaults: the score is 0.1 (shows - clicks) + 1 click. A row gets its embedding from a
+  // score of 10 on.
   const RowAccessor paddle(*ParseTableRules("accessor=ctr"), kDim);
   struct Case {
     float show, click, score;
@@ -149,7 +150,7 @@ TEST_F(CtrTableTest, ARowGetsItsEmbeddingBehindTheUpdateThatMakesItsScoreFull) {
   EXPECT_EQ(Row(*table, 7), (Floats{fresh[0] - 0.25f, 0, 0, 0}));
   EXPECT_EQ(table->Info().extended, 0u);
   Update(*table, 1, Of(7, 1, 1), true);
-  // Earlier gradients for the embedding have no effect.
+  // The gradients before the row got its embedding have no effect on it.
   EXPECT_EQ(Row(*table, 7), (Floats{fresh[0] - 0.5f, fresh[1], fresh[2], fresh[3]}));
   EXPECT_EQ(Row(*table, 7, true), (Floats{fresh[0] - 0.25f, 0, 0, 0}));
   EXPECT_EQ(table->Info().extended, 1u);
@@ -160,8 +161,8 @@ TEST_F(CtrTableTest, ARowGetsItsEmbeddingBehindTheUpdateThatMakesItsScoreFull) {
   EXPECT_EQ(table->rows(), 1u);
 }
 
-// Every weight has the same bits as in a table in which all weights exist from the start, if it
-// receives the same gradients.
+// Every weight has the same bits as in a table whose rows have all weights from the start and
+// receive the same gradients.
 TEST_F(CtrTableTest, TheWeightIsThatOfACommonTable) {
   for (const char* type : {"sgd", "adagrad", "adam"}) {
     SCOPED_TRACE(type);
@@ -196,7 +197,7 @@ TEST_F(CtrTableTest, RowsWithoutEmbeddingTakeLittleMemory) {
     CHECK(table->Apply(one, 0.1f).ok());
     return static_cast<double>(table->Info().bytes);
   };
-  // The row has only two of 128 floats left, and the clicks.
+  // The row stores only two of its 128 floats, and the clicks.
   EXPECT_LT(bytes("accessor=ctr", 2), bytes("", 0) / 10);
 }
 
@@ -218,7 +219,8 @@ TEST_F(CtrTableTest, TrainersCountsAreAddedUp) {
   EXPECT_FALSE(rows->use[1].brief) << "0.1 * 1 + 3 is 3.1";
 }
 
-// Snapshots, in memory and cold, on one server and on three, continue with the same bits.
+// A snapshot is restored in memory and with a memory limit, on one server and on three. All tables
+// continue with the same bits.
 TEST_F(CtrTableTest, ImagesHoldCountsAndLengths) {
   const char* rules =
       "accessor=ctr embedx_threshold=2 shrink_every=7 decay=0.8 shrink_score=0.3 ttl=40";

@@ -1,4 +1,4 @@
-// The index of a bucket, compared with std::map.
+// The hash index of a bucket, compared with std::map.
 #include "pserver/tables/rows/row_hash_table.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Weights of rows as a pull reads them.
+// Tests the weights of rows that a pull reads.
 #include "pserver/tables/rows/row_reader.h"
 
 #include "gmock/gmock.h"

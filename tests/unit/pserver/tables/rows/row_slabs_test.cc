@@ -1,4 +1,4 @@
-// Memory of rows of one length.
+// Tests the memory of rows that all have the same length.
 #include "pserver/tables/rows/row_slabs.h"
 
 #include "gtest/gtest.h"
@@ -6,7 +6,7 @@
 namespace tandem::pserver {
 namespace {
 
-constexpr int64_t kFloats = 60 << 10;  // four rows per slab
+constexpr int64_t kFloats = 60 << 10;  // length of a row in floats: four rows fill a slab
 
 TEST(RowSlabsTest, ARowKeepsWhatWasSet) {
   RowSlabs slabs(3, /*clicks=*/true, 100);

@@ -1,4 +1,4 @@
-// Slots of rows, across slabs and blocks of slabs.
+// Tests the slots of rows across slabs and across blocks of slabs.
 #include "pserver/tables/rows/row_store.h"
 
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 namespace tandem::pserver {
 namespace {
 
-constexpr int64_t kFloats = 60 << 10;  // four rows per slab
-constexpr uint64_t kRows = 4 * 40;     // two blocks and more
+constexpr int64_t kFloats = 60 << 10;  // length of a row in floats: four rows fill a slab
+constexpr uint64_t kRows = 4 * 40;     // number of rows: more than two blocks have
 
 void Put(RowStore& rows, uint64_t id) {
   const auto at = rows.Add(id);
@@ -33,7 +33,8 @@ TEST(RowStoreTest, RowsKeepTheirValuesWhileOthersComeAndGo) {
   RowStore rows(kFloats);
   for (uint64_t id = 0; id < kRows; ++id) Put(rows, id);
   const size_t full = rows.bytes();
-  // Back to the first slabs, which belong to no block, in steps that also end inside blocks.
+  // Removes rows down to the first slabs, which belong to no block. Some of the steps end inside
+  // blocks.
   for (uint32_t left = kRows; left > 4 * 10; left -= 4 * 5) {
     while (rows.size() > left) rows.Remove(rows.size() / 2);
     for (uint32_t n = 0; n < rows.size(); ++n) Expect(rows, rows.Id(rows.At(n)));

@@ -1,4 +1,4 @@
-// Sums of gradients of rows.
+// Tests the sums of gradients of rows.
 #include "pserver/tables/rows/rows_gradient.h"
 
 #include "gmock/gmock.h"
@@ -28,7 +28,7 @@ TEST(RowsGradientTest, TheSumAddsInTheGivenOrder) {
   const std::vector<uint64_t> id = {3};
   const float large = 1e8f, one = 1, minus = -1e8f;
   const RowsGradient first[] = {{id, &large}, {id, &one}, {id, &minus}};
-  EXPECT_EQ(merger.Sum(first).values[0], 0.0f);  // 1e8 + 1 rounds to 1e8
+  EXPECT_EQ(merger.Sum(first).values[0], 0.0f);  // 1e8 + 1 - 1e8 in f32: 1e8 + 1 rounds to 1e8
   const RowsGradient second[] = {{id, &large}, {id, &minus}, {id, &one}};
   EXPECT_EQ(merger.Sum(second).values[0], 1.0f);
 }

@@ -1,4 +1,4 @@
-// The last reduction of a step waits until the servers accepted this rank's rows.
+// The last reduction of a step starts only after the servers have accepted this rank's rows.
 #include "trainer/modes/comms/push_before_reduce_comm.h"
 
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Ends started calls when the test says so.
+// A handler that ends a started call only when the test calls End.
 class Fake final : public CommHandler {
  public:
   StatusOr<int> Register(const CommNode&) override { return count_++; }
@@ -80,7 +80,8 @@ TEST_F(PushFirstTest, ItBeginsAtOnceBehindAPushThatEnded) {
   }
 }
 
-// Whatever fails: a rank that does not know whether its rows were accepted ends no step.
+// After any failure the rank does not know whether the servers accepted its rows, so it must not
+// end the step.
 TEST_F(PushFirstTest, NothingWaitsForWhatHasFailed) {
   for (const int failing : {kPull, kEarly, kPush}) {
     for (const int node : {kPull, kEarly, kLast, kPush}) Start(node);
@@ -94,7 +95,7 @@ TEST_F(PushFirstTest, NothingWaitsForWhatHasFailed) {
   }
 }
 
-// A push of an aborted step does not count for the repeated step.
+// If a step is aborted and repeated, the push of the aborted step does not count.
 TEST_F(PushFirstTest, AStepThatIsDoneAgainWaitsAgain) {
   for (const int node : {kEarly, kPush}) Start(node);
   fake_.End(kPush);

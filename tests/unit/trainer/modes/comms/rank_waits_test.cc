@@ -1,4 +1,4 @@
-// Ranks know for which rank they wait.
+// Tests that a rank knows for which other rank it waits.
 #include "trainer/modes/comms/rank_waits.h"
 
 #include <gmock/gmock.h>
@@ -18,19 +18,20 @@ using testing::SizeIs;
 
 constexpr int kRanks = 3;
 
-// Steps of one allreduce each, for which rank `slow` is late.
+// Runs steps of one allreduce each. Rank `slow` calls later than the other ranks by `late`. Returns
+// the waits of each rank.
 std::vector<std::vector<double>> WaitsOf(int slow, int64_t steps, Duration late) {
   std::vector<RankWaits> all(kRanks);
   std::vector<std::vector<double>> waits(kRanks);
   collective::World world = collective::MakeTcpWorld(kRanks);
-  std::atomic<int64_t> began = 0;  // by the other ranks, over all steps
+  std::atomic<int64_t> began = 0;  // number of steps begun by the other ranks together
   collective::OnEveryRank(kRanks, [&](int r) {
     collective::Communicator& communicator = *world[static_cast<size_t>(r)];
     RankWaits& own = all[static_cast<size_t>(r)];
     for (int64_t step = 0; step < steps; ++step) {
       EXPECT_EQ(own.BeginStep(step, communicator, std::chrono::seconds(30)), OkStatus());
       if (r == slow && late > Duration::zero()) {
-        // However busy the machine is, the others wait for at least `late`.
+        // The other ranks wait for at least `late`, whatever the load of the machine is.
         while (began.load() < (step + 1) * (kRanks - 1)) std::this_thread::yield();
         std::this_thread::sleep_for(late);
       }

@@ -9,7 +9,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Words = std::vector<int32_t>;
 
-// Selections "a", with room for 2, and "b", with room for 1, of 2 ranks.
+// A fixture with selections of 2 ranks: "a" has room for 2 elements, "b" for 1.
 class SelectionGatherTest : public ::testing::Test {
  protected:
   static CommTensor Of(const std::string& name, Words& words, int64_t rows) {
@@ -32,7 +32,7 @@ TEST_F(SelectionGatherTest, SendsWhatIsUsed) {
   Words all(12);
   EXPECT_EQ(*Make(1).Pack(all.data()), 6u);
   EXPECT_THAT(all, ElementsAre(0, 0, 0, 0, 0, 0, 1, 7, 70, 1, 8, 80));
-  // Ranks may distribute the elements differently among their selections.
+  // The ranks may divide their elements differently among the selections.
   const Words came = {2, 1, 2, 10, 20, 0, 1, 7, 70, 1, 8, 80};
   ASSERT_TRUE(Make(1).Unpack(came.data(), 6).ok());
   EXPECT_THAT(all_a_, ElementsAre(2, 1, 2, 10, 20, 1, 7, 70, 0, 0));

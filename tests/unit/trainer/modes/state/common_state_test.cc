@@ -1,4 +1,4 @@
-// Ranks, some of which are new or one step late, reach a common state.
+// Tests how ranks reach a common state if some of them are new or one step late.
 #include "trainer/modes/state/common_state.h"
 
 #include <gtest/gtest.h>
@@ -60,12 +60,12 @@ class CommonStateTest : public ::testing::Test {
   float Get(int rank, const std::string& var) {
     return ranks_[rank].scope->Find(var)->span<float>()[0];
   }
-  // Begins step `step` on `rank` and changes its own state.
+  // Begins step `step` on `rank` and changes the rank's own state.
   void Begin(int rank, int64_t step) {
     ASSERT_TRUE(ranks_[rank].point->BeforeStep(step).ok());
     Set(rank, own_, Get(rank, own_) + 1);
   }
-  // `fresh`: ranks without any state.
+  // Brings all ranks to a common state. `fresh` lists the ranks without any state.
   void Share(const std::set<int>& fresh, int64_t begin = 0) {
     collective::World world = collective::MakeInprocCommunicators(kRanks, {});
     collective::OnEveryRank(kRanks, [&](int r) {
@@ -84,7 +84,7 @@ class CommonStateTest : public ::testing::Test {
 
   const Program program_ = Network();
   Rank ranks_[kRanks];
-  std::string own_, param_;  // running statistics; a parameter
+  std::string own_, param_;  // names of a running statistic and of a parameter
 };
 
 TEST_F(CommonStateTest, WhenAllAreNewRankZeroCounts) {
@@ -103,13 +103,13 @@ TEST_F(CommonStateTest, ABrokenStepIsUndoneAndANewRankGetsWhatThereIs) {
   Share({0});
   ExpectStep(7);
   for (int r = 0; r < kRanks; ++r) EXPECT_EQ(Get(r, param_), 5) << r;
-  EXPECT_EQ(Get(1, own_), 100);  // undone
+  EXPECT_EQ(Get(1, own_), 100);  // the step that rank 1 had begun was undone
   EXPECT_EQ(Get(2, own_), 200);
-  EXPECT_EQ(Get(0, own_), 100);  // state of a surviving rank
+  EXPECT_EQ(Get(0, own_), 100);  // rank 0 received the state of a surviving rank
 }
 
-// Rank 2 has ended step 7 and begun step 8; rank 1 has not ended step 7. Rank 1 receives the
-// parameters after step 7 and keeps its own result for its own state.
+// Rank 2 has ended step 7 and begun step 8, but rank 1 has not ended step 7. Rank 1 receives the
+// parameters after step 7. It keeps its own result of the step for its own state.
 TEST_F(CommonStateTest, WhoIsBehindIsBroughtForward) {
   Set(1, param_, 5);
   Set(1, own_, 100);
@@ -120,10 +120,10 @@ TEST_F(CommonStateTest, WhoIsBehindIsBroughtForward) {
   Share({0});
   ExpectStep(8);
   for (int r = 0; r < kRanks; ++r) EXPECT_EQ(Get(r, param_), 6) << r;
-  EXPECT_EQ(Get(2, own_), 200);  // step 8 is undone
-  EXPECT_EQ(Get(1, own_), 101);  // step 7 is done
+  EXPECT_EQ(Get(2, own_), 200);  // step 8 of rank 2 was undone
+  EXPECT_EQ(Get(1, own_), 101);  // rank 1 has done step 7
   EXPECT_EQ(Get(0, own_), 200);
-  // An immediate second call loses nothing.
+  // An immediate second exchange loses no state.
   for (int r = 1; r < kRanks; ++r) EXPECT_EQ(ranks_[r].point->step(), 8);
   Share({0});
   ExpectStep(8);

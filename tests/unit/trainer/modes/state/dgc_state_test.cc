@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Two slots of three elements and the states of one rank.
+// Two slots of three elements and the states of one rank with dgc.
 class RankState {
  public:
   RankState(Device& device, float value) : scope_(device) {
@@ -28,7 +28,7 @@ class RankState {
     const auto values = scope_.Find(var)->span<float>();
     return {values.begin(), values.end()};
   }
-  // Copies of the slots, as for a checkpoint.
+  // Returns copies of the slots, as a checkpoint needs them.
   TensorMap Copies() {
     TensorMap copies;
     for (const char* slot : {"velocity", "residual"}) {

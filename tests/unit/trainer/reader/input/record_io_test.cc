@@ -73,7 +73,7 @@ TEST_P(RecordIoTest, WhatIsWrittenIsRead) {
   EXPECT_THAT(ReadAll(Write("none", {})).records, IsEmpty());
 }
 
-// Every flipped byte is detected, and no record is returned that was not written.
+// Every flipped byte is detected. Every record that is returned was written.
 TEST_P(RecordIoTest, EveryFlippedByteIsNoticed) {
   const std::vector<std::string> records = {"first record", "second", "third one"};
   const std::string whole = trainer::ReadFile(Write("file", records));
@@ -82,8 +82,8 @@ TEST_P(RecordIoTest, EveryFlippedByteIsNoticed) {
     bytes[i] = static_cast<char>(bytes[i] ^ 0x20);
     trainer::WriteFile(dir_ / "flipped", bytes);
     const Read read = ReadAll(dir_ / "flipped");
-    // The number of records in a chunk's header has no checksum, but missing or additional records
-    // are detected.
+    // The number of records in the header of a chunk has no checksum. Missing or additional records
+    // are detected nevertheless.
     EXPECT_FALSE(read.errors.empty()) << "byte " << i;
     for (const std::string& record : read.records) {
       EXPECT_THAT(records, testing::Contains(record)) << "byte " << i;
@@ -123,7 +123,7 @@ TEST_P(RecordIoTest, RecordsBehindADamagedOneAreRead) {
   EXPECT_THAT(read.errors[0], HasSubstr("damaged: offset "));
 }
 
-// The bytes that TensorFlow 2's TFRecordWriter writes for the records "abc" and "".
+// The file has the bytes that TensorFlow 2's TFRecordWriter writes for the records "abc" and "".
 TEST(TfRecord, IsTensorFlows) {
   const TempDir dir;
   auto writer = RecordWriter::Create(dir / "file", RecordFormat::kTfRecord);
@@ -136,7 +136,8 @@ TEST(TfRecord, IsTensorFlows) {
   EXPECT_EQ(bytes.substr(12, 3), "abc");
 }
 
-// The file is mostly a hole. The reader must not allocate memory for such a record.
+// The file claims a huge record and is mostly a hole. The reader must not allocate memory for the
+// record.
 TEST(TfRecord, ARecordTooLargeToBeOneIsPassedOver) {
   const TempDir dir;
   auto writer = RecordWriter::Create(dir / "file", RecordFormat::kTfRecord);

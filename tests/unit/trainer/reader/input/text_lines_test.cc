@@ -15,7 +15,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Keeps lines; rejects those that begin with "bad".
+// A sink that stores lines, and rejects lines that begin with "bad".
 class Lines final : public LineSink {
  public:
   Status Add(std::string_view line) override {
@@ -69,7 +69,7 @@ TEST_F(TextLinesTest, LinesWithAndWithoutEnds) {
   EXPECT_THAT(FirstLine(dir_ / "file").value(), "names");
 }
 
-// Lines of all lengths cross the ends of pieces, and one line is longer than a piece may be.
+// Lines of all lengths cross the ends of pieces. One line is longer than the maximum of a piece.
 TEST_F(TextLinesTest, PiecesAreCutAtLinesForAnyNumberOfThreads) {
   std::string text;
   std::vector<std::string> expected;
@@ -84,7 +84,7 @@ TEST_F(TextLinesTest, PiecesAreCutAtLinesForAnyNumberOfThreads) {
     ASSERT_EQ(Read(text, {.threads = threads}).value(), expected) << threads;
     EXPECT_GE(pieces_, 4u);
   }
-  // Only the first lines, whichever thread was fastest.
+  // With `records_max`, the result has the first lines, whichever thread was fastest.
   for (const int threads : {1, 5}) {
     const auto some = Read(text, {.threads = threads, .records_max = 400}).value();
     EXPECT_GE(some.size(), 400u);
@@ -143,7 +143,7 @@ TEST_F(TextLinesTest, FilesThatHoldNoRecords) {
   }
 }
 
-// Fields as a plain loop finds them, in lines of all lengths around the block size.
+// The fields must be those that a plain loop finds, in lines of all lengths around the block size.
 TEST(SplitLine, FindsTheFieldsOfAPlainLoop) {
   for (size_t size = 0; size < 300; ++size) {
     std::string text;
@@ -165,7 +165,7 @@ TEST(SplitLine, FindsTheFieldsOfAPlainLoop) {
   }
 }
 
-// Every byte at every position of lines around the block size, followed by blanks.
+// Tries every byte at every position of lines around the block size. Blanks follow the lines.
 TEST(IsPlain, SeesLowBytesAnywhere) {
   for (const size_t size : {0, 1, 63, 64, 65, 130}) {
     const std::string padded = std::string(size, 'x') + std::string(kLineSlack, ' ');
