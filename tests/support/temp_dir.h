@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-// A directory that is removed together with the object.
+// A temporary directory. The destructor removes it.
 class TempDir {
  public:
   TempDir() {
