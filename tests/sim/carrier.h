@@ -1,5 +1,5 @@
-// Carries the calls of a PsClient through a SimNetwork to SimServers, with the product's rules for
-// retries.
+// Carries the calls of a PsClient through a SimNetwork to SimServers. Retries follow the product's
+// rules.
 #pragma once
 
 #include <map>
@@ -25,7 +25,7 @@ class SimCarrier final : public ps::PsChannel {
   void Call(int server, rpc::PserverCall call, codec::EncodedMessage request, Time deadline,
             Take take) override;
   void After(Duration pause, std::function<void()> then) override;
-  // All servers have numbers from the beginning.
+  // Does nothing, because all servers are numbered from the beginning.
   Status AddServer(int /*server*/, const std::string& /*address*/) override { return OkStatus(); }
   void Abandon(int server) override;
   void Close() override;
