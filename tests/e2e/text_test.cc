@@ -1,5 +1,5 @@
-// A language model on a text: dropout omits the same elements for any number of ranks and after a
-// resume.
+// Tests a language model on a text. Dropout must drop the same elements for any number of ranks and
+// after a resume.
 #include <cmath>
 
 #include "gmock/gmock.h"
@@ -48,7 +48,8 @@ TEST_F(TextJobTest, DropsTheSameOnAnyRanks) {
   const JobRun collective = RunJob("collective", {"--mode=collective", "--nproc=2"}, {});
   const JobRun pserver = RunJob("pserver", {"--servers=2", "--workers=2"}, {});
   EXPECT_EQ(pserver.result.params_sha256, collective.result.params_sha256);
-  // Only the order of sums differs from one rank; other dropped elements would show at once.
+  // Two ranks differ from one rank only in the order of sums. If other elements were dropped, the
+  // loss would differ more.
   EXPECT_NEAR(collective.result.loss, one.result.loss, 1e-4);
   std::string job = ReadWholeFile(job_);
   job.replace(job.find("\"0.3\""), 5, "\"0\"");
