@@ -113,7 +113,7 @@ class AgreementTest : public JobTest {
   }
 };
 
-// A pserver of its own process. It listens on any free port.
+// A pserver in a separate process. It listens on any free port.
 class ServerProcess {
  public:
   ServerProcess(const std::string& secret_file, const std::string& output_file)

@@ -1,7 +1,6 @@
 // Runs random jobs in the simulator. An acknowledged push must be applied exactly once, whatever
-// happens to servers, trainers and network. A failure prints its seed. The environment variables
-// TANDEM_SIM_FIRST=SEED and TANDEM_SIM_SEEDS=1 repeat the run with this seed. TANDEM_SIM_TAIL=500
-// prints its last 500 events:
+// happens to servers, trainers and network. A failure prints its seed. To repeat the run with that
+// seed and print its last 500 events, run
 //   TANDEM_SIM_FIRST=SEED TANDEM_SIM_SEEDS=1 TANDEM_SIM_TAIL=500 build/tests/sim_test
 #include <glog/logging.h>
 

@@ -1,6 +1,6 @@
 // A stand-in for CUPTI (kernels/exec/cupti_library.h) over the CUDA of host memory. The CUDA of
-// host memory calls tandem_fake_cupti_ran after each operation. With
-// TANDEM_FAKE_CUPTI_FAULT=privileges no activity can be enabled, as if the driver restricted its
+// host memory calls tandem_fake_cupti_ran after each operation. If the environment has
+// `TANDEM_FAKE_CUPTI_FAULT=privileges`, no activity can be enabled, as if the driver restricted its
 // counters to root.
 #include <time.h>
 
