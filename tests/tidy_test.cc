@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct SourceFile {
-  std::string path;  // relative to the root of the project
+  std::string path;  // path of the file, relative to the root of the project
   std::vector<std::string> lines;
 };
 
@@ -64,7 +64,7 @@ std::map<std::string, std::map<std::string, std::string>> Included() {
       const std::string header = match[1];
       const bool ours = header.starts_with("proto/") || fs::exists(fs::path(Root()) / header);
       const std::string to = FolderOf(header);
-      // Not a header of the project, or in the same directory.
+      // Skips headers of libraries, and headers in the same directory.
       if (!ours || to == FolderOf(file.path)) continue;
       row.emplace(to, file.path + ":" + std::to_string(i + 1));
     }
@@ -159,7 +159,7 @@ TEST(Tidy, HeavyHeadersStayOutOfHeaders) {
 struct BannedRow {
   const char* pattern;
   const char* instead;
-  std::vector<std::string> allowed;  // files or directories in which the call is allowed
+  std::vector<std::string> allowed;  // files or directories in which the forbidden call is allowed
 };
 
 const std::vector<BannedRow>& Banned() {

@@ -18,7 +18,7 @@ inline constexpr int64_t kNumel = 1 << 18;
 inline constexpr size_t kBytes = kNumel * sizeof(float), kAllBytes = kVariables * kBytes;
 inline constexpr float kRate = 1e-6f;
 
-// The elements of all variables, one variable after the other.
+// One value per element of all variables, one variable after the other.
 using Values = std::vector<float>;
 inline Values Filled(float value) { return Values(kVariables * kNumel, value); }
 
@@ -53,7 +53,7 @@ class DensePs {
   int under_way_ TD_GUARDED_BY(mu_) = 0;
   Status first_ TD_GUARDED_BY(mu_);
   std::vector<double> push_seconds_ TD_GUARDED_BY(mu_);
-  PsPair ps_;  // last member, because calls in progress use the other members
+  PsPair ps_;  // the last member, so it is destroyed first: calls in progress use the other members
 };
 
 }  // namespace tandem::bench

@@ -10,7 +10,7 @@ namespace tandem::bench {
 namespace {
 
 constexpr int kOps = 1000;
-constexpr int kChunk = 200;  // runs of the plan between two readings of the clock
+constexpr int kChunk = 200;  // number of runs of the plan per time measurement
 
 struct Nothing {};
 Status DoNothing(Nothing&, const KernelArgs&) { return OkStatus(); }
@@ -18,7 +18,7 @@ StatusOr<Kernel> PrepareNothing(const OpView&, const PrepareContext&) {
   return MakeKernel<Nothing, DoNothing>(Nothing());
 }
 
-// The CPU backend with an empty kernel for `scale`.
+// A CPU backend whose kernel for `scale` does nothing.
 const BackendModule kEmptyModule = {
     .abi = BackendModule::kAbi,
     .name = "empty",

@@ -21,7 +21,7 @@
 namespace tandem::bench {
 namespace {
 
-constexpr int kTurns = 6;  // measured turns of each alternative
+constexpr int kTurns = 6;  // number of measured turns of each alternative
 constexpr double kMegabyte = 1e6;
 
 // A temporary directory. The destructor removes it.

@@ -1,4 +1,4 @@
-// A pserver in this process and its client, for benchmarks.
+// A pserver in this process and a client of this server, for benchmarks.
 #pragma once
 
 #include <memory>

@@ -46,7 +46,7 @@ class RowsTable {
   // second next call of Pull.
   Status Pull(const std::vector<int64_t>& ids);
   Status AwaitPulls();
-  // The buffer for rows of the last started pull.
+  // Returns the rows of the last started pull. They are complete only when this pull has ended.
   std::span<const float> out() const { return under_way_[(pulls_ + 1) % 2].out; }
 
  private:
@@ -61,7 +61,7 @@ class RowsTable {
   UnderWay under_way_[2];
   uint64_t pulls_ = 0;
   uint64_t step_ = 0;
-  PsPair ps_;  // last member, because calls in progress use the other members
+  PsPair ps_;  // the last member, so it is destroyed first: calls in progress use the other members
 };
 
 // Calls `run` for all requests, repeatedly. Returns the rows per second.

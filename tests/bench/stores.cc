@@ -182,7 +182,7 @@ class RocksDb {
   std::vector<float> out_ = std::vector<float>(kKeys * kDim);
 };
 
-// Copies the rows of the table into both stores.
+// Copies the rows of the table into both stores, Redis and RocksDB.
 Status Fill(RowsTable& table, Redis& redis, RocksDb& rocksdb) {
   const std::vector<int64_t> all = AllIds();
   for (size_t i = 0; i < kRows; i += kKeys) {

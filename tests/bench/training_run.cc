@@ -175,7 +175,7 @@ StatusOr<std::vector<double>> TrainingRun::MicrosPerStep() {
   Executor executor(*plan_);
   std::vector<double> micros;
   double total = 0;
-  bool warm = false;  // false during the first chunk, which is not measured
+  bool warm = false;  // whether the first chunk of steps, which is not measured, has ended
   while (total < options_.seconds || micros.empty()) {
     Restore();
     const Time start = SteadyNow();

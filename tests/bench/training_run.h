@@ -21,7 +21,7 @@ struct TrainingCase {
   int64_t ids = 0;
   OptimizerSpec optimizer = {"momentum", {{"mu", 0.9}}};
   double learning_rate = 0;
-  int chunk_steps = 50;  // steps between two readings of the clock
+  int chunk_steps = 50;  // number of steps per time measurement
   // The passes of this strategy run, as in a job in local mode. nullptr: no passes.
   const DistributedStrategy* strategy = nullptr;
 };

@@ -38,7 +38,7 @@ TEST(Blocks, BarriersAndExchanges) {
   EXPECT_TRUE(any);
 }
 
-// Without the barrier, the two blocks give different results.
+// If the kernel lacks the barrier, its two blocks give different results.
 TEST(Blocks, AMissingBarrierIsSeen) {
   std::vector<unsigned> result(2 * 32);
   for (const bool barrier : {true, false}) {

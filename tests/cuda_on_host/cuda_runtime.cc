@@ -17,7 +17,7 @@ struct CudaOnHostGraph {
 struct CudaOnHostStream {
   // The graph that captures this stream; nullptr: the stream is not captured.
   std::unique_ptr<CudaOnHostGraph> captured;
-  bool invalid = false;  // a call was made that a capture does not allow
+  bool invalid = false;  // whether a call was made that a capture does not allow
 };
 
 namespace {
@@ -25,7 +25,8 @@ namespace {
 // The stream that this thread captures; nullptr: none.
 thread_local CudaOnHostStream* capturing = nullptr;
 
-// For calls that a thread must not make while it captures a stream: the capture becomes invalid.
+// Called by CUDA functions that a thread must not call while it captures a stream. Makes the
+// capture invalid.
 cudaError_t Unsupported() {
   if (capturing == nullptr) return cudaSuccess;
   capturing->invalid = true;

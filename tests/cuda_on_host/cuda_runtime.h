@@ -194,6 +194,6 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, void*,
                                 void*, void**, unsigned);
 cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, const char* name);
 cudaError_t cudaLibraryUnload(cudaLibrary_t library);
-// Launches a cudaKernel_t with one parameter.
+// Launches `kernel`, a cudaKernel_t with one parameter.
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* kernel,
                                 void** params);

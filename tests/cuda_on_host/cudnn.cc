@@ -44,7 +44,7 @@ struct Shapes {
     return x.dims[0] == y.dims[0] && x.dims[1] == w.dims[1] * c.groups && y.dims[1] == w.dims[0];
   }
 
-  // Calls fn(element of x, of w, of y) for every product of the convolution.
+  // Calls fn(element of x, element of w, element of y) for every product that the convolution sums.
   template <typename Fn>
   void ForEach(const Fn& fn) const {
     for (int64_t k = 0; k < CountOf(y); ++k) {

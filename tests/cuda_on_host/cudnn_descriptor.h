@@ -61,7 +61,7 @@ inline size_t SizeOf(cudnnBackendAttributeType_t type) {
 
 // The text includes all descriptors to which `d` refers, except handles.
 std::string ToText(const Descriptor& d);
-// Returns nullptr if `text` is invalid.
+// Parses the text form of a descriptor. Returns nullptr if `text` is invalid.
 std::unique_ptr<Descriptor> FromText(std::string_view text);
 
 }  // namespace tandem::cuda_on_host

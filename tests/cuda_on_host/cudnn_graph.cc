@@ -160,7 +160,7 @@ bool Complete(const Descriptor& d) {
 // The proposed engines: one gives different bits at each call, one needs too much memory, two are
 // usable.
 enum Engine : int64_t { kOtherBits, kLarge, kGood, kSecond, kEngines };
-// Numbers of attributes that only the stand-in has.
+// Numbers of attributes that exist only in this stand-in for cuDNN.
 constexpr int kEngineNumber = 100000, kEngineGraph = 100001;
 constexpr int64_t kWorkspace = 1000;
 
@@ -206,7 +206,7 @@ Arrays ArraysOf(const Descriptor& graph, const Descriptor& pack) {
           array.between = std::make_shared<std::vector<float>>(static_cast<size_t>(array.count()));
         } else if (t.get<bool>(CUDNN_ATTR_TENSOR_IS_BY_VALUE)) {
           if (given[id] == nullptr) return {};
-          // A scalar is read now, when the call is made.
+          // The value of a scalar tensor is read when the call is made, not when the graph runs.
           array.between =
               std::make_shared<std::vector<float>>(1, *static_cast<const float*>(given[id]));
         } else {

@@ -44,7 +44,7 @@ struct Array {
   }
 };
 
-using Arrays = std::map<int64_t, Array>;  // arrays by the unique id of their tensor
+using Arrays = std::map<int64_t, Array>;  // tensors by unique id
 
 inline const Array& ArrayOf(const Arrays& arrays, const Descriptor& operation, int name) {
   return arrays.at(operation.part(name).get<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID));

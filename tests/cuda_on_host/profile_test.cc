@@ -97,7 +97,7 @@ TEST_F(DeviceProfile, KernelsAreInTableAndTimeline) {
   EXPECT_EQ(threads.size(), 1u);
   EXPECT_EQ(host, 3);
   EXPECT_EQ(device, 3);
-  EXPECT_GE(fed, 3 * 2);  // each step sends images and labels
+  EXPECT_GE(fed, 3 * 2);  // each step feeds images and labels
 }
 
 // A profile shows single operators, so the job does not use graphs while it is profiled.

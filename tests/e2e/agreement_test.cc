@@ -163,7 +163,8 @@ TEST_F(AgreementTest, TrainersOfPserverMode) {
     EXPECT_EQ(refused->Wait(), 78) << refused->Output();
     EXPECT_THAT(refused->Output(), HasSubstr("[TD4014] (FAILED_PRECONDITION)")) << unequal.flag;
     EXPECT_THAT(refused->Output(), HasSubstr("trainer 1 has "));
-    const std::string refusal = unequal.refusal;  // the text begins with "has NAME "
+    // The expected error message begins with "has NAME ".
+    const std::string refusal = unequal.refusal;
     EXPECT_THAT(refused->Output(), HasSubstr(refusal.substr(0, refusal.find(' ', 4))));
   }
 }

@@ -102,7 +102,7 @@ TEST_F(ClickTest, LearnsWithTheSameBitsDenseAndSparse) {
   EXPECT_NEAR(pserver.result.auc, dense.result.auc, 0.01);
 }
 
-// Tests tables on 1, 2 and 3 servers, with 1 and 2 trainers.
+// Tests jobs with tables on 1, 2 and 3 servers, with 1 and 2 trainers.
 TEST_F(ClickTest, TablesOnServersHaveTheBitsOfOtherModes) {
   for (const auto& [zoo, optimizer] : std::map<std::string, std::string>{
            {"deepfm", "type: \"adagrad\""}, {"wide_deep", "type: \"momentum\" momentum: 0.9"}}) {
@@ -265,7 +265,7 @@ TEST_F(ClickTest, HybridRefusesWhatItCannotDo) {
     EXPECT_NE(job->Wait(), 0);
     EXPECT_THAT(job->Output(), testing::HasSubstr(words));
   };
-  expect({}, "[TD1113]");  // the job has no sparse gradient
+  expect({}, "[TD1113]");  // rejected, because the job has no sparse gradient
   Write("job.pbtxt", SparseJob({}));
   expect({"--a_sync=true", "--a_sync_configs.k_steps=4"}, "not implemented in hybrid mode");
   const auto returning =

@@ -96,7 +96,7 @@ class CtrTest : public JobTest {
     return ReadWholeFile(newest + "/tables.rows");
   }
 
-  std::vector<std::vector<double>> weights_;  // weights by column and id
+  std::vector<std::vector<double>> weights_;  // weights of the generated data, by column and id
 };
 
 TEST_F(CtrTest, LearnsAsWellInLessMemory) {

@@ -170,7 +170,7 @@ TEST_F(CutTest, AllServersGoBackToOneState) {
   const auto back = Answer({"restore", "--snapshot", "-o", "json"});
   EXPECT_EQ(back["snapshot"].get<uint64_t>(), number);
   ExpectOneState(before);
-  // The previous snapshot is still available.
+  // The snapshot before the newest one is still available.
   const auto list = Tandem({"restore", "--list"});
   EXPECT_EQ(list->Wait(60), 0) << list->Output();
   EXPECT_THAT(list->Output(), HasSubstr("version"));

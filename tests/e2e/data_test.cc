@@ -29,7 +29,8 @@ global_batch_size: 64
 epochs: 3
 )";
 
-// The label depends on C1, on the size of I1, and on whether C2 is missing.
+// Returns lines of Criteo's format. The label depends on column C1, on the size of the number in
+// I1, and on whether C2 is missing.
 std::string CriteoLines(int begin, int end) {
   std::string text;
   for (int i = begin; i < end; ++i) {

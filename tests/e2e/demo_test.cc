@@ -39,7 +39,7 @@ TEST_F(DemoTest, ShowsThatAKilledServerCostsNothing) {
         "same result as without the kill: yes (sha256 "}) {
     EXPECT_THAT(screen, HasSubstr(line));
   }
-  // The output is not a terminal, so it has no escape sequences.
+  // Standard output is not a terminal, so the demo must not print escape sequences.
   EXPECT_THAT(screen, Not(HasSubstr("\033[")));
   // Keys and secrets are removed when the job ends.
   EXPECT_FALSE(std::filesystem::exists(Path("demo/pserver/log/tls")));

@@ -71,7 +71,8 @@ class DenseJob {
   std::vector<std::vector<float>> values_, gradients_;
 };
 
-// Moves slices in sync mode, and compares the final state with that of a job without moves.
+// Trains in sync mode while slices move, and compares the final state with that of a job without
+// moves.
 class DenseRebalanceTest : public StepRebalanceTest {
  protected:
   DenseRebalanceTest() { variables_ = DenseJob::Variables(); }
@@ -177,7 +178,7 @@ TEST_F(DenseLedgerTest, TrainersThatWaitForOneAnotherGoOnWhateverMoves) {
 // Trainers make local steps and then exchange differences of parameters (geo).
 class GeoLedgerTest : public DenseLedgerTest {
  protected:
-  static constexpr int kSteps = 3;  // local steps per exchange
+  static constexpr int kSteps = 3;  // number of local steps per exchange
   // A push that is lost or applied twice changes the result by 1.5 to 3.
   void ExpectSteps() {
     ExpectEach(testing::FloatNear(static_cast<float>(given_[0] + given_[1]), 0.5f));

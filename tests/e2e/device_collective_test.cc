@@ -41,7 +41,8 @@ TEST_F(DeviceCollective, SeveralCommunicators) {
 TEST_F(DeviceCollective, UpdatesByOwner) {
   ExpectSameAsHosts("owner", {"--reduce_strategy=Reduce"});
   EXPECT_THAT(NcclLog(), ContainsRegex("broadcast rank . of 2"));
-  // The checkpoint contains the slots of all owners.
+  // Each rank owns the optimizer slots of some parameters. The checkpoint must contain the slots of
+  // all ranks.
   const std::string store = "--checkpoint.dir=" + Path("store");
   const Args owner = {"--reduce_strategy=Reduce", "--place=cuda", store};
   Args begun = owner;

@@ -59,7 +59,7 @@ TEST_F(ImagesTest, PserversAndCollectiveGiveTheSameBits) {
   EXPECT_EQ(pserver.result.params_sha256, ring.result.params_sha256);
   EXPECT_EQ(pserver.result.loss, ring.result.loss);
   const auto statistics = Statistics("ring");
-  EXPECT_EQ(statistics.size(), 40u);  // mean and variance of 20 normalisations
+  EXPECT_EQ(statistics.size(), 40u);  // mean and variance for each of 20 normalisation layers
   EXPECT_EQ(statistics, Statistics("pserver"));
 }
 

@@ -246,7 +246,7 @@ TEST_F(LedgerTest, AServerThatNeverAsksForWhatTrainersKeepIsCaught) {
   ADD_FAILURE() << "nothing was found to be lost";
 }
 
-// The same test must fail with a faulty server.
+// A server without deduplication applies some pushes twice, and the ledger must show this.
 TEST_F(LedgerTest, AServerWithoutDedupIsCaught) { EXPECT_TRUE(DoublesWith("no_dedup")); }
 
 TEST_F(LedgerTest, AServerThatForgetsItsMarksIsCaught) {

@@ -27,7 +27,7 @@ class ModesTest : public JobTest {
     return SavedParams(Path(name + ".ck"), device_);
   }
 
-  mutable CpuDevice device_;  // outlives the tensors that tests hold
+  mutable CpuDevice device_;  // a member, because the device must outlive its tensors
 };
 
 // A sum over a whole batch rounds differently from the sum over two halves. This may change the

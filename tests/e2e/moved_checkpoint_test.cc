@@ -33,7 +33,7 @@ class MovedCheckpointTest : public JobTest {
       int step = 0;
       const std::string name = entry.path().filename();
       if (!name.starts_with("step-") || !absl::SimpleAtoi(name.substr(5), &step)) continue;
-      std::error_code gone;  // set if the trainer removes an old checkpoint meanwhile
+      std::error_code gone;  // error that occurs if the trainer removes an old checkpoint meanwhile
       if (fs::exists(entry.path() / "manifest.pbtxt", gone)) newest = std::max(newest, step);
     }
     return newest;
@@ -76,7 +76,7 @@ TEST_F(MovedCheckpointTest, AnyNumberOfServersGoesOnFromIt) {
   const std::string added = output.substr(at, output.find_first_of(" ,;\n", at) - at);
   Tandem({"rebalance", Path("moved.log"), "--add=" + added}, "pserver 2 (");
   AwaitNextCheckpoints(*job);
-  job->Signal(SIGTERM);  // trainers write a checkpoint when they end
+  job->Signal(SIGTERM);  // on SIGTERM the trainers write a checkpoint and end
   job->Wait();
   const int saved = Saved("moved");
   const int steps = saved + 2 * kEvery;

@@ -43,7 +43,7 @@ TEST_F(ProfileTest, EveryRankHasATableAndATimeline) {
     }
     EXPECT_EQ(names["conv2d"], 2 * 5);
     EXPECT_EQ(names["wait c_allreduce_sum"], 5);
-    EXPECT_EQ(names["c_allreduce_sum"], 2 * 5);  // each operation appears twice: begin and end
+    EXPECT_EQ(names["c_allreduce_sum"], 2 * 5);  // the begin and the end of each operation
     EXPECT_EQ(names["wait for data"], 5);
     EXPECT_EQ(names["feed"], 5);
     EXPECT_EQ(phases["b"], phases["e"]);

@@ -144,7 +144,7 @@ class RebalanceTest : public JobTest {
     servers_[1]->Signal(SIGTERM);
     EXPECT_EQ(servers_[1]->Wait(20), 0);
     GoOn();
-    StartServer(1);  // clients that connect later need all servers
+    StartServer(1);  // because clients that connect later need all servers
     End();
   }
   // Moves rows to pserver 2 and back in several rounds. Each round kills a server, `later` after
@@ -213,7 +213,7 @@ class RebalanceTest : public JobTest {
   int commands_ = 0;
 };
 
-// Trains in sync mode until step `last_`.
+// Trainers of a sync job push until step `last_`, while rows move.
 class StepRebalanceTest : public RebalanceTest {
  protected:
   std::unique_ptr<ps::PsClient> StepClient(int trainer) {
@@ -265,7 +265,7 @@ class StepRebalanceTest : public RebalanceTest {
     }
     return all;
   }
-  // Makes the same number of steps on new servers, without moves.
+  // Trains on new servers without moves, for the same number of steps.
   void TrainCalmly() {
     servers_.clear();
     endpoints_.clear();

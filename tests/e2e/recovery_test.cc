@@ -113,7 +113,8 @@ TEST_F(RecoveryTest, AStoppedRankIsKilledAndReplaced) {
     EXPECT_TRUE(job->WaitForText("is waiting for " + who + ", which does not reply"))
         << job->Output();
     EXPECT_TRUE(job->WaitForText(who + " does not reply")) << job->Output();
-    EXPECT_LT(Seconds(SteadyNow() - begin), 30);  // 30 seconds, because a busy machine is slow
+    // The limit is 30 seconds, because a busy machine is slow.
+    EXPECT_LT(Seconds(SteadyNow() - begin), 30);
     step += 40;
   }
   EXPECT_EQ(job->Wait(), 0) << job->Output();

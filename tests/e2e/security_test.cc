@@ -135,7 +135,7 @@ TEST_F(SecurityTest, SecretsAreNowhereButInTheirFiles) {
   std::map<std::string, std::string> secrets = {{"the secret", secret}};
   for (const std::string role : {"pserver", "trainer"}) {
     const std::string key = ReadWholeFile(pki + "/" + role + "/tls.key");
-    // A part of the key's base64 text.
+    // 64 characters of the key's base64 text
     secrets["the key of " + role] = key.substr(key.find('\n') + 1, 64);
   }
   int looked = 0;
@@ -226,7 +226,7 @@ TEST_F(SecurityTest, RanksMeetInTheClearOnlyWhenThatIsAllowed) {
   EXPECT_THAT(refused.Output(), HasSubstr("over the network without encryption"));
   args.push_back("--insecure_allow_network");
   ChildProcess allowed("tandem-trainer", args, env, Path("allowed.out"));
-  EXPECT_NE(allowed.Wait(), 0);  // no server listens at that address
+  EXPECT_NE(allowed.Wait(), 0);  // the trainer fails, because no server listens at that address
   EXPECT_THAT(allowed.Output(), HasSubstr(" exchange gradients without encryption"));
   EXPECT_THAT(allowed.Output(), Not(HasSubstr("docs/project/threat-model.md")));
 }

@@ -30,7 +30,7 @@ Duration Slack() {
 
 class StallTest : public JobTest {
  protected:
-  // Starts the server, always at the same address.
+  // Starts or restarts the server, always at the same address.
   void StartServer(std::vector<std::string> args = {}) {
     if (endpoint_.empty()) endpoint_ = "127.0.0.1:" + std::to_string(FreePort());
     args.insert(args.end(), {"--listen=" + endpoint_, "--data_dir=" + Path("data")});
@@ -61,7 +61,7 @@ class StallTest : public JobTest {
     return {"rows", {ids_.begin(), ids_.end()}, {row_.data(), row_.data() + kDim}};
   }
 
-  // Runs the call. It must fail, and not later than its deadline.
+  // Runs `call`. The call must fail, and not later than `deadline`.
   static void ExpectEnds(const std::string& what, Duration deadline,
                          const std::function<Status()>& call) {
     const Time begin = SteadyNow();
@@ -124,7 +124,7 @@ TEST_F(StallTest, EveryCallToAStoppedServerEnds) {
     ExpectAllEnd(*client, road);
     server_->Signal(SIGCONT);
     client.reset();
-    // When the server continues, a new client can use it.
+    // When the server continues after SIGCONT, a new client can use it.
     auto next = Client(transport);
     const Status pushed = PushOnce(*next);
     EXPECT_TRUE(pushed.ok()) << pushed;

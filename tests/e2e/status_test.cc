@@ -51,7 +51,7 @@ TEST_F(StatusTest, EveryProcessOfAJobShowsItself) {
     EXPECT_THAT(document.value("title", ""), HasSubstr("tandem-pserver " + std::to_string(server)));
     EXPECT_EQ(Fact(document, "state"), "serving");
     ASSERT_EQ(document["tables"].size(), 2u);
-    EXPECT_EQ(document["tables"][0]["rows"].size(), 2u);  // one row per trainer
+    EXPECT_EQ(document["tables"][0]["rows"].size(), 2u);  // The table has one row per trainer.
     EXPECT_EQ(document["tables"][0]["rows"][0][1], "at work");
     EXPECT_THAT(HttpGet(port + 2 + server, "/metrics"), HasSubstr("\ntandem_"));
   }

@@ -44,7 +44,7 @@ class TextJobTest : public JobTest {
 TEST_F(TextJobTest, DropsTheSameOnAnyRanks) {
   const JobRun one = RunJob("one", {"--mode=local"}, {});
   ASSERT_FALSE(HasFailure());
-  EXPECT_LT(one.result.loss, 3.0);  // ln 256 = 5.5 is the loss of a random guess
+  EXPECT_LT(one.result.loss, 3.0);  // a random guess of a byte has the loss ln 256 = 5.5
   const JobRun collective = RunJob("collective", {"--mode=collective", "--nproc=2"}, {});
   const JobRun pserver = RunJob("pserver", {"--servers=2", "--workers=2"}, {});
   EXPECT_EQ(pserver.result.params_sha256, collective.result.params_sha256);

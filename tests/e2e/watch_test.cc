@@ -64,7 +64,7 @@ TEST_F(WatchTest, AJobIsSeenSavedAndDrainedByItsFolder) {
   }
   EXPECT_EQ(now["servers"][0]["parameters"].get<int64_t>() +
                 now["servers"][1]["parameters"].get<int64_t>(),
-            61706);  // number of LeNet-5's parameters
+            61706);  // number of parameters in LeNet-5
   for (const json& trainer : now["trainers"]) {
     EXPECT_EQ(trainer["state"], "training");
     EXPECT_GT(trainer["pushes"], 0);

@@ -11,7 +11,7 @@
 namespace tandem {
 
 struct FuzzTarget {
-  std::vector<std::string> seeds;  // valid inputs
+  std::vector<std::string> seeds;  // inputs that the parser accepts
   std::vector<const char*> words;  // fragments that mutations insert
   // Returns whether the parser accepts the input. Aborts if the parser rejects the input without a
   // message, or accepts values that are out of range.

@@ -42,7 +42,7 @@ void WriteSeeds(const std::string& dir) {
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   google::InitGoogleLogging((*argv)[0]);
   FLAGS_logtostderr = true;
-  // Because each skipped record of a file would log a warning.
+  // Hides warnings, because each skipped record of a file would log one.
   FLAGS_minloglevel = google::GLOG_ERROR;
   constexpr std::string_view kWrite = "--write_seeds=";
   for (int i = 1; i < *argc; ++i) {

@@ -48,7 +48,7 @@ Status Open(const std::string& path) {
   int64_t label = -1;
   void* const out[] = {pixels.data(), &label};
   const uint32_t first = 0;
-  // Fails if the list names files that do not exist.
+  // Reading fails if the list names files that do not exist.
   TD_RETURN_IF_ERROR(data->Fill({&first, 1}, out));
   CHECK(label >= 0 && label < options.classes) << label;
   CheckRaw(options, pixels);

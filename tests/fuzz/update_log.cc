@@ -73,7 +73,7 @@ std::vector<std::string> Seeds() {
 }  // namespace
 
 FuzzTarget MakeFuzzTarget() {
-  // Protobuf would log a line for each name that is not UTF-8.
+  // Hides protobuf's log, which would get a line for each name that is not UTF-8.
   google::protobuf::SetLogHandler(nullptr);
   return {Seeds(), {"\1", "\4", "\5", "\6", "\7"}, Accepts};
 }

@@ -36,7 +36,7 @@ constexpr Card kCards[] = {{"H200", R"({
   "smClockRateKHz": 1410000, "memClockRateKHz": 1593000, "pciDeviceId": 0, "isTccDriver": 0,
   "supportCoopLaunch": 1})"}};
 
-// Runs each test with the properties of each card.
+// Runs each test once per card, with the properties of that card.
 class DnnGraphs : public testing::TestWithParam<Card> {
  protected:
   void SetUp() override {
@@ -63,7 +63,7 @@ class DnnGraphs : public testing::TestWithParam<Card> {
 INSTANTIATE_TEST_SUITE_P(Of, DnnGraphs, testing::ValuesIn(kCards),
                          [](const auto& card) { return std::string(card.param.name); });
 
-// The normalisations of ResNet-50, each size once.
+// Tests the normalisations of ResNet-50, each size once.
 TEST_P(DnnGraphs, NormalisationsOfResNet50) {
   struct {
     int64_t channels, side;

@@ -153,7 +153,7 @@ bool SameBits(const OpCase& c, const KernelRun& here, const KernelImpl& impl, De
 // CPU and device compile the same formulas without contraction (fused multiply-add). So elementwise
 // operators, single or fused, give the same bits on both.
 TEST_F(CudaDevice, ElementwiseFormulasGiveTheBitsOfTheCpu) {
-  std::map<std::string, int> compared;  // number of compared rows by implementation
+  std::map<std::string, int> compared;  // number of compared rows, by name of the implementation
   for (const OpCase& c : AllCases()) {
     const OpDef& def = *FindOp(c.op);
     if (!def.elementwise && !def.has_body) continue;
@@ -220,7 +220,7 @@ TEST_F(CudaDevice, WrongIdsAndLabelsAreNamed) {
 class CudaSearch : public CudaDevice {
  protected:
   static constexpr uint64_t kNone = NonFiniteScan::kNone;
-  static constexpr size_t kTensors = 70;  // number of tensors; more than one launch can search
+  static constexpr size_t kTensors = 70;  // number of tensors; one launch cannot search as many
 
   void SetUp() override {
     CudaDevice::SetUp();

@@ -41,7 +41,7 @@ StatusOr<Program> Training(const std::string& model, const Args& args,
   return program;
 }
 
-// Accepts every communication operator but transfers nothing.
+// A handler that accepts every communication operator but transfers nothing.
 class NoComm final : public CommHandler {
  public:
   StatusOr<int> Register(const CommNode&) override { return 0; }
@@ -49,7 +49,7 @@ class NoComm final : public CommHandler {
   Duration timeout() const override { return std::chrono::seconds(1); }
 };
 
-// Returns the status of planning a program.
+// Plans a program for a CUDA device. Returns the status of the planning.
 Status PlanOf(const StatusOr<Program>& program) {
   TD_RETURN_IF_ERROR(program.status());
   const auto module = optest::OpenCudaModule();

@@ -116,7 +116,7 @@ TEST(NvrtcTest, AccessesAreWide) {
       for (size_t at = 0; (at = ptx.find(what, at)) != std::string::npos; ++at) ++found;
       return found;
     };
-    // Loads of the parameter, the gradient and two moments.
+    // Wide loads of the parameter, the gradient and two moments.
     EXPECT_EQ(count("ld.global.v4.f32"), 4);
     EXPECT_EQ(count("st.global.v4.f32"), 3);
     return;

@@ -13,7 +13,7 @@ namespace tandem::onnx {
 
 struct OnnxCase {
   std::string name;
-  Program program;  // includes the loss, if the network has one
+  Program program;  // forward program, with the loss if the network has one
 };
 
 std::vector<OnnxCase> OnnxCases();

@@ -131,7 +131,7 @@ TEST(OnnxActivations, PReluTrainsItsSlopes) {
   EXPECT_THAT(slopes, ElementsAre(-2, -3));
 }
 
-// Equal numbers are neither greater nor less. A comparison propagates no gradient.
+// Equal numbers are neither greater nor less than each other. A comparison propagates no gradient.
 TEST(OnnxCompare, FloatsAreCompared) {
   const float above = std::nextafter(1.0f, 2.0f), below = std::nextafter(1.0f, 0.0f);
   const std::map<std::string, Floats> wanted = {{"Greater", {0, 1, 0, 0, 1}},
@@ -186,7 +186,7 @@ TEST(OnnxPads, MayDifferFromSideToSide) {
 }
 
 struct PoolCase {
-  Ints kernel, strides, pads;  // values for both dimensions
+  Ints kernel, strides, pads;  // one value per dimension
   bool ceil, with_pads;
 };
 
@@ -334,7 +334,7 @@ TEST(OnnxNorms, OfInstancesAndGroups) {
   }
 }
 
-// RMSNorm as PyTorch writes it, and as a quotient.
+// Tests RMSNorm in the form of PyTorch and as a quotient.
 TEST(OnnxNorms, OfTheMeanSquare) {
   const Floats x = {1, 2, -4, 3, 0.5f, 0.25f};
   for (const bool quotient : {false, true}) {

@@ -20,7 +20,7 @@ std::vector<std::string> Models() {
   CHECK_GE(models.size(), 10u);
   CpuDevice device;
   for (const OnnxCase& c : OnnxCases()) {
-    // These models are too slow.
+    // Skips these models, because they are too slow.
     if (c.name == "resnet18" || c.name == "mobilenet_v1" || c.name == "mlp") continue;
     const auto model = ExportModel(c.program, *ValuesOf(c.program, device), {}, {});
     CHECK(model.ok()) << c.name << ": " << model.status();

@@ -72,7 +72,7 @@ std::vector<OpCase> ClickCases() {
   }
   AddPool({512, 26, 16}, "sum", false, true, cases);
   AddMaxGrad({3, 4, 5}, Distinct({3, 4, 5}), cases);
-  AddMaxGrad({3, 6, 5}, Few({3, 6, 5}), cases);  // with ties: several equal largest elements
+  AddMaxGrad({3, 6, 5}, Few({3, 6, 5}), cases);  // several elements of a sequence equal the maximum
   for (const double range : {3.0, 80.0}) {
     AddSigmoid({1, 1}, range, false, cases);
     AddSigmoid({33, 1}, range, false, cases);

@@ -62,7 +62,7 @@ std::vector<OpCase> EmbeddingCases() {
       {{2, 3, 4}, 50, 33},
       {{0}, 5, 3},
       {{4, 0}, 5, 3},
-      {{3000, 5}, 100, 40},  // large enough to be split over threads
+      {{3000, 5}, 100, 40},  // large enough that the work is split over threads
       {{512, 26}, 10000, 16, {}, true},
       {{32, 128}, 8192, 256, keep, true},
   };

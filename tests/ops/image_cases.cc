@@ -11,13 +11,13 @@ using Ints = std::vector<int64_t>;
 constexpr char kBlocked[] = "nChw16c", kLast[] = "NHWC";
 
 struct Conv {
-  Shape x;  // dimensions [n,c,h,w]
+  Shape x;  // dimensions of the input: [n,c,h,w]
   int64_t out_c;
   Ints kernel;
   Ints strides = {1, 1}, paddings = {0, 0}, dilations = {1, 1};
   int64_t groups = 1;
   bool bench = false;
-  const char *in = "NCHW", *out = "NCHW";  // layouts of input and output
+  const char *in = "NCHW", *out = "NCHW";  // layouts of the input and the output
   bool winograd = false, relu = false;
 };
 
@@ -244,7 +244,7 @@ void AddAllSamples(std::vector<OpCase>& cases) {
   AddSamples({2, 6, 12, 7, half, false, 5e-4}, cases);
   AddSamples({2, 6, 12, 7, half_last, false, 4e-3}, cases);
   AddSamples({0, 3, 4, 4}, cases);
-  AddSamples({5, 70, 140, 90, normal}, cases);  // large enough to be split over threads
+  AddSamples({5, 70, 140, 90, normal}, cases);  // large enough that the work is split over threads
   AddSamples({16, 224, 320, 300, normal, true}, cases);
 }
 
@@ -267,12 +267,13 @@ std::vector<OpCase> ImageCases() {
       {.x = {2, 17, 9, 9}, .out_c = 15, .kernel = {3, 3}, .strides = {2, 2}, .paddings = {1, 1}},
       {.x = {2, 32, 8, 8}, .out_c = 16, .kernel = {3, 3}, .paddings = {1, 1}},
       {.x = {1, 3, 16, 16}, .out_c = 8, .kernel = {7, 7}, .strides = {2, 2}, .paddings = {3, 3}},
-      // Output of one position.
+      // The output has one position.
       {.x = {1, 2, 3, 3}, .out_c = 2, .kernel = {3, 3}},
-      {.x = {1, 2, 2, 2}, .out_c = 2, .kernel = {5, 5}, .paddings = {2, 2}},  // mostly padding
-      // Stride larger than the kernel.
+      // Windows are mostly padding.
+      {.x = {1, 2, 2, 2}, .out_c = 2, .kernel = {5, 5}, .paddings = {2, 2}},
+      // The stride is larger than the kernel.
       {.x = {1, 2, 7, 7}, .out_c = 2, .kernel = {2, 2}, .strides = {4, 5}},
-      // Batch without images.
+      // The batch has no images.
       {.x = {0, 2, 5, 5}, .out_c = 3, .kernel = {3, 3}},
       // Both input and output have a blocked layout, as in a chain of oneDNN operators.
       {.x = {2, 16, 7, 6},
@@ -375,7 +376,7 @@ std::vector<OpCase> ImageCases() {
       {.x = {2, 3, 6, 8}, .kernel = {2, 2}, .strides = {2, 2}},
       // Windows do not reach the last row and column.
       {.x = {2, 3, 7, 9}, .kernel = {2, 2}, .strides = {2, 2}},
-      // Several vectors and a shorter last one.
+      // A row of the image needs several vectors and a shorter last one.
       {.x = {2, 2, 5, 66}, .kernel = {2, 2}, .strides = {2, 2}},
       {.x = {1, 3, 40, 37}, .kernel = {2, 2}, .strides = {2, 2}},
       {.x = {2, 2, 8, 8}, .kernel = {3, 3}, .strides = {2, 2}, .paddings = {1, 1}},

@@ -54,7 +54,7 @@ StatusOr<std::unique_ptr<KernelRun>> KernelRun::Make(const OpCase& c,
 }
 
 Status KernelRun::Infer() {
-  std::vector<bool> there;  // for each position, whether it has a variable
+  std::vector<bool> there;  // for each output position, whether it has a variable
   for (const auto& slot : op_.outputs) {
     for (size_t i = 0; i < std::max<size_t>(slot.size(), 1); ++i) there.push_back(!slot.empty());
   }
@@ -106,7 +106,7 @@ std::vector<const GuardedBuffer*> KernelRun::Buffers() const {
 Status KernelRun::Upload() {
   for (const GuardedBuffer* buffer : Buffers()) {
     Buffer& copy = copies_[buffer];
-    // The copy of the last run is used again.
+    // The copy of the scratch memory from the last run is used again.
     if (copy != nullptr && buffer == scratch_.get()) continue;
     if (copy == nullptr) {
       TD_ASSIGN_OR_RETURN(copy, device_->Allocate(buffer->whole_bytes()));

@@ -26,7 +26,7 @@ class GuardedBuffer {
   // Sets every byte to 0xFF. As f32 this is NaN, as an integer -1.
   void Poison();
   bool GuardsIntact() const;
-  // The memory including both guard zones.
+  // Returns the memory including both guard zones.
   std::byte* whole() const { return base_.get(); }
   size_t whole_bytes() const { return bytes_ + 2 * kGuardBytes; }
 
@@ -91,7 +91,8 @@ class KernelRun {
   std::unique_ptr<GuardedBuffer> scratch_;  // scratch memory, allocated by the first run
   std::vector<InplacePair> alias_;
   Device* const device_;
-  std::map<const GuardedBuffer*, Buffer> copies_;  // copies of the buffers on the device
+  // Copies of the buffers in the memory of the device.
+  std::map<const GuardedBuffer*, Buffer> copies_;
   Kernel kernel_;
   std::vector<const void*> in_data_;
   std::vector<void*> out_data_;

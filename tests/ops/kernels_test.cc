@@ -72,7 +72,7 @@ TEST(Kernels, ImagesOutsideTheirPixelsAreNamed) {
                                {{.desc = {DType::kI32, {2, 2, 2}}, .low = 0, .high = 1}}}};
   struct Wrong {
     std::vector<double> images, taps;
-    const char* message;  // expected error; "": none
+    const char* message;  // expected error message; "": no error
   };
   const std::vector<double> images = {0, 2, 2, 12, 4, 4}, taps = {0, 768, 0, 768, 0, 1792, 256, 0};
   const auto with = [](std::vector<double> values, size_t i, double value) {

@@ -6,7 +6,7 @@ namespace {
 using Ints = std::vector<int64_t>;
 
 Draw Of(DType dtype, const Shape& shape) {
-  // Draws integers that every type represents exactly.
+  // Draws integers in [0, 200), which every type represents exactly.
   return {.desc = {dtype, shape}, .kind = Draw::kLabel, .low = 0, .high = 200};
 }
 

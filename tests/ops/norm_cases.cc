@@ -6,7 +6,7 @@ namespace {
 struct Norm {
   Shape x;
   bool bench = false;
-  double low = -1;  // X is drawn from [low, low + 2)
+  double low = -1;  // lower limit of X, which is drawn from [low, low + 2)
   AttrMap attrs = {};
 };
 
@@ -129,7 +129,7 @@ std::vector<OpCase> NormCases() {
   const AttrMap last = {{"data_layout", std::string("NHWC")}};
   const Norm norms[] = {
       {.x = {2, 3, 4, 5}},
-      {.x = {4, 2, 8, 8}, .low = 30},  // mean far from 0
+      {.x = {4, 2, 8, 8}, .low = 30},  // the mean of X is far from 0
       {.x = {3, 5, 7, 7}},             // 49 elements per channel: three vectors and a tail
       {.x = {2, 17, 9, 9}, .attrs = {{"momentum", 0.5}, {"epsilon", 1e-3}}},
       {.x = {8, 6}},  // two dimensions, as after a fully connected layer

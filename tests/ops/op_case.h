@@ -31,13 +31,14 @@ struct Draw {
     kAwayFromZero,  // 0.1 <= |x| < 1, so that no finite difference reaches the kink of relu at 0
     kLabel,         // integers in [low, high); every `ignore_every`th element is `ignore`
     kSoftmaxRows,   // rows of positive values whose sum is 1
-    kSpecial,       // NaN, infinities, zeros, denormals and large numbers in turn
+    kSpecial,       // values in turn: NaN, infinities, zeros, denormals and large numbers
     kDerived        // computed from inputs at earlier positions
   };
   TensorDesc desc;
   Kind kind = kUniform;
   double low = -1, high = 1;
-  int ignore_every = 0;  // 0: no element is `ignore`
+  // For kLabel: distance between elements that are `ignore`; 0: no element is `ignore`.
+  int ignore_every = 0;
   int64_t ignore = -100;
   std::function<Value(std::span<const Value> before)> derive;
 };
@@ -48,9 +49,10 @@ Draw Few(const Shape& shape);
 Draw AwayFromZero(const Shape& shape);
 Draw Special(const Shape& shape);
 Draw Labels(int64_t rows, int64_t classes, int ignore_every = 0, int64_t ignore = -100);
-Draw Ids(const Shape& shape, int64_t rows);  // Draws i64 ids in [0, rows).
-// Draws the row numbers of a sparse gradient: `used` ascending numbers in [0, height). The
-// remaining elements of `n` are -1.
+// Returns the description of random i64 ids in [0, rows).
+Draw Ids(const Shape& shape, int64_t rows);
+// Returns the description of a sparse gradient's row numbers: `used` ascending numbers in [0,
+// height). The remaining elements of `n` are -1.
 Draw SparseRowIds(int64_t n, int64_t used, int64_t height);
 // Draws the values [n, dim] of a sparse gradient. The first `used` rows are random, the other rows
 // are zeros.
@@ -72,7 +74,7 @@ inline Tolerance Products(int64_t terms) {
 
 struct OpCase {
   std::string op;
-  // By input slot; an absent optional slot is an empty vector.
+  // distributions of the inputs by slot; an absent optional slot is an empty vector
   std::vector<std::vector<Draw>> inputs;
   AttrMap attrs = {};
   // Positions of optional output slots that the row does not compute.
@@ -89,7 +91,7 @@ struct OpCase {
   // The operators of a fused operator, with variables in0, in1, ... and out0, out1, ...
   std::vector<Op> body = {};
   double flops = 0;    // floating-point operations; 0: speed is measured in bytes moved
-  bool bench = false;  // whether the row is in the benchmark
+  bool bench = false;  // whether the benchmark measures the row
 };
 
 // Returns the name of a row, for example "conv2d f32[2,3,8,8] f32[4,3,3,3] - {strides=[2,2]}".
@@ -108,7 +110,8 @@ Op MakeOp(const OpCase& c);
 void Store(const Value& value, void* bytes);
 Value Load(const TensorDesc& desc, const void* bytes);
 
-// Describes the first difference beyond the tolerance; "" if there is none. NaN equals NaN.
+// Compares a result with the reference. Describes the first difference beyond the tolerance; "" if
+// there is none. NaN equals NaN.
 std::string Compare(const Value& got, const Value& want, const Tolerance& tolerance);
 
 }  // namespace tandem::optest

@@ -90,7 +90,7 @@ double Combined(std::string_view op, double x, double y) {
   return std::isnan(x) || x > y ? x : y;
 }
 
-// Returns the derivatives with respect to x and to y.
+// Returns the derivatives of an elementwise operator with respect to x and to y.
 std::pair<double, double> Slopes(std::string_view op, double x, double y) {
   if (op.starts_with("elementwise_add")) return {1, 1};
   if (op.starts_with("elementwise_sub")) return {1, -1};
@@ -245,7 +245,7 @@ Values CheckFiniteAndUnscale(const OracleArgs& a) {
   return out;
 }
 
-// Follows the flow chart of Paddle 2.0's update_loss_scaling_op.h.
+// Computes the outputs as in the flow chart of Paddle 2.0's update_loss_scaling_op.h.
 Values UpdateLossScaling(const OracleArgs& a) {
   Value scale = a.in[1], good = a.in[2], bad = a.in[3];
   if (a[0][0] == 0) {

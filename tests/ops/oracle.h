@@ -33,7 +33,7 @@ struct OracleArgs {
 // Computes all outputs by position, including outputs that the row does not need.
 using Oracle = std::vector<Value> (*)(const OracleArgs&);
 
-// Returns nullptr if the operator has no oracle.
+// Returns the oracle of the operator; nullptr if there is none.
 Oracle FindOracle(std::string_view op);
 
 // Positions of tensors in the arguments, with their layout (kernels/ops/core/image_layout.h).

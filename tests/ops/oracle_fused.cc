@@ -52,7 +52,7 @@ Values OracleFusedElemwiseActivationGrad(const OracleArgs& a) {
   return grads;
 }
 
-// Runs the operators of the body, one after another.
+// Runs the operators of the fused operator's body, one after another.
 Values OracleFusedElementwise(const OracleArgs& a) {
   std::map<std::string, Value> values;
   for (size_t i = 0; i < a.in.size(); ++i) values["in" + std::to_string(i)] = a.in[i];

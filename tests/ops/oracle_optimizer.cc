@@ -162,7 +162,7 @@ Values Regularize(const OracleArgs& a) {
 struct Row {
   const char* op;
   Values (*run)(const OracleArgs&);
-  size_t rows;  // position of the input Rows
+  size_t rows;  // position of the input Rows, which has the row numbers of a sparse gradient
 };
 constexpr Row kOptimizers[] = {
     {"adagrad", Adagrad, 4},

@@ -17,8 +17,8 @@ void AddAdaptiveSteps(std::vector<OpCase>& cases) {
       {2.5, 0.1, 0, 0, 1, 4},        // first call: there is no base yet
       {2.5, 0.1, 2.5, 0.1, 7, 9},    // same loss and rate as in the first call: 3 steps
       {1.25, 0.1, 2.5, 0.1, 7, 9},   // half the loss of the first call: 3 steps
-      {0.5, 0.1, 2.5, 0.1, 7, 9},    // a fifth of the loss: 2 steps
-      {2.5, 0.025, 2.5, 0.1, 7, 9},  // a quarter of the first learning rate: 6 steps
+      {0.5, 0.1, 2.5, 0.1, 7, 9},    // a fifth of the loss of the first call: 2 steps
+      {2.5, 0.025, 2.5, 0.1, 7, 9},  // a quarter of the learning rate of the first call: 6 steps
       {2.5, 1e-9, 2.5, 0.1, 7, 9},   // tiny learning rate: the maximum, 16 steps
       {1e-9, 0.1, 2.5, 0.1, 7, 9},   // tiny loss: the minimum, 1 step
       {2.5, 0, 2.5, 0.1, 7, 9},      // learning rate 0: 16 steps

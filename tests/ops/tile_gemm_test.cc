@@ -97,7 +97,7 @@ TEST(TileGemm, BitsDependOnNothingButK) {
     ASSERT_TRUE(more.ok()) << more.status();
     EXPECT_EQ(*one, *more) << threads << " threads";
   }
-  p.s.m = 77;  // multiplies only the first 77 rows
+  p.s.m = 77;  // multiplies only the first 77 rows of a
   const auto rows = Multiply(p);
   ASSERT_TRUE(rows.ok()) << rows.status();
   EXPECT_EQ(std::vector<float>(one->begin(), one->begin() + 77 * 300), *rows);

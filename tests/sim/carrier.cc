@@ -14,7 +14,7 @@ struct SimCarrier::Shared {
   SimNetwork& network;
   const std::vector<SimServer*> servers;
   const int retries;
-  // Calls in progress by number, so in the order of their start.
+  // Calls in progress, by number in the order of their start.
   std::map<uint64_t, std::shared_ptr<OneCall>> open;
   // Pauses in progress by number, with the function that continues after the pause.
   std::map<uint64_t, std::function<void()>> pauses;
@@ -47,7 +47,7 @@ struct SimCarrier::OneCall : std::enable_shared_from_this<OneCall> {
     SimServer& to = *shared->servers[static_cast<size_t>(server)];
     SimWorld& world = process->world();
     if (!to.alive()) {
-      // If the server is down, the request waits and arrives later.
+      // If the server is down, the request arrives again 20 ms later.
       if (world.Now() < retries.deadline() && !process->dead()) {
         world.After(milliseconds(20),
                     [self = shared_from_this(), attempt] { self->Arrive(attempt); });

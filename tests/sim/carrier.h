@@ -14,10 +14,10 @@
 
 namespace tandem::pserver {
 
-// Not thread-safe.
+// The channel of a simulated client. Not thread-safe.
 class SimCarrier final : public ps::PsChannel {
  public:
-  // Server i is node i of the network. `retries`: see PsOptions::retries.
+  // Server i is node i of the network. `retries` has the meaning of PsOptions::retries.
   SimCarrier(std::shared_ptr<SimProcess> process, SimNetwork& network,
              std::vector<SimServer*> servers, int retries);
   Time Now() const override { return process_->world().Now(); }
@@ -32,7 +32,7 @@ class SimCarrier final : public ps::PsChannel {
 
  private:
   struct OneCall;
-  struct Shared;  // state that all calls share
+  struct Shared;  // state that all calls of this carrier share
   std::shared_ptr<SimProcess> process_;
   std::shared_ptr<Shared> shared_;
 };

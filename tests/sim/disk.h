@@ -14,7 +14,7 @@
 
 namespace tandem::pserver {
 
-// Not thread-safe.
+// A simulated disk. It survives the processes that use it. Not thread-safe.
 class SimDisk {
  public:
   // `forget_previous` injects a bug: checkpoints lack the previous parameters, although
@@ -55,7 +55,7 @@ class SimDisk {
 
   SimWorld& world_;
   const bool forget_previous_;
-  uint64_t session_ = 0;  // session of the process that may write; 0: none
+  uint64_t session_ = 0;  // session of the process that may use the disk; 0: none
   uint64_t sessions_ = 0;
   Time full_until_ = Time::min();
   std::optional<uint64_t> operations_left_;
@@ -70,7 +70,7 @@ class SimDisk {
   // Pushes that trainers keep, by trainer, incarnation and sequence number. They have the format of
   // log entries.
   std::map<std::tuple<int, uint64_t, uint64_t>, std::string> sent_;
-  uint64_t synced_ = 0;  // entries up to this number survive a power loss
+  uint64_t synced_ = 0;  // log entries up to this number survive a power loss
 };
 
 }  // namespace tandem::pserver

@@ -19,7 +19,7 @@ namespace {
 // How often one trainer may be started; no fault plan needs as many starts.
 constexpr uint64_t kStartsMax = 200;
 
-// A call of the client, until its callback runs.
+// State of a client's call, used until the call's callback runs.
 struct Waiting {
   std::unique_ptr<ps::PsEvent> ended;
   Status status;
@@ -109,7 +109,7 @@ Status SimJob::Train(int rank, uint64_t incarnation, const std::shared_ptr<SimPr
   // In sync mode, a trainer continues at the step of the servers. In other modes, no push is begun
   // twice, even if its fate is unknown: neither by the trainer nor by its replacement.
   const auto next = [&](uint64_t step) { return sync ? step : ledger_.begun(rank); };
-  std::shared_ptr<Waiting> rows;  // the pull of rows for the next step; null: not begun
+  std::shared_ptr<Waiting> rows;  // the request for rows of the next step; null: it has not begun
   size_t present = 0;
   const auto pull = [&](uint64_t step, SimBatch& batch) {
     batch.Begin(rank, step);
@@ -275,7 +275,7 @@ void SimJob::CheckServers() {
     SimServer& server = *servers_[i];
     if (retired_[static_cast<size_t>(i)] || !server.shard().Info().initialised) continue;
     const StatusOr<ShardSnapshot> before = server.shard().checkpoints().Take();
-    server.Kill(plan_.power);  // all data that is ever synced has been synced by now
+    server.Kill(plan_.power);  // All data that the plan syncs has been synced by now.
     StartServer(i);
     const StatusOr<ShardSnapshot> image = server.shard().checkpoints().Take();
     if (!image.ok()) return Fail(absl::StrFormat("server %d: %s", i, ToString(image.status())));

@@ -24,14 +24,14 @@ struct SimPlan {
   WalSync wal_sync = WalSync::kAlways;
   bool power = true;  // whether a server may lose its power
   uint64_t log_bytes_max = 0, checkpoint_every_steps = 0;
-  int retries = 3;            // value of PsOptions::retries
-  bool push_and_pull = true;  // whether a step pushes and pulls in one call
+  int retries = 3;            // value for PsOptions::retries
+  bool push_and_pull = true;  // whether a step pushes and pulls with one call
   // Sync mode: the rows of the next step are requested before the push has ended.
   bool rows_ahead = false;
   // a_sync mode: the maximum lead of a trainer over the slowest trainer, in steps; -1: no limit.
   int staleness = -1;
   SimNetwork::Habits network;
-  int mischief = 0;  // number of injected faults
+  int mischief = 0;  // number of faults that are injected into the job
   // Buckets of rows and slices of parameters move between servers. One server joins after the start
   // of the job and may leave again.
   bool moves = false;

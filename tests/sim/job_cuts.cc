@@ -90,7 +90,7 @@ void SimJob::CheckCuts() {
 // snapshot.
 void SimJob::CheckRestore(uint64_t number) {
   size_t back = 0;
-  std::string refused;  // why a server rejected the restore; "": none did
+  std::string refused;  // the reason why a server rejected the restore; "": all servers restored
   // Sends knowledge about moves again, as GlobalSnapshotCoordinator::Restore does: a restored
   // process has lost it.
   TellAll();

@@ -225,7 +225,7 @@ class SimMovesTest : public testing::Test {
   std::vector<std::unique_ptr<SimServer>> servers_;
   std::vector<std::string> addresses_;
   std::vector<std::shared_ptr<SimProcess>> processes_;
-  std::set<int> ended_;  // processes that have ended, by node
+  std::set<int> ended_;  // nodes of the processes that have ended
   uint64_t allowed_ = kMoved - 1;
   std::array<uint64_t, kTrainers> reached_ = {};
   // For each trainer, the servers to which its requests about moves fail.
@@ -246,7 +246,7 @@ TEST_F(SimMovesTest, TrainersThatKnowOneEachEndTheStep) {
     Start(kFirstTrainer + t, [this](const auto& process) { return Train(process); });
   }
   ASSERT_TRUE(RunUntil([&] { return AllReached(kMoved - 1); }));
-  // Both moves take effect at the next step.
+  // Both moves take effect before the next step.
   for (int source = 0; source < 2; ++source) {
     Start(kFirstMover + source,
           [this, source](const auto& process) { return Move(process, source, source + 2); });

@@ -17,7 +17,7 @@ class SimProcess : public std::enable_shared_from_this<SimProcess> {
  public:
   SimProcess(SimWorld& world, int node) : world_(world), node_(node) {}
 
-  // Starts to run `body` on a separate stack.
+  // Starts the process: runs `body` on a separate stack.
   void Start(std::function<void()> body);
   int node() const { return node_; }
   bool dead() const { return dead_; }
@@ -27,14 +27,14 @@ class SimProcess : public std::enable_shared_from_this<SimProcess> {
   // Simulates SIGKILL. From now on no message leaves the process. Its code runs on to its end, but
   // each of its waits fails.
   void Kill();
-  // Simulate SIGSTOP and SIGCONT.
+  // Pause simulates SIGSTOP, and Continue simulates SIGCONT.
   void Pause() { paused_ = true; }
   void Continue();
 
   // Runs `what` now, as another thread of the process would. If the process is paused, runs it
   // after Continue; if it is dead, never.
   void Post(std::function<void()> what);
-  // Posts `what` after the time `pause`.
+  // Calls Post(what) after the time `pause`.
   void After(Duration pause, std::function<void()> what);
 
   std::unique_ptr<ps::PsEvent> MakeEvent();

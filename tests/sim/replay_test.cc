@@ -137,7 +137,7 @@ TEST_F(SimReplayTest, TrainersThatWaitAtTwoServersAreNotWaitedForThere) {
   const Time begin = world_.Now();
   StartTrainer(1);
   ASSERT_TRUE(RunUntil([&] { return HavePushed(2, 1); }));
-  EXPECT_LT(Seconds(world_.Now() - begin), 5);  // much shorter than the deadlines of the calls
+  EXPECT_LT(Seconds(world_.Now() - begin), 5);  // much less than the deadlines of the calls
   for (int server = 0; server < kServers; ++server) {
     const ShardInfo info = Info(server);
     EXPECT_EQ(info.version, 4u);

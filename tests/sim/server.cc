@@ -128,7 +128,7 @@ Status SimServer::Restore(uint64_t cut) { return life_->durable->Restore(cut).st
 
 Status SimServer::Start() {
   CHECK(!alive());
-  // Incarnation numbers of servers are unique.
+  // Incarnation numbers of servers are unique, even among different servers.
   const uint64_t number = static_cast<uint64_t>(index_ + 1) * 1'000'000 + ++lives_;
   life_ = std::make_shared<Life>(index_, number, options_, world_, disk_);
   const StatusOr<uint64_t> version = life_->durable->Recover();
@@ -160,7 +160,7 @@ void SimServer::Kill(bool power) {
 bool SimServer::Grows() { return shard().Info().config.mode == ShardMode::kASync; }
 
 void SimServer::Handle(rpc::PserverCall call, const std::string& request, Answer answer) {
-  // Holds a reference, because the call may kill the process.
+  // Holds a reference to the process, because the call may kill it.
   const std::shared_ptr<Life> life = life_;
   Shard& shard = life->durable->shard();
   const std::span<const std::byte> piece = std::as_bytes(std::span(request));

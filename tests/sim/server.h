@@ -23,7 +23,7 @@ struct SimServerOptions {
   WalSync wal_sync = WalSync::kAlways;
   uint64_t log_bytes_max = uint64_t{1} << 40;
   uint64_t checkpoint_every_steps = 0;
-  bool forget_previous = false;  // injects a bug, see SimDisk
+  bool forget_previous = false;  // injects a bug: see the constructor of SimDisk
   // The log has only the order of pushes, and trainers keep their pushes.
   bool replayable = false;
   uint64_t keep_bytes_max = 0;
@@ -48,7 +48,7 @@ class SimServer {
   // Handles a request. Calls `answer` once with the reply, or never if the process dies first.
   void Handle(rpc::PserverCall call, const std::string& request, Answer answer);
 
-  Shard& shard();  // REQUIRES: alive().
+  Shard& shard();  // Returns the shard of the running process. REQUIRES: alive().
   // Restores a global snapshot. REQUIRES: alive(), and no call is in progress.
   Status Restore(uint64_t cut);
   SimDisk& disk() { return disk_; }

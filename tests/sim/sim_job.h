@@ -84,7 +84,7 @@ class SimJob {
   void Mischief();
   struct MoverTask {
     int source, target;
-    int stride;  // 1: all buckets of the source; n: every n-th bucket
+    int stride;  // 1: move all buckets of the source; n: move every n-th bucket
     bool back, retire, slices_alone;
     bool Retires(int spare) const {
       return source == spare && stride == 1 && !back && retire && !slices_alone;
@@ -95,7 +95,7 @@ class SimJob {
   void KillMover();
   void Retire(int index);
   void TellAll();
-  std::vector<int> BucketsOf(int index) const;  // buckets that this server serves
+  std::vector<int> BucketsOf(int index) const;  // Returns the buckets that server `index` serves.
   std::string OwnersAreWrong(bool settled);
   void StartCutter();
   Status RunCutter(const std::shared_ptr<SimProcess>& process, uint64_t number);
@@ -118,7 +118,7 @@ class SimJob {
   SimLedger ledger_;
   std::vector<std::unique_ptr<SimServer>> servers_;
   std::vector<std::string> addresses_;
-  std::vector<bool> retired_;  // by server: whether it has left the job
+  std::vector<bool> retired_;  // for each server, whether it has left the job
   std::vector<Trainer> trainers_;
   std::vector<std::shared_ptr<SimProcess>> movers_, cutters_;
   struct OneCut {

@@ -52,7 +52,8 @@ class SimTest : public testing::Test {
 
 struct Kind {
   ShardMode mode;
-  bool replayable = false;  // false: servers log whole pushes
+  // true: servers log only the order of pushes; false: servers log whole pushes.
+  bool replayable = false;
   // Sync mode only. moves: buckets move in every job. torn: trainers also die during moves.
   bool moves = false, torn = false;
 };

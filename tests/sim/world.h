@@ -33,7 +33,8 @@ class SimWorld {
   bool RunUntil(const std::function<bool()>& done, Time end);
 
   // ---- Random numbers ---------------------------------------------------------------------------
-  uint64_t Below(uint64_t n) { return random_() % n; }  // uniform in 0 .. n - 1
+  // Returns a uniform random number in 0 .. n - 1.
+  uint64_t Below(uint64_t n) { return random_() % n; }
   bool Chance(double p) { return static_cast<double>(random_() >> 11) * 0x1p-53 < p; }
   Duration Between(Duration least, Duration most) {
     return least +
@@ -55,7 +56,8 @@ class SimWorld {
   std::mt19937_64 random_;
   std::map<std::pair<Time, uint64_t>, std::function<void()>> events_;
   uint64_t events_made_ = 0;
-  uint64_t hash_ = 0xcbf29ce484222325;  // offset basis of FNV-1a
+  // Hash of all events; starts with the offset basis of FNV-1a.
+  uint64_t hash_ = 0xcbf29ce484222325;
   bool keep_ = false;
   std::vector<std::string> trace_;
 };

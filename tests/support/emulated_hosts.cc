@@ -103,7 +103,7 @@ StatusOr<Fd> MakeWire(int host, const HostLink& link) {
 
 }  // namespace
 
-// Carries packets between the hosts, on one thread.
+// The switch: one thread that carries packets between the hosts.
 class EmulatedHosts::Switch {
  public:
   explicit Switch(EmulatedHosts& net) : net_(net), ports_(net.hosts_.size()), packet_(65536) {}

@@ -19,7 +19,7 @@ namespace tandem {
 struct HostLink {
   double bytes_per_second = 125e6;    // rate of the link in bytes of IP packets per second
   Duration delay = Duration::zero();  // one-way delay from host to host
-  int mtu = 9000;                     // largest IP packet in bytes
+  int mtu = 9000;                     // size of the largest IP packet in bytes
   // Bytes that may wait for one host; the switch drops packets beyond this limit.
   size_t queue_bytes = size_t{64} << 20;
 };
@@ -33,7 +33,7 @@ class EmulatedHosts {
   ~EmulatedHosts();  // stops the switch; a namespace is removed when its last thread ends
 
   int size() const { return static_cast<int>(hosts_.size()); }
-  static std::string Address(int host);  // IPv4 address of a host
+  static std::string Address(int host);  // Returns the IPv4 address of a host.
   // Moves the calling thread to the host. Threads and sockets that it creates later are also on the
   // host.
   Status Enter(int host) const;

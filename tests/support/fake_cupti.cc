@@ -36,7 +36,7 @@ State& TheState() {
 }
 thread_local std::vector<uint64_t> ids;
 
-constexpr size_t kRecord = 256;  // space for one record in a buffer, in bytes
+constexpr size_t kRecord = 256;  // space for one record in an activity buffer, in bytes
 
 uint64_t Now() {
   timespec now{};

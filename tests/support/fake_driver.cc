@@ -3,7 +3,7 @@
 // no driver.
 namespace {
 
-constexpr int kSuccess = 0, kStub = 34;  // values of CUresult
+constexpr int kSuccess = 0, kStub = 34;  // values of CUresult, the driver's error codes
 int anything;
 
 int Take(void** handle) {

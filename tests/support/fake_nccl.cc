@@ -204,7 +204,7 @@ struct Call {
   int root = 0;
 };
 
-using Elements = std::pair<size_t, size_t>;  // begin and number of elements
+using Elements = std::pair<size_t, size_t>;  // first element and number of elements
 
 // Copies the elements `range` of every rank's input into the slots. Then `take` uses the slots. No
 // rank writes to the slots again before `take` has returned on all ranks.

@@ -10,7 +10,7 @@
 
 namespace tandem {
 
-// Not thread-safe.
+// A Storage in memory for one test. Not thread-safe.
 class FakeStorage final : public pserver::Storage {
  public:
   Status append_fails, sync_fails;

@@ -199,7 +199,7 @@ Status RunInside(Kernel& kernel, const KernelArgs& args) {
   return kernel.run(inner);
 }
 
-// Returns the first CPU kernel that supports the operator.
+// Prepares the first CPU kernel that supports the operator.
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& context) {
   Status why = Unimplemented("it has none");
   for (const KernelImpl& impl : FindOp(view.op().type)->cpu_kernels()) {

@@ -16,7 +16,7 @@
 
 namespace tandem {
 
-// directory of Debian's package dataset-fashion-mnist
+// directory in which Debian's package dataset-fashion-mnist installs its files
 inline constexpr char kFashionMnist[] = "/usr/share/datasets/fashion-mnist";
 inline constexpr int kProcessSecondsMax = 300;
 
@@ -51,7 +51,7 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   pid_t pid() const { return pid_; }
-  void Signal(int number) const;  // sends a signal to the program, not to its process group
+  void Signal(int number) const;  // Sends a signal to the program, but not to its process group.
   bool Ended();
   // Waits for the end of the program. Returns its exit code, or 128 + signal. After the deadline
   // the test fails, the program is killed and the result is -1.
@@ -88,7 +88,8 @@ struct JobResult {
   double accuracy = 0, auc = 0, loss = 0;
   int64_t steps = 0;
   std::string params_sha256;
-  std::map<std::string, double> counts;  // counters of the job, see trainer/session/run_counts.h
+  // Counters of the job by name, see trainer/session/run_counts.h.
+  std::map<std::string, double> counts;
 };
 
 struct JobRun {
@@ -106,7 +107,8 @@ class JobTest : public ::testing::Test {
   // Writes a file into the directory of the test and returns its path.
   std::string Write(const std::string& name, const std::string& text) const;
   std::string Path(const std::string& name) const { return dir_ + "/" + name; }
-  // Child processes of `parent` that run `program` of build/bin, in no particular order.
+  // Returns the ids of the child processes of `parent` that run `program` of build/bin, in no
+  // particular order.
   static std::vector<pid_t> ChildrenOf(pid_t parent, const std::string& program);
 
   // Returns the process id of the trainer that `launcher` runs with this rank; 0: there is none

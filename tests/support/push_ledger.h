@@ -37,7 +37,8 @@ inline ps::PsOptions LedgerOptions(int trainer) {
   options.trainers = kLedgerTrainers;
   options.patience.retries = 100000;
   options.patience.start_timeout = options.patience.step_timeout =
-      std::chrono::minutes(5);                          // long, because the machine may be busy
+      // A long time, because the machine may be busy.
+      std::chrono::minutes(5);
   options.partition.min_block_size = kLedgerSlots / 2;  // divides the slots among two servers
   return options;
 }

@@ -1,4 +1,4 @@
-// A temporary directory for one test.
+// Makes temporary directories for tests.
 #pragma once
 
 #include <cstdlib>

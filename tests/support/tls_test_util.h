@@ -31,7 +31,7 @@ class TestAuthority {
     return Issue(job + "-" + rpc::RoleName(role),
                  {{job, role}, {"127.0.0.1", "localhost"}, /*days=*/30});
   }
-  // Issues a certificate that expired ten days ago.
+  // Issues a certificate that expired ten days ago, for tests of the error message.
   rpc::TlsFiles IssueExpired(const std::string& folder, const std::string& job,
                              rpc::PeerRole role) const {
     return Issue(folder, {{job, role}, {"127.0.0.1"}, 30, rpc::WallSeconds() - 40 * 24 * 3600});
