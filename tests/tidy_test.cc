@@ -64,7 +64,7 @@ std::map<std::string, std::map<std::string, std::string>> Included() {
       const std::string header = match[1];
       const bool ours = header.starts_with("proto/") || fs::exists(fs::path(Root()) / header);
       const std::string to = FolderOf(header);
-      // Skips headers of libraries, and headers in the same directory.
+      // Skips headers of libraries, and headers in the directory of the file itself.
       if (!ours || to == FolderOf(file.path)) continue;
       row.emplace(to, file.path + ":" + std::to_string(i + 1));
     }

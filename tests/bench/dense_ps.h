@@ -36,7 +36,7 @@ class DensePs {
   Status PullAll();
   pserver::Pserver& server() { return *ps_.server; }
 
-  // Return the seconds of each push, or of each pull, since the previous call of the same function.
+  // Each function returns the seconds of all pushes, or of all pulls, since its previous call.
   std::vector<double> TakePushSeconds();
   std::vector<double> TakePullSeconds() { return std::exchange(pull_seconds_, {}); }
 

@@ -75,7 +75,7 @@ StatusOr<collective::CostModel> Model() {
   const HostLink link = Link();
   model.between.latency = Seconds(link.delay) + model.inside.latency;
   model.between.byte = link.mtu / (link.mtu - kHeaderBytes) / link.bytes_per_second;
-  model.cores = 0;  // 0, because all emulated hosts share the cores of this machine
+  model.cores = 0;  // 0 cores per host, because all emulated hosts share the cores of this machine
   return model;
 }
 

@@ -65,8 +65,8 @@ Status WriteImages(const std::string& folder) {
   return out ? OkStatus() : DataLoss("%s/list.txt: cannot be written", folder);
 }
 
-// Returns the images per second if the same library decodes whole images and does nothing else.
-// This is an upper bound for every reader that decodes whole images.
+// Returns the images per second if the reader's JPEG library decodes whole images and does nothing
+// else. No reader that decodes whole images can be faster.
 StatusOr<double> DecodeAlone(const std::string& folder, double seconds) {
   std::vector<std::string> files;
   for (uint32_t i = 0; i < kImages; ++i) {
@@ -104,7 +104,7 @@ StatusOr<double> SamplesAlone(const reader::Dataset& data, std::span<void* const
   return samples / taken;
 }
 
-// Measures the same list of images in raw form (use_dali), in which the reader only decodes and
+// Measures reading a list of images in raw form (use_dali), in which the reader only decodes and
 // packs pixels. Reports the images per second and the bytes per sample.
 Status AddRaw(reader::ImageListOptions images, double seconds, Report* report) {
   images.raw = true;

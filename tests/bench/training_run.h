@@ -22,7 +22,7 @@ struct TrainingCase {
   OptimizerSpec optimizer = {"momentum", {{"mu", 0.9}}};
   double learning_rate = 0;
   int chunk_steps = 50;  // number of steps per time measurement
-  // The passes of this strategy run, as in a job in local mode. nullptr: no passes.
+  // The passes of this strategy change the program, as in a job in local mode. nullptr: no passes.
   const DistributedStrategy* strategy = nullptr;
 };
 

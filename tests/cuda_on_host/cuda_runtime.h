@@ -113,8 +113,8 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t ready);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 
 namespace tandem::cuda_on_host {
-// Runs `work` and logs it as `what` (notes.h). While the stream is captured, stores `work` in the
-// graph instead.
+// Runs `work` and logs it as `what` (notes.h). If the stream is being captured, stores `work` in
+// the stream's graph instead.
 cudaError_t Put(cudaStream_t stream, const char* what, std::function<void()> work);
 }  // namespace tandem::cuda_on_host
 

@@ -148,7 +148,8 @@ cudnnStatus_t CudnnOnHostPropose(const CudnnOnHostTensor& filter, const CudnnOnH
   *count = 2;
   if (filter.dims[2] == 4) return CUDNN_STATUS_SUCCESS;
   for (const auto algo : {kCudnnOnHostDoubles, kCudnnOnHostFloats, kCudnnOnHostLoops}) {
-    // `memory` is too small by intent, as if it were the need of another math type.
+    // The stated `memory` is only half of the need on purpose, as if it were the need of another
+    // math type.
     proposals[(*count)++] = {algo, CUDNN_STATUS_SUCCESS, CudnnOnHostWorkspace(algo, result) / 2,
                              CUDNN_DETERMINISTIC};
   }

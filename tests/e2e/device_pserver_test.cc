@@ -137,7 +137,7 @@ TEST_F(DevicePserver, TrainersOnTheDeviceHaveTheBitsOfHosts) {
 }
 
 // Geo computes differences of parameters, so it needs the parameters of the device in every step.
-// There is only one trainer.
+// With one trainer, this is so even if no message is sent.
 TEST_F(DevicePserver, GeoOnTheDevice) {
   const Args geo = {"--a_sync=true", "--a_sync_configs.k_steps=3"};
   ExpectSame("geo", RunServers("geo_cpu", "cpu", geo, "pserver", 1),

@@ -31,7 +31,7 @@ class ElasticRanksTest : public JobTest {
     ASSERT_TRUE(WaitUntil([&] { return StepOf(job) >= step || job.Ended(); })) << job.Output();
     Kill(job, rank, number);
   }
-  // Only this rank trains now. Stops it until the world has the given version, so that the job does
+  // Stops the only rank that trains now until the world has the given version. Thus the job does
   // not end before a new rank has joined.
   void HoldUntilWorld(const ChildProcess& job, int rank, int version) const {
     Kill(job, rank, SIGSTOP);
@@ -130,7 +130,7 @@ TEST_F(ElasticRanksTest, BelowTheLeastTheJobEnds) {
   EXPECT_THAT(job->Output(), HasSubstr("only 1 of 3 ranks are left, but the job needs 2"));
 }
 
-// The other ranks detect that a rank hangs, and the rank is killed.
+// If a rank hangs, the other ranks detect this, and the hanging rank is killed.
 TEST_F(ElasticRanksTest, AStoppedRankIsLost) {
   const auto job = StartJob("stopped", Launch("1:2"),
                             {"--steps_max=2000", "--epochs=10", "--log_every_steps=5",

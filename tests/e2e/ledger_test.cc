@@ -98,7 +98,7 @@ class LedgerTest : public JobTest {
     return false;
   }
 
-  // Number of the run in DoublesWith; it selects the data directory and the random seed.
+  // number of the run in DoublesWith; selects the data directory and the random seed
   int round_ = 0;
   ps::PsMode mode_ = ps::PsMode::kASync;
   std::string durability_ = "logged", checkpoints_ = "0";
@@ -166,8 +166,8 @@ LedgerTest::Sum LedgerTest::Run(int kills, const std::string& bug, const std::st
   }
   std::mt19937 random(static_cast<uint32_t>(FromEnvironment("TANDEM_LEDGER_SEED", 1) + round_));
   for (int kill = 0; kill < kills; ++kill) {
-    // Usually waits until both servers have made progress. Sometimes kills at once, while a server
-    // recovers.
+    // Usually the test waits for some pushes before the next kill. Sometimes it kills at once,
+    // while a server recovers.
     const int64_t enough = progress + (random() % 4 == 0 ? 0 : 20);
     EXPECT_TRUE(WaitUntil([&] { return progress >= enough || HasFailure(); }, 60));
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % 100));

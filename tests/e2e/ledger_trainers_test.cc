@@ -183,8 +183,8 @@ TEST_F(LedgerTrainersTest, NothingIsLostAndNothingIsDoubledWhoeverDies) {
   EXPECT_EQ(sum.doubled, 0);
 }
 
-// The same test must fail with faulty servers. This needs a kill between an update and its
-// acknowledgement, which happens only by chance. So the test repeats the run.
+// The test for exactly-once pushes must fail with faulty servers. A fault shows only after a kill
+// between an update and its acknowledgement, which happens by chance. So the test repeats the run.
 TEST_F(LedgerTrainersTest, AServerThatForgetsItsMarksIsCaught) {
   for (round_ = 1; round_ <= 20 && !HasFailure(); ++round_) {
     if (Run(15, "marks_not_kept").doubled > 0) return;

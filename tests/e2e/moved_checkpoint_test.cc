@@ -33,7 +33,8 @@ class MovedCheckpointTest : public JobTest {
       int step = 0;
       const std::string name = entry.path().filename();
       if (!name.starts_with("step-") || !absl::SimpleAtoi(name.substr(5), &step)) continue;
-      std::error_code gone;  // error that occurs if the trainer removes an old checkpoint meanwhile
+      // Error that occurs if the trainer removes an old checkpoint during this loop.
+      std::error_code gone;
       if (fs::exists(entry.path() / "manifest.pbtxt", gone)) newest = std::max(newest, step);
     }
     return newest;

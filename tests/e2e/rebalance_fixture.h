@@ -244,7 +244,7 @@ class StepRebalanceTest : public RebalanceTest {
   void Train(int trainer) override {
     const auto client = StepClient(trainer);
     for (uint64_t step = 0; step < last_; ++step) {
-      // The last step is two steps later, because other trainers are at most one step ahead.
+      // Ends the training two steps later, because other trainers are at most one step ahead.
       if (trainer == 0 && stop_ && last_ == UINT64_MAX) last_ = step + 2;
       const Status status = MakeStep(*client, trainer, step);
       EXPECT_TRUE(status.ok()) << status;

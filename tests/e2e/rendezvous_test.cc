@@ -21,7 +21,8 @@ class RendezvousTest : public JobTest {
     std::vector<std::string> launch = {"--mode=collective", "--nproc=2"};
     const std::string want = RunJob("told", launch, args).result.params_sha256;
     launch.push_back("--rendezvous=" + url);
-    // With two communicators, each of them is a separate world at the same rendezvous.
+    // With --nccl_comm_num=2, each of the two communicators is a separate world at the same
+    // rendezvous.
     const JobRun quiet = RunJob(
         "quiet", launch, {args[0], args[1], "--nccl_comm_num=2", "--fuse_all_reduce_ops=false"});
     EXPECT_EQ(quiet.exit_code, 0) << quiet.output;

@@ -61,7 +61,7 @@ class RestartsTest : public JobTest {
     return command.Output();
   }
 
-  // Returns the process id of the pserver with this index; 0: it never started.
+  // Returns the process id of the pserver with this index; 0: the pserver never started.
   pid_t PserverOf(const std::string& job, int index) {
     for (const auto& event : nlohmann::json::parse(Tandem({"events", "-o", "json"}, job))) {
       const bool started = event["event"] == "started";

@@ -114,7 +114,7 @@ TEST_F(ResumeTest, SigtermEndsTheJobWithACheckpoint) {
   const auto job = StartJob("stopped", kCollective, Flags("stopped", 100000));
   ASSERT_TRUE(WaitUntil([&] { return Saved("stopped", "00000020"); })) << job->Output();
   job->Signal(SIGTERM);
-  // A second signal at once belongs to the same request; timeout(1) sends two signals.
+  // The second signal belongs to the same request to stop: timeout(1) also sends two signals.
   job->Signal(SIGTERM);
   EXPECT_GE(job->Wait(), 0) << job->Output();
 }

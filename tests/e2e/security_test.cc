@@ -186,7 +186,7 @@ TEST_F(SecurityTest, SecretsAreNowhereButInTheirFiles) {
     if (entry.is_regular_file() && !kept) look(path, ReadWholeFile(path));
   }
   EXPECT_GT(looked, 15) << "logs, checkpoints, update logs, audit, certificates";
-  // Check of the search itself: it finds the secret in the secret's file.
+  // Checks the search itself: it must find the secret in the secret's own file.
   EXPECT_NE(ReadWholeFile(file).find(secret), std::string::npos);
 }
 

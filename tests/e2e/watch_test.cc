@@ -120,7 +120,7 @@ TEST_F(WatchTest, AJobIsSeenSavedAndDrainedByItsFolder) {
   EXPECT_EQ(Tandem({"drain", logs}).code, 78);
 }
 
-// If a trainer is stopped, the commands name it as the one for which the others wait.
+// If a trainer is stopped, the status names this trainer as the one for which the others wait.
 TEST_F(WatchTest, WhoHoldsTheOthersUpIsNamed) {
   const std::string logs = Path("slow.log");
   const auto job = StartJob("slow", {"--servers=1", "--workers=2"},

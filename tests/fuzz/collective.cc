@@ -1,4 +1,4 @@
-// Fuzz target: data that a rank reads from other ranks before it trusts them. These are the header
+// Fuzz target: data that a rank reads from a peer before it trusts the peer. These are the header
 // of a collective's data, the handshake, the announcement of rank 0, and addresses.
 #include <algorithm>
 #include <cstring>

@@ -9,9 +9,9 @@
 namespace tandem {
 namespace {
 
-// Corrects the checksums of all complete chunks. A chunk consists of the magic number, the number
-// of records, the CRC32 of the payload, the compressor, the size of the payload in bytes, and the
-// payload.
+// Corrects the checksums of all complete chunks. A chunk begins with the magic number, the number
+// of records, the CRC32 of the payload and the compressor. Then come the size of the payload in
+// bytes and the payload.
 std::string Sealed(std::string file) {
   for (size_t at = 0; at + 20 <= file.size();) {
     uint32_t size;

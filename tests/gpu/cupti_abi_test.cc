@@ -48,7 +48,8 @@ TANDEM_SAME_PLACE(CuptiExternalId, external_kind, CUpti_ActivityExternalCorrelat
 TANDEM_SAME_PLACE(CuptiExternalId, id, CUpti_ActivityExternalCorrelation, externalId);
 TANDEM_SAME_PLACE(CuptiExternalId, correlation, CUpti_ActivityExternalCorrelation, correlationId);
 
-// Checks that a declared function has the argument types of the real one, in the same order.
+// Checks that a function of our declarations has the argument types of CUPTI's function, in the
+// same order.
 template <typename Real, typename... Args>
 constexpr bool Takes = std::is_same_v<Real, CUptiResult(Args...)>;
 static_assert(Takes<decltype(cuptiGetTimestamp), uint64_t*>);

@@ -313,7 +313,8 @@ TEST(OnnxBatch, IsNotGuessed) {
           "exported for batch size 4: no dimension is a multiple of the batch size [TD1214]"));
 }
 
-// PyTorch's exporter writes allowzero = 1 at every Reshape, so the import must accept it.
+// PyTorch's exporter writes allowzero = 1 at every Reshape, so the import must accept it unless a
+// size is 0.
 TEST(OnnxReshape, AllowZeroMattersWhereASizeIsZero) {
   for (const int64_t rows : {int64_t{4}, int64_t{0}}) {
     Graph graph({4, 6});

@@ -335,8 +335,8 @@ std::vector<OpCase> ImageCases() {
        .in = kLast,
        .out = kLast},
       {.x = {2, 40, 5, 4}, .out_c = 40, .kernel = {1, 1}, .in = kLast, .out = kLast},
-      // 16-bit rows are computed as matrix products: directly over pixels for 1 x 1 kernels, else
-      // over a matrix with the inputs of each output as a row.
+      // 16-bit rows are computed as matrix products. The rows of the matrix are pixels if the
+      // kernel is 1 x 1; else each row has all inputs of one output.
       {.x = {2, 20, 6, 5}, .out_c = 24, .kernel = {1, 1}, .in = kLast, .out = kLast},
       {.x = {2, 19, 7, 6},
        .out_c = 9,

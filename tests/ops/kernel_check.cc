@@ -55,7 +55,7 @@ void ExpectInplace(KernelRun& run, const Bits& want) {
   run.Alias({});
 }
 
-// Returns false if the implementation does not support this row.
+// Checks one implementation. Returns false if the implementation does not support the row.
 bool CheckImpl(const OpCase& c, const KernelImpl& impl, bool inplace,
                const std::vector<Value>& inputs, const std::vector<Value>& want, Device* device) {
   Bits one_thread;

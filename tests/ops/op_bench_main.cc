@@ -57,7 +57,8 @@ void Time(const OpCase& c, const KernelImpl& impl, const std::vector<Value>& inp
                               device == nullptr ? SIZE_MAX : KernelRun::kDeviceConvScratch);
   if (status.code() == StatusCode::kUnimplemented) return;
   if (status.ok()) status = run.Run();
-  if (!status.ok()) {  // continues with the other rows, because they may give more information
+  // Continues with the next row after an error, because other rows may give more information.
+  if (!status.ok()) {
     std::printf("WRONG: %-8s %s: %s\n", impl.name, CaseName(c).c_str(), ToString(status).c_str());
     return;
   }

@@ -15,7 +15,7 @@ void AddAdaptiveSteps(std::vector<OpCase>& cases) {
   };
   const Row rows[] = {
       {2.5, 0.1, 0, 0, 1, 4},        // first call: there is no base yet
-      {2.5, 0.1, 2.5, 0.1, 7, 9},    // same loss and rate as in the first call: 3 steps
+      {2.5, 0.1, 2.5, 0.1, 7, 9},    // loss and rate of the first call: 3 steps
       {1.25, 0.1, 2.5, 0.1, 7, 9},   // half the loss of the first call: 3 steps
       {0.5, 0.1, 2.5, 0.1, 7, 9},    // a fifth of the loss of the first call: 2 steps
       {2.5, 0.025, 2.5, 0.1, 7, 9},  // a quarter of the learning rate of the first call: 6 steps

@@ -34,8 +34,8 @@ struct SimCarrier::OneCall : std::enable_shared_from_this<OneCall> {
         process->node(), server, [self = shared_from_this(), attempt] { self->Arrive(attempt); });
     if (!carried) Break(attempt);
   }
-  // Ends the attempt with UNAVAILABLE after a random delay: the client detects the broken
-  // connection only then.
+  // Ends the attempt with UNAVAILABLE after a random delay, because a client does not detect a
+  // broken connection at once.
   void Break(int attempt) {
     process->After(process->world().Between(milliseconds(1), milliseconds(400)),
                    [self = shared_from_this(), attempt] {

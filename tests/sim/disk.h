@@ -63,8 +63,9 @@ class SimDisk {
   std::function<void()> kill_;
 
   std::optional<ShardSnapshot> base_, checkpoint_;
-  std::map<uint64_t, ShardSnapshot> cuts_;  // global snapshots by number; a write also syncs them
-  std::map<uint64_t, std::string> log_;     // log entries by number, in the format of log_record.h
+  // Global snapshots by number; each is synced when it is written.
+  std::map<uint64_t, ShardSnapshot> cuts_;
+  std::map<uint64_t, std::string> log_;  // log entries by number, in the format of log_record.h
   // All log entries by number, including those that a checkpoint dropped from log_.
   std::map<uint64_t, std::string> history_;
   // Pushes that trainers keep, by trainer, incarnation and sequence number. They have the format of

@@ -91,8 +91,8 @@ void SimJob::CheckCuts() {
 void SimJob::CheckRestore(uint64_t number) {
   size_t back = 0;
   std::string refused;  // the reason why a server rejected the restore; "": all servers restored
-  // Sends knowledge about moves again, as GlobalSnapshotCoordinator::Restore does: a restored
-  // process has lost it.
+  // Sends knowledge about moves again, because restored processes have lost it.
+  // GlobalSnapshotCoordinator::Restore also does this.
   TellAll();
   for (size_t i = 0; i < servers_.size(); ++i) {
     SimServer& server = *servers_[i];

@@ -256,8 +256,8 @@ TEST_F(SimMovesTest, TrainersThatKnowOneEachEndTheStep) {
   ASSERT_TRUE(RunUntil([&] {
     return AllReached(kMoved) && ended_ == std::set{kFirstMover, kFirstMover + 1};
   }));
-  // Each trainer requests a row of the move that it then knows. It cannot reach the servers of the
-  // other move.
+  // Each trainer requests a row of one of the moves, and so learns of this move. It cannot reach
+  // the servers of the other move.
   for (int server = 0; server < kServers; ++server) {
     deaf_[static_cast<size_t>(1 - server % 2)].insert(server);
   }

@@ -145,8 +145,8 @@ TEST_F(SimReplayTest, TrainersThatWaitAtTwoServersAreNotWaitedForThere) {
   }
 }
 
-// A trainer waits for space for its kept pushes, so it has no call in progress. A restarted server
-// must nevertheless be able to request the kept pushes.
+// A trainer waits for space for its kept pushes, so it has no call in progress. Even so, a
+// restarted server must be able to request the kept pushes.
 TEST_F(SimReplayTest, WhoeverWaitsForRoomHearsOfServersThatWereStartedAgain) {
   for (int rank = 0; rank < kTrainers; ++rank) StartTrainer(rank);
   steps_ = kKeptSteps;

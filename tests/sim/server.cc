@@ -109,7 +109,8 @@ struct SimServer::Life : std::enable_shared_from_this<Life> {
   EventDeadlines deadlines;
   std::unique_ptr<DurableShard> durable;
   std::unique_ptr<TensorCalls> calls;
-  std::deque<std::function<void()>> saves;  // saves that wait; they may refer to the shard
+  // Saves that wait for the saving thread; they may refer to the shard.
+  std::deque<std::function<void()>> saves;
 };
 
 SimServer::SimServer(int index, SimServerOptions options, SimWorld& world)

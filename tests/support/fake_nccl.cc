@@ -130,7 +130,8 @@ class Comm {
   }
   bool stream_busy() const { return jobs_.load() != nullptr && *jobs_.load() > 0; }
 
-  // Returns whether operation `number` may continue, that is, whether it has no injected fault.
+  // Returns whether operation `number` may continue. It may not if a fault is injected into it or
+  // into an earlier operation of this rank.
   bool GoesOn(uint64_t number) {
     if (fault_.rank != rank_ || number < fault_.at) return true;
     if (fault_.kind == "exit") _exit(3);
@@ -149,8 +150,8 @@ class Comm {
     return all[from * size_ + to];
   }
   bool aborted() const { return aborted_.load(); }
-  // Waits until all ranks call this function. Returns false if the communicator was aborted
-  // meanwhile.
+  // Waits until all ranks call this function. Returns false if the communicator is aborted during
+  // the wait.
   bool Meet() {
     const uint32_t round = board_->round.load();
     if (board_->waiting.fetch_add(1) + 1 == static_cast<uint32_t>(size_)) {

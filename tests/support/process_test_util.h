@@ -111,8 +111,8 @@ class JobTest : public ::testing::Test {
   // particular order.
   static std::vector<pid_t> ChildrenOf(pid_t parent, const std::string& program);
 
-  // Returns the process id of the trainer that `launcher` runs with this rank; 0: there is none
-  // now.
+  // Returns the process id of the trainer that `launcher` runs with this rank; 0: no such trainer
+  // runs now.
   static pid_t TrainerOf(const ChildProcess& launcher, int rank);
   // Returns the number of the last step in the launcher's output; 0: none. Several steps may be
   // missing in the output, or appear only after a kill.
