@@ -68,7 +68,7 @@ class Block {
   const std::function<void()>* kernel_ = nullptr;
   jmp_buf scheduler_;
   unsigned threads_ = 0, running_ = 0;
-  unsigned round_ = 0;  // number of barriers so far, modulo 2
+  unsigned round_ = 0;  // parity of the number of completed barriers
   std::array<bool, 2> any_{};
   bool backwards_ = false;
 };

@@ -63,8 +63,8 @@ TEST_F(DemoTest, CountsAsJson) {
   EXPECT_GT(json["kill"]["back_seconds"], 0);
 }
 
-// Progress bars are drawn at fixed times, thus in the middle of steps. They show the loss of the
-// last evaluated step.
+// Progress bars are drawn at fixed times, thus in the middle of steps. They must show the loss of a
+// step that was evaluated, not 0.
 TEST_F(DemoTest, OnATerminalTheBarTellsTheLoss) {
   const char* bin = std::getenv("TANDEM_BIN_DIR");
   const std::string command = "TERM=xterm script -qec '" +

@@ -98,7 +98,7 @@ class LedgerTest : public JobTest {
     return false;
   }
 
-  // number of the run in DoublesWith; selects the data directory and the random seed
+  // Number of the run in DoublesWith. It selects the data directory and the random seed.
   int round_ = 0;
   ps::PsMode mode_ = ps::PsMode::kASync;
   std::string durability_ = "logged", checkpoints_ = "0";

@@ -297,8 +297,8 @@ TEST(OnnxResize, LinesBetweenTheOldOnes) {
   }
 }
 
-// Returns (v - mean) / sqrt(variance + epsilon) for each v of the `count` values. If not `centred`,
-// the mean is taken as 0 and the variance is the mean square.
+// Normalises each group of `count` values: returns (v - mean) / sqrt(variance + epsilon) for each
+// v. If not `centred`, the mean is taken as 0 and the variance is the mean square.
 Floats Normal(const Floats& x, size_t count, double epsilon, bool centred = true) {
   Floats out;
   for (size_t at = 0; at < x.size(); at += count) {

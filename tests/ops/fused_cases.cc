@@ -218,7 +218,7 @@ std::vector<OpCase> FusedCases() {
   for (const size_t i : {0, 1, 3}) {
     AddUpdates(updates[i], std::vector<int64_t>(40, 2000), true, cases);
   }
-  // more updates than fit into one launch
+  // These rows have more updates than fit into one launch.
   AddUpdates({"sgd", ""}, std::vector<int64_t>(700, 3), false, cases);
   AddUpdates({"adam", "p+11"}, std::vector<int64_t>(300, 3), false, cases);
   return cases;

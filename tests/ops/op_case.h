@@ -74,7 +74,7 @@ inline Tolerance Products(int64_t terms) {
 
 struct OpCase {
   std::string op;
-  // distributions of the inputs by slot; an absent optional slot is an empty vector
+  // The distributions of the inputs, by slot. An absent optional slot is an empty vector.
   std::vector<std::vector<Draw>> inputs;
   AttrMap attrs = {};
   // Positions of optional output slots that the row does not compute.

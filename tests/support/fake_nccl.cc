@@ -86,8 +86,8 @@ struct Mailbox {
   std::byte data[kSlot];
 };
 
-// Returns the number of jobs of all communicators on a stream. The counter exists until the process
-// ends.
+// Returns the counter for the jobs of all communicators on a stream. The counter exists until the
+// process ends.
 std::atomic<int>* JobsOf(void* stream) {
   static Mutex mu;
   static std::map<void*, std::atomic<int>> all;
@@ -207,8 +207,9 @@ struct Call {
 
 using Elements = std::pair<size_t, size_t>;  // first element and number of elements
 
-// Copies the elements `range` of every rank's input into the slots. Then `take` uses the slots. No
-// rank writes to the slots again before `take` has returned on all ranks.
+// Copies the elements `range` of this rank's input into its slot. When all ranks have done so,
+// calls `take`, which reads all slots. No rank writes to its slot again before `take` has returned
+// on all ranks.
 bool Exchange(Comm& comm, const Call& call, Elements range, const std::function<void()>& take) {
   const size_t element = SizeOf(DTypeOf(call.type));
   std::memcpy(comm.Slot(comm.rank()),

@@ -16,7 +16,7 @@
 
 namespace tandem {
 
-// directory in which Debian's package dataset-fashion-mnist installs its files
+// The directory in which Debian's package dataset-fashion-mnist installs its files.
 inline constexpr char kFashionMnist[] = "/usr/share/datasets/fashion-mnist";
 inline constexpr int kProcessSecondsMax = 300;
 
