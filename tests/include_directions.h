@@ -1,4 +1,4 @@
-// The allowed includes between the directories of the product.
+// Lists which directories of the product may include headers of which other directories.
 #pragma once
 
 #include <map>
@@ -7,9 +7,9 @@
 
 namespace tandem {
 
-// Directory -> the directories from which its headers may be included. tests/tidy_test.cc compares
-// this with the files: a new dependency needs a new row, and a removed dependency must remove its
-// row. The rows contain no cycle.
+// Maps a directory to the directories whose headers its files may include. tests/tidy_test.cc
+// compares the map with the files. A new dependency needs a new row, and a removed dependency must
+// remove its row. The rows contain no cycle.
 inline const std::map<std::string, std::set<std::string>>& IncludeDirections() {
   static const std::map<std::string, std::set<std::string>> directions = {
       {"collective", {"common/base", "common/tensor"}},

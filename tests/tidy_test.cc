@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct SourceFile {
-  std::string path;  // from the root of the project
+  std::string path;  // path of the file, relative to the root of the project
   std::vector<std::string> lines;
 };
 
@@ -50,7 +50,8 @@ std::vector<SourceFile> Sources() {
 
 std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
-// The directories that `from` includes, according to its files; each with a place in the source.
+// Returns for each directory the directories that its files include. The value is a place of such
+// an include, as "FILE:LINE".
 std::map<std::string, std::map<std::string, std::string>> Included() {
   const std::regex include(R"re(^\s*#include "([^"]+)")re");
   std::map<std::string, std::map<std::string, std::string>> included;
@@ -63,7 +64,8 @@ std::map<std::string, std::map<std::string, std::string>> Included() {
       const std::string header = match[1];
       const bool ours = header.starts_with("proto/") || fs::exists(fs::path(Root()) / header);
       const std::string to = FolderOf(header);
-      if (!ours || to == FolderOf(file.path)) continue;  // a library's header in quotes (absl)
+      // Skips headers of libraries, and headers in the directory of the file itself.
+      if (!ours || to == FolderOf(file.path)) continue;
       row.emplace(to, file.path + ":" + std::to_string(i + 1));
     }
   }
@@ -117,8 +119,8 @@ TEST(Tidy, RoomsHaveAReadme) {
   }
 }
 
-// Headers that are slow, or that would tie all users to a library, must not be included by headers.
-// The few headers that wrap a library are included by .cc files only.
+// Headers must not include headers that compile slowly, or that make all users depend on a library.
+// Only .cc files include the few headers that wrap a library.
 TEST(Tidy, HeavyHeadersStayOutOfHeaders) {
   static const std::set<std::string> kWrappers = {
       "collective/rendezvous/dial.h",
@@ -157,7 +159,7 @@ TEST(Tidy, HeavyHeadersStayOutOfHeaders) {
 struct BannedRow {
   const char* pattern;
   const char* instead;
-  std::vector<std::string> allowed;  // files or directories
+  std::vector<std::string> allowed;  // files or directories in which the forbidden call is allowed
 };
 
 const std::vector<BannedRow>& Banned() {
@@ -212,14 +214,15 @@ TEST(Tidy, BannedCalls) {
 
 // ---- Sizes --------------------------------------------------------------------------------------
 
-// tests/shape/shape_test.py measures functions and classes.
+// Checks lines only. tests/shape/shape_test.py checks functions and classes.
 TEST(Tidy, LinesAreShort) {
   constexpr size_t kColumns = 100;
   for (const SourceFile& file : Sources()) {
     for (size_t i = 0; i < file.lines.size(); ++i) {
       const std::string& line = file.lines[i];
       const auto columns = std::count_if(line.begin(), line.end(), [](char c) {
-        return (static_cast<unsigned char>(c) & 0xC0) != 0x80;  // UTF-8: count first bytes
+        // Counts only the first byte of each UTF-8 character.
+        return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
       });
       const bool literal = line.find("R\"") != std::string::npos;
       EXPECT_TRUE(static_cast<size_t>(columns) <= kColumns || literal)
@@ -230,7 +233,7 @@ TEST(Tidy, LinesAreShort) {
 
 TEST(Tidy, HeadersHaveAGuardAndAFirstComment) {
   for (const SourceFile& file : Sources()) {
-    // *_code.h is included several times on purpose: one body, compiled per instruction set.
+    // *_code.h is exempt: it is included several times on purpose, once per instruction set.
     if (!file.path.ends_with(".h") || file.path.ends_with("_code.h")) continue;
     ASSERT_FALSE(file.lines.empty()) << file.path;
     EXPECT_TRUE(file.lines[0].starts_with("//")) << file.path << ": say first what it is for";

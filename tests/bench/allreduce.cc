@@ -1,6 +1,6 @@
 // allreduce_shm, allreduce_tcp: microseconds of an allreduce (f32 sum, in place) among processes of
-// this machine, each of which rewrites its whole input before each call. RunOptions::threads is the
-// number of ranks. peer_allreduce.cc does the same with Open MPI and Gloo.
+// this machine. Each process rewrites its whole input before each call. RunOptions::threads is the
+// number of ranks. peer_allreduce.cc measures the same calls with Open MPI and Gloo.
 #include <sched.h>
 
 #include <algorithm>
@@ -20,7 +20,8 @@ Status RunRank(const collective::WorldConfig& world, collective::TransportKind c
   TD_ASSIGN_OR_RETURN(const auto comm, collective::Connect(world, {}, {carrier}));
   for (const size_t bytes : kSizes) {
     const size_t calls = CallsOf(bytes, seconds);
-    // The first calls touch the memory for the first time; their times are overwritten.
+    // The first calls include the page faults of fresh memory. The next calls overwrite their
+    // times.
     TD_ASSIGN_OR_RETURN(const Buffer data,
                         arena ? comm->Allocate(bytes) : comm->Communicator::Allocate(bytes));
     float* const values = reinterpret_cast<float*>(data.get());
@@ -31,7 +32,7 @@ Status RunRank(const collective::WorldConfig& world, collective::TransportKind c
   return comm->Call({});
 }
 
-// Binds each rank to a processor if there are enough, like mpirun.
+// Binds each rank to a separate processor if there are enough processors, as mpirun does.
 void Bind(int rank, int ranks) {
   if (static_cast<unsigned>(ranks) > std::thread::hardware_concurrency()) return;
   cpu_set_t one;
@@ -42,7 +43,8 @@ void Bind(int rank, int ranks) {
   }
 }
 
-// One process per rank. For each size, the median over the calls of the slowest rank's time.
+// Runs one process per rank. Returns one time for each size: the median over the calls of the
+// slowest rank's time.
 StatusOr<std::vector<double>> RunWorld(int ranks, collective::TransportKind carrier, bool arena,
                                        double seconds) {
   int port = 0;

@@ -1,5 +1,6 @@
-// Sizes and numbers of calls of the allreduce figures, the same for Tandem and its peers. Depends
-// on nothing else of Tandem, because the peers' program is built separately.
+// Message sizes and numbers of calls of the allreduce benchmarks. Tandem and its peers use the same
+// numbers. The header includes nothing else of Tandem, because the peers' program is built
+// separately.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +10,8 @@ namespace tandem::bench {
 
 constexpr size_t kSizes[] = {4, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20};
 
-// The calls take about `seconds` for all sizes at 2 GB/s and 20 us per call; half of the time is
-// for rewriting inputs.
+// Returns the number of calls for one size. At 2 GB/s and 20 us per call, all sizes together last
+// about `seconds`. Half of that time is for rewriting the inputs.
 constexpr size_t CallsOf(size_t bytes, double seconds) {
   const double share = seconds / static_cast<double>(std::size(kSizes));
   const double each = 40e-6 + 2 * static_cast<double>(bytes) / 2e9;

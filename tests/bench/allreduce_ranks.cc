@@ -22,7 +22,7 @@ Status MeasureAllReduce(collective::Communicator& comm, float* data, size_t byte
   call.count = count;
   for (size_t i = 0; i < calls; ++i) {
     std::fill(data, data + count, static_cast<float>(comm.rank() + 1));
-    TD_RETURN_IF_ERROR(comm.Call({}));  // a barrier
+    TD_RETURN_IF_ERROR(comm.Call({}));  // a collective without buffers is a barrier
     const Time start = SteadyNow();
     TD_RETURN_IF_ERROR(comm.Call(call));
     times[i] = Seconds(SteadyNow() - start) * 1e6;

@@ -1,4 +1,4 @@
-// Times allreduces among processes, each of which rewrites its whole input before each call.
+// Times allreduces among processes. Each process rewrites its whole input before each call.
 #pragma once
 
 #include <functional>
@@ -9,21 +9,23 @@
 
 namespace tandem::bench {
 
-// Microseconds of each call of one rank.
+// Points to the times of one rank: microseconds of each of its calls.
 using Times = double*;
 
-// `calls` allreduces (f32 sum, in place) of `bytes`, each after a barrier; `data` is large enough.
+// Makes `calls` allreduces (f32 sum, in place) of `bytes` bytes, each after a barrier. `data` must
+// hold at least `bytes` bytes.
 Status MeasureAllReduce(collective::Communicator& comm, float* data, size_t bytes, size_t calls,
                         Times times);
 
-// Forks one process per rank, each of which writes up to `slots` times. Returns the times of rank
-// 0, then of rank 1, ... INTERNAL: a rank failed. `meanwhile` is called in this process once all
-// are forked.
+// Forks one process per rank. Each process writes up to `slots` times. Returns all times of rank 0,
+// then all times of rank 1, and so on. Calls `meanwhile` in this process after all ranks are
+// forked. INTERNAL: a rank failed.
 StatusOr<std::vector<double>> ForkRanks(int ranks, size_t slots,
                                         const std::function<Status(int rank, Times own)>& body,
                                         const std::function<void()>& meanwhile = nullptr);
 
-// Over the calls [at, at + calls) of each rank: the median of the slowest rank's time.
+// Returns the median over the calls [at, at + calls). The time of a call is that of its slowest
+// rank.
 double MedianOfSlowest(const std::vector<double>& times, int ranks, size_t at, size_t calls);
 
 }  // namespace tandem::bench

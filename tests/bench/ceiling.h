@@ -1,4 +1,5 @@
-// The maximum speed of the machine: the limits that are shown beside figures.
+// Measures the maximum speed of the machine. The benchmarks show it beside their results as a
+// limit.
 #pragma once
 
 namespace tandem::bench {

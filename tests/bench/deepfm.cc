@@ -1,12 +1,13 @@
-// deepfm_dense: the zoo's DeepFM with as many columns as Criteo has, in one process, batch 512.
+// deepfm_dense: training of the zoo's DeepFM in one process with batch 512 and the number of
+// columns of Criteo.
 #include "tests/bench/training_run.h"
 #include "trainer/models/models.h"
 
 namespace tandem::bench {
 
-// 39 columns and a million ids, as in click-prediction jobs of Fleet's time; hidden layers as in
-// the paper (Guo et al., IJCAI 2017, section 3.1). With Adagrad, the update of a sparse gradient
-// equals that of the dense one, for the peer too.
+// There are 39 columns and a million ids, as in click-prediction jobs of Fleet's time. The hidden
+// layers are those of the paper (Guo et al., IJCAI 2017, section 3.1). With Adagrad, the updates of
+// a sparse and of a dense gradient are equal, for the peer too.
 StatusOr<Report> DeepFmDense(const RunOptions& options) {
   constexpr int64_t kBatch = 512, kIds = 1'000'000;
   TD_ASSIGN_OR_RETURN(Program program, trainer::BuildModel("deepfm",

@@ -1,5 +1,5 @@
-// The common part of the figures about dense parameters: they are on a pserver in this process, and
-// all of them are pushed and pulled.
+// The common part of the benchmarks of dense parameters. The parameters are on a pserver in this
+// process. Each round pushes and pulls all of them.
 #pragma once
 
 #include <memory>
@@ -18,23 +18,25 @@ inline constexpr int64_t kNumel = 1 << 18;
 inline constexpr size_t kBytes = kNumel * sizeof(float), kAllBytes = kVariables * kBytes;
 inline constexpr float kRate = 1e-6f;
 
-// One value for each element of all variables.
+// One value per element of all variables, one variable after the other.
 using Values = std::vector<float>;
 inline Values Filled(float value) { return Values(kVariables * kNumel, value); }
 
-// kVariables variables of `numel` elements, with SGD in a_sync mode. Not thread-safe.
+// A pserver and a client with kVariables variables of `numel` elements each, with SGD in a_sync
+// mode. Not thread-safe.
 class DensePs {
  public:
   explicit DensePs(int64_t numel = kNumel) : numel_(numel) {}
 
   Status Start(const pserver::PserverOptions& served, const ps::PsOptions& options);
-  // Pushes every variable once, one push each, kUnderWay at a time.
+  // Pushes every variable once, each in a separate push. Up to kUnderWay pushes are in progress at
+  // a time.
   Status PushAll(const Values& gradients);
-  // Every variable in one pull.
+  // Pulls all variables with one request.
   Status PullAll();
   pserver::Pserver& server() { return *ps_.server; }
 
-  // Seconds of each push and pull since the previous call.
+  // Each function returns the seconds of all pushes, or of all pulls, since its previous call.
   std::vector<double> TakePushSeconds();
   std::vector<double> TakePullSeconds() { return std::exchange(pull_seconds_, {}); }
 
@@ -51,7 +53,7 @@ class DensePs {
   int under_way_ TD_GUARDED_BY(mu_) = 0;
   Status first_ TD_GUARDED_BY(mu_);
   std::vector<double> push_seconds_ TD_GUARDED_BY(mu_);
-  PsPair ps_;  // last member: its calls use the rest
+  PsPair ps_;  // the last member, so it is destroyed first: calls in progress use the other members
 };
 
 }  // namespace tandem::bench

@@ -1,6 +1,6 @@
 // hierarchical_hosts: microseconds of an allreduce (f32 sum, in place) with the flat ring and with
-// both hierarchical forms, and the prediction of the cost model. There are 4 emulated hosts
-// (tests/support/emulated_hosts.h) of 2 ranks, with 1 ms and 1 Gbit/s between them.
+// both hierarchical algorithms, and the prediction of the cost model. There are 4 emulated hosts
+// (tests/support/emulated_hosts.h) of 2 ranks each. A link between hosts has 1 ms and 1 Gbit/s.
 #include <algorithm>
 
 #include "collective/cost/cost_probe.h"
@@ -18,8 +18,10 @@ using enum collective::AllReduceAlgorithm;
 constexpr collective::RankLayout kLayout = {8, 2};
 constexpr collective::AllReduceAlgorithm kAlgorithms[] = {kRing, kLeaders, kShards};
 constexpr size_t kHostSizes[] = {4 << 10, 256 << 10, 4 << 20, 64 << 20};
-constexpr size_t kWarmUps = 2;       // calls in which connections reach their full speed
-constexpr double kHeaderBytes = 52;  // bytes of IP and TCP, with time stamps, per packet
+// Unmeasured calls, in which TCP connections reach their full speed.
+constexpr size_t kWarmUps = 2;
+// Bytes of IP and TCP headers per packet, including time stamps.
+constexpr double kHeaderBytes = 52;
 constexpr int kPort = 4700;
 
 HostLink Link() {
@@ -29,7 +31,8 @@ HostLink Link() {
   return link;
 }
 
-// The number of calls for a part of `seconds` for each size and algorithm, at the speed of a link.
+// Returns the number of calls for one size and one algorithm. All sizes and algorithms together
+// last about `seconds` at the speed of a link.
 size_t CallsOf(size_t bytes, double seconds) {
   const double share = seconds / (std::size(kHostSizes) * std::size(kAlgorithms));
   const double each = 8e-3 + 2 * static_cast<double>(bytes) / Link().bytes_per_second;
@@ -64,15 +67,15 @@ Status RunRank(const EmulatedHosts& hosts, int rank, double seconds, Times times
   return OkStatus();
 }
 
-// The model: threads and costs inside a host as measured here; between hosts the parameters of the
-// link.
+// Returns the cost model. Costs inside a host are measured on this machine. Costs between hosts are
+// the parameters of the emulated link.
 StatusOr<collective::CostModel> Model() {
   TD_ASSIGN_OR_RETURN(collective::CostModel model,
                       collective::ProbeTcp(std::chrono::milliseconds(50)));
   const HostLink link = Link();
   model.between.latency = Seconds(link.delay) + model.inside.latency;
   model.between.byte = link.mtu / (link.mtu - kHeaderBytes) / link.bytes_per_second;
-  model.cores = 0;  // the cores of the machine are shared by all hosts
+  model.cores = 0;  // 0 cores per host, because all emulated hosts share the cores of this machine
   return model;
 }
 

@@ -1,4 +1,4 @@
-// lenet_train: the zoo's LeNet-5 on 28 x 28 images, batch 64.
+// lenet_train: training of the zoo's LeNet-5 on 28 x 28 images with batch 64.
 #include "tests/bench/training_run.h"
 #include "trainer/models/models.h"
 

@@ -1,4 +1,5 @@
-// tandem-figures: Tandem's side of the benchmarks. tests/bench/run.sh runs it and the peers.
+// tandem-figures: the program that runs Tandem's side of the benchmarks. tests/bench/run.sh runs
+// this program and the programs of the peers.
 #include <gflags/gflags.h>
 
 #include <cstdio>

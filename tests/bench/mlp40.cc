@@ -4,7 +4,8 @@
 
 namespace tandem::bench {
 
-// 40 times fully connected 64 x 64 and relu, softmax loss over the 64 outputs, batch 8.
+// The network has 40 fully connected layers of 64 x 64, each followed by relu. The softmax loss is
+// over the 64 outputs, the batch is 8.
 StatusOr<Report> Mlp40Step(const RunOptions& options) {
   constexpr int kLayers = 40;
   constexpr int64_t kWidth = 64, kBatch = 8;
@@ -14,9 +15,9 @@ StatusOr<Report> Mlp40Step(const RunOptions& options) {
   for (int i = 0; i < kLayers; ++i) x = builder.Fc(x, kWidth, Act::kRelu);
   builder.SoftmaxLoss(x, label);
   TD_ASSIGN_OR_RETURN(Program program, builder.Finish());
-  // Xavier, the default of the layers, halves the variance at each relu. After 40 layers there
-  // would be nothing left to learn from, or to compare. Source: He et al., "Delving Deep into
-  // Rectifiers", ICCV 2015.
+  // Xavier initialization, the default of the layers, halves the variance at each relu. After 40
+  // layers the outputs would be too small to learn from or to compare. The code therefore uses the
+  // initialization of He et al., "Delving Deep into Rectifiers", ICCV 2015.
   for (Var& var : program.vars()) {
     if (var.kind == VarKind::kParam && var.desc.shape.rank() == 2) var.init = {Init::kMsraNormal};
   }

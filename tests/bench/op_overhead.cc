@@ -10,7 +10,7 @@ namespace tandem::bench {
 namespace {
 
 constexpr int kOps = 1000;
-constexpr int kChunk = 200;  // runs of the plan between two readings of the clock
+constexpr int kChunk = 200;  // number of runs of the plan per time measurement
 
 struct Nothing {};
 Status DoNothing(Nothing&, const KernelArgs&) { return OkStatus(); }
@@ -18,7 +18,7 @@ StatusOr<Kernel> PrepareNothing(const OpView&, const PrepareContext&) {
   return MakeKernel<Nothing, DoNothing>(Nothing());
 }
 
-// The CPU backend with an empty kernel for `scale`.
+// A CPU backend whose kernel for `scale` does nothing.
 const BackendModule kEmptyModule = {
     .abi = BackendModule::kAbi,
     .name = "empty",
@@ -32,7 +32,8 @@ const BackendModule kEmptyModule = {
     },
 };
 
-// kOps times `scale`, each on the output of the previous one: tensors of one element.
+// Returns a program with kOps operators `scale`. Each of them reads the output of the previous one.
+// All tensors have one element.
 StatusOr<Program> Chain() {
   Program program;
   program.name = "chain";
@@ -47,7 +48,8 @@ StatusOr<Program> Chain() {
   return program;
 }
 
-// Median nanoseconds per operator of `run`, which runs the chain once.
+// Returns the median time per operator in nanoseconds. Each call of `run` must run the chain kChunk
+// times.
 StatusOr<double> NanosPerOp(double seconds, const std::function<Status()>& run) {
   std::vector<double> nanos;
   double total = 0;
@@ -72,7 +74,8 @@ StatusOr<double> Executed(const Backend& backend, double seconds) {
   return NanosPerOp(seconds, [&] { return executor.Run(kChunk); });
 }
 
-// The same empty kernels in a bare loop: the minimum cost of calls through pointers.
+// Calls the kernels of the empty `scale` in a loop without an executor. The result is the minimum
+// cost of calls through pointers.
 StatusOr<double> BareLoop(double seconds) {
   std::vector<KernelFn> kernels(kOps, MakeKernel<Nothing, DoNothing>(Nothing()).run);
   Nothing state;

@@ -1,7 +1,7 @@
-// The peers' side of allreduce_shm and allreduce_tcp: the same calls with Open MPI (-DWITH_MPI,
-// started by mpirun) or with Gloo (-DWITH_GLOO, which starts one process per rank itself). Prints
-// one JSON object: microseconds of the slowest rank, the median for each size.
-//   peer_allreduce SECONDS [RANKS FOLDER]
+// The peers' side of allreduce_shm and allreduce_tcp. It makes the same calls with Open MPI
+// (-DWITH_MPI, started by mpirun) or with Gloo (-DWITH_GLOO, which starts one process per rank
+// itself). It prints one JSON object: for each size the median of the slowest rank's times, in
+// microseconds. Usage: peer_allreduce SECONDS [RANKS FOLDER]
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -35,7 +35,7 @@ struct Peer {
   int rank = 0, size = 1;
   std::function<void()> barrier;
   std::function<void(float*, size_t)> allreduce;
-  // The largest of all ranks' values of each slot, on rank 0.
+  // Replaces each element on rank 0 by the largest value of this element on any rank.
   std::function<void(std::vector<double>&)> slowest;
 };
 
@@ -92,7 +92,8 @@ int main(int argc, char** argv) {
 int main(int, char** argv) {
   const int ranks = std::atoi(argv[2]);
   int rank = 0;
-  while (rank + 1 < ranks && fork() == 0) ++rank;  // a chain: each process waits for the next one
+  // Each process forks the next rank and waits for it.
+  while (rank + 1 < ranks && fork() == 0) ++rank;
   auto context = std::make_shared<gloo::rendezvous::Context>(rank, ranks);
   gloo::transport::tcp::attr where("127.0.0.1");
   auto device = gloo::transport::tcp::CreateDevice(where);

@@ -1,8 +1,9 @@
-// ps_dense_fast, ps_dense_tcp, ps_pull_fast: 64 MB of parameters on one pserver, in variables of 1
-// MB. A push sends one variable, eight are in progress at a time, and the server applies SGD; a
-// pull returns all variables. Each figure has a peer. ps_dense_fast: a bare ring in shared memory
-// whose reader runs the same SGD loop. ps_dense_tcp: a plain gRPC service with the gradient in a
-// protobuf field and the same loop. ps_pull_fast: memcpy of as many bytes.
+// ps_dense_fast, ps_dense_tcp, ps_pull_fast: pushes and pulls of 64 MB of parameters on one
+// pserver, in variables of 1 MB. A push sends one variable, up to eight pushes are in progress, and
+// the server applies SGD. A pull returns all variables. Each benchmark has a peer. ps_dense_fast: a
+// bare ring in shared memory whose reader runs the same SGD loop. ps_dense_tcp: a plain gRPC
+// service with the gradient in a protobuf field and the same SGD loop. ps_pull_fast: memcpy of the
+// same number of bytes.
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/server_builder.h>
@@ -37,8 +38,8 @@ void Sgd(float* param, const float* gradient) {
                         {.p = param, .g = gradient, .s = {}, .po = param, .so = {}, .n = kNumel});
 }
 
-// Slots of shared memory between a thread that copies gradients into them and one that applies
-// them. It checks nothing, and no thread ever sleeps.
+// A ring of slots in shared memory. One thread copies gradients into the slots, another one applies
+// them. The ring checks nothing, and its threads never sleep.
 class BareRing {
  public:
   Status Start() {
@@ -83,7 +84,8 @@ class BareRing {
   std::thread reader_;
 };
 
-// A simple first implementation: unary calls, the gradient as a field of the message, four callers.
+// The peer of ps_dense_tcp: a simple service with unary calls from four callers. The gradient is a
+// field of the message.
 class PlainGrpc final : public ParameterServer::Service {
  public:
   Status Start() {
@@ -141,7 +143,8 @@ double CpuSeconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// MB/s of `run`, which moves kAllBytes, and processor seconds per GB.
+// Reports the MB/s of `run` and its processor seconds per GB. Each call of `run` must move
+// kAllBytes bytes.
 template <typename Run>
 Status Measure(const std::string& name, double seconds, const Run& run, Report& report) {
   for (int warm = 0; warm < 3; ++warm) TD_RETURN_IF_ERROR(run());
@@ -158,7 +161,7 @@ Status Measure(const std::string& name, double seconds, const Run& run, Report& 
   return OkStatus();
 }
 
-// The same pushes with certificates on both sides.
+// Measures the pushes of ps_dense_tcp with TLS certificates of server and client.
 Status MeasureTls(const Values& gradients, double seconds, Report& report) {
   std::string dir = std::filesystem::temp_directory_path().string() + "/tandem_tls_XXXXXX";
   if (mkdtemp(dir.data()) == nullptr) return PermissionDenied("cannot make %s", dir);

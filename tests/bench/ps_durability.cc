@@ -1,11 +1,12 @@
-// The cost of exactly-once pushes and of durability.
+// ps_exactly_once, ps_snapshot and ps_recovery: the cost of exactly-once pushes and of durability.
 //
-// ps_exactly_once: pushes to a server; large ones (1 MB) and small ones (1 KB). driver.py runs it
-// in turns with the same program whose server does not remember accepted pushes
-// (tests/sim/mutants). Also a server with a WAL, one that logs only the order of pushes (durability
-// replayable) and one with neither, in turns. ps_snapshot: pushes and pulls while checkpoints are
-// written one after the other, and without, in turns. ps_recovery: makes the data directory of a
-// server; driver.py measures its restart.
+// ps_exactly_once: large pushes (1 MB) and small pushes (1 KB) to a server. driver.py alternates
+// between this program and the same program with a server that does not remember accepted pushes
+// (tests/sim/mutants). The benchmark also alternates between three servers: one with a WAL, one
+// that logs only the order of pushes (durability replayable) and one with neither. ps_snapshot:
+// alternates between pushes and pulls while checkpoints are written one after the other, and
+// without checkpoints. ps_recovery: writes the data directory of a server. driver.py measures the
+// restart of that server.
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -20,10 +21,10 @@
 namespace tandem::bench {
 namespace {
 
-constexpr int kTurns = 6;  // turns of each side
+constexpr int kTurns = 6;  // number of measured turns of each alternative
 constexpr double kMegabyte = 1e6;
 
-// A temporary directory, removed at the end.
+// A temporary directory. The destructor removes it.
 class Folder {
  public:
   Status Make() {
@@ -48,7 +49,8 @@ ps::PsOptions OverShm() {
   return options;
 }
 
-// Calls `run` until `seconds` have passed, at least once; adds to *taken and *runs.
+// Calls `run` at least once, until `seconds` have passed. Adds the seconds to *taken and the number
+// of calls to *runs.
 Status Repeat(double seconds, const std::function<Status()>& run, double* taken, double* runs) {
   const Time start = SteadyNow();
   double so_far = 0;
@@ -61,7 +63,8 @@ Status Repeat(double seconds, const std::function<Status()>& run, double* taken,
   return OkStatus();
 }
 
-// Rounds of pushes per second of several servers, in turns, `seconds` for each in total.
+// Returns for each server its rounds per second. A round pushes every variable once. The servers
+// alternate, and each is measured for `seconds` in total.
 StatusOr<std::vector<double>> InTurns(const std::vector<DensePs*>& servers, const Values& gradients,
                                       double seconds) {
   std::vector<double> taken(servers.size()), runs(servers.size());
@@ -76,7 +79,7 @@ StatusOr<std::vector<double>> InTurns(const std::vector<DensePs*>& servers, cons
   return runs;
 }
 
-// The value below which this share of all values is.
+// Returns the value below which the fraction `share` of `values` is.
 double Quantile(std::vector<double> values, double share) {
   const auto at =
       values.begin() + static_cast<int64_t>(share * static_cast<double>(values.size() - 1));
@@ -84,7 +87,7 @@ double Quantile(std::vector<double> values, double share) {
   return *at;
 }
 
-// Writes checkpoints of a server one after the other while it exists.
+// Writes checkpoints of a server one after the other until Stop or the destructor is called.
 class Cutter {
  public:
   explicit Cutter(pserver::Pserver& server)
@@ -100,7 +103,7 @@ class Cutter {
     if (thread_.joinable()) thread_.join();
     return status_;
   }
-  int cuts() const { return cuts_; }  // call after Stop
+  int cuts() const { return cuts_; }  // number of checkpoints; call it after Stop
 
  private:
   std::atomic<bool> stop_ = false;
@@ -111,7 +114,7 @@ class Cutter {
 
 struct Training {
   double seconds = 0, rounds = 0;
-  std::vector<double> pushes, pulls;  // seconds of each push and pull
+  std::vector<double> pushes, pulls;  // seconds of each push, and of each pull
   double mb_per_s() const { return rounds * 2 * kAllBytes / seconds / kMegabyte; }
 };
 

@@ -1,4 +1,4 @@
-// A pserver in this process and a client of it, for figures.
+// A pserver in this process and a client of this server, for benchmarks.
 #pragma once
 
 #include <memory>

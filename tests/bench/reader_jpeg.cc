@@ -1,4 +1,5 @@
-// reader_jpeg: training samples of 224x224 from JPEG files of ImageNet's usual size.
+// reader_jpeg: speed of the reader that makes training samples of 224 x 224 from JPEG files of
+// ImageNet's usual size.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -17,7 +18,8 @@ namespace {
 constexpr int kWidth = 500, kHeight = 375, kQuality = 90;
 constexpr uint32_t kImages = 64;
 
-// Noise in five octaves: files of about 50 KB, slightly smaller than photographs of this size.
+// Returns an image of noise in five octaves. Its file has about 50 KB, slightly less than a
+// photograph of this size.
 std::vector<uint8_t> Picture(uint64_t number) {
   std::vector<float> sum(size_t{kWidth} * kHeight * 3, 128.0f);
   for (int octave = 0; octave < 5; ++octave) {
@@ -63,8 +65,8 @@ Status WriteImages(const std::string& folder) {
   return out ? OkStatus() : DataLoss("%s/list.txt: cannot be written", folder);
 }
 
-// Images per second if only whole images are decoded, with the same library: an upper bound for
-// every reader that decodes whole images.
+// Returns the images per second if the reader's JPEG library decodes whole images and does nothing
+// else. No reader that decodes whole images can be faster.
 StatusOr<double> DecodeAlone(const std::string& folder, double seconds) {
   std::vector<std::string> files;
   for (uint32_t i = 0; i < kImages; ++i) {
@@ -85,7 +87,8 @@ StatusOr<double> DecodeAlone(const std::string& folder, double seconds) {
   return images / taken;
 }
 
-// Samples per second of `data` written to `to`, which holds the last ones.
+// Returns the samples per second that `data` writes into the buffers `to`. Afterwards `to` holds
+// the samples of the last epoch.
 StatusOr<double> SamplesAlone(const reader::Dataset& data, std::span<void* const> to,
                               double seconds) {
   std::vector<uint32_t> ids(kImages);
@@ -101,7 +104,8 @@ StatusOr<double> SamplesAlone(const reader::Dataset& data, std::span<void* const
   return samples / taken;
 }
 
-// The same list with use_dali: pixels are decoded and packed; also the bytes per sample.
+// Measures reading a list of images in raw form (use_dali), in which the reader only decodes and
+// packs pixels. Reports the images per second and the bytes per sample.
 Status AddRaw(reader::ImageListOptions images, double seconds, Report* report) {
   images.raw = true;
   std::vector<std::string> warnings;

@@ -1,5 +1,5 @@
 // reader_text: the criteo, csv and libsvm readers on one file each, from opening the file to
-// samples in memory. The bound only searches the lines of the file.
+// samples in memory. The upper bound is a loop that only finds the ends of the lines.
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -17,11 +17,12 @@ namespace {
 
 constexpr uint64_t kFileBytes = 64 << 20;
 
-// Random numbers for one file.
+// A generator of random numbers for one file.
 class Draws {
  public:
   explicit Draws(const char* purpose) : key_(StreamKey(1, purpose)) {}
-  // In [0, 1), values near 0 more often: u^power.
+  // Returns a random number in [0, 1): u^power for a uniform u. Thus values near 0 are more
+  // frequent.
   double Skewed(double power) {
     const auto word = Philox(key_, next_++);
     return std::pow((static_cast<double>(word[0]) + 0.5) * 0x1p-32, power);
@@ -36,8 +37,8 @@ class Draws {
   uint64_t next_ = 0;
 };
 
-// Lines like Criteo's logs: mostly small numbers, 8 hexadecimal digits per category, a tenth
-// missing.
+// Returns a line like those of Criteo's logs. Numbers are mostly small, categories have 8
+// hexadecimal digits, and a tenth of the fields is missing.
 std::string CriteoLine(Draws& draws) {
   std::string line = draws.Chance(0.25) ? "1" : "0";
   for (int i = 0; i < 13; ++i) {
@@ -54,7 +55,7 @@ std::string CriteoLine(Draws& draws) {
   return line + "\n";
 }
 
-// Six numbers and eight categories, like the Adult table.
+// Returns a line with six numbers and eight categories, like the lines of the Adult data set.
 std::string CsvLine(Draws& draws) {
   std::string line;
   const int64_t ranges[] = {90, 1500000, 17, 100000, 4000, 99};
@@ -68,7 +69,8 @@ std::string CsvLine(Draws& draws) {
   return line + (draws.Chance(0.25) ? "high\n" : "low\n");
 }
 
-// 39 features of a million, a third with values that are not 1.
+// Returns a line with 39 features out of a million. A third of the features have values other than
+// 1.
 std::string LibSvmLine(Draws& draws) {
   std::string line = draws.Chance(0.25) ? "1" : "-1";
   for (int64_t i = 0; i < 39; ++i) {
@@ -139,7 +141,7 @@ Status WriteText(const TextFormat& format, const std::string& path) {
   return out ? OkStatus() : DataLoss("%s: cannot be written", path);
 }
 
-// MB/s of repeated `run` over the file.
+// Calls `run` repeatedly. Returns the MB/s if each call reads the whole file.
 template <typename Run>
 StatusOr<double> Speed(const std::string& path, double seconds, const Run& run) {
   std::error_code error;
@@ -174,7 +176,8 @@ Status ReadLinesAlone(const std::string& path, const reader::LineReading& readin
       .status();
 }
 
-// The number of samples and the sum of their labels, to compare the sides.
+// Returns the number of samples and the sum of their labels. Both readers that are compared must
+// have the same sums.
 StatusOr<std::vector<double>> Sums(const reader::Dataset& data) {
   std::vector<std::vector<char>> one;
   std::vector<void*> out;

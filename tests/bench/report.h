@@ -8,19 +8,19 @@
 
 namespace tandem::bench {
 
-// Flags of the program, as tests/bench/main.cc reads them.
+// Flags of tandem-figures. tests/bench/main.cc reads them.
 struct RunOptions {
-  double seconds = 1;   // measured time, at least
-  int threads = 1;      // compute threads; of allreduce: ranks
-  int num_threads = 1;  // PlanOptions::num_threads
-  int check_steps = 0;  // training: losses of the first steps to report
-  // Training: directory for initial parameters and data; empty: none. Readers: directory of the
-  // files. Stores: directory of Redis' socket. Recovery: data directory of the server.
+  double seconds = 1;   // minimum measured time in seconds
+  int threads = 1;      // compute threads; in allreduce benchmarks: the number of ranks
+  int num_threads = 1;  // value for PlanOptions::num_threads
+  int check_steps = 0;  // training: number of first steps whose losses are reported
+  // A directory. Training: for initial parameters and data, empty: not exported. Readers: has the
+  // data files. Stores: has the socket of Redis. Recovery: the data directory of the server.
   std::string export_dir;
-  bool amp = false;  // training: mixed precision with bf16
+  bool amp = false;  // training: whether it uses mixed precision with bf16
 };
 
-// Fields in the order in which they were added.
+// A list of named values. Fields stay in the order in which they were added.
 class Report {
  public:
   void Add(const std::string& name, double value);
@@ -56,7 +56,7 @@ StatusOr<Report> HierarchicalHosts(const RunOptions& options);
 StatusOr<Report> ReaderText(const RunOptions& options);
 StatusOr<Report> ReaderJpeg(const RunOptions& options);
 
-// Median. REQUIRES: not empty.
+// Returns the median of `values`. REQUIRES: `values` is not empty.
 double Median(std::vector<double> values);
 
 }  // namespace tandem::bench

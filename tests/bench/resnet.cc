@@ -1,5 +1,6 @@
-// resnet18_cifar and resnet50_f32: the zoo's ResNets with the passes of a job that requests every
-// fusion, with batch 64 of 32 x 32 and batch 16 of 224 x 224 images.
+// resnet18_cifar and resnet50_f32: training of the zoo's ResNets with the passes of a job that
+// requests every fusion. ResNet-18 has batches of 64 images of 32 x 32, ResNet-50 batches of 16
+// images of 224 x 224.
 #include "proto/strategy.pb.h"
 #include "tests/bench/training_run.h"
 #include "trainer/models/models.h"

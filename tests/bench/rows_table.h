@@ -1,5 +1,5 @@
-// The common part of the figures about sparse pulls: a table of a million rows of 16 on a pserver
-// in this process, and requests for its rows.
+// The common part of the benchmarks of sparse pulls. A pserver in this process has a table of a
+// million rows with 16 values each. Requests read rows of this table.
 #pragma once
 
 #include <span>
@@ -15,35 +15,38 @@ namespace tandem::bench {
 inline constexpr int64_t kHeight = int64_t{1} << 40, kDim = 16;
 inline constexpr size_t kRows = 1 << 20, kKeys = 10'000, kRequests = 64;
 
-// Ids are far apart, like hashed features.
+// Returns the id of row `i`. Ids are far apart, like hashed features.
 constexpr int64_t IdOf(uint64_t i) { return static_cast<int64_t>((i * 0x9e3779b97f4a7c15) >> 24); }
-// Ids of all rows, ascending.
+// Returns the ids of all rows in ascending order.
 std::vector<int64_t> AllIds();
 
-using Keys = std::vector<std::vector<int64_t>>;  // ids of kRequests requests
+// Ids of kRequests requests, one vector per request.
+using Keys = std::vector<std::vector<int64_t>>;
 
-// Draws rows until each request has kKeys different ones, ascending. `cdf` [kRows]: cumulative
-// probability of the rows; empty: all are equally likely.
+// Draws requests of kKeys different ids each, in ascending order. `cdf` [kRows] is the cumulative
+// probability of the rows. Empty: all rows are equally likely.
 Keys Draw(const std::vector<double>& cdf);
-// Row i has a probability proportional to 1 / (i + 1)^1.05, as in the measurements from which the
-// goals come.
+// Returns cumulative probabilities. The probability of row i is proportional to 1 / (i + 1)^1.05,
+// as in the measurements from which the goals come.
 std::vector<double> Zipf();
 
-// Admission is on, and every row exists. Not thread-safe.
+// A table on a pserver in this process, with its client. Admission is on, and every row exists. Not
+// thread-safe.
 class RowsTable {
  public:
   struct Options {
     ps::PsTransport transport = ps::PsTransport::kAuto;
-    double memory_share = 1;    // share of the rows that are in memory
-    std::string cold_dir = {};  // directory for the other rows
+    double memory_share = 1;    // fraction of the rows that fit into memory
+    std::string cold_dir = {};  // directory for rows that do not fit into memory
   };
   Status Start(const Options& options);
   Status Push(std::span<const int64_t> ids);
-  // Starts the next pull once the one before the last has ended. `out` has its rows after
-  // AwaitPulls, or after the pull after the next one, has returned.
+  // Starts a pull. Up to two pulls are in progress, so the call first waits until the pull before
+  // the last one has ended. The rows of this pull are complete after AwaitPulls, or after the
+  // second next call of Pull.
   Status Pull(const std::vector<int64_t>& ids);
   Status AwaitPulls();
-  // Rows of the pull that was started last.
+  // Returns the rows of the last started pull. They are complete only when this pull has ended.
   std::span<const float> out() const { return under_way_[(pulls_ + 1) % 2].out; }
 
  private:
@@ -58,10 +61,10 @@ class RowsTable {
   UnderWay under_way_[2];
   uint64_t pulls_ = 0;
   uint64_t step_ = 0;
-  PsPair ps_;  // last member: its calls use the rest
+  PsPair ps_;  // the last member, so it is destroyed first: calls in progress use the other members
 };
 
-// Rows per second of repeated `run` over all requests.
+// Calls `run` for all requests, repeatedly. Returns the rows per second.
 template <typename Requests, typename Run>
 StatusOr<double> RowsPerSecond(const Requests& requests, double seconds, const Run& run) {
   for (const auto& request : requests) TD_RETURN_IF_ERROR(run(request));

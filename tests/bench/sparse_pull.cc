@@ -1,7 +1,7 @@
-// ps_sparse_pull: rows of a growing table with admission on a pserver on this host. Requests of 10
-// 000 different keys, uniform and zipf, pull (through shared memory and over gRPC, two requests in
-// progress) and push rows. For comparison: a bare loop that gathers the same rows from a hash table
-// in the process, and direct calls of the servers' table.
+// ps_sparse_pull: pulls and pushes of rows in a growing table with admission, on a pserver on this
+// host. Requests have 10 000 different keys, drawn uniformly or by Zipf's law. Pulls use shared
+// memory and gRPC, with two requests in progress. For comparison: a loop that gathers the same rows
+// from a hash table in the process, and direct calls of the servers' table.
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
@@ -13,7 +13,7 @@
 namespace tandem::bench {
 namespace {
 
-// The servers' table without shm RPC.
+// Calls the servers' table directly, without a transport.
 class Direct {
  public:
   Status Start() {
@@ -45,7 +45,7 @@ class Direct {
   std::vector<float> out_ = std::vector<float>(kKeys * kDim);
 };
 
-// Hash table and rows in plain arrays, looked up in groups.
+// A hash table and rows in plain arrays. Rows are looked up in groups.
 class Bare {
  public:
   Bare() : rows_(kRows * kDim, 1.0f), out_(kKeys * kDim) {

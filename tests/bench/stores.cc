@@ -1,8 +1,8 @@
-// ps_vs_stores: rows of a table on a pserver on this host, pulled in requests of 10 000 different
-// keys with two requests in progress. For comparison: the same rows and requests with Redis (MGET
-// over its Unix socket) and with RocksDB in this process (MultiGet). Both hold everything in
-// memory, and their requests are encoded before the time is measured. Also the same table with
-// memory for a tenth of its rows.
+// ps_vs_stores: pulls of rows of a table on a pserver on this host. Requests have 10 000 different
+// keys, and two requests are in progress. For comparison: the same rows and requests with Redis
+// (MGET over its Unix socket) and with RocksDB in this process (MultiGet). Both stores hold all
+// rows in memory, and their requests are encoded before the time is measured. The same table is
+// also measured with memory for a tenth of its rows.
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
 #include <rocksdb/filter_policy.h>
@@ -20,16 +20,20 @@
 namespace tandem::bench {
 namespace {
 
-constexpr size_t kTieredRequests = 16;  // enough to fill its memory, and many times slower
+// Requests to the table with little memory: enough to fill the memory, and few because they are
+// slow.
+constexpr size_t kTieredRequests = 16;
 constexpr size_t kRowBytes = kDim * sizeof(float), kIdBytes = sizeof(int64_t);
 
-// A key whose byte order is the numeric order, so that ascending ids are ascending keys.
+// Returns a key for `id`. The byte order of keys is the numeric order of ids, so ascending ids are
+// ascending keys.
 std::string KeyOf(int64_t id) {
   const uint64_t swapped = __builtin_bswap64(static_cast<uint64_t>(id));
   return {reinterpret_cast<const char*>(&swapped), kIdBytes};
 }
 
-// Implements the needed part of RESP (https://redis.io/docs/reference/protocol-spec).
+// A client of Redis. It implements the needed part of RESP
+// (https://redis.io/docs/reference/protocol-spec).
 class Redis {
  public:
   ~Redis() {
@@ -60,7 +64,8 @@ class Redis {
     for (const int64_t id : ids) AppendBulk(KeyOf(id), command);
     return command;
   }
-  // Two requests are in progress.
+  // Sends a request. If two requests are in progress afterwards, receives the reply to the older
+  // one.
   Status Pull(const std::string& request) {
     TD_RETURN_IF_ERROR(Send(request));
     return ++under_way_ < 2 ? OkStatus() : Receive();
@@ -95,7 +100,7 @@ class Redis {
     TD_RETURN_IF_ERROR(Read(got.data(), got.size()));
     return got == expected ? OkStatus() : Internal("Redis answers \"%s\"", got);
   }
-  // A reply with every row has a known length.
+  // Receives one reply. Its length is known, because it contains every requested row.
   Status Receive() {
     --under_way_;
     TD_RETURN_IF_ERROR(Expect("*" + std::to_string(kKeys) + "\r\n"));
@@ -142,7 +147,7 @@ class RocksDb {
     }
     return From(db_->Write({}, &batch));
   }
-  // Leaves one run of sorted files, as after an idle time.
+  // Merges all sorted files into one run, as RocksDB does when it is idle.
   Status Compact() { return From(db_->CompactRange({}, nullptr, nullptr)); }
   static std::vector<std::string> Request(const std::vector<int64_t>& ids) {
     std::vector<std::string> keys;
@@ -177,7 +182,7 @@ class RocksDb {
   std::vector<float> out_ = std::vector<float>(kKeys * kDim);
 };
 
-// The stores must hold the same values as the table.
+// Copies the rows of the table into both stores, Redis and RocksDB.
 Status Fill(RowsTable& table, Redis& redis, RocksDb& rocksdb) {
   const std::vector<int64_t> all = AllIds();
   for (size_t i = 0; i < kRows; i += kKeys) {

@@ -28,7 +28,8 @@ double MatmulFlops(const Program& program, const Op& op) {
   return 2.0 * static_cast<double>(program.FindVar(op.outputs[0][0])->desc.shape.numel() * k);
 }
 
-// Multiply-adds, times two, of the products in a step.
+// Returns the floating-point operations of the matrix products and convolutions in a step: two per
+// multiply-add.
 double FlopsPerStep(const Program& program) {
   double flops = 0;
   for (const Op& op : program.ops) {
@@ -67,7 +68,8 @@ class TrainingRun {
   CpuDevice device_;
   Scope scope_{device_};
   std::unique_ptr<Plan> plan_;
-  std::map<std::string, std::vector<float>> first_;  // values before the first step
+  // Values of the variables before the first step, by name.
+  std::map<std::string, std::vector<float>> first_;
 };
 
 Status TrainingRun::Prepare() {
@@ -173,7 +175,7 @@ StatusOr<std::vector<double>> TrainingRun::MicrosPerStep() {
   Executor executor(*plan_);
   std::vector<double> micros;
   double total = 0;
-  bool warm = false;  // the first chunk is not counted
+  bool warm = false;  // whether the first chunk of steps, which is not measured, has ended
   while (total < options_.seconds || micros.empty()) {
     Restore();
     const Time start = SteadyNow();

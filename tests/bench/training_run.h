@@ -1,5 +1,5 @@
-// Times whole training steps of a program (forward, backward, update) on data in memory, and
-// exports what a peer needs to run the same steps.
+// Times whole training steps of a program (forward, backward, update) on data in memory. Exports
+// the data that a peer needs to run the same steps.
 #pragma once
 
 #include "kernels/graph/optimizer.h"
@@ -12,29 +12,30 @@ class DistributedStrategy;
 
 namespace tandem::bench {
 
-// A forward program with a loss. Data variables that are f32 get random values, "label" (i64) its
-// classes in turn, "ids" (i64 [batch, columns]) random ids, each column from a separate part of [0,
-// ids).
+// A forward program with a loss. Its f32 data variables get random values. "label" (i64) gets the
+// classes in turn. "ids" (i64 [batch, columns]) gets random ids; each column draws them from a
+// separate part of [0, ids).
 struct TrainingCase {
   Program program;
   int64_t classes = 0;
   int64_t ids = 0;
   OptimizerSpec optimizer = {"momentum", {{"mu", 0.9}}};
   double learning_rate = 0;
-  int chunk_steps = 50;  // steps between two readings of the clock
-  // Its passes run, as in a job in local mode; nullptr: none.
+  int chunk_steps = 50;  // number of steps per time measurement
+  // The passes of this strategy change the program, as in a job in local mode. nullptr: no passes.
   const DistributedStrategy* strategy = nullptr;
 };
 
-// Trains on one constant batch. The time is the median over chunks of steps. Before each chunk,
-// parameters and slots are reset to their initial values. So every chunk trains the same young
-// network, and none has the denormals of a converged one. The report: us_per_step, samples_per_s,
-// us_per_step_min, losses (of the first check_steps steps), flops_per_step, sgemm_gflops (of the
-// machine, same threads), ops, arena_bytes, kernels.
+// Trains on one constant batch. The reported time is the median over chunks of steps. Before each
+// chunk, parameters and slots are reset to their initial values. Thus every chunk trains an
+// untrained network, without the denormals of a converged one. The report has the fields
+// us_per_step, samples_per_s, us_per_step_min, losses (of the first check_steps steps),
+// flops_per_step, sgemm_gflops (of the machine, same threads), ops, arena_bytes and kernels.
 //
-// With export_dir: `manifest.txt`, one line "role name dtype dims file" per tensor (role: param, in
-// order of declaration, or data; dims joined by commas), "option name value" for the rest, and one
-// file of raw little-endian elements each.
+// If export_dir is set, writes `manifest.txt` and one file of raw little-endian elements per
+// tensor. The manifest has a line "role name dtype dims file" per tensor. The role is param (in
+// order of declaration) or data, and commas separate the dims. All other lines are "option name
+// value".
 StatusOr<Report> RunTraining(TrainingCase training, const RunOptions& options);
 
 }  // namespace tandem::bench

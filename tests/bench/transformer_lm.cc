@@ -1,5 +1,5 @@
-// transformer_lm: the zoo's language model, 4 layers of width 256 with 8 heads, 8 sequences of 128
-// tokens.
+// transformer_lm: training of the zoo's language model with 4 layers of width 256 and 8 heads, on 8
+// sequences of 128 tokens.
 #include "tests/bench/training_run.h"
 #include "trainer/models/models.h"
 

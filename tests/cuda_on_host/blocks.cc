@@ -29,8 +29,8 @@ struct Fiber {
   Dims index;
 };
 
-// Memory for exchanges between the lanes of a warp. There are two rounds, so that a lane may write
-// the next value while others still read the last one.
+// Memory with which the lanes of a warp exchange values. It has two halves, used in turn, so that a
+// lane may write its next value while other lanes still read the previous one.
 struct Warp {
   alignas(kValueMax) std::byte values[2][kWarp][kValueMax];
   unsigned round = 0, inside = 0;
@@ -57,7 +57,7 @@ class Block {
  private:
   static void Main();
   void Resume(unsigned thread);
-  // Stops the running thread in `state`; returns when it is ready again.
+  // Stops the running thread and sets its state to `state`. Returns when the thread is ready again.
   void Stop(State state);
   bool RunReady();
   void ReleaseBlock();
@@ -68,7 +68,7 @@ class Block {
   const std::function<void()>* kernel_ = nullptr;
   jmp_buf scheduler_;
   unsigned threads_ = 0, running_ = 0;
-  unsigned round_ = 0;  // parity of the barrier round
+  unsigned round_ = 0;  // parity of the number of completed barriers
   std::array<bool, 2> any_{};
   bool backwards_ = false;
 };
@@ -108,7 +108,8 @@ void Block::Stop(State state) {
   if (_setjmp(fiber.at) == 0) _longjmp(scheduler_, 1);
 }
 
-// Runs each warp as far as it can before the next one. Returns whether any thread was ready.
+// Runs the warps one after the other, each until all its threads wait or have ended. Returns
+// whether any thread was ready.
 bool Block::RunReady() {
   bool any = false;
   const unsigned warps = (threads_ + kWarp - 1) / kWarp;
@@ -128,7 +129,7 @@ bool Block::RunReady() {
   return any;
 }
 
-// Ended threads do not take part in a barrier.
+// Threads that have ended do not take part in a barrier.
 void Block::ReleaseBlock() {
   for (unsigned t = 0; t < threads_; ++t) {
     CHECK(fibers_[t].state != State::kAtExchange)

@@ -1,9 +1,10 @@
 // Runs the blocks of a CUDA kernel on the calling thread, one after another. The threads of a block
-// are fibers that yield to each other where they wait. A warp runs as far as it can before the next
-// one, and the order of warps is reversed with every block. So code that depends on the order
-// because a barrier is missing gives different results.
+// are fibers that yield to each other where they wait. Each warp runs as long as it can before the
+// next warp runs. The order of warps is reversed with every block. So a kernel that lacks a barrier
+// gives different results in different blocks.
 //
-// Wrong use ends the process with a message: a barrier or an exchange without all threads.
+// The process ends with a message if only some of the threads take part in a barrier or an
+// exchange.
 #pragma once
 
 #include <cstddef>
@@ -26,12 +27,12 @@ void RunBlocks(Dims grid, Dims block, const std::function<void()>& kernel);
 
 void SyncThreads();
 bool SyncThreadsOr(bool mine);
-// Replaces `value`, of at most 16 bytes, by that of lane `from` of the same warp; all 32 lanes take
-// part.
+// Replaces `value` by the value of lane `from` of the same warp. `bytes` is at most 16, and all 32
+// lanes must call the function.
 void Exchange(void* value, size_t bytes, unsigned from);
 unsigned Lane();
 
 }  // namespace tandem::cuda_on_host
 
-// Variables of the running thread; their names and namespace are CUDA's.
+// CUDA's variables of the running thread. Names and namespace must be those of CUDA.
 extern thread_local tandem::cuda_on_host::Dims threadIdx, blockIdx, blockDim, gridDim;

@@ -1,4 +1,4 @@
-// The stand-in for a device detects errors of kernels.
+// Tests that the stand-in for a device detects errors of kernels.
 #include "tests/cuda_on_host/blocks.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ TEST(Blocks, BarriersAndExchanges) {
   EXPECT_TRUE(any);
 }
 
-// Without the barrier, the orders of the blocks give different results.
+// If the kernel lacks the barrier, its two blocks give different results.
 TEST(Blocks, AMissingBarrierIsSeen) {
   std::vector<unsigned> result(2 * 32);
   for (const bool barrier : {true, false}) {

@@ -1,6 +1,6 @@
-// Kernels that were compiled at run time. The stand-in NVRTC returns the number of bytes of a
-// shared library, followed by the library. It has one function for each kernel, with one reference
-// to the kernel's parameters.
+// Loads and launches kernels that were compiled at run time. The stand-in NVRTC returns the size of
+// a shared library in bytes, followed by the library. The library has one function for each kernel.
+// The function has one argument, a reference to the kernel's parameters.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -14,11 +14,13 @@
 
 struct CudaOnHostKernel {
   void (*run)(const void* params);
-  size_t bytes;  // size of the parameters
+  size_t bytes;  // size of the kernel's parameters in bytes
 };
 
 struct CudaOnHostLibrary {
-  int fd = -1;  // open as long as the library: the loader identifies libraries by their names
+  // Must be open while the library is loaded, because the loader identifies libraries by their
+  // names.
+  int fd = -1;
   void* opened = nullptr;
   std::vector<std::unique_ptr<CudaOnHostKernel>> kernels;
 };

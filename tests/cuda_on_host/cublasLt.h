@@ -1,5 +1,5 @@
-// The part of cuBLASLt that kernels/ops/product/product_cuda.cu uses, with plain loops; see
-// cuda_runtime.h.
+// A stand-in for the part of cuBLASLt that kernels/ops/product/product_cuda.cu uses. It computes
+// with plain loops (see cuda_runtime.h).
 #pragma once
 
 #include "tests/cuda_on_host/cuda_runtime.h"
@@ -40,7 +40,7 @@ struct cublasLtMatmulDescOpaque_t {
   cublasLtEpilogue_t epilogue;
   const void* bias;
 };
-struct cublasLtMatrixLayoutOpaque_t {  // columns one after the other
+struct cublasLtMatrixLayoutOpaque_t {  // a matrix in column-major order
   cudaDataType type;
   uint64_t rows, cols;
   int64_t ld;
@@ -51,7 +51,7 @@ struct cublasLtMatmulPreferenceOpaque_t {
   uint64_t workspace;
 };
 struct cublasLtMatmulAlgo_t {
-  cublasComputeType_t compute;  // the type of the product for which it was found
+  cublasComputeType_t compute;  // the compute type for which the algorithm was found
 };
 struct cublasLtMatmulHeuristicResult_t {
   cublasLtMatmulAlgo_t algo;
@@ -85,7 +85,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtMatrixLayoutOpaque_t* b, cublasLtMatrixLayoutOpaque_t* c,
     cublasLtMatrixLayoutOpaque_t* d, cublasLtMatmulPreferenceOpaque_t* preference, int wanted,
     cublasLtMatmulHeuristicResult_t* results, int* found);
-// D = alpha op(A) op(B) + beta C (+ bias of the rows).
+// D = alpha op(A) op(B) + beta C. With the bias epilogue each row also gets its bias.
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDescOpaque_t* desc,
                               const void* alpha, const void* a, cublasLtMatrixLayoutOpaque_t* la,
                               const void* b, cublasLtMatrixLayoutOpaque_t* lb, const void* beta,

@@ -21,13 +21,14 @@ cublasStatus_t Take(void* to, size_t size, const void* value, size_t bytes) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// Rounds to the 10 fraction bits of TF32, to nearest even.
+// Rounds to the 10 fraction bits of TF32. Ties go to the even number.
 float ToTf32(float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
   return std::bit_cast<float>((bits + 0x0FFF + ((bits >> 13) & 1)) & ~0x1FFFU);
 }
 
-// Element (i, j) of matrix `n` after its operation.
+// A matrix of the product with its operation (transposed or not). Gives element (i, j) of matrix
+// `n` of the batch after the operation.
 struct Operand {
   const cublasLtMatrixLayoutOpaque_t& layout;
   const void* data;
@@ -101,8 +102,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtMatmulPreferenceOpaque_t*, int wanted, cublasLtMatmulHeuristicResult_t* results,
     int* found) {
   if (wanted < 1) return CUBLAS_STATUS_INVALID_VALUE;
-  // A failure that PyTorch has seen: a bias, while the right matrix (the first one here) is a row
-  // or a column.
+  // Imitates a failure of cuBLASLt that PyTorch also works around: a bias fails if the right matrix
+  // is a row or a column. The right matrix is the first argument of cuBLASLt.
   const bool vector = desc->epilogue == CUBLASLT_EPILOGUE_BIAS && (a->rows == 1 || a->cols == 1);
   if (vector) return CUBLAS_STATUS_INVALID_VALUE;
   results[0].algo = {desc->compute};
@@ -112,7 +113,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
 
 namespace {
 
-// A copy of all arguments of a product, because those of the caller may change before a graph runs.
+// A copy of all arguments of a product. The caller may change its arguments before a graph runs.
 struct Product {
   cublasLtMatmulDescOpaque_t desc;
   cublasLtMatrixLayoutOpaque_t a, b, c, d;

@@ -1,4 +1,4 @@
-// The part of CUDA's bfloat16 that kernels/ops uses; see cuda_runtime.h.
+// A stand-in for the part of CUDA's bfloat16 header that kernels/ops uses (see cuda_runtime.h).
 #pragma once
 
 #include "common/tensor/types.h"

@@ -1,4 +1,5 @@
-// The part of CUDA's 16-bit floats that kernels/ops uses; see cuda_runtime.h.
+// A stand-in for the part of CUDA's header of 16-bit floats that kernels/ops uses (see
+// cuda_runtime.h).
 #pragma once
 
 #include "common/tensor/types.h"

@@ -15,22 +15,26 @@ struct CudaOnHostGraph {
 };
 
 struct CudaOnHostStream {
-  std::unique_ptr<CudaOnHostGraph> captured;  // nullptr: not captured
-  bool invalid = false;                       // a call was made that cannot be captured
+  // The graph that captures this stream; nullptr: the stream is not captured.
+  std::unique_ptr<CudaOnHostGraph> captured;
+  bool invalid = false;  // whether a call was made that a capture does not allow
 };
 
 namespace {
 
-thread_local CudaOnHostStream* capturing = nullptr;  // the stream that this thread captures
+// The stream that this thread captures; nullptr: none.
+thread_local CudaOnHostStream* capturing = nullptr;
 
-// For calls that a thread must not make while it captures a stream: the capture becomes invalid.
+// Called by CUDA functions that a thread must not call while it captures a stream. Makes the
+// capture invalid.
 cudaError_t Unsupported() {
   if (capturing == nullptr) return cudaSuccess;
   capturing->invalid = true;
   return cudaErrorStreamCaptureUnsupported;
 }
 
-// Finds a function of the stand-in CUPTI (tests/support/fake_cupti.cc), if it was opened.
+// Finds a function of the stand-in CUPTI (tests/support/fake_cupti.cc). Returns nullptr if the
+// process has not opened the stand-in.
 void* InCupti(const char* name) {
   void* const library = dlopen("libcupti.so.13", RTLD_LAZY | RTLD_NOLOAD);
   return library == nullptr ? nullptr : dlsym(library, name);

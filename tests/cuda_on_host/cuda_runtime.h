@@ -1,6 +1,7 @@
-// The part of CUDA's runtime that kernels/ops and common/tensor/device_cuda.cu use, over host
-// memory and without nvcc. With it, the real code of the CUDA kernels runs on any machine and can
-// be compared with the reference loops. It cannot test the output of nvcc and ptxas, or a device.
+// A stand-in for the part of CUDA's runtime that kernels/ops and common/tensor/device_cuda.cu use.
+// It runs in host memory and needs no nvcc. With it, the real code of the CUDA kernels runs on any
+// machine, and tests compare the results with the reference loops. It cannot test a device, or the
+// output of nvcc and ptxas.
 #pragma once
 
 #include <math.h>
@@ -98,7 +99,7 @@ struct cudaLaunchConfig_t {
   cudaStream_t stream = nullptr;
 };
 
-// Streams, and graphs of the work that a stream received while it was captured.
+// Streams, and graphs. A graph stores the work that was put on a stream during its capture.
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
@@ -112,7 +113,8 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t ready);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 
 namespace tandem::cuda_on_host {
-// Runs `work`, logged as `what` (notes.h), or stores it for a graph while the stream is captured.
+// Runs `work` and logs it as `what` (notes.h). If the stream is being captured, stores `work` in
+// the stream's graph instead.
 cudaError_t Put(cudaStream_t stream, const char* what, std::function<void()> work);
 }  // namespace tandem::cuda_on_host
 
@@ -125,7 +127,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
                             cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void* at, int value, size_t bytes, cudaStream_t stream);
 
-// All work is synchronous, so events have nothing to do.
+// All work is synchronous, so the functions of events do nothing.
 inline const char* cudaGetErrorString(cudaError_t error) {
   return error == cudaSuccess ? "no error" : "an error of the stand-in";
 }
@@ -185,13 +187,13 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
                                    });
 }
 
-// Code compiled at run time by the stand-in NVRTC (tests/support/fake_nvrtc.cc).
+// Libraries of kernels that the stand-in NVRTC (tests/support/fake_nvrtc.cc) compiled at run time.
 using cudaLibrary_t = struct CudaOnHostLibrary*;
 using cudaKernel_t = struct CudaOnHostKernel*;
 cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, void*, void**, unsigned,
                                 void*, void**, unsigned);
 cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, const char* name);
 cudaError_t cudaLibraryUnload(cudaLibrary_t library);
-// Launches a cudaKernel_t with one parameter.
+// Launches `kernel`, a cudaKernel_t with one parameter.
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* kernel,
                                 void** params);

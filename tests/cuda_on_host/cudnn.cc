@@ -44,7 +44,7 @@ struct Shapes {
     return x.dims[0] == y.dims[0] && x.dims[1] == w.dims[1] * c.groups && y.dims[1] == w.dims[0];
   }
 
-  // Calls fn(element of x, of w, of y) for every product of the convolution.
+  // Calls fn(element of x, element of w, element of y) for every product that the convolution sums.
   template <typename Fn>
   void ForEach(const Fn& fn) const {
     for (int64_t k = 0; k < CountOf(y); ++k) {
@@ -72,7 +72,8 @@ cudnnStatus_t Put(cudnnHandle_t handle, std::function<void()> work) {
   return put == cudaSuccess ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
 }
 
-// One call; alpha is 1 and beta 0 here.
+// The arguments of a cuDNN call that all operations share. Only alpha = 1 and beta = 0 are
+// supported.
 struct Call {
   cudnnHandle_t handle;
   const char* name;
@@ -82,7 +83,8 @@ struct Call {
   size_t bytes;
 };
 
-// Adds the products in `sums` with product(sums, x, w, y).
+// Computes the sums of the convolution and stores them in `data`. product(sums, x, w, y) adds one
+// product to `sums`.
 template <typename T, typename Fn>
 void Sum(const Shapes& shapes, T* sums, const CudnnOnHostTensor& result, void* data,
          const Fn& product) {
@@ -93,7 +95,7 @@ void Sum(const Shapes& shapes, T* sums, const CudnnOnHostTensor& result, void* d
   }
 }
 
-// Copies everything except the data.
+// Runs an operation later, as work of the stream. Copies all arguments except the data of tensors.
 template <typename Fn>
 cudnnStatus_t Run(const Call& call, const Shapes& shapes, const CudnnOnHostTensor& result,
                   void* data, const Fn& product) {
@@ -164,7 +166,7 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* a
 
 namespace {
 
-// Elements of channel c of x, by position.
+// A channel of tensor x. Elements are numbered by their position in the channel.
 struct Channel {
   const CudnnOnHostTensor& x;
   int64_t c;

@@ -1,4 +1,5 @@
-// The part of cuDNN that kernels/ops/conv/conv_cuda.cu uses, with plain loops; see cuda_runtime.h.
+// A stand-in for the part of cuDNN that kernels/ops/conv/conv_cuda.cu uses. It computes with plain
+// loops (see cuda_runtime.h).
 #pragma once
 
 #include <memory>
@@ -25,15 +26,15 @@ enum cudnnBatchNormMode_t {
   CUDNN_BATCHNORM_SPATIAL,
   CUDNN_BATCHNORM_SPATIAL_PERSISTENT
 };
-// Loops with sums in f32; the same with sums in the workspace, in f64 and in f32; and an algorithm
-// that never runs.
+// Algorithms: loops that sum in f32 without a workspace; the same loops with sums in the workspace,
+// in f64 or in f32; and an algorithm that never runs.
 enum CudnnOnHostAlgo { kCudnnOnHostLoops, kCudnnOnHostDoubles, kCudnnOnHostFloats, kNobodysAlgo };
 
 constexpr int CUDNN_CONVOLUTION_FWD_ALGO_COUNT = 8;
 constexpr int CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT = 6;
 constexpr int CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT = 7;
 
-struct CudnnOnHostTensor {  // also filters
+struct CudnnOnHostTensor {  // a tensor or a filter
   cudnnDataType_t type;
   int dims[4];
   cudnnTensorFormat_t format;
@@ -125,7 +126,7 @@ inline cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t c,
   return CUDNN_STATUS_SUCCESS;
 }
 
-// The workspace of an algorithm for `result`.
+// Returns the size in bytes of the workspace that an algorithm needs for `result`.
 inline size_t CudnnOnHostWorkspace(CudnnOnHostAlgo algo, const CudnnOnHostTensor& result) {
   if (algo == kNobodysAlgo) return size_t{1} << 60;
   size_t elements = 1;
@@ -135,9 +136,9 @@ inline size_t CudnnOnHostWorkspace(CudnnOnHostAlgo algo, const CudnnOnHostTensor
                                       : 0;
 }
 
-// The first proposals must not be used: one gives other bits each time, one needs too much memory.
-// The others follow, the one with the largest workspace first. Filters with four rows have no other
-// proposals; for filters with four columns no proposal runs.
+// Proposes algorithms. Callers must not use the first two: one gives different bits at each call,
+// one needs too much memory. The usable algorithms follow, the largest workspace first. There are
+// none if the filter has four rows. If the filter has four columns, no proposed algorithm runs.
 template <int kind>
 cudnnStatus_t CudnnOnHostPropose(const CudnnOnHostTensor& filter, const CudnnOnHostTensor& result,
                                  int room, int* count, CudnnOnHostPerf<kind>* proposals) {
@@ -147,7 +148,8 @@ cudnnStatus_t CudnnOnHostPropose(const CudnnOnHostTensor& filter, const CudnnOnH
   *count = 2;
   if (filter.dims[2] == 4) return CUDNN_STATUS_SUCCESS;
   for (const auto algo : {kCudnnOnHostDoubles, kCudnnOnHostFloats, kCudnnOnHostLoops}) {
-    // `memory` is the need of another math type.
+    // The stated `memory` is only half of the need on purpose, as if it were the need of another
+    // math type.
     proposals[(*count)++] = {algo, CUDNN_STATUS_SUCCESS, CudnnOnHostWorkspace(algo, result) / 2,
                              CUDNN_DETERMINISTIC};
   }

@@ -7,7 +7,8 @@ namespace {
 
 constexpr char kBegin[] = "plan", kEnd[] = "end";
 
-// "type attributes", then for each attribute "name type count" and its parts or bytes.
+// Writes the descriptor as "type attributes". Each attribute is "name type count", followed by its
+// descriptors or its bytes.
 void Write(const Descriptor& d, std::ostream& out) {
   out << d.type << " " << d.attributes.size() << "\n";
   for (const auto& [name, attribute] : d.attributes) {

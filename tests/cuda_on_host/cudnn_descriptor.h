@@ -1,4 +1,4 @@
-// Descriptors of the stand-in for cuDNN's graphs, and their texts, in which plans are stored.
+// Descriptors of the stand-in for cuDNN's graphs, and their text form. Plans are stored as text.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ struct Descriptor {
   cudnnBackendDescriptorType_t type;
   bool finalized = false;
   std::map<int, Attribute> attributes;
-  std::vector<std::unique_ptr<Descriptor>> owned;  // parsed from a text
+  std::vector<std::unique_ptr<Descriptor>> owned;  // descriptors that were parsed from a text
 
   bool has(int name) const { return attributes.contains(name); }
   template <typename T>
@@ -43,7 +43,7 @@ struct Descriptor {
   const Descriptor& part(int name) const { return *get<Descriptor*>(name); }
 };
 
-// Bytes of one value.
+// Returns the size of one value in bytes.
 inline size_t SizeOf(cudnnBackendAttributeType_t type) {
   switch (type) {
     case CUDNN_TYPE_BOOLEAN:
@@ -54,14 +54,14 @@ inline size_t SizeOf(cudnnBackendAttributeType_t type) {
     case CUDNN_TYPE_VOID_PTR:
     case CUDNN_TYPE_BACKEND_DESCRIPTOR:
       return 8;
-    default:  // enumerations and f32
+    default:  // enumerations and f32 have four bytes
       return 4;
   }
 }
 
-// Includes all descriptors that it refers to, except handles.
+// The text includes all descriptors to which `d` refers, except handles.
 std::string ToText(const Descriptor& d);
-// nullptr if `text` is invalid.
+// Parses the text form of a descriptor. Returns nullptr if `text` is invalid.
 std::unique_ptr<Descriptor> FromText(std::string_view text);
 
 }  // namespace tandem::cuda_on_host

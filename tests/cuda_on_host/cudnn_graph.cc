@@ -24,7 +24,7 @@ Descriptor& Of(cudnnBackendDescriptor_t d) { return *static_cast<Descriptor*>(d)
 
 // ---- Graphs -------------------------------------------------------------------------------------
 
-// Numbers of attributes that refer to tensors; outputs are last.
+// Numbers of the attributes of an operation that refer to tensors: inputs and outputs.
 struct Slots {
   std::vector<int> in, out;
 };
@@ -79,14 +79,14 @@ std::string NamesOf(const Descriptor& graph) {
   return names;
 }
 
-// Channels of the output.
+// Returns the number of channels of the graph's output.
 int64_t ChannelsOf(const Descriptor& graph) {
   const Descriptor& first = *graph.all<Descriptor*>(CUDNN_ATTR_OPERATIONGRAPH_OPS).front();
   return first.part(SlotsOf(first).out.back()).all<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS)[1];
 }
 
-// The graphs that engines for the H200 support. Graphs with 24 channels have no plan; those with 40
-// channels fail when they run.
+// Decides which graphs the stand-in supports: those that engines for the H200 support. To test
+// failures, a graph with 24 channels has no plan, and a graph with 40 channels fails when it runs.
 constexpr int64_t kNoPlan = 24, kNoRun = 40;
 bool Served(const Descriptor& graph) {
   for (const std::string known :
@@ -109,7 +109,7 @@ bool Served(const Descriptor& graph) {
   return false;
 }
 
-// Whether the descriptor has every attribute that its type needs.
+// Returns whether the descriptor has every attribute that its type needs.
 bool Complete(const Descriptor& d) {
   const auto has = [&](std::vector<int> names) {
     return std::all_of(names.begin(), names.end(), [&](int name) { return d.has(name); });
@@ -157,9 +157,11 @@ bool Complete(const Descriptor& d) {
   }
 }
 
-// Proposals: one that gives other bits each time, one that needs too much memory, two usable ones.
+// The proposed engines: one gives different bits at each call, one needs too much memory, two are
+// usable.
 enum Engine : int64_t { kOtherBits, kLarge, kGood, kSecond, kEngines };
-constexpr int kEngineNumber = 100000, kEngineGraph = 100001;  // attributes of the stand-in
+// Numbers of attributes that exist only in this stand-in for cuDNN.
+constexpr int kEngineNumber = 100000, kEngineGraph = 100001;
 constexpr int64_t kWorkspace = 1000;
 
 template <typename T>
@@ -169,7 +171,7 @@ void Put(Descriptor& d, int name, cudnnBackendAttributeType_t type, const T& val
   d.attributes[name] = {type, 1, std::move(bytes)};
 }
 
-// A plan from a text, as if its configuration had been set.
+// Restores a plan from its text, as if the caller had set its engine configuration.
 bool Restore(Descriptor& plan) {
   const auto text = plan.all<char>(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
   auto config = tandem::cuda_on_host::FromText({text.data(), text.size()});
@@ -179,9 +181,9 @@ bool Restore(Descriptor& plan) {
   return true;
 }
 
-// ---- A run --------------------------------------------------------------------------------------
+// ---- Running a graph ----------------------------------------------------------------------------
 
-// All tensors of a graph; empty if the pack does not fit the graph.
+// Returns all tensors of a graph. The result is empty if the variant pack does not fit the graph.
 Arrays ArraysOf(const Descriptor& graph, const Descriptor& pack) {
   const auto ids = pack.all<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   const auto pointers = pack.all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
@@ -204,14 +206,15 @@ Arrays ArraysOf(const Descriptor& graph, const Descriptor& pack) {
           array.between = std::make_shared<std::vector<float>>(static_cast<size_t>(array.count()));
         } else if (t.get<bool>(CUDNN_ATTR_TENSOR_IS_BY_VALUE)) {
           if (given[id] == nullptr) return {};
-          // Read when the call is made.
+          // The value of a scalar tensor is read when the call is made, not when the graph runs.
           array.between =
               std::make_shared<std::vector<float>>(1, *static_cast<const float*>(given[id]));
         } else {
           array.memory = given[id];
           const bool aligned = reinterpret_cast<uintptr_t>(array.memory) % 16 == 0;
           if (array.memory == nullptr || !aligned) return {};
-          if (out && inputs.contains(array.memory)) return {};  // in the memory of an input
+          // An output must not share its memory with an input.
+          if (out && inputs.contains(array.memory)) return {};
           if (!out) ++inputs[array.memory];
         }
         arrays[id] = std::move(array);

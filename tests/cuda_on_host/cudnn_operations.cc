@@ -55,7 +55,7 @@ void Pointwise(const Descriptor& operation, const Arrays& arrays) {
   }
 }
 
-// Calls fn(offsets in x, w and y) for every product that a convolution sums.
+// Calls fn(offset in x, offset in w, offset in y) for every product that a convolution sums.
 template <typename Fn>
 void ForEachProduct(const Descriptor& c, const Array& x, const Array& w, const Array& y, Fn fn) {
   const auto pad = c.all<int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
@@ -82,7 +82,7 @@ void ForEachProduct(const Descriptor& c, const Array& x, const Array& w, const A
   }
 }
 
-// Computes one of x, w and y from the others.
+// Computes the output of a convolution operation: x, w or y, from the other two tensors.
 void Convolution(const Descriptor& operation, const Arrays& arrays) {
   const ConvolutionNames names = NamesOfConvolution(operation);
   const Array& x = ArrayOf(arrays, operation, names.x);

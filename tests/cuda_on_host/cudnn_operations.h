@@ -1,4 +1,4 @@
-// The operations of the stand-in for cuDNN's graphs, with plain loops.
+// Operations of the stand-in for cuDNN's graphs. They compute with plain loops.
 #pragma once
 
 #include <array>
@@ -16,11 +16,12 @@ struct Array {
   std::array<int64_t, 4> dims, strides;
   cudnnDataType_t type;
   void* memory;
-  std::shared_ptr<std::vector<float>> between;  // values of a virtual tensor
+  // Values of a virtual or by-value tensor; null: the tensor is in `memory`.
+  std::shared_ptr<std::vector<float>> between;
 
   int64_t count() const { return dims[0] * dims[1] * dims[2] * dims[3]; }
-  // Index in this array for element i of an array with the dims of `like`, channels last. A
-  // dimension of 1 is broadcast.
+  // Returns the index in this array that corresponds to element i of `like`. Elements are counted
+  // with channels last. A dimension of 1 in this array is broadcast.
   int64_t At(int64_t i, const Array& like) const {
     const int64_t c = i % like.dims[1], w = i / like.dims[1] % like.dims[3];
     const int64_t h = i / like.dims[1] / like.dims[3] % like.dims[2];
@@ -43,13 +44,14 @@ struct Array {
   }
 };
 
-using Arrays = std::map<int64_t, Array>;  // by unique id
+using Arrays = std::map<int64_t, Array>;  // tensors by unique id
 
 inline const Array& ArrayOf(const Arrays& arrays, const Descriptor& operation, int name) {
   return arrays.at(operation.part(name).get<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID));
 }
 
-// Numbers of a convolution's attributes: `out` is one of the three.
+// Numbers of a convolution's attributes. `out` equals x, w or y: the tensor that the operation
+// computes.
 struct ConvolutionNames {
   int part, alpha, beta, x, w, y, out;
 };

@@ -1,11 +1,12 @@
-// Elements of tensors of several types, for the loops that replace CUDA's libraries.
+// Loads and stores elements of tensors of several types, for the loops that replace CUDA's
+// libraries.
 #pragma once
 
 #include "common/tensor/types.h"
 
 namespace tandem::cuda_on_host {
 
-// The type that corresponds to a name of a library: `half`, `brain`, else f32.
+// Converts a library's name of a type: `half` is f16, `brain` is bf16, every other name is f32.
 template <typename Name>
 DType TypeOf(Name name, Name half, Name brain) {
   return name == half ? DType::kF16 : name == brain ? DType::kBF16 : DType::kF32;

@@ -1,5 +1,5 @@
-// The fusing knobs on a device. Kernels are compiled when the job starts, a step has fewer of them,
-// and the bits stay the same, even without a compiler.
+// Tests the fusing knobs on a device. Kernels are compiled when the job starts, and a step launches
+// fewer kernels. The bits do not change, even without a compiler.
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "tests/support/cuda_on_host_job.h"
@@ -21,14 +21,15 @@ class FusedJobs : public CudaOnHostTest {
     EXPECT_EQ(run.exit_code, 0) << run.output;
     return run;
   }
-  // The number of kernel launches.
+  // Returns the number of kernel launches of the job `name`.
   int64_t Kernels(const std::string& name) const {
     const std::string log = "\n" + Log(name);
     int64_t count = 0;
     for (size_t at = 0; (at = log.find("\nkernel\n", at)) != std::string::npos; ++at) ++count;
     return count;
   }
-  // Two layers; between them scale, gelu and a product with the output of the first one.
+  // A program of two layers. Between them are scale, gelu and a product with the output of the
+  // first layer.
   static constexpr const char* kChain = R"(
 var { name: "img" kind: DATA dims: [-1, 64] }
 var { name: "label" kind: DATA dtype: I64 dims: [-1, 1] }
@@ -66,7 +67,8 @@ TEST_F(FusedJobs, AllUpdatesAreOneKernel) {
     EXPECT_EQ(one.result.params_sha256, many.result.params_sha256) << type;
     EXPECT_EQ(Count(one, "plan.nvrtc"), 1) << type;
     EXPECT_EQ(Count(one, "plan.sequence"), 0) << type;
-    // The powers of adam's betas are updated in a separate kernel, for each update and for all.
+    // For adam, a separate kernel updates the powers of the betas: one kernel per update, or one
+    // for all fused updates.
     const auto updates = static_cast<int64_t>(Count(many, "ops." + type));
     EXPECT_GT(updates, 50);
     const int64_t each = type == "adam" ? 2 : 1;
@@ -94,7 +96,7 @@ global_batch_size: 8
   EXPECT_LT(Kernels("fused"), Kernels("plain"));
 }
 
-// The job continues without fusion and gives the reason.
+// Without a compiler, the job continues without fusion and reports the reason.
 TEST_F(FusedJobs, WithoutACompiler) {
   const Args flags = {"--optimizer.type=adam", "--fuse_all_optimizer_ops=true"};
   const JobRun plain = Train("plain", {"--optimizer.type=adam"});

@@ -7,7 +7,8 @@
 
 namespace tandem::cuda_on_host {
 
-// Appends a line to the file TANDEM_CUDA_ON_HOST_LOG; does nothing if the variable is not set.
+// Appends a line to the file that TANDEM_CUDA_ON_HOST_LOG names. Does nothing if the variable is
+// not set.
 inline void Note(const std::string& line) {
   const char* const path = std::getenv("TANDEM_CUDA_ON_HOST_LOG");
   if (path != nullptr) std::ofstream(path, std::ios::app) << line << std::endl;

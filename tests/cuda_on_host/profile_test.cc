@@ -1,5 +1,5 @@
-// profile.dir on a CUDA place: the profile shows the work of the device and of the host. CUPTI is a
-// stand-in (tests/support/fake_cupti.cc) over the CUDA of host memory.
+// Tests profile.dir on a CUDA place: the profile shows the work of the device and of the host.
+// CUPTI is a stand-in (tests/support/fake_cupti.cc) over the CUDA of host memory.
 #include <dlfcn.h>
 
 #include <map>
@@ -41,7 +41,8 @@ TEST(DeviceTrace, EachSpanKnowsWhoStartedIt) {
   ASSERT_EQ(spans->size(), 3u);
   const std::vector<std::pair<uint64_t, std::string>> want = {
       {7, "tandem::MapKernel"}, {7, "copy"}, {0, "fill"}};
-  // The two clocks are read one after the other, and another process may run in between.
+  // Tolerance, because the test reads two clocks one after the other and may be suspended in
+  // between.
   constexpr auto kSlack = std::chrono::seconds(5);
   for (size_t i = 0; i < want.size(); ++i) {
     const DeviceSpan& span = (*spans)[i];
@@ -96,10 +97,10 @@ TEST_F(DeviceProfile, KernelsAreInTableAndTimeline) {
   EXPECT_EQ(threads.size(), 1u);
   EXPECT_EQ(host, 3);
   EXPECT_EQ(device, 3);
-  EXPECT_GE(fed, 3 * 2);  // images and labels
+  EXPECT_GE(fed, 3 * 2);  // each step feeds images and labels
 }
 
-// A profile shows operators, so graphs are not used meanwhile.
+// A profile shows single operators, so the job does not use graphs while it is profiled.
 TEST_F(DeviceProfile, WithGraphs) {
   const JobRun plain = Profiled("plain"), run = Profiled("graphs", {"--cuda_graph=true"});
   ASSERT_EQ(run.exit_code, 0) << run.output;

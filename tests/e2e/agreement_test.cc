@@ -1,5 +1,5 @@
-// Ranks that were started by hand with different settings are rejected in every mode. Equal
-// settings in different directories are accepted.
+// Tests ranks that were started by hand. In every mode, ranks with different settings are rejected,
+// and ranks with equal settings in different directories are accepted.
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -94,7 +94,8 @@ class AgreementTest : public JobTest {
                                            {"TANDEM_SECRET_FILE", Path("secret")}},
         Path("rank" + std::to_string(rank)));
   }
-  // Runs rank 0 with a.pbtxt, and rank 1 with b.pbtxt and `args`.
+  // Runs rank 0 with a.pbtxt, and rank 1 with b.pbtxt and `args`. Both also get the arguments
+  // `both`. Returns their exit codes and outputs.
   struct Ends {
     int codes[2];
     std::string said[2];
@@ -112,7 +113,7 @@ class AgreementTest : public JobTest {
   }
 };
 
-// A separate pserver, at any free port.
+// A pserver in a separate process. It listens on any free port.
 class ServerProcess {
  public:
   ServerProcess(const std::string& secret_file, const std::string& output_file)
@@ -156,19 +157,20 @@ TEST_F(AgreementTest, TrainersOfPserverMode) {
     const std::vector<std::string> both = {"--mode=pserver", "--pservers=" + server.address()};
     auto first = StartRank(0, "a.pbtxt", both);
     auto second = StartRank(1, "b.pbtxt", {both[0], both[1], FlagOf(unequal)});
-    // The second one is rejected; the other one waits for it.
+    // The server rejects the trainer that calls second. The first trainer waits for it.
     ASSERT_TRUE(WaitUntil([&] { return first->Ended() || second->Ended(); }));
     auto& refused = first->Ended() ? first : second;
     EXPECT_EQ(refused->Wait(), 78) << refused->Output();
     EXPECT_THAT(refused->Output(), HasSubstr("[TD4014] (FAILED_PRECONDITION)")) << unequal.flag;
     EXPECT_THAT(refused->Output(), HasSubstr("trainer 1 has "));
-    const std::string refusal = unequal.refusal;  // "has NAME ..."
+    // The expected error message begins with "has NAME ".
+    const std::string refusal = unequal.refusal;
     EXPECT_THAT(refused->Output(), HasSubstr(refusal.substr(0, refusal.find(' ', 4))));
   }
 }
 
-// Equal jobs in different directories; then a longer job on the same servers, which continues from
-// there.
+// Runs two jobs one after the other on the same server. The second job has more steps and continues
+// where the first job ended. The ranks of a job have equal settings in different directories.
 TEST_F(AgreementTest, AServerTakesOneJobAfterAnother) {
   const ServerProcess server(Path("secret"), Path("server"));
   const std::vector<std::string> both = {"--mode=pserver", "--pservers=" + server.address()};

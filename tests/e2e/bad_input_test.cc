@@ -1,4 +1,5 @@
-// Errors of users: a clear message, the right exit code, immediately.
+// Tests errors of users: the program must end at once, with a clear message and the right exit
+// code.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -65,7 +66,7 @@ TEST_F(BadInputTest, EveryWorkerNeedsASample) {
 
 TEST_F(BadInputTest, APlaceWithoutDriver) {
   if (std::filesystem::exists("/dev/nvidiactl")) GTEST_SKIP() << "this machine has a driver";
-  // Without CUDA in the build, the module is missing.
+  // If the build has no CUDA, the CUDA module does not exist.
   const std::string module =
       std::string(std::getenv("TANDEM_BIN_DIR")) + "/../lib/libtandem_cuda.so";
   const bool built = std::filesystem::exists(module);

@@ -1,6 +1,5 @@
-// A pserver for a build with a deliberate mistake (tests/sim/mutants), which tests must find. It
-// logs with wal_sync=always and runs until it is killed:
-//   broken-pserver-MUTANT LISTEN INDEX DATA_DIR
+// A pserver with a deliberate mistake (tests/sim/mutants), which tests must find. It logs with
+// wal_sync=always and runs until it is killed. Usage: broken-pserver-MUTANT LISTEN INDEX DATA_DIR
 #include <unistd.h>
 
 #include <cstdio>

@@ -1,4 +1,5 @@
-// Networks on categorical columns, from a csv file to the same bits in every mode.
+// Tests jobs with networks on categorical columns of a csv file. Every mode must give the same
+// bits.
 #include <signal.h>
 
 #include <filesystem>
@@ -52,14 +53,14 @@ class ClickTest : public JobTest {
     Write("train.csv", Table(0, 2000) + "u1,i1,none,1\n");
     Write("test.csv", Table(2000, 3000));
   }
-  // The job with sparse gradients, in which some strings are replaced.
+  // Returns the job file with sparse gradients, after replacing each `from` by its `to`.
   static std::string SparseJob(const std::map<std::string, std::string>& changes) {
     std::string job = kJob;
     job.replace(job.find("model {"), 7, "model { arg { name: \"sparse\" value: \"1\" }");
     for (const auto& [from, to] : changes) job.replace(job.find(from), from.size(), to);
     return job;
   }
-  // The newest checkpoint in this directory.
+  // Returns the newest checkpoint in the directory `name`.
   std::string Newest(const std::string& name) const {
     std::string newest;
     for (const auto& entry : std::filesystem::directory_iterator(dir_ + "/" + name)) {
@@ -67,7 +68,8 @@ class ClickTest : public JobTest {
     }
     return newest;
   }
-  // The label depends on the user, on the age and on whether user and item match.
+  // Returns rows begin to end - 1 of a csv table. The label depends on the user, on the age, and on
+  // whether user and item match.
   static std::string Table(int begin, int end) {
     std::string text = "user,item,age,click\n";
     for (int i = begin; i < end; ++i) {
@@ -100,7 +102,7 @@ TEST_F(ClickTest, LearnsWithTheSameBitsDenseAndSparse) {
   EXPECT_NEAR(pserver.result.auc, dense.result.auc, 0.01);
 }
 
-// Tables on 1, 2 and 3 servers, with 1 and 2 trainers.
+// Tests jobs with tables on 1, 2 and 3 servers, with 1 and 2 trainers.
 TEST_F(ClickTest, TablesOnServersHaveTheBitsOfOtherModes) {
   for (const auto& [zoo, optimizer] : std::map<std::string, std::string>{
            {"deepfm", "type: \"adagrad\""}, {"wide_deep", "type: \"momentum\" momentum: 0.9"}}) {
@@ -131,7 +133,8 @@ TEST_F(ClickTest, WhatIsNoTableIsSentWholeWithTheSameBits) {
   EXPECT_THAT(pserver.output, testing::HasSubstr("is not a table on the servers: optimizer ftrl"));
 }
 
-// A trainer's checkpoint holds the tables: a job that began on two servers resumes on three.
+// A trainer's checkpoint contains the tables. Thus a job that began on two servers can resume on
+// three.
 TEST_F(ClickTest, ATableGoesOnOnAnotherNumberOfServers) {
   Write("job.pbtxt", SparseJob({}));
   const JobRun whole = RunJob("whole", {"--servers=2", "--workers=2"}, {"--epochs=2"});
@@ -143,8 +146,8 @@ TEST_F(ClickTest, ATableGoesOnOnAnotherNumberOfServers) {
   EXPECT_EQ(second.result.params_sha256, whole.result.params_sha256);
 }
 
-// One step pushes tables to the servers and reduces all dense parameters: the bits of either mode
-// alone.
+// In hybrid mode, a step pushes tables to the servers and reduces all dense parameters among the
+// ranks. The bits are those of pserver mode and of collective mode.
 TEST_F(ClickTest, HybridHasTheBitsOfBothModes) {
   Write("job.pbtxt", SparseJob({}));
   const JobRun local = RunJob("local", {"--mode=local"}, kOneEpoch);
@@ -160,7 +163,7 @@ TEST_F(ClickTest, HybridHasTheBitsOfBothModes) {
   EXPECT_EQ(two.result.params_sha256, both.result.params_sha256);
   EXPECT_EQ(two.result.auc, both.result.auc);
   EXPECT_THAT(two.output, testing::HasSubstr("2 tables on the servers"));
-  // Each dense optimizer slot is on one rank.
+  // With reduce_strategy=Reduce, each dense optimizer slot is on only one rank.
   EXPECT_EQ(hybrid("reduce", "--workers=2", {"--reduce_strategy=Reduce"}).result.params_sha256,
             both.result.params_sha256);
 }
@@ -200,8 +203,8 @@ TEST_F(ClickTest, AKilledProcessOfAHybridJobIsNamedAndNobodyIsLeft) {
   }
 }
 
-// Kills trainers, sometimes two of three, and pservers. For tables and for dense parameters: no
-// push of rows is lost, none counts twice.
+// Kills pservers and trainers, sometimes two of three trainers. No push of table rows and no update
+// of dense parameters is lost or applied twice.
 TEST_F(ClickTest, HybridProcessesThatAreKilledChangeNoBit) {
   const int rounds = FromEnvironment("TANDEM_RECOVERY_ROUNDS", 6);
   const auto seed = static_cast<uint32_t>(FromEnvironment("TANDEM_RECOVERY_SEED", 1));
@@ -221,8 +224,8 @@ TEST_F(ClickTest, HybridProcessesThatAreKilledChangeNoBit) {
     const auto job = StartJob("killed", restarting, args);
     std::mt19937 random(seed);
     for (int round = 0; round < rounds; ++round) {
-      // One trainer must keep the dense parameters, so the next kill waits until the killed
-      // trainers have them again.
+      // At least one trainer must have the dense parameters. So the next kill waits until the
+      // restarted trainers have received them again.
       const int step = StepOf(*job) + 20;
       ASSERT_TRUE(WaitUntil([&] { return StepOf(*job) >= step || job->Ended(); }));
       ASSERT_FALSE(job->Ended()) << job->Output();
@@ -243,7 +246,8 @@ TEST_F(ClickTest, HybridProcessesThatAreKilledChangeNoBit) {
   }
 }
 
-// No trainer has the dense parameters any more, while the servers have the tables.
+// If all trainers die, the dense parameters are lost, but the servers still have the tables. The
+// restarted trainers must be rejected.
 TEST_F(ClickTest, HybridWithoutSurvivorsIsRefused) {
   Write("job.pbtxt", SparseJob({}));
   const auto job =
@@ -261,7 +265,7 @@ TEST_F(ClickTest, HybridRefusesWhatItCannotDo) {
     EXPECT_NE(job->Wait(), 0);
     EXPECT_THAT(job->Output(), testing::HasSubstr(words));
   };
-  expect({}, "[TD1113]");  // no sparse gradient
+  expect({}, "[TD1113]");  // rejected, because the job has no sparse gradient
   Write("job.pbtxt", SparseJob({}));
   expect({"--a_sync=true", "--a_sync_configs.k_steps=4"}, "not implemented in hybrid mode");
   const auto returning =
@@ -271,9 +275,9 @@ TEST_F(ClickTest, HybridRefusesWhatItCannotDo) {
   EXPECT_THAT(returning->Output(), testing::HasSubstr("would update table rows twice"));
 }
 
-// Trainers without a copy of the tables, which have 2^40 rows. Two trainers have the bits of
-// collective mode, one trainer those of local mode. These modes keep small tables of the same rows
-// whole.
+// The trainers have no copy of the tables, which have 2^40 rows. Two trainers give the bits of
+// collective mode, one trainer those of local mode. For comparison, collective and local mode train
+// small tables with the same used rows.
 TEST_F(ClickTest, DistributedTablesHaveTheBitsOfOtherModes) {
   const std::string distributed = "model { arg { name: \"distributed\" value: \"1\" }";
   const std::string adagrad = "type: \"adagrad\"";
@@ -293,8 +297,7 @@ TEST_F(ClickTest, DistributedTablesHaveTheBitsOfOtherModes) {
     EXPECT_EQ(two.result.auc, both.result.auc);
     EXPECT_EQ(two.result.loss, both.result.loss);
     EXPECT_THAT(two.output, testing::HasSubstr("1 table on the servers, 1 of them only there"));
-    // For most steps the rows were requested after the previous push, if the reader was fast
-    // enough.
+    // The rows of the first step at least cannot be prefetched after a previous push.
     EXPECT_LT(one.result.counts.at("ps.rows_ahead"), one.result.steps);
     const JobRun hybrid = RunJob("hybrid", {"--mode=hybrid", servers, "--workers=2"}, kOneEpoch);
     EXPECT_EQ(hybrid.result.params_sha256, two.result.params_sha256);
@@ -305,8 +308,8 @@ TEST_F(ClickTest, DistributedTablesHaveTheBitsOfOtherModes) {
   EXPECT_THAT(whole->Output(), testing::HasSubstr("largest variable is \"embedding_0.w\""));
 }
 
-// Tables with rules too: their counts continue unchanged. The file of rows is the same for any
-// number of servers.
+// The job continues on another number of servers, also with table rules. The counts of rows
+// continue unchanged. The file of rows does not depend on the number of servers.
 TEST_F(ClickTest, DistributedTablesGoOnOnAnotherNumberOfServers) {
   const std::string arguments =
       "model { arg { name: \"distributed\" value: \"1\" } arg { name: \"table_rules\" value: "
@@ -330,7 +333,8 @@ TEST_F(ClickTest, DistributedTablesGoOnOnAnotherNumberOfServers) {
   EXPECT_THAT(ReadWholeFile(Newest("whole") + "/manifest.pbtxt"),
               testing::HasSubstr("name: \"tables.rows\""));
 
-  // A mode that keeps tables whole does not accept them as new ones, and vice versa.
+  // A checkpoint with rows on pservers cannot be loaded in a mode that keeps tables whole, and vice
+  // versa.
   const auto refused = [&](const std::string& name, const std::vector<std::string>& launch) {
     const auto child =
         StartJob("refused", launch, {"--epochs=3", "--checkpoint.dir=" + dir_ + "/" + name});
@@ -396,8 +400,8 @@ global_batch_size: 128
 epochs: 2
 )";
 
-// Ten words of each of two subjects; each sentence is about one subject. Words of one subject must
-// get similar vectors.
+// The text has two subjects with ten words each, and each sentence is about one subject. Words of
+// the same subject must get similar vectors.
 TEST_F(ClickTest, WordVectorsLearnWhatStandsTogether) {
   std::string text;
   for (int sentence = 0; sentence < 300; ++sentence) {

@@ -1,4 +1,4 @@
-// Tables with table_rules accessor=ctr in whole jobs: DeepFM over generated clicks.
+// Tests tables with table_rules accessor=ctr in whole jobs: DeepFM on generated clicks.
 #include <signal.h>
 
 #include <cmath>
@@ -59,8 +59,8 @@ class CtrTest : public JobTest {
     Write("train.csv", Clicks(dice, 20000));
     Write("test.csv", Clicks(dice, 5000));
   }
-  // The probability of a click is the logistic function of the sum of its ids' weights; few ids are
-  // frequent.
+  // Generates records. The probability of a click is the logistic function of the sum of the
+  // weights of its ids. Only a few ids are frequent.
   std::string Clicks(std::mt19937& dice, int records) const {
     std::uniform_real_distribution<double> uniform;
     std::string text = "click";
@@ -96,7 +96,7 @@ class CtrTest : public JobTest {
     return ReadWholeFile(newest + "/tables.rows");
   }
 
-  std::vector<std::vector<double>> weights_;  // by column and id
+  std::vector<std::vector<double>> weights_;  // weights of the generated data, by column and id
 };
 
 TEST_F(CtrTest, LearnsAsWellInLessMemory) {
@@ -119,7 +119,8 @@ TEST_F(CtrTest, LearnsAsWellInLessMemory) {
               with.at("ps.row_bytes") / 1e6, without.at("ps.row_bytes") / 1e6);
 }
 
-// The same rows with the same counts on one server and on three, in one run and from a checkpoint.
+// One server and three servers give the same rows with the same counts, in one run and after a
+// resume from a checkpoint.
 TEST_F(CtrTest, CountsGoOnOnAnotherNumberOfServers) {
   WriteJob(std::string(kRules) + " shrink_every=40 decay=0.9 shrink_score=0.15");
   const auto run = [&](const std::string& name, const std::string& servers, int steps) {
@@ -136,7 +137,7 @@ TEST_F(CtrTest, CountsGoOnOnAnotherNumberOfServers) {
   EXPECT_EQ(RowsOf("parts"), RowsOf("whole"));
 }
 
-// Killed servers recover with every count: the same bytes as without the kills.
+// Killed servers recover every count. The result has the same bytes as without kills.
 TEST_F(CtrTest, KillsLoseAndDoubleNoCount) {
   WriteJob(kRules);
   const auto args = [&](const std::string& name) {
@@ -170,7 +171,7 @@ TEST_F(CtrTest, LearnsInEveryRegime) {
     WriteJob(kRules, "strategy { a_sync: true a_sync_configs { " + regime + " } }\n");
     const JobRun one = RunJob("one", {"--servers=2", "--workers=1"}, {});
     EXPECT_NEAR(one.result.auc, sync.result.auc, 0.05);
-    // The counts do not depend on which pushes are merged.
+    // The counts of shows and clicks do not depend on which pushes are merged.
     for (const char* count : {"ps.rows", "ps.rows_extended"}) {
       EXPECT_EQ(one.result.counts.at(count), sync.result.counts.at(count)) << count;
     }

@@ -1,4 +1,4 @@
-// Data of several formats, from files to the same bits in every mode.
+// Tests jobs that read data files of several formats. Every mode must give the same bits.
 #include "absl/strings/str_format.h"
 #include "gmock/gmock.h"
 #include "tests/support/jpeg_test_util.h"
@@ -9,7 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// %s: further model arguments; the data.
+// The first %s stands for further model arguments, the second one for the data.
 constexpr char kJob[] = R"(
 name: "data"
 model {
@@ -29,7 +29,8 @@ global_batch_size: 64
 epochs: 3
 )";
 
-// The label depends on C1, on the size of I1, and on whether C2 is missing.
+// Returns lines of Criteo's format. The label depends on column C1, on the size of the number in
+// I1, and on whether C2 is missing.
 std::string CriteoLines(int begin, int end) {
   std::string text;
   for (int i = begin; i < end; ++i) {
@@ -45,7 +46,7 @@ std::string CriteoLines(int begin, int end) {
   return text;
 }
 
-// The label is the sign of a sum of values, weighted by their index.
+// The label is the sign of a weighted sum of values. The weight depends on the index of the value.
 std::string LibSvmLines(int begin, int end) {
   std::string text;
   for (int i = begin; i < end; ++i) {
@@ -106,7 +107,8 @@ TEST_F(DataTest, LibSvm) {
   RunModes(0.9);
 }
 
-// The samples of the same records in another format, with another order of fields.
+// Record files with the same samples as a text file give the same bits, even if the fields are in
+// another order.
 TEST_F(DataTest, RecordFilesGiveTheBitsOfTheTextTheyWereMadeOf) {
   Write("train.libsvm", LibSvmLines(0, 2000));
   Write("test.libsvm", LibSvmLines(2000, 2500));
@@ -135,8 +137,8 @@ TEST_F(DataTest, RecordFilesGiveTheBitsOfTheTextTheyWereMadeOf) {
   EXPECT_EQ(records.result.auc, text.result.auc);
 }
 
-// Red and blue images. A job that resumes in the middle of an epoch sees the same rectangles as one
-// that was never stopped.
+// Images are red or blue. A job that resumes in the middle of an epoch reads the same rectangles of
+// the images as an undisturbed job.
 TEST_F(DataTest, ListsOfImages) {
   std::string list;
   for (int i = 0; i < 64; ++i) {

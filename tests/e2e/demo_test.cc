@@ -1,5 +1,5 @@
-// tandem demo, as a new user runs it, with fewer epochs: a pserver is killed in the middle, and the
-// result does not change.
+// Tests tandem demo, run as by a new user, but with fewer epochs. A pserver is killed in the
+// middle, and the result does not change.
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -39,8 +39,9 @@ TEST_F(DemoTest, ShowsThatAKilledServerCostsNothing) {
         "same result as without the kill: yes (sha256 "}) {
     EXPECT_THAT(screen, HasSubstr(line));
   }
-  EXPECT_THAT(screen, Not(HasSubstr("\033[")));  // the output is no terminal
-  // Keys and secrets are removed with the job.
+  // Standard output is not a terminal, so the demo must not print escape sequences.
+  EXPECT_THAT(screen, Not(HasSubstr("\033[")));
+  // Keys and secrets are removed when the job ends.
   EXPECT_FALSE(std::filesystem::exists(Path("demo/pserver/log/tls")));
   EXPECT_FALSE(std::filesystem::exists(Path("demo/pserver/log/job.secret")));
 }
@@ -62,8 +63,8 @@ TEST_F(DemoTest, CountsAsJson) {
   EXPECT_GT(json["kill"]["back_seconds"], 0);
 }
 
-// Bars are drawn at fixed times, in the middle of steps. They show values of a step that was
-// evaluated.
+// Progress bars are drawn at fixed times, thus in the middle of steps. They must show the loss of a
+// step that was evaluated, not 0.
 TEST_F(DemoTest, OnATerminalTheBarTellsTheLoss) {
   const char* bin = std::getenv("TANDEM_BIN_DIR");
   const std::string command = "TERM=xterm script -qec '" +
@@ -87,7 +88,7 @@ TEST_F(DemoTest, StoppedByHandItLeavesNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(Path("tmp")));
 }
 
-// A server that restarts without the data that it had written is detected.
+// If a server restarts without the data that it had written, the demo detects this and fails.
 TEST_F(DemoTest, AServerThatForgetsIsNoSuccess) {
   const char* bin = std::getenv("TANDEM_BIN_DIR");
   const std::string program = std::filesystem::absolute(

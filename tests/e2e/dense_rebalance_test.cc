@@ -1,6 +1,6 @@
-// Slices of the dense parameters of a LeNet move between the pservers of a running job. In sync
-// mode parameters and optimizer slots must have the bits of a job without moves. In a_sync mode,
-// with SGD at learning rate 1, each element is the number of applied pushes.
+// Slices of LeNet's dense parameters move between the pservers of a running job. In sync mode,
+// parameters and optimizer slots must have the bits of a job without moves. In a_sync mode with SGD
+// at learning rate 1, each element is the number of applied pushes.
 #include <array>
 
 #include "tests/e2e/rebalance_fixture.h"
@@ -9,7 +9,7 @@
 namespace tandem {
 namespace {
 
-// The parameters of LeNet and the gradients that a trainer computes from them.
+// LeNet's parameters, and the gradients that a trainer computes from them.
 class DenseJob {
  public:
   static std::vector<ps::PsVariable> Variables() {
@@ -25,7 +25,7 @@ class DenseJob {
       gradients_.push_back(values_.back());
     }
   }
-  // Gradients depend on the parameters, so each step must find the right parameters.
+  // Gradients depend on the parameters, so a step with wrong parameters would change the result.
   void Compute(int trainer, uint64_t step) {
     for (size_t v = 0; v < values_.size(); ++v) {
       for (size_t i = 0; i < values_[v].size(); ++i) {
@@ -71,7 +71,8 @@ class DenseJob {
   std::vector<std::vector<float>> values_, gradients_;
 };
 
-// Moves slices in sync mode, and compares the final state with that of a job without moves.
+// Trains in sync mode while slices move, and compares the final state with that of a job without
+// moves.
 class DenseRebalanceTest : public StepRebalanceTest {
  protected:
   DenseRebalanceTest() { variables_ = DenseJob::Variables(); }
@@ -91,7 +92,7 @@ class DenseRebalanceTest : public StepRebalanceTest {
     }
     EXPECT_TRUE(client->Complete().ok());
   }
-  // Parameters, and the slots of adam.
+  // Returns the parameters and the optimizer slots of adam.
   std::map<std::string, std::vector<float>> State() {
     DenseJob job;
     const auto client = DenseClient(0);
@@ -127,7 +128,8 @@ TEST_F(DenseRebalanceTest, ServersAndCommandMayBeKilledMeanwhile) {
   ExpectSameState();
 }
 
-// a_sync mode, with SGD at rate 1 and gradients of -1: each element is the number of pushes.
+// Trains in a_sync mode with SGD at learning rate 1 and gradients of -1. Thus each element is the
+// number of applied pushes.
 class DenseLedgerTest : public DenseRebalanceTest {
  protected:
   void Train(int trainer) override {
@@ -173,11 +175,11 @@ TEST_F(DenseLedgerTest, TrainersThatWaitForOneAnotherGoOnWhateverMoves) {
   ExpectCounts();
 }
 
-// Trainers that make local steps and exchange differences (geo).
+// Trainers make local steps and then exchange differences of parameters (geo).
 class GeoLedgerTest : public DenseLedgerTest {
  protected:
-  static constexpr int kSteps = 3;  // per exchange
-  // A push that is lost or counts twice changes the result by 1.5 to 3.
+  static constexpr int kSteps = 3;  // number of local steps per exchange
+  // A push that is lost or applied twice changes the result by 1.5 to 3.
   void ExpectSteps() {
     ExpectEach(testing::FloatNear(static_cast<float>(given_[0] + given_[1]), 0.5f));
   }
@@ -202,7 +204,8 @@ class GeoLedgerTest : public DenseLedgerTest {
     }
     EXPECT_TRUE(client->Complete().ok());
   }
-  std::array<double, kTrainers> given_ = {};  // by trainer
+  // Sum of the pushed differences of one element, by trainer.
+  std::array<double, kTrainers> given_ = {};
 };
 
 TEST_F(GeoLedgerTest, AServerComesAndAnotherGoesWhileTrainersExchange) {

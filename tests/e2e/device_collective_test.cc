@@ -1,6 +1,6 @@
-// mode=collective with --place=cuda over a stand-in device and a stand-in NCCL
-// (tests/support/fake_nccl.cc). The code between the program and NCCL's C interface is the same as
-// with a GPU.
+// Tests mode=collective with --place=cuda on a stand-in device with a stand-in NCCL
+// (tests/support/fake_nccl.cc). All product code above NCCL's C interface is the same as with a
+// GPU.
 #include "gmock/gmock.h"
 #include "tests/support/device_job_test.h"
 
@@ -26,7 +26,7 @@ class DeviceCollective : public DeviceJobTest {
 
 TEST_F(DeviceCollective, TwoRanksHaveTheBitsOfHosts) {
   ExpectSameAsHosts("plain", {});
-  // Gradients of a gradient bucket are sent together, without a copy.
+  // All gradients of a gradient bucket are sent as one group, without a copy.
   EXPECT_THAT(NcclLog(), HasSubstr("group of 6"));
   ExpectSameAsHosts("single", {"--fuse_all_reduce_ops=false"});
   EXPECT_THAT(NcclLog(), Not(HasSubstr("inner")));
@@ -41,7 +41,8 @@ TEST_F(DeviceCollective, SeveralCommunicators) {
 TEST_F(DeviceCollective, UpdatesByOwner) {
   ExpectSameAsHosts("owner", {"--reduce_strategy=Reduce"});
   EXPECT_THAT(NcclLog(), ContainsRegex("broadcast rank . of 2"));
-  // The checkpoint contains the slots of all owners.
+  // Each rank owns the optimizer slots of some parameters. The checkpoint must contain the slots of
+  // all ranks.
   const std::string store = "--checkpoint.dir=" + Path("store");
   const Args owner = {"--reduce_strategy=Reduce", "--place=cuda", store};
   Args begun = owner;
@@ -53,7 +54,7 @@ TEST_F(DeviceCollective, UpdatesByOwner) {
   EXPECT_EQ(resumed.result.params_sha256, ResultOf("owner").params_sha256);
 }
 
-// Operators of the program convert to f16 and back.
+// Operators of the program convert gradients to f16 before the communication, and back after it.
 TEST_F(DeviceCollective, Fp16AllReduce) {
   ExpectSameAsHosts("half", {"--fp16_allreduce=true"});
   ExpectSameAsHosts("half_owner", {"--fp16_allreduce=true", "--reduce_strategy=Reduce"});
@@ -63,7 +64,8 @@ TEST_F(DeviceCollective, Fp16AllReduce) {
   EXPECT_NE(ResultOf("half").params_sha256, whole.result.params_sha256);
 }
 
-// Selections are sent whole between devices; the used parts are the same.
+// Devices send the buffers for selected elements whole, including unused parts. The used parts are
+// the same as on hosts.
 TEST_F(DeviceCollective, DeepGradientCompression) {
   std::string wide = ReadWholeFile(job_);
   const std::string narrow = "value: \"32,16\"";
@@ -101,7 +103,7 @@ TEST_F(DeviceCollective, Hierarchical) {
   }
 }
 
-// No rank hangs, and every rank names the stuck operation.
+// If an operation hangs, the ranks end with an error that names the stuck operation.
 TEST_F(DeviceCollective, AStuckOperationIsNamed) {
   const JobRun run =
       RunRanks("stuck", 2, {"--place=cuda", "--step_timeout_ms=2000"}, Logged("hang:1:200"));

@@ -1,6 +1,6 @@
-// Pservers and CUDA places: slices on the device of a server, and trainers of pservers that compute
-// on a device. The tests use the stand-in device, which gives the bits of the CPU, and the real
-// code of the CUDA kernels in host memory.
+// Tests pserver mode with CUDA places: servers with their slices on a device, and trainers that
+// compute on a device. The tests use the stand-in device, which gives the bits of the CPU. They
+// also run the real code of the CUDA kernels in host memory.
 #include "absl/strings/str_format.h"
 #include "gmock/gmock.h"
 #include "tests/support/device_job_test.h"
@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The vectors of three ids, concatenated, and a layer on them.
+// A program that concatenates the vectors of three ids, followed by a fully connected layer.
 constexpr const char* kTableProgram = R"(
 name: "table"
 var { name: "ids" kind: DATA dtype: I64 dims: -1 dims: 3 }
@@ -66,7 +66,8 @@ log_every_steps: 5
 
 class DevicePserver : public DeviceJobTest {
  protected:
-  // `guarded`: operators after the lookup are under the default device guard.
+  // Writes a job with a table. `guarded`: the operators after the lookup have the default device
+  // guard.
   void UseTable(bool guarded = false) {
     std::string program = kTableProgram;
     for (const char* type : {"reshape", "fc", "sigmoid_cross_entropy", "mean"}) {
@@ -100,7 +101,7 @@ TEST_F(DevicePserver, SlicesHaveTheBitsOfHosts) {
   ExpectSlicesGiveTheSame("adam", {"--optimizer.type=adam", "--optimizer.learning_rate=0.01"});
 }
 
-// Parameters and slots of a job's checkpoint can be loaded on either place.
+// A checkpoint's parameters and slots can be loaded on the CPU and on the device.
 TEST_F(DevicePserver, ResumesOnEitherPlace) {
   const JobRun whole = RunServers("whole", "cpu", {});
   ASSERT_EQ(whole.exit_code, 0) << whole.output;
@@ -112,7 +113,7 @@ TEST_F(DevicePserver, ResumesOnEitherPlace) {
   EXPECT_EQ(resumed.result.params_sha256, whole.result.params_sha256);
 }
 
-// CPU and CUDA kernels of optimizers share their formulas, so they give the same bits.
+// CPU and CUDA kernels of optimizers compile the same formulas, so they give the same bits.
 TEST_F(DevicePserver, TheCudaKernelsGiveTheBitsOfTheCpu) {
   if (!LinkInto("../tests/cuda_on_host/bin")) GTEST_SKIP() << "no CUDA of host memory";
   ExpectSlicesGiveTheSame(
@@ -131,18 +132,19 @@ TEST_F(DevicePserver, WhatIsMissingIsSaid) {
 
 TEST_F(DevicePserver, TrainersOnTheDeviceHaveTheBitsOfHosts) {
   ExpectTrainersGiveTheSame("sync", {});
-  // Server and trainer on the device at once.
+  // Both the servers and the trainers use the device.
   ExpectSame("both", RunServers("both_cpu", "cpu", {}), RunServers("both", "cuda", OnDevice({})));
 }
 
-// Differences of parameters need those on the device, even if no message is sent.
+// Geo computes differences of parameters, so it needs the parameters of the device in every step.
+// With one trainer, this is so even if no message is sent.
 TEST_F(DevicePserver, GeoOnTheDevice) {
   const Args geo = {"--a_sync=true", "--a_sync_configs.k_steps=3"};
   ExpectSame("geo", RunServers("geo_cpu", "cpu", geo, "pserver", 1),
              RunServers("geo", "cpu", OnDevice(geo), "pserver", 1));
 }
 
-// Only the rows of a batch are transferred from and to the table.
+// Per step, only the table rows of the batch are transferred to the device and back.
 TEST_F(DevicePserver, TablesOnTheDevice) {
   UseTable();
   ExpectTrainersGiveTheSame("table", {});
@@ -154,7 +156,8 @@ TEST_F(DevicePserver, TablesOnTheDevice) {
   EXPECT_EQ(resumed.result.params_sha256, ResultOf("table").params_sha256);
 }
 
-// Trainers run on hosts; the operators after the tables run on devices.
+// In heter mode, trainers run on hosts, and heter workers run the operators after the table lookup
+// on devices.
 TEST_F(DevicePserver, HeterWorkersOnTheDevice) {
   UseTable(/*guarded=*/true);
   const JobRun hosts = RunServers("hosts", "cpu", {}, "hybrid");
@@ -172,7 +175,7 @@ TEST_F(DevicePserver, HeterWorkersOnTheDevice) {
   EXPECT_EQ(resumed.result.params_sha256, hosts.result.params_sha256);
 }
 
-// The servers handle rows, NCCL reduces dense gradients.
+// Servers update table rows, and NCCL reduces dense gradients.
 TEST_F(DevicePserver, HybridOnTheDevice) {
   UseTable();
   ExpectSame("hybrid", RunServers("hybrid_cpu", "cpu", {}, "hybrid"),

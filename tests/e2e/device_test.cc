@@ -1,6 +1,6 @@
-// Jobs with --place=cuda over a device that needs no GPU (tests/support/guarded_device_module.cc).
-// Its kernels are those of the CPU, so jobs give the bits of the CPU. An access to its memory
-// without a copy kills the process.
+// Tests jobs with --place=cuda on a stand-in device that needs no GPU
+// (tests/support/guarded_device_module.cc). The stand-in runs the CPU's kernels, so jobs give the
+// bits of the CPU. The process dies if it accesses the stand-in's memory without a copy.
 #include "gmock/gmock.h"
 #include "tests/support/device_job_test.h"
 
@@ -15,12 +15,12 @@ TEST_F(DeviceTest, TrainsAndEvaluates) {
   ExpectSameBits("adam", {"--optimizer.type=adam", "--optimizer.learning_rate=0.01"});
 }
 
-// Conditions of operators are on the device too.
+// Conditions of operators are in the memory of the device, and the executor must read them.
 TEST_F(DeviceTest, ConditionsAreRead) {
   ExpectSameBits("merge", {"--gradient_merge=true", "--gradient_merge_k_steps=4"});
 }
 
-// One thread feeds the device, whatever the job requests.
+// A device has one thread for its kernels, even if the job requests more.
 TEST_F(DeviceTest, ThreadsAreOne) { ExpectSameBits("threads", {"--num_threads=3"}); }
 
 TEST_F(DeviceTest, Resumes) {
@@ -62,7 +62,7 @@ global_batch_size: 2
 
 TEST_F(DeviceTest, WhatIsNotFiniteIsFound) {
   ExpectSameBits("finite", {"--check_nan_inf=true"});
-  // Only the finding itself: the location of the search differs.
+  // Compares only the finding. The rest of the message differs by device.
   const auto finding = [this](const std::string& name, const Args& args) {
     const JobRun run = Run(name, args);
     EXPECT_EQ(run.exit_code, 65) << run.output;

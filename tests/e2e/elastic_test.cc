@@ -1,5 +1,5 @@
-// tandemrun --nproc=MIN:MAX: ranks are killed permanently at any moment. The remaining ranks
-// continue, and new ones join. Deterministic jobs have the bits of an undisturbed job.
+// Tests tandemrun --nproc=MIN:MAX. Ranks are killed permanently at random moments. The remaining
+// ranks continue, and new ranks join. Deterministic jobs must have the bits of an undisturbed job.
 //   TANDEM_ELASTIC_SEED=N  of ranks and times (1)   TANDEM_ELASTIC_ROUNDS=N  kills and joins (6)
 #include <signal.h>
 
@@ -26,13 +26,13 @@ class ElasticRanksTest : public JobTest {
     ASSERT_NE(pid, 0) << job.Output();
     kill(pid, number);
   }
-  // Kills the rank once the job shows that step.
+  // Sends a signal (by default SIGKILL) to the rank when the job has reached `step`.
   static void KillAt(ChildProcess& job, int step, int rank, int number = SIGKILL) {
     ASSERT_TRUE(WaitUntil([&] { return StepOf(job) >= step || job.Ended(); })) << job.Output();
     Kill(job, rank, number);
   }
-  // Stops that rank, which trains alone, until the world has this version, so that the job does not
-  // end before.
+  // Stops the only rank that trains now until the world has the given version. Thus the job does
+  // not end before a new rank has joined.
   void HoldUntilWorld(const ChildProcess& job, int rank, int version) const {
     Kill(job, rank, SIGSTOP);
     const std::string begin = "version " + std::to_string(version) + " ";
@@ -43,7 +43,8 @@ class ElasticRanksTest : public JobTest {
   }
 };
 
-// 126 samples over 4, 3 and 2 ranks: shares of different sizes, and one mean over all of them.
+// 126 samples are divided over 4, 3 and 2 ranks. Shares have different sizes, but the mean is over
+// all samples.
 TEST_F(ElasticRanksTest, FourThreeTwo) {
   const Args args = {"--steps_max=2000", "--epochs=10", "--log_every_steps=5",
                      "--global_batch_size=126"};
@@ -61,8 +62,8 @@ TEST_F(ElasticRanksTest, FourThreeTwo) {
   EXPECT_NEAR(result.loss, quiet.result.loss, 0.05);
 }
 
-// 8 logical shards divide among 4, 2 and 1 ranks. Of three remaining ranks one waits, and takes
-// part after another one is lost.
+// 8 logical shards can be divided among 4, 2 and 1 ranks. If three ranks remain, one of them waits.
+// It takes part again when another rank is lost.
 TEST_F(ElasticRanksTest, KillsAtAnyMomentChangeNoBit) {
   const auto seed = static_cast<uint32_t>(FromEnvironment("TANDEM_ELASTIC_SEED", 1));
   const Args args = {"--steps_max=3000",
@@ -94,8 +95,8 @@ TEST_F(ElasticRanksTest, KillsAtAnyMomentChangeNoBit) {
   EXPECT_THAT(job->Output(), HasSubstr("1 rank continues (world 4: trainer"));
 }
 
-// Changes of running statistics by an aborted step are undone. The evaluation at the end uses the
-// statistics of rank 0 from a few steps later, so the killed rank must not be rank 0.
+// When a step is aborted, its changes of running statistics are undone. The final evaluation uses
+// rank 0's statistics of the last steps, so the killed rank must not be rank 0.
 TEST_F(ElasticRanksTest, RunningStatisticsToo) {
   job_ = Write("resnet18.pbtxt", kResNet18Job);
   const Args args = {"--steps_max=16", "--log_every_steps=1", "--deterministic=true"};
@@ -107,7 +108,8 @@ TEST_F(ElasticRanksTest, RunningStatisticsToo) {
   EXPECT_EQ(ResultOf("killed").loss, quiet.result.loss);
 }
 
-// Two at once, one of which is rank 0: the second may die while the others meet.
+// Two ranks die, one of them rank 0. The second rank may die during the rendezvous of the other
+// ranks.
 TEST_F(ElasticRanksTest, TwoAtOnceWithSumsOverSteps) {
   const Args args = {"--steps_max=2000", "--epochs=10", "--log_every_steps=5",
                      "--gradient_merge=true", "--strategy.gradient_merge_configs.k_steps=4"};
@@ -128,7 +130,7 @@ TEST_F(ElasticRanksTest, BelowTheLeastTheJobEnds) {
   EXPECT_THAT(job->Output(), HasSubstr("only 1 of 3 ranks are left, but the job needs 2"));
 }
 
-// The other ranks detect a hanging rank, and it is killed.
+// If a rank hangs, the other ranks detect this, and the hanging rank is killed.
 TEST_F(ElasticRanksTest, AStoppedRankIsLost) {
   const auto job = StartJob("stopped", Launch("1:2"),
                             {"--steps_max=2000", "--epochs=10", "--log_every_steps=5",
@@ -139,8 +141,8 @@ TEST_F(ElasticRanksTest, AStoppedRankIsLost) {
   EXPECT_THAT(job->Output(), HasSubstr("1 rank continues (world 2: trainer 0)"));
 }
 
-// A lost rank may join again, rank 0 as well: automatically with --max_restarts, while the others
-// continue, or on request.
+// A lost rank, even rank 0, may join again. It joins automatically with --max_restarts, or after a
+// request (SIGUSR1). The others continue meanwhile.
 TEST_F(ElasticRanksTest, LostRanksComeAgain) {
   const Args args = {"--steps_max=2000", "--epochs=10", "--log_every_steps=5",
                      "--deterministic=true"};
@@ -162,7 +164,7 @@ TEST_F(ElasticRanksTest, LostRanksComeAgain) {
   EXPECT_EQ(ResultOf("grows").params_sha256, quiet.result.params_sha256) << job->Output();
 }
 
-// Kills, some of them of ranks that are still joining, and requests for lost ranks to join again.
+// Kills random ranks, some of them while they are joining, and requests that lost ranks join again.
 TEST_F(ElasticRanksTest, ComingAndGoingChangesNoBit) {
   const auto seed = static_cast<uint32_t>(FromEnvironment("TANDEM_ELASTIC_SEED", 1));
   const int rounds = FromEnvironment("TANDEM_ELASTIC_ROUNDS", 6);
@@ -184,7 +186,7 @@ TEST_F(ElasticRanksTest, ComingAndGoingChangesNoBit) {
       ++called;
       std::this_thread::sleep_for(std::chrono::microseconds(random() % 1500000));
     }
-    // Any rank except one that trains now and has the state.
+    // The victim may be any rank except the only one that trains and thus has the state.
     const auto world = ReadElasticWorld(Path("changes.log/world"));
     ASSERT_TRUE(world.ok()) << world.status();
     const int victim = static_cast<int>(random() % 4);
@@ -206,7 +208,7 @@ TEST_F(ElasticRanksTest, ComingAndGoingChangesNoBit) {
   EXPECT_EQ(ResultOf("changes").params_sha256, quiet.result.params_sha256) << job->Output();
 }
 
-// Below the minimum no rank continues: the others wait for the replacement.
+// If fewer ranks than the minimum remain, the ranks do not continue. They wait for the replacement.
 TEST_F(ElasticRanksTest, BelowTheLeastSuccessorsAreWaitedFor) {
   const auto job = StartJob("waits", {"--mode=collective", "--nproc=2:2", "--max_restarts=1"},
                             {"--steps_max=2000", "--epochs=10", "--log_every_steps=5"});
@@ -215,8 +217,8 @@ TEST_F(ElasticRanksTest, BelowTheLeastSuccessorsAreWaitedFor) {
   EXPECT_EQ(job->Wait(), 0) << job->Output();
 }
 
-// The new leader writes checkpoints and events, and evaluates; a later run resumes from its
-// checkpoint.
+// After the loss of rank 0, the new leader evaluates and writes checkpoints and events. A later run
+// resumes from its checkpoint.
 TEST_F(ElasticRanksTest, AnotherRankLeads) {
   const Args args = {"--steps_max=2000", "--epochs=10", "--log_every_steps=5",
                      "--deterministic=true", "--checkpoint.every_steps=250"};

@@ -1,4 +1,4 @@
-// Faults while a job runs: absent servers, killed trainers, foreign connections.
+// Tests faults in running jobs: missing servers, killed trainers, connections of other programs.
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -58,7 +58,7 @@ TEST_F(FaultsTest, ATakenPortIsNamed) {
   EXPECT_THAT(second.Output(), HasSubstr(":" + port));
 }
 
-// kill -9 ends the process of trainer 1. tandemrun reports it and leaves no process.
+// Trainer 1 is killed with SIGKILL. tandemrun must name it, and must end all processes.
 TEST_F(FaultsTest, AKilledTrainerIsNamedAndNobodyIsLeft) {
   for (const auto& launch : {kPserver, kCollective}) {
     const auto job = StartJob("killed", launch, kEndless);
@@ -77,7 +77,7 @@ TEST_F(FaultsTest, AKilledTrainerIsNamedAndNobodyIsLeft) {
   }
 }
 
-// Without a launcher, the surviving trainer detects the loss by itself.
+// Two trainers run without a launcher. The surviving trainer must detect the loss of the other one.
 TEST_F(FaultsTest, TheSurvivorNamesTheLostTrainer) {
   ChildProcess server("tandem-pserver", {"--listen=127.0.0.1:0"}, {}, Path("server"));
   ASSERT_TRUE(server.WaitForText("\n"));
@@ -103,7 +103,8 @@ TEST_F(FaultsTest, TheSurvivorNamesTheLostTrainer) {
     const Time begin = SteadyNow();
     one.Signal(SIGKILL);
     EXPECT_EQ(zero.Wait(), 200) << zero.Output();
-    // A closed connection is detected at once; servers wait for the trainer to come back.
+    // Collective mode detects the closed connection at once. In pserver mode, the servers first
+    // wait for the trainer to return.
     EXPECT_LT(Seconds(SteadyNow() - begin), 60) << mode;
     const std::string output = zero.Output();
     EXPECT_THAT(output.substr(output.rfind("tandem-trainer:")),
@@ -111,7 +112,7 @@ TEST_F(FaultsTest, TheSurvivorNamesTheLostTrainer) {
   }
 }
 
-// Garbage at the rendezvous port while one rank is still missing.
+// Another program sends garbage to the rendezvous port while rank 1 is missing.
 TEST_F(FaultsTest, StrangersAtTheRendezvousChangeNothing) {
   const std::string secret = Write("secret", "0123456789abcdef0123456789abcdef\n");
   ASSERT_EQ(chmod(secret.c_str(), 0600), 0);
@@ -124,7 +125,7 @@ TEST_F(FaultsTest, StrangersAtTheRendezvousChangeNothing) {
         {"TANDEM_RANK", rank}, {"TANDEM_SIZE", "2"}, {"TANDEM_SECRET_FILE", secret}};
   };
   ChildProcess zero("tandem-trainer", args, env("0"), Path("zero"));
-  // The port is open while rank 0 waits for rank 1.
+  // The rendezvous port is open while rank 0 waits for rank 1.
   EXPECT_TRUE(WaitUntil([port] { return SendBytes(port, std::string(5000, '\xA5')); }));
   EXPECT_TRUE(SendBytes(port, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
   ChildProcess one("tandem-trainer", args, env("1"), Path("one"));
@@ -153,7 +154,7 @@ TEST_F(FaultsTest, SigtermLeavesACheckpoint) {
   job->Signal(SIGTERM);
   EXPECT_EQ(job->Wait(), 128 + SIGTERM);
   EXPECT_FALSE(std::filesystem::is_empty(Path("ck")));
-  // Rank 0 reports its progress; a requested stop is not an error.
+  // Rank 0 reports the last step. A requested stop is not an error.
   EXPECT_THAT(job->Output(), HasSubstr("tandem-trainer: stopped on request after step "));
   EXPECT_THAT(job->Output(), HasSubstr("; the checkpoint is in " + Path("ck") + " [TD7007]"));
   EXPECT_THAT(job->Output(), testing::Not(HasSubstr("error")));

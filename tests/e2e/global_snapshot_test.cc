@@ -1,6 +1,6 @@
-// A global snapshot of all pservers while trainers push in a_sync mode: `tandem save --snapshot`,
-// `tandem restore --snapshot`. Every push adds 1 to a slot of its trainer on each server. In a
-// consistent state a trainer therefore has the same number on every server.
+// Tests global snapshots of all pservers while trainers push in a_sync mode: `tandem save
+// --snapshot` and `tandem restore --snapshot`. Every push adds 1 to a slot of its trainer on each
+// server. So in a consistent state, the slot of a trainer has the same value on every server.
 #include <signal.h>
 
 #include <atomic>
@@ -103,7 +103,7 @@ class CutTest : public JobTest {
     return std::make_unique<ChildProcess>("tandem", args, std::map<std::string, std::string>{},
                                           Path("tandem-" + std::to_string(commands_++)));
   }
-  // On a busy machine a global snapshot may be abandoned; then the command is repeated.
+  // Runs a command until it succeeds, because on a busy machine a global snapshot may be abandoned.
   nlohmann::json Answer(const std::vector<std::string>& args) {
     auto command = Tandem(args);
     for (int again = 0; command->Wait(120) != 0 && again < 20; ++again) command = Tandem(args);
@@ -112,7 +112,8 @@ class CutTest : public JobTest {
     EXPECT_TRUE(answer.is_object()) << command->Output();
     return answer;
   }
-  // Reads as a new client what every server reports about each trainer.
+  // Connects as a new client and reads every server's slot of each trainer. All slots of a trainer
+  // must have the same value, at least `least`.
   void ExpectOneState(const std::vector<int64_t>& least) {
     const auto client = Client(0);
     std::vector<float> values(names_.size() * kTrainers, -1.0f);
@@ -156,7 +157,7 @@ TEST_F(CutTest, AllServersGoBackToOneState) {
   }
   std::printf("pushes waited for %.1f ms at most\n", held * 1e3);
   EXPECT_GT(held, 0);
-  // A restarted server has the same state as before.
+  // A killed and restarted server has the same state as before.
   servers_[1]->Signal(SIGKILL);
   servers_[1]->Wait(20);
   StartServer(1);
@@ -169,7 +170,7 @@ TEST_F(CutTest, AllServersGoBackToOneState) {
   const auto back = Answer({"restore", "--snapshot", "-o", "json"});
   EXPECT_EQ(back["snapshot"].get<uint64_t>(), number);
   ExpectOneState(before);
-  // The previous snapshot is there too.
+  // The snapshot before the newest one is still available.
   const auto list = Tandem({"restore", "--list"});
   EXPECT_EQ(list->Wait(60), 0) << list->Output();
   EXPECT_THAT(list->Output(), HasSubstr("version"));

@@ -1,4 +1,4 @@
-// Image networks with batch normalisation as whole jobs, on synthetic images.
+// Tests whole jobs that train image networks with batch normalisation on synthetic images.
 #include <filesystem>
 
 #include "common/tensor/device.h"
@@ -26,7 +26,7 @@ class ImagesTest : public JobTest {
     args.push_back("--checkpoint.dir=" + Path(name + ".ck"));
     return RunJob(name, launch, args);
   }
-  // The running statistics of the newest checkpoint.
+  // Returns the running statistics in the newest checkpoint.
   std::map<std::string, std::vector<float>> Statistics(const std::string& name) const {
     std::string newest;
     for (const auto& entry : std::filesystem::directory_iterator(Path(name + ".ck"))) {
@@ -51,19 +51,19 @@ class ImagesTest : public JobTest {
   mutable CpuDevice device_;
 };
 
-// Each rank normalises its own half of the batch. Parameters, and what rank 0 saves and evaluates,
-// do not depend on the transport of gradients.
+// Each rank normalises its own half of the batch. The parameters, and the statistics that rank 0
+// saves and uses in evaluations, do not depend on the mode.
 TEST_F(ImagesTest, PserversAndCollectiveGiveTheSameBits) {
   const JobRun pserver = Train("pserver", kPserver, 12), ring = Train("ring", kCollective, 12);
   ASSERT_FALSE(HasFailure());
   EXPECT_EQ(pserver.result.params_sha256, ring.result.params_sha256);
   EXPECT_EQ(pserver.result.loss, ring.result.loss);
   const auto statistics = Statistics("ring");
-  EXPECT_EQ(statistics.size(), 40u);  // mean and variance of 20 normalisations
+  EXPECT_EQ(statistics.size(), 40u);  // mean and variance for each of 20 normalisation layers
   EXPECT_EQ(statistics, Statistics("pserver"));
 }
 
-// A resumed job has the parameters and running statistics of the undisturbed one.
+// A resumed job has the same parameters and running statistics as an undisturbed job.
 TEST_F(ImagesTest, ResumesWithItsStatistics) {
   for (const Args& launch : {kLocal, kPserver}) {
     const std::string mode = launch[0].substr(2, 4);
@@ -76,7 +76,7 @@ TEST_F(ImagesTest, ResumesWithItsStatistics) {
   }
 }
 
-// The running statistics fit the network: an evaluation with them is right, too.
+// An evaluation uses the running statistics. Its accuracy shows that they are right.
 TEST_F(ImagesTest, Learns) {
   const JobRun run = Train("learns", kLocal, 60, {"--global_batch_size=32"});
   EXPECT_GT(run.result.accuracy, 0.8);

@@ -1,8 +1,8 @@
-// Exactly-once pushes under kills. Every push adds 1 to one slot of a vector on two pservers (SGD,
-// learning rate 1; sums of small integers are exact in any order). The value of a slot is therefore
-// the number of updates applied. Servers are killed with SIGKILL all the time and restarted. At the
-// end every slot must hold the number of acknowledged pushes. Rows of a growing table, which their
-// third push creates, must hold two less.
+// Tests exactly-once pushes. Every push adds 1 to one slot of a vector on two pservers (SGD,
+// learning rate 1). Sums of small integers are exact in any order, so a slot is the number of
+// applied updates. Servers are often killed with SIGKILL and restarted. At the end, every slot must
+// equal the number of acknowledged pushes. A row of a growing table is created by its third push,
+// so its value must be two less.
 //   TANDEM_LEDGER_KILLS=N  kills (20)      TANDEM_LEDGER_SEED=N  of their times (1)
 #include <signal.h>
 
@@ -29,8 +29,9 @@ class LedgerTest : public JobTest {
  protected:
   struct Sum {
     int64_t lost = 0, doubled = 0, pushes = 0;
-    int64_t by_lane = 0;            // pushes to one server through shared memory
-    int64_t rows = 0, waiting = 0;  // expected rows minus existing ones
+    int64_t by_lane = 0;  // number of pushes through shared memory to one of the servers
+    // rows: number of rows that must exist, minus number of existing rows.
+    int64_t rows = 0, waiting = 0;
     void Count(int64_t expected, int64_t applied) {
       lost += std::max<int64_t>(0, expected - applied);
       doubled += std::max<int64_t>(0, applied - expected);
@@ -45,11 +46,12 @@ class LedgerTest : public JobTest {
     servers_.resize(kServers);
   }
   void TearDown() override {
-    servers_.clear();  // they may be writing into the directory that is removed now
+    // Ends the servers, because they may write into the directory that is removed next.
+    servers_.clear();
     JobTest::TearDown();
   }
-  // `bug`: mutant of the broken server (tests/sim/mutants); "": the real server with
-  // --wal_sync=`sync` and --durability.
+  // Starts server i. `bug` names a mutant (tests/sim/mutants); "": the real server with
+  // --wal_sync=`sync` and the durability of the test.
   void StartServer(int i, const std::string& bug, const std::string& sync) {
     const std::string data = Path("data-" + std::to_string(i) + "-" + std::to_string(round_));
     const std::string index = std::to_string(i), listen = endpoints_[i];
@@ -72,7 +74,7 @@ class LedgerTest : public JobTest {
     options.trainer = trainer;
     options.trainers = kTrainers;
     options.patience.retries = 100000;
-    // Both transports at once.
+    // The trainers use different transports: trainer 0 shared memory, the others gRPC.
     options.transport = trainer == 0 ? ps::PsTransport::kShm : ps::PsTransport::kGrpc;
     options.partition.min_block_size = kSlots / kServers;
     auto client = ps::PsClient::Connect(endpoints_, options);
@@ -84,11 +86,11 @@ class LedgerTest : public JobTest {
     return *std::move(client);
   }
   Sum Run(int kills, const std::string& bug, const std::string& sync);
-  // For a run with the real servers.
+  // Kills real servers and expects that no update is lost or applied twice.
   Sum ExpectExactlyOnce();
-  // Returns whether the ledger shows that a server with `bug` applies updates twice. A kill hits
-  // the moment between an update and its acknowledgement only by chance, so the test repeats until
-  // it does.
+  // Returns whether the ledger shows that a server with `bug` applies updates twice. This needs a
+  // kill between an update and its acknowledgement, which happens only by chance. So the function
+  // repeats the run up to 20 times.
   bool DoublesWith(const std::string& bug) {
     for (round_ = 0; round_ < 20 && !HasFailure(); ++round_) {
       if (Run(15, bug, "").doubled > 0) return true;
@@ -96,7 +98,8 @@ class LedgerTest : public JobTest {
     return false;
   }
 
-  int round_ = 0;  // round of DoublesWith: other data, other times
+  // Number of the run in DoublesWith. It selects the data directory and the random seed.
+  int round_ = 0;
   ps::PsMode mode_ = ps::PsMode::kASync;
   std::string durability_ = "logged", checkpoints_ = "0";
   std::vector<std::string> endpoints_;
@@ -163,7 +166,8 @@ LedgerTest::Sum LedgerTest::Run(int kills, const std::string& bug, const std::st
   }
   std::mt19937 random(static_cast<uint32_t>(FromEnvironment("TANDEM_LEDGER_SEED", 1) + round_));
   for (int kill = 0; kill < kills; ++kill) {
-    // Usually while both servers work, sometimes while one recovers.
+    // Usually the test waits for some pushes before the next kill. Sometimes it kills at once,
+    // while a server recovers.
     const int64_t enough = progress + (random() % 4 == 0 ? 0 : 20);
     EXPECT_TRUE(WaitUntil([&] { return progress >= enough || HasFailure(); }, 60));
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % 100));
@@ -227,7 +231,8 @@ TEST_F(LedgerTest, NothingIsLostAndNothingIsDoubled) {
   EXPECT_GT(ExpectExactlyOnce().by_lane, 100);
 }
 
-// Servers have only checkpoints and the order of later pushes; trainers retransmit the pushes.
+// The servers write only checkpoints and the order of pushes. The trainers keep their pushes and
+// retransmit them after a restart.
 TEST_F(LedgerTest, NothingIsLostAndNothingIsDoubledWhenTrainersKeepTheirPushes) {
   durability_ = "replayable";
   checkpoints_ = "500";
@@ -241,7 +246,7 @@ TEST_F(LedgerTest, AServerThatNeverAsksForWhatTrainersKeepIsCaught) {
   ADD_FAILURE() << "nothing was found to be lost";
 }
 
-// The same test must fail with a faulty server.
+// A server without deduplication applies some pushes twice, and the ledger must show this.
 TEST_F(LedgerTest, AServerWithoutDedupIsCaught) { EXPECT_TRUE(DoublesWith("no_dedup")); }
 
 TEST_F(LedgerTest, AServerThatForgetsItsMarksIsCaught) {

@@ -1,6 +1,6 @@
-// Exactly-once pushes under kills. Pservers and trainers are processes that die by SIGKILL at
-// random moments and are restarted. An acknowledged push counts once. A push that its trainer
-// began, but whose reply it did not receive, counts once or not at all.
+// Tests exactly-once pushes while pservers and trainers are killed. They are processes that die by
+// SIGKILL at random moments and are restarted. An acknowledged push must be applied exactly once. A
+// push that began, but whose reply the trainer did not receive, is applied once or not at all.
 //   TANDEM_LEDGER_KILLS=N  kills (20)      TANDEM_LEDGER_SEED=N  of their times (1)
 #include <signal.h>
 
@@ -27,19 +27,20 @@ class LedgerTrainersTest : public JobTest {
   };
 
   void TearDown() override {
-    processes_.clear();  // they may be writing into the directory that is removed now
+    // Ends the processes, because they may write into the directory that is removed next.
+    processes_.clear();
     JobTest::TearDown();
   }
-  // Process i: servers, then trainers. `bug`: mutant of broken servers (tests/sim/mutants); "":
-  // real ones.
+  // Starts process i: a server, or a trainer if i is at least the number of servers. `bug` names a
+  // mutant of the server (tests/sim/mutants); "": the real server.
   void Start(int i, const std::string& bug);
   std::string LedgerOf(int trainer) const {
     return Path("ledger-" + std::to_string(round_) + "-" + std::to_string(trainer));
   }
-  // Bytes of all ledgers; a push needs about ten.
+  // Returns the size of all ledger files in bytes. A push adds about ten bytes.
   uint64_t Written() const;
   Sum Run(int kills, const std::string& bug);
-  // The last output of all processes.
+  // Returns the last lines of output of all processes.
   std::string Reports();
   // Compares the state of the servers with the ledgers of the trainers.
   void Compare(ps::PsClient& client, Sum* sum) const;
@@ -92,7 +93,7 @@ void LedgerTrainersTest::Compare(ps::PsClient& client, Sum* sum) const {
   ASSERT_TRUE(client.InitOrFetch({&tensor, 1}).ok());
   const auto table = client.PullTable("rows", false);
   ASSERT_TRUE(table.ok()) << table.status();
-  std::map<int64_t, int64_t> applied;  // by row
+  std::map<int64_t, int64_t> applied;  // number of applied pushes, by row
   for (size_t i = 0; i < table->ids.size(); ++i) {
     applied[static_cast<int64_t>(table->ids[i])] = static_cast<int64_t>(table->content[i]);
   }
@@ -147,7 +148,8 @@ LedgerTrainersTest::Sum LedgerTrainersTest::Run(int kills, const std::string& bu
   for (int i = 0; i < all; ++i) Start(i, bug);
   std::mt19937 random(static_cast<uint32_t>(FromEnvironment("TANDEM_LEDGER_SEED", 1) + round_));
   for (int kill = 0; kill < kills && !HasFailure(); ++kill) {
-    // Usually while all processes work, sometimes while one starts.
+    // Usually waits until all processes have made progress. Sometimes kills at once, while a
+    // process starts.
     const uint64_t enough = random() % 4 == 0 ? 0 : Written() + 300;
     EXPECT_TRUE(WaitUntil([&] { return Written() >= enough; }, 180))
         << "no push goes through" << Reports();
@@ -181,8 +183,8 @@ TEST_F(LedgerTrainersTest, NothingIsLostAndNothingIsDoubledWhoeverDies) {
   EXPECT_EQ(sum.doubled, 0);
 }
 
-// The same test must fail with faulty servers. A kill hits the moment between an update and its
-// acknowledgement only by chance, so the test repeats until it does.
+// The test for exactly-once pushes must fail with faulty servers. A fault shows only after a kill
+// between an update and its acknowledgement, which happens by chance. So the test repeats the run.
 TEST_F(LedgerTrainersTest, AServerThatForgetsItsMarksIsCaught) {
   for (round_ = 1; round_ <= 20 && !HasFailure(); ++round_) {
     if (Run(15, "marks_not_kept").doubled > 0) return;

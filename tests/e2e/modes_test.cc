@@ -1,4 +1,4 @@
-// Local, pserver and collective mode train the same network, with the same result.
+// Tests that local, pserver and collective mode train the same network with the same result.
 #include <set>
 
 #include "common/tensor/device.h"
@@ -16,7 +16,7 @@ const std::vector<std::string> kPserver = {"--servers=2", "--workers=2"};
 
 class ModesTest : public JobTest {
  protected:
-  // Trains `steps` steps and stores the parameters in name.ck.
+  // Trains for `steps` steps and stores the parameters in the directory name.ck.
   JobRun Train(const std::string& name, const std::vector<std::string>& launch, int steps,
                std::vector<std::string> args = {}) const {
     args.push_back("--steps_max=" + std::to_string(steps));
@@ -27,14 +27,14 @@ class ModesTest : public JobTest {
     return SavedParams(Path(name + ".ck"), device_);
   }
 
-  mutable CpuDevice device_;  // outlives the tensors that tests hold
+  mutable CpuDevice device_;  // a member, because the device must outlive its tensors
 };
 
-// Sums over a batch in one piece and in two halves round differently. A rounding may change the
-// sign of a relu's input or the winner of a max pooling. Then the two networks diverge by far more
-// than rounding. How soon depends on step length and seed, so the comparison, which is about the
-// arithmetic of the modes, takes short steps. Bits between pserver and collective mode never depend
-// on it.
+// A sum over a whole batch rounds differently from the sum over two halves. This may change the
+// sign of a relu's input or the winner of a max pooling. After that, the networks diverge by more
+// than rounding errors. Short steps delay this effect, because the test compares only the
+// arithmetic of the modes. Pserver mode and collective mode give identical bits for any step length
+// and seed.
 const std::vector<std::string> kShortSteps = {"--optimizer.learning_rate=0.0003"};
 
 TEST_F(ModesTest, TwoHundredStepsGiveTheSameNetworkInEveryMode) {
@@ -54,9 +54,9 @@ TEST_F(ModesTest, TwoHundredStepsGiveTheSameNetworkInEveryMode) {
   EXPECT_GT(local.result.accuracy, 0.5);
 }
 
-// One process that computes the batch in two parts, or on two replicas, adds the same numbers in
-// the same order as two ranks. Sums in kernels depend on the number of threads, hence one thread
-// everywhere.
+// One process computes the batch in two parts, or on two replicas. It adds the same numbers in the
+// same order as two ranks. All runs use one thread, because sums in kernels depend on the number of
+// threads.
 TEST_F(ModesTest, OneProcessGivesTheBitsOfTwo) {
   constexpr int kSteps = 200;
   const std::vector<std::string> thread = {"--threads=1"};
@@ -76,8 +76,8 @@ TEST_F(ModesTest, TheNumberOfServersChangesNoBit) {
   }
 }
 
-// Elementwise optimizers on slices, the others on whole parameters; with changes of the gradients
-// before them.
+// Elementwise optimizers run on slices, the other optimizers on whole parameters. Some runs also
+// change the gradients before the update.
 TEST_F(ModesTest, EveryOptimizerGivesTheSameBitsOnServersAndTrainers) {
   const std::vector<std::vector<std::string>> optimizers = {
       {"adamw", "--optimizer.decay_exclude=.b"},
@@ -127,8 +127,8 @@ TEST_F(ModesTest, FourRanks) {
   EXPECT_LT(Distance(Params("four"), Params("local")), 1e-5);
 }
 
-// Compares the loss before and after some steps. A job of one step with a tiny learning rate gives
-// the first loss.
+// Compares the loss before and after some steps of training. The loss before comes from a job of
+// one step with a tiny learning rate.
 TEST_F(ModesTest, EveryModelOfTheZooLearns) {
   for (const char* zoo : {"softmax", "mlp", "residual_cnn"}) {
     const std::string name = zoo;

@@ -1,6 +1,6 @@
-// Slices of dense parameters move between the pservers of a job, one of which is new, while the job
-// writes checkpoints. From a checkpoint after the moves, a job on any number of servers continues
-// with the bits of an undisturbed job.
+// Slices of dense parameters move between the pservers of a job, and to a new pserver, while the
+// job writes checkpoints. A job on any number of servers resumes from a later checkpoint. It must
+// have the bits of an undisturbed job.
 #include <signal.h>
 
 #include <filesystem>
@@ -25,7 +25,7 @@ class MovedCheckpointTest : public JobTest {
     return {"--checkpoint.dir=" + Path(store), "--checkpoint.every_steps=" + std::to_string(kEvery),
             "--optimizer.type=adam", "--epochs=1000", "--steps_max=" + std::to_string(steps)};
   }
-  // Step of the newest complete checkpoint; 0: there is none.
+  // Returns the step of the newest complete checkpoint; 0: there is none.
   int Saved(const std::string& store) const {
     int newest = 0;
     if (!fs::exists(Path(store))) return 0;
@@ -33,12 +33,13 @@ class MovedCheckpointTest : public JobTest {
       int step = 0;
       const std::string name = entry.path().filename();
       if (!name.starts_with("step-") || !absl::SimpleAtoi(name.substr(5), &step)) continue;
-      std::error_code gone;  // the trainer removes old ones
+      // Error that occurs if the trainer removes an old checkpoint during this loop.
+      std::error_code gone;
       if (fs::exists(entry.path() / "manifest.pbtxt", gone)) newest = std::max(newest, step);
     }
     return newest;
   }
-  // Waits for two checkpoints, the second of which was begun after this moment.
+  // Waits for two more checkpoints. Then at least the second one began after this call.
   void AwaitNextCheckpoints(const ChildProcess& job) const {
     const int enough = Saved("moved") + 2 * kEvery;
     ASSERT_TRUE(WaitUntil([&] { return Saved("moved") >= enough; })) << job.Output();
@@ -49,7 +50,8 @@ class MovedCheckpointTest : public JobTest {
     EXPECT_THAT(command.Output(), HasSubstr(said));
     EXPECT_THAT(command.Output(), Not(HasSubstr(", 0 slices")));
   }
-  // Begins with a copy of the checkpoints of `from`.
+  // Copies the checkpoints of the run `from` and resumes from them. If `from` is empty, begins a
+  // new run.
   JobRun Run(const std::string& store, const std::string& from, const Args& launch, int steps) {
     if (!from.empty()) fs::copy(Path(from), Path(store), fs::copy_options::recursive);
     return RunJob(store, launch, Flags(store, steps));
@@ -75,7 +77,7 @@ TEST_F(MovedCheckpointTest, AnyNumberOfServersGoesOnFromIt) {
   const std::string added = output.substr(at, output.find_first_of(" ,;\n", at) - at);
   Tandem({"rebalance", Path("moved.log"), "--add=" + added}, "pserver 2 (");
   AwaitNextCheckpoints(*job);
-  job->Signal(SIGTERM);  // trainers write a checkpoint when they end
+  job->Signal(SIGTERM);  // on SIGTERM the trainers write a checkpoint and end
   job->Wait();
   const int saved = Saved("moved");
   const int steps = saved + 2 * kEvery;

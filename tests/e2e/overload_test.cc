@@ -1,11 +1,12 @@
-// Four times as many callers as a pserver can serve, each as fast as before. Every push is accepted
-// or rejected with an error code, the rate of accepted pushes stays the same, and memory does not
-// grow.
+// Tests a pserver with four times as many callers as it can serve, each as fast as before. Every
+// push must be accepted, or rejected with an error code. The rate of accepted pushes must not fall,
+// and memory must not grow.
 //   TANDEM_OVERLOAD_SECONDS=N  seconds of each of the two phases (1)
 //
-// A phase continues until every caller was served once, but at most for a minute. If N is at least
-// 10 (tests/long/overload.sh, on an idle machine), the rate must reach 0.9 of the capacity.
-// Otherwise the test only prints the rate, because other tests share the machine.
+// There are two phases. A phase lasts at least N seconds, and until the server has accepted a push
+// of every caller, but at most a minute. If N is at least 10 (tests/long/overload.sh, on an idle
+// machine), the rate must reach 0.9 of the capacity. Otherwise the test only prints the rate,
+// because other tests share the machine.
 #include <algorithm>
 #include <atomic>
 #include <fstream>
@@ -21,7 +22,7 @@ namespace tandem {
 namespace {
 
 constexpr int kCallers = 4, kTimes = 4, kTrainers = kCallers * kTimes;
-constexpr int kUnderWay = 8;  // concurrent pushes of one caller
+constexpr int kUnderWay = 8;  // maximum number of concurrent pushes of one caller
 constexpr int64_t kNumel = 1 << 16;
 constexpr size_t kPushBytes = kNumel * sizeof(float);
 constexpr int kStrictSeconds = 10;
@@ -31,7 +32,7 @@ int PhaseSeconds() {
   return text == nullptr ? 1 : std::max(1, std::atoi(text));
 }
 
-// Resident memory of a process.
+// Returns the resident memory of a process in bytes.
 size_t MemoryOf(pid_t pid) {
   std::ifstream status("/proc/" + std::to_string(pid) + "/statm");
   size_t all = 0, resident = 0;
@@ -39,7 +40,7 @@ size_t MemoryOf(pid_t pid) {
   return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
-// Pushes, kUnderWay at a time, until it is stopped.
+// A thread that pushes until Stop is called. Up to kUnderWay of its pushes are in progress.
 class Caller {
  public:
   Caller(ps::PsClient& client, const std::vector<float>& gradient)
@@ -51,7 +52,8 @@ class Caller {
   }
   int64_t taken() const { return taken_; }
   int64_t refused() const { return refused_; }
-  // Call after Stop; OK if all errors were rejections of pushes.
+  // Returns the first error that is not a rejection of a push; OK: there was none. Call it after
+  // Stop.
   Status other() const {
     MutexLock lock(mu_);
     return other_;
@@ -100,7 +102,8 @@ class OverloadTest : public JobTest {
   struct Phase {
     double per_second = 0;
     int64_t refused = 0;
-    size_t first_half = 0, second_half = 0;  // maximum memory of the server
+    // Maximum memory of the server in bytes, in each half of the phase.
+    size_t first_half = 0, second_half = 0;
   };
 
   std::unique_ptr<ps::PsClient> Client(const std::string& endpoint, int trainer) {
@@ -170,7 +173,8 @@ TEST_F(OverloadTest, WhatIsTakenStaysAndMemoryIsFlat) {
       "memory %.0f MB idle, %.0f and %.0f MB in the halves\n",
       capacity.per_second, kTimes, overload.per_second, static_cast<long long>(overload.refused),
       mb(idle), mb(overload.first_half), mb(overload.second_half));
-  // Every push in progress may be in memory three times: in gRPC, in its frames, and in the shard.
+  // A push in progress may be in memory three times: in gRPC, in the frames of its message, and in
+  // the shard.
   EXPECT_LT(mb(overload.second_half), mb(idle) + mb(3 * kTrainers * kUnderWay * kPushBytes) + 64);
   if (PhaseSeconds() < kStrictSeconds) return;
   EXPECT_GE(overload.per_second, 0.9 * capacity.per_second);

@@ -1,4 +1,4 @@
-// The profile of a job: a table and a timeline of every rank.
+// Tests the profile of a job: a table and a timeline for every rank.
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -43,7 +43,7 @@ TEST_F(ProfileTest, EveryRankHasATableAndATimeline) {
     }
     EXPECT_EQ(names["conv2d"], 2 * 5);
     EXPECT_EQ(names["wait c_allreduce_sum"], 5);
-    EXPECT_EQ(names["c_allreduce_sum"], 2 * 5);  // begin and end
+    EXPECT_EQ(names["c_allreduce_sum"], 2 * 5);  // the begin and the end of each operation
     EXPECT_EQ(names["wait for data"], 5);
     EXPECT_EQ(names["feed"], 5);
     EXPECT_EQ(phases["b"], phases["e"]);

@@ -1,6 +1,6 @@
-// Moves rows, or slices of dense parameters, between the pservers of running jobs. A server joins,
-// another one is drained and stopped, and servers are killed with SIGKILL meanwhile. Trainers push
-// all the time.
+// Fixture for tests that move rows, or slices of dense parameters, between the pservers of running
+// jobs. A server joins, another one is drained and stopped, and servers are killed with SIGKILL
+// meanwhile. Trainers push all the time.
 #pragma once
 
 #include <signal.h>
@@ -77,7 +77,8 @@ class RebalanceTest : public JobTest {
     return std::make_unique<ChildProcess>("tandem", args, std::map<std::string, std::string>{},
                                           out);
   }
-  // Waits for the end of the command, and until the trainers have made some progress since then.
+  // Waits for the end of the command, which must print `said`. Then waits for further pushes of the
+  // trainers.
   void Finish(ChildProcess& command, const std::string& said) {
     EXPECT_EQ(command.Wait(120), 0) << command.Output();
     EXPECT_THAT(command.Output(), HasSubstr(said));
@@ -87,11 +88,12 @@ class RebalanceTest : public JobTest {
     const int64_t enough = pushes_ + 50;
     EXPECT_TRUE(WaitUntil([&] { return pushes_ >= enough || HasFailure(); }, 60));
   }
-  // Number of steps that every trainer must have pushed when a trainer has pushed `done` steps.
+  // Returns the number of steps that every trainer must have pushed before a trainer may continue
+  // after `done` steps.
   uint64_t StepBound(uint64_t done) const {
     return staleness_ < 0 ? 0 : done - std::min(done, static_cast<uint64_t>(staleness_));
   }
-  // Waits as max_staleness does, in the pull of the rows of a step.
+  // Waits for slower trainers as max_staleness does: in the pull of the step's rows.
   Status AwaitOthers(ps::PsClient& client, uint64_t step, const std::vector<int64_t>& ids) const {
     std::vector<float> values(ids.size());
     ps::PsRows rows{.variable = "rows", .ids = ids, .to = {}};
@@ -136,17 +138,17 @@ class RebalanceTest : public JobTest {
     stop_ = true;
     for (std::thread& t : trainers_) t.join();
   }
-  // Drains pserver 1 and stops it permanently; then the job ends.
+  // Drains pserver 1 and stops it permanently. Then ends the trainers.
   void DrainAndStop() {
     Finish(*Tandem({"drain", "--pserver=1"}), "pserver 1 is empty and receives no more rows");
     servers_[1]->Signal(SIGTERM);
     EXPECT_EQ(servers_[1]->Wait(20), 0);
     GoOn();
-    StartServer(1);  // later clients need it
+    StartServer(1);  // because clients that connect later need all servers
     End();
   }
-  // Rows move to pserver 2 and back while servers and the command are killed, in each round `later`
-  // after the previous time.
+  // Moves rows to pserver 2 and back in several rounds. Each round kills a server, `later` after
+  // the time of the previous round's kill. One round also kills the command.
   void MoveAndKill(Duration later) {
     Begin();
     StartServer(2);
@@ -166,7 +168,7 @@ class RebalanceTest : public JobTest {
     Finish(*Tandem({"rebalance", "--add=" + endpoints_[2]}), "pserver 0 (");
     End();
   }
-  // Reads the rows as a trainer that starts now.
+  // Reads all rows as a new trainer, and compares them with the number of acknowledged pushes.
   void ExpectLedger() {
     const auto client = Client(0);
     std::vector<float> values(kRows, 0.0f);
@@ -192,15 +194,16 @@ class RebalanceTest : public JobTest {
                 static_cast<long long>(doubled));
     EXPECT_EQ(lost, 0);
     EXPECT_EQ(doubled, 0);
-    // Each bucket is read once, wherever it is.
+    // A pull of the whole table returns each bucket once, whichever server has it.
     const auto table = client->PullTable("rows", /*slots=*/true);
     ASSERT_TRUE(table.ok()) << table.status();
     EXPECT_EQ(table->ids.size(), static_cast<size_t>(kRows));
   }
 
   std::string durability_ = "logged", folder_ = "data-";
-  int staleness_ = -1;                     // in asynchronous jobs: max_staleness
-  std::vector<ps::PsVariable> variables_;  // dense variables; empty: the job has the table
+  int staleness_ = -1;  // max_staleness of asynchronous jobs; -1: no limit
+  // Dense variables of the job; empty: the job has the table "rows".
+  std::vector<ps::PsVariable> variables_;
   std::vector<std::string> endpoints_;
   std::vector<std::unique_ptr<ChildProcess>> servers_;
   std::vector<std::thread> trainers_;
@@ -210,13 +213,13 @@ class RebalanceTest : public JobTest {
   int commands_ = 0;
 };
 
-// Sync mode: trainers make steps until `last_`.
+// Trainers of a sync job push until step `last_`, while rows move.
 class StepRebalanceTest : public RebalanceTest {
  protected:
   std::unique_ptr<ps::PsClient> StepClient(int trainer) {
     return Client(trainer, ps::PsMode::kSync, {"adam", {{"lazy_mode", true}}});
   }
-  // Gradients depend on the rows, so each step must find the right rows.
+  // Gradients depend on the rows, so a step with wrong rows would change the result.
   static Status MakeStep(ps::PsClient& client, int trainer, uint64_t step) {
     ps::PsRows rows{.variable = "rows", .ids = {}, .to = {}};
     std::vector<float> values(kRowsOfPush), gradients;
@@ -241,7 +244,7 @@ class StepRebalanceTest : public RebalanceTest {
   void Train(int trainer) override {
     const auto client = StepClient(trainer);
     for (uint64_t step = 0; step < last_; ++step) {
-      // The other trainers are at most one step ahead.
+      // Ends the training two steps later, because other trainers are at most one step ahead.
       if (trainer == 0 && stop_ && last_ == UINT64_MAX) last_ = step + 2;
       const Status status = MakeStep(*client, trainer, step);
       EXPECT_TRUE(status.ok()) << status;
@@ -250,7 +253,7 @@ class StepRebalanceTest : public RebalanceTest {
     }
     EXPECT_TRUE(client->Complete().ok());
   }
-  // All rows with their slots.
+  // Returns all rows with their optimizer slots, by id.
   static std::map<uint64_t, std::vector<float>> Rows(ps::PsClient& client) {
     const StatusOr<ps::PsTableRows> rows = client.PullTable("rows", /*slots=*/true);
     CHECK(rows.ok()) << rows.status();
@@ -262,7 +265,7 @@ class StepRebalanceTest : public RebalanceTest {
     }
     return all;
   }
-  // Makes as many steps on new servers, where no rows move.
+  // Trains on new servers without moves, for the same number of steps.
   void TrainCalmly() {
     servers_.clear();
     endpoints_.clear();

@@ -1,5 +1,6 @@
-// tandemrun --mode=collective --max_restarts: ranks are killed at any moment. Surviving ranks wait
-// for the replacements and send them the state. All continue with the bits of an undisturbed job.
+// Tests tandemrun --mode=collective --max_restarts. Ranks are killed at random moments. Surviving
+// ranks wait for the replacements and send them the state. The job must have the bits of an
+// undisturbed job.
 //   TANDEM_RECOVERY_ROUNDS=N  random kills (8)   TANDEM_RECOVERY_SEED=N  of ranks and times (1)
 #include <signal.h>
 
@@ -28,7 +29,7 @@ class RecoveryTest : public JobTest {
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }
-  // Signals these ranks simultaneously once all of them run.
+  // Waits until all these ranks run. Then sends them the signal at the same time.
   static void Signal(const ChildProcess& job, const std::vector<int>& ranks, int number) {
     std::vector<pid_t> pids;
     ASSERT_TRUE(WaitUntil([&] {
@@ -42,8 +43,8 @@ class RecoveryTest : public JobTest {
     int step;
     std::vector<int> ranks;
   };
-  // Runs the same job undisturbed and with kills (and `more`), and expects the same parameters.
-  // Returns the output of the latter.
+  // Runs a job undisturbed, and the same job with kills and the arguments `more`. Both must give
+  // the same parameters. Returns the output of the job with kills.
   std::string SameBits(int ranks, const Args& args, const std::vector<KillAt>& kills,
                        const Args& more = {});
 };
@@ -88,7 +89,7 @@ TEST_F(RecoveryTest, WithPartsOfBatchesAndSeveralStepsARun) {
            {{15, {1}}, {45, {0}}, {85, {1}}});
 }
 
-// All at once: no rank has a state, so the checkpoint is used.
+// All ranks are killed at once. No rank has the state then, so the ranks load the checkpoint.
 TEST_F(RecoveryTest, WithoutSurvivorsTheCheckpointCounts) {
   const std::string output =
       SameBits(2, {"--steps_max=450"}, {{47, {0, 1}}},
@@ -96,8 +97,8 @@ TEST_F(RecoveryTest, WithoutSurvivorsTheCheckpointCounts) {
   EXPECT_THAT(output, testing::ContainsRegex("resumed at step [0-9]*[02468]0 of 450"));
 }
 
-// The collective waits up to step_timeout_ms for a hanging rank, and once more before it is killed.
-// This does not depend on how long a starting rank is waited for.
+// The collective waits up to step_timeout_ms for a hanging rank. After the same time once more, the
+// rank is killed. The much longer timeout for starting ranks has no effect on this.
 TEST_F(RecoveryTest, AStoppedRankIsKilledAndReplaced) {
   const Args args = {"--steps_max=450", "--log_every_steps=1"};
   const JobRun quiet = RunJob("quiet", Launch(3, 0), args);
@@ -112,14 +113,15 @@ TEST_F(RecoveryTest, AStoppedRankIsKilledAndReplaced) {
     EXPECT_TRUE(job->WaitForText("is waiting for " + who + ", which does not reply"))
         << job->Output();
     EXPECT_TRUE(job->WaitForText(who + " does not reply")) << job->Output();
-    EXPECT_LT(Seconds(SteadyNow() - begin), 30);  // a busy machine is slow
+    // The limit is 30 seconds, because a busy machine is slow.
+    EXPECT_LT(Seconds(SteadyNow() - begin), 30);
     step += 40;
   }
   EXPECT_EQ(job->Wait(), 0) << job->Output();
   EXPECT_EQ(ResultOf("stopped").params_sha256, quiet.result.params_sha256);
 }
 
-// A rank that only pauses is not killed.
+// A rank that pauses for less than the timeout is not killed.
 TEST_F(RecoveryTest, APausedRankGoesOn) {
   const auto job = StartJob("paused", Launch(2, 5), {"--steps_max=450", "--log_every_steps=1"});
   ASSERT_TRUE(job->WaitForText("step=20 ")) << job->Output();
@@ -153,8 +155,8 @@ TEST_F(RecoveryTest, RandomKillsChangeNoBit) {
   const int rounds = FromEnvironment("TANDEM_RECOVERY_ROUNDS", 8);
   const auto seed = static_cast<uint32_t>(FromEnvironment("TANDEM_RECOVERY_SEED", 1));
   constexpr int kRanks = 3;
-  // A round begins at most 100 steps after the previous one and takes some more steps. The last
-  // steps are for a test that notices them late.
+  // A round begins up to 100 steps after the previous one and takes some more steps. The number of
+  // steps has a reserve, because the test may read the job's output late.
   const Args args = {"--steps_max=" + std::to_string(1000 + rounds * 200),
                      "--log_every_steps=1",
                      "--optimizer.type=adam",
@@ -170,7 +172,7 @@ TEST_F(RecoveryTest, RandomKillsChangeNoBit) {
     const int step = StepOf(*job) + static_cast<int>(random() % 100);
     EXPECT_TRUE(WaitUntil([&] { return StepOf(*job) >= step || job->Ended(); })) << job->Output();
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 20000));
-    // Sometimes a second one, in the middle of the recovery from the first.
+    // In some rounds a second rank is killed, during the recovery from the first kill.
     const int victims = random() % 4 == 0 ? 2 : 1;
     for (int v = 0; v < victims; ++v) {
       if (v > 0) std::this_thread::sleep_for(std::chrono::milliseconds(random() % 800));

@@ -1,5 +1,5 @@
-// tandemrun --rendezvous: ranks that meet through a shared directory, or through etcd, train the
-// same bits.
+// Tests tandemrun --rendezvous: ranks that find each other through a shared directory or etcd train
+// the same bits as with an address.
 #include <signal.h>
 
 #include <filesystem>
@@ -14,13 +14,15 @@ using testing::HasSubstr;
 
 class RendezvousTest : public JobTest {
  protected:
-  // Undisturbed, and with rank 0 killed; both through `url`.
+  // Runs a job twice with the rendezvous `url`: undisturbed, and with a kill of rank 0. Both must
+  // have the bits of a job without `url`.
   void ExpectTheSameBits(const std::string& url) {
     const std::vector<std::string> args = {"--steps_max=400", "--log_every_steps=1"};
     std::vector<std::string> launch = {"--mode=collective", "--nproc=2"};
     const std::string want = RunJob("told", launch, args).result.params_sha256;
     launch.push_back("--rendezvous=" + url);
-    // Each communicator is a separate world, at the same rendezvous.
+    // With --nccl_comm_num=2, each of the two communicators is a separate world at the same
+    // rendezvous.
     const JobRun quiet = RunJob(
         "quiet", launch, {args[0], args[1], "--nccl_comm_num=2", "--fuse_all_reduce_ops=false"});
     EXPECT_EQ(quiet.exit_code, 0) << quiet.output;

@@ -1,6 +1,6 @@
-// tandemrun --max_restarts: trainers and pservers are killed, or told to stop, in the middle of a
-// sync job. Their replacements continue the step, and the final parameters are those of an
-// undisturbed job. A drained pserver needs no replacement.
+// Tests tandemrun --max_restarts. Trainers and pservers of a sync job are killed, or requested to
+// stop, in the middle of the job. Their replacements continue the step. The final parameters must
+// be those of an undisturbed job. A drained pserver needs no replacement.
 #include <signal.h>
 
 #include <nlohmann/json.hpp>
@@ -21,9 +21,12 @@ class RestartsTest : public JobTest {
     const char* when;
     const char* program;
     int signal = SIGKILL;
-    int at = -1;  // index among the running ones, oldest first; -1: not the same one as last time
+    // Index of the process among the running ones, oldest first; -1: not the same index as for the
+    // previous kill.
+    int at = -1;
   };
-  // The job ends with the parameters of the undisturbed one.
+  // Runs a job undisturbed, and the same job with `kills`. Both must end with the same parameters.
+  // Returns the output of the job with kills.
   std::string ExpectNoChange(const std::vector<std::string>& restarting,
                              const std::vector<Kill>& kills,
                              const std::vector<std::string>& more = {}) {
@@ -50,7 +53,7 @@ class RestartsTest : public JobTest {
     EXPECT_EQ(ResultOf("killed").params_sha256, quiet.result.params_sha256);
     return job->Output();
   }
-  // Runs `tandem ARGS LOGS` to its end, which must be a success.
+  // Runs `tandem ARGS LOGS` to its end. The command must succeed. Returns its output.
   std::string Tandem(std::vector<std::string> args, const std::string& job) {
     args.push_back(Path(job + ".log"));
     ChildProcess command("tandem", args, {}, Path("tandem-" + std::to_string(commands_++)));
@@ -58,7 +61,7 @@ class RestartsTest : public JobTest {
     return command.Output();
   }
 
-  // Its process id; 0: it never started.
+  // Returns the process id of the pserver with this index; 0: the pserver never started.
   pid_t PserverOf(const std::string& job, int index) {
     for (const auto& event : nlohmann::json::parse(Tandem({"events", "-o", "json"}, job))) {
       const bool started = event["event"] == "started";
@@ -107,7 +110,7 @@ TEST_F(RestartsTest, PserversThatAreToldToStopComeAgain) {
       {{"step=20 ", "tandem-pserver", SIGTERM}, {"step=80 ", "tandem-pserver", SIGTERM}});
 }
 
-// Stopped processes (SIGSTOP) are reported, killed and replaced, like killed ones.
+// Processes that are stopped with SIGSTOP are reported, killed and replaced, like killed processes.
 TEST_F(RestartsTest, StoppedTrainersAndPserversAreReplacedAndChangeNoBit) {
   const std::string output = ExpectNoChange(
       {"--max_restarts=20", "--pserver_data_dir=" + Path("data"), "--durability=logged"},
@@ -121,7 +124,7 @@ TEST_F(RestartsTest, StoppedTrainersAndPserversAreReplacedAndChangeNoBit) {
   }
 }
 
-// The job and all monitoring commands continue without it.
+// After a drained pserver is stopped, the job and all monitoring commands continue.
 TEST_F(RestartsTest, APserverThatWasDrainedMayBeStopped) {
   const auto job = StartJob(
       "drained",
@@ -147,7 +150,8 @@ TEST_F(RestartsTest, APserverThatWasDrainedMayBeStopped) {
   EXPECT_EQ(job->Wait(), 128 + SIGTERM) << job->Output();
 }
 
-// The trainers end with a result, and count the rows of the remaining servers.
+// The server with the tables was drained. The trainers end normally and report the rows of the
+// remaining servers.
 TEST_F(RestartsTest, TheJobEndsWellWithoutTheServerOfItsTablesThatWasDrained) {
   std::string text;
   for (int word = 0; word < 3000; ++word) {

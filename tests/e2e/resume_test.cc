@@ -1,4 +1,4 @@
-// A job that dies in the middle and is restarted ends with the result of an undisturbed job.
+// Tests that a job that dies in the middle and is restarted has the result of an undisturbed job.
 #include <signal.h>
 
 #include <filesystem>
@@ -19,7 +19,7 @@ const Args kPserver = {"--servers=2", "--workers=2"};
 
 class ResumeTest : public JobTest {
  protected:
-  // Arguments of a job of `steps` that keeps its checkpoints in <store>/.
+  // Returns the arguments of a job of `steps` steps with checkpoints in the directory `store`.
   Args Flags(const std::string& store, int steps) const {
     return {"--checkpoint.dir=" + Path(store), "--checkpoint.every_steps=20",
             "--steps_max=" + std::to_string(steps)};
@@ -31,7 +31,8 @@ class ResumeTest : public JobTest {
     return std::filesystem::exists(Path(store) + "/step-" + step + "/manifest.pbtxt");
   }
 
-  // Starts the job and kills the launcher once a checkpoint exists; all its processes must end too.
+  // Starts the job and kills the launcher when a checkpoint exists. All processes of the job must
+  // end too.
   void KillInTheMiddle(const std::string& store, const Args& launch) const {
     const auto job = StartJob(store, launch, Flags(store, 10000));
     ASSERT_TRUE(WaitUntil([&] { return Saved(store, "00000020"); })) << job->Output();
@@ -41,7 +42,8 @@ class ResumeTest : public JobTest {
     for (const pid_t pid : trainers) {
       EXPECT_TRUE(WaitUntil([pid] { return kill(pid, 0) != 0; }, 10)) << "an orphan is left";
     }
-    // Later checkpoints of the long run would end the short one at once.
+    // Removes checkpoints after step 40, because the resumed job has fewer steps and would
+    // otherwise end at once.
     for (const auto& entry : std::filesystem::directory_iterator(Path(store))) {
       if (entry.path().filename() > "step-00000040") std::filesystem::remove_all(entry.path());
     }
@@ -62,7 +64,7 @@ TEST_F(ResumeTest, KilledLocalJob) {
   EXPECT_EQ(Sha("killed", kLocal, 60), undisturbed);
 }
 
-// Goodput counts steps once, even if new processes repeat them.
+// Goodput includes each step once, even if new processes repeated the step.
 TEST_F(ResumeTest, StepsThatAreDoneAgainAreKnown) {
   const auto furthest = [this] {
     std::istringstream text(ReadWholeFile(Path("store") + "/furthest_step"));
@@ -85,7 +87,8 @@ TEST_F(ResumeTest, StepsThatAreDoneAgainAreKnown) {
   EXPECT_EQ(after.result.counts.at("repeated_steps"), done - 20);
 }
 
-// The checkpoint contains the optimizer slots, wherever the mode keeps them.
+// The checkpoint contains the optimizer slots, whichever process has them in a mode. So the job can
+// resume in the other mode.
 TEST_F(ResumeTest, GoesOnInTheOtherMode) {
   const std::string undisturbed = Sha("whole", kCollective, 60);
   Sha("moved", kPserver, 40);
@@ -111,7 +114,8 @@ TEST_F(ResumeTest, SigtermEndsTheJobWithACheckpoint) {
   const auto job = StartJob("stopped", kCollective, Flags("stopped", 100000));
   ASSERT_TRUE(WaitUntil([&] { return Saved("stopped", "00000020"); })) << job->Output();
   job->Signal(SIGTERM);
-  job->Signal(SIGTERM);  // at once: counts as one request, as timeout(1) sends it
+  // The second signal belongs to the same request to stop: timeout(1) also sends two signals.
+  job->Signal(SIGTERM);
   EXPECT_GE(job->Wait(), 0) << job->Output();
 }
 

@@ -1,4 +1,4 @@
-// TLS from a user's view: whole jobs, and the messages for wrong certificates.
+// Tests TLS as a user sees it: whole jobs, and the error messages for wrong certificates.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -15,14 +15,15 @@ using testing::Not;
 
 class SecurityTest : public JobTest {
  protected:
-  // Runs `tandem certs ...`; the test fails if the command fails.
+  // Runs `tandem certs ...`, which must succeed.
   void Certs(const std::string& verb, const std::vector<std::string>& args) {
     std::vector<std::string> all = {"certs", verb};
     all.insert(all.end(), args.begin(), args.end());
     ChildProcess certs("tandem", all, {}, Path("certs.out"));
     ASSERT_EQ(certs.Wait(), 0) << certs.Output();
   }
-  // Makes an authority in the test's directory and certificates of the job in authority/e2e/ROLE.
+  // Makes an authority in the directory of the test. It issues certificates of the job into
+  // name/e2e/ROLE.
   std::string Authority(const std::string& name) {
     const std::string dir = Path(name);
     Certs("init", {dir});
@@ -49,12 +50,13 @@ class SecurityTest : public JobTest {
     EXPECT_EQ(getrlimit(RLIMIT_CORE, &limit), 0);
     return limit.rlim_max;
   }
-  // The line of /proc/PID/limits of a process that writes no core dump, neither to a file nor to a
-  // program.
+  // Returns a pattern for the line in /proc/PID/limits of a process that writes no core dump,
+  // neither to a file nor to a program.
   static std::string NoCore() {
     return "Max core file size +" + std::to_string(std::min<rlim_t>(1, MostCore())) + " +";
   }
-  // A trainer that has a minute to start, but is rejected at once.
+  // Starts a trainer with a start timeout of 10 minutes. The trainer must nevertheless be rejected
+  // at once.
   void ExpectRefused(const ChildProcess& server, const std::vector<std::string>& tls, int exit_code,
                      const std::string& said) {
     std::vector<std::string> args = {"--job_file=" + job_, "--mode=pserver", "--steps_max=2",
@@ -83,7 +85,8 @@ TEST_F(SecurityTest, TlsChangesNoBit) {
   EXPECT_EQ(made.result.params_sha256, plain.result.params_sha256);
   EXPECT_EQ(shm.result.params_sha256, plain.result.params_sha256);
   EXPECT_EQ(given.result.params_sha256, plain.result.params_sha256);
-  // Certificates that were made for a job are removed with it; given ones stay.
+  // Certificates that the launcher made for a job are removed with the job. Certificates of the
+  // user stay.
   EXPECT_FALSE(std::filesystem::exists(Path("made.log/tls")));
   EXPECT_TRUE(std::filesystem::exists(Path("authority/e2e/trainer/tls.key")));
 }
@@ -123,7 +126,8 @@ TEST_F(SecurityTest, WhoDoesNotFitIsToldAtOnceWhatToDo) {
   ExpectRefused(*plain, {"--tls_dir=" + ours + "/trainer"}, 78, "does not use TLS");
 }
 
-// The job's secret and the keys must be in no place other than their files.
+// The job's secret and the private keys must not be in any file, output or message except their own
+// files.
 TEST_F(SecurityTest, SecretsAreNowhereButInTheirFiles) {
   const std::string secret = "5ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4";
   const std::string file = Write("secret", secret + "\n"), pki = Authority("pki");
@@ -131,7 +135,8 @@ TEST_F(SecurityTest, SecretsAreNowhereButInTheirFiles) {
   std::map<std::string, std::string> secrets = {{"the secret", secret}};
   for (const std::string role : {"pserver", "trainer"}) {
     const std::string key = ReadWholeFile(pki + "/" + role + "/tls.key");
-    secrets["the key of " + role] = key.substr(key.find('\n') + 1, 64);  // a part of its base64
+    // 64 characters of the key's base64 text
+    secrets["the key of " + role] = key.substr(key.find('\n') + 1, 64);
   }
   int looked = 0;
   const auto look = [&](const std::string& where, const std::string& text) {
@@ -181,7 +186,7 @@ TEST_F(SecurityTest, SecretsAreNowhereButInTheirFiles) {
     if (entry.is_regular_file() && !kept) look(path, ReadWholeFile(path));
   }
   EXPECT_GT(looked, 15) << "logs, checkpoints, update logs, audit, certificates";
-  // The same search finds it where it must be.
+  // Checks the search itself: it must find the secret in the secret's own file.
   EXPECT_NE(ReadWholeFile(file).find(secret), std::string::npos);
 }
 
@@ -192,7 +197,7 @@ TEST_F(SecurityTest, CoresAreThereForWhoAsks) {
   EXPECT_THAT(limits, Not(testing::ContainsRegex(NoCore())));
 }
 
-// Killed pservers recover under TLS too, and the bits are those of an undisturbed run.
+// With TLS, killed pservers recover too. The result has the bits of an undisturbed run.
 TEST_F(SecurityTest, AKilledPserverComesBack) {
   const std::vector<std::string> args = {"--steps_max=300", "--log_every_steps=1"};
   const JobRun quiet = RunJob("quiet", {"--servers=1", "--workers=2"}, args);
@@ -221,7 +226,7 @@ TEST_F(SecurityTest, RanksMeetInTheClearOnlyWhenThatIsAllowed) {
   EXPECT_THAT(refused.Output(), HasSubstr("over the network without encryption"));
   args.push_back("--insecure_allow_network");
   ChildProcess allowed("tandem-trainer", args, env, Path("allowed.out"));
-  EXPECT_NE(allowed.Wait(), 0);  // no server listens at that address
+  EXPECT_NE(allowed.Wait(), 0);  // the trainer fails, because no server listens at that address
   EXPECT_THAT(allowed.Output(), HasSubstr(" exchange gradients without encryption"));
   EXPECT_THAT(allowed.Output(), Not(HasSubstr("docs/project/threat-model.md")));
 }

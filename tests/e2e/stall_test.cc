@@ -1,6 +1,6 @@
-// Stopped processes (SIGSTOP) instead of killed ones: connections stay open, and no message
-// arrives. Every call of a client ends by its deadline. When the process continues, the job
-// continues too.
+// Tests processes that are stopped with SIGSTOP instead of killed. Connections stay open, but no
+// message arrives. Every call of a client must end by its deadline. When the process continues, the
+// job must continue too.
 //   TANDEM_STALL_SLACK_MS=N  how much later calls may end (5000: tests share machines)
 #include <signal.h>
 
@@ -20,7 +20,8 @@ using testing::HasSubstr;
 
 constexpr int64_t kNumel = 1 << 16, kHeight = 1000, kDim = 8;
 constexpr Duration kStepTimeout = std::chrono::milliseconds(1000);
-constexpr Duration kGrace = std::chrono::seconds(2);  // for calls that wait on the server
+// Additional time for calls that wait in the server.
+constexpr Duration kGrace = std::chrono::seconds(2);
 
 Duration Slack() {
   const char* text = std::getenv("TANDEM_STALL_SLACK_MS");
@@ -29,7 +30,7 @@ Duration Slack() {
 
 class StallTest : public JobTest {
  protected:
-  // Restarts it at the same address.
+  // Starts or restarts the server, always at the same address.
   void StartServer(std::vector<std::string> args = {}) {
     if (endpoint_.empty()) endpoint_ = "127.0.0.1:" + std::to_string(FreePort());
     args.insert(args.end(), {"--listen=" + endpoint_, "--data_dir=" + Path("data")});
@@ -60,7 +61,7 @@ class StallTest : public JobTest {
     return {"rows", {ids_.begin(), ids_.end()}, {row_.data(), row_.data() + kDim}};
   }
 
-  // Runs the call, which must fail by its deadline.
+  // Runs `call`. The call must fail, and not later than `deadline`.
   static void ExpectEnds(const std::string& what, Duration deadline,
                          const std::function<Status()>& call) {
     const Time begin = SteadyNow();
@@ -123,14 +124,15 @@ TEST_F(StallTest, EveryCallToAStoppedServerEnds) {
     ExpectAllEnd(*client, road);
     server_->Signal(SIGCONT);
     client.reset();
-    // A new client finds a server that works.
+    // When the server continues after SIGCONT, a new client can use it.
     auto next = Client(transport);
     const Status pushed = PushOnce(*next);
     EXPECT_TRUE(pushed.ok()) << pushed;
   }
 }
 
-// If an unresponsive server is reported and there is time to replace it, a push counts once.
+// A callback reports the unresponsive server. If the server is replaced within replace_timeout, the
+// push succeeds and is applied once.
 TEST_F(StallTest, AStoppedServerIsToldOfAndReplaced) {
   StartServer({"--durability=logged"});
   std::promise<std::pair<int, Duration>> told;
@@ -159,7 +161,8 @@ TEST_F(StallTest, AStoppedServerIsToldOfAndReplaced) {
   EXPECT_EQ((*info)[0].version, 2u);
 }
 
-// The others learn for which trainer they wait, and are informed when it continues.
+// The stopped trainer is reported as lost, and the job ends. Its output names this trainer as the
+// first failure.
 TEST_F(StallTest, AStoppedTrainerIsNamed) {
   const auto job = StartJob("stalled", {"--servers=1", "--workers=2"},
                             {"--epochs=1000", "--step_timeout_ms=3000", "--log_every_steps=1"});

@@ -1,4 +1,4 @@
-// Pages and metrics of a running job, as a browser and a scraper read them.
+// Tests the status pages and metrics of a running job, as a browser and a scraper read them.
 #include <nlohmann/json.hpp>
 
 #include "gmock/gmock.h"
@@ -33,7 +33,7 @@ TEST_F(StatusTest, EveryProcessOfAJobShowsItself) {
   ASSERT_TRUE(WaitUntil([&] { return HttpGet(port, "/readyz") == "ready\n"; })) << job->Output();
   EXPECT_THAT(HttpGet(port, "/"), HasSubstr("</html>"));
 
-  // The loss curve grows from one request to the next.
+  // The page has more points of the loss curve at a later request.
   const auto points = [&] {
     const json series = Document(port).value("series", json::array());
     return series.empty() ? 0 : series[0]["points"].size();
@@ -51,7 +51,7 @@ TEST_F(StatusTest, EveryProcessOfAJobShowsItself) {
     EXPECT_THAT(document.value("title", ""), HasSubstr("tandem-pserver " + std::to_string(server)));
     EXPECT_EQ(Fact(document, "state"), "serving");
     ASSERT_EQ(document["tables"].size(), 2u);
-    EXPECT_EQ(document["tables"][0]["rows"].size(), 2u);  // trainers
+    EXPECT_EQ(document["tables"][0]["rows"].size(), 2u);  // The table has one row per trainer.
     EXPECT_EQ(document["tables"][0]["rows"][0][1], "at work");
     EXPECT_THAT(HttpGet(port + 2 + server, "/metrics"), HasSubstr("\ntandem_"));
   }

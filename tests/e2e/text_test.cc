@@ -1,5 +1,5 @@
-// A language model on a text: dropout omits the same elements for any number of ranks and after a
-// resume.
+// Tests a language model on a text. Dropout must drop the same elements for any number of ranks and
+// after a resume.
 #include <cmath>
 
 #include "gmock/gmock.h"
@@ -44,11 +44,12 @@ class TextJobTest : public JobTest {
 TEST_F(TextJobTest, DropsTheSameOnAnyRanks) {
   const JobRun one = RunJob("one", {"--mode=local"}, {});
   ASSERT_FALSE(HasFailure());
-  EXPECT_LT(one.result.loss, 3.0);  // ln 256 = 5.5 is the loss of a random guess
+  EXPECT_LT(one.result.loss, 3.0);  // a random guess of a byte has the loss ln 256 = 5.5
   const JobRun collective = RunJob("collective", {"--mode=collective", "--nproc=2"}, {});
   const JobRun pserver = RunJob("pserver", {"--servers=2", "--workers=2"}, {});
   EXPECT_EQ(pserver.result.params_sha256, collective.result.params_sha256);
-  // Only the order of sums differs from one rank; other dropped elements would show at once.
+  // Two ranks differ from one rank only in the order of sums. If other elements were dropped, the
+  // loss would differ more.
   EXPECT_NEAR(collective.result.loss, one.result.loss, 1e-4);
   std::string job = ReadWholeFile(job_);
   job.replace(job.find("\"0.3\""), 5, "\"0\"");

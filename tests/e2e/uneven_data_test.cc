@@ -1,5 +1,6 @@
-// Data that do not divide among the ranks. Every epoch ends on all ranks at the same step: with
-// padding (PAD), without the rest (DROP), or without some ranks (JOIN).
+// Tests data that cannot be divided evenly among the ranks. Every epoch must end on all ranks at
+// the same step. PAD adds samples, DROP omits the remaining samples, and with JOIN some ranks have
+// no samples in the last step.
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 
@@ -11,7 +12,7 @@ using Args = std::vector<std::string>;
 
 class UnevenDataTest : public JobTest {
  protected:
-  // Two epochs over `samples` samples.
+  // Trains two epochs of `samples` samples and returns the result.
   JobResult Run(const std::string& name, const Args& launch, int samples, int batch,
                 const std::string& remainder) const {
     return RunJob(name, launch,
@@ -26,7 +27,7 @@ const Args kTwoRanks = {"--mode=collective", "--nproc=2"};
 const Args kPserver = {"--servers=1", "--workers=2"};
 const Args kLocal = {"--mode=local"};
 
-// 21 pieces of 16 samples: 11 for the first rank and 10 for the second.
+// The data are 21 pieces of 16 samples: 11 for the first rank and 10 for the second.
 TEST_F(UnevenDataTest, AllRanksEndTheEpoch) {
   const JobResult pad = Run("pad", kTwoRanks, 21 * 16, 32, "PAD");
   const JobResult drop = Run("drop", kTwoRanks, 21 * 16, 32, "DROP");
@@ -39,8 +40,8 @@ TEST_F(UnevenDataTest, AllRanksEndTheEpoch) {
   EXPECT_EQ(Run("servers", kPserver, 21 * 16, 32, "JOIN").params_sha256, join.params_sha256);
 }
 
-// The second rank never has a sample: every step is that of the first rank alone, with the divisor
-// of one rank.
+// The second rank never has a sample. So every step equals a step of the first rank alone, and the
+// mean is over one rank.
 TEST_F(UnevenDataTest, WhoHasNoSamplesAddsNothingAndIsNotCounted) {
   const JobResult one = Run("one", kLocal, 32, 32, "PAD");
   EXPECT_EQ(Run("two", kTwoRanks, 32, 64, "JOIN").params_sha256, one.params_sha256);

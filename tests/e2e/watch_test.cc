@@ -1,4 +1,5 @@
-// An administrator observes and controls a running job with nothing but the directory of its logs.
+// Tests how an administrator observes and controls a running job. The commands need only the
+// directory of the job's logs.
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -28,7 +29,8 @@ class WatchTest : public JobTest {
     said.text = tandem.Output();
     return said;
   }
-  // Stops the process again and again until `done`, so that it lags all others on any machine.
+  // Stops and continues the process repeatedly until `done` returns true. So on any machine it is
+  // slower than the other processes.
   static bool HeldUpUntil(pid_t process, const std::function<bool()>& done) {
     return WaitUntil([&] {
       ::kill(process, SIGSTOP);
@@ -62,7 +64,7 @@ TEST_F(WatchTest, AJobIsSeenSavedAndDrainedByItsFolder) {
   }
   EXPECT_EQ(now["servers"][0]["parameters"].get<int64_t>() +
                 now["servers"][1]["parameters"].get<int64_t>(),
-            61706);  // LeNet-5
+            61706);  // number of parameters in LeNet-5
   for (const json& trainer : now["trainers"]) {
     EXPECT_EQ(trainer["state"], "training");
     EXPECT_GT(trainer["pushes"], 0);
@@ -111,14 +113,14 @@ TEST_F(WatchTest, AJobIsSeenSavedAndDrainedByItsFolder) {
   EXPECT_EQ(started, 4);
   EXPECT_EQ(ended, 4);
   EXPECT_EQ(events.Json().back()["event"], "done");
-  // It is over now, and the command says so.
+  // The job has ended now, and the command reports this.
   const Said over = Tandem({"status", logs});
   EXPECT_EQ(over.code, 78) << over.text;
   EXPECT_THAT(over.text, HasSubstr(" ended at "));
   EXPECT_EQ(Tandem({"drain", logs}).code, 78);
 }
 
-// A stopped trainer is named as the one for which all others wait.
+// If a trainer is stopped, the status names this trainer as the one for which the others wait.
 TEST_F(WatchTest, WhoHoldsTheOthersUpIsNamed) {
   const std::string logs = Path("slow.log");
   const auto job = StartJob("slow", {"--servers=1", "--workers=2"},
@@ -140,7 +142,7 @@ TEST_F(WatchTest, WhoHoldsTheOthersUpIsNamed) {
   job->Wait();
 }
 
-// Ranks that reduce among themselves exchange their waiting times.
+// In collective mode, the ranks exchange their waiting times. So rank 0 can name the slowest rank.
 TEST_F(WatchTest, TheSlowestRankIsNamed) {
   const std::string logs = Path("ranks.log");
   const auto job = StartJob(
@@ -160,7 +162,7 @@ TEST_F(WatchTest, TheSlowestRankIsNamed) {
   job->Wait();
 }
 
-// A pserver knows which of the trainers waits for which.
+// A pserver knows for which trainer the other trainers wait.
 TEST_F(WatchTest, TheSlowestTrainerIsNamed) {
   const std::string logs = Path("servers.log");
   const auto job = StartJob("servers", {"--servers=1", "--workers=2"},

@@ -1,4 +1,4 @@
-// Manifests of checkpoints, together with the files that they name.
+// Fuzz target: manifests of checkpoints, and the files that they name.
 #include "trainer/files/checkpoint.h"
 #include "tests/fuzz/file_target.h"
 

@@ -1,4 +1,4 @@
-// tf.train.Example messages in a valid frame, followed by valid messages.
+// Fuzz target: a tf.train.Example message in a valid frame, followed by valid messages.
 #include "tests/fuzz/file_target.h"
 #include "trainer/reader/example_records.h"
 #include "trainer/reader/input/record_io.h"

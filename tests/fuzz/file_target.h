@@ -1,4 +1,4 @@
-// Fuzz targets that parse a file.
+// Helpers for fuzz targets whose parser reads a file.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,8 @@
 
 namespace tandem {
 
-// Makes the `accepts` of a target that writes each input to a file and gives its path to `open`.
+// Makes the function `accepts` of a target. It writes each input to a file and calls `open` with
+// the path of the file.
 template <typename Open>
 auto FileAccepts(Open open) {
   return [open, dir = std::make_shared<TempDir>()](std::string_view input) {
@@ -22,13 +23,13 @@ auto FileAccepts(Open open) {
   };
 }
 
-// Returns OK if every sample can be read.
+// Returns OK if every sample of `data` can be read.
 inline Status Checked(const reader::Dataset& data) {
   CHECK_EQ(FaultOf(data), "");
   return OkStatus();
 }
 
-// Checks training and test data of a reader that returns both.
+// Reads all samples of the training data and of the test data that a reader returns.
 template <typename Data>
 Status CheckedBoth(const StatusOr<Data>& data) {
   TD_RETURN_IF_ERROR(data.status());
@@ -36,7 +37,7 @@ Status CheckedBoth(const StatusOr<Data>& data) {
   return Checked(*data->test);
 }
 
-// Makes the target of a format of ReaderFormats().
+// Makes the target for the format `name` of ReaderFormats().
 inline FuzzTarget FormatTarget(const std::string& name) {
   const ReaderFormat format = ReaderFormatOf(name);
   return {{format.valid}, format.pieces, FileAccepts([format](const std::string& path) {

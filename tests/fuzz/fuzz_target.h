@@ -1,6 +1,6 @@
-// A fuzz target: one parser. Each file of this directory, except fuzzer_main.cc and replay_test.cc,
-// is one target and one program. The preset `fuzz` builds it with libFuzzer; other presets build a
-// test that replays the seeds.
+// A fuzz target tests one parser. Each file of this directory is one target and one program, except
+// fuzzer_main.cc and replay_test.cc. The preset `fuzz` builds a target with libFuzzer. Other
+// presets build a test that replays the target's seeds.
 #pragma once
 
 #include <functional>
@@ -11,10 +11,10 @@
 namespace tandem {
 
 struct FuzzTarget {
-  std::vector<std::string> seeds;  // valid inputs
-  std::vector<const char*> words;  // fragments for new inputs
-  // Returns whether the parser accepts the input. Aborts if the parser breaks a promise: it rejects
-  // without a message, or accepts values out of their range.
+  std::vector<std::string> seeds;  // inputs that the parser accepts
+  std::vector<const char*> words;  // fragments that mutations insert
+  // Returns whether the parser accepts the input. Aborts if the parser rejects the input without a
+  // message, or accepts values that are out of range.
   std::function<bool(std::string_view input)> accepts;
 };
 

@@ -1,5 +1,5 @@
-// Runs a target under libFuzzer and accepts its flags and corpora (llvm.org/docs/LibFuzzer.html).
-// --write_seeds=DIR writes seeds and words (DIR/words.dict) instead and exits.
+// Runs a target under libFuzzer, with libFuzzer's flags and corpora (llvm.org/docs/LibFuzzer.html).
+// With --write_seeds=DIR it only writes the seeds and the words (DIR/words.dict) and exits.
 #include <glog/logging.h>
 
 #include <cstdint>
@@ -42,7 +42,8 @@ void WriteSeeds(const std::string& dir) {
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   google::InitGoogleLogging((*argv)[0]);
   FLAGS_logtostderr = true;
-  FLAGS_minloglevel = google::GLOG_ERROR;  // each skipped record of a file would log a warning
+  // Hides warnings, because each skipped record of a file would log one.
+  FLAGS_minloglevel = google::GLOG_ERROR;
   constexpr std::string_view kWrite = "--write_seeds=";
   for (int i = 1; i < *argc; ++i) {
     const std::string_view arg = (*argv)[i];
@@ -50,7 +51,7 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
     tandem::WriteSeeds(std::string(arg.substr(kWrite.size())));
     std::exit(0);
   }
-  tandem::Target();  // before the time limit of an input starts
+  tandem::Target();  // creates the target before the time limit of the first input starts
   return 0;
 }
 

@@ -1,4 +1,5 @@
-// Requests to the port of the status page and metrics, each over a separate connection.
+// Fuzz target: requests to the port of the status page and metrics. Each request uses a separate
+// connection.
 #include <arpa/inet.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -23,8 +24,8 @@ Fd Connect(const Endpoint& server) {
   return fd;
 }
 
-// libFuzzer's clock is a signal, which would interrupt system calls. While the object exists,
-// another thread receives the signal.
+// While the object exists, another thread receives the alarm signals of libFuzzer. Otherwise they
+// would interrupt system calls of this thread.
 class NoAlarms {
  public:
   NoAlarms() {
@@ -41,11 +42,12 @@ class NoAlarms {
   sigset_t before_;
 };
 
-// Sends `input` and returns all bytes of the server until it closes the connection.
+// Sends `input`. Returns all bytes that the server sends until it closes the connection.
 std::string Ask(const http::HttpServer& server, std::string_view input) {
   const NoAlarms none;
   const Fd fd = Connect(server.endpoint());
-  (void)send(fd.get(), input.data(), input.size(), MSG_NOSIGNAL);  // the server may close early
+  // Send may fail, because the server may close the connection early.
+  (void)send(fd.get(), input.data(), input.size(), MSG_NOSIGNAL);
   shutdown(fd.get(), SHUT_WR);
   std::string all;
   char part[4096];

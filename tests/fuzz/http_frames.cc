@@ -28,7 +28,8 @@ std::string Frame(size_t length, char type, char flags) {
   return frame + std::string(length, 'x');
 }
 
-// The split of the bytes into pieces has no effect, and a rejected connection stays rejected.
+// Checks that the result does not depend on how the bytes are divided into pieces, and that a
+// rejected connection stays rejected.
 bool Accepts(std::string_view input, bool stranger) {
   Reader whole, pieces;
   const bool accepted = whole.Feed(input, stranger);

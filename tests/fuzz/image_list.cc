@@ -1,4 +1,4 @@
-// Lists of images, next to one image file.
+// Fuzz target: lists of images. There is one image file that a list may name.
 #include "trainer/reader/image_list.h"
 
 #include "kernels/ops/formulas/sample_image.h"
@@ -8,7 +8,7 @@
 namespace tandem {
 namespace {
 
-// The raw form of the list must make the same sample of its first image.
+// Checks that the raw form of the list gives the sample `want` for its first image.
 void CheckRaw(reader::ImageListOptions options, const std::vector<float>& want) {
   options.raw = true;
   std::vector<std::string> warnings;
@@ -48,7 +48,8 @@ Status Open(const std::string& path) {
   int64_t label = -1;
   void* const out[] = {pixels.data(), &label};
   const uint32_t first = 0;
-  TD_RETURN_IF_ERROR(data->Fill({&first, 1}, out));  // fails if paths are wrong
+  // Reading fails if the list names files that do not exist.
+  TD_RETURN_IF_ERROR(data->Fill({&first, 1}, out));
   CHECK(label >= 0 && label < options.classes) << label;
   CheckRaw(options, pixels);
   return OkStatus();

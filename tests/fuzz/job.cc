@@ -1,4 +1,4 @@
-// Job files with a strategy: parsed, checked, saved and read again.
+// Fuzz target: job files with a strategy. A file is parsed, checked, saved and read again.
 #include "common/base/check.h"
 #include "common/strategy/strategy.h"
 #include "common/strategy/text_file.h"
@@ -20,7 +20,7 @@ bool Accepts(std::string_view input) {
   strategy::ValidateStrategy(job.strategy(), {strategy::TrainMode::kPserver, strategy::Origin(), 0},
                              origins, "strategy", &diagnostics);
   CHECK(diagnostics.ok() || !diagnostics.ErrorText().empty());
-  // The part of a broken file that was parsed can also be saved.
+  // The fields that were parsed before an error can also be saved.
   const std::string once = strategy::SaveText(job);
   JobConfig again;
   strategy::Diagnostics none;

@@ -1,4 +1,5 @@
-// JPEG images: the header, a downscaled part of the image, and the whole image.
+// Fuzz target: JPEG images. The decoder reads the header, a downscaled part of the image, and the
+// whole image.
 #include "trainer/reader/jpeg.h"
 #include "common/base/check.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -7,11 +8,13 @@
 namespace tandem {
 namespace {
 
-// Larger images are only opened: a header of a few bytes may declare 2^27 pixels.
+// Images with more pixels are only opened, not decoded: a header of a few bytes may declare 2^27
+// pixels.
 constexpr int64_t kPixelsMax = 1 << 18;
 
 bool Accepts(std::string_view input) {
-  static reader::JpegDecoder decoder;  // reuses its memory for each image
+  // Static, because the decoder reuses its memory for each image.
+  static reader::JpegDecoder decoder;
   bool accepted = false;
   for (const int part : {3, 1}) {
     const auto size = decoder.Open(input);
@@ -23,7 +26,7 @@ bool Accepts(std::string_view input) {
     CHECK(image.ok() || !image.status().message().empty());
     accepted = image.ok();
     if (!accepted) continue;
-    volatile uint8_t sum = 0;  // every byte can be read
+    volatile uint8_t sum = 0;  // reads every byte, so that sanitizers detect invalid memory
     for (int at = 0; at < image->width * image->height * 3; ++at) {
       sum = static_cast<uint8_t>(sum + image->rgb[at]);
     }

@@ -1,4 +1,5 @@
-// idx arrays: images (three dimensions) and labels (one), plain and packed.
+// Fuzz target: idx arrays with images (three dimensions) or labels (one dimension), plain and
+// compressed.
 #include "common/base/check.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/unit/trainer/test_files.h"

@@ -1,4 +1,4 @@
-// ONNX models, converted to programs.
+// Fuzz target: ONNX models, converted to programs.
 #include "common/base/check.h"
 #include "onnx/onnx.pb.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kSeedBytesMax = 8192;  // larger models take too long
+constexpr size_t kSeedBytesMax = 8192;  // conversion of larger models takes too long
 
 bool Accepts(std::string_view input) {
   CpuDevice device;
@@ -30,7 +30,8 @@ void AddSeed(const Program& program, std::vector<std::string>& seeds) {
   CpuDevice device;
   const auto model = onnx::ExportModel(program, *onnx::ValuesOf(program, device), {}, {});
   CHECK(model.ok()) << model.status();
-  // Some operators can be exported but not imported.
+  // Some operators can be exported but not imported, so only models that the target accepts become
+  // seeds.
   if (model->bytes.size() <= kSeedBytesMax && Accepts(model->bytes)) seeds.push_back(model->bytes);
 }
 

@@ -1,4 +1,5 @@
-// Programs as text: parsed, shapes inferred, gradients and an optimizer added, saved.
+// Fuzz target: programs as text. A text is parsed, shapes are inferred, gradients and an optimizer
+// are added, and the program is saved.
 #include "common/base/check.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/support/program_text.h"

@@ -1,5 +1,6 @@
-// Messages that pservers and trainers decode without a library. The same bytes are decoded as a
-// push, as its reply and as the reply to a pull, in one piece and in two.
+// Fuzz target: messages that pservers and trainers decode without a library. The same bytes are
+// decoded as a push, as the reply to a push and as the reply to a pull. They arrive in one piece
+// and in two.
 #include "common/base/check.h"
 #include "common/codec/tensor_codec.h"
 #include "tests/fuzz/fuzz_target.h"

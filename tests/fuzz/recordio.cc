@@ -1,5 +1,5 @@
-// Fuzz target: recordio files, unchanged and with corrected checksums, so that the parser reaches
-// the damage.
+// Fuzz target: recordio files. Each input is also tried with corrected checksums, because the
+// parser otherwise stops at the checksum.
 #include <zlib.h>
 
 #include <cstring>
@@ -9,8 +9,9 @@
 namespace tandem {
 namespace {
 
-// Corrects the checksums as far as there are whole chunks. A chunk is: magic, records, CRC32 of the
-// payload, compressor, payload bytes.
+// Corrects the checksums of all complete chunks. A chunk begins with the magic number, the number
+// of records, the CRC32 of the payload and the compressor. Then come the size of the payload in
+// bytes and the payload.
 std::string Sealed(std::string file) {
   for (size_t at = 0; at + 20 <= file.size();) {
     uint32_t size;

@@ -1,4 +1,4 @@
-// Replays the seeds of a target: whole, truncated and mutated (TANDEM_FUZZ_RUNS mutations).
+// Runs a target with each of its seeds: whole, truncated, and mutated (TANDEM_FUZZ_RUNS mutations).
 #include <gtest/gtest.h>
 
 #include "tests/fuzz/fuzz_target.h"

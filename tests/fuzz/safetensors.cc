@@ -11,7 +11,7 @@ bool Accepts(std::string_view input) {
   const auto tensors = trainer::ParseSafetensors(file, "file", device);
   CHECK(tensors.ok() || tensors.status().message().find("file") == 0);
   if (!tensors.ok()) return false;
-  // An accepted file is written and must be accepted again.
+  // Writes an accepted file again; the parser must accept the written file.
   static const TempDir dir;
   CHECK(trainer::WriteSafetensors(dir / "again", tensors->tensors, tensors->metadata).ok());
   const auto again = trainer::ReadSafetensors(dir / "again", device);

@@ -1,4 +1,5 @@
-// Plain text by bytes: windows, and windows with bytes to be predicted.
+// Fuzz target: plain text, read as bytes. The reader makes windows, with or without bytes to be
+// predicted.
 #include "trainer/reader/text.h"
 #include "tests/fuzz/file_target.h"
 

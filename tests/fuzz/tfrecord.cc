@@ -1,5 +1,5 @@
-// Fuzz target: tfrecord files, unchanged and with corrected checksums, so that the parser reaches
-// the damage.
+// Fuzz target: tfrecord files. Each input is also tried with corrected checksums, because the
+// parser otherwise stops at the checksum.
 #include <cstring>
 
 #include "common/base/crc32c.h"
@@ -8,7 +8,7 @@
 namespace tandem {
 namespace {
 
-// Corrects the checksums as far as there are whole frames.
+// Corrects the checksums of all complete frames.
 std::string Sealed(std::string file) {
   const auto seal = [&file](size_t at, size_t bytes) {
     const uint32_t crc = Crc32c(0, file.data() + at, bytes);

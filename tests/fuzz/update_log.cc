@@ -1,5 +1,5 @@
-// Records of the pservers' WAL. An input is a kind and a body, for which a correct checksum is
-// computed. The input is also tried as it is.
+// Fuzz target: records of the pservers' WAL. An input consists of a kind and a body, and the target
+// computes the correct checksum. The target also tries the input itself as a record.
 #include <google/protobuf/stubs/logging.h>
 
 #include <cstring>
@@ -29,7 +29,7 @@ bool Decodes(std::string_view record) {
   const auto entry = pserver::DecodeLogEntry(kNumber, record);
   CHECK(entry.ok() || !entry.status().message().empty());
   if (!entry.ok()) return false;
-  // An accepted entry is written and must be accepted again.
+  // Writes an accepted entry again; the parser must accept the written entry.
   const std::string once = BytesOf(pserver::EncodeLogEntry(*entry));
   const auto again = pserver::DecodeLogEntry(kNumber, once);
   CHECK(again.ok()) << again.status();
@@ -46,7 +46,7 @@ bool Accepts(std::string_view input) {
   return Decodes(record.append(body)) || accepted;
 }
 
-// The kind and the body of an entry.
+// Returns a seed: the kind and the body of `entry`.
 std::string Seed(const pserver::LogEntry& entry) {
   std::string bytes = BytesOf(pserver::EncodeLogEntry(entry));
   return bytes.erase(1, 4);
@@ -73,7 +73,8 @@ std::vector<std::string> Seeds() {
 }  // namespace
 
 FuzzTarget MakeFuzzTarget() {
-  google::protobuf::SetLogHandler(nullptr);  // it would log a line for each name that is not UTF-8
+  // Hides protobuf's log, which would get a line for each name that is not UTF-8.
+  google::protobuf::SetLogHandler(nullptr);
   return {Seeds(), {"\1", "\4", "\5", "\6", "\7"}, Accepts};
 }
 

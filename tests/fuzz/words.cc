@@ -1,4 +1,5 @@
-// Plain text by words: the vocabulary and the pairs of skip-gram.
+// Fuzz target: plain text, read as words. The reader makes the vocabulary and the pairs of
+// skip-gram.
 #include "tests/fuzz/file_target.h"
 #include "trainer/reader/skipgram.h"
 

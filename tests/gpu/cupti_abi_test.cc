@@ -49,7 +49,8 @@ TANDEM_SAME_PLACE(CuptiExternalId, external_kind, CUpti_ActivityExternalCorrelat
 TANDEM_SAME_PLACE(CuptiExternalId, id, CUpti_ActivityExternalCorrelation, externalId);
 TANDEM_SAME_PLACE(CuptiExternalId, correlation, CUpti_ActivityExternalCorrelation, correlationId);
 
-// Functions have the same arguments, in the same order.
+// Checks that a function of our declarations has the argument types of CUPTI's function, in the
+// same order.
 template <typename Real, typename... Args>
 constexpr bool Takes = std::is_same_v<Real, CUptiResult(Args...)>;
 static_assert(Takes<decltype(cuptiGetTimestamp), uint64_t*>);
@@ -68,7 +69,7 @@ static_assert(Takes<decltype(cuptiActivityPopExternalCorrelationId), CUpti_Exter
                     uint64_t*>);
 static_assert(Takes<decltype(cuptiGetResultString), CUptiResult, const char**>);
 
-// The library opens from its directory, without a device too.
+// The library can be opened from its directory, even without a device.
 TEST(CuptiAbi, TheLibraryOpens) {
   const auto cupti = OpenCupti();
   if (!cupti.ok()) GTEST_SKIP() << cupti.status();

@@ -1,6 +1,6 @@
-// Graphs of the real cuDNN for devices that this machine does not have. cuDNN gets the properties
-// of a device, proposes its engines and compiles their kernels. Nothing runs
-// (tests/support/fake_driver.cc): tests/cuda_on_host and tests on a device check the results.
+// Tests graphs with the real cuDNN for devices that this machine does not have. cuDNN gets the
+// properties of a device, proposes engines and compiles their kernels. No kernel runs
+// (tests/support/fake_driver.cc). tests/cuda_on_host and tests on a device check the results.
 #include "kernels/ops/cuda/dnn_graph.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ constexpr Card kCards[] = {{"H200", R"({
   "smClockRateKHz": 1410000, "memClockRateKHz": 1593000, "pciDeviceId": 0, "isTccDriver": 0,
   "supportCoopLaunch": 1})"}};
 
-// Runs for each card.
+// Runs each test once per card, with the properties of that card.
 class DnnGraphs : public testing::TestWithParam<Card> {
  protected:
   void SetUp() override {
@@ -44,7 +44,7 @@ class DnnGraphs : public testing::TestWithParam<Card> {
     ASSERT_TRUE(device.ok()) << device.status();
     device_ = *std::move(device);
   }
-  // Also checks that the plan's text makes the same plan again.
+  // Checks that the graph has a plan, and that the plan's text gives the same plan again.
   void ExpectPlan(const DnnGraph& graph, size_t workspace_max) {
     const auto plan = graph.MakePlan(device_, workspace_max);
     ASSERT_TRUE(plan.ok()) << plan.status();
@@ -63,7 +63,7 @@ class DnnGraphs : public testing::TestWithParam<Card> {
 INSTANTIATE_TEST_SUITE_P(Of, DnnGraphs, testing::ValuesIn(kCards),
                          [](const auto& card) { return std::string(card.param.name); });
 
-// The normalisations of ResNet-50, without repeated sizes.
+// Tests the normalisations of ResNet-50, each size once.
 TEST_P(DnnGraphs, NormalisationsOfResNet50) {
   struct {
     int64_t channels, side;
@@ -90,7 +90,8 @@ TEST_P(DnnGraphs, NormalisationsOfEveryType) {
   }
 }
 
-// The reason why the kernels require whole pieces of 16 bytes.
+// Channels that do not fill whole pieces of 16 bytes have no plan. Therefore the kernels require
+// whole pieces.
 TEST_P(DnnGraphs, OtherChannelsHaveNoPlan) {
   ExpectNone(BatchNormGraph({CUDNN_DATA_HALF, 4, 12, 25, true, true}).graph);
   ExpectNone(BatchNormGradGraph({CUDNN_DATA_HALF, 4, 12, 25, true, true}).graph);
@@ -114,7 +115,7 @@ ConvShape Square(int64_t in_c, int64_t in, int64_t out_c, int64_t kernel, int64_
 
 constexpr size_t kConvWorkspace = size_t{256} << 20;
 
-// Convolutions of LeNet, ResNet-50 (each kind), ResNeXt and MobileNet.
+// Convolutions of LeNet, ResNeXt and MobileNet, and one convolution of each kind in ResNet-50.
 TEST_P(DnnGraphs, ConvolutionsAndTheirGradients) {
   const ConvShape convs[] = {
       Square(1, 28, 6, 5, 1, 2),         Square(6, 14, 16, 5, 1, 0),
@@ -135,7 +136,7 @@ TEST_P(DnnGraphs, ConvolutionsAndTheirGradients) {
   }
 }
 
-// Those of LeNet and VGG-16, and the kinds of ResNet-50.
+// Convolutions of LeNet and VGG-16, and convolutions of ResNet-50, with bias and optionally relu.
 TEST_P(DnnGraphs, ConvolutionsWithBiasAndRelu) {
   const ConvShape convs[] = {Square(1, 28, 6, 5, 1, 2),     Square(6, 14, 16, 5, 1, 0),
                              Square(3, 224, 64, 3, 1, 1),   Square(64, 224, 64, 3, 1, 1),
@@ -150,7 +151,7 @@ TEST_P(DnnGraphs, ConvolutionsWithBiasAndRelu) {
   }
 }
 
-// A search measures them.
+// A convolution has several different plans, so that a search can measure them.
 TEST_P(DnnGraphs, SeveralPlansOfOneConvolution) {
   const ConvShape s = Square(64, 56, 64, 3, 1, 1);
   for (const ConvGraph& g :
@@ -169,14 +170,14 @@ TEST_P(DnnGraphs, SeveralPlansOfOneConvolution) {
   }
 }
 
-// The number of a proposal does not depend on how many are requested, so that it can be stored.
+// A proposal keeps its number however many proposals are requested. Thus the number can be stored.
 TEST_P(DnnGraphs, AProposalIsTheSameAgain) {
   const ConvShape s = Square(64, 56, 64, 3, 1, 1);
   const ConvGraph g = ConvOutputGraph(s, CUDNN_DATA_HALF, {});
   const auto best = g.graph.MakePlan(device_, kConvWorkspace);
   ASSERT_TRUE(best.ok()) << best.status();
-  // Compares 200 characters only: the code follows, in which some engines leave uninitialised
-  // memory.
+  // Compares only the 200 characters about the engine. The code that follows them contains
+  // uninitialised memory of some engines.
   const auto engine_of = [](const DnnPlan& plan) {
     const std::string text = *plan.text();
     const size_t at = text.find("\"engine\":");
@@ -197,7 +198,8 @@ TEST_P(DnnGraphs, AProposalIsTheSameAgain) {
   EXPECT_FALSE(g.graph.MakeProposal(device_, DnnGraph::kProposals).ok());
 }
 
-// Then the sum is a separate kernel.
+// cuDNN cannot add a bias to a grouped convolution in bf16. A separate kernel must then add the
+// bias.
 TEST_P(DnnGraphs, NoBiasBehindGroupsOfBf16) {
   const ConvShape s = Square(32, 112, 32, 3, 1, 1, 32);
   ExpectNone(ConvOutputGraph(s, CUDNN_DATA_BFLOAT16, {.bias = true}).graph);
@@ -223,7 +225,7 @@ TEST(DnnGraphKeys, TellGraphsApart) {
   const auto of = [](const ConvGraph& g) { return g.graph.key(); };
   EXPECT_NE(of(ConvOutputGraph(one, CUDNN_DATA_HALF, {})),
             of(ConvOutputGraph(other, CUDNN_DATA_HALF, {})));
-  // The same tensors, but other operations.
+  // Two graphs with the same tensor shapes but different operations have different keys.
   ConvShape square = Square(16, 14, 16, 3, 1, 1);
   square.batch = 16;
   for (auto* size : {&square.in, &square.out, &square.kernel}) (*size)[0] = (*size)[1] = 3;

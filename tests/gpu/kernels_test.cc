@@ -1,6 +1,6 @@
-// The kernels of the CUDA module. Without a device: the operators that it supports, and that every
-// row of the operator bench is prepared or rejected with a reason. With a device: every row is
-// compared with the same loops in double precision as the CPU's kernels.
+// Tests the kernels of the CUDA module. Without a device: which operators have kernels, and that
+// every row of the operator bench is prepared or rejected with a reason. With a device: every row
+// is compared with the loops in double precision that also check the CPU's kernels.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -40,7 +40,8 @@ TEST_F(CudaModule, RowsNameOperators) {
   }
 }
 
-// Preparation reads only descriptions, without values.
+// Describes the inputs of a row. Preparation of a kernel reads only the descriptions, not the
+// values.
 std::vector<Value> DescriptionsOf(const OpCase& c) {
   std::vector<Value> values;
   for (const auto& slot : c.inputs) {
@@ -50,7 +51,7 @@ std::vector<Value> DescriptionsOf(const OpCase& c) {
   return values;
 }
 
-// A row is prepared, or rejected with a reason; nothing here needs a device.
+// Every row is prepared, or rejected with a reason. This needs no device.
 TEST_F(CudaModule, PreparesOrRefusesEveryRow) {
   std::vector<OpCase> cases = AllCases();
   for (OpCase& c : RandomCases(7, 240)) cases.push_back(std::move(c));
@@ -90,8 +91,8 @@ class CudaDevice : public CudaModule {
     device_ = *std::move(device);
   }
 
-  // If TANDEM_SMALL_ROWS is set, the large rows of the benchmark are skipped: on a stand-in they
-  // take long and test nothing more.
+  // If TANDEM_SMALL_ROWS is set, the large rows of the benchmark are skipped. On a stand-in device
+  // they take long and test nothing more than small rows.
   void Check(const std::vector<OpCase>& cases) {
     const bool small = std::getenv("TANDEM_SMALL_ROWS") != nullptr;
     int served = 0, rows = 0;
@@ -133,8 +134,8 @@ TEST_F(CudaDevice, Fused) { Check(FusedCases()); }
 TEST_F(CudaDevice, Half) { Check(HalfCases()); }
 TEST_F(CudaDevice, RandomShapes) { Check(RandomCases(7, 240)); }
 
-// Compares the bits of `impl` on the device with those of `here`, which has run. Returns whether
-// the device supports the row.
+// Runs `impl` on the device and compares the bits of its outputs with those of `here`, which has
+// already run on the CPU. Returns whether `impl` supports the row.
 bool SameBits(const OpCase& c, const KernelRun& here, const KernelImpl& impl, Device* device) {
   auto there = KernelRun::Make(c, DrawInputs(c, kCheckSeed), device);
   EXPECT_TRUE(there.ok());
@@ -149,10 +150,10 @@ bool SameBits(const OpCase& c, const KernelRun& here, const KernelImpl& impl, De
   return true;
 }
 
-// CPU and device share their formulas and contract none, so elementwise operators, alone and in a
-// body, give the CPU's bits.
+// CPU and device compile the same formulas without contraction (fused multiply-add). So elementwise
+// operators, single or fused, give the same bits on both.
 TEST_F(CudaDevice, ElementwiseFormulasGiveTheBitsOfTheCpu) {
-  std::map<std::string, int> compared;  // by implementation
+  std::map<std::string, int> compared;  // number of compared rows, by name of the implementation
   for (const OpCase& c : AllCases()) {
     const OpDef& def = *FindOp(c.op);
     if (!def.elementwise && !def.has_body) continue;
@@ -215,11 +216,11 @@ TEST_F(CudaDevice, WrongIdsAndLabelsAreNamed) {
   }
 }
 
-// The cells of a search on the device.
+// Runs the search for non-finite numbers on the device. The search writes its results into cells.
 class CudaSearch : public CudaDevice {
  protected:
   static constexpr uint64_t kNone = NonFiniteScan::kNone;
-  static constexpr size_t kTensors = 70;  // more than fits into one launch
+  static constexpr size_t kTensors = 70;  // number of tensors; one launch cannot search as many
 
   void SetUp() override {
     CudaDevice::SetUp();
@@ -236,7 +237,7 @@ class CudaSearch : public CudaDevice {
     CHECK(status.ok()) << status;
     return *memory;
   }
-  // The cells after a search of `tensors`.
+  // Searches `tensors` and returns the values of all cells.
   std::vector<uint64_t> Found(uint64_t number, bool inputs,
                               const std::vector<NonFiniteScan::Floats>& tensors) {
     auto* const cells = reinterpret_cast<uint64_t*>(cells_.get());

@@ -1,5 +1,5 @@
-// The training programs of the zoo have a CUDA kernel for every operator. The test needs no device:
-// the plan's memory is host memory that pretends to be on a CUDA device, and no kernel runs.
+// Tests that the zoo's training programs have a CUDA kernel for every operator. The test needs no
+// device: the plan's memory is host memory that is declared as CUDA memory, and no kernel runs.
 #include <gtest/gtest.h>
 
 #include "kernels/exec/plan.h"
@@ -41,7 +41,7 @@ StatusOr<Program> Training(const std::string& model, const Args& args,
   return program;
 }
 
-// Accepts every communication, and performs none.
+// A handler that accepts every communication operator but transfers nothing.
 class NoComm final : public CommHandler {
  public:
   StatusOr<int> Register(const CommNode&) override { return 0; }
@@ -49,7 +49,7 @@ class NoComm final : public CommHandler {
   Duration timeout() const override { return std::chrono::seconds(1); }
 };
 
-// Returns the status of planning a program.
+// Plans a program for a CUDA device. Returns the status of the planning.
 Status PlanOf(const StatusOr<Program>& program) {
   TD_RETURN_IF_ERROR(program.status());
   const auto module = optest::OpenCudaModule();
@@ -106,7 +106,7 @@ TEST(CudaModels, DeepGradientCompression) {
   EXPECT_TRUE(PlanOf(program).ok()) << PlanOf(program);
 }
 
-// nChw16c is a layout of the CPU: no kernel of a device supports it.
+// Only CPU kernels support the layout nChw16c, so no kernel of a device accepts the operator.
 TEST(CudaModels, WhatIsMissingIsNamed) {
   auto program = Training("resnet18", {{"image", "3,32,32"}, {"stem", "3"}}, "sgd");
   ASSERT_TRUE(program.ok()) << program.status();

@@ -1,5 +1,5 @@
-// Compares the declarations in collective/nccl/nccl_library.h with NCCL's header, in CUDA builds;
-// and checks that the library itself opens if it is installed.
+// Compares the declarations in collective/nccl/nccl_library.h with NCCL's header, in CUDA builds.
+// Also checks that NCCL's library opens if it is installed.
 #include <gtest/gtest.h>
 #include <nccl.h>
 
@@ -37,8 +37,8 @@ static_assert(offsetof(collective::NcclConfig, version) == offsetof(ncclConfig_t
 static_assert(offsetof(collective::NcclConfig, blocking) == offsetof(ncclConfig_t, blocking));
 static_assert(collective::NcclLibrary::kVersionMin == NCCL_VERSION(2, 18, 0));
 
-// Functions have the same arguments, in the same order: the table's entries have the types of the
-// library.
+// Checks that an entry of our table of NCCL functions has the argument types of the real function,
+// in the same order.
 template <typename Real, typename... Args>
 constexpr bool Takes = std::is_same_v<Real, ncclResult_t(Args...)>;
 static_assert(
@@ -72,7 +72,7 @@ TEST(NcclAbi, TheLibraryOpens) {
   if (!nccl.ok()) GTEST_SKIP() << nccl.status();
   EXPECT_GE(nccl->version, collective::NcclLibrary::kVersionMin);
   collective::NcclUniqueId id{};
-  // Works without a device, or gives the reason.
+  // Succeeds even without a device, or reports the reason why not.
   const collective::NcclResult result = nccl->GetUniqueId(&id);
   EXPECT_EQ(result, collective::NcclResult::kSuccess) << nccl->GetErrorString(result);
   EXPECT_STRNE(nccl->GetErrorString(collective::NcclResult::kRemoteError), "");

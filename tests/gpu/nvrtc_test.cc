@@ -1,6 +1,6 @@
-// Generated kernels through the real NVRTC, which needs no device. Every body of the operator cases
-// must compile for the devices in our list. kernels_test.cc compares the results with the reference
-// loops.
+// Compiles generated kernels with the real NVRTC, which needs no device. Every body of the operator
+// cases must compile for all devices in the list. kernels_test.cc compares the results with the
+// reference loops.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ StatusOr<std::string> Compile(const std::string& source, int major = 9, int mino
   return CompileWithNvrtc(nvrtc, source, FusedHeaders(), major, minor);
 }
 
-// The source of a row's operator.
+// Returns the source code of the fused operator in a row.
 StatusOr<FusedSource> SourceOf(const OpCase& c) {
   const Op op = MakeOp(c);
   std::vector<const TensorDesc*> in;
@@ -54,7 +54,7 @@ TEST(NvrtcTest, EveryFusedRowCompiles) {
   EXPECT_GT(compiled, 0);
 }
 
-// NVRTC's output other than machine code, with one more option.
+// The log and the PTX code of a compilation with an additional option.
 struct Details {
   std::string log, ptx;
 };
@@ -79,7 +79,8 @@ Details DetailsOf(const FusedSource& source, const char* arch) {
   };
   take(nvrtc->GetProgramLogSize, nvrtc->GetProgramLog, &details.log);
   void* const library = dlopen("libnvrtc.so.13", RTLD_LAZY | RTLD_NOLOAD);
-  if (library == nullptr) return details;  // an older version, which is enough for the other tests
+  // NVRTC is older and gives no PTX; most tests need only the log.
+  if (library == nullptr) return details;
   take(reinterpret_cast<NvrtcResult (*)(NvrtcProgram, size_t*)>(dlsym(library, "nvrtcGetPTXSize")),
        reinterpret_cast<NvrtcResult (*)(NvrtcProgram, char*)>(dlsym(library, "nvrtcGetPTX")),
        &details.ptx);
@@ -87,7 +88,8 @@ Details DetailsOf(const FusedSource& source, const char* arch) {
   return details;
 }
 
-// The machine code tells: the log has the report of its last stage.
+// The heaviest bodies must not spill registers. The log reports spills after the last stage of the
+// compilation.
 TEST(NvrtcTest, TheHeaviestBodiesSpillNothing) {
   int bodies = 0;
   for (const OpCase& c : FusedCases()) {
@@ -103,7 +105,7 @@ TEST(NvrtcTest, TheHeaviestBodiesSpillNothing) {
   EXPECT_GT(bodies, 20);
 }
 
-// Four elements per access, except at the ends of tensors.
+// Kernels read and write four elements per access, except at the ends of tensors.
 TEST(NvrtcTest, AccessesAreWide) {
   for (const OpCase& c : FusedCases()) {
     if (c.op != "fused_elementwise" || c.body[0].type != "adam" || c.body.size() != 1) continue;
@@ -114,7 +116,8 @@ TEST(NvrtcTest, AccessesAreWide) {
       for (size_t at = 0; (at = ptx.find(what, at)) != std::string::npos; ++at) ++found;
       return found;
     };
-    EXPECT_EQ(count("ld.global.v4.f32"), 4);  // parameter, gradient, two moments
+    // Wide loads of the parameter, the gradient and two moments.
+    EXPECT_EQ(count("ld.global.v4.f32"), 4);
     EXPECT_EQ(count("st.global.v4.f32"), 3);
     return;
   }

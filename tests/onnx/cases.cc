@@ -95,8 +95,8 @@ void Rows(ProgramBuilder& b) {
   b.Layer("layer_norm", {{x}, {scale}, {}}, {{"begin_norm_axis", int64_t{1}}});
 }
 
-// Parameters that are needed in several forms: transposed and not transposed, with different rows
-// set to zero.
+// Parameters that several operators need in different forms: transposed and not transposed, or with
+// different rows set to zero.
 void Forms(ProgramBuilder& b) {
   const std::string ids = b.Data("ids", DType::kI64, {5});
   const std::string weight = b.Param("weight", {4, 4}, {Init::kNormal, 0.0f, 1.0f});
@@ -110,7 +110,7 @@ void Forms(ProgramBuilder& b) {
 
 float Draw(std::mt19937_64& random) { return std::normal_distribution<float>()(random); }
 
-// Number of rows of the smallest table that `ids` index.
+// Returns the number of rows of the smallest table in which `ids` are looked up.
 int64_t RowsOf(const Program& program, const std::string& ids) {
   int64_t rows = 2;
   bool found = false;

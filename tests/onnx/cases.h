@@ -13,22 +13,24 @@ namespace tandem::onnx {
 
 struct OnnxCase {
   std::string name;
-  Program program;  // with the loss, if it has one
+  Program program;  // forward program, with the loss if the network has one
 };
 
 std::vector<OnnxCase> OnnxCases();
 
-// Models of PyTorch's exporter (exporter/README.md) of at most `bytes_max` bytes.
+// Paths of the models that PyTorch's exporter wrote (exporter/README.md), if a model has at most
+// `bytes_max` bytes.
 std::vector<std::string> ExporterFiles(size_t bytes_max);
 
-// Values of all persistent variables, as tensors of `device`. Running statistics are not trivial.
+// Returns values for all persistent variables, as tensors of `device`. Running statistics are not 0
+// and 1.
 StatusOr<trainer::TensorMap> ValuesOf(const Program& program, Device& device);
 
-// Data for every input, drawn from `seed`: ids are in range.
+// Returns random data for every input, drawn from `seed`. Ids are valid row numbers.
 StatusOr<trainer::TensorMap> InputsOf(const Program& program, uint64_t seed, Device& device);
 
-// The values of `outputs` that `program` computes in its evaluation form from these values and
-// inputs.
+// Runs the evaluation form of `program` with these values and inputs. Returns the values of
+// `outputs`.
 StatusOr<trainer::TensorMap> RunForTest(const Program& program, const trainer::TensorMap& values,
                                         const trainer::TensorMap& inputs,
                                         const std::vector<std::string>& outputs, Device& device);

@@ -1,4 +1,5 @@
-// Tests nodes that become several operators: their results, and critical gradients.
+// Tests ONNX nodes that are imported as several operators: their results, and the gradients that
+// are easily wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,8 +28,8 @@ Floats NumbersOf(const Plan& plan, const std::string& var) {
   return {numbers.begin(), numbers.end()};
 }
 
-// Returns the output of the last node, "y", for input "x", with the model's own values. `slopes`:
-// the gradient of the sum of "y" with respect to the parameter "w".
+// Imports the model and returns the output "y" of its last node for input "x". `slopes`, if set,
+// gets the gradient of the sum of "y" with respect to the parameter "w".
 Floats OutputOf(const HandGraph& graph, const Floats& x, int64_t batch = 1,
                 Floats* slopes = nullptr) {
   auto import = graph.Import();
@@ -68,7 +69,7 @@ Floats OutputOf(const HandGraph& graph, const Floats& x, int64_t batch = 1,
   return NumbersOf(**plan, "y");
 }
 
-// x + w with w = 0. The gradient of w equals that of x.
+// Computes x + w with w = 0. Thus the gradient of w equals the gradient of x.
 HandGraph Shifted(int64_t count, int64_t opset = 13) {
   HandGraph graph({count}, opset);
   graph.Weight("w", {count}, 0);
@@ -130,7 +131,7 @@ TEST(OnnxActivations, PReluTrainsItsSlopes) {
   EXPECT_THAT(slopes, ElementsAre(-2, -3));
 }
 
-// Equal numbers are neither greater nor less. A comparison propagates no gradient.
+// Equal numbers are neither greater nor less than each other. A comparison propagates no gradient.
 TEST(OnnxCompare, FloatsAreCompared) {
   const float above = std::nextafter(1.0f, 2.0f), below = std::nextafter(1.0f, 0.0f);
   const std::map<std::string, Floats> wanted = {{"Greater", {0, 1, 0, 0, 1}},
@@ -163,7 +164,8 @@ TEST(OnnxRows, AConvolutionOfOneDimension) {
   SetInts(node, "pads", {1, 1});
   Floats slopes;
   EXPECT_THAT(OutputOf(graph, {1, 2, 3, 4}, 1, &slopes), ElementsAre(4, 16, 13));
-  EXPECT_THAT(slopes, ElementsAre(6, 4));  // the first weight gets 2 + 4, the second 1 + 3
+  // gradients: the first weight gets 2 + 4, the second 1 + 3.
+  EXPECT_THAT(slopes, ElementsAre(6, 4));
 }
 
 TEST(OnnxRows, ATurnedConvolutionOfOneDimension) {
@@ -184,11 +186,11 @@ TEST(OnnxPads, MayDifferFromSideToSide) {
 }
 
 struct PoolCase {
-  Ints kernel, strides, pads;  // for two dimensions
+  Ints kernel, strides, pads;  // one value per dimension
   bool ceil, with_pads;
 };
 
-// Pooling as ONNX and PyTorch define it, over an image of 5 by 6.
+// Computes pooling as ONNX and PyTorch define it, over an image of 5 x 6 pixels.
 Floats PoolByHand(const PoolCase& c, const Floats& x, bool max) {
   const Ints size = {5, 6};
   int64_t count[2];
@@ -267,8 +269,8 @@ TEST(OnnxResize, NumbersBecomeBlocks) {
   }
 }
 
-// Interpolates between 0, 3 and 9 as PyTorch's align_corners=False and True, and reduces the number
-// of lines.
+// Interpolates between the values 0, 3 and 9 as PyTorch does with align_corners=False and True.
+// Also tests resizing to fewer lines.
 TEST(OnnxResize, LinesBetweenTheOldOnes) {
   struct Case {
     const char* mode;
@@ -295,8 +297,8 @@ TEST(OnnxResize, LinesBetweenTheOldOnes) {
   }
 }
 
-// (v - mean) / sqrt(variance + epsilon) for `count` numbers from `at`. If not `centred`, the mean
-// is 0 and the variance is the mean square.
+// Normalises each group of `count` values: returns (v - mean) / sqrt(variance + epsilon) for each
+// v. If not `centred`, the mean is taken as 0 and the variance is the mean square.
 Floats Normal(const Floats& x, size_t count, double epsilon, bool centred = true) {
   Floats out;
   for (size_t at = 0; at < x.size(); at += count) {
@@ -313,7 +315,8 @@ Floats Normal(const Floats& x, size_t count, double epsilon, bool centred = true
 }
 
 TEST(OnnxNorms, OfInstancesAndGroups) {
-  const Floats x = {1, 2, 4, 8, -3, 0, 5, 5, 2, 3, 9, 7, 0, 1, 1, 6};  // two samples of [4, 2]
+  // Two samples of shape [4, 2].
+  const Floats x = {1, 2, 4, 8, -3, 0, 5, 5, 2, 3, 9, 7, 0, 1, 1, 6};
   for (const int64_t groups : {0, 2, 1}) {
     HandGraph graph({4, 2}, 20);
     graph.Numbers("w", {4}, {1, 2, 3, 4});
@@ -331,7 +334,7 @@ TEST(OnnxNorms, OfInstancesAndGroups) {
   }
 }
 
-// The form of PyTorch's RMSNorm, and the form with a quotient.
+// Tests RMSNorm in the form of PyTorch and as a quotient.
 TEST(OnnxNorms, OfTheMeanSquare) {
   const Floats x = {1, 2, -4, 3, 0.5f, 0.25f};
   for (const bool quotient : {false, true}) {
@@ -352,7 +355,8 @@ TEST(OnnxNorms, OfTheMeanSquare) {
   }
 }
 
-// One unit, two steps. The update, reset and hidden gates have different weights.
+// A GRU with one unit over two steps. The update gate, the reset gate and the hidden gate have
+// different weights.
 TEST(OnnxGru, TheResetGateIsForTheStateOrForItsProduct) {
   const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
   for (const bool linear : {false, true}) {
@@ -378,8 +382,8 @@ TEST(OnnxGru, TheResetGateIsForTheStateOrForItsProduct) {
   }
 }
 
-// The exporter writes a missing bias of a convolution as zeros, with a count from the filter's
-// shape.
+// For a convolution without bias, the exporter writes a bias of zeros whose size depends on the
+// filter's shape.
 TEST(OnnxKnown, AListOfOneSizeIsRepeated) {
   HandGraph graph({1, 2});
   graph.Weight("w", {3, 1, 1}, 2);

@@ -1,5 +1,6 @@
-// Writes DIR/x.onnx and DIR/x.safetensors for every case x (cases.h). The latter contains inputs as
-// "in.NAME" and the results of Tandem as "out.NAME". tests/onnx/engines_test.py reads both.
+// Writes DIR/x.onnx and DIR/x.safetensors for every case x (cases.h). The safetensors file contains
+// the inputs as "in.NAME" and the results of Tandem as "out.NAME". tests/onnx/engines_test.py reads
+// both files.
 #include <fstream>
 #include <iostream>
 

@@ -1,5 +1,6 @@
-// Fuzz test: a mutated model is imported or rejected with a message, without a crash or hang. The
-// test mutates bytes, and fields of a valid model, TANDEM_FUZZ_RUNS times each.
+// Fuzz test: a mutated model must be imported, or rejected with a message. The import must not
+// crash or hang. The test mutates TANDEM_FUZZ_RUNS times the bytes of a valid model, and as many
+// times its fields.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +20,8 @@ std::vector<std::string> Models() {
   CHECK_GE(models.size(), 10u);
   CpuDevice device;
   for (const OnnxCase& c : OnnxCases()) {
-    if (c.name == "resnet18" || c.name == "mobilenet_v1" || c.name == "mlp") continue;  // slow
+    // Skips these models, because they are too slow.
+    if (c.name == "resnet18" || c.name == "mobilenet_v1" || c.name == "mlp") continue;
     const auto model = ExportModel(c.program, *ValuesOf(c.program, device), {}, {});
     CHECK(model.ok()) << c.name << ": " << model.status();
     models.push_back(model->bytes);
@@ -27,8 +29,8 @@ std::vector<std::string> Models() {
   return models;
 }
 
-// Checks that `bytes` give a valid program for any batch, or an error that names the file. Counts
-// the programs in `made`.
+// Checks that `bytes` give a valid program for any batch size, or an error that names the file.
+// Adds the number of imported programs to *made.
 void Check(const std::string& bytes, int64_t* made) {
   CpuDevice device;
   ImportOptions options;

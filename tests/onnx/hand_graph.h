@@ -1,4 +1,4 @@
-// Helper with which tests build ONNX graphs by hand.
+// A helper that builds ONNX graphs by hand, for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace tandem::onnx {
 
-// A graph with the input "x" [N, ...].
+// An ONNX graph with the input "x" of shape [N, ...].
 class HandGraph {
  public:
   explicit HandGraph(const std::vector<int64_t>& dims, int64_t opset = 13) {
@@ -65,7 +65,8 @@ class HandGraph {
     std::copy(values.begin(), values.end(), tensor.mutable_float_data()->begin());
   }
 
-  // Stores 24 numbers of "w" [6,4] in the file `location` of `folder`.
+  // Stores the 24 values of the weight "w" [6,4] as external data in the file `location` of
+  // directory `folder`.
   void External(const std::string& folder, const std::string& location,
                 const std::string& offset = "0", const std::string& length = "96") {
     folder_ = folder;
@@ -84,7 +85,7 @@ class HandGraph {
     Node("MatMul", {"x", "w"}, "y");
   }
 
-  // Imports the output of the last node, or `output`.
+  // Imports the graph. The output of the model is `output`, or that of the last node.
   StatusOr<ImportedModel> Import(ImportOptions::Loss loss = ImportOptions::Loss::kNone,
                                  const std::string& output = "") const {
     ::onnx::ModelProto model = model_;

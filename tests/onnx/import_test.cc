@@ -23,7 +23,7 @@ using Strings = std::vector<std::string>;
 using Loss = ImportOptions::Loss;
 using Graph = HandGraph;
 
-// Gelu as torch.onnx, TensorFlow and Tandem write it.
+// Gelu in the forms that torch.onnx, TensorFlow and Tandem write.
 TEST(OnnxPatterns, GeluIsKnownHoweverItIsWritten) {
   const float half = 0.5f, one = 1, two = 2, root = std::sqrt(2.0f), inverse = 1 / root;
   const auto begin = [&](bool divides) {
@@ -85,7 +85,7 @@ TEST(OnnxPatterns, LayerNormalisationIsKnown) {
     const Op& op = import->program.ops[0];
     EXPECT_THAT(op.inputs, ElementsAre(Strings{"x"}, Strings{"gamma"}, Strings{"beta"}));
     EXPECT_EQ(std::get<double>(op.attrs.at("epsilon")), 0.25);
-    // Another node also reads the mean, so it stays in the graph.
+    // This node also reads the mean, so the mean must stay in the graph.
     graph.Node("Sub", {"y", "mean"}, "z");
     const auto both = graph.Import();
     ASSERT_TRUE(both.ok()) << both.status();
@@ -121,7 +121,8 @@ TEST(OnnxBatchNorm, TheFormOfTrainingIsRefused) {
   EXPECT_THAT(graph.Refused(), HasSubstr("[TD1216]; hint: export the model after model.eval()"));
 }
 
-// If a mask were trained, it would pass a small part of the masked values.
+// A mask of infinities must not become a trained parameter: training would change it, and masked
+// values would pass.
 TEST(OnnxConstants, AMaskIsNotTrained) {
   Graph graph({4});
   graph.Weight("mask", {4}, -std::numeric_limits<float>::infinity());
@@ -134,7 +135,7 @@ TEST(OnnxConstants, AMaskIsNotTrained) {
   EXPECT_EQ(import->program.FindVar("mask")->kind, VarKind::kState);
 }
 
-// A loss over classes cannot include a softmax over another dimension.
+// A loss over classes cannot replace a softmax over a dimension other than the last one.
 TEST(OnnxLastSoftmax, IsOverTheLastDimensionAlone) {
   for (const char* type : {"Softmax", "LogSoftmax"}) {
     Graph segments({3, 8, 8});
@@ -145,7 +146,7 @@ TEST(OnnxLastSoftmax, IsOverTheLastDimensionAlone) {
                 HasSubstr("node 1, " + std::string(type) +
                           " \"\": axis = 1 is not supported for an input with 4 dimensions, "
                           "expected the last one [TD7015] (UNIMPLEMENTED)"));
-    // This is the default up to opset 12.
+    // Up to opset 12, the default axis is 1.
     Graph old({5, 4}, 12), young({5, 4}, 13);
     old.Node(type, {"x"}, "y");
     young.Node(type, {"x"}, "y");
@@ -181,7 +182,7 @@ TEST(OnnxLastSoftmax, StaysWhereSomebodyElseReadsIt) {
   EXPECT_EQ(import->program.ops[3].inputs[0][0], "logits");
 }
 
-// A graph with "t" of dimensions [4,N,6].
+// Returns a graph in which "t" has the shape [4,N,6].
 Graph Turned() {
   Graph graph({4, 6});
   SetInts(graph.Node("Transpose", {"x"}, "t"), "perm", {1, 0, 2});
@@ -213,7 +214,8 @@ TEST(OnnxBatch, MayBeAnyDimension) {
   EXPECT_EQ(ShapeFor(chosen.Import(), 5, "y"), Shape({5, 6}));
 }
 
-// Attributes would store the batch size with which the program was built.
+// The batch size must not become an attribute: attributes would fix the batch size with which the
+// program was built.
 TEST(OnnxBatch, IsNoSizeThatStays) {
   Graph torn = Turned();
   torn.Constant("one", {1});
@@ -255,7 +257,7 @@ TEST(OnnxBatch, MayBeTurnedThereAndBack) {
   EXPECT_EQ(import->program.FindVar("label")->desc.shape, Shape({5, 4}));
 }
 
-// [N,1,1] is broadcast to [N,4,3] along the batch.
+// A tensor [N,1,1] is broadcast to [N,4,3]. The result keeps N as its batch dimension.
 TEST(OnnxBatch, IsFollowedWhereShapesMeet) {
   Graph graph({4, 3});
   SetInts(graph.Node("ReduceMax", {"x"}, "m"), "axes", {1, 2});
@@ -266,7 +268,7 @@ TEST(OnnxBatch, IsFollowedWhereShapesMeet) {
   EXPECT_EQ(import->program.FindVar("y")->desc.shape, Shape({7, 4, 3}));
 }
 
-// x.view(x.size(0), -1) in a model for any batch size and in a model for one batch size.
+// Tests x.view(x.size(0), -1) in a model for any batch size and in a model for one batch size.
 TEST(OnnxBatch, StaysInViews) {
   Graph any({4, 6}), single({4, 6});
   any.Constant("zero", {0});
@@ -286,7 +288,7 @@ TEST(OnnxBatch, StaysInViews) {
   }
 }
 
-// A view as rows: in [N*4,6] the batch is a factor.
+// A view of [N,4,6] as rows [N*4,6]: the first dimension is a multiple of the batch size.
 TEST(OnnxBatch, AMultipleOfItIsOneToo) {
   Graph graph({4, 6});
   graph.Constant("rows", {-1, 6});
@@ -300,7 +302,6 @@ TEST(OnnxBatch, AMultipleOfItIsOneToo) {
   EXPECT_EQ(ShapeFor(graph.Import(), 5, "y"), Shape({20, 2, 3}));
 }
 
-// PyTorch's exporter writes allowzero = 1 at every Reshape.
 TEST(OnnxBatch, IsNotGuessed) {
   Graph graph({3});
   graph.SetBatch(4);
@@ -312,6 +313,8 @@ TEST(OnnxBatch, IsNotGuessed) {
           "exported for batch size 4: no dimension is a multiple of the batch size [TD1214]"));
 }
 
+// PyTorch's exporter writes allowzero = 1 at every Reshape, so the import must accept it unless a
+// size is 0.
 TEST(OnnxReshape, AllowZeroMattersWhereASizeIsZero) {
   for (const int64_t rows : {int64_t{4}, int64_t{0}}) {
     Graph graph({4, 6});
@@ -326,7 +329,8 @@ TEST(OnnxReshape, AllowZeroMattersWhereASizeIsZero) {
   }
 }
 
-// A model for a batch size of 2 only, in which other sizes are 2 or multiples of 2 too.
+// A model for a batch size of 2 only. Dimensions that do not depend on the batch are also 2, or
+// multiples of 2.
 TEST(OnnxBatch, IsFoundInAModelOfOneBatch) {
   Graph graph({2, 4});
   graph.SetBatch(2);
@@ -352,7 +356,8 @@ TEST(OnnxShape, HasABeginningAndAnEnd) {
   EXPECT_EQ(ShapeFor(graph.Import(), 5, "y"), Shape({5, 2, 12}));
 }
 
-// The exporter stores equal parameters, such as untrained normalisations, as one initializer.
+// The exporter stores equal parameters once, for example those of untrained normalisations. Each
+// use must become a separate parameter.
 TEST(OnnxConstants, EachUseOfEqualNumbersIsAVariable) {
   Graph graph({4});
   graph.Weight("scale", {4}, 1);
@@ -363,7 +368,8 @@ TEST(OnnxConstants, EachUseOfEqualNumbersIsAVariable) {
   EXPECT_EQ(import->program.VarsOf(VarKind::kParam).size(), 2u);
 }
 
-// A directory with 25 floats in "m.data". The second to the last are 0 to 23.
+// Writes a directory with the file "m.data" of 25 floats. All floats after the first one are 0 to
+// 23, in ascending order.
 class OnnxExternal : public testing::Test {
  protected:
   void SetUp() override {

@@ -1,5 +1,5 @@
-// Tests that exported models are the same networks after an import, and that unsupported operators
-// are rejected by name.
+// Tests that an exported model gives the same network when it is imported, and that unsupported
+// operators are rejected by name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ StatusOr<ExportedModel> Exported(const Program& program, std::vector<std::string
   return ExportModel(program, values, std::move(outputs), {});
 }
 
-// The error message for LeNet's model after `change`.
+// Applies `change` to the exported model of LeNet. Returns the error message of the import.
 std::string Refused(const std::function<void(::onnx::ModelProto&)>& change,
                     const ImportOptions& options = {}) {
   const auto model = Exported(CaseOf("lenet").program);
@@ -55,7 +55,7 @@ std::string Refused(const std::function<void(::onnx::ModelProto&)>& change,
   LOG(FATAL) << type;
 }
 
-// Checks that each value is computed once, as ONNX requires.
+// Checks that no two nodes compute the same value, as ONNX requires.
 void ExpectEveryValueOnce(const ExportedModel& model) {
   ::onnx::ModelProto proto;
   ASSERT_TRUE(proto.ParseFromString(model.bytes));
@@ -75,7 +75,8 @@ struct Network {
   trainer::TensorMap values;
 };
 
-// Exports and imports `network`, with the same names for the inputs and `output`.
+// Exports and imports `network`. Inputs keep their names. `output` is the name of the output before
+// and after.
 StatusOr<Network> Returned(const Network& network, std::string* output, Device& device) {
   TD_ASSIGN_OR_RETURN(const ExportedModel model,
                       ExportModel(network.program, network.values, {}, {}));
@@ -88,7 +89,7 @@ StatusOr<Network> Returned(const Network& network, std::string* output, Device& 
   return Network{back.program, back.tensors};
 }
 
-// Computes `output` of `network`. It uses those of `inputs` that the network has.
+// Computes `output` of `network`. Ignores those of `inputs` that the network does not have.
 StatusOr<Tensor> ResultOf(const Network& network, const std::string& output,
                           const trainer::TensorMap& inputs, Device& device) {
   Program program = network.program;
@@ -113,7 +114,8 @@ void ExpectNear(const Tensor& want, const Tensor& got) {
 
 class RoundTrip : public testing::TestWithParam<const char*> {};
 
-// Exports twice: names from an import may collide with those of the second export.
+// The model is exported twice, because names from the import could collide with names of the second
+// export.
 TEST_P(RoundTrip, GivesTheSameNumbers) {
   CpuDevice device;
   Program program = CaseOf(GetParam()).program;

@@ -1,4 +1,4 @@
-// Operators with wrong inputs or attributes, and the expected errors.
+// Types and helpers for tests that give operators wrong inputs or attributes.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -16,8 +16,10 @@ inline Draw Of(DType dtype, const Shape& shape) { return {.desc = {dtype, shape}
 struct Bad {
   const char* what;
   OpCase c;
-  const char* says;          // part of the message
-  bool names_shapes = true;  // attributes of the wrong type are detected before shapes are checked
+  const char* says;  // expected part of the error message
+  // Whether the message has shapes; false for attributes of a wrong type, which are checked before
+  // shapes.
+  bool names_shapes = true;
 };
 
 inline Status Append(const OpCase& c) {

@@ -14,7 +14,8 @@ void AddPool(const Shape& x, const std::string& type, bool lengths, bool bench,
            .bench = bench};
   if (lengths) c.inputs[1] = {Ids({x[0]}, x[1] + 1)};
   cases.push_back(c);
-  // Out is random here, so no element of X equals it. Only max uses its value, so max is skipped.
+  // The gradient row below draws Out at random, so Out does not equal an element of X. The gradient
+  // of max needs that equality, so max has no such row.
   if (max) return;
   c.op = "sequence_pool_grad";
   c.inputs.push_back({F32({x[0], x[2]})});
@@ -71,7 +72,7 @@ std::vector<OpCase> ClickCases() {
   }
   AddPool({512, 26, 16}, "sum", false, true, cases);
   AddMaxGrad({3, 4, 5}, Distinct({3, 4, 5}), cases);
-  AddMaxGrad({3, 6, 5}, Few({3, 6, 5}), cases);  // ties
+  AddMaxGrad({3, 6, 5}, Few({3, 6, 5}), cases);  // several elements of a sequence equal the maximum
   for (const double range : {3.0, 80.0}) {
     AddSigmoid({1, 1}, range, false, cases);
     AddSigmoid({33, 1}, range, false, cases);
@@ -91,7 +92,8 @@ std::vector<OpCase> ClickCases() {
       }
     }
   }
-  const Draw none = Ids({16}, 1);  // zeros
+  // A histogram of zeros, because every bucket is an integer in [0, 1).
+  const Draw none = Ids({16}, 1);
   cases.push_back({.op = "auc",
                    .inputs = {{F32({40, 1}, 0, 1)}, {Labels(40, 1)}, {none}, {none}},
                    .tolerance = {.rel = 1e-6}});

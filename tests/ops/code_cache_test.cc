@@ -1,4 +1,4 @@
-// Code that is compiled once and stored for other processes.
+// Tests the cache of code that is compiled once and stored for other processes.
 #include "kernels/ops/cuda/code_cache.h"
 
 #include <absl/strings/match.h>
@@ -25,7 +25,8 @@ using testing::Not;
 
 class CodeCaches : public testing::Test {
  protected:
-  // Returns "code of KEY", which is also stored.
+  // Gets the code of `key`. The compiler of this test returns "code of KEY", which the cache also
+  // stores.
   StatusOr<Shared> Get(CodeCache& cache, const std::string& key) {
     const auto load = [this](const std::string& bytes) -> StatusOr<Shared> {
       if (refuse_) return Internal("not here");
@@ -100,7 +101,8 @@ TEST_F(CodeCaches, WhatIsDamagedIsCompiledAgain) {
   EXPECT_EQ(compiled_, 0) << "it was replaced";
 }
 
-// Two keys with one hash: the file belongs only to the key that it names.
+// Two keys have the same hash and thus the same file. The file is used only for the key that it
+// names.
 TEST_F(CodeCaches, AnotherKeysFileIsNotTaken) {
   CodeCache first(folder_), second(folder_);
   ASSERT_TRUE(Get(first, "x").ok());
@@ -133,7 +135,7 @@ TEST_F(CodeCaches, ErrorsAreThoseOfCompiling) {
   EXPECT_TRUE(Get(next, "x").ok()) << "not kept";
 }
 
-// Each writes a separate draft, so none uses or replaces the draft of another.
+// Each thread writes a separate draft file, so no thread uses or replaces the draft of another one.
 TEST_F(CodeCaches, ManyKeepTheSameAtOnce) {
   std::vector<std::jthread> threads;
   std::atomic<int> warned = 0;
@@ -163,7 +165,7 @@ TEST_F(CodeCaches, WhatHasNoBytesIsNotKept) {
   EXPECT_EQ(Files().size(), 0u);
 }
 
-// Stored code is run, so other users must not be able to write it.
+// Stored code is run. Therefore the cache rejects code that other users could have written.
 TEST_F(CodeCaches, WhatOthersCouldHaveWrittenIsNotRun) {
   CodeCache first(folder_);
   ASSERT_TRUE(Get(first, "x").ok());
@@ -178,7 +180,8 @@ TEST_F(CodeCaches, WhatOthersCouldHaveWrittenIsNotRun) {
     compiled_ = 0;
     EXPECT_EQ(**Get(cache, "x"), "code of x");
     EXPECT_EQ(compiled_, 1) << path;
-    // A file is replaced by one of this user; for a directory there is a note.
+    // A writable file is replaced by a file of this user. For a writable directory, the cache
+    // returns a note.
     const bool said = absl::StrContains(cache.TakeNotes(), "other users may write to directory");
     EXPECT_EQ(said, path == folder_);
     fs::permissions(path, before);

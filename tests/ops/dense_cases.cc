@@ -5,7 +5,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// Polynomials of about ten terms around exp.
+// Tolerance for functions around exp that are computed as polynomials with about ten terms.
 constexpr Tolerance kSmooth{.rel = 2e-6, .of_max = 3e-7};
 constexpr Tolerance kSums{.of_max = 3e-6};
 
@@ -77,7 +77,7 @@ void AddLayerNorm(const Shape& x, int64_t axis, bool bench, std::vector<OpCase>&
   }
 }
 
-// Samples [first, first + samples) of the batch of a step.
+// The position input of dropout: samples [first, first + samples) of the batch of a step.
 Draw Position(int64_t first, int64_t samples) {
   const auto derive = [first, samples](std::span<const Value>) {
     const std::vector<double> at = {5, 17, static_cast<double>(first),
@@ -116,7 +116,7 @@ void AddReduceGrads(std::vector<OpCase>& cases) {
     cases.push_back(
         {.op = op, .inputs = {{F32(x)}, {F32(out)}}, .attrs = attrs, .tolerance = {.rel = 2.5e-7}});
   }
-  // Several largest elements: each gets the gradient.
+  // Several elements equal the maximum. Each of them gets the gradient.
   cases.push_back(
       {.op = "reduce_max_grad", .inputs = {{Few(x)}, {F32(out)}, {Few(out)}}, .attrs = attrs});
 }

@@ -5,7 +5,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// One rounding, or two if a product is added.
+// Tolerance for one rounding, or for two roundings if a product is added.
 constexpr Tolerance kOnce{.rel = 1.2e-7};
 constexpr Tolerance kTwice{.rel = 2.5e-7, .of_max = 1.2e-7};
 constexpr Tolerance kSums{.of_max = 3e-6};
@@ -13,7 +13,7 @@ constexpr Tolerance kSums{.of_max = 3e-6};
 void AddElementwise(const Shape& x, const Shape& y, int64_t axis, bool bench,
                     std::vector<OpCase>& cases) {
   for (const std::string op : {"add", "mul", "sub", "div", "max"}) {
-    // Quotients by numbers near 0 have no significant digits to compare.
+    // If y is near 0, the quotient has no digits that could be compared.
     const Draw by = op == "div" ? AwayFromZero(y) : F32(y);
     cases.push_back({.op = "elementwise_" + op,
                      .inputs = {{F32(x)}, {by}},
@@ -37,7 +37,8 @@ void AddElementwise(const Shape& x, const Shape& y, int64_t axis, bool bench,
 
 void AddUnary(const Shape& x, bool bench, std::vector<OpCase>& cases) {
   cases.push_back({.op = "relu", .inputs = {{AwayFromZero(x)}}, .grad_slots = {0}, .bench = bench});
-  // Out is a result of relu: no negative elements; zeros pass no gradient.
+  // Out is the result of relu, so it has no negative elements. Elements that are 0 pass no
+  // gradient.
   cases.push_back({.op = "relu_grad", .inputs = {{F32(x, 0, 1)}, {F32(x)}}, .bench = bench});
   cases.push_back({.op = "scale",
                    .inputs = {{F32(x)}},
@@ -116,7 +117,7 @@ std::vector<OpCase> ElementwiseCases() {
   AddElementwise({4, 33}, {33}, -1, false, cases);
   AddElementwise({4, 33}, {33}, 1, false, cases);
   AddElementwise({4, 33}, {4}, 0, false, cases);
-  AddElementwise({2, 3, 5, 7}, {3}, 1, false, cases);  // a bias per channel
+  AddElementwise({2, 3, 5, 7}, {3}, 1, false, cases);  // Y is a bias per channel
   AddElementwise({2, 3, 5, 7}, {3, 5}, 1, false, cases);
   AddElementwise({2, 3, 5, 7}, {5, 7}, -1, false, cases);
   AddElementwise({2, 3, 5, 7}, {2, 3, 5}, 0, false, cases);

@@ -10,7 +10,7 @@ struct Lookup {
   bool bench = false;
 };
 
-// The shape of the rows looked up.
+// Returns the shape of the rows that are looked up.
 Shape RowsOf(const Lookup& l) {
   std::vector<int64_t> dims(l.ids.dims().begin(), l.ids.dims().end());
   const auto squeeze = l.attrs.find("squeeze_last");
@@ -51,18 +51,18 @@ std::vector<OpCase> EmbeddingCases() {
   const Lookup lookups[] = {
       {{1}, 1, 1},
       {{5}, 7, 3},
-      {{40}, 3, 5},  // every row several times
+      {{40}, 3, 5},  // every row is looked up several times
       {{6, 1}, 9, 4},
       {{6, 1}, 9, 4, keep},
       {{1, 1}, 9, 4},
       {{4, 7}, 11, 17},
       {{4, 7}, 11, 17, padding},
-      {{30}, 3, 2, padding},  // a third of them are padding
+      {{30}, 3, 2, padding},  // a third of the ids are padding
       {{2, 3, 1}, 50, 16, padding},
       {{2, 3, 4}, 50, 33},
       {{0}, 5, 3},
       {{4, 0}, 5, 3},
-      {{3000, 5}, 100, 40},  // split over threads
+      {{3000, 5}, 100, 40},  // large enough that the work is split over threads
       {{512, 26}, 10000, 16, {}, true},
       {{32, 128}, 8192, 256, keep, true},
   };

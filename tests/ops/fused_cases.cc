@@ -7,7 +7,8 @@ namespace {
 constexpr Tolerance kOnce{.rel = 1.2e-7, .of_max = 1.2e-7};
 constexpr Tolerance kSums{.of_max = 3e-6};
 
-// Values for which no sum is near the kink of relu: X in [2, 3), Y in +-[0.1, 1).
+// Inputs for sums with relu: X in [2, 3), Y in +-[0.1, 1). No sum is near 0, where relu has its
+// kink.
 Draw Large(const Shape& shape) { return F32(shape, 2, 3); }
 
 void AddActivation(const Shape& x, const Shape& y, int64_t axis, bool bench,
@@ -40,7 +41,8 @@ void AddActivation(const Shape& x, const Shape& y, int64_t axis, bool bench,
   }
 }
 
-// scale, relu and additions in a row; out0 is also used inside.
+// A chain of scale, relu and additions. The output out0 is also an input of a later operator of the
+// chain.
 void AddChain(const Shape& shape, bool bench, std::vector<OpCase>& cases) {
   const Draw x = F32(shape);
   cases.push_back(
@@ -59,8 +61,9 @@ void AddChain(const Shape& shape, bool bench, std::vector<OpCase>& cases) {
 std::string In(size_t i) { return absl::StrCat("in", i); }
 std::string Out(size_t i) { return absl::StrCat("out", i); }
 
-// All operators on one element that a body may contain, except updates, in one chain. Operators
-// with a kink, where an intermediate rounding may choose the other side, only for f32.
+// One chain of all operators on single elements that a body may contain, except optimizers.
+// Operators with a kink are only in f32 rows: in 16 bits, an intermediate rounding could choose the
+// other side of the kink.
 void AddFormulas(int64_t n, DType type, std::vector<OpCase>& cases) {
   const auto draw = [type](Draw d) {
     d.desc.dtype = type;
@@ -100,14 +103,14 @@ void AddFormulas(int64_t n, DType type, std::vector<OpCase>& cases) {
   cases.push_back(std::move(c));
 }
 
-// The slots of an optimizer in a fused row: 'p' is drawn like the parameter, 's' is smaller, '+' is
-// far from 0, '1' has one element, '-' is absent.
+// An optimizer and its slots. A character describes each slot: 'p' is drawn like the parameter, 's'
+// is drawn smaller, '+' is far from 0, '1' has one element, '-' is absent.
 struct Update {
   std::string type, slots;
   AttrMap attrs = {};
 };
 
-// One update for each size; each has a separate learning rate.
+// Adds a row with one update for each size. Each update has a separate learning rate.
 void AddUpdates(const Update& update, const std::vector<int64_t>& sizes, bool bench,
                 std::vector<OpCase>& cases) {
   OpCase c = {.op = "fused_elementwise",
@@ -137,7 +140,8 @@ void AddUpdates(const Update& update, const std::vector<int64_t>& sizes, bool be
                         : F32({1}, 0.1, 0.9));
     }
     add(F32({1}, 0.01, 0.1));
-    op.inputs.resize(FindOp(update.type)->inputs.size());  // no Rows: a dense gradient
+    // Leaves the input Rows empty, so the gradient is dense.
+    op.inputs.resize(FindOp(update.type)->inputs.size());
     c.body.push_back(std::move(op));
   }
   cases.push_back(std::move(c));
@@ -206,14 +210,16 @@ std::vector<OpCase> FusedCases() {
                                        {"rmsprop", "+ps", centered},
                                        {"ftrl", "+p"}};
   for (size_t i = 0; i < updates.size(); ++i) {
-    const auto odd = static_cast<int64_t>(i);  // gives rows different names
+    // Sizes differ by row, so that the rows have different names.
+    const auto odd = static_cast<int64_t>(i);
     AddUpdates(updates[i], {5 + odd}, false, cases);
     AddUpdates(updates[i], {1, 4096, 0, 33 + odd, 9000}, false, cases);
   }
   for (const size_t i : {0, 1, 3}) {
     AddUpdates(updates[i], std::vector<int64_t>(40, 2000), true, cases);
   }
-  AddUpdates({"sgd", ""}, std::vector<int64_t>(700, 3), false, cases);  // more than one launch
+  // These rows have more updates than fit into one launch.
+  AddUpdates({"sgd", ""}, std::vector<int64_t>(700, 3), false, cases);
   AddUpdates({"adam", "p+11"}, std::vector<int64_t>(300, 3), false, cases);
   return cases;
 }

@@ -1,6 +1,6 @@
-// The source code of fused operators (kernels/ops/fused/fused_source.h): which groups share code
-// and launches, and what is rejected. tests/gpu and tests/cuda_on_host test that the code compiles
-// and computes correctly.
+// Tests the source code of fused operators (kernels/ops/fused/fused_source.h): which groups share
+// code and launches, and which are rejected. tests/gpu and tests/cuda_on_host test that the code
+// compiles and gives correct results.
 #include "kernels/ops/fused/fused_source.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ StatusOr<FusedSource> SourceOf(const OpCase& c) {
   return WriteFusedSource(body);
 }
 
-// Scales each input by its factor, into one output each.
+// Returns a fused operator that scales each input by its factor and writes one output per input.
 OpCase Scales(const std::vector<Draw>& inputs, const std::vector<double>& factors) {
   OpCase c{.op = "fused_elementwise", .inputs = {inputs}, .many_outputs = inputs.size()};
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -57,7 +57,7 @@ TEST(FusedSourceTest, GroupsAlikeShareCode) {
   EXPECT_THAT(source->text, Not(HasSubstr("fused_end")));
 }
 
-// Code that was compiled for one of several sizes therefore serves all sizes.
+// The source code does not contain sizes, so code that was compiled for one size serves all sizes.
 TEST(FusedSourceTest, SizesAreNotInTheText) {
   const auto small = SourceOf(Scales({F32({5})}, {2})),
              large = SourceOf(Scales({F32({70, 8})}, {2}));

@@ -1,4 +1,5 @@
-// Random operators: an operator of any program is rejected or runs inside its memory.
+// Fuzz test of operators: any operator of a program must be rejected, or must run without access
+// outside its memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +17,7 @@ using Ints = std::vector<int64_t>;
 
 constexpr uint32_t kSeed = 2024;
 constexpr int kPrograms = 20000;
-// Larger operators are checked but not run.
+// Operators with more elements are checked but not run.
 constexpr int64_t kElementsMax = 3000;
 
 class Fuzzer {
@@ -63,8 +64,8 @@ class Fuzzer {
     return {.desc = {dtype, shape.ok() ? *shape : Shape{1}}, .low = 0, .high = 3};
   }
 
-  // A value of the default's type, rarely of another one; an attribute without default gets any
-  // type.
+  // Returns a random attribute, usually of the type of the default value `like`. An attribute
+  // without default gets a value of any type.
   Attr Value(const Attr& like) {
     size_t index = like.index();
     if (index == 0 || Below(20) == 0) index = 1 + Below(6);
@@ -128,7 +129,8 @@ struct Counts {
   int accepted = 0, ran = 0;
 };
 
-// Adds the operator to a program. The shapes of its outputs must be valid for a program.
+// Adds the operator to a new program. Checks that all shapes of the program are valid. Sets
+// `elements` to the number of elements of all variables.
 Status Append(const OpCase& c, int64_t& elements) {
   Program program;
   Op op = MakeOp(c);
@@ -150,7 +152,7 @@ Status Append(const OpCase& c, int64_t& elements) {
 }
 
 void RunAll(const OpCase& c, Counts& counts) {
-  // Any values are possible: derived or distinct values of the rows are uniform here.
+  // Inputs may have any values, so all draws are uniform here.
   OpCase plain = c;
   for (auto& slot : plain.inputs) {
     for (Draw& d : slot) {

@@ -1,5 +1,6 @@
-// Compares the gradient of every differentiable operator, as autodiff writes it and every
-// implementation computes it, with central differences of the reference loops in double precision.
+// Checks the gradient of every differentiable operator: the gradient that autodiff adds, computed
+// by every implementation. It must equal central differences of the reference loops in double
+// precision.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,11 +20,12 @@ namespace {
 
 constexpr uint64_t kSeed = 21;
 constexpr double kStep = 1e-5;
-// Number of elements of one input that are varied; of larger inputs a sample.
+// Number of elements of an input that are varied. Larger inputs are sampled.
 constexpr size_t kElementsMax = 12;
 constexpr double kFlopsMax = 3e5;
 
-// loss = mean(out * weight): every element of the output counts, each with another weight.
+// loss = mean(out * weight). The weights differ, so that each element of the output affects the
+// loss in a different way.
 constexpr const char* kWeight = "weight";
 constexpr const char* kLoss = "loss";
 
@@ -31,7 +33,7 @@ bool Differentiated(const OpCase& c, size_t slot) {
   return std::count(c.grad_slots.begin(), c.grad_slots.end(), slot) > 0;
 }
 
-// The names of the inputs whose gradients are checked.
+// Returns the names of the inputs whose gradients are checked.
 std::vector<std::string> Wanted(const OpCase& c, const Op& op) {
   std::vector<std::string> names;
   for (const size_t slot : c.grad_slots) {
@@ -71,7 +73,7 @@ StatusOr<Program> MakeProgram(const OpCase& c, const std::vector<Value>& inputs,
   return program;
 }
 
-// The loss in double precision.
+// Computes the loss in double precision with the reference loops.
 double LossOf(const OpCase& c, const std::vector<Value>& inputs, const Value& weight) {
   const Value out = RunOracle(c, inputs)[c.grad_output];
   double total = 0;
@@ -123,7 +125,8 @@ class GradientRun {
   GradientRun(const OpCase& c, const Program& program, const std::vector<ParamGrad>& grads)
       : op_(MakeOp(c)), program_(program), grads_(grads) {}
 
-  // UNIMPLEMENTED: this choice of implementations does not support the row.
+  // Runs the program without the implementations in `disable`. UNIMPLEMENTED: the other
+  // implementations do not support the row.
   Status Run(const std::vector<Value>& inputs, const Value& weight,
              const std::vector<std::string>& disable);
   Value Gradient(const std::string& input) const {
@@ -163,8 +166,9 @@ Status GradientRun::Run(const std::vector<Value>& inputs, const Value& weight,
   return Executor(*plan_).Run();
 }
 
-// The first implementations of each operator of this program, one more in each list. If a list is
-// disabled, the next implementation is used, so each is used in turn.
+// Returns lists of implementations to disable. Each list adds the next implementation of an
+// operator, starting with the first one. Disabling makes the operator use its next implementation,
+// so all of them are tested in turn.
 std::vector<std::vector<std::string>> Choices(const Program& program) {
   std::vector<std::vector<std::string>> choices = {{}};
   for (const Op& op : program.ops) {
@@ -213,7 +217,8 @@ void CheckFamily(const std::vector<OpCase>& cases) {
       return !slot.empty() && slot[0].desc.shape.numel() == 0;
     });
     if (c.grad_slots.empty() || empty) continue;
-    // Each difference runs the reference loops twice; kernels_test.cc tests large sizes.
+    // Large rows are skipped, because each difference runs the reference loops twice.
+    // kernels_test.cc tests large rows.
     if (c.bench || c.flops > kFlopsMax) continue;
     CheckGradients(c);
     if (testing::Test::HasFatalFailure()) return;

@@ -1,4 +1,4 @@
-// Rows of the other families with 16-bit tensors.
+// Makes 16-bit rows from the f32 rows of the other families.
 #include <algorithm>
 #include <set>
 
@@ -7,7 +7,7 @@
 namespace tandem::optest {
 namespace {
 
-// An operator for any float type, and its slots that are always f32.
+// An operator that supports all float types. Some of its slots are always f32.
 struct HalfOp {
   const char* op;
   std::set<size_t> f32_inputs = {}, f32_outputs = {};
@@ -62,10 +62,11 @@ const HalfOp* FindHalfOp(const std::string& op) {
   return nullptr;
 }
 
-// The tolerance of the row in f32, plus the error of rounding to nearest, plus the spacing of the
-// smallest f16.
+// The tolerance of the f32 row, plus the error of rounding to nearest, plus half the spacing of
+// denormal f16 numbers.
 Tolerance HalfTolerance(Tolerance t, DType half) {
-  t.of_max += half == DType::kBF16 ? 0x1p-9 : 0x1p-12;  // intermediate values are rounded too
+  // Tolerance for rounding of intermediate values.
+  t.of_max += half == DType::kBF16 ? 0x1p-9 : 0x1p-12;
   t.rel += half == DType::kBF16 ? 0x1p-8 : 0x1p-11;
   t.abs += half == DType::kBF16 ? 1e-38 : 0x1p-25;
   return t;
@@ -78,13 +79,14 @@ OpCase AsHalf(OpCase c, const HalfOp& op, DType half) {
     }
   }
   c.tolerance = HalfTolerance(c.tolerance, half);
-  // oneDNN rounds the sum after each of the windows that overlap in an element.
+  // Several windows overlap in one element. oneDNN rounds the sum of their gradients after each
+  // window.
   if (c.op == "pool2d_grad" && half == DType::kBF16) c.tolerance.of_max += 0x1p-7;
-  // A bias may be added to a rounded value.
+  // The kernel may add the f32 bias to a value that is already rounded.
   if (c.op.starts_with("conv2d") && c.inputs.size() == 3 && op.f32_inputs.contains(2)) {
     c.tolerance.of_max += half == DType::kBF16 ? 0x1p-9 : 0x1p-12;
   }
-  c.grad_slots.clear();  // 16 bits have no differences that are both finite and small
+  c.grad_slots.clear();  // in 16 bits, finite differences are either too large or lost in rounding
   c.bench &= half == DType::kBF16;
   return c;
 }
@@ -104,7 +106,7 @@ std::vector<OpCase> HalfCases() {
     for (const OpCase& c : family) {
       const HalfOp* op = FindHalfOp(c.op);
       if (op == nullptr || !c.body.empty()) continue;
-      // On CPUs f16 uses the f32 kernels: small rows are enough.
+      // On CPUs, f16 uses the f32 kernels. Therefore small rows suffice.
       const int64_t elements = c.inputs[0].empty() ? 0 : c.inputs[0][0].desc.shape.numel();
       cases.push_back(AsHalf(c, *op, DType::kBF16));
       if (elements < 1024) cases.push_back(AsHalf(c, *op, DType::kF16));

@@ -11,13 +11,13 @@ using Ints = std::vector<int64_t>;
 constexpr char kBlocked[] = "nChw16c", kLast[] = "NHWC";
 
 struct Conv {
-  Shape x;  // [n,c,h,w]
+  Shape x;  // dimensions of the input: [n,c,h,w]
   int64_t out_c;
   Ints kernel;
   Ints strides = {1, 1}, paddings = {0, 0}, dilations = {1, 1};
   int64_t groups = 1;
   bool bench = false;
-  const char *in = "NCHW", *out = "NCHW";  // layouts
+  const char *in = "NCHW", *out = "NCHW";  // layouts of the input and the output
   bool winograd = false, relu = false;
 };
 
@@ -40,7 +40,7 @@ void AddConv(const Conv& c, std::vector<OpCase>& cases) {
                       .tolerance = Products(w.numel(1, 4)),
                       .grad_slots = {0, 1, 2},
                       .bench = c.bench};
-  // The shape of the output, from the oracle; an empty batch makes it cheap.
+  // Gets the shape of the output from the oracle. An empty batch makes this cheap.
   OpCase empty = with_bias;
   empty.inputs[0] = {F32({0, c.x[1], c.x[2], c.x[3]})};
   Shape out = RunOracle(empty, DrawInputs(empty, 0))[0].desc.shape;
@@ -66,7 +66,7 @@ void AddConv(const Conv& c, std::vector<OpCase>& cases) {
                  .flops = 2 * with_bias.flops,
                  .bench = c.bench};
   if (c.winograd) {
-    // Its transforms multiply by up to 8 and cancel.
+    // The Winograd transforms multiply by up to 8, and their sums cancel. So errors are larger.
     for (OpCase* row : {&with_bias, &without, &grad}) row->tolerance = {.of_max = 1e-4};
     with_bias.grad_slots = without.grad_slots = {};
   }
@@ -88,7 +88,7 @@ struct Pool {
   Ints kernel;
   Ints strides = {1, 1}, paddings = {0, 0};
   bool bench = false;
-  bool ties = false;  // several largest elements in a window
+  bool ties = false;  // whether windows have several equal largest elements
   const char* layout = "NCHW";
 };
 
@@ -127,7 +127,8 @@ void AddPool(const Pool& p, const std::string& type, bool exclusive, bool global
                           return y;
                         }};
   grad.inputs = {forward.inputs[0], {derived}, {F32(out)}};
-  grad.tolerance = {.of_max = 1e-6};  // windows overlap: several gradients are added in one element
+  // Tolerance for windows that overlap: one element sums several gradients.
+  grad.tolerance = {.of_max = 1e-6};
   cases.push_back(forward);
   cases.push_back(grad);
 }
@@ -185,17 +186,18 @@ void AddTransposed(std::vector<OpCase>& cases) {
 
 struct Samples {
   int64_t count, size;
-  int64_t width, height;  // size of the largest image
+  int64_t width, height;  // size of the largest image in pixels
   AttrMap attrs = {};
   bool bench = false;
-  double rounding = 1.2e-7;  // rounding error of the output type
+  double rounding = 1.2e-7;  // rounding error of the output's type, relative to the largest value
 };
 
-// Images of several sizes, the first one last in memory, with taps at any position in them.
+// Adds rows with images of several sizes. In memory the images are in reverse order. Taps are at
+// all positions of an image.
 void AddSamples(const Samples& s, std::vector<OpCase>& cases) {
   const auto side = [](int64_t most, int64_t i) { return std::max<int64_t>(1, most - i % 5); };
   Value images{{DType::kI64, {s.count, 3}}, {}};
-  int64_t bytes = 2;  // unused bytes at the beginning
+  int64_t bytes = 2;  // starts at 2, because the first two bytes are not part of an image
   for (int64_t i = s.count - 1; i >= 0; --i) {
     const int64_t width = side(s.width, i), height = side(s.height, 2 * i);
     const auto row = {static_cast<double>(bytes), static_cast<double>(width),
@@ -208,7 +210,8 @@ void AddSamples(const Samples& s, std::vector<OpCase>& cases) {
     const bool column = i / s.size % 2 == 1;
     const auto pixels = static_cast<int64_t>(
         images.v[static_cast<size_t>(i / (2 * s.size) * 3 + (column ? 1 : 2))]);
-    // Mirrored, and all of the weights.
+    // Taps run from the last pixel to the first one, so the image is mirrored. The weights cover
+    // their whole range.
     const int64_t at = (pixels - 1) * (s.size - 1 - i % s.size) / std::max<int64_t>(s.size - 1, 1);
     taps.v.push_back(static_cast<double>(at * 512 + i * 37 % 257));
   }
@@ -241,7 +244,7 @@ void AddAllSamples(std::vector<OpCase>& cases) {
   AddSamples({2, 6, 12, 7, half, false, 5e-4}, cases);
   AddSamples({2, 6, 12, 7, half_last, false, 4e-3}, cases);
   AddSamples({0, 3, 4, 4}, cases);
-  AddSamples({5, 70, 140, 90, normal}, cases);  // split over threads
+  AddSamples({5, 70, 140, 90, normal}, cases);  // large enough that the work is split over threads
   AddSamples({16, 224, 320, 300, normal, true}, cases);
 }
 
@@ -264,11 +267,15 @@ std::vector<OpCase> ImageCases() {
       {.x = {2, 17, 9, 9}, .out_c = 15, .kernel = {3, 3}, .strides = {2, 2}, .paddings = {1, 1}},
       {.x = {2, 32, 8, 8}, .out_c = 16, .kernel = {3, 3}, .paddings = {1, 1}},
       {.x = {1, 3, 16, 16}, .out_c = 8, .kernel = {7, 7}, .strides = {2, 2}, .paddings = {3, 3}},
-      {.x = {1, 2, 3, 3}, .out_c = 2, .kernel = {3, 3}},                      // one position
-      {.x = {1, 2, 2, 2}, .out_c = 2, .kernel = {5, 5}, .paddings = {2, 2}},  // mostly padding
-      {.x = {1, 2, 7, 7}, .out_c = 2, .kernel = {2, 2}, .strides = {4, 5}},   // stride > kernel
-      {.x = {0, 2, 5, 5}, .out_c = 3, .kernel = {3, 3}},                      // no images
-      // Blocked layouts on either side, as they are chained.
+      // The output has one position.
+      {.x = {1, 2, 3, 3}, .out_c = 2, .kernel = {3, 3}},
+      // Windows are mostly padding.
+      {.x = {1, 2, 2, 2}, .out_c = 2, .kernel = {5, 5}, .paddings = {2, 2}},
+      // The stride is larger than the kernel.
+      {.x = {1, 2, 7, 7}, .out_c = 2, .kernel = {2, 2}, .strides = {4, 5}},
+      // The batch has no images.
+      {.x = {0, 2, 5, 5}, .out_c = 3, .kernel = {3, 3}},
+      // Both input and output have a blocked layout, as in a chain of oneDNN operators.
       {.x = {2, 16, 7, 6},
        .out_c = 32,
        .kernel = {3, 3},
@@ -298,7 +305,7 @@ std::vector<OpCase> ImageCases() {
        .out = kBlocked,
        .winograd = true},
       {.x = {1, 6, 7, 7}, .out_c = 4, .kernel = {3, 3}, .winograd = true},
-      // Channels last, any number of them.
+      // Channels are the last dimension. Their number need not be a multiple of the vector length.
       {.x = {2, 5, 7, 6},
        .out_c = 9,
        .kernel = {3, 3},
@@ -328,7 +335,8 @@ std::vector<OpCase> ImageCases() {
        .in = kLast,
        .out = kLast},
       {.x = {2, 40, 5, 4}, .out_c = 40, .kernel = {1, 1}, .in = kLast, .out = kLast},
-      // Products in 16 bits: of pixels, or of columns with the input of each output.
+      // 16-bit rows are computed as matrix products. The rows of the matrix are pixels if the
+      // kernel is 1 x 1; else each row has all inputs of one output.
       {.x = {2, 20, 6, 5}, .out_c = 24, .kernel = {1, 1}, .in = kLast, .out = kLast},
       {.x = {2, 19, 7, 6},
        .out_c = 9,
@@ -366,8 +374,10 @@ std::vector<OpCase> ImageCases() {
   const Pool pools[] = {
       {.x = {1, 1, 2, 2}, .kernel = {2, 2}, .strides = {2, 2}},
       {.x = {2, 3, 6, 8}, .kernel = {2, 2}, .strides = {2, 2}},
-      {.x = {2, 3, 7, 9}, .kernel = {2, 2}, .strides = {2, 2}},   // a row and a column are not used
-      {.x = {2, 2, 5, 66}, .kernel = {2, 2}, .strides = {2, 2}},  // several vectors and a tail
+      // Windows do not reach the last row and column.
+      {.x = {2, 3, 7, 9}, .kernel = {2, 2}, .strides = {2, 2}},
+      // A row of the image needs several vectors and a shorter last one.
+      {.x = {2, 2, 5, 66}, .kernel = {2, 2}, .strides = {2, 2}},
       {.x = {1, 3, 40, 37}, .kernel = {2, 2}, .strides = {2, 2}},
       {.x = {2, 2, 8, 8}, .kernel = {3, 3}, .strides = {2, 2}, .paddings = {1, 1}},
       {.x = {2, 2, 6, 7}, .kernel = {3, 2}, .strides = {1, 2}, .paddings = {1, 0}},
@@ -386,8 +396,7 @@ std::vector<OpCase> ImageCases() {
       {.x = {1, 32, 6, 5}, .kernel = {2, 2}, .strides = {2, 1}, .layout = kLast},
       {.x = {16, 8, 24, 24}, .kernel = {2, 2}, .strides = {2, 2}, .bench = true}};
   for (const Pool& p : pools) AddPools(p, cases);
-  // After relu there are many zeros in a window: the first of the largest elements gets the
-  // gradient.
+  // After relu, windows have many zeros. The first one of the largest elements gets the gradient.
   AddPool({.x = {2, 3, 12, 70}, .kernel = {2, 2}, .strides = {2, 2}, .ties = true}, "max", true,
           false, cases);
   AddPool({.x = {2, 3, 9, 10}, .kernel = {3, 3}, .paddings = {1, 1}, .ties = true}, "max", true,

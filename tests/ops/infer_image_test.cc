@@ -1,4 +1,4 @@
-// Wrong inputs and attributes of the operators on images.
+// Tests wrong inputs and attributes of the image operators.
 #include "tests/ops/bad_op.h"
 
 namespace tandem::optest {

@@ -1,4 +1,4 @@
-// Wrong inputs and attributes: every operator reports the error, and nothing crashes.
+// Tests wrong inputs and attributes: every operator must report the error and not crash.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -371,7 +371,7 @@ TEST(Infer, RefusesBadOptimizers) {
   for (const Bad& bad : table) ExpectRefused(bad);
 }
 
-// Each slot that must hold a variable holds "" in turn.
+// For each slot that must have a variable, the test sets the name to "" and expects an error.
 TEST(Infer, RefusesVariablesWithoutAName) {
   std::set<std::string> seen;
   for (const OpCase& c : AllCases()) {
@@ -395,7 +395,8 @@ TEST(Infer, RefusesVariablesWithoutAName) {
   }
 }
 
-// Communication of no variables is rejected: there are as many outputs as inputs, at least one.
+// A communication operator without variables is rejected. It must have at least one input, and as
+// many outputs as inputs.
 TEST(Infer, RefusesCommunicationOfNothing) {
   for (const OpDef* def : AllOps()) {
     if (!def->is_comm) continue;
@@ -408,7 +409,8 @@ TEST(Infer, RefusesCommunicationOfNothing) {
   }
 }
 
-// Labels are data, so the kernel checks them (kernels_test.cc runs valid ones).
+// Every row of the test bench is accepted. Invalid labels are not detected here, because labels are
+// data that only kernels check.
 TEST(Infer, AcceptsEveryRow) {
   for (const OpCase& c : AllCases()) EXPECT_TRUE(Append(c).ok()) << CaseName(c);
 }

@@ -32,7 +32,8 @@ void ExpectResults(const KernelRun& run, const std::vector<Value>& want,
   }
 }
 
-// Each way of sharing memory that the definition allows gives the same bits.
+// Checks that the operator gives the same bits with each way of sharing memory that its definition
+// allows.
 void ExpectInplace(KernelRun& run, const Bits& want) {
   std::vector<std::vector<InplacePair>> ways;
   std::set<int> outputs, inputs;
@@ -54,7 +55,7 @@ void ExpectInplace(KernelRun& run, const Bits& want) {
   run.Alias({});
 }
 
-// False if the implementation does not support this row.
+// Checks one implementation. Returns false if the implementation does not support the row.
 bool CheckImpl(const OpCase& c, const KernelImpl& impl, bool inplace,
                const std::vector<Value>& inputs, const std::vector<Value>& want, Device* device) {
   Bits one_thread;

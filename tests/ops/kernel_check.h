@@ -1,5 +1,5 @@
-// Compares implementations of an operator with plain loops in double precision (oracle.h), as gtest
-// expectations.
+// Compares implementations of an operator with plain loops in double precision (oracle.h).
+// Differences are failures of the gtest test.
 #pragma once
 
 #include "common/tensor/device.h"
@@ -9,10 +9,10 @@ namespace tandem::optest {
 
 inline constexpr uint64_t kCheckSeed = 20;
 
-// Runs every implementation that supports the row and returns their number. Checks the results; the
-// same bits in a second run, with any sharing of memory that the operator allows (and the row's
-// kernels) and, in host memory, on two threads; and that nothing is written outside the outputs.
-// `device`: where they run; nullptr: in host memory.
+// Runs every implementation that supports the row `c` and returns their number. Checks the results,
+// and that nothing is written outside the outputs. Also checks for equal bits: in a second run,
+// with each way of sharing memory that the operator and `row` allow, and in host memory with two
+// threads. `device`: where the implementations run; nullptr: in host memory.
 int CheckCase(const OpCase& c, const KernelRegistration& row, Device* device = nullptr);
 
 }  // namespace tandem::optest

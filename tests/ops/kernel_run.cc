@@ -54,7 +54,7 @@ StatusOr<std::unique_ptr<KernelRun>> KernelRun::Make(const OpCase& c,
 }
 
 Status KernelRun::Infer() {
-  std::vector<bool> there;  // by position
+  std::vector<bool> there;  // for each output position, whether it has a variable
   for (const auto& slot : op_.outputs) {
     for (size_t i = 0; i < std::max<size_t>(slot.size(), 1); ++i) there.push_back(!slot.empty());
   }
@@ -106,7 +106,8 @@ std::vector<const GuardedBuffer*> KernelRun::Buffers() const {
 Status KernelRun::Upload() {
   for (const GuardedBuffer* buffer : Buffers()) {
     Buffer& copy = copies_[buffer];
-    if (copy != nullptr && buffer == scratch_.get()) continue;  // kept from the last run
+    // The copy of the scratch memory from the last run is used again.
+    if (copy != nullptr && buffer == scratch_.get()) continue;
     if (copy == nullptr) {
       TD_ASSIGN_OR_RETURN(copy, device_->Allocate(buffer->whole_bytes()));
     }
@@ -122,7 +123,7 @@ Status KernelRun::Download() {
     if (buffer == scratch_.get()) continue;
     TD_RETURN_IF_ERROR(device_->CopyToHost(buffer->whole(), copy.get(), buffer->whole_bytes()));
   }
-  // Scratch memory may be large: copies only the zones around it.
+  // Scratch memory may be large, so only the guard zones around it are copied.
   const size_t end = scratch_->whole_bytes() - GuardedBuffer::kGuardBytes;
   const std::byte* const copy = copies_.at(scratch_.get()).get();
   for (const size_t zone : {size_t{0}, end}) {

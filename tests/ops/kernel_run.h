@@ -1,5 +1,5 @@
-// Runs one implementation of one operator separately. Each tensor is surrounded by guard zones;
-// outputs and scratch are filled with NaN before.
+// Runs one implementation of one operator without a program. Guard zones surround each tensor.
+// Outputs and scratch memory are filled with NaN before each run.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace tandem::optest {
 
-// Memory between two zones of a known pattern, aligned like the arena of a plan.
+// Memory between two guard zones with a known pattern. It is aligned like the arena of a plan.
 class GuardedBuffer {
  public:
   static constexpr size_t kGuardBytes = 128;
@@ -23,10 +23,10 @@ class GuardedBuffer {
   explicit GuardedBuffer(size_t bytes);
   void* data() const { return base_.get() + kGuardBytes; }
   size_t bytes() const { return bytes_; }
-  // Sets every byte to 0xFF: NaN as f32, -1 as an integer.
+  // Sets every byte to 0xFF. As f32 this is NaN, as an integer -1.
   void Poison();
   bool GuardsIntact() const;
-  // The memory including both zones.
+  // Returns the memory including both guard zones.
   std::byte* whole() const { return base_.get(); }
   size_t whole_bytes() const { return bytes_ + 2 * kGuardBytes; }
 
@@ -36,11 +36,12 @@ class GuardedBuffer {
   size_t bytes_;
 };
 
-// One operator that can be prepared and run. Not movable: views point into it.
+// One operator that can be prepared and run. Not movable, because views point to its members.
 class KernelRun {
  public:
-  // Infers the outputs. `inputs` by position, as DrawInputs returns them. `device`: where the
-  // kernel runs, on copies of everything including guard zones; nullptr: in host memory. Not owned.
+  // Infers the shapes of the outputs. `inputs` are ordered by position, as DrawInputs returns them.
+  // If `device` is set, the kernel runs there on copies of all memory including guard zones.
+  // nullptr: in host memory. `device` is not owned.
   static StatusOr<std::unique_ptr<KernelRun>> Make(const OpCase& c,
                                                    const std::vector<Value>& inputs,
                                                    Device* device = nullptr);
@@ -48,22 +49,25 @@ class KernelRun {
   KernelRun& operator=(const KernelRun&) = delete;
 
   const OpDef& def() const { return def_; }
-  const std::vector<TensorDesc>& outputs() const { return out_desc_; }  // by position
+  // Descriptions of the outputs, by position.
+  const std::vector<TensorDesc>& outputs() const { return out_desc_; }
   bool HasOutput(size_t position) const { return out_ptr_desc_[position] != nullptr; }
   bool HasInput(size_t position) const { return in_ptr_desc_[position] != nullptr; }
-  size_t BytesMoved() const;  // inputs and outputs, each once
+  size_t BytesMoved() const;  // size of all inputs and outputs in bytes
 
-  // Scratch is copied to a device before the first run, so it is smaller there.
+  // Limit of a convolution's scratch memory on a device, in bytes. It is small, because scratch is
+  // copied to the device before the first run.
   static constexpr size_t kDeviceConvScratch = size_t{32} << 20;
   Status Prepare(const KernelImpl& impl, int threads, size_t conv_scratch_max = SIZE_MAX);
-  // Lets (output, input) pairs share memory in the next runs; empty: none.
+  // In the next runs, the output and the input of each pair share memory. Empty: none share memory.
   void Alias(std::span<const InplacePair> pairs) { alias_.assign(pairs.begin(), pairs.end()); }
-  // Stores the inputs, poisons outputs and scratch, and runs once. INTERNAL: the kernel wrote
-  // outside its outputs and scratch, or changed an input that does not share its memory.
+  // Stores the inputs, fills outputs and scratch with NaN, and runs the kernel once. INTERNAL: the
+  // kernel wrote outside its outputs and scratch, or changed an input that shares no memory with an
+  // output.
   Status Run();
-  // Runs the prepared kernel again, without these steps: for timing.
+  // Runs the prepared kernel again without storing inputs or filling outputs. Used to measure time.
   Status RunAgain() { return kernel_.run(args_); }
-  // Output of the last run. REQUIRES: HasOutput(position).
+  // Returns the output at `position` of the last run. REQUIRES: HasOutput(position).
   Value Output(size_t position) const;
   std::string OutputBits(size_t position) const;
 
@@ -84,10 +88,11 @@ class KernelRun {
   std::vector<const TensorDesc*> in_ptr_desc_, out_ptr_desc_;
   std::vector<TensorDesc> out_desc_;
   std::vector<std::unique_ptr<GuardedBuffer>> in_, out_;
-  std::unique_ptr<GuardedBuffer> scratch_;  // from the first run on
+  std::unique_ptr<GuardedBuffer> scratch_;  // scratch memory, allocated by the first run
   std::vector<InplacePair> alias_;
   Device* const device_;
-  std::map<const GuardedBuffer*, Buffer> copies_;  // on the device
+  // Copies of the buffers in the memory of the device.
+  std::map<const GuardedBuffer*, Buffer> copies_;
   Kernel kernel_;
   std::vector<const void*> in_data_;
   std::vector<void*> out_data_;

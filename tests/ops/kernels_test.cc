@@ -64,7 +64,7 @@ TEST(Kernels, IdsOutsideTheTableAreNamed) {
   }
 }
 
-// Images and taps that would read pixels that do not exist.
+// Image descriptions and taps that would read outside the pixels are rejected.
 TEST(Kernels, ImagesOutsideTheirPixelsAreNamed) {
   const OpCase c = {.op = "sample_image",
                     .inputs = {{{.desc = {DType::kU8, {60}}, .low = 0, .high = 255}},
@@ -72,7 +72,7 @@ TEST(Kernels, ImagesOutsideTheirPixelsAreNamed) {
                                {{.desc = {DType::kI32, {2, 2, 2}}, .low = 0, .high = 1}}}};
   struct Wrong {
     std::vector<double> images, taps;
-    const char* message;  // "": none
+    const char* message;  // expected error message; "": no error
   };
   const std::vector<double> images = {0, 2, 2, 12, 4, 4}, taps = {0, 768, 0, 768, 0, 1792, 256, 0};
   const auto with = [](std::vector<double> values, size_t i, double value) {
@@ -104,7 +104,7 @@ TEST(Kernels, ImagesOutsideTheirPixelsAreNamed) {
   }
 }
 
-// A whole batch, and a batch split into the shares of ranks: the same elements are dropped.
+// Dropout drops the same elements in a whole batch and in a batch that is divided among ranks.
 TEST(Kernels, DropoutIsTheSameForAnyCutOfABatch) {
   constexpr int64_t kSamples = 7, kElements = 33;
   const auto run = [](int64_t first, int64_t samples, int64_t step) {
@@ -149,7 +149,7 @@ TEST(Kernels, CaseNamesAreUnique) {
         c.op.starts_with("dgc_") || c.op == "update_loss_scaling" || c.op == "accuracy" ||
         c.op == "auc" || c.op == "pool2d_grad" || c.op == "relu_grad" ||
         c.op.starts_with("softmax") || c.op.starts_with("sigmoid") || c.op.starts_with("tanh_")) {
-      continue;  // rows that differ only in their random values
+      continue;  // these operators have rows that differ only in their random values
     }
     EXPECT_TRUE(names.insert(CaseName(c)).second) << CaseName(c) << " is there twice";
   }

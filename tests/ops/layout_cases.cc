@@ -6,7 +6,7 @@ namespace {
 using Ints = std::vector<int64_t>;
 
 Draw Of(DType dtype, const Shape& shape) {
-  // Integers that every type represents exactly.
+  // Draws integers in [0, 200), which every type represents exactly.
   return {.desc = {dtype, shape}, .kind = Draw::kLabel, .low = 0, .high = 200};
 }
 
@@ -78,7 +78,7 @@ void AddSplits(std::vector<OpCase>& cases) {
   struct Row {
     Shape x;
     int64_t axis;
-    Ints sections;  // empty: `count` equal ones
+    Ints sections;  // sizes of the parts; empty: `count` equal parts
     size_t count;
   };
   const Row rows[] = {{{6, 4}, 0, {}, 1},           {{6, 4}, 0, {}, 3},
@@ -94,7 +94,7 @@ void AddSplits(std::vector<OpCase>& cases) {
                      .attrs = attrs,
                      .many_outputs = row.count,
                      .grad_slots = {0}});
-    // Gradients of all outputs, and of each alone.
+    // Adds rows with the gradients of all outputs, and rows with the gradient of a single output.
     const int axis = static_cast<int>(row.axis < 0 ? row.axis + row.x.rank() : row.axis);
     OpCase all = {.op = "split_grad", .inputs = {{F32(row.x)}, {}}, .attrs = attrs};
     all.attrs["outputs"] = static_cast<int64_t>(row.count);

@@ -21,7 +21,8 @@ void AddFc(const Size& s, bool bias, std::vector<OpCase>& cases) {
                    .inputs = inputs,
                    .tolerance = Products(s.k),
                    .grad_slots = bias ? std::vector<size_t>{0, 1, 2} : std::vector<size_t>{0, 1},
-                   .bits_vary_with_threads = true,  // libxsmm orders its sums by the rows of a part
+                   // Libxsmm's order of summation depends on the number of rows per thread.
+                   .bits_vary_with_threads = true,
                    .flops = Flops(s),
                    .bench = s.bench && bias});
 }
@@ -33,7 +34,8 @@ void AddFcGrad(const Size& s, const std::vector<size_t>& absent, std::vector<OpC
                    .inputs = {{F32({s.m, s.k})}, {F32({s.k, s.n})}, {F32({s.m, s.n})}},
                    .absent_outputs = absent,
                    .tolerance = Products(std::max(s.m, s.n)),
-                   .bits_vary_with_threads = true,  // libxsmm orders its sums by the rows of a part
+                   // Libxsmm's order of summation depends on the number of rows per thread.
+                   .bits_vary_with_threads = true,
                    .flops = products * Flops(s),
                    .bench = s.bench && absent.empty()});
 }
@@ -46,7 +48,8 @@ void AddMatmul(const Size& s, bool tx, bool ty, std::vector<OpCase>& cases) {
                    .attrs = {{"trans_x", tx}, {"trans_y", ty}},
                    .tolerance = Products(s.k),
                    .grad_slots = {0, 1},
-                   .bits_vary_with_threads = true,  // libxsmm orders its sums by the rows of a part
+                   // Libxsmm's order of summation depends on the number of rows per thread.
+                   .bits_vary_with_threads = true,
                    .flops = Flops(s),
                    .bench = s.bench});
 }
@@ -93,7 +96,8 @@ std::vector<OpCase> LinearCases() {
                         {4, 3, 0},
                         {67, 700, 130},
                         {64, 800, 500, true},
-                        {70, 3300, 45},  // more than one block of k on tiles, in f32 and in bf16
+                        // More than one block along k for kernels on AMX tiles, in f32 and in bf16.
+                        {70, 3300, 45},
                         {512, 256, 768, true}};
   std::vector<OpCase> cases;
   for (const Size& s : sizes) {
@@ -121,7 +125,7 @@ std::vector<OpCase> LinearCases() {
   AddFcGrad({5, 6, 7}, {0, 1}, cases);
   AddFcGrad({5, 6, 7}, {1, 2}, cases);
   AddFcGrad({64, 784, 128}, {0, 2}, cases);
-  // Empty sums: the bias alone, and zero gradients.
+  // A dimension of 0 makes the sums empty: the output is the bias, and gradients are zero.
   AddFc({3, 0, 4}, true, cases);
   AddFc({3, 0, 4}, false, cases);
   return cases;

@@ -7,7 +7,7 @@ constexpr Tolerance kSoftmax{.rel = 2e-6, .of_max = 2e-7};
 
 struct Rows {
   int64_t rows, classes;
-  double range = 3;  // logits in [-range, range)
+  double range = 3;  // logits are drawn from [-range, range)
   int ignore_every = 0;
   int64_t ignore = -100;
   bool bench = false;
@@ -42,32 +42,33 @@ void AddAccuracy(int64_t rows, int64_t classes, bool count, std::vector<OpCase>&
 }  // namespace
 
 std::vector<OpCase> LossCases() {
-  const Rows sizes[] = {
-      {.rows = 1, .classes = 1},
-      {.rows = 1, .classes = 2},
-      {.rows = 1, .classes = 10},
-      {.rows = 5, .classes = 3},
-      {.rows = 64, .classes = 10},
-      {.rows = 7, .classes = 15},
-      {.rows = 4, .classes = 16},
-      {.rows = 3, .classes = 17},
-      {.rows = 2, .classes = 33},
-      {.rows = 5, .classes = 1000},
-      {.rows = 6, .classes = 9, .ignore_every = 2},
-      {.rows = 6, .classes = 9, .ignore_every = 3, .ignore = -1},
-      {.rows = 8, .classes = 5, .ignore_every = 4, .ignore = 2},
-      {.rows = 3, .classes = 4, .ignore_every = 1},
-      {.rows = 9, .classes = 12, .range = 50},
-      {.rows = 9, .classes = 12, .range = 1e4},  // everything except the largest logit underflows
-      {.rows = 0, .classes = 4},
-      {.rows = 512, .classes = 1000, .bench = true}};
+  const Rows sizes[] = {{.rows = 1, .classes = 1},
+                        {.rows = 1, .classes = 2},
+                        {.rows = 1, .classes = 10},
+                        {.rows = 5, .classes = 3},
+                        {.rows = 64, .classes = 10},
+                        {.rows = 7, .classes = 15},
+                        {.rows = 4, .classes = 16},
+                        {.rows = 3, .classes = 17},
+                        {.rows = 2, .classes = 33},
+                        {.rows = 5, .classes = 1000},
+                        {.rows = 6, .classes = 9, .ignore_every = 2},
+                        {.rows = 6, .classes = 9, .ignore_every = 3, .ignore = -1},
+                        {.rows = 8, .classes = 5, .ignore_every = 4, .ignore = 2},
+                        {.rows = 3, .classes = 4, .ignore_every = 1},
+                        {.rows = 9, .classes = 12, .range = 50},
+                        // The softmax of every element except the largest one underflows to 0.
+                        {.rows = 9, .classes = 12, .range = 1e4},
+                        {.rows = 0, .classes = 4},
+                        {.rows = 512, .classes = 1000, .bench = true}};
   std::vector<OpCase> cases;
   for (const Rows& r : sizes) AddSoftmax(r, cases);
   AddAccuracy(1, 1, true, cases);
   AddAccuracy(64, 10, true, cases);
   AddAccuracy(64, 10, false, cases);
   AddAccuracy(7, 33, true, cases);
-  // Ties: the first of the largest counts.
+  // Ties: several classes have the largest score. Only the first of these classes is the
+  // prediction.
   cases.push_back({.op = "accuracy",
                    .inputs = {{F32({40, 3}, 0.25, 0.25)}, {Labels(40, 3)}},
                    .tolerance = {.rel = 1e-7}});
@@ -81,7 +82,7 @@ std::vector<OpCase> LossCases() {
                      .attrs = {{"k", k}},
                      .tolerance = {.rel = 1e-7}});
   }
-  // Labels that no row can reach.
+  // Every second label is -100, which no row can predict.
   cases.push_back({.op = "accuracy",
                    .inputs = {{F32({9, 3})}, {Labels(9, 3, 2, -100)}},
                    .tolerance = {.rel = 1e-7}});

@@ -1,4 +1,4 @@
-// Opens the module of a backend for a test, with or without a device.
+// Opens the kernel module of a backend, for tests with or without a device.
 #pragma once
 
 #include <string>
@@ -7,14 +7,15 @@
 
 namespace tandem::optest {
 
-// Opens the module at `path`, which stays open. UNAVAILABLE: it cannot be opened or belongs to
-// another build.
+// Opens the module at `path`. It stays open until the process ends. UNAVAILABLE: the module cannot
+// be opened or belongs to another build.
 StatusOr<const BackendModule*> OpenModule(const std::string& path);
-// The CUDA module of this build.
+// Opens the CUDA module of this build.
 StatusOr<const BackendModule*> OpenCudaModule();
 
-// Its kernels for an operator; empty: none.
+// Returns the module's kernels for the operator `op`; empty if the module has none.
 std::span<const KernelImpl> KernelsOf(const BackendModule& module, std::string_view op);
-const KernelRegistration* RowOf(const BackendModule& module, std::string_view op);  // nullptr: none
+// Returns the module's kernel table entry for the operator `op`; nullptr if the module has none.
+const KernelRegistration* RowOf(const BackendModule& module, std::string_view op);
 
 }  // namespace tandem::optest

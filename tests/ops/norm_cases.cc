@@ -6,7 +6,7 @@ namespace {
 struct Norm {
   Shape x;
   bool bench = false;
-  double low = -1;  // X is drawn from [low, low + 2)
+  double low = -1;  // lower limit of X, which is drawn from [low, low + 2)
   AttrMap attrs = {};
 };
 
@@ -14,12 +14,14 @@ int64_t Samples(const Norm& n) { return n.x.numel() / n.x[1]; }
 
 Draw PerChannel(const Norm& n, double low, double high) { return F32({n.x[1]}, low, high); }
 
-// `z`: only fused. In these cases oneDNN splits its sums over the threads.
+// Returns whether the layout is NHWC. Then oneDNN splits its sums over the threads, so bits depend
+// on the number of threads.
 bool ChannelsLast(const Norm& n) {
   const auto it = n.attrs.find("data_layout");
   return it != n.attrs.end() && std::get<std::string>(it->second) == "NHWC";
 }
 
+// `fused`: with relu. `z`: adds the input Z, which only the fused operator has.
 OpCase Forward(const Norm& n, bool fused, bool z) {
   OpCase c = {.op = fused ? "fused_bn_add_activation" : "batch_norm",
               .inputs = {{F32(n.x, n.low, n.low + 2)},
@@ -32,7 +34,8 @@ OpCase Forward(const Norm& n, bool fused, bool z) {
               .grad_slots = {0, 1, 2},
               .bits_vary_with_threads = ChannelsLast(n),
               .bench = n.bench};
-  // One sample, or all samples equal: 1 / sqrt(epsilon) turns rounding errors into noise.
+  // With one sample per channel, the variance is 0. The factor 1 / sqrt(epsilon) then amplifies
+  // rounding errors, so only the gradient of the bias is checked.
   if (Samples(n) == 1 && n.attrs.empty()) c.grad_slots = {2};
   if (!fused) return c;
   c.inputs.push_back({});
@@ -59,7 +62,8 @@ OpCase Backward(const Norm& n, bool fused) {
   return c;
 }
 
-// Normalisation over several ranks: joined moments, and sums over all ranks.
+// Adds rows of normalisation over several ranks: the merge of the ranks' moments, and sums over all
+// ranks.
 void AddSync(const Norm& n, std::vector<OpCase>& cases) {
   const int64_t c = n.x[1];
   const Draw x = F32(n.x, n.low, n.low + 2);
@@ -125,12 +129,12 @@ std::vector<OpCase> NormCases() {
   const AttrMap last = {{"data_layout", std::string("NHWC")}};
   const Norm norms[] = {
       {.x = {2, 3, 4, 5}},
-      {.x = {4, 2, 8, 8}, .low = 30},  // a mean far from 0
-      {.x = {3, 5, 7, 7}},             // 49: three vectors and a tail
+      {.x = {4, 2, 8, 8}, .low = 30},  // the mean of X is far from 0
+      {.x = {3, 5, 7, 7}},             // 49 elements per channel: three vectors and a tail
       {.x = {2, 17, 9, 9}, .attrs = {{"momentum", 0.5}, {"epsilon", 1e-3}}},
-      {.x = {8, 6}},  // after a fully connected layer
+      {.x = {8, 6}},  // two dimensions, as after a fully connected layer
       {.x = {2, 3, 20}},
-      {.x = {1, 2, 1, 1}},  // one sample
+      {.x = {1, 2, 1, 1}},  // one sample per channel
       {.x = {2, 2, 3, 4, 5}},
       {.x = {2, 3, 6, 7}, .attrs = test},
       {.x = {1, 4, 1, 1}, .attrs = test},
@@ -139,10 +143,11 @@ std::vector<OpCase> NormCases() {
       {.x = {2, 32, 4, 4}, .attrs = {{"data_layout", std::string("nChw16c")}, {"is_test", true}}},
       {.x = {2, 5, 3, 4}, .attrs = last},
       {.x = {3, 48, 6, 6}, .low = 30, .attrs = last},
-      {.x = {2, 8, 5, 5}, .attrs = last},  // a multiple of 16 bytes, in 16 bits too
+      {.x = {2, 8, 5, 5}, .attrs = last},  // channels fill a multiple of 16 bytes, even in 16 bits
       {.x = {2, 24, 3, 4}, .attrs = last},
       {.x = {2, 40, 3, 4}, .attrs = last},
-      {.x = {2, 19, 12, 12}, .low = 4, .attrs = last},  // three blocks of rows; channels and a tail
+      // Three blocks of rows; the channels need a shorter last vector.
+      {.x = {2, 19, 12, 12}, .low = 4, .attrs = last},
       {.x = {2, 20, 4, 4}, .attrs = {{"data_layout", std::string("NHWC")}, {"is_test", true}}},
       {.x = {16, 64, 32, 32}, .bench = true},
       {.x = {16, 64, 32, 32}, .bench = true, .attrs = last},

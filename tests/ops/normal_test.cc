@@ -1,4 +1,4 @@
-// The vectorised loop for normal random numbers, which initialise parameters.
+// Tests the vectorised loop that draws normal random numbers. They initialise parameters.
 #include <gtest/gtest.h>
 
 #include <cmath>

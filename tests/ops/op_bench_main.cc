@@ -1,4 +1,5 @@
-// Times every implementation of the rows with `bench`, and compares with the peak of the machine.
+// Measures the speed of every implementation of the rows with `bench`. Shows the speed as a share
+// of the machine's peak.
 #include <gflags/gflags.h>
 #include <omp.h>
 
@@ -22,7 +23,8 @@ DEFINE_int32(time_ms, 30, "shortest time to repeat a kernel for");
 namespace tandem::optest {
 namespace {
 
-// Seconds per call: the best of three series that last long enough. `finish` waits for all calls.
+// Returns seconds per call: the best of three series of calls, each long enough to be measured.
+// `finish` waits for the end of all calls.
 double SecondsOf(const std::function<void()>& work, const std::function<void()>& finish) {
   using Clock = std::chrono::steady_clock;
   const double shortest = FLAGS_time_ms / 3000.0;
@@ -44,7 +46,8 @@ double SecondsOf(const std::function<void()>& work, const std::function<void()>&
   return best;
 }
 
-// Either `device` and no peak, or only a peak.
+// Measures one implementation and prints a line. On a device (`device` is set) there is no peak, on
+// the CPU `peak` is set.
 void Time(const OpCase& c, const KernelImpl& impl, const std::vector<Value>& inputs,
           const std::vector<Value>& want, const MachinePeak* peak, Device* device) {
   auto made = KernelRun::Make(c, inputs, device);
@@ -54,7 +57,8 @@ void Time(const OpCase& c, const KernelImpl& impl, const std::vector<Value>& inp
                               device == nullptr ? SIZE_MAX : KernelRun::kDeviceConvScratch);
   if (status.code() == StatusCode::kUnimplemented) return;
   if (status.ok()) status = run.Run();
-  if (!status.ok()) {  // the other rows may give more information
+  // Continues with the next row after an error, because other rows may give more information.
+  if (!status.ok()) {
     std::printf("WRONG: %-8s %s: %s\n", impl.name, CaseName(c).c_str(), ToString(status).c_str());
     return;
   }
@@ -73,7 +77,7 @@ void Time(const OpCase& c, const KernelImpl& impl, const std::vector<Value>& inp
               wrong.empty() ? "" : "  WRONG: ", wrong.c_str());
 }
 
-// The requested rows, with the implementations that `impls` returns for an operator.
+// Measures the rows that the flags request. `impls` returns the implementations of an operator.
 void TimeRows(const std::function<std::span<const KernelImpl>(std::string_view)>& impls,
               const MachinePeak* peak, Device* device) {
   for (const OpCase& c : AllCases()) {
@@ -85,7 +89,8 @@ void TimeRows(const std::function<std::span<const KernelImpl>(std::string_view)>
 }
 
 int BenchCuda() {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // the program may be stopped before its end
+  // Prints each line at once, because the program may be stopped before its end.
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   const auto module = OpenCudaModule();
   StatusOr<std::unique_ptr<Device>> device = module.status();
   if (module.ok()) device = (*module)->make_device(0, {});

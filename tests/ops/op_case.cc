@@ -89,7 +89,7 @@ Value DrawAny(const Draw& d, uint64_t key, std::span<const Value> before) {
   return value;
 }
 
-// A number that the type can represent.
+// Draws one input. Rounds its elements to numbers that the type can represent.
 Value DrawOne(const Draw& d, uint64_t key, std::span<const Value> before) {
   Value value = DrawAny(d, key, before);
   if (d.desc.dtype != DType::kF16 && d.desc.dtype != DType::kBF16) return value;
@@ -105,7 +105,7 @@ void StoreAs(const Value& value, void* bytes) {
   for (size_t i = 0; i < value.v.size(); ++i) out[i] = static_cast<T>(value.v[i]);
 }
 
-// The elements as the bits of 16-bit floats.
+// Replaces each element by the bits of its 16-bit float.
 Value Bits(Value value, uint16_t (*convert)(float)) {
   for (double& v : value.v) v = convert(static_cast<float>(v));
   return value;

@@ -1,7 +1,7 @@
-// The rows of the operator test bench. A row is one operator with shapes, attributes and the
-// distributions of its random inputs. Each row is used for the comparison with the reference loops,
-// the check of the gradient and the benchmark. All rows of an operator together make its line in
-// docs/reference/operators.md.
+// The rows of the operator test bench. A row is one operator with shapes, attributes and
+// distributions of its random inputs. Each row is used for three tests: comparison with the
+// reference loops, check of the gradient, and benchmark. All rows of an operator together give its
+// line in docs/reference/operators.md.
 #pragma once
 
 #include <cstdint>
@@ -15,29 +15,30 @@
 
 namespace tandem::optest {
 
-// A tensor of the oracle, whose elements are stored as double for every type (f32 and the integers
-// drawn here are exact).
+// A tensor of the oracle. Elements of every type are stored as double, which represents f32 and the
+// drawn integers exactly.
 struct Value {
   TensorDesc desc;
   std::vector<double> v;
 };
 
-// The distribution of one input.
+// The type, the shape and the distribution of one input.
 struct Draw {
   enum Kind : uint8_t {
-    kUniform,       // [low, high)
-    kDistinct,      // a permutation of evenly spaced values: no ties for max
-    kFew,           // 0, 1 or 2: many ties
-    kAwayFromZero,  // 0.1 <= |x| < 1: no finite difference reaches the kink of relu
-    kLabel,         // integers in [low, high); every `ignore_every`th is `ignore`
-    kSoftmaxRows,   // positive rows with the sum 1
-    kSpecial,       // NaN, infinities, zeros, denormals and large numbers in turn
-    kDerived        // computed from the inputs drawn before
+    kUniform,       // uniform in [low, high)
+    kDistinct,      // a permutation of evenly spaced values, so no ties for max
+    kFew,           // 0, 1 or 2, so many ties
+    kAwayFromZero,  // 0.1 <= |x| < 1, so that no finite difference reaches the kink of relu at 0
+    kLabel,         // integers in [low, high); every `ignore_every`th element is `ignore`
+    kSoftmaxRows,   // rows of positive values whose sum is 1
+    kSpecial,       // values in turn: NaN, infinities, zeros, denormals and large numbers
+    kDerived        // computed from inputs at earlier positions
   };
   TensorDesc desc;
   Kind kind = kUniform;
   double low = -1, high = 1;
-  int ignore_every = 0;  // 0: none
+  // For kLabel: distance between elements that are `ignore`; 0: no element is `ignore`.
+  int ignore_every = 0;
   int64_t ignore = -100;
   std::function<Value(std::span<const Value> before)> derive;
 };
@@ -48,59 +49,69 @@ Draw Few(const Shape& shape);
 Draw AwayFromZero(const Shape& shape);
 Draw Special(const Shape& shape);
 Draw Labels(int64_t rows, int64_t classes, int ignore_every = 0, int64_t ignore = -100);
-Draw Ids(const Shape& shape, int64_t rows);  // i64 in [0, rows)
-// Row numbers of a sparse gradient: `used` numbers of [0, height) ascending, -1 in the rest of `n`.
+// Returns the description of random i64 ids in [0, rows).
+Draw Ids(const Shape& shape, int64_t rows);
+// Returns the description of a sparse gradient's row numbers: `used` ascending numbers in [0,
+// height). The remaining elements of `n` are -1.
 Draw SparseRowIds(int64_t n, int64_t used, int64_t height);
-// Values [n, dim] of a sparse gradient with `used` rows, followed by zeros.
+// Draws the values [n, dim] of a sparse gradient. The first `used` rows are random, the other rows
+// are zeros.
 Draw SparseValues(int64_t n, int64_t used, int64_t dim);
 Draw SoftmaxRows(const Shape& shape);
 
-// Allowed difference of an element: rel * |wanted| + of_max * largest |wanted| of that output +
-// abs. All 0: the same bits (zeros may differ in sign).
+// Allowed difference of an element: rel * |expected| + of_max * (largest |expected| of the output)
+// + abs. If all three are 0, the bits must be equal, except for the sign of zeros.
 struct Tolerance {
   double rel = 0, of_max = 0, abs = 0;
 };
 
-// For sums of `terms` products of numbers below 1 in any order. The rounding errors of a running
-// sum of random terms grow with their number. The tolerance is twice the expected error of the
-// worst order.
+// Tolerance for sums of `terms` products of numbers below 1 in any order. The rounding errors of a
+// running sum of random terms grow with the number of terms. The tolerance is twice the expected
+// error of the worst order.
 inline Tolerance Products(int64_t terms) {
   return {.of_max = 1e-6, .abs = 1.2e-7 * static_cast<double>(terms)};
 }
 
 struct OpCase {
   std::string op;
-  std::vector<std::vector<Draw>> inputs;  // by slot; an absent optional slot is empty
+  // The distributions of the inputs, by slot. An absent optional slot is an empty vector.
+  std::vector<std::vector<Draw>> inputs;
   AttrMap attrs = {};
-  std::vector<size_t> absent_outputs = {};  // optional output slots that are not needed
-  size_t many_outputs = 1;                  // variables in a kMany output slot
+  // Positions of optional output slots that the row does not compute.
+  std::vector<size_t> absent_outputs = {};
+  size_t many_outputs = 1;  // number of variables in an output slot of arity kMany
   Tolerance tolerance = {};
-  // Input slots (their first variable; every variable of a kMany slot) whose gradients are checked.
+  // Input slots whose gradients are checked. Only the first variable of a slot is checked, but
+  // every variable of a kMany slot.
   std::vector<size_t> grad_slots = {};
-  size_t grad_output = 0;  // output slot from which the loss is computed
-  // The sums for a result are split over the threads: more threads may give other bits.
+  size_t grad_output = 0;  // the output slot from which the loss is computed
+  // The sums of a result are split over the threads, so the bits may depend on the number of
+  // threads.
   bool bits_vary_with_threads = false;
-  std::vector<Op> body = {};  // of a fused operator, over in0, in1, ... and out0, out1, ...
-  double flops = 0;           // 0: measured in bytes moved
-  bool bench = false;         // has a line in the benchmark
+  // The operators of a fused operator, with variables in0, in1, ... and out0, out1, ...
+  std::vector<Op> body = {};
+  double flops = 0;    // floating-point operations; 0: speed is measured in bytes moved
+  bool bench = false;  // whether the benchmark measures the row
 };
 
-// "conv2d f32[2,3,8,8] f32[4,3,3,3] - {strides=[2,2]}".
+// Returns the name of a row, for example "conv2d f32[2,3,8,8] f32[4,3,3,3] - {strides=[2,2]}".
 std::string CaseName(const OpCase& c);
 
-// The inputs by position; absent optional slots are empty Values. The values for a row and a seed
-// are the same on every machine.
+// Draws the inputs by position. Absent optional slots give empty Values. A row and a seed give the
+// same values on every machine.
 std::vector<Value> DrawInputs(const OpCase& c, uint64_t seed);
 
-// The operator with variables in0, in1, ... and out0, out1, ... by position.
+// Returns the operator of the row. Variables are named in0, in1, ... and out0, out1, ... by
+// position.
 Op MakeOp(const OpCase& c);
 
-// Writes the elements of `value` to memory as `desc.dtype`, and reads them. REQUIRES: `bytes` holds
-// desc.bytes().
+// Store writes the elements of `value` to memory as `desc.dtype`, and Load reads such elements.
+// REQUIRES: `bytes` holds desc.bytes() bytes.
 void Store(const Value& value, void* bytes);
 Value Load(const TensorDesc& desc, const void* bytes);
 
-// Describes the first difference beyond the tolerance; "" if there is none. NaN equals NaN.
+// Compares a result with the reference. Describes the first difference beyond the tolerance; "" if
+// there is none. NaN equals NaN.
 std::string Compare(const Value& got, const Value& want, const Tolerance& tolerance);
 
 }  // namespace tandem::optest

@@ -1,4 +1,4 @@
-// All rows of the test bench, by family.
+// Functions that return the rows of the operator test bench, one function per family.
 #pragma once
 
 #include <vector>
@@ -7,29 +7,32 @@
 
 namespace tandem::optest {
 
-std::vector<OpCase> LinearCases();       // fc, matmul
-std::vector<OpCase> ImageCases();        // conv2d, pool2d
-std::vector<OpCase> NormCases();         // batch_norm and operators fused with it
-std::vector<OpCase> ElementwiseCases();  // elementwise_*, relu, scale, sum, mean, reshape, ...
-std::vector<OpCase> LossCases();         // softmax_with_cross_entropy, accuracy
-std::vector<OpCase> EmbeddingCases();    // lookup_table
-std::vector<OpCase> ClickCases();        // sequence_pool, sigmoid_cross_entropy, auc
-// Elementwise optimizers with dense gradients, which may be split into slices.
+std::vector<OpCase> LinearCases();  // operators fc, matmul
+std::vector<OpCase> ImageCases();   // operators conv2d, pool2d
+std::vector<OpCase> NormCases();    // operator batch_norm and operators fused with it
+// Operators elementwise_*, relu, scale, sum, mean, reshape, ...
+std::vector<OpCase> ElementwiseCases();
+std::vector<OpCase> LossCases();       // operators softmax_with_cross_entropy, accuracy
+std::vector<OpCase> EmbeddingCases();  // operator lookup_table
+std::vector<OpCase> ClickCases();      // operators sequence_pool, sigmoid_cross_entropy, auc
+// Elementwise optimizers with dense gradients. Their parameters may be split into slices.
 std::vector<OpCase> OptimizerCases();
-// The other optimizers: sparse gradients, norms of whole parameters, changes of the gradients
-// before the update.
+// Optimizers with sparse gradients, optimizers that use norms of whole parameters, and operators
+// that change gradients before the update.
 std::vector<OpCase> UpdateCases();
-std::vector<OpCase> FusedCases();   // fused_*
-std::vector<OpCase> RegimeCases();  // every_nth, adaptive_steps, dgc_*
-std::vector<OpCase> DenseCases();   // gelu, sigmoid, tanh, softmax, layer_norm, dropout, ...
-std::vector<OpCase> LayoutCases();  // transpose, concat, split, slice, cast
-std::vector<OpCase> HalfCases();    // rows of the families above with f16 and bf16
-// The type of the oracle's result in that output slot: half_cases.cc knows which slots stay f32.
+std::vector<OpCase> FusedCases();   // operators fused_*
+std::vector<OpCase> RegimeCases();  // operators every_nth, adaptive_steps, dgc_*
+// Operators gelu, sigmoid, tanh, softmax, layer_norm, dropout, ...
+std::vector<OpCase> DenseCases();
+std::vector<OpCase> LayoutCases();  // operators transpose, concat, split, slice, cast
+std::vector<OpCase> HalfCases();    // the rows of the families above in f16 and bf16
+// Returns the type of the oracle's result in the output slot `slot`. Some slots of 16-bit rows are
+// f32.
 DType OutputType(const OpCase& c, size_t slot);
-// `count` rows with random sizes and attributes that fit together.
+// Returns `count` rows with random sizes, and attributes that are valid for these sizes.
 std::vector<OpCase> RandomCases(uint64_t seed, int count);
 
-// The families, in the order above, without the random ones.
+// Returns the rows of all families in the order above, except the random rows.
 std::vector<OpCase> AllCases();
 
 }  // namespace tandem::optest

@@ -4,9 +4,10 @@ namespace tandem::optest {
 namespace {
 
 constexpr Tolerance kUpdate{.rel = 3e-7, .of_max = 3e-7};
-// A quotient of roots, and 1 - Beta2Pow, which cancels.
+// Tolerance for adam: a quotient with roots, and the difference 1 - Beta2Pow, which cancels.
 constexpr Tolerance kAdam{.rel = 2e-5, .of_max = 1e-6};
-// A difference that nearly cancels under the root (centered), or in z (ftrl).
+// Tolerance for a difference that nearly cancels: under the root (centered rmsprop), or in z
+// (ftrl).
 constexpr Tolerance kDifference{.rel = 2e-5, .of_max = 1e-5};
 
 void AddOptimizers(const Shape& shape, bool bench, std::vector<OpCase>& cases) {
@@ -49,7 +50,8 @@ void AddOptimizers(const Shape& shape, bool bench, std::vector<OpCase>& cases) {
        .tolerance = kDifference});
 }
 
-// First steps without any gradient yet: 0 / (0 + epsilon) is 0, not NaN.
+// Adds first steps in which all gradients so far are 0. The result 0 / (0 + epsilon) must be 0, not
+// NaN.
 void AddFirstSteps(std::vector<OpCase>& cases) {
   const Draw p = F32({20}), zero = F32({20}, 0, 0), lr = F32({1}, 0.1, 0.2);
   cases.push_back({.op = "momentum",

@@ -13,7 +13,7 @@ using Values = std::vector<Value>;
 
 // ---- Products -----------------------------------------------------------------------------------
 
-// A batch of products of the last two dimensions.
+// Multiplies the last two dimensions of x and y for each element of the batch.
 Value Product(const Value& x, bool trans_x, const Value& y, bool trans_y, double alpha = 1) {
   const int rank = x.desc.shape.rank(), rows = rank - 2, cols = rank - 1;
   Shape shape = x.desc.shape;
@@ -62,7 +62,7 @@ Values Matmul(const OracleArgs& a) {
 
 // ---- Elementwise --------------------------------------------------------------------------------
 
-// For each element of X, the corresponding element of Y.
+// Returns for each element of X the index of the corresponding element of Y.
 std::vector<size_t> Partners(const OracleArgs& a) {
   const Shape &x = a.shape(0), &y = a.shape(1);
   int64_t axis = a.Get<int64_t>("axis");
@@ -90,7 +90,7 @@ double Combined(std::string_view op, double x, double y) {
   return std::isnan(x) || x > y ? x : y;
 }
 
-// Derivatives by x and by y.
+// Returns the derivatives of an elementwise operator with respect to x and to y.
 std::pair<double, double> Slopes(std::string_view op, double x, double y) {
   if (op.starts_with("elementwise_add")) return {1, 1};
   if (op.starts_with("elementwise_sub")) return {1, -1};
@@ -245,7 +245,7 @@ Values CheckFiniteAndUnscale(const OracleArgs& a) {
   return out;
 }
 
-// Follows the flow chart of Paddle 2.0's update_loss_scaling_op.h.
+// Computes the outputs as in the flow chart of Paddle 2.0's update_loss_scaling_op.h.
 Values UpdateLossScaling(const OracleArgs& a) {
   Value scale = a.in[1], good = a.in[2], bad = a.in[3];
   if (a[0][0] == 0) {
@@ -397,7 +397,7 @@ std::vector<Value> RunOracle(const OpCase& c, std::span<const Value> inputs) {
   CHECK(oracle != nullptr) << c.op << " has no oracle: add one to tests/ops/oracle.cc";
   std::vector<Value> outputs = oracle(OracleArgs{c.attrs, c.op, inputs, c.body});
   for (size_t i = 0; i < outputs.size(); ++i) {
-    // Operators with 16-bit rows have one variable per slot.
+    // Operators that have 16-bit rows have one variable per output slot.
     if (outputs[i].desc.dtype == DType::kF32) outputs[i].desc.dtype = OutputType(c, i);
   }
   return outputs;

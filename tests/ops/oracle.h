@@ -1,4 +1,4 @@
-// The results of every operator, as plain loops in double precision that follow the definitions
+// Reference results of every operator. Plain loops in double precision follow the definitions
 // (docs/reference/operators.md), not the kernels.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace tandem::optest {
 
-// Arguments of an oracle. Absent inputs are empty Values (rank 0, no element).
+// Arguments of an oracle. Absent inputs are empty Values (rank 0, no elements).
 struct OracleArgs {
   const AttrMap& attrs;
   std::string_view op;
@@ -22,7 +22,7 @@ struct OracleArgs {
   bool Has(size_t i) const { return i < in.size() && !in[i].v.empty(); }
   const Shape& shape(size_t i) const { return in[i].desc.shape; }
   const std::vector<double>& operator[](size_t i) const { return in[i].v; }
-  // The attribute, or its default in the definition.
+  // Returns the attribute `name`, or the default of the operator's definition.
   template <typename T>
   T Get(std::string_view name) const {
     return std::get<T>(Find(name));
@@ -30,20 +30,21 @@ struct OracleArgs {
   Attr Find(std::string_view name) const;
 };
 
-// Returns every output position, including outputs that are not needed.
+// Computes all outputs by position, including outputs that the row does not need.
 using Oracle = std::vector<Value> (*)(const OracleArgs&);
 
-// nullptr if the operator has no oracle.
+// Returns the oracle of the operator; nullptr if there is none.
 Oracle FindOracle(std::string_view op);
 
-// Positions of tensors, and the layout (kernels/ops/core/image_layout.h) of each.
+// Positions of tensors in the arguments, with their layout (kernels/ops/core/image_layout.h).
 using Layouts = std::vector<std::pair<size_t, std::string>>;
-// Runs `oracle`, which knows only NCHW, with inputs `in` and outputs `out` in other layouts.
+// Runs `oracle`, which knows only NCHW. The inputs `in` and the outputs `out` have other layouts,
+// so they are converted.
 std::vector<Value> InPlainLayout(const OracleArgs& a, Oracle oracle, const Layouts& in,
                                  const Layouts& out);
 std::vector<Value> OracleReorder(const OracleArgs& a);
 
-// Image operators, in a separate file because of their length (oracle_image.cc).
+// Image operators, defined in oracle_image.cc.
 std::vector<Value> OracleConv2d(const OracleArgs& a);
 std::vector<Value> OracleConv2dGrad(const OracleArgs& a);
 std::vector<Value> OracleConv2dRelu(const OracleArgs& a);
@@ -53,14 +54,14 @@ std::vector<Value> OracleSampleImage(const OracleArgs& a);
 std::vector<Value> OraclePool2d(const OracleArgs& a);
 std::vector<Value> OraclePool2dGrad(const OracleArgs& a);
 
-// Batch normalisation, alone and fused (oracle_norm.cc).
+// Batch normalisation, single and fused, defined in oracle_norm.cc.
 std::vector<Value> OracleBatchNorm(const OracleArgs& a);
 std::vector<Value> OracleBatchNormGrad(const OracleArgs& a);
 std::vector<Value> OracleBatchNormGradSums(const OracleArgs& a);
 std::vector<Value> OracleBatchNormMerge(const OracleArgs& a);
 std::vector<Value> OracleBatchNormMoments(const OracleArgs& a);
 
-// Tables and their gradients (oracle_embedding.cc).
+// Lookups in tables and their gradients, defined in oracle_embedding.cc.
 std::vector<Value> OracleLookupTable(const OracleArgs& a);
 std::vector<Value> OracleLookupTableGrad(const OracleArgs& a);
 std::vector<Value> OracleLookupTableSparseGrad(const OracleArgs& a);
@@ -73,7 +74,7 @@ std::vector<Value> OracleSigmoidXent(const OracleArgs& a);
 std::vector<Value> OracleSigmoidXentGrad(const OracleArgs& a);
 std::vector<Value> OracleAuc(const OracleArgs& a);
 
-// Activations, normalised rows and reductions (oracle_dense.cc).
+// Activations, normalised rows and reductions, defined in oracle_dense.cc.
 std::vector<Value> OracleActivation(const OracleArgs& a);
 std::vector<Value> OracleActivationGrad(const OracleArgs& a);
 std::vector<Value> OracleDropout(const OracleArgs& a);
@@ -84,7 +85,7 @@ std::vector<Value> OracleReduceGrad(const OracleArgs& a);
 std::vector<Value> OracleSoftmax(const OracleArgs& a);
 std::vector<Value> OracleSoftmaxGrad(const OracleArgs& a);
 
-// Operators that copy elements (oracle_layout.cc).
+// Operators that copy elements, defined in oracle_layout.cc.
 std::vector<Value> OracleCast(const OracleArgs& a);
 std::vector<Value> OracleConcat(const OracleArgs& a);
 std::vector<Value> OracleConcatGrad(const OracleArgs& a);
@@ -94,23 +95,23 @@ std::vector<Value> OracleSplit(const OracleArgs& a);
 std::vector<Value> OracleSplitGrad(const OracleArgs& a);
 std::vector<Value> OracleTranspose(const OracleArgs& a);
 
-// Fused operators (oracle_fused.cc).
+// Fused operators, defined in oracle_fused.cc.
 std::vector<Value> OracleFusedElementwise(const OracleArgs& a);
 std::vector<Value> OracleFusedElemwiseActivation(const OracleArgs& a);
 std::vector<Value> OracleFusedElemwiseActivationGrad(const OracleArgs& a);
 
-// Optimizers, penalties and limits of gradients (oracle_optimizer.cc).
+// Optimizers, penalties and limits of gradients, defined in oracle_optimizer.cc.
 std::vector<Value> OracleOptimizer(const OracleArgs& a);
 std::vector<Value> OracleClip(const OracleArgs& a);
 std::vector<Value> OracleClipByNorm(const OracleArgs& a);
 
-// Regimes of training (oracle_regime.cc).
+// Operators of training regimes, defined in oracle_regime.cc.
 std::vector<Value> OracleEveryNth(const OracleArgs& a);
 std::vector<Value> OracleAdaptiveSteps(const OracleArgs& a);
 std::vector<Value> OracleDgcCompress(const OracleArgs& a);
 std::vector<Value> OracleDgcUpdate(const OracleArgs& a);
 
-// The attribute rounded to f32, because state from earlier steps (Beta2Pow) is f32.
+// Returns the attribute `name` rounded to f32. State from earlier steps (Beta2Pow) is also f32.
 inline double Rounded(const OracleArgs& a, const char* name) {
   return static_cast<float>(a.Get<double>(name));
 }
@@ -119,7 +120,7 @@ inline Value Zeros(const Shape& shape, DType dtype = DType::kF32) {
   return {{dtype, shape}, std::vector<double>(static_cast<size_t>(shape.numel()), 0.0)};
 }
 
-// The reference results of a row for these inputs.
+// Computes the reference results of row `c` for these inputs.
 std::vector<Value> RunOracle(const OpCase& c, std::span<const Value> inputs);
 
 }  // namespace tandem::optest

@@ -21,7 +21,8 @@ double Activated(const OracleArgs& a, double x) {
   return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
 }
 
-// The derivative: for gelu from x, for the others from their result.
+// Returns the derivative of the activation. `at` is x for gelu, and the result of the activation
+// for the others.
 double Slope(const OracleArgs& a, double at) {
   if (a.op.starts_with("sigmoid")) return at * (1 - at);
   if (a.op.starts_with("tanh")) return 1 - at * at;
@@ -34,7 +35,8 @@ double Slope(const OracleArgs& a, double at) {
   return 0.5 * std::erfc(-at / std::numbers::sqrt2) + at * density;
 }
 
-// The number of elements that row `r` of a softmax uses.
+// Returns how many elements of row `r` the softmax uses. A causal softmax uses only the elements up
+// to the diagonal.
 size_t Kept(const OracleArgs& a, size_t r) {
   const Shape& x = a.shape(0);
   const auto n = static_cast<size_t>(x[x.rank() - 1]);
@@ -52,7 +54,7 @@ Rows RowsOf(const OracleArgs& a) {
   return {static_cast<size_t>(x.numel(0, axis)), static_cast<size_t>(x.numel(axis, x.rank()))};
 }
 
-// For each element of X, its element of the reduced result.
+// Returns for each element of X the index of the reduced element to which it contributes.
 std::vector<size_t> Targets(const OracleArgs& a, Shape* out) {
   const Shape& x = a.shape(0);
   const auto dims = a.Get<std::vector<int64_t>>("dim");
@@ -163,7 +165,7 @@ Values OracleLayerNormGrad(const OracleArgs& a) {
   return {gx, gscale, gbias};
 }
 
-// Position: seed, step, first sample, samples.
+// The input Position holds seed, step, first sample and number of samples.
 Values OracleDropout(const OracleArgs& a) {
   Value out = a.in[0];
   if (a.Get<bool>("is_test")) return {out};

@@ -32,7 +32,7 @@ std::vector<Value> OracleLookupTableGrad(const OracleArgs& a) {
 
 namespace {
 
-// The rows `used` of a whole gradient, as sparse rows, at most `n`.
+// Converts a dense gradient into a sparse one with the rows `used`. It has space for `n` rows.
 std::vector<Value> RowsOf(const Value& whole, const std::set<int64_t>& used, int64_t n) {
   const auto dim = static_cast<size_t>(whole.desc.shape[1]);
   Value values = Zeros({n, whole.desc.shape[1]}), rows = Zeros({n}, DType::kI64);

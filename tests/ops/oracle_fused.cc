@@ -1,4 +1,5 @@
-// Fused operators: runs the operators that they replace, one after another.
+// Reference results of fused operators. They run the operators that the fused operator replaces,
+// one after another.
 #include <algorithm>
 #include <map>
 
@@ -10,7 +11,7 @@ using Values = std::vector<Value>;
 
 namespace {
 
-// relu or scale of x, and the factor on the gradient for the result `out`.
+// Act computes relu or scale of x. ActSlope returns its derivative at the result `out`.
 double Act(const OracleArgs& a, double x) {
   const bool relu = a.Get<std::string>("functors").find("relu") != std::string::npos;
   return relu ? std::max(x, 0.0) : a.Get<double>("scale") * x;
@@ -51,7 +52,7 @@ Values OracleFusedElemwiseActivationGrad(const OracleArgs& a) {
   return grads;
 }
 
-// The body, operator by operator.
+// Runs the operators of the fused operator's body, one after another.
 Values OracleFusedElementwise(const OracleArgs& a) {
   std::map<std::string, Value> values;
   for (size_t i = 0; i < a.in.size(); ++i) values["in" + std::to_string(i)] = a.in[i];

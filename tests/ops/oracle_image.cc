@@ -20,14 +20,15 @@ Shape ConvOutShape(const OracleArgs& a) {
   const auto dilation = a.Get<Ints>("dilations");
   Shape out{x[0], w[0], 0, 0};
   for (int d = 0; d < 2; ++d) {
-    // At the last position the kernel's last element is still inside the padded plane.
+    // The last position is the last one at which the whole kernel is inside the padded plane.
     const int64_t span = dilation[d] * (w[2 + d] - 1);
     for (int64_t at = 0; at + span < x[2 + d] + 2 * pad[d]; at += stride[d]) ++out[2 + d];
   }
   return out;
 }
 
-// Calls fn(output element, filter element, input element) for every product of the definition.
+// Calls fn(output element, filter element, input element) for every product that the definition
+// sums.
 void ForEachProduct(const OracleArgs& a, const Shape& out,
                     const std::function<void(size_t, size_t, size_t)>& fn) {
   const Shape &x = a.shape(0), &w = a.shape(1);
@@ -83,7 +84,8 @@ PoolArgs PoolArgsOf(const OracleArgs& a) {
   return p;
 }
 
-// Calls fn(output element, input elements of its window inside the plane, row-major).
+// Calls fn(output element, input elements) for every window. The input elements are those inside
+// the plane, in row-major order.
 void ForEachWindow(const OracleArgs& a, const PoolArgs& p,
                    const std::function<void(size_t, const std::vector<size_t>&)>& fn) {
   const Shape& x = a.shape(0);
@@ -117,7 +119,7 @@ size_t ArgMax(const std::vector<double>& x, const std::vector<size_t>& window) {
   return best;
 }
 
-// An element of Input as the filter reads it.
+// Returns element i of Input as the filter reads it, after relu if relu is fused.
 double Seen(const OracleArgs& a, size_t i) {
   return a.Get<bool>("fuse_relu_before_depthwise_conv") ? std::max(a[0][i], 0.0) : a[0][i];
 }
@@ -174,7 +176,7 @@ std::vector<Value> Pool2dGrad(const OracleArgs& a) {
   return {gx};
 }
 
-// Index of the element of channel c and pixel p of image n in the layout.
+// Returns the index of pixel p in channel c of image n, in the given layout.
 size_t PlaceOf(const std::string& layout, const Shape& s, int64_t n, int64_t c, int64_t p) {
   const int64_t plane = s[2] * s[3], image = n * s[1] * plane;
   if (layout == "nChw16c") return static_cast<size_t>(image + (c / 16 * plane + p) * 16 + c % 16);

@@ -11,7 +11,7 @@ namespace {
 using Ints = std::vector<int64_t>;
 using Values = std::vector<Value>;
 
-// Calls fn(index, flat) for every element of `shape`.
+// Calls fn(index per dimension, flat index) for every element of `shape`.
 template <typename Fn>
 void ForEachIndex(const Shape& shape, const Fn& fn) {
   Shape index = shape;
@@ -36,8 +36,8 @@ int Axis(const OracleArgs& a, const Shape& shape) {
   return static_cast<int>(axis < 0 ? axis + shape.rank() : axis);
 }
 
-// The window of `whole` that begins at `begin` and has the shape of `part`. `into`: writes part
-// there, else reads it.
+// Copies between `part` and the window of `whole` that begins at `begin`. `into`: from `part` to
+// the window; else from the window to `part`.
 void CopyWindow(Value& whole, Value& part, const Shape& begin, bool into) {
   ForEachIndex(part.desc.shape, [&](Shape index, size_t flat) {
     for (int d = 0; d < index.rank(); ++d) index[d] += begin[d];
@@ -58,7 +58,7 @@ Ints Sections(const OracleArgs& a, int64_t n) {
   return sections.empty() ? Ints(static_cast<size_t>(num), n / num) : sections;
 }
 
-// Begin and shape of slice's window.
+// Returns the begin and the shape of the window that slice reads.
 std::pair<Shape, Shape> Window(const OracleArgs& a) {
   const Shape& x = a.shape(0);
   Shape begin = At(x, -1, 0), shape = x;
@@ -85,7 +85,7 @@ double AsType(DType dtype, double x) {
     case DType::kI32:
       return limited(std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max());
     case DType::kI64:
-      return limited(-0x1p63, 0x1p63);  // the largest i64 is 2^63 as a double
+      return limited(-0x1p63, 0x1p63);  // as a double, the largest i64 is rounded up to 2^63
     case DType::kU8:
       return limited(0, 255);
   }
@@ -186,7 +186,8 @@ Values OracleCast(const OracleArgs& a) {
   }
   Value out = a.in[grad ? 1 : 0];
   out.desc.dtype = dtype;
-  // If the types are equal there is nothing to round, so that finite differences are not lost.
+  // If the types are equal, the values are not rounded. Rounding would destroy the small steps of
+  // finite differences.
   const bool same = dtype == a.in[grad ? 1 : 0].desc.dtype;
   for (double& v : out.v) v = same ? v : AsType(dtype, v);
   return {out};

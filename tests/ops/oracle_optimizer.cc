@@ -1,4 +1,4 @@
-// The optimizers as in their papers, in double precision.
+// Reference results of optimizers, as in their papers, in double precision.
 #include <algorithm>
 #include <cmath>
 
@@ -27,7 +27,8 @@ Values Momentum(const OracleArgs& a) {
   return {p, v};
 }
 
-// Algorithm 1 of Kingma and Ba, with explicit corrected moments; line 12 of AdamW.
+// Algorithm 1 of Kingma and Ba (Adam) with corrected moments, and line 12 of the algorithm of
+// AdamW.
 Values Adam(const OracleArgs& a) {
   const double b1 = Rounded(a, "beta1"), b2 = Rounded(a, "beta2"), lr = a[6][0];
   const double epsilon = Rounded(a, "epsilon"), decay = Rounded(a, "weight_decay");
@@ -94,7 +95,7 @@ Values Rmsprop(const OracleArgs& a) {
   return {p, s, v, mean};
 }
 
-// Algorithm 1 of McMahan et al., per coordinate.
+// Algorithm 1 of McMahan et al. (FTRL-Proximal), for each coordinate.
 Values Ftrl(const OracleArgs& a) {
   const double l1 = Rounded(a, "l1"), l2 = 2 * Rounded(a, "l2"), alpha = a[4][0];
   Value w = a.in[0], n = a.in[2], z = a.in[3];
@@ -161,7 +162,7 @@ Values Regularize(const OracleArgs& a) {
 struct Row {
   const char* op;
   Values (*run)(const OracleArgs&);
-  size_t rows;  // position of Rows
+  size_t rows;  // position of the input Rows, which has the row numbers of a sparse gradient
 };
 constexpr Row kOptimizers[] = {
     {"adagrad", Adagrad, 4},
@@ -177,7 +178,7 @@ constexpr Row kOptimizers[] = {
     {"sgd", Sgd, 3},
 };
 
-// The whole gradient of sparse rows.
+// Converts a sparse gradient into a dense one.
 Value Dense(const OracleArgs& a, size_t rows) {
   Value g = Zeros(a.shape(0));
   const auto dim = static_cast<size_t>(a.shape(0)[1]);
@@ -188,7 +189,7 @@ Value Dense(const OracleArgs& a, size_t rows) {
   return g;
 }
 
-// The results in rows of the gradient, the previous values elsewhere.
+// Restores the previous values in all rows that the sparse gradient does not have.
 void KeepOtherRows(const OracleArgs& a, size_t rows, Values& out) {
   const auto dim = static_cast<size_t>(a.shape(0)[1]);
   std::vector<bool> touched(static_cast<size_t>(a.shape(0)[0]));
@@ -204,7 +205,7 @@ void KeepOtherRows(const OracleArgs& a, size_t rows, Values& out) {
   }
 }
 
-// The penalty only in rows of the gradient.
+// Applies the penalty only to rows that the sparse gradient has.
 Values PickRows(const OracleArgs& a, const Values& dense) {
   Value out = a.in[1];
   const auto dim = static_cast<size_t>(a.shape(0)[1]);

@@ -1,4 +1,5 @@
-// Operators of training regimes: when to average, what to send.
+// Reference results of operators of training regimes: when to average parameters, and which
+// gradients to send.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -17,7 +18,7 @@ std::vector<Value> OracleEveryNth(const OracleArgs& a) {
   return {count, due};
 }
 
-// Equation 13 of Wang and Joshi with a variable learning rate, rounded up.
+// Equation 13 of Wang and Joshi (AdaComm) with a variable learning rate. The result is rounded up.
 std::vector<Value> OracleAdaptiveSteps(const OracleArgs& a) {
   const double loss = a[0][0], rate = a[1][0];
   Value base_loss = a.in[2], base_rate = a.in[3], steps = a.in[4];
@@ -33,7 +34,8 @@ std::vector<Value> OracleAdaptiveSteps(const OracleArgs& a) {
   return {base_loss, base_rate, steps};
 }
 
-// Computes in f32, because the selection depends on every bit; sorts all elements.
+// Selects the elements by sorting all of them. Computes in f32, because the selection depends on
+// every bit.
 std::vector<Value> OracleDgcCompress(const OracleArgs& a) {
   Value velocity = a.in[1], residual = a.in[2];
   const auto mu = static_cast<float>(a.Get<double>("mu"));

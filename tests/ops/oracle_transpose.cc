@@ -23,8 +23,8 @@ Shape OutShape(const OracleArgs& a) {
   return out;
 }
 
-// Every element of Input adds the filter, multiplied by the element, to Output: fn(output, filter,
-// input).
+// Calls fn(output element, filter element, input element) for every product that the transposed
+// convolution adds to Output.
 void ForEachStroke(const OracleArgs& a, const Shape& out,
                    const std::function<void(size_t, size_t, size_t)>& fn) {
   const Shape &x = a.shape(0), &w = a.shape(1);

@@ -9,11 +9,12 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// A sequence of random numbers.
+// A generator of random sizes and attributes.
 class Dice {
  public:
   explicit Dice(uint64_t key) : key_(key) {}
-  int64_t In(int64_t low, int64_t high) {  // both inclusive
+  // Returns a random integer in [low, high], both inclusive.
+  int64_t In(int64_t low, int64_t high) {
     const auto span = static_cast<double>(high - low + 1);
     return low + static_cast<int64_t>(span * static_cast<double>(UniformAt(key_, at_++)));
   }

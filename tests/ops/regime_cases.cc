@@ -14,16 +14,18 @@ void AddAdaptiveSteps(std::vector<OpCase>& cases) {
     int64_t first;
   };
   const Row rows[] = {
-      {2.5, 0.1, 0, 0, 1, 4},        // the first call: there is no base yet
-      {2.5, 0.1, 2.5, 0.1, 7, 9},    // same as the first call: 3
-      {1.25, 0.1, 2.5, 0.1, 7, 9},   // half the loss: 3
-      {0.5, 0.1, 2.5, 0.1, 7, 9},    // 2
-      {2.5, 0.025, 2.5, 0.1, 7, 9},  // a quarter of the first learning rate: 6 steps
-      {2.5, 1e-9, 2.5, 0.1, 7, 9},   // at most 16
-      {1e-9, 0.1, 2.5, 0.1, 7, 9},   // at least 1
-      {2.5, 0, 2.5, 0.1, 7, 9},      // learning rate 0: 16
-      {-1, 0.1, 2.5, 0.1, 7, 9},     // no root: unchanged
-      {2.5, 0, 0, 0, 7, 9},          // no base with a rate of 0: unchanged
+      {2.5, 0.1, 0, 0, 1, 4},        // first call: there is no base yet
+      {2.5, 0.1, 2.5, 0.1, 7, 9},    // loss and rate of the first call: 3 steps
+      {1.25, 0.1, 2.5, 0.1, 7, 9},   // half the loss of the first call: 3 steps
+      {0.5, 0.1, 2.5, 0.1, 7, 9},    // a fifth of the loss of the first call: 2 steps
+      {2.5, 0.025, 2.5, 0.1, 7, 9},  // a quarter of the learning rate of the first call: 6 steps
+      {2.5, 1e-9, 2.5, 0.1, 7, 9},   // tiny learning rate: the maximum, 16 steps
+      {1e-9, 0.1, 2.5, 0.1, 7, 9},   // tiny loss: the minimum, 1 step
+      {2.5, 0, 2.5, 0.1, 7, 9},      // learning rate 0: 16 steps
+      // Negative loss has no root: the number of steps does not change.
+      {-1, 0.1, 2.5, 0.1, 7, 9},
+      // Learning rate 0 cannot become the base: the number of steps does not change.
+      {2.5, 0, 0, 0, 7, 9},
       {3e38, 3e38, 1e-38, 1e-30, 7, 16},
   };
   for (const Row& r : rows) {
@@ -56,14 +58,15 @@ void AddCompress(const Shape& shape, bool bench, std::vector<OpCase>& cases) {
                 .bench = bench};
     cases.push_back(c);
     if (bench || n < 2) continue;
-    c.attrs["capacity"] = n;                                    // more room than needed
-    for (size_t i = 0; i < 3; ++i) c.inputs[i] = {Few(shape)};  // many equal values
+    // The output has more capacity than needed.
+    c.attrs["capacity"] = n;
+    for (size_t i = 0; i < 3; ++i) c.inputs[i] = {Few(shape)};  // many elements are equal
     c.attrs["mu"] = 0.5;
     cases.push_back(c);
   }
 }
 
-// `rows` selections of up to `capacity` of n elements.
+// Draws `rows` selections. Each selects up to `capacity` of n elements.
 Draw Selections(int64_t rows, int64_t capacity, int64_t n) {
   const TensorDesc desc = {DType::kI32, {rows, SelectionWords(capacity)}};
   const auto derive = [desc, rows, capacity, n](std::span<const Value>) {

@@ -1,5 +1,5 @@
-// An optimizer gives the same bits for a parameter that is split into slices as for the whole one.
-// Therefore pservers may hold slices.
+// Tests that an optimizer gives the same bits for a whole parameter and for a parameter that is
+// split into slices. Pservers rely on this, because they hold slices.
 #include <gtest/gtest.h>
 
 #include "tests/ops/kernel_run.h"
@@ -10,7 +10,8 @@ namespace {
 
 constexpr uint64_t kSeed = 22;
 
-// Elements [begin, end) of every input that is as large as the parameter.
+// Returns the inputs of a slice: elements [begin, end) of every input that is as large as the
+// parameter.
 std::vector<Value> Cut(const std::vector<Value>& whole, int64_t begin, int64_t end) {
   std::vector<Value> part = whole;
   for (Value& value : part) {
@@ -21,7 +22,7 @@ std::vector<Value> Cut(const std::vector<Value>& whole, int64_t begin, int64_t e
   return part;
 }
 
-// The outputs' bits by position.
+// Runs `c` with these inputs. Returns the bits of the outputs by position.
 std::vector<std::string> RunOn(const OpCase& c, const std::vector<Value>& inputs,
                                const KernelImpl& impl, int threads, bool in_place) {
   std::vector<std::string> bits;

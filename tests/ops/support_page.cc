@@ -46,7 +46,8 @@ std::string Text(const Attr& attr) {
   return std::visit(Visitor{}, attr);
 }
 
-// Types of each input slot in the rows of the test bench, by operator: "f32 or f16".
+// The types of each input slot in the rows of the test bench, for example "f32 or f16". The key is
+// the operator.
 using InputTypes = std::map<std::string, std::vector<std::string>>;
 
 InputTypes TypesOfInputs() {
@@ -66,7 +67,7 @@ InputTypes TypesOfInputs() {
   return types;
 }
 
-// `types`: of each slot, or fewer.
+// Lists the slots with their types. `types` may have fewer elements than there are slots.
 std::string Slots(const SlotList& slots, const std::vector<std::string>& types) {
   std::vector<std::string> texts;
   for (size_t i = 0; i < slots.size(); ++i) {
@@ -81,7 +82,7 @@ std::string Slots(const SlotList& slots, const std::vector<std::string>& types) 
   return texts.empty() ? "none" : absl::StrJoin(texts, ", ");
 }
 
-// "Out over X": the slots that may share memory.
+// Lists the slots that may share memory, for example "Out over X".
 std::string Inplace(const OpDef& def) {
   const auto add = [&def](std::string* out, const std::pair<int, int>& pair) {
     const auto name = [](const SlotList& slots, int i) {

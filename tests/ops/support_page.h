@@ -1,4 +1,5 @@
-// docs/reference/operators.md: every operator and where it runs, generated from the definitions.
+// Generates docs/reference/operators.md from the definitions of operators. The page lists every
+// operator and the devices on which it runs.
 #pragma once
 
 #include <set>
@@ -9,18 +10,19 @@
 
 namespace tandem::optest {
 
-// The reason why an operator has no CUDA kernel, or what replaces it; "" for operators that need a
-// kernel.
+// Returns why the operator has no CUDA kernel, or what replaces the kernel. Returns "" for
+// operators that need a kernel.
 std::string WithoutCudaKernel(std::string_view op);
 
-// The text of the page. `cuda`: operators with CUDA kernels.
+// Returns the text of the page. `cuda`: the operators with CUDA kernels.
 std::string SupportPage(const std::set<std::string>& cuda);
 
-// Operators in the kernel table of a CUDA module; needs no device. UNAVAILABLE: the module at
-// `path` cannot be opened.
+// Returns the operators in the kernel table of the CUDA module at `path`. Needs no device.
+// UNAVAILABLE: the module cannot be opened.
 StatusOr<std::set<std::string>> CudaOps(const std::string& path);
 
-// The CUDA column of an earlier page, for machines that did not build the module.
+// Reads the operators with CUDA kernels from an existing page. Used on machines that did not build
+// the module.
 std::set<std::string> CudaOpsOfPage(const std::string& page);
 
 }  // namespace tandem::optest

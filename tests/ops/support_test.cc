@@ -1,4 +1,4 @@
-// The committed docs/reference/operators.md must equal the generated page.
+// Tests that the committed docs/reference/operators.md equals the generated page.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -27,7 +27,7 @@ TEST(Support, CommittedPageIsCurrent) {
   const std::string source = Env("TANDEM_SOURCE_DIR");
   if (source.empty()) GTEST_SKIP() << "TANDEM_SOURCE_DIR is not set; run it through ctest";
   const std::string page = ReadFile(source + "/docs/reference/operators.md");
-  // Without the module its column is copied from the committed page.
+  // If the CUDA module is missing, the CUDA column is copied from the committed page.
   const auto cuda = CudaOps(Env("TANDEM_BIN_DIR") + "/../lib/libtandem_cuda.so");
   const std::string want = SupportPage(cuda.ok() ? *cuda : CudaOpsOfPage(page));
   if (!Env("TANDEM_UPDATE").empty()) {
@@ -52,7 +52,7 @@ TEST(Support, EveryOperatorIsDescribed) {
   }
 }
 
-// Each operator has either a kernel or a reason why there is none.
+// Each operator has a CUDA kernel, or a documented reason why it has none.
 TEST(Support, EveryOperatorHasACudaEntryOrAReason) {
   const std::string source = Env("TANDEM_SOURCE_DIR");
   if (source.empty()) GTEST_SKIP() << "TANDEM_SOURCE_DIR is not set; run it through ctest";

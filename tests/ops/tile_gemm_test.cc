@@ -1,4 +1,5 @@
-// Products on AMX tiles: as exact as f32, and the same bits for any partition of the work.
+// Tests matrix products on AMX tiles. They are as exact as f32, and their bits do not depend on the
+// partition of the work.
 #include "kernels/ops/cpu/tile_gemm.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +43,7 @@ StatusOr<std::vector<float>> Multiply(const Product& p, bool with_bias = true) {
 
 bool NoTiles() { return AmxTileLoops() == nullptr; }
 
-// The largest error, relative to the sum of |a b| and |bias|.
+// Returns the largest error of an element of `c`, relative to the sum of |a b| and |bias|.
 double WorstError(const Product& p, const std::vector<float>& c) {
   const auto& s = p.s;
   double worst = 0;
@@ -69,14 +70,15 @@ TEST(TileGemm, IsAsExactAsF32) {
   struct Size {
     int64_t m, n, k;
   };
-  // Whole panels, partial panels in each direction, and more than one block of k.
+  // Sizes with whole panels, with partial panels in each direction, and with more than one block
+  // along k.
   for (const Size& size : {Size{96, 160, 128}, {97, 161, 131}, {128, 79, 2050}}) {
     for (const bool trans_a : {false, true}) {
       for (const bool trans_b : {false, true}) {
         const Product p = Draw({size.m, size.n, size.k, trans_a, trans_b});
         const auto c = Multiply(p);
         ASSERT_TRUE(c.ok()) << c.status();
-        // Random rounding of each of k sums to f32 would leave about 2^-24 * 3.
+        // If each partial sum were rounded to f32, random rounding errors would be about 2^-24 * 3.
         EXPECT_LT(WorstError(p, *c), 2e-7)
             << size.m << " x " << size.n << " x " << size.k << ' ' << trans_a << trans_b;
       }
@@ -95,7 +97,7 @@ TEST(TileGemm, BitsDependOnNothingButK) {
     ASSERT_TRUE(more.ok()) << more.status();
     EXPECT_EQ(*one, *more) << threads << " threads";
   }
-  p.s.m = 77;  // only the first rows
+  p.s.m = 77;  // multiplies only the first 77 rows of a
   const auto rows = Multiply(p);
   ASSERT_TRUE(rows.ok()) << rows.status();
   EXPECT_EQ(std::vector<float>(one->begin(), one->begin() + 77 * 300), *rows);

@@ -7,7 +7,7 @@ constexpr Tolerance kUpdate{.rel = 2e-5, .of_max = 1e-5};
 
 struct Table {
   int64_t height, dim;
-  int64_t n, used;  // rows of the sparse gradient
+  int64_t n, used;  // n: capacity of the sparse gradient in rows; used: its number of rows
   bool bench = false;
 };
 
@@ -49,7 +49,8 @@ void AddSparseSums(std::vector<OpCase>& cases) {
       {{9, 3, 4, 4}},
       {{9, 3, 5, 2}, {9, 3, 6, 6}},
       {{9, 3, 9, 9}, {9, 3, 6, 5}, {9, 3, 2, 0}},
-      {{5000, 17, 700, 600}, {5000, 17, 900, 900}},  // two digits of the sort, two threads
+      // Large enough for two digits of the radix sort, and for two threads.
+      {{5000, 17, 700, 600}, {5000, 17, 900, 900}},
   };
   for (const auto& tables : sums) {
     OpCase c{.op = "sum_sparse_rows",
@@ -67,7 +68,7 @@ void AddSparseSums(std::vector<OpCase>& cases) {
   }
 }
 
-// Norms of whole parameters.
+// Adds rows of optimizers that use norms of whole parameters.
 void AddWhole(const Shape& shape, bool bench, std::vector<OpCase>& cases) {
   const Draw p = F32(shape), g = F32(shape), lr = F32({1}, 0.01, 0.1);
   const Draw power = F32({1}, 0.3, 0.9);

@@ -14,13 +14,15 @@ struct SimCarrier::Shared {
   SimNetwork& network;
   const std::vector<SimServer*> servers;
   const int retries;
-  std::map<uint64_t, std::shared_ptr<OneCall>> open;  // in the order of their start
-  std::map<uint64_t, std::function<void()>> pauses;   // continuation after each pause
+  // Calls in progress, by number in the order of their start.
+  std::map<uint64_t, std::shared_ptr<OneCall>> open;
+  // Pauses in progress by number, with the function that continues after the pause.
+  std::map<uint64_t, std::function<void()>> pauses;
   uint64_t made = 0;
   bool closing = false;
 };
 
-// One call with its attempts. Only the reply to the current attempt counts.
+// A call with its attempts. Only the reply to the current attempt is accepted.
 struct SimCarrier::OneCall : std::enable_shared_from_this<OneCall> {
   void Attempt() {
     if (done) return;
@@ -32,19 +34,20 @@ struct SimCarrier::OneCall : std::enable_shared_from_this<OneCall> {
         process->node(), server, [self = shared_from_this(), attempt] { self->Arrive(attempt); });
     if (!carried) Break(attempt);
   }
-  // The broken connection is detected some time later.
+  // Ends the attempt with UNAVAILABLE after a random delay, because a client does not detect a
+  // broken connection at once.
   void Break(int attempt) {
     process->After(process->world().Between(milliseconds(1), milliseconds(400)),
                    [self = shared_from_this(), attempt] {
                      self->End(attempt, Unavailable("the connection was lost"), "");
                    });
   }
-  // The request is at the server, possibly for the second time.
+  // The request has arrived at the server, possibly for the second time.
   void Arrive(int attempt) {
     SimServer& to = *shared->servers[static_cast<size_t>(server)];
     SimWorld& world = process->world();
     if (!to.alive()) {
-      // A call waits for a server that is down.
+      // If the server is down, the request arrives again 20 ms later.
       if (world.Now() < retries.deadline() && !process->dead()) {
         world.After(milliseconds(20),
                     [self = shared_from_this(), attempt] { self->Arrive(attempt); });
@@ -62,7 +65,7 @@ struct SimCarrier::OneCall : std::enable_shared_from_this<OneCall> {
                 self->Answer(attempt, status, std::move(answer));
               });
   }
-  // The reply leaves the server.
+  // Sends the server's reply to the caller.
   void Answer(int attempt, const Status& status, std::string answer) {
     const auto back = [self = shared_from_this(), attempt, status, answer = std::move(answer)] {
       self->process->Post([self, attempt, status, answer] { self->End(attempt, status, answer); });

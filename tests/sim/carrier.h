@@ -1,5 +1,5 @@
-// Carries the calls of a PsClient through a SimNetwork to SimServers, with the product's rules for
-// retries.
+// Carries the calls of a PsClient through a SimNetwork to SimServers. Retries follow the product's
+// rules.
 #pragma once
 
 #include <map>
@@ -14,10 +14,10 @@
 
 namespace tandem::pserver {
 
-// Not thread-safe.
+// The channel of a simulated client. Not thread-safe.
 class SimCarrier final : public ps::PsChannel {
  public:
-  // Server i is node i of the network. `retries`: see PsOptions::retries.
+  // Server i is node i of the network. `retries` has the meaning of PsOptions::retries.
   SimCarrier(std::shared_ptr<SimProcess> process, SimNetwork& network,
              std::vector<SimServer*> servers, int retries);
   Time Now() const override { return process_->world().Now(); }
@@ -25,14 +25,14 @@ class SimCarrier final : public ps::PsChannel {
   void Call(int server, rpc::PserverCall call, codec::EncodedMessage request, Time deadline,
             Take take) override;
   void After(Duration pause, std::function<void()> then) override;
-  // All servers have numbers from the beginning.
+  // Does nothing, because all servers are numbered from the beginning.
   Status AddServer(int /*server*/, const std::string& /*address*/) override { return OkStatus(); }
   void Abandon(int server) override;
   void Close() override;
 
  private:
   struct OneCall;
-  struct Shared;  // state that all calls share
+  struct Shared;  // state that all calls of this carrier share
   std::shared_ptr<SimProcess> process_;
   std::shared_ptr<Shared> shared_;
 };

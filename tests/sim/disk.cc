@@ -43,10 +43,10 @@ class SimDisk::Session final : public Storage {
     disk_.checkpoint_ = image;
     if (disk_.forget_previous_) disk_.checkpoint_->has_previous = false;
     disk_.log_.erase(disk_.log_.begin(), disk_.log_.upper_bound(image.log_number));
-    // The snapshot may be ahead of the log. Then only the snapshot contains the order up to that
-    // point.
+    // The snapshot may include pushes that are not in the log. Their order is then only in the
+    // snapshot, so it becomes the new base.
     if (!disk_.base_ || !disk_.history_.contains(image.log_number)) disk_.base_ = image;
-    // There is one write-ahead log for everything: this sync includes all earlier entries.
+    // The log has all entries in one sequence, so this sync includes all earlier entries.
     if (!disk_.history_.empty()) disk_.synced_ = disk_.history_.rbegin()->first;
     TD_RETURN_IF_ERROR(disk_.End(id_));
     return image.bytes();

@@ -11,8 +11,8 @@ Fiber::Fiber(std::function<void()> body)
   CHECK_EQ(getcontext(&inside_), 0);
   inside_.uc_stack.ss_sp = stack_.get();
   inside_.uc_stack.ss_size = kStackBytes;
-  inside_.uc_link = &outside_;  // context to continue in when the body ends
-  // makecontext passes only ints.
+  inside_.uc_link = &outside_;  // the context that continues when the body of the fiber ends
+  // makecontext passes only arguments of type int, so the pointer is passed in two parts.
   const auto self = reinterpret_cast<uintptr_t>(this);
   makecontext(&inside_, reinterpret_cast<void (*)()>(&Fiber::Enter), 2,
               static_cast<unsigned>(self >> 32), static_cast<unsigned>(self));

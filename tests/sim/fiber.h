@@ -1,5 +1,5 @@
-// A function with a separate stack that can suspend itself and continue later. With fibers the
-// blocking code of many clients runs on one thread.
+// A function with a separate stack that can suspend itself and continue later. Fibers let the
+// blocking code of many clients run on one thread.
 #pragma once
 
 #include <ucontext.h>
@@ -10,7 +10,7 @@
 
 namespace tandem::pserver {
 
-// Not thread-safe. Destroy a fiber only after it ended, or if it was never resumed.
+// Not thread-safe. Destroy a fiber only after its body ended, or if it was never resumed.
 class Fiber {
  public:
   explicit Fiber(std::function<void()> body);
@@ -18,9 +18,10 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  // Runs the body until it suspends itself or ends. REQUIRES: called outside the body, not ended.
+  // Runs the body until the body suspends itself or ends. REQUIRES: the caller is not the body, and
+  // the body has not ended.
   void Resume();
-  // Returns control to the caller of Resume. REQUIRES: called from the body.
+  // Suspends the body and returns to the caller of Resume. REQUIRES: the caller is the body.
   void Suspend();
   bool ended() const { return ended_; }
   bool running() const { return running_; }

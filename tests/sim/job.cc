@@ -16,9 +16,10 @@ using std::chrono::seconds;
 
 namespace {
 
-constexpr uint64_t kStartsMax = 200;  // starts of one trainer; more than any fault plan causes
+// How often one trainer may be started; no fault plan needs as many starts.
+constexpr uint64_t kStartsMax = 200;
 
-// A call in progress.
+// State of a client's call, used until the call's callback runs.
 struct Waiting {
   std::unique_ptr<ps::PsEvent> ended;
   Status status;
@@ -54,7 +55,8 @@ std::shared_ptr<Waiting> BeginRows(ps::PsClient& client, SimProcess& process,
 
 }  // namespace
 
-// Number of steps that every trainer must have pushed when this trainer has pushed `done` steps.
+// Returns the number of steps that every trainer must have pushed before this trainer may continue
+// after `done` steps.
 uint64_t SimJob::StepBound(uint64_t done) const {
   if (plan_.staleness < 0) return 0;
   return done - std::min(done, static_cast<uint64_t>(plan_.staleness));
@@ -89,7 +91,7 @@ Status SimJob::Train(int rank, uint64_t incarnation, const std::shared_ptr<SimPr
   options.trainers = plan_.trainers;
   options.incarnation = incarnation;
   options.partition.min_block_size = 1;
-  // They outlive the client, which may still send them.
+  // The batches must outlive the client, which may still send them.
   SimBatch batches[] = {{plan_.seed, ledger_}, {plan_.seed, ledger_}};
   std::vector<SimServer*> servers;
   for (auto& server : servers_) servers.push_back(server.get());
@@ -104,10 +106,10 @@ Status SimJob::Train(int rank, uint64_t incarnation, const std::shared_ptr<SimPr
                          .status());
   TD_ASSIGN_OR_RETURN(const uint64_t version, client->InitOrFetch(batches[0].Parameters()));
   const auto steps = static_cast<uint64_t>(plan_.steps);
-  // A sync job continues at the step of its servers. In the other modes a push is never begun
-  // twice, whatever its fate: neither by this trainer nor by its replacement.
+  // In sync mode, a trainer continues at the step of the servers. In other modes, no push is begun
+  // twice, even if its fate is unknown: neither by the trainer nor by its replacement.
   const auto next = [&](uint64_t step) { return sync ? step : ledger_.begun(rank); };
-  std::shared_ptr<Waiting> rows;  // rows of the next step
+  std::shared_ptr<Waiting> rows;  // the request for rows of the next step; null: it has not begun
   size_t present = 0;
   const auto pull = [&](uint64_t step, SimBatch& batch) {
     batch.Begin(rank, step);
@@ -145,20 +147,21 @@ void SimJob::StartTrainer(int rank) {
     world_.Note(status.ok() ? "trainer done" : "trainer failed", static_cast<uint64_t>(rank),
                 incarnation);
     t.last_words = ToString(status);
-    // A server needs a push of a sync step that only a dead trainer kept. The job cannot continue.
+    // A server needs the push of a sync step, but only a dead trainer kept this push. The job
+    // cannot continue.
     if (plan_.replayable && status.code() == StatusCode::kAborted) {
       report_.given_up = true;
       const bool replaced = std::any_of(trainers_.begin(), trainers_.end(),
                                         [](const Trainer& any) { return any.incarnation > 1; });
       if (!replaced) Fail("given up while all trainers live: " + t.last_words);
     }
-    // Faults of a job end long before this deadline.
+    // All faults of a job end long before this deadline, so the timeout is a failure.
     if (status.code() == StatusCode::kDeadlineExceeded) {
       Fail(absl::StrFormat("trainer %d waited in vain: %s", rank, t.last_words));
     }
     const bool present = t.incarnation == incarnation;
     if (status.ok() && present) t.done = true;
-    // A launcher restarts trainers in the same way.
+    // A launcher also restarts a failed trainer.
     if (!status.ok() && present) world_.After(Pause(300), [this, rank] { StartTrainer(rank); });
   });
 }
@@ -171,7 +174,8 @@ void SimJob::KillServer(int index) {
   const auto kill = [this, index, &server] {
     const bool power = plan_.power && world_.Chance(0.5);
     server.Kill(power);
-    // The maximum loss of the interval, plus 2 ms because a flush of the log may be late.
+    // The power loss may destroy the pushes of one sync interval. The 2 ms are added because a
+    // flush of the log may be delayed.
     if (power && plan_.wal_sync == WalSync::kInterval) {
       ledger_.Forgive(world_.Now() - kSimSyncInterval - milliseconds(2));
     }
@@ -191,7 +195,8 @@ void SimJob::KillTrainer(int rank) {
   world_.After(Pause(200), [this, rank] { StartTrainer(rank); });
 }
 
-// Its last push reaches the servers between which slices move, but not this one.
+// The trainer's last push reaches the servers between which slices move, but not `server`. Then the
+// trainer dies.
 void SimJob::TearStep(int rank, int server) {
   StartMover(/*spared=*/server);
   world_.After(Pause(6), [this, rank, server] {
@@ -208,7 +213,8 @@ void SimJob::PauseTrainer(int rank) {
   ++report_.pauses;
   process->Pause();
   world_.After(Pause(800), [process] { process->Continue(); });
-  // It was assumed dead and is replaced, but then wakes up.
+  // In half of the cases the paused trainer is assumed dead and replaced. Later it wakes up
+  // nevertheless.
   if (world_.Chance(0.5)) {
     world_.After(Pause(300), [this, rank, process] {
       const Trainer& now = trainers_[static_cast<size_t>(rank)];
@@ -244,7 +250,8 @@ void SimJob::Mischief() {
         servers_[server]->Handle(rpc::PserverCall::kSaveCheckpoint, "", [](auto&&...) {});
       break;
     case 7:
-      // A disk that cannot be synced loses more than one interval if wal_sync=interval.
+      // With wal_sync=interval, a full disk cannot be synced, so a power loss would destroy more
+      // than one interval.
       if (plan_.power && plan_.wal_sync == WalSync::kInterval) break;
       servers_[server]->disk().FullUntil(world_.Now() + Pause(300));
       break;
@@ -268,7 +275,7 @@ void SimJob::CheckServers() {
     SimServer& server = *servers_[i];
     if (retired_[static_cast<size_t>(i)] || !server.shard().Info().initialised) continue;
     const StatusOr<ShardSnapshot> before = server.shard().checkpoints().Take();
-    server.Kill(plan_.power);  // by now everything is synced, if it is synced at all
+    server.Kill(plan_.power);  // All data that the plan syncs has been synced by now.
     StartServer(i);
     const StatusOr<ShardSnapshot> image = server.shard().checkpoints().Take();
     if (!image.ok()) return Fail(absl::StrFormat("server %d: %s", i, ToString(image.status())));
@@ -281,7 +288,8 @@ void SimJob::CheckServers() {
       if (mark.lost_pushes > 0 && !replaced) Fail("a trainer that lives lost pushes");
     }
     if (!server.wrong().empty()) Fail(server.wrong());
-    // Lost pushes are known only to the server that lost them.
+    // The order can be checked only without lost pushes, because only the server that lost them
+    // knows which pushes these are.
     const bool known = !sync && report_.lost == 0;
     const std::string wrong = known ? CheckOrder(*image, server.disk()) : "";
     if (!wrong.empty()) Fail(absl::StrFormat("server %d: %s", i, wrong));
@@ -308,7 +316,8 @@ SimReport SimJob::Run() {
   if (report_.failure.empty() && !report_.given_up) {
     mischief_done_ = plan_.mischief;
     world_.RunUntil(all_up, end);
-    // Completes what is in progress: trainers that wake up are rejected, logs are written.
+    // Waits until work in progress is complete: servers reject trainers that wake up, and logs are
+    // written.
     world_.RunUntil([] { return false; }, world_.Now() + seconds(5));
     if (plan_.moves) {
       TellAll();

@@ -1,9 +1,10 @@
-// A job in a SimWorld: servers, trainers and the faults that happen to them. Everything follows
-// from one seed. Trainers run the product's client, servers run its shards.
+// A job in a SimWorld: servers, trainers, and faults. Everything follows from one seed. Trainers
+// run the product's client, and servers run the product's shards.
 //
-// The ledger: with SGD at learning rate 1, every push adds 1 to its own slot on every server. A
-// slot therefore counts how often its push was applied. Each server also has weights with arbitrary
-// gradients. Their sums depend on the order, so their bits reveal a wrong order.
+// The job has a ledger. With SGD at learning rate 1, every push adds 1 to its own slot on every
+// server. So a slot is the number of times that its push was applied. Each server also has weights
+// with arbitrary gradients. Their sums depend on the order of the pushes, so a wrong order gives
+// other bits.
 #pragma once
 
 #include <string>
@@ -19,54 +20,59 @@ struct SimPlan {
   uint64_t seed = 1;
   ShardMode mode = ShardMode::kSync;
   int servers = 2, trainers = 2;
-  int steps = 20;  // steps of each trainer
+  int steps = 20;  // number of steps of each trainer
   WalSync wal_sync = WalSync::kAlways;
-  bool power = true;  // the power may fail
+  bool power = true;  // whether a server may lose its power
   uint64_t log_bytes_max = 0, checkpoint_every_steps = 0;
-  int retries = 3;            // PsOptions::retries
-  bool push_and_pull = true;  // push and pull in one call
-  bool rows_ahead = false;    // sync: request the next rows before the push has ended
-  int staleness = -1;         // a_sync: steps that a trainer may be ahead of others; -1: no limit
+  int retries = 3;            // value for PsOptions::retries
+  bool push_and_pull = true;  // whether a step pushes and pulls with one call
+  // Sync mode: the rows of the next step are requested before the push has ended.
+  bool rows_ahead = false;
+  // a_sync mode: the maximum lead of a trainer over the slowest trainer, in steps; -1: no limit.
+  int staleness = -1;
   SimNetwork::Habits network;
-  int mischief = 0;  // number of injected faults
-  // Buckets of rows and slices move between servers. One of the servers joins after the start of
-  // the job and may leave again.
+  int mischief = 0;  // number of faults that are injected into the job
+  // Buckets of rows and slices of parameters move between servers. One server joins after the start
+  // of the job and may leave again.
   bool moves = false;
-  // Trainers die while buckets move and some of their last pushes are still in transit. The servers
-  // are then one step apart.
+  // Trainers die while buckets move and some of their last pushes are in transit. Then servers are
+  // one step apart.
   bool torn = false;
-  bool cuts = false;  // a_sync: processes that may die take global snapshots
-  // Servers log only the order of pushes. Trainers keep the pushes, at most `keep_bytes_max` bytes.
+  bool cuts = false;  // a_sync mode: processes take global snapshots, and these processes may die
+  // Servers log only the order of pushes. Trainers keep their pushes, at most `keep_bytes_max`
+  // bytes.
   bool replayable = false;
   uint64_t keep_bytes_max = uint64_t{1} << 30;
   bool forget_previous =
-      false;  // a deliberate bug: checkpoints lack the parameters before the last update
+      false;  // injects a bug: checkpoints lack the parameters before the last update
   bool keep_trace = false;
 };
-// Derives the whole plan from the seed.
+// Derives all other fields of the plan from `seed`.
 SimPlan PlanOf(uint64_t seed, ShardMode mode, bool replayable = false);
-// The same job without faults.
+// Returns the plan of the same job without faults.
 SimPlan WithoutMischief(SimPlan plan);
 
 struct SimReport {
-  std::string failure;            // "": no failure
-  std::vector<float> parameters;  // all slices, then all rows
+  std::string failure;            // description of the first failure; "": none
+  std::vector<float> parameters;  // final values of all slices, then of all rows
   uint64_t trace_hash = 0;
-  std::vector<std::string> trace;  // with keep_trace
-  int64_t pushes = 0;              // acknowledged pushes
+  std::vector<std::string> trace;  // events of the job; empty without SimPlan::keep_trace
+  int64_t pushes = 0;              // number of acknowledged pushes
   int64_t server_deaths = 0, trainer_deaths = 0, pauses = 0, cuts = 0;
-  int64_t moved = 0, movers = 0, retired = 0;  // buckets; moving processes; servers that left
-  int64_t cuts_taken = 0, restored = 0;        // global snapshots; jobs restored from one
-  // SimPlan::replayable only: the number of pushes that servers report as lost together with their
-  // trainer; and whether the job was given up because a sync step needs a lost push.
+  // Numbers of moved buckets, of processes that moved buckets, and of servers that left.
+  int64_t moved = 0, movers = 0, retired = 0;
+  // Numbers of global snapshots, and of restores from a global snapshot.
+  int64_t cuts_taken = 0, restored = 0;
+  // For SimPlan::replayable only. lost: the number of pushes that servers report as lost with their
+  // trainer. given_up: the job ended because a sync step needs a lost push.
   uint64_t lost = 0;
   bool given_up = false;
-  double seconds = 0;  // virtual time
+  double seconds = 0;  // duration of the job in seconds of virtual time
 };
 
-// Runs the job to its end, kills all servers once more and checks the state with which they
-// restart. Failures: a slot whose count contradicts the fate of its push; a_sync: parameters that
-// differ from the recorded order; a server that does not restart; a job that does not end.
+// Runs the job to its end. Then kills all servers once more, restarts them and checks their state.
+// Failures: the count of a slot contradicts the fate of its push; in a_sync mode, parameters differ
+// from the recorded order; a server does not restart; the job does not end.
 SimReport RunJob(const SimPlan& plan);
 
 }  // namespace tandem::pserver

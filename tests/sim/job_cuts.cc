@@ -1,4 +1,4 @@
-// Global snapshots of a simulated job, taken by processes that may die.
+// Global snapshots of a simulated job. The processes that take them may die.
 #include "pserver/client/moves/global_snapshot.h"
 #include "pserver/shard/checkpoint_calls.h"
 #include "pserver/state/bucket_move.h"
@@ -40,7 +40,8 @@ Status SimJob::RunCutter(const std::shared_ptr<SimProcess>& process, uint64_t nu
     const auto& cuts = servers_[static_cast<size_t>(s.server)]->disk().cuts();
     const auto image = cuts.find(number);
     if (image == cuts.end()) {
-      // Newer snapshots may be complete if the notification for this one was delayed.
+      // The servers may have replaced this snapshot by a newer one if the notification about this
+      // one was delayed.
       if (cuts.upper_bound(number) == cuts.end()) {
         Fail(absl::StrFormat("cut %d is not on the disk of server %d", number, s.server));
       }
@@ -61,14 +62,14 @@ void SimJob::KillCutter() {
   }
 }
 
-// Each acknowledged push is on all servers of a global snapshot or on none. A push acknowledged
-// before the snapshot began is on all.
+// Checks all global snapshots. An acknowledged push is on all servers of a global snapshot or on
+// none. If it was acknowledged before the snapshot began, it is on all.
 void SimJob::CheckCuts() {
   const bool gone = std::find(retired_.begin(), retired_.end(), true) != retired_.end();
   uint64_t newest = 0;
   for (auto& [number, cut] : cuts_) {
-    // A snapshot whose coordinator died is unknown to the test, but may still be complete on all
-    // servers.
+    // If the coordinator of a snapshot died, the test has no record of the servers' replies. The
+    // snapshot may be complete nevertheless.
     std::vector<ShardSnapshot> images = cut.images;
     bool everywhere = !gone;
     for (size_t i = 0; i < servers_.size() && everywhere; ++i) {
@@ -85,11 +86,14 @@ void SimJob::CheckCuts() {
   if (newest != 0) CheckRestore(newest);
 }
 
-// All servers restore it, or none does because rows moved since then.
+// Restores a global snapshot. All servers restore it, or all reject it because rows moved after the
+// snapshot.
 void SimJob::CheckRestore(uint64_t number) {
   size_t back = 0;
-  std::string refused;  // the reason
-  TellAll();  // as GlobalSnapshotCoordinator::Restore does: gossip does not outlive a process
+  std::string refused;  // the reason why a server rejected the restore; "": all servers restored
+  // Sends knowledge about moves again, because restored processes have lost it.
+  // GlobalSnapshotCoordinator::Restore also does this.
+  TellAll();
   for (size_t i = 0; i < servers_.size(); ++i) {
     SimServer& server = *servers_[i];
     if (!server.shard().Info().initialised) continue;

@@ -1,4 +1,4 @@
-// Moves buckets of rows and slices between the servers of a simulated job.
+// Moves of row buckets and slices between the servers of a simulated job.
 #include "common/tables/row_buckets.h"
 #include "pserver/client/moves/bucket_migrator.h"
 #include "pserver/shard/migration_calls.h"
@@ -9,9 +9,9 @@ namespace tandem::pserver {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Starts a process that moves all or some buckets from one server to another. It may move them back
-// at once, or drain a server that then leaves. `spared`: move slices only, and not from or to that
-// server; -1: none.
+// Starts a process that moves all or some buckets from one server to another. It may move the
+// buckets back at once. It may also drain a server, which then leaves the job. If `spared` is not
+// -1, only slices move, and neither from nor to server `spared`.
 void SimJob::StartMover(int spared) {
   const auto count = static_cast<uint64_t>(servers_.size());
   const uint64_t spare = count - 1, step = 1 + world_.Below(count - 1);
@@ -27,7 +27,8 @@ void SimJob::StartMover(int spared) {
                        .back = world_.Chance(0.4),
                        .retire = world_.Chance(0.5),
                        .slices_alone = spared >= 0};
-  // Trainers do not receive the replies to their last pushes.
+  // Cuts the trainers off from the server that leaves, so they do not receive the replies to their
+  // last pushes.
   if (task.Retires(static_cast<int>(spare)) && world_.Chance(0.7)) {
     for (int r = 0; r < plan_.trainers; ++r) {
       network_.Cut(kFirstTrainerNode + r, task.source, world_.Now() + milliseconds(300));
@@ -58,7 +59,7 @@ Status SimJob::RunMover(const std::shared_ptr<SimProcess>& process, const MoverT
                             .lease = milliseconds(500)});
   TD_RETURN_IF_ERROR(mover.Add(addresses_.back()));
   const auto count = [this](const ps::MoveProgress&) { ++report_.moved; };
-  // A server that is to leave must have buckets to move.
+  // A server that is to leave must own buckets, so it first gets the buckets of the other server.
   if (task.retire && task.stride == 1 && BucketsOf(task.source).empty()) {
     TD_RETURN_IF_ERROR(mover.Run({{task.target, task.source, BucketsOf(task.target)}}, count));
   }
@@ -71,7 +72,8 @@ Status SimJob::RunMover(const std::shared_ptr<SimProcess>& process, const MoverT
   TD_RETURN_IF_ERROR(mover.Run({there}, count));
   if (task.back) return mover.Run({{task.target, task.source, there.buckets}}, count);
   if (!task.retire) return OkStatus();
-  // As in `tandem drain`: the other servers learn which buckets the leaving server had moved.
+  // As in `tandem drain`, the other servers must learn about earlier moves that only the leaving
+  // server knows.
   TD_RETURN_IF_ERROR(mover.AwaitStep());
   return mover.Where().status();
 }
@@ -92,7 +94,7 @@ void SimJob::KillMover() {
   }
 }
 
-// A server without buckets leaves permanently.
+// Ends a server that serves no bucket. The server does not start again.
 void SimJob::Retire(int index) {
   SimServer& server = *servers_[static_cast<size_t>(index)];
   if (!server.alive() || !BucketsOf(index).empty()) return;
@@ -102,7 +104,7 @@ void SimJob::Retire(int index) {
   server.Kill(false);
 }
 
-// Sends the knowledge of each server about moves to all of them.
+// Collects what each server knows about moves, and sends everything to all servers.
 void SimJob::TellAll() {
   BucketMap all;
   for (int round = 0; round < 2; ++round) {
@@ -115,7 +117,8 @@ void SimJob::TellAll() {
   }
 }
 
-// Returns "" unless two servers serve a bucket (`settled`: or no server does).
+// Returns an error if more than one server serves a bucket, or, if `settled`, if no server serves
+// it. Otherwise returns "".
 std::string SimJob::OwnersAreWrong(bool settled) {
   const int buckets = kRowBuckets + ledger_.slices();
   std::vector<int> owners(static_cast<size_t>(buckets), 0);

@@ -18,7 +18,8 @@ std::span<const float> ValuesOf(const ShardSnapshot& image, size_t slice) {
   return Floats(image.slices[slice].param, image.config.slices[slice].numel);
 }
 
-// Shows and clicks, then the values. A row that is not extended has only the first value.
+// Maps an id to a row: shows and clicks, then the values. A row that is not extended has only the
+// first value.
 using RowMap = std::map<int64_t, std::vector<float>>;
 constexpr size_t kCounts = 2;
 constexpr float kNonclkCoeff = 0.25f, kEmbedxThreshold = 3;
@@ -35,8 +36,8 @@ void AddRows(const RowValues& values, RowMap& rows) {
   }
 }
 
-// Independent implementation of the table rules. Values after the first one start as 0 after the
-// update that raises the score to the threshold.
+// Applies a push to a row. This is an independent implementation of the table rules. The update
+// that raises the score to the threshold adds the remaining values, which start at 0.
 void UpdateRow(std::span<const float> pushed, float rate, std::vector<float>& row) {
   if (row.empty()) row.resize(kCounts + 1);
   for (size_t i = 0; i < kCounts; ++i) row[i] += pushed[i];
@@ -55,7 +56,7 @@ RowMap RowsOf(const ShardSnapshot& image) {
   return rows;
 }
 
-// Another server owns an offered row.
+// Returns whether the row or slice is offered to another server, so that the other server owns it.
 bool IsOffered(const ShardSnapshot& image, int64_t id) {
   return image.moves != nullptr &&
          image.moves->offered.contains(RowBucket(static_cast<uint64_t>(id)));
@@ -67,12 +68,13 @@ bool IsOffered(const ShardSnapshot& image, const SliceSpec& slice) {
 
 using SliceMap = std::map<std::pair<std::string, int64_t>, std::vector<float>>;
 
-// p = p - rate * g
+// Computes p = p - rate * g.
 void Update(std::span<const float> g, float rate, std::vector<float>& p) {
   for (size_t i = 0; i < p.size(); ++i) p[i] = p[i] - rate * g[i];
 }
 
-// Rows and slices that moved in and out with their buckets, in the recorded order.
+// Repeats the recorded moves: rows and slices that moved in and out with their buckets, in the
+// recorded order.
 class RecordedMoves {
  public:
   explicit RecordedMoves(const ShardSnapshot& base) {
@@ -113,7 +115,7 @@ class RecordedMoves {
     });
   }
   std::map<int, uint64_t> offered_;
-  std::map<int, SliceMap::key_type> slices_;  // by bucket
+  std::map<int, SliceMap::key_type> slices_;  // variable and offset of each slice, by bucket
 };
 
 }  // namespace
@@ -187,7 +189,8 @@ std::string SimLedger::CheckSlot(size_t slot, float count, bool all,
 }
 
 std::string SimLedger::Check(const std::vector<ShardSnapshot>& images, bool all) const {
-  std::map<int64_t, std::vector<float>> counts;  // by row: shows, clicks, and the first value
+  // Shows, clicks and the first value of each row, by id.
+  std::map<int64_t, std::vector<float>> counts;
   std::vector<uint64_t> of_rows(static_cast<size_t>(trainers_), 0);
   for (size_t server = 0; server < images.size(); ++server) {
     const ShardSnapshot& image = images[server];
@@ -212,7 +215,8 @@ std::string SimLedger::Check(const std::vector<ShardSnapshot>& images, bool all)
       for (size_t i = 0; i < sums.size(); ++i) sums[i] += values[i];
     }
   }
-  std::vector<std::vector<uint64_t>> spare(kCounts + 1, of_rows);  // a vector for each number
+  // Missing pushes of each trainer, separately for shows, clicks and the first value.
+  std::vector<std::vector<uint64_t>> spare(kCounts + 1, of_rows);
   for (size_t slot = 0; slot < fate_.size(); ++slot) {
     std::vector<float>& sums = counts[RowOf(static_cast<int64_t>(slot))];
     sums.resize(kCounts + 1);
@@ -225,7 +229,8 @@ std::string SimLedger::Check(const std::vector<ShardSnapshot>& images, bool all)
 }
 
 std::string SimLedger::CheckCut(const std::vector<ShardSnapshot>& images, Time begun) const {
-  std::vector<std::vector<float>> counts(fate_.size());  // by slot: on each server, and in its row
+  // For each slot: its value on each server, and the values of its row.
+  std::vector<std::vector<float>> counts(fate_.size());
   std::map<int64_t, std::vector<float>> of_rows;
   std::vector<bool> lost(static_cast<size_t>(trainers_), false);
   for (const ShardSnapshot& image : images) {

@@ -1,5 +1,5 @@
-// Records what the trainers of a simulated job push and what they know about the fate of each push.
-// From these records it computes what the servers must hold.
+// Records which pushes the trainers of a simulated job made, and what the trainers know about the
+// fate of each push. From these records the ledger computes the values that servers must hold.
 #pragma once
 
 #include <string>
@@ -12,20 +12,21 @@
 
 namespace tandem::pserver {
 
-inline constexpr int64_t kSimWeights = 8;  // on each server
+inline constexpr int64_t kSimWeights = 8;  // number of weights on each server
 inline constexpr int64_t kSimRowDim = 2;
 
-// The trainers' records, which outlive them.
+// The records of all trainers. They outlive the trainers.
 class SimLedger {
  public:
   SimLedger(int servers, int trainers, int steps);
 
-  // "ledger" [servers, slots] and "weights" [servers, 8]. At first each server has one row of both.
+  // Returns the variables "ledger" [servers, slots] and "weights" [servers, 8]. Initially each
+  // server has one row of both variables.
   std::vector<ps::PsVariable> Variables() const;
   int slices() const { return 2 * static_cast<int>(servers_); }
-  // Table "rows". Each push has its own row: the first value counts the push, which also counts as
-  // one show and one click. All pushes share some other rows, whose shows and clicks extend the row
-  // at some time (accessor=ctr).
+  // Returns the table "rows" (accessor=ctr). Each push has its own row. Its first value is the
+  // number of applied pushes, and a push is also one show and one click. All pushes also update a
+  // few shared rows. After some pushes, their shows and clicks extend these rows.
   std::vector<ps::PsTable> Tables() const;
   static int64_t RowOf(int64_t slot) { return (slot + 1) * 1'000'003; }
   static int64_t SharedRowOf(uint64_t step) { return 1 + static_cast<int64_t>(step % 3); }
@@ -35,41 +36,43 @@ class SimLedger {
 
   void Begin(int trainer, uint64_t step) { Raise(trainer, step, Fate::kBegun); }
   void Acknowledge(int trainer, uint64_t step, Time now);
-  // Pushes acknowledged since `since`, or now in progress, may be lost or not, whatever is known
-  // about them later.
+  // Declares that some pushes may be lost: those in progress, and those that were acknowledged at
+  // `since` or later. What the trainers learn later about these pushes is ignored.
   void Forgive(Time since);
-  // Number of steps whose push this trainer has begun.
+  // Returns the number of steps whose push this trainer has begun.
   uint64_t begun(int trainer) const;
 
-  // Checks the ledger on the servers; returns "" or the fault. A push counts once on each server if
-  // it was acknowledged (`all`: always), and at most once if it was begun. Each trainer may lack as
-  // many pushes as the servers report lost (TrainerPushState::lost_pushes).
+  // Checks the ledger on the servers. Returns "" or a description of the fault. An acknowledged
+  // push must be applied exactly once on each server, another begun push at most once. With `all`,
+  // every push must be applied exactly once. For each trainer, as many pushes may be missing as the
+  // servers report lost (TrainerPushState::lost_pushes).
   std::string Check(const std::vector<ShardSnapshot>& images, bool all) const;
-  // Checks a global snapshot that was begun at `begun`; returns "" or the fault. A push that is
-  // acknowledged by now counts once on each server or on none. A push acknowledged before `begun`
-  // counts once.
+  // Checks a global snapshot that began at `begun`. Returns "" or a description of the fault. An
+  // acknowledged push must be applied once on each server, or on no server. A push that was
+  // acknowledged before `begun` must be applied once on each server.
   std::string CheckCut(const std::vector<ShardSnapshot>& images, Time begun) const;
 
  private:
   enum class Fate : uint8_t { kNone, kBegun, kAcknowledged };
-  // `spare`: by trainer, the number of pushes that may still be missing.
+  // `spare`: for each trainer, how many pushes may still be missing. The call lowers the number if
+  // the push is missing.
   std::string CheckSlot(size_t slot, float count, bool all, std::vector<uint64_t>& spare) const;
   void Raise(int trainer, uint64_t step, Fate fate);
 
   const int64_t servers_, trainers_, steps_;
-  std::vector<Fate> fate_;          // by slot
-  std::vector<Time> acknowledged_;  // by slot
-  std::vector<bool> forgiven_;      // by slot
+  std::vector<Fate> fate_;          // fate of each push, by slot
+  std::vector<Time> acknowledged_;  // time of each acknowledgement, by slot
+  std::vector<bool> forgiven_;      // whether the push may be lost, by slot
 };
 
-// Parameters and gradients in the memory of a trainer.
+// The parameters and gradients that a trainer has in memory.
 class SimBatch {
  public:
   SimBatch(uint64_t seed, const SimLedger& ledger);
-  // Chooses the rows of the step.
+  // Chooses the rows of the step. Call it before Compute.
   void Begin(int trainer, uint64_t step);
-  // Computes the gradients of the current step: 1 in the slot of the push; other numbers depend on
-  // trainer, step and the pulled weights.
+  // Computes the gradients of the step. The gradient is 1 in the slot of the push. Other gradients
+  // depend on trainer, step and the pulled weights.
   void Compute(int trainer, uint64_t step);
   std::vector<ps::PsTensor> Parameters();
   std::vector<ps::PsConstTensor> Gradients() const;
@@ -80,17 +83,18 @@ class SimBatch {
   const uint64_t seed_;
   const SimLedger& ledger_;
   std::vector<float> ledger_values_, weights_, ledger_gradient_, weights_gradient_;
-  std::vector<int64_t> row_ids_;  // ids of the current step's rows
+  std::vector<int64_t> row_ids_;  // ids of the rows of the current step
   std::vector<float> rows_, row_gradients_;
 };
 
-// All parameters of a server: slices in their order, then rows with their ids.
+// Returns the parameters of a server. ParametersOf appends the rows with their ids to the slices.
 std::vector<float> SlicesOf(const ShardSnapshot& image);
 std::vector<float> ParametersOf(const ShardSnapshot& image);
-// Slices, then rows with their ids, from whichever server serves them.
+// Returns the slices, then the rows with their ids, of all servers together. Each is read from the
+// server that serves it.
 std::vector<float> ParametersOfAll(const std::vector<ShardSnapshot>& images);
 // Applies the recorded updates again in a separate loop: p = p - 1 * g. Returns "" if the snapshot
-// has these bits.
+// has the same bits.
 std::string CheckOrder(const ShardSnapshot& image, const SimDisk& disk);
 
 }  // namespace tandem::pserver

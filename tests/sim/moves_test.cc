@@ -1,4 +1,4 @@
-// Reactions of the trainers of a simulated job to moving buckets, in situations that random runs
+// Tests how the trainers of a simulated job react when buckets move, in situations that random runs
 // hardly reach.
 #include <array>
 #include <set>
@@ -46,7 +46,7 @@ class CarrierAround : public ps::PsChannel {
   SimCarrier carrier_;
 };
 
-// Drops the requests about moves to the servers in `deaf`.
+// Fails the requests about moves to the servers in `deaf`, with DEADLINE_EXCEEDED.
 class DeafCarrier final : public CarrierAround {
  public:
   DeafCarrier(SimCarrier carrier, const std::set<int>& deaf)
@@ -63,7 +63,8 @@ class DeafCarrier final : public CarrierAround {
   const std::set<int>& deaf_;
 };
 
-// Calls `meanwhile` before the client learns that its first push was rejected.
+// When a server rejects the client's first push, calls `meanwhile`. The client gets the rejection
+// only when `meanwhile` calls its argument `then`.
 class LateCarrier final : public CarrierAround {
  public:
   using Meanwhile = std::function<void(const std::string& push, std::function<void()> then)>;
@@ -86,7 +87,7 @@ class LateCarrier final : public CarrierAround {
   Meanwhile meanwhile_;
 };
 
-// Delays the first rejection of a push by a server.
+// Delays the first rejection of a push by one server for 50 ms.
 class TurnCarrier final : public CarrierAround {
  public:
   TurnCarrier(SimCarrier carrier, int server) : CarrierAround(std::move(carrier)), late_(server) {}
@@ -157,15 +158,15 @@ class SimMovesTest : public testing::Test {
     if (waiting->ended->WaitUntil(process.world().Now() + seconds(200))) return waiting->status;
     return DeadlineExceeded("a call did not end");
   }
-  // Waits until the test permits this trainer to make the step.
+  // Waits until the test allows this trainer to continue with the step.
   void AwaitLeave(SimProcess& process, uint64_t step) {
     reached_[static_cast<size_t>(process.node() - kFirstTrainer)] = step;
     while (!process.dead() && step >= allowed_) {
       process.MakeEvent()->WaitUntil(world_.Now() + milliseconds(10));
     }
   }
-  // Until `kSteps`, pulls a row of the server with this trainer's number, and pushes gradients for
-  // the row and for the weights.
+  // Makes `kSteps` steps. Each step pulls a row of the server with this trainer's number. Then it
+  // pushes gradients for that row and for the weights.
   Status Train(const std::shared_ptr<SimProcess>& process) {
     ps::PsOptions options;
     options.job = kJob;
@@ -198,7 +199,7 @@ class SimMovesTest : public testing::Test {
     EXPECT_THAT(weights, testing::Each(1.0f + kTrainers * kSteps));
     return client->Complete();
   }
-  // A row in the first bucket of a server.
+  // Returns the id of a row in the first bucket of a server.
   static int64_t RowOf(int server) {
     const int bucket = BucketOf(server);
     int64_t id = 0;
@@ -224,10 +225,11 @@ class SimMovesTest : public testing::Test {
   std::vector<std::unique_ptr<SimServer>> servers_;
   std::vector<std::string> addresses_;
   std::vector<std::shared_ptr<SimProcess>> processes_;
-  std::set<int> ended_;  // by node
+  std::set<int> ended_;  // nodes of the processes that have ended
   uint64_t allowed_ = kMoved - 1;
   std::array<uint64_t, kTrainers> reached_ = {};
-  std::array<std::set<int>, kTrainers> deaf_;  // servers that get no requests about moves
+  // For each trainer, the servers to which its requests about moves fail.
+  std::array<std::set<int>, kTrainers> deaf_;
   std::function<std::unique_ptr<ps::PsChannel>(SimCarrier, int trainer)> carrier_ =
       [this](SimCarrier carrier, int trainer) {
         return std::make_unique<DeafCarrier>(std::move(carrier),
@@ -235,16 +237,16 @@ class SimMovesTest : public testing::Test {
       };
 };
 
-// Two moves happen before one step, each between two of four servers. When both trainers push that
-// step, each knows one move. The servers of the known move accept the push, but its step, and so
-// the pull, waits for the other trainer. The servers of the other move reject the push. The trainer
-// must repair the rejected parts without waiting for the accepted ones.
+// Two moves happen before one step, each between two of four servers. Both trainers push this step,
+// but each of them knows only one of the moves. The servers of the known move accept the push. Its
+// step, and so the pull, must wait for the other trainer. The servers of the unknown move reject
+// the push. The trainer must repair the rejected parts without waiting for the accepted parts.
 TEST_F(SimMovesTest, TrainersThatKnowOneEachEndTheStep) {
   for (int t = 0; t < kTrainers; ++t) {
     Start(kFirstTrainer + t, [this](const auto& process) { return Train(process); });
   }
   ASSERT_TRUE(RunUntil([&] { return AllReached(kMoved - 1); }));
-  // Both movers choose the next step.
+  // Both moves take effect before the next step.
   for (int source = 0; source < 2; ++source) {
     Start(kFirstMover + source,
           [this, source](const auto& process) { return Move(process, source, source + 2); });
@@ -254,8 +256,8 @@ TEST_F(SimMovesTest, TrainersThatKnowOneEachEndTheStep) {
   ASSERT_TRUE(RunUntil([&] {
     return AllReached(kMoved) && ended_ == std::set{kFirstMover, kFirstMover + 1};
   }));
-  // Each trainer requests a row of the move that it knows, and cannot reach the servers of the
-  // other move.
+  // Each trainer requests a row of one of the moves, and so learns of this move. It cannot reach
+  // the servers of the other move.
   for (int server = 0; server < kServers; ++server) {
     deaf_[static_cast<size_t>(1 - server % 2)].insert(server);
   }
@@ -268,8 +270,8 @@ TEST_F(SimMovesTest, TrainersThatKnowOneEachEndTheStep) {
   EXPECT_LT(Seconds(world_.Now() - begin), 5);
 }
 
-// Two servers alternately reject their parts of a step. A part is not forwarded while the other
-// part is in transit, so both must be repartitioned together at some time.
+// Two servers reject their parts of a step in turn. The client does not forward a part while
+// another part is in transit. So at some time it must repartition both parts together.
 TEST_F(SimMovesTest, PartsThatAreRefusedInTurnAreCutAnewTogether) {
   carrier_ = [](SimCarrier carrier, int /*trainer*/) {
     return std::make_unique<TurnCarrier>(std::move(carrier), /*server=*/1);
@@ -286,8 +288,8 @@ TEST_F(SimMovesTest, PartsThatAreRefusedInTurnAreCutAnewTogether) {
   EXPECT_LT(Seconds(world_.Now() - begin), 5);
 }
 
-// Each asynchronous server has its own version. A pull of a moved slice must not wait until the new
-// server has made as many updates as the old one.
+// In a_sync mode, each server has its own version. A pull of a moved slice must not wait until the
+// new server has made as many updates as the old server.
 TEST_F(SimMovesTest, ASliceIsPulledAtAServerOfAnotherVersion) {
   constexpr uint64_t kPushes = 5;
   Start(kFirstTrainer, [this](const auto& process) -> Status {
@@ -330,7 +332,7 @@ TEST_F(SimMovesTest, ASliceIsPulledAtAServerOfAnotherVersion) {
   EXPECT_LT(Seconds(world_.Now() - begin), 5);
 }
 
-// The trainer was idle while a server was drained and stopped, and was not informed.
+// While the trainer was idle, a server was drained and stopped. The trainer was not informed.
 TEST_F(SimMovesTest, ATrainerFindsRowsOfAServerThatIsGone) {
   Start(kFirstTrainer, [this](const auto& process) -> Status {
     ps::PsOptions options{.job = kJob, .trainers = kTrainers, .incarnation = 1};
@@ -340,8 +342,8 @@ TEST_F(SimMovesTest, ATrainerFindsRowsOfAServerThatIsGone) {
     TD_RETURN_IF_ERROR(client->Configure({}, ps::PsMode::kASync, {}, {rows}).status());
     TD_RETURN_IF_ERROR(client->InitOrFetch({}).status());
     AwaitLeave(*process, kMoved);
-    // The push contains nothing for the stopped server. The client must inform even that server of
-    // the push.
+    // The push has no rows of the stopped server. The client must send such a push to that server
+    // too.
     const int64_t other = RowOf(1);
     float row = 1;
     TD_RETURN_IF_ERROR(Await(*process, [&](const auto& done) {
@@ -368,11 +370,12 @@ TEST_F(SimMovesTest, ATrainerFindsRowsOfAServerThatIsGone) {
   const Time begin = world_.Now();
   allowed_ = kSteps;
   ASSERT_TRUE(RunUntil([&] { return ended_.size() == 2; }));
-  EXPECT_LT(Seconds(world_.Now() - begin), 5);  // it did not wait for the deadlines of its calls
+  // The trainer did not wait for the deadlines of its calls.
+  EXPECT_LT(Seconds(world_.Now() - begin), 5);
 }
 
-// A server pauses new pushes and rejects one. Then a duplicate of the same bytes arrives and is
-// accepted. After that the bucket moves away.
+// A server pauses new pushes and rejects one push. Then a duplicate of this push arrives and is
+// accepted. After that the bucket moves to another server.
 TEST_F(SimMovesTest, APushThatIsTakenLateIsNotSentUnderAnotherNumber) {
   Shard& shard = servers_[1]->shard();
   bool late = false;

@@ -1,4 +1,4 @@
-// A network that delays, loses, repeats and reorders messages and that can be partitioned.
+// A simulated network. It delays, loses, repeats and reorders messages, and it can be partitioned.
 #pragma once
 
 #include <functional>
@@ -9,18 +9,20 @@
 
 namespace tandem::pserver {
 
-// Nodes are numbers. Not thread-safe.
+// A network between nodes, which are identified by numbers. Not thread-safe.
 class SimNetwork {
  public:
   struct Habits {
-    double lose = 0, repeat = 0, dawdle = 0;  // per message; `dawdle`: it takes up to a second
+    // Probabilities per message; `dawdle`: the message takes up to a second.
+    double lose = 0, repeat = 0, dawdle = 0;
   };
   SimNetwork(SimWorld& world, Habits habits) : world_(world), habits_(habits) {}
 
-  // Calls `arrive` when the message arrives at the other node: usually once and soon, sometimes
-  // late, twice or never. Returns false if the message is lost; the sender must not be told.
+  // Sends a message. Calls `arrive` when the message arrives at the other node: usually once and
+  // soon, sometimes late, twice or never. Returns false if the message is lost. The simulated
+  // sender must not learn this result.
   bool Carry(int from, int to, std::function<void()> arrive);
-  // Drops all messages between the two nodes until `until`.
+  // Until the time `until`, drops all messages between the nodes `a` and `b`.
   void Cut(int a, int b, Time until);
   void Behave() { habits_ = {}; }
 

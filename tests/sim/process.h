@@ -1,5 +1,5 @@
-// A simulated process that runs blocking code (a trainer): a fiber that can be killed, paused and
-// woken.
+// A simulated process that runs blocking code, for example a trainer. It is a fiber that can be
+// killed, paused and woken.
 #pragma once
 
 #include <deque>
@@ -17,24 +17,24 @@ class SimProcess : public std::enable_shared_from_this<SimProcess> {
  public:
   SimProcess(SimWorld& world, int node) : world_(world), node_(node) {}
 
-  // Runs `body` from now on, on a separate stack.
+  // Starts the process: runs `body` on a separate stack.
   void Start(std::function<void()> body);
   int node() const { return node_; }
   bool dead() const { return dead_; }
   bool paused() const { return paused_; }
   bool ended() const { return fiber_ != nullptr && fiber_->ended(); }
 
-  // SIGKILL: from now on no message leaves the process. Its code still runs to its end, and each of
-  // its waits fails.
+  // Simulates SIGKILL. From now on no message leaves the process. Its code runs on to its end, but
+  // each of its waits fails.
   void Kill();
-  // SIGSTOP and SIGCONT.
+  // Pause simulates SIGSTOP, and Continue simulates SIGCONT.
   void Pause() { paused_ = true; }
   void Continue();
 
-  // Runs `what` as another thread of the process would now: never if the process is dead, later if
-  // it is paused.
+  // Runs `what` now, as another thread of the process would. If the process is paused, runs it
+  // after Continue; if it is dead, never.
   void Post(std::function<void()> what);
-  // The same, after `pause`.
+  // Calls Post(what) after the time `pause`.
   void After(Duration pause, std::function<void()> what);
 
   std::unique_ptr<ps::PsEvent> MakeEvent();
@@ -48,7 +48,8 @@ class SimProcess : public std::enable_shared_from_this<SimProcess> {
   const int node_;
   std::unique_ptr<Fiber> fiber_;
   bool dead_ = false, paused_ = false;
-  std::deque<std::function<void()>> held_;  // calls posted while it is paused
+  // Functions that were posted while the process is paused.
+  std::deque<std::function<void()>> held_;
 };
 
 }  // namespace tandem::pserver

@@ -1,4 +1,4 @@
-// Simulated jobs with servers that log only the order of pushes (durability=replayable), in
+// Tests simulated jobs whose servers log only the order of pushes (durability=replayable), in
 // situations that random runs hardly reach.
 #include <array>
 #include <map>
@@ -41,8 +41,8 @@ class SimReplayTest : public testing::Test {
     world_.Forget();
   }
 
-  // A trainer pushes until `steps_` and then stays alive. Each new process of a rank replaces the
-  // last.
+  // Starts a trainer that pushes until `steps_` and then stays alive. Each new process replaces the
+  // previous process of the rank.
   void StartTrainer(int rank) {
     const auto process = std::make_shared<SimProcess>(world_, kFirstTrainer + rank);
     processes_.push_back(process);
@@ -101,7 +101,7 @@ class SimReplayTest : public testing::Test {
   bool RunUntil(const std::function<bool()>& done) {
     return world_.RunUntil(done, world_.Now() + seconds(300));
   }
-  // All trainers of this incarnation.
+  // Returns whether all trainers of this incarnation have pushed `steps` steps.
   bool HavePushed(uint64_t incarnation, uint64_t steps) {
     return pushed_[{0, incarnation}] == steps && pushed_[{1, incarnation}] == steps;
   }
@@ -112,13 +112,14 @@ class SimReplayTest : public testing::Test {
   std::vector<std::shared_ptr<SimProcess>> processes_;
   std::array<uint64_t, kTrainers> incarnations_ = {};
   uint64_t steps_ = 1;
-  std::map<std::pair<int, uint64_t>, uint64_t> pushed_;  // steps, by rank and incarnation
+  // Number of pushed steps, by rank and incarnation.
+  std::map<std::pair<int, uint64_t>, uint64_t> pushed_;
 };
 
-// All trainers die. Both servers die before they have written the pushes, one of them after the
-// call of the first replacement. That replacement now waits at the other server, which waits for
-// the second replacement. The second replacement waits at the first server, where only the first
-// one can report that its pushes are lost.
+// All trainers die. Both servers die before they have written the pushes to their logs. One of them
+// dies after a call of replacement 0, the new process of trainer 0. Replacement 0 waits at the
+// other server, which waits for replacement 1. Replacement 1 waits at the first server, where only
+// replacement 0 can report that its pushes are lost.
 TEST_F(SimReplayTest, TrainersThatWaitAtTwoServersAreNotWaitedForThere) {
   for (int rank = 0; rank < kTrainers; ++rank) StartTrainer(rank);
   ASSERT_TRUE(RunUntil([&] { return HavePushed(1, 1); }));
@@ -126,7 +127,7 @@ TEST_F(SimReplayTest, TrainersThatWaitAtTwoServersAreNotWaitedForThere) {
   StartAgain(1);
   StartTrainer(0);
   ASSERT_TRUE(RunUntil([&] { return Incarnation(0, 0) == 2; }));
-  // Its reply is in transit; the server has not begun to write.
+  // Now the server's reply to replacement 0 is in transit, and the server has not begun to write.
   ASSERT_TRUE(
       RunUntil([&, begin = world_.Now()] { return world_.Now() > begin + milliseconds(1); }));
   StartAgain(0);
@@ -136,7 +137,7 @@ TEST_F(SimReplayTest, TrainersThatWaitAtTwoServersAreNotWaitedForThere) {
   const Time begin = world_.Now();
   StartTrainer(1);
   ASSERT_TRUE(RunUntil([&] { return HavePushed(2, 1); }));
-  EXPECT_LT(Seconds(world_.Now() - begin), 5);  // long before the deadlines of its calls
+  EXPECT_LT(Seconds(world_.Now() - begin), 5);  // much less than the deadlines of the calls
   for (int server = 0; server < kServers; ++server) {
     const ShardInfo info = Info(server);
     EXPECT_EQ(info.version, 4u);
@@ -144,7 +145,8 @@ TEST_F(SimReplayTest, TrainersThatWaitAtTwoServersAreNotWaitedForThere) {
   }
 }
 
-// The trainer has no call in progress in which the server could request the kept pushes.
+// A trainer waits for space for its kept pushes, so it has no call in progress. Even so, a
+// restarted server must be able to request the kept pushes.
 TEST_F(SimReplayTest, WhoeverWaitsForRoomHearsOfServersThatWereStartedAgain) {
   for (int rank = 0; rank < kTrainers; ++rank) StartTrainer(rank);
   steps_ = kKeptSteps;
@@ -156,7 +158,8 @@ TEST_F(SimReplayTest, WhoeverWaitsForRoomHearsOfServersThatWereStartedAgain) {
   const Time begin = world_.Now();
   ++steps_;
   ASSERT_TRUE(RunUntil([&] { return HavePushed(1, steps_); }));
-  EXPECT_LT(Seconds(world_.Now() - begin), 2);  // at the first report, not after a random delay
+  // The trainer reacts to the first report, not after a random delay.
+  EXPECT_LT(Seconds(world_.Now() - begin), 2);
   EXPECT_EQ(Info(1).version, kTrainers * steps_);
 }
 

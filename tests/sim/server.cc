@@ -21,7 +21,8 @@ namespace tandem::pserver {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// One process. Its events keep it alive; they do nothing once it is dead.
+// One process of a server. Scheduled events hold a reference to it, but do nothing if the process
+// is dead.
 struct SimServer::Life : std::enable_shared_from_this<Life> {
   Life(int index, uint64_t number, const SimServerOptions& options, SimWorld& w, SimDisk& disk)
       : world(w), name(static_cast<uint64_t>(index)), storage(disk.Open()), deadlines(*this) {
@@ -42,7 +43,7 @@ struct SimServer::Life : std::enable_shared_from_this<Life> {
     calls = std::make_unique<TensorCalls>(number, durable->shard(), deadlines);
   }
 
-  // Runs `what` a little later, as a thread of the process would.
+  // Runs `what` after `pause`, as a thread of the process would. A dead process does not run it.
   void After(Duration pause, std::function<void()> what) {
     world.After(pause, [self = shared_from_this(), what = std::move(what)] {
       if (!*self->dead) what();
@@ -58,7 +59,7 @@ struct SimServer::Life : std::enable_shared_from_this<Life> {
       if (!*dead) TurnLog();
     });
   }
-  // One thread saves; at most one more save may wait.
+  // Saves on a simulated thread. At most one more save may wait for it.
   Status SaveLater(std::function<void()> work) {
     if (saves.size() >= 2) return ResourceExhausted("the saver is busy");
     saves.push_back(std::move(work));
@@ -77,7 +78,8 @@ struct SimServer::Life : std::enable_shared_from_this<Life> {
   struct EventDeadlines final : Deadlines {
     explicit EventDeadlines(Life& l) : Deadlines(l.world.clock()), life(l) {}
     void Poke(Time /*deadline*/) override { Look(); }
-    // As in pserver/service/deadline_driver.h: checks at least that often while calls wait.
+    // Checks deadlines at least every 500 ms while calls wait, like
+    // pserver/service/deadline_driver.h.
     void Look() {
       const Time next = life.durable->shard().NextDeadline();
       if (looking || next == Time::max()) return;
@@ -96,7 +98,8 @@ struct SimServer::Life : std::enable_shared_from_this<Life> {
 
   SimWorld& world;
   const uint64_t name;
-  // Replies in transit hold this flag too; they must not hold the process.
+  // A separate object, because replies in transit refer to the flag. They must not keep the process
+  // alive.
   const std::shared_ptr<bool> dead = std::make_shared<bool>(false);
   Time turn_due = Time::max();
   Metrics metrics;
@@ -106,7 +109,8 @@ struct SimServer::Life : std::enable_shared_from_this<Life> {
   EventDeadlines deadlines;
   std::unique_ptr<DurableShard> durable;
   std::unique_ptr<TensorCalls> calls;
-  std::deque<std::function<void()>> saves;  // may hold the shard
+  // Saves that wait for the saving thread; they may refer to the shard.
+  std::deque<std::function<void()>> saves;
 };
 
 SimServer::SimServer(int index, SimServerOptions options, SimWorld& world)
@@ -125,7 +129,7 @@ Status SimServer::Restore(uint64_t cut) { return life_->durable->Restore(cut).st
 
 Status SimServer::Start() {
   CHECK(!alive());
-  // Incarnation numbers of servers are never reused.
+  // Incarnation numbers of servers are unique, even among different servers.
   const uint64_t number = static_cast<uint64_t>(index_ + 1) * 1'000'000 + ++lives_;
   life_ = std::make_shared<Life>(index_, number, options_, world_, disk_);
   const StatusOr<uint64_t> version = life_->durable->Recover();
@@ -143,24 +147,26 @@ void SimServer::Kill(bool power) {
   disk_.Revoke();
   if (power) {
     disk_.LosePower();
-    if (options_.wal_sync != WalSync::kAlways) told_ = 0;  // no durability was promised
+    // Only wal_sync=always promises that data survives a power loss.
+    if (options_.wal_sync != WalSync::kAlways) told_ = 0;
   }
   *life_->dead = true;
-  // Its code may be on the stack now.
+  // The process's code may be on the stack now, so the object is destroyed by a later event.
   world_.After(Duration::zero(), [life = std::move(life_)] {});
   life_ = nullptr;
   for (auto& told : std::exchange(mourners_, {})) told();
 }
 
-// In sync mode a trainer may request the previous version.
+// In sync mode a trainer may request the previous version, so the version in replies may decrease.
 bool SimServer::Grows() { return shard().Info().config.mode == ShardMode::kASync; }
 
 void SimServer::Handle(rpc::PserverCall call, const std::string& request, Answer answer) {
-  const std::shared_ptr<Life> life = life_;  // the call may kill the process
+  // Holds a reference to the process, because the call may kill it.
+  const std::shared_ptr<Life> life = life_;
   Shard& shard = life->durable->shard();
   const std::span<const std::byte> piece = std::as_bytes(std::span(request));
   const codec::Fragments bytes(&piece, 1);
-  // A dead process sends no reply.
+  // Sends the reply, unless the process is dead.
   const auto reply = [dead = life->dead, answer = std::move(answer)](
                          const Status& status, const codec::EncodedMessage& message) {
     if (!*dead) answer(status, Flat(message));

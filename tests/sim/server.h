@@ -1,5 +1,5 @@
 // A simulated parameter server. It uses the product's shard, log, checkpoints and calls. Events of
-// a SimWorld replace the threads, and a SimDisk replaces the disk.
+// a SimWorld replace threads, and a SimDisk replaces the disk.
 #pragma once
 
 #include <functional>
@@ -23,41 +23,44 @@ struct SimServerOptions {
   WalSync wal_sync = WalSync::kAlways;
   uint64_t log_bytes_max = uint64_t{1} << 40;
   uint64_t checkpoint_every_steps = 0;
-  bool forget_previous = false;  // see SimDisk
-  bool replayable = false;       // trainers keep their pushes
+  bool forget_previous = false;  // injects a bug: see the constructor of SimDisk
+  // The log has only the order of pushes, and trainers keep their pushes.
+  bool replayable = false;
   uint64_t keep_bytes_max = 0;
 };
 
-// Not thread-safe. The disk outlives a process that dies.
+// A server and its disk. The disk outlives the process when the process dies. Not thread-safe.
 class SimServer {
  public:
   using Answer = std::function<void(const Status&, std::string)>;
 
-  // `index`: number of the server in the job.
+  // `index`: the number of the server in the job.
   SimServer(int index, SimServerOptions options, SimWorld& world);
   ~SimServer();
 
-  // Fails if the state cannot be loaded, or is older than a version that a trainer has received.
+  // Starts a process. Fails if the process cannot load the state, or if the state is older than a
+  // version that a trainer has received.
   Status Start();
-  // SIGKILL, alone or with a power loss of the machine. No operation of the process is completed.
+  // Simulates SIGKILL. With `power`, the machine also loses power. Operations of the process in
+  // progress are not completed.
   void Kill(bool power);
   bool alive() const { return life_ != nullptr; }
-  // Handles a request. `answer` is called at most once; it is not called if the process dies first.
+  // Handles a request. Calls `answer` once with the reply, or never if the process dies first.
   void Handle(rpc::PserverCall call, const std::string& request, Answer answer);
 
-  Shard& shard();  // REQUIRES: alive
-  // Restores a global snapshot. REQUIRES: alive, no call in progress.
+  Shard& shard();  // Returns the shard of the running process. REQUIRES: alive().
+  // Restores a global snapshot. REQUIRES: alive(), and no call is in progress.
   Status Restore(uint64_t cut);
   SimDisk& disk() { return disk_; }
-  // A wrong reply that the server gave; "": none.
+  // Describes a wrong reply of this server; "": there was none.
   const std::string& wrong() const { return wrong_; }
-  // Calls `told` when the process dies, as a broken connection would inform callers that wait for a
-  // reply.
+  // Calls `told` when the process dies. Callers that wait for a reply thus learn of the broken
+  // connection.
   void OnDeath(std::function<void()> told) { mourners_.push_back(std::move(told)); }
 
  private:
   struct Life;
-  bool Grows();  // whether the reported version only grows
+  bool Grows();  // whether the version in replies never decreases
 
   const int index_;
   const SimServerOptions options_;
@@ -65,8 +68,8 @@ class SimServer {
   SimDisk disk_;
   uint64_t lives_ = 0;
   std::string wrong_;
-  uint64_t told_ = 0;           // highest version in any reply to a push or pull
-  std::shared_ptr<Life> life_;  // null: no process
+  uint64_t told_ = 0;           // highest version in any reply to a push or a pull
+  std::shared_ptr<Life> life_;  // the running process; null: none
   std::vector<std::function<void()>> mourners_;
 };
 

@@ -1,4 +1,4 @@
-// Internals of RunJob, only for job*.cc.
+// Internals of RunJob. Only job*.cc include this header.
 #pragma once
 
 #include <algorithm>
@@ -57,7 +57,7 @@ class SimJob {
 
  private:
   struct Trainer {
-    // All processes of this rank; the last one is the current one. Older ones may be paused.
+    // All processes of this rank. The last one is current, older ones may be paused.
     std::vector<std::shared_ptr<SimProcess>> processes;
     uint64_t incarnation = 0;
     std::string last_words;
@@ -77,14 +77,14 @@ class SimJob {
   void PauseTrainer(int rank);
   Status Train(int rank, uint64_t incarnation, const std::shared_ptr<SimProcess>& process);
   uint64_t StepBound(uint64_t done) const;
-  // The parameters after the step are stored in `next`. `meanwhile` is called once the push has
-  // begun.
+  // Makes one step: pushes `batch` and stores the new parameters in `next`. Calls `meanwhile` when
+  // the push has begun.
   Status Step(ps::PsClient& client, SimProcess& process, uint64_t step, SimBatch& batch,
               SimBatch& next, const std::function<void()>& meanwhile);
   void Mischief();
   struct MoverTask {
     int source, target;
-    int stride;  // every bucket of the source, or every n-th
+    int stride;  // 1: move all buckets of the source; n: move every n-th bucket
     bool back, retire, slices_alone;
     bool Retires(int spare) const {
       return source == spare && stride == 1 && !back && retire && !slices_alone;
@@ -95,7 +95,7 @@ class SimJob {
   void KillMover();
   void Retire(int index);
   void TellAll();
-  std::vector<int> BucketsOf(int index) const;  // buckets that it serves
+  std::vector<int> BucketsOf(int index) const;  // Returns the buckets that server `index` serves.
   std::string OwnersAreWrong(bool settled);
   void StartCutter();
   Status RunCutter(const std::shared_ptr<SimProcess>& process, uint64_t number);
@@ -118,15 +118,16 @@ class SimJob {
   SimLedger ledger_;
   std::vector<std::unique_ptr<SimServer>> servers_;
   std::vector<std::string> addresses_;
-  std::vector<bool> retired_;  // by server: it has left the job
+  std::vector<bool> retired_;  // for each server, whether it has left the job
   std::vector<Trainer> trainers_;
   std::vector<std::shared_ptr<SimProcess>> movers_, cutters_;
   struct OneCut {
     Time begun;
-    std::vector<int> servers;           // its servers, once all of them replied; else empty
-    std::vector<ShardSnapshot> images;  // snapshots of these servers
+    // All servers of the snapshot, once each of them has replied; before: empty.
+    std::vector<int> servers;
+    std::vector<ShardSnapshot> images;  // snapshots of the servers in `servers`
   };
-  std::map<uint64_t, OneCut> cuts_;  // by number
+  std::map<uint64_t, OneCut> cuts_;  // global snapshots by number
   int mischief_done_ = 0;
 };
 

@@ -1,5 +1,6 @@
-// Runs jobs in the simulator. Whatever happens to servers, trainers and network, an acknowledged
-// push counts once. A failure prints its seed, which repeats the run:
+// Runs random jobs in the simulator. An acknowledged push must be applied exactly once, whatever
+// happens to servers, trainers and network. A failure prints its seed. To repeat the run with that
+// seed and print its last 500 events, run
 //   TANDEM_SIM_FIRST=SEED TANDEM_SIM_SEEDS=1 TANDEM_SIM_TAIL=500 build/tests/sim_test
 #include <glog/logging.h>
 
@@ -20,10 +21,10 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
 
 class SimTest : public testing::Test {
  protected:
-  // The test injects faults, and the product's messages about each would fill the screen.
+  // Hides the product's messages, because every injected fault causes some.
   void SetUp() override { FLAGS_minloglevel = google::GLOG_FATAL; }
 
-  // Runs the plan; returns "" or what is wrong.
+  // Runs the plan. Returns "" or a description of the failure.
   std::string Wrong(const SimPlan& plan, SimReport* out = nullptr) {
     SimReport report = RunJob(plan);
     if (report.failure.empty() && plan.mode == ShardMode::kSync && !report.given_up) {
@@ -51,8 +52,9 @@ class SimTest : public testing::Test {
 
 struct Kind {
   ShardMode mode;
-  bool replayable = false;  // else logged
-  // Sync: buckets move in every job; `torn`: and trainers die meanwhile.
+  // true: servers log only the order of pushes; false: servers log whole pushes.
+  bool replayable = false;
+  // Sync mode only. moves: buckets move in every job. torn: trainers also die during moves.
   bool moves = false, torn = false;
 };
 std::string Name(const Kind& kind) {
@@ -130,8 +132,8 @@ TEST_P(ModeTest, ASeedIsOneRun) {
   }
 }
 
-// The simulator must find storage with deliberate errors; otherwise it might check nothing.
-// tests/sim/mutants has errors of servers.
+// Storage with deliberate errors. The simulator must find these errors; otherwise the simulator
+// might check nothing. tests/sim/mutants has errors of servers.
 struct SeededBug {
   const char* name;
   ShardMode mode;

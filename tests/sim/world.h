@@ -1,5 +1,5 @@
-// A world on one thread: virtual time, future events, random numbers from one seed, and a hash of
-// all past events.
+// A simulated world on one thread. It has virtual time, scheduled events, random numbers from one
+// seed, and a hash of all past events.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace tandem::pserver {
 
-// Not thread-safe.
+// Time, events and random numbers of a simulation. Not thread-safe.
 class SimWorld {
  public:
   explicit SimWorld(uint64_t seed) : random_(seed) {}
@@ -23,15 +23,18 @@ class SimWorld {
   Time Now() const { return clock_.Now(); }
 
   // ---- Future events ----------------------------------------------------------------------------
-  // They run in order of time; events with equal time run in the order of their registration.
+  // Events run in the order of their times. Events with equal times run in the order in which they
+  // were scheduled.
   void At(Time when, std::function<void()> what);
   void After(Duration pause, std::function<void()> what) { At(Now() + pause, std::move(what)); }
-  void Forget() { events_.clear(); }  // drops all future events
-  // Runs events until `done` returns true. Returns false when no event is left, or at `end`.
+  void Forget() { events_.clear(); }  // drops all scheduled events
+  // Runs events until `done` returns true. Returns false if no event is left, or if the time `end`
+  // is reached.
   bool RunUntil(const std::function<bool()>& done, Time end);
 
   // ---- Random numbers ---------------------------------------------------------------------------
-  uint64_t Below(uint64_t n) { return random_() % n; }  // 0 .. n - 1
+  // Returns a uniform random number in 0 .. n - 1.
+  uint64_t Below(uint64_t n) { return random_() % n; }
   bool Chance(double p) { return static_cast<double>(random_() >> 11) * 0x1p-53 < p; }
   Duration Between(Duration least, Duration most) {
     return least +
@@ -39,7 +42,7 @@ class SimWorld {
   }
 
   // ---- Past events ------------------------------------------------------------------------------
-  // Two runs with one seed have the same hash.
+  // Note adds an event to the hash. Two runs with the same seed have the same hash.
   void Note(std::string_view what, uint64_t who = 0, uint64_t details = 0);
   uint64_t trace_hash() const { return hash_; }
   void KeepTrace() { keep_ = true; }
@@ -49,10 +52,12 @@ class SimWorld {
   void Mix(const void* bytes, size_t count);
 
   FakeClock clock_;
-  std::mt19937_64 random_;  // the standard specifies its numbers, not distributions
+  // C++ specifies the numbers of this generator, but not those of distributions.
+  std::mt19937_64 random_;
   std::map<std::pair<Time, uint64_t>, std::function<void()>> events_;
   uint64_t events_made_ = 0;
-  uint64_t hash_ = 0xcbf29ce484222325;  // FNV-1a
+  // Hash of all events; starts with the offset basis of FNV-1a.
+  uint64_t hash_ = 0xcbf29ce484222325;
   bool keep_ = false;
   std::vector<std::string> trace_;
 };

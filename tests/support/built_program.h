@@ -1,4 +1,4 @@
-// Writes the program of a ProgramBuilder as the text of a program file.
+// Converts the program of a ProgramBuilder to the text of a program file.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-// Finishes the builder.
+// Finishes the builder and returns the text of its program.
 inline std::string TextOf(ProgramBuilder& builder) {
   pb::ProgramDef def;
   ToProto(*builder.Finish(), &def);

@@ -1,6 +1,6 @@
-// Runs jobs with --place=cuda on the CUDA of host memory (tests/cuda_on_host). The tests run the
-// real code of the CUDA module; plain loops replace cuBLASLt and cuDNN. The module is searched for
-// next to the test program.
+// Runs jobs with --place=cuda on the CUDA of host memory (tests/cuda_on_host). The jobs run the
+// real code of the CUDA module, but plain loops replace cuBLASLt and cuDNN. The programs load the
+// module that is next to the test program.
 #pragma once
 
 #include "tests/support/device_job_test.h"
@@ -18,13 +18,14 @@ class CudaOnHostTest : public DeviceJobTest {
     job_ = Write("normed.pbtxt", kNormed);
   }
 
-  // Runs one trainer on `place`, without a launcher. Log(name) returns the CUDA calls that it made.
+  // Runs one trainer on `place`, without a launcher. Afterwards Log(name) returns the CUDA calls of
+  // the trainer.
   JobRun Run(const std::string& name, const std::string& place, Args flags, Env env = {}) const {
     flags.push_back("--place=" + place);
     env["TANDEM_CUDA_ON_HOST_LOG"] = Path(name + ".log");
     return DeviceJobTest::Run(name, flags, env);
   }
-  // Returns the log of a run (tests/cuda_on_host/notes.h).
+  // Returns the log of the run `name` (tests/cuda_on_host/notes.h).
   std::string Log(const std::string& name) const { return ReadWholeFile(Path(name + ".log")); }
 
   static constexpr const char* kNormed = R"(

@@ -1,5 +1,5 @@
-// Runs jobs with --place=cuda on the stand-in device (guarded_device_module.cc). The device module
-// and the stand-in NCCL are searched for next to the test program.
+// Runs jobs with --place=cuda on the stand-in device (guarded_device_module.cc). The programs load
+// the device module and the stand-in NCCL that are next to the test program.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,7 @@ class DeviceJobTest : public JobTest {
     job_ = Write("mlp.pbtxt", kJob);
     ASSERT_TRUE(LinkInto("../tests/guarded_device"));
   }
-  // Makes later programs run in directory `folder` of build/bin, where they find their module.
+  // Makes later programs run in the directory `folder` of build/bin, where they load their module.
   // Returns false if this build has no such module.
   bool LinkInto(const std::string& folder) {
     folder_ = folder;
@@ -43,7 +43,7 @@ class DeviceJobTest : public JobTest {
     ChildProcess trainer(folder_ + "/tandem-trainer", args, env, Path(name + ".out"));
     return End(name, trainer);
   }
-  // Runs `ranks` trainers in collective mode; `args` choose the device.
+  // Runs `ranks` trainers in collective mode. `args` must choose the device.
   JobRun RunRanks(const std::string& name, int ranks, const Args& args, const Env& env = {}) const {
     Args all = {"--mode=collective",
                 "--nproc=" + std::to_string(ranks),
@@ -56,7 +56,7 @@ class DeviceJobTest : public JobTest {
     ChildProcess launcher("tandemrun", all, env, Path(name + ".out"));
     return End(name, launcher);
   }
-  // Runs two servers with slices on `place`, and trainers.
+  // Runs two servers, with their slices on `place`, and trainers.
   JobRun RunServers(const std::string& name, const std::string& place, const Args& args,
                     const std::string& mode = "pserver", int workers = 2,
                     const Args& launch = {}) const {

@@ -25,7 +25,8 @@
 namespace tandem {
 namespace {
 
-constexpr uint32_t kNetwork = 0x0a4d0000;  // 10.77.0.0; host h has the address with number h + 1
+// The network 10.77.0.0; host h has the address 10.77.0.0 + h + 1.
+constexpr uint32_t kNetwork = 0x0a4d0000;
 constexpr uint32_t kMask = 0xffffff00;
 constexpr int kHostsMax = 64, kQueuedPackets = 10'000;
 
@@ -60,7 +61,7 @@ class Interface {
     request_.ifr_mtu = bytes;
     return Do(SIOCSIFMTU, "MTU");
   }
-  // Sets how many packets may wait to be read from the other side; the kernel drops more.
+  // Sets how many packets may wait until the switch reads them. The kernel drops more packets.
   Status SetQueue(int packets) {
     request_.ifr_qlen = packets;
     return Do(SIOCSIFTXQLEN, "queue");
@@ -80,7 +81,7 @@ class Interface {
   ifreq request_ = {};
 };
 
-// Creates the interface in the network namespace of the calling thread.
+// Creates the interface of a host in the network namespace of the calling thread.
 StatusOr<Fd> MakeWire(int host, const HostLink& link) {
   Fd wire(::open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC));
   if (!wire.valid()) return Failed("/dev/net/tun");
@@ -94,23 +95,23 @@ StatusOr<Fd> MakeWire(int host, const HostLink& link) {
   TD_RETURN_IF_ERROR(own.SetMtu(link.mtu));
   TD_RETURN_IF_ERROR(own.SetQueue(kQueuedPackets));
   TD_RETURN_IF_ERROR(own.Up());
-  // By default, TCP resets its congestion window on a connection that was idle for some round
-  // trips. That is not a property of the link, so it is disabled where the kernel allows it.
+  // By default, TCP resets its congestion window if a connection is idle for some round trips. The
+  // emulation disables this where the kernel allows it, because it is not a property of the link.
   std::ofstream("/proc/sys/net/ipv4/tcp_slow_start_after_idle") << 0;
   return wire;
 }
 
 }  // namespace
 
-// Carries packets between the hosts, on one thread.
+// The switch: one thread that carries packets between the hosts.
 class EmulatedHosts::Switch {
  public:
   explicit Switch(EmulatedHosts& net) : net_(net), ports_(net.hosts_.size()), packet_(65536) {}
 
   void Run() {
     SetThreadName("test-switch");
-    // Packets are delayed if this thread is delayed, so it asks for real-time priority. Without
-    // that right some packets are late.
+    // Requests real-time priority, because a delay of this thread delays packets. If the process
+    // lacks the right to it, some packets are delayed too long.
     sched_param first = {};
     first.sched_priority = 1;
     ::pthread_setschedparam(::pthread_self(), SCHED_FIFO, &first);
@@ -134,15 +135,15 @@ class EmulatedHosts::Switch {
     Time due;
     std::vector<std::byte> bytes;
   };
-  // State of one host: when its link is free again in each direction, and the packets that are in
-  // transit to it.
+  // State of one host: the time at which each direction of its link is free again, and the packets
+  // in transit to the host.
   struct Port {
     Time out_free = Time::min(), in_free = Time::min();
-    std::deque<Packet> coming;  // in order of time
+    std::deque<Packet> coming;  // packets in transit, in the order of their arrival times
     size_t coming_bytes = 0;
   };
 
-  // Receives all packets that this host has sent.
+  // Receives all packets that host `from` has sent.
   void Take(size_t from) {
     while (true) {
       const ssize_t n = ::read(net_.hosts_[from]->wire.get(), packet_.data(), packet_.size());
@@ -168,7 +169,7 @@ class EmulatedHosts::Switch {
     net_.hosts_[from]->sent += static_cast<int64_t>(bytes.size());
   }
 
-  // Delivers the packets that are due. Returns the time until the next packet is due.
+  // Delivers the packets whose arrival time has come. Returns the time until the next arrival.
   Duration Deliver() {
     const Time now = SteadyNow();
     Duration wait = std::chrono::hours(1);
@@ -176,7 +177,7 @@ class EmulatedHosts::Switch {
       Port& port = ports_[h];
       while (!port.coming.empty() && port.coming.front().due <= now) {
         const auto& bytes = port.coming.front().bytes;
-        // A host that does not accept a packet loses it.
+        // If the host's interface does not accept the packet, the packet is lost.
         [[maybe_unused]] const ssize_t n =
             ::write(net_.hosts_[h]->wire.get(), bytes.data(), bytes.size());
         port.coming_bytes -= bytes.size();
@@ -205,7 +206,8 @@ StatusOr<std::unique_ptr<EmulatedHosts>> EmulatedHosts::Create(int hosts, const 
 Status EmulatedHosts::Add(int host) {
   auto added = std::make_unique<Host>();
   Status status;
-  // Uses a temporary thread, which moves to the new namespace and ends there.
+  // Creates the namespace on a temporary thread, because a thread that has moved to a namespace
+  // stays there.
   std::thread([&] {
     if (::unshare(CLONE_NEWNET) != 0) {
       status = Failed("a network namespace");

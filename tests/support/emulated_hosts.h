@@ -1,6 +1,6 @@
 // Emulates several hosts on one machine. Each host is a network namespace. A switch in user space
-// connects them, limits rates and delays packets (the kernel's netem is not available everywhere).
-// Needs the right to create namespaces (usually root) and /dev/net/tun.
+// connects the hosts, limits rates and delays packets, because the kernel's netem is not available
+// everywhere. The emulation needs /dev/net/tun and the right to create namespaces (usually root).
 #pragma once
 
 #include <atomic>
@@ -17,33 +17,36 @@ namespace tandem {
 
 // Properties of the link of each host, the same in both directions.
 struct HostLink {
-  double bytes_per_second = 125e6;        // bytes of IP packets
-  Duration delay = Duration::zero();      // one way, from host to host
-  int mtu = 9000;                         // bytes of a packet
-  size_t queue_bytes = size_t{64} << 20;  // bytes that may wait for one host; the switch drops more
+  double bytes_per_second = 125e6;    // rate of the link in bytes of IP packets per second
+  Duration delay = Duration::zero();  // one-way delay from host to host
+  int mtu = 9000;                     // size of the largest IP packet in bytes
+  // Bytes that may wait for one host; the switch drops packets beyond this limit.
+  size_t queue_bytes = size_t{64} << 20;
 };
 
-// Thread-safe, except Start.
+// Hosts on this machine. All functions except Start are thread-safe.
 class EmulatedHosts {
  public:
-  // Errors: PERMISSION_DENIED or UNAVAILABLE: a right or a feature is missing; the message says
-  // which. Nothing is left over after an error.
+  // Creates `hosts` hosts. After an error nothing is left over. PERMISSION_DENIED or UNAVAILABLE:
+  // the machine lacks a right or a feature, which the message names.
   static StatusOr<std::unique_ptr<EmulatedHosts>> Create(int hosts, const HostLink& link);
-  ~EmulatedHosts();  // stops the switch; a namespace ends with the last thread in it
+  ~EmulatedHosts();  // stops the switch; a namespace is removed when its last thread ends
 
   int size() const { return static_cast<int>(hosts_.size()); }
-  static std::string Address(int host);  // IPv4
-  // Moves the calling thread to that host, with its later threads and sockets.
+  static std::string Address(int host);  // Returns the IPv4 address of a host.
+  // Moves the calling thread to the host. Threads and sockets that it creates later are also on the
+  // host.
   Status Enter(int host) const;
-  // Starts a thread of this process that carries packets. Fork other processes before this call.
+  // Starts a thread of this process that carries packets. The caller must fork other processes
+  // before this call.
   void Start();
-  // Bytes of IP packets that this host has sent to other hosts since Start.
+  // Size in bytes of the IP packets that this host has sent to other hosts since Start.
   int64_t bytes_sent(int host) const { return hosts_[static_cast<size_t>(host)]->sent; }
 
  private:
   struct Host {
-    Fd space;  // network namespace
-    Fd wire;   // to read packets that leave the host and to write packets for it
+    Fd space;  // the network namespace of the host
+    Fd wire;   // reads packets that leave the host, and writes packets for the host
     std::atomic<int64_t> sent{0};
   };
   class Switch;

@@ -1,5 +1,5 @@
-// An etcd server for one test, on ports that the test chooses. It comes from Debian's package
-// etcd-server; tests are skipped without it.
+// An etcd server for one test, on free ports. The program comes from Debian's package etcd-server.
+// Tests are skipped if the package is not installed.
 #pragma once
 
 #include <filesystem>
@@ -14,12 +14,12 @@ inline constexpr char kEtcdProgram[] = "/usr/bin/etcd";
 
 class EtcdServer {
  public:
-  // Keeps its data and its log in directory `folder`.
+  // The server stores its data and its log in the directory `folder`.
   explicit EtcdServer(const std::string& folder) : folder_(folder), ports_(FreePort(2)) { Start(); }
   static bool Installed() { return std::filesystem::exists(kEtcdProgram); }
 
   std::string address() const { return "127.0.0.1:" + std::to_string(ports_); }
-  // Kills the server as a power failure would. Acknowledged writes stay on its disk.
+  // Kills the server with SIGKILL. Acknowledged writes stay on its disk.
   void Kill() { process_.reset(); }
   void Start() {
     const std::string peers = "http://127.0.0.1:" + std::to_string(ports_ + 1);

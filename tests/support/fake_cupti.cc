@@ -1,6 +1,7 @@
-// A stand-in for CUPTI (kernels/exec/trace/cupti_library.h) over the CUDA of host memory. That CUDA
-// reports each operation to it (tandem_fake_cupti_ran). With TANDEM_FAKE_CUPTI_FAULT=privileges no
-// activity can be enabled, as if the driver restricted its counters to root.
+// A stand-in for CUPTI (kernels/exec/trace/cupti_library.h) over the CUDA of host memory. The CUDA
+// of host memory calls tandem_fake_cupti_ran after each operation. If the environment has
+// `TANDEM_FAKE_CUPTI_FAULT=privileges`, no activity can be enabled, as if the driver restricted its
+// counters to root.
 #include <time.h>
 
 #include <cstdlib>
@@ -17,7 +18,7 @@ namespace {
 
 struct Ran {
   CuptiKernel kernel;
-  CuptiExternalId id;  // kind 0: none
+  CuptiExternalId id;  // external id of the operation; kind 0: none
 };
 
 struct State {
@@ -35,7 +36,7 @@ State& TheState() {
 }
 thread_local std::vector<uint64_t> ids;
 
-constexpr size_t kRecord = 256;  // bytes of one record in a buffer
+constexpr size_t kRecord = 256;  // space for one record in an activity buffer, in bytes
 
 uint64_t Now() {
   timespec now{};
@@ -94,7 +95,7 @@ CuptiResult cuptiActivityPopExternalCorrelationId(int, uint64_t* id) {
   return 0;
 }
 
-// Each buffer holds two records: the external id that began an operation, and the operation.
+// Each buffer holds two records: the external id under which an operation began, and the operation.
 CuptiResult cuptiActivityFlushAll(uint32_t) {
   std::vector<tandem::Ran> ran;
   tandem::State& state = TheState();
@@ -123,7 +124,7 @@ CuptiResult cuptiActivityFlushAll(uint32_t) {
 CuptiResult cuptiActivityGetNextRecord(uint8_t* buffer, size_t used, CuptiRecord** record) {
   uint8_t* const next =
       *record == nullptr ? buffer : reinterpret_cast<uint8_t*>(*record) + tandem::kRecord;
-  if (next >= buffer + used) return 12;  // CUPTI_ERROR_MAX_LIMIT_REACHED
+  if (next >= buffer + used) return 12;  // 12 is CUPTI_ERROR_MAX_LIMIT_REACHED: no more records
   *record = reinterpret_cast<CuptiRecord*>(next);
   return 0;
 }
@@ -132,7 +133,8 @@ CuptiResult cuptiActivityGetNextRecord(uint8_t* buffer, size_t used, CuptiRecord
 
 uint64_t tandem_fake_cupti_now() { return tandem::Now(); }
 
-// `what`: "kernel", "copy" or "fill". The operation ran from `begin` until now.
+// Records an operation that ran from the time `begin` until now. `what` is "kernel", "copy" or
+// "fill".
 void tandem_fake_cupti_ran(const char* what, uint64_t begin) {
   tandem::State& state = TheState();
   tandem::MutexLock lock(state.mu);
@@ -148,7 +150,8 @@ void tandem_fake_cupti_ran(const char* what, uint64_t begin) {
     ran.kernel.start = begin;
     ran.kernel.end = tandem::Now();
     ran.kernel.correlation = correlation;
-    ran.kernel.name = "_ZN6tandem12_GLOBAL__N_19MapKernelIfEEvv";  // MapKernel<float>()
+    // The mangled name of MapKernel<float>().
+    ran.kernel.name = "_ZN6tandem12_GLOBAL__N_19MapKernelIfEEvv";
   } else {
     const tandem::CuptiCopy copy{kind, {}, 0, begin, tandem::Now(), 0, 0, 0, correlation};
     static_assert(sizeof(copy) <= sizeof(ran.kernel));

@@ -1,9 +1,9 @@
 // A stand-in for libcuda.so.1 without a device, for libraries that compile and load kernels. It
-// accepts every kernel and runs none. Only the functions named here work; all others report that
-// there is no driver.
+// accepts every kernel and runs none. Functions that this file does not define report that there is
+// no driver.
 namespace {
 
-constexpr int kSuccess = 0, kStub = 34;  // CUresult
+constexpr int kSuccess = 0, kStub = 34;  // values of CUresult, the driver's error codes
 int anything;
 
 int Take(void** handle) {

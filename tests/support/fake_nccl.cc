@@ -1,14 +1,12 @@
 // A stand-in for libnccl.so.2 that needs no GPU. It has NCCL's C interface
 // (collective/nccl/nccl_library.h). The ranks are threads or processes of one host and share named
-// memory. Operations run on the streams of the stand-in device (guarded_device_module.cc) and add
-// in the order of the ranks.
+// memory. Operations run on the streams of the stand-in device (guarded_device_module.cc). Sums add
+// the ranks in ascending order.
 //
-// The environment sets the log and the faults:
-//   TANDEM_FAKE_NCCL_LOG=FILE         writes a line for each communicator and operation
-//   TANDEM_FAKE_NCCL_FAULT=KIND:RANK:N  at operation N (from 1) of that rank of a communicator:
-//     hang   the operation never ends
-//     error  it never ends, and ncclCommGetAsyncError returns ncclRemoteError
-//     exit   the process ends at once
+// If the environment has TANDEM_FAKE_NCCL_LOG=FILE, each communicator and each operation adds a
+// line to FILE. With TANDEM_FAKE_NCCL_FAULT=KIND:RANK:N, rank RANK of a communicator fails at its
+// operation N (counted from 1). KIND is one of three: "hang": the operation never ends; "error": it
+// never ends, and ncclCommGetAsyncError returns ncclRemoteError; "exit": the process ends at once.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -33,7 +31,7 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kSlot = 64 << 10;  // bytes of a rank that are exchanged in one round
+constexpr size_t kSlot = 64 << 10;  // bytes that each rank exchanges in one round
 
 void Log(const std::string& line) {
   const char* path = std::getenv("TANDEM_FAKE_NCCL_LOG");
@@ -54,11 +52,12 @@ std::string Variables() {
   return text;
 }
 
-// Shared memory of the ranks of a communicator. New memory is zero. The slots of the ranks follow
-// it.
+// Shared memory of the ranks of a communicator. The slots of the ranks follow this header. New
+// memory is zero.
 struct Board {
   std::atomic<uint32_t> joined;
-  std::atomic<uint32_t> waiting, round;  // state of the barrier
+  // State of the barrier: number of waiting ranks, and number of the round.
+  std::atomic<uint32_t> waiting, round;
 };
 
 struct Fault {
@@ -80,14 +79,15 @@ Fault FaultOfEnvironment() {
   return fault;
 }
 
-// A mailbox for messages from one rank to another, stored after the slots. It holds one piece of a
-// message at a time.
+// A mailbox for messages from one rank to another. It holds one piece of a message at a time. All
+// mailboxes are stored after the slots.
 struct Mailbox {
-  std::atomic<uint32_t> bytes_and_1;  // 0: empty
+  std::atomic<uint32_t> bytes_and_1;  // size of the piece in bytes plus 1; 0: the mailbox is empty
   std::byte data[kSlot];
 };
 
-// Counts the jobs of all communicators on a stream. The counter exists until the process ends.
+// Returns the counter for the jobs of all communicators on a stream. The counter exists until the
+// process ends.
 std::atomic<int>* JobsOf(void* stream) {
   static Mutex mu;
   static std::map<void*, std::atomic<int>> all;
@@ -108,7 +108,8 @@ class Comm {
     CHECK(at != MAP_FAILED);
     close(fd);
     board_ = static_cast<Board*>(at);
-    // The last rank that joins removes the name, so no shared memory remains however the ranks end.
+    // The last rank that joins removes the name of the shared memory. So no shared memory is left,
+    // whichever way the ranks end.
     if (board_->joined.fetch_add(1) + 1 == static_cast<uint32_t>(size)) shm_unlink(name);
   }
   ~Comm() { munmap(board_, bytes_); }
@@ -122,14 +123,15 @@ class Comm {
     return static_cast<collective::NcclResult>(error_.load());
   }
   void Abort() { aborted_.store(true); }
-  // Counts the operations in progress on a stream.
+  // Adds `delta` to the number of operations in progress on a stream.
   void Count(void* stream, int delta) {
     jobs_ = JobsOf(stream);
     *jobs_.load() += delta;
   }
   bool stream_busy() const { return jobs_.load() != nullptr && *jobs_.load() > 0; }
 
-  // Returns whether operation `number` may continue.
+  // Returns whether operation `number` may continue. It may not if a fault is injected into it or
+  // into an earlier operation of this rank.
   bool GoesOn(uint64_t number) {
     if (fault_.rank != rank_ || number < fault_.at) return true;
     if (fault_.kind == "exit") _exit(3);
@@ -148,7 +150,8 @@ class Comm {
     return all[from * size_ + to];
   }
   bool aborted() const { return aborted_.load(); }
-  // Returns false if the communicator was aborted meanwhile.
+  // Waits until all ranks call this function. Returns false if the communicator is aborted during
+  // the wait.
   bool Meet() {
     const uint32_t round = board_->round.load();
     if (board_->waiting.fetch_add(1) + 1 == static_cast<uint32_t>(size_)) {
@@ -170,7 +173,8 @@ class Comm {
   Board* board_ = nullptr;
   std::atomic<bool> aborted_{false};
   std::atomic<int> error_{0};
-  std::atomic<std::atomic<int>*> jobs_{nullptr};  // counter of its stream
+  // Counter of the jobs on the communicator's stream.
+  std::atomic<std::atomic<int>*> jobs_{nullptr};
   std::atomic<uint64_t> operations_{0};
 };
 
@@ -190,7 +194,7 @@ ReduceOp ReduceOpOf(collective::NcclReduce reduce) {
   LOG(FATAL) << "reduction " << static_cast<int>(reduce);
 }
 
-// One operation over `count` elements of each rank, in pieces that fit into a slot.
+// An operation over `count` elements of each rank. It is done in pieces that fit into a slot.
 struct Call {
   const char* name;
   const void* in;
@@ -201,10 +205,11 @@ struct Call {
   int root = 0;
 };
 
-using Elements = std::pair<size_t, size_t>;  // begin, count
+using Elements = std::pair<size_t, size_t>;  // first element and number of elements
 
-// Copies in[from...] of every rank into the slots and calls `take` to use them. No rank writes to
-// the slots again before all ranks have called `take`.
+// Copies the elements `range` of this rank's input into its slot. When all ranks have done so,
+// calls `take`, which reads all slots. No rank writes to its slot again before `take` has returned
+// on all ranks.
 bool Exchange(Comm& comm, const Call& call, Elements range, const std::function<void()>& take) {
   const size_t element = SizeOf(DTypeOf(call.type));
   std::memcpy(comm.Slot(comm.rank()),
@@ -225,7 +230,7 @@ bool Carry(Comm& comm, const Call& call) {
   const std::string name = call.name;
   const size_t element = SizeOf(DTypeOf(call.type)), step = kSlot / element;
   auto* const out = static_cast<std::byte*>(call.out);
-  // A reduce-scatter is one reduction for the part of each rank.
+  // A reduce-scatter consists of one reduction per rank: that of the rank's part.
   const int parts = name == "reduce_scatter" ? comm.size() : 1;
   for (int part = 0; part < parts; ++part) {
     for (size_t at = 0; at < call.count; at += step) {
@@ -249,7 +254,7 @@ bool Carry(Comm& comm, const Call& call) {
   return true;
 }
 
-// One end of a message.
+// The sending or the receiving end of a message.
 struct Message {
   bool sends;
   int peer;
@@ -257,7 +262,8 @@ struct Message {
   size_t bytes;
 };
 
-// Moves one piece if possible. Returns true when the whole message has been moved.
+// Moves one piece of the message if the mailbox permits it. Returns true when the whole message has
+// been moved.
 bool Advance(const Comm& comm, Message& message) {
   const int own = comm.rank();
   Mailbox& mail = message.sends ? comm.Mail(own, message.peer) : comm.Mail(message.peer, own);
@@ -293,15 +299,15 @@ void CarryMessages(const Comm& comm, std::vector<Message> messages) {
   }
 }
 
-// Calls of the current group of this thread; they begin when the group ends.
+// Calls of this thread in the current group. They begin when the group ends.
 thread_local int group_depth = 0;
 thread_local std::vector<std::function<void()>> group;
 thread_local std::vector<Message> group_messages;
 
-// Communicators that this thread aborted.
+// Communicators that this thread aborted. Their memory is not yet freed.
 thread_local std::vector<std::unique_ptr<Comm>> aborted;
 
-// Frees memory only when the device is idle, whichever communicator asked for it.
+// Waits until the streams of all aborted communicators are idle, then frees the communicators.
 void FreeAborted() {
   for (const auto& comm : aborted) {
     while (comm->stream_busy()) std::this_thread::yield();
@@ -309,7 +315,7 @@ void FreeAborted() {
   aborted.clear();
 }
 
-// Puts the collected messages on the stream as one operation.
+// Puts the collected messages of the group on the stream as one operation.
 void PutMessages(Comm* comm, void* stream) {
   comm->Count(stream, 1);
   const uint64_t number = comm->NextNumber();

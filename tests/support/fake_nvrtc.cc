@@ -1,7 +1,7 @@
 // A stand-in for NVRTC (kernels/ops/cuda/nvrtc_library.h). It compiles with g++ for the CUDA of
-// host memory (tests/cuda_on_host/compiled_code.cc). Like the real NVRTC it accepts only the
-// headers that it is given, rejects unknown options, and rejects code that is not CUDA. With
-// TANDEM_FAKE_NVRTC_FAULT=compile every compilation fails.
+// host memory (tests/cuda_on_host/compiled_code.cc). Like the real NVRTC it accepts only headers
+// that its caller passes. It also rejects unknown options and code that is not CUDA. If the
+// environment has TANDEM_FAKE_NVRTC_FAULT=compile, every compilation fails.
 #include <sys/stat.h>
 
 #include <cstdlib>
@@ -35,7 +35,8 @@ enum : NvrtcResult {
   kCompilation
 };
 
-// CUDA's keywords in C++. Parameters are passed by reference, so that all kernels have one type.
+// CUDA's keywords, defined in C++. Kernels get their parameters by reference, so that all kernels
+// have the same function type.
 constexpr char kPrelude[] = R"text(#include <math.h>
 #include <string.h>
 struct Dims { unsigned x, y, z; };
@@ -56,7 +57,7 @@ extern "C" const unsigned long tandem_on_host_param_bytes;
 const unsigned long tandem_on_host_param_bytes = sizeof(tandem::Table);
 )text";
 
-// Replaces the header of this name, which uses instructions of the device.
+// Name of a header that uses instructions of the device. The stand-in replaces the header.
 constexpr char kElementsName[] = "kernels/ops/fused/fused_elements.h";
 constexpr char kElements[] = R"text(#pragma once
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A Storage in memory that can be told to fail.
+// A Storage in memory. Tests can make its operations fail.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace tandem {
 
-// Not thread-safe.
+// A Storage in memory for one test. Not thread-safe.
 class FakeStorage final : public pserver::Storage {
  public:
   Status append_fails, sync_fails;
   uint64_t room = std::numeric_limits<uint64_t>::max();
-  std::vector<uint64_t> written;  // numbers of log entries
+  std::vector<uint64_t> written;  // numbers of the log entries that were written
   int syncs = 0;
 
   StatusOr<size_t> Write(const pserver::ShardSnapshot& image) override { return image.bytes(); }

@@ -1,7 +1,7 @@
-// A stand-in for libtandem_cuda.so that needs no GPU. It is a "CUDA device" of host memory and runs
-// the CPU's kernels. Only copies and kernels may access that memory. Other code that reads or
-// writes it gets SIGSEGV, because it must not access the memory of a real GPU either. So tests can
-// run jobs with --place=cuda on any machine.
+// A stand-in for libtandem_cuda.so that needs no GPU. Its "CUDA device" consists of host memory and
+// runs the CPU's kernels. Only copies and kernels may access the memory of the device. Other
+// accesses get SIGSEGV, because they would also fail on a real GPU. So tests can run jobs with
+// --place=cuda on any machine.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -21,9 +21,10 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kMemory = size_t{4} << 30;  // address space; never returned
+// Reserved address space in bytes; memory in it is never freed.
+constexpr size_t kMemory = size_t{4} << 30;
 
-// All memory of the device. It is accessible only while a thread is inside a copy or a kernel.
+// The memory of the device. It is accessible only while a thread is inside a copy or a kernel.
 class GuardedMemory {
  public:
   GuardedMemory()
@@ -32,7 +33,7 @@ class GuardedMemory {
     CHECK(base_ != MAP_FAILED) << "no address space";
   }
 
-  // Returns nullptr if the memory is used up.
+  // Allocates memory. Returns nullptr if the memory is used up.
   std::byte* Take(size_t bytes) {
     MutexLock lock(mutex_);
     constexpr size_t kAlignment = DevicePool::kAlignment;
@@ -82,7 +83,8 @@ class Inside {
   Inside& operator=(const Inside&) = delete;
 };
 
-// Kernels of the device run synchronously, so events (marks) need no action.
+// A side stream runs its jobs on a separate thread. Kernels of the device run synchronously, so
+// events (marks) do nothing.
 class GuardedSideStream final : public SideStream, public GuardedStream {
  public:
   GuardedSideStream() : jobs_(4096), thread_([this] { Loop(); }) {}
@@ -159,7 +161,7 @@ class GuardedDevice final : public Device {
   DevicePool pool_;
 };
 
-// A graph is the list of kernels that were called during recording.
+// A recorded graph: the list of kernels that were called during the recording.
 class GuardedGraph final : public LaunchGraph {
  public:
   Status Launch() override {
@@ -174,7 +176,8 @@ class GuardedGraph final : public LaunchGraph {
   std::vector<std::pair<KernelFn, KernelArgs>> calls_;
 };
 
-thread_local GuardedGraph* recorded = nullptr;  // the graph that this thread records
+// The graph that this thread records now; nullptr: none.
+thread_local GuardedGraph* recorded = nullptr;
 
 StatusOr<std::unique_ptr<LaunchGraph>> Record(Device&, const DeviceWork& work) {
   auto graph = std::make_unique<GuardedGraph>();
@@ -196,7 +199,7 @@ Status RunInside(Kernel& kernel, const KernelArgs& args) {
   return kernel.run(inner);
 }
 
-// Returns the first CPU kernel that supports the operator.
+// Prepares the first CPU kernel that supports the operator.
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& context) {
   Status why = Unimplemented("it has none");
   for (const KernelImpl& impl : FindOp(view.op().type)->cpu_kernels()) {
@@ -215,7 +218,7 @@ StatusOr<int> DeviceCount() { return 1; }
 StatusOr<std::unique_ptr<Device>> MakeDevice(int index, const DeviceMemoryOptions& memory) {
   return std::unique_ptr<Device>(std::make_unique<GuardedDevice>(index, memory));
 }
-// auc has no kernel here, so that tests can check that a job that needs it is rejected.
+// The kernel of auc is left out. So tests can check that jobs with auc are rejected.
 std::span<const KernelRegistration> Kernels() {
   static const std::vector<KernelRegistration> rows = [] {
     std::vector<KernelRegistration> all;

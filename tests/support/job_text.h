@@ -1,4 +1,5 @@
-// A job file that uses most features of job files, and fragments of job files, for fuzz tests.
+// Texts for fuzz tests of job files: a job file that uses most features, and fragments that
+// mutations insert.
 #pragma once
 
 namespace tandem {

@@ -11,7 +11,7 @@ namespace tandem {
 // if there is no checkpoint.
 trainer::TensorMap SavedParams(const std::string& dir, Device& device);
 
-// |a - b| / |b| over all parameters. Fails the test if their names differ.
+// Returns |a - b| / |b| over all parameters. Fails the test if `a` and `b` have different names.
 double Distance(const trainer::TensorMap& a, const trainer::TensorMap& b);
 
 }  // namespace tandem

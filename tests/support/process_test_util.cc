@@ -27,7 +27,8 @@ extern char** environ;
 namespace tandem {
 namespace {
 
-// Variables that tell a trainer its rank (trainer/job/rank_env.h) must be set by the test alone.
+// Returns whether an environment entry tells a trainer its rank (trainer/job/rank_env.h). Only the
+// test may set such variables.
 bool SpeaksOfRanks(const std::string& entry) {
   for (const char* prefix :
        {"RANK=", "WORLD_SIZE=", "LOCAL_", "MASTER_", "PADDLE_", "OMPI_", "SLURM_",
@@ -121,7 +122,8 @@ bool ChildProcess::WaitForText(const std::string& text, int seconds_max) {
   bool found = false;
   WaitUntil(
       [&] {
-        const bool ended = Ended();  // checked before the read, so that the last output is included
+        // Checked before the read, so that the read includes the last output.
+        const bool ended = Ended();
         found = Output().find(text) != std::string::npos;
         return found || ended;
       },
@@ -140,8 +142,8 @@ bool WaitUntil(const std::function<bool()>& done, int seconds_max) {
 
 namespace {
 
-// Sends `bytes` and reads until the peer closes the connection or `limit` has passed. Returns
-// nullopt if no server listens.
+// Connects, sends `bytes` and reads until the peer closes the connection or `limit` has passed.
+// Returns nullopt if no server listens.
 std::optional<std::string> Exchange(int port, const std::string& bytes, Duration limit) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const sockaddr_in address = Loopback(port);
@@ -187,7 +189,7 @@ std::string HttpGet(int port, const std::string& path) {
 std::string ReadWholeFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
-  text << file.rdbuf();  // if the process ends meanwhile: the text read so far
+  text << file.rdbuf();  // if the process ends while its file is read, returns the text read so far
   return text.str();
 }
 
@@ -207,8 +209,8 @@ void JobTest::SetUp() {
                                 "eval_every_epochs: 0\nlog_every_steps: 10\n");
 }
 
-// A process that was just killed, or that dies with its parent, may still remove its own files.
-// Such files may disappear while this function removes the directory.
+// Removes the directory of the test. Processes that were just killed may still remove their own
+// files meanwhile.
 void JobTest::TearDown() {
   constexpr int kTries = 100;
   std::error_code error;

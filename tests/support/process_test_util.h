@@ -16,11 +16,11 @@
 
 namespace tandem {
 
-// From Debian's package dataset-fashion-mnist.
+// The directory in which Debian's package dataset-fashion-mnist installs its files.
 inline constexpr char kFashionMnist[] = "/usr/share/datasets/fashion-mnist";
 inline constexpr int kProcessSecondsMax = 300;
 
-// A small job with batch normalisation: ResNet-18 on synthetic images, batches of 16.
+// A small job with batch normalisation: ResNet-18 on synthetic images in batches of 16.
 inline constexpr char kResNet18Job[] = R"(
 name: "resnet18"
 model {
@@ -38,12 +38,12 @@ global_batch_size: 16
 eval_every_epochs: 0
 )";
 
-// One running program. Not thread-safe.
+// A running program. Not thread-safe.
 class ChildProcess {
  public:
-  // `program`: a name in build/bin, or an absolute path. `env`: added to the environment of this
-  // process, from which the rank variables of other launchers are removed. Both output streams go
-  // to `output_file`.
+  // Starts `program`: a name in build/bin, or an absolute path. The program gets the environment of
+  // this process without rank variables of other launchers, plus `env`. Standard output and
+  // standard error go to `output_file`.
   ChildProcess(const std::string& program, const std::vector<std::string>& args,
                const std::map<std::string, std::string>& env, std::string output_file);
   ~ChildProcess();  // kills the process group and waits for the program
@@ -51,13 +51,14 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   pid_t pid() const { return pid_; }
-  void Signal(int number) const;  // to the program, not to its group
+  void Signal(int number) const;  // Sends a signal to the program, but not to its process group.
   bool Ended();
-  // Returns the exit code, or 128 + signal. After the deadline the test fails, the program is
-  // killed and the result is -1.
+  // Waits for the end of the program. Returns its exit code, or 128 + signal. After the deadline
+  // the test fails, the program is killed and the result is -1.
   int Wait(int seconds_max = kProcessSecondsMax);
   std::string Output() const;
-  // Returns false if the program ends, or the deadline passes, before it writes `text`.
+  // Waits until the program has written `text`. Returns false if the program ends or the deadline
+  // passes first.
   bool WaitForText(const std::string& text, int seconds_max = kProcessSecondsMax);
 
  private:
@@ -79,14 +80,16 @@ bool SendBytes(int port, const std::string& bytes);
 // Returns the body of the reply to GET http://127.0.0.1:port/path; "" if there is no reply.
 std::string HttpGet(int port, const std::string& path);
 
-std::string ReadWholeFile(const std::string& path);  // "" if the file does not exist
+// Returns the content of a file; "" if the file does not exist.
+std::string ReadWholeFile(const std::string& path);
 
-// The results that rank 0 of a job writes at the end (--result_json).
+// The results that rank 0 writes at the end of a job (--result_json).
 struct JobResult {
   double accuracy = 0, auc = 0, loss = 0;
   int64_t steps = 0;
   std::string params_sha256;
-  std::map<std::string, double> counts;  // see trainer/session/run_counts.h
+  // Counters of the job by name, see trainer/session/run_counts.h.
+  std::map<std::string, double> counts;
 };
 
 struct JobRun {
@@ -104,29 +107,31 @@ class JobTest : public ::testing::Test {
   // Writes a file into the directory of the test and returns its path.
   std::string Write(const std::string& name, const std::string& text) const;
   std::string Path(const std::string& name) const { return dir_ + "/" + name; }
-  // Child processes of `parent` that run `program` of build/bin, in no particular order.
+  // Returns the ids of the child processes of `parent` that run `program` of build/bin, in no
+  // particular order.
   static std::vector<pid_t> ChildrenOf(pid_t parent, const std::string& program);
 
-  // Process id of the launcher's trainer with this rank; 0: no such trainer runs now.
+  // Returns the process id of the trainer that `launcher` runs with this rank; 0: no such trainer
+  // runs now.
   static pid_t TrainerOf(const ChildProcess& launcher, int rank);
-  // Number of the last step in the launcher's output; 0: none. If one run makes several steps, some
-  // of them do not appear, or appear only after a kill.
+  // Returns the number of the last step in the launcher's output; 0: none. Several steps may be
+  // missing in the output, or appear only after a kill.
   static int StepOf(const ChildProcess& launcher);
-  // Reads a number from the environment of this process.
+  // Returns the number in the environment variable `name`; `otherwise` if the variable is not set.
   static int FromEnvironment(const char* name, int otherwise);
 
-  // Starts `tandemrun LAUNCH job -- ARGS --result_json=name.json`, with logs in name.log/ and
-  // output in name.out.
+  // Starts `tandemrun LAUNCH job -- ARGS --result_json=name.json`. Logs are in name.log/, the
+  // output is in name.out.
   std::unique_ptr<ChildProcess> StartJob(const std::string& name,
                                          const std::vector<std::string>& launch,
                                          const std::vector<std::string>& args) const;
-  // Calls StartJob and waits for the end of the job.
+  // Calls StartJob, waits for the end of the job and returns its results.
   JobRun RunJob(const std::string& name, const std::vector<std::string>& launch,
                 const std::vector<std::string>& args) const;
-  JobResult ResultOf(const std::string& name) const;  // fails the test if there is no result
+  JobResult ResultOf(const std::string& name) const;  // fails the test if the job wrote no result
 
   std::string dir_;
-  std::string job_;  // path of the job file; SetUp writes LeNet on Fashion-MNIST
+  std::string job_;  // path of the job file; SetUp writes a job with LeNet on Fashion-MNIST
 };
 
 }  // namespace tandem

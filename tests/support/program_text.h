@@ -1,4 +1,5 @@
-// A program file with a loss, and fragments of program files, for fuzz tests.
+// Texts for fuzz tests of program files: a program with a loss, and fragments that mutations
+// insert.
 #pragma once
 
 #include <string>
@@ -100,7 +101,7 @@ inline StatusOr<Program> ParseProgram(const std::string& text) {
   return FromProto(def, 8, "net.pbtxt");
 }
 
-// Builds a program as a trainer does before it plans memory.
+// Parses `text` and builds the program, as a trainer does before it plans memory.
 inline Status BuildProgram(const std::string& text, Program* program) {
   TD_ASSIGN_OR_RETURN(*program, ParseProgram(text));
   TD_ASSIGN_OR_RETURN(const std::vector<ParamGrad> grads, AppendBackward(*program, 1.0f));

@@ -1,6 +1,6 @@
 // Conventions that the processes of e2e_ledger_trainers_test share. Each push adds 1 to its own row
-// and to one of a few shared slots (SGD, learning rate 1). The trainer notes each push in a file
-// before it begins and after it is acknowledged.
+// and to one of a few shared slots (SGD, learning rate 1). The trainer writes a line to a file
+// before each push and after the acknowledgement of the push.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@ namespace tandem {
 inline constexpr int kLedgerTrainers = 2, kLedgerSlots = 64;
 inline constexpr int64_t kLedgerHeight = int64_t{1} << 60;
 
-// A push of a trainer, numbered across all incarnations of that trainer. The trainer's file has a
-// line "b NUMBER" when the push begins and a line "a NUMBER" when it was acknowledged.
+// A push of a trainer. Numbers continue across all incarnations of the trainer. The trainer's file
+// gets a line "b NUMBER" when the push begins, and a line "a NUMBER" when it is acknowledged.
 struct LedgerPush {
   int trainer = 0;
   int64_t number = 0;
 
-  // The row of this push. No other push has the same row, and rows spread over the whole table:
-  // multiplication by an odd factor permutes the numbers below 2^60.
+  // Returns the row of this push. Multiplication by an odd factor permutes the numbers below 2^60.
+  // So no other push has the same row, and rows are spread over the whole table.
   int64_t Row() const {
     const uint64_t all = static_cast<uint64_t>(number) * kLedgerTrainers + trainer;
     return static_cast<int64_t>(all * 0x9E3779B97F4A7C15u &
@@ -28,7 +28,8 @@ struct LedgerPush {
   int Slot() const { return static_cast<int>((number * 7 + trainer * 13) % kLedgerSlots); }
 };
 
-// Options of all trainers: a server rejects a trainer with other options.
+// Returns the options of a trainer. The options of all trainers differ only in the trainer number,
+// because a server rejects other options.
 inline ps::PsOptions LedgerOptions(int trainer) {
   ps::PsOptions options;
   options.job = "ledger";
@@ -36,8 +37,9 @@ inline ps::PsOptions LedgerOptions(int trainer) {
   options.trainers = kLedgerTrainers;
   options.patience.retries = 100000;
   options.patience.start_timeout = options.patience.step_timeout =
-      std::chrono::minutes(5);                          // machine may be busy
-  options.partition.min_block_size = kLedgerSlots / 2;  // over two servers
+      // A long time, because the machine may be busy.
+      std::chrono::minutes(5);
+  options.partition.min_block_size = kLedgerSlots / 2;  // divides the slots among two servers
   return options;
 }
 inline StatusOr<ps::PsState> ConfigureLedger(ps::PsClient& client) {

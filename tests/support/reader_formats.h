@@ -1,4 +1,4 @@
-// Formats of data files, for tests that give damaged files to every reader.
+// Data files of several formats. Tests damage these files and give them to the readers.
 #pragma once
 
 #include <string>
@@ -8,25 +8,27 @@
 
 namespace tandem {
 
-inline constexpr int64_t kFormatBadMax = 3;  // bad_records_max of every reader in these tests
+// Value of bad_records_max for every reader in these tests.
+inline constexpr int64_t kFormatBadMax = 3;
 
 struct ReaderFormat {
   const char* name;
-  std::string valid;                // a file of this format
-  std::vector<const char*> pieces;  // fragments that mutations insert
+  std::string valid;                // content of a valid file of this format
+  std::vector<const char*> pieces;  // fragments that mutations insert into a file
   StatusOr<reader::TrainAndTest> (*open)(const std::string& path);
 };
 
-// The formats criteo, libsvm and csv; and tfrecord and recordio, whose messages have the features x
-// and label.
+// Returns the formats criteo, libsvm, csv, tfrecord and recordio. The messages in tfrecord and
+// recordio files have the features x and label.
 std::vector<ReaderFormat> ReaderFormats();
-// REQUIRES: the format exists.
+// Returns the format `name`. REQUIRES: the format exists.
 ReaderFormat ReaderFormatOf(const std::string& name);
 
-// A message like those in the tfrecord and recordio files.
+// Returns a message like those in the tfrecord and recordio files.
 std::string ValidExample();
 
-// Reads every sample of `data` and checks the limits of its fields. Returns "" or the first fault.
+// Reads every sample of `data` and checks that its values are in range. Returns "", or a
+// description of the first fault.
 std::string FaultOf(const reader::Dataset& data);
 
 }  // namespace tandem

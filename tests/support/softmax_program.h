@@ -1,4 +1,4 @@
-// A program file with one layer over images of 1 x 28 x 28 and with 10 classes.
+// A program file with one layer over images of 1 x 28 x 28 and 10 classes.
 #pragma once
 
 namespace tandem {

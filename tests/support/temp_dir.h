@@ -1,4 +1,4 @@
-// A temporary directory for one test.
+// Makes temporary directories for tests.
 #pragma once
 
 #include <cstdlib>
@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-// A directory that is removed together with the object.
+// A temporary directory. The destructor removes it.
 class TempDir {
  public:
   TempDir() {

@@ -1,5 +1,5 @@
-// Mutates text files, for fuzz tests that print their seed. Environment: TANDEM_SEED chooses
-// another seed, TANDEM_FUZZ_RUNS the number of files.
+// Mutates text files for fuzz tests. The tests print their seed. The environment variables
+// `TANDEM_SEED` and `TANDEM_FUZZ_RUNS` set another seed and the number of mutated files.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ inline FuzzRuns FuzzRunsOf(int64_t usual) {
   return fuzz;
 }
 
-// Makes one to four changes to `text`. A change alters a byte, removes a part, inserts a fragment,
-// repeats a part, truncates the text or inserts a row of brackets.
+// Makes one to four changes to `text`. A change alters a byte, removes a part, inserts a fragment
+// of `pieces`, repeats a part, truncates the text or inserts a row of brackets.
 inline std::string MutateText(std::string text, std::span<const char* const> pieces,
                               std::mt19937_64& random) {
   const int edits = 1 + static_cast<int>(random() % 4);

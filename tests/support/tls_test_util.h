@@ -1,5 +1,5 @@
-// Certificates for tests: an authority in memory, and directories with the certificates that it
-// issues.
+// Certificates for tests: a certificate authority in memory, and directories with certificates that
+// it issued.
 #pragma once
 
 #include <string>
@@ -13,11 +13,12 @@ namespace tandem {
 
 class TestAuthority {
  public:
-  // `dir`: parent of the directories with certificates.
+  // Creates an authority. `dir` is the parent of the directories with certificates.
   TestAuthority(std::string dir, const std::string& name)
       : dir_(std::move(dir)), authority_(*rpc::MakeAuthority(name, 30)) {}
 
-  // Issues a certificate into `dir`/`folder`; overwrites an existing one.
+  // Issues a certificate and writes it into the directory `dir`/`folder`. Overwrites an existing
+  // certificate.
   rpc::TlsFiles Issue(const std::string& folder, const rpc::LeafRequest& request) const {
     const StatusOr<rpc::CertifiedKey> leaf = rpc::IssueCertificate(authority_, request);
     CHECK(leaf.ok()) << leaf.status();
@@ -30,7 +31,7 @@ class TestAuthority {
     return Issue(job + "-" + rpc::RoleName(role),
                  {{job, role}, {"127.0.0.1", "localhost"}, /*days=*/30});
   }
-  // Issues a certificate that expired ten days ago.
+  // Issues a certificate that expired ten days ago, for tests of the error message.
   rpc::TlsFiles IssueExpired(const std::string& folder, const std::string& job,
                              rpc::PeerRole role) const {
     return Issue(folder, {{job, role}, {"127.0.0.1"}, 30, rpc::WallSeconds() - 40 * 24 * 3600});

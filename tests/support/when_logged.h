@@ -1,5 +1,5 @@
-// Calls a function of the test when the process logs a given text. This detects events that have no
-// other interface.
+// Calls a function of a test when the process logs a text. So a test can react to events that it
+// cannot observe in another way.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,8 @@
 
 namespace tandem {
 
-// While the object exists, `then` is called for each log message that contains `words`, in the
-// thread that logs it. `then` must not log.
+// While the object exists, each log message that contains `words` calls `then`, on the thread that
+// logs. `then` must not log.
 class WhenLogged final : public google::LogSink {
  public:
   WhenLogged(std::string words, std::function<void()> then)

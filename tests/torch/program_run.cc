@@ -1,11 +1,11 @@
-// Runs programs on given tensors: Tandem's part of tests/torch/ops.py.
+// program_run runs programs on tensors from files. It is Tandem's part of tests/torch/ops.py.
 //
-//   program_run DIR [--half]
+// Usage: program_run DIR [--half]
 //
 // For each DIR/x.pbtxt (proto/program.proto) the variables get the values of DIR/x.safetensors. If
-// there is a loss, the gradients are added. Then the program runs once. DIR/x.out.safetensors gets
-// every variable that the program computes, with gradients of parameters as "<parameter>@GRAD",
-// dense. --half: amp runs the first operator in bf16.
+// there is a loss, gradients are added. Then the program runs once. DIR/x.out.safetensors gets
+// every variable that the program computes. Gradients of parameters are dense and have the name
+// "<parameter>@GRAD". With --half, amp runs the first operator in bf16.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -31,7 +31,7 @@ StatusOr<Program> ReadProgram(const std::string& path) {
   return FromProto(def, 1, path);
 }
 
-// Writes the tensors into the plan's variables of the same names.
+// Copies each tensor into the variable of the plan with the same name.
 Status Feed(const Plan& plan, const trainer::TensorMap& tensors) {
   for (const auto& [name, tensor] : tensors) {
     TD_ASSIGN_OR_RETURN(const Tensor to, plan.Get(name));
@@ -44,7 +44,7 @@ Status Feed(const Plan& plan, const trainer::TensorMap& tensors) {
   return OkStatus();
 }
 
-// Applies the amp pass, with the first operator on the list of 16-bit operators.
+// Applies the amp pass. Only the type of the first operator is on the list of 16-bit operators.
 Status CastFirst(Program& program) {
   DistributedStrategy strategy;
   strategy.set_amp(true);
