@@ -11,8 +11,8 @@
 #include "pserver/client/client.h"
 #include "pserver/pserver.h"
 #include "tests/knobs/knob_programs.h"
-#include "trainer/ps/stale_gradients.h"
 #include "trainer/ps/async_communicator.h"
+#include "trainer/ps/stale_gradients.h"
 
 namespace tandem::trainer {
 namespace {

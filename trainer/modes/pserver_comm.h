@@ -12,11 +12,11 @@
 #include "pserver/client/client.h"
 #include "trainer/files/safetensors.h"
 #include "trainer/modes/comms/staged_comm.h"
-#include "trainer/ps/stale_gradients.h"
 #include "trainer/modes/pserver_mode.h"
 #include "trainer/ps/async_communicator.h"
 #include "trainer/ps/geo_parameters.h"
 #include "trainer/ps/ps_tables.h"
+#include "trainer/ps/stale_gradients.h"
 
 namespace tandem::trainer {
 

@@ -108,7 +108,8 @@ const std::map<std::string, std::string>& Elsewhere() {
       {"cannot read %s: %s [TD1008]", "a disk that fails"},
       {"--place=%s cannot be used: %s",
        "machines differ in what they miss; e2e_device_pserver_test"},
-      {"the shared-memory connection has no method %d", "a client of another version; shm_rpc_test"},
+      {"the shared-memory connection has no method %d",
+       "a client of another version; shm_rpc_test"},
       {"this server does not support shared-memory connections", "pserver_shm_calls_test"},
   };
   return rows;
