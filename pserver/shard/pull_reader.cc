@@ -98,7 +98,7 @@ Status PullReader::AddRows(const PullRows& rows, PullResult& result) {
   TD_ASSIGN_OR_RETURN(PulledSlice values, state_.params->Rows(rows, IsPrevious(result)));
   counters_.pull_bytes.Add(static_cast<double>(values.numel) * sizeof(float));
   result.slices.push_back(std::move(values));
-  // Pulls move rows between tiers too.
+  // A pull may also move rows between memory and disk, which the metrics show.
   if (state_.options.table_memory.bytes != 0) state_.ShowTables();
   return OkStatus();
 }
