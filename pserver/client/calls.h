@@ -22,9 +22,9 @@ namespace tandem::ps {
 // the server is better than "deadline exceeded".
 inline constexpr Duration kGrace = std::chrono::seconds(2);
 
-// The server does not have the requested data, or does not have the data yet.
+// Whether the server replied that it does not have the requested data, or does not have it yet.
 inline bool HasMoved(const Status& status) { return status.code() == StatusCode::kOutOfRange; }
-// The server or the connection is lost.
+// Whether an error means that the server or the connection is lost.
 bool IsGone(const Status& status);
 // The pause after `attempts` failed attempts. The pause grows with `attempts`, so that a slow
 // operation causes few calls.
@@ -37,7 +37,7 @@ class Caller {
   Caller(PsChannel& channel, const PsOptions& options, Placement& placement, Resender& resender,
          WaitReporter& reporter);
 
-  // Calls `take` exactly once, on a thread of the channel.
+  // Sends a request. Calls `take` exactly once, on a thread of the channel.
   void Send(const PsServer& server, rpc::PserverCall call, codec::EncodedMessage request,
             Time deadline, PsChannel::Take take);
   // CallAndTake and CallAndWait make one call with small messages, and block.
@@ -73,7 +73,8 @@ class Caller {
   // From now on, no call begins another attempt.
   void BeginClose();
   bool closing() const { return closing_; }
-  // Cancels all calls and waits for their callbacks and for leased memory. REQUIRES: BeginClose
+  // Cancels all calls. Waits for their callbacks and for leased memory. REQUIRES: BeginClose was
+  // called.
   void Close();
 
  private:

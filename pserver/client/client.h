@@ -85,7 +85,7 @@ struct PullCondition {
   // Sync: the pull receives exactly `version`, even if a server has already reached the next one.
   bool exactly = false;
 };
-using PsWhen = PullCondition;  // name in releases before 0.2
+using PsWhen = PullCondition;  // former name, from releases before 0.2
 
 struct PsState {
   // The servers have values: from a checkpoint, or from an earlier InitOrFetch.
@@ -170,7 +170,7 @@ class PsClient {
     Pull(PullCondition{.version = min_version}, std::move(params), std::move(done));
   }
 
-  // Push and Pull combined, in one message to each server.
+  // Combines Push and Pull in one message to each server.
   void PushPull(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients,
                 PullCondition when, std::vector<PsTensor> params, DoneVersion done,
                 const std::vector<PsConstRows>& rows = {});

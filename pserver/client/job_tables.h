@@ -35,7 +35,7 @@ class JobTables {
   // Indices of the slices that Configure places on this server.
   const std::vector<size_t>& SlicesOn(size_t server) const;
 
-  // NOT_FOUND: unknown name (the message suggests the nearest one).
+  // NOT_FOUND: no table has this name (the message suggests the nearest name).
   StatusOr<size_t> FindTable(const std::string& name) const;
   // INVALID_ARGUMENT: the variable is unknown, or `numel` is not its number of elements.
   StatusOr<size_t> FindVariable(const std::string& name, int64_t numel) const;

@@ -237,7 +237,7 @@ void Pusher::CopyToChannel(const PsServer& server, codec::CodedPush& push) const
   push.finite = true;
   std::byte* to = memory.get();
   for (codec::CodedSlice& s : push.slices) {
-    if (s.desc.dtype != DType::kF32) {  // row ids
+    if (s.desc.dtype != DType::kF32) {  // row ids, which need no check
       std::memcpy(to, s.data, s.desc.bytes());
     } else if (!CopyFinite(static_cast<const float*>(s.data), reinterpret_cast<float*>(to),
                            static_cast<size_t>(s.desc.shape.numel()))) {

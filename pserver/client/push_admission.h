@@ -29,7 +29,7 @@ class PushAdmission {
   // Calls `then` once `bytes` bytes are reserved in the buffer. RESOURCE_EXHAUSTED: there was no
   // room before `deadline`. CANCELLED: the client closes. REQUIRES: pushes are kept.
   void Admit(uint64_t step, size_t bytes, Time deadline, Then then);
-  // Ends all waits with CANCELLED.
+  // Ends the waits of all pushes with CANCELLED.
   void Close();
 
  private:

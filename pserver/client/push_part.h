@@ -19,7 +19,7 @@ struct PushPart {
   size_t server;
   std::vector<codec::CodedSlice> slices;
   size_t bytes = 0;
-  // Fields of PushRequest (proto/pserver.proto).
+  // The message has these fields in its PushRequest (proto/pserver.proto).
   uint64_t sequence = 0;
   uint64_t generation = 0;
   uint32_t origin_server = 0;

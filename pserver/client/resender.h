@@ -13,12 +13,13 @@
 
 namespace tandem::ps {
 
-// Fields of PushReply (proto/pserver.proto).
+// Log numbers in a PushReply (proto/pserver.proto).
 struct PushNumbers {
   uint64_t log_number = 0, kept_number = 0;
 };
 
-// Thread-safe, except Enable. `channel` and `options` must outlive this.
+// Keeps pushes and sends them again. Thread-safe, except Enable. `channel` and `options` must
+// outlive this object.
 class Resender {
  public:
   Resender(PsChannel& channel, const PsOptions& options) : channel_(channel), options_(options) {}

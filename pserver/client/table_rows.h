@@ -26,7 +26,7 @@ struct PsTableRows {
     float show = 1;
     uint32_t age = 0;
     float click = 0;
-    // accessor=ctr: the row has only its first value and the first value of each slot
+    // accessor=ctr: whether the row has only its first value and the first value of each slot
     bool brief = false;
     friend bool operator==(const Use&, const Use&) = default;
   };

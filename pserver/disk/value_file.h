@@ -40,7 +40,7 @@ class ValueWriter {
   std::string path_;
   Fd file_;
   Memory staged_;       // buffer of whole disk blocks that are not written yet
-  size_t filled_ = 0;   // bytes used in staged_
+  size_t filled_ = 0;   // number of bytes in staged_ that are not written yet
   uint64_t bytes_ = 0;  // bytes of the file, including those in staged_
   uint32_t sum_ = 0;
   CheckpointThrottle::File pace_;

@@ -70,7 +70,7 @@ rocksdb::Options ColdRocksdbOptions(const ColdStoreOptions& options) {
   rocksdb::Options o;
   o.create_if_missing = true;
   o.paranoid_checks = true;
-  o.compression = rocksdb::kNoCompression;  // weights do not compress
+  o.compression = rocksdb::kNoCompression;  // because weights do not compress
   o.keep_log_file_num = 2;
   o.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
   o.avoid_flush_during_shutdown = true;

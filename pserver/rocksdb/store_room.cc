@@ -39,7 +39,7 @@ rocksdb::Options StoreOptions() {
   options.disable_auto_compactions = true;
   options.allow_fallocate = false;
   options.keep_log_file_num = 2;
-  options.compression = rocksdb::kNoCompression;  // gradients do not compress
+  options.compression = rocksdb::kNoCompression;  // because gradients do not compress
   options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
   return options;
 }

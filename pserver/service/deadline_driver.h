@@ -21,7 +21,7 @@ class DeadlineDriver final : public Deadlines {
  private:
   void Loop();
 
-  Shard& shard_;  // not owned; must outlive this
+  Shard& shard_;  // not owned; must outlive this object
   Mutex mu_;
   CondVar cv_;
   Time wake_ TD_GUARDED_BY(mu_) = Time::min();  // time until which the thread sleeps

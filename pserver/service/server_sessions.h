@@ -52,7 +52,7 @@ class ServerSessions {
  private:
   struct Session {
     std::string id, key;      // constant after construction
-    SequenceWindow counters;  // guarded by mu_
+    SequenceWindow counters;  // counters of the calls that were accepted; guarded by mu_
   };
   // Sessions in the order of their last use.
   struct Table {

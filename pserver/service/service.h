@@ -48,8 +48,8 @@ struct PserverThreads {
 
 // Two gRPC services with the same calls under different names. `v1` forwards to `unversioned`.
 struct PserverServices {
-  std::unique_ptr<grpc::Service> unversioned;  // tandem.ParameterServer
-  std::unique_ptr<grpc::Service> v1;           // tandem.pserver.v1.ParameterServer
+  std::unique_ptr<grpc::Service> unversioned;  // the gRPC service tandem.ParameterServer
+  std::unique_ptr<grpc::Service> v1;           // the gRPC service tandem.pserver.v1.ParameterServer
 
   std::vector<grpc::Service*> All() const { return {unversioned.get(), v1.get()}; }
 };

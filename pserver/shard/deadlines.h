@@ -19,7 +19,7 @@ inline Status CheckTimeout(uint64_t timeout_ms) {
 // Ends waiting calls at their deadlines. Thread-safe.
 class Deadlines {
  public:
-  // `clock`: the shard's clock; must outlive this.
+  // `clock`: the shard's clock; must outlive this object.
   explicit Deadlines(const Clock& clock) : clock_(clock) {}
   virtual ~Deadlines() = default;
   const Clock& clock() const { return clock_; }

@@ -81,7 +81,7 @@ class GlobalSnapshotHold {
     std::optional<SnapshotRequest> order;
     Done done;  // receives the snapshot; set together with `order`
   };
-  // The verdict on the pushes of one trainer.
+  // The verdict of one trainer: whether its pushes up to `frontier` have been accepted.
   Status VerdictOf(const SnapshotFrontier& frontier, const TrainerRegistry& trainers) const;
 
   const int server_;

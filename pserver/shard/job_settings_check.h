@@ -23,7 +23,7 @@ class JobSettingsCheck {
 
  private:
   Agreement settings_;
-  std::set<int> trainers_;  // trainers with these settings
+  std::set<int> trainers_;  // trainers that have the settings in settings_
 };
 
 // INVALID_ARGUMENT: there are too many settings, a text is too long, or the names are not in

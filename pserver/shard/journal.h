@@ -9,7 +9,7 @@
 
 namespace tandem::pserver {
 
-// Not thread-safe (the shard's lock guards it).
+// Numbers and logs the changes of one shard. Not thread-safe (the shard's lock guards it).
 class Journal {
  public:
   // `log`: must outlive this object; null: changes have no numbers and are not logged.

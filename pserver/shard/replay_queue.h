@@ -17,7 +17,7 @@
 
 namespace tandem::pserver {
 
-// Not thread-safe (the shard's lock guards it).
+// The queue of one shard. Not thread-safe (the shard's lock guards it).
 class ReplayQueue {
  public:
   struct Change {
@@ -53,7 +53,8 @@ class ReplayQueue {
   std::string Senders() const;
 
  private:
-  using PushId = std::tuple<int, uint64_t, uint64_t>;  // trainer, incarnation, sequence
+  // Identifies a push: trainer, incarnation, sequence.
+  using PushId = std::tuple<int, uint64_t, uint64_t>;
   static PushId IdOf(const PushHead& head) {
     return {head.caller.trainer, head.caller.incarnation, head.sequence};
   }

@@ -7,7 +7,7 @@ namespace tandem::pserver {
 
 // References to the metrics of one shard. Thread-safe.
 struct ShardCounters {
-  // `metrics` must outlive this.
+  // `metrics` must outlive this object.
   explicit ShardCounters(Metrics& metrics);
 
   Counter &pushes, &push_bytes, &duplicates, &refused, &pulls, &pull_bytes, &updates;

@@ -16,7 +16,7 @@ using SnapshotReader = std::function<Status(SnapshotSink&)>;
 // Receives a snapshot and builds parameters from it. Not thread-safe.
 class SnapshotLoader final : public SnapshotSink {
  public:
-  // `server`: index of this server. `factory` must outlive this.
+  // `server`: index of this server. `factory` must outlive this object.
   SnapshotLoader(const ParamsFactory& factory, int server) : factory_(factory), server_(server) {}
 
   Status Begin(ShardSnapshot head) override;

@@ -19,12 +19,12 @@ class PushBytes {
 
   bool owned() const { return !in_message_; }
   const std::byte* data() const { return data_; }
-  // REQUIRES: owned().
+  // Returns the bytes for writing. REQUIRES: owned().
   std::byte* mutable_data() {
     TD_REQUIRE(owned());
     return owner_.get();
   }
-  // REQUIRES: owned().
+  // Returns the buffer that owns the bytes. REQUIRES: owned().
   const Buffer& buffer() const {
     TD_REQUIRE(owned());
     return owner_;

@@ -53,7 +53,7 @@ struct SliceSpec {
 // (common/tables/row_buckets.h).
 struct TableSpec {
   std::string variable;
-  Shape shape;  // [height, dim]
+  Shape shape;  // shape of the whole table: [height, dim]
   Init init;
   uint64_t seed = 0;
   int bucket_begin = 0, bucket_end = 0;
@@ -130,7 +130,7 @@ struct RowAge {
   float show = 1;
   uint32_t age = 0;
   float click = 0;
-  bool brief = false;  // the row has only its first value and the first value of each slot
+  bool brief = false;  // whether the row has only its first value and the first value of each slot
 };
 // A row that is not admitted yet. `seen`: number of versions in which it had a gradient. `age`:
 // number of versions since the last one.
@@ -225,7 +225,7 @@ struct PushOutcome {
   uint64_t version = 0;
   bool duplicate = false;
   UpdateTime update;  // times of the newest update
-  // Fields of PushReply (proto/pserver.proto).
+  // Log numbers, as in PushReply (proto/pserver.proto).
   uint64_t log_number = 0, kept_number = 0;
 };
 
@@ -310,7 +310,7 @@ struct TrainerPushState {
   uint64_t incarnation = 0;
   bool completed = false;
   SequenceWindow applied;
-  uint64_t lost_pushes = 0;  // as in TrainerInfo
+  uint64_t lost_pushes = 0;  // number of lost pushes, as in TrainerInfo
   SentNumbers numbers = {};
 };
 struct SliceSnapshot {
@@ -337,8 +337,8 @@ struct ShardSnapshot {
   uint64_t version = 0;
   uint64_t log_number = 0;  // number of the last WAL entry (wal.h) whose change is in the snapshot
   std::vector<TrainerPushState> marks;
-  std::vector<SliceSnapshot> slices;  // in the order of config.slices
-  std::vector<TableSnapshot> tables;  // in the order of config.tables
+  std::vector<SliceSnapshot> slices;  // one for each slice, in the order of config.slices
+  std::vector<TableSnapshot> tables;  // one for each table, in the order of config.tables
   // Only in sync mode with a WAL: the snapshot has the parameters before the last update. A trainer
   // that replaces another one needs these parameters while servers are one step apart.
   bool has_previous = false;

@@ -92,7 +92,7 @@ class LogFlushThread {
  private:
   void Loop();
 
-  GroupCommitLog& log_;  // not owned; must outlive this
+  GroupCommitLog& log_;  // not owned; must outlive this object
   Mutex mu_;
   CondVar cv_;
   bool work_ TD_GUARDED_BY(mu_) = false;

@@ -29,7 +29,7 @@ class RowReader {
   const PullLookupCache::Pull* Recent(std::span<const uint64_t> ids) const {
     return recent_.Find(ids, rows_.store().moves());
   }
-  // Writes the weights of the row at index `at`.
+  // Writes the weights of the row at index `at` to `out`.
   void CopyWeights(uint32_t at, float* out) const;
   // Writes the first `columns` initial weights of row `id`.
   void CopyInitial(uint64_t id, int64_t columns, float* weights) const;

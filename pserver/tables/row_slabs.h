@@ -16,7 +16,7 @@ namespace tandem::pserver {
 
 // Use data of a row. Versions are counted modulo 2^32.
 struct RowUse {
-  float show = 0, click = 0;  // counts of the accessor (row_accessor.h), after decay
+  float show = 0, click = 0;  // numbers of shows and clicks (row_accessor.h), after decay
   uint32_t last = 0;          // last version in which the row had a gradient
 };
 

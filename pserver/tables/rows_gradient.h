@@ -19,8 +19,8 @@ struct RowsGradient {
 
 // The two tensors that a push to one table has.
 struct PushedRows {
-  Buffer ids;     // i64 [count]
-  Buffer values;  // f32 [count, dim]
+  Buffer ids;     // row ids, i64 [count]
+  Buffer values;  // values of the rows as in RowsGradient, f32 [count, width]
   size_t count = 0;
   RowsGradient view() const {
     return {{reinterpret_cast<const uint64_t*>(ids.get()), count},

@@ -59,7 +59,7 @@ constexpr int kClosingLooks = 60;
   std::_Exit(kExitFailure);
 }
 
-// A retry may succeed: the connection was lost, or the server is stopping.
+// Whether a retry may succeed, because the connection was lost or the server is stopping.
 bool WasLost(const Status& status) {
   return status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kCancelled;
 }

@@ -24,13 +24,13 @@ enum class PsNonfinite : uint8_t {
 // The transport of pushes and pulls; all other calls use gRPC. Results are bit-identical with every
 // transport.
 enum class PsTransport : uint8_t {
-  kAuto,  // shared memory to servers on this host, gRPC to others
+  kAuto,  // shared memory to servers on this host, gRPC to all other servers
   kGrpc,
   // Shared memory to all servers; Configure fails and names a server for which it is not possible.
   kShm
 };
 
-// A call to one server, including its retries.
+// A finished call to one server, including its retries.
 struct PsCall {
   int server = 0;
   rpc::PserverCall call = rpc::PserverCall::kPush;
@@ -42,7 +42,7 @@ struct PsCall {
   // data.
   struct Server {
     uint64_t version = 0;
-    bool values = false;  // the reply contained parameters
+    bool values = false;  // whether the reply contained parameters
     int64_t received_us = 0, answered_us = 0, update_begin_us = 0, update_end_us = 0;
   };
   Server at_server = {};

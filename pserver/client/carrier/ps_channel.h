@@ -20,7 +20,7 @@ class PsEvent {
  public:
   virtual ~PsEvent() = default;
   virtual void Set() = 0;
-  // Blocks. Returns false if `deadline` passes first.
+  // Blocks until Set is called. Returns false if `deadline` passes first.
   virtual bool WaitUntil(Time deadline) = 0;
 };
 

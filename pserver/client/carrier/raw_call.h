@@ -43,7 +43,7 @@ class Introduction {
 // Connection of a client to one server, with its session.
 struct RawServer {
   std::shared_ptr<grpc::Channel> channel;
-  std::shared_ptr<ClientSession> session;  // null: the job has no secret
+  std::shared_ptr<ClientSession> session;  // null: the job has no secret, so calls need no session
   std::shared_ptr<Introduction> introduction = std::make_shared<Introduction>();
 };
 
@@ -99,7 +99,7 @@ class RawCall : public std::enable_shared_from_this<RawCall> {
   const grpc::ByteBuffer request_;
   CallRetries retries_;  // only one attempt or one alarm is in progress at a time
   Done done_;
-  std::string session_;  // session of the last attempt
+  std::string session_;  // id of the session of the last attempt
   int sessions_lost_ = 0;
   // The client is introduced by a GetStatus call, before `call_` is sent.
   bool introducing_ = false;

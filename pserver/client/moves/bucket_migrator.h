@@ -48,7 +48,7 @@ struct MoveProgress {
 // Runs moves between the servers of a job. Not thread-safe. Calls block.
 class BucketMigrator {
  public:
-  // `carrier` has servers 0 .. addresses.size() - 1 and must outlive this.
+  // `carrier` has servers 0 .. addresses.size() - 1 and must outlive this object.
   BucketMigrator(PsChannel& carrier, std::vector<std::string> addresses, MoverOptions options)
       : carrier_(carrier),
         addresses_(std::move(addresses)),

@@ -58,7 +58,7 @@ uint64_t NewestCommon(const std::vector<std::vector<uint64_t>>& cuts);
 // Takes, lists and restores global snapshots. Not thread-safe. Calls block.
 class GlobalSnapshotCoordinator {
  public:
-  // `carrier` has servers 0 .. addresses.size() - 1 and must outlive this.
+  // `carrier` has servers 0 .. addresses.size() - 1 and must outlive this object.
   GlobalSnapshotCoordinator(PsChannel& carrier, std::vector<std::string> addresses,
                             GlobalSnapshotOptions options)
       : carrier_(carrier), addresses_(std::move(addresses)), options_(std::move(options)) {}

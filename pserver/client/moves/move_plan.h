@@ -18,9 +18,10 @@ struct ServedBuckets {
   uint32_t slices = 0;
   std::map<int, uint64_t> slice_bytes;  // by bucket that is a slice: bytes of the slice
   bool leaving = false;                 // the server is being drained and accepts no buckets
-  int frozen_for = -1;                  // target server of its frozen buckets; -1: none is frozen
+  // Target server of the frozen buckets of this server; -1: no bucket is frozen.
+  int frozen_for = -1;
   uint64_t version = 0;
-  bool sync = false;  // the job's mode
+  bool sync = false;  // whether the mode of the job is sync
 };
 struct BucketTransfer {
   int source = 0, target = 0;

@@ -37,7 +37,7 @@ struct PsSlice {
   int64_t offset = 0, numel = 0;
   int server = 0;
 };
-using PsBlock = PsSlice;  // name in releases before 0.2
+using PsBlock = PsSlice;  // former name, from releases before 0.2
 
 // Returns the slices in the order of variables and offsets. Every element of every variable is in
 // exactly one slice. A variable of two or more dimensions is split between rows. INVALID_ARGUMENT:
