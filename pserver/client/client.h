@@ -185,7 +185,7 @@ class PsClient {
   // buckets, in bucket order.
   Status PullTable(const std::string& variable, uint64_t min_version, const RowSink& take);
 
-  // Blocks until every trainer that has not completed the job has called Barrier with this name.
+  // Blocks until every trainer that has not completed has called Barrier with this name.
   Status Barrier(const std::string& name);
   // Declares that this trainer has completed the job and sends no more pushes. Blocks.
   Status Complete();
