@@ -100,8 +100,8 @@ class Pserver {
   // Stops serving. Saves a checkpoint if there is a data directory and the server has its initial
   // values. Fails waiting calls with UNAVAILABLE and ends calls in progress by `deadline`.
   Status Drain(Time deadline);
-  // Call it after PserverOptions::on_failure was called. Fails waiting calls, with the failure of
-  // the store if it concerns them. Ends calls in progress by `deadline`.
+  // Call it after PserverOptions::on_failure was called. Fails all waiting calls. Calls that wait
+  // for the failed store receive its failure. Ends calls in progress by `deadline`.
   void GiveUp(Time deadline);
 
  private:

@@ -53,7 +53,8 @@ class Caller {
     return OkStatus();
   }
   // Like CallAndTake. Returns false if the server has left the job. A server may leave and stop
-  // during the call; the client therefore checks with the other servers once a second.
+  // during the call. The client therefore checks once a second, by calls to the other servers,
+  // whether the server has left.
   StatusOr<bool> CallOwner(const PsServer& server, rpc::PserverCall call,
                            const google::protobuf::MessageLite& request,
                            std::shared_ptr<google::protobuf::MessageLite> reply, Duration timeout);

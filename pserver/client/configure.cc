@@ -51,7 +51,7 @@ void FillOptions(const PsOptions& options, ConfigureRequest* request) {
   request->set_protocol(1);
   request->set_trainers(static_cast<uint32_t>(options.trainers));
   request->set_step_timeout_ms(RequestFiller::TimeoutMs(options.patience.step_timeout));
-  // Both enums have the same numeric values.
+  // PsNonfinite and NonfiniteGradients have the same numeric values.
   request->set_nonfinite(static_cast<NonfiniteGradients>(options.rules.nonfinite));
   request->set_lost_after_ms(RequestFiller::TimeoutMs(options.rules.lost_after));
   request->set_delay_compensation(static_cast<float>(options.rules.delay_compensation));

@@ -64,7 +64,8 @@ class Placement {
   // Exchanges bucket maps with these servers. Calls `then` when each of them has replied or failed.
   void Exchange(const std::set<size_t>& with, std::function<void()> then);
   // Exchanges maps with all owners and `also`, `rounds` times. The first round collects what each
-  // server knows. The second round tells servers what the client learned after it had called them.
+  // server knows. In a second round, servers that were called early in the first round learn the
+  // rest.
   void ExchangeAll(std::set<size_t> also, int rounds, std::function<void()> then);
 
  private:

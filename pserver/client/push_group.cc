@@ -77,8 +77,8 @@ PushGroup::Rejected PushGroup::TakeRejected(Time now, bool over, const OwnerMap&
     (late ? taken.late : call->stale ? taken.resplit : taken.same).push_back(std::move(call));
   }
   for (const auto& call : taken.same) in_progress_.push_back(call.get());
-  // The messages of `resplit` must not be in progress while they wait. Otherwise other waiting
-  // messages would wait for them.
+  // The messages in `resplit` must not count as in progress while they wait. Otherwise other
+  // waiting messages would wait for them in turn.
   taken.must_wait = !taken.resplit.empty() && MustWait(taken.resplit, owners, owners_of);
   if (taken.must_wait) rejected_.swap(taken.resplit);
   return taken;

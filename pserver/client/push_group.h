@@ -1,4 +1,4 @@
-// The messages of one push of a sync step. Servers may reject some of them.
+// The messages of one push of a sync step. Servers may reject some of the messages.
 #pragma once
 
 #include <functional>
@@ -32,7 +32,7 @@ class PushGroup {
   void Begin(const PushCall& call);
   void End(const PushCall& call);
   // The message was rejected. true: the caller must find the new owners, then call TakeRejected.
-  // false: another call already does so.
+  // false: another call already looks for the owners.
   bool Reject(std::shared_ptr<PushCall> call);
   std::set<size_t> RejectedBy() const;
 

@@ -27,9 +27,9 @@ class PushRetransmitBuffer {
  public:
   explicit PushRetransmitBuffer(size_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // Reserves room for a push of `bytes` bytes. Returns false if there is not enough room. The
-  // buffer accepts all parts of a step that it has begun, regardless of their size, because no
-  // checkpoint contains only some of them.
+  // Reserves room for a push of `bytes` bytes. Returns false if there is not enough room. If a step
+  // has a part in the buffer, the buffer accepts all its parts regardless of their size, because no
+  // checkpoint contains only some parts of a step.
   bool Reserve(uint64_t step, size_t bytes);
   // Copies the dense values, and shares the memory of rows. Returns the part with the copied
   // memory. REQUIRES: Reserve returned true for this step.

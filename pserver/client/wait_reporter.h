@@ -20,7 +20,7 @@ class WaitReporter {
   WaitReporter(PsChannel& channel, Placement& placement, SilenceWatch& silence, bool sync)
       : channel_(channel), placement_(placement), silence_(silence), sync_(sync) {}
 
-  // Switches the reports on. Configure calls it if the job needs them.
+  // Switches the reports on. Configure calls this function if the job needs reports.
   void Enable() { enabled_ = true; }
   bool enabled() const { return enabled_; }
   // A call begins or ends to wait. All pushes that wait for room in the retransmit buffer count as

@@ -1,5 +1,5 @@
-// Checks for free disk space before RocksDB writes. RocksDB must never meet a full disk: Debian's
-// build then aborts the process (measured).
+// Checks for free disk space before RocksDB writes. The disk must never become full while RocksDB
+// writes: Debian's build then aborts the process (measured).
 #pragma once
 
 #include <cstdint>

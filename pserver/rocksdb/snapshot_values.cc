@@ -88,7 +88,7 @@ class ChunkReader {
   ChunkReader(const ShardConfig& config, const ShardMeta& meta, const std::string& path,
               ValueReader file)
       : config_(config), meta_(meta), records_(path, std::move(file)) {}
-  // Reads all chunks and passes them to `give`. REQUIRES: called once.
+  // Reads all chunks and passes them to `give`. Call it only once.
   Status Read(const Give& give) {
     TD_RETURN_IF_ERROR(ReadSlices(give));
     for (int i = 0; i < meta_.table_size(); ++i) {

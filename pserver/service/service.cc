@@ -217,8 +217,8 @@ class PserverService final : public PserverHandlers {
   }
   ServerUnaryReactor* HoldPushes(CallbackServerContext* context, const HoldPushesRequest* request,
                                  HoldPushesReply* reply) override {
-    // The reply waits until the changes are durable: it contains the bucket map, which other
-    // servers then learn.
+    // The reply waits until the changes are durable, because it contains the bucket map, from which
+    // other servers learn.
     return Move(context, PserverCall::kHoldPushes, [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(tandem::pserver::HoldPushes(*request, durable_, reply));
       if (!request->over()) Tell(log_.SnapshotBegan(request->cut()));

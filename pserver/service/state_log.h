@@ -24,11 +24,11 @@ class StateLog {
 
   explicit StateLog(const Clock& clock) : clock_(clock) {}
 
-  // A trainer has configured the server. "": the call repeats one of the same incarnation.
+  // A trainer has configured the server. "": an earlier call had the same incarnation.
   std::string Joined(int trainer, uint64_t incarnation, const std::string& job);
   // A trainer has completed the job; `remaining` trainers have not.
   std::string Left(int trainer, int remaining);
-  // This server begins to send rows. "": the call repeats one with the same contents.
+  // This server begins to send rows. "": an earlier call had the same contents.
   std::string TransferBegan(const Transfer& sent);
   // The transfer to server `peer` was committed, or abandoned. "": no transfer to `peer` has begun.
   std::string TransferEnded(int peer, bool committed);

@@ -369,8 +369,8 @@ StatusOr<bool> BucketMigrations::TakenElsewhere(const PushHead& head) const {
 void BucketMigrations::Note(LogEntry::Kind kind, MoveRecord record) {
   state_.journal.NoteMove(kind, std::move(record));
   base_.Forget();  // a delta of the changes by pushes would no longer be complete
-  // While a step is being gathered, the log position stays, because its gradients are in no
-  // snapshot. The change may then be replayed twice, which has no effect.
+  // Does not settle the log position while a step is being gathered, because the gathered gradients
+  // are in no snapshot. A replay may then make this change twice, which has no effect.
   if (state_.params->step().NothingGathered()) state_.Settle();
 }
 

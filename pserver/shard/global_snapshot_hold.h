@@ -2,9 +2,9 @@
 // it, or none of them (docs/internals/global-snapshot.md).
 //
 // The coordinator makes all servers hold new pushes and collects the pushes that each server
-// accepted. The newest of these pushes of each trainer has, by server, the numbers that define the
-// snapshot. A server accepts the missing pushes up to these numbers, then makes its snapshot. The
-// numbers alone make the snapshot consistent. The leases only limit the waiting time.
+// accepted. The newest push of each trainer contains its message numbers by server. These numbers
+// define the snapshot and make it consistent. A server accepts the missing pushes up to these
+// numbers, then makes its snapshot. The leases only limit the waiting time.
 #pragma once
 
 #include <cstdint>

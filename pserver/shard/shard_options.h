@@ -13,7 +13,7 @@ namespace tandem::pserver {
 
 // Backend and device of dense slices and their optimizer state.
 struct SlicePlace {
-  // `backend` and `device` null: those of the rows. Both must outlive the shard.
+  // null: slices use the backend and the device of the rows. Both must outlive the shard.
   const Backend* backend = nullptr;
   Device* device = nullptr;
 };

@@ -15,7 +15,7 @@ constexpr size_t kChunkBytes = 1 << 20;
 
 ShardSnapshot Snapshotter::Header(bool delta, const MoveState& moves) {
   TD_REQUIRE(state_.params != nullptr);
-  // Without a log, all changes count as contained: those since the last update cannot be restored
+  // Without a log, marks all changes as settled: changes since the last update cannot be restored
   // anyway.
   if (!state_.journal.has_log()) state_.Settle();
   ShardSnapshot snapshot{.config = state_.config,

@@ -68,7 +68,7 @@ struct MoveState {
   // `offered`.
   bool Concerns(const BucketMap& news) const;
   struct Decided {
-    // Buckets that are no longer offered, by owner: this server or others; ascending.
+    // Buckets that are no longer offered, ascending: owned by this server, or by another server.
     std::vector<int> mine, others;
   };
   Decided Learn(const BucketMap& news, int server);

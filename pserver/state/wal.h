@@ -16,8 +16,8 @@ namespace tandem::pserver {
 
 struct MoveRecord;  // defined in bucket_move.h
 
-// A logged change. The update and its mark (trainer, incarnation, sequence) are in one record. Thus
-// a crash cannot leave only one of them.
+// A logged change. The update and its mark (trainer, incarnation, sequence) are in one record. A
+// crash therefore leaves both or neither in the log.
 struct LogEntry {
   enum class Kind : uint8_t {
     kPush = 1,  // a push, in `head` and `values`

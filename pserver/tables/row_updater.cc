@@ -64,7 +64,7 @@ Status RowUpdater::Run(int part, Chunk& chunk, RowStore& store, float rate) {
   const auto& slots = program.slots();
   std::fill(program.rows().begin() + static_cast<int64_t>(chunk.gradients), program.rows().end(),
             -1);
-  // Clears the values after the last row. They are from an earlier chunk, and repeated updates
+  // Clears the values after the last row. These values are from an earlier chunk. Repeated updates
   // would let them grow without bound.
   const size_t used = chunk.at.size() * static_cast<size_t>(dim_);
   std::fill(program.param().begin() + static_cast<int64_t>(used), program.param().end(), 0.0f);

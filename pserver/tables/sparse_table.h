@@ -112,8 +112,8 @@ class SparseTable {
   void BeginCopy(CowTableSnapshot& copy, uint64_t version, std::optional<uint64_t> since) const;
   // Returns the rows of the gradient that exist or are admitted now.
   RowsGradient DropRejected(const RowsGradient& gradient);
-  // Sets at_ to the indices of `ids`. Lists absent rows in new_ and adds them without checking the
-  // rules. Their values are not set yet.
+  // Sets at_ to the indices of `ids`. Adds absent rows without checking the rules, and lists them
+  // in new_. The values of the added rows are not set yet.
   Status Place(std::span<const uint64_t> ids);
   Status AddNew(std::span<const uint64_t> ids);  // adds the rows of new_ to the store
   // Initialises the new rows among the rows [begin, end) of the step. Adds the counts of all these

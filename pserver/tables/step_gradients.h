@@ -31,8 +31,8 @@ class StepGradients {
   std::vector<std::string> Lacks(int trainer) const;
   void Drop(int trainer);
 
-  // The gathered gradients of slices and of tables. The owner applies and then drops them. When it
-  // adds or removes a slice, it also adds or removes its item here.
+  // The gathered gradients of slices and of tables. The owner applies and then drops them. When the
+  // owner adds or removes a slice, it also adds or removes the item of the slice.
   SliceGradients& slices() { return slice_gradients_; }
   TableGradients& tables() { return table_gradients_; }
 

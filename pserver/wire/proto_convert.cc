@@ -99,7 +99,7 @@ StatusOr<TableSpec> TableFromProto(const TableDef& def) {
     return InvalidArgument("the kind %d of initial values is unknown",
                            static_cast<int>(def.init().kind()));
   }
-  // Both enums have the same numeric values.
+  // InitDef::Kind and Init::Kind have the same numeric values.
   table.init = {static_cast<Init::Kind>(def.init().kind()), def.init().a(), def.init().b()};
   TD_ASSIGN_OR_RETURN(table.rules, ParseTableRules(def.rules()));
   constexpr uint32_t kMax = INT32_MAX;
@@ -147,7 +147,7 @@ StatusOr<ShardConfig> FromProto(const ConfigureRequest& request) {
         "nonfinite gradient policy %d is unknown, expected reject, skip or apply",
         static_cast<int>(request.nonfinite()));
   }
-  // Both enums have the same numeric values.
+  // NonfiniteGradients and NonfinitePolicy have the same numeric values.
   config.nonfinite = static_cast<NonfinitePolicy>(request.nonfinite());
   const uint64_t lost_ms = request.lost_after_ms() == 0 ? 900'000 : request.lost_after_ms();
   config.lost_after = std::chrono::milliseconds(std::min(lost_ms, kTimeoutMsMax));

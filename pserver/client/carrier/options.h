@@ -62,7 +62,7 @@ struct PsPatience {
   // Limit for the start of servers and the initial values.
   Duration start_timeout = std::chrono::seconds(60);
   Duration step_timeout = std::chrono::seconds(60);  // limit for pushes, pulls and barriers
-  // Pushes, pulls and barriers wait for this additional time. During it, an unresponsive process
+  // Pushes, pulls and barriers wait for this additional time. In this time, an unresponsive process
   // that on_silent reported can be killed and restarted.
   Duration replace_timeout = Duration::zero();
   // true: Connect blocks until all servers reply; false: returns immediately.

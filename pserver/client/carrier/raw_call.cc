@@ -142,8 +142,7 @@ void RawCall::Begin(rpc::PserverCall call, const grpc::ByteBuffer& request,
 }
 
 Status RawCall::Explain(const grpc::Status& status) const {
-  // Any other text comes from the server, whose message for DEADLINE_EXCEEDED is better, and is
-  // kept.
+  // Keeps any text that is not gRPC's own: it is the message of the server, which has more details.
   if (status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED ||
       status.error_message() != "Deadline Exceeded") {
     return retries_.attempts() == 1 ? rpc::FromGrpc(status)

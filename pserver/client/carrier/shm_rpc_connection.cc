@@ -51,7 +51,8 @@ void ShmRpcConnection::Stop() {
 
 Status ShmRpcConnection::WaitForFirst(Time until) {
   MutexLock lock(mu_);
-  while (!tried_) cv_.WaitUntil(mu_, Time::max());  // ends, because Open has deadlines
+  // Waits only for a limited time, because Open has deadlines.
+  while (!tried_) cv_.WaitUntil(mu_, Time::max());
   while (WasSilent(opened_) && SteadyNow() < until) cv_.WaitUntil(mu_, until);
   return opened_;
 }

@@ -49,7 +49,7 @@ void Dispatch(const std::vector<PsVariable>& variables, const PartitionOptions& 
     case PsDispatcher::kHashName:
       for (PsSlice& b : blocks) {
         const std::string key = variables[b.variable].name + "@" + std::to_string(b.offset);
-        // Uses the upper bits: FNV-1a mixes them better than the lower bits.
+        // Uses the upper 32 bits of the hash, because FNV-1a mixes them better than the lower bits.
         b.server = static_cast<int>((StableHash(key) >> 32) % servers);
       }
       return;
