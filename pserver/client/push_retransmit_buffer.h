@@ -27,8 +27,8 @@ class PushRetransmitBuffer {
  public:
   explicit PushRetransmitBuffer(size_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // Reserves room for a push of `bytes` bytes. Returns false if there is not enough room. If a step
-  // has a part in the buffer, the buffer accepts all its parts regardless of their size, because no
+  // Reserves room for a push of `bytes` bytes. Returns false if there is not enough room. If the
+  // buffer has no push of an earlier step, it accepts the push regardless of its size, because no
   // checkpoint contains only some parts of a step.
   bool Reserve(uint64_t step, size_t bytes);
   // Copies the dense values, and shares the memory of rows. Returns the part with the copied

@@ -18,8 +18,8 @@ bool BucketMigrations::AtItsStep() const {
   return frozen_.order && frozen_.order->step == state_.version;
 }
 
-// An offered bucket belongs to the target from this step on, or the move never takes effect. The
-// step cannot begin until the target knows which is true.
+// In sync mode, an offered bucket belongs to the target from this step on if its source released
+// it. The step cannot begin until the target knows whether the source did so.
 bool BucketMigrations::StepHeld() const {
   if (!state_.sync()) return false;
   return !moves_.offered.empty() || AtItsStep();

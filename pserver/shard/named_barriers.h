@@ -37,7 +37,8 @@ class NamedBarriers {
   // HasReplaced and FailReplaced concern calls of trainers that were restarted since.
   bool HasReplaced() const;
   void FailReplaced(ReadyAnswers& ready);
-  void Leave(const void* tag, ReadyAnswers& ready);  // as WaitList::Leave
+  // Removes the call with this tag, as WaitList::Leave.
+  void Leave(const void* tag, ReadyAnswers& ready);
 
   // Returns the trainers for which calls wait.
   std::vector<int> Missing() const;

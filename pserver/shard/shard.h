@@ -209,7 +209,7 @@ class Shard {
   DeltaBase base_;  // has a lock: keep_first may call OnStored without the shard's lock
 
   mutable Mutex job_mu_;                    // locked only briefly, also while mu_ is locked
-  std::string job_ TD_GUARDED_BY(job_mu_);  // result of Job
+  std::string job_ TD_GUARDED_BY(job_mu_);  // the job that Job() returns
   mutable Mutex mu_;
   ShardState state_ TD_GUARDED_BY(mu_);
   JobSettingsCheck agreed_ TD_GUARDED_BY(mu_);

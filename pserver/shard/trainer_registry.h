@@ -105,7 +105,7 @@ class TrainerRegistry {
   }
   Presence& At(int trainer) { return presence_[static_cast<size_t>(trainer)]; }
   bool CanBeLost(int trainer) const { return !Gone(trainer) && !Waits(trainer); }
-  void ShowLost();  // sets the metric of lost trainers
+  void ShowLost();  // sets the metric with the number of lost trainers
 
   const Clock& clock_;
   Metrics& metrics_;
