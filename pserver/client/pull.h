@@ -18,7 +18,7 @@ namespace tandem::ps {
 struct PullPart {
   struct Range {
     std::string variable;
-    int64_t offset = 0, numel = 0;  // elements of the slice in the variable
+    int64_t offset = 0, numel = 0;  // elements [offset, offset + numel) of the variable
     float* to = nullptr;
   };
   size_t server = 0;

@@ -123,7 +123,7 @@ struct PsOptions {
   PsPatience patience;
   PsTransport transport = PsTransport::kAuto;
   bool crc32c = false;         // true: requests and replies have checksums for all tensors
-  PartitionOptions partition;  // Connect sets its field `servers`
+  PartitionOptions partition;  // how variables are split; Connect sets the field `servers`
   // true: sends each slice as a separate message; false: sends one message to each server.
   bool split_messages = false;
   PsRowCacheOptions row_cache;
