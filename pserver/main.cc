@@ -1,4 +1,4 @@
-// tandem-pserver: stores slices of a job's parameters and applies gradients to them.
+// tandem-pserver: a server that stores slices of a job's parameters and applies gradients to them.
 #include <fcntl.h>
 #include <gflags/gflags.h>
 #include <signal.h>
@@ -101,17 +101,19 @@ DEFINE_int32(
 namespace tandem::pserver {
 namespace {
 
-// Minimum number of open files; with fewer, the connections of a small job may not fit.
+// Minimum number of files that the process may open. With fewer, the connections of a small job may
+// exceed the limit.
 constexpr uint64_t kFilesMin = 32;
-constexpr uint64_t kTableMemoryMax = 1 << 30;  // MB, as in proto/strategy.proto
-constexpr uint64_t kMessageMemoryMin = 16;     // MB
+// Maximum of the flags for memory in MB, as in proto/strategy.proto.
+constexpr uint64_t kTableMemoryMax = 1 << 30;
+constexpr uint64_t kMessageMemoryMin = 16;  // minimum of --message_memory_mb in MB
 
 constexpr char kUsage[] =
     "tandem-pserver: one parameter server of a Tandem job.\n"
     "  tandem-pserver --listen=127.0.0.1:7000 --job=NAME --trainers=N [--data_dir=DIR]\n"
     "The job's secret is read from the file named by TANDEM_SECRET_FILE, when that is set.\n";
 
-// Accepts "--name=value", "--name value", "--bool", "--nobool".
+// Sets flags from arguments of the forms "--name=value", "--name value", "--bool" and "--nobool".
 Status SetFlags(int argc, char** argv) {
   std::vector<std::string> names;
   for (const auto& flag : ProgramFlags(__FILE__)) names.push_back(flag.name);
@@ -147,7 +149,7 @@ Status SetFlags(int argc, char** argv) {
   return OkStatus();
 }
 
-// Adds the sockets of --listen_fd, which only this process has from now on.
+// Adds the sockets of --listen_fd to `options`. The sockets now belong to this process alone.
 Status TakeListeners(const std::string& list, rpc::ServerOptions* options) {
   for (size_t begin = 0; begin < list.size();) {
     const size_t comma = std::min(list.find(',', begin), list.size());
@@ -259,7 +261,8 @@ int Fail(const Status& status, std::optional<ExitCode> code = std::nullopt) {
   return code ? *code : ExitCodeOf(status);
 }
 
-// The reason why the process must end: a request (OK) or an error. Only the first reason counts.
+// The reason why the process must end: a request to stop (OK) or an error. Only the first call of
+// Ask has an effect.
 class EndRequest {
  public:
   void Ask(const Status& why) {
@@ -272,7 +275,7 @@ class EndRequest {
   std::promise<Status> why_;
 };
 
-// Logged at each start, as a reminder of an unsafe configuration.
+// Warns of an unsafe configuration in the log, at each start.
 void WarnOfExposure(const PserverOptions& options, const http::HttpServer* page) {
   if (!IsLoopback(options.rpc.listen)) {
     const char* what = !options.rpc.tls.enabled()
@@ -384,7 +387,7 @@ int Main(int argc, char** argv) {
     std::fputs("help: tandem-pserver --help\n", stderr);
     return kExitUsage;
   }
-  gflags::HandleCommandLineHelpFlags();  // ends the process for --helpfull and the like
+  gflags::HandleCommandLineHelpFlags();  // ends the process for --helpfull and similar flags
   LimitCoreDumps(FLAGS_core_dumps);
   google::InitGoogleLogging(argv[0]);
   rpc::InstallGrpcLog();
@@ -406,7 +409,8 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   tandem::NameHostLimits("tandem-pserver");
-  // All files contain parameters and gradients, including those that RocksDB creates.
+  // All files, including those that RocksDB creates, contain parameters and gradients. Other users
+  // must not read them.
   umask(umask(0) | 077);
   return tandem::pserver::Main(argc, argv);
 }

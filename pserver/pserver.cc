@@ -30,7 +30,8 @@
 namespace tandem::pserver {
 namespace {
 
-// Limit of the memory that clients on this host read in place. Unused pages take no memory.
+// Maximum bytes of shared memory from which the server reads messages of clients on this host in
+// place. Unused pages take no memory.
 constexpr size_t kLaneMemoryBytes = size_t{32} << 30;
 
 std::optional<shm_rpc::ServerMemory> MakeLaneMemory() {
@@ -40,15 +41,17 @@ std::optional<shm_rpc::ServerMemory> MakeLaneMemory() {
   return std::nullopt;
 }
 
-// Lowers the priority of the calling thread: a checkpoint is less urgent than a push.
+// Lowers the priority of the calling thread, because a checkpoint is less urgent than a push.
 void GiveWay() {
   constexpr int kNice = 10;
-  const bool lowered = setpriority(PRIO_PROCESS, 0, kNice) == 0;  // applies to the thread, on Linux
+  // On Linux, this affects only the calling thread.
+  const bool lowered = setpriority(PRIO_PROCESS, 0, kNice) == 0;
   LOG_IF(WARNING, !lowered) << "cannot lower the priority of the checkpoint writer: "
                             << ErrnoText(errno);
 }
 
-// Encryption without authentication does not restrict access.
+// PERMISSION_DENIED: the server would listen on a network with encryption, but without a check of
+// callers. Encryption alone does not restrict access.
 Status CheckExposure(const PserverOptions& options) {
   const bool knows_callers = options.rpc.tls.mutual() || !options.secret.empty();
   if (knows_callers || !options.rpc.tls.enabled() || IsLoopback(options.rpc.listen) ||
@@ -79,7 +82,8 @@ struct CallPools {
 
 }  // namespace
 
-// Members are destroyed in reverse order: the server before the objects that its handlers use.
+// The parts of a server. Members are destroyed in reverse order: the server before the objects that
+// its handlers use.
 struct Pserver::Impl {
   explicit Impl(Metrics& metrics) : call_metrics(metrics) {}
 
@@ -87,24 +91,25 @@ struct Pserver::Impl {
   RealClock clock;
   CpuDevice device;
   Backend backend = Backend::Cpu();
-  std::optional<Backend> slice_backend;  // if slices are on another device than `device`
-  std::unique_ptr<Device> slice_device;  // as slice_backend
+  std::optional<Backend> slice_backend;  // set if slices are on another device than `device`
+  std::unique_ptr<Device> slice_device;  // set together with slice_backend
   CheckpointThrottle pace{
       {[this] { return durable == nullptr ? 0 : durable->shard().pushes(); }, {}}};
-  std::optional<CheckpointThrottle::Wish> hurry;  // set when the shutdown begins
-  std::unique_ptr<Storage> storage;               // null: no data directory
+  // Set when the shutdown begins, so that writers no longer pause.
+  std::optional<CheckpointThrottle::Wish> hurry;
+  std::unique_ptr<Storage> storage;  // null: there is no data directory
   uint64_t restored_version = 0;
-  std::unique_ptr<ColdStore> cold;        // null: all rows are in memory
-  std::unique_ptr<ForkJoin> row_workers;  // used under the shard's lock
+  std::unique_ptr<ColdStore> cold;        // null: all rows of tables are in memory
+  std::unique_ptr<ForkJoin> row_workers;  // threads for updates; used only under the shard's lock
   std::unique_ptr<DurableShard> durable;
-  std::unique_ptr<LogFlushThread> log_driver;  // null: durability none
+  std::unique_ptr<LogFlushThread> log_driver;  // null: durability is none
   std::unique_ptr<DeadlineDriver> deadlines;
-  std::unique_ptr<ThreadPool> writer;  // one thread, which writes snapshots
-  std::unique_ptr<ThreadPool> saver;   // one thread, one waiting snapshot
+  std::unique_ptr<ThreadPool> writer;  // a single thread, which writes snapshots
+  std::unique_ptr<ThreadPool> saver;   // a single thread, with a queue of one snapshot
   std::unique_ptr<CallPools> pools;
   std::unique_ptr<TensorCalls> calls;
   std::unique_ptr<shm_rpc::ShmRpcServer> lanes;  // null: this machine provides no shared memory
-  std::unique_ptr<rpc::AuditLog> audit;          // null: not requested
+  std::unique_ptr<rpc::AuditLog> audit;          // null: the audit log was not requested
   std::unique_ptr<ServerSessions> sessions;
   PserverServices services;
   std::unique_ptr<rpc::RpcServer> server;
@@ -116,7 +121,8 @@ struct Pserver::Impl {
       answer(status, std::move(message));
     };
   }
-  // Runs `work` on the writer thread if it exists.
+  // Runs `work` on the writer thread, or on this thread if there is no writer. Returns when `work`
+  // has ended.
   void Aside(const std::function<void()>& work) {
     std::promise<void> done;
     const auto run = [&] {
@@ -128,12 +134,12 @@ struct Pserver::Impl {
   }
   Status OpenPlace(const PserverOptions& options);
   Status OpenStores(const PserverOptions& options);
-  // `memory`: null if there is none.
+  // `memory`: shared memory for clients on this host; null: none.
   void MakeShard(const PserverOptions& options, uint64_t incarnation,
                  const std::optional<shm_rpc::ServerMemory>& memory, Metrics& metrics);
-  // Fails the calls with changes that could not be written. After that, no call waits.
+  // Closes the shard: calls with changes that could not be written fail. Afterwards, no call waits.
   void End();
-  // `memory`: null if there is none.
+  // Starts the shm RPC server. `memory`: shared memory for clients on this host; null: none.
   void StartLanes(const std::optional<shm_rpc::ServerMemory>& memory) {
     if (!memory) return;
     StatusOr<std::unique_ptr<shm_rpc::ShmRpcServer>> started = shm_rpc::ShmRpcServer::Start(
@@ -171,7 +177,8 @@ Pserver::Pserver(Metrics& metrics) : impl_(std::make_unique<Impl>(metrics)) {}
 
 namespace {
 
-// Checks that need no resources. With mutual TLS, the job is taken from the certificate.
+// Checks the options that need no resources. With mutual TLS, sets `options.job` from the
+// certificate.
 Status CheckOptions(PserverOptions& options) {
   if (!options.secret.empty() && options.job.empty()) {
     return InvalidArgument(
@@ -319,7 +326,7 @@ void Pserver::Impl::End() {
 Pserver::~Pserver() {
   impl_->End();
   if (impl_->server != nullptr) impl_->server->Stop(SteadyNow());
-  // A handler that has replied may still be returning from the service.
+  // Waits for the worker threads: a handler that has replied may still be running in the service.
   impl_->pools.reset();
 }
 

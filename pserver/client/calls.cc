@@ -10,7 +10,8 @@
 namespace tandem::ps {
 namespace {
 
-constexpr Duration kLookInterval = std::chrono::seconds(1);  // for servers that leave
+// Interval at which the client looks for servers that leave the job.
+constexpr Duration kLookInterval = std::chrono::seconds(1);
 constexpr Duration kLeaseTimeout = std::chrono::seconds(5);
 
 }  // namespace
@@ -77,9 +78,9 @@ void Caller::SendPatiently(std::shared_ptr<PatientCall> call) {
                 });
 }
 
-// Configure calls the servers in order. An earlier server may wait for pushes that were lost with
-// this trainer's predecessor. A trainer that waits there may be the one for which this server
-// waits.
+// Configure calls the servers in order. An earlier server may wait for pushes that this trainer's
+// predecessor sent and that are lost. A trainer that waits at the earlier server may be the one
+// that `call->server` needs. The call therefore first exchanges maps with the earlier servers.
 void Caller::SendAgain(std::shared_ptr<PatientCall> call) {
   std::set<size_t> before;
   if (!resender_.enabled()) {

@@ -1,4 +1,4 @@
-// Makes the calls of a client. Errors name the server.
+// Makes the calls of a client to the servers. Errors name the server.
 #pragma once
 
 #include <atomic>
@@ -18,29 +18,29 @@ class MessageLite;
 
 namespace tandem::ps {
 
-// Extra time for a server to reply after its own deadline, because its message is better than
-// "deadline exceeded".
+// Extra time for a server to reply after the deadline that the server knows. The error message of
+// the server is better than "deadline exceeded".
 inline constexpr Duration kGrace = std::chrono::seconds(2);
 
-// The server does not have the requested data, or not yet.
+// Whether the server replied that it does not have the requested data, or does not have it yet.
 inline bool HasMoved(const Status& status) { return status.code() == StatusCode::kOutOfRange; }
-// The server or the connection is lost.
+// Whether an error means that the server or the connection is lost.
 bool IsGone(const Status& status);
-// The pause before the next attempt. It grows with the number of attempts, which limits the number
-// of calls for slow operations.
+// The pause after `attempts` failed attempts. The pause grows with `attempts`, so that a slow
+// operation causes few calls.
 Duration PauseOf(int attempts);
 
-// Repeats calls to servers that wait for retransmitted pushes. Thread-safe. Callbacks of calls hold
-// references to parts of the client, which live until Close has returned.
+// Makes calls, and repeats those to servers that wait for retransmitted pushes. Thread-safe.
+// Callbacks of calls hold references to parts of the client, which exist until Close has returned.
 class Caller {
  public:
   Caller(PsChannel& channel, const PsOptions& options, Placement& placement, Resender& resender,
          WaitReporter& reporter);
 
-  // Calls `take` exactly once, on a thread of the channel.
+  // Sends a request. Calls `take` exactly once, on a thread of the channel.
   void Send(const PsServer& server, rpc::PserverCall call, codec::EncodedMessage request,
             Time deadline, PsChannel::Take take);
-  // Make one call with small messages. Block.
+  // CallAndTake and CallAndWait make one call with small messages, and block.
   Status CallAndTake(const PsServer& server, rpc::PserverCall call,
                      const google::protobuf::MessageLite& request,
                      std::shared_ptr<google::protobuf::MessageLite> reply, Duration timeout);
@@ -53,11 +53,12 @@ class Caller {
     return OkStatus();
   }
   // Like CallAndTake. Returns false if the server has left the job. A server may leave and stop
-  // during the call; the client therefore checks with the other servers once a second.
+  // during the call. The client therefore checks once a second, by calls to the other servers,
+  // whether the server has left.
   StatusOr<bool> CallOwner(const PsServer& server, rpc::PserverCall call,
                            const google::protobuf::MessageLite& request,
                            std::shared_ptr<google::protobuf::MessageLite> reply, Duration timeout);
-  // Exchanges maps with all owners after a pause that grows with each attempt. Blocks.
+  // Exchanges bucket maps with all owners after a pause that grows with `attempts`. Blocks.
   Status ExchangeAndWait(int attempts);
 
   Time Now() const { return channel_.Now(); }
@@ -67,17 +68,19 @@ class Caller {
     return channel_.Allocate(server.index, bytes);
   }
 
-  // Memory of the caller is being sent until all copies of the lease are destroyed.
+  // Returns a lease. Memory of the caller is being sent until all copies of the lease are
+  // destroyed.
   std::shared_ptr<const void> Lease() { return WaitGroup::Take(leases_); }
-  // No new attempts begin from now on.
+  // From now on, no call begins another attempt.
   void BeginClose();
   bool closing() const { return closing_; }
-  // Cancels all calls and waits for their callbacks and for leased memory. REQUIRES: BeginClose
+  // Cancels all calls. Waits for their callbacks and for leased memory. REQUIRES: BeginClose was
+  // called.
   void Close();
 
  private:
   struct PatientCall;
-  // A call in progress; `status` is set before `ended`.
+  // A call in progress. The client sets `status` before the event `ended`.
   struct SmallCall {
     std::unique_ptr<PsEvent> ended;
     Status status;

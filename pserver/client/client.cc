@@ -31,7 +31,8 @@ namespace {
 using rpc::PserverCall;
 
 constexpr Duration kInviteTimeout = std::chrono::seconds(3);
-constexpr Duration kLeftTimeout = std::chrono::seconds(1);  // for a server that has left the job
+// Limit of a call to a server that has left the job.
+constexpr Duration kLeftTimeout = std::chrono::seconds(1);
 
 template <typename T>
 void Append(const std::vector<T>& more, std::vector<T>& all) {
@@ -60,8 +61,8 @@ PsServerInfo InfoOf(const PsServer& server, const StatusReply& reply) {
 
 }  // namespace
 
-// The parts of a client. Each has its own lock. They exist until all callbacks have run, because
-// the destructor of PsClient closes the channel first.
+// The parts of a client. Each part has its own lock. The parts exist until all callbacks have run,
+// because the destructor of PsClient closes the channel first.
 struct PsClient::Impl {
   Impl(PsOptions o, std::unique_ptr<PsChannel> c, std::vector<std::string> a, JobTables t,
        std::unique_ptr<RowCache> r)
@@ -71,11 +72,11 @@ struct PsClient::Impl {
         tables(std::move(t)),
         cache(std::move(r)) {}
 
-  PsOptions options;  // constant after Configure, which may set the incarnation
+  PsOptions options;  // constant after Configure, which sets the incarnation if it is 0
   std::unique_ptr<PsChannel> channel;
   const std::vector<std::string> addresses;
   const JobTables tables;
-  const std::unique_ptr<RowCache> cache;  // null: no cache
+  const std::unique_ptr<RowCache> cache;  // null: rows are not cached
 
   RequestFiller requests{options};
   Resender resender{*channel, options};
@@ -92,10 +93,11 @@ struct PsClient::Impl {
   StatePuller state_puller{caller, options, placement, tables};
   ParamInitializer initializer{caller, options, placement, requests, tables};
 
-  FoundValues found;  // set by Configure
-  int lanes = 0;      // opened by Configure
+  FoundValues found;  // which servers have values; set by Configure
+  int lanes = 0;      // number of servers to which Configure opened shm RPC connections
   Mutex mu;
-  std::map<std::string, uint64_t> barriers TD_GUARDED_BY(mu);  // generations
+  // By barrier name: its last generation.
+  std::map<std::string, uint64_t> barriers TD_GUARDED_BY(mu);
 };
 
 PsClient::PsClient() = default;
@@ -139,7 +141,8 @@ StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, 
   const RowCache::Options cache_options{impl_->options.row_cache.bytes,
                                         impl_->options.row_cache.versions};
   TD_ASSIGN_OR_RETURN(auto cache, RowCache::Make(cache_options, tables));
-  // No call is in progress, so parts with the tables can replace those without.
+  // No call is in progress. The parts without tables can therefore be replaced by parts with
+  // tables.
   impl_ = std::make_unique<Impl>(std::move(impl_->options), std::move(impl_->channel),
                                  impl_->addresses, std::move(made), std::move(cache));
   Impl& impl = *impl_;
@@ -187,14 +190,15 @@ StatusOr<uint64_t> PsClient::InitOrFetch(std::span<const PsTensor> params, uint6
     TD_RETURN_IF_ERROR(impl.initializer.Send(impl.found, params, version, slots, rows));
   }
   TD_ASSIGN_OR_RETURN(const uint64_t lowest, impl.initializer.Wait());
-  if (params.empty()) return lowest;  // only tables
+  if (params.empty()) return lowest;  // there are only tables, and no variables to pull
   struct Waiting {
     std::unique_ptr<PsEvent> ended;
     StatusOr<uint64_t> version;
   };
   const auto waiting = std::make_shared<Waiting>(Waiting{impl.caller.MakeEvent(), 0});
-  // Servers may be one step apart if this trainer replaces a killed one. In other modes, a server
-  // that was restarted meanwhile may have a lower version than it reported (wal_sync interval).
+  // In sync mode, pulls exactly the lowest version: servers may be one step apart if this trainer
+  // replaces a killed one. In a_sync mode, any version is enough: a restarted server may have a
+  // lower version than it reported (wal_sync interval).
   const bool sync = impl.tables.sync();
   Pull({.version = sync ? lowest : 0, .exactly = sync}, {params.begin(), params.end()},
        [waiting](StatusOr<uint64_t> pulled) {
@@ -282,7 +286,7 @@ Status PsClient::Complete() {
     const auto told = impl_->caller.CallOwner(*server, PserverCall::kComplete, request, reply,
                                               impl_->options.patience.call_timeout());
     if (first.ok()) first = told.status();
-    // A server that has left may still run and display completed trainers.
+    // A server that has left the job may still run and display the completed trainers.
     if (!told.ok() || *told) continue;
     impl_->caller.CallAndTake(*server, PserverCall::kComplete, request, reply, kLeftTimeout)
         .IgnoreError();

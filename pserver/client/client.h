@@ -1,7 +1,7 @@
-// The client of a job's parameter servers. Each trainer has one client; external programs can use
-// it too. This header does not include gRPC.
+// The client of a job's parameter servers. Each trainer has one client. External programs can use a
+// client too. This header does not include gRPC.
 //
-// The client splits variables into slices (partition.h) and hides the slices from the caller.
+// The client splits variables into slices (partition.h). The caller sees only whole variables.
 // Errors name the server index, address, variable and step. Errors count steps from 1: step 0 of a
 // call is step 1 in a message.
 #pragma once
@@ -25,7 +25,8 @@ namespace tandem::ps {
 enum class PsMode : uint8_t { kSync, kASync };
 
 struct PsOptimizer {
-  // "momentum", "adam", ...: an operator of docs/reference/operators.md with a ParamOut
+  // name of an optimizer, "momentum", "adam" ...: an operator of docs/reference/operators.md with
+  // an output ParamOut
   std::string type = "sgd";
   std::map<std::string, std::variant<bool, int64_t, double, std::string>> attrs;
 };
@@ -33,16 +34,16 @@ struct PsOptimizer {
 struct PsTensor {
   std::string variable;
   float* data = nullptr;
-  int64_t numel = 0;  // elements of the whole variable
+  int64_t numel = 0;  // number of elements of the whole variable
 };
 struct PsConstTensor {
   std::string variable;
   const float* data = nullptr;
   int64_t numel = 0;
 };
-// A table [height, dim]. The servers hold the rows that had a gradient. The values of all other
-// rows follow from `seed` and `init`: the constant a; uniform in [a, b); normal with mean a and
-// deviation b. `rules` may admit rows later and remove rows.
+// A table [height, dim]. The servers store the rows that had a gradient. Rows without a gradient
+// have initial values that follow from `seed` and `init`: the constant a; uniform in [a, b); normal
+// with mean a and deviation b. `rules` may delay the creation of rows and may remove rows.
 struct PsTable {
   enum class InitKind : uint8_t { kConstant, kUniform, kNormal, kXavierUniform, kMsraNormal };
   std::string variable;
@@ -50,43 +51,47 @@ struct PsTable {
   InitKind init = InitKind::kConstant;
   float a = 0, b = 0;
   uint64_t seed = 0;
-  std::string rules;  // "admit_count=5 ttl=20000", as table_rules in a job file; empty: no rules
+  // Rules, as table_rules in a job file: "admit_count=5 ttl=20000"; empty: no rules.
+  std::string rules;
 };
-// A gradient of some rows: ascending ids, and dim values for each row. With accessor=ctr, the
-// numbers of shows and clicks precede the values of each row.
+// A gradient of some rows of a table: ascending ids, and dim values for each row. With
+// accessor=ctr, each row has two more numbers before its values: shows and clicks.
 struct PsConstRows {
   std::string variable;
   std::span<const int64_t> ids;
   const float* values = nullptr;
 };
-// Rows to receive; each row has its own destination.
+// Rows of a table to pull. Row ids[i] is written to to[i].
 struct PsRows {
   std::string variable;
   std::vector<int64_t> ids;
   std::vector<float*> to;
 };
 using RowSink = std::function<Status(const PsTableRows& rows)>;
-// Sends the initial rows of all tables to `take` in pieces. Called once for each server.
+// Passes the initial rows of all tables to `take` in pieces. The client calls this function once
+// for each server.
 using RowSource = std::function<Status(const RowSink& take)>;
-// An optimizer slot of a whole variable: one element, or as many as the variable.
+// An optimizer slot of a whole variable. It has one element, or as many elements as the variable.
 struct PsSlot {
   std::string variable, slot;
   std::vector<float> values;
 };
 
-// Condition that a server must meet before it replies to a pull.
+// Condition that a server must fulfil before it replies to a pull.
 struct PullCondition {
-  uint64_t version = 0;  // applied updates; in sync mode steps
-  uint64_t step = 0;     // a_sync: steps pushed by every trainer that has not completed
-  // Sync: exactly this version, even if a server has already reached the next.
+  uint64_t version = 0;  // minimum number of applied updates; in sync mode of steps
+  // a_sync: minimum number of steps that every trainer has pushed, except trainers that completed.
+  uint64_t step = 0;
+  // Sync: the pull receives exactly `version`, even if a server has already reached the next one.
   bool exactly = false;
 };
-using PsWhen = PullCondition;  // name in releases before 0.2
+using PsWhen = PullCondition;  // former name, from releases before 0.2
 
 struct PsState {
-  bool initialised = false;  // values exist: from a checkpoint, or from an earlier InitOrFetch
-  bool restored = false;     // values are from a checkpoint of the servers
-  uint64_t version = 0;      // in sync mode the next step; the lowest of all servers
+  // The servers have values: from a checkpoint, or from an earlier InitOrFetch.
+  bool initialised = false;
+  bool restored = false;  // the values are from a checkpoint of the servers
+  uint64_t version = 0;   // lowest version of all servers; in sync mode the next step
 };
 
 struct PsServerInfo {
@@ -95,53 +100,54 @@ struct PsServerInfo {
   uint64_t version = 0, checkpoint_version = 0, incarnation = 0;
   size_t slices = 0;
   int64_t elements = 0;
-  uint64_t rows = 0, row_bytes = 0;  // sums over all tables
-  // As in TableStatus of proto/pserver.proto.
+  uint64_t rows = 0, row_bytes = 0;  // number of rows and their size in bytes, in all tables
+  // Row counts, as in TableStatus of proto/pserver.proto.
   uint64_t waiting = 0, dropped = 0, removed = 0, extended = 0;
 };
 
-// Counts of requested rows, with row_cache_bytes.
+// Numbers of requested rows that the row cache had (hits) and did not have (misses).
 struct PsCacheCounts {
   uint64_t hits = 0, misses = 0;
 };
 
 class PsChannel;
 
-// Client of one trainer for all servers of a job. Call Connect or Over, then Configure, then the
-// other functions.
+// The client of one trainer for all servers of a job. Call Connect or Over, then Configure, then
+// the other functions.
 //
-// Thread-safe. A callback runs on a thread of gRPC or of the client, exactly once. It must not
-// block and must not destroy the client.
+// Thread-safe. Each callback runs exactly once, on a thread of gRPC or of the client. A callback
+// must not block and must not destroy the client.
 class PsClient {
  public:
   using Done = std::function<void(Status)>;
   using DoneVersion = std::function<void(StatusOr<uint64_t>)>;
 
-  // `endpoints`: "host:port" in server order, the same for every trainer. Blocks until every server
-  // replies. UNAVAILABLE: a server did not reply within start_timeout (the message names the first
-  // such server).
+  // Connects to the servers. `endpoints`: "host:port" in server order, the same for every trainer.
+  // Blocks until every server replies. UNAVAILABLE: a server did not reply within start_timeout
+  // (the message names the first such server).
   static StatusOr<std::unique_ptr<PsClient>> Connect(const std::vector<std::string>& endpoints,
                                                      PsOptions options);
-  // Creates a client over the given channel (ps_channel.h), which has these servers.
+  // Creates a client that uses the channel `carrier` (ps_channel.h). `addresses`: the servers of
+  // the channel.
   static std::unique_ptr<PsClient> Over(std::unique_ptr<PsChannel> carrier,
                                         const std::vector<std::string>& addresses,
                                         PsOptions options);
-  // Cancels calls in progress and waits for their callbacks.
+  // Cancels calls in progress and waits until their callbacks have run.
   ~PsClient();
 
-  // Places the variables and sends every server its part. Call it once, before all functions below.
-  // Blocks. FAILED_PRECONDITION: a server has a different configuration, or servers restored
-  // checkpoints of different steps. The row buckets of tables are distributed over all servers
-  // (common/tables/row_buckets.h).
+  // Assigns the variables to servers and sends every server its part of the configuration. Call it
+  // once, before all functions below. Blocks. FAILED_PRECONDITION: a server has a different
+  // configuration, or servers restored checkpoints of different steps. The row buckets of tables
+  // are distributed over all servers (common/tables/row_buckets.h).
   StatusOr<PsState> Configure(const std::vector<PsVariable>& variables, PsMode mode,
                               const PsOptimizer& optimizer,
                               const std::vector<PsTable>& tables = {});
 
   // Gives every trainer the same initial values. Blocks. If the servers have no values yet, trainer
-  // 0 sends them and the other trainers wait. Trainer 0 sends `params`, `slots` and `rows` that
-  // differ from their defaults, and `version` (the number of steps that led to these values). Then
-  // every trainer receives the servers' values into `params`. Returns the servers' version. For
-  // tables, `slots` holds only slots of one number.
+  // 0 sends them, and the other trainers wait. Trainer 0 sends `params`, the `slots` and `rows`
+  // that differ from their defaults, and `version` (the number of steps that led to these values).
+  // Afterwards every trainer receives the servers' values into `params`. Returns the servers'
+  // version. For tables, `slots` may contain only slots of one number.
   StatusOr<uint64_t> InitOrFetch(std::span<const PsTensor> params, uint64_t version = 0,
                                  std::span<const PsSlot> slots = {},
                                  std::span<const PsTableRows> rows = {});
@@ -149,60 +155,62 @@ class PsClient {
                                  std::span<const PsSlot> slots, const RowSource& rows);
 
   // Sends gradients of `step`, which the servers sum over the trainers. A step may consist of
-  // several pushes, each variable in one of them. Returns immediately. The memory of the gradients
-  // must stay unchanged until `done` runs; after an error, until the client is destroyed. `rows`
+  // several pushes, each with other variables. Returns immediately. The memory of the gradients
+  // must stay unchanged until `done` runs, and after an error until the client is destroyed. `rows`
   // are copied before Push returns. In sync mode, a step is complete when every trainer has pushed
   // every variable and every table (possibly without rows).
   void Push(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients, Done done,
             const std::vector<PsConstRows>& rows = {});
 
-  // Receives parameters of at least `min_version` (sync: step + 1) and passes the lowest version of
-  // all servers to `done`. Returns immediately. After an error, the memory holds a mixture of old
-  // and new values.
+  // Receives parameters that fulfil the condition `when` (sync: version step + 1). Passes the
+  // lowest version of all servers to `done`. Returns immediately. After an error, the memory of
+  // `params` has a mixture of old and new values.
   void Pull(PullCondition when, std::vector<PsTensor> params, DoneVersion done);
   void Pull(uint64_t min_version, std::vector<PsTensor> params, DoneVersion done) {
     Pull(PullCondition{.version = min_version}, std::move(params), std::move(done));
   }
 
-  // Push and Pull combined, in one message to each server.
+  // Combines Push and Pull in one message to each server.
   void PushPull(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients,
                 PullCondition when, std::vector<PsTensor> params, DoneVersion done,
                 const std::vector<PsConstRows>& rows = {});
 
-  // Receives rows of tables, as Pull receives parameters.
+  // Receives rows of tables. Conditions and results are those of Pull.
   void PullRows(PullCondition when, std::vector<PsRows> rows, DoneVersion done);
-  // Returns all rows of a table that had a gradient, with or without optimizer slots, once the
-  // servers' version is at least `min_version`. Blocks.
+  // Returns the rows of a table that had a gradient. Blocks until the servers' version is at least
+  // `min_version`. `slots`: includes the optimizer slots.
   StatusOr<PsTableRows> PullTable(const std::string& variable, bool slots,
                                   uint64_t min_version = 0);
-  // Passes all rows with slots to `take` in pieces of whole buckets, in bucket order.
+  // Passes the rows that had a gradient, with their slots, to `take`. Each piece has whole row
+  // buckets, in bucket order.
   Status PullTable(const std::string& variable, uint64_t min_version, const RowSink& take);
 
-  // Blocks until every trainer that has not completed has called Barrier.
+  // Blocks until every trainer that has not completed has called Barrier with this name.
   Status Barrier(const std::string& name);
-  // Declares that this trainer sends no more pushes. Blocks.
+  // Declares that this trainer has completed the job and sends no more pushes. Blocks.
   Status Complete();
-  // Makes every server write a checkpoint. Blocks. Returns the lowest version. `delta`: for tables,
-  // writes only rows that changed since the last full checkpoint, which is kept.
+  // Makes every server write a checkpoint. Blocks. Returns the lowest version of all servers.
+  // `delta`: writes only the table rows that changed since the last full checkpoint, which is kept.
   // FAILED_PRECONDITION: there is no full checkpoint.
   StatusOr<uint64_t> Save(bool delta = false);
-  // Makes every server restore its checkpoint. Blocks. Returns the lowest version.
+  // Makes every server restore its checkpoint. Blocks. Returns the lowest version of all servers.
   StatusOr<uint64_t> Restore();
-  // Returns the optimizer slots of all variables in their order, then the one-number slots of
-  // tables. Blocks.
+  // Returns the optimizer slots of all variables, in the order of the variables, followed by the
+  // one-number slots of tables. Blocks.
   StatusOr<std::vector<PsSlot>> PullState();
-  // Returns the state of all servers except those that gave all their buckets away (tandem drain),
-  // which may have stopped.
+  // Returns the state of all servers. Omits servers that gave all their buckets away (tandem drain)
+  // and may have stopped.
   StatusOr<std::vector<PsServerInfo>> ServerInfo();
-  // Passes to `done`, by trainer, the seconds its calls have waited for other trainers since the
-  // server started. Calls one of the servers that have parameters. Returns immediately.
+  // Passes to `done`, by trainer, the seconds that its calls have waited for other trainers since
+  // the server started. Calls one of the servers that have parameters. Returns immediately.
   void AskWaits(std::function<void(const StatusOr<std::vector<double>>&)> done);
 
-  const std::vector<PsSlice>& blocks() const;  // as placed by Configure
-  // Bytes of pushes kept until a checkpoint holds them (durability=replayable).
+  const std::vector<PsSlice>& blocks() const;  // slices, as placed by Configure
+  // Size in bytes of the pushes that the client keeps until a checkpoint contains them
+  // (durability=replayable).
   size_t kept_bytes() const;
-  int lanes() const;            // servers that Configure reached through shared memory
-  uint64_t lane_calls() const;  // pushes and pulls sent through shared memory
+  int lanes() const;            // number of servers to which Configure opened shm RPC connections
+  uint64_t lane_calls() const;  // number of pushes and pulls sent through shared memory
   PsCacheCounts row_cache() const;
 
  private:
@@ -213,7 +221,7 @@ class PsClient {
 
 }  // namespace tandem::ps
 
-// The names of releases before 0.2, which had one namespace.
+// The names in releases before 0.2, which had one namespace.
 namespace tandem {
 using ps::PartitionOptions;
 using ps::PsCacheCounts;

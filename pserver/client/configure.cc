@@ -51,7 +51,7 @@ void FillOptions(const PsOptions& options, ConfigureRequest* request) {
   request->set_protocol(1);
   request->set_trainers(static_cast<uint32_t>(options.trainers));
   request->set_step_timeout_ms(RequestFiller::TimeoutMs(options.patience.step_timeout));
-  // The enums have equal values.
+  // PsNonfinite and NonfiniteGradients have the same numeric values.
   request->set_nonfinite(static_cast<NonfiniteGradients>(options.rules.nonfinite));
   request->set_lost_after_ms(RequestFiller::TimeoutMs(options.rules.lost_after));
   request->set_delay_compensation(static_cast<float>(options.rules.delay_compensation));
@@ -65,9 +65,9 @@ void FillOptions(const PsOptions& options, ConfigureRequest* request) {
 
 }  // namespace
 
-// Clocks of hosts differ and may go back, so the number is not a time. Two processes that start
-// together may call at the same time. Their numbers are drawn from a range and so differ, and
-// servers keep the higher one.
+// Chooses a number that is not a time, because clocks of hosts differ and may be set back. Two
+// processes may call at the same time. The function adds a random number, so their results differ,
+// and servers accept only the higher one.
 StatusOr<uint64_t> JobConfigurator::ChooseIncarnation() {
   uint64_t newest = 0;
   for (const auto& server : placement_.first_servers()) {
@@ -110,7 +110,8 @@ StatusOr<FoundValues> JobConfigurator::CheckValues(
   const auto& servers = placement_.first_servers();
   TD_REQUIRE(replies.size() == servers.size());
   FoundValues found;
-  // Servers that restored a checkpoint; and one that did not.
+  // `lowest` and `highest`: among servers that restored a checkpoint; `fresh`: a server without
+  // values.
   const ConfigureReply *lowest = nullptr, *highest = nullptr;
   const PsServer *at_lowest = nullptr, *at_highest = nullptr, *fresh = nullptr;
   for (size_t i = 0; i < replies.size(); ++i) {
@@ -131,14 +132,15 @@ StatusOr<FoundValues> JobConfigurator::CheckValues(
     }
   }
   if (lowest == nullptr) return found;
-  // If servers have a WAL, some may have completed the step in which others are.
+  // Versions may differ by one step: a server with a WAL may have completed a step that other
+  // servers have not completed.
   if (tables_.sync() && highest->version() > lowest->version() + 1) {
     return FailedPrecondition(
         "%s restored step %d, but %s restored step %d [TD7012]; hint: restore checkpoints of one "
         "step",
         at_highest->name, highest->version(), at_lowest->name, lowest->version());
   }
-  // Some servers may have stored the initial values and restarted before others had any.
+  // A server may have stored the initial values and restarted before other servers received them.
   found.init_again = fresh != nullptr;
   if (fresh != nullptr && highest->version() != 0) {
     return FailedPrecondition(

@@ -1,4 +1,4 @@
-// Configures the servers of a job.
+// Configures the servers of a job for a client.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@ class ConfigureReply;
 
 namespace tandem::ps {
 
-// Calls block. The arguments of the constructor must outlive this.
+// Makes the calls by which a client configures servers. The calls block. The arguments of the
+// constructor must outlive this object.
 class JobConfigurator {
  public:
   JobConfigurator(Caller& caller, const PsOptions& options, Placement& placement,
@@ -27,14 +28,15 @@ class JobConfigurator {
         requests_(requests),
         tables_(tables) {}
 
-  // An incarnation above those that any server knows for this trainer.
+  // Returns an incarnation above all that any server knows for this trainer.
   StatusOr<uint64_t> ChooseIncarnation();
-  // Sends every server its part of the job. Returns the replies in the order of servers.
+  // Sends every server its part of the job. Returns the replies in the order of the servers.
   StatusOr<std::vector<ConfigureReply>> Configure(const PsOptimizer& optimizer);
-  // Checks that the servers have values of one step.
+  // Returns which servers have values. FAILED_PRECONDITION: the values of the servers are of
+  // different steps.
   StatusOr<FoundValues> CheckValues(const std::vector<ConfigureReply>& replies) const;
   PsState StateOf(const std::vector<ConfigureReply>& replies) const;
-  // Fetches the maps of servers that joined the running job.
+  // Fetches the bucket maps of the servers that joined the running job.
   Status RefreshAddedServers();
 
  private:

@@ -1,4 +1,5 @@
-// Combines several calls into one callback, with the first error or the lowest version.
+// Combines the results of several calls into one callback: the first error, or else the lowest
+// version.
 #pragma once
 
 #include <algorithm>
@@ -12,10 +13,10 @@
 
 namespace tandem::ps {
 
-// Thread-safe. Runs the callback on the thread of the last arrival.
+// Thread-safe. Runs the callback on the thread that calls Arrive last.
 class FanInCallback {
  public:
-  // REQUIRES: calls > 0
+  // `calls`: number of calls of Arrive. REQUIRES: calls > 0
   FanInCallback(size_t calls, PsClient::DoneVersion done) : left_(calls), done_(std::move(done)) {
     TD_REQUIRE(calls > 0);
   }

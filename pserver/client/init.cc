@@ -11,8 +11,9 @@
 namespace tandem::ps {
 namespace {
 
-constexpr size_t kInitBytesMax = size_t{64} << 20;  // approximate size of one message
-constexpr int kWaitingMax = 1 << 20;                // in one message
+// Approximate maximum size of one message in bytes.
+constexpr size_t kInitBytesMax = size_t{64} << 20;
+constexpr int kWaitingMax = 1 << 20;  // maximum number of waiting rows in one message
 
 Status FillSlots(std::span<const PsSlot> slots, const PsVariable& variable, const PsSlice& slice,
                  InitParamsRequest* request) {
@@ -101,7 +102,7 @@ class ParamInitializer::RowMessages {
   const PsServer& server_;
   const uint64_t version_;
   InitParamsRequest request_;
-  TableRows* rows_ = nullptr;  // in request_
+  TableRows* rows_ = nullptr;  // the rows of the message `request_`
 };
 
 Status ParamInitializer::Send(const FoundValues& found, std::span<const PsTensor> params,
@@ -123,7 +124,7 @@ Status ParamInitializer::Send(const FoundValues& found, std::span<const PsTensor
     if (found.initialised[static_cast<size_t>(server->index)] || !placement_.OwnsAny(*server)) {
       continue;
     }
-    // Rows are sent before the slices: the last slice makes the server initialised.
+    // Sends rows before slices, because the server counts as initialised after the last slice.
     TD_RETURN_IF_ERROR(SendRows(*server, version, slots, rows));
     TD_RETURN_IF_ERROR(SendSlices(*server, by_variable, version, slots));
   }

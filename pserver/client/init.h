@@ -1,4 +1,4 @@
-// Sends the first values of parameters and rows to the servers.
+// Sends the initial values of parameters and rows to the servers.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,15 @@
 
 namespace tandem::ps {
 
-// Which servers have values, as found by Configure.
+// The servers that have values, as found by Configure.
 struct FoundValues {
-  std::vector<bool> initialised;  // by server
-  bool init_again = false;  // some servers have the initial values (version 0), some have none
+  std::vector<bool> initialised;  // by server: whether it has values
+  // Some servers have the initial values (version 0), and others have no values.
+  bool init_again = false;
 };
 
-// Calls block. The arguments of the constructor must outlive this.
+// Makes the calls that initialise the servers. The calls block. The arguments of the constructor
+// must outlive this object.
 class ParamInitializer {
  public:
   ParamInitializer(Caller& caller, const PsOptions& options, const Placement& placement,
@@ -29,10 +31,10 @@ class ParamInitializer {
         requests_(requests),
         tables_(tables) {}
 
-  // Sends the values to every server that has none.
+  // Sends the initial values to every server that has no values.
   Status Send(const FoundValues& found, std::span<const PsTensor> params, uint64_t version,
               std::span<const PsSlot> slots, const RowSource& rows);
-  // Waits until every server has values. Returns the lowest version.
+  // Waits until every server has values. Returns the lowest version of all servers.
   StatusOr<uint64_t> Wait();
 
  private:

@@ -11,7 +11,8 @@
 namespace tandem::ps {
 namespace {
 
-constexpr int64_t kSliceElementsMax = int64_t{1} << 28;  // elements; 1 GiB in one message
+// Maximum number of elements of a slice; 1 GiB in one message.
+constexpr int64_t kSliceElementsMax = int64_t{1} << 28;
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// The variables and tables of a job, with their slices, as Configure places them.
+// The variables and tables of a job, with the slices of the variables and their initial servers.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,11 @@
 
 namespace tandem::ps {
 
-// Immutable. Slices and tables are numbered from 0 in the order of Configure.
+// The variables, tables and slices of a job. Immutable. Slices and tables are numbered from 0 in
+// the order in which Configure receives them.
 class JobTables {
  public:
-  JobTables() = default;  // without variables and tables
+  JobTables() = default;  // makes an object without variables and tables
   // INVALID_ARGUMENT: a variable cannot be partitioned, or the rules of a table are invalid.
   static StatusOr<JobTables> Make(const std::vector<PsVariable>& variables, PsMode mode,
                                   const std::vector<PsTable>& tables,
@@ -27,22 +28,22 @@ class JobTables {
   const std::vector<PsVariable>& variables() const { return variables_; }
   const std::vector<PsSlice>& slices() const { return slices_; }
   const std::vector<PsTable>& tables() const { return tables_; }
-  // Number of values of a row in a push.
+  // Number of values of a row in a push to this table.
   int64_t PushWidth(size_t table) const;
-  // Slices of a variable, in the order of their offsets.
+  // Indices of the slices of a variable, in the order of their offsets.
   const std::vector<size_t>& SlicesOf(size_t variable) const;
-  // Slices that Configure places on a server.
+  // Indices of the slices that Configure places on this server.
   const std::vector<size_t>& SlicesOn(size_t server) const;
 
-  // NOT_FOUND: unknown name (the message suggests the nearest one).
+  // NOT_FOUND: no table has this name (the message suggests the nearest name).
   StatusOr<size_t> FindTable(const std::string& name) const;
-  // INVALID_ARGUMENT: `numel` is not the number of elements.
+  // INVALID_ARGUMENT: the variable is unknown, or `numel` is not its number of elements.
   StatusOr<size_t> FindVariable(const std::string& name, int64_t numel) const;
   std::optional<size_t> VariableIndex(const std::string& name) const;
-  // The slice of `variable` that begins at `offset`. REQUIRES: there is one.
+  // Index of the slice of `variable` that begins at `offset`. REQUIRES: there is one.
   size_t SliceAt(const std::string& variable, int64_t offset) const;
 
-  // The owners on `servers` servers before any move.
+  // The owners of rows and slices in a job with `servers` servers, before buckets move.
   OwnerMap FirstOwners(size_t servers) const;
 
  private:
@@ -51,10 +52,10 @@ class JobTables {
   std::unordered_map<std::string, size_t> variable_index_;
   std::vector<std::string> variable_names_, table_names_;
   std::vector<PsSlice> slices_;
-  std::vector<std::vector<size_t>> slices_of_;  // by variable
-  std::vector<std::vector<size_t>> slices_on_;  // by server
+  std::vector<std::vector<size_t>> slices_of_;  // by variable: indices of its slices
+  std::vector<std::vector<size_t>> slices_on_;  // by server: indices of its slices
   std::vector<PsTable> tables_;
-  std::vector<int64_t> push_widths_;  // by table
+  std::vector<int64_t> push_widths_;  // by table: number of values of a row in a push
 };
 
 }  // namespace tandem::ps

@@ -1,4 +1,4 @@
-// The owners of rows and slices, as one client knows them at one moment.
+// The owners of rows and slices that one client knows at one moment.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,18 @@
 
 namespace tandem::ps {
 
-// Placement replaces the map as a whole, so a reader sees one consistent state.
+// Placement replaces the whole map at each change, so a reader sees one consistent state.
 struct OwnerMap {
-  BucketMap map;                      // moves since Configure
-  std::vector<size_t> rows;           // owner by row bucket; empty: there are no tables
-  std::vector<size_t> slices;         // owner by slice
-  std::vector<uint64_t> generations;  // by server: generation of ExchangeMapReply
+  BucketMap map;               // moves of buckets since Configure
+  std::vector<size_t> rows;    // by row bucket: index of the owner; empty: there are no tables
+  std::vector<size_t> slices;  // by slice: index of the owner
+  std::vector<uint64_t> generations;  // by server: its generation (ExchangeMapReply)
 
-  // The owner of row `id` of every table. REQUIRES: there are tables.
+  // Returns the owner of row `id`, the same in every table. REQUIRES: there are tables.
   size_t OwnerOf(uint64_t id) const;
-  bool Owns(size_t server) const;  // a row bucket or a slice
+  bool Owns(size_t server) const;  // whether the server owns a row bucket or a slice
   std::set<size_t> RowOwners() const { return {rows.begin(), rows.end()}; }
-  // The entry of `bucket`; null: this client has nothing in the bucket.
+  // Returns the entry of `bucket`; null: this client has neither rows nor a slice in the bucket.
   size_t* Owner(int bucket);
 };
 

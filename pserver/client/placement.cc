@@ -15,7 +15,7 @@ namespace {
 
 constexpr Duration kExchangeTimeout = std::chrono::seconds(1);
 
-// Calls `then` when all calls have arrived.
+// Calls `then` after Arrive was called for each of `calls` calls.
 class Countdown {
  public:
   Countdown(size_t calls, std::function<void()> then) : left_(calls), then_(std::move(then)) {}
@@ -96,7 +96,7 @@ bool Placement::Meet(size_t index, const BucketMap& map) {
 
 void Placement::Learn(size_t server, const BucketMapDef& def, uint64_t generation) {
   const BucketMap told = FromProto(def);
-  std::set<size_t> changed;  // servers with other rows than before
+  std::set<size_t> changed;  // servers whose set of rows has changed
   {
     MutexLock lock(mu_);
     auto next = std::make_shared<OwnerMap>(*owners_);
@@ -131,7 +131,7 @@ void Placement::Exchange(const std::set<size_t>& with, std::function<void()> the
                         rpc::EncodedProto(request), parts_.channel.Now() + kExchangeTimeout,
                         [this, index, all](const Status& status, codec::Fragments answer) {
                           ExchangeMapReply reply;
-                          // A server that does not reply is called again with the next attempt.
+                          // If a server does not reply, the next exchange calls it again.
                           if (status.ok() && rpc::ParseMessage(answer, &reply).ok()) {
                             Learn(index, reply.map(), reply.generation());
                           }

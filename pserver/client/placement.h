@@ -1,4 +1,4 @@
-// Which server owns which rows and slices, and which servers there are.
+// Which server owns which rows and slices, and which servers a job has.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +26,12 @@ namespace tandem::ps {
 
 struct PsServer {
   const int index;
-  const std::string address, name;  // name: "pserver 0 (127.0.0.1:1234)"
+  const std::string address, name;  // `name`: the name in messages, "pserver 0 (127.0.0.1:1234)"
 };
 
-// Follows buckets that move between servers. Learns moves from servers, and tells each server what
-// the others said. Thread-safe. The arguments of the constructor must outlive this.
+// Follows buckets that move between servers. Learns moves from servers, and tells each server the
+// moves that other servers reported. Thread-safe. The arguments of the constructor must outlive
+// this object.
 class Placement {
  public:
   struct Parts {
@@ -38,43 +39,43 @@ class Placement {
     const RequestFiller& requests;
     Resender& resender;
     SilenceWatch& silence;
-    RowCache* cache;  // null: no cache
+    RowCache* cache;  // null: rows are not cached
   };
-  // Begins with the owners of Configure.
+  // Begins with the owners that Configure assigned.
   Placement(const Parts& parts, const std::vector<std::string>& addresses, const JobTables& tables);
 
   std::shared_ptr<const OwnerMap> Owners() const;
   bool OwnsAny(const PsServer& server) const;
-  // Whether, as far as this client knows, the server gave all its buckets away. It may have
-  // stopped, and the client does not call it.
+  // Whether the server gave all its buckets away, as far as this client knows. The server may have
+  // stopped, so the client does not call it.
   bool HasLeft(const PsServer& server) const;
 
-  // Servers that Configure calls, then servers that joined the running job.
+  // Returns the servers that Configure calls, followed by the servers that joined the running job.
   std::vector<const PsServer*> Servers() const;
   const std::vector<std::unique_ptr<const PsServer>>& first_servers() const { return servers_; }
   bool IsAdded(const PsServer& server) const;
-  // REQUIRES: the server is known.
+  // REQUIRES: the client knows a server with this index.
   const PsServer& ServerAt(size_t index) const;
-  // One more than the highest index of a known server.
+  // One more than the highest index of the known servers.
   size_t server_count() const;
 
-  // Learns what a server said of moves, in its ExchangeMapReply or ConfigureReply.
+  // Learns the moves that server `server` reported in an ExchangeMapReply or ConfigureReply.
   void Learn(size_t server, const BucketMapDef& map, uint64_t generation);
-  // Exchanges bucket maps with these servers, then calls `then`, even if they do not reply.
+  // Exchanges bucket maps with these servers. Calls `then` when each of them has replied or failed.
   void Exchange(const std::set<size_t>& with, std::function<void()> then);
-  // Exchanges with all owners and `also`, `rounds` times. The first round collects what each server
-  // knows about moves; a second round learns it from servers that were called too early in the
-  // first.
+  // Exchanges maps with all owners and `also`, `rounds` times. The first round collects what each
+  // server knows. In a second round, servers that were called early in the first round learn the
+  // rest.
   void ExchangeAll(std::set<size_t> also, int rounds, std::function<void()> then);
 
  private:
-  // Adds a server. false: its address is unknown.
+  // Adds the server `index`. false: its address is not in `map`.
   bool Meet(size_t index, const BucketMap& map) TD_REQUIRES(mu_);
 
   const Parts parts_;
-  std::vector<std::unique_ptr<const PsServer>> servers_;  // constant
+  std::vector<std::unique_ptr<const PsServer>> servers_;  // servers that Configure calls; constant
   mutable Mutex mu_;
-  // Servers that joined the running job; never removed.
+  // Servers that joined the running job. Entries are never removed.
   std::map<size_t, std::unique_ptr<const PsServer>> added_ TD_GUARDED_BY(mu_);
   std::shared_ptr<const OwnerMap> owners_ TD_GUARDED_BY(mu_);
 };

@@ -48,7 +48,7 @@ StatusOr<PullParts> Puller::Split(const std::vector<PsTensor>& params, PullCondi
   requests_.NoteStep(when.step);
   PullParts parts;
   const auto owners = placement_.Owners();
-  std::map<size_t, PullPart*> open;  // by server: the part being filled
+  std::map<size_t, PullPart*> open;  // by server: the part to which slices are being added
   for (const PsTensor& p : params) {
     TD_ASSIGN_OR_RETURN(const size_t variable, tables_.FindVariable(p.variable, p.numel));
     for (const size_t s : tables_.SlicesOf(variable)) {
@@ -101,7 +101,7 @@ std::map<size_t, std::shared_ptr<PullPart>> Puller::Resplit(const PullParts& par
         part = std::make_shared<PullPart>(*old);
         part->ranges.clear();
         part->server = server;
-        // A slice keeps its values when it moves.
+        // A moved slice keeps its values, so the version of its new owner does not matter.
         part->any_version |= !tables_.sync() && server != old->server;
       }
       part->ranges.push_back(range);

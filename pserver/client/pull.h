@@ -1,4 +1,4 @@
-// Pulls dense parameters, slice by slice from their owners.
+// Pulls dense parameters. Each slice comes from the server that owns it.
 #pragma once
 
 #include <map>
@@ -14,24 +14,26 @@
 
 namespace tandem::ps {
 
-// A pull of slices from one server, with the destinations of their values.
+// A pull of slices from one server, with the memory that receives their values.
 struct PullPart {
   struct Range {
     std::string variable;
-    int64_t offset = 0, numel = 0;  // place of a slice
+    int64_t offset = 0, numel = 0;  // elements [offset, offset + numel) of the variable
     float* to = nullptr;
   };
   size_t server = 0;
   PullCondition when;
-  // The slices come from another server, whose versions are not comparable (a_sync).
+  // a_sync: the pull accepts any version, because slices moved from another server, whose versions
+  // are not comparable.
   bool any_version = false;
   std::vector<Range> ranges = {};
-  Time deadline = {};  // Time(): not sent yet
+  Time deadline = {};  // Time(): the part was not sent yet
   int attempts = 0;
 };
 using PullParts = std::vector<std::shared_ptr<PullPart>>;
 
-// Thread-safe. The arguments of the constructor must outlive this.
+// Makes pulls of dense parameters. Thread-safe. The arguments of the constructor must outlive this
+// object.
 class Puller {
  public:
   Puller(Caller& caller, const PsOptions& options, Placement& placement, RequestFiller& requests,
@@ -42,21 +44,22 @@ class Puller {
         requests_(requests),
         tables_(tables) {}
 
-  // Does PsClient::Pull.
+  // Implements PsClient::Pull.
   void Pull(PullCondition when, const std::vector<PsTensor>& params, PsClient::DoneVersion done);
 
-  // One part for each server or (split_messages) for each slice.
+  // Returns one part for each server or, with split_messages, one for each slice.
   StatusOr<PullParts> Split(const std::vector<PsTensor>& params, PullCondition when);
-  // Groups the ranges of parts by their owners of now. Returns the new parts by server.
+  // Groups the ranges of `parts` by their current owners. Returns the new parts by server.
   std::map<size_t, std::shared_ptr<PullPart>> Resplit(const PullParts& parts,
                                                       const OwnerMap& owners) const;
-  // Sends a part. If its slices have moved, sends it to their owners.
+  // Sends a part. If its slices have moved, sends the part again to the new owners.
   void Send(std::shared_ptr<PullPart> part, PsClient::DoneVersion done);
-  // A serialized PullRequest, as part of a push.
+  // Returns a serialized PullRequest for `part`, as a push contains it.
   std::string Request(const PullPart& part) const;
 
  private:
-  // `moved`: the server says so. Otherwise it does not reply.
+  // Sends the slices of `part` to their current owners. `moved`: the server replied that slices
+  // moved; false: the server does not reply.
   void SendElsewhere(std::shared_ptr<PullPart> part, bool moved, const Status& why,
                      PsClient::DoneVersion done);
 
@@ -67,8 +70,8 @@ class Puller {
   const JobTables& tables_;
 };
 
-// Copies the values of a reply to their destinations. Returns its version. DATA_LOSS: the reply
-// does not fit the part.
+// Copies the values of a reply to the memory that `part` names. Returns the reply's version.
+// DATA_LOSS: the reply does not match the part.
 StatusOr<uint64_t> TakePull(const PullPart& part, codec::Fragments message,
                             const codec::CodedPullReply& reply);
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kNoServer = SIZE_MAX;
 
-// Copies rows [size of `to`, dim] of the message to their destinations.
+// Copies rows of `dim` values from the message to the destinations `to`, in order.
 Status CopyRows(codec::Fragments message, const codec::CodedSlice& rows, int64_t dim,
                 const std::vector<float*>& to) {
   if (to.empty()) return OkStatus();
@@ -37,14 +37,14 @@ Status CopyRows(codec::Fragments message, const codec::CodedSlice& rows, int64_t
 
 }  // namespace
 
-// A pull of rows from one server: the destinations of rows, by request.rows.
+// A pull of rows from one server. to[i] has the destinations of the rows of request.rows(i).
 struct RowPuller::RowsPart {
   PullRequest request;
   std::vector<std::vector<float*>> to;
-  std::vector<int64_t> dims;  // by table
+  std::vector<int64_t> dims;  // by table: number of values of a row
 };
 
-// One call of Pull, which may need several attempts.
+// One call of RowPuller::Pull, which may need several attempts.
 struct RowPuller::Attempts {
   PullCondition when;
   std::vector<PsRows> rows;
@@ -70,7 +70,7 @@ void RowPuller::Send(std::shared_ptr<Attempts> pull) {
   auto parts = Split(pull->rows, pull->when);
   if (!parts.ok()) return pull->done(parts.status());
   const auto moved = std::make_shared<std::atomic<bool>>(false);
-  // A server that does not reply.
+  // Index of a server that does not reply; kNoServer: none.
   const auto gone = std::make_shared<std::atomic<size_t>>(kNoServer);
   const auto join = std::make_shared<FanInCallback>(
       parts->size(), [this, pull, moved, gone](StatusOr<uint64_t> version) {
@@ -78,8 +78,8 @@ void RowPuller::Send(std::shared_ptr<Attempts> pull) {
       });
   for (auto& [index, part] : *parts) {
     const PsServer& server = parts_.placement.ServerAt(index);
-    // The request is also sent without rows: the condition on the servers' version still applies,
-    // and the reply contains the version.
+    // Sends the request even if the cache had all rows. The condition on the server's version still
+    // applies, and the reply contains the version.
     if (parts_.cache != nullptr) TakeCached(index, pull->when, *part);
     parts_.caller.Send(server, rpc::PserverCall::kPull, rpc::EncodedProto(part->request),
                        pull->deadline,
@@ -100,10 +100,11 @@ void RowPuller::Send(std::shared_ptr<Attempts> pull) {
 void RowPuller::OnEnd(const std::shared_ptr<Attempts>& pull, bool moved, size_t gone,
                       StatusOr<uint64_t> version) {
   const bool late = parts_.caller.Now() >= pull->deadline;
-  const bool known = gone == kNoServer && (late || !moved);  // an exchange would not help
+  // An exchange of bucket maps would not help.
+  const bool known = gone == kNoServer && (late || !moved);
   if (version.ok() || known) return pull->done(std::move(version));
   parts_.placement.ExchangeAll({}, 1, [this, pull, late, gone, why = version.status()] {
-    // The server may have given everything away and stopped.
+    // The server may have given all its buckets away and stopped.
     const bool left = gone != kNoServer && !parts_.placement.Owners()->RowOwners().contains(gone);
     if (gone != kNoServer && !left) return pull->done(why);
     if (late)
@@ -131,7 +132,7 @@ StatusOr<std::map<size_t, std::shared_ptr<RowPuller::RowsPart>>> RowPuller::Spli
       RowsRange* range;
       std::vector<float*>* to;
     };
-    std::vector<Own> own(now->generations.size());  // by server
+    std::vector<Own> own(now->generations.size());  // by server: its part of the rows
     for (auto& [server, part] : parts) {
       RowsRange* const range = part->request.add_rows();
       range->set_variable(r.variable);
@@ -179,7 +180,8 @@ StatusOr<codec::CodedPullReply> RowPuller::TakeRows(const RowsPart& part,
 }
 
 void RowPuller::TakeCached(size_t server, PullCondition when, RowsPart& part) {
-  // The current version is unknown.
+  // Without `exactly`, the server's current version is unknown, so no cached row is known to have
+  // age 0.
   if (!when.exactly && parts_.options.row_cache.versions == 0) return;
   uint64_t version = when.version;
   if (!when.exactly) {

@@ -16,7 +16,7 @@
 
 namespace tandem::ps {
 
-// Thread-safe. The arguments of the constructor must outlive this.
+// Pulls rows of tables. Thread-safe. The arguments of the constructor must outlive this object.
 class RowPuller {
  public:
   struct Parts {
@@ -25,35 +25,37 @@ class RowPuller {
     Placement& placement;
     RequestFiller& requests;
     const JobTables& tables;
-    RowCache* cache;  // null: no cache
+    RowCache* cache;  // null: rows are not cached
   };
   explicit RowPuller(const Parts& parts) : parts_(parts) {}
 
-  // Does PsClient::PullRows.
+  // Implements PsClient::PullRows.
   void Pull(PullCondition when, std::vector<PsRows> rows, PsClient::DoneVersion done);
 
  private:
   struct RowsPart;
   struct Attempts;
-  // One part for each server that has rows.
+  // Returns one part for each server that has rows, by server.
   StatusOr<std::map<size_t, std::shared_ptr<RowsPart>>> Split(const std::vector<PsRows>& rows,
                                                               PullCondition when);
-  // Sends all parts. If rows have moved, begins again with the parts of the new owners.
+  // Sends all parts. If rows have moved, splits the pull again for the new owners.
   void Send(std::shared_ptr<Attempts> pull);
   void OnEnd(const std::shared_ptr<Attempts>& pull, bool moved, size_t gone,
              StatusOr<uint64_t> version);
-  // Copies rows that are cached and new enough, and removes them from the part.
+  // Copies the rows that are cached and new enough to their destinations, and removes them from
+  // `part`.
   void TakeCached(size_t server, PullCondition when, RowsPart& part);
   void PutIntoCache(size_t server, const RowsPart& part, const codec::CodedPullReply& reply);
   static StatusOr<codec::CodedPullReply> TakeRows(const RowsPart& part, codec::Fragments message);
 
-  // The last reply of a server to a pull of rows.
+  // Data from the last reply of a server to a pull of rows.
   struct LastReply {
     uint64_t incarnation = 0, version = 0;
   };
   const Parts parts_;
   Mutex mu_;
-  std::map<size_t, LastReply> last_replies_ TD_GUARDED_BY(mu_);  // by server
+  // By server: data from its last reply.
+  std::map<size_t, LastReply> last_replies_ TD_GUARDED_BY(mu_);
 };
 
 }  // namespace tandem::ps

@@ -13,11 +13,12 @@
 namespace tandem::ps {
 namespace {
 
-constexpr size_t kPushBytesMax = size_t{512} << 20;  // limit of one message
-constexpr size_t kRowBytesMax = size_t{512} << 20;   // limit of one table in one message
-constexpr size_t kPlacedBytesMin = 64 << 10;         // smaller messages are copied anyway
+constexpr size_t kPushBytesMax = size_t{512} << 20;  // maximum bytes of one message
+constexpr size_t kRowBytesMax = size_t{512} << 20;   // maximum bytes of one table in one message
+// Smaller messages are not placed in shared memory, because they are copied anyway.
+constexpr size_t kPlacedBytesMin = 64 << 10;
 
-// Rows of a table for one server, in their own memory.
+// Rows of a table for one server, in memory that the push owns.
 struct OwnedRows {
   std::vector<int64_t> ids;
   std::vector<float> values;
@@ -39,11 +40,12 @@ void AppendSlices(const std::string& table, int64_t width, std::shared_ptr<const
   part.slices.push_back(std::move(values));
 }
 
-// Contents of a reply to a push.
+// The contents of a reply to a push.
 struct PushResult {
-  StatusOr<uint64_t> version;  // version of the pull, if the server replied to it
+  // Version of the push; version of the pull if the message had one and the server replied to it.
+  StatusOr<uint64_t> version;
   PushNumbers numbers = {};
-  bool pull_missing = false;  // the server did not reply to the pull
+  bool pull_missing = false;  // the message had a pull, and the server did not reply to it
 };
 
 PushResult TakePush(const PullPart* pull, codec::Fragments message) {
@@ -163,7 +165,7 @@ std::shared_ptr<PushGroup> Pusher::GroupOf(const std::vector<PushPart>& parts) c
 void Pusher::SendAll(std::vector<PushPart> pushes, PullParts pulls, const PushCall& like,
                      PsClient::DoneVersion done) {
   const bool pulled = !pulls.empty();
-  // Joins pulls with pushes to the same server, from the last ones on.
+  // Joins each pull with the last push to the same server.
   PullParts with(pushes.size());
   for (size_t i = pushes.size(); i-- > 0;) {
     const auto pull = std::find_if(pulls.rbegin(), pulls.rend(), [&](const auto& part) {
@@ -176,7 +178,7 @@ void Pusher::SendAll(std::vector<PushPart> pushes, PullParts pulls, const PushCa
   const auto join = std::make_shared<FanInCallback>(pushes.size() + pulls.size(), std::move(done));
   const auto arrive = [join](StatusOr<uint64_t> version) { join->Arrive(std::move(version)); };
   const auto arrive_pushed = [join](const StatusOr<uint64_t>& version) {
-    join->Arrive(version.ok() ? UINT64_MAX : version);  // the pulls deliver the version
+    join->Arrive(version.ok() ? UINT64_MAX : version);  // UINT64_MAX: the pulls deliver the version
   };
   for (size_t i = 0; i < pushes.size(); ++i) {
     const bool alone = pulled && with[i] == nullptr;
@@ -207,7 +209,7 @@ void Pusher::Begin(std::shared_ptr<PushCall> push) {
 
 void Pusher::Send(std::shared_ptr<PushCall> push) {
   const PsServer& server = parts_.placement.ServerAt(push->part.server);
-  // At the first attempt the push was just split.
+  // Before the first attempt, the push was split by the current owners, so it is not stale.
   push->stale =
       push->attempts > 0 && IsStale(push->part, *parts_.placement.Owners(), parts_.tables);
   codec::CodedPush coded = ToCoded(push->part, parts_.options, push->step, push->learning_rate,
@@ -221,8 +223,8 @@ void Pusher::Send(std::shared_ptr<PushCall> push) {
                      });
 }
 
-// Copies the gradients into memory from which they are sent without another copy, and checks them
-// for NaN and infinity. Without such memory, the server checks them.
+// Copies the gradients into memory from which they can be sent without another copy, and checks
+// them for NaN and infinity. If the channel has no such memory, the server checks them.
 void Pusher::CopyToChannel(const PsServer& server, codec::CodedPush& push) const {
   const auto aligned = [](size_t n) {
     return (n + Device::kAlignment - 1) / Device::kAlignment * Device::kAlignment;
@@ -235,7 +237,7 @@ void Pusher::CopyToChannel(const PsServer& server, codec::CodedPush& push) const
   push.finite = true;
   std::byte* to = memory.get();
   for (codec::CodedSlice& s : push.slices) {
-    if (s.desc.dtype != DType::kF32) {  // row ids
+    if (s.desc.dtype != DType::kF32) {  // row ids, which need no check
       std::memcpy(to, s.data, s.desc.bytes());
     } else if (!CopyFinite(static_cast<const float*>(s.data), reinterpret_cast<float*>(to),
                            static_cast<size_t>(s.desc.shape.numel()))) {
@@ -251,7 +253,7 @@ void Pusher::CopyToChannel(const PsServer& server, codec::CodedPush& push) const
 void Pusher::OnReply(const std::shared_ptr<PushCall>& push, const Status& status,
                      codec::Fragments reply) {
   if (HasMoved(status)) return parts_.refusals.OnMoved(push, status);
-  // In sync mode, a server stays until trainers have made a step after its last move.
+  // a_sync only: in sync mode, a server stays until trainers have made a step after its last move.
   if (IsGone(status) && push->part.origin_server == 0 && !parts_.tables.sync()) {
     return parts_.refusals.OnGone(push, status);
   }

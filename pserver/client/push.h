@@ -1,4 +1,4 @@
-// Pushes gradients to the servers that own their slices and rows.
+// Pushes gradients to the servers that own the slices and rows.
 #pragma once
 
 #include <memory>
@@ -19,17 +19,17 @@
 
 namespace tandem::ps {
 
-// Handles messages that a server did not accept because rows or slices move (push_resplit.h).
+// Handles messages that a server did not accept because rows or slices have moved (push_resplit.h).
 class PushRefusalHandler {
  public:
   virtual ~PushRefusalHandler() = default;
-  // The server does not have some of the rows or slices.
+  // The server replied that it does not have some of the rows or slices.
   virtual void OnMoved(std::shared_ptr<PushCall> push, const Status& why) = 0;
-  // A_sync: the server does not reply any more.
+  // a_sync: the server no longer replies.
   virtual void OnGone(std::shared_ptr<PushCall> push, const Status& why) = 0;
 };
 
-// Thread-safe. The arguments of the constructor must outlive this.
+// Makes pushes. Thread-safe. The arguments of the constructor must outlive this object.
 class Pusher {
  public:
   struct Parts {
@@ -44,7 +44,7 @@ class Pusher {
   };
   explicit Pusher(const Parts& parts) : parts_(parts), numbering_(parts.tables.sync()) {}
 
-  // Does PsClient::Push and, with `params` (not null), PsClient::PushPull.
+  // Implements PsClient::Push and, if `params` is not null, PsClient::PushPull.
   void Push(uint64_t step, float learning_rate, const std::vector<PsConstTensor>& gradients,
             const std::vector<PsConstRows>& rows, PullCondition when,
             const std::vector<PsTensor>* params, PsClient::DoneVersion done);
@@ -55,23 +55,24 @@ class Pusher {
   Status AppendRows(const std::vector<PsConstRows>& rows, const OwnerMap& owners,
                     const std::set<size_t>& all, std::vector<PushPart>& parts) const;
   void Number(std::span<PushPart> parts);
-  // Sends one message for each part of `pushes`, and joins a pull of `pulls` with a push to the
-  // same server. The other pulls are sent separately. `done` gets the version of the pulls, or of
-  // the pushes if there are no pulls. REQUIRES: the parts are numbered.
+  // Sends one message for each part of `pushes`. A pull of `pulls` joins a push to the same server;
+  // all other pulls are sent separately. `done` receives the version of the pulls, or of the pushes
+  // if there are no pulls. REQUIRES: the parts are numbered.
   void SendAll(std::vector<PushPart> pushes, PullParts pulls, const PushCall& like,
                PsClient::DoneVersion done);
-  // Sends a message. Every attempt has the same bytes.
+  // Sends a message. Every attempt sends the same bytes.
   void Send(std::shared_ptr<PushCall> push);
 
  private:
-  // One part for each server or (split_messages) for each slice. A server without a slice of it
-  // gets no part.
+  // Returns one part for each server or, with split_messages, one for each slice. A server that has
+  // no slice or rows of the push gets no part.
   StatusOr<std::vector<PushPart>> Split(const std::vector<PsConstTensor>& gradients,
                                         const std::vector<PsConstRows>& rows);
-  // Sends a new message, once the retransmit buffer has room if pushes are kept.
+  // Sends a new message. If pushes are kept, first waits for room in the retransmit buffer.
   void Begin(std::shared_ptr<PushCall> push);
   void OnReply(const std::shared_ptr<PushCall>& push, const Status& status, codec::Fragments reply);
-  // Null: rejected messages of the push are independent of each other.
+  // Returns the group of the messages of one push; null: rejected messages do not depend on each
+  // other.
   std::shared_ptr<PushGroup> GroupOf(const std::vector<PushPart>& parts) const;
   void CopyToChannel(const PsServer& server, codec::CodedPush& push) const;
 
@@ -79,7 +80,7 @@ class Pusher {
   PushNumbering numbering_;
 };
 
-// Returns the last part for `server` if it has `room` bytes free; otherwise adds a new part.
+// Returns the last part for `server` if it has `room` bytes left; otherwise adds a new part.
 PushPart& PartOf(size_t server, size_t room, std::vector<PushPart>& parts);
 
 }  // namespace tandem::ps

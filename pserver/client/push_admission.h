@@ -1,4 +1,4 @@
-// Admits pushes as the retransmit buffer has room for them.
+// Admits pushes to the retransmit buffer (push_retransmit_buffer.h) when it has room.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace tandem::ps {
 
-// Pushes are admitted in their order. While one waits, servers are asked for checkpoints that free
-// room. Thread-safe. The arguments of the constructor must outlive this.
+// Admits pushes in the order of Admit. While a push waits, asks servers for checkpoints that free
+// room in the buffer. Thread-safe. The arguments of the constructor must outlive this object.
 class PushAdmission {
  public:
   using Then = std::function<void(const Status&)>;
@@ -26,10 +26,10 @@ class PushAdmission {
         resender_(resender),
         reporter_(reporter) {}
 
-  // Calls `then` once `bytes` are reserved in the buffer. RESOURCE_EXHAUSTED: there is no room
-  // before `deadline`. CANCELLED: the client closes. REQUIRES: pushes are kept.
+  // Calls `then` once `bytes` bytes are reserved in the buffer. RESOURCE_EXHAUSTED: there was no
+  // room before `deadline`. CANCELLED: the client closes. REQUIRES: pushes are kept.
   void Admit(uint64_t step, size_t bytes, Time deadline, Then then);
-  // Ends all waits with CANCELLED.
+  // Ends the waits of all pushes with CANCELLED.
   void Close();
 
  private:
@@ -39,7 +39,7 @@ class PushAdmission {
     Time deadline;
     Then then;
   };
-  // Runs until no push waits.
+  // Asks servers for checkpoints until no push waits.
   void MakeRoom();
   void AskForCheckpoint(size_t server, uint64_t number);
 

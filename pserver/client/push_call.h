@@ -1,4 +1,4 @@
-// One message of a push on its way to a server.
+// One message of a push, from the first attempt to its end.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,20 @@ namespace tandem::ps {
 struct PullPart;
 class PushGroup;
 
-// Exists until the server accepts the message or the client splits its contents again.
+// A message of a push. The object exists until the server accepts the message or the client splits
+// its contents again.
 struct PushCall {
   PushPart part;
   uint64_t step = 0;
   float learning_rate = 0;
-  std::shared_ptr<PullPart> pull;  // may be null
+  std::shared_ptr<PullPart> pull;  // pull in the same message; null: none
   PsClient::DoneVersion done;
   Time deadline = {};
   int attempts = 0;
-  std::shared_ptr<PushGroup> group = nullptr;  // may be null
-  // IsStale at the time of sending. If set, a rejection is final. Otherwise a delayed copy of the
-  // same bytes may have been accepted after the rejection. The push is then sent again under the
-  // same number.
+  std::shared_ptr<PushGroup> group = nullptr;  // messages on which this one depends; null: none
+  // IsStale when the message was sent. true: a rejection is final. false: the server may have
+  // accepted a delayed copy of the same bytes after the rejection. The push is then sent again
+  // under the same number.
   bool stale = false;
 };
 

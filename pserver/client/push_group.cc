@@ -45,11 +45,11 @@ std::set<size_t> PushGroup::RejectedBy() const {
   return servers;
 }
 
-// An accepted message does not conflict: if its server rejected other messages because of a move,
-// the accepted one is not part of that move.
+// An accepted message does not conflict: the move for which its server rejected other messages does
+// not concern its rows.
 bool PushGroup::MustWait(const std::vector<std::shared_ptr<PushCall>>& resplit,
                          const OwnerMap& owners, const OwnersOf& owners_of) const {
-  // Servers that receive rows they did not receive before.
+  // Servers that had no rows of this group before, and the servers that rows leave or reach.
   std::set<size_t> servers = owners.RowOwners();
   for (const size_t server : row_servers_) servers.erase(server);
   for (const auto& call : resplit) {
@@ -77,7 +77,8 @@ PushGroup::Rejected PushGroup::TakeRejected(Time now, bool over, const OwnerMap&
     (late ? taken.late : call->stale ? taken.resplit : taken.same).push_back(std::move(call));
   }
   for (const auto& call : taken.same) in_progress_.push_back(call.get());
-  // They must not be in progress meanwhile: other waiting pushes would in turn wait for them.
+  // The messages in `resplit` must not count as in progress while they wait. Otherwise other
+  // waiting messages would wait for them in turn.
   taken.must_wait = !taken.resplit.empty() && MustWait(taken.resplit, owners, owners_of);
   if (taken.must_wait) rejected_.swap(taken.resplit);
   return taken;

@@ -1,4 +1,4 @@
-// The messages of one push of a sync step, some of which servers may reject.
+// The messages of one push of a sync step. Servers may reject some of the messages.
 #pragma once
 
 #include <functional>
@@ -13,12 +13,13 @@
 
 namespace tandem::ps {
 
-// A server accepts rows of a table only once per step and trainer. Rows can therefore go to another
-// server only when it is known which messages to that server were rejected. The client waits for
-// nothing else. An accepted message may get its reply only after all trainers have made the step.
+// A server accepts rows of a table only once per step and trainer. Rows can therefore move to
+// another server only when it is known which messages to that server were rejected. The client
+// waits only for such messages: an accepted message may get its reply only after all trainers have
+// made the step.
 //
-// A message is expected, then in progress, then it ends or is rejected. A rejected message is taken
-// by TakeRejected and is in progress again, or its contents become other messages. Thread-safe.
+// States of a message: expected, in progress, then ended or rejected. After TakeRejected, a
+// rejected message is in progress again, or its contents become other messages. Thread-safe.
 class PushGroup {
  public:
   using OwnersOf = std::function<std::set<size_t>(const PushPart&)>;
@@ -27,34 +28,35 @@ class PushGroup {
   explicit PushGroup(const std::vector<PushPart>& parts);
 
   void Expect(size_t messages);
-  // REQUIRES: a message is expected.
+  // The message is now in progress. REQUIRES: a message is expected.
   void Begin(const PushCall& call);
   void End(const PushCall& call);
-  // true: the caller looks for the new owners, and then calls TakeRejected. false: another call
-  // does so already.
+  // The message was rejected. true: the caller must find the new owners, then call TakeRejected.
+  // false: another call already looks for the owners.
   bool Reject(std::shared_ptr<PushCall> call);
   std::set<size_t> RejectedBy() const;
 
   struct Rejected {
-    std::vector<std::shared_ptr<PushCall>> late;     // their time is over
-    std::vector<std::shared_ptr<PushCall>> same;     // to be sent again as they are
-    std::vector<std::shared_ptr<PushCall>> resplit;  // to be split for the current owners
-    bool must_wait = false;  // messages in progress must end before messages can be split
+    std::vector<std::shared_ptr<PushCall>> late;  // messages whose deadline has passed
+    std::vector<std::shared_ptr<PushCall>> same;  // messages that are sent again unchanged
+    // Messages whose contents are split for the current owners.
+    std::vector<std::shared_ptr<PushCall>> resplit;
+    bool must_wait = false;  // messages in progress must end before other messages can be split
   };
-  // Takes the rejected messages, except those that must wait. `over`: all are late. REQUIRES:
-  // Reject returned true, and LooksAgain has not returned false since.
+  // Takes the rejected messages, except messages that must wait. `over`: treats all of them as
+  // late. REQUIRES: Reject returned true, and LooksAgain has not returned false since.
   Rejected TakeRejected(Time now, bool over, const OwnerMap& owners, const OwnersOf& owners_of);
-  // Whether messages are still rejected, so that the caller looks again.
+  // Whether the group still has rejected messages, so that the caller must find their owners again.
   bool LooksAgain();
-  int NextWait();  // number of waits so far
+  int NextWait();  // returns the number of earlier waits
 
-  // Rows of `calls` move to `owners`. Returns the servers that had no rows of the group before:
-  // they need an entry for every table.
+  // Notes that rows of `calls` move to `owners`. Returns the servers that had no rows of the group
+  // before. These servers need an entry for every table.
   std::set<size_t> MoveRows(const std::vector<std::shared_ptr<PushCall>>& calls,
                             const std::set<size_t>& owners);
 
  private:
-  // Whether rows of these messages could reach a server to which other messages are in progress.
+  // Whether rows of `resplit` could reach a server to which other messages are in progress.
   bool MustWait(const std::vector<std::shared_ptr<PushCall>>& resplit, const OwnerMap& owners,
                 const OwnersOf& owners_of) const TD_REQUIRES(mu_);
 
@@ -64,7 +66,7 @@ class PushGroup {
   std::vector<std::shared_ptr<PushCall>> rejected_ TD_GUARDED_BY(mu_);
   bool looking_ TD_GUARDED_BY(mu_) = false;
   int waits_ TD_GUARDED_BY(mu_) = 0;
-  std::set<size_t> row_servers_ TD_GUARDED_BY(mu_);  // servers to which rows were sent
+  std::set<size_t> row_servers_ TD_GUARDED_BY(mu_);  // servers to which rows of the group were sent
 };
 
 }  // namespace tandem::ps

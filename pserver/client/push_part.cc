@@ -20,7 +20,7 @@ std::set<size_t> OwnersOf(const PushPart& part, const OwnerMap& now, const JobTa
       owners.insert(now.slices[tables.SliceAt(s.variable, s.offset)]);
       continue;
     }
-    ++k;  // skips its values
+    ++k;  // skips the values that follow the ids
     TD_REQUIRE(k < part.slices.size());
     const auto* const ids = static_cast<const int64_t*>(s.data);
     for (int64_t i = 0; i < s.desc.shape[0]; ++i) {
@@ -30,7 +30,8 @@ std::set<size_t> OwnersOf(const PushPart& part, const OwnerMap& now, const JobTa
   return owners;
 }
 
-// The server itself may not have been contacted since it gave buckets away.
+// A stale part also has other owners: the server itself may not have been called since it gave
+// buckets away.
 bool IsStale(const PushPart& part, const OwnerMap& now, const JobTables& tables) {
   TD_REQUIRE(part.server < now.generations.size());
   std::set<size_t> others = OwnersOf(part, now, tables);

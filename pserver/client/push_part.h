@@ -1,4 +1,4 @@
-// One message of a push: gradients for one server.
+// The gradients that one message of a push has for one server.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 
 namespace tandem::ps {
 
-// A push to one server, or one of several if it exceeds the message size. Rows of a table are two
-// slices: ids of type i64, then values.
+// The part of a push for one server. A server gets several parts if one would exceed the message
+// size. The rows of a table are two slices: ids of type i64, then values.
 struct PushPart {
   size_t server;
   std::vector<codec::CodedSlice> slices;
   size_t bytes = 0;
-  // Fields of PushRequest (proto/pserver.proto).
+  // The message has these fields in its PushRequest (proto/pserver.proto).
   uint64_t sequence = 0;
   uint64_t generation = 0;
   uint32_t origin_server = 0;
@@ -28,11 +28,11 @@ struct PushPart {
 };
 
 bool HasRows(const PushPart& part);
-// The servers that own its slices and rows now.
+// Returns the servers that own the slices and rows of `part` according to `now`.
 std::set<size_t> OwnersOf(const PushPart& part, const OwnerMap& now, const JobTables& tables);
-// Whether, as known now, the server will always reject the part.
+// Whether the server will always reject the part, according to `now`.
 bool IsStale(const PushPart& part, const OwnerMap& now, const JobTables& tables);
-// The message. `pull`: a serialized PullRequest; empty: none.
+// Returns the message. `pull`: a serialized PullRequest; empty: the message has no pull.
 codec::CodedPush ToCoded(const PushPart& part, const PsOptions& options, uint64_t step,
                          float learning_rate, std::string pull);
 

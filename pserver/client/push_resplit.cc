@@ -11,7 +11,7 @@
 namespace tandem::ps {
 namespace {
 
-// Slices of ids and of values.
+// Pairs of slices: the ids and the values of rows.
 using RowPieces = std::vector<std::pair<const codec::CodedSlice*, const codec::CodedSlice*>>;
 
 struct MergedRows {
@@ -19,7 +19,7 @@ struct MergedRows {
   std::vector<float> values;
 };
 
-// Merges the rows of a table from several messages, ascending.
+// Merges the rows of a table from several messages. The result has ascending ids.
 MergedRows Merge(const RowPieces& pieces, int64_t width) {
   std::vector<std::pair<int64_t, const float*>> rows;
   for (const auto& [ids, values] : pieces) {
@@ -61,15 +61,15 @@ void PushResplitter::Redirect(std::shared_ptr<PushCall> push, const Status& why)
   const size_t server = push->part.server;
   const auto again = [this, push] {
     if (push->stale) return Resplit({push}, *placement_.Owners());
-    // The bucket is frozen there, and a delayed copy of the push may still arrive: the number is
-    // kept.
+    // The server has the bucket frozen, and a delayed copy of the push may still arrive. The push
+    // is therefore sent again under the same number.
     SendLater(push);
   };
   if (tables_.sync()) return placement_.ExchangeAll({server}, 2, again);
   placement_.Exchange({server}, [this, push, server, again] {
     std::set<size_t> owners = Owners(push->part, *placement_.Owners());
     owners.erase(server);
-    // The new owners serve the buckets once a client or server tells them about the release.
+    // Tells the new owners about the release. Only then do they serve the buckets.
     placement_.Exchange(owners, again);
   });
 }
@@ -83,7 +83,7 @@ void PushResplitter::OnGone(std::shared_ptr<PushCall> push, const Status& why) {
   placement_.Exchange(others, [this, push, why] {
     const auto now = placement_.Owners();
     const std::set<size_t> owners = Owners(push->part, *now);
-    // Without rows in the push, only a server that has rows misses it.
+    // A push without rows was needed only if the server still has rows.
     const std::set<size_t> missed_by = owners.empty() ? now->RowOwners() : owners;
     if (missed_by.contains(push->part.server)) return push->done(why);
     push->deadline = caller_.Now() + options_.patience.call_timeout();
@@ -119,7 +119,7 @@ void PushResplitter::SendRejected(const std::shared_ptr<PushGroup>& group) {
 StatusOr<std::vector<PushPart>> PushResplitter::Split(const Calls& pushes,
                                                       const OwnerMap& owners) const {
   std::vector<PushPart> parts;
-  std::map<std::string, RowPieces> pieces;  // by table
+  std::map<std::string, RowPieces> pieces;  // by table: its rows in all messages
   for (const auto& push : pushes) {
     const std::vector<codec::CodedSlice>& slices = push->part.slices;
     for (size_t i = 0; i < slices.size(); ++i) {
@@ -166,7 +166,7 @@ void PushResplitter::Resplit(const Calls& pushes, const OwnerMap& owners) {
     for (const auto& push : pushes) push->done(version);
   };
   if (!parts.ok()) return done(parts.status());
-  if (parts->empty() && pulls.empty()) return done(UINT64_MAX);  // no server misses them
+  if (parts->empty() && pulls.empty()) return done(UINT64_MAX);  // no server needs the contents
   const PushCall& first = *pushes[0];
   if (first.group != nullptr) first.group->Expect(parts->size());
   pusher_.Number(*parts);

@@ -1,4 +1,4 @@
-// Sends pushes that servers did not accept because their rows or slices have moved.
+// Sends pushes again that servers did not accept because rows or slices have moved.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace tandem::ps {
 
-// Learns the new owners, then sends the same message again, or its contents as new messages to
-// their owners. Thread-safe. The arguments of the constructor must outlive this.
+// Learns the new owners. Then sends the same message again, or sends its contents as new messages
+// to the owners. Thread-safe. The arguments of the constructor must outlive this object.
 class PushResplitter final : public PushRefusalHandler {
  public:
   PushResplitter(Caller& caller, const PsOptions& options, Placement& placement,
@@ -23,21 +23,21 @@ class PushResplitter final : public PushRefusalHandler {
         pusher_(pusher) {}
 
   void OnMoved(std::shared_ptr<PushCall> push, const Status& why) override;
-  // The server may have given everything away. The new owner of the rows knows whether this push
-  // was applied before.
+  // The server may have given all its buckets away. The new owner of the rows knows whether the old
+  // owner applied this push.
   void OnGone(std::shared_ptr<PushCall> push, const Status& why) override;
 
  private:
   using Calls = std::vector<std::shared_ptr<PushCall>>;
-  // A message that is independent of others.
+  // Handles a rejected message that does not depend on other messages.
   void Redirect(std::shared_ptr<PushCall> push, const Status& why);
   // Exchanges maps with all servers, then handles the rejected messages of the group.
   void FindOwners(const std::shared_ptr<PushGroup>& group);
   void SendRejected(const std::shared_ptr<PushGroup>& group);
   void SendLater(const std::shared_ptr<PushCall>& push);
   std::set<size_t> Owners(const PushPart& part, const OwnerMap& owners) const;
-  // The server will never accept these messages, or another server was called about them. Sends
-  // their contents to the current owners under new numbers.
+  // Sends the contents of these messages to the current owners under new numbers. The servers will
+  // never accept the messages themselves, or were lost.
   void Resplit(const Calls& pushes, const OwnerMap& owners);
   StatusOr<std::vector<PushPart>> Split(const Calls& pushes, const OwnerMap& owners) const;
 

@@ -31,7 +31,7 @@ PushRetransmitBuffer::Floats PushRetransmitBuffer::Copy(const codec::CodedSlice&
   Floats copy;
   {
     MutexLock lock(mu_);
-    // Sizes recur in the same order in every step.
+    // Takes the oldest buffer of the same size: sizes recur in the same order in every step.
     const auto it = std::find_if(spare_.begin(), spare_.end(), [numel](const Floats& f) {
       return f.use_count() == 1 && f->size() == numel;
     });
@@ -85,7 +85,7 @@ void PushRetransmitBuffer::Remove(size_t server, uint64_t sequence) {
 void PushRetransmitBuffer::Answered(size_t server, uint64_t sequence, uint64_t number) {
   MutexLock lock(mu_);
   Number(server, sequence, number);
-  // If the server accepted the pushes in doubt, it did so before this one, which was sent after
+  // The server accepted the doubtful pushes before this push, or never: this push was sent after
   // their replies.
   std::vector<Doubt>& doubts = doubts_[server];
   const auto before = std::stable_partition(doubts.begin(), doubts.end(),

@@ -1,5 +1,5 @@
-// Keeps a client's pushes to servers that log only the order of pushes (durability=replayable).
-// Until a checkpoint holds a push, its server may request it again. Includes the tensor codec: only
+// Keeps a client's pushes to servers that log only the order of pushes (durability=replayable). A
+// server may request a push again until a checkpoint contains it. Includes the tensor codec: only
 // for .cc files of this directory.
 #pragma once
 
@@ -15,34 +15,36 @@
 namespace tandem::ps {
 
 struct KeptPush {
-  PushPart part;  // the buffer keeps its memory
+  PushPart part;  // values are in memory of the buffer
   uint64_t step = 0;
   float learning_rate = 0;
-  uint64_t number = UINT64_MAX;  // PushReply.log_number; UINT64_MAX: not known yet
+  // Log number of the push (PushReply.log_number); UINT64_MAX: not known yet.
+  uint64_t number = UINT64_MAX;
 };
 
-// Stores pushes until a checkpoint holds them. Thread-safe.
+// Stores pushes until a checkpoint contains them. Thread-safe.
 class PushRetransmitBuffer {
  public:
   explicit PushRetransmitBuffer(size_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // Reserves room for a push of `bytes`. Returns false if there is not enough. All parts of one
-  // step are kept regardless of their size, because no checkpoint may hold only some of them.
+  // Reserves room for a push of `bytes` bytes. Returns false if there is not enough room. If the
+  // buffer has no push of an earlier step, it accepts the push regardless of its size, because no
+  // checkpoint contains only some parts of a step.
   bool Reserve(uint64_t step, size_t bytes);
-  // REQUIRES: Reserve for this step. Copies dense values and shares rows. Returns the part with
-  // this memory.
+  // Copies the dense values, and shares the memory of rows. Returns the part with the copied
+  // memory. REQUIRES: Reserve returned true for this step.
   PushPart Keep(KeptPush push);
   void Answered(size_t server, uint64_t sequence, uint64_t number);
-  // It is unknown whether the server accepted the push. The buffer keeps the push as long as a
-  // later one.
+  // Notes that it is unknown whether the server accepted the push. The buffer keeps this push as
+  // long as it keeps the next push that the server accepts.
   void Doubtful(size_t server, uint64_t sequence);
-  // The server never accepted the push.
+  // Removes a push that the server never accepted.
   void Drop(size_t server, uint64_t sequence);
   void Checkpointed(size_t server, uint64_t number);
-  // All pushes kept for this server, in order.
+  // Returns all pushes kept for this server, in the order of their numbers.
   std::vector<std::shared_ptr<const KeptPush>> Of(size_t server) const;
-  // By server, a log number: a checkpoint from this number on frees room. It is that of the
-  // server's oldest push of a step before `before_step`.
+  // Returns, by server, a log number: a checkpoint that contains this number frees room. It is the
+  // number of the server's oldest kept push of a step before `before_step`.
   std::map<size_t, uint64_t> Oldest(uint64_t before_step) const;
   size_t bytes() const;
 
@@ -55,15 +57,18 @@ class PushRetransmitBuffer {
   const size_t bytes_max_;
   mutable Mutex mu_;
   size_t bytes_ TD_GUARDED_BY(mu_) = 0;
-  std::map<uint64_t, size_t> steps_ TD_GUARDED_BY(mu_);         // kept pushes by step
-  std::map<size_t, uint64_t> checkpointed_ TD_GUARDED_BY(mu_);  // by server
+  std::map<uint64_t, size_t> steps_ TD_GUARDED_BY(mu_);  // by step: number of kept pushes
+  // By server: log number of its newest checkpoint.
+  std::map<size_t, uint64_t> checkpointed_ TD_GUARDED_BY(mu_);
   struct Doubt {
-    uint64_t sequence, newest;  // newest kept push when the doubt arose
+    // Number of the doubtful push, and of the newest kept push when the doubt arose.
+    uint64_t sequence, newest;
   };
-  std::map<size_t, std::vector<Doubt>> doubts_ TD_GUARDED_BY(mu_);  // by server
-  // By server, then by sequence.
+  // By server: its doubtful pushes.
+  std::map<size_t, std::vector<Doubt>> doubts_ TD_GUARDED_BY(mu_);
+  // By server, then by sequence number: the kept push.
   std::map<size_t, std::map<uint64_t, std::shared_ptr<KeptPush>>> pushes_ TD_GUARDED_BY(mu_);
-  // Memory for reuse: allocating new memory costs more than the copy.
+  // Unused memory of removed pushes: to allocate new memory costs more than to copy the values.
   std::vector<Floats> spare_ TD_GUARDED_BY(mu_);
   size_t spare_bytes_ TD_GUARDED_BY(mu_) = 0;
 };

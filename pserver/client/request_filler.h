@@ -12,8 +12,8 @@ class PullRequest;
 
 namespace tandem::ps {
 
-// Thread-safe. `options` must outlive this; Configure sets their incarnation before requests of
-// other calls.
+// Fills requests. Thread-safe. `options` must outlive this object. Configure sets `incarnation` in
+// `options` before other calls fill requests.
 class RequestFiller {
  public:
   explicit RequestFiller(const PsOptions& options) : options_(options) {}
@@ -24,14 +24,14 @@ class RequestFiller {
     request->set_trainer_id(static_cast<uint32_t>(options_.trainer));
     request->set_incarnation(options_.incarnation);
   }
-  // Fills everything except the values to pull.
+  // Fills all fields except the ranges and rows to pull.
   void FillPull(PullCondition when, PullRequest* request) const;
 
-  // Notes the step of a pull that begins.
+  // Records the step of a pull that begins.
   void NoteStep(uint64_t step);
-  uint64_t highest_step() const { return highest_step_; }  // highest of all noted steps
+  uint64_t highest_step() const { return highest_step_; }  // highest step that NoteStep recorded
 
-  // The field timeout_ms of a request.
+  // Returns the value of the field timeout_ms of a request.
   static uint64_t TimeoutMs(Duration timeout);
 
  private:

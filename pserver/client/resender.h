@@ -13,29 +13,31 @@
 
 namespace tandem::ps {
 
-// Fields of PushReply (proto/pserver.proto).
+// Log numbers in a PushReply (proto/pserver.proto).
 struct PushNumbers {
   uint64_t log_number = 0, kept_number = 0;
 };
 
-// Thread-safe, except Enable. `channel` and `options` must outlive this.
+// Keeps pushes and sends them again. Thread-safe, except Enable. `channel` and `options` must
+// outlive this object.
 class Resender {
  public:
   Resender(PsChannel& channel, const PsOptions& options) : channel_(channel), options_(options) {}
 
-  // A server asks for kept pushes. Called by Configure, before the first push.
+  // Begins to keep pushes, because a server requires that. Configure calls it before the first
+  // push.
   void Enable(size_t bytes_max);
   bool enabled() const { return kept_ != nullptr; }
-  // Bytes of kept pushes.
+  // Size of the kept pushes in bytes.
   size_t bytes() const { return kept_ == nullptr ? 0 : kept_->bytes(); }
-  // REQUIRES: enabled
+  // The buffer of kept pushes. REQUIRES: enabled()
   PushRetransmitBuffer& kept();
 
-  // A kept push ended with `status`. `pulls`: the message had a pull, which may be the cause of an
-  // error. REQUIRES: enabled
+  // Tells the buffer that a push ended with `status`. `pulls`: the message had a pull, which may be
+  // the cause of an error. REQUIRES: enabled()
   void OnEnd(const PushPart& part, bool pulls, const Status& status, const PushNumbers& numbers);
-  // Sends all kept pushes of this server again, unless that is already in progress. Does nothing if
-  // pushes are not kept.
+  // Sends all kept pushes of this server again. Does nothing if pushes are not kept, or if the
+  // retransmission to this server is already in progress.
   void SendAgain(size_t server);
 
  private:
@@ -44,9 +46,10 @@ class Resender {
 
   PsChannel& channel_;
   const PsOptions& options_;
-  std::unique_ptr<PushRetransmitBuffer> kept_;  // set by Enable
+  std::unique_ptr<PushRetransmitBuffer> kept_;  // null until Enable
   Mutex mu_;
-  std::set<size_t> resending_ TD_GUARDED_BY(mu_);  // servers to which pushes are sent again now
+  // Servers to which kept pushes are being sent again.
+  std::set<size_t> resending_ TD_GUARDED_BY(mu_);
 };
 
 }  // namespace tandem::ps

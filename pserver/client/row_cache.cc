@@ -9,7 +9,7 @@
 namespace tandem::ps {
 namespace {
 
-constexpr size_t kNobody = SIZE_MAX;  // no owner
+constexpr size_t kNobody = SIZE_MAX;  // row without an owner
 
 }  // namespace
 

@@ -14,35 +14,37 @@
 
 namespace tandem::ps {
 
-// Row cache of one client. Thread-safe. If there is no room for a row, it evicts a row that was not
-// used lately (CLOCK).
+// The row cache of one client. Thread-safe. If there is no room for a new row, the cache evicts a
+// row that was not used recently (CLOCK).
 class RowCache {
  public:
   struct Options {
-    size_t bytes = 0;           // for all tables, which get equal shares
-    uint64_t versions_max = 0;  // maximum age of a row in updates; 0: exactly the requested version
+    size_t bytes = 0;  // memory in bytes; all tables get equal shares
+    // Maximum age of a reused row in updates; 0: only rows of the requested version.
+    uint64_t versions_max = 0;
   };
   struct Counts {
     uint64_t hits = 0, misses = 0;
   };
 
-  // Null: the options have no bytes, or there are no tables. INVALID_ARGUMENT: the share of a table
-  // has no room for a row.
+  // Creates a cache; null: `options.bytes` is 0, or there are no tables. INVALID_ARGUMENT: the
+  // share of a table has no room for one row.
   static StatusOr<std::unique_ptr<RowCache>> Make(Options options,
                                                   const std::vector<PsTable>& tables);
-  // Bytes of a row of `dim` floats, with its part of the index at the lowest load.
+  // Memory of a row of `dim` floats in bytes, with its part of the index at the lowest load.
   static size_t BytesOfRow(int64_t dim);
   // `dims`: floats per row, by table. REQUIRES: each share has room for at least one row.
   RowCache(Options options, const std::vector<int64_t>& dims);
 
-  // Copies the cached rows of `server` among `ids` that are new enough for `version` to their
-  // destinations. Returns the positions of the other ids, ascending.
+  // Copies the cached rows of `ids` from `server` that are new enough for `version` to the
+  // destinations `to`. Returns the positions of the ids that it did not copy, ascending.
   std::vector<size_t> Take(size_t table, size_t server, uint64_t version,
                            std::span<const uint64_t> ids, std::span<float* const> to);
-  // Stores rows as of the server's `version`, unless a later version is cached.
+  // Stores rows of the server's `version`. A row that is cached with a later version stays
+  // unchanged.
   void Put(size_t table, size_t server, uint64_t version, std::span<const uint64_t> ids,
            std::span<float* const> values);
-  // Removes the rows of a server with a restarted version counter.
+  // Removes the rows of a server whose version counter was restarted.
   void Forget(size_t server);
 
   Counts counts() const;
@@ -52,7 +54,7 @@ class RowCache {
     uint64_t id;
     uint64_t version;
     size_t server;
-    bool used;  // since the hand passed
+    bool used;  // the row was used since the clock hand last passed it
   };
   struct Table {
     size_t dim = 0, rows_max = 0, hand = 0;
@@ -60,7 +62,7 @@ class RowCache {
     std::vector<Row> rows;
     std::vector<float> values;
   };
-  // Returns the position for a new row.
+  // Returns the position for a new row. May evict a row.
   static uint32_t MakeRoom(Table& table);
 
   const Options options_;

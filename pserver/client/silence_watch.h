@@ -1,4 +1,4 @@
-// Measures for how long servers have not replied.
+// Measures how long servers have not replied to a client.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +11,28 @@
 
 namespace tandem::ps {
 
-// A measurement begins with Start and ends with a reply. Thread-safe.
+// Measures the time without a reply for each server, from Start to the next reply. Thread-safe.
 class SilenceWatch {
  public:
   using OnSilent = std::function<void(int server, Duration silent)>;
-  // Calls `on_silent` (may be empty) for a server that has not replied for `limit`.
+  // `on_silent` is called for a server that has not replied for `limit`. It may be empty.
   SilenceWatch(Duration limit, OnSilent on_silent);
 
-  // Begins to measure. Does nothing if a measurement of this server is in progress.
+  // Begins to measure the time without a reply. Does nothing if a measurement of this server is in
+  // progress.
   void Start(size_t server, Time now);
   void EndAll();
-  // A call to the server ended. DEADLINE_EXCEEDED is no reply. Another error is: the connections to
-  // a stopped server end.
+  // Records that a call to the server ended. DEADLINE_EXCEEDED is no reply, so the measurement
+  // continues. Any other status ends the measurement: it is a reply, or the server has ended and
+  // closed its connections.
   void OnEnd(size_t server, const Status& status, Time now);
 
  private:
   const Duration limit_;
   const OnSilent on_silent_;
   Mutex mu_;
-  std::map<size_t, Time> since_ TD_GUARDED_BY(mu_);  // by server: begin of the measurement
+  // By server: time at which the measurement began.
+  std::map<size_t, Time> since_ TD_GUARDED_BY(mu_);
 };
 
 }  // namespace tandem::ps

@@ -14,14 +14,16 @@ class SlotTensor;
 
 namespace tandem::ps {
 
-// Calls block. The arguments of the constructor must outlive this.
+// Pulls optimizer slots. The calls block. The arguments of the constructor must outlive this
+// object.
 class StatePuller {
  public:
   StatePuller(Caller& caller, const PsOptions& options, const Placement& placement,
               const JobTables& tables)
       : caller_(caller), options_(options), placement_(placement), tables_(tables) {}
 
-  // Does PsClient::PullState. Repeats if slices moved meanwhile: some may be missing or repeated.
+  // Implements PsClient::PullState. Repeats the pull if slices moved during it, because some slots
+  // may be missing or repeated.
   StatusOr<std::vector<PsSlot>> Pull();
 
  private:

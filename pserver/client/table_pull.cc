@@ -27,7 +27,8 @@ bool Fits(const PullTableReply& reply, size_t dim, uint32_t bucket) {
 StatusOr<bool> TablePuller::WaitForVersion(const PsServer& server, uint64_t version) {
   PullRequest request;
   requests_.FillPull({.version = version}, &request);
-  request.add_rows()->set_variable(tables_.tables()[0].variable);  // without ids
+  // No ids: the pull only waits for the version.
+  request.add_rows()->set_variable(tables_.tables()[0].variable);
   return caller_.CallOwner(server, rpc::PserverCall::kPull, request, std::make_shared<PullReply>(),
                            options_.patience.call_timeout());
 }
@@ -42,7 +43,7 @@ Status TablePuller::WaitForRows(uint64_t version) {
       }
     }
     if (there.ok() && *there) return OkStatus();
-    const bool moved = there.ok() || HasMoved(there.status());  // its rows have moved
+    const bool moved = there.ok() || HasMoved(there.status());  // rows of the server have moved
     if (!moved || caller_.Now() >= deadline) return there.status();
     TD_RETURN_IF_ERROR(caller_.ExchangeAndWait(attempts++));
   }
@@ -79,7 +80,7 @@ Status TablePuller::PullBuckets(const PsTable& table, bool slots, uint32_t& buck
 Status TablePuller::Pull(const PsTable& table, bool slots, uint64_t min_version,
                          const RowSink& take) {
   TD_RETURN_IF_ERROR(WaitForRows(min_version));
-  Time deadline = caller_.Now() + options_.patience.call_timeout();  // for the next page
+  Time deadline = caller_.Now() + options_.patience.call_timeout();  // time limit of the next page
   int attempts = 0;
   uint32_t bucket = 0;
   while (bucket < kRowBuckets) {
@@ -94,7 +95,7 @@ Status TablePuller::Pull(const PsTable& table, bool slots, uint64_t min_version,
       TD_RETURN_IF_ERROR(status);
       continue;
     }
-    // Some buckets are moving.
+    // OUT_OF_RANGE: some of the buckets are moving.
     if (bucket != before) {
       deadline = caller_.Now() + options_.patience.call_timeout();
       attempts = 0;

@@ -10,7 +10,8 @@
 
 namespace tandem::ps {
 
-// Thread-safe. Calls block. The arguments of the constructor must outlive this.
+// Pulls whole tables. Thread-safe. The calls block. The arguments of the constructor must outlive
+// this object.
 class TablePuller {
  public:
   TablePuller(Caller& caller, const PsOptions& options, Placement& placement,
@@ -21,18 +22,18 @@ class TablePuller {
         requests_(requests),
         tables_(tables) {}
 
-  // Passes all rows of `table` to `take`, in pieces of whole buckets and in the order of buckets,
-  // once the servers' version is at least `min_version`. `slots`: with optimizer slots.
+  // Waits until the servers' version is at least `min_version`. Then passes all rows of `table` to
+  // `take`, in pieces of whole row buckets, in the order of buckets. `slots`: with optimizer slots.
   Status Pull(const PsTable& table, bool slots, uint64_t min_version, const RowSink& take);
 
  private:
-  // Pulls [bucket, end) from one server and advances `bucket`. Returns early if the server has left
-  // the job.
+  // Pulls the row buckets [bucket, end) from one server, and increases `bucket` after each page.
+  // Returns early if the server has left the job.
   Status PullBuckets(const PsTable& table, bool slots, uint32_t& bucket, uint32_t end,
                      const PsServer& server, const RowSink& take);
   // Waits until every server that has rows reaches `version`.
   Status WaitForRows(uint64_t version);
-  // false: the server has left the job.
+  // Waits until the server reaches `version`. false: the server has left the job.
   StatusOr<bool> WaitForVersion(const PsServer& server, uint64_t version);
 
   Caller& caller_;

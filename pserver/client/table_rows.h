@@ -1,5 +1,5 @@
-// Rows of tables, and their conversion from messages of proto/pserver.proto. Files contain such
-// messages too.
+// Rows of tables, and their conversion from TableRows messages of proto/pserver.proto. Checkpoint
+// files also contain these messages.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,20 @@ class TableRows;
 
 namespace tandem::ps {
 
-// Rows with their slots. For each row, `content` holds its values, then its slots.
+// Rows of a table with their slots. For each row, `content` has its values, followed by its slots.
 struct PsTableRows {
   std::string variable;
   std::vector<uint64_t> ids;
   std::vector<float> content;
-  std::vector<std::string> slots;  // names of the slots in `content`
-  std::vector<float> slot_start;   // initial values of the slots
-  // Use data of each row (TableRows of proto/pserver.proto); empty: no use data.
+  std::vector<std::string> slots;  // names of the slots in `content`, in order
+  std::vector<float> slot_start;   // initial values of the slots, in the order of `slots`
+  // Use data of each row (TableRows of proto/pserver.proto). An empty list: the rows have no use
+  // data.
   struct Use {
     float show = 1;
     uint32_t age = 0;
     float click = 0;
-    // accessor=ctr: the row has only its first value and the first value of each slot
+    // accessor=ctr: whether the row has only its first value and the first value of each slot
     bool brief = false;
     friend bool operator==(const Use&, const Use&) = default;
   };
@@ -36,16 +37,17 @@ struct PsTableRows {
   };
   std::vector<Waiting> waiting;
 
-  // Offsets in `content` at which the rows begin, followed by the end.
+  // Returns the offsets in `content` at which the rows begin, followed by the end of the last row.
   std::vector<size_t> Begins() const;
 };
 
-// Whether each use field has an entry for every row or for none.
+// Whether each list of use data in `rows` has an entry for every row, or is empty.
 bool HasConsistentLengths(const TableRows& rows);
-// Converts everything except the slots, which `rows` does not contain. REQUIRES:
-// HasConsistentLengths. The caller must check it, because input may be damaged.
+// Converts all fields except the slots, which `rows` does not have. REQUIRES:
+// HasConsistentLengths(rows). The caller must check this, because the input may be damaged.
 PsTableRows RowsFromProto(const TableRows& rows);
-// Adds the use data of some rows. `counted`: with clicks and brief flags, for all rows of `rows`.
+// Adds the use data of some rows to `rows`. `counted`: with the fields click and brief, which need
+// entries for all rows of `rows`.
 void AddUse(std::span<const PsTableRows::Use> use, bool counted, TableRows* rows);
 
 }  // namespace tandem::ps

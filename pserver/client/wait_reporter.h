@@ -1,4 +1,4 @@
-// Tells the servers about a client that waits, and the client about servers that do not reply.
+// Tells the servers that a client waits, and tells the client which servers do not reply.
 #pragma once
 
 #include <atomic>
@@ -9,24 +9,25 @@
 
 namespace tandem::ps {
 
-// While a call waits, exchanges bucket maps with all servers once a second. A restarted server may
-// need retransmitted pushes. It may also not know the step of this trainer, and then block the
-// trainers for which the call waits at another server. Or the server gave everything away and
-// stopped, and the call would wait for it.
+// Exchanges bucket maps with all servers once a second while a call waits. The exchange has three
+// reasons. A restarted server may need retransmitted pushes. A restarted server may not know the
+// step of this trainer, and so block the trainers for which the call waits. A server may have given
+// all its buckets away and stopped while a call waits for it.
 //
-// Thread-safe, except Enable. The arguments of the constructor must outlive this.
+// Thread-safe, except Enable. The arguments of the constructor must outlive this object.
 class WaitReporter {
  public:
   WaitReporter(PsChannel& channel, Placement& placement, SilenceWatch& silence, bool sync)
       : channel_(channel), placement_(placement), silence_(silence), sync_(sync) {}
 
-  // The job needs the reports. Called by Configure.
+  // Switches the reports on. Configure calls this function if the job needs reports.
   void Enable() { enabled_ = true; }
   bool enabled() const { return enabled_; }
-  // A call, or all pushes that wait for room, begin or end to wait.
+  // A call begins or ends to wait. All pushes that wait for room in the retransmit buffer count as
+  // one call.
   void Begin();
   void End();
-  // Ends all reports.
+  // Ends all reports permanently.
   void Stop() { stopped_ = true; }
 
  private:

@@ -9,7 +9,8 @@
 namespace tandem::pserver {
 namespace {
 
-constexpr int kPartsOfTime = 30;  // one of these parts is work
+// Number of equal parts of the time; one part is work, and the thread pauses for the others.
+constexpr int kPartsOfTime = 30;
 
 Duration ProcessorTime() {
   timespec time{};

@@ -1,9 +1,9 @@
-// Limits the rate at which snapshots are written while trainers push. The writing thread rests
-// after each chunk, so that it works a thirtieth of its time while pushes arrive. The cost of a
-// checkpoint is thus spread over time. The idea is that of PostgreSQL's
-// checkpoint_completion_target and of RocksDB's rate limiter. The limit is a share of a processor,
-// not bytes per second, because rows cost ten times as much as dense parameters. The data is a
-// copy, so a later write does not change it.
+// Limits the rate at which snapshots are written while trainers push. The writing thread pauses
+// after each chunk, so that it works for a thirtieth of its time while pushes arrive. The cost of a
+// checkpoint is thus spread over time. Sources of the idea: PostgreSQL's
+// checkpoint_completion_target and RocksDB's rate limiter. The limit is a share of a processor, not
+// bytes per second, because rows cost ten times as much as dense parameters. The written data is a
+// copy, so the snapshot stays the same if it is written later.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,27 @@
 
 namespace tandem::pserver {
 
-// Shared by all writers of snapshots. Thread-safe.
+// Limits all writers of snapshots of one server. Thread-safe.
 class CheckpointThrottle {
  public:
   struct Options {
-    std::function<uint64_t()> pushes;  // number of pushes received so far
-    std::function<Duration()> worked;  // work time of the calling thread; null: its processor time
+    std::function<uint64_t()> pushes;  // returns the number of pushes received so far
+    // Returns the work time of the calling thread; null: its processor time is used.
+    std::function<Duration()> worked;
   };
   explicit CheckpointThrottle(Options options);
 
-  // For Wish: kAnswer if a caller waits for a reply, which may have a deadline of seconds;
-  // kPeriodic if no caller waits.
+  // Values of `patience` for Wish. kAnswer: a caller waits for a reply, which may have a deadline
+  // of seconds. kPeriodic: no caller waits.
   static constexpr Duration kAnswer = std::chrono::seconds(2);
   static constexpr Duration kPeriodic = std::chrono::seconds(30);
 
-  // A request for a snapshot, from construction to destruction. The writer rests only while there
-  // is a single request, so that no request waits for rests made for another.
+  // A pending request for a snapshot, from construction to destruction. The writer pauses only if
+  // exactly one request is pending. Thus the pauses for one request delay no other request.
   class Wish {
    public:
-    // `patience`: maximum total rest for one file; 0: no writer rests while this request exists.
-    // `pace` may be null and must outlive this.
+    // `patience`: maximum total pause while one file is written; 0: no writer pauses while this
+    // request exists. `pace` may be null and must outlive this object.
     Wish(CheckpointThrottle* pace, Duration patience);
     ~Wish();
     Wish(const Wish&) = delete;
@@ -44,14 +45,14 @@ class CheckpointThrottle {
     const Duration patience_;
   };
 
-  // One file that the calling thread writes. Not thread-safe.
+  // Throttles the writing of one file by the calling thread. Not thread-safe.
   class File {
    public:
-    explicit File(CheckpointThrottle* pace);  // null: never rests
-    // Call after each written chunk. Rests if a push arrived since the last call; another Wish ends
-    // the rest.
+    explicit File(CheckpointThrottle* pace);  // `pace` null: the writer never pauses
+    // Call it after each written chunk. Pauses if a push arrived since the last call. Another Wish
+    // ends the pause.
     void Wrote();
-    Duration rested() const { return rested_; }  // total of intended rests
+    Duration rested() const { return rested_; }  // total of the intended pauses
 
    private:
     CheckpointThrottle* const pace_;
@@ -60,13 +61,14 @@ class CheckpointThrottle {
   };
 
  private:
-  // Waits while there is a single request, within its patience. Returns the intended duration.
+  // Pauses while exactly one request is pending, within its patience. `rested`: total pause so far
+  // for this file. Returns the intended duration.
   Duration Rest(Duration wanted, Duration rested);
 
   const Options options_;
   Mutex mu_;
   CondVar changed_;
-  std::multiset<Duration> patience_ TD_GUARDED_BY(mu_);  // one entry for each current request
+  std::multiset<Duration> patience_ TD_GUARDED_BY(mu_);  // patience of each pending request
 };
 
 }  // namespace tandem::pserver

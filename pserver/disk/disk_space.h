@@ -1,5 +1,5 @@
-// Checks for free disk space before RocksDB writes. Debian's build of RocksDB aborts the process on
-// a full disk (measured), so this must never happen.
+// Checks for free disk space before RocksDB writes. The disk must never become full while RocksDB
+// writes: Debian's build then aborts the process (measured).
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,14 @@ namespace tandem::pserver {
 
 StatusOr<uint64_t> FreeBytes(const std::string& what, const std::string& dir);
 
-// OK if at least `needed` bytes are free; otherwise the error of CheckDiskSpace.
+// OK if at least `needed` bytes are free; otherwise RESOURCE_EXHAUSTED with the message of
+// CheckDiskSpace.
 Status CheckFree(const std::string& what, const std::string& dir, uint64_t needed);
 
-// OK if RocksDB can write `bytes` to `dir` and `floor` bytes stay free. RocksDB needs room for its
-// log, for the resulting table, and for the older table until compaction. RESOURCE_EXHAUSTED: "WHAT
-// DIR: 17 bytes free, 18 needed [TD2107]; nothing was written; hint: ...".
+// OK if RocksDB can write `bytes` bytes to `dir` and `floor` bytes stay free. RocksDB needs room
+// for its log, for the resulting table, and for the older table until compaction.
+// RESOURCE_EXHAUSTED: "WHAT DIR: 17 bytes free, 18 needed [TD2107]; nothing was written; hint:
+// ...".
 Status CheckDiskSpace(const std::string& what, const std::string& dir, uint64_t floor,
                       uint64_t bytes);
 

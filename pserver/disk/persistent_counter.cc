@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kNumberBytes = sizeof(uint64_t);
 
-// The number and its CRC32C.
+// The contents of the file: the number, then its CRC32C.
 using Record = std::array<char, kNumberBytes + sizeof(uint32_t)>;
 static_assert(sizeof(Record) == 12, "the format of the file");
 

@@ -1,4 +1,4 @@
-// A number in a file, overwritten in place.
+// A number in a file. Each write overwrites the file in place.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace tandem::pserver {
 
-// Thread-safe.
+// Writes and reads a number in a file. Thread-safe.
 class PersistentCounter {
  public:
   explicit PersistentCounter(std::string path) : path_(std::move(path)) {}
 
-  // Writes the number, which then survives the death of the process; nothing is synced. Creates the
-  // file if missing.
+  // Writes the number, which then survives the death of the process, but not of the machine:
+  // nothing is synced. Creates the file if it is missing.
   Status Note(uint64_t number);
-  // Returns 0 if there is no file, or an empty one (a power failure before the first number).
-  // DATA_LOSS: the file is damaged (the message names it).
+  // Returns the number. Returns 0 if there is no file or if the file is empty (a power failure
+  // before the first number). DATA_LOSS: the file is damaged (the message names the file).
   StatusOr<uint64_t> Read() const;
 
  private:

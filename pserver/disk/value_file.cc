@@ -23,8 +23,9 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr size_t kHeadBytes = sizeof(uint64_t) + sizeof(uint32_t);
-constexpr size_t kPieceBytes = 1 << 20;  // summed while it is in the CPU cache
-constexpr size_t kBlockBytes = 4096;     // block size of the disk, or a multiple of it
+// Bytes that are read and summed together, while they are in the CPU cache.
+constexpr size_t kPieceBytes = 1 << 20;
+constexpr size_t kBlockBytes = 4096;  // block size of the disk in bytes, or a multiple of it
 constexpr size_t kStagedBytes = kHugePage;
 static_assert(kStagedBytes % kBlockBytes == 0, "a full buffer is whole blocks");
 
@@ -57,7 +58,8 @@ Status ValueWriter::WriteOut(size_t bytes) {
   for (size_t at = 0; at < bytes;) {
     const ssize_t n = write(file_.get(), staged_.get() + at, bytes - at);
     if (n < 0 && errno == EINTR) continue;
-    // The disk has larger blocks, or only a part of a block was written.
+    // EINVAL with O_DIRECT: the disk has larger blocks, or only a part of a block was written. The
+    // rest is written through the page cache.
     const int flags = n < 0 && errno == EINVAL ? fcntl(file_.get(), F_GETFL) : 0;
     if ((flags & O_DIRECT) != 0 && fcntl(file_.get(), F_SETFL, flags & ~O_DIRECT) == 0) continue;
     if (n < 0) return Failed("write", path_);
@@ -156,7 +158,7 @@ StatusOr<size_t> ValueReader::Next() {
 }
 
 Status ValueReader::Read(void* to) {
-  TD_REQUIRE(records_ > 0 && length_ <= left_);  // Next returned this length
+  TD_REQUIRE(records_ > 0 && length_ <= left_);  // `length_` is the length that Next returned
   const uint64_t length = length_;
   uint32_t sum = Crc32c(0, &length, sizeof(length));
   auto* at = static_cast<std::byte*>(to);

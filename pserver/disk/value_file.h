@@ -1,6 +1,6 @@
-// The values of a checkpoint in a separate file. Each record is preceded by its length (8 bytes)
-// and the CRC32C of length and content (4 bytes), little-endian. A store for many small records
-// would copy each value several times on its way to the disk and back.
+// The values of a checkpoint in a separate file. Each record begins with its length (8 bytes) and
+// the CRC32C of length and content (4 bytes), both little-endian. A store for many small records
+// would copy each value several times on the way to the disk and back.
 #pragma once
 
 #include <cstddef>
@@ -15,17 +15,17 @@
 
 namespace tandem::pserver {
 
-// Writes a value file. Not thread-safe. Bypasses the page cache if the file system allows it. The
+// Writes a value file. Not thread-safe. Bypasses the page cache if the file system allows that. The
 // page cache would cost a copy and new pages, and its kernel threads would take processor time from
 // trainers.
 class ValueWriter {
  public:
-  // Creates the file, or replaces an existing one by an empty file. `pace`: rate at which Add
-  // writes; it must outlive this; null: unlimited.
+  // Creates the file, or replaces an existing file by an empty one. `pace`: limits the rate of Add,
+  // and must outlive this object; null: no limit.
   static StatusOr<ValueWriter> Create(const std::string& path, CheckpointThrottle* pace);
   Status Add(const void* content, size_t bytes);
-  // Returns when the file and its directory entry are synced. Returns the CRC32C over the checksums
-  // of the records in their order.
+  // Syncs the file and its directory entry. Returns the CRC32C over the checksums of the records in
+  // their order.
   StatusOr<uint32_t> Finish();
 
  private:
@@ -34,28 +34,31 @@ class ValueWriter {
   ValueWriter(std::string path, Fd file, Memory staged, CheckpointThrottle* pace)
       : path_(std::move(path)), file_(std::move(file)), staged_(std::move(staged)), pace_(pace) {}
   Status Append(const void* data, size_t bytes);
-  // Writes the first `bytes` of staged_.
+  // Writes the first `bytes` bytes of staged_ to the file.
   Status WriteOut(size_t bytes);
 
   std::string path_;
   Fd file_;
-  Memory staged_;       // whole disk blocks
-  size_t filled_ = 0;   // bytes used in staged_
-  uint64_t bytes_ = 0;  // bytes of the file
+  Memory staged_;       // buffer of whole disk blocks that are not written yet
+  size_t filled_ = 0;   // number of bytes in staged_ that are not written yet
+  uint64_t bytes_ = 0;  // bytes of the file, including those in staged_
   uint32_t sum_ = 0;
   CheckpointThrottle::File pace_;
 };
 
-// Reads a value file. Not thread-safe. DATA_LOSS: data is missing or damaged (errors name the
-// file).
+// Reads a value file. Not thread-safe. Each call may fail with DATA_LOSS: data is missing or
+// damaged (the message names the file).
 class ValueReader {
  public:
   static StatusOr<ValueReader> Open(const std::string& path);
-  // Returns the length of the next record. The file has at least this many bytes left.
+  // Begins the next record and returns the length of its content. The file has at least this many
+  // bytes left.
   StatusOr<size_t> Next();
-  // Reads the content of the record. REQUIRES: `to` has room for the length that Next returned.
+  // Reads the content of the record that Next began. REQUIRES: `to` has room for the length that
+  // Next returned.
   Status Read(void* to);
-  // Returns the value of ValueWriter::Finish. DATA_LOSS: there is data after the last record.
+  // Ends the reading. Returns the value that ValueWriter::Finish returned for this file. DATA_LOSS:
+  // there is data after the last record.
   StatusOr<uint32_t> Finish();
 
  private:
@@ -66,9 +69,9 @@ class ValueReader {
 
   std::string path_;
   Fd file_;
-  uint64_t left_;         // unread bytes of the file
-  uint64_t records_ = 0;  // records begun
-  size_t length_ = 0;     // bytes in the current record
+  uint64_t left_;         // bytes of the file that are not read yet
+  uint64_t records_ = 0;  // number of records begun
+  size_t length_ = 0;     // length of the current record's content in bytes
   uint32_t expected_ = 0;
   uint32_t sum_ = 0;
 };

@@ -20,11 +20,12 @@
 namespace tandem::pserver {
 namespace {
 
-constexpr size_t kGetRows = 1024;  // rows per multi-get
-constexpr int kBloomBits = 10;     // per row: 1 % of absent rows cause a read
+constexpr size_t kGetRows = 1024;  // maximum number of rows per multi-get
+// Bits of the bloom filter per row: 1 % of the absent rows cause a read.
+constexpr int kBloomBits = 10;
 constexpr uint64_t kMegabyte = 1 << 20;
 
-// Precedes the floats of a record.
+// The first bytes of a record. The floats of the row follow.
 struct RecordHead {
   float show, click;
   uint32_t last, shrinks;
@@ -33,7 +34,7 @@ static_assert(sizeof(RecordHead) == 16, "the format of a record");
 static_assert(kRowBuckets <= 1 << 16, "a key has 16 bits for the bucket");
 constexpr size_t kKeyBytes = sizeof(uint32_t) + sizeof(uint16_t) + sizeof(uint64_t);
 
-// Big-endian keys sort in numeric order.
+// Appends `number` to a key. Big-endian keys sort in numeric order.
 template <typename T>
 void AppendBigEndian(T number, std::string& key) {
   for (int shift = sizeof(T) * 8 - 8; shift >= 0; shift -= 8) {
@@ -41,7 +42,7 @@ void AppendBigEndian(T number, std::string& key) {
   }
 }
 
-// The key prefix of a table; the functions below add the bucket and the row id.
+// The functions KeyOf make keys: the number of the table, then the bucket, then the row id.
 std::string KeyOf(uint32_t table) {
   std::string key;
   AppendBigEndian(table, key);
@@ -69,15 +70,15 @@ rocksdb::Options ColdRocksdbOptions(const ColdStoreOptions& options) {
   rocksdb::Options o;
   o.create_if_missing = true;
   o.paranoid_checks = true;
-  o.compression = rocksdb::kNoCompression;  // weights do not compress
+  o.compression = rocksdb::kNoCompression;  // because weights do not compress
   o.keep_log_file_num = 2;
   o.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
   o.avoid_flush_during_shutdown = true;
   o.max_open_files = 512;
   o.write_buffer_size = std::clamp(options.memory_bytes / 32, 4 * kMegabyte, 32 * kMegabyte);
   o.max_write_buffer_number = 3;
-  // Small files, so that a compaction needs little room. Lower levels have larger files to limit
-  // their number.
+  // Files are small, so that a compaction needs little room. Lower levels have larger files to
+  // limit the number of files.
   o.target_file_size_base = o.write_buffer_size;
   o.target_file_size_multiplier = 2;
   o.max_bytes_for_level_base = 4 * o.write_buffer_size;
@@ -100,7 +101,7 @@ struct RocksdbColdStore::Impl {
   std::string dir;
   std::atomic<uint64_t> free_bytes_min;
   std::function<void(const Status&)> on_failure;
-  std::atomic<uint32_t> tables{0};  // tables created so far
+  std::atomic<uint32_t> tables{0};  // number of tables created so far
   std::unique_ptr<rocksdb::DB> db;
 
   Status From(const rocksdb::Status& status, const char* what) const {
@@ -143,7 +144,7 @@ StatusOr<std::unique_ptr<RocksdbColdStore>> RocksdbColdStore::Open(
   TD_RETURN_IF_ERROR(WaitForDirectoryLock("cold rows in", options.dir, "--rocksdb_path"));
   const rocksdb::Options o = ColdRocksdbOptions(options);
   TD_RETURN_IF_ERROR(impl->From(rocksdb::DestroyDB(options.dir, o), "empty"));
-  TD_RETURN_IF_ERROR(make());  // DestroyDB removes the directory
+  TD_RETURN_IF_ERROR(make());  // makes the directory again, because DestroyDB removes it
   TD_RETURN_IF_ERROR(impl->CheckSpace(0));
   rocksdb::DB* db = nullptr;
   const rocksdb::Status status = rocksdb::DB::Open(o, options.dir, &db);
@@ -173,7 +174,7 @@ class RocksdbColdRows final : public ColdRows {
 
   RocksdbColdStore::Impl& store_;
   const size_t record_bytes_, brief_bytes_;
-  const uint32_t table_;  // its number, the prefix of its keys
+  const uint32_t table_;  // number of the table, which is the prefix of its keys
 };
 
 RocksdbColdRows::RocksdbColdRows(RocksdbColdStore::Impl& store, int64_t floats, int64_t brief)
@@ -249,7 +250,7 @@ Status RocksdbColdRows::Scan(int bucket, const Take& take) const {
   const std::string begin = KeyOf(table_, bucket), end = KeyOf(table_, bucket + 1);
   const rocksdb::Slice end_slice(end);
   rocksdb::ReadOptions options;
-  options.fill_cache = false;  // a scan does not make rows warm
+  options.fill_cache = false;  // a scan does not make rows warm, so it does not fill the cache
   options.iterate_upper_bound = &end_slice;
   const std::unique_ptr<rocksdb::Iterator> it(store_.db->NewIterator(options));
   for (it->Seek(begin); it->Valid(); it->Next()) {

@@ -1,5 +1,5 @@
-// Rows outside memory, stored in RocksDB. Nothing is synced, and the directory is emptied when it
-// is opened.
+// Stores rows of tables outside memory, in RocksDB. Nothing is synced. The directory is emptied
+// when it is opened.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +13,27 @@
 namespace tandem::pserver {
 
 struct ColdStoreOptions {
-  std::string dir;  // created if missing
-  // Limit of the rows in memory; RocksDB uses a fraction of it.
+  std::string dir;  // directory of RocksDB; created if missing
+  // Limit of the rows in memory in bytes. The memory of RocksDB is a fraction of this limit.
   uint64_t memory_bytes = uint64_t{1} << 30;
-  // Always stays free on the disk (disk_space.h); compactions use it.
+  // Minimum of free bytes on the disk (disk_space.h). Only compactions use these bytes.
   uint64_t free_bytes_min = uint64_t{512} << 20;
-  // Called when rows can no longer be read or written: the rows outside memory are lost to this
-  // process. May be called on any thread and more than once; must not block.
+  // Called when rows can no longer be read or written. The rows outside memory are then lost to
+  // this process. May be called on any thread and more than once; must not block.
   std::function<void(const Status&)> on_failure = nullptr;
 };
 
-// The cold rows of one server in one directory. Thread-safe.
+// The rows that one server stores outside memory, in one directory. Thread-safe.
 class RocksdbColdStore final : public ColdStore {
  public:
-  // Removes earlier RocksDB files. Waits while another process has the directory open, as
-  // OpenRocksdbStorage does. UNAVAILABLE: it stays open.
+  // Opens the directory and removes earlier RocksDB files. Waits while another process has the
+  // directory open, as OpenRocksdbStorage does. UNAVAILABLE: another process keeps it open.
   static StatusOr<std::unique_ptr<RocksdbColdStore>> Open(const ColdStoreOptions& options);
   ~RocksdbColdStore() override;
 
   std::unique_ptr<ColdRows> NewTable(int64_t floats, int64_t brief) override;
 
-  // For tests: simulate a full disk, and write RocksDB's memory to files.
+  // For tests. set_free_bytes_min simulates a full disk; Flush writes RocksDB's memory to files.
   void set_free_bytes_min(uint64_t bytes);
   Status Flush();
 

@@ -16,7 +16,8 @@ Status WaitForDirectoryLock(const char* called, const std::string& dir, const ch
     rocksdb::FileLock* lock = nullptr;
     const rocksdb::Status status = env->LockFile(file, &lock);
     if (status.ok()) {
-      env->UnlockFile(lock).PermitUncheckedError();  // opening the directory locks it again
+      // Released, because opening the directory takes the lock again.
+      env->UnlockFile(lock).PermitUncheckedError();
       return false;
     }
     const std::string text = status.ToString();

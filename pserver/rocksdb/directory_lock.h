@@ -1,4 +1,4 @@
-// The lock of RocksDB on a directory.
+// The lock by which RocksDB lets only one process open a directory.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace tandem::pserver {
 
-// Waits while another process, possibly a killed server, holds the directory `dir`
-// (common/base/predecessor.h). OK: the directory is free, or it has another problem that opening
-// will report. UNAVAILABLE: it stays locked (the message says how to find the process). `called`:
-// name for users, "checkpoint store". `choice`: the flag that selects another directory.
+// Waits while another process, possibly a killed server, holds the lock of directory `dir`
+// (common/base/predecessor.h). OK: the lock is free, or there is another problem that opening will
+// report. UNAVAILABLE: the directory stays locked (the message says how to find the process).
+// `called`: name for users, "checkpoint store". `choice`: the flag that selects another directory.
 Status WaitForDirectoryLock(const char* called, const std::string& dir, const char* choice);
 
 }  // namespace tandem::pserver

@@ -12,7 +12,7 @@
 namespace tandem::pserver {
 namespace {
 
-constexpr size_t kHeadBytes = 5;  // kind, CRC32C
+constexpr size_t kHeadBytes = 5;  // bytes before the content of a record: kind, CRC32C
 static_assert(kHeadBytes == sizeof(LogEntry::Kind) + sizeof(uint32_t));
 
 codec::EncodedMessage EncodePushOf(const LogEntry& entry) {

@@ -1,4 +1,4 @@
-// WAL entries as bytes.
+// Converts WAL entries to bytes and back.
 #pragma once
 
 #include <string_view>
@@ -8,9 +8,10 @@
 
 namespace tandem::pserver {
 
-// Encodes an entry without its number, as fragments that reference its values.
+// Encodes an entry without its number. The fragments of the result refer to the values of `entry`.
 codec::EncodedMessage EncodeLogEntry(const LogEntry& entry);
-// The caller supplies the number. DATA_LOSS: the bytes are damaged.
+// Decodes an entry. `number`: the number of the entry, which is not in the bytes. DATA_LOSS: the
+// bytes are damaged.
 StatusOr<LogEntry> DecodeLogEntry(uint64_t number, std::string_view bytes);
 
 }  // namespace tandem::pserver

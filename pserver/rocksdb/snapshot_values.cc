@@ -20,7 +20,8 @@ namespace tandem::pserver {
 namespace {
 
 constexpr size_t kChunksAhead = 4;
-constexpr size_t kSpareBytes = 64 << 20;  // new memory costs more than the copy into it
+// Maximum bytes of unused memory that is kept, because new memory costs more than the copy into it.
+constexpr size_t kSpareBytes = 64 << 20;
 
 Status AddFloats(const Buffer& values, int64_t numel, ValueWriter& file) {
   TD_REQUIRE(values != nullptr || numel == 0);
@@ -32,7 +33,8 @@ class Records {
  public:
   Records(const std::string& path, ValueReader file) : path_(path), file_(std::move(file)) {}
 
-  // `numel` -1: accepts any length and returns it.
+  // Reads a record of floats. `numel`: the expected number of floats; -1: accepts any number and
+  // sets `numel` to it.
   StatusOr<Buffer> Floats(const std::string& what, int64_t* numel) {
     TD_ASSIGN_OR_RETURN(const size_t bytes, file_.Next());
     const auto found = static_cast<int64_t>(bytes / sizeof(float));
@@ -72,7 +74,7 @@ class Records {
   const std::string path_;
   ValueReader file_;
   BufferPool pool_{kSpareBytes};
-  std::string text_;  // memory for reuse
+  std::string text_;  // text of the last record, whose memory is used again
   TableRows record_;
 };
 
@@ -86,7 +88,7 @@ class ChunkReader {
   ChunkReader(const ShardConfig& config, const ShardMeta& meta, const std::string& path,
               ValueReader file)
       : config_(config), meta_(meta), records_(path, std::move(file)) {}
-  // Reads all chunks. REQUIRES: called once.
+  // Reads all chunks and passes them to `give`. Call it only once.
   Status Read(const Give& give) {
     TD_RETURN_IF_ERROR(ReadSlices(give));
     for (int i = 0; i < meta_.table_size(); ++i) {

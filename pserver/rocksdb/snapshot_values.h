@@ -1,7 +1,7 @@
-// The values of a shard snapshot as a file (value_file.h). For each slice: its parameters, then its
-// optimizer slots. Then for each table: a TableRows for every bucket that has rows. Then, if
-// present, the values before the last update: the parameters of each slice and a TableRows of each
-// table. ShardMeta lists the names and the parts that exist.
+// The values of a shard snapshot as a file (value_file.h). First, for each slice: its parameters,
+// then its optimizer slots. Second, for each table: a TableRows message for every bucket that has
+// rows. Third, if the snapshot has them, the values before the last update: the parameters of each
+// slice and a TableRows message of each table. ShardMeta lists the names and the parts that exist.
 #pragma once
 
 #include <string>
@@ -18,12 +18,13 @@ namespace tandem::pserver {
 
 class CheckpointThrottle;
 
-// Writes the values, synced, at the rate of `pace` (null: unlimited), and lists them in `meta`.
+// Writes the values to a new file, syncs it, and lists the values in `meta`. `pace` limits the
+// rate; null: unlimited.
 Status WriteValues(const std::string& path, const ShardSnapshot& snapshot, CheckpointThrottle* pace,
                    ShardMeta& meta);
 // Passes `head` with its configuration to `sink`, then the values that WriteValues wrote. A thread
-// reads ahead. DATA_LOSS: the file is damaged or does not belong to this `meta` (the message names
-// file and error); chunks passed before are not verified.
+// reads ahead. DATA_LOSS: the file is damaged or does not belong to `meta` (the message names file
+// and error). In this case, the chunks passed before are not verified.
 Status ReadValues(const std::string& path, const ShardMeta& meta, ShardSnapshot head,
                   SnapshotSink& sink);
 

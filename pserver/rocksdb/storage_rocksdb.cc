@@ -41,7 +41,7 @@ namespace {
 
 constexpr const char* kMetaKey = "meta";
 
-// `what`: "cannot read the log of DIR".
+// `what`: the failed operation for the message, "cannot read the log of DIR".
 Status FromRocksdb(const rocksdb::Status& status, const std::string& what) {
   if (status.ok()) return OkStatus();
   const std::string text = what + ": " + status.ToString();
@@ -62,9 +62,11 @@ Status FromRocksdb(const rocksdb::Status& status, const std::string& what) {
 
 std::string LogKey(uint64_t number) { return absl::StrFormat("log/%016x", number); }
 constexpr const char* kLogBegin = "log/";
-constexpr const char* kLogEnd = "log0";  // '0' follows '/'
+// '0' is the character after '/', so the range has all keys that begin with "log/".
+constexpr const char* kLogEnd = "log0";
 std::string GlobalSnapshotKey(uint64_t number) { return absl::StrFormat("cut/%016x", number); }
-constexpr std::string_view kGlobalSnapshotBegin = "cut/";  // followed by a ShardMeta
+// Prefix of the keys whose values are ShardMeta messages of global snapshots.
+constexpr std::string_view kGlobalSnapshotBegin = "cut/";
 
 class RocksdbStorage final : public Storage {
  public:
@@ -113,7 +115,7 @@ class RocksdbStorage final : public Storage {
       unlink(ValuesPath(meta).c_str());
       return Annotate(status, "cannot write a checkpoint to " + dir_);
     }
-    // This batch replaces the old file by the new one.
+    // This batch atomically replaces the old file of values by the new one.
     rocksdb::WriteBatch batch;
     (void)batch.DeleteRange(kLogBegin, LogKey(snapshot.log_number + 1));
     (void)batch.Put(kMetaKey, meta.SerializeAsString());
@@ -144,9 +146,8 @@ class RocksdbStorage final : public Storage {
     }
     TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read the checkpoint of " + dir_));
     TD_ASSIGN_OR_RETURN(const ShardMeta meta, ParseMeta(dir_ + ": record meta", text));
-    // Gap check: acknowledged versions must be present. A deliberate return to an older version
-    // (RestoreCheckpoint, then further training) writes the file again, so equal versions are
-    // expected.
+    // Checks that no acknowledged version is missing. Equal versions are valid: RestoreCheckpoint
+    // returns to an older version on purpose, and further training then writes the file again.
     if (meta.version() < *acknowledged) {
       return DataLoss(
           "%s: the newest checkpoint has version %d, but version %d was acknowledged [TD4010]; "
@@ -201,7 +202,8 @@ class RocksdbStorage final : public Storage {
   StatusOr<std::vector<KeptCut>> GlobalSnapshots() override {
     std::vector<KeptCut> snapshots;
     const Status status = EachGlobalSnapshot([&](uint64_t number, std::string_view text) {
-      ShardMeta meta;  // stays 0 for a damaged one, which ReadGlobalSnapshot rejects
+      // Its version stays 0 if the record is damaged; ReadGlobalSnapshot rejects such a record.
+      ShardMeta meta;
       (void)meta.ParseFromArray(text.data(), static_cast<int>(text.size()));
       snapshots.push_back({number, meta.version()});
     });
@@ -243,8 +245,8 @@ class RocksdbStorage final : public Storage {
   Status SyncLog() override {
     const uint64_t last = last_entry_;
     const Status synced = FromRocksdb(db_->SyncWAL(), "cannot sync the write-ahead log of " + dir_);
-    // Data that could not be synced may be lost, even if the disk was only full. So no caller may
-    // retry.
+    // Data that could not be synced may be lost, even if the cause was a full disk. The error
+    // therefore must not allow a retry.
     if (!synced.ok()) return Unavailable("%s", std::string(synced.message()));
     return last == 0 ? OkStatus() : synced_.Note(last);
   }
@@ -280,13 +282,14 @@ class RocksdbStorage final : public Storage {
   }
 
  private:
-  // For a file of values, and the record that names it.
+  // Checks the room for a file of values of `bytes` bytes, and for the record that names the file.
   Status CheckSpace(size_t bytes) const {
     return CheckFree("data folder", dir_, RoomFor(*db_, 0) + bytes + free_bytes_min_ / 2);
   }
 
-  // Data written by an earlier process may not be on the disk yet. It stays in these files if there
-  // is no other room for it. Returns the size of the files in bytes.
+  // Syncs RocksDB's log files: data of an earlier process may not be on the disk yet. If there is
+  // no room to write it elsewhere, the data stays in these files. Returns the size of the files in
+  // bytes.
   StatusOr<uint64_t> SyncLogFiles() const {
     uint64_t bytes = 0;
     std::error_code error;
@@ -341,7 +344,7 @@ class RocksdbStorage final : public Storage {
 
   std::string ValuesPath(const ShardMeta& meta) const { return dir_ + "/" + meta.values_file(); }
 
-  // Calls `take` with the number of each file of values.
+  // Calls `take` with the number of each file of values in the directory.
   void EachFile(const std::function<void(uint64_t)>& take) const {
     std::error_code ignored;
     for (const auto& entry : std::filesystem::directory_iterator(dir_, ignored)) {
@@ -350,7 +353,8 @@ class RocksdbStorage final : public Storage {
     }
   }
 
-  // Calls `take` with each global snapshot's number and its ShardMeta, in ascending order.
+  // Calls `take` with the number and the ShardMeta of each global snapshot, in ascending order of
+  // numbers.
   Status EachGlobalSnapshot(const std::function<void(uint64_t, std::string_view)>& take) const {
     const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
     const rocksdb::Slice prefix(kGlobalSnapshotBegin.data(), kGlobalSnapshotBegin.size());
@@ -362,7 +366,7 @@ class RocksdbStorage final : public Storage {
     return FromRocksdb(it->status(), "cannot read the snapshots of " + dir_);
   }
 
-  // Files of older checkpoints, and of those that were never whole.
+  // Removes the files of values of older checkpoints, and of checkpoints that were never completed.
   void RemoveValuesBut(const ShardMeta& meta) const {
     std::set<std::string> needed = {meta.values_file(), meta.base().values_file()};
     bool known = true;
@@ -371,7 +375,7 @@ class RocksdbStorage final : public Storage {
       known &= cut.ParseFromArray(text.data(), static_cast<int>(text.size()));
       needed.insert(cut.values_file());
     });
-    if (!known || !cuts.ok()) return;  // the needs of a damaged one are unknown
+    if (!known || !cuts.ok()) return;  // it is unknown which files a damaged record needs
     EachFile([&](uint64_t number) {
       const std::string other = ValuesName(number);
       if (!needed.contains(other)) unlink((dir_ + "/" + other).c_str());
@@ -400,7 +404,7 @@ class RocksdbStorage final : public Storage {
     head.whole = meta.version();
     return ReadValues(ValuesPath(meta), meta, std::move(head), sink);
   }
-  // Reads the delta together with its base, both in memory.
+  // Passes a delta, merged with its base, to `sink`. Reads both into memory.
   Status ReadDelta(const ShardMeta& meta, SnapshotSink& sink) const {
     TD_REQUIRE(meta.has_base());
     SnapshotAssembler delta, base;
@@ -414,12 +418,13 @@ class RocksdbStorage final : public Storage {
   const std::string dir_;
   const uint64_t free_bytes_min_;
   CheckpointThrottle* const pace_;
-  // Number of the last log entry on the disk. If the newest record has a damaged length, RocksDB
-  // treats it as an incomplete write and drops it silently.
+  // Number of the last synced log entry. It detects a loss that RocksDB does not report: if the
+  // newest record has a damaged length, RocksDB treats it as an incomplete write and drops it
+  // silently.
   PersistentCounter synced_;
-  std::atomic<uint64_t> last_entry_ = 0;  // the last one written
+  std::atomic<uint64_t> last_entry_ = 0;  // number of the last written log entry
   Mutex mu_;
-  uint64_t last_file_ TD_GUARDED_BY(mu_) = 0;  // its number
+  uint64_t last_file_ TD_GUARDED_BY(mu_) = 0;  // number of the last file of values
   std::unique_ptr<rocksdb::DB> db_;
 };
 

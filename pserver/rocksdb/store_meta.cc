@@ -13,11 +13,12 @@ namespace tandem::pserver {
 namespace {
 
 constexpr uint32_t kFormat = 2;
-constexpr uint32_t kFormatMoved = 3;  // with moves of buckets
+constexpr uint32_t kFormatMoved = 3;  // format of a store in which buckets have moved
 constexpr std::string_view kValues = "values-";
 static_assert(kFormat != kFormatMoved, "an older program must reject a store with moves");
 
-// The name comes from a file. A name with directories could refer to a file outside the store.
+// Checks the name of the value file, which comes from the disk. A name with directories could refer
+// to a file outside the store.
 Status CheckFile(const std::string& what, const ShardMeta& meta) {
   if (ValuesNumber(meta.values_file())) return OkStatus();
   return DataLoss(

@@ -1,5 +1,5 @@
-// The record of a checkpoint or a global snapshot in the store: everything except its values, and
-// the name of the file with the values.
+// The record of a checkpoint or a global snapshot in the store. It has everything except the
+// values, and the name of the file with the values.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,21 @@
 #include "pserver/storage/snapshot_chunks.h"
 
 namespace tandem {
-class ShardMeta;  // proto/pserver.proto
+class ShardMeta;  // a message of proto/pserver.proto
 }  // namespace tandem
 
 namespace tandem::pserver {
 
-// "values-7", a file in the store's directory.
+// Returns the name of a value file in the store's directory: "values-7".
 std::string ValuesName(uint64_t number);
-// nullopt: not a name of this form.
+// Returns the number in the name of a value file; nullopt: the name has another form.
 std::optional<uint64_t> ValuesNumber(std::string_view name);
 
-// Without the name of the value file.
+// Makes the record of `snapshot`, without the name of the value file.
 ShardMeta MakeMeta(const ShardSnapshot& snapshot);
-// DATA_LOSS: the record is damaged, or names a file that ValuesName does not produce (the message
-// names `what`). FAILED_PRECONDITION: another format.
+// Parses the record of a checkpoint. DATA_LOSS: the record is damaged, or names a file that
+// ValuesName does not produce (the message names `what`). FAILED_PRECONDITION: the record has
+// another format.
 StatusOr<ShardMeta> ParseMeta(const std::string& what, const std::string& record);
 StatusOr<ShardSnapshot> SnapshotHeadOf(const ShardMeta& meta);
 

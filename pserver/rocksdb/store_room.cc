@@ -12,9 +12,10 @@ namespace tandem::pserver {
 namespace {
 
 constexpr uint64_t kMemtableBytes = 16 << 20;
-constexpr int kMemtables = 4;            // one is filled while others become files
-constexpr uint64_t kFilesWorth = 4;      // fewer files are not merged
-constexpr uint64_t kOwnBytes = 1 << 20;  // for the manifest, options and RocksDB's messages
+// Maximum number of memtables: one is filled while the others are written to files.
+constexpr int kMemtables = 4;
+constexpr uint64_t kFilesWorth = 4;      // minimum number of files that are worth a merge
+constexpr uint64_t kOwnBytes = 1 << 20;  // bytes for the manifest, options and RocksDB's messages
 
 uint64_t NewFiles(rocksdb::DB& db) {
   std::string text;
@@ -28,7 +29,7 @@ uint64_t NewFiles(rocksdb::DB& db) {
 rocksdb::Options StoreOptions() {
   rocksdb::Options options;
   options.create_if_missing = true;
-  // The default mode silently drops everything after a damaged record. This mode rejects damage,
+  // By default, RocksDB silently drops everything after a damaged record. This mode rejects damage,
   // except in the record that was being written last.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   options.paranoid_checks = true;
@@ -38,7 +39,7 @@ rocksdb::Options StoreOptions() {
   options.disable_auto_compactions = true;
   options.allow_fallocate = false;
   options.keep_log_file_num = 2;
-  options.compression = rocksdb::kNoCompression;  // gradients do not compress
+  options.compression = rocksdb::kNoCompression;  // because gradients do not compress
   options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
   return options;
 }
@@ -46,7 +47,7 @@ rocksdb::Options StoreOptions() {
 rocksdb::Options TightStoreOptions(uint64_t log_bytes) {
   rocksdb::Options options = StoreOptions();
   options.avoid_flush_during_recovery = true;
-  // A full memtable becomes a file even during recovery.
+  // Large enough for the whole log: a full memtable becomes a file even during recovery.
   options.write_buffer_size = std::max(kMemtableBytes, 4 * log_bytes);
   options.max_total_wal_size = std::max<uint64_t>(options.max_total_wal_size, 4 * log_bytes);
   return options;

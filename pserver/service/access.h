@@ -1,5 +1,5 @@
-// Access rights of the calls (common/rpc/pserver_call.h). Enforced if callers have certificates;
-// without TLS there are no roles.
+// Access rights of the calls of a server (common/rpc/pserver_call.h). They apply if callers have
+// certificates. Without TLS there are no roles.
 #pragma once
 
 #include <span>
@@ -14,8 +14,9 @@ namespace tandem::pserver {
 
 using rpc::PserverCall;
 
-// OK if a caller with these URIs in its certificate may make the call on a server of `job`.
-// PERMISSION_DENIED: it may not (the message names the caller and the roles of the call).
+// Checks whether a caller may make the call on a server of `job`. `uris`: the URIs in its
+// certificate. PERMISSION_DENIED: it may not (the message names the caller and the roles of the
+// call).
 Status CheckAccess(PserverCall call, const std::string& job,
                    std::span<const std::string_view> uris);
 

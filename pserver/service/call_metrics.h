@@ -10,15 +10,15 @@
 
 namespace tandem::pserver {
 
-// Thread-safe.
+// Records metrics of calls. Thread-safe.
 class CallMetrics {
  public:
   using Finish = std::function<void(const Status&)>;
 
-  // `metrics` must outlive this, and this must outlive the functions that Begin returns.
+  // `metrics` must outlive this object. This object must outlive the functions that Begin returns.
   explicit CallMetrics(Metrics& metrics);
-  // Records a call that has arrived. Call the returned function once, with the reply. The duration
-  // includes the wait for a worker, for other trainers and for the log.
+  // Records that a call has arrived. The caller calls the returned function once, with the status
+  // of the reply. The duration includes the waits for a worker, for other trainers and for the log.
   Finish Begin(PserverCall call);
 
  private:
@@ -26,7 +26,7 @@ class CallMetrics {
     Histogram& seconds;
     Counter& errors;
   };
-  std::vector<OneCall> calls_;  // indexed by PserverCall
+  std::vector<OneCall> calls_;  // by PserverCall: its metrics
 };
 
 }  // namespace tandem::pserver

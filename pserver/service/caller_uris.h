@@ -1,4 +1,4 @@
-// The identities in a caller's certificate.
+// Reads the identities from the certificate of a caller.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@ class CallbackServerContext;
 
 namespace tandem::pserver {
 
-// Returns the URIs in the certificate of the caller of `context`; empty without a certificate.
+// Returns the URIs in the certificate of the caller of `context`. The list is empty if the caller
+// has no certificate.
 std::vector<std::string> UrisOf(const grpc::CallbackServerContext& context);
 
 }  // namespace tandem::pserver

@@ -1,5 +1,5 @@
-// The calls of proto/pserver.proto for global snapshots, from request to reply message, with any
-// transport.
+// The calls of proto/pserver.proto for global snapshots: from a request message to a reply message,
+// with any transport.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ namespace tandem::pserver {
 class DurableShard;
 
 Status HoldPushes(const HoldPushesRequest& request, DurableShard& durable, HoldPushesReply* reply);
-// `reply` must live until `done` runs: once, on any thread.
+// Calls `done` once, on any thread. `reply` must exist until then.
 void TakeCut(const TakeCutRequest& request, DurableShard& durable, TakeCutReply* reply,
              std::function<void(const Status&)> done);
 

@@ -26,13 +26,14 @@ void DeadlineDriver::Poke(Time deadline) {
 }
 
 void DeadlineDriver::Loop() {
-  // Maximum interval between checks. A new waiting call may have to fail before its deadline,
-  // because a trainer is lost.
+  // Maximum time between two checks. If a trainer is lost, a new waiting call may have to fail
+  // before its deadline.
   constexpr Duration kSleepMax = std::chrono::milliseconds(100);
   SetThreadName("deadlines");
   while (true) {
     {
-      // Before the query, so that a call that begins between query and sleep is not missed.
+      // Set before the query, so that a call that begins between the query and the sleep is not
+      // missed.
       MutexLock lock(mu_);
       wake_ = Time::max();
     }

@@ -9,21 +9,22 @@
 
 namespace tandem::pserver {
 
-// Calls shard.ExpireWaiters() at shard.NextDeadline(). Thread-safe.
+// A thread that calls shard.ExpireWaiters() at shard.NextDeadline(). Thread-safe.
 class DeadlineDriver final : public Deadlines {
  public:
   DeadlineDriver(Shard& shard, const RealClock& clock);
-  ~DeadlineDriver() override;  // joins the thread
-  // Wakes the thread only if it would sleep past `deadline`, so that a call needs no thread switch.
+  ~DeadlineDriver() override;  // joins its thread
+  // Wakes the thread only if it would sleep longer than until `deadline`. Thus most calls need no
+  // thread switch.
   void Poke(Time deadline) override;
 
  private:
   void Loop();
 
-  Shard& shard_;  // not owned; must outlive this
+  Shard& shard_;  // not owned; must outlive this object
   Mutex mu_;
   CondVar cv_;
-  Time wake_ TD_GUARDED_BY(mu_) = Time::min();  // the thread sleeps until then
+  Time wake_ TD_GUARDED_BY(mu_) = Time::min();  // time until which the thread sleeps
   bool stop_ TD_GUARDED_BY(mu_) = false;
   std::thread thread_;
 };

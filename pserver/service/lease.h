@@ -1,4 +1,4 @@
-// The lease of a call that freezes row buckets or pauses pushes.
+// The lease of a call that freezes row buckets or pauses pushes: the effect ends after this time.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,8 @@
 
 namespace tandem::pserver {
 
-// Returns the lease of a request with `ms` milliseconds. 0: 2 s. A longer lease than 60 s is 60 s.
+// Returns the lease of a request that asks for `ms` milliseconds. 0: the lease is 2 s. A longer
+// lease than 60 s is reduced to 60 s.
 inline Duration LeaseOf(uint64_t ms) {
   constexpr uint64_t kDefaultMs = 2000, kMaxMs = 60'000;
   return std::chrono::milliseconds(std::min(ms == 0 ? kDefaultMs : ms, kMaxMs));

@@ -1,5 +1,5 @@
-// The calls of proto/pserver.proto for moves of buckets, from request to reply message, with any
-// transport.
+// The calls of proto/pserver.proto for moves of buckets: from a request message to a reply message,
+// with any transport.
 #pragma once
 
 #include "common/base/status.h"

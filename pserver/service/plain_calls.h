@@ -1,5 +1,5 @@
-// Calls of proto/pserver.proto from request to reply, with any transport. Push and Pull are in
-// tensor_calls.h.
+// Calls of proto/pserver.proto without tensors: from a request message to a reply message, with any
+// transport. Push and Pull are in tensor_calls.h.
 #pragma once
 
 #include "pserver/shard/shard.h"
@@ -14,9 +14,9 @@ class StatusReply;
 
 namespace tandem::pserver {
 
-// Replies must not be sent before Shard::WhenLogged.
+// Configures the shard. The caller must not send the reply before Shard::WhenLogged.
 Status ConfigureShard(const ConfigureRequest& request, Shard& shard, ConfigureReply* reply);
-// Fills all fields that the shard knows.
+// Fills the fields of `reply` that the shard knows.
 void FillStatus(const ShardInfo& info, StatusReply* reply);
 Status InitShard(const InitParamsRequest& request, Shard& shard, InitParamsReply* reply);
 

@@ -1,4 +1,4 @@
-// Threads of a server for one kind of call (knobs rpc_*_thread_num).
+// The threads of a server for one kind of call (knobs rpc_*_thread_num).
 #pragma once
 
 #include <string>
@@ -9,10 +9,12 @@
 
 namespace tandem::pserver {
 
-// Thread-safe. The metrics show the maximum number of threads that worked at once.
+// A thread pool with a metric: the maximum number of threads that worked at the same time.
+// Thread-safe.
 class RpcThreadPool final : public Runner {
  public:
-  // Starts threads `name`-0, `name`-1, ...; `metrics` must outlive this.
+  // Starts `threads` threads with the names `name`-0, `name`-1, ... `metrics` must outlive this
+  // object.
   RpcThreadPool(const std::string& name, int threads, size_t queue_max, Metrics& metrics);
   Status Post(std::function<void()> work) override;
 
@@ -22,7 +24,7 @@ class RpcThreadPool final : public Runner {
   Gauge& most_busy_;
   Mutex mu_;
   int busy_ TD_GUARDED_BY(mu_) = 0, most_ TD_GUARDED_BY(mu_) = 0;
-  ThreadPool pool_;  // last member: its threads end before the other members
+  ThreadPool pool_;  // last member: its threads end before the other members are destroyed
 };
 
 }  // namespace tandem::pserver

@@ -1,5 +1,5 @@
 // The sessions of a server with its callers (common/rpc/credentials/session_proof.h). A session
-// shows that a call comes from a program that holds the job's secret.
+// proves that a call comes from a program that has the job's secret.
 #pragma once
 
 #include <cstddef>
@@ -21,28 +21,29 @@ class OpenSessionRequest;
 
 namespace tandem::pserver {
 
-// Thread-safe.
+// Opens sessions and checks the proofs of calls. Thread-safe.
 class ServerSessions {
  public:
   // Maximum numbers of sessions without and with a proven call. Callers without the secret can open
-  // only unproven ones. The least recently used session of the same kind is dropped, so such
-  // callers cannot drop sessions of proven callers.
+  // only unproven sessions. A new session replaces the least recently used session of the same
+  // kind. Such callers therefore cannot remove sessions of proven callers.
   struct Limits {
     size_t unproven = 4096, proven = 16384;
   };
 
-  // `secret` empty: no proof is required.
+  // `secret`: the job's secret; empty: callers need no proof.
   ServerSessions(std::string secret, std::string job)
       : ServerSessions(std::move(secret), std::move(job), Limits()) {}
   ServerSessions(std::string secret, std::string job, Limits limits);
 
   bool asks() const { return !secret_.empty(); }
-  // FAILED_PRECONDITION: no secret. UNAUTHENTICATED: another job. INVALID_ARGUMENT: malformed
-  // request.
+  // Opens a session. FAILED_PRECONDITION: the server has no secret. UNAUTHENTICATED: the caller is
+  // of another job. INVALID_ARGUMENT: the request is malformed.
   Status Open(const OpenSessionRequest& request, OpenSessionReply* reply);
-  // Checks that the holder of a session makes this call, with an unused counter. UNAUTHENTICATED:
-  // otherwise; with kNoSessionCode if a new session would help. The proof may be for `other_name`,
-  // another name of the same method; "": there is none.
+  // Checks that the holder of a session makes this call, with a counter that was not used before.
+  // UNAUTHENTICATED: the check fails; the message contains kNoSessionCode if a new session would
+  // help. The proof may instead be for `other_name`, another name of the same method; "": there is
+  // none.
   Status Check(std::string_view stamp, std::string_view method, std::string_view other_name = {});
 
   size_t unproven() const;
@@ -50,16 +51,16 @@ class ServerSessions {
 
  private:
   struct Session {
-    std::string id, key;      // constant
-    SequenceWindow counters;  // guarded by mu_
+    std::string id, key;      // constant after construction
+    SequenceWindow counters;  // counters of the calls that were accepted; guarded by mu_
   };
-  // Ordered by last use.
+  // Sessions in the order of their last use.
   struct Table {
-    std::list<std::shared_ptr<Session>> order;  // newest first
+    std::list<std::shared_ptr<Session>> order;  // most recently used session first
     absl::flat_hash_map<std::string, std::list<std::shared_ptr<Session>>::iterator> by_id;
 
     void Add(std::shared_ptr<Session> session, size_t limit);
-    std::shared_ptr<Session> Use(const std::string& id);  // null: unknown id
+    std::shared_ptr<Session> Use(const std::string& id);  // returns null if the id is unknown
     void Remove(const std::string& id);
   };
 

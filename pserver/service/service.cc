@@ -38,11 +38,11 @@ using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
 using Finish = CallMetrics::Finish;
 
-// Maximum bytes of a push that is handled on the receiving thread, because a thread switch would
-// take longer than the work. A longer push must not block other connections.
+// Maximum bytes of a push that is handled on the receiving thread. For a short push, a thread
+// switch would take longer than the work. A longer push must not block other connections.
 constexpr size_t kShortBytesMax = 1 << 20;
 
-// Writes the reply of a call that carries tensors, and ends the call.
+// Returns a function that writes the reply of a call with tensors, and ends the call.
 TensorCalls::Answer Into(ByteBuffer* reply, const Finish& finish) {
   return [reply, finish](const Status& status, codec::EncodedMessage answer) {
     if (status.ok()) *reply = rpc::ToByteBuffer(std::move(answer));
@@ -50,7 +50,7 @@ TensorCalls::Answer Into(ByteBuffer* reply, const Finish& finish) {
   };
 }
 
-// Writes a line of StateLog.
+// Writes a line of StateLog to the log, unless the line is empty.
 void Tell(const std::string& line) { LOG_IF(INFO, !line.empty()) << line; }
 
 StateLog::Transfer TransferOf(const ParcelDef& parcel, uint32_t peer) {
@@ -217,7 +217,8 @@ class PserverService final : public PserverHandlers {
   }
   ServerUnaryReactor* HoldPushes(CallbackServerContext* context, const HoldPushesRequest* request,
                                  HoldPushesReply* reply) override {
-    // The reply contains the map, which other servers then learn.
+    // The reply waits until the changes are durable, because it contains the bucket map, from which
+    // other servers learn.
     return Move(context, PserverCall::kHoldPushes, [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(tandem::pserver::HoldPushes(*request, durable_, reply));
       if (!request->over()) Tell(log_.SnapshotBegan(request->cut()));
@@ -246,18 +247,20 @@ class PserverService final : public PserverHandlers {
   }
 
  private:
-  // The caller's proof of the job's secret. Call it once per call: a proof is valid once.
+  // Checks the caller's proof of the job's secret. Call it only once per call, because a proof is
+  // valid once.
   Status CheckSecret(const CallbackServerContext& context, PserverCall call) const;
   Status CheckJob(const std::string& job) const;
   Status CheckRole(const CallbackServerContext& context, PserverCall call) const;
-  // Marks the caller's connection as one of the job.
+  // Marks the caller's connection as one of the job, because the caller has proved the secret.
   void NoteProof(const CallbackServerContext& context, PserverCall call,
                  rpc::Standing standing) const;
-  // Wraps `finish` so that the audit log records the caller and the result of the call.
+  // Returns a function that records the caller and the result of the call in the audit log, then
+  // calls `finish`.
   Finish Noted(const CallbackServerContext& context, PserverCall call, bool has_secret,
                Finish finish) const;
-  // Runs `body`, which sends the reply itself, on `runner`; null: on this thread. All calls pass
-  // through here: callers are checked and calls are counted.
+  // Runs `body` on `runner`, or on this thread if `runner` is null. `body` itself sends the reply.
+  // All calls use this function, which checks callers and counts calls.
   ServerUnaryReactor* Hand(CallbackServerContext* context, PserverCall call, Runner* runner,
                            std::function<void(const Finish&)> body) {
     return HandTo(context->DefaultReactor(), context, call, runner, std::move(body));
@@ -265,7 +268,7 @@ class PserverService final : public PserverHandlers {
   ServerUnaryReactor* HandTo(ServerUnaryReactor* reactor, CallbackServerContext* context,
                              PserverCall call, Runner* runner,
                              std::function<void(const Finish&)> body);
-  // Like Hand, for a `body` that may leave the call waiting in the shard under the tag it receives.
+  // Like Hand, for calls that may wait in the shard. `body` receives the tag of the waiting call.
   // The wait ends when the caller disconnects.
   ServerUnaryReactor* HandWaiting(CallbackServerContext* context, PserverCall call, Runner* runner,
                                   std::function<void(const Finish&, const void* tag)> body);
@@ -280,8 +283,8 @@ class PserverService final : public PserverHandlers {
         });
   }
 
-  // Like Work, but replies when the changes of `body` are durable. Repartitioned pushes and the
-  // next step of a move rely on the reply.
+  // Like Work, but replies when the changes of `body` are durable. Clients that split pushes again,
+  // and the next step of a move, rely on the reply.
   ServerUnaryReactor* Move(CallbackServerContext* context, PserverCall call,
                            std::function<Status()> body) {
     return Hand(context, call, &threads_.others,
@@ -347,7 +350,7 @@ Status PserverService::CheckRole(const CallbackServerContext& context, PserverCa
 
 void PserverService::NoteProof(const CallbackServerContext& context, PserverCall call,
                                rpc::Standing standing) const {
-  // A caller that opens a session has not yet proved that it holds the secret.
+  // kOpenSession: the caller has not yet proved that it has the secret.
   const bool proved = call != PserverCall::kOpenSession || !options_.sessions->asks();
   if (proved && options_.admissions != nullptr)
     options_.admissions->Prove(context.peer(), standing);
@@ -379,7 +382,8 @@ Finish PserverService::Noted(const CallbackServerContext& context, PserverCall c
 ServerUnaryReactor* PserverService::HandWaiting(
     CallbackServerContext* context, PserverCall call, Runner* runner,
     std::function<void(const Finish&, const void* tag)> body) {
-  const auto gone = std::make_shared<std::atomic<bool>>(false);  // its address is the tag
+  // The address of this flag is the tag.
+  const auto gone = std::make_shared<std::atomic<bool>>(false);
   ServerUnaryReactor* const reactor = NewWaitingReactor([this, gone] {
     *gone = true;
     shard_.Leave(gone.get());
@@ -387,7 +391,7 @@ ServerUnaryReactor* PserverService::HandWaiting(
   return HandTo(reactor, context, call, runner,
                 [this, gone, body = std::move(body)](const Finish& finish) {
                   body(finish, gone.get());
-                  // The caller may have disconnected before the call was waiting.
+                  // The caller may have disconnected before the call began to wait in the shard.
                   if (*gone) shard_.Leave(gone.get());
                 });
 }
@@ -398,7 +402,8 @@ ServerUnaryReactor* PserverService::HandTo(ServerUnaryReactor* reactor,
                                            std::function<void(const Finish&)> body) {
   Finish finish = [reactor, done = metrics_.Begin(call)](const Status& status) {
     done(status);
-    reactor->Finish(rpc::ToGrpc(status));  // last use of the call: it may be destroyed now
+    // Last access to the call: it may be destroyed from here on.
+    reactor->Finish(rpc::ToGrpc(status));
   };
   Status status = CheckSecret(*context, call);
   if (options_.audit != nullptr) {
@@ -416,7 +421,7 @@ ServerUnaryReactor* PserverService::HandTo(ServerUnaryReactor* reactor,
     return reactor;
   }
   const Status posted = runner->Post([context, finish, body = std::move(body)] {
-    // No caller waits for the reply of a call that was cancelled in the queue.
+    // If the call was cancelled in the queue, no caller waits for its reply.
     if (context->IsCancelled()) {
       finish(Cancelled("the call was cancelled before it started; nothing was changed"));
     } else {

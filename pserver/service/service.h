@@ -1,4 +1,4 @@
-// The gRPC side of a pserver: accepts calls, checks callers, passes the work to worker threads and
+// The gRPC part of a pserver: accepts calls, checks callers, passes the work to worker threads and
 // the shard, and replies. Includes gRPC: for .cc files only.
 #pragma once
 
@@ -30,30 +30,32 @@ class ServerSessions;
 struct PserverServiceOptions {
   int index = 0;
   uint64_t server_incarnation = 1;
-  ServerSessions* sessions = nullptr;  // checks that callers hold the job's secret
-  // Callers have certificates: pserver/service/access.h gives the calls of each role.
+  ServerSessions* sessions = nullptr;  // checks that callers have the job's secret
+  // true: callers have certificates, and may make only the calls of their roles
+  // (pserver/service/access.h).
   bool roles = false;
-  rpc::AuditLog* audit = nullptr;                           // audit log of every call; null: none
+  rpc::AuditLog* audit = nullptr;  // records every call; null: no audit log
   std::function<StatusOr<shm_rpc::ShmRpcTicket>()> invite;  // creates shm RPC tickets; thread-safe
-  // Receives the proofs of callers; null if callers need no proof.
+  // Is told about callers that proved the secret; null: callers need no proof.
   std::shared_ptr<rpc::Admissions> admissions;
 };
 
-// Threads that handle calls.
+// The threads that handle calls, by kind of call.
 struct PserverThreads {
-  Runner &pushes, &pulls, &row_pulls;  // row_pulls: pulls of rows only
+  Runner &pushes, &pulls, &row_pulls;  // row_pulls: for pulls of rows only
   Runner& others;
 };
 
-// The same calls under two names. `v1` forwards to `unversioned`.
+// Two gRPC services with the same calls under different names. `v1` forwards to `unversioned`.
 struct PserverServices {
-  std::unique_ptr<grpc::Service> unversioned;  // tandem.ParameterServer
-  std::unique_ptr<grpc::Service> v1;           // tandem.pserver.v1.ParameterServer
+  std::unique_ptr<grpc::Service> unversioned;  // the gRPC service tandem.ParameterServer
+  std::unique_ptr<grpc::Service> v1;           // the gRPC service tandem.pserver.v1.ParameterServer
 
   std::vector<grpc::Service*> All() const { return {unversioned.get(), v1.get()}; }
 };
 
-// All arguments must outlive the services; the services must outlive their server.
+// Makes the gRPC services of a pserver. All arguments must outlive the services. The services must
+// outlive their gRPC server.
 PserverServices MakePserverServices(PserverServiceOptions options, DurableShard& durable,
                                     TensorCalls& calls, CallMetrics& metrics,
                                     PserverThreads threads, Deadlines& deadlines);

@@ -1,6 +1,6 @@
-// The handlers of all calls of a pserver as one class with a virtual method per call
-// (proto/pserver.proto). service.cc implements it; service_v1.cc forwards to it. Includes gRPC: for
-// .cc files only.
+// The handlers of all calls of a pserver, as one class with a virtual method per call
+// (proto/pserver.proto). service.cc implements the class; service_v1.cc forwards to it. Includes
+// gRPC: for .cc files only.
 #pragma once
 
 #include "proto/pserver.grpc.pb.h"
@@ -32,7 +32,7 @@ using Base =
 
 }  // namespace handlers
 
-// Replies come from threads of the server (gRPC's callback interface).
+// Threads of the server send the replies (gRPC's callback interface).
 class PserverHandlers : public handlers::Base {};
 
 }  // namespace tandem::pserver

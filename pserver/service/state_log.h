@@ -1,4 +1,4 @@
-// Log lines for the changes of a server's state that calls cause.
+// Makes log lines for the changes of a server's state that calls cause.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 namespace tandem::pserver {
 
 // Makes one line for each change of state: trainers join and leave, rows move to and from other
-// servers, snapshots of all servers begin and end. A call that changes nothing makes "". The owner
-// writes the lines. Thread-safe.
+// servers, global snapshots begin and end. The line is "" if a call changes nothing. The caller
+// writes the lines to the log. Thread-safe.
 class StateLog {
  public:
-  // The contents of one transfer between two servers.
+  // The contents of one transfer of buckets between two servers.
   struct Transfer {
     int peer = 0;  // index of the other server
     int64_t buckets = 0, rows = 0, bytes = 0;
@@ -24,18 +24,19 @@ class StateLog {
 
   explicit StateLog(const Clock& clock) : clock_(clock) {}
 
-  // A trainer has configured the server. A repeated call of the same incarnation changes nothing.
+  // A trainer has configured the server. "": an earlier call had the same incarnation.
   std::string Joined(int trainer, uint64_t incarnation, const std::string& job);
   // A trainer has completed the job; `remaining` trainers have not.
   std::string Left(int trainer, int remaining);
-  // This server sends rows. A repeated call with the same contents changes nothing.
+  // This server begins to send rows. "": an earlier call had the same contents.
   std::string TransferBegan(const Transfer& sent);
-  // The transfer to `peer` was committed, or abandoned. "": no transfer to `peer` has begun.
+  // The transfer to server `peer` was committed, or abandoned. "": no transfer to `peer` has begun.
   std::string TransferEnded(int peer, bool committed);
   static std::string Received(const Transfer& received);
-  // Pushes wait for snapshot `number`. Later calls for the same number renew its lease only.
+  // Pushes wait for snapshot `number`. "": the call only renews the lease of the same snapshot.
   std::string SnapshotBegan(uint64_t number);
-  // `bytes` were written; -1: the snapshot failed. "": snapshot `number` has not begun.
+  // Snapshot `number` ended, and `bytes` bytes were written; -1: the snapshot failed. "": snapshot
+  // `number` has not begun.
   std::string SnapshotEnded(uint64_t number, int64_t bytes);
 
  private:
@@ -46,9 +47,11 @@ class StateLog {
 
   const Clock& clock_;
   Mutex mu_;
-  std::map<int, uint64_t> incarnations_ TD_GUARDED_BY(mu_);  // by trainer in the job
-  std::map<int, Begun> transfers_ TD_GUARDED_BY(mu_);        // by peer
-  uint64_t snapshot_ TD_GUARDED_BY(mu_) = 0;                 // the last one; 0: none
+  // By trainer that is in the job: its incarnation.
+  std::map<int, uint64_t> incarnations_ TD_GUARDED_BY(mu_);
+  // By index of the other server: the transfer that began.
+  std::map<int, Begun> transfers_ TD_GUARDED_BY(mu_);
+  uint64_t snapshot_ TD_GUARDED_BY(mu_) = 0;  // number of the last snapshot that began; 0: none
   Time snapshot_at_ TD_GUARDED_BY(mu_);
 };
 

@@ -23,7 +23,7 @@ http::StatusTable Trainers(const ShardInfo& info) {
   return table;
 }
 
-// In sync mode, all trainers wait for the one that hardly waits itself.
+// Returns the trainer that waited least. In sync mode, all other trainers wait for it.
 std::string Slowest(const ShardInfo& info) {
   std::vector<std::pair<int, double>> waited;
   for (const TrainerInfo& t : info.trainers) {

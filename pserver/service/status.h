@@ -1,4 +1,4 @@
-// The status page of a pserver.
+// Makes the status page of a pserver.
 #pragma once
 
 #include "common/http/status_page.h"
@@ -6,8 +6,8 @@
 
 namespace tandem::pserver {
 
-// Ready when the shard has its initial values and `storage` is OK. Otherwise `storage` is the
-// reason why pushes are rejected or checkpoints are not written.
+// The server is ready if the shard has its initial values and `storage` is OK. If `storage` is not
+// OK, it is the reason why pushes are rejected or checkpoints are not written.
 http::StatusDocument StatusOf(const ShardInfo& info, int index, const Status& storage = {});
 
 }  // namespace tandem::pserver

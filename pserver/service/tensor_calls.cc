@@ -22,10 +22,11 @@ uint64_t Microseconds(Time t) {
       std::chrono::duration_cast<std::chrono::microseconds>(t.time_since_epoch()).count());
 }
 
-// Data for a reply. Shards and logs reply until they are destroyed, possibly after TensorCalls.
+// Data for the reply to one call. The shard or the log may reply after TensorCalls is destroyed, so
+// the reply needs its own data.
 struct Call {
   uint64_t server_incarnation;
-  const Clock& clock;  // the shard's clock
+  const Clock& clock;  // clock of the shard
   Time received = clock.Now();
 
   codec::CodedTimes Times(const UpdateTime& update) const {
@@ -53,7 +54,8 @@ codec::CodedPullReply Call::Coded(const PullResult& result) const {
 
 bool AsksForRowsAlone(codec::Fragments request) {
   using google::protobuf::internal::WireFormatLite;
-  constexpr size_t kLook = 512;  // the fields before are short
+  // Bytes to search; enough, because the fields before the rows are short.
+  constexpr size_t kLook = 512;
   if (request.empty()) return false;
   const auto first = request[0].first(std::min(kLook, request[0].size()));
   google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(first.data()),
@@ -123,7 +125,8 @@ void TensorCalls::Push(codec::Fragments request, Answer answer, const void* tag)
       [&shard = shard_, call, reply, crc32c = pull.crc32c(),
        answer = std::move(answer)](const StatusOr<PullResult>& result) mutable {
         if (result.status().code() == StatusCode::kOutOfRange) {
-          // The elements have moved; the push was still accepted.
+          // kOutOfRange: the elements to pull have moved. The server accepted the push
+          // nevertheless, so it replies without a pull.
           return shard.WhenLogged([answer = std::move(answer), reply](const Status& written) {
             answer(written, codec::EncodePushReply(reply, false));
           });

@@ -14,29 +14,30 @@ class PullRequest;
 
 namespace tandem::pserver {
 
-// Whether a PullRequest has rows and no ranges, judged by its first bytes. Used to choose a thread;
-// a wrong result is harmless.
+// Whether a PullRequest has rows and no ranges, judged by its first bytes. The result selects a
+// thread pool, so a wrong result is harmless.
 bool AsksForRowsAlone(codec::Fragments request);
 
-// Thread-safe.
+// Handles pushes and pulls. Thread-safe.
 class TensorCalls {
  public:
-  // Called exactly once: immediately, or after other trainers have called or a deadline has passed.
+  // Receives the reply. It is called exactly once: immediately, or after other trainers have called
+  // or a deadline has passed.
   using Answer = std::function<void(const Status&, codec::EncodedMessage)>;
 
-  // Both must outlive this and all pending replies.
+  // `shard` and `deadlines` must outlive this object and all pending replies.
   TensorCalls(uint64_t server_incarnation, Shard& shard, Deadlines& deadlines)
       : server_incarnation_(server_incarnation), shard_(shard), deadlines_(deadlines) {}
 
-  // `request` is not used after these return. Its bytes may change meanwhile (shared memory of an
-  // shm RPC client); this only changes the values used. `tag`: identifies the call for
-  // Shard::Leave.
+  // Push and Pull do not use `request` after they return. Its bytes may change meanwhile (shared
+  // memory of an shm RPC client). Such a change affects only the values that are used. `tag`
+  // identifies the call for Shard::Leave.
   void Push(codec::Fragments request, Answer answer, const void* tag = nullptr);
   void Pull(codec::Fragments request, Answer answer, const void* tag = nullptr);
 
  private:
   StatusOr<PushOutcome> TakePush(codec::Fragments message, const codec::CodedPush& push);
-  // Calls `done` with a result, immediately or when the version is available.
+  // Starts a pull. Calls `done` with its result: immediately, or when the version is available.
   void StartPull(const Caller& caller, const PullRequest& pull, Shard::Done<PullResult> done,
                  const void* tag);
 

@@ -1,4 +1,5 @@
-// The reactor of a call that may wait for others. It reports when its caller disconnects.
+// A gRPC reactor for a call that may wait for other trainers. It reports when its caller
+// disconnects.
 #pragma once
 
 #include <functional>
@@ -9,9 +10,9 @@ class ServerUnaryReactor;
 
 namespace tandem::pserver {
 
-// Deletes itself when gRPC no longer needs it. Calls `gone` when the call is cancelled or its
-// connection breaks: at most once, on a gRPC thread, possibly after the reply. `gone` must not
-// block.
+// Returns a reactor that deletes itself when gRPC no longer needs it. The reactor calls `gone` when
+// the call is cancelled or its connection breaks. It does so at most once, on a gRPC thread,
+// possibly after the reply. `gone` must not block.
 grpc::ServerUnaryReactor* NewWaitingReactor(std::function<void()> gone);
 
 }  // namespace tandem::pserver

@@ -18,8 +18,8 @@ bool BucketMigrations::AtItsStep() const {
   return frozen_.order && frozen_.order->step == state_.version;
 }
 
-// An offered bucket belongs to the target from this step on, or not at all. Until that is known,
-// the step cannot begin.
+// In sync mode, an offered bucket belongs to the target from this step on if its source released
+// it. The step cannot begin until the target knows whether the source did so.
 bool BucketMigrations::StepHeld() const {
   if (!state_.sync()) return false;
   return !moves_.offered.empty() || AtItsStep();
@@ -30,8 +30,7 @@ bool BucketMigrations::GaveAllRows() const {
   return state_.params->tables().size() != 0 && !state_.params->tables().ServesAny();
 }
 
-// ---- Source of a migration
-// ------------------------------------------------------------------------
+// ---- Source of a migration ----------------------------------------------------------------------
 
 Status BucketMigrations::CheckMovable(const std::string& job) const {
   TD_RETURN_IF_ERROR(state_.broken);
@@ -130,7 +129,7 @@ void BucketMigrations::Thaw() {
 // Assigns new ownership epochs to cancelled moves, so that their targets learn of the cancellation.
 void BucketMigrations::TakeBack() {
   if (moves_.begun.empty()) return;
-  if (!state_.journal.Ready(0).ok()) return;  // tried again later
+  if (!state_.journal.Ready(0).ok()) return;  // no room in the log; a later call tries again
   BucketMap back = moves_.TakeBack(state_.options.index);
   if (back.moves().empty()) return;
   Note(LogEntry::Kind::kMoveLearned, {.moves = {}, .parcel = {}, .map = std::move(back)});
@@ -139,7 +138,8 @@ void BucketMigrations::TakeBack() {
 StatusOr<BucketMap> BucketMigrations::Release(const std::string& job,
                                               const std::vector<BucketMove>& moves) {
   TD_RETURN_IF_ERROR(CheckMovable(job));
-  if (moves_.AreOver(moves)) return moves_.map;  // the call is repeated
+  // The moves are complete: this call repeats an earlier one.
+  if (moves_.AreOver(moves)) return moves_.map;
   Thaw();
   if (frozen_.moves != moves || (state_.sync() && !AtItsStep())) {
     return Aborted(
@@ -154,7 +154,8 @@ StatusOr<BucketMap> BucketMigrations::Release(const std::string& job,
   return moves_.map;
 }
 
-// Must not fail: after a partial change, two servers might serve a bucket.
+// Gives the buckets of a logged release away. Must not fail: after a partial change, two servers
+// might serve the same bucket.
 void BucketMigrations::GiveAway(const MoveRecord& record) {
   moves_.GiveAway(record.moves, record.map);
   frozen_ = {};
@@ -162,8 +163,7 @@ void BucketMigrations::GiveAway(const MoveRecord& record) {
   state_.ShowTables();
 }
 
-// ---- Target of a migration
-// ------------------------------------------------------------------------
+// ---- Target of a migration ----------------------------------------------------------------------
 
 Status BucketMigrations::CheckTarget(const BucketMigration& migration) const {
   const int index = state_.options.index;
@@ -192,13 +192,15 @@ Status BucketMigrations::Offer(const std::string& job, const BucketMigration& mi
     }
   }
   const size_t known = moves_.Known(migration.moves);
-  if (known == migration.moves.size()) return OkStatus();  // the call is repeated
+  // The buckets were offered before: this call repeats an earlier one.
+  if (known == migration.moves.size()) return OkStatus();
   if (known != 0)
     return FailedPrecondition(
         "the row buckets were not accepted, because some of their migrations have already ended");
   TD_RETURN_IF_ERROR(CheckOffer(migration));
   TD_RETURN_IF_ERROR(Take(migration));
-  if (state_.sync()) frozen_ = {};  // from now on the offer holds the step
+  // The offer, instead of the freeze, now prevents the step from beginning.
+  if (state_.sync()) frozen_ = {};
   Note(LogEntry::Kind::kMoveOffered, {.moves = {}, .parcel = migration, .map = {}});
   return OkStatus();
 }
@@ -238,7 +240,7 @@ Status BucketMigrations::Take(const BucketMigration& migration) {
   return OkStatus();
 }
 
-// Restarted trainers and the progress of trainers must be known here too.
+// Takes over the incarnation and the progress of a trainer from the source of the buckets.
 void BucketMigrations::TakeMark(const ServerPushState& mark, int source) {
   if (mark.server != state_.options.index) AddMark(mark, moves_.inherited);
   const int trainer = mark.mark.trainer;
@@ -259,10 +261,10 @@ Status BucketMigrations::Refuse(const std::string& job, bool refuse) {
   return OkStatus();
 }
 
-// ---- Knowledge of migrations
-// ----------------------------------------------------------------------
+// ---- Knowledge of migrations --------------------------------------------------------------------
 
-// Only this server can give away the buckets that it serves.
+// Rejects moves that take a bucket from this server: only this server can give away the buckets
+// that it serves.
 Status BucketMigrations::CheckNews(const BucketMap& known) const {
   for (const BucketMove& m : known.moves()) {
     if (m.epoch <= moves_.map.epoch(m.bucket) || !state_.Serves(m.bucket)) continue;
@@ -317,7 +319,7 @@ MapAnswer BucketMigrations::Answer() const {
 }
 
 void BucketMigrations::AddSlices(MapAnswer& answer) const {
-  std::map<int, uint64_t> bytes;  // by bucket
+  std::map<int, uint64_t> bytes;  // by bucket: bytes of the slice
   const DenseTable& slices = state_.params->slices();
   for (size_t i = 0; i < slices.size(); ++i) {
     const int slice = static_cast<int>(i), bucket = slices.spec(slice).bucket;
@@ -330,8 +332,7 @@ void BucketMigrations::AddSlices(MapAnswer& answer) const {
   }
 }
 
-// ---- Checks of a push
-// -----------------------------------------------------------------------------
+// ---- Checks of a push ---------------------------------------------------------------------------
 
 Status BucketMigrations::CheckGeneration(const PushHead& head) const {
   if (head.generation == moves_.generation) return OkStatus();
@@ -363,14 +364,13 @@ StatusOr<bool> BucketMigrations::TakenElsewhere(const PushHead& head) const {
   return seen == SequenceWindow::Seen::kTaken;
 }
 
-// ---- The log and the whole state
-// ------------------------------------------------------------------
+// ---- The log and the whole state ----------------------------------------------------------------
 
 void BucketMigrations::Note(LogEntry::Kind kind, MoveRecord record) {
   state_.journal.NoteMove(kind, std::move(record));
-  base_.Forget();  // pushes alone no longer explain the state of its rows
-  // Gathered gradients after this change are in no snapshot. The change may then be replayed twice,
-  // which has no effect.
+  base_.Forget();  // a delta of the changes by pushes would no longer be complete
+  // Does not settle the log position while a step is being gathered, because the gathered gradients
+  // are in no snapshot. A replay may then make this change twice, which has no effect.
   if (state_.params->step().NothingGathered()) state_.Settle();
 }
 

@@ -1,6 +1,7 @@
-// Migrations of buckets from and to one server (docs/internals/bucket-migration.md). A migration is
-// begun and frozen at the source, offered at the target, released at the source, and learned at the
-// target. Its ownership epoch is used once. The owner changes with the log record of the release.
+// Migrations of buckets from one server and to it (docs/internals/bucket-migration.md). A migration
+// has these phases: begun and frozen at the source, offered at the target, released at the source,
+// learned at the target. Its ownership epoch is used only once. The owner changes when the log
+// record of the release is written.
 //
 // In sync mode, buckets migrate between two steps, while neither server accepts pushes of the
 // second step. Rows then have the same version on both servers, and no gathered gradients have to
@@ -19,28 +20,29 @@
 
 namespace tandem::pserver {
 
-// Changes the buckets of the parameters, the slices of the configuration, the marks of trainers
-// and, as the target of a server without buckets, the version. Not thread-safe (the shard's lock
-// guards it).
+// Changes the buckets of the parameters, the slices of the configuration and the marks of trainers.
+// If the server is a target without buckets, also changes its version. Not thread-safe (the shard's
+// lock guards it).
 class BucketMigrations {
  public:
-  // Both must outlive it.
+  // Both arguments must outlive this object.
   BucketMigrations(ShardState& state, DeltaBase& base) : state_(state), base_(base) {}
 
   const MoveState& moves() const { return moves_; }
-  // Buckets are moving if they are frozen or offered.
+  // Whether buckets of this server are moving: they are frozen here or offered here.
   bool moving() const { return !frozen_.moves.empty() || !moves_.offered.empty(); }
   BucketPlacement placement() const {
     return {.map_version = moves_.map.version(), .moving = moving()};
   }
-  // Trainers push no rows here: all rows were given away. In sync mode: steps change nothing here.
+  // Whether trainers push no rows to this server, because all its rows were given away. In sync
+  // mode: whether steps change nothing here.
   bool GaveAllRows() const;
 
-  // ---- Calls of a coordinator (Shard::Migrations)
-  // ------------------------------------------------- FAILED_PRECONDITION: buckets cannot move from
-  // or to this server. UNAVAILABLE, RESOURCE_EXHAUSTED: as WriteAheadLog::Ready.
+  // ---- Calls of a coordinator (Shard::Migrations) -----------------------------------------------
+  // FAILED_PRECONDITION: buckets cannot move from or to this server. UNAVAILABLE,
+  // RESOURCE_EXHAUSTED: as WriteAheadLog::Ready.
   Status CheckMovable(const std::string& job) const;
-  // `pushes_held`: for a global snapshot.
+  // `pushes_held`: pushes are held for a global snapshot, so Freeze fails.
   StatusOr<BucketMigration> Freeze(const std::string& job, const FreezeRequest& request,
                                    bool pushes_held);
   // INVALID_ARGUMENT: the migration is for another server or has no valid buckets.
@@ -49,34 +51,35 @@ class BucketMigrations {
   Status Offer(const std::string& job, const BucketMigration& migration);
   StatusOr<BucketMap> Release(const std::string& job, const std::vector<BucketMove>& moves);
   Status Refuse(const std::string& job, bool refuse);
-  // Learns the moves in `known`; the answer tells the buckets of this server.
+  // Learns the moves in `known`. The result has the moves that this server knows, and its buckets.
   StatusOr<MapAnswer> Learn(const BucketMap& known);
-  // Makes a logged change again.
+  // Makes a change again that is in the log.
   Status Replay(const LogEntry& entry);
-  // Ends the freeze after its lease. Call it before any use of a bucket.
+  // Ends the freeze if its lease has ended. Call it before any use of a bucket.
   void Thaw();
 
-  // ---- Checks of a push
-  // --------------------------------------------------------------------------- OUT_OF_RANGE: the
-  // sender chose the rows by another generation; it must choose again.
+  // ---- Checks of a push -------------------------------------------------------------------------
+  // OUT_OF_RANGE: the sender chose the rows of the push by another generation; it must choose them
+  // again.
   Status CheckGeneration(const PushHead& head) const;
-  // OUT_OF_RANGE: no pushes of this step are accepted now (sync).
+  // OUT_OF_RANGE: in sync mode, the server accepts no pushes of this step now, because buckets move
+  // before it.
   Status CheckStepHeld(const PushHead& head) const;
-  // Whether the server that received the push before accepted it. FAILED_PRECONDITION: unknown.
+  // Whether the server that received the push before (`origin_server`) accepted it.
+  // FAILED_PRECONDITION: this is unknown.
   StatusOr<bool> TakenElsewhere(const PushHead& head) const;
 
-  // ---- The whole state
-  // ---------------------------------------------------------------------------- Slices are where
-  // the configuration placed them.
+  // ---- The whole state --------------------------------------------------------------------------
+  // Sets the slices as the configuration placed them.
   void Place(const std::vector<SliceSpec>& slices) { moves_.placed = slices; }
-  // Replaces the state by that of a snapshot with these slices. FAILED_PRECONDITION: buckets moved
-  // since; nothing changes.
+  // Replaces the state by that of a snapshot. `header`: the snapshot without values.
+  // FAILED_PRECONDITION: buckets moved since the snapshot; nothing changes.
   Status Restore(MoveState moves, const ShardSnapshot& header);
 
  private:
   struct Frozen {
-    std::optional<FreezeRequest> order;  // null: none
-    std::vector<BucketMove> moves;       // empty on the target
+    std::optional<FreezeRequest> order;  // request of the freeze; null: nothing is frozen
+    std::vector<BucketMove> moves;       // moves of the frozen buckets; empty on the target
     Time until;
   };
 
@@ -94,11 +97,11 @@ class BucketMigrations {
   void TakeBack();
   void Note(LogEntry::Kind kind, MoveRecord record);
   Status DropBucket(int bucket);
-  // Removes data of a dropped bucket before it returns.
+  // Removes a dropped bucket. If its rows cannot be removed from the disk, only logs a warning.
   void ForgetBucket(int bucket);
-  bool Idle() const;       // steps change nothing on this server (sync)
-  bool StepHeld() const;   // no pushes of the current step are accepted (sync)
-  bool AtItsStep() const;  // at the step before which the frozen buckets move
+  bool Idle() const;       // sync: whether steps change nothing on this server
+  bool StepHeld() const;   // sync: whether pushes of the current step are not accepted
+  bool AtItsStep() const;  // whether the shard is at the step before which the frozen buckets move
 
   ShardState& state_;
   DeltaBase& base_;

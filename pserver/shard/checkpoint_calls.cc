@@ -7,8 +7,8 @@ namespace tandem::pserver {
 namespace {
 
 constexpr Duration kPause = std::chrono::microseconds(50);
-// Maximum pause after a chunk that took longer, such as a slice of many megabytes. On a busy
-// machine, a waiting thread needs this time to wake up.
+// Maximum pause after a chunk that took long, such as a slice of many megabytes. On a busy machine,
+// a thread that waits for the lock needs this time to wake up.
 constexpr Duration kPauseMax = std::chrono::milliseconds(4);
 
 }  // namespace
@@ -35,7 +35,7 @@ StatusOr<ShardSnapshot> Shard::Checkpoints::Take(bool delta) {
 SnapshotFn Shard::Checkpoints::CopyOf(Snapshotter::Copy copy) {
   struct Begun {
     Begun(Shard& s, Snapshotter::Copy c) : shard(s), copy(std::move(c)) {}
-    ~Begun() { shard.checkpoints().Abandon(copy); }  // no effect if the snapshot was finished
+    ~Begun() { shard.checkpoints().Abandon(copy); }  // has no effect if the snapshot was finished
     Shard& shard;
     Snapshotter::Copy copy;
   };
@@ -47,7 +47,7 @@ SnapshotFn Shard::Checkpoints::CopyOf(Snapshotter::Copy copy) {
 StatusOr<ShardSnapshot> Shard::Checkpoints::Finish(Snapshotter::Copy& copy) {
   if (copy.number == 0) return std::move(copy.snapshot);
   MutexLock lock(shard_.mu_);
-  CondVar turn;  // other threads need time to acquire the lock
+  CondVar turn;  // for pauses in which other threads acquire the lock
   while (true) {
     const Time begin = SteadyNow();
     TD_ASSIGN_OR_RETURN(const bool whole, shard_.snapshotter_.CopyChunk(copy));

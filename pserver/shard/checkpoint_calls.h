@@ -1,4 +1,4 @@
-// Calls to a shard about its state as a whole, for the owner that stores it: snapshots, restart,
+// Calls that concern the whole state of a shard, for the owner that stores it: snapshots, restart,
 // replay of the log.
 #pragma once
 
@@ -10,38 +10,40 @@
 
 namespace tandem::pserver {
 
-// Thread-safe, as the shard.
+// Thread-safe, like Shard.
 class Shard::Checkpoints {
  public:
   explicit Checkpoints(Shard& shard) : shard_(shard) {}
 
-  // Returns the state between two updates. Other calls continue meanwhile; they wait for one slice,
-  // or for some row buckets, at a time. FAILED_PRECONDITION: not initialised. ABORTED: a Restore
-  // happened meanwhile. `delta`: for tables, only changes since the last stored full snapshot;
-  // FAILED_PRECONDITION: there is none.
+  // Returns the state between two updates. Other calls continue during the copy. They wait at most
+  // until one slice or a few row buckets are copied. FAILED_PRECONDITION: the shard has no initial
+  // values. ABORTED: the state was restored during the copy. `delta`: only the changes of tables
+  // since the last stored full snapshot; FAILED_PRECONDITION: there is none.
   StatusOr<ShardSnapshot> Take(bool delta = false);
-  // Returns the function that copies the values of a begun snapshot, in chunks, each under the
-  // lock.
+  // Returns the function that copies the values of a begun snapshot in chunks, and holds the lock
+  // during each chunk.
   SnapshotFn CopyOf(Snapshotter::Copy copy);
-  // The snapshot is on the disk. Deltas build on a full one.
+  // Reports that the snapshot is on the disk. Later deltas build on a full snapshot.
   void OnStored(const ShardSnapshot& snapshot) { shard_.base_.OnStored(snapshot); }
-  // The restored snapshot is the one on the disk. Deltas may follow it, because the ages of rows
-  // tell which rows changed since.
+  // Reports that the restored snapshot is the one on the disk. Deltas may follow the snapshot,
+  // because the ages of rows tell which rows changed since.
   void Resume(const ShardSnapshot& snapshot) { shard_.base_.Resume(snapshot); }
 
-  // Replaces the whole state by the snapshot that `read` sends; returns it without values. The old
-  // state is served until the snapshot is complete. Waiting calls receive ABORTED. On an error,
-  // nothing changes.
+  // Replaces the whole state by the snapshot that `read` sends. Returns the snapshot without
+  // values. The shard serves the old state until the snapshot is complete. Waiting calls receive
+  // ABORTED. On an error, nothing changes.
   StatusOr<ShardSnapshot> Restore(const SnapshotReader& read);
   Status Restore(const ShardSnapshot& snapshot);
-  // Re-applies a change after the last restored snapshot; before any other call. DATA_LOSS: it does
-  // not fit. A push without values (LogEntry::Kind::kOrder) waits for them, and so do all entries
-  // after it. Until then, trainers are told to retransmit their kept pushes (DATA_LOSS), or to wait
-  // for other trainers (UNAVAILABLE).
+  // Applies a logged change after the last restored snapshot. Call it before any other call.
+  // DATA_LOSS: the change does not match the state. A push without values (LogEntry::Kind::kOrder)
+  // waits for its values, and all entries after it wait too. Until then, trainers receive DATA_LOSS
+  // if they must retransmit their kept pushes, and UNAVAILABLE if they must wait for other
+  // trainers.
   Status Replay(LogEntry entry);
-  size_t missing_pushes() const;  // pushes of the log whose values are missing
+  size_t missing_pushes() const;  // number of logged pushes whose values are missing
 
-  // Log numbers: last entry in the checkpoint, and last entry applied to the parameters.
+  // Log numbers. stored_number: last entry in the checkpoint. settled_number: last entry that is
+  // applied to the parameters.
   uint64_t stored_number() const { return shard_.base_.stored_number(); }
   uint64_t settled_number() const;
 

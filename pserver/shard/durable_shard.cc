@@ -91,7 +91,8 @@ StatusOr<SavedCheckpoint> DurableShard::Save(bool delta, uint64_t unless_kept, D
   const CheckpointThrottle::Wish wish(pace_, patience);
   if (unless_kept != 0) {
     MutexLock lock(save_mu_);
-    // Also skipped if there is nothing more to write: the missing updates are still to come.
+    // Also writes nothing if all applied updates are in the checkpoint: the missing updates have
+    // not arrived yet.
     const Shard::Checkpoints checkpoints = shard_->checkpoints();
     if (checkpoints.stored_number() >= std::min(unless_kept, checkpoints.settled_number())) {
       return SavedCheckpoint{.version = checkpoint_version(), .bytes = 0};
@@ -112,7 +113,7 @@ StatusOr<uint64_t> DurableShard::Restore(uint64_t cut) {
   };
   TD_ASSIGN_OR_RETURN(const ShardSnapshot restored, shard_->checkpoints().Restore(read));
   if (cut == 0) Keeps(restored.version);
-  // The log entries precede the restored state: a new checkpoint drops them.
+  // The log entries are older than the restored state. A new checkpoint drops them.
   if (log_ != nullptr || cut != 0) TD_RETURN_IF_ERROR(Save().status());
   return restored.version;
 }
@@ -187,7 +188,7 @@ StatusOr<uint64_t> DurableShard::Recover() {
     empty = !found;
     return found ? OkStatus() : NotFound("this server has no checkpoint [TD4011]");
   });
-  // Without initial values, nothing was acknowledged.
+  // If there are no initial values, no change was acknowledged, so the log is not needed.
   if (empty) {
     TD_RETURN_IF_ERROR(storage_->ClearLog());
     return uint64_t{0};
@@ -201,8 +202,8 @@ StatusOr<uint64_t> DurableShard::Recover() {
     ++entries;
     return checkpoints.Replay(std::move(entry));
   }));
-  // The previous process may have left unsynced writes; the sync interval of this process begins
-  // now.
+  // The previous process may have left unsynced writes, which the sync interval of this process
+  // does not cover.
   if (entries != 0) TD_RETURN_IF_ERROR(storage_->SyncLog());
   const uint64_t version = shard_->Info().version;
   if (const size_t missing = checkpoints.missing_pushes(); missing != 0) {
@@ -216,7 +217,8 @@ StatusOr<uint64_t> DurableShard::Recover() {
   }
   LOG_IF(INFO, entries != 0) << "checkpoint of version " << image.version << " and " << entries
                              << " entries of the write-ahead log restored: version " << version;
-  // Without a log, later changes would not match the old entries.
+  // Without a log, later changes would not match the old log entries. A checkpoint drops these
+  // entries.
   if (log_ == nullptr && entries != 0) TD_RETURN_IF_ERROR(Save().status());
   return version;
 }
@@ -245,7 +247,8 @@ void DurableShard::WhenSafeToLeave(WriteAheadLog::Written done) {
 }
 
 void DurableShard::SaveLater(uint64_t version, SnapshotFn copy) {
-  // The request exists from now on, because updates must save rows for the queued snapshot.
+  // The request for a snapshot counts as pending from now on, because updates must save rows for
+  // the queued snapshot.
   auto wish =
       std::make_shared<const CheckpointThrottle::Wish>(pace_, CheckpointThrottle::kPeriodic);
   const Status posted = later_([this, version, copy = std::move(copy), wish] {

@@ -1,5 +1,5 @@
-// A shard with its persistence: checkpoints, WAL and recovery. It contains everything of a pserver
-// except network and threads.
+// A shard with its persistent state: checkpoints, WAL and recovery. It contains everything of a
+// pserver except network and threads.
 #pragma once
 
 #include <atomic>
@@ -16,76 +16,79 @@
 
 namespace tandem::pserver {
 
-// Call Recover before the first call of the shard. Thread-safe.
+// A shard that stores its state. Call Recover before the first call of the shard. Thread-safe.
 class DurableShard {
  public:
   struct Options {
     Shard::Options shard;  // `on_checkpoint`, `log` and `keep_first` are set by DurableShard
-    // Keep a WAL (shard.replayable: only the order of pushes); REQUIRES a storage.
+    // Keeps a WAL (with shard.replayable: only the order of pushes). REQUIRES: there is a storage.
     bool logged = false;
     GroupLogOptions log;  // `on_full` is set by DurableShard
-    // Runs a function on a low-priority thread and waits for its end; null: runs it on the caller's
-    // thread.
+    // Runs a function on a low-priority thread and waits for its end. null: functions run on the
+    // thread of the caller.
     std::function<void(const std::function<void()>&)> aside;
-    // Queues a function for a thread that may wait for the disk. Not OK: another one is already
-    // queued, and this one is dropped.
+    // Queues a function for a thread that may wait for the disk. If the result is not OK, a
+    // function is already queued, and the new one was dropped.
     std::function<Status(std::function<void()>)> later;
-    // Throttle of the storage; receives the requests for snapshots with their patience.
+    // The throttle of the storage. It receives each request for a snapshot with its patience.
     CheckpointThrottle* pace = nullptr;
   };
 
-  // `storage` may be null: nothing is stored. All arguments except `options` must outlive this.
+  // `storage` null: nothing is stored. All arguments except `options` must outlive this object.
   DurableShard(Options options, Storage* storage, const Clock& clock, const Backend& backend,
                Device& device, Metrics& metrics);
-  ~DurableShard();  // calls Close, because callbacks that wait for the log may still use the shard
+  ~DurableShard();  // calls Close first, because callbacks that wait for the log may use the shard
 
   Shard& shard() { return *shard_; }
   const Shard& shard() const { return *shard_; }
-  GroupCommitLog* log() { return log_.get(); }                         // null: no WAL
-  uint64_t checkpoint_version() const { return checkpoint_version_; }  // 0: none
+  GroupCommitLog* log() { return log_.get(); }  // null: there is no WAL
+  // Version of the checkpoint on the disk; 0: none.
+  uint64_t checkpoint_version() const { return checkpoint_version_; }
 
-  // Restores the checkpoint and the WAL entries after it. Call before any other call of the shard.
-  // Returns the version, 0 if there is nothing. Reads an existing WAL even if this server keeps
-  // none.
+  // Restores the checkpoint and the WAL entries after it. Call it before any other call of the
+  // shard. Returns the restored version; 0: nothing was stored. Reads an existing WAL even if this
+  // server keeps none.
   StatusOr<uint64_t> Recover();
-  // Writes a checkpoint. FAILED_PRECONDITION: no storage, or no initial
-  // values yet. `delta`: as in Shard::Checkpoints::Take. `unless_kept`: writes nothing if the
+  // Writes a checkpoint. FAILED_PRECONDITION: there is no storage, or the initial values are
+  // missing. `delta`: as in Shard::Checkpoints::Take. `unless_kept`: writes nothing if the
   // checkpoint contains the log up to this number, or all applied updates; 0: always writes.
-  // `patience`: maximum total rest (checkpoint_throttle.h).
+  // `patience`: maximum total pause while writing (checkpoint_throttle.h).
   StatusOr<SavedCheckpoint> Save(bool delta = false, uint64_t unless_kept = 0,
                                  Duration patience = {});
-  // Restores the checkpoint, or a global snapshot (0: none); returns its version.
+  // Restores global snapshot `cut`; 0: the checkpoint. Returns the restored version.
   StatusOr<uint64_t> Restore(uint64_t cut = 0);
   // One server's part of a global snapshot.
   struct CutFile {
     uint64_t version = 0;
     size_t bytes = 0;
-    Duration held{};  // time without new pushes
+    Duration held{};  // time for which the server held new pushes
   };
-  // Calls Shard::GlobalSnapshots::Take and writes the result. Then drops snapshots with numbers
+  // Calls Shard::GlobalSnapshots::Take and writes the result. Then removes snapshots with numbers
   // below `complete`. A repeated call gets the same reply until another snapshot begins.
-  // FAILED_PRECONDITION: no storage.
+  // FAILED_PRECONDITION: there is no storage.
   void TakeCut(const std::string& job, SnapshotRequest order, uint64_t complete,
                std::function<void(const StatusOr<CutFile>&)> done);
-  StatusOr<std::vector<KeptCut>> Cuts() const;  // ascending; empty without a storage
-  // OK if rows may move from and to this server. Its statements about moves must survive a restart,
-  // so it must keep a log of all changes, or store nothing at all.
+  // Global snapshots on the disk, ascending; empty without a storage.
+  StatusOr<std::vector<KeptCut>> Cuts() const;
+  // OK if rows may move from and to this server. The moves that the server reports must survive its
+  // restart. It must therefore keep a log of all changes, or store nothing at all.
   Status CheckMoves() const;
-  // OK, or the reason why pushes are rejected or (without a log) checkpoints are not written.
+  // OK, or the reason why the server rejects pushes or (without a log) wrote no checkpoint.
   Status StorageStatus() const;
-  // Calls `done` when all changes up to now are durable, including against loss of power; without a
-  // log, immediately.
+  // Calls `done` when all changes made so far are durable, even against a loss of power. Without a
+  // log, calls it immediately.
   void WhenDurable(WriteAheadLog::Written done);
-  // Calls `done` when a trainer that completed may exit: its pushes are logged, and in a checkpoint
-  // if the log lacks their values (replayable).
+  // Calls `done` when a trainer that completed may exit: its pushes are logged. If the log has no
+  // values (replayable), the pushes are in a checkpoint.
   void WhenSafeToLeave(WriteAheadLog::Written done);
-  // Ends all changes: callbacks that wait for unwritten changes receive an error. REQUIRES: as
+  // Ends all changes. Callbacks that wait for unwritten changes receive an error. REQUIRES: as
   // GroupCommitLog::Close.
   void Close();
 
  private:
-  // Snapshots come from several threads. An older one must not replace a newer one, which has
-  // dropped the log entries that the older one needs.
+  // Writes a snapshot, unless a newer one was written. Snapshots come from several threads. An
+  // older snapshot must not replace a newer one, which has dropped the log entries that the older
+  // one needs.
   StatusOr<SavedCheckpoint> Write(const ShardSnapshot& image);
   StatusOr<SavedCheckpoint> WriteAside(const ShardSnapshot& image);
   void SaveLater(uint64_t version, SnapshotFn copy);
@@ -94,7 +97,7 @@ class DurableShard {
   StatusOr<CutFile> WriteCut(uint64_t cut, const PendingSnapshot& image, uint64_t complete);
   void CutEnded(uint64_t cut, const StatusOr<CutFile>& file);
 
-  // Records that the checkpoint on disk is of `version`, and that the shard has at least this
+  // Records that the checkpoint on the disk has `version`, and that the shard has at least this
   // version.
   void Keeps(uint64_t version);
 
@@ -106,21 +109,23 @@ class DurableShard {
   Gauge& checkpoint_time_;
   Storage* const storage_;
   std::atomic<uint64_t> checkpoint_version_{0};
-  Mutex save_mu_;  // serialises saves for the same reason, of which one suffices
+  // Allows one save at a time, because one save is enough for several equal requests.
+  Mutex save_mu_;
   mutable Mutex status_mu_;
-  Status saved_ TD_GUARDED_BY(status_mu_);         // status of the last checkpoint write
-  Mutex mu_;                                       // held while a checkpoint is written
-  uint64_t written_order_ TD_GUARDED_BY(mu_) = 0;  // ShardSnapshot::order of the last one
-  // The newest requested global snapshot, and the calls that wait for it.
+  Status saved_ TD_GUARDED_BY(status_mu_);  // status of the last checkpoint write
+  Mutex mu_;                                // locked while a checkpoint is written
+  // ShardSnapshot::order of the last written snapshot.
+  uint64_t written_order_ TD_GUARDED_BY(mu_) = 0;
+  // The newest global snapshot that was requested, and the callbacks that wait for it.
   struct WantedCut {
     uint64_t cut = 0;
-    std::optional<StatusOr<CutFile>> file;  // set when it is written or abandoned
+    std::optional<StatusOr<CutFile>> file;  // set when the snapshot is written or abandoned
     std::vector<std::function<void(const StatusOr<CutFile>&)>> waiting;
   };
   Mutex cut_mu_;
   WantedCut cut_ TD_GUARDED_BY(cut_mu_);
   std::unique_ptr<GroupCommitLog> log_;
-  std::unique_ptr<Shard> shard_;  // destroyed before its log
+  std::unique_ptr<Shard> shard_;  // last member, so that it is destroyed before its log
 };
 
 }  // namespace tandem::pserver

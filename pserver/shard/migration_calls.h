@@ -9,31 +9,32 @@
 
 namespace tandem::pserver {
 
-// Thread-safe, as the shard. Each call may be repeated if its reply was lost. Replies are durable
-// after DurableShard::WhenDurable.
+// Thread-safe, like Shard. A client may repeat each call if the reply was lost. The effect of a
+// call is durable after DurableShard::WhenDurable.
 class Shard::Migrations {
  public:
   explicit Migrations(Shard& shard) : shard_(shard) {}
 
-  // Freezes the buckets of `request`: their rows are neither read nor changed during the lease.
-  // Sync: instead, accepts no pushes of the step. Returns a migration without moves before the
-  // step, and on the target. ABORTED: the shard is already at the step. UNAVAILABLE: other buckets
-  // are moving, or pushes are held for a global snapshot.
+  // Freezes the buckets of `request`: their rows are neither read nor changed during the lease. In
+  // sync mode, the server instead accepts no pushes of the step. Returns the migration. It has no
+  // moves if the shard has not reached the step, or is the target. ABORTED: the shard was already
+  // at the step when the freeze began. UNAVAILABLE: other buckets are moving, or pushes are held
+  // for a global snapshot.
   StatusOr<BucketMigration> Freeze(const std::string& job, const FreezeRequest& request);
-  // Stores the contents of the migration without serving them. A migration with a configuration
-  // also configures a server that no trainer configures.
+  // Stores the contents of the migration, but does not serve them. A migration with a configuration
+  // also configures a server that no trainer has configured.
   Status Offer(const std::string& job, const BucketMigration& migration);
   // Makes the target the owner of the frozen buckets. ABORTED: the lease has ended.
   StatusOr<BucketMap> Release(const std::string& job, const std::vector<BucketMove>& moves);
-  // `refuse`: the server is leaving and accepts no more buckets; false: it stays.
+  // `refuse` true: the server is leaving and accepts no more buckets; false: it stays.
   Status Refuse(const std::string& job, bool refuse);
-  // Learns the moves in `known` and serves offered buckets that were released. `min_step`: progress
-  // of the caller, as in PullQuery.
+  // Learns the moves in `known`, and serves the offered buckets that their source released.
+  // `min_step`: progress of the caller, as in PullQuery.
   StatusOr<MapAnswer> Exchange(const Caller& caller, bool observer, const BucketMap& known,
                                uint64_t min_step = 0);
 
  private:
-  // Configures the shard by the migration, without buckets. On an error, nothing changes.
+  // Configures the shard as `migration` says, without buckets. On an error, nothing changes.
   Status BeginWith(const BucketMigration& migration) TD_REQUIRES(shard_.mu_);
 
   Shard& shard_;

@@ -9,7 +9,7 @@
 namespace tandem::pserver {
 namespace {
 
-// Sync: the rows before the last update.
+// Sync: adds the weights of rows before the last update to `migration`.
 void PackPrevious(const ShardState& state, const std::vector<int>& buckets,
                   BucketMigration& migration) {
   migration.has_previous = state.has_previous;
@@ -48,7 +48,8 @@ void PackMarks(const ShardState& state, const MoveState& moves, BucketMigration&
   }
 }
 
-// On an error (the contents do not match the moves or this server), nothing changes.
+// Adds the slices of the migration. On an error, nothing changes: the slices do not match the moves
+// or this server.
 Status UnpackSlices(const BucketMigration& migration, ShardState& state) {
   std::set<int> missing;
   for (const BucketMove& m : migration.moves) {
@@ -84,14 +85,14 @@ Status UnpackRows(const BucketMigration& migration, ShardState& state) {
   return OkStatus();
 }
 
-// Makes a server take part in the steps from that of the migration on.
+// Makes the server take part in steps, beginning with the step of the migration.
 Status UnpackStep(const BucketMigration& migration, bool idle, ShardState& state) {
   TD_RETURN_IF_ERROR(state.params->tables().SetScalars(migration.scalars));
   TD_RETURN_IF_ERROR(state.params->tables().SetPrevious(migration.previous));
   if (!idle) return OkStatus();
   state.version = migration.version;
   state.has_previous = migration.has_previous;
-  // It took no part in earlier steps.
+  // The server took no part in earlier steps, so no pushes of earlier steps are expected.
   for (TrainerRegistry::Trainer& t : state.trainers) t.adopted = state.version;
   return OkStatus();
 }

@@ -1,5 +1,5 @@
-// The contents of a migration: rows and slices with all their data, and the marks of the pushes
-// applied to them.
+// The contents of a migration: rows and slices with all their data, and which pushes are applied to
+// them.
 #pragma once
 
 #include <span>
@@ -10,14 +10,14 @@
 
 namespace tandem::pserver {
 
-// Copies the contents of the buckets in `frozen`, with the known moves. Sync: includes the values
-// before the last update.
+// Returns a migration with the contents of the buckets in `frozen` and with the moves in `moves`.
+// Sync: includes the values before the last update.
 StatusOr<BucketMigration> PackMigration(ShardState& state, const MoveState& moves,
                                         std::span<const BucketMove> frozen, int target);
 
-// Stores the contents without serving them. REQUIRES: no bucket of the migration is here. `idle`:
-// steps changed nothing on this server; in sync mode it takes part in the steps from that of the
-// migration on. On an error, contents of its buckets may be here.
+// Stores the contents, but does not serve them. REQUIRES: no bucket of the migration is on this
+// server. `idle`: so far, steps changed nothing on this server; in sync mode, it takes part in
+// steps from now on. After an error, some contents of the buckets may be on this server.
 Status UnpackMigration(const BucketMigration& migration, bool idle, ShardState& state);
 
 }  // namespace tandem::pserver

@@ -9,16 +9,16 @@
 
 namespace tandem::pserver {
 
-// Constant, and therefore thread-safe.
+// Constant after construction, and therefore thread-safe.
 class ParamsFactory {
  public:
-  // All must outlive it.
+  // All arguments must outlive this object.
   ParamsFactory(const ShardOptions& options, const Backend& backend, Device& device)
       : options_(options), backend_(backend), device_(device) {}
 
-  // FAILED_PRECONDITION: the options are for another job or number of trainers.
+  // FAILED_PRECONDITION: the options are for another job, or for another number of trainers.
   Status Check(const ShardConfig& config) const;
-  // Parameters without values.
+  // Allocates parameters, but sets no values.
   StatusOr<std::unique_ptr<ShardParams>> Make(const ShardConfig& config) const;
 
  private:

@@ -1,4 +1,4 @@
-// Answers pulls: when a pull can be answered, and the values that answer it.
+// Decides when a pull can get its reply, and reads the values for the reply.
 #pragma once
 
 #include "pserver/shard/bucket_migrations.h"
@@ -8,25 +8,25 @@
 
 namespace tandem::pserver {
 
-// Changes only what a pull changes: the version that its trainer pulled, and the tiers of rows. Not
-// thread-safe (the shard's lock guards it).
+// Changes only the version that the trainer pulled, and which rows are in memory. Not thread-safe
+// (the shard's lock guards it).
 class PullReader {
  public:
-  // All must outlive it.
+  // All arguments must outlive this object.
   PullReader(ShardState& state, const BucketMigrations& migrations, ShardCounters& counters)
       : state_(state), migrations_(migrations), counters_(counters) {}
 
-  // Reports unknown variables, invalid rows, and values of other servers (OUT_OF_RANGE). REQUIRES:
-  // the shard is configured.
+  // INVALID_ARGUMENT, NOT_FOUND: the pull names invalid rows or unknown variables. OUT_OF_RANGE:
+  // another server has the values. REQUIRES: the shard is configured.
   Status Check(const PullQuery& query) const;
-  // OUT_OF_RANGE: slices or all rows of the pull have moved away.
+  // OUT_OF_RANGE: a slice of the pull, or all of its rows, have moved away.
   Status CheckHere(const PullQuery& query) const;
-  // OUT_OF_RANGE: the pull is for rows and all rows have moved away. Trainers no longer push to
-  // such a server, so its version does not change.
+  // OUT_OF_RANGE: the pull is for rows, and all rows of this server have moved away. Trainers no
+  // longer push to such a server, so its version does not change.
   Status CheckRowsHere(const PullQuery& query) const;
-  // Whether the version and the steps that the pull waits for are here.
+  // Whether this server has reached the version and the steps that the pull waits for.
   bool CanAnswer(const PullQuery& query) const;
-  // REQUIRES: CanAnswer(query).
+  // Reads the values of the pull. REQUIRES: CanAnswer(query).
   StatusOr<PullResult> Read(const PullQuery& query);
 
  private:
@@ -34,7 +34,7 @@ class PullReader {
                   PullResult& result);
   Status AddSlices(const PullQuery& query, PullResult& result);
   Status AddRows(const PullRows& rows, PullResult& result);
-  // The result is of the version before the last update.
+  // Whether the result is of the version before the last update.
   bool IsPrevious(const PullResult& result) const { return result.version != state_.version; }
 
   ShardState& state_;

@@ -14,7 +14,7 @@ Status CheckFinite(const PushHead& head, const PushTicket& ticket) {
   TD_REQUIRE(ticket.buffers.size() == head.slices.size());
   for (size_t i = 0; i < head.slices.size(); ++i) {
     const PushHead::Slice& s = head.slices[i];
-    if (s.desc.dtype != DType::kF32) continue;  // row ids
+    if (s.desc.dtype != DType::kF32) continue;  // i64: the ids of rows
     const auto values = Floats(ticket.buffers[i], s.desc.shape.numel());
     const int64_t bad = FirstNotFinite(values);
     if (bad < 0) continue;

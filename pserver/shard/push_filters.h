@@ -1,5 +1,5 @@
-// Filters between the acceptance of a push and its effect: NaN and infinity, and the compensation
-// of delay.
+// Filters between the acceptance of a push and its effect: NaN and infinity, and delay
+// compensation.
 #pragma once
 
 #include "pserver/state/shard_types.h"
@@ -10,14 +10,15 @@ namespace tandem::pserver {
 // INVALID_ARGUMENT: a value of the push is not finite (the message names the first one).
 Status CheckFinite(const PushHead& head, const PushTicket& ticket);
 
-// Returns the empty form of a skipped push, which still counts, and empties the ticket. Sync: zeros
-// for slices and no rows for tables, because a step needs every part from every trainer. REQUIRES:
-// (sync) the ticket owns its values.
+// Returns an empty push that replaces a skipped push, which still counts. Also empties the ticket.
+// Sync: the empty push has zeros for slices and no rows for tables, because a step needs every part
+// from every trainer. REQUIRES: in sync mode, the ticket owns its values.
 PushHead EmptyPush(const PushHead& head, ShardMode mode, const ShardParams& params,
                    PushTicket& ticket);
 
-// Corrects gradients that were computed from older parameters to the current ones, to first order.
-// g * g approximates the second derivative (Zheng et al., ICML 2017, eq. 10).
+// Corrects gradients that were computed from older parameters. The correction to the current
+// parameters is of first order: g * g approximates the second derivative (Zheng et al., ICML 2017,
+// eq. 10).
 Status CompensateDelay(const PushHead& head, float compensation, ShardParams& params,
                        PushTicket& ticket);
 

@@ -22,7 +22,8 @@ StatusOr<PushTicket> PushGate::Admit(const PushHead& head,
     TD_ASSIGN_OR_RETURN(ticket.slices, state_.params->FindPush(head, migrations_.moves()));
   }
   ticket.nonfinite = state_.config.nonfinite;
-  // A skipped push is emptied, and the received memory must not be written.
+  // The values are copied if the push may be skipped: a skipped push is emptied, and the received
+  // memory must not be written.
   const bool waits =
       state_.sync() && (!CompletesStep(head) || ticket.nonfinite == NonfinitePolicy::kSkip);
   const bool needed_later =
@@ -61,7 +62,8 @@ StatusOr<PushVerdict> PushGate::Check(const PushHead& head) const {
     return FailedPrecondition("trainer %d pushes after it has completed the job",
                               head.caller.trainer);
   }
-  // The older incarnation completed the step here; other servers still wait for it.
+  // The older incarnation of the trainer completed this step on this server. Other servers still
+  // wait for the push, so it counts as a duplicate here.
   if (state_.sync() && head.step + 1 == state_.version && t.adopted == state_.version) {
     return PushVerdict::kDuplicate;
   }
@@ -87,7 +89,7 @@ StatusOr<PushVerdict> PushGate::CheckSequence(const PushHead& head) const {
 }
 
 Status PushGate::CheckTime(const PushHead& head) const {
-  // For a completed step, the current owner of the rows does not matter.
+  // If the step is complete, it does not matter which server owns the rows now.
   const bool past = state_.sync() && head.step < state_.version;
   if (!past) TD_RETURN_IF_ERROR(migrations_.CheckGeneration(head));
   TD_RETURN_IF_ERROR(migrations_.CheckStepHeld(head));

@@ -65,10 +65,10 @@ StatusOr<bool> PushReplay::Finish() {
   return true;
 }
 
-// An incomplete step was never acknowledged: the replacement of a lost trainer sends its part
-// again.
+// Drops the lost gradients of an incomplete step. The step was never acknowledged, so the
+// replacement of a lost trainer sends its part again.
 bool PushReplay::ForgetLostSteps() {
-  bool waits = false;  // for another trainer
+  bool waits = false;  // whether the step waits for a trainer whose pushes are not lost
   for (int r = 0; r < state_.trainers.size(); ++r) {
     waits |= !state_.trainers[r].completed && !state_.params->step().GaveAll(r) &&
              !lost_steps_.contains(r);

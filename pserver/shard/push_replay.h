@@ -1,7 +1,7 @@
-// Replay of logged pushes for which trainers keep the values (durability=replayable). The log has
-// only the order of these pushes. After a restart, a push waits until its trainer has sent the
-// values again, and so do all changes after it. The resulting state is therefore bit-identical to
-// the state before.
+// Replay of logged pushes whose values the trainers keep (durability=replayable). The log has only
+// the order of these pushes. After a restart, a push waits until its trainer has sent the values
+// again. All later changes wait with it. The resulting state is therefore bit-identical to the
+// state before the restart.
 #pragma once
 
 #include <cstdint>
@@ -14,58 +14,61 @@
 
 namespace tandem::pserver {
 
-// The owner makes each change from Next, and calls Finish when there is none. Reads the state, and
-// drops gathered gradients of lost pushes. Not thread-safe (the shard's lock guards it).
+// The owner makes each change that Next returns, and calls Finish when Next returns none. Reads the
+// state, and drops gathered gradients of lost pushes. Not thread-safe (the shard's lock guards it).
 class PushReplay {
  public:
-  // Must outlive it.
+  // `state` must outlive this object.
   explicit PushReplay(ShardState& state) : state_(state) {}
 
-  bool empty() const { return queue_.empty(); }        // all logged changes are made
-  size_t missing() const { return queue_.missing(); }  // pushes whose values are missing
-  // Number of the last change that is made or waits.
+  bool empty() const { return queue_.empty(); }        // whether all logged changes are made
+  size_t missing() const { return queue_.missing(); }  // number of pushes whose values are missing
+  // Number of the last change that was made or that waits.
   uint64_t last_number() const;
   // Newest incarnation of the trainer in the log; 0: none.
   uint64_t incarnation(int trainer) const;
 
-  // DATA_LOSS: the entry does not follow the last one. `lost`: its values cannot be sent again.
+  // Adds a logged change. `lost`: its values cannot be sent again. DATA_LOSS: its number does not
+  // follow the last one.
   Status Add(LogEntry entry, bool lost);
-  // Whether the values of this push of the served job are missing.
+  // Whether the push belongs to this job and its values are missing.
   bool Misses(const PushHead& head) const;
-  // Returns the number of the push in the log. As ReplayQueue::Take.
+  // Adds the missing values of a push. Returns its number in the log. Errors: as ReplayQueue::Take.
   StatusOr<uint64_t> Supply(const PushHead& head, std::vector<Buffer> values);
-  // The missing values of incarnations before this one are lost.
+  // Marks the missing values of incarnations before `before_incarnation` as lost.
   void Lose(int trainer, uint64_t before_incarnation) { queue_.Lose(trainer, before_incarnation); }
-  // The next change to make; nullopt: its values are missing, or there is none.
+  // Returns the next change to make; nullopt: the values of the next change are missing, or all
+  // changes are made.
   std::optional<ReplayQueue::Change> Next() { return queue_.Next(); }
 
-  // OK, or UNAVAILABLE: the trainers that must send values again.
+  // OK if no change waits. UNAVAILABLE: the message names the trainers that must send values again.
   Status CheckComplete() const;
-  // As CheckComplete, but DATA_LOSS if the caller itself must send values again.
+  // As CheckComplete(), but DATA_LOSS if `caller` itself must send values again.
   Status CheckComplete(const Caller& caller) const;
 
-  // Sync: the push for `step` is lost, and nothing of its trainer follows after it, except the end
-  // of this incarnation.
+  // Sync: the push for this step is lost. The log has nothing of its trainer after it, except the
+  // end of this incarnation.
   void OnLostPush(const PushHead& head);
   void OnReplaced(int trainer) { lost_steps_.erase(trainer); }
-  // All changes that can be made now are made. Returns whether a checkpoint should be made soon:
-  // from here on, the pushes that trainers keep are no longer needed. ABORTED: the job cannot go
-  // on, because values of a complete step are lost.
+  // Call it when all changes that can be made now are made. Returns whether a checkpoint should be
+  // made soon: with it, trainers no longer need the pushes that they keep. ABORTED: the job cannot
+  // continue, because values of a complete step are lost.
   StatusOr<bool> Finish();
-  // The reason `why` the replay failed, or the loss that caused it.
+  // Returns the reason for a failed replay: the lost pushes if there are any, otherwise `why`.
   Status Failure(const Status& why) const;
-  // The state is replaced: no change waits.
+  // Drops all waiting changes, because the state is replaced.
   void Reset();
 
  private:
-  // Drops lost parts of an incomplete step. Returns false if that is impossible.
+  // Drops the gathered gradients of trainers with lost pushes. Returns false if that is impossible,
+  // because the step is complete.
   bool ForgetLostSteps();
 
   ShardState& state_;
   ReplayQueue queue_;
-  std::map<int, uint64_t> incarnations_;  // by trainer: newest in the log
-  bool has_waited_ = false;               // values were missing since the start
-  // Sync: by trainer, the step for which its pushes are lost.
+  std::map<int, uint64_t> incarnations_;  // by trainer: newest incarnation in the log
+  bool has_waited_ = false;               // a change has waited for values since the start
+  // Sync: by trainer, the step for which the trainer's pushes are lost.
   std::map<int, uint64_t> lost_steps_;
 };
 

@@ -63,8 +63,7 @@ void Shard::WhenLogged(WriteAheadLog::Written done) {
   options_.log->WhenLogged(std::move(done));
 }
 
-// ---- Callers
-// --------------------------------------------------------------------------------------
+// ---- Callers ------------------------------------------------------------------------------------
 
 StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConfig& config,
                                            const Agreement& settings) {
@@ -82,7 +81,7 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
   }
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(state_.broken);
-  // A trainer that configures is going to push.
+  // A trainer that configures the server is going to push, so the log must have room.
   TD_RETURN_IF_ERROR(state_.journal.Ready(0));
   TD_RETURN_IF_ERROR(AgreeOnSettings(caller, settings));
   if (state_.params == nullptr) {
@@ -102,7 +101,8 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
   }
   may_change_policy_ = false;
   if (Status admitted = AdmitCaller(caller); !admitted.ok()) {
-    // A trainer that configures does not know yet about servers that wait for others.
+    // DATA_LOSS, not UNAVAILABLE: a trainer that configures does not know yet about servers that
+    // wait for other trainers.
     const bool replays = !replay_.empty() && state_.broken.ok();
     return replays ? DataLoss("%s", std::string(admitted.message())) : admitted;
   }
@@ -116,12 +116,12 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
                          .keep_bytes_max = options_.keep_bytes_max};
 }
 
-// Runs before the caller replaces an older incarnation, which may be active.
+// Runs before the caller replaces an older incarnation, which may still be active.
 Status Shard::AgreeOnSettings(const Caller& caller, const Agreement& settings) {
   const TrainerRegistry& trainers = state_.trainers;
   const bool is_old =
       caller.trainer < trainers.size() && caller.incarnation < trainers[caller.trainer].incarnation;
-  if (is_old) return OkStatus();  // AdmitCaller rejects it
+  if (is_old) return OkStatus();  // AdmitCaller rejects the caller
   const Duration silence_max = state_.silence_max();
   const auto is_at_work = [&trainers, silence_max, now = state_.clock.Now()](int other) {
     if (other >= trainers.size() || !trainers.seen(other) || trainers.Gone(other)) return false;
@@ -163,7 +163,8 @@ void Shard::Adopt(const Caller& caller) {
   TrainerRegistry::Trainer& t = state_.trainers[caller.trainer];
   TD_REQUIRE(caller.incarnation > t.incarnation);
   state_.journal.Note(LogEntry::Kind::kAdopt, HeadOf(caller, state_.version));
-  // The pushes kept by the older incarnation are lost, so a checkpoint must soon contain them.
+  // The older incarnation kept pushes, which are lost with it. A checkpoint must therefore contain
+  // them soon.
   const bool soon = options_.replayable && !state_.journal.replaying() && t.incarnation != 0 &&
                     state_.initialised();
   if (soon && options_.save_soon) options_.save_soon();
@@ -191,15 +192,14 @@ StatusOr<int> Shard::Complete(const Caller& caller) {
 
 void Shard::CompleteTrainer(int trainer, Ready& ready) {
   state_.trainers[trainer].completed = true;
-  // A partial gradient does not count.
+  // Drops the trainer's gradients of the step if only some of them have arrived.
   if (!state_.params->step().GaveAll(trainer)) state_.params->step().Drop(trainer);
   ApplyStepIfComplete(ready);
   calls_.Wake(ready);
   calls_.WakeBarriers(ready);
 }
 
-// ---- Initial values
-// -------------------------------------------------------------------------------
+// ---- Initial values -----------------------------------------------------------------------------
 
 StatusOr<bool> Shard::InitParams(const Caller& caller, uint64_t version,
                                  const std::vector<SliceValues>& params,
@@ -247,7 +247,7 @@ Status Shard::StoreFirst(Snapshotter::Copy copy, const std::vector<bool>& before
   }
   state_.storing_first = 0;
   if (!stored.ok()) {
-    // As if this message had not been received: it may be sent again.
+    // Restores the progress from before this message, so that the message may be sent again.
     state_.params->progress().Set(before);
     return Annotate(stored, "cannot store the initial parameters");
   }
@@ -270,12 +270,11 @@ void Shard::WaitInit(const Caller& caller, Time deadline, Done<uint64_t> done, c
                  turn.ready());
 }
 
-// ---- Pushes and steps
-// -----------------------------------------------------------------------------
+// ---- Pushes and steps ---------------------------------------------------------------------------
 
 StatusOr<PushTicket> Shard::AdmitPush(const PushHead& head, std::span<const void* const> in_place) {
   MutexLock lock(mu_);
-  // The caller of a replayed push may be of an older incarnation.
+  // Replayed pushes may come from an older incarnation, so their caller is not checked.
   const Status admitted = replay_.Misses(head) ? OkStatus() : AdmitCaller(head.caller);
   StatusOr<PushTicket> ticket =
       admitted.ok() ? gate_.Admit(head, in_place) : StatusOr<PushTicket>(admitted);
@@ -324,9 +323,9 @@ StatusOr<PushOutcome> Shard::Push(const PushHead& head, PushTicket ticket) {
   outcome.version = state_.version;
   outcome.update = state_.update;
   if (options_.replayable && !replayed) {
-    // From this number on, a checkpoint contains the accepted pushes for the step. Pushes still to
-    // come do not raise it: the trainer that waits for a checkpoint (--keep_pushes_mb) may be the
-    // one that has not pushed.
+    // A checkpoint with this number contains the accepted pushes for the step. Pushes that arrive
+    // later do not raise it. Otherwise a trainer that waits for a checkpoint (--keep_pushes_mb)
+    // might wait for its own push.
     const bool past = state_.sync() && head.step < state_.version;
     outcome.log_number = past ? state_.journal.settled_number() : replay_.last_number();
   }
@@ -350,7 +349,8 @@ Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
   TrainerRegistry::Trainer& t = state_.trainers[head.caller.trainer];
   const bool replaying = state_.journal.replaying();
   TD_RETURN_IF_ERROR(gate_.OwnValuesIfStepWaits(head, ticket));
-  // The log stores the compensated gradient, because it does not contain the pulled values.
+  // The log stores the compensated gradient: a replay could not compensate it, because the log does
+  // not contain the pulled values.
   if (const float factor = state_.config.delay_compensation; factor > 0 && !replaying) {
     TD_RETURN_IF_ERROR(CompensateDelay(head, factor, *state_.params, ticket));
   }
@@ -405,7 +405,8 @@ void Shard::Advance(Time begin, Ready& ready) {
   state_.trainers.ApplyTaken();
   if (state_.journal.has_log()) state_.Settle();
   TryGlobalSnapshot(ready);
-  // Before the checkpoint, so that calls that wait for this version do not wait for it.
+  // Wakes calls before the checkpoint begins, so that calls that wait for this version do not wait
+  // for the checkpoint.
   calls_.Wake(ready);
   const uint64_t every = options_.checkpoint_every_steps;
   const bool due = every != 0 && state_.version % every == 0 && !state_.journal.replaying();
@@ -419,8 +420,7 @@ void Shard::Break(const Status& status, Ready& ready) {
   calls_.FailAll(state_.broken, ready);
 }
 
-// ---- Replay
-// ---------------------------------------------------------------------------------------
+// ---- Replay -------------------------------------------------------------------------------------
 
 Status Shard::RunReplay() {
   Status failure;
@@ -452,9 +452,10 @@ Status Shard::ReplayChange(ReplayQueue::Change change) {
   if (entry.move != nullptr) return migrations_.Replay(entry);
   const int trainer = entry.head.caller.trainer;
   TD_RETURN_IF_ERROR(AdmitCaller(entry.head.caller));
-  Ready ready;  // no call waits yet
+  Ready ready;  // receives no replies, because no call waits before the replay has ended
   if (entry.kind == LogEntry::Kind::kAdopt) {
-    // The older incarnation's part of an incomplete step is dropped, so it is not needed.
+    // The part of the older incarnation for an incomplete step is dropped, so its values are not
+    // needed.
     if (entry.head.step == state_.version) replay_.OnReplaced(trainer);
     return OkStatus();
   }
@@ -475,14 +476,13 @@ Status Shard::ReplayChange(ReplayQueue::Change change) {
     return InvalidArgument("the retransmitted push was already accepted");
   PushTicket ticket;
   for (Buffer& values : entry.values) ticket.buffers.emplace_back(std::move(values));
-  if (!entry.head.slices.empty()) {  // otherwise the push was skipped or is lost
+  if (!entry.head.slices.empty()) {  // if there are no slices, the push was skipped or is lost
     TD_ASSIGN_OR_RETURN(ticket.slices, state_.params->FindPush(entry.head, migrations_.moves()));
   }
   return TakePush(entry.head, std::move(ticket), ready);
 }
 
-// ---- Pulls and barriers
-// ---------------------------------------------------------------------------
+// ---- Pulls and barriers -------------------------------------------------------------------------
 
 Status Shard::AdmitPull(const PullQuery& query, Ready& ready) {
   if (query.observer) {
@@ -493,7 +493,7 @@ Status Shard::AdmitPull(const PullQuery& query, Ready& ready) {
     return reader_.Check(query);
   }
   TD_RETURN_IF_ERROR(AdmitCaller(query.caller));
-  // Unknown variables are reported immediately, not when the version is available.
+  // Reports unknown variables immediately, instead of when the version is available.
   TD_RETURN_IF_ERROR(reader_.Check(query));
   if (state_.trainers.RaiseSteps(query.caller.trainer, query.min_step)) calls_.Wake(ready);
   return OkStatus();
@@ -568,8 +568,7 @@ StatusOr<TablePage> Shard::PullTable(const std::string& job, const std::string& 
   return page;
 }
 
-// ---- Deadlines
-// ------------------------------------------------------------------------------------
+// ---- Deadlines ----------------------------------------------------------------------------------
 
 void Shard::ExpireWaiters() {
   struct Unresponsive {
@@ -591,7 +590,7 @@ void Shard::ExpireWaiters() {
     OnHoldEnded(hold_.Expire(state_.trainers, migrations_.placement()), ready);
     const std::vector<int> unresponsive = timeouts_.Unresponsive(now, calls_.Awaited());
     for (const int r : unresponsive) {
-      // A trainer that has not called yet may be starting.
+      // Does not report a trainer that has never called, because it may be starting.
       if (state_.trainers.seen(r)) told.push_back({r, now - state_.trainers.last_heard(r)});
     }
     const Status lost = timeouts_.CheckResponsive(now, unresponsive);
@@ -602,7 +601,8 @@ void Shard::ExpireWaiters() {
     }
     calls_.Expire(now, lost, ready);
   }
-  // Before waiting calls fail, because their callers may then exit.
+  // Reports unresponsive trainers before waiting calls fail, because the callers of failed calls
+  // may exit.
   for (const Unresponsive& u : told) {
     if (options_.on_silent) options_.on_silent(u.trainer, u.silent);
   }
@@ -623,8 +623,7 @@ void Shard::Shutdown() {
   OnHoldEnded(hold_.End(state_.broken), turn.ready());
 }
 
-// ---- Snapshots and information
-// --------------------------------------------------------------------
+// ---- Snapshots and information ------------------------------------------------------------------
 
 void Shard::BeginCheckpoint(Ready& ready) {
   StatusOr<Snapshotter::Copy> copy =
@@ -682,7 +681,7 @@ ShardInfo Shard::Info() const {
   info.map_version = migrations_.moves().map.version();
   info.last_cut = hold_.last_number();
   info.trainers = state_.trainers.Info();
-  // A log entry that waits for pushes may have a newer incarnation.
+  // A log entry that waits for the values of pushes may name a newer incarnation.
   for (TrainerInfo& t : info.trainers) {
     t.incarnation = std::max(t.incarnation, replay_.incarnation(t.trainer));
   }

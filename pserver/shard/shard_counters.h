@@ -5,13 +5,13 @@
 
 namespace tandem::pserver {
 
-// Thread-safe.
+// References to the metrics of one shard. Thread-safe.
 struct ShardCounters {
-  // `metrics` must outlive this.
+  // `metrics` must outlive this object.
   explicit ShardCounters(Metrics& metrics);
 
   Counter &pushes, &push_bytes, &duplicates, &refused, &pulls, &pull_bytes, &updates;
-  Counter &rejected, &skipped;  // for NaN and infinity
+  Counter &rejected, &skipped;  // pushes rejected and skipped for NaN or infinity
   Counter& lost_pushes;
   Gauge& missing_pushes;
   Histogram &barrier_wait, &pull_wait, &update_time, &staleness, &hold;

@@ -14,10 +14,10 @@
 
 namespace tandem::pserver {
 
-// The shard's lock guards it. A part of a shard reads it and changes the fields that its header
-// names.
+// The state of a shard. The shard's lock guards it. A part of the shard reads it, and changes only
+// the fields that the header of the part names.
 struct ShardState {
-  // All must outlive it.
+  // All arguments must outlive this object.
   ShardState(const ShardOptions& shard_options, const Clock& shard_clock, Metrics& shard_metrics);
 
   bool initialised() const {
@@ -25,45 +25,48 @@ struct ShardState {
   }
   bool sync() const { return config.mode == ShardMode::kSync; }
   bool Serves(int bucket) const { return params != nullptr && params->Serves(bucket); }
-  // Differs after each rollback, because earlier pulls may have newer versions.
+  // Incarnation of the server. It changes at each rollback, because values that were pulled before
+  // may have newer versions.
   uint64_t incarnation() const { return options.server_incarnation + (rollbacks << 32); }
-  // A trainer without a call for this time is unresponsive.
+  // A trainer that makes no call for this time is unresponsive.
   Duration silence_max() const { return std::min(config.step_timeout, config.lost_after); }
 
   // FAILED_PRECONDITION: the initial values are missing.
   Status CheckInitialised() const;
-  // Not OK: the server is broken or not configured, or the caller is of another job or has no rank.
+  // Not OK: the server is broken or not configured, or the caller is of another job, or is not one
+  // of its trainers.
   Status CheckRank(const Caller& caller) const;
-  // FAILED_PRECONDITION: a newer incarnation of the trainer has called. REQUIRES: CheckRank(caller)
-  // is OK.
+  // FAILED_PRECONDITION: a newer incarnation of the trainer has called before. REQUIRES:
+  // CheckRank(caller) is OK.
   Status CheckIncarnation(const Caller& caller) const;
-  // Trainers whose gradients of the step are missing (sync).
+  // Sync: trainers whose gradients of the current step are missing.
   std::vector<int> MissingAtStep() const;
 
-  // Begins with these parameters; no trainer has called yet.
+  // Begins a job with these parameters, in which no trainer has called yet.
   void SetUp(const ShardConfig& new_config, std::unique_ptr<ShardParams> new_params);
   void SetParams(std::unique_ptr<ShardParams> new_params);
   void ShowTables() const { table_metrics->Show(params->tables()); }
-  // The next snapshot contains all changes up to now.
+  // Declares that the next snapshot contains all changes made so far.
   void Settle();
 
   const ShardOptions& options;
   const Clock& clock;
   Metrics& metrics;
   Journal journal;
-  Status broken;  // not OK: an update failed midway, or the server is shutting down
+  // Not OK: the shard is unusable, because an update failed midway or the server is shutting down.
+  Status broken;
   ShardConfig config;
-  std::unique_ptr<ShardParams> params;  // null: not configured
+  std::unique_ptr<ShardParams> params;  // null: the shard is not configured
   std::optional<TableMetrics> table_metrics;
   TrainerRegistry trainers;
   uint64_t version = 0;
-  bool has_previous = false;   // the previous version is available
+  bool has_previous = false;   // the parameters before the last update are available
   UpdateTime update;           // time of the update to `version`
-  uint64_t storing_first = 0;  // snapshot that keep_first is writing; 0: none
-  uint64_t rollbacks = 0;      // while it served
+  uint64_t storing_first = 0;  // number of the snapshot that keep_first is writing; 0: none
+  uint64_t rollbacks = 0;      // number of rollbacks while this process served
 };
 
-// Bytes of the values of a push.
+// Returns the size of the values of a push in bytes.
 uint64_t ValueBytes(const PushHead& head);
 
 }  // namespace tandem::pserver

@@ -1,5 +1,5 @@
-// Builds the parameters of a shard from a snapshot that arrives in chunks, while the shard still
-// serves its old ones.
+// Builds the parameters of a shard from a snapshot that arrives in chunks. Meanwhile the shard
+// serves its old parameters.
 #pragma once
 
 #include <functional>
@@ -13,18 +13,19 @@ namespace tandem::pserver {
 // Sends a snapshot to a sink, as Storage::Read does.
 using SnapshotReader = std::function<Status(SnapshotSink&)>;
 
-// Not thread-safe.
+// Receives a snapshot and builds parameters from it. Not thread-safe.
 class SnapshotLoader final : public SnapshotSink {
  public:
-  // `server`: index of this server. `factory` must outlive this.
+  // `server`: index of this server. `factory` must outlive this object.
   SnapshotLoader(const ParamsFactory& factory, int server) : factory_(factory), server_(server) {}
 
   Status Begin(ShardSnapshot head) override;
   Status Take(SnapshotChunk chunk) override;
 
-  // The snapshot without values.
+  // The received snapshot without its values.
   const ShardSnapshot& header() const { return header_; }
-  // REQUIRES: all chunks were received and their sender reported no error. Call once.
+  // Returns the parameters. REQUIRES: all chunks were received, and their sender reported no error.
+  // Call it once.
   std::unique_ptr<ShardParams> TakeParams();
 
  private:

@@ -8,14 +8,15 @@
 namespace tandem::pserver {
 namespace {
 
-// Approximate bytes copied under the lock before other calls get their turn.
+// Approximate number of bytes that are copied under the lock before other calls may acquire it.
 constexpr size_t kChunkBytes = 1 << 20;
 
 }  // namespace
 
 ShardSnapshot Snapshotter::Header(bool delta, const MoveState& moves) {
   TD_REQUIRE(state_.params != nullptr);
-  // Without a log, changes since the last update cannot be restored.
+  // Without a log, marks all changes as settled: changes since the last update cannot be restored
+  // anyway.
   if (!state_.journal.has_log()) state_.Settle();
   ShardSnapshot snapshot{.config = state_.config,
                          .version = state_.version,

@@ -1,5 +1,5 @@
-// Copies the state of a shard between two updates while the shard goes on. Values are copied before
-// they change, so the copy is that of the moment at which it began (copy-on-write).
+// Copies the state of a shard while the shard continues. Values are copied before they change, so
+// the copy has the state of the moment at which it began (copy-on-write).
 #pragma once
 
 #include <cstdint>
@@ -11,42 +11,43 @@
 
 namespace tandem::pserver {
 
-// At most one copy is in progress at a time: Begin, then CopyChunk until it returns true and
-// Finish; or Abandon. Reads the state, and settles it if there is no log. Not thread-safe (the
-// shard's lock guards it).
+// Call Begin, then CopyChunk until it returns true, then Finish; or call Abandon. At most one copy
+// is in progress at a time. Reads the state, and calls its Settle if there is no log. Not
+// thread-safe (the shard's lock guards it).
 class Snapshotter {
  public:
   struct Copy {
-    uint64_t number = 0;  // 0: it is complete
+    uint64_t number = 0;  // number of the copy; 0: the copy is complete
     ShardSnapshot snapshot;
     ShardSnapshotter::Position copied;
   };
 
-  // Both must outlive it.
+  // Both arguments must outlive this object.
   Snapshotter(ShardState& state, DeltaBase& base) : state_(state), base_(base) {}
 
-  // Begins a copy of the current state. If another copy is in progress, copies all values at once.
-  // `delta`: for tables, only changes since the base. REQUIRES: the shard has parameters.
+  // Begins a copy of the current state. If another copy is in progress, copies all values
+  // immediately. `delta`: only the changes of tables since the base. REQUIRES: the shard has
+  // parameters.
   StatusOr<Copy> Begin(bool delta, const MoveState& moves);
-  // Copies all values at once.
+  // Copies the current state immediately.
   StatusOr<ShardSnapshot> CopyNow(bool delta, const MoveState& moves);
-  // Copies some more values. Returns true if all are copied. ABORTED: the state was replaced.
+  // Copies the next values. Returns true if all values are copied. ABORTED: the state was replaced.
   StatusOr<bool> CopyChunk(Copy& copy);
-  // REQUIRES: CopyChunk returned true, without an unlock since.
+  // Returns the snapshot. REQUIRES: CopyChunk returned true, and the lock was not released since.
   StatusOr<ShardSnapshot> Finish(Copy& copy);
-  // No effect if the copy is complete or the state was replaced.
+  // Abandons the copy. No effect if the copy is complete or the state was replaced.
   void Abandon(const Copy& copy);
-  // The state is replaced: a copy in progress is impossible.
+  // Makes a copy in progress fail, because the state is replaced.
   void Reset();
 
  private:
-  // A snapshot without slices and rows, but with the rows before the last update.
+  // Returns a snapshot without slices and rows. It has the weights of rows before the last update.
   ShardSnapshot Header(bool delta, const MoveState& moves);
 
   ShardState& state_;
   DeltaBase& base_;
   bool copying_ = false;
-  uint64_t number_ = 0;  // number of the copy in progress, or of the last one
+  uint64_t number_ = 0;  // number of the newest copy
 };
 
 }  // namespace tandem::pserver

@@ -1,5 +1,5 @@
-// Finds trainers that no longer call: lost ones, for which others no longer wait, and unresponsive
-// ones, for which others wait.
+// Finds trainers that no longer call. Other trainers no longer wait for a lost trainer, but still
+// wait for an unresponsive one.
 #pragma once
 
 #include <vector>
@@ -8,31 +8,34 @@
 
 namespace tandem::pserver {
 
-// `awaited`: trainers for which calls wait (WaitingCalls::Awaited). Changes only which trainers are
-// lost. Not thread-safe (the shard's lock guards it).
+// `awaited`: the trainers for which calls wait (WaitingCalls::Awaited). Changes only which trainers
+// are lost. Not thread-safe (the shard's lock guards it).
 class TrainerTimeouts {
  public:
-  // Must outlive it.
+  // `state` must outlive this object.
   explicit TrainerTimeouts(ShardState& state) : state_(state) {}
 
-  // Declares trainers lost that made no call for ShardConfig::lost_after. Returns them. In sync
-  // mode a step needs every trainer, so none is lost and waiting calls fail instead.
+  // Declares trainers lost that made no call for ShardConfig::lost_after. Returns the trainers that
+  // it declared lost. In sync mode no trainer is lost, because a step needs every trainer. Waiting
+  // calls fail instead.
   std::vector<int> LoseSilent(Time now);
-  // The awaited trainers that are unresponsive.
+  // Returns the trainers of `awaited` that are unresponsive.
   std::vector<int> Unresponsive(Time now, const std::vector<int>& awaited) const;
-  // OK if `unresponsive` is empty; otherwise ABORTED: its first trainer is lost to those who wait.
+  // OK if `unresponsive` is empty. Otherwise ABORTED: calls that wait for its first trainer fail.
   Status CheckResponsive(Time now, const std::vector<int>& unresponsive) const;
-  // on_silent was called for the unresponsive trainers.
+  // Records that on_silent was called for the unresponsive trainers.
   void OnTold(Time now) { told_ = now; }
-  // Time::max(): no trainer can be lost. `calls`: earliest deadline of the waiting calls.
+  // Earliest time at which a trainer can become lost or unresponsive, or `calls` if it is earlier.
+  // `calls`: earliest deadline of the waiting calls.
   Time NextDeadline(Time calls, const std::vector<int>& awaited) const;
 
  private:
-  // Only a server that trainers regularly call can declare them lost (pserver 0 has the barriers).
+  // Whether this server may declare trainers lost: trainers must call it regularly (pserver 0 has
+  // the barriers).
   bool LosesTrainers() const;
 
   ShardState& state_;
-  Time told_ = Time::min();  // last OnTold
+  Time told_ = Time::min();  // time of the last OnTold
 };
 
 }  // namespace tandem::pserver

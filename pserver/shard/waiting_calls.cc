@@ -130,7 +130,8 @@ Status WaitingCalls::PullDeadline(const PullCall& call, Time now) const {
 Status WaitingCalls::StepDeadline(const PullCall& call, Time now) const {
   const std::vector<int> missing = state_.MissingAtStep();
   const bool all = std::ssize(missing) == state_.trainers.size();
-  // If a client waits for its own push, the message names the missing gradients.
+  // Names the missing gradients if only one trainer is missing: the client may wait for its own
+  // push.
   std::string lacks;
   if (missing.size() == 1 && !state_.params->step().GaveNothing(missing[0])) {
     lacks = ", which did not push a gradient of " +

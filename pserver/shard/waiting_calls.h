@@ -14,11 +14,11 @@
 
 namespace tandem::pserver {
 
-// Each call gets exactly one reply: at once, or from a function that moves it to `ready`. Not
-// thread-safe (the shard's lock guards it).
+// Each call gets exactly one reply: at once, or from a function that moves the reply to `ready`.
+// Not thread-safe (the shard's lock guards it).
 class WaitingCalls {
  public:
-  // A call for the initial values; `done` receives the version.
+  // A call that waits for the initial values. `done` receives the version.
   struct InitCall : WaitingCall {
     std::function<void(StatusOr<uint64_t>)> done;
   };
@@ -27,7 +27,7 @@ class WaitingCalls {
     std::function<void(StatusOr<PullResult>)> done;
   };
 
-  // All must outlive it.
+  // All arguments must outlive this object.
   WaitingCalls(ShardState& state, PullReader& reader, ShardCounters& counters)
       : state_(state),
         reader_(reader),
@@ -36,28 +36,30 @@ class WaitingCalls {
         pull_calls_(state.trainers),
         barriers_(state.trainers, state.clock, counters.barrier_wait) {}
 
-  // Add a call. It waits, or its reply is `ready`: a value, or RESOURCE_EXHAUSTED: too many wait.
+  // AddInit, AddPull and EnterBarrier add a call. Either the call waits, or its reply is moved to
+  // `ready`. RESOURCE_EXHAUSTED: too many calls wait.
   void AddInit(InitCall call, ReadyAnswers& ready);
   void AddPull(PullCall call, ReadyAnswers& ready);
   void EnterBarrier(const std::string& name, NamedBarriers::Call call, ReadyAnswers& ready);
 
-  // Replies to calls for values, a version or a step that are here now.
+  // Replies to the calls that wait for initial values, a version or a step which the server has
+  // now.
   void Wake(ReadyAnswers& ready);
   void WakeBarriers(ReadyAnswers& ready) { barriers_.Wake(ready); }
-  // Ends the wait of the call with this tag. Its caller has disconnected.
+  // Ends the wait of the call with this tag, because its caller has disconnected.
   void Leave(const void* tag, ReadyAnswers& ready);
 
-  // Calls of trainers that were restarted since.
+  // HasReplaced and FailReplaced concern calls of trainers that were restarted since.
   bool HasReplaced() const;
   void FailReplaced(ReadyAnswers& ready);
   // Fails pulls whose rows or slices moved away.
   void FailMovedPulls(ReadyAnswers& ready);
   void FailAll(const Status& status, ReadyAnswers& ready);
-  // Fails the calls whose deadline has passed. `lost`: not OK: the reason why pulls waited.
+  // Fails the calls whose deadline has passed. `lost`: if not OK, the reason why pulls waited.
   void Expire(Time now, const Status& lost, ReadyAnswers& ready);
-  Time NextDeadline() const;  // Time::max(): no call waits
-  // Trainers for which calls wait, without those with a waiting call here: these are alive, and
-  // another trainer is the cause.
+  Time NextDeadline() const;  // earliest deadline; Time::max(): no call waits
+  // Returns the trainers for which calls wait. Omits trainers that have a waiting call on this
+  // server: they are alive, and another trainer is the cause.
   std::vector<int> Awaited() const;
 
  private:
@@ -73,7 +75,8 @@ class WaitingCalls {
   NamedBarriers barriers_;
 };
 
-// A reply that is sent once the changes before it are logged; an error is sent in any case.
+// Returns a reply that is sent when the changes before it are logged. An error in `result` is sent
+// even if the log failed.
 template <typename T>
 WriteAheadLog::Written Reply(std::function<void(StatusOr<T>)> done, StatusOr<T> result) {
   return [done = std::move(done), result = std::move(result)](const Status& written) {

@@ -1,5 +1,5 @@
-// Data of moves of row buckets and dense slices between servers. A slice has a bucket number too
-// (SliceSpec::bucket).
+// Data about moves of row buckets and dense slices between servers. A slice also has a bucket
+// number (SliceSpec::bucket).
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,14 @@
 
 namespace tandem::pserver {
 
-// Freezes buckets for a move to `target`.
+// A request to freeze buckets for a move to server `target`.
 struct FreezeRequest {
-  std::vector<int> buckets;  // ascending
-  // In sync mode the target receives the request too, and accepts no pushes of the step.
+  std::vector<int> buckets;  // bucket numbers, ascending
+  // Index of the target server. In sync mode, the target receives the request too, and then accepts
+  // no pushes of the step.
   int target = 0;
-  std::string address;  // of the target
-  Duration lease{};     // time until the freeze ends; zero: ends the freeze now
+  std::string address;  // network address of the target
+  Duration lease{};     // time until the freeze ends; zero: ends the freeze immediately
   uint64_t step = 0;
 };
 
@@ -25,35 +26,36 @@ struct SliceMigration {
   SliceSnapshot image;
 };
 
-// Contents of a move from `source` to `target`: rows and slices with all their data, and the marks
-// of the pushes applied to them.
+// The contents of a move from server `source` to server `target`: rows and slices with all their
+// data, and which pushes are applied to them.
 struct BucketMigration {
   struct Scalar {
     std::string variable, slot;
     float value = 0;
   };
-  // Without slices, no buckets; without a name if the target already has the configuration.
+  // Configuration of the job without slices and buckets. Its `job` is "" if the target already has
+  // the configuration.
   ShardConfig config;
   int source = 0, target = 0;
   uint64_t version = 0;
   std::vector<BucketMove> moves;
-  std::vector<RowValues> rows;  // by table
-  std::vector<Scalar> scalars;  // one-number slots of tables, for a server without values
+  std::vector<RowValues> rows;  // by table: rows of the moved buckets
+  std::vector<Scalar> scalars;  // one-number slots of tables, for a target without values
   std::vector<ServerPushState> marks;
-  BucketMap map;  // as known to the source
-  // Sync: by table, the previous weights of rows that the last update changed.
+  BucketMap map;  // moves that the source knows
+  // Sync: by table, the weights before the last update, of the rows that it changed.
   std::vector<RowValues> previous;
   bool has_previous = false;
   std::vector<SliceMigration> slices;
 };
 
-// Where buckets are, as far as a global snapshot depends on it.
+// The data about moves on which a global snapshot depends.
 struct BucketPlacement {
   uint64_t map_version = 0;
-  bool moving = false;  // the owner of some buckets is going to change
+  bool moving = false;  // whether some buckets are moving, so that their owner may change
 };
 
-// A WAL record about moves.
+// The contents of a WAL record about moves.
 struct MoveRecord {
   std::vector<BucketMove> moves;
   BucketMigration parcel;
@@ -65,12 +67,13 @@ struct MapAnswer {
   BucketMap map;
   uint64_t generation = 0;
   int index = 0;
-  std::vector<int> buckets;  // owned by the server, including frozen ones
+  std::vector<int> buckets;  // buckets that the server owns, including frozen ones
   uint64_t rows = 0;
-  size_t slices = 0;                  // slices that do not move
-  std::vector<uint64_t> slice_bytes;  // of those buckets that are slices
+  size_t slices = 0;  // number of slices that cannot move
+  // Bytes of each slice, for the bucket numbers in `buckets` that are slices.
+  std::vector<uint64_t> slice_bytes;
   bool leaving = false;
-  int frozen_for = -1;  // target of the frozen buckets; -1: none
+  int frozen_for = -1;  // target server of the frozen buckets; -1: no bucket is frozen
   uint64_t version = 0;
   bool sync = false;
 };

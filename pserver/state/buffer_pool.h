@@ -1,5 +1,5 @@
-// Reuses blocks of memory. Gradients have the same sizes in every step, and new pages from the
-// kernel cost more than the copy into them.
+// Allocates blocks of memory and reuses them. Gradients have the same sizes in every step. New
+// pages from the kernel cost more than the copy of a gradient into them.
 #pragma once
 
 #include <cstddef>
@@ -11,19 +11,20 @@
 
 namespace tandem::pserver {
 
-// Thread-safe. Blocks may outlive the pool; they are then freed with their last reference.
+// A pool of memory blocks. Thread-safe. Blocks may outlive the pool. They are then freed with their
+// last reference.
 class BufferPool {
  public:
-  // Keeps at most `spare_bytes_max` bytes of unused blocks. Allocates blocks from `arena` while it
-  // has room; null: never.
+  // The pool keeps at most `spare_bytes_max` bytes of unused blocks. It allocates from `arena`
+  // while the arena has room; null: it never uses an arena.
   explicit BufferPool(size_t spare_bytes_max, std::shared_ptr<Arena> arena = nullptr);
   ~BufferPool();
 
-  // Returns `bytes` of uninitialised memory, aligned to Device::kAlignment. The block returns to
-  // the pool with its last reference. RESOURCE_EXHAUSTED: no memory.
+  // Returns `bytes` bytes of uninitialised memory, aligned to Device::kAlignment. The block returns
+  // to the pool when its last reference is destroyed. RESOURCE_EXHAUSTED: there is no memory.
   StatusOr<Buffer> Take(size_t bytes);
   size_t spare_bytes() const;
-  void SetSpareBytesMax(size_t bytes);  // applies to blocks returned from now on
+  void SetSpareBytesMax(size_t bytes);  // applies to blocks that return from now on
 
  private:
   struct State;

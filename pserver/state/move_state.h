@@ -1,9 +1,9 @@
-// The durable state of moves on one server: known owners of buckets, moves that it began as the
-// source, and buckets offered to it as the target.
+// The durable state of moves on one server: the known owners of buckets, the moves that the server
+// began as their source, and the buckets that were offered to it.
 //
-// The owner of a bucket chooses a number, the ownership epoch, for each move that it begins. The
-// number is higher than any it chose or received before. If two records name different owners of a
-// bucket, the higher ownership epoch is valid.
+// The owner of a bucket chooses a number, the ownership epoch, for each move that it begins. This
+// number is higher than any epoch of the bucket that the owner chose or received before. If two
+// records name different owners of a bucket, the record with the higher epoch is valid.
 #pragma once
 
 #include <cstddef>
@@ -16,28 +16,30 @@
 
 namespace tandem::pserver {
 
-// The pushes of a trainer that server `server` accepted.
+// The pushes of one trainer that server `server` accepted.
 struct ServerPushState {
   int server = 0;
   TrainerPushState mark;
   uint64_t pushes = 0, last_step = 0;
 };
-// Adds a mark to `all`. For the same trainer and server, the later incarnation replaces the other;
-// marks of the same incarnation are combined.
+// Adds a mark to `all`. For the same trainer and server, the mark of the later incarnation stays.
+// Two marks of the same incarnation are combined.
 void AddMark(const ServerPushState& mark, std::vector<ServerPushState>& all);
 
-// Moves as known to one server. Not thread-safe.
+// The moves that one server knows. Not thread-safe.
 struct MoveState {
   BucketMap map;
-  uint64_t generation = 0;  // number of times that it gave buckets away or (sync) received some
-  std::map<int, uint64_t> begun;  // by bucket: ownership epoch of the last move it began
-  // Buckets stored but not served yet, with their ownership epochs.
+  // How often the server gave buckets away or, in sync mode, received some.
+  uint64_t generation = 0;
+  // By bucket: ownership epoch of the last move that the server began.
+  std::map<int, uint64_t> begun;
+  // By bucket that is stored but not served yet: its ownership epoch.
   std::map<int, uint64_t> offered;
-  std::vector<ServerPushState> inherited;  // marks received with buckets
-  bool leaving = false;                    // accepts no more buckets
-  std::vector<SliceSpec> placed;           // by Configure; empty: not known
+  std::vector<ServerPushState> inherited;  // marks that arrived with buckets
+  bool leaving = false;                    // the server accepts no more buckets
+  std::vector<SliceSpec> placed;           // slices as Configure placed them; empty: not known
 
-  // false: slices are where Configure placed them.
+  // Whether slices have moved or are offered. false: all slices are where Configure placed them.
   bool MovesSlices() const {
     return map.MovesSlices() || (!offered.empty() && offered.rbegin()->first >= kRowBuckets);
   }
@@ -46,30 +48,33 @@ struct MoveState {
   }
 
   // ---- Source of a move -------------------------------------------------------------------------
-  // Returns moves with new ownership epochs. Changes nothing; see Begin.
+  // Returns moves of `buckets` to `target` with new ownership epochs. Changes nothing: Begin
+  // records the moves.
   std::vector<BucketMove> MovesOf(const std::vector<int>& buckets, int target) const;
   void Begin(const std::vector<BucketMove>& moves);
-  // Whether these moves, which may come from any caller, are the newest known for their buckets.
+  // Whether these moves are the newest known moves of their buckets. They may come from any caller.
   bool AreOver(const std::vector<BucketMove>& moves) const;
-  // The targets own the buckets from now on.
+  // Records a release: the targets own the buckets from now on.
   void GiveAway(const std::vector<BucketMove>& moves, const BucketMap& news);
-  // Cancels moves that were begun and not released. `owner` keeps the buckets, each under a new
-  // ownership epoch. Returns these epochs.
+  // Cancels the moves that were begun and not released. Server `owner` keeps the buckets, each with
+  // a new ownership epoch. Returns these epochs.
   BucketMap TakeBack(int owner);
 
   // ---- Target of a move -------------------------------------------------------------------------
-  // Number of these moves that were offered before or are over.
+  // Returns how many of these moves were offered before or are over.
   size_t Known(const std::vector<BucketMove>& moves) const;
   void Offer(const std::vector<BucketMove>& moves);
-  // Whether `news` concerns a bucket that was offered. Learn then removes it from `offered`.
+  // Whether `news` concerns an offered bucket. In this case, Learn removes the bucket from
+  // `offered`.
   bool Concerns(const BucketMap& news) const;
   struct Decided {
-    std::vector<int> mine, others;  // buckets that are no longer offered, ascending
+    // Buckets that are no longer offered, ascending: owned by this server, or by another server.
+    std::vector<int> mine, others;
   };
   Decided Learn(const BucketMap& news, int server);
 
-  // The pushes of the trainer that `server` accepted before its buckets moved here; null: not
-  // known.
+  // Returns the pushes of the trainer that `server` accepted before its buckets moved to this
+  // server; null: not known.
   const SequenceWindow* Inherited(int server, int trainer, uint64_t incarnation) const;
 };
 

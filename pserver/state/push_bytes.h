@@ -1,4 +1,4 @@
-// The bytes of one slice of a push.
+// The bytes of one slice of a push, which may be owned or part of the received message.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace tandem::pserver {
 
-// The bytes are owned, or they are in the received message, which must outlive this. Bytes in a
-// message must not be written.
+// Either owns the bytes, or refers to bytes in the received message. The message must outlive this
+// object, and its bytes must not be written.
 class PushBytes {
  public:
   PushBytes(Buffer owned) : owner_(std::move(owned)), data_(owner_.get()) {}  // NOLINT
@@ -19,17 +19,17 @@ class PushBytes {
 
   bool owned() const { return !in_message_; }
   const std::byte* data() const { return data_; }
-  // REQUIRES: owned().
+  // Returns the bytes for writing. REQUIRES: owned().
   std::byte* mutable_data() {
     TD_REQUIRE(owned());
     return owner_.get();
   }
-  // REQUIRES: owned().
+  // Returns the buffer that owns the bytes. REQUIRES: owned().
   const Buffer& buffer() const {
     TD_REQUIRE(owned());
     return owner_;
   }
-  // Returns the buffer and leaves no bytes here. REQUIRES: owned().
+  // Returns the buffer. This object has no bytes afterwards. REQUIRES: owned().
   Buffer Take() && {
     TD_REQUIRE(owned());
     data_ = nullptr;

@@ -12,7 +12,8 @@
 namespace tandem::pserver {
 namespace {
 
-constexpr size_t kJobBytesMax = 64;  // limit for caller-provided text in messages
+// Maximum bytes of a job name, which callers choose and messages show.
+constexpr size_t kJobBytesMax = 64;
 
 constexpr int kTrainersMax = 4096;
 constexpr size_t kTablesMax = 4096;
@@ -67,7 +68,8 @@ Status CheckSlice(const SliceSpec& s) {
   return OkStatus();
 }
 
-// Returns "", or the first slice with different bucket numbers.
+// Returns the first slice with different bucket numbers as text; "": all bucket numbers are equal
+// or unknown.
 std::string BucketDifference(const std::vector<SliceSpec>& now,
                              const std::vector<SliceSpec>& before) {
   for (size_t i = 0; i < now.size(); ++i) {
@@ -126,7 +128,8 @@ Status CheckTables(const ShardConfig& config, const std::set<std::string>& slice
   return OkStatus();
 }
 
-// The first difference of the two lists, named `what`; "" if they are equal.
+// Returns the first difference of the two lists as text; "": the lists are equal. `what`: name of
+// an element in the text.
 template <typename T>
 std::string ListDifference(const char* what, const std::vector<T>& now,
                            const std::vector<T>& before, std::string (*text)(const T&)) {

@@ -1,5 +1,6 @@
-// The write-ahead log (WAL) of a shard. Each change is logged in order before it is acknowledged. A
-// restarted server therefore has every acknowledged update and the sequence numbers of its push.
+// The write-ahead log (WAL) of a shard. Each change is logged, in order, before it is acknowledged.
+// After a restart, a server therefore has every acknowledged update and the sequence number of its
+// push.
 #pragma once
 
 #include <cstdint>
@@ -13,55 +14,59 @@
 
 namespace tandem::pserver {
 
-struct MoveRecord;  // see bucket_move.h
+struct MoveRecord;  // defined in bucket_move.h
 
-// One change. The update and its mark (trainer, incarnation, sequence) are one record, so neither
-// exists without the other.
+// A logged change. The update and its mark (trainer, incarnation, sequence) are in one record. A
+// crash therefore leaves both or neither in the log.
 struct LogEntry {
   enum class Kind : uint8_t {
-    kPush = 1,      // head and values
-    kAdopt = 2,     // head.caller was restarted: the gradients of its older incarnation are dropped
-    kComplete = 3,  // head.caller sends no more pushes
-    // Records with `move`, about row buckets:
-    kMoveBegun = 4,     // ownership epochs of moves, which are used once
-    kMoveOffered = 5,   // received, and not served yet
-    kMoveReleased = 6,  // given away
-    kMoveLearned = 7,   // served from now on, or dropped
-    kOrder = 8,         // a push whose values its sender keeps: only the head, without slices
-    kMoveRefused = 9,   // `move`: buckets are rejected from now on, or accepted again
+    kPush = 1,  // a push, in `head` and `values`
+    // The trainer head.caller was restarted; gradients of its older incarnation are dropped.
+    kAdopt = 2,
+    kComplete = 3,  // the trainer head.caller sends no more pushes
+    // The records kMove... have `move`, and concern row buckets and slices.
+    kMoveBegun = 4,     // moves have begun; their ownership epochs are used up
+    kMoveOffered = 5,   // buckets were received, but are not served yet
+    kMoveReleased = 6,  // buckets were given away
+    kMoveLearned = 7,   // received buckets are served from now on, or were dropped
+    kOrder = 8,         // a push whose values its sender keeps; `head` has no slices
+    kMoveRefused = 9,   // the server rejects buckets from now on, or accepts them again (`move`)
   };
-  uint64_t number = 0;  // 1, 2, 3 ... over the life of the data directory
+  uint64_t number = 0;  // 1, 2, 3 ... without a gap as long as the data directory exists
   Kind kind = Kind::kPush;
   PushHead head;
-  std::vector<Buffer> values;  // in the order of head.slices; immutable
+  std::vector<Buffer> values;  // values of each slice in head.slices; immutable
   std::shared_ptr<const MoveRecord> move = nullptr;
-  uint64_t sender_bytes = 0;  // kOrder: bytes of the values; not written
+  // kOrder: bytes of the values that the sender keeps; not in the record.
+  uint64_t sender_bytes = 0;
 };
 
-// When written entries are synced to the disk. Written entries always survive the death of the
-// process.
+// When the log syncs written entries to the disk. Entries that are written, but not synced, survive
+// the death of the process, but not of the machine.
 enum class WalSync : uint8_t {
-  kNone,      // decided by the operating system
-  kInterval,  // within the sync interval
-  kAlways     // before the acknowledgement
+  kNone,      // the operating system decides
+  kInterval,  // within the sync interval of the log
+  kAlways     // before the change is acknowledged
 };
-// "none", "interval", "always".
+// Parses "none", "interval" or "always".
 StatusOr<WalSync> ParseWalSync(const std::string& text);
 
-// Thread-safe.
+// The interface of the log. Thread-safe.
 class WriteAheadLog {
  public:
-  // The status is OK, or the reason why earlier entries are not written. RESOURCE_EXHAUSTED: they
-  // may still be written later.
+  // Receives OK if the entries are written, or the reason why they are not written.
+  // RESOURCE_EXHAUSTED: they may still be written later.
   using Written = std::function<void(const Status&)>;
 
   virtual ~WriteAheadLog() = default;
-  // Returns OK if a change with `bytes` of values may be made: the disk has room for it and for all
-  // waiting entries. RESOURCE_EXHAUSTED: no room. UNAVAILABLE: the log has ended.
+  // Whether a change with `bytes` bytes of values may be made. OK: the disk has room for it and for
+  // all waiting entries. RESOURCE_EXHAUSTED: there is no room. UNAVAILABLE: the log has ended.
   virtual Status Ready(uint64_t bytes) = 0;
-  // Queues an entry; entries must come in the order of their numbers. Returns immediately.
+  // Queues an entry and returns immediately. The caller must append entries in the order of their
+  // numbers.
   virtual void Append(LogEntry entry) = 0;
-  // Calls `done` when all entries appended before are written: immediately, or on the log's thread.
+  // Calls `done` when all entries appended before are written. Calls it immediately, or on the
+  // log's thread.
   virtual void WhenLogged(Written done) = 0;
 };
 

@@ -10,7 +10,8 @@
 namespace tandem::pserver {
 namespace {
 
-constexpr Duration kAgain = std::chrono::milliseconds(100);  // pause after a lack of room
+// Pause before a write is retried after a lack of room.
+constexpr Duration kAgain = std::chrono::milliseconds(100);
 
 uint64_t ValueBytes(const LogEntry& entry) {
   uint64_t bytes = 0;
@@ -80,7 +81,7 @@ void GroupCommitLog::WhenLogged(Written done) {
 
 Time GroupCommitLog::NextTurn() const {
   MutexLock lock(mu_);
-  // A failed write is retried after a pause, even if new entries come meanwhile.
+  // A failed write is retried only after a pause, even if new entries arrive during the pause.
   return status_.ok() && !entries_.empty() ? Time::min() : again_;
 }
 
@@ -96,7 +97,7 @@ Status GroupCommitLog::Write() {
       unsynced_ = options_.sync == WalSync::kInterval;
     }
   }
-  // Entries written before are synced on time even if there is no room for more.
+  // Syncs the written entries on time, even if there is no room for further entries.
   if (unsynced_ && clock_.Now() - synced_ >= options_.sync_interval) {
     TD_RETURN_IF_ERROR(storage_.SyncLog());
     synced_ = clock_.Now();

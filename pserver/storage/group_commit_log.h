@@ -1,9 +1,9 @@
-// A WriteAheadLog that writes all waiting entries together (group commit).
+// A WriteAheadLog that writes all waiting entries in one write (group commit).
 //
-// A write that fails for lack of room is retried until it succeeds; meanwhile waiting callers
-// receive the error. Any other error ends the log, because RocksDB writes nothing after an error
-// and unsynced data must be read again. From then on nothing is acknowledged and the process must
-// end. Its successor reads the contents of the directory.
+// If a write fails for lack of room, the log retries it until it succeeds. Meanwhile, waiting
+// callers receive the error. Any other error ends the log: RocksDB writes nothing after an error,
+// and unsynced data must be read from the disk again. From then on, no change is acknowledged, and
+// the process must end. The next process reads the contents of the directory.
 #pragma once
 
 #include <string>
@@ -19,20 +19,20 @@ namespace tandem::pserver {
 struct GroupLogOptions {
   WalSync sync = WalSync::kInterval;
   Duration sync_interval = std::chrono::milliseconds(100);
-  uint64_t bytes_max = uint64_t{256} << 20;  // limit for `on_full`
-  // Called when bytes_max were written, or kept by senders, since the last call. A checkpoint then
-  // shortens the log. Must not block.
+  uint64_t bytes_max = uint64_t{256} << 20;  // number of bytes after which `on_full` is called
+  // Called when bytes_max bytes were written, or kept by senders, since the last call. The owner
+  // should then make a checkpoint, which shortens the log. Must not block.
   std::function<void()> on_full;
-  // Called when NextTurn may be earlier than before. Must not block.
+  // Called when NextTurn may have become earlier. Must not block.
   std::function<void()> on_work;
-  // Called with the reason when the log has ended, at most once. Must not block.
+  // Called with the reason when the log has ended. It is called at most once. Must not block.
   std::function<void(const Status&)> on_end;
-  // Limit of the values that wait to be written; above it, Ready rejects changes. A single change
-  // may be larger.
+  // Maximum bytes of values that wait to be written. If more wait, Ready rejects changes. A single
+  // change may be larger.
   uint64_t waiting_bytes_max = uint64_t{4} << 30;
 };
 
-// Owns no thread and no clock: the owner calls Turn at NextTurn. Thread-safe.
+// A log without its own thread and clock: the owner calls Turn at NextTurn. Thread-safe.
 class GroupCommitLog final : public WriteAheadLog {
  public:
   // All arguments except `options` must outlive the log.
@@ -42,21 +42,22 @@ class GroupCommitLog final : public WriteAheadLog {
   void Append(LogEntry entry) override;
   void WhenLogged(Written done) override;
 
-  // Writes all waiting entries together and calls the waiting callbacks. Only one call at a time.
+  // Writes all waiting entries in one write, then calls the callbacks of the entries. Only one
+  // thread at a time may call it.
   void Turn();
-  // Earliest time at which Turn has work; Time::max(): none.
+  // Earliest time at which Turn must be called; Time::max(): no work.
   Time NextTurn() const;
-  // Writes all waiting entries once, then passes an error to the callbacks that still wait.
-  // REQUIRES: no Turn is in progress or follows.
+  // Writes all waiting entries once. Then passes an error to the callbacks that still wait.
+  // REQUIRES: no Turn is in progress, and none follows.
   void Close();
 
  private:
   struct Waiting {
-    uint64_t number;  // the callback runs when this entry is written
+    uint64_t number;  // entry for which the callback waits
     Written done;
   };
   Status Write();
-  // Passes the status of the write to waiting callbacks.
+  // Passes `status`, the result of the write, to the waiting callbacks.
   void Release(const Status& status);
 
   const GroupLogOptions options_;
@@ -65,32 +66,33 @@ class GroupCommitLog final : public WriteAheadLog {
   Histogram& write_seconds_;
   Counter& bytes_total_;
   mutable Mutex mu_;
-  bool closed_ TD_GUARDED_BY(mu_) = false;    // nothing is accepted or written any more
-  Status status_ TD_GUARDED_BY(mu_);          // result of the last write
-  Time again_ TD_GUARDED_BY(mu_);             // next time with work if no new entries come
-  uint64_t appended_ TD_GUARDED_BY(mu_) = 0;  // entry numbers
+  bool closed_ TD_GUARDED_BY(mu_) = false;  // true: the log accepts and writes nothing more
+  Status status_ TD_GUARDED_BY(mu_);        // result of the last write
+  Time again_ TD_GUARDED_BY(mu_);           // next time for Turn if no new entries are appended
+  // Numbers of the last appended and the last written entry.
+  uint64_t appended_ TD_GUARDED_BY(mu_) = 0;
   uint64_t written_ TD_GUARDED_BY(mu_) = 0;
   std::vector<LogEntry> entries_ TD_GUARDED_BY(mu_);
-  uint64_t waiting_bytes_ TD_GUARDED_BY(mu_) = 0;  // size of the values not written yet
+  uint64_t waiting_bytes_ TD_GUARDED_BY(mu_) = 0;  // bytes of the values that are not written yet
   std::vector<Waiting> waiting_ TD_GUARDED_BY(mu_);
-  // Used only in Turn:
-  std::vector<LogEntry> batch_;  // being written
+  // Only Turn uses these fields.
+  std::vector<LogEntry> batch_;  // entries that are being written
   uint64_t bytes_ = 0;
   bool unsynced_ = false;
   Time synced_;
 };
 
-// The thread that calls Turn of a log. REQUIRES: the log uses the real clock.
+// A thread that calls Turn of a log. REQUIRES: the log uses the real clock.
 class LogFlushThread {
  public:
   explicit LogFlushThread(GroupCommitLog& log);
-  ~LogFlushThread();  // joins the thread, after the Turn in progress
-  void Poke();        // for GroupLogOptions::on_work
+  ~LogFlushThread();  // joins the thread when the Turn in progress has ended
+  void Poke();        // wakes the thread; for GroupLogOptions::on_work
 
  private:
   void Loop();
 
-  GroupCommitLog& log_;  // not owned; must outlive this
+  GroupCommitLog& log_;  // not owned; must outlive this object
   Mutex mu_;
   CondVar cv_;
   bool work_ TD_GUARDED_BY(mu_) = false;

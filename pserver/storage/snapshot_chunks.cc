@@ -40,7 +40,7 @@ Status SendChunks(ShardSnapshot snapshot, SnapshotSink& sink) {
   for (const TableSnapshot& table : tables) {
     snapshot.tables.push_back({{}, table.scalars, {}, table.partial});
   }
-  TD_REQUIRE(!snapshot.base.has_value());  // a delta is merged first
+  TD_REQUIRE(!snapshot.base.has_value());  // a delta must be merged with its base first
   const bool has_previous = snapshot.has_previous;
   TD_RETURN_IF_ERROR(sink.Begin(std::move(snapshot)));
   for (size_t i = 0; i < slices.size(); ++i) {

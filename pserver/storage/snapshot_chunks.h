@@ -1,5 +1,5 @@
-// Streams a shard snapshot from its storage: its head, then its values in chunks. Besides the
-// tables built from them, only a few chunks are in memory.
+// Passes a shard snapshot from its storage to a receiver: first its head, then its values in
+// chunks. Only a few chunks are in memory at a time, besides the tables that the receiver builds.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,15 @@ namespace tandem::pserver {
 
 struct SnapshotChunk {
   enum class Kind : uint8_t {
-    kSlice,  // parameters and slots
-    kRows,   // rows of one bucket
-    // Only if ShardSnapshot::has_previous: only `slice.previous`, and TableSnapshot::previous.
+    kSlice,  // parameters and optimizer slots of one slice
+    kRows,   // rows of one bucket of one table
+    // The values before the last update, if ShardSnapshot::has_previous. kPreviousSlice has only
+    // `slice.previous`; kPreviousRows has TableSnapshot::previous in `rows`.
     kPreviousSlice,
     kPreviousRows,
   };
   Kind kind = Kind::kSlice;
-  size_t index = 0;  // in the configuration's slices, or in its tables
+  size_t index = 0;  // index in config.slices or in config.tables
   int bucket = 0;
   SliceSnapshot slice = {};
   RowValues rows = {};
@@ -28,10 +29,10 @@ struct SnapshotChunk {
 class SnapshotSink {
  public:
   virtual ~SnapshotSink() = default;
-  // Called once, first: the snapshot without slices, with tables that have no rows.
+  // Called once, before Take. `head`: the snapshot without slices; its tables have no rows.
   virtual Status Begin(ShardSnapshot head) = 0;
-  // Receives slices in order, then rows by table, then the values before the last update in the
-  // same order. After an error, no more chunks follow.
+  // Called with the slices in order, then with the rows by table, then with the values before the
+  // last update in the same order. After an error, no more chunks follow.
   virtual Status Take(SnapshotChunk chunk) = 0;
 };
 
@@ -40,14 +41,14 @@ class SnapshotAssembler final : public SnapshotSink {
  public:
   Status Begin(ShardSnapshot head) override;
   Status Take(SnapshotChunk chunk) override;
-  // Valid after all chunks were received.
+  // The assembled snapshot. It is complete when all chunks were received.
   ShardSnapshot& snapshot() { return snapshot_; }
 
  private:
   ShardSnapshot snapshot_;
 };
 
-// Sends a snapshot to `sink` in chunks.
+// Passes a snapshot in memory to `sink` in chunks.
 Status SendChunks(ShardSnapshot snapshot, SnapshotSink& sink);
 
 }  // namespace tandem::pserver

@@ -11,7 +11,7 @@
 namespace tandem::pserver {
 namespace {
 
-// Merges the rows of one bucket of the two snapshots.
+// Merges the rows of one bucket of a full snapshot and of a delta.
 class BucketMerge {
  public:
   BucketMerge(const TableSpec& spec, uint64_t base_version, uint64_t version)
@@ -43,12 +43,12 @@ class BucketMerge {
   }
 
  private:
-  // Offsets in the content at which the rows begin, and the end.
+  // Offsets in rows.content at which the rows begin, followed by the end of the last row.
   std::vector<size_t> Begins(const RowValues& rows) const {
     std::vector<size_t> begins = {0};
     size_t weights = 0;
     for (const RowAge& use : rows.use) begins.push_back(weights += accessor_.columns(use.brief));
-    // Every weight has the same number of slots.
+    // The offsets count weights so far. Every weight has the same number of slots.
     for (size_t& begin : begins) begin = weights == 0 ? 0 : begin * (rows.content.size() / weights);
     return begins;
   }
@@ -61,8 +61,8 @@ class BucketMerge {
   }
   bool Stays(RowAge& use) const {
     RowUse row{use.show, use.click, static_cast<uint32_t>(base_version_) - use.age};
-    // Repeats the decay of each update between the two, by the version before it
-    // (SparseTable::Begin).
+    // Repeats the decay of each update between the two snapshots. An update uses the version before
+    // it (SparseTable::Begin).
     uint64_t at = every_ == 0 ? version_ : (base_version_ + every_ - 1) / every_ * every_;
     for (; at < version_; at += every_) {
       if (at > 0 && !accessor_.FadeAndStay(static_cast<uint32_t>(at), row)) return false;

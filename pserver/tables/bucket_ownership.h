@@ -1,5 +1,5 @@
-// The row buckets (common/tables/row_buckets.h) of a table that a server keeps, and those of them
-// that it serves. A bucket that moves between servers is kept and not served.
+// The row buckets (common/tables/row_buckets.h) of a table that a server keeps, and which of them
+// it serves. A bucket that is moving between servers is kept, but not served.
 #pragma once
 
 #include <bitset>
@@ -13,12 +13,13 @@
 
 namespace tandem::pserver {
 
-// Checks ids against the buckets. Each served bucket is kept. Not thread-safe.
+// The kept and the served buckets of a table, to check row ids. Each served bucket is also kept.
+// Not thread-safe.
 class BucketOwnership {
  public:
   using Buckets = std::bitset<kRowBuckets>;
 
-  // Keeps and serves the buckets of `spec`.
+  // Keeps and serves the buckets that `spec` names.
   explicit BucketOwnership(const TableSpec& spec);
 
   // Keeps a bucket and sets whether it is served.
@@ -28,19 +29,19 @@ class BucketOwnership {
   bool ServesAny() const { return served_.any(); }
   const Buckets& kept() const { return kept_; }
 
-  // INVALID_ARGUMENT: an id is outside [0, height), not in a bucket of this server, or
-  // (`ascending`) not above its predecessor; the message names the id. OUT_OF_RANGE: after Keep or
-  // Drop, this server does not serve the id.
+  // INVALID_ARGUMENT: an id is outside [0, height), is not in a bucket of this server, or with
+  // `ascending` is not above the id before it. The message names the id. OUT_OF_RANGE: after a call
+  // of Keep or Drop, this server does not serve the id.
   Status CheckServed(std::span<const uint64_t> ids, bool ascending) const;
-  // As CheckServed, but accepts the ids of all kept buckets, in any order.
+  // Like CheckServed, but accepts the ids of all kept buckets, in any order.
   Status CheckKept(std::span<const uint64_t> ids) const;
 
  private:
   const std::string table_;
-  const uint64_t height_;  // rows of the table
-  const int begin_, end_;  // buckets of the spec
+  const uint64_t height_;  // number of rows of the table
+  const int begin_, end_;  // range of the buckets in the spec of the table
   Buckets kept_, served_;
-  bool changed_ = false;  // Keep or Drop was called
+  bool changed_ = false;  // Keep or Drop was called before
 };
 
 }  // namespace tandem::pserver

@@ -13,8 +13,8 @@ void CowSliceSnapshot::Begin(size_t slices) {
 
 Status CowSliceSnapshot::CopySlice(int slice) {
   TD_REQUIRE(slice >= 0);
-  // A slice that was added or removed since Begin is not part of the snapshot: CopyAll ran before
-  // that change, so nothing is pending.
+  // A slice added or removed since Begin is not part of the snapshot. Before such a change, CopyAll
+  // ran, so no slice is pending.
   if (static_cast<size_t>(slice) >= entries_.size()) return OkStatus();
   Entry& entry = entries_[static_cast<size_t>(slice)];
   if (!entry.pending) return OkStatus();

@@ -1,5 +1,6 @@
-// A copy-on-write snapshot of the dense slices of a shard. It has all values as they are at Begin.
-// It is copied slice by slice while the slices change; a slice is copied before its first change.
+// A copy-on-write snapshot of the dense slices of a shard. It has the values that the slices have
+// at Begin. The slices are copied one after another while the shard changes them. Each slice is
+// copied before its first change.
 #pragma once
 
 #include <cstddef>
@@ -12,35 +13,36 @@
 
 namespace tandem::pserver {
 
-// Call Begin, then CopySlice for each slice, then Finish; or Abandon at any time. Between Begin and
-// Finish, the owner calls CopySlice before a change of a slice, and CopyAll before the indices of
-// slices change. Not thread-safe, except that threads may copy separate slices.
+// Call Begin, then CopySlice for each slice, then Finish. Abandon may be called at any time.
+// Between Begin and Finish, the owner calls CopySlice before it changes a slice, and CopyAll before
+// the indices of slices change. Not thread-safe, except that threads may copy different slices.
 class CowSliceSnapshot {
  public:
-  // Copies the current state of a slice.
+  // Returns a copy of the current state of a slice.
   using Copy = std::function<StatusOr<SliceSnapshot>(int slice)>;
 
   explicit CowSliceSnapshot(Copy copy) : copy_(std::move(copy)) {}
 
-  // Begins a snapshot of the slices [0, slices). Replaces the snapshot in progress.
+  // Begins a snapshot of the slices with the indices [0, slices). It replaces a snapshot in
+  // progress.
   void Begin(size_t slices);
-  // Copies a slice. No effect if it is not part of a snapshot, or copied already.
+  // Copies a slice. Has no effect if the slice is not part of a snapshot, or is already copied.
   Status CopySlice(int slice);
   Status CopyAll();
   // Ends the snapshot and returns it. REQUIRES: every slice was copied since Begin.
-  // RESOURCE_EXHAUSTED: a slice was removed and there was no memory to copy it (Abandon).
+  // RESOURCE_EXHAUSTED: there was no memory for a copy of a removed slice (Abandon was called).
   StatusOr<std::vector<SliceSnapshot>> Finish();
-  // Copies nothing any more and drops the copies.
+  // Drops the copies and copies no further slice.
   void Abandon();
 
  private:
   struct Entry {
-    SliceSnapshot copy;    // `param` null: not copied
-    bool pending = false;  // CopySlice copies it
+    SliceSnapshot copy;    // if `param` is null, the slice is not copied
+    bool pending = false;  // the slice must still be copied
   };
 
   const Copy copy_;
-  std::vector<Entry> entries_;  // by slice, as of Begin
+  std::vector<Entry> entries_;  // by index of the slice at Begin
 };
 
 }  // namespace tandem::pserver

@@ -14,14 +14,14 @@ struct CowTableSnapshot::Progress {
         pending(o.buckets),
         snapshot(std::move(head)),
         saved(rows.width(/*brief=*/false), rows.width(/*brief=*/true)) {}
-  // Makes Finish fail. Nothing more is copied.
+  // Makes Finish return `error`. No further bucket is copied.
   void Fail(const Status& error) {
     status.Update(error);
     pending.reset();
   }
 
   const Options options;
-  std::bitset<kRowBuckets> pending;  // buckets that are not copied yet
+  std::bitset<kRowBuckets> pending;  // buckets that must still be copied
   TableSnapshot snapshot;
   std::vector<RowValues> copies = std::vector<RowValues>(kRowBuckets);
   SavedRows saved;

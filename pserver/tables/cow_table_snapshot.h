@@ -1,5 +1,5 @@
-// A copy-on-write snapshot of the rows of a table. It is copied bucket by bucket while the table
-// changes. A row of a bucket that is not copied yet is saved before its first change.
+// A copy-on-write snapshot of the rows of a table. The buckets are copied one after another while
+// the table changes. Until its bucket is copied, a row is saved before its first change.
 #pragma once
 
 #include <bitset>
@@ -13,39 +13,41 @@
 
 namespace tandem::pserver {
 
-// Call Begin, then CopyBucket for each bucket, then Finish; or Abandon at any time. Between Begin
-// and Finish, the owner calls a BeforeChange before each change of rows. Not thread-safe.
+// Call Begin, then CopyBucket for each bucket, then Finish. Abandon may be called at any time.
+// Between Begin and Finish, the owner calls a function BeforeChange before each change of rows. Not
+// thread-safe.
 class CowTableSnapshot {
  public:
   struct Options {
-    uint32_t version = 0;           // age 0 of the rows
-    uint32_t age_max = UINT32_MAX;  // omits rows whose last update is longer ago
+    uint32_t version = 0;           // version to which the ages of rows are relative
+    uint32_t age_max = UINT32_MAX;  // maximum age of a row in the snapshot; older rows are omitted
     std::bitset<kRowBuckets> buckets;
   };
 
-  // `rows`: the rows of the table; must outlive this.
+  // `rows`: the rows of the table, which must outlive this object.
   explicit CowTableSnapshot(const TableRowSet& rows);
   ~CowTableSnapshot();
 
-  // Begins a snapshot of the rows as they are now. `head`: the snapshot without its rows. Replaces
-  // the snapshot in progress.
+  // Begins a snapshot of the rows in their current state. `head`: the snapshot without its rows.
+  // Replaces a snapshot in progress.
   void Begin(const Options& options, TableSnapshot head);
-  // Copies the bucket if it is part of the snapshot and not copied yet; returns its bytes.
+  // Copies the bucket if it is part of the snapshot and not copied yet. Returns the copied bytes.
   // REQUIRES: a snapshot is in progress.
   size_t CopyBucket(int bucket);
-  // Ends the snapshot and returns it. An error is the first one of a copy. REQUIRES: a snapshot is
+  // Ends the snapshot and returns it, or returns the first error of a copy. REQUIRES: a snapshot is
   // in progress, and each of its buckets was copied.
   StatusOr<TableSnapshot> Finish();
   void Abandon();
 
-  // Saves what the snapshot needs before rows change. They have no effect if no snapshot is in
-  // progress. REQUIRES of the first: each row is in memory or does not exist.
+  // The functions BeforeChange save the state that the snapshot needs before rows change. They have
+  // no effect if no snapshot is in progress. With `ids`, REQUIRES: each row is in memory or does
+  // not exist.
   void BeforeChange(std::span<const uint64_t> ids);
-  void BeforeChange(int bucket);  // copies the whole bucket
+  void BeforeChange(int bucket);  // copies the whole bucket immediately
   void BeforeChangeOfAll();
 
  private:
-  struct Progress;  // the state of one snapshot
+  struct Progress;  // the state of the snapshot in progress
 
   const TableRowSet& rows_;
   std::unique_ptr<Progress> progress_;  // null: no snapshot in progress

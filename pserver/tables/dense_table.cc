@@ -12,9 +12,10 @@
 namespace tandem::pserver {
 namespace {
 
-constexpr size_t kMigrationBytesMax = size_t{1} << 30;  // limit of a message and of a WAL record
+// Maximum bytes of a message and of a WAL record with a migration.
+constexpr size_t kMigrationBytesMax = size_t{1} << 30;
 
-// The update of a slice must not depend on values outside the slice.
+// UNIMPLEMENTED: the update of the slice would depend on values outside the slice.
 Status CheckScope(const SliceSpec& slice, const OptimizerSpec& optimizer) {
   TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(optimizer));
   if (reach == UpdateScope::kAll) {
@@ -73,7 +74,7 @@ void DenseTable::Index() {
   index_ = SliceIndex(specs());
   size_t bytes = 0;
   for (const Slice& s : slices_) bytes += static_cast<size_t>(s.spec.numel) * sizeof(float);
-  // Keeps spare blocks for one gradient of every trainer and three copies.
+  // Room for one gradient of every trainer and three copies of the parameters.
   pool_.SetSpareBytesMax((trainers_ + 3) * (bytes + 4096));
 }
 
@@ -90,7 +91,7 @@ Status DenseTable::Add(const SliceSpec& spec) {
 int DenseTable::Remove(int bucket) {
   const int slice = FindBucket(bucket);
   if (slice < 0) return slice;
-  // Without memory for the copies, the snapshot fails (CowSliceSnapshot::Finish).
+  // If there is no memory for the copies, the snapshot fails (CowSliceSnapshot::Finish).
   if (!snapshot_.CopyAll().ok()) snapshot_.Abandon();
   slices_.erase(slices_.begin() + slice);
   Index();
@@ -154,7 +155,7 @@ Status DenseTable::ApplySlice(int slice, const SliceGradients& gradients,
                               std::span<const int> ranks, float learning_rate) {
   Slice& s = At(slice);
   TD_RETURN_IF_ERROR(snapshot_.CopySlice(slice));
-  // No extra cost in training: the trainers' pulls have already made this copy.
+  // In training, this copy costs nothing: the pulls of the trainers have already made it.
   TD_ASSIGN_OR_RETURN(s.previous, Params(slice));
   s.params.reset();
   std::vector<const std::byte*> contributions;
@@ -169,7 +170,7 @@ Status DenseTable::ApplySlice(int slice, const SliceGradients& gradients,
   }
   const auto* const sum = reinterpret_cast<const float*>(one ? contributions[0] : out);
   TD_RETURN_IF_ERROR(Annotate(s.update->Apply(sum, learning_rate), "update of " + s.spec.variable));
-  return Params(slice).status();  // while the values are in the cache
+  return Params(slice).status();  // copies the new values now, while they are in the CPU cache
 }
 
 int DenseTable::parts() const {

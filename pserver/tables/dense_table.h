@@ -1,4 +1,4 @@
-// The dense slices of one shard: parameters with their update programs, and copies for readers.
+// The dense slices of one shard: parameters, their update programs, and copies for readers.
 #pragma once
 
 #include <memory>
@@ -18,12 +18,12 @@
 namespace tandem::pserver {
 
 // Stores and updates the dense slices of one shard. Not thread-safe (the shard's lock guards it).
-// The buffers it returns are shared and immutable, so any thread may read them.
+// The returned buffers are shared and immutable, so any thread may read them.
 class DenseTable {
  public:
-  // Creates one update program per slice. The values of the slices are in the memory of `device`;
-  // all other data is in host memory. `backend`, `device` and `workers` must outlive the table. A
-  // null `workers` means that only the calling thread works. `arena`: memory for the buffer pool.
+  // Creates one update program for each slice. The values of the slices are in the memory of
+  // `device`; all other data is in host memory. `backend`, `device` and `workers` must outlive the
+  // table. `workers` null: only the calling thread works. `arena`: memory for the buffer pool.
   static StatusOr<std::unique_ptr<DenseTable>> Make(const ShardConfig& config,
                                                     const Backend& backend, Device& device,
                                                     std::shared_ptr<Arena> arena = nullptr,
@@ -32,54 +32,56 @@ class DenseTable {
   size_t size() const { return slices_.size(); }
   const SliceSpec& spec(int slice) const { return At(slice).spec; }
   std::vector<SliceSpec> specs() const;
-  size_t bytes(int slice) const;  // parameters and optimizer slots
+  size_t bytes(int slice) const;  // bytes of the parameters and optimizer slots of a slice
   const SliceIndex& index() const { return index_; }
 
   // ---- Slices that move -------------------------------------------------------------------------
-  // Add and Remove change the indices of slices (SliceSpec::bucket names a slice that moves).
-  // REQUIRES: no slice has the same elements, or the same bucket if it moves.
+  // Adds a slice. Add and Remove change the indices of slices. SliceSpec::bucket names a slice that
+  // moves. REQUIRES: no slice has the same elements, and none has the same bucket if the slice
+  // moves.
   Status Add(const SliceSpec& spec);
-  // Returns the former index of the slice; -1: the bucket is not here.
+  // Returns the former index of the slice; -1: the table has no slice with this bucket.
   int Remove(int bucket);
-  // Sets whether the slice of `bucket` is served. Has no effect if the bucket is not here.
+  // Sets whether the slice of `bucket` is served. Has no effect if the table has no such slice.
   void Keep(int bucket, bool served);
   bool Serves(int bucket) const;
   bool served(int slice) const { return At(slice).served; }
-  // Copies of the slices that `moves` names. `previous`: with the parameters before the last
-  // update. RESOURCE_EXHAUSTED: they do not fit into one message.
+  // Returns copies of the slices that `moves` names. `previous`: with the parameters before the
+  // last update. RESOURCE_EXHAUSTED: the copies do not fit into one message.
   StatusOr<std::vector<SliceMigration>> Migrations(std::span<const BucketMove> moves,
                                                    bool previous);
 
   // ---- Updates of a step (sync) -----------------------------------------------------------------
-  // For every slice: sums the gradients of `ranks` (ascending) and runs the update program.
+  // Sums, for every slice, the gradients of `ranks` (ascending), and runs the update program.
   // REQUIRES: `ranks` is not empty, and `gradients` has a gradient of each slice from each rank.
   Status ApplyStep(const SliceGradients& gradients, std::span<const int> ranks,
                    float learning_rate);
 
   // ---- Immediate updates (a_sync) ---------------------------------------------------------------
   Status Apply(int slice, std::span<const float> gradient, float learning_rate);
-  // Records the values that `trainer` pulled last. `values`: a result of Params, which the table
-  // keeps.
+  // Records the values that `trainer` pulled last. `values`: a result of Params, to which the table
+  // keeps a reference.
   void Pulled(int slice, int trainer, Buffer values);
-  // Writes gradient + strength * gradient^2 * (parameters - values that `trainer` pulled last) to
-  // `out`. Returns false and writes nothing if `trainer` has not pulled yet.
+  // Writes to `out`: gradient + strength * gradient^2 * (parameters - values that `trainer` pulled
+  // last). Returns false and writes nothing if `trainer` has not pulled yet.
   StatusOr<bool> Compensated(int slice, int trainer, float strength,
                              std::span<const float> gradient, float* out);
 
   // ---- Values -----------------------------------------------------------------------------------
-  // INVALID_ARGUMENT: wrong number of values.
+  // INVALID_ARGUMENT: the number of values is wrong.
   Status SetParam(int slice, std::span<const float> values);
   Status SetSlot(int slice, const std::string& slot, std::span<const float> values);
-  // The current parameters. They are copied at most once per change.
+  // Returns the current parameters. They are copied at most once after each change.
   StatusOr<Buffer> Params(int slice);
-  // The parameters before the last ApplyStep; null: there was no update.
+  // Returns the parameters before the last ApplyStep; null: there was no update.
   Buffer Previous(int slice) const { return At(slice).previous; }
   void SetPrevious(int slice, Buffer values) { At(slice).previous = std::move(values); }
-  // A copy of the parameters, the optimizer slots and the previous parameters.
+  // Returns a copy of the parameters, the optimizer slots and the parameters before the last
+  // update.
   StatusOr<SliceSnapshot> Snapshot(int slice);
-  // Begins a snapshot of all slices that is copied slice by slice while the slices change.
+  // Begins a snapshot of all slices. The slices are copied one after another while they change.
   void BeginSnapshot() { snapshot_.Begin(slices_.size()); }
-  CowSliceSnapshot& snapshot() { return snapshot_; }  // the one that BeginSnapshot began
+  CowSliceSnapshot& snapshot() { return snapshot_; }  // the snapshot that BeginSnapshot began
 
   BufferPool& pool() { return pool_; }
 
@@ -87,9 +89,10 @@ class DenseTable {
   struct Slice {
     SliceSpec spec;
     std::unique_ptr<UpdateProgram> update;
-    Buffer params;               // null: the parameters have changed since the last copy
-    Buffer previous;             // parameters before the last update
-    std::vector<Buffer> pulled;  // by trainer; used with delay_compensation
+    Buffer params;    // copy of the parameters; null: they have changed since the last copy
+    Buffer previous;  // parameters before the last update
+    // By trainer: values that it pulled last; used with delay_compensation.
+    std::vector<Buffer> pulled;
     bool served = true;
   };
 
@@ -103,10 +106,10 @@ class DenseTable {
   Status Append(const SliceSpec& spec);
   Status ApplySlice(int slice, const SliceGradients& gradients, std::span<const int> ranks,
                     float learning_rate);
-  int parts() const;                 // number of threads that pays off for the slices of a step
-  void Index();                      // call after a change of slices_
-  int FindBucket(int bucket) const;  // -1: none
-  // Copies a value of a slice's program.
+  int parts() const;                 // number of threads for the slices of a step
+  void Index();                      // updates index_; call it after each change of slices_
+  int FindBucket(int bucket) const;  // index of the slice with this bucket; -1: there is none
+  // Returns a copy of a value of a slice's program.
   StatusOr<Buffer> CopyOf(const UpdateProgram& update, const Tensor& value);
 
   ForkJoin* const workers_;
@@ -115,10 +118,10 @@ class DenseTable {
   const OptimizerSpec optimizer_;
   const size_t trainers_;
   BufferPool pool_;
-  Buffer staged_;  // pinned, as large as the largest value; null: values are in host memory
+  Buffer staged_;  // pinned host memory for the largest value; null: all values are in host memory
   int64_t staged_numel_ = 0;
   std::vector<Slice> slices_;
-  SliceIndex index_;  // finds slices_ by their elements
+  SliceIndex index_;  // finds slices by their elements
   CowSliceSnapshot snapshot_;
 };
 

@@ -1,5 +1,5 @@
-// Gradients of the step that is being gathered: at most one of each item (a slice or a table) from
-// each trainer.
+// Gradients of the step that is being gathered. Each item is a slice or a table. There is at most
+// one gradient of each item from each trainer.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace tandem::pserver {
 
-// count(trainer) is the number of items of the trainer. Not thread-safe.
+// The gathered gradients by item and trainer. Not thread-safe.
 template <typename Gradient>
 class GatheredGradients {
  public:
@@ -24,20 +24,20 @@ class GatheredGradients {
 
   size_t items() const { return items_.size(); }
   bool Has(int item, int trainer) const { return At(item, trainer).has_value(); }
-  // REQUIRES: Has(item, trainer).
+  // Returns the gradient of an item from a trainer. REQUIRES: Has(item, trainer).
   const Gradient& Get(int item, int trainer) const {
     CHECK(Has(item, trainer));
     return *At(item, trainer);
   }
   // Number of items for which `trainer` has a gradient.
   size_t count(int trainer) const { return counts_[static_cast<size_t>(trainer)]; }
-  // REQUIRES: !Has(item, trainer).
+  // Adds the gradient of an item from a trainer. REQUIRES: !Has(item, trainer).
   void Put(int item, int trainer, Gradient gradient) {
     CHECK(!Has(item, trainer));
     items_[static_cast<size_t>(item)][static_cast<size_t>(trainer)] = std::move(gradient);
     ++counts_[static_cast<size_t>(trainer)];
   }
-  // Drops the gradients of `trainer`.
+  // Drops all gradients from `trainer`.
   void Drop(int trainer) {
     if (count(trainer) == 0) return;
     for (Row& row : items_) row[static_cast<size_t>(trainer)].reset();
@@ -46,7 +46,7 @@ class GatheredGradients {
   void DropAll() {
     for (size_t t = 0; t < counts_.size(); ++t) Drop(static_cast<int>(t));
   }
-  // Adds an item after the others.
+  // Adds an item at the end, without gradients.
   void AddItem() { items_.emplace_back(counts_.size()); }
   // Removes an item with its gradients. The indices of later items decrease by 1.
   void RemoveItem(int item) {
@@ -56,7 +56,7 @@ class GatheredGradients {
   }
 
  private:
-  using Row = std::vector<std::optional<Gradient>>;  // by trainer
+  using Row = std::vector<std::optional<Gradient>>;  // by trainer: its gradient
 
   const std::optional<Gradient>& At(int item, int trainer) const {
     TD_REQUIRE(item >= 0 && static_cast<size_t>(item) < items_.size());
@@ -65,10 +65,10 @@ class GatheredGradients {
   }
 
   std::vector<Row> items_;
-  std::vector<size_t> counts_;  // by trainer
+  std::vector<size_t> counts_;  // by trainer: number of its gradients
 };
 
-using SliceGradients = GatheredGradients<Buffer>;  // f32 [numel of the slice]
+using SliceGradients = GatheredGradients<Buffer>;  // each gradient is f32 [numel of the slice]
 using TableGradients = GatheredGradients<PushedRows>;
 
 }  // namespace tandem::pserver

@@ -1,4 +1,4 @@
-// Which slices and tables of a shard have their initial values.
+// Records which slices and tables of a shard have their initial values.
 #pragma once
 
 #include <algorithm>
@@ -8,16 +8,17 @@
 
 namespace tandem::pserver {
 
-// One flag for each slice and table, by index as in ShardParams. Not thread-safe.
+// One flag for each slice and table, by index as in ShardParams: whether it has its initial values.
+// Not thread-safe.
 class InitProgress {
  public:
   explicit InitProgress(size_t size) { Set(std::vector<bool>(size, false)); }
 
   bool whole() const { return count_ == flags_.size(); }
-  size_t count() const { return count_; }  // those that have their values
+  size_t count() const { return count_; }  // number of slices and tables that have their values
   size_t size() const { return flags_.size(); }
   const std::vector<bool>& flags() const { return flags_; }
-  // Sets all flags, as a result of flags() or with another size.
+  // Sets all flags. The number of flags may change.
   void Set(std::vector<bool> flags) {
     flags_ = std::move(flags);
     count_ = static_cast<size_t>(std::count(flags_.begin(), flags_.end(), true));

@@ -8,7 +8,7 @@
 namespace tandem::pserver {
 namespace {
 
-// Floats of weights; with gradients and slots they fit into L2.
+// Floats of the weights in a chunk. With gradients and slots, a chunk fits into the L2 cache.
 constexpr int64_t kChunkFloats = 16384;
 
 }  // namespace
@@ -64,14 +64,16 @@ Status RowUpdater::Run(int part, Chunk& chunk, RowStore& store, float rate) {
   const auto& slots = program.slots();
   std::fill(program.rows().begin() + static_cast<int64_t>(chunk.gradients), program.rows().end(),
             -1);
-  // Values of an earlier chunk after the last row must not grow without bound.
+  // Clears the values after the last row. These values are from an earlier chunk. Repeated updates
+  // would let them grow without bound.
   const size_t used = chunk.at.size() * static_cast<size_t>(dim_);
   std::fill(program.param().begin() + static_cast<int64_t>(used), program.param().end(), 0.0f);
   for (const size_t s : row_slots_) {
     const auto values = slots[s].value.span<float>();
     std::fill(values.begin() + static_cast<int64_t>(used), values.end(), 0.0f);
   }
-  // Every chunk of a step starts with the same scalars.
+  // Sets the one-number slots to their values before the step, because every chunk of a step starts
+  // with the same values.
   for (size_t i = 0; i < scalar_slots_.size(); ++i) {
     slots[scalar_slots_[i]].value.span<float>()[0] = scalars_[i].second;
   }

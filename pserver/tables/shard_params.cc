@@ -177,7 +177,7 @@ Status ShardParams::PrepareRows(const PushHead& head, const PushTicket& ticket) 
       return Annotate(status, absl::StrFormat("trainer %d step %d", head.caller.trainer,
                                               DisplayStep(head.step)));
     }
-    ++i;  // skips its values
+    ++i;  // skips the values that follow the ids
   }
   return OkStatus();
 }

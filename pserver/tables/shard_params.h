@@ -1,8 +1,8 @@
-// The parameters of one shard: dense slices and tables of rows. It implements the operations that
-// concern both: initial values, pushes and pulls, buckets. Parts of it gather a step and copy
-// snapshots.
+// The parameters of one shard: dense slices and tables of rows. It has the operations that concern
+// both: initial values, pushes and pulls, buckets. Parts of this class gather the gradients of a
+// step and copy snapshots.
 //
-// One index names a slice or a table: indices below slices().size() are slices, and slices().size()
+// An index names a slice or a table: indices below slices().size() are slices, and slices().size()
 // + i is table i. The index of a slice changes when slices are added or removed.
 #pragma once
 
@@ -24,20 +24,21 @@
 namespace tandem::pserver {
 
 // Owns the slices and tables of one shard. Not thread-safe (the shard's lock guards it). The
-// buffers it returns are shared and immutable, so any thread may read them.
+// returned buffers are shared and immutable, so any thread may read them.
 class ShardParams {
  public:
-  // Devices and backends of the values. All must outlive the parameters.
+  // Where the values are, and what computes their updates. All members must outlive the parameters.
   struct Place {
     const Backend& slice_backend;
     Device& slice_device;
     const Backend& row_backend;
     Device& row_device;
-    std::shared_ptr<Arena> arena;  // for returned buffers; null or full: other memory is used
+    // Memory for returned buffers; if null or full, other memory is used.
+    std::shared_ptr<Arena> arena;
     TableMemory table_memory;
-    ForkJoin* workers = nullptr;  // null: only the calling thread works
+    ForkJoin* workers = nullptr;  // threads for updates; null: only the calling thread works
   };
-  // Allocates memory for all values. No values are set yet.
+  // Allocates memory for all values, but sets no values.
   static StatusOr<std::unique_ptr<ShardParams>> Make(const ShardConfig& config, const Place& place);
 
   DenseTable& slices() { return *slices_; }
@@ -49,36 +50,40 @@ class ShardParams {
   // ---- Initial values ---------------------------------------------------------------------------
   InitProgress& progress() { return progress_; }
   const InitProgress& progress() const { return progress_; }
-  // Sets initial values. Marks slices and tables as set only if all values could be set.
-  // INVALID_ARGUMENT: a value does not fit or is not finite. NOT_FOUND: unknown variable.
+  // Sets initial values, as of `version`. Marks slices and tables as set only if all values could
+  // be set. INVALID_ARGUMENT: a value does not fit or is not finite. NOT_FOUND: a variable is
+  // unknown.
   Status Init(uint64_t version, const std::vector<SliceValues>& params,
               const std::vector<SlotValues>& slots, const std::vector<RowValues>& rows);
 
   // ---- Pushes -----------------------------------------------------------------------------------
-  // Returns the served slice that holds `range`. OUT_OF_RANGE: according to `moves`, another server
-  // owns the slice or may own it.
+  // Returns the index of the served slice that contains `range`. OUT_OF_RANGE: according to
+  // `moves`, another server owns the slice or may own it.
   StatusOr<int> FindRange(const PullRange& range, const MoveState& moves) const;
-  // Returns PushTicket::slices of this push. INVALID_ARGUMENT: a part does not fit, or is repeated
+  // Returns PushTicket::slices for this push. INVALID_ARGUMENT: a part does not fit, or is repeated
   // in the message or (sync) in the step.
   StatusOr<std::vector<int>> FindPush(const PushHead& head, const MoveState& moves) const;
-  // Checks the ids and counts of the push, then fetches its rows into memory
+  // Checks the ids and counts of a push to tables, then fetches the rows into memory
   // (SparseTable::Prepare).
   Status PrepareRows(const PushHead& head, const PushTicket& ticket);
-  // Applies the push immediately (a_sync), from `version` to the next version.
+  // Applies the push immediately (a_sync). The parameters change from `version` to the next
+  // version.
   Status Apply(const PushHead& head, const PushTicket& ticket, uint64_t version);
 
   // ---- The step being gathered (sync) -----------------------------------------------------------
   StepGradients& step() { return step_; }
   const StepGradients& step() const { return step_; }
-  // Applies the gathered gradients of `ranks` (ascending, at least one), from `version` to the next
-  // version, and drops all gathered gradients. REQUIRES: StepGradients::GaveAll for each rank.
+  // Applies the gathered gradients of `ranks` (ascending, at least one), and drops all gathered
+  // gradients. The parameters change from `version` to the next version. REQUIRES:
+  // StepGradients::GaveAll for each rank.
   Status ApplyGathered(std::span<const int> ranks, float learning_rate, uint64_t version);
 
   // ---- Pulls ------------------------------------------------------------------------------------
-  // REQUIRES: SparseTables::CheckRows returned OK. `previous`: values before the last update.
+  // Returns rows of a table. `previous`: with their values before the last update. REQUIRES:
+  // SparseTables::CheckRows returned OK.
   StatusOr<PulledSlice> Rows(const PullRows& rows, bool previous);
-  // Optimizer slots of `variables` (empty: all), without slices that are only offered to this
-  // server.
+  // Returns the optimizer slots of `variables`; empty: of all variables. Omits slices that are only
+  // offered to this server.
   StatusOr<std::vector<SlotValues>> Slots(const std::vector<std::string>& variables,
                                           const MoveState& moves);
 
@@ -86,11 +91,12 @@ class ShardParams {
   bool Serves(int bucket) const;
   bool ServesAny() const { return slices_->size() != 0 || tables_->ServesAny(); }
   void Keep(int bucket, bool served);
-  // Removes a bucket with its contents.
+  // Removes a bucket with its rows or its slice.
   Status Drop(int bucket);
-  // Keeps, serves or removes each bucket according to the ownership of server `server` in `moves`.
+  // Makes each bucket kept, served or removed, depending on what server `server` owns according to
+  // `moves`.
   Status PlaceBuckets(const MoveState& moves, int server);
-  // REQUIRES: no slice has the same bucket or elements.
+  // Adds a slice with its values. REQUIRES: no slice has the same bucket or elements.
   Status Add(const SliceMigration& slice);
 
   // ---- Snapshots --------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-// Copies the values of a shard into a snapshot: at once, or in chunks while the values change.
+// Copies the values of a shard into a snapshot: all at once, or in chunks while the values change.
 #pragma once
 
 #include <cstddef>
@@ -9,27 +9,29 @@
 
 namespace tandem::pserver {
 
-// Each function receives the snapshot with its head: configuration, version, base, and one entry in
-// `tables` for each table. For a snapshot in chunks, call Begin, then CopyChunk until it returns
-// true, then Finish; or Abandon at any time. Not thread-safe.
+// Each function receives the snapshot with its head already filled: configuration, version, base,
+// and one entry in `tables` for each table. For a snapshot in chunks, call Begin, then CopyChunk
+// until it returns true, then Finish. Abandon may be called at any time. Not thread-safe.
 class ShardSnapshotter {
  public:
-  struct Position {  // where the next chunk begins
+  struct Position {  // position at which the next chunk begins
     size_t slice = 0, table = 0;
     int bucket = 0;
   };
 
-  // `slices` and `tables` must outlive this.
+  // `slices` and `tables` must outlive this object.
   ShardSnapshotter(DenseTable& slices, SparseTables& tables) : slices_(slices), tables_(tables) {}
 
-  // Copies all values into `snapshot`.
+  // Copies all values into `snapshot` at once.
   Status Copy(ShardSnapshot& snapshot);
-  // Copies only the rows from before the last update.
+  // Copies only the weights that rows had before the last update.
   void CopyPreviousRows(ShardSnapshot& snapshot) const;
 
-  // The values as of Begin are copied. The slices and tables copy values before these change.
+  // Begins a snapshot in chunks, which has the current values. From now on, slices and tables copy
+  // values before they change.
   void Begin(const ShardSnapshot& snapshot);
-  // Copies about `bytes` more. Returns true if all values are copied.
+  // Copies about `bytes` further bytes, beginning at `position`. Returns true if all values are
+  // copied.
   StatusOr<bool> CopyChunk(const ShardSnapshot& snapshot, size_t bytes, Position& position);
   // Moves the copies into `snapshot`. REQUIRES: CopyChunk returned true.
   Status Finish(ShardSnapshot& snapshot);

@@ -11,18 +11,20 @@
 
 namespace tandem::pserver {
 
-// Immutable. Indices of slices are positions in the list of the constructor.
+// The index of a list of slices. Immutable. Results are positions in the list that the constructor
+// received.
 class SliceIndex {
  public:
   SliceIndex() = default;
-  // REQUIRES: no two slices have the same elements.
+  // REQUIRES: no two slices have elements in common.
   explicit SliceIndex(const std::vector<SliceSpec>& slices);
 
   bool Holds(const std::string& variable) const { return by_variable_.contains(variable); }
-  // Returns the slice of `variable` that begins at `offset`. NOT_FOUND: unknown variable (with the
-  // nearest name), or no slice begins there (with the existing offsets).
+  // Returns the slice of `variable` that begins at `offset`. NOT_FOUND: the variable is unknown
+  // (the message has the nearest name), or no slice begins there (the message has the existing
+  // offsets).
   StatusOr<int> Find(const std::string& variable, int64_t offset) const;
-  // Returns the slice that contains all of [offset, offset + numel). NOT_FOUND: as above.
+  // Returns the slice that contains all elements of `range`. NOT_FOUND: as in Find.
   StatusOr<int> FindRange(const PullRange& range) const;
 
  private:
@@ -32,8 +34,9 @@ class SliceIndex {
   };
   StatusOr<const Entry*> FindEntry(const PullRange& range) const;
 
-  std::unordered_map<std::string, std::vector<Entry>> by_variable_;  // ascending offsets
-  std::vector<std::string> names_;                                   // for "did you mean"
+  // By variable: its slices by ascending offsets.
+  std::unordered_map<std::string, std::vector<Entry>> by_variable_;
+  std::vector<std::string> names_;  // names of variables, for "did you mean"
 };
 
 }  // namespace tandem::pserver

@@ -7,7 +7,7 @@
 namespace tandem::pserver {
 namespace {
 
-constexpr size_t kAhead = 16;  // rows prefetched before they are used
+constexpr size_t kAhead = 16;  // number of rows that are prefetched before they are used
 
 Status CheckOptimizer(const TableSpec& spec, const OptimizerSpec& optimizer) {
   TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(optimizer));
@@ -33,7 +33,7 @@ Status CheckOptimizer(const TableSpec& spec, const OptimizerSpec& optimizer) {
   return OkStatus();
 }
 
-// Floats of a brief row; 0: there are none.
+// Returns the number of floats of a brief row; 0: the table has no brief rows.
 int64_t BriefWidth(const TableSpec& spec, const RowUpdater& updater) {
   const RowAccessor accessor(spec.rules, spec.dim());
   return accessor.extends() ? updater.width(accessor.columns_at_first()) : 0;
@@ -68,7 +68,7 @@ SparseTable::SparseTable(const TableSpec& spec, UntouchedRowPolicy idle, RowUpda
       snapshot_(rows_) {}
 
 double SparseTable::bytes_max(bool may_get_all) const {
-  // All rows are in memory in any case with kFade.
+  // With kFade, all rows of the table stay in memory, so the table needs no more.
   const bool all = may_get_all && idle_ != UntouchedRowPolicy::kFade;
   const double buckets = all ? kRowBuckets : spec_.bucket_end - spec_.bucket_begin;
   const double rows = static_cast<double>(spec_.height()) * buckets / kRowBuckets;
@@ -83,7 +83,8 @@ Status SparseTable::Limit(ColdStore& cold, uint64_t bytes) {
         spec_.variable, bytes_max() / 1e6);
   }
   rows_.Limit(cold, bytes);
-  parts_ = RowParts(nullptr);  // the marks of tiers do not support several threads
+  // Uses one thread, because the marks of RowTiers do not support several threads.
+  parts_ = RowParts(nullptr);
   return OkStatus();
 }
 
@@ -194,7 +195,7 @@ Status SparseTable::Apply(std::span<const RowsGradient> gradients, float learnin
                                                         : UpdateAll(ids, values, learning_rate));
   updater_.Finish();
   TD_RETURN_IF_ERROR(Extend(ids));
-  // If there is no room now, the next Prepare reports the error.
+  // If there is no room now, the next call of Prepare reports the error.
   if (rows_.tiers() != nullptr) rows_.tiers()->Trim().IgnoreError();
   return OkStatus();
 }
@@ -233,7 +234,8 @@ Status SparseTable::Place(std::span<const uint64_t> ids) {
     if (fresh != nullptr) fresh += dim_;
   }
   if (recent != nullptr && recent->rows != store.size()) {
-    std::erase_if(new_, [&](const NewRow& row) {  // rows that other pushes have made since
+    // Removes the rows that other pushes have created since the pull.
+    std::erase_if(new_, [&](const NewRow& row) {
       store.Find(ids.subspan(row.position, 1), &at_[row.position]);
       return at_[row.position] != RowStore::kNone;
     });
@@ -297,7 +299,7 @@ Status SparseTable::UpdateTouched(std::span<const uint64_t> ids, const float* gr
   const auto dim = static_cast<size_t>(dim_);
   float* const previous = previous_.keeps() ? previous_.OfIds(ids) : nullptr;
   return parts_.Run(ids.size(), [&](int part, size_t from, size_t to) {
-    // Processes some rows at a time, which stay in the CPU cache.
+    // Processes a few rows at a time, so that they stay in the CPU cache.
     size_t begin = from;
     do {
       const size_t end = std::min(begin + updater_.rows_max(), to);
@@ -337,7 +339,8 @@ Status SparseTable::Extend(std::span<const uint64_t> ids) {
   std::vector<float> brief(static_cast<size_t>(rows_.width(/*brief=*/true)));
   for (const uint64_t id : extended) {
     uint32_t at = RowStore::kNone;
-    store.Find({&id, 1}, &at);  // each Extend moves other rows
+    // Looked up for each row, because each Extend changes indices of other rows.
+    store.Find({&id, 1}, &at);
     std::copy_n(store.Row(at), brief.size(), brief.data());
     TD_ASSIGN_OR_RETURN(at, store.Extend(at));
     float* row = store.Row(at);
@@ -353,8 +356,8 @@ Status SparseTable::Extend(std::span<const uint64_t> ids) {
 }
 
 void SparseTable::CopyPrevious(uint32_t at, float* out) const {
-  // A row that was just created read as zeros before if rules admit rows; otherwise as its current
-  // value.
+  // Before this step, a new row read as zeros if rules admit rows. Otherwise it read as its initial
+  // values, which it still has.
   if (at >= new_from_ && spec_.rules.admits()) return void(std::fill_n(out, dim_, 0.0f));
   reader_.CopyWeights(at, out);
 }
@@ -388,7 +391,7 @@ Status SparseTable::Pull(std::span<const uint64_t> ids, bool previous, float* ou
   if (rows_.tiers() == nullptr) {
     reader_.Gather(ids, out);
   } else {
-    // Memory may exceed its limit by one group of rows, which has at least this size.
+    // Memory may exceed its limit by one group of rows, which has at least kFewest rows.
     constexpr size_t kFewest = 64;
     const size_t group =
         std::clamp<size_t>(rows_.tiers()->rows_max() / 8, kFewest, RowTiers::kGroup);
@@ -398,7 +401,7 @@ Status SparseTable::Pull(std::span<const uint64_t> ids, bool previous, float* ou
       reader_.Gather(some, out + begin * static_cast<size_t>(dim_));
     }
   }
-  // Rows that Begin removed or Apply changed get their previous weights.
+  // Replaces the weights of rows that Begin removed or Apply changed by their previous weights.
   if (previous) previous_.Overwrite(ids, out);
   return OkStatus();
 }

@@ -1,7 +1,7 @@
-// The rows of one table that a server owns. The first gradient of a row creates it with the initial
-// values that FillInitial derives from its id. The values therefore depend neither on the order of
+// The rows of one table that a server owns. The first gradient of a row creates the row. Its
+// initial values follow from its id (FillInitial). They therefore depend neither on the order of
 // creation nor on the number of servers. An absent row reads as its initial values. TableRules may
-// admit rows later (they read as zeros until then) and may remove rows.
+// delay the creation of rows, which read as zeros until then. TableRules may also remove rows.
 //
 // A row has an id, use data, weights and optimizer slots (table_row_set.h).
 #pragma once
@@ -28,112 +28,117 @@ namespace tandem::pserver {
 // One table of rows with its optimizer and rules. Not thread-safe.
 class SparseTable {
  public:
-  // `backend`, `device` and `workers` must outlive the table. A null `workers` means that only the
-  // calling thread works. UNIMPLEMENTED: the optimizer needs norms of whole parameters, or changes
-  // rows that never had a gradient.
+  // `backend`, `device` and `workers` must outlive the table. `workers` null: only the calling
+  // thread works. UNIMPLEMENTED: the optimizer needs norms of whole parameters, or changes rows
+  // that never had a gradient.
   static StatusOr<std::unique_ptr<SparseTable>> Make(const TableSpec& spec,
                                                      const OptimizerSpec& optimizer,
                                                      const Backend& backend, Device& device,
                                                      ForkJoin* workers = nullptr);
-  // Bytes of memory if every possible row exists.
+  // Bytes of memory that the table needs if every possible row exists. `may_get_all`: the server
+  // may receive all row buckets.
   double bytes_max(bool may_get_all = false) const;
-  // Moves rows to `cold` if their memory exceeds `bytes`. `cold` must outlive the table. REQUIRES:
-  // the table is empty. UNIMPLEMENTED: the optimizer changes rows without a gradient (Make has the
-  // same error for accessors with brief rows).
+  // Moves rows to `cold` if their memory exceeds `bytes` bytes. `cold` must outlive the table.
+  // REQUIRES: the table is empty. UNIMPLEMENTED: the optimizer changes rows without a gradient.
+  // (Make has the same error for accessors with brief rows.)
   Status Limit(ColdStore& cold, uint64_t bytes);
 
   const TableSpec& spec() const { return spec_; }
   size_t rows() const { return rows_.size(); }
   TableInfo Info() const;
-  // Numbers per row in a push.
+  // Number of values of a row in a push.
   int64_t push_width() const { return rows_.accessor().counts() + dim_; }
 
   // ---- Buckets ----------------------------------------------------------------------------------
   const BucketOwnership& buckets() const { return buckets_; }
-  // Keeps a bucket and sets whether its rows are read and updated here.
+  // Keeps a bucket, and sets whether its rows are read and updated on this server.
   void Keep(int bucket, bool served) { buckets_.Keep(bucket, served); }
   // Removes a bucket with its rows.
   Status DropBucket(int bucket);
-  // The rows of `buckets` with their slots, and their waiting rows.
+  // Returns the rows of `buckets` with their slots, and the rows of `buckets` that wait for
+  // admission.
   StatusOr<RowValues> Rows(std::span<const int> buckets, uint64_t version) const;
-  // Rows of whole served buckets in [bucket, end), up to about `bytes_max` bytes.
+  // Returns rows of whole served buckets in [bucket, end), up to about `bytes_max` bytes.
   StatusOr<TablePage> Page(int bucket, bool with_slots, uint64_t bytes_max, uint64_t version,
                            int end = kRowBuckets) const;
 
   // ---- Rows -------------------------------------------------------------------------------------
-  // With rows outside memory, each function fails if they cannot be read: DATA_LOSS, UNAVAILABLE.
+  // If rows may be outside memory, each of these functions fails if they cannot be read: DATA_LOSS,
+  // UNAVAILABLE.
 
   // INVALID_ARGUMENT, OUT_OF_RANGE: as BucketOwnership::CheckServed with ascending ids.
-  // INVALID_ARGUMENT: impossible counts.
+  // INVALID_ARGUMENT: the counts are impossible.
   Status CheckPush(const RowsGradient& gradient) const;
-  // Makes room, then fetches the rows of `ids` into memory. An Apply with these ids directly after
-  // it does not fail for missing rows or room. RESOURCE_EXHAUSTED: no room.
+  // Makes room, then fetches the rows of `ids` into memory. If Apply follows directly with these
+  // ids, it does not fail for missing rows or room. RESOURCE_EXHAUSTED: there is no room.
   Status Prepare(std::span<const uint64_t> ids) { return rows_.Prepare(ids); }
-  // Begins the update from `version` to `version` + 1 and removes the rows that the rules remove
-  // now. With `keep_previous`, Pull can return the weights before this update.
+  // Begins the update from `version` to `version` + 1, and removes the rows that the rules remove
+  // now. `keep_previous`: Pull can return the weights before this update.
   Status Begin(uint64_t version, bool keep_previous);
-  // One optimizer step with the sum of the gradients, added in the given order. REQUIRES: CheckPush
-  // returned OK for each gradient; call once after Begin.
+  // Makes one optimizer step with the sum of `gradients`, added in their order. REQUIRES: CheckPush
+  // returned OK for each gradient. Call it once after Begin.
   Status Apply(std::span<const RowsGradient> gradients, float learning_rate);
-  // Writes the weights of `ids` to `out` [ids, dim]. `previous`: weights before the last Begin.
-  // REQUIRES: CheckServed of the ids returned OK.
+  // Writes the weights of `ids` to `out` [ids, dim]. `previous`: the weights before the last Begin.
+  // REQUIRES: BucketOwnership::CheckServed returned OK for `ids`.
   Status Pull(std::span<const uint64_t> ids, bool previous, float* out);
-  // The weights before the last Begin, for rows that Begin removed or Apply changed.
+  // The weights before the last Begin, of the rows that Begin removed or Apply changed.
   const PreviousWeights& previous() const { return previous_; }
   void SetPrevious(const RowValues& rows) { previous_.Set(rows); }
-  // Replaces or adds rows with their slots, as they are at `version`. On an error no row changes,
-  // except if there is no room.
+  // Replaces or adds rows with their slots, as of `version`. On an error no row changes, except if
+  // there is no room.
   Status SetRows(const RowValues& values, uint64_t version);
-  // Sets a slot of one number. NOT_FOUND: unknown slot (the message has the nearest name).
+  // Sets a slot of one number. NOT_FOUND: the slot is unknown (the message has the nearest name).
   Status SetScalar(const std::string& slot, float value);
   const std::vector<std::pair<std::string, float>>& scalars() const { return updater_.scalars(); }
 
   // ---- Snapshots --------------------------------------------------------------------------------
-  // `since`: only rows that changed since this version; not set: all rows.
+  // Returns a snapshot of the table. `since`: with only the rows that changed since this version;
+  // nullopt: with all rows.
   StatusOr<TableSnapshot> Snapshot(uint64_t version, std::optional<uint64_t> since = {}) const;
-  // Begins a snapshot that is copied bucket by bucket while the table changes.
+  // Begins a snapshot whose buckets are copied one after another while the table changes.
   void BeginSnapshot(uint64_t version, std::optional<uint64_t> since = {});
-  CowTableSnapshot& snapshot() { return snapshot_; }  // begun by BeginSnapshot
+  CowTableSnapshot& snapshot() { return snapshot_; }  // the snapshot that BeginSnapshot began
 
  private:
-  // A row that a step creates.
+  // A row that the current step creates.
   struct NewRow {
-    size_t position;     // in the ids of the step
-    const float* fresh;  // initial values; null: they must be generated
+    size_t position;     // position in the ids of the step
+    const float* fresh;  // initial values of the row; null: the values must be generated
   };
 
   SparseTable(const TableSpec& spec, UntouchedRowPolicy idle, RowUpdater updater,
               ForkJoin* workers);
-  // Begins `copy` with the rows that changed since `since`.
+  // Begins `copy` with the rows that changed since version `since`; nullopt: with all rows.
   void BeginCopy(CowTableSnapshot& copy, uint64_t version, std::optional<uint64_t> since) const;
-  // The part of the gradient for rows that exist or are admitted now.
+  // Returns the rows of the gradient that exist or are admitted now.
   RowsGradient DropRejected(const RowsGradient& gradient);
-  // Sets at_ to the indices of `ids`. Adds absent rows without checking the rules and lists them in
-  // new_; their values are not set yet.
+  // Sets at_ to the indices of `ids`. Adds absent rows without checking the rules, and lists them
+  // in new_. The values of the added rows are not set yet.
   Status Place(std::span<const uint64_t> ids);
-  Status AddNew(std::span<const uint64_t> ids);  // adds new_ to the store
-  // Initialises the new rows among rows [begin, end) of the step, and adds the counts of all.
+  Status AddNew(std::span<const uint64_t> ids);  // adds the rows of new_ to the store
+  // Initialises the new rows among the rows [begin, end) of the step. Adds the counts of all these
+  // rows.
   void CountRows(std::span<const uint64_t> ids, const float* pushed, size_t begin, size_t end);
   Status UpdateTouched(std::span<const uint64_t> ids, const float* gradients, float rate);
   Status UpdateAll(std::span<const uint64_t> ids, const float* gradients, float rate);
-  // Extends the brief rows of the step that reach the threshold.
+  // Extends the brief rows of the step that reach the threshold for full rows.
   Status Extend(std::span<const uint64_t> ids);
-  // Writes the weights of the row at index `at` before the step.
+  // Writes the weights that the row at index `at` had before the step.
   void CopyPrevious(uint32_t at, float* out) const;
 
   const TableSpec spec_;
   BucketOwnership buckets_;
   const UntouchedRowPolicy idle_;
-  const int64_t dim_;  // floats of the weights
+  const int64_t dim_;  // number of weights of a row
   TableRowSet rows_;
-  uint32_t version_ = 0;  // version of the last Begin
+  uint32_t version_ = 0;  // version that the last Begin received
   uint64_t dropped_ = 0, removed_ = 0;
   RowUpdater updater_;
   RowParts parts_;
   RowReader reader_;
   RowsGradientMerger merger_;
-  std::vector<uint32_t> at_;  // indices of the rows of the step
-  std::vector<NewRow> new_;   // ascending positions
+  std::vector<uint32_t> at_;  // indices of the rows of the step, in the order of their ids
+  std::vector<NewRow> new_;   // the new rows of the step, by ascending positions
   uint32_t new_from_ = 0;     // index of the first new row of the step
   PreviousWeights previous_;
   CowTableSnapshot snapshot_;

@@ -42,7 +42,7 @@ Status SparseTables::Limit(const TableMemory& memory, bool may_get_all) {
   for (const auto& table : tables_) bytes_max.push_back(table->bytes_max(may_get_all));
   const std::vector<double> shares = ShareMemory(bytes_max, static_cast<double>(memory.bytes));
   for (size_t i = 0; i < tables_.size(); ++i) {
-    if (shares[i] >= bytes_max[i]) continue;  // all rows of the table fit
+    if (shares[i] >= bytes_max[i]) continue;  // the share has room for all rows of the table
     TD_RETURN_IF_ERROR(tables_[i]->Limit(*memory.cold, static_cast<uint64_t>(shares[i])));
   }
   return OkStatus();

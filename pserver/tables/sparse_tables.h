@@ -1,4 +1,4 @@
-// All tables of one shard. The counterpart of DenseTable for rows.
+// All tables of rows of one shard. DenseTable has the corresponding functions for dense slices.
 #pragma once
 
 #include <memory>
@@ -13,13 +13,13 @@
 
 namespace tandem::pserver {
 
-// Memory for the rows of all tables of a server.
+// The memory for the rows of all tables of a server.
 struct TableMemory {
-  uint64_t bytes = 0;         // 0: unlimited
-  ColdStore* cold = nullptr;  // storage for rows beyond the limit
+  uint64_t bytes = 0;         // limit in bytes; 0: unlimited
+  ColdStore* cold = nullptr;  // store for the rows beyond the limit
 };
-// Divides `bytes` among tables. No table gets more than its entry of `bytes_max`; all tables that
-// can use more get equal shares.
+// Divides `bytes` bytes of memory among tables. No table gets more than its entry of `bytes_max`.
+// All tables that could use more get equal shares.
 std::vector<double> ShareMemory(const std::vector<double>& bytes_max, double bytes);
 
 // Owns the tables of one shard. Not thread-safe (the shard's lock guards it).
@@ -32,31 +32,31 @@ class SparseTables {
                                                       ForkJoin* workers = nullptr);
 
   size_t size() const { return tables_.size(); }
-  size_t rows() const;  // in all tables
+  size_t rows() const;  // number of rows in all tables
   SparseTable& table(int i) { return *tables_[Checked(i)]; }
   const SparseTable& table(int i) const { return *tables_[Checked(i)]; }
-  // -1: no table has this name.
+  // Returns the index of the table; -1: no table has this name.
   int Find(const std::string& variable) const;
 
-  // ---- Buckets: the same ones of all tables -----------------------------------------------------
+  // ---- Buckets, which are the same for all tables -----------------------------------------------
   bool Serves(int bucket) const { return !tables_.empty() && tables_[0]->buckets().serves(bucket); }
   bool ServesAny() const { return !tables_.empty() && tables_[0]->buckets().ServesAny(); }
   void Keep(int bucket, bool served);
   Status DropBucket(int bucket);
 
   // ---- Values by the name of their table --------------------------------------------------------
-  // NOT_FOUND: unknown table. INVALID_ARGUMENT: invalid ids, or too many rows. OUT_OF_RANGE: a row
-  // is not served here.
+  // NOT_FOUND: the table is unknown. INVALID_ARGUMENT: ids are invalid, or there are too many rows.
+  // OUT_OF_RANGE: this server does not serve a row.
   Status CheckRows(const PullRows& rows) const;
   Status SetScalars(std::span<const BucketMigration::Scalar> scalars);
-  // Sets the weights of rows before the last update. On an error, nothing changes.
+  // Sets the weights that rows had before the last update. On an error, nothing changes.
   Status SetPrevious(std::span<const RowValues> previous);
 
   // ---- Updates ----------------------------------------------------------------------------------
-  // Calls SparseTable::Begin of every table.
+  // Calls SparseTable::Begin for every table.
   Status Begin(uint64_t version, bool keep_previous);
-  // For every table: one update with the sum of the gradients of `ranks` (ascending). REQUIRES:
-  // Begin was called; `gathered` has a gradient of each table from each rank.
+  // Updates every table once with the sum of the gradients of `ranks` (ascending). REQUIRES: Begin
+  // was called, and `gathered` has a gradient of each table from each rank.
   Status ApplyStep(const TableGradients& gathered, std::span<const int> ranks, float learning_rate);
 
  private:

@@ -7,8 +7,8 @@
 namespace tandem::pserver {
 namespace {
 
-// The bytes as a buffer. It owns nothing if they are in the message: the push then completes the
-// step, which only reads them.
+// Returns the bytes as a buffer. If they are in the message, the buffer owns nothing. In this case
+// the push completes the step, which only reads the bytes.
 Buffer BufferOf(PushBytes& bytes) {
   if (bytes.owned()) return std::move(bytes).Take();
   return Buffer(Buffer(), const_cast<std::byte*>(bytes.data()));
@@ -24,7 +24,7 @@ StepGradients::StepGradients(const DenseTable& slices, const SparseTables& table
       table_gradients_(tables.size(), trainers) {}
 
 bool StepGradients::IsWholeStep(const PushHead& head) const {
-  // If no row is served, the step is made without the rows of its pushes.
+  // If this server serves no rows, steps are made without the rows of their pushes.
   if (tables_.size() != 0 && !tables_.ServesAny()) return false;
   return head.slices.size() == slices_.size() + 2 * tables_.size();
 }

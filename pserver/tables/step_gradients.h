@@ -1,4 +1,4 @@
-// The gradients of the step that is being gathered (sync), of the slices and tables of a shard.
+// The gradients of the step that is being gathered (sync), for all slices and tables of a shard.
 #pragma once
 
 #include <string>
@@ -11,27 +11,28 @@
 
 namespace tandem::pserver {
 
-// Knows which gradients a step needs and which trainer has sent which. An index names a slice or a
-// table as in ShardParams. Not thread-safe.
+// Records which gradients of the step each trainer has sent. An index names a slice or a table as
+// in ShardParams. Not thread-safe.
 class StepGradients {
  public:
-  // `slices` and `tables` must outlive this.
+  // `slices` and `tables` must outlive this object.
   StepGradients(const DenseTable& slices, const SparseTables& tables, int trainers);
 
-  // Whether the push contains all gradients that a step needs from a trainer.
+  // Whether the push contains all gradients that a step needs from one trainer.
   bool IsWholeStep(const PushHead& head) const;
   bool Has(int index, int trainer) const;
-  // Takes the values of a push from `ticket`. REQUIRES: !Has for each of its slices and tables.
+  // Moves the values of a push out of `ticket`. REQUIRES: !Has for each slice and table of the
+  // push.
   void Gather(const PushHead& head, PushTicket& ticket);
   bool GaveAll(int trainer) const;
   bool GaveNothing(int trainer) const;
-  bool NothingGathered() const;  // by any trainer
-  // Variables and tables for which gradients of the trainer are missing.
+  bool NothingGathered() const;  // no trainer has sent a gradient
+  // Returns the names of the variables and tables of which the trainer's gradients are missing.
   std::vector<std::string> Lacks(int trainer) const;
   void Drop(int trainer);
 
-  // The gradients of slices and of tables, which the owner applies, then drops. It adds and removes
-  // items together with slices.
+  // The gathered gradients of slices and of tables. The owner applies and then drops them. When the
+  // owner adds or removes a slice, it also adds or removes the item of the slice.
   SliceGradients& slices() { return slice_gradients_; }
   TableGradients& tables() { return table_gradients_; }
 

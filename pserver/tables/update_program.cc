@@ -9,7 +9,8 @@
 namespace tandem::pserver {
 namespace {
 
-// The shape is [numel], or [height, dim] with a gradient of rows.
+// Builds the program for parameters of `shape`, which is [numel], or [height, dim] for gradients of
+// rows.
 StatusOr<Program> Build(const ParamGrad& pair, const Shape& shape, const OptimizerSpec& optimizer) {
   Program program;
   program.name = "update:" + pair.param;
@@ -51,7 +52,7 @@ StatusOr<std::unique_ptr<UpdateProgram>> UpdateProgram::Prepare(const Program& p
                                                                 const Backend& backend,
                                                                 Device& device) {
   auto update = std::unique_ptr<UpdateProgram>(new UpdateProgram(device));
-  // The seed has no effect: parameters come from a trainer, slots start from constants.
+  // The seed has no effect: a trainer sends the parameters, and slots start from constants.
   TD_RETURN_IF_ERROR(Initialize(program, /*seed=*/0, update->scope_));
   TD_ASSIGN_OR_RETURN(update->plan_,
                       Plan::Make(program, backend, update->scope_, /*comm=*/nullptr, {}));

@@ -1,6 +1,6 @@
 // The optimizer of one slice as a small program: parameter, gradient, slots and one optimizer
-// operator. It is planned once and run by the shared executor. A pserver therefore applies exactly
-// the update that a trainer would apply.
+// operator. The program is planned once, and the shared executor runs it. A pserver therefore
+// applies exactly the update that a trainer would apply.
 #pragma once
 
 #include <cstdint>
@@ -19,50 +19,52 @@
 
 namespace tandem::pserver {
 
-// Runs the optimizer of one slice or of some rows. Not thread-safe.
+// Runs the optimizer for one slice or for some rows. Not thread-safe.
 class UpdateProgram {
  public:
   struct Slot {
-    std::string name;  // "fc_0.w@velocity"
-    Tensor value;      // f32; one element, or as many as the slice
+    std::string name;  // name of the slot: "fc_0.w@velocity"
+    Tensor value;      // f32 values: one element, or as many as the slice
   };
 
-  // Creates a program for `numel` >= 1 f32 elements of variable `var`. Parameters start at 0, slots
-  // at the optimizer's initial values. `device` must outlive this. INVALID_ARGUMENT: unknown
-  // optimizer or attribute.
+  // Creates a program for `numel` >= 1 f32 elements of variable `var`. The parameters start at 0,
+  // the slots at the optimizer's initial values. `device` must outlive this object.
+  // INVALID_ARGUMENT: the optimizer or one of its attributes is unknown.
   static StatusOr<std::unique_ptr<UpdateProgram>> Make(const std::string& var, int64_t numel,
                                                        const OptimizerSpec& optimizer,
                                                        const Backend& backend, Device& device);
 
-  // Creates a program for `height` rows of `dim` elements and sparse gradients of at most `height`
-  // rows (kernels/ops/rows/sparse_rows.h). grad() holds the values of the rows that rows() names.
+  // Creates a program for `height` rows of `dim` elements, and for sparse gradients of at most
+  // `height` rows (kernels/ops/rows/sparse_rows.h). grad() has the values of the rows whose numbers
+  // are in rows().
   static StatusOr<std::unique_ptr<UpdateProgram>> MakeRows(const std::string& var, int64_t height,
                                                            int64_t dim,
                                                            const OptimizerSpec& optimizer,
                                                            const Backend& backend, Device& device);
 
-  // Whether param(), grad(), rows() and the spans of slots may be used. Values in device memory are
-  // copied with Read and Write.
+  // Whether the values are in host memory, so that param(), grad(), rows() and the spans of slots
+  // may be used. Otherwise use Read and Write.
   bool in_host_memory() const { return param_.place().kind == PlaceKind::kCpu; }
   int64_t numel() const { return param_.numel(); }
-  // Read and Write copy a value of this program (param_value() or a slot's) to and from host
-  // memory.
+  // The parameter as a value for Read and Write. Read copies a value of this program (param_value()
+  // or that of a slot) to host memory; Write copies it from host memory.
   const Tensor& param_value() const { return param_; }
   Status Read(const Tensor& value, float* to) const;
   Status Write(const Tensor& value, const float* from);
 
-  // The parameters, in place.
+  // The parameters, which the caller may read and write in place.
   std::span<float> param() const { return param_.span<float>(); }
-  // The gradient for Apply.
+  // The memory for the gradient that Apply(learning_rate) uses.
   std::span<float> grad() const { return grad_.span<float>(); }
-  // Only after MakeRows: ascending row numbers, -1 after the last.
+  // Only after MakeRows: the row numbers of the gradient, ascending, followed by -1 in all further
+  // entries.
   std::span<int64_t> rows() const { return rows_.span<int64_t>(); }
   const std::vector<Slot>& slots() const { return slots_; }
 
-  // One optimizer step with the gradient in grad().
+  // Makes one optimizer step with the gradient in grad().
   Status Apply(float learning_rate) { return Apply(grad().data(), learning_rate); }
-  // One optimizer step with a gradient elsewhere in host memory. The gradient is not copied if the
-  // program allows that.
+  // Makes one optimizer step with a gradient anywhere in host memory. Does not copy the gradient if
+  // the program allows that.
   Status Apply(const float* gradient, float learning_rate);
 
  private:
@@ -79,9 +81,9 @@ class UpdateProgram {
   std::unique_ptr<Plan> plan_;
   std::unique_ptr<Executor> executor_;
   Tensor param_, grad_, rows_, learning_rate_;
-  std::vector<const void**> grad_readers_;  // Plan::Readers of the gradient
+  std::vector<const void**> grad_readers_;  // pointers of the plan to the gradient (Plan::Readers)
   std::vector<Slot> slots_;
-  std::optional<float> device_rate_;  // value of learning_rate_ on a device
+  std::optional<float> device_rate_;  // current value of learning_rate_ in device memory
 };
 
 }  // namespace tandem::pserver

@@ -90,8 +90,8 @@ void SetValues(const Buffer& values, int64_t numel, TensorProto* out) {
 
 StatusOr<TableSpec> TableFromProto(const TableDef& def) {
   TableSpec table{.variable = def.variable(), .shape = {}, .init = {}, .seed = def.seed()};
-  // Unlike other shapes, it may have up to 2^62 elements (CheckConfig), because most rows never
-  // exist.
+  // This shape is not checked like other shapes. It may have up to 2^62 elements (CheckConfig),
+  // because most rows never exist.
   if (def.dims_size() != 2)
     return InvalidArgument("a table has %d dimensions, expected 2", def.dims_size());
   table.shape = {def.dims(0), def.dims(1)};
@@ -99,7 +99,7 @@ StatusOr<TableSpec> TableFromProto(const TableDef& def) {
     return InvalidArgument("the kind %d of initial values is unknown",
                            static_cast<int>(def.init().kind()));
   }
-  // The enums have equal values.
+  // InitDef::Kind and Init::Kind have the same numeric values.
   table.init = {static_cast<Init::Kind>(def.init().kind()), def.init().a(), def.init().b()};
   TD_ASSIGN_OR_RETURN(table.rules, ParseTableRules(def.rules()));
   constexpr uint32_t kMax = INT32_MAX;
@@ -147,7 +147,7 @@ StatusOr<ShardConfig> FromProto(const ConfigureRequest& request) {
         "nonfinite gradient policy %d is unknown, expected reject, skip or apply",
         static_cast<int>(request.nonfinite()));
   }
-  // The enums have equal values.
+  // NonfiniteGradients and NonfinitePolicy have the same numeric values.
   config.nonfinite = static_cast<NonfinitePolicy>(request.nonfinite());
   const uint64_t lost_ms = request.lost_after_ms() == 0 ? 900'000 : request.lost_after_ms();
   config.lost_after = std::chrono::milliseconds(std::min(lost_ms, kTimeoutMsMax));
@@ -224,7 +224,8 @@ StatusOr<RowValues> FromProto(const TableRows& rows) {
     return InvalidArgument("rows of table %s: %d bytes are not a whole number of f32 values",
                            rows.variable(), rows.content().size());
   }
-  const auto* const content = reinterpret_cast<const float*>(rows.content().data());  // aligned
+  // The content is aligned to floats.
+  const auto* const content = reinterpret_cast<const float*>(rows.content().data());
   values.content.assign(content, content + rows.content().size() / sizeof(float));
   const int used = rows.show_size(), waiting = rows.waiting_id_size();
   const int counted = rows.click_size();

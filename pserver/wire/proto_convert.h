@@ -16,22 +16,23 @@ class TableRows;
 
 namespace tandem::pserver {
 
-// INVALID_ARGUMENT: unknown enumerators, invalid shapes, or modes that are not built yet.
+// Converts a configuration. INVALID_ARGUMENT: an enumerator is unknown, a shape is invalid, or a
+// mode is not supported.
 StatusOr<ShardConfig> FromProto(const ConfigureRequest& request);
 void ToProto(const ShardConfig& config, ConfigureRequest* request);
 
 StatusOr<SliceSpec> FromProto(const SliceDef& def);
 void ToProto(const SliceSpec& spec, SliceDef* def);
 
-// For any request with caller fields.
+// Returns the caller of any request that has the fields job, trainer_id and incarnation.
 template <typename Request>
 Caller CallerOf(const Request& r) {
   return {r.job(), static_cast<int>(std::min<uint32_t>(r.trainer_id(), INT32_MAX)),
           r.incarnation()};
 }
 
-// Copies the values. INVALID_ARGUMENT: the tensor is not f32 [n] with n elements in content.
-// DATA_LOSS: a checksum does not match.
+// Converts values of slices by copying them. INVALID_ARGUMENT: the tensor is not f32 [n] with n
+// elements in `content`. DATA_LOSS: a checksum does not match.
 StatusOr<SliceValues> FromProto(const SliceTensor& slice);
 StatusOr<SlotValues> FromProto(const SlotTensor& slot);
 void ToProto(const SlotValues& slot, SlotTensor* out);

@@ -20,7 +20,7 @@ Status BlockingCalls::Call(rpc::PserverCall call, const google::protobuf::Messag
                  [ended, reply](const Status& status, const grpc::ByteBuffer& bytes) {
                    ended->set_value(status.ok() ? rpc::ParseMessage(bytes, reply) : status);
                  });
-  return ended->get_future().get();  // the call has a deadline
+  return ended->get_future().get();  // returns at the deadline of the call at the latest
 }
 
 }  // namespace tandem::ps

@@ -13,13 +13,13 @@
 
 namespace tandem::ps {
 
-// Thread-safe.
+// Makes blocking calls to one server. Thread-safe.
 class BlockingCalls {
  public:
   explicit BlockingCalls(RawServer server) : server_(std::move(server)) {}
-  ~BlockingCalls();  // REQUIRES: no call is in progress
+  ~BlockingCalls();  // REQUIRES: no call is in progress in another thread
 
-  // Makes one attempt, until `deadline`.
+  // Makes one attempt, which ends at `deadline` at the latest.
   Status Call(rpc::PserverCall call, const google::protobuf::MessageLite& request,
               google::protobuf::MessageLite* reply, Time deadline) const;
 

@@ -1,5 +1,5 @@
-// The sessions of one client with one server, one after another
-// (common/rpc/credentials/session_proof.h).
+// The sessions of one client with one server (common/rpc/credentials/session_proof.h). A new session
+// replaces a lost one.
 #pragma once
 
 #include <memory>
@@ -16,37 +16,38 @@ class OpenSessionRequest;
 
 namespace tandem::ps {
 
-// Opens sessions and stamps calls. Thread-safe.
+// Opens sessions and makes the stamps of calls, which prove the session. Thread-safe.
 class ClientSession {
  public:
-  // REQUIRES: secret not empty. `address`: the server's address, for messages.
+  // `address`: the server's address, for messages. REQUIRES: `secret` is not empty.
   ClientSession(std::string secret, std::string job, std::string address);
 
-  // Data for a call of `method` ("Push"). Both fields are empty while no session is open.
+  // Proof for a call of `method` ("Push"). Both fields are empty if no session is open.
   struct Stamp {
-    std::string metadata;  // for kStampMetadata
-    std::string session;   // for Forget
+    std::string metadata;  // value of the metadata kStampMetadata
+    std::string session;   // id of the session, for Forget
   };
   Stamp Next(std::string_view method);
 
-  // Creates a request for a session. Several calls may open sessions at the same time; the newest
-  // session is used.
+  // Creates a request that opens a session. Several calls may open sessions at the same time. The
+  // newest session is used.
   OpenSessionRequest Offer() const;
-  // Accepts the reply to an offer. UNAUTHENTICATED: the reply does not prove that the server holds
-  // the secret. The call must then not be made.
+  // Accepts the reply to `offer`. UNAUTHENTICATED: the reply does not prove that the server holds
+  // the secret. The client must then not make the call.
   Status Accept(const OpenSessionRequest& offer, const OpenSessionReply& reply);
-  // Explains the rejection of an offer.
+  // Returns `refused`, the server's rejection of an offer, with an explanation for the user.
   Status Explain(const Status& refused) const;
-  // Drops a session that the server does not know. Does nothing if there is a newer session.
+  // Drops a session that the server does not know. Does nothing if the client has a newer session.
   void Forget(const std::string& session);
-  // Whether an error means that a new session must be opened.
+  // Whether an error means that the client must open a new session.
   static bool WasLost(StatusCode code, std::string_view message);
 
  private:
   const std::string secret_, job_, address_;
   Mutex mu_;
-  std::string id_ TD_GUARDED_BY(mu_), key_ TD_GUARDED_BY(mu_);  // empty: there is no session
-  uint64_t counter_ TD_GUARDED_BY(mu_) = 0;                     // counter of the newest call
+  // Session id and its key; empty: there is no session.
+  std::string id_ TD_GUARDED_BY(mu_), key_ TD_GUARDED_BY(mu_);
+  uint64_t counter_ TD_GUARDED_BY(mu_) = 0;  // counter of the newest call in the session
 };
 
 }  // namespace tandem::ps

@@ -44,13 +44,13 @@ size_t BytesOf(codec::Fragments message) {
   return bytes;
 }
 
-// Interval at which a wait checks other conditions.
+// Interval at which a waiting thread checks whether to stop waiting.
 constexpr Duration kLook = std::chrono::milliseconds(200);
 
 constexpr Duration kClosingLook = std::chrono::seconds(1);
 constexpr int kClosingLooks = 60;
 
-// The memory of a call in progress must not be freed before the call, so the process exits.
+// Exits the process: the memory of a call must not be freed while the call is in progress.
 [[noreturn]] void EndWithout(int calls, const char* what) {
   std::fprintf(
       stderr,
@@ -59,7 +59,7 @@ constexpr int kClosingLooks = 60;
   std::_Exit(kExitFailure);
 }
 
-// A retry may succeed: the connection was lost, or the server is stopping.
+// Whether a retry may succeed, because the connection was lost or the server is stopping.
 bool WasLost(const Status& status) {
   return status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kCancelled;
 }
@@ -177,7 +177,7 @@ Status GrpcPsChannel::WaitForServer(const Server& server, Time start) {
           server.name, Seconds(options_.patience.start_timeout));
     }
     if (now < next_message) continue;
-    // Reports an error at once if waiting cannot resolve it.
+    // Returns an error at once if waiting cannot remove its cause.
     const Status probe = rpc::ProbeConnection(server.endpoint, options_.security.tls, ServerUri());
     if (!probe.ok() && probe.code() != StatusCode::kUnavailable)
       return Annotate(probe, server.name);
@@ -249,7 +249,8 @@ void GrpcPsChannel::Call(int server, rpc::PserverCall call, codec::EncodedMessag
                          Time deadline, Take take) {
   Server& to = ServerAt(server);
   if (options_.callbacks.on_call) take = Observed(to, call, request.bytes(), std::move(take));
-  // Checks the call first: other calls open shm RPC connections and may run concurrently.
+  // Checks the kind of the call before `lane`: only calls that carry values read `lane`. Other
+  // calls run concurrently with OpenLanes, which sets it.
   if (rpc::RowOf(call).carries_values && to.lane != nullptr) {
     return CallByShm(to, call, std::move(request), deadline, std::move(take));
   }
@@ -304,7 +305,7 @@ void GrpcPsChannel::CallByGrpc(Server& server, rpc::PserverCall call, codec::Enc
       });
   MutexLock lock(mu_);
   const auto it = calls_.find(id);
-  if (it == calls_.end()) return;  // already done
+  if (it == calls_.end()) return;  // the call has already ended
   it->second = {rpc::RowOf(call).carries_values ? server.index : -1, made};
   if (closing_) made->Cancel();
 }
@@ -342,7 +343,8 @@ void GrpcPsChannel::Close() {
   }
   {
     MutexLock lock(mu_);
-    // Counts polls instead of time: a process that was stopped meanwhile (SIGSTOP) has not waited.
+    // Counts polls instead of measuring time. While the process is stopped (SIGSTOP), time passes,
+    // but the process does not wait.
     for (int looks = 0; looks < kClosingLooks && !calls_.empty(); ++looks) {
       idle_.WaitUntil(mu_, SteadyNow() + kClosingLook);
     }

@@ -22,7 +22,7 @@ namespace tandem::ps {
 
 class GrpcPsChannel final : public PsChannel {
  public:
-  // If the options require it, blocks until every server replies, as PsClient::Connect does.
+  // Blocks until every server replies if `options` require that (PsClient::Connect).
   static StatusOr<std::unique_ptr<PsChannel>> Connect(const std::vector<std::string>& endpoints,
                                                       const PsOptions& options);
 
@@ -44,38 +44,43 @@ class GrpcPsChannel final : public PsChannel {
     Endpoint endpoint;
     std::string name;
     RawServer raw;
-    std::unique_ptr<ShmRpcConnection> lane;  // constant after OpenLanes; null: gRPC only
+    // Shm RPC connection, constant after OpenLanes; null: all calls use gRPC.
+    std::unique_ptr<ShmRpcConnection> lane;
   };
   struct Open {
-    int server = -1;  // server of a push or a pull; -1: another call
+    int server = -1;  // called server if the call is a push or a pull; -1: another kind of call
     std::shared_ptr<RawCall> call;
   };
 
   explicit GrpcPsChannel(const PsOptions& options);
   Status WaitForServers();
-  Status WaitForServer(const Server& server, Time start);  // `start`: begin of the wait
-  std::string ServerUri() const;  // identity that a TLS server must have; "": any
+  // `start`: time at which the wait for all servers began.
+  Status WaitForServer(const Server& server, Time start);
+  std::string ServerUri() const;  // URI that the certificate of a TLS server must have; "": any
   void CallByGrpc(Server& server, rpc::PserverCall call, codec::EncodedMessage request,
                   Time deadline, Take take);
-  // Wraps `take` so that options.callbacks.on_call is called first.
+  // Returns a function that calls options.callbacks.on_call, then `take`.
   Take Observed(const Server& server, rpc::PserverCall call, size_t bytes, Take take) const;
   void EndCall(uint64_t id);
   StatusOr<std::unique_ptr<Server>> MakeServer(int index, const std::string& address) const;
   Server& ServerAt(int index);
-  // A call that shm RPC did not complete is sent again by gRPC. The server counts a push only once.
+  // Makes the call by shm RPC, and again by gRPC if the first attempt does not complete. The server
+  // applies a push only once.
   void CallByShm(Server& server, rpc::PserverCall call, codec::EncodedMessage request,
                  Time deadline, Take take);
 
   const PsOptions options_;
-  const uint64_t retry_stream_;  // stream of random numbers, different for each trainer
+  const uint64_t retry_stream_;  // stream of random numbers for retries, different for each trainer
   std::vector<std::unique_ptr<Server>> servers_;
   std::shared_ptr<grpc::ChannelCredentials> credentials_;
   std::atomic<uint64_t> lane_calls_{0};
-  std::shared_ptr<WaitGroup> call_leases_ = std::make_shared<WaitGroup>();  // RawCall objects
+  // Leases of all RawCall objects.
+  std::shared_ptr<WaitGroup> call_leases_ = std::make_shared<WaitGroup>();
   Mutex mu_;
   CondVar idle_;
   bool closing_ TD_GUARDED_BY(mu_) = false;
-  std::map<int, std::unique_ptr<Server>> added_ TD_GUARDED_BY(mu_);  // never removed
+  // Servers that joined the running job; entries are never removed.
+  std::map<int, std::unique_ptr<Server>> added_ TD_GUARDED_BY(mu_);
   uint64_t next_call_ TD_GUARDED_BY(mu_) = 1;
   std::map<uint64_t, std::shared_ptr<grpc::Alarm>> pauses_ TD_GUARDED_BY(mu_);
   std::map<uint64_t, Open> calls_ TD_GUARDED_BY(mu_);

@@ -1,4 +1,4 @@
-// The options of a client of parameter servers, and the record of a call.
+// The options of a client of parameter servers, and the record that describes a finished call.
 #pragma once
 
 #include <cstdint>
@@ -14,33 +14,35 @@
 
 namespace tandem::ps {
 
-// How servers handle a push with NaN or infinity.
+// How servers handle a push that contains NaN or infinity.
 enum class PsNonfinite : uint8_t {
-  kReject,  // INVALID_ARGUMENT; the message names the first value
-  kSkip,    // the push counts but has no effect: in sync mode its gradients are zeros
-  kApply    // no check
+  kReject,  // rejects the push with INVALID_ARGUMENT; the message names the first such value
+  kSkip,    // accepts the push without effect: in sync mode its gradients count as zeros
+  kApply    // does not check the values
 };
 
 // The transport of pushes and pulls; all other calls use gRPC. Results are bit-identical with every
 // transport.
 enum class PsTransport : uint8_t {
-  kAuto,  // shared memory to servers on this host, gRPC to others
+  kAuto,  // shared memory to servers on this host, gRPC to all other servers
   kGrpc,
-  kShm  // shared memory; Configure fails and names the server if it is not possible
+  // Shared memory to all servers; Configure fails and names a server for which it is not possible.
+  kShm
 };
 
-// A call to one server, including its retries.
+// A finished call to one server, including its retries.
 struct PsCall {
   int server = 0;
   rpc::PserverCall call = rpc::PserverCall::kPush;
   Time begin, end;
-  size_t sent = 0, received = 0;  // bytes of the messages
+  size_t sent = 0, received = 0;  // size of the request and of the reply in bytes
   bool ok = true;
-  // For replies to pushes and pulls: the server's version, and times by the server's clock (receipt
-  // of the call, reply, and newest update). 0: none.
+  // Data from the reply to a push or a pull: the server's version, and times on the server's clock.
+  // The times are receipt, reply, and begin and end of the newest update, in microseconds. 0: no
+  // data.
   struct Server {
     uint64_t version = 0;
-    bool values = false;  // the reply contained parameters
+    bool values = false;  // whether the reply contained parameters
     int64_t received_us = 0, answered_us = 0, update_begin_us = 0, update_end_us = 0;
   };
   Server at_server = {};
@@ -49,75 +51,80 @@ struct PsCall {
 };
 
 struct PsSecurity {
-  std::string secret;  // the job's secret; empty: no secret is proved
+  std::string secret;  // the job's secret; empty: the client does not prove a secret
   rpc::TlsFiles tls;
-  // Allows servers at network addresses without TLS, where an attacker on the path can read and
-  // change all data. Otherwise Connect fails with PERMISSION_DENIED.
+  // Allows servers at network addresses without TLS. An attacker in the network can then read and
+  // change all data. If false, Connect fails with PERMISSION_DENIED for such servers.
   bool insecure_allow_network = false;
 };
 
 struct PsPatience {
-  Duration start_timeout = std::chrono::seconds(60);  // for servers and initial values
-  Duration step_timeout = std::chrono::seconds(60);   // for pushes, pulls and barriers
-  // Pushes, pulls and barriers wait this much longer. In this time, an unresponsive process can be
-  // killed and restarted, because on_silent reports it.
+  // Limit for the start of servers and the initial values.
+  Duration start_timeout = std::chrono::seconds(60);
+  Duration step_timeout = std::chrono::seconds(60);  // limit for pushes, pulls and barriers
+  // Pushes, pulls and barriers wait for this additional time. In this time, an unresponsive process
+  // that on_silent reported can be killed and restarted.
   Duration replace_timeout = Duration::zero();
-  bool wait_for_servers = true;  // Connect returns when all servers reply; false: immediately
-  int retries = 3;               // maximum retries of a call after a connection loss
+  // true: Connect blocks until all servers reply; false: returns immediately.
+  bool wait_for_servers = true;
+  int retries = 3;  // maximum number of retries of a call after the connection is lost
 
   // Time limit of a push, a pull or a barrier.
   Duration call_timeout() const { return step_timeout + replace_timeout; }
 };
 
-// A cache of pulled rows of tables (row_cache.h). A row is reused if it is at most `versions` older
-// than a reference version. With PullCondition::exactly that is the requested version, otherwise
-// the version seen by the last pull of rows.
+// Options of a cache of pulled table rows (row_cache.h). A row is reused if it is at most
+// `versions` older than a reference version. With PullCondition::exactly, this is the requested
+// version. Otherwise it is the version in the last reply to a pull of rows.
 struct PsRowCacheOptions {
-  size_t bytes = 0;       // 0: no cache
-  uint64_t versions = 0;  // 0: only rows of the requested version, and without `exactly` none
+  size_t bytes = 0;  // memory of the cache in bytes; 0: no cache
+  // Maximum age; 0: reuses rows only with `exactly`, and of the requested version.
+  uint64_t versions = 0;
 };
 
-// Must be the same for all trainers of a job.
+// Settings that must be the same for all trainers of a job.
 struct PsJobRules {
-  // Job settings that are compared nowhere else, ascending. Servers reject trainers with other
-  // settings.
+  // Settings of the job that the trainers must agree on, in ascending order. Servers reject a
+  // trainer whose settings differ.
   Agreement settings;
   PsNonfinite nonfinite = PsNonfinite::kReject;
-  // A trainer without a call for this time is lost. kASync: others continue without it until it
-  // calls again.
+  // A trainer that makes no call for this time is lost. In kASync mode, the other trainers no
+  // longer wait for it until it calls again.
   Duration lost_after = std::chrono::seconds(900);
-  // kASync: a gradient g of a slice becomes g + this * g * g * (w - value that its trainer pulled
-  // last).
+  // kASync: the strength s of the delay compensation. A gradient g of a slice becomes g + s * g * g
+  // * (w - v), where w is the current value and v the value that the trainer pulled last.
   double delay_compensation = 0;
 };
 
-// Each may be empty.
+// Functions that the client calls. Each function may be empty.
 struct PsCallbacks {
   // Called about once a second while Connect waits: "waiting for pserver 1 (127.0.0.1:1234) (12 s
   // of 60 s)".
   std::function<void(const std::string&)> on_wait;
-  // Polled several times a second while Connect waits; true cancels it (CANCELLED).
+  // Polled several times a second while Connect waits. If the result is true, Connect returns
+  // CANCELLED.
   std::function<bool()> stop;
   // Called about once a second while a call waits for a server that has not replied for
-  // step_timeout. `silent`: time without a reply. Runs on a gRPC thread and must not block.
+  // step_timeout. `silent`: time since the server's last reply. Runs on a gRPC thread and must not
+  // block.
   std::function<void(int server, Duration silent)> on_silent;
-  // Called at the end of each call, before the caller's callback. Runs on a gRPC thread and must
+  // Called at the end of each call, before the callback of the call. Runs on a gRPC thread and must
   // not block.
   std::function<void(const PsCall&)> on_call;
 };
 
 struct PsOptions {
   std::string job = "job";
-  int trainer = 0, trainers = 1;  // rank, and number of trainers
-  // Must grow with each start of this trainer. 0: Configure chooses a value above those that the
-  // servers know for this trainer.
+  int trainer = 0, trainers = 1;  // rank of this trainer, and number of trainers
+  // Number that must be higher at each start of this trainer. 0: Configure chooses a number above
+  // those that the servers know for this trainer.
   uint64_t incarnation = 0;
   PsSecurity security;
   PsPatience patience;
   PsTransport transport = PsTransport::kAuto;
-  bool crc32c = false;         // checksums for all tensors, in both directions
-  PartitionOptions partition;  // `servers` is set by Connect
-  // Sends each slice as a separate message; otherwise one message goes to each server.
+  bool crc32c = false;         // true: requests and replies have checksums for all tensors
+  PartitionOptions partition;  // how variables are split; Connect sets the field `servers`
+  // true: sends each slice as a separate message; false: sends one message to each server.
   bool split_messages = false;
   PsRowCacheOptions row_cache;
   PsJobRules rules;

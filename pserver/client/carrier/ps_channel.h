@@ -1,5 +1,5 @@
-// The RPC interface of a PsClient, with the clock it uses for waiting. The product uses gRPC and
-// shm RPC (grpc_ps_channel.h); the simulator uses a simulated network.
+// The interface by which a PsClient calls servers, with the clock for its waits. The product uses
+// gRPC and shm RPC (grpc_ps_channel.h). The simulator uses a simulated network.
 #pragma once
 
 #include <functional>
@@ -20,14 +20,14 @@ class PsEvent {
  public:
   virtual ~PsEvent() = default;
   virtual void Set() = 0;
-  // Blocks. Returns false if `deadline` passes first.
+  // Blocks until Set is called. Returns false if `deadline` passes first.
   virtual bool WaitUntil(Time deadline) = 0;
 };
 
-// Calls servers, which are numbered from 0. Thread-safe.
+// Calls servers, which have the numbers 0, 1, 2 ... Thread-safe.
 class PsChannel {
  public:
-  // `answer` is valid only during the call.
+  // Receives the result of a call. The bytes of `answer` are valid only until the function returns.
   using Take = std::function<void(const Status&, codec::Fragments answer)>;
   // Requests an shm RPC ticket from a server. Blocks.
   using Invite = std::function<StatusOr<shm_rpc::ShmRpcTicket>(int server)>;
@@ -35,29 +35,30 @@ class PsChannel {
   virtual ~PsChannel() = default;
   virtual Time Now() const = 0;
   virtual std::unique_ptr<PsEvent> MakeEvent() = 0;
-  // Retries lost calls with the same bytes (retry.h); `deadline` covers all attempts. Calls `take`
-  // exactly once.
+  // Calls a server and retries the same bytes after a lost connection (retry.h). `deadline` covers
+  // all attempts. Calls `take` exactly once.
   virtual void Call(int server, rpc::PserverCall call, codec::EncodedMessage request, Time deadline,
                     Take take) = 0;
-  // Returns memory from which a message to this server is sent without a copy; null: not available.
+  // Returns memory from which a message to this server can be sent without a copy; null: not
+  // available.
   virtual Buffer Allocate(int /*server*/, size_t /*bytes*/) { return nullptr; }
   // Calls `then` after `pause`, or immediately if the channel is being closed.
   virtual void After(Duration pause, std::function<void()> then) = 0;
-  // Adds a server that joined the running job; `server` must be a new index. INVALID_ARGUMENT:
+  // Adds a server that joined the running job. `server` must be a new index. INVALID_ARGUMENT:
   // invalid address.
   virtual Status AddServer(int server, const std::string& address) = 0;
-  // Cancels pushes and pulls to a server that is no longer needed, with CANCELLED.
+  // Ends pushes and pulls to a server that has left the job with CANCELLED.
   virtual void Abandon(int server) = 0;
-  // Cancels all calls, waits for their end, and makes no more calls.
+  // Cancels all calls and waits for their end. No call may begin afterwards.
   virtual void Close() = 0;
 
-  // From now on, pushes and pulls use shared memory to servers on this host. Returns the number of
-  // these servers.
+  // Opens shm RPC connections to the servers on this host, for pushes and pulls. Returns the number
+  // of these servers.
   virtual StatusOr<int> OpenLanes(const Invite& /*invite*/) { return 0; }
-  virtual uint64_t lane_calls() const { return 0; }  // calls made through shared memory
+  virtual uint64_t lane_calls() const { return 0; }  // number of calls made through shared memory
 };
 
-// "pserver 0 (127.0.0.1:1234)"
+// Returns the server's name in messages: "pserver 0 (127.0.0.1:1234)".
 std::string PserverName(int index, const std::string& address);
 
 }  // namespace tandem::ps

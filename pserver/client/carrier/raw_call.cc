@@ -10,10 +10,11 @@
 namespace tandem::ps {
 namespace {
 
-// Maximum of lost sessions per call. More losses have another cause than a restart of the server.
+// Maximum number of lost sessions per call. If more sessions are lost, the cause is not a restart
+// of the server.
 constexpr int kSessionsLostMax = 4;
-// Limit for a request on a new connection. A server accepts 1 MiB from all strangers at one
-// address.
+// Maximum bytes of a request on a new connection. A server accepts 1 MiB in total from unproven
+// callers at one address.
 constexpr size_t kUnknownBytesMax = 64 << 10;
 constexpr Duration kIntroductionMax = std::chrono::seconds(1);
 
@@ -134,13 +135,14 @@ void RawCall::Begin(rpc::PserverCall call, const grpc::ByteBuffer& request,
       context, std::string("/tandem.ParameterServer/") + rpc::NameOf(call), grpc::StubOptions(),
       &request, &reply_,
       [self = shared_from_this(), then](grpc::Status status) { (self.get()->*then)(status); });
-  // A Cancel between creating the context and starting the call would have had no effect.
+  // Cancels the call again: a Cancel after the context was created and before the call started had
+  // no effect.
   MutexLock lock(mu_);
   if (cancelled_ && context_.get() == context) context->TryCancel();
 }
 
 Status RawCall::Explain(const grpc::Status& status) const {
-  // The text is gRPC's own. A server's DEADLINE_EXCEEDED has a better message and is kept.
+  // Keeps any text that is not gRPC's own: it is the message of the server, which has more details.
   if (status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED ||
       status.error_message() != "Deadline Exceeded") {
     return retries_.attempts() == 1 ? rpc::FromGrpc(status)
@@ -158,8 +160,8 @@ bool RawCall::TriesAgain(const grpc::Status& status) {
   if (cancelled_) return false;
   last_error_ = status.error_message();
   alarm_ = std::make_unique<grpc::Alarm>();
-  // The alarm owns its callback and this call owns the alarm. The callback therefore releases its
-  // reference when it runs; otherwise the cycle would never be freed.
+  // The alarm owns its callback, and this call owns the alarm. The callback therefore releases its
+  // reference to this call when it runs. Otherwise the cycle of references would never be freed.
   auto keep = std::make_shared<std::shared_ptr<RawCall>>(shared_from_this());
   alarm_->Set(std::chrono::system_clock::now() +
                   std::chrono::duration_cast<std::chrono::system_clock::duration>(*pause),
@@ -185,7 +187,8 @@ void RawCall::OnReply(const grpc::Status& status) {
   }
   const bool answered = code != StatusCode::kUnavailable && code != StatusCode::kCancelled &&
                         code != StatusCode::kDeadlineExceeded;
-  // The server says of the call itself why it refuses the caller.
+  // Sends the call even if the server rejected the introduction: the rejection of the call itself
+  // states the reason.
   if (introducing_ && answered) {
     EndIntroduction(true);
     return Send();
@@ -194,7 +197,7 @@ void RawCall::OnReply(const grpc::Status& status) {
 }
 
 void RawCall::Failed(const grpc::Status& status, const Status& why) {
-  // The introduction took its time; the call has more.
+  // The introduction has a shorter deadline than the call, so the call tries again.
   const bool late = introducing_ && SteadyNow() < retries_.deadline() &&
                     status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
   EndIntroduction(false);

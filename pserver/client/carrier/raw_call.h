@@ -1,5 +1,5 @@
-// One unary call with retries while the server is unavailable. It uses a session if the job has a
-// secret. Includes gRPC: for .cc files only.
+// One call with one request and one reply, with retries while the server is unavailable. The call
+// uses a session if the job has a secret. Includes gRPC: for .cc files only.
 #pragma once
 
 #include <grpcpp/alarm.h>
@@ -23,14 +23,15 @@
 
 namespace tandem::ps {
 
-// Lets one call at a time introduce the client on a new connection, while other calls wait: a
-// server closes connections that send much before it accepted a call
+// Lets one call at a time introduce the client on a new connection, while other calls wait. A
+// server closes a connection that sends much data before the server has accepted a call on it
 // (common/rpc/stranger_budget.h). Thread-safe.
 class Introduction {
  public:
-  // True: the caller introduces the client, and calls End. False: `then` is called at that End.
+  // true: the caller introduces the client, and then calls End. false: another call introduces the
+  // client; its End calls `then`.
   bool Begin(std::function<void(bool known)> then);
-  // `known`: the server answered.
+  // Ends the introduction. `known`: the server replied to it.
   void End(bool known);
 
  private:
@@ -39,26 +40,26 @@ class Introduction {
   std::vector<std::function<void(bool)>> waiting_ TD_GUARDED_BY(mu_);
 };
 
-// Connection of a client to one server.
+// Connection of a client to one server, with its session.
 struct RawServer {
   std::shared_ptr<grpc::Channel> channel;
-  std::shared_ptr<ClientSession> session;  // null: the job has no secret
+  std::shared_ptr<ClientSession> session;  // null: the job has no secret, so calls need no session
   std::shared_ptr<Introduction> introduction = std::make_shared<Introduction>();
 };
 
 // A call in progress. Thread-safe. Keeps itself alive until it is done.
 class RawCall : public std::enable_shared_from_this<RawCall> {
  public:
-  // Called exactly once, on a gRPC thread (on the caller's thread if the call cannot be started).
+  // Called exactly once: on a gRPC thread, or on the caller's thread if the call cannot be started.
   using Done = std::function<void(Status, const grpc::ByteBuffer& reply)>;
 
-  // The deadline of `retries` covers all attempts; each attempt waits for the server to become
-  // available. If the server does not know the session (it was restarted), the call opens a new
-  // session, which does not count as an attempt.
+  // Starts a call. The deadline of `retries` covers all attempts. Each attempt waits until the
+  // server is available. If the server does not know the session because it was restarted, the call
+  // opens a new session. This does not count as an attempt.
   //
-  // `lease` is released when all parts of the call are destroyed. The caller may drop its channel
-  // only after that. The last reference to a channel must not be dropped on a gRPC thread: gRPC
-  // 1.51 then joins its own thread and frees its completion queue twice.
+  // `lease` is released when all parts of the call are destroyed. The caller must not drop its
+  // channel earlier: the last reference must not be dropped on a gRPC thread. gRPC 1.51 would then
+  // join its own thread and free its completion queue twice.
   static std::shared_ptr<RawCall> Start(std::shared_ptr<const void> lease, RawServer server,
                                         rpc::PserverCall call, grpc::ByteBuffer request,
                                         const CallRetries& retries, Done done);
@@ -73,33 +74,35 @@ class RawCall : public std::enable_shared_from_this<RawCall> {
   void Go();
   bool NeedsIntroduction() const;
   void EndIntroduction(bool known);
-  // By which the answer must be there. An introduction takes 1 s at most, so that calls that wait
-  // for it keep to their own deadlines.
+  // The time at which the attempt must end. An introduction has at most 1 s, so that calls that
+  // wait for it can meet their own deadlines.
   Time Until() const;
-  // The attempt, or its introduction, ended with `status`. `why`: the status for the caller.
+  // The attempt, or its introduction, ended with `status`. `why`: the status that the caller
+  // receives if no attempt follows.
   void Failed(const grpc::Status& status, const Status& why);
   void Send();
   void OpenSession();
   void OnSession(const grpc::Status& status);
   void OnReply(const grpc::Status& status);
-  // Sends `request` as `call`; `then` receives the status.
+  // Sends `request` to the method of `call`. `then` receives the status.
   void Begin(rpc::PserverCall call, const grpc::ByteBuffer& request, const std::string& stamp,
              void (RawCall::*then)(const grpc::Status&));
-  // true: another attempt follows.
+  // Starts another attempt after a pause if one is allowed. Returns whether it did.
   bool TriesAgain(const grpc::Status& status);
   Status Explain(const grpc::Status& status) const;
   void Finish(Status status);
 
-  const std::shared_ptr<const void> lease_;  // first, so that it is destroyed last
+  const std::shared_ptr<const void> lease_;  // first member, so that it is destroyed last
   const RawServer server_;
   grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
   const rpc::PserverCall call_;
   const grpc::ByteBuffer request_;
-  CallRetries retries_;  // only one attempt or alarm is in progress at a time
+  CallRetries retries_;  // only one attempt or one alarm is in progress at a time
   Done done_;
-  std::string session_;  // session of the last attempt
+  std::string session_;  // id of the session of the last attempt
   int sessions_lost_ = 0;
-  bool introducing_ = false;  // GetStatus is sent before `call_`
+  // The client is introduced by a GetStatus call, before `call_` is sent.
+  bool introducing_ = false;
   Time introduced_since_;
   OpenSessionRequest offer_;
   grpc::ByteBuffer offer_bytes_;

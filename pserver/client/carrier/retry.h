@@ -1,4 +1,4 @@
-// The retry policy of calls, for every transport.
+// The retry policy of calls, the same for every transport.
 #pragma once
 
 #include <algorithm>
@@ -11,20 +11,20 @@
 
 namespace tandem::ps {
 
-// The attempts of one call. All attempts send the same bytes. The request must therefore be
-// idempotent or carry a sequence number that the server accepts once.
+// Counts the attempts of one call. All attempts send the same bytes. The request must therefore be
+// idempotent or have a sequence number that the server accepts once.
 class CallRetries {
  public:
-  // Makes at most 1 + `retries` attempts before `deadline`. `stream`: stream of random numbers.
-  // Calls with different streams pause for different times, so that clients do not all call a
-  // restarted server at once.
+  // Allows at most 1 + `retries` attempts before `deadline`. `stream`: a stream of random numbers
+  // for the pauses. Clients with different streams pause for different times, so that they do not
+  // call a restarted server all at once.
   CallRetries(int retries, Time deadline, uint64_t stream)
       : retries_(retries), deadline_(deadline), stream_(stream) {}
 
   void Begin() { ++attempts_; }
   int attempts() const { return attempts_; }
   Time deadline() const { return deadline_; }
-  // Returns the pause before the next attempt after this one ended with `code`; nullopt: no more
+  // Returns the pause before the next attempt, after an attempt ended with `code`; nullopt: no more
   // attempts.
   std::optional<Duration> Pause(StatusCode code, Time now) const {
     constexpr Duration kBackoffMax = std::chrono::seconds(1);
@@ -32,7 +32,7 @@ class CallRetries {
         std::chrono::milliseconds(50) * (1 << std::min(attempts_ - 1, 5)), kBackoffMax);
     const double share = 0.5 + 0.5 * UniformAt(stream_, static_cast<uint64_t>(attempts_));
     const auto backoff = std::chrono::duration_cast<Duration>(most * share);
-    // A stopping server cancels calls that have just arrived.
+    // kCancelled: a stopping server cancels calls that have just arrived.
     const bool gone = code == StatusCode::kUnavailable || code == StatusCode::kCancelled;
     if (!gone || attempts_ > retries_ || now + backoff >= deadline_) return std::nullopt;
     return backoff;

@@ -11,10 +11,11 @@ namespace {
 
 constexpr Duration kConnectTimeout = std::chrono::seconds(5);
 constexpr Duration kPause = std::chrono::milliseconds(500);
-// A ticket that cannot be used is from a server on another host or from one that was killed.
+// Maximum number of tickets that are tried. A ticket cannot be used if its server is on another
+// host or was killed.
 constexpr int kTriesMax = 3;
 
-// Whether retries are useless.
+// Whether an error stays, so that retries are useless.
 bool IsFinal(const Status& status) {
   return status.code() == StatusCode::kUnimplemented ||
          status.code() == StatusCode::kPermissionDenied ||
@@ -42,14 +43,16 @@ void ShmRpcConnection::Stop() {
     cv_.NotifyAll();
   }
   if (thread_.joinable()) thread_.join();
-  std::shared_ptr<shm_rpc::ShmRpcClient> never_served;  // its destructor ends its calls
+  // The destructor ends the calls of the connection.
+  std::shared_ptr<shm_rpc::ShmRpcClient> never_served;
   MutexLock lock(mu_);
   never_served.swap(lane_);
 }
 
 Status ShmRpcConnection::WaitForFirst(Time until) {
   MutexLock lock(mu_);
-  while (!tried_) cv_.WaitUntil(mu_, Time::max());  // Open has its own deadlines
+  // Waits only for a limited time, because Open has deadlines.
+  while (!tried_) cv_.WaitUntil(mu_, Time::max());
   while (WasSilent(opened_) && SteadyNow() < until) cv_.WaitUntil(mu_, until);
   return opened_;
 }

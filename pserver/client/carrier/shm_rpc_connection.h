@@ -11,18 +11,19 @@
 
 namespace tandem::ps {
 
-// Thread-safe. Owns a thread that opens and serves the connection.
+// Opens, serves and reopens the connection on a thread of this object. Thread-safe.
 class ShmRpcConnection {
  public:
-  // Requests a ticket from the server. Blocks. `name`: the server's name, for the log.
+  // Requests a ticket from the server. Blocks.
   using Invite = std::function<StatusOr<shm_rpc::ShmRpcTicket>()>;
   ShmRpcConnection(std::string name, Invite invite);
   ~ShmRpcConnection() { Stop(); }
   // Closes the connection permanently. Calls in progress end with UNAVAILABLE.
   void Stop();
 
-  // Returns OK once there is a connection, otherwise the status of the newest attempt. Waits for
-  // one attempt; if the server does not reply, waits for further attempts until `until`.
+  // Waits for one attempt to open the connection. If the server does not reply, waits for further
+  // attempts until `until`. Returns OK if the connection is open, otherwise the status of the
+  // newest attempt.
   Status WaitForFirst(Time until);
   // Like ShmRpcClient::Allocate. Also returns null if there is no connection.
   Buffer Allocate(size_t bytes);
@@ -34,7 +35,8 @@ class ShmRpcConnection {
   std::shared_ptr<shm_rpc::ShmRpcClient> lane();
   void Loop();
   StatusOr<std::shared_ptr<shm_rpc::ShmRpcClient>> Open();
-  // true: serve the connection. false: stop.
+  // Makes the new connection available to calls. true: the thread must serve it. false: the object
+  // is stopped.
   bool Show(std::shared_ptr<shm_rpc::ShmRpcClient> lane);
   bool Sleep(Duration duration);
 
@@ -43,7 +45,7 @@ class ShmRpcConnection {
   Mutex mu_;
   CondVar cv_;
   bool stopped_ TD_GUARDED_BY(mu_) = false, tried_ TD_GUARDED_BY(mu_) = false;
-  Status opened_ TD_GUARDED_BY(mu_);  // status of the newest attempt
+  Status opened_ TD_GUARDED_BY(mu_);  // status of the newest attempt to open the connection
   std::shared_ptr<shm_rpc::ShmRpcClient> lane_ TD_GUARDED_BY(mu_);
   std::thread thread_;
 };

@@ -1,4 +1,4 @@
-// Counts outstanding references and waits until there are none.
+// Counts references and waits until none is left.
 #pragma once
 
 #include <memory>
@@ -7,12 +7,13 @@
 
 namespace tandem::ps {
 
-// Thread-safe. Stays alive while there are references, even after its creator is destroyed.
+// Thread-safe. The object exists as long as there are references, even after its creator is
+// destroyed.
 class WaitGroup {
  public:
-  // Returns a reference. The count decreases when its last copy is destroyed.
+  // Returns a reference. The count decreases when the last copy of this reference is destroyed.
   static std::shared_ptr<const void> Take(const std::shared_ptr<WaitGroup>& leases);
-  // Returns false if `deadline` passes first.
+  // Waits until there are no references. Returns false if `deadline` passes first.
   bool WaitForNone(Time deadline);
 
  private:

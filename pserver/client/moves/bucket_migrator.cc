@@ -16,9 +16,10 @@ namespace {
 using rpc::PserverCall;
 
 constexpr size_t kBucketsInParcel = 64;
-constexpr uint64_t kBytesOfSecond = 50 << 20;  // assumed minimum speed between servers
-constexpr uint64_t kAheadMax = 64;             // steps
-// Limit for a call that may be lost without harm.
+// Assumed minimum transfer rate between servers, in bytes per second.
+constexpr uint64_t kBytesOfSecond = 50 << 20;
+constexpr uint64_t kAheadMax = 64;  // maximum number of steps of notice before a move
+// Time limit of a call that may be lost without harm.
 constexpr Duration kMayBeGone = std::chrono::seconds(1);
 
 bool IsLost(StatusCode code) {
@@ -79,7 +80,7 @@ Status BucketMigrator::Call(int server, rpc::PserverCall call, const Request& re
                         status.ok() ? rpc::ParseMessage(answer, &waiting->reply) : status;
                     waiting->ended->Set();
                   });
-    // The channel ends the call in time. This is a second limit.
+    // The channel ends the call at its deadline. This wait is a second limit.
     if (!waiting->ended->WaitUntil(carrier_.Now() + 2 * (options_.call_timeout + more_))) {
       return Cancelled("%s did not reply to %s [TD4025]", NameOf(server), rpc::NameOf(call));
     }
@@ -118,7 +119,8 @@ Status BucketMigrator::Refuse(int server, bool refuse) {
 
 Status BucketMigrator::Leave(int server) {
   TD_RETURN_IF_ERROR(Refuse(server, true));
-  // Buckets that were offered before may still be released while they are frozen at their source.
+  // Waits: buckets that were offered to the server before may still be released to it while their
+  // source has them frozen.
   const Time give_up = carrier_.Now() + options_.patience;
   while (true) {
     TD_ASSIGN_OR_RETURN(const std::vector<ServedBuckets> now, Where());
@@ -144,8 +146,8 @@ StatusOr<std::vector<ServedBuckets>> BucketMigrator::Where() {
   BucketMap all;
   std::vector<ServedBuckets> now;
   const Time give_up = carrier_.Now() + options_.patience;
-  // Repeats until no server has news for another: a move that ends meanwhile may be known only to
-  // its source.
+  // Repeats until no server learned a move that another server does not know. A move that ends
+  // during this loop may be known only to its source.
   for (bool news = true; news;) {
     if (carrier_.Now() >= give_up) {
       return Unavailable("another migration of this job is running; hint: wait until it has ended");
@@ -223,7 +225,7 @@ Status BucketMigrator::AwaitStep() {
   }
 }
 
-// The source is called first: the target may be waiting for the result of an older move.
+// Calls the source first, because the target may wait for the result of an older move.
 StatusOr<BucketMigrator::MoveStep> BucketMigrator::NextStep(int source, int target) {
   MoveStep at;
   BucketMap known;
@@ -298,12 +300,13 @@ Status BucketMigrator::Move(int source, int target, const std::vector<int>& buck
       if (late) ahead_ = std::min(2 * ahead_, kAheadMax);
       request.set_over(true);
       FreezeBucketsReply reply;
-      // If there is no reply, the lease ends the freeze.
+      // If the call gets no reply, the end of the lease ends the freeze.
       Call(source, PserverCall::kFreezeBuckets, request, &reply, kMayBeGone).IgnoreError();
       if (at.both)
         Call(target, PserverCall::kFreezeBuckets, request, &reply, kMayBeGone).IgnoreError();
     }
-    // The lease ended first, or the step came earlier: the source still owns the buckets.
+    // kAborted: the lease ended, or the step began, before the move was complete. The source still
+    // owns the buckets.
     if (delivered.code() != StatusCode::kAborted || carrier_.Now() >= give_up) return delivered;
     TD_RETURN_IF_ERROR(Pause());
   }
@@ -325,7 +328,7 @@ Status BucketMigrator::Run(const std::vector<BucketTransfer>& transfers,
                            const std::function<void(const MoveProgress&)>& progress) {
   MoveProgress state;
   for (const BucketTransfer& t : transfers) state.buckets += t.buckets.size();
-  uint64_t each = options_.parcel_bytes;  // bytes of a row bucket, from the last batch
+  uint64_t each = options_.parcel_bytes;  // bytes of a row bucket, estimated from the last batch
   for (const BucketTransfer& t : transfers) {
     state.source = t.source;
     state.target = t.target;

@@ -1,10 +1,10 @@
 // Moves row buckets and dense slices between servers while trainers run (`tandem rebalance`).
 // Slices have bucket numbers too, from kRowBuckets on. This header does not include gRPC.
 //
-// The process that runs it may be killed at any time: each move is then either complete or has no
-// effect. The source server decides (Shard::Migrations::Release), and trainers forward its decision
-// to the target. In sync mode, each batch waits for a step that neither of its two servers has
-// begun.
+// The process that runs the migrator may be killed at any time. Each move is then either complete
+// or has no effect. The source server decides this (Shard::Migrations::Release), and trainers
+// forward its decision to the target. In sync mode, each batch waits for a step that neither of its
+// two servers has begun.
 #pragma once
 
 #include <cstdint>
@@ -31,72 +31,74 @@ namespace tandem::ps {
 
 struct MoverOptions {
   std::string job = "job";
-  Duration call_timeout = std::chrono::seconds(5);  // limit for one call
-  Duration patience = std::chrono::seconds(60);     // limit for an unresponsive server
+  Duration call_timeout = std::chrono::seconds(5);  // time limit of one call
+  Duration patience = std::chrono::seconds(60);     // time limit for an unresponsive server
   Duration lease = std::chrono::seconds(2);         // maximum time for which buckets stay frozen
-  size_t parcel_bytes = 4 << 20;                    // approximate bytes that are frozen together
-  std::set<int> drained;  // servers that were drained and may have stopped
+  size_t parcel_bytes = 4 << 20;  // approximate number of bytes that are frozen together
+  std::set<int> drained;          // servers that gave all their buckets away and may have stopped
 };
 struct MoveProgress {
   int source = 0, target = 0;
-  size_t done = 0, buckets = 0;        // buckets of all transfers
-  uint64_t bytes = 0;                  // bytes of rows and slices so far
-  Duration frozen = Duration::zero();  // longest time for which some buckets were unavailable
+  size_t done = 0, buckets = 0;  // number of buckets moved so far, and of all transfers
+  uint64_t bytes = 0;            // bytes of the rows and slices moved so far
+  // Longest time for which buckets of one batch were unavailable.
+  Duration frozen = Duration::zero();
 };
 
 // Runs moves between the servers of a job. Not thread-safe. Calls block.
 class BucketMigrator {
  public:
-  // `carrier` has servers 0 .. addresses.size() - 1 and must outlive this.
+  // `carrier` has servers 0 .. addresses.size() - 1 and must outlive this object.
   BucketMigrator(PsChannel& carrier, std::vector<std::string> addresses, MoverOptions options)
       : carrier_(carrier),
         addresses_(std::move(addresses)),
         first_servers_(static_cast<int>(addresses_.size())),
         options_(std::move(options)) {}
 
-  // Adds a server that joins the running job and that trainers do not know yet. It was started with
-  // the next --index.
+  // Adds a server that joins the running job and that trainers do not know yet. The server was
+  // started with the next free --index.
   Status Add(const std::string& address);
-  // Exchanges what the servers know about moves, then returns the buckets of each server, including
-  // servers that only other servers know. The exchange completes unfinished moves; after it, a
-  // leaving server without buckets may stop permanently. A server that joined later or was drained,
-  // serves nothing and does not reply is left out. UNAVAILABLE: another server does not reply, or
-  // other moves continue for longer than options.patience.
+  // Exchanges the bucket maps of all servers, then returns the buckets of each server, including
+  // servers that only other servers know. The exchange completes unfinished moves. Afterwards, a
+  // leaving server without buckets may stop permanently. The result omits a server without buckets
+  // that does not reply, if it joined later or was drained. UNAVAILABLE: another server does not
+  // reply, or other moves continue for longer than options.patience.
   StatusOr<std::vector<ServedBuckets>> Where();
-  // Makes the server reject buckets until Stay, and waits until no buckets are on the way to it.
-  // UNAVAILABLE: some are still on the way after options.patience.
+  // Makes the server reject buckets until Stay. Waits until no buckets are moving to the server.
+  // UNAVAILABLE: buckets are still moving to it after options.patience.
   Status Leave(int server);
   Status Stay(int server) { return Refuse(server, false); }
-  // Sync: waits until trainers have made one more step. After that, no trainer calls a former owner
-  // for rows. UNAVAILABLE: no step within options.patience.
+  // Sync: waits until trainers have made one more step. Afterwards, no trainer calls a former owner
+  // for rows. UNAVAILABLE: no step ended within options.patience.
   Status AwaitStep();
-  // Runs the transfers. Stops at the first error; completed moves stay in effect.
+  // Runs the transfers. Stops at the first error. Completed moves stay in effect.
   Status Run(const std::vector<BucketTransfer>& transfers,
              const std::function<void(const MoveProgress&)>& progress);
 
  private:
-  // The step before which a batch moves; 0: a_sync.
+  // The step before which a batch moves; 0: the mode is a_sync.
   struct MoveStep {
     uint64_t step = 0;
-    bool both = false;  // the target already makes steps and must wait too
+    bool both = false;  // the target already takes part in steps, so its pushes must wait too
   };
   StatusOr<MoveStep> NextStep(int source, int target);
-  // `held`: time since which pushes wait.
+  // Freezes the buckets and returns their contents. Sets `held` to the time since which pushes
+  // wait.
   StatusOr<ParcelDef> Freeze(int source, int target, const FreezeBucketsRequest& request,
                              const MoveStep& at, Time& held);
-  // End of the batch that begins at `begin`, according to the bytes per row bucket of the last
-  // batches.
+  // Returns the end index of the batch that begins at index `begin`. `row_bucket_bytes`: bytes of a
+  // row bucket in the last batches.
   size_t EndOfParcel(const BucketTransfer& transfer, size_t begin, uint64_t row_bucket_bytes) const;
-  // Time in addition to the lease, for large slices.
+  // Time limit in addition to the lease, for the bytes of large slices.
   Duration TimeFor(const std::vector<int>& buckets) const;
-  // Moves one batch.
+  // Moves one batch of buckets.
   Status Move(int source, int target, const std::vector<int>& buckets, MoveProgress& progress);
   Status Deliver(int source, int target, const ParcelDef& parcel);
   Status Refuse(int server, bool refuse);
   Status Exchange(int server, const BucketMap& known, Duration patience, ExchangeMapReply* reply);
   Status Tell(int server, const BucketMapDef& map);
-  Status Pause();  // before a call is repeated
-  // Makes a call. Retries errors of a broken connection for up to `patience`.
+  Status Pause();  // pauses before a call is repeated
+  // Makes a call. Retries after connection errors for up to `patience`.
   template <typename Request, typename Reply>
   Status Call(int server, rpc::PserverCall call, const Request& request, Reply* reply,
               Duration patience);
@@ -108,12 +110,13 @@ class BucketMigrator {
 
   PsChannel& carrier_;
   std::vector<std::string> addresses_;
-  const int first_servers_;  // servers configured by the trainers
+  const int first_servers_;  // number of servers that the trainers configured
   const MoverOptions options_;
-  std::map<int, uint64_t> slice_bytes_;  // as reported to Where
-  Duration more_{};                      // TimeFor the batch in progress
-  bool a_sync_ = false;                  // as reported by a server
-  uint64_t ahead_ = 1;  // steps of notice, so that both servers learn of the move in time
+  std::map<int, uint64_t> slice_bytes_;  // by bucket: bytes of the slice, as found by Where
+  Duration more_{};                      // TimeFor of the batch in progress
+  bool a_sync_ = false;                  // the job's mode, as reported by a server
+  // Number of steps between notice and move, so that both servers learn of the move in time.
+  uint64_t ahead_ = 1;
 };
 
 }  // namespace tandem::ps

@@ -108,7 +108,7 @@ void GlobalSnapshotCoordinator::Release(uint64_t number) {
   request.set_cut(number);
   request.set_taker(options_.taker);
   request.set_over(true);
-  // If the call fails, the lease ends the hold.
+  // If a call fails, the end of the lease ends the server's hold.
   const Status released = CallAll(PserverCall::kHoldPushes, request, options_.lease, &ignored);
   LOG_IF(INFO, !released.ok()) << "pushes wait until the snapshot's lease expires: "
                                << ToString(released);
@@ -135,7 +135,8 @@ StatusOr<std::vector<CutMarkDef>> GlobalSnapshotCoordinator::Merge(
     }
     for (size_t r = 0; r < marks.size(); ++r) Raise(held[i].mark(static_cast<int>(r)), marks[r]);
   }
-  // Pushes to a lost server were sent to other servers under their own numbers.
+  // Fails if a trainer has unfinished pushes to a lost server: they were sent to other servers
+  // under other numbers.
   for (const CutMarkDef& mark : marks) {
     for (int s = 0; s < mark.sent_size() && !mark.completed(); ++s) {
       if (Has(s) || (mark.ended_size() > s && mark.ended(s) >= mark.sent(s))) continue;
@@ -178,7 +179,7 @@ StatusOr<CutReport> GlobalSnapshotCoordinator::TakeHeld(uint64_t number) {
   return report;
 }
 
-// Also completes unfinished moves; after it, all servers know the same map.
+// Where also completes unfinished moves. Afterwards, all servers know the same bucket map.
 Status GlobalSnapshotCoordinator::FindServers() {
   BucketMigrator mover(carrier_, addresses_,
                        {.job = options_.job,

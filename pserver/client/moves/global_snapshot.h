@@ -1,8 +1,9 @@
 // Takes a global snapshot over all servers of a running a_sync job (`tandem save --snapshot`). This
 // header does not include gRPC.
 //
-// The process that runs it may be killed at any time. Servers hold new pushes for at most one
-// lease. The previous snapshot that all servers have is kept until all have a newer one.
+// The process that takes the snapshot may be killed at any time. Servers hold new pushes for at
+// most one lease. The newest snapshot that all servers have is kept until all servers have a newer
+// one.
 #pragma once
 
 #include <cstdint>
@@ -25,64 +26,65 @@ namespace tandem::ps {
 
 struct GlobalSnapshotOptions {
   std::string job = "job";
-  Duration call_timeout = std::chrono::seconds(5);     // for holding pushes
-  Duration write_timeout = std::chrono::seconds(600);  // for the servers to write
-  Duration lease = std::chrono::seconds(2);            // maximum time for which pushes are held
-  std::set<int> drained;                               // as in MoverOptions
-  uint64_t taker = 0;  // random number that distinguishes concurrent coordinators
+  Duration call_timeout = std::chrono::seconds(5);  // time limit of a call that holds pushes
+  // Time limit for the servers to write the snapshot.
+  Duration write_timeout = std::chrono::seconds(600);
+  Duration lease = std::chrono::seconds(2);  // maximum time for which servers hold pushes
+  std::set<int> drained;  // servers that gave all their buckets away and may have stopped
+  uint64_t taker = 0;     // random number that distinguishes coordinators that run at the same time
 };
 struct ServerCut {
   int server = 0;
   std::string address;
   uint64_t version = 0, bytes = 0;
-  Duration held = Duration::zero();  // time without new pushes
+  Duration held = Duration::zero();  // time for which the server held new pushes
 };
 struct CutReport {
-  uint64_t cut = 0;  // number of the snapshot
+  uint64_t cut = 0;  // number of the global snapshot
   std::vector<ServerCut> servers;
-  Duration held() const;  // the longest of all servers
+  Duration held() const;  // longest time for which a server held new pushes
 };
 
-// A global snapshot on the disks of servers. `whole`: all servers of the job have it.
+// A global snapshot on the disks of servers. `whole`: all servers of the job have the snapshot.
 struct FoundCut {
   uint64_t cut = 0;
   bool whole = false;
   std::vector<ServerCut> servers;
 };
 
-// The newest snapshot in all lists (each ascending); 0: none.
+// Returns the newest snapshot that is in all lists. Each list is ascending. 0: there is none.
 uint64_t NewestCommon(const std::vector<std::vector<uint64_t>>& cuts);
 
 // Takes, lists and restores global snapshots. Not thread-safe. Calls block.
 class GlobalSnapshotCoordinator {
  public:
-  // `carrier` has servers 0 .. addresses.size() - 1 and must outlive this.
+  // `carrier` has servers 0 .. addresses.size() - 1 and must outlive this object.
   GlobalSnapshotCoordinator(PsChannel& carrier, std::vector<std::string> addresses,
                             GlobalSnapshotOptions options)
       : carrier_(carrier), addresses_(std::move(addresses)), options_(std::move(options)) {}
 
-  // Takes a snapshot. `number`: higher than all numbers used before; 0: one above the highest that
-  // a server of the job knows. On an error there is no such snapshot and pushes continue; the
-  // message names the server, or the missing push and its trainer. UNAVAILABLE, DEADLINE_EXCEEDED:
-  // a later attempt may succeed.
+  // Takes a snapshot. `number`: higher than all numbers used before; 0: one above the highest
+  // number that a server of the job knows. On an error, no snapshot with this number exists, and
+  // pushes continue. The message names the server, or the missing push and its trainer.
+  // UNAVAILABLE, DEADLINE_EXCEEDED: a later attempt may succeed.
   StatusOr<CutReport> Take(uint64_t number = 0);
-  // All snapshots on disks, ascending.
+  // Returns all snapshots on the disks of the servers, in ascending order.
   StatusOr<std::vector<FoundCut>> Find();
-  // Restores this snapshot on all servers; 0: the newest that all have. Trainers should not push
-  // meanwhile. NOT_FOUND: not all servers have it (the message names those that exist).
-  // FAILED_PRECONDITION: rows have moved between servers since.
+  // Restores snapshot `cut` on all servers; 0: the newest that all servers have. Trainers should
+  // not push during this call. NOT_FOUND: not all servers have the snapshot (the message names the
+  // existing ones). FAILED_PRECONDITION: rows have moved between servers since the snapshot.
   StatusOr<CutReport> Restore(uint64_t cut = 0);
 
  private:
-  // Makes one call to each server concurrently and waits for all. Returns the first error, which
-  // names the server.
+  // Makes one call to each server, all at the same time, and waits for all replies. Returns the
+  // first error, which names the server.
   template <typename Request, typename Reply>
   Status CallAll(rpc::PserverCall call, const Request& request, Duration timeout,
                  std::vector<Reply>* replies);
   Status Hold(uint64_t number, std::vector<HoldPushesReply>* held);
-  // Combines the marks of all servers, by trainer.
+  // Combines the marks of pushes from all servers, by trainer.
   StatusOr<std::vector<CutMarkDef>> Merge(const std::vector<HoldPushesReply>& held) const;
-  // Checks that `map` names all servers that have rows.
+  // FAILED_PRECONDITION or UNAVAILABLE: a server that owns buckets in `map` is not in servers_.
   Status CheckServers(const BucketMap& map) const;
   StatusOr<CutReport> TakeHeld(uint64_t number);
   StatusOr<uint64_t> NextNumber();
@@ -93,7 +95,7 @@ class GlobalSnapshotCoordinator {
   PsChannel& carrier_;
   const std::vector<std::string> addresses_;
   const GlobalSnapshotOptions options_;
-  std::vector<ServedBuckets> servers_;  // servers of the job, as found by Take
+  std::vector<ServedBuckets> servers_;  // servers of the job, as found by FindServers
 };
 
 }  // namespace tandem::ps

@@ -9,7 +9,7 @@
 namespace tandem::ps {
 namespace {
 
-// Moves `count` buckets of `from` to `target`.
+// Plans the move of the last `count` buckets of `from` to `target`.
 void Give(ServedBuckets& from, int target, size_t count, std::vector<BucketTransfer>& plan) {
   if (count == 0) return;
   TD_REQUIRE(count <= from.buckets.size() && from.server != target);
@@ -18,7 +18,7 @@ void Give(ServedBuckets& from, int target, size_t count, std::vector<BucketTrans
   from.buckets.erase(begin, from.buckets.end());
 }
 
-// The moves of slices, by source and target.
+// The planned moves of slices, by source and target.
 class SlicePlan {
  public:
   explicit SlicePlan(const std::vector<ServedBuckets>& now) {
@@ -30,7 +30,7 @@ class SlicePlan {
       for (const auto& [bucket, bytes] : s.slice_bytes) load_[s.server] += bytes;
     }
   }
-  // Moves all slices of `server` to other servers.
+  // Plans to move all slices of `server` to other servers.
   void Drain(int server) {
     load_.erase(server);
     while (!load_.empty() && !slices_[server].empty()) {
@@ -68,7 +68,7 @@ class SlicePlan {
   }
 
  private:
-  using Slices = std::map<int, uint64_t>;  // bytes by bucket
+  using Slices = std::map<int, uint64_t>;  // by bucket: bytes of the slice
   static bool Fewer(const std::pair<const int, uint64_t>& a,
                     const std::pair<const int, uint64_t>& b) {
     return a.second < b.second;
@@ -76,7 +76,7 @@ class SlicePlan {
   std::map<int, uint64_t>::iterator Least() {
     return std::min_element(load_.begin(), load_.end(), Fewer);
   }
-  // The largest slice of `server` below `below` bytes.
+  // Returns the largest slice of `server` that has fewer than `below` bytes.
   Slices::iterator LargestOf(int server, uint64_t below) {
     Slices& all = slices_[server];
     auto best = all.end();
@@ -93,12 +93,12 @@ class SlicePlan {
     slices_[to][bucket] = slice.mapped();
   }
 
-  std::map<int, Slices> slices_;  // by server
-  std::map<int, uint64_t> load_;  // bytes of the servers that stay
-  std::map<int, int> origin_;     // server by bucket
+  std::map<int, Slices> slices_;  // by server: its slices
+  std::map<int, uint64_t> load_;  // by server that stays: bytes of its slices
+  std::map<int, int> origin_;     // by bucket: the server that has it now
 };
 
-// The servers without their slices.
+// Returns the servers with their row buckets alone.
 std::vector<ServedBuckets> RowsOf(std::vector<ServedBuckets> servers) {
   for (ServedBuckets& s : servers) {
     std::erase_if(s.buckets, [](int bucket) { return bucket >= kRowBuckets; });
@@ -141,7 +141,8 @@ std::vector<BucketTransfer> PlanRebalance(const std::vector<ServedBuckets>& now)
   }
   const size_t stay = left.size() - leaving;
   if (stay == 0) return {};
-  // If the number does not divide evenly, the servers with the most buckets keep one more.
+  // If the number of buckets does not divide evenly, the servers with the most buckets keep one
+  // more.
   std::stable_sort(left.begin(), left.end(), [](const ServedBuckets& a, const ServedBuckets& b) {
     if (a.leaving != b.leaving) return a.leaving;
     return a.buckets.size() > b.buckets.size();

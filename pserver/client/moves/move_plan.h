@@ -1,4 +1,4 @@
-// Plans moves that balance the servers: row buckets by their number, slices by their bytes.
+// Plans moves that balance the servers: row buckets by their number, slices by their size in bytes.
 #pragma once
 
 #include <cstdint>
@@ -11,28 +11,30 @@ namespace tandem::ps {
 struct ServedBuckets {
   int server = 0;
   std::string address;
-  std::vector<int> buckets;  // ascending
-  uint64_t rows = 0;         // rows of all tables
-  // Slices that cannot move: the client that began the job does not support moves.
+  std::vector<int> buckets;  // bucket numbers, ascending
+  uint64_t rows = 0;         // number of rows of all tables
+  // Number of slices that cannot move, because the client that began the job does not support
+  // moves.
   uint32_t slices = 0;
-  std::map<int, uint64_t> slice_bytes;  // bytes of those `buckets` that are slices
-  bool leaving = false;                 // accepts no buckets
-  int frozen_for = -1;                  // target server of its frozen buckets; -1: none is frozen
+  std::map<int, uint64_t> slice_bytes;  // by bucket that is a slice: bytes of the slice
+  bool leaving = false;                 // the server is being drained and accepts no buckets
+  // Target server of the frozen buckets of this server; -1: no bucket is frozen.
+  int frozen_for = -1;
   uint64_t version = 0;
-  bool sync = false;  // the job's mode
+  bool sync = false;  // whether the mode of the job is sync
 };
 struct BucketTransfer {
   int source = 0, target = 0;
-  std::vector<int> buckets;  // ascending; of rows, or slices
+  std::vector<int> buckets;  // bucket numbers, ascending: only row buckets, or only slices
 };
 
-// Plans the move of all buckets of `server`. Row buckets go to the servers with the fewest. Slices
-// go, from the largest on, to the server with the fewest slice bytes. Here and below, servers that
-// are leaving get none.
+// Plans the move of all buckets of `server`. Row buckets move to the servers with the fewest row
+// buckets. Slices move, the largest first, to the server with the fewest slice bytes. PlanDrain and
+// PlanRebalance move nothing to a server that is leaving.
 std::vector<BucketTransfer> PlanDrain(const std::vector<ServedBuckets>& now, int server);
 // Plans an equal number of row buckets on every server with as few moves as possible, and about
-// equal slice bytes. A slice moves while the server with the most bytes has a slice that leaves the
-// new owner less full than the old owner was.
+// equal slice bytes. A slice leaves the server with the most slice bytes if its new owner then has
+// fewer bytes than the old owner had.
 std::vector<BucketTransfer> PlanRebalance(const std::vector<ServedBuckets>& now);
 
 }  // namespace tandem::ps

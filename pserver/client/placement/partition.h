@@ -1,5 +1,5 @@
-// Assigns elements of variables to servers. The result depends only on variables and options, so
-// every trainer computes the same placement. Source of the splitting rule: slice_variable() of
+// Assigns the elements of variables to servers. The result depends only on variables and options,
+// so every trainer computes the same placement. Source of the splitting rule: slice_variable() of
 // PaddlePaddle 1.8 (python/paddle/fluid/transpiler/distribute_transpiler.py).
 #pragma once
 
@@ -18,28 +18,28 @@ struct PsVariable {
 };
 
 enum class PsDispatcher : uint8_t {
-  kRoundRobin,    // slice i of all slices goes to server i modulo servers
-  kHashName,      // by a stable hash of the variable's name and offset
-  kSizeBalanced,  // largest slice first, to the server with the fewest elements
+  kRoundRobin,  // slice i of all slices goes to server (i modulo the number of servers)
+  kHashName,  // the server follows from a stable hash of the variable's name and the slice's offset
+  kSizeBalanced,  // largest slice first, each to the server with the fewest elements so far
 };
 
 struct PartitionOptions {
   int servers = 1;
-  // Splits large variables so that every server gets a part; false: variables are not split.
+  // true: splits large variables so that every server gets a part; false: does not split variables.
   bool slice_var_up = true;
-  int64_t min_block_size = 8192;  // elements; splitting makes no slice smaller than this
+  int64_t min_block_size = 8192;  // elements; a split makes no slice smaller than this
   PsDispatcher dispatcher = PsDispatcher::kRoundRobin;
 };
 
-// Elements [offset, offset + numel) of variables[variable], flattened.
+// A slice: elements [offset, offset + numel) of the flattened variable variables[variable].
 struct PsSlice {
   int variable = 0;
   int64_t offset = 0, numel = 0;
   int server = 0;
 };
-using PsBlock = PsSlice;  // name in releases before 0.2
+using PsBlock = PsSlice;  // former name, from releases before 0.2
 
-// Returns slices in the order of variables and offsets. Every element of every variable is in
+// Returns the slices in the order of variables and offsets. Every element of every variable is in
 // exactly one slice. A variable of two or more dimensions is split between rows. INVALID_ARGUMENT:
 // no servers, min_block_size < 1, an empty variable or a repeated name.
 StatusOr<std::vector<PsSlice>> Partition(const std::vector<PsVariable>& variables,

@@ -20,7 +20,7 @@ void Journal::Note(LogEntry::Kind kind, const PushHead& head) {
 void Journal::NotePush(const PushHead& head, const PushTicket& ticket) {
   if (!notes()) return;
   LogEntry entry{.number = ++number_, .kind = LogEntry::Kind::kPush, .head = {}, .values = {}};
-  // A skipped push differs from the sent one, so its sender cannot replay it.
+  // Logs the values of a skipped push, which differ from the values that its sender keeps.
   if (!replayable_ || ticket.skipped) {
     entry.head = head;
     for (const PushBytes& values : ticket.buffers) entry.values.push_back(values.buffer());

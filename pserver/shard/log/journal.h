@@ -9,19 +9,19 @@
 
 namespace tandem::pserver {
 
-// Not thread-safe (the shard's lock guards it).
+// Numbers and logs the changes of one shard. Not thread-safe (the shard's lock guards it).
 class Journal {
  public:
-  // `log` must outlive this; null: changes have no numbers and are not logged. `replayable`: the
-  // log stores only the order of pushes.
+  // `log`: must outlive this object; null: changes have no numbers and are not logged.
+  // `replayable`: the log stores only the order of pushes.
   Journal(WriteAheadLog* log, bool replayable) : log_(log), replayable_(replayable) {}
 
   bool has_log() const { return log_ != nullptr; }
   bool stores_values() const { return log_ != nullptr && !replayable_; }
-  // As WriteAheadLog::Ready for a change with `bytes` of values; OK without a log.
+  // Status of WriteAheadLog::Ready for a change with `bytes` bytes of values; OK without a log.
   Status Ready(uint64_t bytes) const;
 
-  // Append a change. They do nothing while changes are replayed.
+  // Append a change to the log. They do nothing during a replay of logged changes.
   void Note(LogEntry::Kind kind, const PushHead& head);
   void NotePush(const PushHead& head, const PushTicket& ticket);
   void NoteMove(LogEntry::Kind kind, MoveRecord record);
@@ -31,14 +31,16 @@ class Journal {
   // Number of the last change that is applied to the parameters. Later changes, such as gradients
   // of the step in progress, are in no snapshot and must stay in the log.
   uint64_t settled_number() const { return settled_number_; }
-  void Settle() { settled_number_ = number_; }  // all changes are applied
-  // The next change follows number `number`. REQUIRES: number >= number().
+  // Records that all changes are applied to the parameters.
+  void Settle() { settled_number_ = number_; }
+  // Sets the number of the last change, so that the next one follows it. REQUIRES: number >=
+  // number().
   void Resume(uint64_t number);
 
-  // While it exists, change `number` is made again: it is in the log already.
+  // While this object exists, the shard replays change `number`, and the journal logs nothing.
   class Replay {
    public:
-    // REQUIRES: no other Replay exists.
+    // REQUIRES: no other Replay of this journal exists.
     Replay(Journal& journal, uint64_t number);
     ~Replay() { journal_.replaying_ = false; }
     Replay(const Replay&) = delete;

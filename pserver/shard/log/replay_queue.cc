@@ -61,7 +61,7 @@ size_t ReplayQueue::MissingOf(int trainer, uint64_t incarnation) const {
 }
 
 std::string ReplayQueue::Senders() const {
-  std::map<int, size_t> counts;  // by trainer
+  std::map<int, size_t> counts;  // by trainer: number of its pushes without values
   for (const auto& [id, number] : ids_) ++counts[std::get<0>(id)];
   return absl::StrJoin(counts, ", ", [](std::string* out, const auto& count) {
     absl::StrAppendFormat(out, "trainer %d (%d)", count.first, count.second);

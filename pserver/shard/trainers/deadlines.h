@@ -8,7 +8,7 @@
 
 namespace tandem::pserver {
 
-// INVALID_ARGUMENT: the call has no time limit.
+// INVALID_ARGUMENT: `timeout_ms` is 0, so the call has no time limit.
 inline Status CheckTimeout(uint64_t timeout_ms) {
   if (timeout_ms != 0) return OkStatus();
   return InvalidArgument(
@@ -19,16 +19,16 @@ inline Status CheckTimeout(uint64_t timeout_ms) {
 // Ends waiting calls at their deadlines. Thread-safe.
 class Deadlines {
  public:
-  // `clock`: the shard's clock; must outlive this.
+  // `clock`: the shard's clock; must outlive this object.
   explicit Deadlines(const Clock& clock) : clock_(clock) {}
   virtual ~Deadlines() = default;
   const Clock& clock() const { return clock_; }
-  // Deadline of a call with the time limit `timeout_ms` of a client, at most a day from now.
+  // Returns the deadline of a call whose client allows `timeout_ms`. It is at most a day from now.
   Time After(uint64_t timeout_ms) const {
     constexpr uint64_t kMsMax = uint64_t{24} * 3600 * 1000;
     return clock_.Now() + std::chrono::milliseconds(std::clamp<uint64_t>(timeout_ms, 1, kMsMax));
   }
-  // Announces a new waiting call with this deadline.
+  // Announces that a new call waits until this deadline.
   virtual void Poke(Time deadline) = 0;
 
  private:

@@ -6,7 +6,7 @@ namespace tandem::pserver {
 namespace {
 
 constexpr size_t kSettingsMax = 4096;
-constexpr size_t kTextMax = 1024;  // bytes of a name or value
+constexpr size_t kTextMax = 1024;  // maximum bytes of a name or a value
 
 }  // namespace
 

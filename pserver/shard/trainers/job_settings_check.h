@@ -1,4 +1,4 @@
-// Compares the settings of the trainers that are active on a server. They must be the same for all.
+// Checks that all trainers that are active on a server have the same settings of the job.
 #pragma once
 
 #include <functional>
@@ -10,22 +10,24 @@
 
 namespace tandem::pserver {
 
-// Not thread-safe.
+// Remembers the settings of the trainers. Not thread-safe.
 class JobSettingsCheck {
  public:
-  // Compares `settings` of `trainer` with those of other trainers that are active (`is_at_work`).
-  // FAILED_PRECONDITION: they differ (the message names the first difference); nothing changes. If
-  // no trainer is active, a job with other settings begins. Empty settings: OK, nothing changes. A
-  // trainer without a call for `silence_max` is not active; the message mentions this time.
+  // Compares `settings` of `trainer` with the settings of the other active trainers. `is_at_work`:
+  // whether a trainer is active. FAILED_PRECONDITION: the settings differ (the message names the
+  // first difference); nothing changes. If no other trainer is active, a job with new settings
+  // begins. If `settings` is empty, the result is OK and nothing changes. `silence_max`: a trainer
+  // without a call for this time is not active (only for the message).
   Status Agree(int trainer, const Agreement& settings, Duration silence_max,
                const std::function<bool(int)>& is_at_work);
 
  private:
   Agreement settings_;
-  std::set<int> trainers_;  // trainers with these settings
+  std::set<int> trainers_;  // trainers that have the settings in settings_
 };
 
-// INVALID_ARGUMENT: too many settings, or not in ascending order.
+// INVALID_ARGUMENT: there are too many settings, a text is too long, or the names are not in
+// ascending order.
 Status CheckSettings(const Agreement& settings);
 
 }  // namespace tandem::pserver

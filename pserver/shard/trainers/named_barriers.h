@@ -12,57 +12,61 @@
 
 namespace tandem::pserver {
 
-// A use (generation) of a barrier is released when all trainers that are not gone (TrainerRegistry)
-// wait in it. A call waits only while other trainers are missing. A call counts while its trainer's
-// incarnation is current. Names without waiting calls are dropped when there are too many, the
-// least recently used first. Not thread-safe (the shard's lock guards it).
+// A barrier is used several times; each use has a number (generation). A generation is released
+// when every trainer waits in it that has not completed and is not lost (TrainerRegistry). Only
+// calls of a trainer's current incarnation count. If there are too many names, the least recently
+// used name without waiting calls is dropped. Not thread-safe (the shard's lock guards it).
 class NamedBarriers {
  public:
   struct Call : WaitingCall {
-    uint64_t generation = 0;  // number of this use of the name, from 1
+    uint64_t generation = 0;  // number of this use of the barrier, from 1
     std::function<void(Status)> done;
   };
 
-  // All must outlive it. `waited` records the seconds that released calls waited.
+  // All arguments must outlive this object. `waited` records the seconds that released calls
+  // waited.
   NamedBarriers(TrainerRegistry& roster, const Clock& clock, Histogram& waited)
       : roster_(roster), clock_(clock), waited_(waited) {}
 
-  // Adds the call to barrier `name`. It may release the barrier, or get its reply immediately: if
-  // its use was already released, or if it is rejected.
+  // Adds the call to barrier `name`, and may thereby release the barrier. The call gets its reply
+  // immediately if its generation was already released, or if the call is rejected.
   void Enter(const std::string& name, Call call, ReadyAnswers& ready);
-  // Releases complete barriers. Call it after a trainer is lost.
+  // Releases the barriers in which no trainer is missing. Call it after a trainer is lost.
   void Wake(ReadyAnswers& ready);
 
-  // Fail the calls of trainers that were restarted.
+  // HasReplaced and FailReplaced concern calls of trainers that were restarted since.
   bool HasReplaced() const;
   void FailReplaced(ReadyAnswers& ready);
-  void Leave(const void* tag, ReadyAnswers& ready);  // as in WaitList
+  // Removes the call with this tag, as WaitList::Leave.
+  void Leave(const void* tag, ReadyAnswers& ready);
 
-  // Trainers that waiting calls need.
+  // Returns the trainers for which calls wait.
   std::vector<int> Missing() const;
-  // DEADLINE_EXCEEDED; the message names the missing trainers
+  // Fails the calls whose deadline has passed with DEADLINE_EXCEEDED. The message names the missing
+  // trainers.
   void Expire(Time now, ReadyAnswers& ready);
   void FailAll(const Status& status, ReadyAnswers& ready);
-  Time NextDeadline() const;  // Time::max(): no call waits
+  Time NextDeadline() const;  // earliest deadline of the waiting calls; Time::max(): no call waits
 
  private:
   struct Barrier {
     explicit Barrier(TrainerRegistry& roster) : calls(roster) {}
-    uint64_t released = 0;  // newest released use
-    uint64_t used = 0;      // number of the call that entered it last
+    uint64_t released = 0;  // newest released generation
+    uint64_t used = 0;      // value of entered_ at the newest call
     WaitList<Call> calls;
   };
   using Barriers = std::map<std::string, Barrier>;
   Status Check(const std::string& name, const Call& call) const;
-  Barriers::const_iterator Oldest() const;  // without waiting calls; end(): there is none
-  static std::set<uint64_t> Generations(const Barrier& barrier);  // uses with waiting calls
+  // Least recently used barrier without waiting calls; end(): there is none.
+  Barriers::const_iterator Oldest() const;
+  static std::set<uint64_t> Generations(const Barrier& barrier);  // generations with waiting calls
   std::vector<int> MissingAt(const Barrier& barrier, uint64_t generation) const;
 
   TrainerRegistry& roster_;
   const Clock& clock_;
   Histogram& waited_;
   Barriers barriers_;
-  uint64_t entered_ = 0;  // number of calls
+  uint64_t entered_ = 0;  // number of calls of Enter so far
 };
 
 }  // namespace tandem::pserver

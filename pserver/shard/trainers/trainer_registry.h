@@ -1,5 +1,5 @@
-// State of each trainer as seen by one server: accepted pushes, pushes applied to the parameters,
-// liveness, time of the last call, waiting calls.
+// The state of each trainer as one server knows it: accepted pushes, pushes applied to the
+// parameters, liveness, time of the last call, waiting calls.
 #pragma once
 
 #include <algorithm>
@@ -15,31 +15,32 @@
 
 namespace tandem::pserver {
 
-// Trainers are 0 to size() - 1. Not thread-safe (the shard's lock guards it).
+// The trainers of a job, which have the ranks 0 to size() - 1. Not thread-safe (the shard's lock
+// guards it).
 class TrainerRegistry {
  public:
   struct Trainer {
-    // The trainer was restarted or replaced at this version of the parameters. The pushes of older
-    // incarnations do not count for the new one.
+    // A newer incarnation of the trainer has called, when the parameters had `version`. Pushes of
+    // older incarnations do not count for it.
     void Replace(uint64_t by_incarnation, uint64_t version);
-    // Steps that it has pushed, here or elsewhere.
+    // Number of steps that the trainer has pushed, to this server or to another one.
     uint64_t steps() const { return std::max(pushes == 0 ? 0 : last_step + 1, told); }
 
     bool completed = false;
     uint64_t incarnation = 0, pushes = 0, last_step = 0, skipped = 0;
-    uint64_t told = 0;  // pushed steps, as reported by its pulls
-    // versions: of its last pull, and of the first call of this incarnation
+    uint64_t told = 0;  // number of pushed steps that its pulls reported
+    // `pulled`: version of its last pull. `adopted`: version at the first call of its incarnation.
     uint64_t pulled = 0, adopted = 0;
-    SequenceWindow taken;    // accepted; includes the step being gathered
-    SequenceWindow applied;  // applied to the parameters
-    SentNumbers numbers;     // as reported by its pushes
+    SequenceWindow taken;    // accepted pushes, including those of the step being gathered
+    SequenceWindow applied;  // pushes that are applied to the parameters
+    SentNumbers numbers;     // message numbers that its pushes reported
     uint64_t lost_pushes = 0;
   };
 
-  // Both must outlive it.
+  // Both arguments must outlive this object.
   TrainerRegistry(const Clock& clock, Metrics& metrics);
 
-  // Creates `count` trainers, none of which has called yet. REQUIRES: no call waits.
+  // Resets the registry to `count` trainers that have not called yet. REQUIRES: no call waits.
   void Begin(int count);
   int size() const { return static_cast<int>(trainers_.size()); }
   Trainer& operator[](int trainer) {
@@ -52,33 +53,36 @@ class TrainerRegistry {
 
   // ---- Accepted pushes --------------------------------------------------------------------------
   void ApplyTaken();  // marks all accepted pushes as applied
-  // Copies the state of applied pushes for the next snapshot: see marks().
+  // Copies the state of the applied pushes, which marks() returns for the next snapshot.
   void Settle();
-  // The states of all trainers, as of the last Settle.
+  // The states of all trainers at the last Settle.
   const std::vector<TrainerPushState>& marks() const { return settled_; }
-  void Restore(const std::vector<TrainerPushState>& marks);  // for existing trainers
+  // Sets the states of existing trainers from a snapshot.
+  void Restore(const std::vector<TrainerPushState>& marks);
 
   // ---- Liveness ---------------------------------------------------------------------------------
-  void Hear(int trainer);  // the trainer called
+  void Hear(int trainer);  // records that the trainer called
   bool lost(int trainer) const { return At(trainer).lost; }
-  void OnReturned(int trainer);  // a lost trainer called again. REQUIRES: lost(trainer)
-  // Declares trainers lost that made no call for `silence_max` and have no waiting call here.
-  // Returns them.
+  void OnReturned(int trainer);  // a lost trainer has called again. REQUIRES: lost(trainer)
+  // Declares trainers lost that made no call for `silence_max` and have no waiting call on this
+  // server. Returns the trainers that it declared lost.
   std::vector<int> LoseSilent(Time now, Duration silence_max);
-  Time NextLoss(Duration silence_max) const;  // Time::max(): no trainer can be lost
-  // Other trainers do not wait for it: it completed or is lost.
+  // Earliest time at which a trainer can be lost; Time::max(): none can.
+  Time NextLoss(Duration silence_max) const;
+  // Whether other trainers no longer wait for this trainer: it completed or is lost.
   bool Gone(int trainer) const { return (*this)[trainer].completed || lost(trainer); }
-  // Trainers that are not gone and have pushed fewer steps.
+  // Returns the trainers that are not gone and have pushed fewer than `steps` steps.
   std::vector<int> Behind(uint64_t steps) const;
-  // The trainer reports that it pushed `steps` steps, here or elsewhere. Returns whether that is
-  // new: a server that was restarted, or received its first bucket, has not seen those pushes.
+  // The trainer reports that it pushed `steps` steps, to this server or to another one. Returns
+  // whether this is more than the server knew. A server does not know the earlier pushes if it was
+  // restarted or has received its first bucket.
   bool RaiseSteps(int trainer, uint64_t steps);
   bool seen(int trainer) const { return At(trainer).seen; }
   Time last_heard(int trainer) const { return At(trainer).last_heard; }
 
-  // Begin and end of a waiting call of `trainer` (-1: an observer, ignored). A trainer with a
-  // waiting call counts as alive until the end of the wait, unless it is gone. Each Begin needs an
-  // End.
+  // BeginWait and EndWait are called when a call of `trainer` begins and ends to wait (-1: an
+  // observer, which is ignored). A trainer with a waiting call counts as alive, unless it is gone.
+  // Each BeginWait needs an EndWait.
   void BeginWait(int trainer);
   void EndWait(int trainer);
   bool Waits(int trainer) const { return At(trainer).waiting != 0; }
@@ -88,10 +92,12 @@ class TrainerRegistry {
  private:
   struct Presence {
     bool seen = false, lost = false;
-    int waiting = 0;               // number of its waiting calls
-    Time last_heard, waits_since;  // waits_since: begin of the first of those calls
-    Counter* waited = nullptr;     // seconds in which at least one waited
-    RecentSum waited_recently;     // the same, recent
+    int waiting = 0;  // number of its waiting calls
+    // last_heard: time of its last call; waits_since: time at which its first waiting call began to
+    // wait.
+    Time last_heard, waits_since;
+    Counter* waited = nullptr;  // total seconds in which at least one of its calls waited
+    RecentSum waited_recently;  // seconds of `waited` in the last minute
   };
   const Presence& At(int trainer) const {
     TD_REQUIRE(trainer >= 0 && trainer < size());
@@ -99,15 +105,15 @@ class TrainerRegistry {
   }
   Presence& At(int trainer) { return presence_[static_cast<size_t>(trainer)]; }
   bool CanBeLost(int trainer) const { return !Gone(trainer) && !Waits(trainer); }
-  void ShowLost();  // in the metrics
+  void ShowLost();  // sets the metric with the number of lost trainers
 
   const Clock& clock_;
   Metrics& metrics_;
   Gauge &waiting_calls_, &lost_trainers_;
   std::vector<Trainer> trainers_;
-  std::vector<Presence> presence_;  // by trainer
+  std::vector<Presence> presence_;  // by trainer: its liveness
   std::vector<TrainerPushState> settled_;
-  int waiting_ = 0;  // sum of Presence::waiting
+  int waiting_ = 0;  // number of waiting calls of all trainers
 };
 
 // Returns "trainer 1" or "trainers 1, 3" as text, and a placeholder if the list is empty.

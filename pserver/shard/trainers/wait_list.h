@@ -1,4 +1,4 @@
-// Calls that wait at a server for actions of other trainers.
+// Lists of calls that wait at a server for actions of other trainers.
 #pragma once
 
 #include <algorithm>
@@ -13,25 +13,26 @@
 
 namespace tandem::pserver {
 
-// Replies that are sent outside the lock, after the changes they report are logged.
+// Replies that are ready. Each reply is sent outside the lock, after the changes that it reports
+// are logged.
 using ReadyAnswers = std::vector<WriteAheadLog::Written>;
 
 struct WaitingCall {
-  int trainer;  // -1: an observer
+  int trainer;  // rank of the caller; -1: an observer
   Time since, deadline;
-  uint64_t incarnation = 0;   // of the trainer that called
-  const void* tag = nullptr;  // identifies the call; null: it cannot be withdrawn
+  uint64_t incarnation = 0;   // incarnation of the trainer that called
+  const void* tag = nullptr;  // identifies the call for Leave; null: the call cannot be withdrawn
 };
 
-// List of waiting calls. Each Add begins a wait of the trainer (TrainerRegistry::BeginWait), and
-// removal of the call ends it. `Call` is a WaitingCall with `done`, a function of a Status or of a
-// type made from one, which is called once. Not thread-safe.
+// A list of waiting calls. Each Add begins a wait of the trainer (TrainerRegistry::BeginWait), and
+// removal of the call ends the wait. `Call` is a WaitingCall with a function `done`. The list calls
+// `done` once, with a Status or a type made from a Status. Not thread-safe.
 template <typename Call>
 class WaitList {
  public:
   static constexpr size_t kCallsMax = 65536;
 
-  // `roster` must outlive the list and must not be reset (TrainerRegistry::Begin) while a call
+  // `roster` must outlive the list. It must not be reset (TrainerRegistry::Begin) while a call
   // waits.
   explicit WaitList(TrainerRegistry& roster) : roster_(roster) {}
 
@@ -40,15 +41,15 @@ class WaitList {
   auto begin() const { return calls_.begin(); }
   auto end() const { return calls_.end(); }
 
-  // REQUIRES: size() < kCallsMax.
+  // Adds a call. REQUIRES: size() < kCallsMax.
   void Add(Call call) {
     TD_REQUIRE(size() < kCallsMax);
     roster_.BeginWait(call.trainer);
     calls_.push_back(std::move(call));
   }
 
-  // Removes the calls for which `goes(call)` is true, in order of arrival, and passes each to
-  // `take(Call&)`.
+  // Removes the calls for which `goes(call)` is true, in order of arrival. Passes each removed call
+  // to `take(Call&)`.
   template <typename Goes, typename Take>
   void TakeIf(const Goes& goes, const Take& take) {
     for (auto it = calls_.begin(); it != calls_.end();) {
@@ -62,7 +63,8 @@ class WaitList {
     }
   }
 
-  // Removes the calls for which `why(call)` is not OK and fails them with this status.
+  // Removes the calls for which the status `why(call)` is not OK. Each removed call fails with its
+  // status.
   template <typename Why>
   void FailIf(const Why& why, ReadyAnswers& ready) {
     Status status;
@@ -75,7 +77,7 @@ class WaitList {
           ready.push_back([done = std::move(call.done), status](const Status&) { done(status); });
         });
   }
-  // The trainer of the call was restarted since, so no process waits for the reply.
+  // Whether the trainer of the call was restarted since, so that no process waits for the reply.
   bool IsReplaced(const Call& call) const {
     return call.trainer >= 0 && call.incarnation < roster_[call.trainer].incarnation;
   }
@@ -93,7 +95,7 @@ class WaitList {
         },
         ready);
   }
-  // Removes the call with this tag. Its caller has disconnected.
+  // Removes the call with this tag, because its caller has disconnected.
   void Leave(const void* tag, ReadyAnswers& ready) {
     FailIf(
         [tag](const Call& call) {
@@ -105,7 +107,7 @@ class WaitList {
     FailIf([&status](const Call&) { return status; }, ready);
   }
 
-  Time NextDeadline() const {  // Time::max(): no call waits
+  Time NextDeadline() const {  // earliest deadline; Time::max(): no call waits
     Time next = Time::max();
     for (const Call& call : calls_) next = std::min(next, call.deadline);
     return next;

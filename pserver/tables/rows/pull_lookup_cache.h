@@ -1,5 +1,6 @@
-// Cache of row lookups of recent pulls: indices of rows, and initial values of absent rows. The
-// push after a pull has the same ids. It need not look up the rows or generate the values again.
+// A cache of the row lookups of recent pulls: indices of rows, and initial values of absent rows.
+// The push after a pull has the same ids. With the cache, it need not look up the rows or generate
+// the values again.
 #pragma once
 
 #include <array>
@@ -9,26 +10,26 @@
 
 namespace tandem::pserver {
 
-// Remembers the last four pulls. Not thread-safe.
+// The lookups of the last four pulls. Not thread-safe.
 class PullLookupCache {
  public:
-  static constexpr size_t kRowsMax = 1 << 16;  // larger pulls are not cached
+  static constexpr size_t kRowsMax = 1 << 16;  // maximum rows of a pull that is cached
   struct Pull {
     std::vector<uint64_t> ids;
-    std::vector<uint32_t> at;  // RowStore::kNone: the row was absent
-    std::vector<float> fresh;  // initial values of the absent rows, contiguous; may be empty
-    uint64_t moves = 0;        // RowStore::moves() at the pull
-    uint32_t rows = 0;         // RowStore::size() at the pull
+    std::vector<uint32_t> at;  // index of each row; RowStore::kNone: the row was absent
+    std::vector<float> fresh;  // initial values of the absent rows, one after another; may be empty
+    uint64_t moves = 0;        // RowStore::moves() at the time of the pull
+    uint32_t rows = 0;         // RowStore::size() at the time of the pull
   };
 
-  // Replaces the oldest entry and reuses its memory.
+  // Returns the oldest entry for a new pull, which reuses its memory.
   Pull& Add() { return pulls_[next_++ % pulls_.size()]; }
-  // Returns the entry with these ids and `moves`, or null. The indices are valid while `moves` is
-  // unchanged. A row that was absent may exist now.
+  // Returns the entry with these ids and `moves`; null: there is none. The indices are valid while
+  // RowStore::moves() is unchanged. A row that was absent may exist now.
   const Pull* Find(std::span<const uint64_t> ids, uint64_t moves) const;
 
  private:
-  std::array<Pull, 4> pulls_;  // a trainer has one or two pulls in progress
+  std::array<Pull, 4> pulls_;  // four pulls are enough: a trainer has one or two pulls in progress
   size_t next_ = 0;
 };
 

@@ -1,11 +1,11 @@
-// The row strategy of a table, selected by TableRules::accessor. It defines the contents of a row,
-// the contents of a push, and the effect of the counts of a row. A new accessor is a new case in
-// this class and in TableRules. Stores, snapshots, moves and clients know only that rows have two
-// lengths and counts.
+// The row strategy of a table, which TableRules::accessor selects. It defines the contents of a
+// row, the contents of a push, and the effect of the counts of a row. A new accessor is a new case
+// in this class and in TableRules. Stores, snapshots, moves and clients know only that a row has
+// one of two lengths, and counts.
 //
-// A full row has `dim` values and as many values of each optimizer slot. A brief row (not extended
-// yet) has only the first `columns` of each. Missing values read as zeros, and gradients for them
-// are dropped.
+// A full row has `dim` values, and as many values of each optimizer slot. A brief row (not extended
+// yet) has only the first `columns` values of each. Its missing values read as zeros, and gradients
+// for them are dropped.
 #pragma once
 
 #include <cstdint>
@@ -22,33 +22,35 @@ class RowAccessor {
   RowAccessor(const TableRules& rules, int64_t dim) : rules_(rules), dim_(dim) {}
 
   // ---- Layout -----------------------------------------------------------------------------------
-  // Number of values of a new row; a full row has `dim`.
+  // Number of values of a new row. A full row has `dim` values.
   int64_t columns_at_first() const { return ctr() ? 1 : dim_; }
   bool extends() const { return columns_at_first() < dim_; }
   size_t columns(bool brief) const {
     return static_cast<size_t>(brief ? columns_at_first() : dim_);
   }
-  // Numbers before each gradient in a push. A push has counts() + dim numbers for each row.
+  // Number of counts that precede each gradient in a push. A push has counts() + dim numbers for
+  // each row.
   int64_t counts() const { return rules_.counts(); }
 
   // ---- Update -----------------------------------------------------------------------------------
-  // Checks the counts of a push. `pushed` has counts() + dim numbers for each of `ids`. NaN counts
-  // pass. INVALID_ARGUMENT: a row has more clicks than shows, or a negative number of clicks.
+  // Checks the counts of a push. `pushed` has counts() + dim numbers for each of `ids`. Counts that
+  // are NaN pass the check. INVALID_ARGUMENT: a row has more clicks than shows, or a negative
+  // number of clicks.
   Status CheckCounts(std::span<const uint64_t> ids, const float* pushed) const;
-  // Adds the counts of a row in the update of `version` to `use`.
+  // Adds the counts of one row in a push, for the update of `version`, to `use`.
   void Count(const float* pushed, uint32_t version, RowUse& use) const {
     use.show += ctr() ? pushed[0] : 1;
     if (ctr()) use.click += pushed[1];
     use.last = version;
   }
-  // Whether a brief row becomes full after the update that counted `use`.
+  // Whether a brief row becomes full after an update that led to the counts `use`.
   bool Extends(const RowUse& use) const;
 
   // ---- Shrink
   float Score(const RowUse& use) const { return ScoreOf(rules_, use.show, use.click); }
-  // Applies the decay to the counts of a row before the update of `version`. Returns false if the
-  // row must be removed. A row with higher counts and a later use is never removed before a row
-  // with lower ones.
+  // Applies the decay to the counts of a row, before the update of `version`. Returns false if the
+  // rules remove the row. If a row has higher counts and a later use than another row, it is never
+  // removed first.
   bool FadeAndStay(uint32_t version, RowUse& use) const;
 
  private:

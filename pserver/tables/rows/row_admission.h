@@ -1,4 +1,4 @@
-// Decides which rows of a table are created (admit_count and admit_probability of TableRules).
+// Decides which rows of a table are created (TableRules::admit_count and admit_probability).
 #pragma once
 
 #include <cstdint>
@@ -12,27 +12,28 @@
 
 namespace tandem::pserver {
 
-// Counts the gradients of rows that wait for admission. Not thread-safe.
+// Counts the gradients of rows that wait for admission, that is, for their creation. Not
+// thread-safe.
 class RowAdmission {
  public:
   RowAdmission(const TableRules& rules, uint64_t seed, const std::string& table);
 
-  // Whether row `id` is created by its gradient in `version`. REQUIRES: the row does not exist;
-  // call once for each id and version.
+  // Whether the gradient of row `id` in `version` creates the row. REQUIRES: the row does not
+  // exist. Call it once for each id and version.
   bool Admit(uint64_t id, uint32_t version);
-  // Drops waiting rows without a gradient for more than `ttl` versions.
+  // Drops the waiting rows that had no gradient for more than `ttl` versions.
   void Forget(uint32_t version, uint32_t ttl);
 
-  // Number of rows that had gradients, but not enough to be admitted.
+  // Number of rows that had gradients, but too few to be admitted.
   size_t waiting() const { return count_; }
-  // The waiting rows of a row bucket (common/tables/row_buckets.h) by ascending ids, with ages as
-  // of `version`.
+  // Returns the waiting rows of a row bucket (common/tables/row_buckets.h) by ascending ids. Their
+  // ages are relative to `version`.
   std::vector<WaitingRow> OfBucket(int bucket, uint32_t version) const;
-  // The waiting row `id`; nullopt: it does not wait.
+  // Returns the waiting row `id`; nullopt: the row does not wait.
   std::optional<WaitingRow> Find(uint64_t id, uint32_t version) const;
   // Adds or replaces a waiting row.
   void Set(const WaitingRow& row, uint32_t version);
-  // Drops the waiting rows of a bucket.
+  // Drops the waiting rows of a row bucket.
   void Drop(int bucket);
 
  private:
@@ -42,7 +43,7 @@ class RowAdmission {
   const TableRules rules_;
   const uint64_t key_;
   std::vector<absl::flat_hash_map<uint64_t, Seen>> buckets_;
-  size_t count_ = 0;  // in all buckets
+  size_t count_ = 0;  // number of waiting rows in all buckets
 };
 
 }  // namespace tandem::pserver

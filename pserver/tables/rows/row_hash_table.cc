@@ -9,8 +9,8 @@
 namespace tandem::pserver {
 namespace {
 
-// Lines with three rows on average leave 5 % of the rows outside their own line; with four rows, 10
-// %.
+// Maximum average number of rows per line. With three rows, 5 % of the rows are outside their home
+// line; with four rows, 10 %.
 constexpr size_t kMostOfLine = 3;
 
 }  // namespace
@@ -72,8 +72,8 @@ void RowHashTable::Erase(uint64_t id) {
   bool went_on = lines_[hole].full();
   lines_[hole].Remove(entry);
   --size_;
-  // A full line passed rows on to the next lines. One of them moves into the hole and leaves a hole
-  // itself.
+  // If a line was full, later lines may have rows that belong into it. Such a row moves into the
+  // hole, and its old position is the next hole.
   for (size_t i = hole; went_on;) {
     i = Next(i);
     went_on = lines_[i].full();

@@ -1,8 +1,8 @@
-// Hash table from row ids to row indices for one row bucket, built from cache lines. A line holds
-// up to five ids with their indices. An id is in the line given by its hash, or, if that line is
-// full, in the next line with room. A lookup therefore usually reads one line, which Prefetch can
-// load. It has no branch that depends on the position of the id in the line. (absl::flat_hash_map
-// reads two lines and can prefetch only the first.)
+// A hash table from row ids to row indices for one row bucket. It consists of cache lines with up
+// to five ids and indices. The hash of an id gives its line. If this line is full, the id is in the
+// next line with room. A lookup therefore usually reads one line, which Prefetch can load. A lookup
+// has no branch that depends on the position of the id in the line. (absl::flat_hash_map reads two
+// lines, and can prefetch only the first.)
 #pragma once
 
 #include <array>
@@ -18,10 +18,10 @@ namespace tandem::pserver {
 class RowHashTable {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
-  // Bytes per row at the lowest load, directly after growth: a line for two rows.
+  // Bytes per row at the lowest load, which is directly after growth: one line for two rows.
   static constexpr size_t kBytesOfRow = 32;
 
-  // The index of `id`; kNone: `id` is absent.
+  // Returns the index of `id`; kNone: `id` is absent.
   uint32_t Find(uint64_t id) const {
     if (size_ == 0) return kNone;
     for (size_t i = Home(id);; i = Next(i)) {
@@ -35,10 +35,10 @@ class RowHashTable {
   // Returns the index of `id`. If `id` is absent, adds it with index `at`. REQUIRES: `at` is not
   // kNone.
   uint32_t FindOrAdd(uint64_t id, uint32_t at);
-  // REQUIRES: `id` is present.
+  // Changes the index of `id`. REQUIRES: `id` is present.
   void Set(uint64_t id, uint32_t at);
   void Erase(uint64_t id);
-  // Makes room for `size` rows in total.
+  // Makes room for `size` rows in total, including the present rows.
   void Reserve(size_t size);
   size_t size() const { return size_; }
   // Calls `take(id, at)` for each row, in no defined order.
@@ -50,8 +50,8 @@ class RowHashTable {
   }
 
  private:
-  static constexpr size_t kEntries = 5;  // per line
-  // Entries are filled from the front; `at` is kNone for an empty entry.
+  static constexpr size_t kEntries = 5;  // number of entries per line
+  // The entries of a line are filled from the front. An empty entry has the index kNone.
   struct alignas(64) Line {
     std::array<uint64_t, kEntries> ids{};
     std::array<uint32_t, kEntries> at = {kNone, kNone, kNone, kNone, kNone};
@@ -65,20 +65,20 @@ class RowHashTable {
     bool full() const { return at.back() != kNone; }
     size_t size() const;
     void Add(uint64_t id, uint32_t place);
-    void Remove(size_t entry);  // moves the last entry to this position
+    void Remove(size_t entry);  // moves the last entry to the removed position
   };
   static_assert(sizeof(Line) == 64);
   struct Entry {
     size_t line, entry;
   };
 
-  // Maps the upper half of the hash to a line. The number of lines need not be a power of two
-  // (Lemire, "Fast random integer generation in an interval", 2019).
+  // Returns the home line of `id`, computed from the upper half of the hash. The number of lines
+  // need not be a power of two (Lemire, "Fast random integer generation in an interval", 2019).
   size_t Home(uint64_t id) const { return (Hash(id) >> 32) * count_ >> 32; }
   size_t Next(size_t line) const { return line + 1 == count_ ? 0 : line + 1; }
-  // Number of lines from `from` forward to `to`, with wrap-around.
+  // Number of lines from line `from` forward to line `to`. After the last line comes the first.
   size_t Ahead(size_t from, size_t to) const { return to >= from ? to - from : to + count_ - from; }
-  // The hash differs in each process, so clients cannot choose ids that collide.
+  // The hash function differs in each process, so that clients cannot choose ids that collide.
   static uint64_t Hash(uint64_t id) {
     static const char kSeed = 0;
     const auto product = static_cast<unsigned __int128>(id ^ reinterpret_cast<uintptr_t>(&kSeed)) *
@@ -87,13 +87,13 @@ class RowHashTable {
   }
   // Finds the entry of `id`. REQUIRES: `id` is present.
   Entry EntryOf(uint64_t id) const;
-  // REQUIRES: `id` is absent, and there is room.
+  // Adds `id`. REQUIRES: `id` is absent, and there is room.
   void Insert(uint64_t id, uint32_t at);
   void Rehash(size_t lines);
 
   std::unique_ptr<Line[]> lines_;
-  uint32_t count_ = 0;  // lines
-  uint32_t size_ = 0;   // rows
+  uint32_t count_ = 0;  // number of lines
+  uint32_t size_ = 0;   // number of rows
 };
 
 }  // namespace tandem::pserver

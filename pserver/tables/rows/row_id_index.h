@@ -12,14 +12,15 @@
 
 namespace tandem::pserver {
 
-// Not thread-safe, except that several threads may change separate buckets.
+// The index of one table. Not thread-safe, except that several threads may change different
+// buckets.
 class RowIdIndex {
  public:
   static constexpr uint32_t kNone = RowHashTable::kNone;
 
   RowIdIndex() : buckets_(kRowBuckets) {}
 
-  // The index of `id`; kNone: `id` is absent.
+  // Returns the index of `id`; kNone: `id` is absent.
   uint32_t Find(uint64_t id) const { return Bucket(id).Find(id); }
   // Prefetches the cache line that Find and FindOrAdd read.
   void Prefetch(uint64_t id) const { Bucket(id).Prefetch(id); }
@@ -31,16 +32,17 @@ class RowIdIndex {
   // Changes the index of `id`. REQUIRES: `id` is present.
   void Set(uint64_t id, uint32_t at) { Bucket(id).Set(id, at); }
   void Erase(uint64_t id) { Bucket(id).Erase(id); }
-  // Reserves room for `ids` in addition to the present rows. Optional; avoids repeated growth.
+  // Reserves room for `ids` in addition to the present rows. A call is optional; it avoids repeated
+  // growth.
   void Expect(std::span<const uint64_t> ids);
-  // The ids of a row bucket, ascending.
+  // Returns the ids of the rows in a row bucket, ascending.
   std::vector<uint64_t> IdsOf(int bucket) const;
 
  private:
   RowHashTable& Bucket(uint64_t id) { return buckets_[RowBucket(id)]; }
   const RowHashTable& Bucket(uint64_t id) const { return buckets_[RowBucket(id)]; }
 
-  std::vector<RowHashTable> buckets_;  // by row bucket
+  std::vector<RowHashTable> buckets_;  // by row bucket: its hash table
 };
 
 }  // namespace tandem::pserver

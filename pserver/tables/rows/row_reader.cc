@@ -46,7 +46,8 @@ void RowReader::Gather(std::span<const uint64_t> ids, float* out) {
              return OkStatus();
            })
       .IgnoreError();
-  // If rules admit rows, an absent row reads as zeros, which are not its initial values.
+  // Does not cache the values of absent rows if rules admit rows: they read as zeros, which are not
+  // their initial values.
   if (admits_ || &pull == &large) return;
   for (size_t i = 0; i < ids.size(); ++i) {
     if (pull.at[i] != RowStore::kNone) continue;

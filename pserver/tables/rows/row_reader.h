@@ -15,39 +15,42 @@
 
 namespace tandem::pserver {
 
-// Remembers the lookups of recent reads. Not thread-safe, except that threads may call the const
-// functions together.
+// Reads weights of rows and remembers the lookups of recent reads. Not thread-safe, except that
+// several threads may call the const functions at the same time.
 class RowReader {
  public:
-  // `rows` and `parts` must outlive this.
+  // `rows` and `parts` must outlive this object.
   RowReader(const TableSpec& spec, TableRowSet& rows, const RowParts& parts);
 
-  // Writes the weights of `ids`, which are in memory or absent, to `out` [ids, dim].
+  // Writes the weights of `ids` to `out` [ids, dim]. Each row must be in memory or absent.
   void Gather(std::span<const uint64_t> ids, float* out);
-  // The lookups of a recent Gather with these ids whose row indices are still valid; null: none.
+  // Returns the lookups of a recent Gather with the same ids, if its row indices are still valid;
+  // null: there is none.
   const PullLookupCache::Pull* Recent(std::span<const uint64_t> ids) const {
     return recent_.Find(ids, rows_.store().moves());
   }
-  // Writes the weights of the row at index `at`.
+  // Writes the weights of the row at index `at` to `out`.
   void CopyWeights(uint32_t at, float* out) const;
-  // Writes the first `columns` initial weights of a row.
+  // Writes the first `columns` initial weights of row `id`.
   void CopyInitial(uint64_t id, int64_t columns, float* weights) const;
-  // Copies `dim` weights. Rows of whole cache lines are copied with a few moves instead of a call.
+  // Copies `dim` weights. A row that fills whole cache lines is copied by a few instructions,
+  // without a function call.
   static void CopyRow(const float* from, int64_t dim, float* to) {
-    constexpr int64_t kLine = 16;  // floats
+    constexpr int64_t kLine = 16;  // floats in a cache line
     if (dim % kLine != 0) return void(std::copy_n(from, dim, to));
     for (int64_t i = 0; i < dim; i += kLine) std::copy_n(from + i, kLine, to + i);
   }
 
  private:
-  static constexpr size_t kGroup = 128;  // rows looked up together, then copied
+  static constexpr size_t kGroup = 128;  // number of rows that are looked up together, then copied
 
-  // Writes the values that absent rows read as. `positions` in `ids`: at most kGroup.
+  // Writes the values of absent rows. `positions`: positions of these rows in `ids`, at most
+  // kGroup.
   void FillAbsent(std::span<const uint64_t> ids, std::span<const size_t> positions,
                   std::vector<float>& scratch, float* out) const;
 
-  const bool admits_;  // rules admit rows
-  const int64_t dim_;  // floats of the weights
+  const bool admits_;  // whether rules admit rows
+  const int64_t dim_;  // number of weights of a row
   TableRowSet& rows_;
   const RowParts& parts_;
   const InitialValues initial_;

@@ -1,6 +1,6 @@
-// Memory for rows of one length. A slab stores the floats of its rows contiguously, so a row of 16
-// floats is one cache line. After the floats come the id and the use data of each row, then one
-// mark byte per row for the caller. Rows have the indices [0, size()).
+// Memory for rows of one length, in slabs. A slab stores the floats of its rows contiguously, so a
+// row of 16 floats is one cache line. The slab then has the id and the use data of each row, and
+// one mark byte per row for the caller. The rows have the indices [0, size()).
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@
 
 namespace tandem::pserver {
 
-// Versions are counted modulo 2^32.
+// Use data of a row. Versions are counted modulo 2^32.
 struct RowUse {
-  float show = 0, click = 0;  // counts of the accessor (row_accessor.h), after decay
-  uint32_t last = 0;          // the last version with a gradient
+  float show = 0, click = 0;  // numbers of shows and clicks (row_accessor.h), after decay
+  uint32_t last = 0;          // last version in which the row had a gradient
 };
 
-// Not thread-safe.
+// Rows of one length. Not thread-safe.
 class RowSlabs {
  private:
   struct Head {
@@ -30,31 +30,32 @@ class RowSlabs {
   };
 
  public:
-  // Rows have `floats` values and, with `clicks`, store RowUse::click. There are at most
-  // `rows_max`.
+  // `floats`: number of values of a row. `clicks`: rows store RowUse::click. `rows_max`: maximum
+  // number of rows.
   RowSlabs(int64_t floats, bool clicks, uint32_t rows_max);
-  // Bytes of a row of `floats` values without its click.
+  // Bytes of a row of `floats` values, without RowUse::click.
   static constexpr size_t BytesOfRow(int64_t floats) {
     return static_cast<size_t>(floats) * sizeof(float) + sizeof(Head) + 1;
   }
 
-  // Adds `more` uninitialised rows. RESOURCE_EXHAUSTED: no memory, or too many rows; no row is
-  // added.
+  // Adds `more` uninitialised rows. RESOURCE_EXHAUSTED: there is no memory, or there would be too
+  // many rows; no row is added.
   Status Grow(size_t more);
-  // Sets the id of a row, resets its use data and its mark.
+  // Sets the id of a row, and resets its use data and its mark.
   void Init(uint32_t row, uint64_t id) {
     head(row) = {id, 0, 0};
     SetUse(row, {});
     mark(row) = 0;
   }
-  // Copies row `from` with its id, use data and mark to row `to`. REQUIRES: they differ.
+  // Copies row `from`, with its id, use data and mark, to row `to`. REQUIRES: `from` and `to`
+  // differ.
   void Copy(uint32_t from, uint32_t to);
-  // Removes the last row. Frees its slab if that is empty. REQUIRES: size() > 0.
+  // Removes the last row, and frees its slab if the slab is empty. REQUIRES: size() > 0.
   void RemoveLast();
 
   uint32_t size() const { return size_; }
-  size_t floats() const { return row_bytes_ / sizeof(float); }  // in a row
-  size_t bytes() const { return slabs_.size() * slab_bytes_; }  // in all slabs
+  size_t floats() const { return row_bytes_ / sizeof(float); }  // number of floats in a row
+  size_t bytes() const { return slabs_.size() * slab_bytes_; }  // bytes of all slabs
   float* values(uint32_t row) const {
     return reinterpret_cast<float*>(Slab(row) + InSlab(row) * row_bytes_);
   }
@@ -72,7 +73,8 @@ class RowSlabs {
   uint8_t& mark(uint32_t row) const {
     return reinterpret_cast<uint8_t*>(Slab(row) + marks_at_)[InSlab(row)];
   }
-  // Prefetches the first two cache lines of the values; the hardware prefetches further ones.
+  // Prefetches the first two cache lines of the row's values. The hardware prefetches further
+  // lines.
   void PrefetchValues(uint32_t row) const {
     PrefetchLine(values(row));
     if (row_bytes_ > 64) PrefetchLine(values(row) + 16);
@@ -80,7 +82,7 @@ class RowSlabs {
   void PrefetchUse(uint32_t row) const { PrefetchLine(&head(row)); }
 
  private:
-  Status MakeRoom();  // allocates a slab if there is no room for one more row
+  Status MakeRoom();  // allocates a slab if the last slab is full
   std::byte* Slab(uint32_t row) const {
     TD_REQUIRE(row < size_);
     return slabs_[row >> slab_shift_].get();
@@ -95,13 +97,14 @@ class RowSlabs {
 
   const bool clicks_;
   const uint32_t rows_max_;
-  const size_t row_bytes_;                              // floats only
-  int slab_shift_ = 0;                                  // rows per slab, as a power of two
-  uint32_t slab_mask_ = 0;                              // rows per slab, less 1
-  size_t heads_at_ = 0, clicks_at_ = 0, marks_at_ = 0;  // offsets in a slab
+  const size_t row_bytes_;                              // bytes of the floats of a row
+  int slab_shift_ = 0;                                  // log2 of the number of rows per slab
+  uint32_t slab_mask_ = 0;                              // number of rows per slab, minus 1
+  size_t heads_at_ = 0, clicks_at_ = 0, marks_at_ = 0;  // offsets of the parts of a slab in bytes
   size_t slab_bytes_ = 0;
   uint32_t size_ = 0;
-  std::vector<std::shared_ptr<std::byte>> slabs_;  // slabs of a block share its ownership
+  // The slabs of a block share ownership of its memory.
+  std::vector<std::shared_ptr<std::byte>> slabs_;
 };
 
 }  // namespace tandem::pserver

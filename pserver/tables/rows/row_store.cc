@@ -5,7 +5,7 @@
 namespace tandem::pserver {
 namespace {
 
-constexpr size_t kGroup = 128;  // rows looked up together
+constexpr size_t kGroup = 128;  // number of rows that are looked up together
 constexpr uint32_t kBriefBit = uint32_t{1} << 31;
 static_assert(RowStore::kNone == UINT32_MAX, "kNone is above every row index");
 
@@ -67,7 +67,7 @@ StatusOr<uint32_t> RowStore::Extend(uint32_t at) {
   const uint64_t id = Id(at);
   const RowUse use = Use(at);
   const uint8_t mark = Mark(at);
-  // The index of the new row is known before the brief row is removed, so an error changes nothing.
+  // Adds the full row before the brief row is removed, so that an error changes nothing.
   TD_ASSIGN_OR_RETURN(const uint32_t full, Grow(1, false));
   Remove(at);
   Insert(id, full);

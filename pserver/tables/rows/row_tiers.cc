@@ -12,8 +12,8 @@
 namespace tandem::pserver {
 namespace {
 
-constexpr size_t kPutRows = 4096;    // maximum rows per write
-constexpr uint32_t kTrimShare = 16;  // this fraction of the limit is freed at a time
+constexpr size_t kPutRows = 4096;    // maximum number of rows per write
+constexpr uint32_t kTrimShare = 16;  // 1 / kTrimShare of the limit is freed at a time
 
 }  // namespace
 
@@ -39,8 +39,9 @@ bool RowTiers::IsHot(uint64_t id) const {
   return at != RowStore::kNone;
 }
 
-// The use data of a row in memory is at least that of its copy outside. A rule that removes the row
-// therefore removes the copy too, and the row does not reappear.
+// Applies the missed rules to a copy outside memory. If the row is also in memory, its use data
+// there is at least as high. A rule that removes the row therefore removes the copy too, and the
+// row cannot reappear.
 bool RowTiers::Stays(ColdRow& row) const {
   for (; row.shrinks < shrinks_.size(); ++row.shrinks) {
     if (!accessor_.FadeAndStay(shrinks_[row.shrinks], row.use)) return false;
@@ -60,7 +61,8 @@ Status RowTiers::Fetch(std::span<const uint64_t> ids) {
   const Time start = SteadyNow();
   const Status status = cold_->Get(missing, [this](const ColdRow& found) -> Status {
     ColdRow row = found;
-    if (!Stays(row) || IsHot(row.id)) return OkStatus();  // an id may be repeated
+    // The row may be in memory if `ids` has its id twice.
+    if (!Stays(row) || IsHot(row.id)) return OkStatus();
     TD_ASSIGN_OR_RETURN(const uint32_t place, hot_.Add(row.id, row.brief));
     std::memcpy(hot_.Row(place), row.values, hot_.slabs(row.brief).floats() * sizeof(float));
     hot_.SetUse(place, row.use);
@@ -81,12 +83,12 @@ Status RowTiers::Trim() {
   return OkStatus();
 }
 
-// Evicts one batch. The hand stops at the last index, so it visits no row twice.
+// Evicts one batch of rows. The clock hand stops at the last index, so it visits no row twice.
 Status RowTiers::Evict(size_t keep_bytes) {
   if (hand_ >= hot_.size()) hand_ = 0;
   std::vector<ColdRow> rows;
   std::vector<uint32_t> places;
-  size_t leaving = 0;  // bytes
+  size_t leaving = 0;  // bytes of the rows that will be evicted
   while (hand_ < hot_.size() && rows.size() < kPutRows && hot_.row_bytes() - leaving > keep_bytes) {
     const uint32_t at = hot_.At(hand_);
     uint8_t& mark = hot_.Mark(at);
@@ -94,7 +96,7 @@ Status RowTiers::Evict(size_t keep_bytes) {
       mark &= static_cast<uint8_t>(~kUsed);
     } else if ((mark & kClean) != 0) {
       CountCold(hot_.brief(at), 1);
-      hot_.Remove(at);  // the last row moves to this index
+      hot_.Remove(at);  // the last row gets this index, so the hand stays
       continue;
     } else {
       rows.push_back({hot_.Id(at), hot_.Use(at), static_cast<uint32_t>(shrinks_.size()),
@@ -106,7 +108,8 @@ Status RowTiers::Evict(size_t keep_bytes) {
   }
   if (rows.empty()) return OkStatus();
   TD_RETURN_IF_ERROR(cold_->Put(rows));
-  // In descending order, so that a row that moves is never one that is to be removed.
+  // Removes rows in descending order: the row that gets a free index is then never one that must
+  // still be removed.
   for (size_t i = places.size(); i-- > 0;) {
     CountCold(rows[i].brief, 1);
     hot_.Remove(places[i]);
@@ -120,7 +123,7 @@ Status RowTiers::Discard(std::span<const uint64_t> ids) {
   std::vector<uint64_t> asked(ids.begin(), ids.end()), found;
   std::sort(asked.begin(), asked.end());
   asked.erase(std::unique(asked.begin(), asked.end()), asked.end());
-  std::array<int, 2> alone{};  // full, brief
+  std::array<int, 2> alone{};  // number of full and of brief rows that exist only outside
   TD_RETURN_IF_ERROR(cold_->Get(asked, [&](const ColdRow& copy) {
     ColdRow row = copy;
     found.push_back(row.id);
@@ -155,7 +158,7 @@ StatusOr<size_t> RowTiers::Shrink(uint32_t version,
     count += gone.size();
     tidied.Update(cold_->Remove(gone));
   }
-  // The rows are removed in any case.
+  // The rows count as removed even if their disk space cannot be freed.
   LOG_IF(WARNING, !tidied.ok()) << "cannot free the disk space of removed rows: "
                                 << ToString(tidied);
   shrinks_.push_back(version);

@@ -13,7 +13,7 @@ RowsGradient RowsGradientMerger::Sum(std::span<const RowsGradient> gradients) {
   values_.clear();
   std::vector<size_t> next(gradients.size(), 0);
   while (true) {
-    uint64_t id = UINT64_MAX;  // above every height
+    uint64_t id = UINT64_MAX;  // higher than the id of any row
     for (size_t r = 0; r < gradients.size(); ++r) {
       if (next[r] < gradients[r].ids.size()) id = std::min(id, gradients[r].ids[next[r]]);
     }

@@ -1,4 +1,4 @@
-// Gradients of rows: what a push to a table has, and how the pushes of a step are summed.
+// Gradients of rows: the contents of a push to a table, and the sum of the pushes of a step.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,17 @@
 
 namespace tandem::pserver {
 
-// Rows of one push: ascending ids. Each row has its counts (RowAccessor::counts), then dim values.
+// The rows of one push to a table, with ascending ids. Each row has its counts
+// (RowAccessor::counts), followed by dim values.
 struct RowsGradient {
   std::span<const uint64_t> ids;
   const float* values = nullptr;
 };
 
-// The two tensors of a push to one table.
+// The two tensors that a push to one table has.
 struct PushedRows {
-  Buffer ids;     // i64 [count]
-  Buffer values;  // f32 [count, dim]
+  Buffer ids;     // row ids, i64 [count]
+  Buffer values;  // values of the rows as in RowsGradient, f32 [count, width]
   size_t count = 0;
   RowsGradient view() const {
     return {{reinterpret_cast<const uint64_t*>(ids.get()), count},
@@ -27,18 +28,18 @@ struct PushedRows {
   }
 };
 
-// Sums and filters gradients. A result is one of the arguments, or in the memory of this and valid
-// until the next call. Not thread-safe.
+// Sums and filters gradients. A result is one of the arguments, or is in memory of this object and
+// valid until the next call. Not thread-safe.
 class RowsGradientMerger {
  public:
-  // A row of a gradient has `width` numbers.
+  // `width`: number of values of each row of a gradient.
   explicit RowsGradientMerger(int64_t width) : width_(static_cast<size_t>(width)) {}
 
   size_t width() const { return width_; }
-  // The sum, with ascending ids. Adds in the order of `gradients`.
+  // Returns the sum, with ascending ids. Adds the gradients in the order of `gradients`.
   RowsGradient Sum(std::span<const RowsGradient> gradients);
-  // The rows i of `gradient` with wanted[i]. `gradient` may be a result of Sum. REQUIRES: `wanted`
-  // has an entry for each row.
+  // Returns each row i of `gradient` for which wanted[i] is true. `gradient` may be a result of
+  // Sum. REQUIRES: `wanted` has an entry for each row.
   RowsGradient Select(const RowsGradient& gradient, const std::vector<bool>& wanted);
 
  private:

@@ -68,7 +68,7 @@ Status TableRowSet::Set(const RowValues& values, uint64_t version) {
   TD_REQUIRE(CheckContent(values).ok());
   store_.Expect(values.ids);
   const float* from = values.content.data();
-  for (size_t i = 0; i < values.ids.size(); ++i) {  // an id may be repeated
+  for (size_t i = 0; i < values.ids.size(); ++i) {  // `values.ids` may have the same id twice
     if (tiers_ != nullptr && i % RowTiers::kGroup == 0) {
       const size_t n = std::min(RowTiers::kGroup, values.ids.size() - i);
       TD_RETURN_IF_ERROR(tiers_->Trim());
@@ -142,7 +142,7 @@ Status TableRowSet::AppendBucket(int bucket, const ReadOptions& options, RowValu
     const size_t floats =
         options.with_slots ? static_cast<size_t>(width(brief)) : accessor_.columns(brief);
     const size_t begin = out.content.size();
-    // Without slots, the missing weights of a brief row are 0.
+    // Without slots, a brief row is filled up with zeros.
     out.content.resize(begin + (options.with_slots ? floats : static_cast<size_t>(dim_)), 0.0f);
     std::memcpy(out.content.data() + begin, row, floats * sizeof(float));
     if (options.with_slots) out.use.push_back({use.show, age, use.click, brief});
@@ -158,7 +158,8 @@ Status TableRowSet::AppendBucket(int bucket, const ReadOptions& options, RowValu
   }
   std::vector<uint32_t> at(ids.size());
   store_.Find(ids, at.data());
-  // Reserves memory for the first page of a full read; other pages grow or have few rows.
+  // Reserves memory for the first bucket of a full read. Later buckets let the memory grow, and
+  // partial reads have few rows.
   if (out.ids.empty() && options.age_max == UINT32_MAX) {
     size_t floats = 0;
     for (const uint32_t i : at) {
@@ -179,7 +180,7 @@ Status TableRowSet::AppendBucket(int bucket, const ReadOptions& options, RowValu
   if (tiers_ != nullptr) {
     TD_RETURN_IF_ERROR(tiers_->Scan(bucket, [&](const ColdRow& row) {
       append_below(row.id);
-      // A saved row is among `ids`.
+      // A row that was saved for a snapshot is among `ids`, and is appended from there.
       if (next == ids.size() || ids[next] != row.id) append(row.id, row.use, row.values, row.brief);
       return OkStatus();
     }));
