@@ -44,7 +44,8 @@ class Halver {
                                .run_if = run_if});
   }
 
-  // A reduction has one element type: it converts all its gradients or none.
+  // All gradients of one reduction must have the same element type. Therefore either all of them
+  // are converted to f16 or none is.
   Status Narrow(Op& op) {
     for (const std::string& grad : op.inputs[0]) {
       if (program_.FindVar(grad)->desc.dtype != DType::kF32) return OkStatus();
@@ -69,7 +70,8 @@ class Halver {
 
   Program& program_;
   std::vector<Op> before_;
-  std::map<std::string, Half> halves_;  // being reduced, by the gradient they replace
+  // f16 copies that are being reduced, by the name of the f32 gradient
+  std::map<std::string, Half> halves_;
 };
 
 }  // namespace

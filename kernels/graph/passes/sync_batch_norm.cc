@@ -38,8 +38,8 @@ class Synchroniser {
     return Append(like, {.type = "c_allreduce_sum", .inputs = {{var}}, .outputs = {{var}}});
   }
 
-  // Computes the statistics over all ranks. `op` then normalises with them as with running
-  // statistics.
+  // Inserts operators that compute the statistics over all ranks. `op` then normalises with these
+  // statistics as if they were running statistics.
   Status Forward(Op& op) {
     const std::string x = op.inputs[0][0];
     const std::string moments = program_.FreshName(x + "@MOMENTS");
