@@ -8,7 +8,7 @@
 namespace tandem {
 
 // The pass use_mkldnn: on the CPU, uses oneDNN's blocked layout, or channels last for 16-bit
-// images. Selects Winograd's algorithm for 3x3 convolutions.
+// images. Selects Winograd's algorithm for 3x3 convolutions with many channels.
 StatusOr<PassOutcome> BlockLayouts(Program& program, PassContext& context);
 
 // The pass amp.channels_last: on a device, uses channels last around convolutions of 16-bit images
