@@ -1,4 +1,4 @@
-// Code shared by lookup_table, its gradients and their kernels.
+// Declarations for lookup_table, its gradients and their kernels.
 #pragma once
 
 #include <span>
@@ -14,11 +14,12 @@ struct LookupShape {
   Shape out;  // shape of the result
 };
 
-// Returns the shape from inputs 0 (Ids) and 1 (W) of `view` and its attributes. INVALID_ARGUMENT:
-// they do not match.
+// Returns the shape of a lookup, from inputs 0 (Ids) and 1 (W) of `view` and its attributes.
+// INVALID_ARGUMENT: inputs and attributes do not match.
 StatusOr<LookupShape> LookupShapeOf(const OpView& view);
 
-// INVALID_ARGUMENT, naming the first bad id: it is not a row.
+// Checks that every id is in [0, rows). INVALID_ARGUMENT: an id is not; the message names the first
+// such id.
 Status CheckIds(std::span<const int64_t> ids, int64_t rows);
 
 }  // namespace tandem
