@@ -28,9 +28,9 @@ struct NonFiniteScan {
   // operator's inputs has the same number as the search of its outputs.
   uint64_t number;
   std::span<const Floats> tensors;
-  // false: the outputs of an operator are searched, unless `failed` is below `number`. A found
-  // element sets `failed` to `number`. true: the inputs of that operator are searched, but only if
-  // `failed` equals `number`.
+  // If false, the outputs of an operator are searched, unless `failed` is below `number`. A found
+  // element sets `failed` to `number`. If true, the inputs of that operator are searched, but only
+  // if `failed` equals `number`.
   bool inputs;
   uint64_t* failed;
   uint64_t* first;  // for each tensor: position of its first element that is not finite
@@ -50,7 +50,7 @@ struct BackendModule {
   // Records the work that `work` submits to the compute stream of `device`, without running it. An
   // error leaves the stream unchanged.
   StatusOr<std::unique_ptr<LaunchGraph>> (*record)(Device& device, const DeviceWork& work);
-  // see Backend::AllocatePinned; nullptr: memory cannot be pinned
+  // See Backend::AllocatePinned. nullptr: memory cannot be pinned.
   StatusOr<Buffer> (*pinned)(size_t bytes);
   // See Backend::StartCopy.
   Status (*copy)(Device& device, const SideStream* side, void* to, const void* from, size_t bytes);

@@ -64,7 +64,8 @@ class CommDone {
 // Communication times over all steps of an executor, in seconds.
 struct CommTimes {
   double on_way = 0;  // time with at least one communication running
-  // time that the executor's threads waited for communication, divided by their number
+  // The time that the executor's threads waited for communication, divided by the number of
+  // threads.
   double exposed = 0;
 };
 

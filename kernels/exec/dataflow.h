@@ -49,9 +49,9 @@ class Dataflow {
   Mutex mu_;
   CondVar changed_;
   const RunStep* run_ TD_GUARDED_BY(mu_) = nullptr;
-  // by step: number of steps for which the step still waits in this run
+  // By step: the number of steps for which it still waits in this run.
   std::vector<int> waits_for_ TD_GUARDED_BY(mu_);
-  // heap of ready steps; the first in program order is on top
+  // A heap of the steps that are ready. The first step in program order is on top.
   std::vector<int> ready_ TD_GUARDED_BY(mu_);
   int running_ TD_GUARDED_BY(mu_) = 0;
   int idle_ TD_GUARDED_BY(mu_) = 0;  // number of threads that wait for changed_

@@ -31,7 +31,7 @@ struct Inbox {
   bool open TD_GUARDED_BY(mu) = false;  // true while a trace is active
   CuptiLibrary cupti TD_GUARDED_BY(mu) = {};
   std::vector<RawSpan> spans TD_GUARDED_BY(mu);
-  // ids of DeviceTrace::Enter, by CUPTI's correlation id
+  // The ids of DeviceTrace::Enter, by CUPTI's correlation id.
   std::unordered_map<uint32_t, uint64_t> ids TD_GUARDED_BY(mu);
 };
 

@@ -12,7 +12,8 @@ namespace tandem {
 
 struct DropOptions {
   int every_runs = 0;  // release after every N runs; 0: never
-  // release after each run if the temporaries have more than this many bytes; below 0: no limit
+  // Temporaries are released after each run if they have more than this many bytes. Below 0: no
+  // limit.
   int64_t above_bytes = -1;
 };
 

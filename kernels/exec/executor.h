@@ -67,7 +67,7 @@ class Executor {
   Status Run(int iterations = 1, const BeforeIteration& before = nullptr);
   int64_t steps_run() const { return steps_run_; }  // number of iterations in all runs
   int64_t drops() const { return drops_; }  // number of runs after which temporaries were released
-  // sums since construction
+  // Returns the times of all communications since construction.
   CommTimes comm_times() const { return comms_.times(plan_.num_threads()); }
   // Number of plan steps and graphs that were launched on a device, over all runs.
   int64_t launches() const { return launches_; }
@@ -111,7 +111,8 @@ class Executor {
   std::unique_ptr<Dataflow> dataflow_;  // nullptr: one thread runs the steps in program order
   RunningComms comms_;
   LoopThreads loops_;
-  // threads per OpenMP loop, for LoopThreads::KeepApart; 1: plan steps run concurrently
+  // The number of threads per OpenMP loop, for LoopThreads::KeepApart. 1: plan steps run
+  // concurrently.
   const int loop_threads_;
   Mutex observing_;
   ExecObserver* observer_ = nullptr;

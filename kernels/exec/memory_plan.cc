@@ -40,7 +40,8 @@ class MemoryPlanner {
   std::vector<std::string> names_;
   std::vector<Lifetime> lives_;
   std::unordered_map<std::string, size_t> index_;
-  // by variable: the variable whose memory it uses; itself if it has its own memory
+  // By variable: the variable whose memory it uses. This is the variable itself if it has its own
+  // memory.
   std::vector<size_t> replaced_;
   MemoryPlan plan_;
 };
@@ -152,7 +153,7 @@ std::vector<Lifetime> MemoryPlanner::UntilFreed(std::vector<Lifetime> blocks) co
 }
 
 MemoryPlan MemoryPlanner::Pack() {
-  // for each variable with its own memory: index in `blocks`
+  // For each variable with its own memory: the index in `blocks`.
   std::vector<size_t> place(lives_.size());
   std::vector<Lifetime> blocks;
   for (size_t v = 0; v < lives_.size(); ++v) {

@@ -19,10 +19,10 @@ struct MemoryOptions {
   // Lets an output use the memory of an input that no later operator reads, if the operator allows
   // it (OpDef::inplace).
   bool inplace = false;
-  // operators whose outputs must not use the memory of inputs on the present device
+  // The types of operators whose outputs must not use the memory of inputs on the present device.
   std::set<std::string> apart = {};
-  // true: the memory of a variable is reused as soon as no later operator reads the variable.
-  // false: memory is reused only after dead variables are freed.
+  // If true, the memory of a variable is reused as soon as no later operator reads the variable. If
+  // false, memory is reused only after dead variables are freed.
   bool reuse = true;
   // Used if `reuse` is false: dead variables are freed together when they hold at least this many
   // bytes. Below 0: all are freed at the end of the run.
@@ -40,7 +40,7 @@ struct Flight {
 std::vector<Flight> FindCommIntervals(const Program& program);
 
 struct MemoryPlan {
-  // by name of the temporary: offset in the arena, in bytes
+  // By name of the temporary: its offset in the arena in bytes.
   std::unordered_map<std::string, size_t> offsets;
   size_t bytes = 0;      // size of the arena in bytes
   size_t bytes_min = 0;  // largest number of bytes alive at once, a lower bound for `bytes`

@@ -36,11 +36,11 @@ class NanCheck final : public ExecObserver {
   };
   struct StepFloats {
     std::vector<Floats> in, out;
-    // for each output of any type: its position and its size in bytes
+    // For each output of any type: its position and its size in bytes.
     std::vector<std::pair<size_t, size_t>> written;
   };
-  // by variable: position of the first element that is not finite; NonFiniteScan::kNone: all are
-  // finite
+  // By variable: the position of its first element that is not finite. NonFiniteScan::kNone: all
+  // elements are finite.
   using Found = std::vector<uint64_t>;
 
   NanCheck(const Plan& plan, const Backend& backend);

@@ -15,7 +15,7 @@ struct Lifetime {
 };
 
 struct Packing {
-  // by block, in the order of the lifetimes: offset in bytes, a multiple of Device::kAlignment
+  // By block, in the order of the lifetimes: the offset in bytes, a multiple of Device::kAlignment.
   std::vector<size_t> offsets;
   size_t bytes = 0;        // size of the arena in bytes
   const char* order = "";  // name of the order in which the blocks were placed ("size")

@@ -265,7 +265,7 @@ std::vector<MemoryAccess> PlanMaker::AccessesOf(const Op& op) const {
 // ranks must start communications in the same order.
 void PlanMaker::LinkSteps() {
   StepGraphBuilder graph;
-  // indices of the plan steps that start a communication, and of those that wait for one
+  // The indices of plan steps that start a communication, and of plan steps that wait for one.
   std::vector<int> starts, waits;
   for (size_t i = 0; i < plan_->steps_.size(); ++i) {
     const PlanStep& step = plan_->steps_[i];

@@ -23,24 +23,25 @@ namespace tandem {
 struct PlanOptions {
   int threads = 1;                 // compute threads of the kernels
   std::vector<std::string> fetch;  // temporaries that must be readable after a run
-  // kernel implementations that must not be used ("onednn")
+  // Kernel implementations that must not be used, such as "onednn".
   std::vector<std::string> disable_impls;
-  // operator types that may use the implementation "onednn"; empty: all
+  // The types of operators that may use the implementation "onednn". Empty: all types may.
   std::vector<std::string> onednn_ops;
-  // cache of compiled kernels, not owned; nullptr: the plan makes its own
+  // The cache of compiled kernels, not owned. nullptr: the plan makes its own cache.
   CodeCache* code = nullptr;
   KernelSettings settings;  // options that only some kernels read
   MemoryOptions memory;
   DropOptions drop;
-  // true: the plan waits for all communication before the first operator that makes the training
-  // step permanent (commit.h). false: a parameter is updated as soon as its own gradient is ready.
+  // If true, the plan waits for all communication before the first operator that makes the training
+  // step permanent (commit.h). If false, a parameter is updated as soon as its own gradient is
+  // ready.
   bool commit = false;
   // Largest number of operators that run at the same time, if the program and its memory allow it.
   // Each operator may use all of `threads`, so that the bits stay the same. 1: operators run in
   // program order on the executor's thread. A CUDA device always uses 1, because its stream runs
   // kernels in order.
   int num_threads = 1;
-  // true: on a device, consecutive kernels are recorded once and launched as one graph
+  // If true, consecutive kernels on a device are recorded once and launched as one graph
   // (graph_pieces.h).
   bool graphs = false;
 };
@@ -131,7 +132,7 @@ class Plan {
   Buffer arena_;
   std::vector<Buffer> scratch_;  // one per executor thread
   size_t scratch_bytes_ = 0;     // bytes per thread
-  // kData variables, fetched variables and variables of the scope, by name
+  // kData variables, fetched variables and variables of the scope, by name.
   std::unordered_map<std::string, Tensor> readable_;
   MemoryPlan memory_;
   std::vector<std::string> choices_;

@@ -24,7 +24,8 @@ enum class TraceTrack : uint8_t {
 };
 
 struct Span {
-  // index of the operator in the program; -1: the span belongs to no operator, see `what`
+  // The index of the operator in the program. -1: the span belongs to no operator; `what` describes
+  // it.
   int op = -1;
   // "wait": the wait for the operator's communication. On track kDevice: the name of the device's
   // work. On track kFeed: the trainer's work.

@@ -18,7 +18,7 @@ constexpr Units kUnits[] = {
     {8, 0, 128, 1024, 2048},  // compute capability 8.0: A100
     {9, 0, 256, 2048, 4096},  // compute capability 9.0: H100, H200
 };
-// memory transfers per clock cycle: one at each clock edge
+// The memory transfers per clock cycle. There is one transfer at each clock edge.
 constexpr double kTransfersPerCycle = 2;
 
 }  // namespace

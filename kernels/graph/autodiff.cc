@@ -38,8 +38,8 @@ class Differentiator final : public GradContext {
   Program& program_;
   const std::vector<Op> forward_ops_;
   std::set<std::string> needed_;  // variables whose values depend on a parameter
-  // by operator i: the parameters that operator i reads first. Their gradients are complete after
-  // the gradient operators of i.
+  // By operator: the parameters that it reads and that no earlier operator reads. Their gradients
+  // are complete after the gradient operators of this operator.
   std::vector<std::vector<std::string>> first_read_by_;
   // By forward variable: the parts of its gradient that were written so far. Several parts are
   // added when all have been written.

@@ -14,7 +14,7 @@ namespace {
 struct SlotRow {
   const char* suffix;   // suffix of the variable's name: "velocity" stands for "<param>@velocity"
   bool scalar = false;  // true: the slot has one element; false: it has the parameter's shape
-  // attribute with the initial value; nullptr: the initial value is 0
+  // The attribute with the initial value. nullptr: the initial value is 0.
   const char* init_attr = nullptr;
   // The slot exists only if this boolean attribute is set. nullptr: it always exists.
   const char* only_with = nullptr;
@@ -26,7 +26,7 @@ struct OptimizerRow {
   std::vector<SlotRow> slots;
   UpdateScope reach = UpdateScope::kElement;
   AttrMap defaults = {};  // attributes whose defaults differ from those of the operator
-  // true: a gradient of 0 changes a parameter even if its slots have initial values
+  // If true, a gradient of 0 changes a parameter even if its slots have their initial values.
   bool moves_fresh = false;
 };
 

@@ -276,7 +276,7 @@ Status BindBatch(Program& program, int64_t batch) {
 
 Status Verify(const Program& program) {
   std::unordered_set<std::string> written;
-  // variable -> condition of the operators that write it
+  // By variable: the condition of the operators that write it.
   std::unordered_map<std::string, std::string> conditional;
   for (const Var& var : program.vars()) {
     if (var.kind != VarKind::kTemp) written.insert(var.name);

@@ -36,7 +36,7 @@ struct Var {
   TensorDesc desc;             // type and shape; for kTemp they are inferred
   bool batch_leading = false;  // for kData: true if the first dimension is the batch
   Init init;
-  // for kState: true if checkpoints contain it; false: every start sets it to `init`
+  // For kState: true if checkpoints contain the variable. false: every start sets it to `init`.
   bool saved = true;
 };
 

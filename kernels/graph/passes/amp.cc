@@ -91,9 +91,9 @@ class Rewriter {
   const DType half_;
   std::map<std::string, List> custom_;
   std::set<std::string> black_vars_;
-  // for each variable: the width of the operator that wrote it
+  // By variable: the width of the operator that wrote it.
   std::map<std::string, Width> written_;
-  // for each variable: its copy with the other element type
+  // By variable: its copy with the other element type.
   std::map<std::string, std::string> copies_;
 };
 

@@ -48,8 +48,8 @@ Status AppendGeoExchange(Program& program, const std::vector<std::string>& param
 // c_allreduce_sum per group of parameters.
 struct AverageRule {
   int64_t k_steps = 1, begin_step = 1;
-  // true: the operator adaptive_steps computes k from the loss and the learning rate. It does so at
-  // each average, with the mean loss of the ranks, so that all ranks have the same k. k_steps is
+  // If true, the operator adaptive_steps computes k from the loss and the learning rate. It does so
+  // at each average, with the mean loss of the ranks, so that all ranks have the same k. k_steps is
   // the first k.
   bool adaptive = false;
 };

@@ -70,7 +70,7 @@ class Halver {
 
   Program& program_;
   std::vector<Op> before_;
-  // f16 copies that are being reduced, by the name of the f32 gradient
+  // The f16 copies that are being reduced, by name of the f32 gradient.
   std::map<std::string, Half> halves_;
 };
 

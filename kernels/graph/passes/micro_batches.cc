@@ -78,7 +78,7 @@ class Unroller {
   // proves that they arrived.
   std::vector<std::string> sent_;
   std::vector<ParamGrad> grads_;
-  // gradients, by index of the operator that completes them
+  // The gradients of this stage, by index of the operator that completes them.
   std::multimap<size_t, std::string> sums_;
   std::vector<std::string> accumulators_;
 };

@@ -26,8 +26,8 @@ struct PipelineRow {
 // micro batches.
 std::vector<PipelineRow> OneForwardOneBackward(int section, int sections, int micro_batches);
 
-// Returns the share of the step in which a rank waits if all rows of the schedule take equally
-// long: (sections - 1) / (micro_batches + sections - 1).
+// Returns the share of the step in which a rank waits: (sections - 1) / (micro_batches + sections -
+// 1). Assumes that all rows of the schedule take equally long.
 double BubbleShare(int sections, int micro_batches);
 
 // One rank of a pipeline. A replica of the model has one rank per stage. The rank numbers of
@@ -54,7 +54,7 @@ std::string WholeName(const std::string& var);  // returns "x" for "x@MICRO3"
 
 struct SectionProgram {
   Program program;
-  // sums over the micro batches, in the order in which they become ready
+  // The sums over the micro batches, in the order in which they become ready.
   std::vector<ParamGrad> grads;
   std::vector<Op> resets;  // operators that run at the end of the step
 };

@@ -29,7 +29,8 @@ class Recomputer {
 
   Program& program_;
   const std::vector<Op> before_;
-  // forward temporaries that do not stay in memory, with the index of their writer
+  // Forward temporaries that do not stay in memory, each with the index of the operator that writes
+  // it.
   std::map<std::string, size_t> writer_;
   std::map<std::string, std::string> copy_;  // by temporary of writer_: its recomputed copy
   int64_t repeated_ = 0;

@@ -66,8 +66,8 @@ std::vector<size_t> BalancedCut(const Program& program, int sections) {
   for (size_t i = 0; i < n; ++i) before[i + 1] = before[i] + CostOf(program, program.ops[i]);
   const std::vector<double> cuts = CutCosts(program);
   const double never = std::numeric_limits<double>::infinity();
-  // best[k][i]: lowest possible cost of the most expensive stage if the first i operators form k
-  // stages. from[k][i]: first operator of the last of these stages.
+  // best[k][i] is the lowest possible cost of the most expensive stage if the first i operators
+  // form k stages. from[k][i] is the first operator of the last of these stages.
   std::vector<std::vector<double>> best(s + 1, std::vector<double>(n + 1, never));
   std::vector<std::vector<size_t>> from(s + 1, std::vector<size_t>(n + 1, 0));
   best[0][0] = 0;
@@ -173,7 +173,8 @@ std::string Told(const Op& op) {
 // Checks `forward`, whose operators are in stage 0 or 1. Values may flow only from stage 0 to stage
 // 1. All operators that use a parameter must be in one stage.
 Status CheckGuard(const Program& forward, const std::string& device) {
-  // writers: operators in stage 1, by output. users: the first operator that reads each variable.
+  // `writers`: the operators in stage 1, by output. `users`: the first operator that reads each
+  // variable.
   std::map<std::string, const Op*> writers, users;
   for (const Op& op : forward.ops) {
     const bool guarded = SectionOf(op) == 1;

@@ -24,7 +24,7 @@ struct Segment {
 };
 
 // Returns the parameters in the order in which operators of the region first read their memory.
-// (*at)[i] becomes the index of the operator that first reads parameter i.
+// Appends to `at`, for each of them, the index of the operator that first reads it.
 std::vector<std::string> InOrderOfUse(const Program& program, const Region& region,
                                       const std::function<bool(const std::string&)>& is_param,
                                       std::vector<size_t>* at) {
@@ -154,7 +154,7 @@ StatusOr<int64_t> Sharder::Fetch(const Region& region) {
   TD_REQUIRE(region.begin <= region.end && region.end <= program_.ops.size());
   const std::vector<Segment> segments = Cut(region);
   std::map<std::string, std::string> here;
-  // by index of an operator: the broadcasts to insert before it
+  // By index of an operator: the broadcasts that are inserted before it.
   std::vector<std::vector<Op>> before(region.end);
   size_t at = region.begin;  // index of the first operator that uses the preceding segment
   for (size_t s = 0; s < segments.size(); ++s) {

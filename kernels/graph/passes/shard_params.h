@@ -27,7 +27,7 @@ struct ShardRule {
   int rank = 0;   // rank within its group
   int group = 0;  // number of ranks that together store all parameters; 0: all ranks form one group
   ParamOwners owners;  // owners of all parameters, the same in each group
-  // largest sum of bytes of the parameters of one broadcast; a single parameter may be larger
+  // The largest number of bytes in one broadcast. A single parameter may be larger.
   int64_t segment_bytes = 0;
 };
 

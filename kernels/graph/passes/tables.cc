@@ -24,7 +24,7 @@ std::vector<std::string> IdsOf(const Program& program, const std::string& table)
   for (const Op& op : program.ops) {
     bool reads = false;
     for (const auto& slot : op.inputs) reads |= Holds(slot, table);
-    // lookup_table_sparse_grad uses only the shape of the table.
+    // The operator lookup_table_sparse_grad uses only the shape of the table.
     if (!reads || op.type == "lookup_table_sparse_grad") continue;
     if (op.type == "prefetch_rows") return op.inputs[1];
     if (op.type != "lookup_table" || Holds(op.inputs[0], table)) return {};

@@ -1,7 +1,8 @@
-// reduce_strategy Reduce: every parameter has one owner, the rank that updates it. Its gradient is
-// summed only at the owner, and its optimizer slots exist only there. The owner then broadcasts the
-// updated parameter. Source: Paddle 1.6 multi_devices_graph_pass (ReduceSSAGraphBuilder). Because
-// slots are spread over the ranks, this is stage 1 of ZeRO (Rajbhandari et al., SC 2020).
+// The setting Reduce of the knob reduce_strategy: every parameter has one owner, the rank that
+// updates it. Its gradient is summed only at the owner, and its optimizer slots exist only there.
+// The owner then broadcasts the updated parameter. Source: Paddle 1.6 multi_devices_graph_pass
+// (ReduceSSAGraphBuilder). Because slots are spread over the ranks, this is stage 1 of ZeRO
+// (Rajbhandari et al., SC 2020).
 #pragma once
 
 #include <vector>

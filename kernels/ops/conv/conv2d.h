@@ -13,7 +13,7 @@ namespace tandem {
 struct ConvShape {
   int64_t batch, in_c, out_c, groups;
   int64_t in[2], out[2], kernel[2], stride[2], pad[2], dilation[2];
-  // memory layouts of the operator's Input and Output
+  // The memory layouts of the operator's Input and Output.
   ImageLayout in_layout = ImageLayout::kPlain, out_layout = ImageLayout::kPlain;
   bool winograd = false;    // use Winograd's algorithm if it is available
   bool relu_first = false;  // apply relu to Input before the convolution

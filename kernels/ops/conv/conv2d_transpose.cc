@@ -1,4 +1,4 @@
-// conv2d_transpose: the input gradient of a convolution, as a separate operator. Source: Zeiler et
+// The operator conv2d_transpose, which is the input gradient of a convolution. Source: Zeiler et
 // al., "Deconvolutional Networks", CVPR 2010. Slots and attributes are those of PaddlePaddle's
 // conv2d_transpose.
 #include "kernels/ops/conv/conv2d.h"

@@ -67,7 +67,7 @@ struct State {
   ConvShape s;
   bool relu;  // apply relu to Output
 
-  // true if Output has channels last
+  // Returns true if Output has channels last.
   bool last() const { return s.out_layout == ImageLayout::kLast; }
   MiddleSums channels() const {
     if (last()) return {s.batch * s.out_plane(), s.out_c, 1};

@@ -26,7 +26,7 @@ struct Padded {
   // Elements from one image to the next. There is room after each image, because vectors read
   // beyond its end.
   int64_t stride;
-  // by (channel, row, column) of the filter: offset of its input element
+  // By (channel, row, column) of the filter: the offset of its input element.
   std::vector<int32_t> offset;
 
   explicit Padded(const ConvShape& s) : channels(s.in_c) {
@@ -171,7 +171,7 @@ Status RunForward(ForwardState& st, const KernelArgs& args) {
 // ---- Gradients ----------------------------------------------------------------------------------
 
 struct GradState {
-  // number of images per chunk; their planes fit in the L1 cache
+  // The number of images per chunk. The planes of a chunk fit in the L1 cache.
   static constexpr int64_t kChunk = 4;
 
   ConvShape s;
@@ -184,7 +184,7 @@ struct GradState {
 
   int64_t positions() const { return s.kernel[0] * s.kernel[1]; }
   int64_t weights() const { return need_input ? RoundUp(s.out_c * s.taps()) : 0; }
-  // elements of one image's output gradient, as long rows
+  // Returns the number of elements of one image's output gradient in the form of long rows.
   int64_t row_stride() const { return s.out_c * padded.length; }
   int64_t acc() const { return need_filter ? s.out_c * s.taps() * ConvLoops::kLanesMax : 0; }
   int64_t turned() const {

@@ -33,7 +33,7 @@ class DnnConvolution {
     TD_ASSIGN_OR_RETURN(w, ForDnn(args, w));
     return output_.Run(Work(args), d_, x, w, y, bias);
   }
-  // true if Forward applies the epilogue to the output
+  // Returns true if Forward applies the epilogue to the output.
   bool fused() const { return output_.fused(); }
   Status Input(const KernelArgs& args, const void*, const void* w, const void* gy, void* gx) {
     TD_ASSIGN_OR_RETURN(w, ForDnn(args, w));
@@ -46,7 +46,7 @@ class DnnConvolution {
   }
 
  private:
-  // offset of the transposed filter in scratch memory, after cuDNN's workspace
+  // Returns the offset of the transposed filter in scratch memory, after cuDNN's workspace.
   size_t turned_at() const {
     return (workspace_ + Device::kAlignment - 1) / Device::kAlignment * Device::kAlignment;
   }

@@ -8,7 +8,7 @@ namespace tandem {
 template <typename Part>
 auto DnnConvPart<Part>::Proposals(cudnnHandle_t dnn, const DnnConvDescriptors& d)
     -> StatusOr<std::vector<Algorithm>> {
-  // room for each algorithm twice, because some are listed with and without tensor cores
+  // There is room for each algorithm twice, because some are listed with and without tensor cores.
   constexpr int kRoom = 2 * Part::kAlgorithms;
   typename Part::Proposal proposals[kRoom];
   int count = 0;
@@ -34,7 +34,8 @@ auto DnnConvPart<Part>::Proposals(cudnnHandle_t dnn, const DnnConvDescriptors& d
 template <typename Part>
 StatusOr<std::vector<ConvMeasurement>> DnnConvPart<Part>::Measure(
     const std::vector<Algorithm>& algorithms, const DnnConvProblem& p) {
-  // launches per measured run, so many that the wait for the device is negligible
+  // The number of launches per measured run. With this number, the time to wait for the device is
+  // negligible.
   constexpr int kLaunches = 10;
   const ConvShape& s = p.s;
   Device& device = *p.ctx.device;
@@ -105,7 +106,7 @@ Status DnnConvPart<Part>::Search(const DnnConvProblem& p, const ConvEpilogue& ep
   TD_ASSIGN_OR_RETURN(
       const std::string fastest,
       ctx.settings.conv.search->Fastest(machine, problem, ctx.settings.conv.scratch_max, measure));
-  // no plan was needed before, because the search knew the result
+  // No plan was needed until now, because the search knew the result.
   for (size_t n = 0; n < DnnGraph::kProposals; ++n) {
     if (PlanName(n) == fastest) add_plan(n);
   }

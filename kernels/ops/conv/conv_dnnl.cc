@@ -225,7 +225,7 @@ StatusOr<std::vector<ConvMeasurement>> MeasureAll(const DnnlProgram& program, co
   double best = std::numeric_limits<double>::infinity();
   const auto measure = [&](const auto& descriptor) -> bool {
     const std::string name = descriptor.impl_info_str();
-    // skip oneDNN's plain loops, which are many times slower
+    // Skip oneDNN's plain loops, which are many times slower.
     if (name.starts_with("ref") && !all.empty()) return false;
     DnnlProgram trial = program.Emptied();
     add(trial, descriptor);
@@ -260,7 +260,7 @@ Status AddPart(DnnlProgram& program, const Case& c, const char* part, const Walk
   const auto take = [&](const auto& descriptor) -> bool {
     const std::string name = descriptor.impl_info_str();
     if (!fastest.empty() && name != fastest) return false;
-    // skip oneDNN's plain loops, because our own are as good
+    // Skip oneDNN's plain loops, because our own are as good.
     if (tried && name.starts_with("ref")) return false;
     DnnlProgram attempt = program;
     add(attempt, descriptor);

@@ -134,7 +134,7 @@ StatusOr<double> MeasureRuns(const std::function<Status()>& run, double best_us)
     const Time begin = SteadyNow();
     TD_RETURN_IF_ERROR(run());
     const double us = std::max(0.1, Seconds(SteadyNow() - begin) * 1e6);
-    // the first call only warms up, unless it is too slow
+    // The first call only warms up, unless it is too slow.
     if (i == 0 && us > 2 * best_us) return us;
     if (i > 0) best = std::min(best, us);
   }

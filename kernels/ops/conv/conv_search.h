@@ -44,7 +44,7 @@ class ConvSearch {
                                 size_t scratch_max, const Measure& measure);
 
   int64_t measured() const { return measured_; }  // number of problems measured by this object
-  // number of calls of Fastest for a problem that was already measured
+  // Returns the number of calls of Fastest for problems that were already measured.
   int64_t found() const { return found_; }
   const std::string& path() const { return path_; }
 

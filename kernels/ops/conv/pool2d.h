@@ -15,7 +15,8 @@ struct PoolShape {
   int64_t planes;
   int64_t in[2], out[2], kernel[2], stride[2], pad[2];
   bool max;  // true: maximum of each window; false: average
-  // true: an average is over the elements inside the plane; false: over the window's full size
+  // If true, an average is over the elements inside the plane. If false, it is over the full size
+  // of the window.
   bool exclusive;
   ImageLayout layout;
   int64_t in_plane() const { return in[0] * in[1]; }

@@ -51,7 +51,7 @@ StatusOr<SampledImages> SampledImagesOf(const OpView& view) {
   return s;
 }
 
-// default values of `scale` and `bias`, by channel
+// The default values of `scale` and `bias`, by channel.
 constexpr double kUnit[] = {1, 1, 1}, kZero[] = {0, 0, 0};
 
 constinit const OpDef kSampleImage = {

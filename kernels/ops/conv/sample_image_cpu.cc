@@ -137,7 +137,7 @@ void SampleImage(const ImageForm& form, const uint8_t* rgb, int64_t width, int64
     for (size_t i = 0; i < bytes; ++i) {
       row[i] = static_cast<uint16_t>(upper[i] * rest + lower[i] * weight);
     }
-    // the last pixel is repeated after the end of the row
+    // The last pixel is repeated after the end of the row.
     std::copy_n(row + bytes - 3, 3, row + bytes);
     float* const to = out + y * size * step;
     size_t i = form.channels_last ? 0 : FillPlanes(row, columns, size, scale, bias, plane, to);

@@ -12,7 +12,7 @@ class ConvSearch;  // see kernels/ops/conv/conv_search.h
 // Settings of the kernels in kernels/ops/conv.
 struct ConvSettings {
   size_t scratch_max = SIZE_MAX;  // largest scratch memory of an algorithm, in bytes
-  // measures algorithms and selects the fastest; nullptr: algorithms are chosen by rules
+  // Measures algorithms and selects the fastest. nullptr: algorithms are chosen by rules.
   ConvSearch* search = nullptr;
 };
 

@@ -39,7 +39,8 @@ struct Op {
   std::vector<std::vector<std::string>> inputs, outputs;
   AttrMap attrs;
   OpRole role = OpRole::kForward;
-  // position in the user's file ("model.pbtxt:52"); empty if Tandem generated the operator
+  // The position of the operator in the user's file ("model.pbtxt:52"). Empty if Tandem generated
+  // the operator.
   std::string source;
   // Name of the condition: an f32 variable of one element, which is read like an input. If its
   // value is 0, the operator does not run and its outputs keep their values. Empty: the operator
@@ -55,7 +56,7 @@ enum class Arity : uint8_t { kOne, kOptional, kMany };  // kMany is only allowed
 struct SlotDef {
   const char* name;
   Arity arity = Arity::kOne;
-  // true: only the description of the input is used. Kernels get nullptr for this input, and no
+  // If true, only the description of the input is used. Kernels get nullptr for this input, and no
   // memory is kept for it.
   bool shape_only = false;
 };
@@ -182,7 +183,7 @@ class Device;
 struct KernelSettings;
 
 struct PrepareContext {
-  // settings of some kernels, see kernels/ops/core/kernel_settings.h
+  // Settings that only some kernels read (kernels/ops/core/kernel_settings.h).
   const KernelSettings& settings;
   int threads = 1;  // number of threads that the kernel may use
   // The device that will run the kernel. nullptr: there is no device, so nothing can be compiled or
@@ -208,7 +209,7 @@ struct KernelImpl {
 struct KernelRegistration {
   const char* op;
   std::vector<KernelImpl> impls;
-  // true: no output may share memory with an input, even if OpDef::inplace allows it
+  // If true, no output may share memory with an input, even if OpDef::inplace allows it.
   bool apart = false;
 };
 
@@ -250,15 +251,15 @@ struct OpDef {
   // Returns the number of multiplications and additions of one run, for the profile. `view`
   // contains the outputs that are needed. nullptr: the operator only moves memory.
   double (*flops)(const OpView& view) = nullptr;
-  // implementations on the CPU; nullptr for communication operators
+  // The implementations on the CPU. nullptr for communication operators.
   const KernelList* cpu = nullptr;
   InplaceList inplace;
-  // true: a CommHandler (kernels/exec/comm.h) runs the operator, no kernel does
+  // If true, a CommHandler (kernels/exec/comm.h) runs the operator, and no kernel does.
   bool is_comm = false;
-  // true: the result differs on purpose when the operator runs again or on another rank. Passes
+  // If true, the result differs on purpose when the operator runs again or on another rank. Passes
   // never remove or repeat such an operator.
   bool has_side_effect = false;
-  // true: element i of every output depends only on element i of the inputs and on inputs of one
+  // If true, element i of every output depends only on element i of the inputs and on inputs of one
   // element. An output of one element depends only on inputs of one element. Kernels use shapes in
   // no other way. Therefore a part of the tensors gives the same bits as the whole tensors
   // (fused_elementwise.cc).

@@ -54,13 +54,14 @@ struct LateResult {
 
 struct State {
   std::vector<Group> groups;
-  // steps by part, because only one thread may use the state of a kernel
+  // The steps, by part. Each part has its own steps, because only one thread may use the state of a
+  // kernel.
   std::vector<std::vector<Step>> steps;
   std::vector<Block> blocks;
   std::vector<LateResult> late;
   size_t part_bytes = 0,
-         // part_bytes: scratch of one part. kernel_bytes: the beginning of it, which the kernels
-         // use.
+         // `part_bytes` is the scratch memory of one part. Its first `kernel_bytes` bytes are for
+         // the kernels.
       kernel_bytes = 0;
   int parts = 1;
 };
@@ -148,7 +149,7 @@ class Preparer {
   const Body& body_;
   const int threads_;
   State state_;
-  // by value: its offset in the scratch memory of a part, after kernel_bytes
+  // By value: its offset in the scratch memory of a part, after kernel_bytes.
   std::vector<size_t> local_;
   size_t local_bytes_ = 0;
 };

@@ -61,7 +61,7 @@ class DnnlProgram {
   // After this call, new primitives reuse the scratch memory of earlier ones. The earlier scratch
   // memory must not be read any more.
   void ReuseScratch() { scratch_used_ = 0; }
-  // bytes of scratch memory added since the last ReuseScratch()
+  // Returns the bytes of scratch memory added since the last ReuseScratch().
   size_t scratch_used() const { return scratch_used_; }
   size_t scratch_bytes() const { return scratch_bytes_; }
   // Returns an empty program for the same number of threads.

@@ -9,7 +9,7 @@ namespace tandem {
 
 struct HalfLoops {
   using Widen = void (*)(const uint16_t* x, float* y, int64_t n);
-  // rounds f32 to 16 bits, to nearest even
+  // Rounds f32 to 16 bits, to nearest even.
   using Round = void (*)(const float* x, uint16_t* y, int64_t n);
   Widen widen_f16, widen_bf16;
   Round round_f16, round_bf16;

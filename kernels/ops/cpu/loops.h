@@ -17,7 +17,7 @@ struct Loops {
   void (*add)(const float* x, const float* y, float* out, int64_t n);
   void (*mul)(const float* x, const float* y, float* out, int64_t n);
   void (*add_one)(const float* x, float y, float* out, int64_t n);  // out[i] = x[i] + y
-  // y[i] = scale * x[i] + bias
+  // Computes y[i] = scale * x[i] + bias.
   void (*scale)(const float* x, float scale, float bias, float* y, int64_t n);
   // Sets every row of out [rows, n] to `row`.
   void (*fill_rows)(const float* row, float* out, int64_t rows, int64_t n);

@@ -137,7 +137,7 @@ void MaxPool2(const float* x, float* out, int64_t iw, int64_t oh, int64_t ow) {
 }
 
 struct PoolRow {
-  // two rows of X, one row of Out, and one row of the gradient of Out
+  // Pointers to two rows of X, one row of Out, and one row of the gradient of Out.
   const float *top, *low, *y, *gy;
   float *gtop, *glow;
 };

@@ -5,7 +5,7 @@
 namespace tandem {
 
 struct MachinePeak {
-  // operations per second, and bytes read plus bytes written per second
+  // The operations per second, and the bytes read plus bytes written per second.
   double flops = 0, bytes = 0;
   int others = 0;  // number of other threads that were running during the measurement
 };

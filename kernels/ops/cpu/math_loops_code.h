@@ -183,7 +183,7 @@ void DropoutRun(const float* x, float* y, int64_t n, uint64_t key, uint64_t firs
 // Returns log((word + 1) / 2^32), to 1e-12. The argument is written as 2^k m with m in [sqrt(1/2),
 // sqrt(2)). log m is the series of 2 atanh((m - 1) / (m + 1)).
 inline double LogOf(uint32_t word) {
-  // kRoot: the bits of sqrt(1/2). kBelow: u is above 2^-kBelow.
+  // kRoot has the bits of sqrt(1/2). u is above 2^-kBelow.
   constexpr uint64_t kRoot = 0x3fe6a09e667f3bcd, kBelow = 40;
   const double u = (word + 1.0) * 0x1p-32;
   uint64_t bits;

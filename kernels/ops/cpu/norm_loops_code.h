@@ -9,7 +9,7 @@ namespace tandem {
 namespace {
 
 constexpr int64_t kLanes = NormLoops::kLanes;
-// number of sums in registers, enough to hide the latency of additions
+// The number of sums in registers. It is large enough to hide the latency of additions.
 constexpr int64_t kWide = 4 * kLanes;
 
 // Computes sum[lane] = sum of term(index, lane) over a run. The order of the additions depends only

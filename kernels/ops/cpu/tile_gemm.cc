@@ -46,7 +46,7 @@ bool Gains(const TileGemm::Sizes& s) {
 }  // namespace
 
 StatusOr<TileGemm> TileGemm::Make(const Sizes& s) {
-  // multiply-adds per thread, which take about 30 microseconds
+  // The multiply-adds per thread. They take about 30 microseconds.
   constexpr int64_t kProductsOfThread = 4 << 20;
   // Largest bytes of packed rows and columns. The rows of a thread stay in its L2 cache. Columns
   // are read from the L2 or L3 cache.

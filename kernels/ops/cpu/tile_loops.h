@@ -15,7 +15,7 @@
 
 namespace tandem {
 
-// number of sides (rows or columns) in a panel, and of k values in a step
+// The number of sides (rows or columns) in a panel, and of k values in a step.
 inline constexpr int64_t kTilePanel = 32;
 inline constexpr int64_t kTilePlanes = 3;
 inline constexpr size_t kTileBytes = 1024;
@@ -24,7 +24,7 @@ inline constexpr size_t kTileBytes = 1024;
 // a row of the first factor or a column of the second.
 struct TileSource {
   const float* data;
-  // number of floats from one side to the next, or from one k to the next if k_strided
+  // The number of floats from one side to the next, or from one k to the next if k_strided.
   int64_t stride;
   bool k_strided;
 };
@@ -41,7 +41,7 @@ struct TileLoops {
   // REQUIRES: this thread has called begin, and not yet end.
   void (*multiply)(const void* rows, const void* columns, int64_t steps, TileStart start,
                    const float* bias, float* sums, int64_t stride);
-  // begin() configures the tiles of this thread, end() releases them.
+  // The function begin configures the tiles of this thread, and end releases them.
   void (*begin)();
   void (*end)();
 };

@@ -35,8 +35,7 @@ __m512i OneBehindTheOther(__m512i low, __m512i high) {
 // Returns the upper 16 bits of each number, alternately from `low` and `high`.
 __m512i InTurns(__m512i low, __m512i high) {
   const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000));
-  // selects the function (a & b)
-  //  c
+  // The operand of ternarylogic that selects the function (a and b) or c.
   constexpr int kSelect = 0xea;
   return _mm512_ternarylogic_epi32(high, upper, _mm512_srli_epi32(low, 16), kSelect);
 }
@@ -215,7 +214,7 @@ bool HasTiles() {
 
 // The Linux kernel lets a process use tiles only after a request (Documentation/x86/xstate.rst).
 bool AskForTiles() {
-  // the numbers of ARCH_REQ_XCOMP_PERM and XFEATURE_XTILEDATA
+  // The numbers of ARCH_REQ_XCOMP_PERM and XFEATURE_XTILEDATA.
   constexpr int kRequest = 0x1023, kTileData = 18;
   return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
 }

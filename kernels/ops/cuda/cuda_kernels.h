@@ -10,40 +10,40 @@
 
 namespace tandem {
 
-// defined in kernels/ops/elementwise/activation_cuda.cu
+// Defined in kernels/ops/elementwise/activation_cuda.cu.
 std::vector<KernelRegistration> ActivationCudaRows();
 std::vector<KernelRegistration> AucCudaRows();  // defined in kernels/ops/reduce/auc_cuda.cu
-// defined in kernels/ops/norm/batch_norm_cuda.cu
+// Defined in kernels/ops/norm/batch_norm_cuda.cu.
 std::vector<KernelRegistration> BatchNormCudaRows();
 std::vector<KernelRegistration> ConvCudaRows();  // defined in kernels/ops/conv/conv_cuda.cu
 std::vector<KernelRegistration> CopyCudaRows();  // defined in kernels/ops/shape/copy_cuda.cu
 std::vector<KernelRegistration> DgcCudaRows();   // defined in kernels/ops/update/dgc_cuda.cu
-// defined in kernels/ops/elementwise/dropout_cuda.cu
+// Defined in kernels/ops/elementwise/dropout_cuda.cu.
 std::vector<KernelRegistration> DropoutCudaRows();
-// defined in kernels/ops/elementwise/elementwise_cuda.cu
+// Defined in kernels/ops/elementwise/elementwise_cuda.cu.
 std::vector<KernelRegistration> ElementwiseCudaRows();
-// defined in kernels/ops/fused/fused_elementwise_cuda.cu
+// Defined in kernels/ops/fused/fused_elementwise_cuda.cu.
 std::vector<KernelRegistration> FusedCudaRows();
-// defined in kernels/ops/rows/lookup_table_cuda.cu
+// Defined in kernels/ops/rows/lookup_table_cuda.cu.
 std::vector<KernelRegistration> LookupCudaRows();
-// defined in kernels/ops/update/loss_scaling_cuda.cu
+// Defined in kernels/ops/update/loss_scaling_cuda.cu.
 std::vector<KernelRegistration> LossScalingCudaRows();
-// defined in kernels/ops/norm/layer_norm_cuda.cu
+// Defined in kernels/ops/norm/layer_norm_cuda.cu.
 std::vector<KernelRegistration> LayerNormCudaRows();
-// defined in kernels/ops/update/optimizer_cuda.cu
+// Defined in kernels/ops/update/optimizer_cuda.cu.
 std::vector<KernelRegistration> OptimizerCudaRows();
 std::vector<KernelRegistration> PoolCudaRows();  // defined in kernels/ops/conv/pool2d_cuda.cu
-// defined in kernels/ops/product/product_cuda.cu
+// Defined in kernels/ops/product/product_cuda.cu.
 std::vector<KernelRegistration> ProductCudaRows();
 std::vector<KernelRegistration> ReduceCudaRows();  // defined in kernels/ops/reduce/reduce_cuda.cu
-// defined in kernels/ops/conv/sample_image_cuda.cu
+// Defined in kernels/ops/conv/sample_image_cuda.cu.
 std::vector<KernelRegistration> SampleImageCudaRows();
-// defined in kernels/ops/rows/sequence_pool_cuda.cu
+// Defined in kernels/ops/rows/sequence_pool_cuda.cu.
 std::vector<KernelRegistration> SequencePoolCudaRows();
 std::vector<KernelRegistration> SoftmaxCudaRows();  // defined in kernels/ops/reduce/softmax_cuda.cu
-// defined in kernels/ops/rows/sparse_rows_cuda.cu
+// Defined in kernels/ops/rows/sparse_rows_cuda.cu.
 std::vector<KernelRegistration> SparseRowsCudaRows();
-// defined in kernels/ops/norm/sync_batch_norm_cuda.cu
+// Defined in kernels/ops/norm/sync_batch_norm_cuda.cu.
 std::vector<KernelRegistration> SyncBatchNormCudaRows();
 
 // Returns all CUDA kernels of operator `op`, for operators that are composed of other operators.

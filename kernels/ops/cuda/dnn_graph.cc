@@ -190,7 +190,7 @@ DnnGraph::Builder DnnGraph::PointwiseOperation(cudnnPointwiseMode_t mode) {
   absl::StrAppend(&key_, " mode ", static_cast<int>(mode));
   Builder part(CUDNN_BACKEND_POINTWISE_DESCRIPTOR, "pointwise");
   part.Set(CUDNN_ATTR_POINTWISE_MODE, mode).Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
-  // this attribute is deprecated, but with it NaN stays NaN
+  // This attribute is deprecated, but with it NaN stays NaN.
   if (mode == CUDNN_POINTWISE_RELU_FWD) {
     part.Set(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_PROPAGATE_NAN);
   }

@@ -57,9 +57,9 @@ class DnnGraph {
   using Id = int64_t;                   // identifies a tensor or number of the graph
   using Dims = std::array<int64_t, 4>;  // sizes: images, channels, rows, columns
 
-  // adds a tensor in memory, aligned to 16 bytes
+  // Adds a tensor in memory, aligned to 16 bytes.
   Id Tensor(cudnnDataType_t type, const Dims& dims);
-  // adds an intermediate value, which is not stored in memory
+  // Adds an intermediate value, which is not stored in memory.
   Id Between(cudnnDataType_t type, const Dims& dims);
   Id Number();  // adds one f32 in host memory, which is read when the plan runs
   Id Channels(int64_t channels) { return Tensor(CUDNN_DATA_FLOAT, {1, channels, 1, 1}); }
@@ -116,7 +116,7 @@ class DnnGraph {
 
   Status status_;
   std::vector<DnnDescriptor> tensors_, operations_;
-  // descriptors that the operations use, except those of tensors
+  // The descriptors that the operations use, except those of tensors.
   std::vector<DnnDescriptor> parts_;
   std::string key_;
 };

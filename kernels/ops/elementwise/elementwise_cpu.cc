@@ -94,7 +94,7 @@ struct MathState {
   const Loops& loops;
   BroadcastShape s;
   MathLoops::PairFn combine;
-  // loops for the gradients of X and Y; nullptr: they are g and -g
+  // Loops for the gradients of X and Y. nullptr: the gradients are g and -g.
   MathLoops::PairGradFn grad_x, grad_y;
 };
 

@@ -22,8 +22,8 @@ struct SigmoidGrad {
   static TD_HD float Of(float y, float gy) { return gy * y * (1.0f - y); }
 };
 
-// tanh. For small arguments it is x P(x^2), where P is fitted to tanh(x) / x with the least
-// relative error (6e-9). Otherwise it is computed with exp.
+// The function tanh. For small arguments it is x P(x^2), where P is fitted to tanh(x) / x with the
+// least relative error (6e-9). Otherwise it is computed with exp.
 struct Tanh {
   static TD_HD float Of(float x) {
     const float size = __builtin_fabsf(x), s = x * x;

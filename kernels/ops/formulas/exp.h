@@ -13,7 +13,7 @@ namespace {
 // 6.
 [[maybe_unused]] TD_HD float Exp(float x) {
   const float clamped = x < -87.0f ? -87.0f : x > 88.0f ? 88.0f : x;
-  // rounds clamped / ln2 to the nearest integer
+  // Rounds clamped / ln2 to the nearest integer.
   const float k = clamped * 1.44269504f + 12582912.0f - 12582912.0f;
   const float r = clamped - k * 0.693359375f - k * -2.12194440e-4f;
   float e = 1.0f / 5040;

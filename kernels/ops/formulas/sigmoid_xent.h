@@ -13,9 +13,7 @@ struct SigmoidXent {
   float sigmoid, loss;
 
   // Returns sigmoid(x) and the loss. There is no overflow for any x, because exp is applied only to
-  // -
-  // x
-  // .
+  // -|x|.
   static TD_HD SigmoidXent Of(float x, bool label) {
     const float e = expf(-fabsf(x));
     return {(x >= 0.0f ? 1.0f : e) / (1.0f + e),

@@ -12,7 +12,8 @@ namespace tandem {
 namespace {
 
 struct LossScaling {
-  // good, bad: number of consecutive steps with finite and with non-finite gradients
+  // `good` and `bad` are the numbers of consecutive steps with finite and with non-finite
+  // gradients.
   float scale, good, bad;
 };
 

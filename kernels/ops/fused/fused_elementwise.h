@@ -7,8 +7,8 @@
 namespace tandem {
 
 // Returns the body of a fused operator. INVALID_ARGUMENT, naming an operator of the body: it reads
-// a value that no operator wrote, it is not elementwise (OpDef::elementwise), its shapes differ, or
-// it uses a result of one element that the body computes.
+// a value that no operator wrote, it is not elementwise (OpDef::elementwise), or its shapes differ.
+// Also INVALID_ARGUMENT: it uses a result of one element that the body computes.
 StatusOr<Body> BindBody(const OpView& view);
 
 }  // namespace tandem

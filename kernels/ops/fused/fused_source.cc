@@ -78,7 +78,7 @@ class GroupWriter {
   const BodyStep* step_ = nullptr;
   int number_ = 0;
   std::vector<int> addresses_;  // indices of the values whose addresses the code uses, in order
-  // index of a value -> name of the variable that holds its elements
+  // By index of a value: the name of the variable that holds its elements.
   std::map<int, std::string> names_;
   std::map<int, std::string> firsts_;
   std::string before_, lanes_, stores_, end_;
@@ -221,7 +221,7 @@ Status WriteUpdate(GroupWriter& w, const char* formula, const UpdateArgs& args, 
   if (view.has_in(RowsAt(slots)))
     return Unimplemented("this kernel does not support sparse gradients");
   size_t full = slots - scalars;
-  // skip slots that these attributes do not need
+  // Skip slots that these attributes do not need.
   while (full > 0 && !view.has_in(1 + full)) --full;
   const std::string u = w.Unique("u"), e = w.Unique("x");
   const std::string rate = w.InFirst(LearningRateAt(slots));

@@ -8,7 +8,7 @@ namespace tandem {
 
 inline constexpr int kFusedThreads = 256;  // number of threads per block
 inline constexpr int kFusedPack = 4;       // number of elements that a thread processes at once
-// number of elements of one group that a block processes at once (a tile)
+// The number of elements of one group that a block processes at once (a tile).
 inline constexpr int64_t kFusedTile = 2048;
 
 // A group of tensors that one piece of code processes element by element. They have one shape, or

@@ -206,7 +206,7 @@ void GroupMoments(const State& st, const KernelArgs& args, int64_t first) {
   const Moments moments = MomentsOf(st, InF32(args, 0), first);
   const int64_t columns = 2 * st.s.channels + 1;
   float* const row = OutF32(args, 0) + st.rank * columns;
-  // the group of channel 0 also writes the values that belong to no channel of this rank
+  // The group of channel 0 also writes the values that belong to no channel of this rank.
   if (first == 0) {
     std::fill(OutF32(args, 0), row, 0.0f);
     std::fill(row + columns, OutF32(args, 0) + st.ranks * columns, 0.0f);

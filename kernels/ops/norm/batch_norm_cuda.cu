@@ -325,7 +325,7 @@ StatusOr<Kernel> PrepareGradGraph(const OpView& view, const PrepareContext& ctx)
                 PrepareGradGraphAs<__nv_bfloat16, relu>>(view, ctx);
 }
 
-// ---- Preparation of our own kernels -------------------------------------------------------------
+// ---- Preparation of the kernels that do not use cuDNN -------------------------------------------
 
 template <bool relu>
 StatusOr<Kernel> PrepareForward(const OpView& view, const PrepareContext& ctx) {

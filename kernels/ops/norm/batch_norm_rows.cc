@@ -13,7 +13,7 @@ namespace tandem {
 namespace {
 
 constexpr int64_t kPiece = 4096;  // number of elements that are converted to f32 at a time (16 KB)
-// number of rows whose values are added up before blocks are joined
+// The number of rows whose values are added up before blocks are joined.
 constexpr int64_t kBlockRows = 128;
 constexpr int64_t kBuffers = 3;  // number of buffers per thread
 

@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-// size of the workspace in bytes; cuBLAS's default on Hopper
+// The size of the workspace in bytes. It is cuBLAS's default on Hopper.
 constexpr size_t kWorkspace = size_t{32} << 20;
 
 Status BlasStatus(cublasStatus_t status, const char* what) {
@@ -147,7 +147,8 @@ StatusOr<bool> Product::Choose(cublasLtHandle_t blas) {
   int count = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(blas, &desc_, &b_, &a_, &c_, &c_,
                                                                &preference, 1, &found, &count);
-  // cuBLASLt returns one of these two errors for vectors if it does not support the epilogue.
+  // The library cuBLASLt returns one of these two errors for vectors if it does not support the
+  // epilogue.
   const bool unserved =
       status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
   if (!unserved) TD_RETURN_IF_ERROR(BlasStatus(status, "choosing an algorithm"));
@@ -220,8 +221,8 @@ Status RunFc(FcState& s, const KernelArgs& args) {
   return s.product.Run(args, args.in[0], args.in[1], args.in[2], args.out[0], args.scratch);
 }
 
-// fc for 16 bits with a bias. The product is computed in f32 in scratch memory, so that the result
-// is rounded only once.
+// Computes fc for 16 bits with a bias. The product is computed in f32 in scratch memory, so that
+// the result is rounded only once.
 template <typename T>
 Status RunFcHalf(FcState& s, const KernelArgs& args) {
   auto* sums = reinterpret_cast<float*>(static_cast<std::byte*>(args.scratch) + kWorkspace);

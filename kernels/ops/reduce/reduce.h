@@ -7,10 +7,10 @@ namespace tandem {
 
 struct Reduction {
   Shape out;  // shape of the result
-  // for each dimension of X: true if it is reduced
+  // For each dimension of X: true if it is reduced.
   std::array<bool, Shape::kRankMax> reduced{};
-  // true: the reduced dimensions are adjacent. X is then viewed as [outer, len, inner], where len
-  // is reduced.
+  // If true, the reduced dimensions are adjacent. X is then viewed as [outer, len, inner], where
+  // len is reduced.
   bool neighbours = false;
   int64_t outer = 1, len = 1, inner = 1;
 };

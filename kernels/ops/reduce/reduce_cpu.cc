@@ -19,8 +19,8 @@ struct State {
   const MathLoops& math;
   int64_t outer, len, inner;
   int threads, parts;
-  // true: the reduced dimensions are not adjacent. X is then copied to a matrix [kept dimensions,
-  // reduced dimensions] in scratch memory, and its gradient is copied back.
+  // If true, the reduced dimensions are not adjacent. X is then copied to a matrix [kept
+  // dimensions, reduced dimensions] in scratch memory, and its gradient is copied back.
   bool gather;
   StridedCopy to_rows, from_rows;
 

@@ -12,14 +12,15 @@
 namespace tandem {
 namespace {
 
-// number of elements that are updated, and then counted while they are in the first-level cache
+// The number of elements that are updated, and then counted while they are in the first-level
+// cache.
 constexpr int64_t kBlock = 4096;
 
 // The results of one thread for its part of the elements.
 struct Part {
-  // by value of the digit at the current level: number of elements
+  // By value of the digit at the current level: the number of elements.
   std::array<int32_t, kDgcDigitsMax> counts{};
-  // number of elements above the threshold, and number of elements equal to it
+  // The number of elements above the threshold, and the number of elements equal to it.
   int64_t above = 0, equal = 0;
 };
 

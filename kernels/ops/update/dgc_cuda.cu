@@ -108,7 +108,7 @@ __global__ void DigitKernel(DgcLevel level, const unsigned* counts, Found* found
   const auto highest = static_cast<int>((1U << level.bits) - 1 - threadIdx.x * kEach);
   int64_t mine = 0;
   for (int d = highest; d > highest - kEach && d >= 0; --d) mine += counts[d];
-  // also waits until all threads have read `found`
+  // Also waits until all threads have read `found`.
   int64_t before = BlockPrefix<int64_t>(mine).before;
   if (before >= left || before + mine < left) return;
   int digit = highest;

@@ -18,11 +18,11 @@ struct UpdateState {
   size_t full = 0;   // number of slots with the parameter's shape, which are the first ones
   int64_t n = 0;     // number of elements of the parameter
   int parts = 1;
-  // true: the gradient is sparse; the next members are used only then
+  // If true, the gradient is sparse. The next members are used only then.
   bool sparse = false;
   bool every_row = false;      // true: rows that the gradient does not contain are updated too
   int64_t count = 0, dim = 0;  // rows of the gradient, and elements per row
-  // zeros, the gradient of rows that the sparse gradient does not contain
+  // Zeros, which are the gradient of rows that the sparse gradient does not contain.
   std::vector<float> zeros;
 
   float lr(const KernelArgs& a) const { return *InF32(a, static_cast<int>(LearningRateAt(slots))); }

@@ -280,7 +280,7 @@ Status RunClipByNorm(ClipState& s, const KernelArgs& a) {
 StatusOr<State> StateOf(const OpView& view, const UpdateArgs& args, size_t scalars = 0) {
   const size_t slots = SlotsOf(view);
   size_t full = slots - scalars;
-  // skip slots that these attributes do not need
+  // Skip slots that these attributes do not need.
   while (full > 0 && !view.has_in(1 + full)) --full;
   State state{args, view.in(0).shape.numel(), slots, full};
   state.sparse = view.has_in(RowsAt(slots));
