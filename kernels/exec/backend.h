@@ -15,13 +15,13 @@
 
 namespace tandem {
 
-// A search for elements that are not finite (check_nan_inf). Its cells are in device memory and are
-// initially kNone.
+// A search for elements that are not finite (check_nan_inf). The memory of `failed` and `first` is
+// device memory and must initially contain kNone.
 struct NonFiniteScan {
   static constexpr uint64_t kNone = ~uint64_t{0};
   struct Floats {
     const void* data;
-    DType dtype;  // f32, f16 or bf16
+    DType dtype;  // element type: f32, f16 or bf16
     int64_t numel;
   };
   // The number of this search: larger than the number of all earlier searches. A search of an

@@ -27,7 +27,7 @@ class DeviceTrace {
   // Starts a trace. `library`: see OpenCupti. UNAVAILABLE: CUPTI or a function of it is missing, or
   // CUPTI reports an error. An example is a driver that restricts its counters to root.
   static StatusOr<std::unique_ptr<DeviceTrace>> Start(const std::string& library = "");
-  virtual ~DeviceTrace() = default;  // ends the trace
+  virtual ~DeviceTrace() = default;  // the destructor ends the trace
 
   // Gives id `id` (above 0) to the work that this thread submits until Leave().
   virtual void Enter(uint64_t id) = 0;

@@ -35,7 +35,7 @@ class MemoryPlanner {
   const Program& program_;
   const std::vector<Flight>& flights_;
   const MemoryOptions& options_;
-  const int end_;  // the number of operators
+  const int end_;  // number of operators of the program
 
   std::vector<std::string> names_;
   std::vector<Lifetime> lives_;

@@ -47,7 +47,7 @@ struct MemoryPlan {
   size_t bytes_sum = 0;  // sum of the bytes of all temporaries, without sharing
   // (output, the input whose memory it uses)
   std::vector<std::pair<std::string, std::string>> inplace;
-  const char* order = "";  // see Packing::order
+  const char* order = "";  // name of the order in which blocks were packed (Packing::order)
 };
 
 // Plans the memory of every kTemp that an operator reads or writes. `fetch`: variables that keep

@@ -21,7 +21,7 @@
 namespace tandem {
 
 struct PlanOptions {
-  int threads = 1;                 // compute threads of the kernels
+  int threads = 1;                 // number of threads per kernel
   std::vector<std::string> fetch;  // temporaries that must be readable after a run
   // Kernel implementations that must not be used, such as "onednn".
   std::vector<std::string> disable_impls;
@@ -104,7 +104,7 @@ class Plan {
   const Backend* recorder() const { return recorder_; }
   // Dependencies between the plan steps. Empty if the plan uses one thread.
   const StepGraph& graph() const { return graph_; }
-  CommHandler* comm_handler() const { return comm_; }  // nullptr: no communication
+  CommHandler* comm_handler() const { return comm_; }  // nullptr: the program has no communication
   // By communication number of a plan step: the index of the node in the handler.
   std::span<const int> comm_nodes() const { return comm_nodes_; }
   // The implementation chosen for each operator, as "conv2d: onednn".

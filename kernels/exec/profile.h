@@ -77,7 +77,7 @@ struct ProfileRow {
   std::string name;
   TraceTrack lane = TraceTrack::kCompute;
   int64_t calls = 0;
-  double total = 0, min = 0, max = 0;  // seconds
+  double total = 0, min = 0, max = 0;  // duration of the calls in seconds
   double flops = 0;  // floating-point operations of all calls; 0: the operator only moves memory
   double bytes = 0;  // bytes that all calls read and write, assuming no cache
 };
@@ -92,11 +92,11 @@ std::vector<ProfileRow> SumUp(const Profiler& profiler, ProfileOrder order, bool
 // `peak`. If shares are missing, the table says why.
 std::string ProfileTable(const std::vector<ProfileRow>& rows, const MachinePeak& peak);
 
-// How much communication overlaps with other work.
+// The times of communication, with and without overlap with other work.
 struct CommOverlap {
   int64_t steps = 0;
   double on_way = 0;   // seconds in which at least one communication was running
-  double exposed = 0;  // part of on_way in which the executor only waited for communication
+  double exposed = 0;  // seconds of on_way in which the executor only waited for communication
 };
 CommOverlap OverlapOf(std::span<const Span> spans);
 // Returns "communication: 1.234 ms a step, 0.234 of it exposed; ..." with the share that overlaps
@@ -107,7 +107,7 @@ std::string ToString(const CommOverlap& overlap);
 struct DeviceBusy {
   int64_t steps = 0;
   double all = 0;   // seconds from the first span to the end of the last
-  double busy = 0;  // part of `all` in which the device worked
+  double busy = 0;  // seconds of `all` in which the device worked
 };
 DeviceBusy BusyOf(std::span<const Span> spans);
 // Returns "device: busy 1.234 ms of 2.000 ms a step, 62 %". Returns "" if the device was not

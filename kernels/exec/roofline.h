@@ -9,7 +9,7 @@ namespace tandem {
 
 // The properties of a GPU that its driver reports.
 struct DeviceProperties {
-  int major = 0, minor = 0;  // compute capability
+  int major = 0, minor = 0;  // compute capability, as major.minor
   int multiprocessors = 0, bus_bits = 0;
   double clock_hz = 0, memory_clock_hz = 0;
 };

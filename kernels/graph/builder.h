@@ -26,15 +26,15 @@ struct PoolArgs {
   int64_t kernel = 2;
   int64_t stride = 2;
   int64_t padding = 0;
-  bool global = false;  // pools the whole plane; kernel, stride and padding are ignored
+  bool global = false;  // true: pools the whole plane; kernel, stride and padding are ignored
 };
 
 struct EmbeddingArgs {
-  int64_t rows = 0;  // ids are in [0, rows)
+  int64_t rows = 0;  // rows of the table; ids must be in [0, rows)
   int64_t dim = 0;
   int64_t padding_idx = -1;  // the id whose row is zeros and is not trained; -1: no such id
   bool sparse = false;       // the gradient of the table is stored as sparse rows
-  bool distributed = false;  // in pserver mode the table is stored only on servers
+  bool distributed = false;  // true: in pserver mode the table is stored only on servers
   std::string rules;  // for `distributed`: the rules of the table, see common/tables/table_rules.h
   std::string click;  // for accessor=ctr: value of the attribute `click` of lookup_table
   Init init = {Init::kNormal, 0.0f, 0.02f};

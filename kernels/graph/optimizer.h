@@ -34,9 +34,10 @@ StatusOr<const OpDef*> OptimizerOp(const std::string& type);
 
 // The values that the update of one element needs, besides the element's own gradient and slots.
 enum class UpdateScope : uint8_t {
-  kElement,    // no other values: a parameter may be split between any two elements
-  kParameter,  // the norm of the parameter or of its gradient (lars_momentum, lamb, clip_norm)
-  kAll         // the gradients of all parameters (clip_global_norm)
+  kElement,  // no other values: a parameter may be split between any two elements
+  // The update needs the norm of the parameter or of its gradient (lars_momentum, lamb, clip_norm).
+  kParameter,
+  kAll  // the update needs the gradients of all parameters (clip_global_norm)
 };
 StatusOr<UpdateScope> ReachOf(const OptimizerSpec& spec);
 

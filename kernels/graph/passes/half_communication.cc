@@ -14,7 +14,7 @@ class Halver {
     program_.ops.clear();
   }
 
-  // After an error the program is unusable.
+  // Changes the program. After an error the program is unusable.
   Status Run() {
     for (Op& op : before_) {
       for (const auto& slots : {op.inputs, op.outputs}) {

@@ -15,7 +15,8 @@ class Recomputer {
     program_.ops.clear();
   }
 
-  // After an error the program is unusable.
+  // Changes the program and returns the number of repeated operators. After an error the program is
+  // unusable.
   StatusOr<int64_t> Run(const std::set<std::string>& checkpoints);
 
  private:

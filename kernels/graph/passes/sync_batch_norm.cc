@@ -12,7 +12,7 @@ class Synchroniser {
     program_.ops.clear();
   }
 
-  // After an error the program is unusable.
+  // Changes the program. After an error the program is unusable.
   StatusOr<int64_t> Run() {
     for (Op& op : before_) {
       const bool test = op.attrs.contains("is_test") && std::get<bool>(op.attrs.at("is_test"));

@@ -24,7 +24,7 @@ struct ConvEpilogue {
 // The tensors that an operator computes from a convolution.
 struct ConvParts {
   bool output = false, input_grad = false, filter_grad = false;
-  ConvEpilogue epilogue;  // applied to the output
+  ConvEpilogue epilogue;  // operations that follow the convolution: bias and relu
 };
 
 // Returns the graph of y = relu(x * w + bias). `epilogue` says whether bias and relu are included.

@@ -133,7 +133,8 @@ Status Run(State& s, const KernelArgs& args) {
   return OkStatus();
 }
 
-// Prepares the state in this order: groups and blocks, locations of the values, kernels.
+// Prepares the kernel of a body, in this order: groups and blocks, locations of the values,
+// kernels.
 class Preparer {
  public:
   Preparer(const Body& body, int threads) : body_(body), threads_(std::clamp(threads, 1, 64)) {}

@@ -137,7 +137,7 @@ struct MapPointers {
   T* out;
 };
 
-// Processes 16 bytes at a time if all pointers are aligned to 16 bytes.
+// Computes `fn` for all elements, 16 bytes at a time if all pointers are aligned to 16 bytes.
 template <typename T, int inputs, typename Fn>
 __global__ void MapKernel(Fn fn, MapPointers<T, inputs> p, int64_t n, bool aligned) {
   constexpr int kPack = 16 / sizeof(T);

@@ -11,7 +11,7 @@ struct LookupShape {
   int64_t count = 0;  // number of ids
   int64_t rows = 0, dim = 0;
   int64_t padding_idx = -1;
-  Shape out;  // shape of the result
+  Shape out;  // shape of the result of the lookup
 };
 
 // Returns the shape of a lookup, from inputs 0 (Ids) and 1 (W) of `view` and its attributes.
