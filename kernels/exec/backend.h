@@ -50,13 +50,16 @@ struct BackendModule {
   // Records the work that `work` submits to the compute stream of `device`, without running it. An
   // error leaves the stream unchanged.
   StatusOr<std::unique_ptr<LaunchGraph>> (*record)(Device& device, const DeviceWork& work);
-  // See Backend::AllocatePinned. nullptr: memory cannot be pinned.
+  // Allocates pinned host memory (see Backend::AllocatePinned). nullptr: the module cannot pin
+  // memory.
   StatusOr<Buffer> (*pinned)(size_t bytes);
-  // See Backend::StartCopy.
+  // Starts a copy (see Backend::StartCopy).
   Status (*copy)(Device& device, const SideStream* side, void* to, const void* from, size_t bytes);
-  Status (*search)(Device& device, const NonFiniteScan& search);  // see Backend::StartSearch
+  // starts a search (see Backend::StartSearch)
+  Status (*search)(Device& device, const NonFiniteScan& search);
   StatusOr<DeviceProperties> (*properties)(
-      int index);  // See Backend::Properties. nullptr: properties are not available.
+      // Returns the properties of a device (see Backend::Properties). nullptr: not available.
+      int index);
 };
 
 // The devices and kernels of one kind of place.

@@ -168,7 +168,7 @@ class CuptiTrace final : public DeviceTrace {
   }
 
   const CuptiLibrary cupti_;
-  uint64_t first_ns_ = 0;  // time of CUPTI's clock at the moment first_
+  uint64_t first_ns_ = 0;  // the time first_ on CUPTI's clock
   Time first_;
 };
 

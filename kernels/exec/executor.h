@@ -75,8 +75,8 @@ class Executor {
   // none.
   std::string TakeNews() { return std::exchange(news_, ""); }
 
-  // Sets the observer for the next runs, nullptr: none, at no cost. An observer must see every
-  // step, so no graphs are used while one is set. The observer is not owned.
+  // Sets the observer for the next runs. nullptr: no observer, at no cost. An observer must see
+  // every step, so no graphs are used while one is set. The observer is not owned.
   void SetObserver(ExecObserver* observer) { observer_ = observer; }
 
  private:

@@ -12,8 +12,8 @@
 
 namespace tandem {
 
-// Plan steps [begin, end), at least one. A segment is either several kernels under one condition,
-// which the host reads first, or one communication.
+// Plan steps [begin, end), at least one. A segment is either kernels under one condition, which the
+// host reads first, or one communication.
 struct GraphSegment {
   size_t begin, end;
   // True for two kernels or more. A graph of a single kernel is slower than a launch of the kernel.

@@ -119,7 +119,7 @@ class Plan {
 
   Program program_;
   std::vector<PlanStep> steps_;
-  std::vector<std::vector<void*>> pointers_;   // argument arrays of the steps
+  std::vector<std::vector<void*>> pointers_;   // arrays with the arguments of the steps' kernels
   std::vector<std::shared_ptr<void>> states_;  // memory that kernels keep between calls
   std::vector<int> comm_nodes_;                // by communication: index in the handler
   CommHandler* comm_ = nullptr;
@@ -130,8 +130,8 @@ class Plan {
   int num_threads_ = 1, kernel_threads_ = 1;
   StepGraph graph_;
   Buffer arena_;
-  std::vector<Buffer> scratch_;  // one per executor thread
-  size_t scratch_bytes_ = 0;     // bytes per thread
+  std::vector<Buffer> scratch_;  // scratch memory, one buffer per executor thread
+  size_t scratch_bytes_ = 0;     // scratch memory per thread in bytes
   // kData variables, fetched variables and variables of the scope, by name.
   std::unordered_map<std::string, Tensor> readable_;
   MemoryPlan memory_;

@@ -77,7 +77,7 @@ struct ProfileRow {
   std::string name;
   TraceTrack lane = TraceTrack::kCompute;
   int64_t calls = 0;
-  double total = 0, min = 0, max = 0;  // duration of the calls in seconds
+  double total = 0, min = 0, max = 0;  // sum, smallest and largest duration of a call, in seconds
   double flops = 0;  // floating-point operations of all calls; 0: the operator only moves memory
   double bytes = 0;  // bytes that all calls read and write, assuming no cache
 };

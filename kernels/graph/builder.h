@@ -87,8 +87,8 @@ class ProgramBuilder {
   // Returns the area under the ROC curve over all batches so far and adds it to program.metrics.
   // `probability` is [batch, 1], `label` is i64 [batch, 1].
   std::string Auc(const std::string& probability, const std::string& label);
-  // Reduces sequences [batch, steps, dim] to rows [batch, dim]. `type`: the attribute of the
-  // operator sequence_pool.
+  // Reduces sequences [batch, steps, dim] to rows [batch, dim]. `type`: the kind of pooling, as in
+  // the operator sequence_pool.
   std::string SequencePool(const std::string& x, const std::string& type);
   std::string Mul(const std::string& x, const std::string& y);
   // Returns the share of rows whose largest logit is at the label, and adds this share to

@@ -1,4 +1,4 @@
-// Makes the evaluation form of a program.
+// Makes a copy of a program for evaluation instead of training.
 #pragma once
 
 #include "kernels/graph/program.h"

@@ -23,10 +23,10 @@ struct Row {
 
 // Operators that are not in the table are on the black list. This includes Paddle's black list:
 // mean, sum, the softmaxes and the cross entropies. `fc` is Paddle's mul.
-constexpr uint32_t kStatistics = 0b11110;  // slots Scale, Bias, Mean and Variance
+constexpr uint32_t kStatistics = 0b11110;  // the input slots Scale, Bias, Mean and Variance
 constexpr Row kRows[] = {
-    {"conv2d", List::kWhite, 0b100},  // slot Bias
-    {"fc", List::kWhite, 0b100},      // slot Bias
+    {"conv2d", List::kWhite, 0b100},  // the input slot Bias
+    {"fc", List::kWhite, 0b100},      // the input slot Bias
     {"matmul", List::kWhite},
     {"batch_norm", List::kGray, kStatistics},
     {"concat", List::kGray},

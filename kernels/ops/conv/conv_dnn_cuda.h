@@ -1,4 +1,4 @@
-// Convolutions by cuDNN. Its descriptors and plans are made when a kernel is prepared.
+// Convolutions by cuDNN. cuDNN's descriptors and plans are made when a kernel is prepared.
 #pragma once
 
 #include "kernels/ops/conv/conv_dnn_part_cuda.h"

@@ -7,7 +7,7 @@
 
 namespace tandem {
 
-class ConvSearch;  // see kernels/ops/conv/conv_search.h
+class ConvSearch;  // measures convolution algorithms, see kernels/ops/conv/conv_search.h
 
 // Settings of the kernels in kernels/ops/conv.
 struct ConvSettings {

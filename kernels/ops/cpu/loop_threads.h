@@ -1,5 +1,4 @@
-// Keeps the threads of a parallel loop (OpenMP) on different CPUs, so that no two of them share a
-// CPU.
+// Keeps the threads of a parallel loop (OpenMP) on different CPUs.
 #pragma once
 
 #include "common/base/processors.h"

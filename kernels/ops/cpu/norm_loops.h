@@ -14,7 +14,7 @@ struct NormLoops {
 
   // Arguments for y = (x - mean) scale + bias, plus z if it is not nullptr, then relu if `relu`.
   struct Apply {
-    const float *x, *z;  // z may be nullptr
+    const float *x, *z;  // z is nullptr if nothing is added
     const float *mean, *scale, *bias;
     bool relu;
     float* y;
@@ -24,7 +24,7 @@ struct NormLoops {
     const float *x, *y, *g;  // y is nullptr without relu
     const float *mean, *scale;
     const float *mean_g, *slope;
-    float *gx, *gz;  // gx and gz may be nullptr
+    float *gx, *gz;  // gx or gz is nullptr if it is not needed
   };
 
   // Computes sum[lane] = sum of x over the elements of the lane.

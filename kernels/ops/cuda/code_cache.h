@@ -35,8 +35,9 @@ class CodeCache {
   StatusOr<std::shared_ptr<T>> Get(const std::string& key, const Load& load,
                                    const Compile& compile);
 
-  // Returns one line for each code that was compiled or found in a file since the last call. "":
-  // there is none.
+  // Returns text about the time since the last call. One line says how much code was compiled and
+  // how much was found. Another line says that the directory was rejected. "": there is nothing to
+  // report.
   std::string TakeNotes();
 
  private:

@@ -28,7 +28,7 @@ namespace {
   float power;
   __builtin_memcpy(&power, &bits, sizeof(power));
   const float result = x < -87.0f ? 0.0f : e * power;
-  return x == x ? result : x;  // the result for NaN is NaN
+  return x == x ? result : x;  // returns x itself if x is NaN
 }
 
 }  // namespace

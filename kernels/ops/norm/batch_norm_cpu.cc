@@ -49,7 +49,7 @@ Sums Gather(const State& st, const Lanes& lanes) {
 }
 
 struct Moments {
-  Lanes mean{}, variance{};  // by lane or channel of the group
+  Lanes mean{}, variance{};  // values by channel of the group
 };
 
 // Computes the moments of a group of channels, plane after plane. Each plane is read twice while it

@@ -93,7 +93,7 @@ struct XsmmGradState {
   const Loops& loops;
   XsmmGemm input, weight;
   PlainState s;
-  int parts;  // number of threads for the products, if they are large enough
+  int parts;  // number of threads for each of the two products
 };
 
 Status RunXsmmGrad(XsmmGradState& st, const KernelArgs& args) {
