@@ -42,16 +42,14 @@ struct BackendModule {
   static constexpr int kAbi = 8;
   int abi;           // kAbi of the headers with which the module was built
   const char* name;  // name of the backend: "cuda"
-  // Number of devices, or the reason why there are none ("no NVIDIA driver: libcuda.so.1 is
-  // missing").
+  // Number of devices, or why there are none ("no NVIDIA driver: libcuda.so.1 is missing").
   StatusOr<int> (*device_count)();
   StatusOr<std::unique_ptr<Device>> (*make_device)(int index, const DeviceMemoryOptions& memory);
   std::span<const KernelRegistration> (*kernels)();
   // Records the work that `work` submits to the compute stream of `device`, without running it. An
   // error leaves the stream unchanged.
   StatusOr<std::unique_ptr<LaunchGraph>> (*record)(Device& device, const DeviceWork& work);
-  // Allocates pinned host memory (see Backend::AllocatePinned). nullptr: the module cannot pin
-  // memory.
+  // Allocates pinned memory (see Backend::AllocatePinned). nullptr: memory cannot be pinned.
   StatusOr<Buffer> (*pinned)(size_t bytes);
   // Starts a copy (see Backend::StartCopy).
   Status (*copy)(Device& device, const SideStream* side, void* to, const void* from, size_t bytes);
@@ -70,7 +68,7 @@ class Backend {
   // in ../lib. UNAVAILABLE: the module, the driver or a device is missing, or the module has
   // another version.
   static StatusOr<Backend> Cuda(const std::string& path);
-  // Returns the backend of `place`. REQUIRES: device `place.index` exists.
+  // Returns the backend of `place`. Device `place.index` must exist.
   static StatusOr<Backend> For(const Place& place);
   // Makes a backend from a module that is linked into the program, for tests and benchmarks.
   // `module` must outlive the backend.

@@ -64,8 +64,7 @@ class CommDone {
 // Communication times over all steps of an executor, in seconds.
 struct CommTimes {
   double on_way = 0;  // time with at least one communication running
-  // The time that the executor's threads waited for communication, divided by the number of
-  // threads.
+  // waiting time of the executor's threads, divided by their number
   double exposed = 0;
 };
 

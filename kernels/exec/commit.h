@@ -16,8 +16,7 @@ struct Commit {
   // Index of the first operator after the last communication that writes a persistent variable
   // (kParam, kState). If no operator does so, this is the number of operators.
   int op = 0;
-  // Persistent variables that operators before `op` write, such as running statistics and
-  // accumulators.
+  // Persistent variables that operators before `op` write, such as running statistics.
   std::vector<std::string> early;
   // Persistent variables that `op` and later operators write.
   std::vector<std::string> late;

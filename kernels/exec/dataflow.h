@@ -57,8 +57,7 @@ class Dataflow {
   int idle_ TD_GUARDED_BY(mu_) = 0;  // number of threads that wait for changed_
   bool stop_ TD_GUARDED_BY(mu_) = false;
   Failure failure_ TD_GUARDED_BY(mu_);
-  // Incremented when ready_ changes and when a run ends, for threads that spin instead of waiting
-  // for changed_.
+  // For threads that spin: incremented when ready_ changes and when a run ends.
   std::atomic<int> news_{0};
 };
 

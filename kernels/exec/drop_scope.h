@@ -12,8 +12,7 @@ namespace tandem {
 
 struct DropOptions {
   int every_runs = 0;  // release after every N runs; 0: never
-  // Temporaries are released after each run if they have more than this many bytes. Below 0: no
-  // limit.
+  // release after each run if temporaries have more bytes than this; below 0: never
   int64_t above_bytes = -1;
 };
 
@@ -26,8 +25,7 @@ std::vector<std::span<std::byte>> WholePages(std::span<std::byte> arena,
 // `pages` consists of whole pages of private memory.
 void GiveBack(std::span<std::byte> pages);
 
-// Returns how many bytes of `pages` are now in physical memory. REQUIRES: `pages` consists of whole
-// pages.
+// Returns how many bytes of `pages` are in physical memory. REQUIRES: `pages` are whole pages.
 size_t ResidentBytes(std::span<std::byte> pages);
 
 }  // namespace tandem

@@ -38,8 +38,7 @@ class ExecObserver {
   // communication, the step is its start or the wait for it. Not called for steps that a condition
   // skips. An error ends the run as if the step had failed.
   virtual Status OnStep(const PlanStep& step, int64_t run, Time begin, Time end) = 0;
-  // Called after OnStep of `wait`: the communication for which step `wait` waited ended at time
-  // `ended`.
+  // Called after OnStep of `wait`: the communication of step `wait` ended at time `ended`.
   virtual void OnCommEnd(const PlanStep& /*wait*/, int64_t /*run*/, Time /*ended*/) {}
   // Called when all iterations of a run were submitted. A device may still be working. An error
   // becomes the result of the run.
@@ -50,8 +49,7 @@ class ExecObserver {
 // position to the message.
 Status AtOp(const Program& program, int op, const Status& status);
 
-// Runs one plan. Holds everything that a run changes except the memory of the plan. Not
-// thread-safe.
+// Runs one plan. Holds what a run changes, except the memory of the plan. Not thread-safe.
 class Executor {
  public:
   explicit Executor(const Plan& plan);  // `plan` is not owned and must outlive the executor.
@@ -71,8 +69,7 @@ class Executor {
   CommTimes comm_times() const { return comms_.times(plan_.num_threads()); }
   // Number of plan steps and graphs that were launched on a device, over all runs.
   int64_t launches() const { return launches_; }
-  // Returns the messages about recorded graphs since the last call, one per line. "": there are
-  // none.
+  // Returns the messages about recorded graphs since the last call, one per line. "": none.
   std::string TakeNews() { return std::exchange(news_, ""); }
 
   // Sets the observer for the next runs. nullptr: no observer, at no cost. An observer must see
@@ -111,8 +108,7 @@ class Executor {
   std::unique_ptr<Dataflow> dataflow_;  // nullptr: one thread runs the steps in program order
   RunningComms comms_;
   LoopThreads loops_;
-  // The number of threads per OpenMP loop, for LoopThreads::KeepApart. 1: plan steps run
-  // concurrently.
+  // threads per OpenMP loop, for LoopThreads; 1: plan steps run concurrently
   const int loop_threads_;
   Mutex observing_;
   ExecObserver* observer_ = nullptr;

@@ -23,8 +23,7 @@ struct GraphSegment {
 // Returns the segments in order. Together they contain all of `steps`.
 std::vector<GraphSegment> SplitIntoGraphSegments(std::span<const PlanStep> steps);
 
-// Returns text for users: the number of graphs per step, and the operators that need the host
-// between them.
+// Returns text for users: number of graphs per step, and operators that need the host between.
 std::string PiecesText(const Plan& plan);
 
 }  // namespace tandem

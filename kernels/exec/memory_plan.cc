@@ -40,8 +40,7 @@ class MemoryPlanner {
   std::vector<std::string> names_;
   std::vector<Lifetime> lives_;
   std::unordered_map<std::string, size_t> index_;
-  // By variable: the variable whose memory it uses. This is the variable itself if it has its own
-  // memory.
+  // by variable: the variable whose memory it uses, or itself
   std::vector<size_t> replaced_;
   MemoryPlan plan_;
 };

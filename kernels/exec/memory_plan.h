@@ -63,8 +63,7 @@ StatusOr<MemoryPlan> PlanMemory(const Program& program, const std::vector<Flight
 size_t LargestLive(const Program& program, const std::vector<Flight>& flights,
                    const std::set<std::string>& temporaries);
 
-// Returns "61.2 MB for temporaries (at least 60.1 MB live at once; 230.0 MB without reuse), 34 in
-// place".
+// Returns "61.2 MB for temporaries (at least 60.1 MB live at once; 230.0 MB without reuse), ...".
 std::string ToText(const MemoryPlan& plan);
 
 }  // namespace tandem

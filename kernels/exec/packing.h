@@ -1,5 +1,4 @@
-// Packs blocks of memory into one arena. Blocks that are never needed at the same time may share
-// memory.
+// Packs blocks of memory into one arena. Blocks never needed at the same time may share memory.
 #pragma once
 
 #include <cstddef>

@@ -213,8 +213,7 @@ Status PlanMaker::AddComm(int op_index, int flight) {
   return OkStatus();
 }
 
-// Checks that a device has kernels for all operators. The error names every operator without a
-// kernel.
+// Checks that a device has kernels for all operators. The error names each operator without one.
 Status PlanMaker::FindKernels() const {
   std::set<std::string> missing;
   for (const Op& op : program_.ops) {

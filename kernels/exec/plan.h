@@ -63,8 +63,7 @@ struct PlanStep {
 // backend and communication handler must outlive the plan.
 class Plan {
  public:
-  // Makes a plan. UNIMPLEMENTED, naming operator and place: the place has no kernel for the
-  // operator.
+  // Makes a plan. UNIMPLEMENTED: the place has no kernel for the operator; names both.
   static StatusOr<std::unique_ptr<Plan>> Make(const Program& program, const Backend& backend,
                                               Scope& scope, CommHandler* comm,
                                               const PlanOptions& options);
@@ -109,8 +108,7 @@ class Plan {
   std::span<const int> comm_nodes() const { return comm_nodes_; }
   // The implementation chosen for each operator, as "conv2d: onednn".
   const std::vector<std::string>& choices() const { return choices_; }
-  // Text for the user: one line per fused operator that the preferred implementation of the place
-  // rejects.
+  // Text for the user: one line per fused operator that the preferred implementation rejects.
   const std::string& notes() const { return notes_; }
 
  private:

@@ -149,8 +149,7 @@ std::vector<ProfileRow> SumUp(const Profiler& profiler, ProfileOrder order, bool
   std::vector<OpCost> costs;
   for (const Op& op : program.ops) costs.push_back(CostOf(program, op));
   std::map<std::string, ProfileRow> rows;
-  // The track with the work of operators. On a device, one operator may have several spans, one per
-  // kernel.
+  // The track with the work of operators. On a device, an operator may have one span per kernel.
   const TraceTrack worker =
       profiler.plan().device() == nullptr ? TraceTrack::kCompute : TraceTrack::kDevice;
   std::set<std::pair<int, int64_t>> done;

@@ -24,8 +24,7 @@ enum class TraceTrack : uint8_t {
 };
 
 struct Span {
-  // The index of the operator in the program. -1: the span belongs to no operator; `what` describes
-  // it.
+  // index of the operator in the program; -1: no operator, see `what`
   int op = -1;
   // "wait": the wait for the operator's communication. On track kDevice: the name of the device's
   // work. On track kFeed: the trainer's work.
@@ -50,8 +49,7 @@ class Profiler final : public ExecObserver {
   // Starts tracing the work of the plan's device. UNAVAILABLE: tracing is not possible. The profile
   // then has only the times that the host measures.
   Status TraceDevice();
-  // Ends the trace and adds the device's spans to the profile. REQUIRES: the device was
-  // synchronised.
+  // Ends the trace and adds the device's spans. REQUIRES: the device was synchronised.
   Status EndTrace();
 
   const Plan& plan() const { return plan_; }
@@ -110,8 +108,7 @@ struct DeviceBusy {
   double busy = 0;  // seconds of `all` in which the device worked
 };
 DeviceBusy BusyOf(std::span<const Span> spans);
-// Returns "device: busy 1.234 ms of 2.000 ms a step, 62 %". Returns "" if the device was not
-// traced.
+// Returns "device: busy 1.234 ms of 2.000 ms a step, 62 %"; "" if the device was not traced.
 std::string ToString(const DeviceBusy& busy);
 
 }  // namespace tandem

@@ -21,12 +21,10 @@ struct DevicePeak {
   double bytes = 0;  // bytes per second that the memory can read and write
 };
 
-// Returns the peak rates of a GPU. NOT_FOUND: the compute units of its compute capability are not
-// known.
+// Returns the peak rates of a GPU. NOT_FOUND: its compute capability is not known.
 StatusOr<DevicePeak> PeakOf(const DeviceProperties& card);
 
-// The cost of one run of an operator. `bytes` is the number of bytes read and written, assuming no
-// cache.
+// The cost of one run of an operator. `bytes`: bytes read and written, assuming no cache.
 struct OpCost {
   double flops = 0, bytes = 0;  // flops of 0: the operator only moves memory
 };

@@ -17,8 +17,7 @@ namespace tandem {
 // executor's thread makes all other calls.
 class RunningComms {
  public:
-  // `nodes`: the index in `handler` of each communication. `handler` may be nullptr if `nodes` is
-  // empty.
+  // `nodes`: the index in `handler` of each communication. Empty: `handler` may be nullptr.
   RunningComms(CommHandler* handler, std::span<const int> nodes);
 
   // Starts communication `comm` of iteration `step`. REQUIRES: all communications with smaller
@@ -30,8 +29,7 @@ class RunningComms {
   // Blocks until communication `comm` has ended, at most for the handler's timeout. REQUIRES: it
   // was started or skipped.
   Status Wait(int comm);
-  // Ends an iteration and adds the times of its communications. REQUIRES: all communications have
-  // ended.
+  // Ends an iteration and adds its communication times. REQUIRES: all communications have ended.
   void EndIteration();
   // Ends a failed iteration. Running communications use the plan's memory. Therefore this blocks
   // until each of them ends, or fails from the cause that failed the iteration.

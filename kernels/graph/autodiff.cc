@@ -150,8 +150,7 @@ Status Differentiator::Settle(const std::string& var, bool dense) {
     total.rows = total.values + "@ROWS";
     op.type = "sum_sparse_rows";
     op.outputs.push_back({total.rows});
-    // A table with is_distributed may have more rows. Its row numbers are then those within the
-    // batch.
+    // A table with is_distributed may be larger. Its row numbers are those within the batch.
     op.attrs["height"] = std::min(program_.FindVar(var)->desc.shape[0], (int64_t{1} << 32) - 1);
   }
   TD_RETURN_IF_ERROR(AppendOp(program_, std::move(op)));

@@ -1,5 +1,4 @@
-// Reverse-mode differentiation: appends the operators that compute the gradients to the program
-// itself.
+// Reverse-mode differentiation: appends the operators that compute gradients to the program.
 #pragma once
 
 #include <string>

@@ -47,8 +47,7 @@ class ProgramBuilder {
   // `batch`: the batch dimension for shape inference. BindBatch can change it later.
   ProgramBuilder(std::string name, int64_t batch);
 
-  // Sets op_device (kernels/graph/op_device.h) of the operators that are added after this call. "":
-  // no device.
+  // Sets op_device (kernels/graph/op_device.h) of the operators added after this call. "": none.
   void DeviceGuard(const std::string& device) { device_ = device; }
 
   std::string Data(const std::string& name, DType dtype, std::vector<int64_t> sample_dims);
@@ -94,8 +93,7 @@ class ProgramBuilder {
   // Returns the share of rows whose largest logit is at the label, and adds this share to
   // program.metrics.
   std::string Accuracy(const std::string& logits, const std::string& label);
-  // Adds an operator of any type with one output. The name of the output variable begins with the
-  // type.
+  // Adds an operator of any type with one output. The output's name begins with the type.
   std::string Layer(const std::string& type, std::vector<std::vector<std::string>> inputs,
                     AttrMap attrs);
 

@@ -74,8 +74,7 @@ Status AppendOp(Program& program, Op op);
 // becomes the inferred one.
 Status AppendOpReinferred(Program& program, Op op);
 
-// Sets the batch dimension of every kData variable and infers all shapes again. REQUIRES: batch >=
-// 1.
+// Sets the batch dimension of every kData variable and infers all shapes. REQUIRES: batch >= 1.
 Status BindBatch(Program& program, int64_t batch);
 
 // Checks a program. Fails for everything that AppendOp rejects, and for reads of variables that no
@@ -83,8 +82,7 @@ Status BindBatch(Program& program, int64_t batch);
 // and an operator without this condition reads it.
 Status Verify(const Program& program);
 
-// Calls fn(name) for every variable that `op` reads: the inputs that are present, and the
-// condition.
+// Calls fn(name) for every variable that `op` reads: present inputs, and the condition.
 template <typename Fn>
 void ForEachRead(const Op& op, Fn fn) {
   for (const auto& slot : op.inputs) {

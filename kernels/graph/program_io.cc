@@ -174,8 +174,7 @@ StatusOr<Program> FromProto(const pb::ProgramDef& def, int64_t batch, const std:
   program.loss = def.loss();
   program.metrics.assign(def.metric().begin(), def.metric().end());
   for (const pb::VarDef& var_def : def.var()) {
-    // A temporary without dims is not declared yet. The operator that writes it determines its
-    // shape.
+    // A temporary without dims is declared later: its writer determines its shape.
     if (var_def.kind() == pb::TEMP && var_def.dims().empty()) continue;
     auto var = VarFromProto(var_def, batch);
     if (!var.ok()) {

@@ -14,8 +14,8 @@ class ProgramDef;
 // is checked as in AppendOp. Error messages name an operator by `source` ("model.pbtxt") and its
 // number.
 StatusOr<Program> FromProto(const pb::ProgramDef& def, int64_t batch, const std::string& source);
-// Writes `program` to `out`, which is cleared first. Temporaries are omitted, because FromProto
-// infers them.
+// Writes `program` to `out`, which is cleared first. Temporaries are omitted: FromProto infers
+// them.
 void ToProto(const Program& program, pb::ProgramDef* out);
 
 }  // namespace tandem

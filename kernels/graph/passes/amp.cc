@@ -204,8 +204,7 @@ StatusOr<int64_t> Rewriter::Run() {
   return halved;
 }
 
-// Lets sample_image write 16-bit images directly if a cast to 16 bits is the only reader of its
-// result.
+// Lets sample_image write 16-bit images directly if a cast is the only reader of its result.
 void SampleInHalf(Program& program) {
   const UseMap uses = FindUses(program);
   for (size_t i = 0; i < program.ops.size(); ++i) {

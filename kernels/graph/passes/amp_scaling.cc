@@ -1,5 +1,4 @@
-// The part of amp that changes gradients: communication in 16 bits, loss scaling, and skipped
-// updates.
+// The gradient part of amp: communication in 16 bits, loss scaling, and skipped updates.
 #include <algorithm>
 #include <set>
 

@@ -13,8 +13,7 @@ class ChainFinder {
  public:
   explicit ChainFinder(const Program& program) : program_(program), taken_(program.ops.size()) {}
 
-  // Returns the chains that can be fused: groups of at least two operators, each group in program
-  // order.
+  // Returns the chains that can be fused: at least two operators each, in program order.
   std::vector<std::vector<size_t>> Find();
   int64_t candidates() const { return candidates_; }
 

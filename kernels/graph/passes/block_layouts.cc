@@ -61,8 +61,7 @@ class Blocker {
   StatusOr<int64_t> Run();
 
  private:
-  // Returns true if `name` is an image with more than one pixel. With one pixel, all layouts are
-  // equal.
+  // Returns true if `name` is an image with several pixels. With one pixel, all layouts are equal.
   bool IsImage(const std::string& name) const;
   bool IsHalfImage(const std::string& name) const;
   // Returns the layout that a pass may choose instead of NCHW: channels last for 16-bit images,

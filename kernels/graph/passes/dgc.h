@@ -35,8 +35,7 @@ inline constexpr const char* kDgcBeginsVar = "dgc@BEGINS";
 inline constexpr const char* kDgcSelectedVar = "dgc@SELECTED";
 inline constexpr const char* kDgcSparsityVar = "dgc@SPARSITY";
 
-// Returns true if the gradient of this parameter is compressed, because it is dense and large
-// enough.
+// Returns true if the gradient of this parameter is dense and large enough to be compressed.
 bool IsCompressed(const Program& program, const ParamGrad& pair);
 
 // Appends the operators between the gradients and the updated parameters, over `ranks` ranks. The

@@ -1,5 +1,4 @@
-// Keeps one value of the state that forward writes, if the batch of a step is processed in several
-// parts.
+// Keeps one value of the state that forward writes if the batch of a step runs in parts.
 #pragma once
 
 #include "kernels/graph/passes/pass.h"

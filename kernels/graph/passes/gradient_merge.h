@@ -1,5 +1,4 @@
-// Accumulates the gradients of several steps. Communication and update run only in the last of
-// these steps.
+// Accumulates the gradients of several steps. Communication and update run only in the last one.
 #pragma once
 
 #include "kernels/graph/passes/pass.h"

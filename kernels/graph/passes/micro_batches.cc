@@ -196,8 +196,7 @@ Status Unroller::Receive(bool forward, int micro) {
   std::vector<const Crossing*> received;
   for (const Crossing& c : cut_.crossings) {
     if (c.forward == forward && c.to == rank_.section) received.push_back(&c);
-    // When the next stage sends the gradient, it has finished reading the activation that this
-    // stage sent.
+    // When the next stage sends the gradient, it has finished reading this stage's activation.
     if (!forward && c.forward && c.from == rank_.section) sent_.push_back(At(c.var, micro));
   }
   std::stable_sort(received.begin(), received.end(),

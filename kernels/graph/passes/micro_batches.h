@@ -47,8 +47,7 @@ struct PipelineRank {
   }
 };
 
-// Returns the name of variable `var` in micro batch `micro` if there are several micro batches:
-// "x@MICRO3".
+// Returns the name of `var` in micro batch `micro`, if there are several: "x@MICRO3".
 std::string MicroName(const std::string& var, int micro);
 std::string WholeName(const std::string& var);  // returns "x" for "x@MICRO3"
 

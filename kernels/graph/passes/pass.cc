@@ -71,8 +71,7 @@ const Pass kPasses[] = {
      UpdateEarly},
     {"cache_runtime_context", "variables are looked up once", PassStage::kUpdate,
      [](const S& s) { return s.build_strategy().cache_runtime_context(); }, CacheRuntimeContext},
-    // The passes use_mkldnn and amp.channels_last run last, because other passes do not know image
-    // layouts.
+    // The passes use_mkldnn and amp.channels_last run last: other passes do not know layouts.
     {"use_mkldnn", "convolutions and the operators between them use oneDNN's blocked layout",
      PassStage::kUpdate, [](const S& s) { return s.runtime_flags().use_mkldnn(); }, BlockLayouts},
     {"amp.channels_last", "16-bit images on a device have their channels last", PassStage::kUpdate,

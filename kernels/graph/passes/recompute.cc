@@ -15,8 +15,7 @@ class Recomputer {
     program_.ops.clear();
   }
 
-  // Changes the program and returns the number of repeated operators. After an error the program is
-  // unusable.
+  // Returns the number of repeated operators. After an error the program is unusable.
   StatusOr<int64_t> Run(const std::set<std::string>& checkpoints);
 
  private:
@@ -30,8 +29,7 @@ class Recomputer {
 
   Program& program_;
   const std::vector<Op> before_;
-  // Forward temporaries that do not stay in memory, each with the index of the operator that writes
-  // it.
+  // forward temporaries that are not kept, with the index of their writer
   std::map<std::string, size_t> writer_;
   std::map<std::string, std::string> copy_;  // by temporary of writer_: its recomputed copy
   int64_t repeated_ = 0;

@@ -22,8 +22,7 @@ UseMap FindUses(const Program& program);
 // Returns true if a pass may remove the variable: it is a temporary, not the loss and not a metric.
 bool MayVanish(const Program& program, const std::string& var);
 
-// Returns true if exactly one operator writes `var`, only operator `reader` reads it, and a pass
-// may remove it.
+// Returns true if one operator writes `var`, only `reader` reads it, and a pass may remove it.
 bool ReadOnlyBy(const Program& program, const UseMap& uses, const std::string& var, size_t reader);
 
 // Checks `op` as AppendOp does and inserts it before operator `at`.

@@ -173,8 +173,7 @@ std::string Told(const Op& op) {
 // Checks `forward`, whose operators are in stage 0 or 1. Values may flow only from stage 0 to stage
 // 1. All operators that use a parameter must be in one stage.
 Status CheckGuard(const Program& forward, const std::string& device) {
-  // `writers`: the operators in stage 1, by output. `users`: the first operator that reads each
-  // variable.
+  // `writers`: operators in stage 1, by output. `users`: first reader of each variable.
   std::map<std::string, const Op*> writers, users;
   for (const Op& op : forward.ops) {
     const bool guarded = SectionOf(op) == 1;

@@ -1,5 +1,4 @@
-// The pass sync_batch_norm: batch normalisation with the mean and variance over the samples of all
-// ranks.
+// The pass sync_batch_norm: batch normalisation with the statistics of all ranks' samples.
 #pragma once
 
 #include "kernels/graph/program.h"

@@ -56,8 +56,7 @@ std::string TextOf(const Op& op, const char* attr) {
   return it == op.attrs.end() ? "" : std::get<std::string>(it->second);
 }
 
-// If the table counts clicks, checks the variable that holds them: it must have one number per
-// record.
+// If the table counts clicks, checks that the variable of clicks has one number per record.
 Status CheckClick(const Program& program, const std::string& table, const Op& lookup) {
   const std::string click = TextOf(lookup, "click");
   if (click.empty()) return OkStatus();

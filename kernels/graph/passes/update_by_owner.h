@@ -22,8 +22,7 @@ struct OwnedGroup {
   int owner = 0;
   std::vector<ParamGrad> pairs;
 };
-// Splits each group into one group per owner, in the order of ranks. owners[i] is the owner of
-// grads[i].
+// Splits each group into one group per owner, by rank. owners[i] is the owner of grads[i].
 std::vector<OwnedGroup> SplitByOwner(const std::vector<std::vector<ParamGrad>>& groups,
                                      const std::vector<ParamGrad>& grads,
                                      const std::vector<int>& owners);

@@ -7,8 +7,7 @@ namespace tandem {
 
 namespace {
 
-// Fills in the attributes that select how the result is computed: layouts, algorithm and
-// relu_first.
+// Fills in the attributes that select how the result is computed: layouts, algorithm, relu.
 Status FillHow(const OpView& view, ConvShape& s) {
   TD_ASSIGN_OR_RETURN(s.in_layout, LayoutOf(view, "input_layout", view.in(0).shape));
   const Shape out{s.batch, s.out_c, s.out[0], s.out[1]};

@@ -261,8 +261,7 @@ float Collect(const GradState& st, const float* acc, int64_t o, int64_t t) {
   return st.vector_loops.sum(acc + (o * taps + t) * ConvLoops::kLanesMax, ConvLoops::kLanesMax);
 }
 
-// Computes the input gradient of an image: adds up the contributions of all filter positions in the
-// padded planes.
+// Computes the input gradient of an image: adds up all filter positions in the padded planes.
 void InputGrad(const GradState& st, const float* weights, const float* rows, float* padded,
                float* gin) {
   const ConvShape& s = st.s;

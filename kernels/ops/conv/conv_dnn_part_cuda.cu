@@ -19,8 +19,7 @@ auto DnnConvPart<Part>::Proposals(cudnnHandle_t dnn, const DnnConvDescriptors& d
     const bool serves =
         p.status == CUDNN_STATUS_SUCCESS && p.determinism == CUDNN_DETERMINISTIC &&
         std::none_of(all.begin(), all.end(), [&](const auto& a) { return a.algo == p.algo; });
-    // cuDNN is asked for the size, because p.memory may be for another math type than that of the
-    // descriptors.
+    // cuDNN is asked for the size, because p.memory may be for another math type.
     size_t bytes = 0;
     if (serves && Part::Workspace(dnn, d, p.algo, &bytes) == CUDNN_STATUS_SUCCESS) {
       all.push_back({p.algo, bytes, std::nullopt});
@@ -29,13 +28,11 @@ auto DnnConvPart<Part>::Proposals(cudnnHandle_t dnn, const DnnConvDescriptors& d
   return all;
 }
 
-// Measures the algorithms. Algorithms that fail or need more memory than the device has are
-// skipped.
+// Measures the algorithms. Skips those that fail or need more memory than the device has.
 template <typename Part>
 StatusOr<std::vector<ConvMeasurement>> DnnConvPart<Part>::Measure(
     const std::vector<Algorithm>& algorithms, const DnnConvProblem& p) {
-  // The number of launches per measured run. With this number, the time to wait for the device is
-  // negligible.
+  // launches per run, enough to make the wait for the device negligible
   constexpr int kLaunches = 10;
   const ConvShape& s = p.s;
   Device& device = *p.ctx.device;

@@ -127,8 +127,7 @@ struct DnnConvProblem {
   const DnnConvDescriptors& d;
   bool graphs;  // true: cuDNN's graphs may be used
 
-  // Returns the number of workspace bytes that are reserved if the first run will choose the
-  // algorithm.
+  // Returns the workspace bytes that are reserved if the first run will choose the algorithm.
   size_t workspace_by_rule() const {
     return std::min(ctx.settings.conv.scratch_max, size_t{256} << 20);
   }

@@ -142,8 +142,7 @@ void AddInputGrad(DnnlProgram& program, const dnnl::convolution_backward_data::p
   program.Copy(diff_src, out);
 }
 
-// Adds the computation of the filter's gradient. `bias`: memory for the bias gradient, -1: it is
-// not needed.
+// Adds the computation of the filter's gradient. `bias`: memory of the bias gradient; -1: none.
 void AddFilterGrad(DnnlProgram& program,
                    const dnnl::convolution_backward_weights::primitive_desc& pd, int src,
                    int diff_dst, int out, int bias) {
@@ -215,8 +214,7 @@ void ForEachImplementation(const Case& c, const Walk& walk, const Visit& visit) 
   }
 }
 
-// Measures every implementation. add(program, descriptor) adds the implementation to an empty
-// program.
+// Measures every implementation. add(program, descriptor) adds one to an empty program.
 template <typename Walk, typename Add>
 StatusOr<std::vector<ConvMeasurement>> MeasureAll(const DnnlProgram& program, const Case& c,
                                                   const Walk& walk, const Add& add) {

@@ -5,8 +5,7 @@
 namespace tandem {
 namespace {
 
-// Calls fn(index in the filter, index in the input) for every product in the sum of output element
-// (n, o, y, x).
+// Calls fn(filter index, input index) for every product in the sum of output element (n, o, y, x).
 template <typename Fn>
 void ForEachTap(const ConvShape& s, int64_t n, int64_t o, int64_t y, int64_t x, const Fn& fn) {
   const int64_t channels = s.in_c / s.groups;

@@ -12,8 +12,7 @@ namespace {
 
 using Desc = dnnl::memory::desc;
 
-// Describes a row-major matrix [rows, cols]. If `transposed`, the matrix is stored in transposed
-// form.
+// Describes a row-major matrix [rows, cols]. `transposed`: it is stored in transposed form.
 Desc Matrix(int64_t rows, int64_t cols, bool transposed = false) {
   return {{rows, cols},
           DnnlType::bf16,
@@ -111,8 +110,7 @@ void AddFilterGradOfColumns(DnnlProgram& program, const ConvShape& s, int column
   if (s.kernel[0] == 1 && s.kernel[1] == 1) {
     return AddProduct(program, grad, seen, -1, program.Out(1, Matrix(s.out_c, s.taps())));
   }
-  // Converts the product: it has channels last, but the filter must have its channels before its
-  // taps.
+  // The product has channels last, but the filter must have its channels before its taps.
   const int product = program.Scratch(Matrix(s.out_c, s.taps()));
   AddProduct(program, grad, seen, -1, product);
   const std::vector<int64_t> dims = {s.out_c, s.in_c, s.kernel[0], s.kernel[1]};

@@ -1,5 +1,4 @@
-// Computes convolutions of bf16 images in NHWC as matrix products of oneDNN. Each pixel is a row of
-// the matrix.
+// Computes convolutions of bf16 images in NHWC as matrix products. Each pixel is a row.
 //
 // Measured on Sapphire Rapids (AMX) with oneDNN 2.6, 2 threads and the shapes of ResNet-50.
 // Products reach 250 to 540 GFLOP/s. oneDNN's own filter gradient reaches 15 to 65 GFLOP/s. The
@@ -20,8 +19,7 @@ class DnnlProgram;
 // requires 1x1 filters with stride 1.
 bool IsPointwise(const ConvShape& s, DType dtype);
 
-// Adds the computation of output 0 from inputs 0 (Input), 1 (Filter) and, if with_bias, 2 (Bias,
-// f32).
+// Adds the computation of output 0 from inputs 0 (Input), 1 (Filter) and maybe 2 (Bias, f32).
 void AddPointwiseOutput(DnnlProgram& program, const ConvShape& s, bool with_bias);
 // Adds the computation of output 0 (Input@GRAD) from inputs 1 (Filter) and 2 (Output@GRAD).
 void AddPointwiseInputGrad(DnnlProgram& program, const ConvShape& s);
@@ -31,8 +29,7 @@ void AddPointwiseInputGrad(DnnlProgram& program, const ConvShape& s);
 class Columns {
  public:
   explicit Columns(const ConvShape& s, int threads);
-  // Returns true if computing the filter's gradient from the unfolded input is faster than oneDNN's
-  // own algorithm.
+  // Returns true if computing the filter's gradient from the unfolded input is faster.
   static bool Serve(const ConvShape& s, DType dtype);
 
   // Returns true if the matrix equals the input, so that nothing must be copied.

@@ -29,8 +29,7 @@ std::string ToText(const Attr& attr) {
   return "?";
 }
 
-// Holds an exclusive lock on the file `path` during its lifetime. Has no effect if the file cannot
-// be created.
+// Holds an exclusive lock on file `path` during its lifetime. No effect if it cannot be created.
 class FileLock {
  public:
   explicit FileLock(const std::string& path) : fd_(open(path.c_str(), O_CREAT | O_RDWR, 0644)) {

@@ -1,5 +1,4 @@
-// Declarations for the operator sample_image, its kernels, and readers that make the same samples
-// on the CPU.
+// Declarations for the operator sample_image, its kernels, and readers that sample on the CPU.
 #pragma once
 
 #include <array>
@@ -10,16 +9,14 @@
 
 namespace tandem {
 
-// Conversion of pixels to elements. An element is value * scale + bias of its channel, with value
-// in [0, 255].
+// Conversion of pixels to elements: value * scale + bias per channel, with value in [0, 255].
 struct ImageForm {
   int64_t size = 0;            // width and height of the result in pixels
   bool channels_last = false;  // shape of the result; true: [size, size, 3], false: [3, size, size]
   std::array<float, 3> scale{}, bias{};
 };
 
-// Returns the scratch memory in bytes that SampleImage needs for an image of `width` pixels per
-// row.
+// Returns the scratch bytes that SampleImage needs for an image of `width` pixels per row.
 size_t ImageScratchBytes(int64_t width);
 
 // Samples one image at the positions `taps` [2, size]: rows, then columns

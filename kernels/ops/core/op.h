@@ -1,5 +1,4 @@
-// The definition of an operator (slots, attributes, shapes, gradient) and the interface of its
-// kernels.
+// The definition of an operator (slots, attributes, shapes, gradient) and its kernel interface.
 //
 // Operator x is defined in x.cc (`constinit const OpDef kX`). Its CPU kernels are in x_cpu.cc, its
 // CUDA kernels in x_cuda.cu. op_table.cc lists all operators. docs/contributing/recipes.md
@@ -39,8 +38,7 @@ struct Op {
   std::vector<std::vector<std::string>> inputs, outputs;
   AttrMap attrs;
   OpRole role = OpRole::kForward;
-  // The position of the operator in the user's file ("model.pbtxt:52"). Empty if Tandem generated
-  // the operator.
+  // position in the user's file ("model.pbtxt:52"); empty: generated
   std::string source;
   // Name of the condition: an f32 variable of one element, which is read like an input. If its
   // value is 0, the operator does not run and its outputs keep their values. Empty: the operator

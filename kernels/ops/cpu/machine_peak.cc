@@ -73,8 +73,7 @@ double CopiedBytes(size_t bytes) {
   return 2.0 * static_cast<double>(piece) / seconds;
 }
 
-// Returns the number of threads that run on the machine now, without this thread. 0: the number is
-// unknown.
+// Returns the number of threads that run on the machine now, without this one. 0: unknown.
 int OtherRunningThreads() {
   std::ifstream file("/proc/loadavg");
   std::string skipped;

@@ -1,5 +1,4 @@
-// Measures the peak performance of this machine. op_bench and profiles compare their measurements
-// with it.
+// Measures the peak performance of this machine. op_bench and profiles compare with it.
 #pragma once
 
 namespace tandem {

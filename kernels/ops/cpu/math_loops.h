@@ -17,8 +17,7 @@ struct MathLoops {
 
   using PairFn = void (*)(const float* x, const float* y, float* out, int64_t n);
   PairFn sub, div, max;
-  // Compute the gradients of x / y and of max(x, y) by x and by y. `g` is the gradient of the
-  // result.
+  // Compute the gradients of x / y and max(x, y) by x and y. `g`: the gradient of the result.
   using PairGradFn = void (*)(const float* x, const float* y, const float* g, float* out,
                               int64_t n);
   PairGradFn div_grad_x, div_grad_y, max_grad_x, max_grad_y;
@@ -38,8 +37,7 @@ struct MathLoops {
   // sets give the same bits.
   void (*normal)(uint64_t key, const uint64_t* first, int64_t rows, float* out, int64_t n);
 
-  // Computes the mean and the variance of a row of n >= 1 elements. The variance is divided by n,
-  // not by n - 1.
+  // Computes mean and variance of a row, n >= 1. The variance is divided by n, not by n - 1.
   void (*moments)(const float* x, int64_t n, float* mean, float* variance);
   // Computes y = (x - mean) r * scale + bias for a row. nullptr as `scale` means 1, nullptr as
   // `bias` means 0.

@@ -136,8 +136,7 @@ void NormalizeRowGrad(const float* x, float mean, float r, const float* scale, c
   if (gx != nullptr) NormalizeRowInput(x, mean, r, scale, gy, gx, n);
 }
 
-// Computes Philox-4x32-10 (common/base/rng.cc) of the `n` counters `at`. c[w] gets word w of each
-// result.
+// Computes Philox-4x32-10 (common/base/rng.cc) of `n` counters. c[w] gets word w of each result.
 template <int64_t n>
 inline void PhiloxWords(uint64_t key, const uint64_t (&at)[n], uint32_t (&c)[4][n]) {
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);

@@ -32,8 +32,7 @@ struct NormLoops {
   // Computes sum[lane] = sum of (x - center)^2 over the elements of the lane.
   void (*squares)(const float* x, const float* center, int64_t n, float* sum);
   void (*apply)(const Apply& args, int64_t n);
-  // Computes sum_g[lane] = sum of g' and sum_gx[lane] = sum of g' (x - mean). Reads x, y, g and
-  // mean.
+  // Computes sum_g[lane] = sum of g', sum_gx[lane] = sum of g' (x - mean). Reads x, y, g, mean.
   void (*grad_sums)(const Grad& args, int64_t n, float* sum_g, float* sum_gx);
   // Computes gx = scale (g' - mean_g - (x - mean) slope) and gz = g'.
   void (*grad)(const Grad& args, int64_t n);

@@ -12,8 +12,7 @@ constexpr int64_t kLanes = NormLoops::kLanes;
 // The number of sums in registers. It is large enough to hide the latency of additions.
 constexpr int64_t kWide = 4 * kLanes;
 
-// Computes sum[lane] = sum of term(index, lane) over a run. The order of the additions depends only
-// on n.
+// Computes sum[lane] = sum of term(index, lane). The order of the additions depends only on n.
 template <typename Term>
 inline void Accumulate(int64_t n, float* sum, const Term& term) {
   float acc[kWide] = {};

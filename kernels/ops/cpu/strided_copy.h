@@ -1,5 +1,4 @@
-// Copies between tensors with different orders of elements. transpose, concat, split and slice use
-// it.
+// Copies between tensors with different element orders, for transpose, concat, split and slice.
 #pragma once
 
 #include <array>

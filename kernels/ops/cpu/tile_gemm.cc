@@ -68,8 +68,7 @@ StatusOr<TileGemm> TileGemm::Make(const Sizes& s) {
   const size_t panel = gemm.PanelBytes();
   TD_REQUIRE(gemm.parts_ >= 1 && gemm.k_block_ >= kTilePanel && panel > 0);
   gemm.column_block_ = EvenPiece(gemm.column_panels_, static_cast<int64_t>(kColumnBytes / panel));
-  // Each thread gets several blocks, because the tiles of one core may be slower than those of
-  // another.
+  // Each thread gets several blocks, because some cores may have slower tiles than others.
   gemm.row_block_ =
       std::clamp<int64_t>(gemm.row_panels_ / (kBlocksOfThread * gemm.parts_), 1,
                           std::max<int64_t>(1, static_cast<int64_t>(kRowBytes / panel)));

@@ -50,8 +50,7 @@ class TileGemm {
   size_t PanelBytes() const;
   void PackRows(const Operands& o, const Block& block, int64_t panel, void* to) const;
   void PackColumns(const Operands& o, const Block& block, int64_t panel, void* to) const;
-  // Multiplies row panels [begin, end), at most row_block_ panels, by the packed columns of
-  // `block`.
+  // Multiplies row panels [begin, end), at most row_block_, by the packed columns of `block`.
   void Multiply(const Operands& o, const Block& block, int64_t begin, int64_t end,
                 const std::byte* columns, std::byte* rows) const;
   void MultiplyPanels(const Operands& o, const Block& block, int64_t row, int64_t column,
@@ -61,8 +60,7 @@ class TileGemm {
   Sizes s_{};
   int parts_ = 1;
   int64_t row_panels_ = 0, column_panels_ = 0;
-  // Largest parts that are packed at the same time: elements of k, column panels, and row panels
-  // per thread.
+  // Largest parts packed at the same time: elements of k, column panels, row panels per thread.
   int64_t k_block_ = 0, column_block_ = 0, row_block_ = 0;
 };
 

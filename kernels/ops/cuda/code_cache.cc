@@ -33,8 +33,7 @@ std::string CodeCache::PathOf(std::string_view key) const {
   return absl::StrFormat("%s/%016x.code", folder_, StableHash(key));
 }
 
-// Code is compiled again, and its file replaced, if the file is damaged or has another key with the
-// same hash.
+// If a file is damaged or has another key with the same hash, its code is compiled again.
 std::optional<std::string> CodeCache::Kept(std::string_view key) {
   if (folder_.empty()) return std::nullopt;
   const Status own = OpenOwnDir(folder_, OwnRule::kUser).status();

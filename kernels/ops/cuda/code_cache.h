@@ -35,9 +35,8 @@ class CodeCache {
   StatusOr<std::shared_ptr<T>> Get(const std::string& key, const Load& load,
                                    const Compile& compile);
 
-  // Returns text about the time since the last call. One line says how much code was compiled and
-  // how much was found. Another line says that the directory was rejected. "": there is nothing to
-  // report.
+  // Returns lines about the time since the last call: how much code was compiled and how much was
+  // found, and whether the directory was rejected. "": nothing to report.
   std::string TakeNotes();
 
  private:

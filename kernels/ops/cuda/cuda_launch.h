@@ -92,8 +92,7 @@ StatusOr<Kernel> ByType(const OpView& view, const PrepareContext& ctx) {
 
 inline constexpr int kCudaThreads = 256;
 
-// Returns the number of blocks for n elements. It is limited to a number that fully loads any
-// device.
+// Returns the number of blocks for n elements, limited to a number that fully loads any device.
 inline unsigned CudaBlocks(int64_t n, int64_t per_block = kCudaThreads) {
   constexpr int64_t kBlocksMax = 4096;
   return static_cast<unsigned>(std::clamp<int64_t>((n + per_block - 1) / per_block, 1, kBlocksMax));
@@ -104,8 +103,8 @@ __device__ inline int64_t GridIndex() {
 }
 __device__ inline int64_t GridSize() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
 
-// Returns a / b. REQUIRES: a and b are not negative. Uses 32-bit division if both fit, which is
-// several times as fast.
+// Returns a / b; a and b must not be negative. Uses 32-bit division if both fit, which is several
+// times as fast.
 __device__ inline int64_t Quotient(int64_t a, int64_t b) {
   if (((a | b) >> 32) != 0) return a / b;
   return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);

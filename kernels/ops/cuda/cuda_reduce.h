@@ -95,8 +95,7 @@ struct ColumnSums {
 
 inline constexpr int kColumnsWide = 32, kColumnsHigh = 8;
 
-// Each block sums kColumnsWide columns over one chunk of rows, which begins at row blockIdx.y *
-// chunk.
+// Each block sums kColumnsWide columns over one chunk of rows, from row blockIdx.y * chunk on.
 template <typename Fn, typename Put>
 __global__ void ColumnSumsKernel(int64_t rows, int64_t cols, int64_t chunk, Fn fn, Put put) {
   __shared__ float parts[kColumnsHigh][kColumnsWide];

@@ -7,8 +7,7 @@
 
 namespace tandem {
 
-// Returns a key that names the device and the version of cuDNN, for measurements that are made once
-// per machine.
+// Returns a key that names device and cuDNN version, for measurements made once per machine.
 inline StatusOr<std::string> DnnMachine(const Place& place) {
   cudaDeviceProp device{};
   TD_RETURN_IF_ERROR(CheckCuda(cudaGetDeviceProperties(&device, place.index), "the device's name"));
@@ -23,8 +22,7 @@ class DnnPlans {
   using Shared = std::shared_ptr<const DnnPlan>;
 
   DnnPlans(const DnnGraph& graph, const PrepareContext& ctx) : graph_(graph), ctx_(ctx) {}
-  // Returns the best plan, according to cuDNN, that needs at most `workspace_max` bytes of
-  // workspace.
+  // Returns cuDNN's best plan that needs at most `workspace_max` bytes of workspace.
   StatusOr<Shared> Best(size_t workspace_max) const {
     return Find(absl::StrFormat("best within %d bytes", workspace_max),
                 [&](const auto& device) { return graph_.MakePlan(device, workspace_max); });

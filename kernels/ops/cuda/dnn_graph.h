@@ -26,8 +26,7 @@ StatusOr<DnnDescriptor> DnnDeviceFrom(std::string_view json);
 
 class DnnPlan {
  public:
-  // The memory of a tensor or number of the graph. A tensor is in device memory, a number in host
-  // memory.
+  // The memory of a tensor (on the device) or of a number (on the host).
   struct Given {
     int64_t tensor;
     const void* at;
@@ -72,8 +71,7 @@ class DnnGraph {
   void Convolution(Id x, Id w, Id y, const Window& window);
   void ConvolutionInputGrad(Id w, Id gy, Id gx, const Window& window);
   void ConvolutionFilterGrad(Id x, Id gy, Id gw, const Window& window);
-  // Adds the operation y = mode(a, b) on elements. b may have one element per channel, or one
-  // element.
+  // Adds y = mode(a, b), element by element. b may have one element, or one per channel.
   void Pointwise(cudnnPointwiseMode_t mode, Id a, Id b, Id y);
   // Adds y = max(x, 0). y is NaN where x is NaN.
   void Relu(Id x, Id y);

@@ -13,8 +13,7 @@ struct CudaImages {
   struct Place {
     int64_t n, c, y, x;
   };
-  // Return the distance in elements between horizontal (X) and vertical (Y) neighbours of a
-  // channel.
+  // Return the distance in elements between horizontal (X) and vertical (Y) neighbours.
   __device__ int64_t StepX() const { return last ? channels : 1; }
   __device__ int64_t StepY() const { return width * StepX(); }
   // Returns the offset of the first element of channel c of image n.

@@ -31,8 +31,7 @@ Status Load(void* library, NvrtcLibrary* nvrtc) {
   return Find(library, "nvrtcGetCUBIN", &nvrtc->GetCubin);
 }
 
-// Returns a text of NVRTC, such as the compiler's output. The size that NVRTC reports includes the
-// terminating 0.
+// Returns a text of NVRTC. The size that NVRTC reports includes the terminating 0.
 template <typename Size, typename Get>
 std::string Take(NvrtcProgram program, const Size& size, const Get& get) {
   size_t bytes = 0;

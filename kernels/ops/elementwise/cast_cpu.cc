@@ -13,8 +13,7 @@
 namespace tandem {
 namespace {
 
-// Types for the 16-bit floats. Both have the same representation as uint16_t, so each needs its own
-// type.
+// Types for the 16-bit floats, which are both stored as uint16_t.
 struct F16 {
   uint16_t bits;
 };

@@ -21,8 +21,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   return OkStatus();
 }
 
-// The gradient is a dropout with the same key. It draws the same random numbers, so no mask is
-// stored.
+// The gradient is a dropout with the same key and random numbers, so no mask is stored.
 void Grad(GradContext& ctx) {
   const std::string g = ctx.OutGrad(0);
   const std::string dx = g.empty() ? "" : ctx.InGrad(0);

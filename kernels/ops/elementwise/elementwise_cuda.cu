@@ -37,8 +37,7 @@ Status Run(State& st, const KernelArgs& args) {
   });
 }
 
-// Inputs of a gradient. x and y are nullptr for sums and differences, whose gradients do not use X
-// and Y.
+// Inputs of a gradient. x and y are nullptr for sums and differences, which do not use them.
 template <typename T>
 struct Operands {
   const T *x, *y, *g;

@@ -1,5 +1,4 @@
-// The formula of the operator sigmoid_cross_entropy for one element. sigmoid_xent.cc defines the
-// operator.
+// The formula of sigmoid_cross_entropy (sigmoid_xent.cc) for one element.
 #pragma once
 
 #include <cmath>
@@ -12,8 +11,7 @@ namespace {
 struct SigmoidXent {
   float sigmoid, loss;
 
-  // Returns sigmoid(x) and the loss. There is no overflow for any x, because exp is applied only to
-  // -|x|.
+  // Returns sigmoid(x) and the loss. No overflow for any x: exp is applied only to -|x|.
   static TD_HD SigmoidXent Of(float x, bool label) {
     const float e = expf(-fabsf(x));
     return {(x >= 0.0f ? 1.0f : e) / (1.0f + e),

@@ -12,8 +12,7 @@ namespace tandem {
 namespace {
 
 struct LossScaling {
-  // `good` and `bad` are the numbers of consecutive steps with finite and with non-finite
-  // gradients.
+  // good, bad: consecutive steps with finite, non-finite gradients
   float scale, good, bad;
 };
 

@@ -67,8 +67,7 @@ FusedGroup* GroupsOf(CompiledLaunch& launch) {
                                        sizeof(FusedTableHead));
 }
 
-// Writes the addresses and `packed` to the table before each run, because addresses may change from
-// run to run.
+// Writes addresses and `packed` to the table before each run, because addresses may change.
 void FillTable(CompiledLaunch& launch, size_t groups_max, const KernelArgs& args) {
   FusedGroup* const groups = GroupsOf(launch);
   auto** const at = reinterpret_cast<const void**>(groups + groups_max);
@@ -149,8 +148,7 @@ std::string KeyOf(const NvrtcLibrary& nvrtc, int major, int minor, const FusedSo
   return absl::StrCat(key, source.text);
 }
 
-// Returns compiled code for the current device. UNIMPLEMENTED: NVRTC is missing or does not support
-// this device.
+// Returns code for the current device. UNIMPLEMENTED: NVRTC is missing or does not support it.
 StatusOr<std::shared_ptr<LoadedCode>> CodeOf(const FusedSource& source, const PrepareContext& ctx) {
   using Shared = std::shared_ptr<LoadedCode>;
   using Compiled = CodeCache::Compiled<LoadedCode>;

@@ -14,8 +14,7 @@ namespace {
 
 // ---- fused_elementwise --------------------------------------------------------------------------
 
-// Where a value of the body is stored: in an input or output of the fused operator, or in scratch
-// memory.
+// Where a value is stored: in an input or output of the fused operator, or in scratch memory.
 struct Home {
   int in = -1, out = -1;
   size_t offset = 0;

@@ -72,8 +72,7 @@ Status Run(State& st, const KernelArgs& args) {
   return OkStatus();
 }
 
-// Gradients of act(X + Y). The gradient of X is also that of Y before it is summed over the
-// broadcast.
+// Gradients of act(X + Y). That of X is also that of Y before it is summed over the broadcast.
 Status RunGradOuter(const State& st, const KernelArgs& args) {
   const float *out = InF32(args, 0), *g = InF32(args, 2);
   float* gx = OutF32(args, 0);

@@ -377,8 +377,7 @@ std::string WholeText(const std::vector<std::string>& bodies, const FusedSource&
   return text;
 }
 
-// Computes the largest number of groups and addresses of one launch: all of them, or as many as fit
-// into a table.
+// Computes the largest number of groups and addresses of one launch, limited by the table size.
 Status SizeTable(FusedSource& source) {
   size_t all = 0, most = 1;
   for (const auto& group : source.groups) {

@@ -11,8 +11,7 @@ inline constexpr int kFusedPack = 4;       // number of elements that a thread p
 // The number of elements of one group that a block processes at once (a tile).
 inline constexpr int64_t kFusedTile = 2048;
 
-// A group of tensors that one piece of code processes element by element. They have one shape, or
-// one element.
+// A group of tensors that one code processes element by element. They have one shape or element.
 struct FusedGroup {
   int64_t elements;
   uint32_t first_tile;  // number of tiles in all previous groups
@@ -28,8 +27,7 @@ struct FusedTable {
   void* at[kAddresses];
 };
 
-// Largest size of a table in bytes. It is about the limit for the parameters of a kernel (CUDA 12.1
-// and later).
+// Largest size of a table in bytes, about the limit of kernel parameters (CUDA 12.1 and later).
 inline constexpr int64_t kFusedTableMax = 32000;
 
 }  // namespace tandem

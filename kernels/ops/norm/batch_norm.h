@@ -36,8 +36,7 @@ struct JoinedMoments {
   }
 };
 
-// Returns the shape of input 0 (X). `view`: batch_norm, fused_bn_add_activation or one of their
-// gradients.
+// Returns the shape of input 0 (X) of batch_norm, fused_bn_add_activation or their gradients.
 StatusOr<BatchNormShape> BatchNormShapeOf(const OpView& view);
 
 }  // namespace tandem

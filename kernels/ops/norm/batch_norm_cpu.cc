@@ -25,8 +25,7 @@ struct State {
   int parts;
   int64_t rank = 0, ranks = 1;  // attributes of batch_norm_moments
 
-  // Returns the number of channels that are processed together (a group): 16 interleaved channels,
-  // or one.
+  // Number of channels that are processed together (a group): 16 interleaved channels, or one.
   int64_t width() const { return s.blocked() ? kLanes : 1; }
   // RunAt returns the offset of channels [first, first + width) in image `n`. run() returns their
   // number of elements in one image.
@@ -86,8 +85,7 @@ Moments MomentsOf(const State& st, const float* x, int64_t first) {
   return moments;
 }
 
-// Writes the statistics of channels [first, first + width). Returns the factor by which x is
-// multiplied.
+// Writes the statistics of channels [first, first + width). Returns the factors for x.
 Lanes Statistics(const State& st, const KernelArgs& args, int64_t first) {
   const float *mean_in = InF32(args, 3) + first, *variance_in = InF32(args, 4) + first;
   float *mean_out = OutF32(args, 1) + first, *variance_out = OutF32(args, 2) + first;
@@ -152,8 +150,7 @@ GradSums GradSumsOf(const State& st, NormLoops::Grad grad, int64_t first) {
   return sums;
 }
 
-// Returns the sums over all ranks from input Sums (`given`). nullptr: returns `own`, the sums of
-// this rank.
+// Returns the sums over all ranks from input Sums (`given`), or `own` sums if it is nullptr.
 GradSums SumsOfAll(const State& st, const float* given, int64_t first, const GradSums& own) {
   if (given == nullptr) return own;
   GradSums all;
@@ -231,8 +228,7 @@ void GroupGradSums(const State& st, const KernelArgs& args, int64_t first) {
   }
 }
 
-// Calls Body for each group of channels. One thread processes a whole group, so that its sums have
-// a fixed order.
+// Calls Body for each group of channels. One thread runs a whole group in a fixed order.
 template <void (*Body)(const State&, const KernelArgs&, int64_t)>
 Status Run(State& st, const KernelArgs& args) {
   const int64_t width = st.width();

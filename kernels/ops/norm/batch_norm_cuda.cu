@@ -111,8 +111,8 @@ Status RunGrad(BatchNormState& s, const KernelArgs& args) {
     const int64_t c = channel(i);
     const float v = masked(i);
     if (gx != nullptr) {
-      // If input Sums is present, it contains the sums over all ranks. With is_test, the statistics
-      // are constants.
+      // Input Sums, if present, contains the sums over all ranks. With is_test, statistics are
+      // constants.
       const float count = given == nullptr ? st.count : given[0] * static_cast<float>(st.plane);
       const float all_g = given == nullptr ? sum_g[c] : given[1 + c];
       const float all_gx = given == nullptr ? sum_gx[c] : given[1 + st.channels + c];
@@ -132,8 +132,7 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 
 // ---- batch_norm in training, by cuDNN -----------------------------------------------------------
 
-// State for batch_norm by cuDNN. BatchNormCudaRows requests that outputs do not share memory with
-// inputs.
+// State for batch_norm by cuDNN. Outputs do not share memory with inputs (BatchNormCudaRows).
 struct DnnState {
   DnnBatchNorm norm;
   BatchNormState s;

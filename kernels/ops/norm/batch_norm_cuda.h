@@ -16,8 +16,7 @@ struct BatchNormState {
 
   int64_t numel() const { return outer * channels * inner; }
   MiddleSums sums() const { return {outer, channels, inner}; }
-  // Returns the bytes of scratch memory for a run: two sums per channel, and the scratch memory of
-  // the summation.
+  // Returns the scratch bytes for a run: two sums per channel, and the scratch of the summation.
   size_t scratch_bytes() const {
     return 2 * static_cast<size_t>(channels) * sizeof(float) + sums().scratch_bytes();
   }

@@ -7,8 +7,7 @@
 
 namespace tandem {
 
-// Largest workspace of a plan in bytes. For comparison, the plans of ResNet-50 need less than 1
-// MiB.
+// Largest workspace of a plan in bytes. Plans of ResNet-50 need less than 1 MiB.
 inline constexpr size_t kBatchNormWorkspace = size_t{4} << 20;
 
 struct BatchNormGraphShape {
@@ -18,8 +17,7 @@ struct BatchNormGraphShape {
   bool z = false;  // true: Z is added; in the gradient: the gradient of Z is needed
 };
 
-// The graph of Y = relu(batch_norm(X) + Z). BatchNormGraphShape says whether relu and Z are
-// present.
+// The graph of Y = relu(batch_norm(X) + Z). The shape says whether relu and Z are present.
 struct BatchNormGraph {
   DnnGraph graph;
   DnnGraph::BatchNormTensors norm;

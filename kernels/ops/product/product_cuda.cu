@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-// The size of the workspace in bytes. It is cuBLAS's default on Hopper.
+// workspace in bytes; cuBLAS's default on Hopper
 constexpr size_t kWorkspace = size_t{32} << 20;
 
 Status BlasStatus(cublasStatus_t status, const char* what) {
@@ -134,8 +134,7 @@ StatusOr<bool> Product::Choose(cublasLtHandle_t blas) {
         "preference");
   };
   TD_RETURN_IF_ERROR(prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kWorkspace}));
-  // Partial sums must be added in the order of their parts, not in the order in which they are
-  // finished.
+  // Partial sums must be added in the order of their parts, not in the order of completion.
   TD_RETURN_IF_ERROR(prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                             uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE}));
   for (const auto alignment :
@@ -147,8 +146,7 @@ StatusOr<bool> Product::Choose(cublasLtHandle_t blas) {
   int count = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(blas, &desc_, &b_, &a_, &c_, &c_,
                                                                &preference, 1, &found, &count);
-  // The library cuBLASLt returns one of these two errors for vectors if it does not support the
-  // epilogue.
+  // cuBLASLt returns one of these errors for vectors if it does not support the epilogue.
   const bool unserved =
       status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
   if (!unserved) TD_RETURN_IF_ERROR(BlasStatus(status, "choosing an algorithm"));

@@ -27,8 +27,7 @@ struct State {
   int64_t numel() const { return outer * len * inner; }
 };
 
-// Returns the shape of X with the reduced dimensions last, and the strides of X for these
-// dimensions.
+// Returns the shape of X with the reduced dimensions last, and the strides of X for it.
 std::pair<Shape, Strides> RowsFirst(const Shape& x, const Reduction& r) {
   const Strides strides = RowMajor(x);
   Shape dims = x;

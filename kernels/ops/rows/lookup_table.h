@@ -18,8 +18,7 @@ struct LookupShape {
 // INVALID_ARGUMENT: inputs and attributes do not match.
 StatusOr<LookupShape> LookupShapeOf(const OpView& view);
 
-// Checks that every id is in [0, rows). INVALID_ARGUMENT: an id is not; the message names the first
-// such id.
+// Checks that every id is in [0, rows). INVALID_ARGUMENT: names the first id that is not.
 Status CheckIds(std::span<const int64_t> ids, int64_t rows);
 
 }  // namespace tandem

@@ -8,8 +8,7 @@
 namespace tandem {
 namespace {
 
-// Returns the number of steps of sequence `b`. For an invalid length, records a fault and returns
-// 0.
+// Returns the number of steps of sequence `b`; 0, and records a fault, if the length is invalid.
 __device__ int64_t LengthOf(const SequencePool& s, const int64_t* lengths, int64_t b,
                             CudaFault* fault) {
   if (lengths == nullptr) return s.steps;

@@ -9,8 +9,7 @@
 
 namespace tandem {
 
-// A copy of a window of input `in` to a window of output `out`. `from` and `to` are their offsets
-// in bytes.
+// A copy of a window of input `in` to a window of output `out`. `from`, `to`: byte offsets.
 struct CopyPart {
   StridedCopy copy;
   size_t in, from, out, to;

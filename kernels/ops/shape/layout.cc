@@ -1,5 +1,4 @@
-// Definitions of operators that copy elements to other positions: transpose, concat, split and
-// slice.
+// Definitions of transpose, concat, split and slice, which copy elements to other positions.
 #include "kernels/ops/shape/layout.h"
 
 #include <numeric>

@@ -7,8 +7,7 @@
 
 namespace tandem {
 
-// Returns the attribute axis as a dimension of `shape`. The attribute may be negative (from -rank
-// on).
+// Returns the attribute axis as a dimension of `shape`. The attribute may be negative.
 StatusOr<int> AxisOf(const OpView& view, const Shape& shape);
 
 // Returns the sizes of the `count` parts into which split divides dimension `axis` of X, which has

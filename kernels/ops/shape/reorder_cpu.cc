@@ -47,8 +47,7 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
     return Unimplemented("this kernel supports only conversions between NCHW and nChw16c");
   }
   const bool from = from_layout == ImageLayout::kBlocked, to = to_layout == ImageLayout::kBlocked;
-  // A conversion between equal layouts is a copy, so the number of channels need not be a multiple
-  // of 16.
+  // A conversion between equal layouts is a copy, for any number of channels.
   const int64_t block = from == to ? 1 : kLayoutBlock;
   return MakeKernel<State, Run>(
       {BestLoops(), x[0] * x[1] / block, x[2] * x[3], from, to, PartsFor(ctx.threads, x.numel())});

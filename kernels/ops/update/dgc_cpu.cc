@@ -12,8 +12,7 @@
 namespace tandem {
 namespace {
 
-// The number of elements that are updated, and then counted while they are in the first-level
-// cache.
+// elements that are updated, and then counted in the first-level cache
 constexpr int64_t kBlock = 4096;
 
 // The results of one thread for its part of the elements.
@@ -31,8 +30,7 @@ struct CompressState {
   std::vector<Part> parts;
 };
 
-// The threshold: the smallest magnitude that is sent, and how many elements of this magnitude are
-// sent.
+// The threshold: the smallest magnitude sent, and how many elements of this magnitude are sent.
 struct Cut {
   uint32_t magnitude = 0;
   int64_t ties = 0;
@@ -89,8 +87,7 @@ uint32_t TakeDigit(CompressState& s, const DgcLevel& level, int64_t& left) {
   }
 }
 
-// Returns the threshold for the k largest magnitudes. REQUIRES: 1 <= k <= n, and the first digits
-// were counted.
+// Returns the threshold of the k largest. REQUIRES: 1 <= k <= n; the first digits were counted.
 Cut FindCut(CompressState& s, const float* residual, int64_t k) {
   TD_REQUIRE(k >= 1 && k <= s.n);
   Cut cut{0, k};

@@ -20,8 +20,7 @@ struct Found {
   // During the search: number of elements to send among those with the digits found so far. At the
   // end: number of elements to send among those equal to the threshold.
   int64_t left;
-  // During the search: the digits of the threshold found so far. At the end: the smallest magnitude
-  // that is sent.
+  // The digits of the threshold found so far. At the end: the smallest magnitude that is sent.
   uint32_t magnitude;
 };
 
@@ -144,8 +143,7 @@ Status Accumulate(const CompressState& s, const KernelArgs& args) {
   });
 }
 
-// Counts the elements of each part that are above or equal to the threshold. One block processes
-// one part.
+// Counts the elements of each part above and equal to the threshold. One block per part.
 __global__ void PartsKernel(const Found* found, const float* residual, int64_t n, Part* parts) {
   const int64_t part = (n + gridDim.x - 1) / gridDim.x, begin = blockIdx.x * part;
   const int64_t end = begin + part < n ? begin + part : n;
@@ -172,8 +170,7 @@ __global__ void PlacesKernel(const Found* found, Part* parts, int64_t count) {
   if (mine) parts[threadIdx.x] = {above + taken, min(part.equal, found->left - taken)};
 }
 
-// Writes the selected elements and sets them to 0 in velocity and residual. One block processes one
-// part.
+// Writes the selected elements and sets them to 0 in velocity and residual. One block per part.
 __global__ void SelectKernel(const Found* found, const Part* parts, int64_t n, float* velocity,
                              float* residual, int32_t* selected) {
   const int64_t part = (n + gridDim.x - 1) / gridDim.x, begin = blockIdx.x * part;

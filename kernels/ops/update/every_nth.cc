@@ -1,5 +1,4 @@
-// Definition of every_nth, which counts steps for operators that run only every n-th step
-// (Op::run_if).
+// Definition of every_nth, which counts steps for operators of every n-th step (Op::run_if).
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 

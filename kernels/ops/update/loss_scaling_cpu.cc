@@ -13,7 +13,7 @@ namespace tandem {
 namespace {
 
 constexpr int kPartsMax = 64;
-// The number of elements that are scaled, and then checked while they are in the first-level cache.
+// elements that are scaled, and then checked in the first-level cache
 constexpr int64_t kPiece = 4096;
 
 struct CheckState {

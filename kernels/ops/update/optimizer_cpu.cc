@@ -26,16 +26,14 @@ UpdateRun RunOf(const UpdateState& s, const KernelArgs& a, const float* g, int64
   return run;
 }
 
-// Prefetches row `row` of the parameter and of its slots. The rows may be anywhere in large
-// matrices.
+// Prefetches row `row` of the parameter and of its slots, which may be large matrices.
 void PrefetchRows(const UpdateState& s, const KernelArgs& a, int64_t row) {
   for (size_t i = 0; i <= s.full; ++i) {
     if (a.out[i] != nullptr) PrefetchRow(static_cast<float*>(a.out[i]) + row * s.dim, s.dim);
   }
 }
 
-// Copies the inputs to the outputs. Does nothing if they share memory, as they usually do in
-// programs.
+// Copies the inputs to the outputs, unless they share memory, as usual in programs.
 void CopyThrough(const UpdateState& s, const KernelArgs& a) {
   for (size_t i = 0; i <= s.full; ++i) {
     const void* in = a.in[i == 0 ? 0 : 1 + i];

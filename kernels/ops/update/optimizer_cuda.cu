@@ -104,8 +104,7 @@ __global__ void UpdateEveryRowKernel(UpdateArgs args, Begin begin, UpdateRun r, 
   }
 }
 
-// Copies the inputs to the outputs. Does nothing if they share memory, as they usually do in
-// programs.
+// Copies the inputs to the outputs, unless they share memory, as usual in programs.
 Status CopyThrough(const State& s, const KernelArgs& a) {
   const size_t bytes = static_cast<size_t>(s.n) * sizeof(float);
   TD_RETURN_IF_ERROR(CopyOnDevice(a, a.out[0], a.in[0], bytes));
@@ -252,8 +251,7 @@ struct ClipState {
   size_t scratch_bytes() const { return parts() * sizeof(double) + sizeof(float); }
 };
 
-// Scales all inputs down so that their common norm is at most the limit. clip_by_norm has one
-// input.
+// Scales all inputs down so that their common norm is within the limit.
 Status RunClipByNorm(ClipState& s, const KernelArgs& a) {
   auto* parts = static_cast<double*>(a.scratch);
   auto* norm = reinterpret_cast<float*>(parts + s.parts());
@@ -275,8 +273,7 @@ Status RunClipByNorm(ClipState& s, const KernelArgs& a) {
 
 // ---- Preparation --------------------------------------------------------------------------------
 
-// Returns the state of a kernel. `scalars`: number of slots of one element, which are the last
-// ones.
+// Returns the state of a kernel. `scalars`: number of slots of one element, which come last.
 StatusOr<State> StateOf(const OpView& view, const UpdateArgs& args, size_t scalars = 0) {
   const size_t slots = SlotsOf(view);
   size_t full = slots - scalars;
