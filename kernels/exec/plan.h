@@ -63,7 +63,7 @@ struct PlanStep {
 // backend and communication handler must outlive the plan.
 class Plan {
  public:
-  // Makes a plan. UNIMPLEMENTED: the place has no kernel for the operator; names both.
+  // Makes a plan. UNIMPLEMENTED, naming both: the place has no kernel for the operator.
   static StatusOr<std::unique_ptr<Plan>> Make(const Program& program, const Backend& backend,
                                               Scope& scope, CommHandler* comm,
                                               const PlanOptions& options);

@@ -21,7 +21,7 @@ class Merger {
   StatusOr<int64_t> Run();
 
  private:
-  // Returns the gradients: temporaries that the tail reads and another operator wrote.
+  // Returns the gradients: temporaries that communication or update reads but did not write.
   std::vector<std::string> FindGradients() const;
   Status InsertConditions();
   Status Accumulate(const std::string& grad);

@@ -38,7 +38,7 @@ struct Op {
   std::vector<std::vector<std::string>> inputs, outputs;
   AttrMap attrs;
   OpRole role = OpRole::kForward;
-  // position in the user's file ("model.pbtxt:52"); empty: generated
+  // position in the user's file ("model.pbtxt:52"); empty: it is generated
   std::string source;
   // Name of the condition: an f32 variable of one element, which is read like an input. If its
   // value is 0, the operator does not run and its outputs keep their values. Empty: the operator

@@ -11,7 +11,7 @@ inline constexpr int kFusedPack = 4;       // number of elements that a thread p
 // The number of elements of one group that a block processes at once (a tile).
 inline constexpr int64_t kFusedTile = 2048;
 
-// A group of tensors that one code processes element by element. They have one shape or element.
+// Tensors of one shape, and of one element, that one code processes element by element.
 struct FusedGroup {
   int64_t elements;
   uint32_t first_tile;  // number of tiles in all previous groups
