@@ -15,52 +15,58 @@
 
 namespace tandem {
 
-// A search for elements that are not finite (check_nan_inf). Its cells are in device memory and are
-// initially kNone.
+// A search for elements that are not finite (check_nan_inf). The memory of `failed` and `first` is
+// device memory and must initially contain kNone.
 struct NonFiniteScan {
   static constexpr uint64_t kNone = ~uint64_t{0};
   struct Floats {
     const void* data;
-    DType dtype;  // f32, f16 or bf16
+    DType dtype;  // element type: f32, f16 or bf16
     int64_t numel;
   };
-  uint64_t number;  // Larger than in all earlier searches. A search of inputs uses its outputs'
-                    // number.
+  // The number of this search: larger than the number of all earlier searches. A search of an
+  // operator's inputs has the same number as the search of its outputs.
+  uint64_t number;
   std::span<const Floats> tensors;
-  // false: search outputs, unless `failed` is below `number`; a match sets `failed` to `number`.
-  // true: search the operator's inputs, only if `failed` equals `number`.
+  // If false, the outputs of an operator are searched, unless `failed` is below `number`. A found
+  // element sets `failed` to `number`. If true, the inputs of that operator are searched, but only
+  // if `failed` equals `number`.
   bool inputs;
   uint64_t* failed;
-  uint64_t* first;  // by tensor: position of the first element that is not finite
+  uint64_t* first;  // for each tensor: position of its first element that is not finite
 };
 
-// The table that a module exports (extern "C" const BackendModule* tandem_backend_module()).
+// The functions that a backend module exports. Symbol: extern "C" const BackendModule*
+// tandem_backend_module().
 struct BackendModule {
   static constexpr int kAbi = 8;
   int abi;           // kAbi of the headers with which the module was built
-  const char* name;  // "cuda"
-  // Number of devices, or the reason why there are none ("no NVIDIA driver: libcuda.so.1 is
-  // missing").
+  const char* name;  // name of the backend: "cuda"
+  // Number of devices, or why there are none ("no NVIDIA driver: libcuda.so.1 is missing").
   StatusOr<int> (*device_count)();
   StatusOr<std::unique_ptr<Device>> (*make_device)(int index, const DeviceMemoryOptions& memory);
   std::span<const KernelRegistration> (*kernels)();
   // Records the work that `work` submits to the compute stream of `device`, without running it. An
   // error leaves the stream unchanged.
   StatusOr<std::unique_ptr<LaunchGraph>> (*record)(Device& device, const DeviceWork& work);
-  StatusOr<Buffer> (*pinned)(size_t bytes);  // Backend::AllocatePinned; nullptr: not pinned
-  // Backend::StartCopy
+  // Allocates pinned memory (see Backend::AllocatePinned). nullptr: memory cannot be pinned.
+  StatusOr<Buffer> (*pinned)(size_t bytes);
+  // Starts a copy (see Backend::StartCopy).
   Status (*copy)(Device& device, const SideStream* side, void* to, const void* from, size_t bytes);
-  Status (*search)(Device& device, const NonFiniteScan& search);  // Backend::StartSearch
+  // starts a search (see Backend::StartSearch)
+  Status (*search)(Device& device, const NonFiniteScan& search);
   StatusOr<DeviceProperties> (*properties)(
-      int index);  // Backend::Properties; nullptr: not available
+      // Returns the properties of a device (see Backend::Properties). nullptr: not available.
+      int index);
 };
 
 // The devices and kernels of one kind of place.
 class Backend {
  public:
   static Backend Cpu();
-  // Opens `path` (empty: libtandem_cuda.so next to the running program or in ../lib). UNAVAILABLE:
-  // the module, the driver or a device is missing, or the module has another version.
+  // Opens the CUDA module at `path`. Empty path: libtandem_cuda.so next to the running program or
+  // in ../lib. UNAVAILABLE: the module, the driver or a device is missing, or the module has
+  // another version.
   static StatusOr<Backend> Cuda(const std::string& path);
   // Returns the backend of `place`. Device `place.index` must exist.
   static StatusOr<Backend> For(const Place& place);
@@ -72,22 +78,24 @@ class Backend {
   StatusOr<int> DeviceCount() const;
   StatusOr<std::unique_ptr<Device>> MakeDevice(int index,
                                                const DeviceMemoryOptions& memory = {}) const;
-  // See BackendModule::record. UNIMPLEMENTED: on the CPU, where work runs directly on the calling
-  // thread.
+  // Records the work that `work` submits, without running it (BackendModule::record).
+  // UNIMPLEMENTED: the device is the CPU, which runs work directly on the calling thread.
   StatusOr<std::unique_ptr<LaunchGraph>> Record(Device& device, const DeviceWork& work) const;
-  // Allocates pinned host memory, from and to which devices can copy directly.
+  // Allocates pinned host memory. Devices can copy directly from and to this memory.
   StatusOr<Buffer> AllocatePinned(size_t bytes) const;
   // Starts a copy to device memory, from device memory or pinned memory. The copy runs on `side`,
-  // or on the compute stream if `side` is nullptr. UNIMPLEMENTED: on the CPU.
+  // or on the compute stream if `side` is nullptr. UNIMPLEMENTED: the device is the CPU.
   Status StartCopy(Device& device, const SideStream* side, void* to, const void* from,
                    size_t bytes) const;
-  // Submits a search to the compute stream. UNIMPLEMENTED: on the CPU.
+  // Submits a search for elements that are not finite to the compute stream. UNIMPLEMENTED: the
+  // device is the CPU.
   Status StartSearch(Device& device, const NonFiniteScan& search) const;
-  // NOT_FOUND: these devices have no properties.
+  // Returns the hardware properties of a device. NOT_FOUND: the backend does not report properties.
   StatusOr<DeviceProperties> Properties(int index) const;
-  // Implementations in order of preference. Empty: the operator has none here.
+  // Returns the implementations of operator `op`, the preferred one first. Empty: this backend has
+  // no implementation of the operator.
   std::span<const KernelImpl> Find(std::string_view op) const;
-  // Operators whose outputs must not share memory with their inputs here
+  // Returns the operators whose outputs must not share memory with their inputs on this backend
   // (KernelRegistration::apart).
   std::set<std::string> Apart() const;
 

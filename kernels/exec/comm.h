@@ -1,6 +1,7 @@
-// The interface between a plan and communication. Operators marked is_comm are started at their
-// position and waited for later, so that the operators between overlap with the communication. The
-// trainer implements this with a communicator or pservers, tests with a fake.
+// The interface between a plan and communication. A plan starts each operator marked is_comm at its
+// position and waits for it later. Operators between start and wait overlap with the communication.
+// The trainer implements this interface with a communicator or pservers, tests implement it with a
+// fake.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +21,12 @@ namespace tandem {
 struct CommTensor {
   std::string var;
   TensorDesc desc;
-  void* data;  // null if the operator uses only the description
+  void* data;  // nullptr if the operator uses only the description of the tensor
 };
 
 // One communication operator of a plan.
 struct CommNode {
-  const Op* op;  // its type, attributes and source
+  const Op* op;  // the operator, with its type, attributes and source position
   std::vector<CommTensor> in, out;
   Place place;
   Device* device = nullptr;  // the device of `place`; nullptr for the CPU
@@ -35,7 +36,7 @@ struct CommNode {
 class CommDone {
  public:
   virtual ~CommDone() = default;
-  // Call exactly once per Start, from any thread.
+  // The handler calls Complete exactly once per Start, from any thread.
   virtual void Complete(Status status) {
     MutexLock lock(mu_);
     status_ = std::move(status);
@@ -43,10 +44,11 @@ class CommDone {
     done_ = true;
     cv_.NotifyAll();
   }
-  // DEADLINE_EXCEEDED: it did not end in time. The communication may then still use the memory.
+  // Blocks until the communication has ended. DEADLINE_EXCEEDED: it did not end before `deadline`;
+  // it may still use the memory of its tensors.
   Status Wait(Time deadline);
   void Reset();
-  Time ended() {  // time of completion
+  Time ended() {  // time at which the communication completed
     MutexLock lock(mu_);
     return ended_;
   }
@@ -59,23 +61,24 @@ class CommDone {
   Time ended_ TD_GUARDED_BY(mu_);
 };
 
-// Communication times over the steps of an executor, in seconds.
+// Communication times over all steps of an executor, in seconds.
 struct CommTimes {
-  double on_way = 0;   // time with at least one communication running
-  double exposed = 0;  // waiting time of the executor's threads, divided by their number
+  double on_way = 0;  // time with at least one communication running
+  // waiting time of the executor's threads, divided by their number
+  double exposed = 0;
 };
 
 class CommHandler {
  public:
   virtual ~CommHandler() = default;
-  // Called for each communication operator while the plan is made, in program order. Returns the
-  // index for Start. Fails if the operator is not supported.
+  // Registers a communication operator. The plan calls this in program order while it is made.
+  // Returns the index that Start expects. Fails if the handler does not support the operator.
   virtual StatusOr<int> Register(const CommNode& node) = 0;
-  // Starts node `index` for step `step` and returns at once. `done` is completed later, or before
-  // the return. One executor calls this, one call at a time, in the same order in every step and on
-  // every rank.
+  // Starts the communication of node `index` in step `step` and returns at once. The handler
+  // completes `done` before or after this returns. One executor makes all calls, one at a time, in
+  // the same order in every step and on every rank.
   virtual void Start(int index, int64_t step, CommDone* done) = 0;
-  // Limit for a Wait for a node of this handler.
+  // The longest time that the executor waits for one communication of this handler.
   virtual Duration timeout() const = 0;
 };
 

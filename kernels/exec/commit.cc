@@ -35,7 +35,8 @@ Commit FindCommit(const Program& program) {
   for (int i = 0; i < n; ++i) {
     const Op& op = program.ops[i];
     (i < commit.op ? early : late).merge(lasting(op));
-    // Table values from earlier steps are not part of this step.
+    // Rows of tables that pull_rows and prefetch_rows receive are values of earlier steps. They do
+    // not count as received in this step.
     const bool pulls = op.type == "pull_rows" || op.type == "prefetch_rows";
     bool receives = FindOp(op.type)->is_comm && !pulls;
     ForEachRead(op, [&](const std::string& name) { receives |= received.contains(name); });

@@ -1,7 +1,7 @@
 // Finds the commit point of a program: the first operator after the last communication that writes
-// a parameter or optimizer state. Plans with PlanOptions::commit run no such operator before all
-// communication has ended. A training step that a lost peer interrupts is then either applied
-// completely or can be undone.
+// a parameter or optimizer state. A plan with PlanOptions::commit waits for all communication
+// before it runs that operator. If a peer is lost, the interrupted training step is then either
+// applied completely or can be undone.
 #pragma once
 
 #include <set>
@@ -13,22 +13,23 @@
 namespace tandem {
 
 struct Commit {
-  // The first operator after the last communication that writes a persistent variable (kParam,
-  // kState). The number of operators if there is none.
+  // Index of the first operator after the last communication that writes a persistent variable
+  // (kParam, kState). If no operator does so, this is the number of operators.
   int op = 0;
-  // Persistent variables that operators before `op` write: running statistics, accumulators.
+  // Persistent variables that operators before `op` write, such as running statistics.
   std::vector<std::string> early;
   // Persistent variables that `op` and later operators write.
   std::vector<std::string> late;
-  // The variables of `early` that depend on no communication of the step. They have their final
-  // values of the step as soon as the rank has sent all its data.
+  // The variables of `early` that depend on no communication of the step. Their values are final as
+  // soon as the rank has sent all its data of the step.
   std::vector<std::string> own;
 };
 
 Commit FindCommit(const Program& program);
 
-// Returns tables of which the program has only a copy (pull_rows). A step updates the rows that it
-// needs before reading them, so a step does not make them persistent.
+// Returns the tables of which the program has only a copy (pull_rows). Each step pulls the rows
+// that it needs before it reads them. Therefore writes to these tables do not count as writes of
+// persistent variables.
 std::set<std::string> CopiedTables(const Program& program);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// The table that libtandem_cuda.so exports.
+// Defines the table of functions (BackendModule) that libtandem_cuda.so exports.
 #include <vector>
 
 #include "common/tensor/device_cuda.h"

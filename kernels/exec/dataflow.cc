@@ -10,7 +10,8 @@
 namespace tandem {
 namespace {
 
-// Waking a sleeping thread takes tens of microseconds, longer than many steps.
+// How often a thread polls before it sleeps. Waking a sleeping thread takes tens of microseconds,
+// which is longer than many steps.
 constexpr int kSpins = 2000;
 
 void Pause() {
@@ -59,7 +60,7 @@ void Dataflow::AfterStep(int step, const Status& status) {
     }
   }
   if (done()) news_.fetch_add(1, std::memory_order_relaxed);
-  // This thread runs one of the ready steps itself.
+  // Other threads are woken for all ready steps but one. This thread runs that step itself.
   if (idle_ > 0 && (ready_.size() > 1 || done())) changed_.NotifyAll();
 }
 
@@ -76,10 +77,10 @@ void Dataflow::RunReady(int thread) {
   AfterStep(step, status);
 }
 
-// Returns when a step may be ready or the run may have ended.
+// Blocks until a step may be ready or the run may have ended. May return early.
 void Dataflow::AwaitReady() {
   const int news = news_.load(std::memory_order_relaxed);
-  if (running_ > 0) {  // during a run a step will be ready soon
+  if (running_ > 0) {  // Poll first: while steps run, another step will be ready soon.
     mu_.Unlock();
     for (int i = 0; i < kSpins && news_.load(std::memory_order_relaxed) == news; ++i) Pause();
     mu_.Lock();

@@ -1,5 +1,5 @@
-// Runs the steps of a graph on several threads. A step is ready when all steps it waits for have
-// run. Threads take ready steps in program order.
+// Runs the steps of a graph on several threads. A step is ready when all steps for which it waits
+// have run. Threads run ready steps in program order.
 #pragma once
 
 #include <atomic>
@@ -15,11 +15,12 @@ namespace tandem {
 
 class Dataflow {
  public:
-  // Calls of different threads overlap. The effects of a step are visible to the steps that wait
-  // for it.
+  // Runs one step on a thread. Calls from different threads overlap in time. The effects of a step
+  // are visible to the steps that wait for it.
   using RunStep = std::function<Status(int step, int thread)>;
 
-  // `threads` >= 1, including the caller of Run. `graph` must outlive this object.
+  // `threads`: number of threads that run steps, at least 1, including the caller of Run. `graph`
+  // must outlive this object.
   Dataflow(const StepGraph& graph, int threads);
   ~Dataflow();
   Dataflow(const Dataflow&) = delete;
@@ -29,8 +30,9 @@ class Dataflow {
     int step = -1;
     Status status;
   };
-  // Runs every step once. After an error no further step starts. If several steps fail, the result
-  // is the failure of the first in program order. Blocks. Only one caller at a time.
+  // Runs every step once and blocks until all have ended. After an error no further step starts. If
+  // several steps fail, returns the failure of the first of them in program order. Only one thread
+  // may call this at a time.
   Failure Run(const RunStep& run);
 
  private:
@@ -47,13 +49,16 @@ class Dataflow {
   Mutex mu_;
   CondVar changed_;
   const RunStep* run_ TD_GUARDED_BY(mu_) = nullptr;
-  std::vector<int> waits_for_ TD_GUARDED_BY(mu_);  // of the current run
-  std::vector<int> ready_ TD_GUARDED_BY(mu_);      // a heap, first step in program order on top
+  // By step: the number of steps for which it still waits in this run.
+  std::vector<int> waits_for_ TD_GUARDED_BY(mu_);
+  // A heap of the steps that are ready. The first step in program order is on top.
+  std::vector<int> ready_ TD_GUARDED_BY(mu_);
   int running_ TD_GUARDED_BY(mu_) = 0;
-  int idle_ TD_GUARDED_BY(mu_) = 0;  // threads that wait for changed_
+  int idle_ TD_GUARDED_BY(mu_) = 0;  // number of threads that wait for changed_
   bool stop_ TD_GUARDED_BY(mu_) = false;
   Failure failure_ TD_GUARDED_BY(mu_);
-  std::atomic<int> news_{0};  // changes with ready_ and at the end of a run; for spinning threads
+  // For threads that spin: incremented when ready_ changes and when a run ends.
+  std::atomic<int> news_{0};
 };
 
 }  // namespace tandem

@@ -24,7 +24,8 @@ std::vector<std::span<std::byte>> WholePages(std::span<std::byte> arena,
   const uintptr_t page = PageBytes();
   std::byte* from = arena.data();
   for (const auto& piece : kept) {
-    // Rounds `from` up and the start of the kept piece down to whole pages.
+    // The free range begins at `from`, rounded up to a whole page. It ends at the next kept range,
+    // whose start is rounded down to a whole page.
     const auto at = reinterpret_cast<uintptr_t>(from);
     std::byte* const begin = from + (page - at % page) % page;
     std::byte* const end = piece.data() - reinterpret_cast<uintptr_t>(piece.data()) % page;

@@ -6,8 +6,9 @@
 
 namespace tandem {
 
-// On the CPU, a step of a data flow and a step with a condition are pieces of one step: an earlier
-// step may change the condition. A device's kernels under one condition are one piece, because the
+// A piece is a group of plan steps that run or are skipped together. On the CPU, each step of a
+// data flow is one piece. Each step with a condition is also one piece, because an earlier step may
+// change the condition. On a device, all kernels under one condition are one piece, because the
 // host copies the condition.
 std::vector<Executor::Piece> Executor::PiecesOf(const Plan& plan) {
   const std::span<const PlanStep> steps = plan.steps();
@@ -35,7 +36,7 @@ Executor::Executor(const Plan& plan)
       comms_(plan.comm_handler(), plan.comm_nodes()),
       loop_threads_(plan.num_threads() > 1 ? 1 : plan.kernel_threads()) {
   if (plan.num_threads() == 1) return;
-  TD_REQUIRE(pieces_.size() == plan.steps().size());  // a step of the graph is a piece
+  TD_REQUIRE(pieces_.size() == plan.steps().size());  // each step of the graph is one piece
   dataflow_ = std::make_unique<Dataflow>(plan.graph(), plan.num_threads());
 }
 
@@ -48,7 +49,7 @@ Status Executor::Run(int iterations, const BeforeIteration& before) {
     ++steps_run_;
   }
   if (observer_ != nullptr) TD_RETURN_IF_ERROR(observer_->AfterRun());
-  // Errors that a device finds in the data are known only after synchronisation.
+  // A device reports errors that it finds in the data only when the host synchronises with it.
   if (plan_.device() != nullptr) TD_RETURN_IF_ERROR(plan_.device()->Synchronize());
   AfterRun();
   return OkStatus();
@@ -118,7 +119,7 @@ Status Executor::RunPiece(Piece& piece, int thread) {
   return OkStatus();
 }
 
-// Runs the steps of a piece one by one, so that the observer sees each of them.
+// Runs the steps of a piece one by one, so that the observer sees each step.
 Status Executor::ObservePiece(const Piece& piece, int thread) {
   for (const PlanStep& step : piece.steps) {
     loops_.KeepApart(loop_threads_);
@@ -150,8 +151,8 @@ inline Status Executor::RunStep(const PlanStep& step, int thread) {
   return OkStatus();
 }
 
-// Returns true if the condition is 0. The condition of a device is copied to the host, which waits
-// for the device. Consecutive pieces with the same condition copy it once.
+// Returns true if the condition is 0, so that the piece is skipped. On a device, the host waits for
+// the device and copies the condition. Consecutive pieces with the same condition share one copy.
 StatusOr<bool> Executor::Skips(const float* run_if) {
   if (plan_.device() == nullptr) return *run_if == 0.0f;
   if (run_if != last_condition_) {
@@ -163,7 +164,8 @@ StatusOr<bool> Executor::Skips(const float* run_if) {
   return last_skips_;
 }
 
-// Records a piece. A piece that cannot be recorded keeps its single launches.
+// Records the kernels of a piece as one graph. If recording fails, each kernel of the piece is
+// launched separately in all runs.
 void Executor::Record(Piece& piece) {
   TD_REQUIRE(plan_.recorder() != nullptr && piece.graph == nullptr);
   piece.to_record = false;
@@ -182,7 +184,7 @@ void Executor::Record(Piece& piece) {
                       piece.steps.size(), piece.steps.front().op, ToString(graph.status()));
 }
 
-// Reports when all pieces that can be graphs are graphs.
+// Reports the number of graphs once every piece that should be recorded has been recorded.
 void Executor::ReportCapturedGraphs() {
   int64_t graphs = 0, launches = 0;
   for (const Piece& piece : pieces_) {

@@ -1,8 +1,8 @@
 // Runs a plan. With one thread, steps run in program order on the calling thread. A step then
-// allocates nothing, looks nothing up and compares no strings, so that a step of a small model
+// allocates nothing, looks nothing up and compares no strings. Therefore a step of a small model
 // takes microseconds. With several threads (PlanOptions::num_threads), steps run in data flow
-// order: kernels/exec/dataflow.h. On a device, segments of steps are one launch each
-// (PlanOptions::graphs): kernels/exec/graph_pieces.h. All ways give the same bits.
+// order: kernels/exec/dataflow.h. On a device, each segment of steps is one launch
+// (PlanOptions::graphs): kernels/exec/graph_pieces.h. All three ways compute the same bits.
 #pragma once
 
 #include <cstdint>
@@ -25,62 +25,66 @@ namespace tandem {
 
 class Dataflow;
 
-// Observes the plan steps as they run, one at a time, in the order in which they end. With one
-// thread, the calls come in program order on the executor's thread.
+// Observes the plan steps as they run. The executor calls it for one step at a time, in the order
+// in which the steps end. With one thread, the calls come in program order on the executor's
+// thread.
 class ExecObserver {
  public:
   virtual ~ExecObserver() = default;
-  // `step` is about to run on this thread. Not called if several threads run the steps. An error
-  // ends the run before the step.
+  // Called before `step` runs, on the same thread. Not called if several threads run the steps. An
+  // error ends the run, and `step` does not run.
   virtual Status BeforeStep(const PlanStep& /*step*/, int64_t /*run*/) { return OkStatus(); }
-  // `step` ran from `begin` to `end` in run `run` of the executor. A communication step was started
-  // or waited for. Not called for steps that a condition skips. An error ends the run as if the
-  // step had failed.
+  // Called after `step` ran from `begin` to `end` in run `run` of the executor. For a
+  // communication, the step is its start or the wait for it. Not called for steps that a condition
+  // skips. An error ends the run as if the step had failed.
   virtual Status OnStep(const PlanStep& step, int64_t run, Time begin, Time end) = 0;
-  // The communication for which step `wait` waited ended at `ended`. Called after OnStep of `wait`.
+  // Called after OnStep of `wait`: the communication of step `wait` ended at time `ended`.
   virtual void OnCommEnd(const PlanStep& /*wait*/, int64_t /*run*/, Time /*ended*/) {}
-  // All iterations of a run were started; a device may still be working. An error becomes the
-  // result of the run.
+  // Called when all iterations of a run were submitted. A device may still be working. An error
+  // becomes the result of the run.
   virtual Status AfterRun() { return OkStatus(); }
 };
 
-// Returns `status` as an error of operator `op` of `program`, with the operator's name and source.
+// Returns `status` as an error of operator `op` of `program`: adds the operator's name and source
+// position to the message.
 Status AtOp(const Program& program, int op, const Status& status);
 
-// Runs one plan, piece by piece. Holds all that a run changes but the memory. Not thread-safe.
+// Runs one plan. Holds what a run changes, except the memory of the plan. Not thread-safe.
 class Executor {
  public:
-  explicit Executor(const Plan& plan);  // Not owned; must outlive this.
+  explicit Executor(const Plan& plan);  // `plan` is not owned and must outlive the executor.
   ~Executor();
 
-  // Called before each iteration of a run with its number, from 0. It can fill the data of that
-  // iteration and read the results of the last one.
+  // Called before each iteration of a run with the number of the iteration, from 0. The callback
+  // can fill the data of this iteration and read the results of the previous one.
   using BeforeIteration = std::function<Status(int iteration)>;
 
-  // Runs the whole plan `iterations` times. Fetched variables have the values of the last
-  // iteration. An error names operator, source and shapes. After an error, parameters may be partly
-  // updated.
+  // Runs the whole plan `iterations` times. Fetched variables afterwards have the values of the
+  // last iteration. An error names the operator, its source position and the shapes. After an
+  // error, parameters may be partly updated.
   Status Run(int iterations = 1, const BeforeIteration& before = nullptr);
-  int64_t steps_run() const { return steps_run_; }  // iterations of all runs
-  int64_t drops() const { return drops_; }          // runs after which temporaries were released
-  CommTimes comm_times() const { return comms_.times(plan_.num_threads()); }  // since construction
-  // Number of plan steps and graphs launched on a device.
+  int64_t steps_run() const { return steps_run_; }  // number of iterations in all runs
+  int64_t drops() const { return drops_; }  // number of runs after which temporaries were released
+  // Returns the times of all communications since construction.
+  CommTimes comm_times() const { return comms_.times(plan_.num_threads()); }
+  // Number of plan steps and graphs that were launched on a device, over all runs.
   int64_t launches() const { return launches_; }
-  // Returns messages about the plan's graphs since the last call, one per line; "": none.
+  // Returns the messages about recorded graphs since the last call, one per line. "": none.
   std::string TakeNews() { return std::exchange(news_, ""); }
 
-  // Sets an observer from the next run on; nullptr: none, at no cost. Graphs are not used while an
-  // observer is set, because it sees every step. Not owned.
+  // Sets the observer for the next runs. nullptr: no observer, at no cost. An observer must see
+  // every step, so no graphs are used while one is set. The observer is not owned.
   void SetObserver(ExecObserver* observer) { observer_ = observer; }
 
  private:
-  // Consecutive plan steps that run or are skipped together: one step, kernels under one condition,
-  // or on a device the kernels of a graph.
+  // Consecutive plan steps that run or are skipped together. A piece is one step, the kernels under
+  // one condition, or (on a device) the kernels of a graph.
   struct Piece {
     std::span<const PlanStep> steps;
-    const float* run_if;     // condition of all steps; nullptr: none
-    bool to_record = false;  // record at the second run; in the first, kernels choose
-                             // algorithms
+    const float* run_if;  // condition of all steps of the piece; nullptr: none
+    // True until the piece is recorded as a graph. It is recorded in the second run, because
+    // kernels choose their algorithms in the first run.
+    bool to_record = false;
     std::unique_ptr<LaunchGraph> graph = nullptr;
     bool was_run = false;
   };
@@ -100,14 +104,15 @@ class Executor {
   }
 
   const Plan& plan_;
-  std::vector<Piece> pieces_;           // they cover the steps of the plan
-  std::unique_ptr<Dataflow> dataflow_;  // nullptr: one thread, in program order
+  std::vector<Piece> pieces_;           // together they contain all steps of the plan, in order
+  std::unique_ptr<Dataflow> dataflow_;  // nullptr: one thread runs the steps in program order
   RunningComms comms_;
   LoopThreads loops_;
-  const int loop_threads_;  // threads of a loop to keep apart; 1: none, steps run concurrently
+  // threads per OpenMP loop, for LoopThreads; 1: plan steps run concurrently
+  const int loop_threads_;
   Mutex observing_;
   ExecObserver* observer_ = nullptr;
-  // On a device: the condition that the previous piece copied to the host, and its meaning.
+  // On a device: the condition that the host copied last, and whether it skips the piece.
   const float* last_condition_ = nullptr;
   bool last_skips_ = false;
   bool graphs_reported_ = false;

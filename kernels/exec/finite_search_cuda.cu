@@ -5,17 +5,18 @@
 namespace tandem {
 namespace {
 
-using Cell = unsigned long long;  // the type of atomicMin
+using Cell = unsigned long long;  // the type that atomicMin expects
 static_assert(sizeof(Cell) == sizeof(uint64_t));
 
-// The tensors of one launch. Passed by value in the kernel arguments, which are limited to 4 KiB.
+// The tensors of one launch. The table is passed by value in the kernel arguments, which are
+// limited to 4 KiB.
 struct Table {
   static constexpr size_t kTensors = 64;
   NonFiniteScan::Floats at[kTensors];
 };
 
-// Finds the first element of this thread that has all bits of `exponent` set. The smallest position
-// over all threads is stored.
+// Each thread stops at its first element that has all bits of `exponent` set: infinity or NaN.
+// `first` gets the smallest position that any thread found.
 template <typename Bits>
 __device__ void Find(const void* data, int64_t numel, Bits exponent, Cell number, Cell* failed,
                      Cell* first) {
@@ -38,9 +39,9 @@ __device__ void Find(const void* data, int64_t numel, Bits exponent, Cell number
   }
 }
 
-// Each tensor has one row of blocks.
+// Row y of the grid's blocks searches tensor y.
 __global__ void SearchKernel(Table table, Cell number, bool inputs, Cell* failed, Cell* first) {
-  // A thread that finds an element meanwhile sets it to this number.
+  // Another thread may change `failed` meanwhile, but only to the number of this search.
   const Cell before = *static_cast<volatile Cell*>(failed);
   if (inputs ? before != number : before < number) return;
   const NonFiniteScan::Floats& tensor = table.at[blockIdx.y];

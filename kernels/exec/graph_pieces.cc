@@ -10,7 +10,7 @@ namespace {
 
 using TypeCounts = std::map<std::string, int>;
 
-// "; to read conditions of: sgd (6), momentum (1)"
+// Returns text such as "; the host reads conditions of: sgd (6), momentum (1)".
 std::string Listed(const char* what, const TypeCounts& types) {
   std::string text;
   for (const auto& [type, count] : types) {

@@ -12,19 +12,18 @@
 
 namespace tandem {
 
-// Plan steps [begin, end), at least one. Either kernels under one condition, which the host reads
-// first, or a communication that the host starts or waits for.
+// Plan steps [begin, end), at least one. A segment is either kernels under one condition, which the
+// host reads first, or one communication.
 struct GraphSegment {
   size_t begin, end;
-  // two kernels or more; a single launch is faster than a graph
+  // True for two kernels or more. A graph of a single kernel is slower than a launch of the kernel.
   bool worth_graph = false;
 };
 
-// Returns the segments in order. Together they cover `steps`.
+// Returns the segments in order. Together they contain all of `steps`.
 std::vector<GraphSegment> SplitIntoGraphSegments(std::span<const PlanStep> steps);
 
-// Returns text for users: the number of graphs per step, and the operators that need the host
-// between them.
+// Returns text for users: number of graphs per step, and operators that need the host between.
 std::string PiecesText(const Plan& plan);
 
 }  // namespace tandem

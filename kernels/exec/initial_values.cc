@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-// Fan-in and fan-out of a weight: [k, n] for a matrix, OIHW for a filter.
+// Returns fan-in and fan-out of a weight. A matrix is [k, n], a filter is OIHW.
 struct Fans {
   double in, out;
 };

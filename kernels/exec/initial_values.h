@@ -1,5 +1,5 @@
-// Computes the initial values of a variable (FillInitial of scope.h) for callers that need many
-// parts of it.
+// Computes the initial values of a variable. FillInitial of scope.h does this for one range, this
+// class for callers that need many ranges.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,18 @@ namespace tandem {
 
 class InitialValues {
  public:
-  // The initial values of variable `name`, whose whole shape is `shape`.
+  // Prepares the initial values of variable `name`. `shape` is the shape of the whole variable.
   InitialValues(const std::string& name, const Init& init, const Shape& shape, uint64_t seed);
-  // Writes elements [offset, offset + out.size()).
+  // Writes elements [offset, offset + out.size()) of the variable to `out`.
   void Fill(int64_t offset, std::span<float> out) const;
-  // Writes elements [offsets[r], offsets[r] + n) to row r of `out` [offsets, n].
+  // Writes elements [offsets[r], offsets[r] + n) of the variable to row r of `out` [offsets, n].
   void FillRows(std::span<const uint64_t> offsets, int64_t n, float* out) const;
 
  private:
   Init::Kind kind_;
   uint64_t key_;
-  double a_, b_;  // the constant; the bounds; or mean and standard deviation
+  // By kind: the constant (a_), the bounds (a_, b_), or mean and standard deviation (a_, b_).
+  double a_, b_;
 };
 
 }  // namespace tandem

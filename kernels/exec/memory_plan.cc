@@ -35,12 +35,13 @@ class MemoryPlanner {
   const Program& program_;
   const std::vector<Flight>& flights_;
   const MemoryOptions& options_;
-  const int end_;  // the number of operators
+  const int end_;  // number of operators of the program
 
   std::vector<std::string> names_;
   std::vector<Lifetime> lives_;
   std::unordered_map<std::string, size_t> index_;
-  std::vector<size_t> replaced_;  // the variable whose memory this one uses; itself: none
+  // by variable: the variable whose memory it uses, or itself
+  std::vector<size_t> replaced_;
   MemoryPlan plan_;
 };
 
@@ -94,8 +95,9 @@ std::vector<std::string> MemoryPlanner::Positions(
   return names;
 }
 
-// Returns true if `out` can use the memory of `in`. The input must die at this operator and be a
-// temporary of the output's size. The output must begin to live here.
+// Returns true if `out` can use the memory of `in` at operator `at`. `in` must be a temporary that
+// this operator reads last, of the same size as `out`. `out` must be first written at this
+// operator.
 bool MemoryPlanner::MayReplace(int at, const std::string& out, const std::string& in) const {
   const auto o = index_.find(out), i = index_.find(in);
   if (o == index_.end() || i == index_.end() || o == i) return false;
@@ -112,8 +114,8 @@ void MemoryPlanner::ShareAt(int at) {
   std::set<std::string> taken;
   for (const auto& [o, i] : def.inplace) {
     if (static_cast<size_t>(o) >= out.size() || static_cast<size_t>(i) >= in.size()) continue;
-    // The operator may read the input later than the definition says if it is at another position
-    // too.
+    // An input that is passed at a second position may be read later than the definition of
+    // `inplace` assumes. Such an input is not replaced.
     if (std::count(in.begin(), in.end(), in[i]) > 1) continue;
     if (taken.contains(in[i]) || !MayReplace(at, out[o], in[i])) continue;
     taken.insert(in[i]);
@@ -127,7 +129,8 @@ void MemoryPlanner::ShareInplace() {
   for (int i = 0; i < end_; ++i) ShareAt(i);
 }
 
-// Extends lifetimes until the memory is freed, for options that free it later.
+// Extends each lifetime to the operator after which the memory is freed, for options that free
+// memory later than its last use.
 std::vector<Lifetime> MemoryPlanner::UntilFreed(std::vector<Lifetime> blocks) const {
   if (options_.reuse || options_.eager_delete_bytes == 0) return blocks;
   std::vector<std::vector<size_t>> dying(static_cast<size_t>(end_) + 1);
@@ -149,7 +152,8 @@ std::vector<Lifetime> MemoryPlanner::UntilFreed(std::vector<Lifetime> blocks) co
 }
 
 MemoryPlan MemoryPlanner::Pack() {
-  std::vector<size_t> place(lives_.size());  // index in `blocks` of a variable that replaced none
+  // For each variable with its own memory: the index in `blocks`.
+  std::vector<size_t> place(lives_.size());
   std::vector<Lifetime> blocks;
   for (size_t v = 0; v < lives_.size(); ++v) {
     plan_.bytes_sum += lives_[v].bytes;

@@ -1,5 +1,5 @@
-// Plans the memory of a program's temporaries. It needs only the program and its order, not a
-// device, so that tools can predict memory use.
+// Plans the memory of a program's temporaries. The planner needs only the program and the order of
+// its operators, no device, so that tools can predict memory use.
 #pragma once
 
 #include <cstdint>
@@ -16,50 +16,54 @@
 namespace tandem {
 
 struct MemoryOptions {
-  // An output uses the memory of an input that is dead afterwards, if the operator allows it
-  // (OpDef::inplace).
+  // Lets an output use the memory of an input that no later operator reads, if the operator allows
+  // it (OpDef::inplace).
   bool inplace = false;
-  std::set<std::string> apart = {};  // operators that do not allow this on the present device
-  // true: memory is reused as soon as its variable is dead. false: memory is reused only after dead
-  // variables are freed.
+  // The types of operators whose outputs must not use the memory of inputs on the present device.
+  std::set<std::string> apart = {};
+  // If true, the memory of a variable is reused as soon as no later operator reads the variable. If
+  // false, memory is reused only after dead variables are freed.
   bool reuse = true;
-  // Used without `reuse`: dead variables are freed together when they hold at least this many
-  // bytes. Below 0: at the end of the run.
+  // Used if `reuse` is false: dead variables are freed together when they hold at least this many
+  // bytes. Below 0: all are freed at the end of the run.
   int64_t eager_delete_bytes = 0;
 };
 
-// A communication. It starts at operator `start`. The wait for it comes before operator `wait` (the
-// number of operators: at the end).
+// A communication. It starts at operator `start`. The executor waits for it before operator `wait`.
+// If `wait` is the number of operators, the executor waits at the end of the run.
 struct Flight {
   int start, wait;
 };
 
-// Returns the communications in program order. The wait comes before the first later operator that
-// touches what the communication writes, or writes what it reads.
+// Returns the communications in program order. The executor waits for one before the first later
+// operator that reads or writes an output of the communication, or writes one of its inputs.
 std::vector<Flight> FindCommIntervals(const Program& program);
 
 struct MemoryPlan {
-  std::unordered_map<std::string, size_t> offsets;  // of each temporary
-  size_t bytes = 0;                                 // size of the arena
-  size_t bytes_min = 0;                             // most bytes alive at once: no plan needs less
-  size_t bytes_sum = 0;                             // sum over all temporaries, without sharing
-  std::vector<std::pair<std::string, std::string>> inplace;  // (output, the input it replaced)
-  const char* order = "";                                    // see Packing::order
+  // By name of the temporary: its offset in the arena in bytes.
+  std::unordered_map<std::string, size_t> offsets;
+  size_t bytes = 0;      // size of the arena in bytes
+  size_t bytes_min = 0;  // largest number of bytes alive at once, a lower bound for `bytes`
+  size_t bytes_sum = 0;  // sum of the bytes of all temporaries, without sharing
+  // (output, the input whose memory it uses)
+  std::vector<std::pair<std::string, std::string>> inplace;
+  const char* order = "";  // name of the order in which blocks were packed (Packing::order)
 };
 
-// Plans the memory of every kTemp that an operator touches. `fetch`: variables that keep their
-// value after a run. NOT_FOUND: one of them does not exist. A variable has memory from its first
-// write to its last read. An operator that uses only the shape of an input keeps no memory for it.
+// Plans the memory of every kTemp that an operator reads or writes. `fetch`: variables that keep
+// their value after a run. NOT_FOUND: a variable of `fetch` does not exist. A variable has memory
+// from its first write to its last read. An operator that uses only the shape of an input is not a
+// read of that input.
 StatusOr<MemoryPlan> PlanMemory(const Program& program, const std::vector<Flight>& flights,
                                 const std::vector<std::string>& fetch,
                                 const MemoryOptions& options);
 
-// Returns the most bytes of these temporaries alive at once, without in-place sharing.
+// Returns the largest number of bytes that the variables of `temporaries` need at once. No output
+// uses the memory of an input.
 size_t LargestLive(const Program& program, const std::vector<Flight>& flights,
                    const std::set<std::string>& temporaries);
 
-// Returns "61.2 MB for temporaries (at least 60.1 MB live at once; 230.0 MB without reuse), 34 in
-// place".
+// Returns "61.2 MB for temporaries (at least 60.1 MB live at once; 230.0 MB without reuse), ...".
 std::string ToText(const MemoryPlan& plan);
 
 }  // namespace tandem

@@ -17,7 +17,7 @@ bool IsFloat(DType dtype) {
 }  // namespace
 
 NanCheck::NanCheck(const Plan& plan, const Backend& backend) : plan_(plan), backend_(backend) {
-  // An absent slot has one position.
+  // A slot without a variable still has one position in the arguments.
   const auto floats = [&plan](const std::vector<std::vector<std::string>>& slots) {
     std::vector<Floats> found;
     size_t position = 0;
@@ -70,10 +70,10 @@ bool NanCheck::IsGone(const StepFloats& step, const PlanStep& at, const Floats& 
   });
 }
 
-// Makes the error for a step from the results for its outputs (`out`) and inputs (`in`).
+// Makes the error for a step from the search results of its outputs (`out`) and inputs (`in`).
 Status NanCheck::Verdict(const StepFloats& step, const PlanStep& at, std::span<const uint64_t> out,
                          std::span<const uint64_t> in) {
-  // "fc_0.w[3] of f32[4,2]"
+  // Returns text such as "fc_0.w[3] of f32[4,2]".
   const auto named = [](const Floats& var, uint64_t found) {
     return absl::StrFormat("%s[%d] of %s", var.var, found, ToString(var.desc));
   };
@@ -117,7 +117,8 @@ Status NanCheck::BeforeStep(const PlanStep& step, int64_t) {
 }
 
 Status NanCheck::OnStep(const PlanStep& step, int64_t run, Time, Time) {
-  if (step.comm_start >= 0) return OkStatus();  // checked after the wait
+  // The result of a communication is checked after the step that waits for it.
+  if (step.comm_start >= 0) return OkStatus();
   const auto index = static_cast<size_t>(&step - plan_.steps().data());
   const StepFloats& floats = steps_[index];
   if (plan_.device() != nullptr) {
@@ -150,8 +151,8 @@ Status NanCheck::OnStep(const PlanStep& step, int64_t run, Time, Time) {
 
 Status NanCheck::AfterRun() { return ReadBack(); }
 
-// Reads the results of a device. A device error is appended to the message, because either error
-// may have caused the other.
+// Reads the search results of a device. If the device itself reports an error, the message has that
+// error too, because either error may have caused the other.
 Status NanCheck::ReadBack() {
   Device* const device = plan_.device();
   if (device == nullptr) return OkStatus();

@@ -9,18 +9,20 @@
 
 namespace tandem {
 
-// Reads every output of every operator again; a step takes about as long as if it wrote twice the
-// memory. A device searches by itself after each operator. The host reads the result before each
-// communication, so that no bad value is sent, and after the run. Updates made by then are lost.
+// Searches every output of every operator for values that are not finite. A step takes about as
+// long as if it wrote its outputs twice. On a device, a kernel searches after each operator. The
+// host reads the results before each communication, so that no bad value is sent, and after the
+// run. Parameter updates that were made before the host reads a result are lost.
 class NanCheck final : public ExecObserver {
  public:
-  // `plan` and `backend`, the backend of the plan's device, must outlive this object.
-  // RESOURCE_EXHAUSTED: the device has no memory for the results.
+  // `backend` is the backend of the plan's device. `plan` and `backend` must outlive this object.
+  // RESOURCE_EXHAUSTED: the device has no memory for the search results.
   static StatusOr<std::unique_ptr<NanCheck>> Make(const Plan& plan, const Backend& backend);
 
   // DATA_LOSS: a value is not finite. The message names the variable, the element and the inputs
-  // that were not finite. It also names inputs whose state is unknown because an output uses their
-  // memory. On a device, BeforeStep and AfterRun return the error, with the operator.
+  // that were not finite. It also names inputs whose earlier values are unknown because an output
+  // uses their memory. On a device, BeforeStep and AfterRun report the error and name the operator
+  // that caused it.
   Status BeforeStep(const PlanStep& step, int64_t run) override;
   Status OnStep(const PlanStep& step, int64_t run, Time begin, Time end) override;
   Status AfterRun() override;
@@ -29,29 +31,33 @@ class NanCheck final : public ExecObserver {
   // A floating-point variable that a plan step reads or writes.
   struct Floats {
     std::string var;
-    size_t position;  // in the arguments of the step
+    size_t position;  // position in the arguments of the plan step
     TensorDesc desc;
   };
   struct StepFloats {
     std::vector<Floats> in, out;
-    std::vector<std::pair<size_t, size_t>> written;  // outputs of any type: position, bytes
+    // For each output of any type: its position and its size in bytes.
+    std::vector<std::pair<size_t, size_t>> written;
   };
-  using Found = std::vector<uint64_t>;  // by variable: element, or NonFiniteScan::kNone
+  // By variable: the position of its first element that is not finite. NonFiniteScan::kNone: all
+  // elements are finite.
+  using Found = std::vector<uint64_t>;
 
   NanCheck(const Plan& plan, const Backend& backend);
   Status Search(const std::vector<Floats>& vars, const void* const* data, NonFiniteScan search);
   Status ReadBack();
   static Status Verdict(const StepFloats& step, const PlanStep& at, std::span<const uint64_t> out,
                         std::span<const uint64_t> in);
-  // Returns true if the step wrote into the memory of this input; its earlier values are then
-  // unknown.
+  // Returns true if the step wrote into the memory of this input, so that the earlier values of the
+  // input are unknown.
   static bool IsGone(const StepFloats& step, const PlanStep& at, const Floats& in);
 
   const Plan& plan_;
   const Backend& backend_;
   std::vector<StepFloats> steps_;
-  // Device only. The first cell is the number of the search that found something (counted by run,
-  // then by step). Then follow the results: of outputs, then of inputs.
+  // Device only. The first cell is the number of the first search that found something. The number
+  // is run * number of plan steps + index of the step. The next cells are the results for the
+  // outputs of that step, then for its inputs.
   Buffer cells_;
   size_t cells_count_ = 0;
 };

@@ -20,7 +20,8 @@ size_t Aligned(size_t bytes) {
   return (bytes + Device::kAlignment - 1) / Device::kAlignment * Device::kAlignment;
 }
 
-// Returns by operator: the bytes that begin to live minus the bytes that ended.
+// Returns by operator: the bytes of blocks that begin to live there, minus the bytes of blocks that
+// the previous operator was the last to need.
 std::map<int, int64_t> LiveChanges(Lifetimes lifetimes) {
   std::map<int, int64_t> change;
   for (const Lifetime& life : lifetimes) {
@@ -31,9 +32,9 @@ std::map<int, int64_t> LiveChanges(Lifetimes lifetimes) {
   return change;
 }
 
-// ---- Orders -------------------------------------------------------------------------------------
+// ---- Orders in which blocks are placed ----------------------------------------------------------
 
-// Orders by descending key.
+// Returns the blocks in descending order of `key`.
 Order By(Lifetimes lifetimes, const std::function<double(const Lifetime&)>& key) {
   Order order(lifetimes.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -52,15 +53,17 @@ Order ByArea(Lifetimes lifetimes) {
   return By(lifetimes,
             [](const Lifetime& life) { return static_cast<double>(life.bytes) * Length(life); });
 }
-// The order in which an allocator would see the blocks.
+// Orders the blocks by first use, as an allocator would see them.
 Order ByFirstUse(Lifetimes lifetimes) {
   return By(lifetimes, [](const Lifetime& life) { return -static_cast<double>(life.first); });
 }
 
-// Blocks alive at the operator with the most live bytes come first, then those at the operator with
-// the next most, and so on; within an operator by size.
+// Orders by operator: blocks alive at the operator with the most live bytes come first, then blocks
+// alive at the operator with the next most, and so on. Blocks of one operator are in descending
+// order of size.
 Order ByBreadth(Lifetimes lifetimes) {
-  std::vector<std::pair<int64_t, int>> live;  // (live bytes from an operator on, the operator)
+  // (bytes alive at the operator, index of the operator)
+  std::vector<std::pair<int64_t, int>> live;
   int64_t now = 0;
   for (const auto& [op, delta] : LiveChanges(lifetimes)) live.emplace_back(now += delta, op);
   std::vector<double> key(lifetimes.size());
@@ -75,15 +78,15 @@ Order ByBreadth(Lifetimes lifetimes) {
   return order;
 }
 
-// ---- One packing --------------------------------------------------------------------------------
+// ---- Packing the blocks in one order ------------------------------------------------------------
 
 enum class Gap { kLowest, kTightest };
 
-// Returns the offset for `life`. `placed` are the blocks placed so far, ascending by offset; only
-// those with an overlapping lifetime matter.
+// Returns an offset for block `life` that is free during its lifetime. `placed` are the blocks
+// placed so far, by ascending offset.
 size_t Place(Lifetimes lifetimes, const std::vector<size_t>& offsets, const Order& placed,
              const Lifetime& life, Gap gap) {
-  size_t end = 0;  // end of the blocks passed so far
+  size_t end = 0;  // end of the overlapping blocks passed so far
   size_t best = 0, best_gap = std::numeric_limits<size_t>::max();
   for (const size_t j : placed) {
     const Lifetime& other = lifetimes[j];
@@ -104,7 +107,7 @@ Packing Pack(Lifetimes lifetimes, const Order& order, Gap gap) {
   Packing packing;
   packing.offsets.resize(lifetimes.size());
   TD_REQUIRE(order.size() == lifetimes.size());
-  Order placed;  // ascending by offset
+  Order placed;  // indices of the placed blocks, by ascending offset
   for (const size_t i : order) {
     const size_t offset = Place(lifetimes, packing.offsets, placed, lifetimes[i], gap);
     TD_REQUIRE(offset % Device::kAlignment == 0);

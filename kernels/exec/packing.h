@@ -1,4 +1,4 @@
-// Packs blocks of memory into one arena. Blocks whose lifetimes do not overlap may share memory.
+// Packs blocks of memory into one arena. Blocks never needed at the same time may share memory.
 #pragma once
 
 #include <cstddef>
@@ -7,27 +7,28 @@
 
 namespace tandem {
 
-// A block that is needed from operator `first` to operator `last`, both included.
+// A block of memory that is needed from operator `first` to operator `last`, both included.
 struct Lifetime {
   size_t bytes;
   int first, last;
 };
 
 struct Packing {
-  std::vector<size_t> offsets;  // in the order of the lifetimes, multiples of Device::kAlignment
-  size_t bytes = 0;             // size of the arena
-  const char* order = "";       // name of the sort order that gave this packing ("size")
+  // By block, in the order of the lifetimes: the offset in bytes, a multiple of Device::kAlignment.
+  std::vector<size_t> offsets;
+  size_t bytes = 0;        // size of the arena in bytes
+  const char* order = "";  // name of the order in which the blocks were placed ("size")
 };
 
-// Returns the smallest of several greedy packings. Each uses another order of the lifetimes. It
-// places each block where it overlaps no block that is alive at the same time: at the lowest offset
-// or in the tightest gap. Source of the orders by size and by breadth and of the tightest gap:
-// Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020.
-// Deterministic; among equal packings the first is returned.
+// Returns the smallest of several greedy packings. Each packing places the blocks in another order.
+// It puts each block at the lowest free offset or into the tightest free gap. Source of the orders
+// by size and by breadth and of the tightest gap: Pisarchyk and Lee, "Efficient Memory Management
+// for Deep Neural Net Inference", 2020. Deterministic: the first of several equally small packings
+// is returned.
 Packing PackArena(std::span<const Lifetime> lifetimes);
 
-// Returns the largest sum of bytes alive at once, each rounded up to the alignment. No packing is
-// smaller.
+// Returns the largest sum of bytes that are needed at the same time, each block rounded up to the
+// alignment. No packing is smaller.
 size_t LargestLiveSum(std::span<const Lifetime> lifetimes);
 
 }  // namespace tandem

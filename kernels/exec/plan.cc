@@ -11,8 +11,9 @@
 
 namespace tandem {
 
-// Makes a plan in several passes over the program: persistent storage, order of waits, memory of
-// the temporaries, kernels, and for several threads the dependencies between steps.
+// Makes a plan in several passes over the program: persistent storage, positions of the waits,
+// memory of the temporaries, kernels. For several threads, a last pass finds the dependencies
+// between steps.
 class PlanMaker {
  public:
   PlanMaker(const Program& program, const Backend& backend, Scope& scope, CommHandler* comm,
@@ -51,7 +52,7 @@ class PlanMaker {
   std::unordered_map<std::string, Tensor> storage_;
   std::vector<Flight> flights_;
   CodeCache own_code_;
-  int commit_ = 0;  // operators from this index on wait for all communications
+  int commit_ = 0;  // index of the first operator that must run after all communication
 };
 
 template <typename Fn>
@@ -212,7 +213,7 @@ Status PlanMaker::AddComm(int op_index, int flight) {
   return OkStatus();
 }
 
-// Checks that a device has kernels for all operators. The error names all that are missing.
+// Checks that a device has kernels for all operators. The error names each operator without one.
 Status PlanMaker::FindKernels() const {
   std::set<std::string> missing;
   for (const Op& op : program_.ops) {
@@ -259,11 +260,12 @@ std::vector<MemoryAccess> PlanMaker::AccessesOf(const Op& op) const {
   return accesses;
 }
 
-// Builds the step graph. Communications start in program order, because all ranks must use the same
-// order.
+// Builds the step graph. Each communication waits for the start of the previous one, because all
+// ranks must start communications in the same order.
 void PlanMaker::LinkSteps() {
   StepGraphBuilder graph;
-  std::vector<int> starts, waits;  // indices of the communications' steps
+  // The indices of plan steps that start a communication, and of plan steps that wait for one.
+  std::vector<int> starts, waits;
   for (size_t i = 0; i < plan_->steps_.size(); ++i) {
     const PlanStep& step = plan_->steps_[i];
     graph.Add(AccessesOf(program_.ops[step.op]));
@@ -338,7 +340,7 @@ std::vector<const void**> Plan::Readers(std::string_view var) {
   if (!tensor.ok()) return readers;
   const void* const data = tensor->data();
   for (size_t i = 0; i < steps_.size(); ++i) {
-    // Arguments of an operator: inputs, then outputs.
+    // Returns the arguments of an operator: inputs, then outputs.
     std::vector<void*>& arguments = pointers_[i];
     const auto inputs = static_cast<size_t>(steps_[i].args.out - arguments.data());
     TD_REQUIRE(inputs <= arguments.size());

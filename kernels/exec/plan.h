@@ -1,6 +1,6 @@
-// A plan: a program prepared for one device. Kernels are resolved to function pointers, temporaries
-// to offsets in one arena, and communication to start and wait steps. kernels/exec/executor.h runs
-// a plan.
+// A plan: a program prepared for one device. Kernels are resolved to function pointers, and
+// temporaries to offsets in one arena. A communication becomes a start step and a wait step.
+// kernels/exec/executor.h runs a plan.
 #pragma once
 
 #include <memory>
@@ -21,41 +21,49 @@
 namespace tandem {
 
 struct PlanOptions {
-  int threads = 1;                         // compute threads of the kernels
-  std::vector<std::string> fetch;          // temporaries that must be readable after a run
-  std::vector<std::string> disable_impls;  // kernel implementations not to use ("onednn")
-  std::vector<std::string> onednn_ops;     // operator types that may use "onednn"; empty: all
-  CodeCache* code = nullptr;               // cache of compiled kernels; nullptr: one for this plan
-  KernelSettings settings;                 // for the kernels of single families
+  int threads = 1;                 // number of threads per kernel
+  std::vector<std::string> fetch;  // temporaries that must be readable after a run
+  // Kernel implementations that must not be used, such as "onednn".
+  std::vector<std::string> disable_impls;
+  // The types of operators that may use the implementation "onednn". Empty: all types may.
+  std::vector<std::string> onednn_ops;
+  // The cache of compiled kernels, not owned. nullptr: the plan makes its own cache.
+  CodeCache* code = nullptr;
+  KernelSettings settings;  // options that only some kernels read
   MemoryOptions memory;
   DropOptions drop;
-  // true: all communication ends before the first operator that makes the training step permanent
-  // (commit.h). false: an update runs as soon as its own gradient is ready.
+  // If true, the plan waits for all communication before the first operator that makes the training
+  // step permanent (commit.h). If false, a parameter is updated as soon as its own gradient is
+  // ready.
   bool commit = false;
-  // Number of operators that may run at the same time, if the program and its memory allow it. Each
-  // may use all of `threads`, so that the bits stay the same. 1: operators run in program order on
-  // the executor's thread. This is always so on a CUDA device, whose stream runs kernels in order.
+  // Largest number of operators that run at the same time, if the program and its memory allow it.
+  // Each operator may use all of `threads`, so that the bits stay the same. 1: operators run in
+  // program order on the executor's thread. A CUDA device always uses 1, because its stream runs
+  // kernels in order.
   int num_threads = 1;
-  // On a device, consecutive kernels are recorded once and launched as one graph (graph_pieces.h).
+  // If true, consecutive kernels on a device are recorded once and launched as one graph
+  // (graph_pieces.h).
   bool graphs = false;
 };
 
-// One call of the plan.
+// One step of the plan: a kernel, the start of a communication, or the wait for it.
 struct PlanStep {
-  KernelFn run = nullptr;         // nullptr: a communication
-  KernelArgs args{};              // pointers into the tables of Plan, by the operator's positions
-  int op = 0;                     // index in the program, for messages
-  int comm_start = -1;            // communication to start; -1: none
-  int comm_wait = -1;             // communication to wait for; -1: none
-  const float* run_if = nullptr;  // condition of the operator: 0 skips the step; nullptr: none
+  KernelFn run = nullptr;  // kernel; nullptr: the step starts or waits for a communication
+  // Pointers into the argument arrays of Plan, in the order of the operator's positions.
+  KernelArgs args{};
+  int op = 0;           // index of the operator in the program, for messages
+  int comm_start = -1;  // number of the communication to start; -1: none
+  int comm_wait = -1;   // number of the communication to wait for; -1: none
+  // Condition of the operator. If its value is 0, the step is skipped. nullptr: no condition.
+  const float* run_if = nullptr;
 };
 
 // Holds a copy of the program and the memory of its temporaries. A run changes the memory, not the
-// plan. Only one executor may run a plan, because the memory is for one run at a time. Scope,
-// backend and handler must outlive the plan.
+// plan. Only one executor may use a plan, because the memory is for one run at a time. Scope,
+// backend and communication handler must outlive the plan.
 class Plan {
  public:
-  // UNIMPLEMENTED, naming operator and place: there is no kernel.
+  // Makes a plan. UNIMPLEMENTED, naming both: the place has no kernel for the operator.
   static StatusOr<std::unique_ptr<Plan>> Make(const Program& program, const Backend& backend,
                                               Scope& scope, CommHandler* comm,
                                               const PlanOptions& options);
@@ -65,25 +73,26 @@ class Plan {
   // Returns the memory of a kData variable (to be filled before a run), a fetched temporary, or a
   // variable of the scope. NOT_FOUND: any other variable.
   StatusOr<Tensor> Get(std::string_view var) const;
-  // Returns the addresses of all operator arguments that point to `var`, a kData variable. Between
-  // runs, the caller may set all of them to read `var` from other memory. Empty: an operator writes
-  // or communicates `var`.
+  // Returns the addresses of all operator arguments that point to the kData variable `var`. Between
+  // runs, the caller may redirect all of them, so that the operators read `var` from other memory.
+  // Empty: an operator writes or communicates `var`.
   std::vector<const void**> Readers(std::string_view var);
 
   std::span<const PlanStep> steps() const { return steps_; }
-  const MemoryPlan& memory() const { return memory_; }  // of the temporaries
+  const MemoryPlan& memory() const { return memory_; }  // memory of the temporaries
   size_t arena_bytes() const { return memory_.bytes; }
-  size_t scratch_bytes() const { return scratch_bytes_; }  // per thread
-  // The scratch memory of a thread. The arguments of the steps hold that of thread 0.
+  size_t scratch_bytes() const { return scratch_bytes_; }  // scratch memory per thread, in bytes
+  // Returns the scratch memory of a thread. The argument arrays of the steps point to the scratch
+  // memory of thread 0.
   void* scratch(int thread) const;
-  // Pages of temporaries that are not fetched. Empty if the device is not the CPU.
+  // Pages that contain only temporaries which are not fetched. Empty if the device is not the CPU.
   const std::vector<std::span<std::byte>>& droppable() const { return droppable_; }
   const DropOptions& drop() const { return drop_; }
   // Returns true if the temporaries hold more than DropOptions::above_bytes.
   bool drops_each_run() const {
     return drop_.above_bytes >= 0 && static_cast<int64_t>(memory_.bytes) > drop_.above_bytes;
   }
-  // Releases the pages of the temporaries. Must not be called while the plan runs.
+  // Returns the pages of the temporaries to the system. Must not be called while the plan runs.
   void DropTemporaries() const;
 
   int num_threads() const { return num_threads_; }
@@ -92,14 +101,14 @@ class Plan {
   Device* device() const { return device_; }
   // The backend that records graphs of this plan; nullptr: graphs are not used.
   const Backend* recorder() const { return recorder_; }
-  // Dependencies between the plan steps. Empty with one thread.
+  // Dependencies between the plan steps. Empty if the plan uses one thread.
   const StepGraph& graph() const { return graph_; }
-  CommHandler* comm_handler() const { return comm_; }  // nullptr: no communication
-  // The index in the handler, by communication. The steps number communications in this order.
+  CommHandler* comm_handler() const { return comm_; }  // nullptr: the program has no communication
+  // By communication number of a plan step: the index of the node in the handler.
   std::span<const int> comm_nodes() const { return comm_nodes_; }
-  // Implementation chosen for each operator: "conv2d: onednn".
+  // The implementation chosen for each operator, as "conv2d: onednn".
   const std::vector<std::string>& choices() const { return choices_; }
-  // For users: one line per fused operator that the best implementation of the place rejects.
+  // Text for the user: one line per fused operator that the preferred implementation rejects.
   const std::string& notes() const { return notes_; }
 
  private:
@@ -108,9 +117,9 @@ class Plan {
 
   Program program_;
   std::vector<PlanStep> steps_;
-  std::vector<std::vector<void*>> pointers_;   // argument arrays of the steps
-  std::vector<std::shared_ptr<void>> states_;  // states of the kernels
-  std::vector<int> comm_nodes_;                // index in the handler, by communication
+  std::vector<std::vector<void*>> pointers_;   // arrays with the arguments of the steps' kernels
+  std::vector<std::shared_ptr<void>> states_;  // memory that kernels keep between calls
+  std::vector<int> comm_nodes_;                // by communication: index in the handler
   CommHandler* comm_ = nullptr;
   Device* device_ = nullptr;
   const Backend* recorder_ = nullptr;
@@ -119,9 +128,10 @@ class Plan {
   int num_threads_ = 1, kernel_threads_ = 1;
   StepGraph graph_;
   Buffer arena_;
-  std::vector<Buffer> scratch_;                       // one per thread
-  size_t scratch_bytes_ = 0;                          // per thread
-  std::unordered_map<std::string, Tensor> readable_;  // data, fetched variables, scope
+  std::vector<Buffer> scratch_;  // scratch memory, one buffer per executor thread
+  size_t scratch_bytes_ = 0;     // scratch memory per thread in bytes
+  // kData variables, fetched variables and variables of the scope, by name.
+  std::unordered_map<std::string, Tensor> readable_;
   MemoryPlan memory_;
   std::vector<std::string> choices_;
   std::string notes_;

@@ -47,8 +47,9 @@ double Key(const ProfileRow& row, ProfileOrder order) {
   return 0;
 }
 
-// Formats a rate in 1e9 per second and its share of the peak (0: unknown), 17 columns wide. Blank
-// if there is no rate. A share above the peak is printed as ">100%".
+// Formats a rate in 1e9 per second and its share of `peak`, 17 columns wide. A peak of 0 is unknown
+// and has no share. The text is blank if there is no rate. A share above the peak is printed as
+// ">100%".
 std::string Share(double amount, double seconds, double peak) {
   if (amount <= 0 || seconds <= 0) return std::string(17, ' ');
   const double rate = amount / seconds;
@@ -57,7 +58,7 @@ std::string Share(double amount, double seconds, double peak) {
   return absl::StrFormat(" %8.1f %6.1f%%", rate / 1e9, 100 * rate / peak);
 }
 
-// Explains why shares are missing; "" if none is.
+// Explains why shares of the peak are missing. "": no share is missing.
 std::string NoShareText(const std::vector<ProfileRow>& rows, const MachinePeak& peak) {
   bool flops = false, bytes = false;
   for (const ProfileRow& row : rows) {
@@ -148,7 +149,7 @@ std::vector<ProfileRow> SumUp(const Profiler& profiler, ProfileOrder order, bool
   std::vector<OpCost> costs;
   for (const Op& op : program.ops) costs.push_back(CostOf(program, op));
   std::map<std::string, ProfileRow> rows;
-  // The track of an operator's work. On a device, one operator may be several kernels.
+  // The track with the work of operators. On a device, an operator may have one span per kernel.
   const TraceTrack worker =
       profiler.plan().device() == nullptr ? TraceTrack::kCompute : TraceTrack::kDevice;
   std::set<std::pair<int, int64_t>> done;
@@ -179,7 +180,7 @@ std::vector<ProfileRow> SumUp(const Profiler& profiler, ProfileOrder order, bool
 
 std::string ProfileTable(const std::vector<ProfileRow>& rows, const MachinePeak& peak) {
   size_t width = 5;
-  double busy = 0, device = 0;  // busy: time of the executor's thread
+  double busy = 0, device = 0;  // seconds of the executor's thread (busy) and of the device
   for (const ProfileRow& row : rows) {
     width = std::max(width, row.name.size());
     if (row.lane == TraceTrack::kDevice) device += row.total;
@@ -205,7 +206,7 @@ std::string ProfileTable(const std::vector<ProfileRow>& rows, const MachinePeak&
 
 namespace {
 
-// Returns the seconds that at least one of the intervals covers.
+// Returns the number of seconds that at least one of the intervals covers.
 double Covered(std::vector<std::pair<Time, Time>> intervals) {
   std::sort(intervals.begin(), intervals.end());
   double seconds = 0;

@@ -1,4 +1,4 @@
-// Profiles the steps of a plan: records spans of time and sums them up by operator.
+// Profiles the steps of a plan: records spans of time and sums the spans of each operator.
 #pragma once
 
 #include <map>
@@ -19,21 +19,23 @@ namespace tandem {
 enum class TraceTrack : uint8_t {
   kCompute,  // kernels, and the executor's waits for communication
   kComm,     // communications, from start to end; they may overlap
-  kFeed,     // work of the trainer around the plan
-  kDevice,   // kernels, copies and fills at the time when a device ran them
+  kFeed,     // other work of the trainer, before and after the plan
+  kDevice,   // kernels, copies and fills, with the times at which a device ran them
 };
 
 struct Span {
-  int op = -1;  // index in the program; -1: see `what`
-  // "wait" for the operator's communication; work of the device; else a span of the trainer
+  // index of the operator in the program; -1: no operator, see `what`
+  int op = -1;
+  // "wait": the wait for the operator's communication. On track kDevice: the name of the device's
+  // work. On track kFeed: the trainer's work.
   const char* what = "";
   TraceTrack lane = TraceTrack::kCompute;
-  int64_t run = 0;  // run of the executor
+  int64_t run = 0;  // number of the executor's run
   Time begin, end;
-  int stream = 0;  // device stream, numbered by first span
+  int stream = 0;  // number of the device stream, in the order of their first spans
 };
 
-// Records spans in bounded memory: after `spans_max` spans it drops further ones.
+// Records spans in bounded memory. After `spans_max` spans, further spans are dropped.
 class Profiler final : public ExecObserver {
  public:
   explicit Profiler(const Plan& plan, size_t spans_max = size_t{1} << 20);
@@ -41,13 +43,13 @@ class Profiler final : public ExecObserver {
   Status BeforeStep(const PlanStep& step, int64_t run) override;
   Status OnStep(const PlanStep& step, int64_t run, Time begin, Time end) override;
   void OnCommEnd(const PlanStep& wait, int64_t run, Time ended) override;
-  // Adds a span of the caller. `what` must be a string literal.
+  // Adds a span that the caller measured. `what` must be a string literal.
   void Add(const char* what, int64_t run, Time begin, Time end);
 
-  // Starts tracing the work of the plan's device. UNAVAILABLE: tracing is not possible; spans then
-  // show only the view of the host.
+  // Starts tracing the work of the plan's device. UNAVAILABLE: tracing is not possible. The profile
+  // then has only the times that the host measures.
   Status TraceDevice();
-  // Ends the trace and adds the spans of the device. REQUIRES: the device was synchronised.
+  // Ends the trace and adds the device's spans. REQUIRES: the device was synchronised.
   Status EndTrace();
 
   const Plan& plan() const { return plan_; }
@@ -59,53 +61,54 @@ class Profiler final : public ExecObserver {
 
   const Plan& plan_;
   const size_t spans_max_;
-  std::unique_ptr<DeviceTrace> trace_;           // nullptr: none
-  std::vector<std::pair<int, int64_t>> traced_;  // operator and run, by trace id from 1
-  std::set<std::string> names_;                  // kernel names
+  std::unique_ptr<DeviceTrace> trace_;           // nullptr: the device is not traced
+  std::vector<std::pair<int, int64_t>> traced_;  // operator and run of each trace id, from id 1
+  std::set<std::string> names_;                  // names of kernels, to which Span::what points
   std::map<uint32_t, int> streams_;
   std::vector<Span> spans_;
-  std::vector<Time> comm_began_;  // indexed by communication
+  std::vector<Time> comm_began_;  // by communication: time of its start
 };
 
-// Sums over the spans of one name.
+// The sums over all spans with the same name.
 struct ProfileRow {
-  std::string name;  // "conv2d"; with detail "#3 conv2d conv_0.out"; "wait for c_allreduce_sum"
+  // "conv2d", "wait for c_allreduce_sum", or with `detail` "#3 conv2d conv_0.out"
+  std::string name;
   TraceTrack lane = TraceTrack::kCompute;
   int64_t calls = 0;
-  double total = 0, min = 0, max = 0;  // seconds
-  double flops = 0;                    // of all calls; 0: only the bytes moved count
-  double bytes = 0;                    // read and written by all calls, assuming no cache
+  double total = 0, min = 0, max = 0;  // sum, smallest and largest duration of a call, in seconds
+  double flops = 0;  // floating-point operations of all calls; 0: the operator only moves memory
+  double bytes = 0;  // bytes that all calls read and write, assuming no cache
 };
 enum class ProfileOrder : uint8_t { kTotal, kCalls, kMax, kMin, kAverage };
 
-// Returns rows in descending order (kMin too): one per operator type, or with `detail` one per
-// operator.
+// Returns one row per operator type, or one per operator with `detail`. Rows are in descending
+// order of the selected column, also for kMin.
 std::vector<ProfileRow> SumUp(const Profiler& profiler, ProfileOrder order, bool detail);
 
 // Returns a table with the columns of Paddle's profiler (Event, Calls, Total, Min., Max., Ave.,
-// Ratio.), times in ms. It adds operations and bytes per second to each row, both with their share
-// of `peak`. If shares are missing, it says why.
+// Ratio.), times in ms. Further columns are operations and bytes per second, each with its share of
+// `peak`. If shares are missing, the table says why.
 std::string ProfileTable(const std::vector<ProfileRow>& rows, const MachinePeak& peak);
 
-// How much communication overlaps with other work.
+// The times of communication, with and without overlap with other work.
 struct CommOverlap {
   int64_t steps = 0;
   double on_way = 0;   // seconds in which at least one communication was running
-  double exposed = 0;  // part of on_way in which the executor only waited for communication
+  double exposed = 0;  // seconds of on_way in which the executor only waited for communication
 };
 CommOverlap OverlapOf(std::span<const Span> spans);
-// Returns "communication: 1.234 ms a step, 0.234 of it exposed; ..." with the hidden share. Returns
-// "" if there was no communication.
+// Returns "communication: 1.234 ms a step, 0.234 of it exposed; ..." with the share that overlaps
+// with other work. Returns "" if there was no communication.
 std::string ToString(const CommOverlap& overlap);
 
 // The share of time in which a device worked.
 struct DeviceBusy {
   int64_t steps = 0;
   double all = 0;   // seconds from the first span to the end of the last
-  double busy = 0;  // part of `all` in which the device worked
+  double busy = 0;  // seconds of `all` in which the device worked
 };
 DeviceBusy BusyOf(std::span<const Span> spans);
-// Returns "device: busy 1.234 ms of 2.000 ms a step, 62 %"; "" if there was no trace.
+// Returns "device: busy 1.234 ms of 2.000 ms a step, 62 %"; "" if the device was not traced.
 std::string ToString(const DeviceBusy& busy);
 
 }  // namespace tandem

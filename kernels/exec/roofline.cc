@@ -8,17 +8,18 @@
 namespace tandem {
 namespace {
 
-// Operations of one multiprocessor per cycle: twice its multiply-adds. Source: NVIDIA's
-// descriptions of the architectures.
+// Floating-point operations of one multiprocessor per cycle: twice its multiply-adds. Source:
+// NVIDIA's descriptions of the architectures.
 struct Units {
   int major, minor;
   double f32, tf32, half;
 };
 constexpr Units kUnits[] = {
-    {8, 0, 128, 1024, 2048},  // A100
-    {9, 0, 256, 2048, 4096},  // H100, H200
+    {8, 0, 128, 1024, 2048},  // compute capability 8.0: A100
+    {9, 0, 256, 2048, 4096},  // compute capability 9.0: H100, H200
 };
-constexpr double kTransfersPerCycle = 2;  // memory transfers per cycle: both clock edges
+// The memory transfers per clock cycle. There is one transfer at each clock edge.
+constexpr double kTransfersPerCycle = 2;
 
 }  // namespace
 

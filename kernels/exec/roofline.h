@@ -1,5 +1,5 @@
-// The peak performance of a GPU, and the shortest possible time of a step on it. Used to rate
-// measured steps.
+// The peak performance of a GPU, and the shortest possible time of a step on it. The profiler rates
+// measured steps with these numbers.
 #pragma once
 
 #include "common/base/status.h"
@@ -7,31 +7,33 @@
 
 namespace tandem {
 
-// The properties that the driver reports.
+// The properties of a GPU that its driver reports.
 struct DeviceProperties {
-  int major = 0, minor = 0;  // compute capability
+  int major = 0, minor = 0;  // compute capability, as major.minor
   int multiprocessors = 0, bus_bits = 0;
   double clock_hz = 0, memory_clock_hz = 0;
 };
 
-// Rates per second. Products are dense, with f32 sums. All except f32 products use tensor cores.
+// Peak rates per second. Products are of dense matrices, with f32 sums. All products except those
+// of f32 (without tf32) use tensor cores.
 struct DevicePeak {
   double f32_flops = 0, tf32_flops = 0, half_flops = 0;
-  double bytes = 0;  // memory traffic, reads and writes
+  double bytes = 0;  // bytes per second that the memory can read and write
 };
 
-// NOT_FOUND: the compute units of this compute capability are not known.
+// Returns the peak rates of a GPU. NOT_FOUND: its compute capability is not known.
 StatusOr<DevicePeak> PeakOf(const DeviceProperties& card);
 
-// Cost of one run of an operator. Bytes are those read and written, assuming no cache.
+// The cost of one run of an operator. `bytes`: bytes read and written, assuming no cache.
 struct OpCost {
-  double flops = 0, bytes = 0;  // no flops: only the bytes moved count
+  double flops = 0, bytes = 0;  // flops of 0: the operator only moves memory
 };
 OpCost CostOf(const Program& program, const Op& op);
 
-// Returns the shortest time in seconds for one run of all operators, except communication, one
-// after another. The time of an operator is the longer one of its computation and its memory
-// traffic. `tf32`: products of f32 matrices use tf32. Caches can make a step faster than this.
+// Returns the shortest time in seconds for one run of all operators, one after another, without
+// communication. An operator takes the longer of two times: for its computation and for its memory
+// traffic. `tf32`: products of f32 matrices use tf32. A real step can be faster if its data is in
+// caches.
 double LeastSeconds(const Program& program, const DevicePeak& peak, bool tf32);
 
 }  // namespace tandem

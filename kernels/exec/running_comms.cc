@@ -46,7 +46,7 @@ void RunningComms::EndIteration() {
   TD_REQUIRE(static_cast<size_t>(started_) == comms_.size());
   started_ = 0;
   Time covered = Time::min();
-  for (Comm& c : comms_) {  // in the order of their starts
+  for (Comm& c : comms_) {  // communications are visited in the order in which they started
     const Time end = c.done.ended(), from = std::max(c.began, covered);
     if (end > from) on_way_ += Seconds(end - from);
     covered = std::max(covered, end);

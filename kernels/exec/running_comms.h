@@ -1,4 +1,4 @@
-// The communications of one plan while an executor runs it: their start, their end and their times.
+// The communications of one plan while an executor runs it: starts, ends and times.
 #pragma once
 
 #include <atomic>
@@ -12,46 +12,47 @@
 
 namespace tandem {
 
-// In each iteration, all communications start or are skipped, in the order of their numbers. Start,
-// Skip and Wait may come from several threads if the plan's steps order the starts. All other calls
-// come from the executor's thread.
+// In each iteration, every communication is started or skipped, in the order of their numbers.
+// Start, Skip and Wait may be called by several threads if the plan's steps order the starts. The
+// executor's thread makes all other calls.
 class RunningComms {
  public:
-  // `nodes`: the index in `handler`, by communication. `handler` may be nullptr if there are none.
+  // `nodes`: the index in `handler` of each communication. Empty: `handler` may be nullptr.
   RunningComms(CommHandler* handler, std::span<const int> nodes);
 
-  // Starts communication `comm` of iteration `step`. REQUIRES: the earlier ones have started.
+  // Starts communication `comm` of iteration `step`. REQUIRES: all communications with smaller
+  // numbers were started or skipped.
   void Start(int comm, int64_t step);
-  // Marks the communication as completed, so that a wait for it returns at once. The same
-  // requirement as for Start.
+  // Marks communication `comm` as completed, so that Wait returns at once. REQUIRES: all
+  // communications with smaller numbers were started or skipped.
   void Skip(int comm);
-  // Blocks until the communication has ended, up to the handler's timeout. REQUIRES: it has
-  // started.
+  // Blocks until communication `comm` has ended, at most for the handler's timeout. REQUIRES: it
+  // was started or skipped.
   Status Wait(int comm);
-  // Ends an iteration and counts its times. REQUIRES: all communications have ended.
+  // Ends an iteration and adds its communication times. REQUIRES: all communications have ended.
   void EndIteration();
-  // Ends a failed iteration. Running communications use the plan's memory, so this blocks until
-  // they end or fail from the same cause.
+  // Ends a failed iteration. Running communications use the plan's memory. Therefore this blocks
+  // until each of them ends, or fails from the cause that failed the iteration.
   void Abandon();
 
-  // Returns when communication `comm` ended. REQUIRES: a wait for it has returned.
+  // Returns the time at which communication `comm` ended. REQUIRES: Wait for it has returned.
   Time ended(int comm);
-  // Times of all iterations with `threads` threads of the executor.
+  // Returns the times of all iterations. `threads`: number of the executor's threads.
   CommTimes times(int threads) const;
 
  private:
   struct Comm {
-    int node = 0;  // index in the handler
+    int node = 0;  // index of the node in the handler
     CommDone done;
-    Time began;  // in this iteration
+    Time began;  // time of its start in this iteration
   };
   Comm& at(int comm);
 
   CommHandler* const handler_;
   std::vector<Comm> comms_;
-  int started_ = 0;                     // communications of this iteration, skipped ones too
-  std::atomic<int64_t> waited_ns_ = 0;  // sum over all threads
-  double on_way_ = 0;                   // seconds
+  int started_ = 0;  // communications of this iteration that were started or skipped
+  std::atomic<int64_t> waited_ns_ = 0;  // time in Wait, in ns, summed over all threads
+  double on_way_ = 0;                   // seconds in which at least one communication was running
 };
 
 }  // namespace tandem

@@ -51,7 +51,8 @@ void FillInitial(const std::string& name, const Init& init, const Shape& shape, 
 
 namespace {
 
-// Rejects programs that exceed the memory of the machine, before the system kills the process.
+// A program that needs more than the memory of the machine is rejected now. Otherwise the system
+// would kill the process later.
 Status CheckFits(const Program& program) {
   const double memory =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));

@@ -10,15 +10,16 @@
 
 namespace tandem {
 
-// Not thread-safe. Must not change while an executor whose plan uses it runs. Several plans (train,
-// evaluate) may share one scope.
+// Holds variables by name. Not thread-safe. Must not change while an executor runs a plan that uses
+// the scope. Several plans (train, evaluate) may share one scope.
 class Scope {
  public:
-  explicit Scope(Device& device) : device_(device) {}  // Not owned; must outlive this.
+  // `device` is not owned and must outlive the scope.
+  explicit Scope(Device& device) : device_(device) {}
 
   Device& device() const { return device_; }
-  // Returns the variable; allocates it if it does not exist. FAILED_PRECONDITION: it exists with
-  // another description.
+  // Returns the variable `name`. Allocates the variable if it does not exist. FAILED_PRECONDITION:
+  // it exists with another description.
   StatusOr<Tensor> Declare(const std::string& name, const TensorDesc& desc);
   const Tensor* Find(std::string_view name) const;
   const std::map<std::string, Tensor, std::less<>>& tensors() const { return tensors_; }
@@ -28,17 +29,18 @@ class Scope {
   std::map<std::string, Tensor, std::less<>> tensors_;
 };
 
-// Returns RESOURCE_EXHAUSTED with the names of the largest variables appended. Returns any other
-// status unchanged.
+// If `status` is RESOURCE_EXHAUSTED, returns it with the names of the program's largest variables
+// appended. Otherwise returns `status` unchanged.
 Status NameLargest(const Status& status, const Program& program);
 
-// Writes elements [offset, offset + out.size()) of the initial value of variable `name`, whose
-// whole shape is `shape`. The bits do not depend on how the variable is split into calls.
+// Writes elements [offset, offset + out.size()) of the initial value of variable `name` to `out`.
+// `shape` is the shape of the whole variable. The bits do not depend on the ranges in which callers
+// fill the variable.
 void FillInitial(const std::string& name, const Init& init, const Shape& shape, uint64_t seed,
                  int64_t offset, std::span<float> out);
 
 // Declares every kParam and kState of the program and sets its initial value. RESOURCE_EXHAUSTED:
-// they need more than the memory of the machine.
+// these variables need more than the memory of the machine.
 Status Initialize(const Program& program, uint64_t seed, Scope& scope);
 
 }  // namespace tandem

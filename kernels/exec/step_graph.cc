@@ -25,8 +25,8 @@ void StepGraphBuilder::Add(const std::vector<MemoryAccess>& accesses) {
     });
     if (conflict) before_.back().insert(seen.step);
   }
-  // A later access to memory that this step overwrites waits for this step, and so indirectly for
-  // the earlier one.
+  // This step overwrites some ranges completely. Earlier accesses to these ranges are forgotten: a
+  // later step that conflicts with them also waits for this step, which waits for them.
   std::erase_if(seen_, [&](const Seen& seen) {
     return std::any_of(accesses.begin(), accesses.end(), [&](const auto& access) {
       return access.write && Covers(access, seen.access);

@@ -1,6 +1,6 @@
-// Builds the dependency graph of a plan's steps from the memory that they touch. It uses memory
-// instead of names, because variables may share memory (kernels/exec/memory_plan.h) and must then
-// wait for each other.
+// Builds the dependency graph of a plan's steps from the memory that they read and write. Memory is
+// compared instead of names: variables may share memory (kernels/exec/memory_plan.h), and their
+// steps must then wait for each other.
 #pragma once
 
 #include <cstddef>
@@ -17,16 +17,16 @@ struct MemoryAccess {
 };
 
 struct StepGraph {
-  std::vector<std::vector<int>> followers;  // by step: steps that wait for it, ascending
-  std::vector<int> waits_for;               // by step: number of steps it waits for
+  std::vector<std::vector<int>> followers;  // by step: the steps that wait for this step, ascending
+  std::vector<int> waits_for;  // by step: the number of steps for which this step waits
 };
 
-// Add plan steps in program order. A later step waits for an earlier one if one of them writes
-// memory that the other touches.
+// The caller adds the plan steps in program order. A later step waits for an earlier one if both
+// use the same memory and at least one of them writes it.
 class StepGraphBuilder {
  public:
   void Add(const std::vector<MemoryAccess>& accesses);
-  // Makes the last added step wait for step `before` too.
+  // Makes the step that was added last also wait for step `before`.
   void Behind(int before);
   StepGraph Build() const;
 
@@ -37,8 +37,8 @@ class StepGraphBuilder {
   };
   int last() const { return static_cast<int>(before_.size()) - 1; }
 
-  std::vector<std::set<int>> before_;  // by step: steps for which it waits
-  std::vector<Seen> seen_;             // accesses that a later step may still conflict with
+  std::vector<std::set<int>> before_;  // by step: the earlier steps for which it waits
+  std::vector<Seen> seen_;             // earlier accesses that may conflict with a later step
 };
 
 }  // namespace tandem

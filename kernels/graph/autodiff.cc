@@ -28,8 +28,8 @@ class Differentiator final : public GradContext {
   void FindNeeded();
   bool FlowsBack(const Op& op) const;
   Status DifferentiateOp(const Op& op);
-  // Leaves one gradient of `var` by adding up its parts, once. The result is sparse if all parts
-  // are sparse and `dense` is false.
+  // Adds up the parts of the gradient of `var`, so that one variable holds the whole gradient. The
+  // result is sparse if all parts are sparse and `dense` is false.
   Status Settle(const std::string& var, bool dense);
   Status MakeDense(const std::string& var);
   bool Needed(const std::string& var) const { return !var.empty() && needed_.contains(var); }
@@ -37,10 +37,12 @@ class Differentiator final : public GradContext {
 
   Program& program_;
   const std::vector<Op> forward_ops_;
-  std::set<std::string> needed_;  // variables that depend on a parameter
-  // Parameters by their first reader, operator i: their gradients are complete after backward of i.
+  std::set<std::string> needed_;  // variables whose values depend on a parameter
+  // By operator: the parameters that it reads and that no earlier operator reads. Their gradients
+  // are complete after the gradient operators of this operator.
   std::vector<std::vector<std::string>> first_read_by_;
-  // Gradient parts written so far, by forward variable; several parts are added when all are there.
+  // By forward variable: the parts of its gradient that were written so far. Several parts are
+  // added when all have been written.
   std::map<std::string, std::vector<SparseGradNames>> parts_;
   const Op* op_ = nullptr;
   Status status_;
@@ -103,7 +105,7 @@ SparseGradNames Differentiator::InGradSparse(size_t slot, size_t i) {
 
 void Differentiator::Append(std::string type, std::vector<std::vector<std::string>> inputs,
                             std::vector<std::vector<std::string>> outputs, AttrMap attrs) {
-  // "" means "absent" in GradContext; in an operator this is an empty slot.
+  // "" means "absent" in GradContext. An operator has an empty slot instead.
   for (auto* slots : {&inputs, &outputs}) {
     for (auto& slot : *slots) {
       if (slot.size() == 1 && slot[0].empty()) slot.clear();
@@ -148,7 +150,7 @@ Status Differentiator::Settle(const std::string& var, bool dense) {
     total.rows = total.values + "@ROWS";
     op.type = "sum_sparse_rows";
     op.outputs.push_back({total.rows});
-    // Row numbers of a larger table (is_distributed) are those within the batch.
+    // A table with is_distributed may be larger. Its row numbers are those within the batch.
     op.attrs["height"] = std::min(program_.FindVar(var)->desc.shape[0], (int64_t{1} << 32) - 1);
   }
   TD_RETURN_IF_ERROR(AppendOp(program_, std::move(op)));

@@ -1,4 +1,4 @@
-// Reverse-mode differentiation. The gradient is written as operators of the same program.
+// Reverse-mode differentiation: appends the operators that compute gradients to the program.
 #pragma once
 
 #include <string>
@@ -16,22 +16,22 @@ struct ParamGrad {
   std::string rows = {};
 };
 
-// Appends d(loss)/d(loss) = loss_scale and the gradient operators of everything between the
-// parameters and program.loss. Returns (parameter, gradient) pairs in the order in which the
-// gradients become ready. The result omits parameters on which the loss does not depend. A variable
-// that is used several times gets the sum of its gradients; the sum is sparse if all of them are.
-// FAILED_PRECONDITION: the program has no loss. INVALID_ARGUMENT: a gradient would have to flow
-// through an operator that has no gradient.
+// Appends d(loss)/d(loss) = loss_scale and the gradients of all operators between the parameters
+// and program.loss. Returns (parameter, gradient) pairs in the order in which the gradients become
+// ready. Parameters on which the loss does not depend are omitted. A variable that is used several
+// times gets the sum of its gradients. The sum is sparse if all its parts are. FAILED_PRECONDITION:
+// the program has no loss. INVALID_ARGUMENT: a gradient would have to flow through an operator that
+// has no gradient.
 StatusOr<std::vector<ParamGrad>> AppendBackward(Program& program, float loss_scale);
 
 // Returns the name of a variable's gradient: "fc_0.w@GRAD".
 std::string GradName(const std::string& var);
 
-// Returns a dense gradient: `pair` itself if it is dense, else the output of an appended
+// Returns a dense gradient: `pair` itself if its gradient is dense, else the output of an appended
 // sparse_rows_to_dense.
 StatusOr<ParamGrad> Densify(Program& program, const ParamGrad& pair);
-// Returns an f32 gradient: `pair` itself if it is f32, else the output of an appended cast with
-// role `role`.
+// Returns an f32 gradient: `pair` itself if its gradient is f32, else the output of an appended
+// cast with role `role`.
 StatusOr<ParamGrad> WidenGradient(Program& program, const ParamGrad& pair, OpRole role);
 
 }  // namespace tandem

@@ -12,8 +12,8 @@ namespace tandem {
 enum class Act : uint8_t { kNone, kRelu };
 
 struct ConvArgs {
-  int64_t channels = 0;  // output channels
-  int64_t kernel = 3;    // the kernel is square
+  int64_t channels = 0;  // number of output channels
+  int64_t kernel = 3;    // height and width of the filter
   int64_t stride = 1;
   int64_t padding = 0;
   bool bias = true;
@@ -22,84 +22,86 @@ struct ConvArgs {
 };
 
 struct PoolArgs {
-  bool max = true;  // false: average
+  bool max = true;  // true: the maximum of each window; false: the average
   int64_t kernel = 2;
   int64_t stride = 2;
   int64_t padding = 0;
-  bool global = false;  // pools the whole plane; kernel, stride and padding are ignored
+  bool global = false;  // true: pools the whole plane; kernel, stride and padding are ignored
 };
 
 struct EmbeddingArgs {
-  int64_t rows = 0;  // ids are in [0, rows)
+  int64_t rows = 0;  // rows of the table; ids must be in [0, rows)
   int64_t dim = 0;
-  int64_t padding_idx = -1;  // this id gives zeros and is not trained; -1: none
-  bool sparse = false;       // the gradient of the table is sparse rows
-  bool distributed = false;  // in pserver mode the table is stored only on servers
-  std::string rules;         // for `distributed`: common/tables/table_rules.h
-  std::string click;         // for accessor=ctr: the attribute of lookup_table
+  int64_t padding_idx = -1;  // the id whose row is zeros and is not trained; -1: no such id
+  bool sparse = false;       // the gradient of the table is stored as sparse rows
+  bool distributed = false;  // true: in pserver mode the table is stored only on servers
+  std::string rules;  // for `distributed`: the rules of the table, see common/tables/table_rules.h
+  std::string click;  // for accessor=ctr: value of the attribute `click` of lookup_table
   Init init = {Init::kNormal, 0.0f, 0.02f};
 };
 
-// Images are [batch, channels, height, width]. Every method returns the name of its output
-// variable. After an error, all calls do nothing and return "".
+// Appends operators to a program. Images are [batch, channels, height, width]. Every method returns
+// the name of its output variable. After an error, all calls do nothing and return "".
 class ProgramBuilder {
  public:
-  // `batch`: the batch dimension used for shape inference. BindBatch changes it later.
+  // `batch`: the batch dimension for shape inference. BindBatch can change it later.
   ProgramBuilder(std::string name, int64_t batch);
 
-  // Sets op_device (kernels/graph/op_device.h) of the operators added after this call; "": none.
+  // Sets op_device (kernels/graph/op_device.h) of the operators added after this call. "": none.
   void DeviceGuard(const std::string& device) { device_ = device; }
 
   std::string Data(const std::string& name, DType dtype, std::vector<int64_t> sample_dims);
   std::string Param(const std::string& name, const Shape& shape, Init init);
-  // Flattens X [batch, ...] to [batch, k]. Parameters: weight `<layer>.w` [k, units] and bias
-  // `<layer>.b`.
+  // Adds a fully connected layer. X [batch, ...] is flattened to [batch, k]. Parameters: weight
+  // `<layer>.w` [k, units] and bias `<layer>.b`.
   std::string Fc(const std::string& x, int64_t units, Act act = Act::kNone);
   std::string Conv2d(const std::string& x, const ConvArgs& args);
-  // Parameters: `<layer>.w` and `<layer>.b`. Running statistics: `<layer>.mean` and
-  // `<layer>.variance`.
+  // Adds a batch normalisation. Parameters: `<layer>.w` and `<layer>.b`. Running statistics:
+  // `<layer>.mean` and `<layer>.variance`.
   std::string BatchNorm(const std::string& x, Act act = Act::kNone);
   std::string Pool2d(const std::string& x, const PoolArgs& args);
-  // Looks up rows of a table `<layer>.w` [args.rows, args.dim] by i64 ids. Result: [dims of ids...,
-  // dim].
+  // Looks up the rows of table `<layer>.w` [args.rows, args.dim] whose numbers are in `ids` (i64).
+  // The result has the dimensions of `ids`, then `dim`.
   std::string Embedding(const std::string& ids, const EmbeddingArgs& args);
-  // Normalises over the last dimension. Parameters: `<layer>.w` and `<layer>.b`.
+  // Normalises over the last dimension of `x`. Parameters: `<layer>.w` and `<layer>.b`.
   std::string LayerNorm(const std::string& x);
-  // Returns x if the probability is 0. The first dimension of X must be the batch, and the samples
-  // must be contiguous.
+  // Drops elements of `x` with `probability`. Returns `x` if the probability is 0. The first
+  // dimension of `x` must be the batch, and the samples must be contiguous in memory.
   std::string Dropout(const std::string& x, double probability);
   std::string Transpose(const std::string& x, std::vector<int64_t> order);
   // Splits x into `num` equal parts along dimension `axis`. All names are "" after an error.
   std::vector<std::string> Split(const std::string& x, int64_t axis, int64_t num);
-  // Splits x into parts of these sizes.
+  // Splits x along dimension `axis` into parts of sizes `sections`.
   std::vector<std::string> Split(const std::string& x, int64_t axis, std::vector<int64_t> sections);
   std::string Relu(const std::string& x);
   std::string Add(const std::string& x, const std::string& y);
-  std::string Reshape(const std::string& x, std::vector<int64_t> dims);  // 0 copies, -1 is computed
-  // `factor` times the mean over the batch of softmax cross entropy. `label` is i64 [batch, 1];
-  // rows labelled -100 count as 0. Sets program.loss.
+  // In `dims`, 0 copies the dimension of x. -1 is computed from the other dimensions.
+  std::string Reshape(const std::string& x, std::vector<int64_t> dims);
+  // Returns `factor` times the softmax cross entropy, averaged over the batch. `label` is i64
+  // [batch, 1]; rows with label -100 add 0. Sets program.loss.
   std::string SoftmaxLoss(const std::string& logits, const std::string& label, double factor = 1);
-  // Mean of the cross entropy of sigmoid(logits) with `label` (i64, the shape of logits). Sets
-  // program.loss. Returns the probabilities.
+  // Sets program.loss to the mean cross entropy of sigmoid(logits) and `label` (i64, the shape of
+  // logits). Returns the probabilities.
   std::string SigmoidLoss(const std::string& logits, const std::string& label);
-  // Area under the ROC curve over all batches so far. Adds it to program.metrics. `probability` is
-  // [batch, 1], `label` is i64 [batch, 1].
+  // Returns the area under the ROC curve over all batches so far and adds it to program.metrics.
+  // `probability` is [batch, 1], `label` is i64 [batch, 1].
   std::string Auc(const std::string& probability, const std::string& label);
-  // Reduces sequences [batch, steps, dim] to rows [batch, dim]. `type` is the type of
-  // sequence_pool.
+  // Reduces sequences [batch, steps, dim] to rows [batch, dim]. `type`: the kind of pooling, as in
+  // the operator sequence_pool.
   std::string SequencePool(const std::string& x, const std::string& type);
   std::string Mul(const std::string& x, const std::string& y);
-  // Share of rows whose largest logit is the label. Adds it to program.metrics.
+  // Returns the share of rows whose largest logit is at the label, and adds this share to
+  // program.metrics.
   std::string Accuracy(const std::string& logits, const std::string& label);
-  // Adds any operator by type, with one output. The output variable is named after the type.
+  // Adds an operator of any type with one output. The output's name begins with the type.
   std::string Layer(const std::string& type, std::vector<std::vector<std::string>> inputs,
                     AttrMap attrs);
 
   StatusOr<Program> Finish();
 
  private:
-  bool Keep(const Status& status);  // true when OK
-  bool Append(Op op);               // true when OK
+  bool Keep(const Status& status);  // stores the first error; true if `status` is OK
+  bool Append(Op op);               // true if the operator was appended
   const TensorDesc* Desc(const std::string& var);
   std::string State(const std::string& name, const TensorDesc& desc, Init init);
   std::string NextName(const std::string& layer);

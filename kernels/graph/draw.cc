@@ -50,7 +50,8 @@ std::string ToDot(const Program& program, const std::string& title) {
                                   "  edge [fontname=\"sans-serif\", fontsize=9];\n");
   std::string nodes, edges;
   std::set<std::string> drawn;
-  std::unordered_map<std::string, std::string> writer;  // variable -> node of its last writer
+  // By variable: the node of the operator that wrote it last.
+  std::unordered_map<std::string, std::string> writer;
   const auto source = [&](const std::string& name) {
     if (const auto it = writer.find(name); it != writer.end()) return it->second;
     if (drawn.insert(name).second) absl::StrAppend(&nodes, "  ", Quoted(name), ";\n");

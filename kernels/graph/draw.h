@@ -7,9 +7,9 @@
 
 namespace tandem {
 
-// Returns a DOT digraph. Operators are boxes in the colour of their role, in program order.
-// Parameters, states and data are ellipses. For each value an arrow goes from its last writer to
-// each reader; its label is the name and shape. The same program gives the same text.
+// Returns the program as a DOT digraph. Operators are boxes in the colour of their role, in program
+// order. Parameters, states and data are ellipses. For each value, an arrow with its name and shape
+// goes from the last writer to each reader. Equal programs give equal text.
 std::string ToDot(const Program& program, const std::string& title);
 
 }  // namespace tandem

@@ -1,12 +1,12 @@
-// Makes the evaluation form of a program.
+// Makes a copy of a program for evaluation instead of training.
 #pragma once
 
 #include "kernels/graph/program.h"
 
 namespace tandem {
 
-// Returns a forward program in its evaluation form: sets the attribute `is_test` of every operator
-// that has it. batch_norm then normalises with its running statistics and does not change them.
+// Returns a copy of a forward program for evaluation: every operator with the attribute `is_test`
+// has it set. batch_norm then normalises with its running statistics and does not change them.
 Program ForTest(Program program);
 
 }  // namespace tandem

@@ -8,7 +8,7 @@
 namespace tandem {
 namespace {
 
-// Moves attribute `name` from `attrs` to `out`; returns false if it is absent.
+// Moves attribute `name` from `attrs` to `out`. Returns false if `attrs` does not have it.
 template <typename T>
 StatusOr<bool> Take(AttrMap& attrs, const char* name, T* out) {
   const auto it = attrs.find(name);

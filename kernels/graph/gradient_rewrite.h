@@ -1,4 +1,4 @@
-// Gradient changes (clipping and weight decay) between autodiff or communication and the optimizer.
+// Changes of gradients before the optimizer uses them: clipping and weight decay.
 #pragma once
 
 #include <string>
@@ -9,24 +9,24 @@
 
 namespace tandem {
 
-// The parsed settings that all optimizers share (kernels/graph/optimizer.h).
+// Clipping and weight decay, the settings that all optimizers share (kernels/graph/optimizer.h).
 struct GradientSettings {
   bool clip_values = false;
   double clip_min = 0, clip_max = 0;
-  double clip_norm = 0, clip_global_norm = 0;  // 0: no clipping
+  double clip_norm = 0, clip_global_norm = 0;  // largest 2-norm; 0: no clipping
   double l1_decay = 0, l2_decay = 0;
   std::vector<std::string> decay_exclude;
 
   bool Excluded(const std::string& param) const;
 };
 
-// Removes these settings from `attrs` and returns them. INVALID_ARGUMENT: a setting has the wrong
-// type or range, or more than one kind of clipping is set.
+// Removes the gradient settings from `attrs` and returns them. INVALID_ARGUMENT: a setting has the
+// wrong type or range, or more than one kind of clipping is set.
 StatusOr<GradientSettings> TakeGradientSettings(AttrMap& attrs);
 
 // Appends operators that clip the gradients, then operators that add the derivatives of the
-// penalties. Returns the changed gradients in the same order. A sparse gradient stays sparse; its
-// penalty covers only its rows.
+// penalties. Returns the changed gradients in the order of the originals. A sparse gradient stays
+// sparse, and its penalty applies only to its rows.
 StatusOr<std::vector<ParamGrad>> RewriteGradients(Program& program,
                                                   const GradientSettings& settings,
                                                   const std::vector<ParamGrad>& grads);

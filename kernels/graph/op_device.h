@@ -1,7 +1,7 @@
-// The attribute `op_device`, which says where an operator runs. Name and form are those of Paddle's
-// fluid.device_guard. "gpu:1" or "cpu:1" names stage 1 of a pipeline. "gpu" or "cpu", with or
-// without a number, names the device that heter_worker_device_guard may select. Every operator may
-// have the attribute. Programs that are not partitioned ignore it.
+// The attribute `op_device`, which says where an operator runs. Its name and form are those of
+// Paddle's fluid.device_guard. "gpu:1" and "cpu:1" name stage 1 of a pipeline. "gpu" and "cpu",
+// with or without a number, name a device. heter_worker_device_guard may select the operators of a
+// device. Every operator may have the attribute; programs that are not partitioned ignore it.
 #pragma once
 
 #include <string_view>
@@ -15,16 +15,16 @@ inline constexpr const char* kOpDevice = "op_device";
 // Largest number of pipeline stages that a program can name.
 inline constexpr int kSectionsMax = 4096;
 
-// Returns the pipeline stage that the attribute's value names; -1: the value names only a device.
-// INVALID_ARGUMENT: any other value.
+// Returns the pipeline stage in the attribute's value. -1: the value names a device without a
+// stage. INVALID_ARGUMENT: the value has another form.
 StatusOr<int> SectionOf(const Attr& device);
-// Returns the pipeline stage of the operator; -1: the operator names none. REQUIRES: AppendOp has
-// checked the attribute.
+// Returns the pipeline stage of the operator. -1: the operator names no stage. REQUIRES: AppendOp
+// has checked the attribute.
 int SectionOf(const Op& op);
 Attr DeviceOf(int section);
 
-// Returns "cpu", "gpu", or "" if the operator names no device. The view is valid as long as the
-// attribute. REQUIRES: AppendOp has checked the attribute.
+// Returns "cpu", "gpu", or "" if the operator names no device. The view points into the attribute.
+// REQUIRES: AppendOp has checked the attribute.
 std::string_view DeviceKindOf(const Op& op);
 
 }  // namespace tandem

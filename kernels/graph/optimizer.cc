@@ -10,12 +10,14 @@
 namespace tandem {
 namespace {
 
-// A state variable of an optimizer for each parameter.
+// A kind of state that an optimizer keeps for each parameter.
 struct SlotRow {
-  const char* suffix;               // "velocity": variable "<param>@velocity"
-  bool scalar = false;              // one element instead of the parameter's shape
-  const char* init_attr = nullptr;  // initial value is this attribute's; nullptr: 0
-  const char* only_with = nullptr;  // exists only if this boolean attribute is set; nullptr: always
+  const char* suffix;   // suffix of the variable's name: "velocity" stands for "<param>@velocity"
+  bool scalar = false;  // true: the slot has one element; false: it has the parameter's shape
+  // The attribute with the initial value. nullptr: the initial value is 0.
+  const char* init_attr = nullptr;
+  // The slot exists only if this boolean attribute is set. nullptr: it always exists.
+  const char* only_with = nullptr;
 };
 
 struct OptimizerRow {
@@ -23,12 +25,13 @@ struct OptimizerRow {
   const char* op;
   std::vector<SlotRow> slots;
   UpdateScope reach = UpdateScope::kElement;
-  AttrMap defaults = {};     // attributes with other defaults than the operator's
-  bool moves_fresh = false;  // a gradient of 0 changes a parameter with initial slots
+  AttrMap defaults = {};  // attributes whose defaults differ from those of the operator
+  // If true, a gradient of 0 changes a parameter even if its slots have their initial values.
+  bool moves_fresh = false;
 };
 
-// Slots are in the order of the operator's inputs after Param and Grad, and of its outputs after
-// ParamOut.
+// The table of optimizers. Slots are in the order of the operator's inputs after Param and Grad,
+// which is also the order of its outputs after ParamOut.
 const std::vector<OptimizerRow>& Rows() {
   static const std::vector<SlotRow> adam = {
       {"moment1"}, {"moment2"}, {"beta1_pow", true, "beta1"}, {"beta2_pow", true, "beta2"}};
@@ -70,8 +73,8 @@ const AttrDef* FindAttr(const OpDef& def, const std::string& name) {
   return nullptr;
 }
 
-// Returns the value of an attribute, given or default. Returns the default if the given value has
-// another type, which AppendOp rejects.
+// Returns the value of attribute `name` in `attrs`, or its default if it is not set. Also returns
+// the default if the value has the wrong type; AppendOp rejects such a value.
 template <typename T>
 T AttrValue(const AttrMap& attrs, const OpDef& def, const std::string& name) {
   const auto given = attrs.find(name);
@@ -87,7 +90,7 @@ bool Kept(const SlotRow& slot, const AttrMap& attrs, const OpDef& def) {
   return slot.only_with == nullptr || AttrValue<bool>(attrs, def, slot.only_with);
 }
 
-// Returns the spec's attributes, completed with the defaults of the type.
+// Returns the attributes of `spec`, completed with the defaults of the optimizer type.
 AttrMap AttrsOf(const OptimizerSpec& spec, const OptimizerRow& row) {
   AttrMap attrs = spec.attrs;
   attrs.insert(row.defaults.begin(), row.defaults.end());
@@ -132,7 +135,7 @@ Status AppendOne(Program& program, const AttrMap& attrs, const OptimizerRow& row
   return AppendOp(program, std::move(op));
 }
 
-// Rejects a list of exclusions if there is no weight decay.
+// Rejects decay_exclude if no weight decay is set.
 Status CheckExclude(const AttrMap& attrs, const GradientSettings& settings, const OpDef& def) {
   const bool decays = settings.l1_decay > 0 || settings.l2_decay > 0 ||
                       (FindAttr(def, "weight_decay") != nullptr &&
@@ -183,7 +186,7 @@ Status AppendOptimizer(Program& program, const OptimizerSpec& spec,
   AttrMap attrs = AttrsOf(spec, *row);
   TD_ASSIGN_OR_RETURN(const GradientSettings settings, TakeGradientSettings(attrs));
   TD_RETURN_IF_ERROR(CheckExclude(attrs, settings, *def));
-  std::vector<ParamGrad> wide;  // optimizers support only f32
+  std::vector<ParamGrad> wide;  // gradients as f32, because optimizers support only f32
   for (const ParamGrad& pair : params) {
     TD_ASSIGN_OR_RETURN(wide.emplace_back(), WidenGradient(program, pair, OpRole::kOptimize));
   }

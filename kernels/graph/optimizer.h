@@ -1,6 +1,6 @@
-// Optimizers: their slots and the operator that updates one parameter. AppendOptimizer also appends
-// the gradient changes (clipping, weight decay) of the job. The trainer uses optimizers for whole
-// parameters, the pserver for slices.
+// Optimizers: their slots, and the operator that updates one parameter. AppendOptimizer also
+// appends the job's changes of gradients (clipping, weight decay). The trainer uses optimizers for
+// whole parameters, the pserver uses them for slices.
 #pragma once
 
 #include <string>
@@ -11,15 +11,15 @@
 
 namespace tandem {
 
-// The type (see OptimizerTypes) and the attributes. They are the attributes of the optimizer's
-// operator (mu, use_nesterov, beta1, ...; docs/reference/operators.md) and those of all optimizers.
-// The latter change the gradient before the update, in Paddle's order:
+// The type of an optimizer (see OptimizerTypes) and its attributes. Some attributes belong to the
+// optimizer's operator (mu, use_nesterov, beta1, ...; docs/reference/operators.md). All optimizers
+// have the following attributes, which change the gradient before the update, in Paddle's order:
 //   clip_min, clip_max   double  values are limited to [clip_min, clip_max]
 //   clip_norm            double  a parameter's gradient is scaled down to this 2-norm
 //   clip_global_norm     double  all gradients together are scaled down to this 2-norm
 //   l1_decay, l2_decay   double  adds l1_decay sign(Param) + l2_decay Param
 //   decay_exclude        string  parts of names, separated by commas: parameters with one of them
-//                                in their name have no weight decay of any kind
+//     in their name have no weight decay of any kind
 struct OptimizerSpec {
   std::string type = "sgd";
   AttrMap attrs;
@@ -28,34 +28,36 @@ struct OptimizerSpec {
 // Returns "sgd, momentum, adam, ...", for messages and docs.
 std::vector<std::string> OptimizerTypes();
 
-// Returns the operator of an optimizer. INVALID_ARGUMENT, naming the most similar type: unknown
-// type.
+// Returns the operator that implements an optimizer type. INVALID_ARGUMENT: the type is unknown;
+// the message names the most similar type.
 StatusOr<const OpDef*> OptimizerOp(const std::string& type);
 
-// Everything on which the update of one element depends, in addition to its gradient and slots.
+// The values that the update of one element needs, besides the element's own gradient and slots.
 enum class UpdateScope : uint8_t {
-  kElement,    // nothing else: a parameter may be split anywhere
-  kParameter,  // the norm of the parameter or of its gradient (lars_momentum, lamb, clip_norm)
-  kAll         // the gradients of all parameters (clip_global_norm)
+  kElement,  // no other values: a parameter may be split between any two elements
+  // The update needs the norm of the parameter or of its gradient (lars_momentum, lamb, clip_norm).
+  kParameter,
+  kAll  // the update needs the gradients of all parameters (clip_global_norm)
 };
 StatusOr<UpdateScope> ReachOf(const OptimizerSpec& spec);
 
-// The effect of a sparse gradient on rows that it does not contain.
+// The effect of a sparse gradient on the rows that it does not contain.
 enum class UntouchedRowPolicy : uint8_t {
-  kStay,  // none: sgd, adagrad, and all types with lazy_mode
-  // A row that had a gradient before moves on, as its slots decay. Other rows stay (momentum,
-  // adam).
+  kStay,  // these rows do not change: sgd, adagrad, and all types with lazy_mode
+  // A row changes if it had a gradient before, because its slots still decay. Other rows do not
+  // change (momentum, adam).
   kFade,
-  kMove  // moves even a row that never had a gradient (ftrl, weight_decay of adam)
+  kMove  // even rows that never had a gradient change (ftrl, weight_decay of adam)
 };
 StatusOr<UntouchedRowPolicy> IdleRowsOf(const OptimizerSpec& spec, const std::string& param);
 
-// Name of the kState variable (f32, one element) that holds the learning rate of the step.
+// Name of the kState variable (f32 [1]) that holds the learning rate of the current step.
 inline constexpr const char* kLearningRateVar = "learning_rate";
 
 // Declares the learning rate and the slots ("fc_0.w@velocity") of every parameter. Appends the
-// changes of the gradients and one optimizer operator per pair. INVALID_ARGUMENT: unknown type or
-// attribute. UNIMPLEMENTED, naming the parameter: the type does not accept a sparse gradient.
+// changes of the gradients, then one optimizer operator per parameter. INVALID_ARGUMENT: the type
+// or an attribute is unknown. UNIMPLEMENTED, naming the parameter: the type does not accept a
+// sparse gradient.
 Status AppendOptimizer(Program& program, const OptimizerSpec& spec,
                        const std::vector<ParamGrad>& params);
 

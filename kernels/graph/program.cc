@@ -63,7 +63,8 @@ Status CheckAttrs(const Op& op, const OpDef& def) {
                              name, known.empty() ? "none" : absl::StrJoin(known, ", "),
                              OrDidYouMean(name, known));
     }
-    // A required attribute has no default that shows its type. infer and prepare check that type.
+    // A required attribute has no default value from which its type is known. The operator's
+    // `infer` and `prepare` check the type instead.
     const bool typed = it->default_value.index() != 0;
     if (typed && it->default_value.index() != value.index()) {
       return InvalidArgument("%s: attribute \"%s\" has the wrong type [TD1206]", Label(op), name);
@@ -78,7 +79,7 @@ Status CheckAttrs(const Op& op, const OpDef& def) {
   return OkStatus();
 }
 
-// Returns the descriptions of the operator's inputs by position.
+// Returns the descriptions of the operator's inputs by position. nullptr: the input is absent.
 StatusOr<std::vector<const TensorDesc*>> Inputs(const Program& program, const Op& op) {
   std::vector<const TensorDesc*> descs;
   for (const auto& slot : op.inputs) {
@@ -112,7 +113,7 @@ StatusOr<std::vector<TensorDesc>> InferOutputs(const Program& program, const Op&
   const OpView view(op, def, inputs, {});
   TD_RETURN_IF_ERROR(def.infer(view, outputs));
   for (const TensorDesc& output : outputs) {
-    // Inputs of moderate size can have a result that no memory can hold.
+    // Even small inputs can have a result that no memory can hold.
     const auto shape = ParseShape(output.shape.dims());
     if (!shape.ok()) return view.Error("result: " + std::string(shape.status().message()));
   }
@@ -275,7 +276,8 @@ Status BindBatch(Program& program, int64_t batch) {
 
 Status Verify(const Program& program) {
   std::unordered_set<std::string> written;
-  std::unordered_map<std::string, std::string> conditional;  // variable -> condition of its writers
+  // By variable: the condition of the operators that write it.
+  std::unordered_map<std::string, std::string> conditional;
   for (const Var& var : program.vars()) {
     if (var.kind != VarKind::kTemp) written.insert(var.name);
   }

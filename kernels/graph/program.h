@@ -1,6 +1,6 @@
 // A program: variables, and operators in an order in which they may run. The model zoo builds
-// programs (kernels/graph/builder.h); program_io.h reads them from text. Autodiff, the optimizer
-// and passes extend a program; kernels/exec makes a plan from it.
+// programs (kernels/graph/builder.h), and program_io.h reads them from text. Autodiff, the
+// optimizer and passes extend a program. kernels/exec makes a plan from it.
 #pragma once
 
 #include <cstdint>
@@ -17,35 +17,38 @@
 
 namespace tandem {
 
-// kRemote: a parameter that is stored elsewhere: on pservers (passes/distribute.h) or on another
-// rank (passes/shard_params.h). It has no memory here. Operators use its shape.
+// The kinds of variables. kRemote is a parameter that is stored elsewhere: on pservers
+// (passes/distribute.h) or on another rank (passes/shard_params.h). It has no memory on this rank,
+// but operators use its shape.
 enum class VarKind : uint8_t { kTemp, kData, kParam, kState, kRemote };
 
-// The first value of a kParam or kState variable (see InitDef in proto/program.proto).
+// The initial value of a kParam or kState variable (see InitDef in proto/program.proto).
 struct Init {
   enum Kind : uint8_t { kConstant, kUniform, kNormal, kXavierUniform, kMsraNormal };
   Kind kind = kConstant;
-  float a = 0;  // value | low | mean
-  float b = 0;  // - | high | stddev
+  float a = 0;  // kConstant: value; kUniform: lower bound; kNormal: mean
+  float b = 0;  // kUniform: upper bound; kNormal: standard deviation
 };
 
 struct Var {
   std::string name;
   VarKind kind = VarKind::kTemp;
-  TensorDesc desc;             // kTemp: inferred
-  bool batch_leading = false;  // kData: the first dimension is the batch
+  TensorDesc desc;             // type and shape; for kTemp they are inferred
+  bool batch_leading = false;  // for kData: true if the first dimension is the batch
   Init init;
-  bool saved = true;  // kState: stored in checkpoints; false: every start uses `init`
+  // For kState: true if checkpoints contain the variable. false: every start sets it to `init`.
+  bool saved = true;
 };
 
 class Program {
  public:
   std::string name;
-  std::string loss;                  // variable to minimise; empty: none
-  std::vector<std::string> metrics;  // printed with the loss
+  std::string loss;                  // name of the variable to minimise; empty: none
+  std::vector<std::string> metrics;  // names of variables that are printed with the loss
   std::vector<Op> ops;
 
-  // ALREADY_EXISTS: the name is used. INVALID_ARGUMENT: it is not [A-Za-z0-9._@/-]{1,200}.
+  // Declares a variable. ALREADY_EXISTS: another variable has its name. INVALID_ARGUMENT: the name
+  // does not match [A-Za-z0-9._@/-]{1,200}.
   Status AddVar(Var var);
   Var* FindVar(std::string_view name);
   const Var* FindVar(std::string_view name) const;
@@ -54,7 +57,7 @@ class Program {
   std::deque<Var>& vars() { return vars_; }
   std::vector<const Var*> VarsOf(VarKind kind) const;
 
-  // Returns a name that no variable has yet: `base`, base_1, base_2, ...
+  // Returns the first of `base`, base_1, base_2, ... that no variable has as its name.
   std::string FreshName(const std::string& base) const;
 
  private:
@@ -62,24 +65,24 @@ class Program {
   std::unordered_map<std::string, size_t> index_;
 };
 
-// Appends `op`. First checks it against its definition (slots, attributes, attribute types, known
-// variables), infers its outputs and declares new outputs as kTemp variables. An output that is
-// already declared must have the inferred description.
+// Appends `op`. First checks the operator against its definition: slots, attributes, attribute
+// types, known variables. Infers the outputs and declares new outputs as kTemp variables. An output
+// that is already declared must have the inferred description.
 Status AppendOp(Program& program, Op op);
 
-// Like AppendOp, but gives temporaries that are already declared the newly inferred description.
+// Appends `op` like AppendOp. If an output is an already declared temporary, its description
+// becomes the inferred one.
 Status AppendOpReinferred(Program& program, Op op);
 
-// Sets the batch dimension of every kData variable and infers all shapes again. REQUIRES: batch >=
-// 1.
+// Sets the batch dimension of every kData variable and infers all shapes. REQUIRES: batch >= 1.
 Status BindBatch(Program& program, int64_t batch);
 
-// Fails for everything that AppendOp rejects and for reads of variables that no operator wrote.
-// Also fails if a variable is written only under a condition (Op::run_if) and an operator with
-// another condition, or none, reads it.
+// Checks a program. Fails for everything that AppendOp rejects, and for reads of variables that no
+// operator wrote before. Also fails if a variable is written only under a condition (Op::run_if)
+// and an operator without this condition reads it.
 Status Verify(const Program& program);
 
-// Calls fn(name) for every variable that `op` reads: the inputs that are present and the condition.
+// Calls fn(name) for every variable that `op` reads: present inputs, and the condition.
 template <typename Fn>
 void ForEachRead(const Op& op, Fn fn) {
   for (const auto& slot : op.inputs) {
@@ -90,8 +93,8 @@ void ForEachRead(const Op& op, Fn fn) {
   if (!op.run_if.empty()) fn(op.run_if);
 }
 
-// Calls fn(name) for every variable whose memory `op` reads. In contrast to ForEachRead, this skips
-// inputs with SlotDef::shape_only. REQUIRES: a known operator.
+// Calls fn(name) for every variable whose memory `op` reads. Inputs with SlotDef::shape_only are
+// skipped. REQUIRES: the type of `op` is known.
 template <typename Fn>
 void ForEachMemoryRead(const Op& op, Fn fn) {
   const OpDef* const def = FindOp(op.type);
@@ -115,8 +118,9 @@ void ForEachWrite(const Op& op, Fn fn) {
   }
 }
 
-// Returns one line per operator: "conv2d(Input=img, Filter=conv_0.w) -> Output=conv_0.out
-// [64,6,28,28]". A condition adds " if x". The body of an operator is indented below it.
+// Returns the program as text, with one line per operator: "conv2d(Input=img, Filter=conv_0.w) ->
+// Output=conv_0.out [64,6,28,28]". The text " if x" follows if the operator has condition x. The
+// body of an operator is indented below it.
 std::string Dump(const Program& program);
 
 }  // namespace tandem

@@ -103,7 +103,7 @@ struct AttrWriter {
 
 using SlotDefs = google::protobuf::RepeatedPtrField<pb::SlotDef>;
 
-// Returns the named slots in the order of the definition.
+// Returns the named slots of an operator in the order of its definition.
 StatusOr<std::vector<std::vector<std::string>>> SlotsFromProto(const SlotDefs& given,
                                                                const SlotList& defs) {
   std::vector<std::vector<std::string>> slots(defs.size());
@@ -174,7 +174,7 @@ StatusOr<Program> FromProto(const pb::ProgramDef& def, int64_t batch, const std:
   program.loss = def.loss();
   program.metrics.assign(def.metric().begin(), def.metric().end());
   for (const pb::VarDef& var_def : def.var()) {
-    // The operator that writes the variable determines its shape.
+    // A temporary without dims is declared later: its writer determines its shape.
     if (var_def.kind() == pb::TEMP && var_def.dims().empty()) continue;
     auto var = VarFromProto(var_def, batch);
     if (!var.ok()) {

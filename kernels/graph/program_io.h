@@ -1,5 +1,5 @@
-// Converts programs to and from ProgramDef messages (proto/program.proto). common/strategy reads
-// the text files.
+// Converts programs to and from ProgramDef messages (proto/program.proto). The text files are read
+// by common/strategy.
 #pragma once
 
 #include "kernels/graph/program.h"
@@ -10,11 +10,12 @@ namespace pb {
 class ProgramDef;
 }
 
-// Makes a Program of `def`. `batch` replaces leading -1 dimensions. Every operator is checked as in
-// AppendOp. Error messages name the operator by `source` ("model.pbtxt") and its number.
+// Makes a Program from `def`. Dimensions of -1 at the first position become `batch`. Every operator
+// is checked as in AppendOp. Error messages name an operator by `source` ("model.pbtxt") and its
+// number.
 StatusOr<Program> FromProto(const pb::ProgramDef& def, int64_t batch, const std::string& source);
-// Writes `program` to `out`, which is cleared first. Temporaries are omitted, because FromProto
-// infers them.
+// Writes `program` to `out`, which is cleared first. Temporaries are omitted: FromProto infers
+// them.
 void ToProto(const Program& program, pb::ProgramDef* out);
 
 }  // namespace tandem

@@ -1,6 +1,6 @@
-// Communication operators. They have no kernels; a CommHandler (kernels/exec/comm.h) runs them.
-// They work in place: the variables of Out are those of X or W. Exceptions: push_pull, push_rows,
-// prefetch_rows, recv_v2 and c_allgather_selected.
+// Communication operators. They have no kernels; a CommHandler (kernels/exec/comm.h) runs them. An
+// operator works in place: the variables of its slot Out are those of X or W. Exceptions are
+// push_pull, push_rows, prefetch_rows, recv_v2 and c_allgather_selected.
 #include "kernels/ops/comm.h"
 
 #include "kernels/ops/core/infer.h"

@@ -1,4 +1,4 @@
-// Definitions of the communication operators, for op_table.cc.
+// Declares the definitions of the communication operators, which op_table.cc lists.
 #pragma once
 
 #include "kernels/ops/core/op.h"

@@ -1,5 +1,5 @@
-// The table of all operators. It is explicit because static registration in static libraries can
-// lose entries without an error.
+// The table of all operators. The table is explicit, because static registration in static
+// libraries can lose entries without an error.
 #include <string>
 #include <vector>
 
@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-// Sorted by type, in ASCII order.
+// The definitions of all operators, sorted by type in ASCII order.
 const OpDef* const kOps[] = {
     &kAccuracy,
     &kAdagrad,

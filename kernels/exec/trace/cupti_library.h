@@ -1,6 +1,7 @@
-// CUPTI as a table of functions that is opened at run time. Neither its header nor the library is
-// needed to build or start. The declarations are those of cupti_activity.h 12 and later.
-// tests/gpu/cupti_abi_test.cc compares them with the header in CUDA builds.
+// CUPTI, NVIDIA's library for traces, as a table of functions that is opened at run time. Neither
+// its header nor the library is needed to build or start Tandem. The declarations are those of
+// cupti_activity.h 12 and later. tests/gpu/cupti_abi_test.cc compares them with the header in CUDA
+// builds.
 #pragma once
 
 #include <cstddef>
@@ -11,21 +12,22 @@
 
 namespace tandem {
 
-using CuptiResult = int;  // 0: success
+using CuptiResult = int;  // result code of a CUPTI function; 0: success
 
 enum class CuptiKind : int {
   kCopy = 1,
   kFill = 2,
   kDriverCall = 4,
   kRuntimeCall = 5,
-  kKernel = 10,  // CONCURRENT_KERNEL: also kernels that run concurrently
+  // CUPTI's kind CONCURRENT_KERNEL: a record for each kernel, even if kernels run concurrently
+  kKernel = 10,
   kExternalId = 39,
 };
-inline constexpr int kCuptiOwnIds = 3;         // CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0
-inline constexpr uint32_t kCuptiFlushAll = 1;  // also flush incomplete records
+inline constexpr int kCuptiOwnIds = 3;  // CUPTI's value CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0
+inline constexpr uint32_t kCuptiFlushAll = 1;  // flag of FlushAll: also flush incomplete records
 
-// The first fields of each record. New versions of CUPTI only append fields. Times are in ns of
-// CUPTI's clock.
+// The first fields of each CUPTI record. New versions of CUPTI only append fields to a record.
+// Times are in ns of CUPTI's clock.
 struct CuptiRecord {
   CuptiKind kind;
 };
@@ -40,7 +42,7 @@ struct CuptiKernel {
   uint32_t local_memory[2];
   uint32_t correlation;
   int64_t grid_id;
-  const char* name;  // mangled
+  const char* name;  // name of the kernel, mangled
 };
 struct CuptiCopy {
   CuptiKind kind;
@@ -72,15 +74,15 @@ struct CuptiLibrary {
   CuptiResult (*Enable)(CuptiKind kind);
   CuptiResult (*Disable)(CuptiKind kind);
   CuptiResult (*FlushAll)(uint32_t flags);
-  // Does not return success after the last record.
+  // Reads the next record of a buffer. Returns an error code after the last record.
   CuptiResult (*GetNextRecord)(uint8_t* buffer, size_t used, CuptiRecord** record);
   CuptiResult (*PushId)(int external_kind, uint64_t id);
   CuptiResult (*PopId)(int external_kind, uint64_t* id);
 };
 
-// Opens the library at `path`. If it is empty: libcupti.so.13 or .12 next to the running program,
-// in ../lib, in the loader's search path, or in /usr/local/cuda. UNAVAILABLE: the library or a
-// function is missing.
+// Opens CUPTI at `path`. If `path` is empty, searches libcupti.so.13 and .12 next to the running
+// program, in ../lib, in the loader's search path and in /usr/local/cuda. UNAVAILABLE: the library
+// or a function is missing.
 StatusOr<CuptiLibrary> OpenCupti(const std::string& path = "");
 
 }  // namespace tandem

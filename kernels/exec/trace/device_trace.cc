@@ -24,17 +24,20 @@ struct RawSpan {
   uint64_t begin_ns, end_ns;
 };
 
-// Collects the data of CUPTI's callbacks, which have no user argument.
+// Collects the data that CUPTI delivers by callbacks. There is one inbox per process, because the
+// callbacks have no user argument.
 struct Inbox {
   Mutex mu;
-  bool open TD_GUARDED_BY(mu) = false;  // a trace is active
+  bool open TD_GUARDED_BY(mu) = false;  // true while a trace is active
   CuptiLibrary cupti TD_GUARDED_BY(mu) = {};
   std::vector<RawSpan> spans TD_GUARDED_BY(mu);
-  std::unordered_map<uint32_t, uint64_t> ids TD_GUARDED_BY(mu);  // by CUPTI's correlation id
+  // The ids of DeviceTrace::Enter, by CUPTI's correlation id.
+  std::unordered_map<uint32_t, uint64_t> ids TD_GUARDED_BY(mu);
 };
 
 Inbox& TheInbox() {
-  static Inbox& inbox = *new Inbox();  // CUPTI may call until the process has ended
+  // The inbox is never deleted, because CUPTI may call back until the process has ended.
+  static Inbox& inbox = *new Inbox();
   return inbox;
 }
 
@@ -58,7 +61,7 @@ std::string NameOf(const char* mangled) {
 void RequestBuffer(uint8_t** buffer, size_t* bytes, size_t* records_max) {
   *buffer = static_cast<uint8_t*>(std::aligned_alloc(8, kBufferBytes));
   *bytes = *buffer == nullptr ? 0 : kBufferBytes;
-  *records_max = 0;  // no limit except the buffer
+  *records_max = 0;  // number of records per buffer; 0: as many as fit
 }
 
 void Keep(const CuptiRecord* record, Inbox& inbox) TD_REQUIRES(inbox.mu) {
@@ -165,7 +168,7 @@ class CuptiTrace final : public DeviceTrace {
   }
 
   const CuptiLibrary cupti_;
-  uint64_t first_ns_ = 0;  // time of CUPTI's clock at first_
+  uint64_t first_ns_ = 0;  // the time first_ on CUPTI's clock
   Time first_;
 };
 

@@ -1,5 +1,5 @@
-// Traces the work of a device with CUPTI: kernels, copies and fills, each with an id that the host
-// set when it started the work.
+// Traces the work of a CUDA device with CUPTI: kernels, copies and fills. Each has the id that the
+// host set when it submitted the work.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +13,27 @@
 namespace tandem {
 
 struct DeviceSpan {
-  uint64_t id = 0;  // from DeviceTrace::Enter; 0: none was set
+  uint64_t id = 0;  // id from DeviceTrace::Enter; 0: the host set no id
   uint32_t stream = 0;
   std::string what;  // name of a kernel without arguments, "copy" or "fill"
-  Time begin, end;   // in the time of this process's steady clock
+  Time begin, end;   // times of this process's steady clock
 };
 
-// At most one trace exists in a process at a time, because CUPTI's callbacks do not identify their
-// requester. Use one thread. Work that other threads start is traced too, without an id.
+// A trace of device work. A process has at most one trace at a time, because CUPTI's callbacks do
+// not identify who requested a record. Call all methods from one thread. Work that other threads
+// submit is traced without an id.
 class DeviceTrace {
  public:
-  // Starts a trace. UNAVAILABLE: a part is missing, or CUPTI reports an error, e.g. if the driver
-  // restricts its counters to root. `library`: see OpenCupti.
+  // Starts a trace. `library`: see OpenCupti. UNAVAILABLE: CUPTI or a function of it is missing, or
+  // CUPTI reports an error. An example is a driver that restricts its counters to root.
   static StatusOr<std::unique_ptr<DeviceTrace>> Start(const std::string& library = "");
-  virtual ~DeviceTrace() = default;  // ends the trace
+  virtual ~DeviceTrace() = default;  // the destructor ends the trace
 
-  // Assigns the work that this thread starts before Leave() to `id`, which is above 0.
+  // Gives id `id` (above 0) to the work that this thread submits until Leave().
   virtual void Enter(uint64_t id) = 0;
   virtual void Leave() = 0;
-  // Returns the work of the device since the start or the last call, ordered by start time.
-  // REQUIRES: the device was synchronised.
+  // Returns the work that the device has done since the start of the trace or the last call of
+  // Take, ordered by start time. REQUIRES: the device was synchronised.
   virtual StatusOr<std::vector<DeviceSpan>> Take() = 0;
 };
 

@@ -25,20 +25,20 @@ class Compressor {
   Status AddStates();
   Status TakeLocalSettings();
   Status AppendMomentum(const Groups& groups);
-  // Both insert operators directly after the gradients of the group, so that backward continues
-  // meanwhile.
+  // InsertSelection and InsertExchange insert operators directly after the gradients of the group.
+  // Backward then continues while the ranks communicate.
   Status InsertSelection(const ParamGrad& pair, std::string* selected);
   Status InsertExchange(const std::vector<ParamGrad>& group);
   Status Insert(Op op) { return InsertOp(program_, at_++, std::move(op)); }
 
   Program& program_;
-  OptimizerSpec optimizer_;  // without the gradient settings after they moved to local_
+  OptimizerSpec optimizer_;  // optimizer; its gradient settings are moved to local_
   const DgcRule& rule_;
   const int ranks_;
-  GradientSettings local_;  // for the rank's own part
+  GradientSettings local_;  // clipping and decay for the gradient part of one rank
   size_t at_ = 0;
   std::vector<std::string> slots_;
-  std::vector<Op> updates_;  // run after all communication
+  std::vector<Op> updates_;  // operators that run after all communication
 };
 
 Status Compressor::AddStates() {
@@ -49,9 +49,9 @@ Status Compressor::AddStates() {
   return OkStatus();
 }
 
-// Computes the settings for a rank's own part. The penalties of all ranks add up to the job's
-// value. The norm limit applies to the sum: independent parts of it are smaller by the square root
-// of their number (section 3.2 of the paper).
+// Computes the settings for the gradient part of one rank. The penalties of all ranks add up to the
+// job's value. clip_norm applies to the sum over the ranks. Each part gets the limit divided by the
+// square root of the number of ranks (section 3.2 of the paper).
 Status Compressor::TakeLocalSettings() {
   TD_ASSIGN_OR_RETURN(local_, TakeGradientSettings(optimizer_.attrs));
   if (local_.clip_values || local_.clip_global_norm > 0) {
@@ -82,8 +82,9 @@ Status Compressor::InsertSelection(const ParamGrad& pair, std::string* selected)
   const TensorDesc desc = program_.FindVar(pair.param)->desc;
   TD_RETURN_IF_ERROR(program_.AddVar({.name = residual, .kind = VarKind::kState, .desc = desc}));
   slots_.insert(slots_.end(), {velocity, residual});
-  // Before this step, the velocity of momentum is the same on all ranks. So are the unsent elements
-  // of a job that began compression earlier. From now on the ranks' values add up to them.
+  // Before begin_step, the velocity of momentum is the same on all ranks. In a job that already
+  // compressed gradients earlier, the unsent elements are also the same. Dividing both by the
+  // number of ranks makes the ranks' values add up to the old value.
   for (const std::string& slot : {velocity, residual}) {
     TD_RETURN_IF_ERROR(Insert({.type = "scale",
                                .inputs = {{slot}},
@@ -95,7 +96,7 @@ Status Compressor::InsertSelection(const ParamGrad& pair, std::string* selected)
   const float least =
       static_cast<float>(*std::min_element(rule_.sparsity.begin(), rule_.sparsity.end()));
   AttrMap attrs = optimizer_.attrs;
-  attrs.erase("lazy_mode");  // concerns only sparse rows
+  attrs.erase("lazy_mode");  // lazy_mode applies only to sparse rows
   attrs["capacity"] = SelectedOf(desc.shape.numel(), least);
   *selected = program_.FreshName(pair.grad + "@SELECTED");
   return Insert({.type = "dgc_compress",

@@ -1,7 +1,7 @@
 // Deep gradient compression. Ranks exchange only the largest elements of the gradients of large
-// parameters. Each rank accumulates the other elements until they are large. Source: Lin, Han, Mao,
-// Wang and Dally, "Deep Gradient Compression", ICLR 2018 (arXiv 1712.01887): momentum correction,
-// local gradient clipping, momentum factor masking, warm-up.
+// parameters. Each rank accumulates the other elements until they become large. Source: Lin, Han,
+// Mao, Wang and Dally, "Deep Gradient Compression", ICLR 2018 (arXiv 1712.01887): momentum
+// correction, local gradient clipping, momentum factor masking, warm-up.
 #pragma once
 
 #include <string>
@@ -14,34 +14,36 @@
 namespace tandem {
 
 struct DgcRule {
-  int64_t begin_step = 0;  // first step with compression; earlier steps are plain momentum
-  int64_t ramp_steps = 1;  // steps over which the values of `sparsity` apply in turn; the last
-                           // value then stays
-  std::vector<double> sparsity = {0.999};  // shares of elements not sent; at least one value
+  int64_t begin_step = 0;  // first step with compression; earlier steps use plain momentum
+  // Number of steps during which the values of `sparsity` apply one after another. Later steps use
+  // the last value.
+  int64_t ramp_steps = 1;
+  std::vector<double> sparsity = {0.999};
 
-  // REQUIRES: step >= begin_step.
+  // Returns the share of elements that are not sent in `step`. REQUIRES: step >= begin_step.
   float SparsityAt(int64_t step) const;
 };
 
-// Parameters with fewer elements are sent whole at every step (the limit of Paddle 2.0).
+// Parameters with fewer elements than this are never compressed (the limit of Paddle 2.0).
 inline constexpr int64_t kDgcElementsMin = 16384;
 
-// States (f32 [1]) that select the work of a step; they are set before the step. Exactly one of
-// kDgcWholeVar (before begin_step) and kDgcSelectedVar is 1. kDgcBeginsVar is 1 at begin_step.
+// Names of states (f32 [1]) that select the work of a step. The trainer sets them before the step.
+// kDgcWholeVar is 1 before begin_step, kDgcSelectedVar is 1 from begin_step on. kDgcBeginsVar is 1
+// only in begin_step.
 inline constexpr const char* kDgcWholeVar = "dgc@WHOLE";
 inline constexpr const char* kDgcBeginsVar = "dgc@BEGINS";
 inline constexpr const char* kDgcSelectedVar = "dgc@SELECTED";
 inline constexpr const char* kDgcSparsityVar = "dgc@SPARSITY";
 
-// Returns whether the gradient of this parameter is compressed: it is dense and large enough.
+// Returns true if the gradient of this parameter is dense and large enough to be compressed.
 bool IsCompressed(const Program& program, const ParamGrad& pair);
 
-// Appends everything from these gradients to the updated parameters, over `ranks` ranks. The
-// gradients of one group are sent together. Weight decay and clip_norm change each rank's own part
-// before compression: decay is divided by the number of ranks, the norm by its square root. Returns
-// the slots that hold a rank's own part from begin_step on; for these only the sum over the ranks
-// has a meaning. They are the velocity (before begin_step the velocity of momentum) and the
-// elements not sent. UNIMPLEMENTED: an optimizer other than momentum, or a clip that needs the sum.
+// Appends the operators between the gradients and the updated parameters, over `ranks` ranks. The
+// gradients of one group are sent together. Weight decay and clip_norm change each rank's own
+// gradient before compression. Decay is divided by the number of ranks, clip_norm by its square
+// root. Returns the slots that differ between ranks from begin_step on: the velocity, and the
+// elements that were not sent. Only their sum over the ranks has a meaning. UNIMPLEMENTED: the
+// optimizer is not momentum, or the kind of clipping needs the sum of all ranks' gradients.
 StatusOr<std::vector<std::string>> AppendCompressed(
     Program& program, const OptimizerSpec& optimizer,
     const std::vector<std::vector<ParamGrad>>& groups, const DgcRule& rule, int ranks);

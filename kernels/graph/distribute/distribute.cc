@@ -31,7 +31,7 @@ double MiBOf(const Program& program, const std::vector<ParamGrad>& layer) {
   return static_cast<double>(bytes) / (1024.0 * 1024.0);
 }
 
-// Returns how many of the last layers of the last group, which has `layers`, may stay in it.
+// Returns how many of the last entries of `layers` fit into `last_mb` MiB, at least one.
 size_t LastLayers(const Program& program, const Layers& layers, double last_mb) {
   size_t count = 0;
   double mib = 0;
@@ -133,8 +133,8 @@ Status InsertAllReduce(Program& program, const std::vector<std::vector<ParamGrad
 
 namespace {
 
-// means[i] becomes the mean of vars[i] over the ranks if `due` is true. Uses one communication.
-// means and vars may be the same.
+// If `due` is true, means[i] becomes the mean of vars[i] over the ranks. All means use one
+// communication. means[i] may be vars[i] itself.
 Status AppendMeans(Program& program, const std::vector<std::string>& vars,
                    const std::vector<std::string>& means, const std::string& due, int ranks) {
   TD_REQUIRE(vars.size() == means.size() && ranks >= 1);
@@ -161,7 +161,7 @@ Status AddScalarState(Program& program, const std::string& name, double value, b
                          .saved = saved});
 }
 
-// Computes the mean loss of the step and from it the number of steps until the next average.
+// Computes the ranks' mean loss and, from it, the number of steps until the next average.
 Status AppendAdaptiveSteps(Program& program, const AverageRule& rule, const std::string& due,
                            int ranks) {
   const std::string loss = program.FreshName("adaptive_localsgd@LOSS");
@@ -210,7 +210,7 @@ Status AppendPushPull(Program& program, const std::vector<ParamGrad>& grads) {
   const std::vector<std::string> names = GradNames(grads);
   std::vector<std::string> params;
   for (const ParamGrad& pair : grads) params.push_back(pair.param);
-  // Backward reads the parameters, so they may arrive only after all of backward.
+  // Backward reads the parameters. Therefore the operator that receives them comes after backward.
   return AppendOp(
       program,
       {.type = "push_pull", .inputs = {names}, .outputs = {params}, .role = OpRole::kComm});

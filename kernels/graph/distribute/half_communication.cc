@@ -14,7 +14,7 @@ class Halver {
     program_.ops.clear();
   }
 
-  // After an error the program is unusable.
+  // Changes the program. After an error the program is unusable.
   Status Run() {
     for (Op& op : before_) {
       for (const auto& slots : {op.inputs, op.outputs}) {
@@ -44,7 +44,8 @@ class Halver {
                                .run_if = run_if});
   }
 
-  // A reduction has one element type: it converts all its gradients or none.
+  // All gradients of one reduction must have the same element type. Therefore either all of them
+  // are converted to f16 or none is.
   Status Narrow(Op& op) {
     for (const std::string& grad : op.inputs[0]) {
       if (program_.FindVar(grad)->desc.dtype != DType::kF32) return OkStatus();
@@ -69,7 +70,8 @@ class Halver {
 
   Program& program_;
   std::vector<Op> before_;
-  std::map<std::string, Half> halves_;  // being reduced, by the gradient they replace
+  // The f16 copies that are being reduced, by name of the f32 gradient.
+  std::map<std::string, Half> halves_;
 };
 
 }  // namespace

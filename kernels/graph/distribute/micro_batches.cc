@@ -74,14 +74,17 @@ class Unroller {
   const Sections cut_;
   const PipelineRank& rank_;
   Program out_;
-  std::vector<std::string> sent_;  // sent; the next received message proves that they arrived
+  // Variables that were sent. They are inputs of the next receive, because the received message
+  // proves that they arrived.
+  std::vector<std::string> sent_;
   std::vector<ParamGrad> grads_;
-  std::multimap<size_t, std::string> sums_;  // gradients, by the operator that completes them
+  // The gradients of this stage, by index of the operator that completes them.
+  std::multimap<size_t, std::string> sums_;
   std::vector<std::string> accumulators_;
 };
 
-// Returns the name of a variable in a micro batch. Each micro batch has its own temporaries, data
-// and dropout position.
+// Returns the name of variable `name` in micro batch `micro`. Each micro batch has its own
+// temporaries, data and dropout position.
 std::string Unroller::At(const std::string& name, int micro) const {
   TD_REQUIRE(micro >= 0 && micro < rank_.micro_batches);
   const VarKind kind = whole_.FindVar(name)->kind;
@@ -101,8 +104,8 @@ Status Unroller::Declare(const std::string& name) {
   return OkStatus();
 }
 
-// Declares all data in the shape that the reader delivers, and splits the data that this stage uses
-// into micro batches.
+// Declares all data variables with the shapes that the reader delivers. Splits the data that this
+// stage uses into micro batches.
 Status Unroller::Begin() {
   std::set<std::string> used;
   for (size_t i = 0; i < whole_.ops.size(); ++i) {
@@ -174,9 +177,9 @@ Status Unroller::ReceiveFrom(int section, const std::string& var, const TensorDe
                                    {"dtype", std::string(Name(desc.dtype))}}});
 }
 
-// Messages of one direction have the same order on all ranks: by micro batch, then by receiving
-// stage, then by sending stage. In backward, stages are in descending order. Therefore each message
-// waits only for earlier ones.
+// Sends the values of one micro batch. Messages of one direction have the same order on all ranks:
+// by micro batch, then by receiving stage, then by sending stage. In backward, stages are in
+// descending order. Therefore each message waits only for earlier messages.
 Status Unroller::Send(bool forward, int micro) {
   std::vector<const Crossing*> sent;
   for (const Crossing& c : cut_.crossings) {
@@ -193,7 +196,7 @@ Status Unroller::Receive(bool forward, int micro) {
   std::vector<const Crossing*> received;
   for (const Crossing& c : cut_.crossings) {
     if (c.forward == forward && c.to == rank_.section) received.push_back(&c);
-    // The next stage has finished reading the activation when it sends the gradient.
+    // When the next stage sends the gradient, it has finished reading this stage's activation.
     if (!forward && c.forward && c.from == rank_.section) sent_.push_back(At(c.var, micro));
   }
   std::stable_sort(received.begin(), received.end(),
@@ -223,7 +226,8 @@ Status Unroller::Backward(int micro) {
   return OkStatus();
 }
 
-// Before the schedule rows: declares the sums for the gradients of this stage's parameters.
+// Declares the accumulators for the gradients of this stage's parameters. Must be called before the
+// operators of the schedule are added.
 Status Unroller::AddGradients(const std::vector<ParamGrad>& grads) {
   for (const ParamGrad& pair : grads) {
     if (cut_.homes.at(pair.param) != rank_.section) continue;

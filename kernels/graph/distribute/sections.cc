@@ -12,14 +12,15 @@
 namespace tandem {
 namespace {
 
-// Cost of moving one byte, in operations.
+// Cost of moving one byte to or from memory, in floating-point operations.
 constexpr double kOperationsPerByte = 8;
 
 double Bytes(const Program& program, const std::string& var) {
   return static_cast<double>(program.FindVar(var)->desc.bytes());
 }
 
-// Returns the operations of the operator, or the cost of its memory traffic if that is higher.
+// Returns the cost of the operator in floating-point operations, or the cost of its memory traffic
+// if that is higher.
 double CostOf(const Program& program, const Op& op) {
   const OpDef& def = *FindOp(op.type);
   double bytes = 0;
@@ -41,7 +42,8 @@ double CostOf(const Program& program, const Op& op) {
   return std::max(moved, def.flops(OpView(op, def, in, out)));
 }
 
-// Returns for each i the cost of sending what is written before operator `i` and read from `i` on.
+// Returns for each i the cost of a stage boundary before operator `i`: values written before it and
+// read from `i` on must be sent.
 std::vector<double> CutCosts(const Program& program) {
   const size_t n = program.ops.size();
   std::vector<double> costs(n + 1, 0);
@@ -55,8 +57,8 @@ std::vector<double> CutCosts(const Program& program) {
   return costs;
 }
 
-// Returns the first operator of each stage such that the most expensive stage costs least. Among
-// equal partitions the first is returned.
+// Returns the first operator of each stage, so that the most expensive stage costs least. Returns
+// the first of several equally good partitions.
 std::vector<size_t> BalancedCut(const Program& program, int sections) {
   TD_REQUIRE(sections >= 1 && program.ops.size() >= static_cast<size_t>(sections));
   const size_t n = program.ops.size(), s = static_cast<size_t>(sections);
@@ -64,8 +66,8 @@ std::vector<size_t> BalancedCut(const Program& program, int sections) {
   for (size_t i = 0; i < n; ++i) before[i + 1] = before[i] + CostOf(program, program.ops[i]);
   const std::vector<double> cuts = CutCosts(program);
   const double never = std::numeric_limits<double>::infinity();
-  // best[k][i]: cost of the first i operators in k stages. from[k][i]: start of the last of these
-  // stages.
+  // best[k][i] is the lowest possible cost of the most expensive stage if the first i operators
+  // form k stages. from[k][i] is the first operator of the last of these stages.
   std::vector<std::vector<double>> best(s + 1, std::vector<double>(n + 1, never));
   std::vector<std::vector<size_t>> from(s + 1, std::vector<size_t>(n + 1, 0));
   best[0][0] = 0;
@@ -85,10 +87,10 @@ std::vector<size_t> BalancedCut(const Program& program, int sections) {
   return begins;
 }
 
-using Writers = std::map<std::string, std::set<int>>;  // stages that write a variable
+using Writers = std::map<std::string, std::set<int>>;  // by variable: the stages that write it
 
-// Returns the stage of an operator that names none: in forward the latest stage from which it
-// reads, in backward the earliest.
+// Returns the stage of an operator that names no stage. A forward operator gets the latest of the
+// stages from which it reads, a backward operator the earliest.
 int Inherited(const Op& op, const Writers& writers) {
   const bool backward = IsBackward(op);
   int section = -1;
@@ -161,17 +163,18 @@ bool IsTableLookup(const Op& op) {
   return op.type == "lookup_table" && (is("is_sparse") || is("is_distributed"));
 }
 
-// Describes an operator by its output, because operators have no names.
+// Describes an operator for a message by its first output, because operators have no names.
 std::string Told(const Op& op) {
   std::string out;
   ForEachWrite(op, [&](const std::string& name) { out = out.empty() ? name : out; });
   return absl::StrFormat("%s that makes \"%s\"", op.type, out);
 }
 
-// Checks `forward`, whose operators have stage 0 or 1. Values may flow only from 0 to 1. All users
-// of a parameter must be in one stage.
+// Checks `forward`, whose operators are in stage 0 or 1. Values may flow only from stage 0 to stage
+// 1. All operators that use a parameter must be in one stage.
 Status CheckGuard(const Program& forward, const std::string& device) {
-  std::map<std::string, const Op*> writers, users;  // under the guard; first user of each variable
+  // `writers`: operators in stage 1, by output. `users`: first reader of each variable.
+  std::map<std::string, const Op*> writers, users;
   for (const Op& op : forward.ops) {
     const bool guarded = SectionOf(op) == 1;
     if (guarded && IsTableLookup(op)) {
@@ -262,7 +265,7 @@ class PipelinePartitioner {
     Writers writers;
     for (const Op& op : program_.ops) {
       int section = SectionOf(op);
-      // The gradient of the loss begins in the stage of the loss.
+      // The gradient of the loss is computed in the stage that computes the loss.
       if (op.role == OpRole::kLoss) section = *writers.at(program_.loss).rbegin();
       if (section < 0) section = std::max(0, Inherited(op, writers));
       cut_.of_op.push_back(section);

@@ -1,5 +1,5 @@
-// The stages of a pipeline: partitions a program into runs of consecutive operators, one per rank.
-// Values flow to later stages in forward; gradients flow to earlier stages in backward.
+// Pipeline stages: assigns the operators of a program to stages, one stage per rank. Values flow to
+// later stages in forward. Gradients flow to earlier stages in backward.
 #pragma once
 
 #include <map>
@@ -11,41 +11,42 @@
 namespace tandem {
 
 // Returns the number of stages that the operators of a forward program name
-// (kernels/graph/op_device.h); 0: none. INVALID_ARGUMENT: a number in between is missing.
+// (kernels/graph/op_device.h). 0: they name none. INVALID_ARGUMENT: no operator names one of the
+// lower stage numbers.
 StatusOr<int> NamedSections(const Program& forward);
 
 // Assigns a stage to every operator of a forward program: the stage that it names, else the stage
-// of its latest input. A program without names is partitioned into `sections` parts of about the
-// same cost: operations, plus bytes moved and sent. INVALID_ARGUMENT: the program names another
-// number of stages or has fewer operators.
+// of its latest input. A program that names no stages is partitioned into `sections` stages of
+// about the same cost. The cost is the number of operations, plus bytes moved and sent.
+// INVALID_ARGUMENT: the program names another number of stages or has fewer operators than stages.
 Status AssignSections(Program& forward, int sections);
 
-// Assigns stage 1 to every operator of a forward program that names `device` ("cpu" or "gpu") in
-// op_device, else stage 0. Heter workers run stage 1. INVALID_ARGUMENT: no operator is under the
-// guard, or the loss is not. INVALID_ARGUMENT, naming the operator: a lookup in a table of sparse
-// rows is under the guard; or an operator outside the guard reads a value written under it; or a
-// parameter is used on both sides.
+// Assigns the operators of a forward program to two stages. Operators that name `device` ("cpu" or
+// "gpu") in op_device are under the guard and get stage 1, which heter workers run. All others get
+// stage 0. INVALID_ARGUMENT: no operator is under the guard, or the operator of the loss is not.
+// INVALID_ARGUMENT, naming the operator: a lookup in a table of sparse rows is under the guard; or
+// an operator of stage 0 reads a value of stage 1; or both stages use a parameter.
 Status AssignGuard(Program& forward, const std::string& device);
 
-// A temporary of one stage that another stage reads.
+// A temporary that one stage writes and another stage reads.
 struct Crossing {
   std::string var;
   int from = 0, to = 0;
-  bool forward = true;  // false: a gradient
+  bool forward = true;  // true: a forward value; false: a gradient
 };
 
 struct Sections {
-  std::vector<int> of_op;            // indexed by operator
-  std::vector<Crossing> crossings;   // ordered by the operator that wrote them last
-  std::map<std::string, int> homes;  // stage of each parameter and state
+  std::vector<int> of_op;            // by operator: its stage
+  std::vector<Crossing> crossings;   // in the order of the operators that wrote them last
+  std::map<std::string, int> homes;  // by name of a parameter or state: its stage
 };
 
-// Returns the stages of a program with backward, after AssignSections on its forward operators.
-// INVALID_ARGUMENT, naming the variable and the stages: a value would have to flow against the
-// direction, or several stages use a parameter or state.
+// Returns the stages of all operators of a program with backward. AssignSections must have assigned
+// its forward operators. INVALID_ARGUMENT, naming the variable and the stages: a forward value
+// would flow to an earlier stage, or several stages use a parameter or state.
 StatusOr<Sections> CutSections(const Program& program);
 
-// Returns true if the operator runs in backward, false if in forward.
+// Returns true if the operator belongs to backward, false if it belongs to forward.
 inline bool IsBackward(const Op& op) {
   return op.role == OpRole::kLoss || op.role == OpRole::kBackward;
 }

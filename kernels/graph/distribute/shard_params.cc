@@ -10,13 +10,13 @@
 namespace tandem {
 namespace {
 
-// Operators [begin, end) that share one copy of a parameter.
+// Operators [begin, end) that share one received copy of a parameter: forward or backward.
 struct Region {
   size_t begin, end;
   const char* suffix;
 };
 
-// The parameters of one broadcast, and the first operator that uses any of them.
+// The parameters of one broadcast, and the index of the first operator that uses one of them.
 struct Segment {
   int owner;
   size_t first_use;
@@ -24,7 +24,7 @@ struct Segment {
 };
 
 // Returns the parameters in the order in which operators of the region first read their memory.
-// `at` gets these operators.
+// Appends to `at`, for each of them, the index of the operator that first reads it.
 std::vector<std::string> InOrderOfUse(const Program& program, const Region& region,
                                       const std::function<bool(const std::string&)>& is_param,
                                       std::vector<size_t>* at) {
@@ -59,8 +59,8 @@ class Sharder {
   const ShardRule& rule_;
 };
 
-// Returns the temporaries that operators before `end` compute only from parameters, with those
-// operators.
+// Returns the temporaries that operators before `end` compute only from parameters. Each has the
+// index of the operator that writes it.
 std::map<std::string, size_t> Sharder::FindDerived(size_t end) const {
   std::map<std::string, size_t> derived;
   for (size_t i = 0; i < end; ++i) {
@@ -80,8 +80,9 @@ std::map<std::string, size_t> Sharder::FindDerived(size_t end) const {
   return derived;
 }
 
-// Recomputes these temporaries after `backward`. Inserts the copy of an operator before the first
-// reader of its output. The output then does not stay in memory from forward to backward.
+// Recomputes the temporaries of FindDerived for backward. The copy of an operator is inserted
+// before the first reader of its output. Thus the output does not stay in memory from forward to
+// backward.
 Status Sharder::DeriveAgain(size_t backward) {
   TD_REQUIRE(backward < program_.ops.size());
   const std::map<std::string, size_t> derived = FindDerived(backward);
@@ -148,13 +149,14 @@ std::vector<Segment> Sharder::Cut(const Region& region) const {
   return segments;
 }
 
-// Inserts the broadcasts for one region and makes its operators read the results.
+// Inserts the broadcasts for one region. The operators of the region then read the received copies.
 StatusOr<int64_t> Sharder::Fetch(const Region& region) {
   TD_REQUIRE(region.begin <= region.end && region.end <= program_.ops.size());
   const std::vector<Segment> segments = Cut(region);
   std::map<std::string, std::string> here;
-  std::vector<std::vector<Op>> before(region.end);  // operators to insert before each operator
-  size_t at = region.begin;                         // first use of the preceding segment
+  // By index of an operator: the broadcasts that are inserted before it.
+  std::vector<std::vector<Op>> before(region.end);
+  size_t at = region.begin;  // index of the first operator that uses the preceding segment
   for (size_t s = 0; s < segments.size(); ++s) {
     Op fetch = {.type = "c_broadcast_params",
                 .inputs = {segments[s].params},
@@ -196,7 +198,7 @@ StatusOr<ShardedParams> Sharder::Run() {
   const StatusOr<size_t> loss = FindLossGradient(program_);
   if (loss.ok()) {
     TD_RETURN_IF_ERROR(DeriveAgain(*loss));
-    // Backward first, so that the indices of forward stay valid.
+    // Backward is changed first, so that the operator indices of forward stay valid.
     TD_ASSIGN_OR_RETURN(done.backward, Fetch({*loss, program_.ops.size(), "@BACKWARD"}));
   }
   const size_t end = loss.ok() ? *loss : program_.ops.size();
@@ -233,15 +235,15 @@ ParamOwners OwnersInOrder(const Program& program, int ranks) {
   };
   std::vector<std::string> order =
       InOrderOfUse(program, {0, program.ops.size(), ""}, is_param, &at);
-  for (const Var* var : program.VarsOf(VarKind::kParam)) {  // those that no operator reads
+  for (const Var* var : program.VarsOf(VarKind::kParam)) {  // parameters that no operator reads
     if (std::find(order.begin(), order.end(), var->name) == order.end()) order.push_back(var->name);
   }
   std::vector<int64_t> bytes;
   for (const std::string& name : order) {
     bytes.push_back(static_cast<int64_t>(program.FindVar(name)->desc.bytes()));
   }
-  // Splits the parameters into runs of at most `limit` bytes, each as long as possible. Empty:
-  // there are too many runs.
+  // Splits the parameters into runs of at most `limit` bytes, each as long as possible. Returns the
+  // owner of each parameter. Empty: there are more runs than ranks.
   const auto n = static_cast<int>(order.size());
   const auto runs = [&](int64_t limit) {
     std::vector<int> owners;

@@ -12,7 +12,7 @@ class Synchroniser {
     program_.ops.clear();
   }
 
-  // After an error the program is unusable.
+  // Changes the program. After an error the program is unusable.
   StatusOr<int64_t> Run() {
     for (Op& op : before_) {
       const bool test = op.attrs.contains("is_test") && std::get<bool>(op.attrs.at("is_test"));
@@ -38,8 +38,8 @@ class Synchroniser {
     return Append(like, {.type = "c_allreduce_sum", .inputs = {{var}}, .outputs = {{var}}});
   }
 
-  // Computes the statistics over all ranks. `op` then normalises with them as with running
-  // statistics.
+  // Inserts operators that compute the statistics over all ranks. `op` then normalises with these
+  // statistics as if they were running statistics.
   Status Forward(Op& op) {
     const std::string x = op.inputs[0][0];
     const std::string moments = program_.FreshName(x + "@MOMENTS");

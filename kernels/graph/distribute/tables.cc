@@ -17,14 +17,14 @@ bool IsDistributed(const Op& op) {
   return it != op.attrs.end() && std::get<bool>(it->second);
 }
 
-// Returns the variables with which `table` is looked up, each once. Empty: the table has another
-// use, or the ids are no data of the batch.
+// Returns the id variables by which `table` is looked up, each once. Empty: the table has another
+// use, or its ids are not data of the batch.
 std::vector<std::string> IdsOf(const Program& program, const std::string& table) {
   std::vector<std::string> ids;
   for (const Op& op : program.ops) {
     bool reads = false;
     for (const auto& slot : op.inputs) reads |= Holds(slot, table);
-    // This gradient uses only the shape of the table.
+    // The operator lookup_table_sparse_grad uses only the shape of the table.
     if (!reads || op.type == "lookup_table_sparse_grad") continue;
     if (op.type == "prefetch_rows") return op.inputs[1];
     if (op.type != "lookup_table" || Holds(op.inputs[0], table)) return {};
@@ -35,7 +35,7 @@ std::vector<std::string> IdsOf(const Program& program, const std::string& table)
   return ids;
 }
 
-// Returns the indices of the lookups of `table` and of their gradients.
+// Returns the indices of the operators that look up rows of `table`, and of their gradients.
 std::vector<size_t> LookupsOf(const Program& program, const std::string& table) {
   std::vector<size_t> lookups;
   for (size_t i = 0; i < program.ops.size(); ++i) {
@@ -56,7 +56,7 @@ std::string TextOf(const Op& op, const char* attr) {
   return it == op.attrs.end() ? "" : std::get<std::string>(it->second);
 }
 
-// Checks the variable that holds the clicks, if the table counts them: one number per record.
+// If the table counts clicks, checks that the variable of clicks has one number per record.
 Status CheckClick(const Program& program, const std::string& table, const Op& lookup) {
   const std::string click = TextOf(lookup, "click");
   if (click.empty()) return OkStatus();
@@ -72,7 +72,7 @@ Status CheckClick(const Program& program, const std::string& table, const Op& lo
       table, click, ids->name);
 }
 
-// Returns the prefetch_rows of `table`; nullptr: there is none.
+// Returns the prefetch_rows operator of `table`; nullptr: there is none.
 const Op* PrefetchOf(const Program& program, const std::string& table) {
   for (const Op& op : program.ops) {
     if (op.type == "prefetch_rows" && op.inputs[0][0] == table) return &op;
@@ -186,7 +186,8 @@ Status PrefetchTables(Program& program, const std::vector<std::string>& tables) 
   for (size_t i = 0; i < tables.size(); ++i) {
     TD_RETURN_IF_ERROR(PrefetchTable(program, i, tables[i]));
   }
-  // The number of rows may have changed the shapes of gradients.
+  // The number of prefetched rows differs from that of the table, so the shapes of gradients are
+  // inferred again.
   int64_t batch = 1;
   for (const Var& var : program.vars()) {
     if (var.batch_leading) batch = var.desc.shape[0];

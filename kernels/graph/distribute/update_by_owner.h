@@ -1,7 +1,8 @@
-// reduce_strategy Reduce: every parameter has one owner, the rank that updates it. Gradients are
-// summed only at their owners. Optimizer slots exist only there. The owners broadcast the updated
-// parameters. Source: Paddle 1.6 multi_devices_graph_pass (ReduceSSAGraphBuilder). With slots
-// spread over ranks this is stage 1 of ZeRO (Rajbhandari et al., SC 2020).
+// The setting Reduce of the knob reduce_strategy: every parameter has one owner, the rank that
+// updates it. Its gradient is summed only at the owner, and its optimizer slots exist only there.
+// The owner then broadcasts the updated parameter. Source: Paddle 1.6 multi_devices_graph_pass
+// (ReduceSSAGraphBuilder). Because slots are spread over the ranks, this is stage 1 of ZeRO
+// (Rajbhandari et al., SC 2020).
 #pragma once
 
 #include <vector>
@@ -11,25 +12,26 @@
 
 namespace tandem {
 
-// Returns the owner of grads[i] in entry i. Each parameter in turn goes to the rank with the fewest
-// elements so far; among equals, to the lowest rank. The result is the same on every rank.
+// Returns the owner of grads[i] in entry i. Each parameter in turn goes to the rank that has the
+// fewest elements so far. If several ranks have equally few, the lowest rank gets it. The result is
+// the same on every rank.
 std::vector<int> OwnersOf(const Program& program, const std::vector<ParamGrad>& grads, int ranks);
 
-// The pairs that one collective sends.
+// The parameters and gradients that one collective sends.
 struct OwnedGroup {
   int owner = 0;
   std::vector<ParamGrad> pairs;
 };
-// Splits each group into the parts of its owners, by rank. `owners` are those of `grads`.
+// Splits each group into one group per owner, by rank. owners[i] is the owner of grads[i].
 std::vector<OwnedGroup> SplitByOwner(const std::vector<std::vector<ParamGrad>>& groups,
                                      const std::vector<ParamGrad>& grads,
                                      const std::vector<int>& owners);
 
-// Inserts one c_reduce_sum per group directly after the operator that completes the group's
-// gradients. `ranks` is the operator's attribute group: each group of this many ranks has its own
-// owner. 0: all ranks have one owner.
+// Inserts one c_reduce_sum per group directly after the operator that completes the gradients of
+// the group. `ranks` is the attribute `group` of the operator: each group of this many ranks has
+// its own owner. 0: all ranks form one group.
 Status InsertReduce(Program& program, const std::vector<OwnedGroup>& groups, int ranks = 0);
-// Appends one c_broadcast of the parameters per group, after the updates.
+// Appends one c_broadcast per group, after the updates. It sends the parameters of the group.
 Status AppendBroadcast(Program& program, const std::vector<OwnedGroup>& groups);
 
 }  // namespace tandem

@@ -9,14 +9,14 @@
 namespace tandem {
 namespace {
 
-// One sum of gradients. Parts are in the order in which they are added.
+// One sum of gradients. Its parts are in the order in which they are added.
 struct Sum {
   std::vector<std::string> parts;
   std::string total;
 };
 
-// Returns true if every part is a separate temporary that no other operator reads, and the parts
-// become ready in order.
+// Returns true if the sum at index `at` can be accumulated in place. Every part must be a separate
+// temporary that only this sum reads, and the parts must become ready in order.
 bool Fits(const Program& program, const std::unordered_map<std::string, Uses>& uses, size_t at) {
   TD_REQUIRE(at < program.ops.size());
   const Op& op = program.ops[at];
@@ -42,7 +42,7 @@ StatusOr<PassOutcome> AddInPlace(Program& program, PassContext& context) {
   const auto uses = FindUses(program);
   std::vector<bool> gone(program.ops.size());
   std::vector<Sum> sums;
-  std::map<std::string, std::string> names;  // total -> first part
+  std::map<std::string, std::string> names;  // name of a total -> name of its first part
   for (size_t i = 0; i < program.ops.size(); ++i) {
     if (!Fits(program, uses, i)) continue;
     gone[i] = true;
@@ -60,7 +60,7 @@ StatusOr<PassOutcome> AddInPlace(Program& program, PassContext& context) {
   }
   for (ParamGrad& pair : context.grads) Rename(pair.grad, names);
   for (const Sum& sum : sums) {
-    // A part may be the total of another sum.
+    // A part may itself be the total of another sum.
     std::vector<std::string> parts = sum.parts;
     for (std::string& part : parts) Rename(part, names);
     for (size_t i = 1; i < parts.size(); ++i) {

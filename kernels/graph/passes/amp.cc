@@ -18,15 +18,15 @@ enum class List : uint8_t { kWhite, kGray, kBlack };
 struct Row {
   const char* type;
   List list;
-  uint32_t f32_slots = 0;  // input slots that are always f32: bit s for slot s
+  uint32_t f32_slots = 0;  // bit s is set if input slot s is always f32
 };
 
-// All other operators are black. This includes the reference's black list: mean, sum, the softmaxes
-// and the cross entropies. `fc` is the reference's mul.
-constexpr uint32_t kStatistics = 0b11110;  // Scale, Bias, Mean, Variance
+// Operators that are not in the table are on the black list. This includes Paddle's black list:
+// mean, sum, the softmaxes and the cross entropies. `fc` is Paddle's mul.
+constexpr uint32_t kStatistics = 0b11110;  // the input slots Scale, Bias, Mean and Variance
 constexpr Row kRows[] = {
-    {"conv2d", List::kWhite, 0b100},  // Bias
-    {"fc", List::kWhite, 0b100},      // Bias
+    {"conv2d", List::kWhite, 0b100},  // the input slot Bias
+    {"fc", List::kWhite, 0b100},      // the input slot Bias
     {"matmul", List::kWhite},
     {"batch_norm", List::kGray, kStatistics},
     {"concat", List::kGray},
@@ -49,7 +49,7 @@ constexpr Row kRows[] = {
     {"transpose", List::kGray},
 };
 
-// Paddle's names of operators that have another name here.
+// Paddle's names of operators, and their names in Tandem if these differ.
 constexpr std::pair<const char*, const char*> kPaddleNames[] = {{"mul", "fc"},
                                                                 {"matmul_v2", "matmul"},
                                                                 {"reshape2", "reshape"},
@@ -69,15 +69,15 @@ const Row* FindRow(const std::string& type) {
   return row == std::end(kRows) ? nullptr : row;
 }
 
-// The width in which an operator computes.
-enum class Width : uint8_t { kAny, kHalf, kFull };  // kAny: the width of its inputs
+// The width of the floating-point numbers with which an operator computes.
+enum class Width : uint8_t { kAny, kHalf, kFull };  // kAny: the width of the operator's inputs
 
 class Rewriter {
  public:
   Rewriter(Program& program, DType half) : program_(program), half_(half) {}
 
   Status ReadLists(const AmpConfigs& configs);
-  // Returns the number of operators with 16-bit inputs.
+  // Inserts the casts. Returns the number of operators that got 16-bit inputs.
   StatusOr<int64_t> Run();
 
  private:
@@ -91,8 +91,10 @@ class Rewriter {
   const DType half_;
   std::map<std::string, List> custom_;
   std::set<std::string> black_vars_;
-  std::map<std::string, Width> written_;       // by the width of the operator that wrote it
-  std::map<std::string, std::string> copies_;  // copies in the other type
+  // By variable: the width of the operator that wrote it.
+  std::map<std::string, Width> written_;
+  // By variable: its copy with the other element type.
+  std::map<std::string, std::string> copies_;
 };
 
 Status Rewriter::ReadLists(const AmpConfigs& configs) {
@@ -121,9 +123,9 @@ List Rewriter::ListOf(const std::string& type) const {
   return row == nullptr ? List::kBlack : row->list;
 }
 
-// Returns true for operators that touch a variable of custom_black_varnames. Also returns true for
-// operators whose results must be f32: the loss, metrics, and state outside the slots that are
-// always f32.
+// Returns true for operators that read or write a variable of custom_black_varnames. Also returns
+// true for operators whose results must be f32: the loss, metrics, and state that is not in a slot
+// which is always f32.
 bool Rewriter::MustBeFull(const Op& op) const {
   bool full = false;
   ForEachRead(op, [&](const std::string& name) { full |= black_vars_.contains(name); });
@@ -202,7 +204,7 @@ StatusOr<int64_t> Rewriter::Run() {
   return halved;
 }
 
-// Makes sample_image write 16-bit images directly if its result is only cast.
+// Lets sample_image write 16-bit images directly if a cast is the only reader of its result.
 void SampleInHalf(Program& program) {
   const UseMap uses = FindUses(program);
   for (size_t i = 0; i < program.ops.size(); ++i) {

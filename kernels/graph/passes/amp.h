@@ -7,25 +7,25 @@
 
 namespace tandem {
 
-// Forward pass. Operators of the white list get 16-bit inputs. Operators of the gray list do so if
-// an operator before them is 16-bit and none is f32. All others get f32 inputs. A cast is inserted
-// where the type of a variable changes, once per variable; autodiff gives the casts gradients.
-// INVALID_ARGUMENT, naming the operator: custom_white_list contains an operator without a 16-bit
-// form.
+// Changes the forward pass. Operators of the white list get 16-bit inputs. Operators of the gray
+// list get 16-bit inputs if an operator before them is 16-bit and none is f32. All other operators
+// get f32 inputs. A cast is inserted where the type of a variable changes, once per variable.
+// Autodiff adds the gradients of the casts. INVALID_ARGUMENT, naming the operator: an operator of
+// custom_white_list has no 16-bit form.
 StatusOr<PassOutcome> CastToHalf(Program& program, PassContext& context);
 
-// Gradient pass. If the gradient of a parameter is one 16-bit tensor widened by a cast, it leaves
-// backward in 16 bits (`context.grads` then names the 16-bit tensor). Communication sends 16 bits
-// and the optimizer widens them. Does not apply if steps are merged, because sums over steps are
-// f32.
+// Changes the gradients. If the gradient of a parameter is one 16-bit tensor that a cast widens,
+// the cast is removed. `context.grads` then names the 16-bit tensor: communication sends 16 bits,
+// and the optimizer widens them. Does not apply if gradients of several steps are summed, because
+// these sums are f32.
 StatusOr<PassOutcome> KeepHalfGradients(Program& program, PassContext& context);
 
-// Update pass. The gradient of the loss is multiplied by the variable "loss_scaling". Gradients are
-// divided by it after communication, before clipping and optimizer. If a gradient is not finite,
-// the whole update is skipped (Op::run_if): parameters, slots and decay. With dynamic scaling the
-// scale then follows update_loss_scaling. After an allreduce all ranks see the same gradients and
-// so make the same decision. pservers apply every gradient that arrives, so they are sent zeros
-// instead.
+// Changes the update. The gradient of the loss is multiplied by the variable "loss_scaling".
+// Gradients are divided by this variable after communication, before clipping and the optimizer. If
+// a gradient is not finite, the whole update is skipped (Op::run_if): parameters, slots and decay.
+// With dynamic scaling, update_loss_scaling then changes the variable. After an allreduce all ranks
+// have the same gradients, so they make the same decision. pservers apply every gradient that
+// arrives. Therefore they get zeros instead of gradients that are not finite.
 StatusOr<PassOutcome> ScaleLoss(Program& program, PassContext& context);
 
 inline constexpr char kLossScalingVar[] = "loss_scaling";

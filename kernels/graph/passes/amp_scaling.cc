@@ -1,4 +1,4 @@
-// The gradient part of amp: communication in 16 bits, loss scaling, and skipped steps.
+// The gradient part of amp: communication in 16 bits, loss scaling, and skipped updates.
 #include <algorithm>
 #include <set>
 
@@ -21,7 +21,7 @@ class Scaler {
   StatusOr<int64_t> Run();
 
  private:
-  // The update: the optimizer's operators for f32 gradients, and the pushes to pservers.
+  // The update consists of the optimizer's operators for f32 gradients and the pushes to pservers.
   static bool IsPush(const Op& op) { return op.type == "push_pull" || op.type == "push_rows"; }
   static bool IsUpdate(const Op& op);
   void FindGradients();
@@ -38,7 +38,7 @@ class Scaler {
   Program& program_;
   const AmpConfigs& configs_;
   size_t update_ = 0;               // index of the first operator of the update
-  std::vector<std::string> grads_;  // f32, after communication
+  std::vector<std::string> grads_;  // gradients after communication, as f32
   std::string finite_;
 };
 
@@ -100,8 +100,8 @@ Status Scaler::InsertUnscale() {
        .role = OpRole::kOptimize});
 }
 
-// Makes all ranks agree. Each rank sees only its own sums, so an overflow on one rank must count
-// for all.
+// Makes all ranks agree whether the gradients are finite. Each rank sees only its own sums, so all
+// ranks must skip the update if one rank has an overflow.
 Status Scaler::AgreeOverRanks() {
   const std::string overflows = program_.FreshName("loss_scaling@OVERFLOWS");
   const std::string none = program_.FreshName("loss_scaling@NO_OVERFLOW");
@@ -120,8 +120,8 @@ Status Scaler::AgreeOverRanks() {
   return OkStatus();
 }
 
-// Pushes zeros if a gradient is not finite. Servers cannot skip a step, and such a gradient would
-// destroy their parameters. This trainer then adds nothing.
+// Replaces all gradients by zeros if one is not finite. Servers cannot skip a step, and such a
+// gradient would destroy their parameters. This trainer then does not change the parameters.
 Status Scaler::SendZeros() {
   const std::string overflow = program_.FreshName("loss_scaling@OVERFLOW");
   size_t at = update_;
@@ -148,8 +148,8 @@ Status Scaler::SendZeros() {
 }
 
 StatusOr<int64_t> Scaler::Run() {
-  // A push of rows may come before other gradients are complete. Moves all pushes to the end, after
-  // the check.
+  // A push of rows may come before other gradients are complete. Therefore all pushes move to the
+  // end, after the check for finite gradients.
   std::stable_partition(program_.ops.begin(), program_.ops.end(),
                         [](const Op& op) { return !IsPush(op); });
   FindGradients();
@@ -159,7 +159,7 @@ StatusOr<int64_t> Scaler::Run() {
         "amp with reduce_strategy Reduce or sharding needs a parameter on every rank, but there "
         "are more ranks than parameters [TD1108]; hint: use fewer ranks");
   }
-  // A fixed scale comes from the job file, even if a checkpoint has another one.
+  // A fixed scale is not saved: it comes from the job file, even if a checkpoint has another one.
   TD_RETURN_IF_ERROR(
       AddState(kLossScalingVar, configs_.init_loss_scaling(), configs_.use_dynamic_loss_scaling()));
   TD_RETURN_IF_ERROR(MultiplyLossGradient(program_, kLossScalingVar));

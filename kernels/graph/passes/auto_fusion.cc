@@ -13,19 +13,19 @@ class ChainFinder {
  public:
   explicit ChainFinder(const Program& program) : program_(program), taken_(program.ops.size()) {}
 
-  // Returns groups of at least two operators, each in program order.
+  // Returns the chains that can be fused: at least two operators each, in program order.
   std::vector<std::vector<size_t>> Find();
   int64_t candidates() const { return candidates_; }
 
  private:
-  // Returns true for an elementwise operator over tensors of one shape. Optimizers have a separate
-  // pass.
+  // Returns true for an elementwise operator whose tensors all have one shape. Optimizers are
+  // excluded, because another pass fuses them (fuse_optimizer.h).
   bool Fits(const Op& op) const;
   const Shape& ShapeOf(const Op& op) const {
     return program_.FindVar(op.outputs[0][0])->desc.shape;
   }
   std::vector<size_t> Grow(size_t first);
-  // Returns true if every member may run at the position of the last one.
+  // Returns true if every operator of the group may run at the position of the last one.
   bool CanGather(const std::vector<size_t>& group) const;
 
   const Program& program_;

@@ -13,12 +13,13 @@
 namespace tandem {
 namespace {
 
-// Convolutions with at most this many channels have NCHW kernels that are as fast (conv_direct.cc).
-// In 16 bits these kernels widen their inputs and are still several times as fast as oneDNN's for
-// NHWC.
+// Largest number of channels for which NCHW is kept. With so few channels, the NCHW kernels
+// (conv_direct.cc) are as fast as those of the blocked layout. For 16-bit images they widen their
+// inputs and are still several times as fast as oneDNN's kernels for NHWC.
 constexpr int64_t kPlainChannelsMax = 24;
-// Winograd's algorithm, measured on Sapphire Rapids with oneDNN 2.6: with 64 channels or more, 1.6
-// to 2.7 times as fast as the direct algorithm, at every image size.
+// Smallest number of channels for which Winograd's algorithm is used. Measured on Sapphire Rapids
+// with oneDNN 2.6: with 64 channels or more it is 1.6 to 2.7 times as fast as the direct algorithm,
+// at every image size.
 constexpr int64_t kWinogradChannelsMin = 64;
 
 bool IsConv(const Op& op) {
@@ -31,7 +32,7 @@ bool AllOnes(const Op& op, const char* attr) {
          std::get<std::vector<int64_t>>(it->second) == std::vector<int64_t>{1, 1};
 }
 
-// Returns true if NCHW is best for the convolution `op`.
+// Returns true if the convolution `op` is fastest in NCHW.
 bool HasFewChannels(const Program& program, const Op& op) {
   TD_REQUIRE(IsConv(op));
   const TensorDesc& x = program.FindVar(op.inputs[0][0])->desc;
@@ -40,7 +41,8 @@ bool HasFewChannels(const Program& program, const Op& op) {
   return !IsHalf(x.dtype) || (filter[1] == x.shape[1] && AllOnes(op, "strides"));
 }
 
-// Returns true for operators with the attribute data_layout. All their images have one layout.
+// Returns true for operators with the attribute data_layout. All images of such an operator have
+// the same layout.
 bool HasDataLayout(const Op& op) {
   const auto& attrs = FindOp(op.type)->attrs;
   return std::any_of(attrs.begin(), attrs.end(), [](const AttrDef& attr) {
@@ -55,14 +57,15 @@ class Blocker {
     program_.ops.clear();
   }
 
-  // After an error the program is unusable.
+  // Returns the number of convolutions that were changed. After an error the program is unusable.
   StatusOr<int64_t> Run();
 
  private:
-  // Returns true for images for which the layout matters. With one pixel, both layouts are equal.
+  // Returns true if `name` is an image with several pixels. With one pixel, all layouts are equal.
   bool IsImage(const std::string& name) const;
   bool IsHalfImage(const std::string& name) const;
-  // The layout other than NCHW: blocks of 16 channels, or channels last for 16-bit images.
+  // Returns the layout that a pass may choose instead of NCHW: channels last for 16-bit images,
+  // else blocks of 16 channels.
   std::string FastLayout(const std::string& name) const {
     return IsHalfImage(name) ? kLastLayout : kBlockedLayout;
   }
@@ -84,7 +87,7 @@ class Blocker {
   const PlaceKind place_;
   const std::vector<Op> before_;
   std::set<std::string> blocked_;              // variables stored in their FastLayout
-  std::map<std::string, std::string> copies_;  // copies of variables in the other layout
+  std::map<std::string, std::string> copies_;  // by variable: its copy in the other layout
   int64_t convolutions_ = 0;
 };
 
@@ -136,7 +139,8 @@ bool Blocker::AllCanBlock(const Op& op) const {
   return can;
 }
 
-// Returns the name of `name`'s value in the requested layout: `name` itself, or a copy made here.
+// Returns a variable with the value of `name` in the fast layout (`blocked`) or in NCHW. This is
+// `name` itself or a copy, for which a reorder is appended.
 StatusOr<std::string> Blocker::Reordered(const std::string& name, bool blocked, OpRole role) {
   if (!IsImage(name) || blocked_.contains(name) == blocked) return name;
   if (const auto it = copies_.find(name); it != copies_.end()) return it->second;
@@ -165,7 +169,7 @@ Status Blocker::Append(Op op, const std::set<std::string>& blocked_outputs) {
   return AppendOp(program_, std::move(op));
 }
 
-// Adds any other operator, with all its images in one layout.
+// Adds an operator that is no convolution, with all its images in one layout.
 Status Blocker::InLayout(Op op, bool blocked) {
   for (auto& slot : op.inputs) {
     for (std::string& name : slot) {
@@ -182,8 +186,8 @@ Status Blocker::InLayout(Op op, bool blocked) {
   return Append(std::move(op), outputs);
 }
 
-// Adds a convolution. Input and Output each keep their layout; images that the operator writes get
-// the best one.
+// Adds a convolution on the CPU. Input and Output may have different layouts. An image that the
+// operator writes gets its best layout.
 Status Blocker::Convolution(Op op) {
   const bool grad = op.type == "conv2d_grad";
   const std::string x = op.inputs[0][0];
@@ -211,15 +215,15 @@ Status Blocker::Convolution(Op op) {
   return Append(std::move(op), outputs);
 }
 
-// Returns true if cuDNN has fast kernels for this convolution with channels last.
+// Returns true if cuDNN has fast channels-last kernels for the convolution `op`.
 bool Blocker::ForDevice(const Op& op) const {
   if (!IsHalfImage(op.inputs[0][0])) return false;
   const std::string result = op.outputs[0].empty() ? "" : op.outputs[0][0];
   return !IsImage(result) || CanBlock(result);
 }
 
-// Adds a convolution on a device. Input, Output and their gradients have the same layout. Filters
-// are unchanged.
+// Adds a convolution on a device. Input, Output and their gradients have the same layout. The
+// layout of the filter does not change.
 Status Blocker::DeviceConvolution(Op op) {
   const bool last = ForDevice(op);
   for (const size_t slot : {size_t{0}, size_t{2}}) {

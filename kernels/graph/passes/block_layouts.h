@@ -1,17 +1,18 @@
-// Selects image layouts for which a place has fast convolutions (kernels/ops/core/image_layout.h).
-// Convolutions and the operators between them keep such a layout. Reorder operators convert where
-// an operator supports only NCHW.
+// Selects the image layouts with which convolutions are fast on the place of the program
+// (kernels/ops/core/image_layout.h). Operators between convolutions keep the layout. Reorder
+// operators convert images for operators that support only NCHW.
 #pragma once
 
 #include "kernels/graph/passes/pass.h"
 
 namespace tandem {
 
-// use_mkldnn: on CPU, uses oneDNN's blocked layout, or channels last for 16-bit images. Applies to
-// 3x3 convolutions for which Winograd's algorithm is used.
+// The pass use_mkldnn: on the CPU, uses oneDNN's blocked layout, or channels last for 16-bit
+// images. Selects Winograd's algorithm for 3x3 convolutions with many channels.
 StatusOr<PassOutcome> BlockLayouts(Program& program, PassContext& context);
 
-// amp: on a device, uses channels last around convolutions of 16-bit images with one group.
+// The pass amp.channels_last: on a device, uses channels last around convolutions of 16-bit images
+// with one group.
 StatusOr<PassOutcome> ChannelsLast(Program& program, PassContext& context);
 
 }  // namespace tandem

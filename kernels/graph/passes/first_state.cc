@@ -31,7 +31,7 @@ Op Copy(const std::string& from, const std::string& to, const std::string& run_i
 StatusOr<PassOutcome> KeepFirstState(Program& program, PassContext& context) {
   const std::vector<std::string> state = StateOfForward(program);
   if (state.empty()) return PassOutcome{0, "the forward pass has no state"};
-  // Steps 1, 1 + n, 1 + 2n, ...
+  // The condition holds in parts 1, 1 + n, 1 + 2n and so on: the first part of each batch.
   TD_ASSIGN_OR_RETURN(const std::string first,
                       InsertEveryNth(program, 0, "first_state",
                                      {context.strategy.batch_merge_repeats()}, 1, false));

@@ -15,8 +15,8 @@ class BatchNormFuser {
   StatusOr<PassOutcome> Run(bool with_addition);
 
  private:
-  // Returns the operator of type `type` that is the only reader of `var`, the value of operator
-  // `norm`.
+  // Returns the index of the operator of type `type` that is the only reader of `var`, which
+  // operator `norm` writes.
   std::optional<size_t> Next(const std::string& var, const std::string& type) const;
   Status TryNorm(size_t norm, bool with_addition);
   Status Fuse(size_t norm, size_t relu, std::vector<std::string> z);

@@ -1,6 +1,6 @@
-// fuse_bn_act_ops and fuse_bn_add_act_ops: fuses batch_norm and the following relu, with or without
-// a residual addition between them, into one fused_bn_add_activation. The gradient is one operator
-// too.
+// The passes fuse_bn_act_ops and fuse_bn_add_act_ops. They fuse a batch_norm and the following relu
+// into one fused_bn_add_activation, without or with an addition between the two. The gradient also
+// becomes one operator.
 #pragma once
 
 #include "kernels/graph/passes/pass.h"

@@ -5,8 +5,8 @@
 
 namespace tandem {
 
-// Runs after autodiff. This is possible because relu's gradient reads only its Out, and the
-// gradient of a convolution reads neither.
+// Runs after autodiff. This is possible because the gradient of relu reads only its Out. The
+// gradient of the convolution reads neither the Output of the convolution nor that of relu.
 StatusOr<PassOutcome> FuseConvAct(Program& program, PassContext& context);
 
 }  // namespace tandem

@@ -14,8 +14,8 @@ class AddActFuser {
   StatusOr<PassOutcome> Run();
 
  private:
-  // Returns true for an activation that can be fused. It must not have a bias, because the fused
-  // operator has none.
+  // Returns true for an activation that can be fused. An activation with a bias cannot, because the
+  // fused operator has no bias.
   static bool IsActivation(const Op& op);
   Status Fuse(size_t add, size_t act, bool act_first);
   Status TryAfter(size_t add);
@@ -51,7 +51,7 @@ Status AddActFuser::Fuse(size_t add, size_t act, bool act_first) {
   return ReplaceOp(program_, last, std::move(op));
 }
 
-// Fuses act(x + y) if only the activation reads the sum.
+// Fuses act(x + y) if the activation is the only reader of the sum.
 Status AddActFuser::TryAfter(size_t add) {
   const std::string& sum = program_.ops[add].outputs[0][0];
   const auto it = uses_.find(sum);
@@ -62,7 +62,7 @@ Status AddActFuser::TryAfter(size_t add) {
   return Fuse(add, act, false);
 }
 
-// Fuses x + act(y).
+// Fuses x + act(y) if the addition is the only reader of act(y).
 Status AddActFuser::TryBefore(size_t add) {
   const std::string y = program_.ops[add].inputs[1][0];
   const auto it = uses_.find(y);

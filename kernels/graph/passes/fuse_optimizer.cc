@@ -10,10 +10,10 @@
 namespace tandem {
 namespace {
 
-// Operators of one type and one condition, in order.
+// (type, condition) of the operators that are fused together.
 using Group = std::pair<std::string, std::string>;
 
-// Returns true if the operator updates its parameter element by element.
+// Returns true if the operator updates its parameter element by element and its gradient is dense.
 bool Fits(const Program& program, const Op& op) {
   const OpDef* def = FindOp(op.type);
   if (op.role != OpRole::kOptimize || !def->elementwise) return false;

@@ -1,6 +1,5 @@
-// fuse_relu_depthwise_conv: computes the relu before a depthwise convolution inside the
-// convolution, and again inside its gradient. No operator is then left between the convolution and
-// the producer of its input.
+// The pass fuse_relu_depthwise_conv: the relu before a depthwise convolution is computed inside the
+// convolution, and again inside its gradient. The output of relu is then not stored in memory.
 #pragma once
 
 #include "kernels/graph/passes/pass.h"

@@ -8,8 +8,8 @@
 namespace tandem {
 
 // Returns one operator that replaces the elementwise operators `members` (indices, ascending).
-// Values that only the members read and write become internal to it. REQUIRES: all members have the
-// same condition.
+// Values that only the members read and write become internal to the new operator. REQUIRES: all
+// members have the same condition.
 StatusOr<Op> FuseElementwise(const Program& program, const std::vector<size_t>& members);
 
 }  // namespace tandem

@@ -13,14 +13,15 @@ bool IsTail(const Op& op) { return op.role == OpRole::kComm || op.role == OpRole
 
 class Merger {
  public:
-  // A sum of stages[i] summands is one summand of stage i + 1. The tail runs after the last stage.
+  // Each sum of stages[i] summands is one summand of stage i + 1. Communication and update (the
+  // tail) run when a sum of the last stage is complete.
   Merger(Program& program, std::vector<int64_t> stages, double factor)
       : program_(program), stages_(std::move(stages)), factor_(factor) {}
 
   StatusOr<int64_t> Run();
 
  private:
-  // Returns the gradients: temporaries that the tail reads and other operators wrote.
+  // Returns the gradients: temporaries that communication or update reads but did not write.
   std::vector<std::string> FindGradients() const;
   Status InsertConditions();
   Status Accumulate(const std::string& grad);
@@ -30,8 +31,8 @@ class Merger {
   Program& program_;
   const std::vector<int64_t> stages_;
   const double factor_;
-  std::vector<std::string> due_;           // by stage: its sum is complete
-  std::vector<std::string> accumulators_;  // those of the last stage
+  std::vector<std::string> due_;           // by stage: the condition that its sum is complete
+  std::vector<std::string> accumulators_;  // accumulators of the last stage
 };
 
 std::vector<std::string> Merger::FindGradients() const {
@@ -98,8 +99,8 @@ Status Merger::Accumulate(const std::string& grad) {
   return OkStatus();
 }
 
-// Sets conditions that the tail itself computes (amp's check for finite gradients) to 0 in the
-// steps between updates.
+// Sets conditions that communication or update computes (amp's check for finite gradients) to 0 in
+// steps without an update.
 Status Merger::ClearConditions() {
   std::set<std::string> written, conditions;
   for (const Op& op : program_.ops) {

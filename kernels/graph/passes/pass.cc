@@ -1,4 +1,4 @@
-// The table of passes: one line per pass, in the order in which they run within their stage.
+// The table of passes: one entry per pass, in the order in which the passes of one stage run.
 #include "kernels/graph/passes/pass.h"
 #include "kernels/graph/passes/addto.h"
 #include "kernels/graph/passes/amp.h"
@@ -20,8 +20,8 @@ namespace {
 
 using S = DistributedStrategy;
 
-// The reference looks variables up by name in each run unless this is set. A plan looks them up
-// once, when it is made.
+// The knob cache_runtime_context has no effect. Without it, Paddle looks variables up by name in
+// each run. A plan always looks them up once, when it is made.
 StatusOr<PassOutcome> CacheRuntimeContext(Program&, PassContext&) {
   return PassOutcome{0, "has no effect: a plan always looks up each variable once"};
 }
@@ -40,7 +40,7 @@ const Pass kPasses[] = {
     {"fuse_elewise_add_act_ops", "an addition and the activation next to it become one operator",
      PassStage::kForward, [](const S& s) { return s.build_strategy().fuse_elewise_add_act_ops(); },
      FuseElewiseAddAct},
-    // Runs after the fusions, which do not know casts.
+    // The pass amp must run after the fusions, because the fusions do not know casts.
     {"amp", "products and the operators between them are computed with 16-bit tensors",
      PassStage::kForward, [](const S& s) { return s.amp(); }, CastToHalf},
     {"amp.gradients", "16-bit gradients are communicated without a cast", PassStage::kBackward,
@@ -71,7 +71,7 @@ const Pass kPasses[] = {
      UpdateEarly},
     {"cache_runtime_context", "variables are looked up once", PassStage::kUpdate,
      [](const S& s) { return s.build_strategy().cache_runtime_context(); }, CacheRuntimeContext},
-    // Run last, because other passes do not know layouts.
+    // The passes use_mkldnn and amp.channels_last run last: other passes do not know layouts.
     {"use_mkldnn", "convolutions and the operators between them use oneDNN's blocked layout",
      PassStage::kUpdate, [](const S& s) { return s.runtime_flags().use_mkldnn(); }, BlockLayouts},
     {"amp.channels_last", "16-bit images on a device have their channels last", PassStage::kUpdate,

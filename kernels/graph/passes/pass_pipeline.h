@@ -1,4 +1,4 @@
-// Runs the passes that a strategy asks for and reports what each of them changed.
+// Runs the passes that a strategy selects and reports what each pass changed.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +18,14 @@ struct PassReport {
   PassOutcome outcome;
   size_t operators_before = 0, operators_after = 0;
   double milliseconds = 0;
-  bool by_default = false;  // the user did not set the knob
+  bool by_default = false;  // true: the pass runs by default, the user did not set its knob
 };
 
 // Receives the program at a named point: "model", "autodiff", "distribute", or the name of the pass
-// that just ran. An error stops the building of the program.
+// that has just run. If the observer returns an error, the program is not built.
 using ProgramObserver = std::function<Status(std::string_view point, const Program& program)>;
 
-// Runs the passes that the strategy asks for. Not thread-safe.
+// Runs the passes that the strategy selects. Not thread-safe.
 class PassPipeline {
  public:
   // `strategy` must outlive this object. `observer` may be empty.
@@ -33,8 +33,8 @@ class PassPipeline {
                PlaceKind place = PlaceKind::kCpu)
       : strategy_(strategy), observer_(std::move(observer)), place_(place) {}
 
-  // Runs the passes of one stage and verifies the program after each. INTERNAL, naming the pass:
-  // the pass left an invalid program.
+  // Runs the passes of one stage and verifies the program after each pass. INTERNAL, naming the
+  // pass: the program is invalid after the pass.
   Status Run(PassStage stage, Program& program, std::vector<ParamGrad>& grads);
   Status Observe(std::string_view point, const Program& program) const;
   std::vector<PassReport> TakeReports() { return std::move(reports_); }
@@ -49,7 +49,7 @@ class PassPipeline {
 };
 
 // Returns one line per pass: "pass fuse_all_optimizer_ops: 1 place, 43 -> 34 operators, 0.1 ms" or
-// "pass x: no place: the reason". Omits passes that run by default and matched nothing.
+// "pass x: no place: the reason". Passes that run by default and changed nothing are omitted.
 std::string ReportText(std::span<const PassReport> reports);
 
 }  // namespace tandem

@@ -15,22 +15,23 @@ class Recomputer {
     program_.ops.clear();
   }
 
-  // After an error the program is unusable.
+  // Returns the number of repeated operators. After an error the program is unusable.
   StatusOr<int64_t> Run(const std::set<std::string>& checkpoints);
 
  private:
   Status FindWriters(const std::set<std::string>& checkpoints);
   bool IsKept(const std::string& name) const { return !writer_.contains(name); }
-  // Returns the name under which backward reads `name`: `name` itself, or its copy, which is made
-  // here.
+  // Returns the name under which backward reads the value of `name`. The value stays in memory, or
+  // operators that compute a copy of it are appended.
   StatusOr<std::string> Again(const std::string& name);
   Status Repeat(const Op& op);
   Status RedirectInputs(Op& op);
 
   Program& program_;
   const std::vector<Op> before_;
-  std::map<std::string, size_t> writer_;     // forward temporaries that are not kept
-  std::map<std::string, std::string> copy_;  // recomputed copies of these
+  // forward temporaries that are not kept, with the index of their writer
+  std::map<std::string, size_t> writer_;
+  std::map<std::string, std::string> copy_;  // by temporary of writer_: its recomputed copy
   int64_t repeated_ = 0;
 };
 

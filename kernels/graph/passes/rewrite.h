@@ -1,4 +1,4 @@
-// Helpers for passes: the users of a variable, and changes of the list of operators.
+// Helpers for passes: the operators that use a variable, and changes of the list of operators.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace tandem {
 
-// Indices of the operators that touch one variable, ascending. An operator that reads it twice is
-// listed once.
+// Indices of the operators that write and that read one variable, ascending. An operator that reads
+// the variable twice is listed once.
 struct Uses {
   std::vector<size_t> writers, readers;
 };
@@ -19,45 +19,44 @@ using UseMap = std::unordered_map<std::string, Uses>;
 
 UseMap FindUses(const Program& program);
 
-// Returns true if a pass may remove the variable: it is a temporary and neither loss nor metric.
+// Returns true if a pass may remove the variable: it is a temporary, not the loss and not a metric.
 bool MayVanish(const Program& program, const std::string& var);
 
-// Returns true if one operator writes `var`, only operator `reader` reads it, and it may be
-// removed.
+// Returns true if one operator writes `var`, only `reader` reads it, and a pass may remove it.
 bool ReadOnlyBy(const Program& program, const UseMap& uses, const std::string& var, size_t reader);
 
 // Checks `op` as AppendOp does and inserts it before operator `at`.
 Status InsertOp(Program& program, size_t at, Op op);
-// Replaces operator `at` with `op`, which gets the old operator's role and source.
+// Replaces operator `at` with `op`, which gets the role and source position of the old operator.
 Status ReplaceOp(Program& program, size_t at, Op op);
-// Removes the operators with a set mark.
+// Removes each operator i for which marks[i] is true.
 void RemoveOps(Program& program, const std::vector<bool>& marks);
 
-// The number of steps between two events: the value of the variable `var` (f32 [1]) if it is not
-// empty, else `n`.
+// The number of steps between two events: the value of the variable `var` (f32 [1]), or `n` if
+// `var` is empty.
 struct Period {
   int64_t n = 1;
   std::string var = "";
 };
-// Inserts before operator `at` the operators that compute a condition (Op::run_if). It holds at
-// every n-th step and at each of the first `first` steps. Returns the condition's variable.
-// `saved`: the step count is stored in checkpoints.
+// Inserts before operator `at` the operators that compute a condition (Op::run_if). The condition
+// holds at every n-th step and at each of the first `first` steps. Returns the variable of the
+// condition. `saved`: checkpoints contain the step count.
 StatusOr<std::string> InsertEveryNth(Program& program, size_t at, const std::string& prefix,
                                      const Period& period, int64_t first, bool saved);
 
 // Returns the index after the last operator that writes one of `vars`; 0: no operator writes them.
 size_t BehindWritersOf(const Program& program, const std::vector<std::string>& vars);
 
-// Returns the index of the operator that begins backward, a fill_constant that sets the gradient of
-// the loss. INTERNAL: there is none.
+// Returns the index of the operator that begins backward: the fill_constant that sets the gradient
+// of the loss. INTERNAL: the program has no such operator.
 StatusOr<size_t> FindLossGradient(const Program& program);
 
-// Multiplies the gradient of the loss by the variable `factor` (f32 [1]). Inserts one operator
-// after the one that sets that gradient.
+// Inserts an operator that multiplies the gradient of the loss by the variable `factor` (f32 [1]),
+// directly after this gradient is set.
 Status MultiplyLossGradient(Program& program, const std::string& factor);
 
-// Returns true if the order of the two operators matters: one writes what the other reads or
-// writes.
+// Returns true if the order of operators `a` and `b` matters: one of them writes a variable that
+// the other reads or writes.
 bool Conflict(const Op& a, const Op& b);
 
 // Returns true if operator `from` may move next to operator `to`. No operator between them may read

@@ -7,7 +7,8 @@
 namespace tandem {
 namespace {
 
-// Returns the earliest index to which operator `at` may move.
+// Returns the earliest index to which operator `at` may move. An update does not move before the
+// start of a communication that begins after the update's own communication.
 size_t Earliest(const Program& program, size_t at) {
   size_t to = at;
   while (to > 0 && !Conflict(program.ops[at], program.ops[to - 1])) --to;

@@ -7,7 +7,7 @@ namespace tandem {
 
 namespace {
 
-// Fills in the attributes that select the method of computation and not the result.
+// Fills in the attributes that select how the result is computed: layouts, algorithm, relu.
 Status FillHow(const OpView& view, ConvShape& s) {
   TD_ASSIGN_OR_RETURN(s.in_layout, LayoutOf(view, "input_layout", view.in(0).shape));
   const Shape out{s.batch, s.out_c, s.out[0], s.out[1]};
@@ -108,10 +108,10 @@ double Flops(const OpView& view) {
   return s.ok() ? 2.0 * static_cast<double>(s->batch * s->out_c * s->out_plane() * s->taps()) : 0;
 }
 
-// Each of the two gradients that are products needs as many operations as forward.
+// Input and filter gradient are each a product with as many operations as forward.
 double FlopsGrad(const OpView& view) { return (view.has_out(0) + view.has_out(1)) * Flops(view); }
 
-constexpr int64_t kOnes[] = {1, 1}, kZeros[] = {0, 0};  // vertical, horizontal
+constexpr int64_t kOnes[] = {1, 1}, kZeros[] = {0, 0};  // by dimension: vertical, horizontal
 
 constexpr AttrList Attrs() {
   const std::span<const int64_t> ones = kOnes, zeros = kZeros;

@@ -1,4 +1,4 @@
-// The shape of a two-dimensional convolution, shared by its definition and its kernels.
+// The shape of a two-dimensional convolution, used by the definition of conv2d and by its kernels.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,12 @@
 
 namespace tandem {
 
-// Images are NCHW, filters OIHW with I = channels / groups. Index 0 is vertical, 1 horizontal.
+// The sizes and settings of a convolution. Images are NCHW, filters OIHW with I = channels /
+// groups. In each pair, index 0 is vertical and index 1 is horizontal.
 struct ConvShape {
   int64_t batch, in_c, out_c, groups;
   int64_t in[2], out[2], kernel[2], stride[2], pad[2], dilation[2];
-  // layouts of Input and Output
+  // The memory layouts of the operator's Input and Output.
   ImageLayout in_layout = ImageLayout::kPlain, out_layout = ImageLayout::kPlain;
   bool winograd = false;    // use Winograd's algorithm if it is available
   bool relu_first = false;  // apply relu to Input before the convolution
@@ -21,16 +22,16 @@ struct ConvShape {
   }
   constexpr int64_t in_plane() const { return in[0] * in[1]; }
   constexpr int64_t out_plane() const { return out[0] * out[1]; }
-  // Returns the number of weights of one output channel.
+  // Returns the number of filter weights per output channel.
   int64_t taps() const { return in_c / groups * kernel[0] * kernel[1]; }
 };
 
-// Returns the shape from inputs 0 (Input) and 1 (Filter) and the attributes of conv2d or
-// conv2d_grad.
+// Returns the shape of the convolution that `view`, a conv2d or conv2d_grad, computes.
 StatusOr<ConvShape> ConvShapeOf(const OpView& view);
 
-// Returns the shape of the convolution that conv2d_transpose or its gradient inverts. The output of
-// that convolution is their input 0 (Input); they compute its input.
+// Returns the shape of the convolution that conv2d_transpose or its gradient inverts. Input 0
+// (Input) of these operators is the output of that convolution. conv2d_transpose computes the input
+// of that convolution.
 StatusOr<ConvShape> ConvTransposeShapeOf(const OpView& view);
 
 }  // namespace tandem

@@ -33,7 +33,7 @@ StatusOr<Kernel> PrepareDirect(const OpView& view, const PrepareContext& ctx) {
   return UnlessSlower(view, ctx, direct, onednn);
 }
 
-// ---- With relu, in place ------------------------------------------------------------------------
+// ---- Convolution and relu in place --------------------------------------------------------------
 
 struct ReluEpilogue {
   Kernel conv, relu;

@@ -1,5 +1,5 @@
-// The gradient of a convolution by its input, as a separate operator. Source: Zeiler et al.,
-// "Deconvolutional Networks", CVPR 2010; slots and attributes as in PaddlePaddle's
+// The operator conv2d_transpose, which is the input gradient of a convolution. Source: Zeiler et
+// al., "Deconvolutional Networks", CVPR 2010. Slots and attributes are those of PaddlePaddle's
 // conv2d_transpose.
 #include "kernels/ops/conv/conv2d.h"
 #include "kernels/ops/core/infer.h"
@@ -73,7 +73,7 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   return OkStatus();
 }
 
-constexpr int64_t kOnes[] = {1, 1}, kZeros[] = {0, 0};  // vertical, horizontal
+constexpr int64_t kOnes[] = {1, 1}, kZeros[] = {0, 0};  // by dimension: vertical, horizontal
 
 constexpr AttrList Attrs() {
   const std::span<const int64_t> ones = kOnes, zeros = kZeros;

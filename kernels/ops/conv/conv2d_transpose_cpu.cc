@@ -7,7 +7,8 @@
 namespace tandem {
 namespace {
 
-// ConvShape describes the inverted convolution: its output is our Input.
+// `s` describes the convolution that the operator inverts. The output of that convolution is Input
+// of the operator.
 Status RunPlain(ConvShape& s, const KernelArgs& args) {
   PlainConvGrad(s, nullptr, InF32(args, 1), InF32(args, 0), OutF32(args, 0), nullptr, nullptr);
   return OkStatus();

@@ -1,5 +1,5 @@
-// CUDA kernels of conv2d, with and without relu, and of conv2d_transpose: cuDNN's, with plain loops
-// as fallback. Definitions are in conv2d.cc and conv2d_transpose.cc.
+// CUDA kernels of conv2d, with and without relu, and of conv2d_transpose. They use cuDNN, and plain
+// loops if cuDNN does not support a case. Definitions are in conv2d.cc and conv2d_transpose.cc.
 #include "kernels/ops/conv/conv2d.h"
 #include "kernels/ops/conv/conv_dnn_cuda.h"
 #include "kernels/ops/conv/conv_plain_cuda.h"
@@ -9,10 +9,10 @@
 namespace tandem {
 namespace {
 
-// ---- cuDNN, with plain loops for cases that it rejects ------------------------------------------
+// ---- cuDNN, or plain loops if cuDNN does not support a case -------------------------------------
 
-// Uses plain loops if cuDNN rejects a case only when it runs. This decision is made in the first
-// run; graphs are recorded later.
+// Computes a convolution with cuDNN. If cuDNN rejects the case in the first run, all later runs use
+// plain loops. Graphs are recorded later, so they contain the final choice.
 template <typename T>
 class DnnOrPlain {
  public:
@@ -28,7 +28,8 @@ class DnnOrPlain {
     const auto run = [&](auto& conv) { return conv.Forward(args, x, w, y); };
     return First(forward_refused_, run);
   }
-  // Like Forward, including the epilogue, if cuDNN supports both in one plan. nullopt: it does not.
+  // Computes the output with its epilogue, if one cuDNN plan supports both. nullopt: there is no
+  // such plan, and nothing was computed.
   std::optional<Status> ForwardFused(const KernelArgs& args, const void* x, const void* w,
                                      const float* bias, void* y) {
     if (!dnn_.fused() || forward_refused_) return std::nullopt;
@@ -58,15 +59,16 @@ class DnnOrPlain {
   bool forward_refused_ = false, input_refused_ = false, filter_refused_ = false;
 };
 
-// ---- The operators ------------------------------------------------------------------------------
+// ---- Kernels of the operators -------------------------------------------------------------------
 
 template <typename Conv>
 struct State {
   Conv conv;
   ConvShape s;
-  bool relu;  // applied to Output
+  bool relu;  // apply relu to Output
 
-  bool last() const { return s.out_layout == ImageLayout::kLast; }  // Output has channels last
+  // Returns true if Output has channels last.
+  bool last() const { return s.out_layout == ImageLayout::kLast; }
   MiddleSums channels() const {
     if (last()) return {s.batch * s.out_plane(), s.out_c, 1};
     return {s.batch, s.out_c, s.out_plane()};
@@ -108,7 +110,8 @@ Status RunGrad(State<Conv>& st, const KernelArgs& args) {
       [=] __device__(int64_t c, float sum) { gbias[c] = sum; });
 }
 
-// A transposed convolution is the input gradient of a convolution whose output is our Input.
+// A transposed convolution computes the input gradient of a convolution. The output of that
+// convolution is Input of this operator.
 template <typename Conv, typename T>
 Status RunTranspose(State<Conv>& st, const KernelArgs& args) {
   return st.conv.Input(args, nullptr, args.in[1], args.in[0], args.out[0]);
@@ -136,7 +139,7 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   return MakeKernel<State<Conv>, Body>(std::move(state), scratch);
 }
 
-// The kernel bodies and the parts that they compute, for Row.
+// For Row: the body of each kernel, and the parts of a convolution that it computes.
 template <bool relu>
 struct Forward {
   static ConvParts Parts(const OpView& view) {

@@ -17,13 +17,17 @@ int64_t RoundUp(int64_t n) {
   return (n + ConvLoops::kLanesMax - 1) / ConvLoops::kLanesMax * ConvLoops::kLanesMax;
 }
 
-// One image's planes, padded with zeros, in rows of `width`. The output is one long row.
+// The planes of one image, padded with zeros, in rows of `width` elements. The rows of an output
+// plane are also `width` elements apart and form one long row.
 struct Padded {
   int64_t channels, in[2], out[2], pad[2];
   int64_t height, width;
-  int64_t length;  // length of the long row, rounded up to whole vectors
-  int64_t stride;  // elements from one image to the next; vectors read beyond an image's end
-  std::vector<int32_t> offset;  // for each (channel, row, column) of the filter
+  int64_t length;  // length of a long row in elements, rounded up to whole vectors
+  // Elements from one image to the next. There is room after each image, because vectors read
+  // beyond its end.
+  int64_t stride;
+  // By (channel, row, column) of the filter: the offset of its input element.
+  std::vector<int32_t> offset;
 
   explicit Padded(const ConvShape& s) : channels(s.in_c) {
     for (int d = 0; d < 2; ++d) {
@@ -45,7 +49,7 @@ struct Padded {
     }
   }
 
-  // Writes the inside of the planes. The padding must be zero already.
+  // Writes an image into padded planes. The padding must already be zero.
   void Fill(const ConvLoops& loops, const float* image, float* padded) const {
     for (int64_t c = 0; c < channels; ++c) {
       loops.copy_rows(image + c * in[0] * in[1], in[1],
@@ -53,7 +57,7 @@ struct Padded {
     }
   }
 
-  // Copies `count` output planes without the unused elements of the long rows.
+  // Copies `count` output planes to `image`, without the unused elements of the long rows.
   void Extract(const ConvLoops& loops, const float* rows, int64_t count, float* image) const {
     for (int64_t c = 0; c < count; ++c) {
       loops.copy_rows(rows + c * length, width, image + c * out[0] * out[1], out[1], out[0],
@@ -62,9 +66,9 @@ struct Padded {
   }
 };
 
-// Accepts stride 1 and few channels. Measured on Sapphire Rapids, 3x3: with 16 channels as fast as
-// oneDNN. With 32 channels, oneDNN's blocked layouts are faster (118 against 105 GFLOP/s forward,
-// 109 against 81 backward).
+// Accepts convolutions with stride 1 and few channels. Measured on Sapphire Rapids with 3x3
+// filters: with 16 channels this kernel is as fast as oneDNN. With 32 channels, oneDNN's blocked
+// layouts are faster (118 against 105 GFLOP/s forward, 109 against 81 backward).
 Status CheckShape(const ConvShape& s) {
   constexpr int64_t kChannelsMax = 24;
   if (s.stride[0] != 1 || s.stride[1] != 1 || s.groups != 1) {
@@ -88,8 +92,8 @@ int PartsFor(const PrepareContext& ctx, const ConvShape& s) {
       std::min<int64_t>(s.batch, tandem::PartsFor(ctx.threads, products / kProductsPerElement)));
 }
 
-// Returns true if vectors of channels (ConvLoops::Transposed) are better than long rows. This is so
-// if the unused elements of the rows cost more than transposing the result.
+// Returns true if vectors of channels (ConvLoops::Transposed) are faster than long rows. They are
+// if computing the unused elements of the long rows takes longer than transposing the result.
 bool UseTransposed(const ConvShape& s, const ConvLoops& loops, const Padded& padded) {
   return s.out_c % loops.lanes == 0 && s.out_plane() * 8 < padded.length * 7;
 }
@@ -107,14 +111,15 @@ struct ForwardState {
   int64_t part() const { return padded.stride + rows(); }
 };
 
-// to[t, o] = from[o, t]
+// Transposes the filter: to[t, o] = from[o, t].
 void PackWeights(const float* from, int64_t channels, int64_t taps, float* to) {
   for (int64_t o = 0; o < channels; ++o) {
     for (int64_t t = 0; t < taps; ++t) to[t * channels + o] = from[o * taps + t];
   }
 }
 
-// For channel counts that fill vectors: computes positions first and transposes at the end.
+// Computes the output with vectors of channels: first all channels of each position, then
+// transposes the result. Used if the output channels fill whole vectors.
 void ForwardTransposed(const ForwardState& st, const float* in, const float* weights,
                        const float* bias, float* scratch, float* out) {
   const ConvShape& s = st.s;
@@ -166,25 +171,27 @@ Status RunForward(ForwardState& st, const KernelArgs& args) {
 // ---- Gradients ----------------------------------------------------------------------------------
 
 struct GradState {
-  static constexpr int64_t kChunk = 4;  // images whose planes fit in the L1 cache
+  // The number of images per chunk. The planes of a chunk fit in the L1 cache.
+  static constexpr int64_t kChunk = 4;
 
   ConvShape s;
   const ConvLoops& loops;
   const Loops& vector_loops;
   Padded padded;
   bool need_input, need_filter, need_bias;
-  bool transposed;  // for the filter's gradient
+  bool transposed;  // compute the filter's gradient with vectors of channels
   int parts;
 
   int64_t positions() const { return s.kernel[0] * s.kernel[1]; }
   int64_t weights() const { return need_input ? RoundUp(s.out_c * s.taps()) : 0; }
-  int64_t row_stride() const { return s.out_c * padded.length; }  // output's gradient as long rows
+  // Returns the number of elements of one image's output gradient in the form of long rows.
+  int64_t row_stride() const { return s.out_c * padded.length; }
   int64_t acc() const { return need_filter ? s.out_c * s.taps() * ConvLoops::kLanesMax : 0; }
   int64_t turned() const {
     return need_filter && transposed ? RoundUp(s.out_c * s.out_plane()) : 0;
   }
-  // Scratch of one part, in this order: bias sums, filter sums, gradients as long rows, inputs, the
-  // input's gradient, transposed gradients.
+  // Scratch elements of one part, in this order: bias sums, filter sums, gradients as long rows,
+  // inputs, the input's gradient, transposed gradients.
   int64_t part() const {
     return RoundUp(s.out_c) + acc() + kChunk * turned() +
            kChunk * (row_stride() + (need_filter ? padded.stride : 0)) +
@@ -192,7 +199,7 @@ struct GradState {
   }
 };
 
-// to[position, o, c] = filter[o, c, position]
+// Reorders the filter: to[position, o, c] = filter[o, c, position].
 void PackPositions(const ConvShape& s, const float* filter, float* to) {
   const int64_t positions = s.kernel[0] * s.kernel[1];
   for (int64_t t = 0; t < positions; ++t) {
@@ -200,8 +207,8 @@ void PackPositions(const ConvShape& s, const float* filter, float* to) {
   }
 }
 
-// Writes the output's gradients of `images` images as long rows. The elements between the rows are
-// already zero.
+// Copies the output gradients of `images` images into long rows. The unused elements of the rows
+// must already be zero.
 void SpreadRows(const GradState& st, const float* g, int64_t images, float* rows) {
   const ConvShape& s = st.s;
   for (int64_t i = 0; i < images * s.out_c; ++i) {
@@ -210,7 +217,7 @@ void SpreadRows(const GradState& st, const float* g, int64_t images, float* rows
   }
 }
 
-// `padded`: the padded inputs.
+// Adds to `acc` the filter gradient of `images` images. `padded`: the padded inputs.
 void FilterGradRows(const GradState& st, const float* padded, const float* rows, int64_t images,
                     float* acc) {
   st.loops.weights({.in = padded,
@@ -247,14 +254,14 @@ void FilterGradTransposed(const GradState& st, const float* padded, const float*
                                .acc = acc});
 }
 
-// Returns one filter weight's gradient from a part's sums.
+// Returns the gradient of filter weight (o, t) from the sums `acc` of one part.
 float Collect(const GradState& st, const float* acc, int64_t o, int64_t t) {
   const int64_t taps = st.s.taps(), lanes = st.loops.lanes;
   if (st.transposed) return acc[(o / lanes * taps + t) * ConvLoops::kLanesMax + o % lanes];
   return st.vector_loops.sum(acc + (o * taps + t) * ConvLoops::kLanesMax, ConvLoops::kLanesMax);
 }
 
-// Adds up the contributions of all filter positions in padded planes.
+// Computes the input gradient of an image: adds up all filter positions in the padded planes.
 void InputGrad(const GradState& st, const float* weights, const float* rows, float* padded,
                float* gin) {
   const ConvShape& s = st.s;
@@ -311,7 +318,7 @@ void GradPart(const GradState& st, const KernelArgs& args, const float* weights,
   }
 }
 
-// Adds up the results of the parts, in order.
+// Adds up the sums of all parts, in the order of the parts.
 void Reduce(const GradState& st, const float* scratch, float* gfilter, float* gbias) {
   const int64_t taps = st.s.taps();
   for (int64_t i = 0; gfilter != nullptr && i < st.s.out_c * taps; ++i) {

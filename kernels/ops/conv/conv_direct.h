@@ -1,4 +1,5 @@
-// Convolutions with stride 1 and few channels, without unfolding the input (conv_loops.h).
+// Convolutions with stride 1 and few channels on the CPU, without unfolding the input
+// (conv_loops.h).
 #pragma once
 
 #include "kernels/ops/core/op.h"

@@ -69,7 +69,7 @@ Status DnnConvolution::Describe(const ConvShape& s, DType dtype, cudnnTensorForm
       "convolution"));
   TD_RETURN_IF_ERROR(
       DnnStatus(cudnnSetConvolutionGroupCount(d_.conv.get(), i(s.groups)), "groups"));
-  // f32 products must not use TF32.
+  // Products of f32 must not use TF32.
   const auto math = dtype == DType::kF32 ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH;
   return DnnStatus(cudnnSetConvolutionMathType(d_.conv.get(), math), "math type");
 }

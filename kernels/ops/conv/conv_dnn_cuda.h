@@ -1,25 +1,26 @@
-// Convolutions by cuDNN. Descriptors and plans are made when a kernel is prepared.
+// Convolutions by cuDNN. cuDNN's descriptors and plans are made when a kernel is prepared.
 #pragma once
 
 #include "kernels/ops/conv/conv_dnn_part_cuda.h"
 
 namespace tandem {
 
-// Transposes filters for cuDNN: [k, c, taps] here, [k, taps, c] in cuDNN.
+// Transposes filters for cuDNN. A filter is stored as [k, c, taps]; cuDNN needs [k, taps, c].
 struct FilterTransposer {
   int64_t filters = 0, channels = 0, taps = 0;
   size_t element_bytes = 0;
 
   bool turns() const { return filters > 0; }
   size_t bytes() const { return static_cast<size_t>(filters * channels * taps) * element_bytes; }
-  // Converts from our order to cuDNN's; `back`: from cuDNN's order to ours.
+  // Converts a filter to the order of cuDNN, or from that order if `back` is true.
   Status Turn(const KernelArgs& args, const void* from, void* to, bool back) const;
   template <typename Bits>
   Status TurnAs(const KernelArgs& args, const void* from, void* to, bool back) const;
 };
 
-// Like PlainConvolution, but all tensors have one layout. With channels last, cuDNN needs filters
-// with channels last too; they are transposed in scratch memory.
+// A convolution like PlainConvolution, computed by cuDNN. All tensors must have the same layout. If
+// it is channels last, filters are transposed in scratch memory, because cuDNN needs filters with
+// channels last too.
 class DnnConvolution {
  public:
   static StatusOr<DnnConvolution> Make(const OpView& view, const ConvShape& s,
@@ -32,7 +33,8 @@ class DnnConvolution {
     TD_ASSIGN_OR_RETURN(w, ForDnn(args, w));
     return output_.Run(Work(args), d_, x, w, y, bias);
   }
-  bool fused() const { return output_.fused(); }  // Forward includes the epilogue of the output
+  // Returns true if Forward applies the epilogue to the output.
+  bool fused() const { return output_.fused(); }
   Status Input(const KernelArgs& args, const void*, const void* w, const void* gy, void* gx) {
     TD_ASSIGN_OR_RETURN(w, ForDnn(args, w));
     return input_grad_.Run(Work(args), d_, w, gy, gx);
@@ -44,7 +46,8 @@ class DnnConvolution {
   }
 
  private:
-  size_t turned_at() const {  // offset in scratch, after cuDNN's workspace
+  // Returns the offset of the transposed filter in scratch memory, after cuDNN's workspace.
+  size_t turned_at() const {
     return (workspace_ + Device::kAlignment - 1) / Device::kAlignment * Device::kAlignment;
   }
   void* Turned(const KernelArgs& args) const {
@@ -60,7 +63,7 @@ class DnnConvolution {
   }
   Status Describe(const ConvShape& s, DType dtype, cudnnTensorFormat_t format);
 
-  size_t workspace_ = 0;  // cuDNN's workspace in bytes
+  size_t workspace_ = 0;  // size of cuDNN's workspace in bytes
   FilterTransposer filter_;
   DnnConvDescriptors d_;
   DnnConvPart<DnnOutput> output_;

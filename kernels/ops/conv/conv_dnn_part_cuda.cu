@@ -8,7 +8,8 @@ namespace tandem {
 template <typename Part>
 auto DnnConvPart<Part>::Proposals(cudnnHandle_t dnn, const DnnConvDescriptors& d)
     -> StatusOr<std::vector<Algorithm>> {
-  constexpr int kRoom = 2 * Part::kAlgorithms;  // some are listed with and without tensor cores
+  // There is room for each algorithm twice, because some are listed with and without tensor cores.
+  constexpr int kRoom = 2 * Part::kAlgorithms;
   typename Part::Proposal proposals[kRoom];
   int count = 0;
   TD_RETURN_IF_ERROR(DnnStatus(Part::Propose(dnn, d, kRoom, &count, proposals), "choosing"));
@@ -18,7 +19,7 @@ auto DnnConvPart<Part>::Proposals(cudnnHandle_t dnn, const DnnConvDescriptors& d
     const bool serves =
         p.status == CUDNN_STATUS_SUCCESS && p.determinism == CUDNN_DETERMINISTIC &&
         std::none_of(all.begin(), all.end(), [&](const auto& a) { return a.algo == p.algo; });
-    // p.memory may be for another math type than the descriptors' type.
+    // cuDNN is asked for the size, because p.memory may be for another math type.
     size_t bytes = 0;
     if (serves && Part::Workspace(dnn, d, p.algo, &bytes) == CUDNN_STATUS_SUCCESS) {
       all.push_back({p.algo, bytes, std::nullopt});
@@ -27,11 +28,12 @@ auto DnnConvPart<Part>::Proposals(cudnnHandle_t dnn, const DnnConvDescriptors& d
   return all;
 }
 
-// Skips algorithms that fail or for which the device has no memory.
+// Measures the algorithms. Skips those that fail or need more memory than the device has.
 template <typename Part>
 StatusOr<std::vector<ConvMeasurement>> DnnConvPart<Part>::Measure(
     const std::vector<Algorithm>& algorithms, const DnnConvProblem& p) {
-  constexpr int kLaunches = 10;  // per measured run; makes waiting for the device negligible
+  // launches per run, enough to make the wait for the device negligible
+  constexpr int kLaunches = 10;
   const ConvShape& s = p.s;
   Device& device = *p.ctx.device;
   const auto make = [&](int64_t elements) {
@@ -61,7 +63,7 @@ StatusOr<std::vector<ConvMeasurement>> DnnConvPart<Part>::Measure(
       }
       return device.Synchronize();
     };
-    if (!launch(1).ok()) continue;  // also loads the code
+    if (!launch(1).ok()) continue;  // the first launch also loads the code
     TD_ASSIGN_OR_RETURN(const double us,
                         MeasureRuns([&] { return launch(kLaunches); }, best * kLaunches));
     all.push_back({algorithm.name(), std::max(0.1, us / kLaunches), algorithm.workspace});
@@ -76,7 +78,7 @@ Status DnnConvPart<Part>::Search(const DnnConvProblem& p, const ConvEpilogue& ep
   if (ctx.device == nullptr)
     return Unimplemented("there is no CUDA device to measure algorithms on");
   std::vector<Algorithm> algorithms;
-  if (epilogue.empty()) {  // single calls support no epilogue
+  if (epilogue.empty()) {  // calls without a graph do not support an epilogue
     auto calls = Proposals(static_cast<const CudaStream*>(ctx.device->stream())->dnn, p.d);
     if (calls.ok()) algorithms = *std::move(calls);
   }
@@ -101,7 +103,8 @@ Status DnnConvPart<Part>::Search(const DnnConvProblem& p, const ConvEpilogue& ep
   TD_ASSIGN_OR_RETURN(
       const std::string fastest,
       ctx.settings.conv.search->Fastest(machine, problem, ctx.settings.conv.scratch_max, measure));
-  for (size_t n = 0; n < DnnGraph::kProposals; ++n) {  // a known result needed no plan
+  // No plan was needed until now, because the search knew the result.
+  for (size_t n = 0; n < DnnGraph::kProposals; ++n) {
     if (PlanName(n) == fastest) add_plan(n);
   }
   for (const Algorithm& algorithm : algorithms) {

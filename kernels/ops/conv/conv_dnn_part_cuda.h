@@ -1,9 +1,9 @@
 // One product of a convolution by cuDNN, with its algorithm. 16-bit convolutions with channels last
-// use cuDNN's graphs; other convolutions, and those that the graphs do not support, use single
-// calls. Only algorithms that give the same bits each time and whose workspace fits are considered.
-// cuDNN's heuristics choose among them, for single calls at the first run. Alternatively a search
-// (kernels/ops/conv/conv_search.h) measures the algorithms and several plans of a graph on the
-// device.
+// use cuDNN's graphs. Other convolutions, and those that the graphs do not support, use single
+// calls of cuDNN. An algorithm is considered only if it gives the same bits each time and its
+// workspace fits. cuDNN's heuristics choose among these algorithms; for single calls they do so at
+// the first run. Alternatively, a search (kernels/ops/conv/conv_search.h) measures the algorithms
+// and several plans of a graph on the device.
 #pragma once
 
 #include <memory>
@@ -25,13 +25,14 @@ struct DnnConvDescriptors {
   OwnedDnn<cudnnConvolutionDescriptor_t> conv;
 };
 
-// ---- The three parts of x * w -> y: cuDNN uses different names but the same calls ---------------
+// ---- The three products of x * w -> y: the same calls under different names in cuDNN ------------
 
-// A part computes `out` from `a` and `b`: y from x and w, gx from w and gy, gw from x and gy.
+// The handle and the workspace for one product. Each product computes `out` from `a` and `b`: y
+// from x and w, gx from w and gy, gw from x and gy.
 struct DnnWork {
   cudnnHandle_t dnn;
   void* workspace;
-  size_t bytes;  // of the workspace
+  size_t bytes;  // size of the workspace in bytes
 };
 
 inline constexpr float kDnnOne = 1.0f, kDnnZero = 0.0f;
@@ -116,24 +117,24 @@ struct DnnFilterGrad {
   }
 };
 
-// ---- One part with its algorithm ----------------------------------------------------------------
+// ---- One product with its algorithm -------------------------------------------------------------
 
-// The input of Prepare.
+// The convolution and the settings for which DnnConvPart::Prepare chooses an algorithm.
 struct DnnConvProblem {
   const OpView& view;
   const ConvShape& s;
   const PrepareContext& ctx;
   const DnnConvDescriptors& d;
-  bool graphs;  // cuDNN's graphs may be used
+  bool graphs;  // true: cuDNN's graphs may be used
 
-  // Workspace for a choice at the first run. It is reserved before the choice.
+  // Returns the workspace bytes that are reserved if the first run will choose the algorithm.
   size_t workspace_by_rule() const {
     return std::min(ctx.settings.conv.scratch_max, size_t{256} << 20);
   }
 };
 
 struct ConvPlan {
-  ConvGraph ids;  // tensor ids
+  ConvGraph ids;  // ids of the tensors in the graph
   std::shared_ptr<const DnnPlan> plan;
 
   Status Run(const DnnWork& work, const void* a, const void* b, const float* bias,
@@ -148,22 +149,22 @@ struct ConvPlan {
 template <typename Part>
 class DnnConvPart {
  public:
-  // Chooses an algorithm, unless the first run does. Uses plans that include the epilogue if they
-  // exist, else plans without it. UNIMPLEMENTED: a search found no algorithm.
+  // Chooses an algorithm, or leaves the choice to the first run. Prefers plans that include the
+  // epilogue to plans without it. UNIMPLEMENTED: a search found no algorithm.
   Status Prepare(const DnnConvProblem& p, const ConvEpilogue& epilogue = {});
-  // Runs with the workspace in `work`. UNIMPLEMENTED: cuDNN does not support the case; no work was
-  // started. `bias`: used if fused() is true and there is a bias.
+  // Runs the product with the workspace in `work`. `bias` is used if fused() is true and the
+  // epilogue has a bias. UNIMPLEMENTED: cuDNN does not support the case; no work was started.
   Status Run(const DnnWork& work, const DnnConvDescriptors& d, const void* a, const void* b,
              void* out, const float* bias = nullptr);
-  bool fused() const { return fused_; }  // Run includes the epilogue
+  bool fused() const { return fused_; }  // true if Run applies the epilogue
   size_t workspace() const { return workspace_; }
 
  private:
   struct Algorithm {
     typename Part::Algo algo;
-    size_t workspace;              // bytes
-    std::optional<ConvPlan> plan;  // used instead of `algo`
-    size_t number = 0;             // number of the plan
+    size_t workspace;              // size of the workspace in bytes
+    std::optional<ConvPlan> plan;  // if set, Run uses this plan instead of `algo`
+    size_t number = 0;             // number of the plan, for its name
     std::string name() const {
       if (plan.has_value()) return PlanName(number);
       return absl::StrFormat("algorithm%d", static_cast<int>(algo));
@@ -176,14 +177,15 @@ class DnnConvPart {
   };
 
   static std::string PlanName(size_t number) { return absl::StrFormat("graph%d", number); }
-  // Best first, by cuDNN's heuristics.
+  // Returns the algorithms that cuDNN proposes, the best one first according to its heuristics.
   static StatusOr<std::vector<Algorithm>> Proposals(cudnnHandle_t dnn, const DnnConvDescriptors& d);
   static StatusOr<std::vector<ConvMeasurement>> Measure(const std::vector<Algorithm>& algorithms,
                                                         const DnnConvProblem& p);
-  // OK without a choice: the first run chooses. UNIMPLEMENTED: a search found no algorithm, or none
-  // includes the epilogue.
+  // Sets chosen_. If it returns OK without setting chosen_, the first run chooses. UNIMPLEMENTED: a
+  // search found no algorithm, or none includes the epilogue.
   Status Choose(const DnnConvProblem& p, const ConvEpilogue& epilogue);
-  // OK without a choice: the fastest known algorithm is no longer available.
+  // Sets chosen_ to the fastest measured algorithm. Returns OK without setting it if this algorithm
+  // is no longer available.
   Status Search(const DnnConvProblem& p, const ConvEpilogue& epilogue);
 
   std::optional<Algorithm> chosen_;

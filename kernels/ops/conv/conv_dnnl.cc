@@ -19,7 +19,7 @@ using Desc = dnnl::memory::desc;
 using Dims = dnnl::memory::dims;
 using dnnl::algorithm;
 
-// oneDNN's description of a convolution. The padding at the end covers what the last window reads.
+// A convolution as oneDNN describes it. pad_end is the padding that the last window needs.
 struct Problem {
   Dims src, filter, dst, strides, dilations, pad_begin, pad_end;
   int64_t out_c;
@@ -51,7 +51,7 @@ struct Problem {
 
   Desc Any(const Dims& dims) const { return {dims, type, dnnl::memory::format_tag::any}; }
   Desc bias() const { return PlainDesc({out_c}); }
-  // Descriptions of the operator's tensors in memory.
+  // Returns the memory descriptions of filter, input and output, as the operator stores them.
   Desc filter_desc() const { return PlainDesc(filter, type); }
   Desc src_desc() const { return ImageDesc(src, in_layout, type); }
   Desc dst_desc() const { return ImageDesc(dst, out_layout, type); }
@@ -69,9 +69,9 @@ struct Problem {
     return {ForwardDesc(with_bias, how), UserScratchpad(), engine};
   }
 
-  // Each function calls visit(primitive descriptor) for the implementations of `how`, in oneDNN's
-  // order, until visit returns true; it then returns true too. Moving to the next implementation
-  // needs the operation description from which the first was made.
+  // The ForEach functions call visit(primitive descriptor) for the implementations of algorithm
+  // `how`, in oneDNN's order. They stop and return true when visit returns true. To move to the
+  // next implementation, oneDNN needs the operation description from which the first was made.
   template <typename Visit>
   bool ForEachOutput(const dnnl::engine& engine, bool with_bias, algorithm how,
                      const Visit& visit) const {
@@ -112,8 +112,8 @@ struct Problem {
   }
 };
 
-// Returns `memory` if its layout is `wanted`, else scratch memory, from which the caller copies
-// back.
+// Returns `memory` if its layout is `wanted`. Otherwise returns scratch memory, whose content the
+// caller must copy to `memory`.
 int Target(DnnlProgram& program, int memory, const Desc& wanted) {
   return program.DescOf(memory) == wanted ? memory : program.Scratch(wanted);
 }
@@ -142,7 +142,7 @@ void AddInputGrad(DnnlProgram& program, const dnnl::convolution_backward_data::p
   program.Copy(diff_src, out);
 }
 
-// `bias`: -1 if its gradient is not needed.
+// Adds the computation of the filter's gradient. `bias`: memory of the bias gradient; -1: none.
 void AddFilterGrad(DnnlProgram& program,
                    const dnnl::convolution_backward_weights::primitive_desc& pd, int src,
                    int diff_dst, int out, int bias) {
@@ -158,7 +158,7 @@ void AddFilterGrad(DnnlProgram& program,
   program.Copy(diff_filter, out);
 }
 
-// Adds relu of `memory`, with the result in scratch memory.
+// Adds the computation of relu(`memory`). Returns the scratch memory that gets the result.
 int AddRelu(DnnlProgram& program, int memory) {
   const Desc desc = program.DescOf(memory);
   const dnnl::eltwise_forward::desc op(dnnl::prop_kind::forward_training, algorithm::eltwise_relu,
@@ -170,7 +170,7 @@ int AddRelu(DnnlProgram& program, int memory) {
   return out;
 }
 
-// Converts `grad` from the gradient of relu(x) to the gradient of x.
+// Changes `grad`, in place, from the gradient of relu(x) to the gradient of x.
 void AddReluGrad(DnnlProgram& program, int x, int grad) {
   const Desc desc = program.DescOf(x);
   const dnnl::eltwise_forward::desc forward(dnnl::prop_kind::forward_training,
@@ -191,7 +191,7 @@ Kernel ToKernel(DnnlProgram program) {
   return MakeKernel<DnnlProgram, Run>(std::move(program), scratch);
 }
 
-// One operator during preparation.
+// One operator while its kernel is prepared.
 struct Case {
   const OpView& view;
   const PrepareContext& ctx;
@@ -199,9 +199,9 @@ struct Case {
   const Problem p;
 };
 
-// walk(algorithm, visit) calls visit(descriptor) for the implementations of an algorithm until it
-// returns true. Tries Winograd's algorithm first, if it is requested, then the direct one. A search
-// always tries both.
+// Calls walk(algorithm, visit) for each algorithm until one call returns true. walk calls
+// visit(descriptor) for each implementation. Winograd's algorithm comes first, if it is requested,
+// then the direct algorithm. A search always tries both.
 template <typename Walk, typename Visit>
 void ForEachImplementation(const Case& c, const Walk& walk, const Visit& visit) {
   const bool all = c.ctx.settings.conv.search != nullptr && c.p.type == DnnlType::f32;
@@ -209,12 +209,12 @@ void ForEachImplementation(const Case& c, const Walk& walk, const Visit& visit) 
     if (how == algorithm::convolution_winograd && !all && !c.p.winograd) continue;
     try {
       if (walk(how, visit)) return;
-    } catch (const dnnl::error&) {  // not supported for this shape or on this machine
+    } catch (const dnnl::error&) {  // this shape or this machine does not support the algorithm
     }
   }
 }
 
-// Measures what add(program, descriptor) adds, for every implementation.
+// Measures every implementation. add(program, descriptor) adds one to an empty program.
 template <typename Walk, typename Add>
 StatusOr<std::vector<ConvMeasurement>> MeasureAll(const DnnlProgram& program, const Case& c,
                                                   const Walk& walk, const Add& add) {
@@ -223,7 +223,8 @@ StatusOr<std::vector<ConvMeasurement>> MeasureAll(const DnnlProgram& program, co
   double best = std::numeric_limits<double>::infinity();
   const auto measure = [&](const auto& descriptor) -> bool {
     const std::string name = descriptor.impl_info_str();
-    if (name.starts_with("ref") && !all.empty()) return false;  // plain loops, many times slower
+    // Skip oneDNN's plain loops, which are many times slower.
+    if (name.starts_with("ref") && !all.empty()) return false;
     DnnlProgram trial = program.Emptied();
     add(trial, descriptor);
     const Kernel kernel = ToKernel(std::move(trial));
@@ -239,8 +240,8 @@ StatusOr<std::vector<ConvMeasurement>> MeasureAll(const DnnlProgram& program, co
   return all;
 }
 
-// Adds `part` of the operator with add(program, descriptor). Uses the first descriptor whose
-// scratch memory is within the limit, or the fastest one of a search.
+// Adds one part of the operator with add(program, descriptor). Uses the fastest implementation of a
+// search. Without a search, uses the first implementation whose scratch memory is within the limit.
 template <typename Walk, typename Add>
 Status AddPart(DnnlProgram& program, const Case& c, const char* part, const Walk& walk,
                const Add& add) {
@@ -257,7 +258,8 @@ Status AddPart(DnnlProgram& program, const Case& c, const char* part, const Walk
   const auto take = [&](const auto& descriptor) -> bool {
     const std::string name = descriptor.impl_info_str();
     if (!fastest.empty() && name != fastest) return false;
-    if (tried && name.starts_with("ref")) return false;  // plain loops like our own
+    // Skip oneDNN's plain loops, because our own are as good.
+    if (tried && name.starts_with("ref")) return false;
     DnnlProgram attempt = program;
     add(attempt, descriptor);
     tried = true;
@@ -308,9 +310,11 @@ Status BuildInputGrad(DnnlProgram& program, const Case& c) {
       });
 }
 
-constexpr int kColumns = 3;  // index of this extra kernel input, after the operator's inputs
+// Index of the columns among the kernel's inputs, after the inputs of the operator.
+constexpr int kColumns = 3;
 
-// Returns the columns for computing the filter's gradient; nullopt: use oneDNN's own algorithms.
+// Returns the columns from which the filter's gradient is computed. nullopt: oneDNN's own
+// algorithms compute it.
 std::optional<Columns> ColumnsFor(const OpView& view, const ConvShape& s,
                                   const PrepareContext& ctx) {
   const bool wanted = view.has_out(1) && !view.has_out(2);
@@ -347,7 +351,7 @@ Status BuildGrad(DnnlProgram& program, const Case& c) {
   return BuildFilterGrad(program, c);
 }
 
-// The output of a transposed convolution is the input gradient of a convolution.
+// The output of a transposed convolution is computed as the input gradient of a convolution.
 Status BuildTranspose(DnnlProgram& program, const Case& c) {
   const Problem& p = c.p;
   return AddPart(
@@ -391,11 +395,11 @@ Status CheckShape(const ConvShape& s) {
   return Unimplemented("this kernel does not support an empty convolution");
 }
 
-// A program with the columns as an extra input.
+// A program that has the columns as an additional input.
 struct ColumnsState {
   DnnlProgram program;
   Columns columns;
-  size_t columns_at;  // offset in scratch, after the program's scratch
+  size_t columns_at;  // offset of the columns in scratch memory, after the program's scratch
 };
 
 Status RunWithColumns(ColumnsState& s, const KernelArgs& args) {
@@ -407,7 +411,7 @@ Status RunWithColumns(ColumnsState& s, const KernelArgs& args) {
   return s.program.Run(inner);
 }
 
-// Returns the program that `build` makes.
+// Returns the program that `build` fills for the operator `view`.
 StatusOr<DnnlProgram> Build(const OpView& view, const StatusOr<ConvShape>& shape,
                             const PrepareContext& ctx,
                             Status (*build)(DnnlProgram& program, const Case& c)) {

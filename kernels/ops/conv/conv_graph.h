@@ -8,12 +8,12 @@
 
 namespace tandem {
 
-// Computes `out` from `a` and `b`: y from x and w, gx from w and gy, gw from x and gy. The filter
-// has its channels last too.
+// A cuDNN graph that computes `out` from `a` and `b`: y from x and w, gx from w and gy, or gw from
+// x and gy. All tensors, filters included, have channels last.
 struct ConvGraph {
   DnnGraph graph;
   DnnGraph::Id a, b, out;
-  std::optional<DnnGraph::Id> bias;  // f32, added to y
+  std::optional<DnnGraph::Id> bias;  // bias (f32) that is added to y
 };
 
 struct ConvEpilogue {
@@ -21,13 +21,13 @@ struct ConvEpilogue {
   bool empty() const { return !bias && !relu; }
 };
 
-// The parts that an operator computes.
+// The tensors that an operator computes from a convolution.
 struct ConvParts {
   bool output = false, input_grad = false, filter_grad = false;
-  ConvEpilogue epilogue;  // applied to the output
+  ConvEpilogue epilogue;  // operations that follow the convolution: bias and relu
 };
 
-// y = relu(x * w + bias). The epilogue says whether there are a bias and a relu.
+// Returns the graph of y = relu(x * w + bias). `epilogue` says whether bias and relu are included.
 ConvGraph ConvOutputGraph(const ConvShape& s, cudnnDataType_t type, const ConvEpilogue& epilogue);
 ConvGraph ConvInputGradGraph(const ConvShape& s, cudnnDataType_t type);
 ConvGraph ConvFilterGradGraph(const ConvShape& s, cudnnDataType_t type);

@@ -1,10 +1,10 @@
-// Vector loops for convolutions with stride 1. They are compiled once per instruction set like
-// loops.h, but with fused multiply-adds.
+// Vector loops for convolutions with stride 1. They are compiled once per instruction set, like
+// loops.h. In contrast to loops.h, they use fused multiply-adds.
 //
-// All loops work on zero-padded planes, one after another in memory. A plane is treated as one long
-// row. An output plane has rows of the padded input's width; the last elements of each row are
-// unused. It is a sum over the filter taps of the input shifted by offset[tap]. This is "implicit"
-// im2col, without unfolding.
+// All loops work on planes padded with zeros, which are one after another in memory. A plane is
+// treated as one long row. The rows of an output plane have the width of the padded input, so the
+// last elements of each row are unused. An output plane is a sum over the filter taps. Each summand
+// is the input, shifted by offset[tap]. This is an "implicit" im2col, without unfolding.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace tandem {
 struct ConvLoops {
   static constexpr int64_t kLanesMax = 16;
 
-  // out[o * out_ld + p] = bias[o] + sum over taps t of w[t * channels + o] in[offset[t] + p], for p
-  // in [0, length). length is a multiple of kLanesMax. bias may be nullptr.
+  // Computes out[o * out_ld + p] = bias[o] + sum over taps t of w[t * channels + o] in[offset[t] +
+  // p], for p in [0, length). `length` is a multiple of kLanesMax. `bias` may be nullptr.
   struct Forward {
     const float *in, *w, *bias;
     const int32_t* offset;
@@ -25,9 +25,9 @@ struct ConvLoops {
   };
   void (*forward)(const Forward& args);
 
-  // The same sums, vectorised over channels and without unused elements: out[(y * cols + x) *
-  // channels + o] = bias[o] + sum over t of w[t * channels + o] in[offset[t] + y * width + x].
-  // REQUIRES: channels is a multiple of `lanes`.
+  // Computes the sums of Forward with vectors of channels, without unused elements: out[(y * cols +
+  // x) * channels + o] = bias[o] + sum over t of w[t * channels + o] in[offset[t] + y * width + x].
+  // REQUIRES: `channels` is a multiple of `lanes`.
   struct Transposed {
     const float *in, *w, *bias;
     const int32_t* offset;
@@ -35,11 +35,11 @@ struct ConvLoops {
     float* out;
   };
   void (*transposed)(const Transposed& args);
-  int64_t lanes;  // f32 elements of a vector
+  int64_t lanes;  // number of f32 elements in a vector
 
-  // acc[(o * taps + t) * kLanesMax + lane] += sum over images i and p in [0, length) of g[i *
-  // g_stride + o * g_ld + p] in[i * in_stride + offset[t] + p]. Only p with p = lane modulo the
-  // vector width are in the sum of a lane.
+  // Adds to acc[(o * taps + t) * kLanesMax + lane] the sum over images i and p in [0, length) of
+  // g[i * g_stride + o * g_ld + p] in[i * in_stride + offset[t] + p]. A lane sums only the p that
+  // equal `lane` modulo the vector width.
   struct Weights {
     const float *in, *g;
     const int32_t* offset;
@@ -49,10 +49,10 @@ struct ConvLoops {
   };
   void (*weights)(const Weights& args);
 
-  // The same sums, vectorised over channels and without unused elements: acc[(o / lanes * taps + t)
-  // * kLanesMax + o % lanes] += sum over images i, rows y and columns x of g[i * g_stride + (y *
-  // cols + x) * channels + o] in[i * in_stride + offset[t] + y * width + x]. REQUIRES: channels is
-  // a multiple of `lanes`.
+  // Computes the sums of Weights with vectors of channels, without unused elements. Adds to acc[(o
+  // / lanes * taps + t) * kLanesMax + o % lanes] the sum over images i, rows y and columns x of g[i
+  // * g_stride + (y * cols + x) * channels + o] in[i * in_stride + offset[t] + y * width + x].
+  // REQUIRES: `channels` is a multiple of `lanes`.
   struct WeightsTransposed {
     const float *in, *g;
     const int32_t* offset;
@@ -62,9 +62,9 @@ struct ConvLoops {
   };
   void (*weights_transposed)(const WeightsTransposed& args);
 
-  // gin[c * plane + offset[t] + p] += sum over output channels o of w[(t * out_channels + o) *
-  // channels + c] g[o * length + p], p in [0, length). t counts the filter's positions; offset is
-  // the offset within a plane.
+  // Adds to gin[c * plane + offset[t] + p] the sum over output channels o of w[(t * out_channels +
+  // o) * channels + c] g[o * length + p], for p in [0, length). t is a position of the filter,
+  // offset[t] its offset within a plane.
   struct Inputs {
     const float *g, *w;
     const int32_t* offset;
@@ -73,7 +73,8 @@ struct ConvLoops {
   };
   void (*inputs)(const Inputs& args);
 
-  // Copies `rows` short rows of n elements. Rows are from_ld and to_ld elements apart.
+  // Copies `rows` short rows of `n` elements. The starts of the rows are from_ld and to_ld elements
+  // apart.
   void (*copy_rows)(const float* from, int64_t from_ld, float* to, int64_t to_ld, int64_t rows,
                     int64_t n);
 };

@@ -1,4 +1,4 @@
-// The code of the convolution loops, included once by each conv_loops_<isa>.cc. As in loops_code.h,
+// The code of the convolution loops. Each conv_loops_<isa>.cc includes it once. As in loops_code.h,
 // everything has internal linkage, and no inline function of another header is called.
 #ifndef TANDEM_CONV_LOOPS
 #error "include this from conv_loops_<isa>.cc alone"
@@ -12,7 +12,8 @@ constexpr int kWidth = TANDEM_LANES;
 typedef float Vec __attribute__((vector_size(kWidth * sizeof(float))));
 static_assert(ConvLoops::kLanesMax % kWidth == 0);
 
-// Blocks of accumulators that fill the registers: 24 of 32 with AVX-512, else 12 of 16.
+// Sizes of the accumulator blocks, which fill the registers: 24 of 32 registers with AVX-512, else
+// 12 of 16.
 constexpr bool kManyRegisters = kWidth == 16;
 constexpr int kChannelsMax = kManyRegisters ? 8 : 4;
 constexpr int VectorsFor(int channels) { return !kManyRegisters ? 3 : channels <= 6 ? 4 : 3; }
@@ -29,12 +30,13 @@ inline Vec Broadcast(float f) { return Vec{f, f, f, f, f, f, f, f}; }
 #else
 inline Vec Broadcast(float f) { return Vec{f, f, f, f}; }
 #endif
-// Keeps a value that several multiply-adds use in a register. The compiler would load it again for
-// each of them, and loads are the bottleneck of these loops.
+// Keeps a value in a register while several multiply-adds use it. Otherwise the compiler would load
+// it for each of them, and loads are the bottleneck of these loops.
 inline void Keep(Vec& v) { asm("" : "+v"(v)); }
 inline void Store(float* to, Vec v) { __builtin_memcpy(to, &v, sizeof(v)); }
 
-// Computes `O` channels from `o` and `V` vectors from element `p`.
+// Computes `O` output channels from channel `o` on, and `V` vectors of positions from position `p`
+// on.
 template <int O, int V>
 void ForwardTile(const ConvLoops::Forward& a, int64_t o, int64_t p) {
   Vec acc[O][V];
@@ -85,7 +87,8 @@ void ForwardChannels(const ConvLoops::Forward& a, int64_t o) {
   }
 }
 
-// Computes one vector of channels from `o` and `P` positions of row `y` from column `x`.
+// Computes one vector of channels from channel `o` on, for `P` positions of row `y` from column `x`
+// on.
 template <int P>
 void TransposedTile(const ConvLoops::Transposed& a, int64_t o, int64_t y, int64_t x) {
   Vec acc[P];
@@ -107,7 +110,8 @@ void TransposedTile(const ConvLoops::Transposed& a, int64_t o, int64_t y, int64_
 
 constexpr int kPositionsMax = kManyRegisters ? 16 : 12;
 
-// Splits rows into equal tiles. Remaining positions are computed one by one.
+// Computes all rows in tiles of `P` positions, then in smaller tiles. The last positions of a row
+// are computed one by one.
 template <int P>
 void TransposedRows(const ConvLoops::Transposed& a) {
   for (int64_t o = 0; o < a.channels; o += kWidth) {
@@ -130,7 +134,7 @@ void Transposed(const ConvLoops::Transposed& a) {
   return TransposedRows<8>(a);
 }
 
-// Computes `O` channels from `o` and `T` taps from `t`.
+// Computes `O` output channels from channel `o` on, for `T` taps from tap `t` on.
 template <int O, int T>
 void WeightsTile(const ConvLoops::Weights& a, int64_t o, int64_t t) {
   Vec acc[O][T];
@@ -185,8 +189,9 @@ void WeightsChannels(const ConvLoops::Weights& a, int64_t o) {
   }
 }
 
-// Computes one vector of channels from `o` and `T` taps from `t`. T is limited by the registers
-// that point to the taps' inputs, and large enough to hide the latency of a multiply-add.
+// Computes one vector of channels from channel `o` on, for `T` taps from tap `t` on. T is large
+// enough to hide the latency of a multiply-add. Its limit is the number of registers, because each
+// tap needs a pointer to its inputs.
 template <int T>
 void WeightsTransposedTile(const ConvLoops::WeightsTransposed& a, int64_t o, int64_t t) {
   float* const stored = a.acc + (o / kWidth * a.taps + t) * ConvLoops::kLanesMax;
@@ -225,7 +230,8 @@ void WeightsTransposed(const ConvLoops::WeightsTransposed& a) {
   }
 }
 
-// Computes `C` channels from `c` and `V` vectors from element `p`.
+// Computes `C` input channels from channel `c` on, and `V` vectors of positions from position `p`
+// on.
 template <int C, int V>
 void InputsTile(const ConvLoops::Inputs& a, int64_t c, int64_t p) {
   for (int64_t t = 0; t < a.positions; ++t) {
@@ -276,7 +282,8 @@ void InputsChannels(const ConvLoops::Inputs& a, int64_t c) {
   }
 }
 
-// Calls fn[count - 1](args, o) for blocks of `count` channels, largest blocks first.
+// Calls fn[count - 1](args, o) for one block of `count` channels after another. All blocks have
+// kChannelsMax channels, except the last one.
 template <typename Args>
 void ForChannels(const Args& args, void (*const (&fn)[8])(const Args&, int64_t)) {
   int64_t o = 0;
@@ -308,8 +315,8 @@ void Inputs(const ConvLoops::Inputs& args) {
        InputsChannels < kManyRegisters ? 7 : 1 >, InputsChannels < kManyRegisters ? 8 : 1 > });
 }
 
-// Copies one row of n elements and touches nothing beyond it. A call of memcpy costs more than such
-// a short row.
+// Copies one row of n elements and touches no element beyond it. For such a short row, a call of
+// memcpy would take longer.
 inline void CopyRow(const float* from, float* to, int64_t n) {
   constexpr int64_t kWide = 16, kHalf = 8, kQuarter = 4;
   if (n >= kWide) {

@@ -5,8 +5,7 @@
 namespace tandem {
 namespace {
 
-// Calls fn(index in the filter, index in the input) for every element that output (n, o, y, x)
-// uses.
+// Calls fn(filter index, input index) for every product in the sum of output element (n, o, y, x).
 template <typename Fn>
 void ForEachTap(const ConvShape& s, int64_t n, int64_t o, int64_t y, int64_t x, const Fn& fn) {
   const int64_t channels = s.in_c / s.groups;
@@ -25,7 +24,7 @@ void ForEachTap(const ConvShape& s, int64_t n, int64_t o, int64_t y, int64_t x, 
   }
 }
 
-// Calls fn(n, o, y, x, index) for every element of the output.
+// Calls fn(n, o, y, x, index) for every element of the output. `index`: its position in memory.
 template <typename Fn>
 void ForEachOutput(const ConvShape& s, const Fn& fn) {
   int64_t at = 0;
@@ -38,7 +37,7 @@ void ForEachOutput(const ConvShape& s, const Fn& fn) {
   }
 }
 
-// Returns an element of the input after the optional relu.
+// Returns input element x, after relu if s.relu_first is set.
 float Seen(const ConvShape& s, float x) { return s.relu_first && 0.0f > x ? 0.0f : x; }
 
 }  // namespace

@@ -3,14 +3,15 @@
 namespace tandem {
 namespace {
 
-// Returns an element of the input after the optional relu.
+// Returns input element x[at] as f32, after relu if s.relu_first is set.
 template <typename T>
 __device__ float SeenByFilter(const ConvShape& s, const T* x, int64_t at) {
   const float v = Wide(x[at]);
   return s.relu_first && 0.0f > v ? 0.0f : v;
 }
 
-// Returns the output index along one dimension that uses input `at` through tap i; -1: none.
+// Returns the output index along dimension `d` to which input index `at` contributes through filter
+// index `i`. -1: there is none.
 __device__ int64_t OutputThrough(const ConvShape& s, int d, int64_t at, int64_t i) {
   const int64_t reach = at + s.pad[d] - i * s.dilation[d];
   if (reach < 0 || reach % s.stride[d] != 0) return -1;
@@ -103,7 +104,8 @@ Status PlainConvolution<T>::Filter(const KernelArgs& args, const void* input, co
   const T *x = static_cast<const T*>(input), *gy = static_cast<const T*>(gradient);
   T* gw = static_cast<T*>(output);
   const CudaImages in = x_, out = y_, filter = w();
-  // Returns the product that output k of its channel adds to the gradient of tap `at`.
+  // Returns the k-th product in the sum that is the gradient of filter weight `at`. There is one
+  // product per output element of the weight's channel.
   const auto term = [=] __device__(int64_t at, int64_t k) {
     const CudaImages::Place f = filter.PlaceOf(at);
     const int64_t n = Quotient(k, s.out_plane()), plane = k - n * s.out_plane();

@@ -1,6 +1,6 @@
 // Convolutions by plain CUDA loops, for cases that cuDNN does not support and for comparison with
-// cuDNN. One thread computes an element of the result. For the filter's gradient, one block
-// computes an element.
+// cuDNN. One thread computes one element of the result. An element of the filter's gradient is
+// computed by a whole block.
 #pragma once
 
 #include "kernels/ops/conv/conv2d.h"
@@ -10,8 +10,8 @@
 
 namespace tandem {
 
-// x [n, in_c, ..] * w -> y [n, out_c, ..] and its two gradients, each NCHW or NHWC. Elements have
-// type T; sums are f32. All pointers are device pointers.
+// Computes x [n, in_c, ..] * w -> y [n, out_c, ..] and its two gradients. Images are NCHW or NHWC.
+// Elements have type T, sums are f32. All pointers are device pointers.
 template <typename T>
 class PlainConvolution {
  public:
@@ -21,7 +21,7 @@ class PlainConvolution {
   PlainConvolution() = default;
   size_t workspace() const { return 0; }
   Status Forward(const KernelArgs& args, const void* x, const void* w, void* y) const;
-  // `x` is needed if relu_first, else it may be nullptr.
+  // Computes gx, the gradient of the input. `x` may be nullptr if s.relu_first is false.
   Status Input(const KernelArgs& args, const void* x, const void* w, const void* gy,
                void* gx) const;
   Status Filter(const KernelArgs& args, const void* x, const void* gy, void* gw) const;

@@ -12,14 +12,15 @@ namespace {
 
 using Desc = dnnl::memory::desc;
 
-// Describes a row-major matrix [rows, cols]; `transposed`: it is stored transposed.
+// Describes a row-major matrix [rows, cols]. `transposed`: it is stored in transposed form.
 Desc Matrix(int64_t rows, int64_t cols, bool transposed = false) {
   return {{rows, cols},
           DnnlType::bf16,
           transposed ? dnnl::memory::dims{1, rows} : dnnl::memory::dims{cols, 1}};
 }
 
-// Adds out = x y (+ bias, a row, if `bias` >= 0). The arguments are memories of the program.
+// Adds the product out = x y. If `bias` >= 0, memory `bias` is a row that is added to each row of
+// out. All arguments are memories of the program.
 void AddProduct(DnnlProgram& program, int x, int y, int bias, int out) {
   const auto desc = [&program](int memory) { return program.DescOf(memory); };
   const auto op = bias >= 0 ? dnnl::matmul::desc(desc(x), desc(y), desc(bias), desc(out))
@@ -37,7 +38,7 @@ bool IsServed(const ConvShape& s, DType dtype) {
          dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_amx;
 }
 
-// Returns true for 1x1 filters that use each pixel once.
+// Returns true for 1x1 filters with stride 1 and no padding, which use each pixel exactly once.
 bool SeesPixels(const ConvShape& s) {
   const auto is = [](const int64_t(&pair)[2], int64_t value) {
     return pair[0] == value && pair[1] == value;
@@ -109,7 +110,7 @@ void AddFilterGradOfColumns(DnnlProgram& program, const ConvShape& s, int column
   if (s.kernel[0] == 1 && s.kernel[1] == 1) {
     return AddProduct(program, grad, seen, -1, program.Out(1, Matrix(s.out_c, s.taps())));
   }
-  // The product has channels last; a filter has its channels before its taps.
+  // The product has channels last, but the filter must have its channels before its taps.
   const int product = program.Scratch(Matrix(s.out_c, s.taps()));
   AddProduct(program, grad, seen, -1, product);
   const std::vector<int64_t> dims = {s.out_c, s.in_c, s.kernel[0], s.kernel[1]};

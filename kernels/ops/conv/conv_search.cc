@@ -29,7 +29,7 @@ std::string ToText(const Attr& attr) {
   return "?";
 }
 
-// Holds a lock on a file during its lifetime. Has no effect if the file cannot be created.
+// Holds an exclusive lock on file `path` during its lifetime. No effect if it cannot be created.
 class FileLock {
  public:
   explicit FileLock(const std::string& path) : fd_(open(path.c_str(), O_CREAT | O_RDWR, 0644)) {
@@ -45,7 +45,7 @@ class FileLock {
   const int fd_;
 };
 
-// "name microseconds bytes"
+// Parses "NAME MICROSECONDS BYTES".
 bool ParseMeasurement(const std::string& text, ConvMeasurement* m) {
   const std::vector<std::string> parts = absl::StrSplit(text, ' ');
   if (parts.size() != 3 || parts[0].empty()) return false;
@@ -86,7 +86,7 @@ Status ConvSearch::Save() {
   if (path_.empty() || !dirty_) return OkStatus();
   const FileLock lock(path_ + ".lock");
   Table all;
-  (void)Read(path_, &all);  // a damaged file is replaced
+  (void)Read(path_, &all);  // a damaged file is replaced by the new measurements
   all.insert(table_.begin(), table_.end());
   std::string text = std::string(kHeader) + "\n";
   for (const auto& [key, measurements] : all) {
@@ -133,7 +133,8 @@ StatusOr<double> MeasureRuns(const std::function<Status()>& run, double best_us)
     const Time begin = SteadyNow();
     TD_RETURN_IF_ERROR(run());
     const double us = std::max(0.1, Seconds(SteadyNow() - begin) * 1e6);
-    if (i == 0 && us > 2 * best_us) return us;  // the first call warms up
+    // The first call only warms up, unless it is too slow.
+    if (i == 0 && us > 2 * best_us) return us;
     if (i > 0) best = std::min(best, us);
   }
   return best;
@@ -149,7 +150,7 @@ std::string ConvProblem(const OpView& view) {
     parts.push_back(view.has_out(i) ? ToString(view.out(i)) : "-");
   }
   for (const auto& [name, value] : view.op().attrs) {
-    // The search does not depend on the algorithm that the rule would choose.
+    // The attribute `algorithm` is omitted, because the search result does not depend on it.
     if (name != "algorithm") parts.push_back(absl::StrFormat("%s=%s", name, ToText(value)));
   }
   return absl::StrJoin(parts, " ");

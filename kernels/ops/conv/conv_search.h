@@ -1,6 +1,6 @@
 // Selects convolution algorithms by measurement. Every algorithm that supports a problem runs a few
-// times, and the fastest is selected. A file stores the measurements, so that the next start
-// measures nothing and makes the same choices, which give the same bits.
+// times, and the fastest is selected. A file stores the measurements. The next start then measures
+// nothing and makes the same choices, which give the same bits.
 #pragma once
 
 #include <functional>
@@ -13,41 +13,43 @@
 
 namespace tandem {
 
-// One algorithm of one problem.
+// The measurement of one algorithm for one problem.
 struct ConvMeasurement {
-  std::string name;  // name of the implementation, a library's or our own; without spaces
-  double us = 0;     // time of a run, including reorders
+  std::string name;  // name of the implementation (a library's or ours), without spaces
+  double us = 0;     // time of one run in microseconds, including reorders
   size_t scratch_bytes = 0;
 };
 
-// Use from one thread only.
+// The measurements of algorithms, in memory and in a file. Must be used by one thread only.
 class ConvSearch {
  public:
-  // `path`: the file; empty: measurements are not stored.
+  // `path`: file with the measurements; empty: they are not stored.
   explicit ConvSearch(std::string path) : path_(std::move(path)) {}
 
-  // Reads the file if it exists. Entries of other machines are kept but not used. DATA_LOSS, naming
-  // the line: the file is damaged; the search then starts empty.
+  // Reads the file if it exists. Measurements of other machines are kept in the file but not used.
+  // DATA_LOSS, naming the line: the file is damaged; the search then starts without measurements.
   Status Load();
-  // Writes the file if anything was measured since Load. Entries that other processes wrote
-  // meanwhile are kept; they win for the same problem. PATH.lock serialises writers and is not
-  // deleted. PERMISSION_DENIED, naming the file: it cannot be written.
+  // Writes the file if a problem was measured since Load. Measurements that other processes wrote
+  // meanwhile are kept. If one of them is for the same problem, it replaces the one of this
+  // process. The lock file PATH.lock lets only one process write at a time and is not deleted.
+  // PERMISSION_DENIED, naming the file: it cannot be written.
   Status Save();
 
   using Measure = std::function<StatusOr<std::vector<ConvMeasurement>>()>;
   // Returns the name of the fastest algorithm for `problem` on `machine` that needs at most
-  // `scratch_max` bytes. `machine` is the processor or device and the version of the library. Calls
-  // `measure` if the problem is not known for the machine. UNIMPLEMENTED: there is no such
-  // algorithm.
+  // `scratch_max` bytes. `machine` names the processor or device and the version of the library.
+  // Calls `measure` if no measurements of the problem on this machine are known. UNIMPLEMENTED: no
+  // algorithm fits into the limit.
   StatusOr<std::string> Fastest(const std::string& machine, const std::string& problem,
                                 size_t scratch_max, const Measure& measure);
 
   int64_t measured() const { return measured_; }  // number of problems measured by this object
-  int64_t found() const { return found_; }        // number of calls for a known problem
+  // Returns the number of calls of Fastest for problems that were already measured.
+  int64_t found() const { return found_; }
   const std::string& path() const { return path_; }
 
  private:
-  // Key: machine and problem.
+  // Measurements by key. A key is a machine and a problem.
   using Table = std::map<std::string, std::vector<ConvMeasurement>>;
   static Status Read(const std::string& path, Table* table);
 
@@ -57,23 +59,24 @@ class ConvSearch {
   int64_t measured_ = 0, found_ = 0;
 };
 
-// Returns the time in microseconds of the fastest of several calls of `run`, which must return when
-// all work is done. Stops after the first call if it took more than twice `best_us`.
+// Calls `run` several times and returns the time of the fastest call in microseconds. `run` must
+// return only when all its work is done. Stops after the first call if that took more than twice
+// `best_us`.
 StatusOr<double> MeasureRuns(const std::function<Status()>& run, double best_us);
 
-// Returns the key of a problem: operator, types, shapes and attributes of `view`.
+// Returns the key of the convolution `view`: its operator, types, shapes and attributes.
 std::string ConvProblem(const OpView& view);
 
-// ---- On the CPU ---------------------------------------------------------------------------------
+// ---- Search on the CPU --------------------------------------------------------------------------
 
-// Returns the key of a machine: this processor, oneDNN's version and `threads` per kernel.
+// Returns the key of this machine: processor, version of oneDNN, and number of threads per kernel.
 std::string CpuMachine(int threads);
 
-// Runs MeasureRuns for `kernel`, prepared for `view`, on newly allocated memory.
+// Measures `kernel`, which was prepared for `view`, with MeasureRuns on newly allocated memory.
 StatusOr<double> MeasureKernel(const Kernel& kernel, const OpView& view, double best_us);
 
-// Returns `own`, a kernel of an operator on images. UNIMPLEMENTED: it needs more scratch memory
-// than allowed, or a search finds that `other` is faster.
+// Returns the kernel that `own` prepares for an operator on images. UNIMPLEMENTED: it needs more
+// scratch memory than allowed, or a search finds that the kernel of `other` is faster.
 StatusOr<Kernel> UnlessSlower(const OpView& view, const PrepareContext& ctx, PrepareFn own,
                               PrepareFn other);
 

@@ -86,7 +86,7 @@ Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   return OkStatus();
 }
 
-constexpr int64_t kOnes[] = {1, 1}, kZeros[] = {0, 0};  // vertical, horizontal
+constexpr int64_t kOnes[] = {1, 1}, kZeros[] = {0, 0};  // by dimension: vertical, horizontal
 
 constexpr AttrList Attrs() {
   const std::span<const int64_t> none, ones = kOnes, zeros = kZeros;

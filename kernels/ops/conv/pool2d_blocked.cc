@@ -18,7 +18,7 @@ struct State {
   int parts;
 };
 
-// Pools one plane of 16 interleaved channels.
+// Pools one block: the planes of 16 interleaved channels.
 void Plane(const PoolShape& s, const float* x, float* out) {
   for (int64_t i = 0; i < s.out[0]; ++i) {
     for (int64_t j = 0; j < s.out[1]; ++j, out += kLanes) {
@@ -40,11 +40,11 @@ void Plane(const PoolShape& s, const float* x, float* out) {
   }
 }
 
-// Distributes the gradient of one output element to window `w`: all of it to the first largest
-// element (max), or equal shares to all elements.
+// Adds the gradient of one output element to the input gradients of its window `w`. For max, the
+// first largest element gets all of it. For an average, all elements get equal shares.
 void Spread(const PoolShape& s, const PoolWindow& w, const float* x, const float* y, const float* g,
             float* gx) {
-  float left[kLanes];  // gradient not distributed yet
+  float left[kLanes];  // part of the gradient that is not distributed yet
   const float divisor = s.max ? 1.0f : PoolDivisor(s, w);
   for (int64_t l = 0; l < kLanes; ++l) left[l] = g[l] / divisor;
   for (int64_t row = w.top; row < w.bottom; ++row) {

@@ -13,7 +13,7 @@
 namespace tandem {
 namespace {
 
-// ---- Any window ---------------------------------------------------------------------------------
+// ---- Windows of any size ------------------------------------------------------------------------
 
 struct State {
   PoolShape s;
@@ -21,7 +21,7 @@ struct State {
   int parts;
 };
 
-// Returns the index of the first largest element.
+// Returns the index of the largest element in window `w`, the first one if there are several.
 int64_t ArgMax(const PoolShape& s, const PoolWindow& w, const float* x) {
   int64_t best = w.top * s.in[1] + w.left;
   for (int64_t i = w.top; i < w.bottom; ++i) {
@@ -101,7 +101,7 @@ StatusOr<Kernel> PreparePlain(const OpView& view, const PrepareContext& ctx) {
   return MakeKernel<State, Body>({s, BestLoops(), PartsFor(ctx.threads, cost)});
 }
 
-// ---- Maximum of 2x2 -----------------------------------------------------------------------------
+// ---- Maximum of 2x2 windows ---------------------------------------------------------------------
 
 Status RunMax2(State& st, const KernelArgs& args) {
   const PoolShape& s = st.s;

@@ -1,6 +1,6 @@
-// CUDA kernels of pool2d; definitions are in pool2d.cc. Forward: one thread computes an element of
-// the output. Gradient: one thread computes an element of the input gradient from the windows that
-// contain it. No two threads add to the same element.
+// CUDA kernels of pool2d, which is defined in pool2d.cc. Forward: one thread computes one element
+// of the output. Gradient: one thread computes one element of the input gradient, from all windows
+// that contain it. Thus no two threads add to the same element.
 #include "kernels/ops/conv/pool2d.h"
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/images_cuda.h"
@@ -20,7 +20,7 @@ CudaImages OutputOf(const State& st) {
   return {st.channels, st.s.out[0], st.s.out[1], st.s.layout == ImageLayout::kLast};
 }
 
-// Returns the position of the first largest element of a window.
+// Returns the index of the largest element in window `w`, the first one if there are several.
 template <typename T>
 __device__ int64_t ArgMax(const T* x, const CudaImages& in, const CudaImages::Place& p,
                           const PoolWindow& w) {
@@ -59,8 +59,8 @@ Status Run(State& st, const KernelArgs& args) {
   });
 }
 
-// Returns the first window along one dimension that contains `at`. The last such window is (at +
-// pad) / stride, limited to the last existing window.
+// Returns the first window along one dimension that contains index `at`. The last one is (at + pad)
+// / stride, or the last window of the dimension if that is smaller.
 __device__ int64_t FirstWindow(int64_t at, int64_t pad, int64_t kernel, int64_t stride) {
   const int64_t reach = at + pad - kernel;
   return reach < 0 ? 0 : reach / stride + 1;

@@ -38,7 +38,8 @@ struct Problem {
   }
 };
 
-// Returns the workspace memory, which contains the positions of the largest elements; -1: none.
+// Adds the pooling. Returns its workspace memory, which contains the positions of the largest
+// elements; -1: an average has no workspace.
 int AddForward(DnnlProgram& program, const Problem& p, int x, int out) {
   const auto pd = p.Forward(program.engine());
   const bool remembers = p.how == algorithm::pooling_max;
@@ -49,7 +50,7 @@ int AddForward(DnnlProgram& program, const Problem& p, int x, int out) {
   return workspace;
 }
 
-// The operator keeps no workspace from forward, so for max this computes it again.
+// Forward does not keep the workspace. Therefore the gradient of max runs the pooling again.
 void BuildGrad(DnnlProgram& program, const Problem& p) {
   const bool remembers = p.how == algorithm::pooling_max;
   const int workspace =

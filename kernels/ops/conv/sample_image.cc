@@ -51,7 +51,8 @@ StatusOr<SampledImages> SampledImagesOf(const OpView& view) {
   return s;
 }
 
-constexpr double kUnit[] = {1, 1, 1}, kZero[] = {0, 0, 0};  // by channel
+// The default values of `scale` and `bias`, by channel.
+constexpr double kUnit[] = {1, 1, 1}, kZero[] = {0, 0, 0};
 
 constinit const OpDef kSampleImage = {
     .type = "sample_image",

@@ -16,8 +16,8 @@
 namespace tandem {
 namespace {
 
-// Interpolates colour `c` between two pixels of a blended row. tap.weight is the weight of the
-// second pixel, out of 256.
+// Returns colour `c`, interpolated between two neighbouring pixels of a blended row. tap.weight is
+// the weight of the second pixel, out of 256.
 float ColourAt(const uint16_t* left, const ImageTap& tap, const float* scale, const float* bias,
                size_t c) {
   const int value = left[c] * (256 - tap.weight) + left[c + 3] * tap.weight;
@@ -25,12 +25,12 @@ float ColourAt(const uint16_t* left, const ImageTap& tap, const float* scale, co
 }
 
 #if defined(__SSE2__)
-// Like ColourAt for all colours. The fourth number has no meaning.
+// Returns all colours that ColourAt computes. The fourth number of the result has no meaning.
 __m128 ColoursAt(const uint16_t* left, const ImageTap& tap, __m128 scale, __m128 bias) {
   const __m128i here = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(left));
   const __m128i next = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(left + 3));
-  // The products use signed numbers: subtract 2^15 first, and add 256 * 2^15 to the sum, because
-  // the weights add up to 256.
+  // _mm_madd_epi16 multiplies signed numbers. Therefore 2^15 is subtracted from each value, and 256
+  // * 2^15 is added to the sum, because the weights add up to 256.
   const __m128i pairs =
       _mm_xor_si128(_mm_unpacklo_epi16(here, next), _mm_set1_epi16(static_cast<short>(0x8000)));
   const __m128i weights = _mm_set1_epi32((256 - tap.weight) | tap.weight << 16);
@@ -39,8 +39,8 @@ __m128 ColoursAt(const uint16_t* left, const ImageTap& tap, __m128 scale, __m128
 }
 #endif
 
-// Converts four pixels of a blended row at a time and writes rows of planes that are `plane`
-// elements apart. Returns the number of pixels written.
+// Converts a blended row, four pixels at a time. Writes one row to each of three planes, which are
+// `plane` elements apart. Returns the number of pixels written; the caller converts the last ones.
 size_t FillPlanes(const uint16_t* row, const int32_t* columns, size_t size, const float* scale,
                   const float* bias, size_t plane, float* to) {
   size_t i = 0;
@@ -65,10 +65,10 @@ size_t FillPlanes(const uint16_t* row, const int32_t* columns, size_t size, cons
 struct State {
   SampledImages images;
   int threads;
-  size_t scratch;  // per thread
+  size_t scratch;  // scratch memory per thread, in bytes
 };
 
-// Rejects inputs with which the kernel would read outside its tensors.
+// Rejects inputs with which the kernel would read outside the tensors.
 Status Check(const SampledImages& s, const PackedImage* images, const int32_t* taps) {
   const int64_t size = s.form.size;
   for (int64_t i = 0; i < s.count; ++i, taps += 2 * size) {
@@ -113,8 +113,8 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 }  // namespace
 
 size_t ImageScratchBytes(int64_t width) {
-  // A blended row, a copy of its last pixel, and the elements that a read of four colours touches
-  // beyond.
+  // A scratch row holds a blended row, a copy of its last pixel, and the elements beyond it that a
+  // read of four colours touches.
   return (static_cast<size_t>(width) * 3 + 4) * sizeof(uint16_t) / 64 * 64 + 64;
 }
 
@@ -137,7 +137,8 @@ void SampleImage(const ImageForm& form, const uint8_t* rgb, int64_t width, int64
     for (size_t i = 0; i < bytes; ++i) {
       row[i] = static_cast<uint16_t>(upper[i] * rest + lower[i] * weight);
     }
-    std::copy_n(row + bytes - 3, 3, row + bytes);  // repeats the last pixel
+    // The last pixel is repeated after the end of the row.
+    std::copy_n(row + bytes - 3, 3, row + bytes);
     float* const to = out + y * size * step;
     size_t i = form.channels_last ? 0 : FillPlanes(row, columns, size, scale, bias, plane, to);
     for (; i < size; ++i) {

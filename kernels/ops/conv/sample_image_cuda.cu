@@ -1,5 +1,5 @@
-// CUDA kernel of sample_image; definition in sample_image.cc. One thread computes a pixel of the
-// result.
+// CUDA kernel of sample_image, which is defined in sample_image.cc. One thread computes one pixel
+// of the result.
 #include "kernels/ops/conv/sample_image.h"
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_launch.h"
@@ -11,7 +11,7 @@ namespace {
 struct State {
   int64_t count, size, pixel_bytes;
   bool channels_last;
-  float scale[3], bias[3];  // scale: for values times 65536
+  float scale[3], bias[3];  // factors and offsets by channel; `scale` is for values times 65536
 };
 
 struct Inputs {
@@ -20,8 +20,8 @@ struct Inputs {
   const int32_t* taps;
 };
 
-// Finds the position of the pixel. Returns false and records the fault if its image or taps are
-// invalid.
+// Finds the row and column taps of pixel (n, y, x). Returns false and records a fault if the image
+// or a tap is invalid.
 __device__ bool Place(const State& s, const Inputs& in, int64_t n, int64_t y, int64_t x,
                       ImageTap* row, ImageTap* column, CudaFault* fault) {
   if (!LiesIn(in.images[n], s.size, s.pixel_bytes)) {

@@ -1,4 +1,4 @@
-// Memory layouts of image tensors [n,c,h,w]. Shapes always list n,c,h,w.
+// Memory layouts of image tensors. The shape of a tensor is [n,c,h,w] in every layout.
 #pragma once
 
 #include <string_view>
@@ -9,17 +9,18 @@ namespace tandem {
 
 enum class ImageLayout : uint8_t { kPlain, kBlocked, kLast };
 
-// Row-major, in the order of the dimensions.
+// Name of the row-major layout [n,c,h,w].
 inline constexpr char kPlainLayout[] = "NCHW";
-// oneDNN's name for [n, c/16, h, w, 16]. Valid only for multiples of 16 channels. The size in
-// memory is the same, so element-wise operators need no conversion.
+// oneDNN's name for the blocked layout [n, c/16, h, w, 16]. The number of channels must be a
+// multiple of 16. A tensor needs as much memory as in NCHW, so element-wise operators work on it
+// without conversion.
 inline constexpr char kBlockedLayout[] = "nChw16c";
 inline constexpr int64_t kLayoutBlock = 16;
-// Channels last: the layout of oneDNN's bf16 convolutions.
+// Name of the layout with channels last, [n,h,w,c]. oneDNN's bf16 convolutions use it.
 inline constexpr char kLastLayout[] = "NHWC";
 
-// Returns the layout that attribute `attr` names for a tensor of shape `shape`. An error if the
-// name is unknown or the shape cannot have this layout.
+// Returns the layout that attribute `attr` names. INVALID_ARGUMENT: the name is unknown, or a
+// tensor of shape `shape` cannot have this layout.
 StatusOr<ImageLayout> LayoutOf(const OpView& view, const char* attr, const Shape& shape);
 
 constexpr AttrDef LayoutAttr(const char* name, const char* doc) {

@@ -58,7 +58,7 @@ Status NeedLabel(const OpView& view, size_t i) {
 
 Status NeedPair(const OpView& view, const char* name, int64_t min) {
   const auto v = view.attr<std::vector<int64_t>>(name);
-  // A limit of 2^20 keeps all products of sizes and strides far from overflow.
+  // The limit of 2^20 keeps all products of sizes and strides far below an overflow.
   if (v.size() == 2 && v[0] >= min && v[1] >= min && v[0] <= 1 << 20 && v[1] <= 1 << 20) {
     return OkStatus();
   }

@@ -1,4 +1,5 @@
-// Settings that the kernels of single families read. A plan passes them through to the kernels.
+// Settings that only some kernels read, such as those of convolutions. A plan passes the settings
+// to all kernels.
 #pragma once
 
 #include <cstddef>
@@ -6,19 +7,20 @@
 
 namespace tandem {
 
-class ConvSearch;  // kernels/ops/conv/conv_search.h
+class ConvSearch;  // measures convolution algorithms, see kernels/ops/conv/conv_search.h
 
-// For kernels/ops/conv.
+// Settings of the kernels in kernels/ops/conv.
 struct ConvSettings {
-  size_t scratch_max = SIZE_MAX;  // most scratch bytes for an algorithm
-  ConvSearch* search = nullptr;   // measures the algorithms; nullptr: choose by rule
+  size_t scratch_max = SIZE_MAX;  // largest scratch memory of an algorithm, in bytes
+  // Measures algorithms and selects the fastest. nullptr: algorithms are chosen by rules.
+  ConvSearch* search = nullptr;
 };
 
 struct KernelSettings {
   ConvSettings conv;
-  // For kernels/ops/product, CUDA only: f32 matrix products may use TF32.
+  // For CUDA kernels in kernels/ops/product: true: products of f32 matrices may use TF32.
   bool tensor_op_math = false;
-  // For kernels/ops/norm, CUDA only: batch normalisation uses cuDNN's persistent mode.
+  // For CUDA kernels in kernels/ops/norm: true: batch normalisation uses cuDNN's persistent mode.
   bool persistent_batch_norm = true;
 };
 

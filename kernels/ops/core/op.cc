@@ -34,7 +34,7 @@ Attr ToAttr(const AttrDefault& value) {
 }
 
 Status OpView::Error(const std::string& what) const {
-  std::vector<std::string> parts;  // "Input is f32[32,784]"
+  std::vector<std::string> parts;  // texts such as "Input is f32[32,784]"
   size_t position = 0;
   for (const SlotDef& slot : def_.inputs) {
     const bool many = slot.arity == Arity::kMany;

@@ -1,8 +1,8 @@
-// The definition of an operator (slots, attributes, shapes, gradient) and its kernels.
+// The definition of an operator (slots, attributes, shapes, gradient) and its kernel interface.
 //
-// An operator named x is defined in x.cc (`constinit const OpDef kX`). Its CPU kernels are in
-// x_cpu.cc, its CUDA kernels in x_cuda.cu. op_table.cc lists it. docs/contributing/recipes.md
-// describes how to add one.
+// Operator x is defined in x.cc (`constinit const OpDef kX`). Its CPU kernels are in x_cpu.cc, its
+// CUDA kernels in x_cuda.cu. op_table.cc lists all operators. docs/contributing/recipes.md
+// describes how to add an operator.
 #pragma once
 
 #include <cstdint>
@@ -27,37 +27,39 @@ using Attr = std::variant<std::monostate, bool, int64_t, double, std::string, st
                           std::vector<double>>;
 using AttrMap = std::map<std::string, Attr, std::less<>>;
 
-// The part of a step to which an operator belongs.
+// The part of a training step to which an operator belongs.
 enum class OpRole : uint8_t { kForward, kLoss, kBackward, kComm, kOptimize, kInit };
 
-// An operator in a program.
+// An operator of a program.
 struct Op {
   std::string type;
-  // Names of variables by slot, in the order of the OpDef's slots. An absent slot is empty. In
-  // gradient operators, an empty name means that the gradient is not needed.
+  // Names of variables, for each slot of the OpDef in its order. The list of an absent slot is
+  // empty. In a gradient operator, an empty name means that this gradient is not needed.
   std::vector<std::vector<std::string>> inputs, outputs;
   AttrMap attrs;
   OpRole role = OpRole::kForward;
-  std::string source;  // where the user wrote it ("model.pbtxt:52"); empty for generated operators
-  // An f32 variable of one element, read like an input. If it is 0, the operator does not run and
-  // its outputs keep their values. Empty: the operator always runs.
+  // position in the user's file ("model.pbtxt:52"); empty: it is generated
+  std::string source;
+  // Name of the condition: an f32 variable of one element, which is read like an input. If its
+  // value is 0, the operator does not run and its outputs keep their values. Empty: the operator
+  // always runs.
   std::string run_if;
-  // The operators inside a fused operator (OpDef::has_body), in order. Their variables are the
-  // inputs and outputs of the fused operator and internal values. Bodies do not nest.
+  // The operators inside a fused operator (OpDef::has_body), in order. Their variables are inputs
+  // and outputs of the fused operator, and internal values. An operator of a body has no body.
   std::vector<Op> body;
 };
 
-enum class Arity : uint8_t { kOne, kOptional, kMany };  // kMany: only the last slot
+enum class Arity : uint8_t { kOne, kOptional, kMany };  // kMany is only allowed for the last slot
 
 struct SlotDef {
   const char* name;
   Arity arity = Arity::kOne;
-  // An input that is used only for its description. Kernels get no pointer, and no memory is kept
-  // for it.
+  // If true, only the description of the input is used. Kernels get nullptr for this input, and no
+  // memory is kept for it.
   bool shape_only = false;
 };
 
-// A default value: an Attr whose text and numbers lie in constants of the program.
+// A default value: like an Attr, but texts and lists are views of constants in the program's code.
 using AttrDefault = std::variant<std::monostate, bool, int64_t, double, std::string_view,
                                  std::span<const int64_t>, std::span<const double>>;
 static_assert(std::variant_size_v<AttrDefault> == std::variant_size_v<Attr>,
@@ -65,16 +67,16 @@ static_assert(std::variant_size_v<AttrDefault> == std::variant_size_v<Attr>,
 
 struct AttrDef {
   const char* name;
-  AttrDefault default_value;  // monostate: required
+  AttrDefault default_value;  // monostate: the attribute is required and has no default
   const char* doc;
 };
 
-// Returns the default as the value of an attribute, which has the same index.
+// Returns the default as the value of an attribute. Both variants have the same index.
 Attr ToAttr(const AttrDefault& value);
 
-// An operator with the descriptions of its tensors, for infer and prepare. Positions are flattened
-// over the slots. A kOne or kOptional slot has one position (nullptr if absent), a kMany slot has
-// one per variable.
+// An operator with the descriptions of its tensors, for infer and prepare. Tensors are numbered by
+// position, over all slots in order. A kOne or kOptional slot has one position (nullptr if absent).
+// A kMany slot has one position per variable.
 class OpView {
  public:
   OpView(const Op& op, const struct OpDef& def, std::span<const TensorDesc* const> in,
@@ -88,7 +90,8 @@ class OpView {
     TD_REQUIRE(has_in(i));
     return *in_[i];
   }
-  // Available only when preparing a kernel. Outputs that are not needed are absent.
+  // Descriptions of the outputs. They are available only while a kernel is prepared. An output that
+  // is not needed is absent.
   size_t out_count() const { return out_.size(); }
   bool has_out(size_t i) const { return i < out_.size() && out_[i] != nullptr; }
   const TensorDesc& out(size_t i) const {
@@ -96,15 +99,16 @@ class OpView {
     return *out_[i];
   }
 
-  // Returns the attribute or its default. REQUIRES: the OpDef declares it with type T.
+  // Returns the value of attribute `name`, or its default if it is not set. REQUIRES: the OpDef
+  // declares the attribute with type T.
   template <typename T>
   T attr(std::string_view name) const {
     const auto given = op_.attrs.find(name);
     return std::get<T>(given != op_.attrs.end() ? given->second : Default(name));
   }
 
-  // Returns INVALID_ARGUMENT with a message that begins with the operator's type, source and
-  // shapes.
+  // Returns INVALID_ARGUMENT. The message begins with the operator's type, source position and
+  // shapes, then follows `what`.
   Status Error(const std::string& what) const;
 
  private:
@@ -115,54 +119,61 @@ class OpView {
   std::span<const TensorDesc*const> in_, out_;
 };
 
-// Returns a floating-point attribute as f32.
+// Returns the attribute `name`, a double, as f32.
 inline float AttrF32(const OpView& view, const char* name) {
   return static_cast<float>(view.attr<double>(name));
 }
 
-// The two variables of a sparse gradient (kernels/ops/rows/sparse_rows.h). The gradient belongs to
-// a variable [height, dim]. `values` [n, dim] are its rows with the numbers `rows` [n].
+// The names of the two variables of a sparse gradient (kernels/ops/rows/sparse_rows.h). The
+// gradient belongs to a variable [height, dim] and has n rows. `values` [n, dim] contains the rows,
+// `rows` [n] contains their row numbers.
 struct SparseGradNames {
   std::string values, rows;
 };
 
-// Writes the gradient operators of one forward operator. G(x) means the gradient of x.
+// Writes the gradient operators of one forward operator. In the comments below, G(x) is the
+// gradient of x.
 class GradContext {
  public:
   virtual ~GradContext() = default;
   virtual const Op& op() const = 0;
-  // Variable of the forward operator; "" if the optional slot is absent.
+  // Returns the name of an input variable of the forward operator; "" if the optional slot is
+  // absent.
   std::string In(size_t slot, size_t i = 0) const;
   std::string Out(size_t slot, size_t i = 0) const;
-  // Name of G(output), which is already computed; "" if no gradient flows through this output.
+  // Returns the name of G(output), which is already computed; "" if no gradient flows through this
+  // output.
   virtual std::string OutGrad(size_t slot, size_t i = 0) const = 0;
-  // Name for G(input); "" if it is not needed. Call once per input and then write the gradient.
+  // Returns the name to use for G(input); "" if it is not needed. Call this at most once per input,
+  // and then write the gradient.
   virtual std::string InGrad(size_t slot, size_t i = 0) = 0;
-  // Like InGrad, for a gradient in which the operator computes only some rows.
+  // Returns the names for a sparse G(input), of which the operator computes only some rows.
+  // Otherwise like InGrad.
   virtual SparseGradNames InGradSparse(size_t slot, size_t i = 0) = 0;
-  // Appends an operator with role kBackward. Slots are in the order of its OpDef.
+  // Appends an operator with role kBackward. Inputs and outputs are in the order of its OpDef's
+  // slots.
   virtual void Append(std::string type, std::vector<std::vector<std::string>> inputs,
                       std::vector<std::vector<std::string>> outputs, AttrMap attrs) = 0;
 };
 
 // ---- Kernels ------------------------------------------------------------------------------------
 
-// The arguments of a kernel in each run. Pointers are fixed once the plan is made. Absent positions
-// are nullptr. Kernels allocate no memory and never synchronise the device. They write only their
-// outputs, their scratch and their own state.
+// The arguments of a kernel. Inputs and outputs are pointers by position, nullptr if absent. The
+// pointers do not change after the plan was made. Kernels allocate no memory and never synchronise
+// the device. They write only to their outputs, scratch memory and state.
 struct KernelArgs {
   const void* const* in;
   void* const* out;
-  void* scratch;  // Kernel::scratch_bytes, aligned to 64
-  void* state;    // Kernel::state
-  void* stream;   // device stream, nullptr on the CPU
+  void* scratch;  // memory of Kernel::scratch_bytes bytes, aligned to 64 bytes
+  void* state;    // points to Kernel::state
+  void* stream;   // stream of the device; nullptr on the CPU
 };
 
-// Kernels return errors only for bad data (a label out of range). The message does not name the
-// operator, because the executor adds its type and source.
+// The function of a kernel. It returns an error only for bad data, such as a label out of range.
+// Its message does not name the operator, because the executor adds type and source position.
 using KernelFn = Status (*)(const KernelArgs&);
 
-// A kernel prepared for one place in one plan. Shapes and attributes are stored in `state`, so that
+// A kernel that is prepared for one place in one plan. `state` holds shapes and attributes, so that
 // a run is one call through a pointer.
 struct Kernel {
   KernelFn run = nullptr;
@@ -175,89 +186,99 @@ class Device;
 struct KernelSettings;
 
 struct PrepareContext {
-  const KernelSettings& settings;  // kernels/ops/core/kernel_settings.h; for single families
-  int threads = 1;                 // threads that the kernel may use
-  // The device that will run the kernel; nullptr: none, so nothing can be compiled or measured.
+  // Settings that only some kernels read (kernels/ops/core/kernel_settings.h).
+  const KernelSettings& settings;
+  int threads = 1;  // number of threads that the kernel may use
+  // The device that will run the kernel. nullptr: there is no device, so nothing can be compiled or
+  // measured.
   Device* device = nullptr;
-  // kernels/ops/cuda/code_cache.h; nullptr: each kernel compiles its own code.
+  // Cache of compiled kernels (kernels/ops/cuda/code_cache.h). nullptr: each kernel compiles its
+  // own code.
   CodeCache* code = nullptr;
 };
 
-// UNIMPLEMENTED, with the reason: this implementation does not support the case. The next one in
-// the list is then tried.
+// Prepares a kernel for an operator. UNIMPLEMENTED, with the reason: this implementation does not
+// support the case. The plan then tries the next implementation of the list.
 using PrepareFn = StatusOr<Kernel> (*)(const OpView&, const PrepareContext&);
 
 // One implementation of an operator's kernel on one kind of place.
 struct KernelImpl {
-  const char* name;  // "onednn", "xsmm", "plain", "cudnn", ...
+  const char* name;  // name of the implementation: "onednn", "xsmm", "plain", "cudnn", ...
   PrepareFn prepare;
 };
 
-// A row of a backend's kernel table (kernels/exec/backend.h). Implementations are in order of
-// preference, plain loops last.
+// A row of a backend's kernel table (kernels/exec/backend.h): the implementations of one operator.
+// The preferred one comes first, plain loops come last.
 struct KernelRegistration {
   const char* op;
   std::vector<KernelImpl> impls;
-  bool apart = false;  // no output may share memory with an input; OpDef::inplace is ignored
+  // If true, no output may share memory with an input, even if OpDef::inplace allows it.
+  bool apart = false;
 };
 
-// Makes a kernel with a plain struct S as its state and `run(const S&, const KernelArgs&)` as its
-// body.
+// Makes a kernel with state S and the function Run(S&, const KernelArgs&).
 template <typename S, Status (*Run)(S&, const KernelArgs&)>
 Kernel MakeKernel(S state, size_t scratch_bytes = 0) {
   return Kernel{[](const KernelArgs& args) { return Run(*static_cast<S*>(args.state), args); },
                 std::make_shared<S>(std::move(state)), scratch_bytes};
 }
 
-// ---- Definitions --------------------------------------------------------------------------------
+// ---- Definitions of operators -------------------------------------------------------------------
 
-// Pairs (output position, input position) that may share memory. The kernel reads element i of the
-// input before it writes element i of the output, and does not read it afterwards.
+// (output position, input position) of two tensors that may share memory. The kernel must read
+// element i of the input before it writes element i of the output. It must not read the element
+// afterwards.
 using InplacePair = std::pair<int, int>;
 
-// Lists of a definition. Their capacities are those of the longest definitions.
+// Lists in a definition. A capacity is the length of the longest list.
 using SlotList = ShortList<SlotDef, 8>;
 using AttrList = ShortList<AttrDef, 8>;
 using InplaceList = ShortList<InplacePair, 5>;
-// Implementations on the CPU, in order of preference, plain loops last.
+// The implementations of an operator on the CPU. The preferred one comes first, plain loops come
+// last.
 using KernelList = ShortList<KernelImpl, 4>;
 
-// All definitions are constants that the compiler initialises (constinit). Therefore a lookup in
-// the initialiser of another file finds them complete.
+// The definition of an operator. All definitions are constants that the compiler initialises
+// (constinit). Therefore they are complete when initialisers of other files look them up.
 struct OpDef {
   const char* type;
   const char* doc;
   SlotList inputs, outputs;
   AttrList attrs;
-  // Checks inputs and attributes. Writes the description of every output position, also of outputs
-  // that are not needed. The size of `outputs` is the number of output positions.
+  // Checks inputs and attributes. Writes the description of every output position, even of outputs
+  // that are not needed. `outputs` has one element per output position.
   Status (*infer)(const OpView& view, std::span<TensorDesc> outputs) = nullptr;
-  // nullptr: not differentiable; an error only if a gradient must flow through it
+  // Writes the gradient operators. nullptr: the operator has no gradient, which is an error only if
+  // a gradient must flow through it.
   void (*grad)(GradContext& ctx) = nullptr;
-  // Number of multiplications and additions of a run, for the profile. `view` contains the needed
-  // outputs. nullptr: only the bytes moved count.
+  // Returns the number of multiplications and additions of one run, for the profile. `view`
+  // contains the outputs that are needed. nullptr: the operator only moves memory.
   double (*flops)(const OpView& view) = nullptr;
-  const KernelList* cpu = nullptr;  // nullptr for communication operators
+  // The implementations on the CPU. nullptr for communication operators.
+  const KernelList* cpu = nullptr;
   InplaceList inplace;
-  bool is_comm = false;  // a CommHandler (kernels/exec/comm.h) runs it, not a kernel
-  // The results differ on purpose when it runs again or on other ranks. Passes never remove or
-  // repeat the operator.
+  // If true, a CommHandler (kernels/exec/comm.h) runs the operator, and no kernel does.
+  bool is_comm = false;
+  // If true, the result differs on purpose when the operator runs again or on another rank. Passes
+  // never remove or repeat such an operator.
   bool has_side_effect = false;
-  // Element i of every output depends only on element i of the inputs and on inputs of one element.
-  // Outputs of one element depend only on inputs of one element. The kernels use shapes in no other
-  // way. Therefore a part of the tensors gives the same bits as the whole (fused_elementwise.cc).
+  // If true, element i of every output depends only on element i of the inputs and on inputs of one
+  // element. An output of one element depends only on inputs of one element. Kernels use shapes in
+  // no other way. Therefore a part of the tensors gives the same bits as the whole tensors
+  // (fused_elementwise.cc).
   bool elementwise = false;
-  bool has_body = false;  // a fused operator: Op::body defines the computation
+  bool has_body = false;  // true: a fused operator, whose computation is in Op::body
 
   std::span<const KernelImpl> cpu_kernels() const {
     return cpu == nullptr ? std::span<const KernelImpl>() : *cpu;
   }
 };
 
-// All operators, by type. op_table.cc lists them.
+// Returns the definitions of all operators, ordered by type. op_table.cc lists them.
 std::span<const OpDef* const> AllOps();
-const OpDef* FindOp(std::string_view type);  // nullptr: unknown
-// NOT_FOUND, with the most similar names: unknown type.
+const OpDef* FindOp(std::string_view type);  // nullptr: there is no operator of this type
+// Returns the definition of operator `type`. NOT_FOUND: there is no such operator; the message
+// names the most similar types.
 StatusOr<const OpDef*> GetOp(std::string_view type);
 
 }  // namespace tandem

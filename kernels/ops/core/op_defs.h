@@ -1,6 +1,6 @@
-// Definitions and kernel lists of all operators except communication (comm.h). Operator x has its
-// definition kX and its CPU kernels, kXCpu, in x.cc and x_cpu.cc, or in the files of its relatives
-// (activation.cc). op_table.cc lists them.
+// Declares the definitions and kernel lists of all operators except communication (comm.h).
+// Operator x has the definition kX in x.cc and the list of CPU kernels kXCpu in x_cpu.cc. Similar
+// operators share such files (activation.cc). op_table.cc lists the definitions.
 #pragma once
 
 #include "kernels/ops/core/op.h"
@@ -68,7 +68,7 @@ extern const OpDef kSum;
 extern const OpDef kTanh, kTanhGrad;
 extern const OpDef kTranspose;
 
-// Kernels in order of preference, plain loops last.
+// The CPU implementations of each operator. The preferred one comes first, plain loops come last.
 extern const KernelList kAccuracyCpu;
 extern const KernelList kAdagradCpu;
 extern const KernelList kAdamCpu;

@@ -1,5 +1,5 @@
-// A list with a fixed capacity that lies inside its object. Tables of definitions consist of such
-// lists, so that the compiler initialises them (constinit).
+// A list with a fixed capacity, whose items are stored in the list object itself. Tables of
+// definitions consist of such lists, so that the compiler can initialise them (constinit).
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ template <typename T, size_t kCapacity>
 class ShortList {
  public:
   constexpr ShortList() = default;
-  // REQUIRES: at most kCapacity items. The initialiser of a constant with more does not compile.
+  // REQUIRES: at most kCapacity items. A constant with more items does not compile.
   constexpr ShortList(std::initializer_list<T> items) {
     TD_REQUIRE(items.size() <= kCapacity);
     for (const T& item : items) items_[size_++] = item;
@@ -31,7 +31,8 @@ class ShortList {
   constexpr const T& back() const { return (*this)[size_ - 1]; }
   constexpr operator std::span<const T>() const { return {items_, size_}; }
 
-  // Returns this list, followed by `more`. The same requirement as for the constructor.
+  // Returns a copy of this list, followed by the items of `more`. REQUIRES: at most kCapacity items
+  // in total.
   constexpr ShortList With(std::initializer_list<T> more) const {
     TD_REQUIRE(size_ + more.size() <= kCapacity);
     ShortList all = *this;

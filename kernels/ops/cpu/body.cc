@@ -9,7 +9,8 @@
 namespace tandem {
 namespace {
 
-// Elements per block. The few tensors of a chain then stay in the second-level cache.
+// Elements per block. The tensors of a chain are few, so their blocks together stay in the
+// second-level cache.
 constexpr int64_t kBlock = 4096;
 constexpr size_t kOperandsMax = 32;
 constexpr size_t kAlignment = 64;
@@ -18,19 +19,19 @@ constexpr size_t RoundUp(size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// The location of one tensor of a step.
+// Where one tensor of a step is stored.
 struct Operand {
   enum Kind : uint8_t { kAbsent, kIn, kOut, kLocal };
   Kind kind = kAbsent;
-  bool whole = false;  // one element, the same for all blocks
-  int position = 0;    // kIn, kOut
-  size_t offset = 0;   // kLocal: bytes in the scratch of the part
-  size_t bytes = 0;    // of one element
+  bool whole = false;  // true: a tensor of one element, the same for all blocks
+  int position = 0;    // kIn, kOut: position in the kernel's arguments
+  size_t offset = 0;   // kLocal: offset in the scratch memory of the part, in bytes
+  size_t bytes = 0;    // size of one element in bytes
 };
 
 struct Step {
   std::vector<Operand> in, out;
-  Kernel full, rest;  // full: for kBlock elements; rest: for the last block
+  Kernel full, rest;  // `full` is prepared for blocks of kBlock elements, `rest` for the last block
 };
 
 struct Group {
@@ -43,8 +44,8 @@ struct Block {
   int64_t begin, count;
 };
 
-// A one-element result. Every block computes the same value into the scratch of its part, because
-// later blocks still read the old value. The result is copied to the output at the end.
+// A result of one element. Every block computes the same value into the scratch memory of its part,
+// because later blocks still read the old value. The result is copied to the output at the end.
 struct LateResult {
   size_t group;
   size_t offset, bytes;
@@ -53,11 +54,15 @@ struct LateResult {
 
 struct State {
   std::vector<Group> groups;
-  std::vector<std::vector<Step>> steps;  // by part: a kernel's state belongs to one thread
+  // The steps, by part. Each part has its own steps, because only one thread may use the state of a
+  // kernel.
+  std::vector<std::vector<Step>> steps;
   std::vector<Block> blocks;
   std::vector<LateResult> late;
   size_t part_bytes = 0,
-         kernel_bytes = 0;  // scratch of a part; the kernels' share, at its start
+         // `part_bytes` is the scratch memory of one part. Its first `kernel_bytes` bytes are for
+         // the kernels.
+      kernel_bytes = 0;
   int parts = 1;
 };
 
@@ -102,7 +107,8 @@ Status RunBlocks(const State& s, int part, int64_t begin, int64_t end, const Ker
     }
     for (const LateResult& late : s.late) {
       if (late.group != block.group || block.begin != 0) continue;
-      // Stored after the scratch of the parts until all threads have read the old value.
+      // New values are stored after the scratch memory of all parts, until all threads have read
+      // the old values.
       std::copy_n(scratch + late.offset, late.bytes,
                   static_cast<std::byte*>(args.scratch) + s.parts * s.part_bytes + late.offset);
     }
@@ -127,7 +133,8 @@ Status Run(State& s, const KernelArgs& args) {
   return OkStatus();
 }
 
-// Prepares the state in this order: groups and blocks, locations of the values, kernels.
+// Prepares the kernel of a body, in this order: groups and blocks, locations of the values,
+// kernels.
 class Preparer {
  public:
   Preparer(const Body& body, int threads) : body_(body), threads_(std::clamp(threads, 1, 64)) {}
@@ -143,7 +150,8 @@ class Preparer {
   const Body& body_;
   const int threads_;
   State state_;
-  std::vector<size_t> local_;  // by value: offset after kernel_bytes
+  // By value: its offset in the scratch memory of a part, after kernel_bytes.
+  std::vector<size_t> local_;
   size_t local_bytes_ = 0;
 };
 
@@ -164,7 +172,8 @@ void Preparer::CutBlocks() {
   }
   for (size_t g = 0; g < state_.groups.size(); ++g) {
     const int64_t n = state_.groups[g].elements;
-    // At least one block, even with no elements, because it computes the one-element results.
+    // A group without elements gets one block too, because this block computes the results of one
+    // element.
     for (int64_t begin = 0; begin == 0 || begin < n; begin += kBlock) {
       state_.blocks.push_back({g, begin, std::min(kBlock, n - begin)});
     }

@@ -1,5 +1,5 @@
 // Runs several elementwise operators block by block, so that intermediate values stay in the cache.
-// Used for the body of a fused operator and for an operator between two casts.
+// Used for the body of a fused operator, and for an operator between casts.
 #pragma once
 
 #include <vector>
@@ -8,29 +8,31 @@
 
 namespace tandem {
 
-// A value of the body: an input of the whole, or an output of one of its operators.
+// A value in the computation of a body: an input of the kernel, or an output of one of the body's
+// operators.
 struct BodyValue {
   TensorDesc desc;
-  int in = -1;   // position among the inputs of the whole; -1: no input
-  int out = -1;  // position among the outputs of the whole; -1: internal value
+  int in = -1;   // position among the inputs of the kernel; -1: not an input
+  int out = -1;  // position among the outputs of the kernel; -1: an internal value
 };
 
 struct BodyStep {
   const Op* op;
   const OpDef* def;
-  std::vector<int> in, out;  // indices in Body::values by position; -1: absent
+  std::vector<int> in, out;  // by position: index in Body::values; -1: the tensor is absent
   int group = 0;
 };
 
-// Steps that touch the same tensor, which one of them writes, are in one group. All tensors of a
-// group have the same shape, except tensors of one element. Groups are independent of each other.
+// The operators of a body. Steps that use the same tensor are in one group if one of them writes
+// it. All tensors of a group have the same shape, except tensors of one element. Groups are
+// independent of each other.
 struct Body {
   std::vector<BodyValue> values;
-  std::vector<BodyStep> steps;    // in order
-  std::vector<int64_t> elements;  // tensor size of each group
+  std::vector<BodyStep> steps;    // in the order in which they run
+  std::vector<int64_t> elements;  // by group: number of elements of its tensors
 };
 
-// Returns a kernel that runs the steps on each block. One thread runs each block.
+// Returns a kernel that runs all steps on one block after another. Each block is run by one thread.
 StatusOr<Kernel> PrepareBody(const Body& body, int threads);
 
 }  // namespace tandem

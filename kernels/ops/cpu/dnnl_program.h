@@ -12,8 +12,8 @@
 
 namespace tandem {
 
-// While this object exists, OpenMP regions of the calling thread use `threads` threads. oneDNN uses
-// OpenMP.
+// Sets the number of threads that OpenMP regions of the calling thread use while this object
+// exists. oneDNN uses OpenMP.
 class OmpThreads {
  public:
   explicit OmpThreads(int threads);
@@ -25,7 +25,8 @@ class OmpThreads {
   const int before_;
 };
 
-// Methods throw dnnl::error unless they return a Status. Build programs inside BuildDnnl.
+// A list of oneDNN primitives and the memory that they use. Methods throw dnnl::error unless they
+// return a Status. Therefore programs must be built inside BuildDnnl.
 class DnnlProgram {
  public:
   explicit DnnlProgram(int threads)
@@ -33,33 +34,37 @@ class DnnlProgram {
 
   const dnnl::engine& engine() const { return engine_; }
 
-  // Memory objects, identified by an index. They are argument i of the kernel or a part of its
-  // scratch.
+  // In, Out and Scratch add a memory object and return its index. The memory is input i or output i
+  // of the kernel, or a part of its scratch memory.
   int In(int i, const dnnl::memory::desc& desc) { return AddMemory(Source::kIn, i, desc); }
   int Out(int i, const dnnl::memory::desc& desc) { return AddMemory(Source::kOut, i, desc); }
   int Scratch(const dnnl::memory::desc& desc);
 
-  // Returns the bytes of `memory` with another description.
+  // Adds a memory object with the same bytes as `memory` and another description. Returns its
+  // index.
   int View(int memory, const dnnl::memory::desc& desc) {
     return AddMemory(At(memory).source, At(memory).at, desc);
   }
 
   dnnl::memory::desc DescOf(int memory) const { return At(memory).memory.get_desc(); }
 
-  // Returns `memory` in the layout `wanted`: itself, or a copy by an appended reorder.
+  // Returns `memory` in the layout `wanted`. This is `memory` itself, or a copy for which a reorder
+  // is appended.
   int Reordered(int memory, const dnnl::memory::desc& wanted);
-  // Appends a primitive. `scratchpad` is the scratchpad description of its primitive descriptor.
+  // Appends a primitive. `args` are pairs of argument number and memory index. `scratchpad` is the
+  // scratchpad description of its primitive descriptor.
   void Add(const dnnl::primitive& primitive, std::initializer_list<std::pair<int, int>> args,
            const dnnl::memory::desc& scratchpad);
-  // Appends a copy of `from` to `to`, unless they are the same.
+  // Appends a copy of memory `from` to memory `to`, unless both are the same memory.
   void Copy(int from, int to);
 
-  // Primitives added after this call reuse the scratch memory of earlier ones, which must not be
-  // read any more.
+  // After this call, new primitives reuse the scratch memory of earlier ones. The earlier scratch
+  // memory must not be read any more.
   void ReuseScratch() { scratch_used_ = 0; }
-  size_t scratch_used() const { return scratch_used_; }  // since the last ReuseScratch()
+  // Returns the bytes of scratch memory added since the last ReuseScratch().
+  size_t scratch_used() const { return scratch_used_; }
   size_t scratch_bytes() const { return scratch_bytes_; }
-  // Returns an empty program with the same engine.
+  // Returns an empty program for the same number of threads.
   DnnlProgram Emptied() const;
   Status Run(const KernelArgs& args);
 
@@ -67,7 +72,7 @@ class DnnlProgram {
   enum class Source { kIn, kOut, kScratch };
   struct Memory {
     Source source;
-    size_t at;  // index, or offset in bytes
+    size_t at;  // index of the argument, or offset in scratch memory in bytes
     dnnl::memory memory;
     void* bound = nullptr;
   };
@@ -90,21 +95,22 @@ class DnnlProgram {
   size_t scratch_used_ = 0, scratch_bytes_ = 0;
 };
 
-// Attributes for every primitive: the caller provides the scratchpad.
+// Returns the attributes for every primitive. They say that the caller provides the scratchpad.
 dnnl::primitive_attr UserScratchpad();
 
 using DnnlType = dnnl::memory::data_type;
-// REQUIRES: f32, f16 or bf16.
+// Returns oneDNN's name of an element type. REQUIRES: `dtype` is f32, f16 or bf16.
 DnnlType DnnlTypeOf(DType dtype);
-// UNIMPLEMENTED: a tensor has 16 bits and oneDNN is slow with this type on this machine.
+// Checks whether oneDNN should compute an operator. UNIMPLEMENTED: a tensor has a 16-bit type with
+// which oneDNN is slow on this machine.
 Status CheckDnnlTypes(const OpView& view);
 
-// A row-major description with these dimensions.
+// Returns the description of a row-major tensor with dimensions `dims`.
 dnnl::memory::desc PlainDesc(const std::vector<int64_t>& dims, DnnlType type = DnnlType::f32);
-// A description of images [n,c,h,w].
+// Returns the description of images [n,c,h,w] in memory layout `layout`.
 dnnl::memory::desc ImageDesc(const std::vector<int64_t>& dims, ImageLayout layout, DnnlType type);
 
-// Calls build(program). Converts exceptions of oneDNN to UNIMPLEMENTED.
+// Returns the program that build(program) makes. UNIMPLEMENTED: oneDNN threw an exception.
 template <typename Build>
 StatusOr<DnnlProgram> BuildDnnl(const PrepareContext& ctx, const Build& build) {
   const OmpThreads threads(ctx.threads);

@@ -7,9 +7,9 @@
 
 namespace tandem {
 
-// libxsmm is column-major. A row-major A B is the column-major B' A' in the same memory, so
-// libxsmm's first operand is our B. A transposed A is its transposed second operand. libxsmm
-// compiles no kernels for a transposed first operand.
+// libxsmm is column-major. The row-major product A B has the same memory layout as the column-major
+// product B' A'. Therefore B is the first operand for libxsmm, and a transposed A is a transposed
+// second operand. libxsmm compiles no kernels for a transposed first operand.
 StatusOr<XsmmGemm::Fn> XsmmGemm::Dispatch(const Sizes& s, int64_t rows) {
   const libxsmm_blasint n = static_cast<libxsmm_blasint>(s.n);
   const libxsmm_blasint m = static_cast<libxsmm_blasint>(rows);
@@ -26,9 +26,9 @@ StatusOr<XsmmGemm::Fn> XsmmGemm::Dispatch(const Sizes& s, int64_t rows) {
 }
 
 StatusOr<XsmmGemm> XsmmGemm::Make(const Sizes& s) {
-  // Measured: about 110 GFLOP/s per core (Sapphire Rapids, AVX-512) while B fits in the L2 cache;
-  // 60 and less beyond that.
-  constexpr int64_t kOperandMax = 256 * 1024;  // elements
+  // Measured on Sapphire Rapids with AVX-512: about 110 GFLOP/s per core while B fits in the L2
+  // cache, 60 GFLOP/s or less if B is larger.
+  constexpr int64_t kOperandMax = 256 * 1024;  // elements of B, or of a transposed A
   if (s.m < 1 || s.n < 1 || s.k < 1)
     return Unimplemented("this kernel does not support an empty product");
   if (s.k * s.n > kOperandMax || s.m > 1 << 24 || (s.trans_a && s.m * s.k > kOperandMax)) {
@@ -48,7 +48,8 @@ StatusOr<XsmmGemm> XsmmGemm::Make(const Sizes& s) {
 }
 
 int XsmmGemm::PartsFor(int threads, int64_t m, int64_t n, int64_t k) {
-  constexpr int64_t kProductsPerElement = 16;  // multiply-adds per memory-bound operation
+  // The number of multiply-adds that take as long as one operation on memory.
+  constexpr int64_t kProductsPerElement = 16;
   const int64_t cost = m * n * k / kProductsPerElement;
   return static_cast<int>(
       std::min<int64_t>(tandem::PartsFor(threads, cost), std::max<int64_t>(m, 1)));

@@ -1,4 +1,5 @@
-// Small dense matrix products. libxsmm compiles a kernel for the shape when the plan is made.
+// Small dense matrix products with libxsmm, which compiles a kernel for the shape when the plan is
+// made.
 #pragma once
 
 #include <cstdint>
@@ -7,20 +8,21 @@
 
 namespace tandem {
 
-// C [m, n] = A [m, k] B [k, n], or C += A B; row-major, dense, f32. The rows of C are split into
-// `parts`, which different threads may compute at the same time. The size of a part can change the
-// last bits. Thread-safe.
+// Computes C [m, n] = A [m, k] B [k, n], or C += A B. Matrices are row-major, dense and f32. The
+// rows of C are split into `parts`, which several threads may compute at the same time. The size of
+// a part can change the last bits. Thread-safe.
 class XsmmGemm {
  public:
   struct Sizes {
     int64_t m, n, k;
-    bool trans_a;     // A is stored as [k, m]
-    bool accumulate;  // C += A B
+    bool trans_a;     // true: A is stored in transposed form as [k, m]
+    bool accumulate;  // true: C += A B; false: C = A B
     int parts;
   };
 
   XsmmGemm() = default;
-  // UNIMPLEMENTED: libxsmm has no kernel, or the product is too large to be fast with one.
+  // UNIMPLEMENTED: libxsmm has no kernel for these sizes, or the product is so large that libxsmm
+  // is slow.
   static StatusOr<XsmmGemm> Make(const Sizes& sizes);
 
   void Run(int part, const float* a, const float* b, float* c) const {
@@ -31,7 +33,7 @@ class XsmmGemm {
         b, a + begin * (sizes_.trans_a ? 1 : sizes_.k), c + begin * sizes_.n);
   }
 
-  // Returns the number of threads that is worthwhile for a product of this size.
+  // Returns the number of threads that should share a product of this size, at most `threads`.
   static int PartsFor(int threads, int64_t m, int64_t n, int64_t k);
 
  private:
@@ -39,7 +41,7 @@ class XsmmGemm {
   static StatusOr<Fn> Dispatch(const Sizes& sizes, int64_t rows);
 
   Sizes sizes_{};
-  // A part has one of these two numbers of rows.
+  // The two possible numbers of rows of a part, and a kernel for each.
   int64_t rows_[2] = {0, 0};
   Fn kernel_[2] = {nullptr, nullptr};
 };

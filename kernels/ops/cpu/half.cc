@@ -13,7 +13,7 @@ constexpr size_t kAlignment = 64;
 
 size_t RoundUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// ---- Elementwise operators: a body with casts around the operator -------------------------------
+// ---- Elementwise operators: a body of casts and the operator -----------------------------------
 
 bool IsBlockwise(const OpView& view, const OpDef& def) {
   if (!def.elementwise) return false;
@@ -27,7 +27,8 @@ bool IsBlockwise(const OpView& view, const OpDef& def) {
   return alike;
 }
 
-// Builds the body. Its values and steps refer to operators stored in this object.
+// Builds the body: casts to f32, the operator, casts back. The body refers to operators that are
+// stored in this object.
 class BlockwiseBody {
  public:
   BlockwiseBody(const OpView& view, const OpDef& def) : view_(view) {
@@ -75,9 +76,9 @@ class BlockwiseBody {
   std::deque<Op> ops_;
 };
 
-// ---- Other operators: whole tensors -------------------------------------------------------------
+// ---- Other operators: conversion of whole tensors -----------------------------------------------
 
-// One 16-bit tensor and its offset in scratch.
+// A 16-bit tensor and the offset of its f32 copy in scratch memory.
 struct Widened {
   size_t position, offset;
   HalfLoops::Widen widen;
@@ -104,7 +105,7 @@ Status Run(State& s, const KernelArgs& args) {
   std::copy_n(args.in, s.ins.size(), s.ins.begin());
   std::copy_n(args.out, s.outs.size(), s.outs.begin());
   for (const Widened& w : s.in) {
-    if (args.in[w.position] == nullptr) continue;  // used only for its description
+    if (args.in[w.position] == nullptr) continue;  // an input that is used only for its description
     const auto* from = static_cast<const uint16_t*>(args.in[w.position]);
     auto* to = reinterpret_cast<float*>(scratch + w.offset);
     ForElements(s, w.n, [&](int64_t at, int64_t n) { w.widen(from + at, to + at, n); });
@@ -124,8 +125,8 @@ Status Run(State& s, const KernelArgs& args) {
   return OkStatus();
 }
 
-// Descriptions with f32 instead of 16 bits, and the list of 16-bit tensors. Scratch is allocated
-// from *bytes on.
+// The descriptions of an operator's inputs or outputs, with f32 instead of 16 bits, and the list of
+// its 16-bit tensors. Scratch memory for the f32 copies begins at offset *bytes.
 class WideSide {
  public:
   template <typename Has, typename Get>
@@ -177,7 +178,7 @@ StatusOr<Kernel> PrepareWidened(const OpView& view, const PrepareContext& ctx, P
       view.out_count(), [&](size_t i) { return view.has_out(i); },
       [&](size_t i) -> const TensorDesc& { return view.out(i); }, &bytes);
   TD_ASSIGN_OR_RETURN(Kernel kernel, f32(OpView(view.op(), def, in.descs(), out.descs()), ctx));
-  // The kernel's own scratch comes first.
+  // The scratch memory begins with that of the f32 kernel.
   const size_t begin = RoundUp(kernel.scratch_bytes);
   State state{std::move(kernel),
               in.widened(),

@@ -1,4 +1,4 @@
-// Support of 16-bit tensors in kernels written for f32.
+// Runs kernels that were written for f32 on 16-bit tensors.
 #pragma once
 
 #include "kernels/ops/core/op.h"
@@ -8,18 +8,20 @@ namespace tandem {
 // Returns true if an input or output of the operator has 16 bits.
 bool HasHalf(const OpView& view);
 
-// Makes a kernel from `f32`, an implementation that supports only f32. It widens 16-bit inputs into
-// scratch and rounds 16-bit outputs to nearest even. An elementwise operator over tensors of one
-// shape runs block by block in the cache. Any other operator needs scratch for whole tensors.
+// Makes a kernel from `f32`, an implementation that supports only f32. The kernel widens 16-bit
+// inputs into scratch memory and rounds 16-bit outputs to nearest even. An elementwise operator
+// over tensors of one shape runs block by block in the cache. Any other operator needs scratch
+// memory for whole tensors.
 StatusOr<Kernel> PrepareWidened(const OpView& view, const PrepareContext& ctx, PrepareFn f32);
 
-// Uses `f32` directly for f32, and with PrepareWidened for 16 bits.
+// An implementation that uses `f32` directly for f32 tensors, and PrepareWidened if a tensor has 16
+// bits.
 template <PrepareFn f32>
 StatusOr<Kernel> OrWidened(const OpView& view, const PrepareContext& ctx) {
   return HasHalf(view) ? PrepareWidened(view, ctx, f32) : f32(view, ctx);
 }
 
-// Uses `native` if it supports the types, else PrepareWidened.
+// An implementation that uses `native` if it supports the element types, else PrepareWidened.
 template <PrepareFn native>
 StatusOr<Kernel> NativeOrWidened(const OpView& view, const PrepareContext& ctx) {
   StatusOr<Kernel> kernel = native(view, ctx);
@@ -27,7 +29,7 @@ StatusOr<Kernel> NativeOrWidened(const OpView& view, const PrepareContext& ctx) 
   return other && HasHalf(view) ? PrepareWidened(view, ctx, native) : std::move(kernel);
 }
 
-// Uses `f32` for f32 and rejects other types.
+// An implementation that uses `f32` for f32 tensors. UNIMPLEMENTED: a tensor has 16 bits.
 template <PrepareFn f32>
 StatusOr<Kernel> F32Alone(const OpView& view, const PrepareContext& ctx) {
   if (HasHalf(view)) return Unimplemented("this kernel supports only f32");

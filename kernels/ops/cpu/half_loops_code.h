@@ -1,5 +1,5 @@
-// The code of the loops of half_loops.h, included once by each half_loops_<isa>.cc. loops_code.h
-// explains why nothing here is shared between them.
+// The code of the loops of half_loops.h. Each half_loops_<isa>.cc includes it once. loops_code.h
+// explains why these files share no functions.
 #ifndef TANDEM_LOOPS
 #error "include this from half_loops_<isa>.cc alone"
 #endif
@@ -35,8 +35,8 @@ void RoundBF16(const float* x, uint16_t* y, int64_t n) {
   }
 }
 
-// Exponents are biased by 15 and 127; mantissas have 10 and 23 bits. Subnormal numbers are computed
-// as a difference of normal numbers, because processors are slow with subnormal f32.
+// Exponents are biased by 15 (f16) and 127 (f32). Mantissas have 10 and 23 bits. Subnormal numbers
+// are computed as a difference of normal numbers, because processors are slow with subnormal f32.
 void WidenF16(const uint16_t* x, float* y, int64_t n) {
   TANDEM_VECTOR_LOOP
   for (int64_t i = 0; i < n; ++i) {
@@ -55,7 +55,7 @@ void RoundF16(const float* x, uint16_t* y, int64_t n) {
     const uint32_t bits = BitsOf(x[i]), magnitude = bits & 0x7fffffffu;
     const uint32_t sign = (bits >> 16) & 0x8000u;
     const uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x3ffu);
-    // Adding 2^-1 moves the rounded 10 bits of a subnormal to the end of the mantissa.
+    // Adding 2^-1 moves the 10 rounded bits of a subnormal number to the end of the mantissa.
     const uint32_t small = BitsOf(FloatOf(magnitude) + 0.5f) - 0x3f000000u;
     const uint32_t normal = (magnitude - (112u << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
     const uint32_t finite = magnitude < 0x38800000u ? small : normal;

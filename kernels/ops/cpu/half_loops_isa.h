@@ -1,4 +1,4 @@
-// The tables from which half_loops.cc chooses (see loops_isa.h).
+// The tables of loops, one per instruction set, from which half_loops.cc chooses (see loops_isa.h).
 #pragma once
 
 #include "kernels/ops/cpu/half_loops.h"

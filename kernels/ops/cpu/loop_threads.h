@@ -5,11 +5,11 @@
 
 namespace tandem {
 
-// Belongs to one thread. Only this thread may call it.
+// Keeps the OpenMP threads of one calling thread apart. Only this thread may use the object.
 class LoopThreads {
  public:
-  // Moves the other threads of loops with `threads` threads away from the CPU to which this thread
-  // has moved.
+  // If this thread has moved to another CPU, moves the other threads of its loops away from that
+  // CPU. `threads`: number of threads per loop.
   void KeepApart(int threads) {
     if (threads > 1 && leader_.Moved()) Spread(threads);
   }

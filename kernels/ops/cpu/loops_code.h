@@ -1,6 +1,7 @@
-// The code of the vector loops, included once by each loops_<isa>.cc. Everything here has internal
-// linkage, and no inline function of a header is called. Otherwise the linker would merge the
-// copies of such a function, and code for the newest instruction set could run on an older machine.
+// The code of the vector loops. Each loops_<isa>.cc includes it once. Everything in this file has
+// internal linkage, and it calls no inline function of a header. Otherwise the linker would merge
+// the copies of such a function. Code for the newest instruction set could then run on an older
+// machine.
 #ifndef TANDEM_LOOPS
 #error "include this from loops_<isa>.cc alone"
 #endif
@@ -26,7 +27,7 @@ void FillRows(const float* row, float* out, int64_t rows, int64_t n) {
 }
 
 void SumRows(const float* x, float* out, int64_t rows, int64_t n) {
-  constexpr int64_t kBlock = 64;  // columns kept in registers
+  constexpr int64_t kBlock = 64;  // number of columns whose sums are in registers at the same time
   int64_t j = 0;
   for (; j + kBlock <= n; j += kBlock) {
     float acc[kBlock] = {};
@@ -91,7 +92,8 @@ void ExpShifted(const float* x, float shift, float* out, int64_t n) {
 constexpr int kWidth = TANDEM_LANES;
 typedef float Vec __attribute__((vector_size(kWidth * sizeof(float))));
 
-// Transposes one square block by interleaving row i with row i + kWidth / 2, log2(kWidth) times.
+// Transposes one square block. In each of log2(kWidth) steps, row i is interleaved with row i +
+// kWidth / 2.
 inline void TransposeBlock(const float* x, int64_t x_ld, float* out, int64_t out_ld) {
   Vec a[kWidth], b[kWidth];
   for (int i = 0; i < kWidth; ++i) __builtin_memcpy(&a[i], x + i * x_ld, sizeof(Vec));
@@ -135,13 +137,14 @@ void MaxPool2(const float* x, float* out, int64_t iw, int64_t oh, int64_t ow) {
 }
 
 struct PoolRow {
-  const float *top, *low, *y, *gy;  // two rows of X, one row of Out, one row of Out's gradient
+  // Pointers to two rows of X, one row of Out, and one row of the gradient of Out.
+  const float *top, *low, *y, *gy;
   float *gtop, *glow;
 };
 
-// Processes `lanes` / 2 windows of a row, from window j. Lane 2k is the left column of window k,
-// lane 2k + 1 the right one. The first element that equals the maximum gets the gradient. If no
-// element equals it, the last one does.
+// Computes the gradient of `lanes` / 2 windows of a row, from window j on. Lane 2k is the left
+// column of window k, lane 2k + 1 the right column. The first element of a window that equals the
+// maximum gets the gradient. If no element equals the maximum, the last element gets it.
 #define TANDEM_POOL_BLOCK(name, lanes, TWICE, SWAP)                          \
   inline void name(const PoolRow& r, int64_t j) {                            \
     typedef float F __attribute__((vector_size(lanes * sizeof(float))));     \
@@ -175,7 +178,7 @@ TANDEM_POOL_BLOCK(PoolBlock4, 8, TANDEM_LIST(0, 0, 1, 1, 2, 2, 3, 3),
 TANDEM_POOL_BLOCK(PoolBlock8, 16, TANDEM_LIST(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7),
                   TANDEM_LIST(1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14))
 
-// The last block overlaps the block before it if the width is not a multiple.
+// If the width is not a multiple of the block, the last block overlaps the previous block.
 template <int windows, void (*Block)(const PoolRow&, int64_t)>
 inline void PoolRowGrad(const PoolRow& r, int64_t ow) {
   int64_t j = 0;

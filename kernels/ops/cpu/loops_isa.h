@@ -1,5 +1,6 @@
-// The tables from which loops.cc chooses. Each is in a separate file (loops_avx512.cc, ...) that
-// includes loops_code.h and is compiled for its instruction set.
+// The tables of loops, one per instruction set, from which loops.cc chooses. Each table is in its
+// own file (loops_avx512.cc, ...), which includes loops_code.h and is compiled for its instruction
+// set.
 #pragma once
 
 #include "kernels/ops/cpu/loops.h"

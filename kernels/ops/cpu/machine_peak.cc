@@ -17,7 +17,8 @@
 namespace tandem {
 namespace {
 
-// Returns the shortest time of the calls within a fixed period, after one warm-up call.
+// Calls `work` again and again for a fixed time, after one warm-up call. Returns the duration of
+// the shortest call in seconds.
 double BestSeconds(const std::function<void()>& work) {
   constexpr double kSeconds = 0.4;
   constexpr int kCallsMin = 3;
@@ -32,9 +33,9 @@ double BestSeconds(const std::function<void()>& work) {
   return best;
 }
 
-// Returns the sum of the results of `probe` on this number of concurrent threads. Threads do not
-// wait for each other. An interruption of a thread by another process then affects only one of its
-// calls.
+// Runs `probe` on `threads` threads at the same time and returns the sum of its results. The
+// threads do not wait for each other. Therefore an interruption of a thread by another process
+// affects only one call of the probe.
 double SumOverThreads(int threads, const std::function<double()>& probe) {
   std::vector<double> rates(static_cast<size_t>(threads));
   std::vector<std::thread> running;
@@ -43,9 +44,10 @@ double SumOverThreads(int threads, const std::function<double()>& probe) {
   return std::accumulate(rates.begin(), rates.end(), 0.0);
 }
 
-// Measures a product of square matrices that fit into a cache and take less than a time slice.
+// Measures the operations per second of one thread. It multiplies square matrices that fit into a
+// cache, in less than a time slice.
 double Flops() {
-  omp_set_num_threads(1);  // for this thread; oneDNN uses the same number
+  omp_set_num_threads(1);  // sets the number for this thread only; oneDNN uses it
   constexpr dnnl_dim_t kN = 384;
   const std::vector<float> a(kN * kN, 1.0f), b(kN * kN, 0.5f);
   std::vector<float> c(kN * kN);
@@ -56,8 +58,9 @@ double Flops() {
   return 2 * n * n * n / seconds;
 }
 
-// Measures copies of pieces, one after another, over `bytes`. No cache still holds a piece when it
-// is copied again.
+// Returns the bytes read and written per second by copies of one thread. It copies one piece of a
+// large buffer of `bytes` bytes after another. Thus no cache still holds a piece when it is copied
+// again.
 double CopiedBytes(size_t bytes) {
   const size_t piece = std::min(bytes, size_t{8} << 20);
   const std::vector<char> from(bytes, 1);
@@ -70,7 +73,7 @@ double CopiedBytes(size_t bytes) {
   return 2.0 * static_cast<double>(piece) / seconds;
 }
 
-// Returns the number of running threads on the machine, without this one; 0: unknown.
+// Returns the number of threads that run on the machine now, without this one. 0: unknown.
 int OtherRunningThreads() {
   std::ifstream file("/proc/loadavg");
   std::string skipped;

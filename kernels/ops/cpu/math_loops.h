@@ -1,5 +1,6 @@
 // Vector loops for activations, pairwise arithmetic and normalised rows, compiled once per
-// instruction set. They give the same guarantees as loops.h. Outputs may be the inputs.
+// instruction set. As in loops.h, results do not depend on how a tensor is split. An output may be
+// the same memory as an input.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,8 @@
 namespace tandem {
 
 struct MathLoops {
-  // y = f(x). The argument `at` of the gradients is y for sigmoid and tanh, x for gelu.
+  // Activations y = f(x) and their gradients. The argument `at` of a gradient is y for sigmoid and
+  // tanh, and x for gelu.
   using Fn = void (*)(const float* x, float* y, int64_t n);
   using GradFn = void (*)(const float* at, const float* gy, float* gx, int64_t n);
   Fn sigmoid, tanh, gelu, gelu_tanh;
@@ -15,37 +17,40 @@ struct MathLoops {
 
   using PairFn = void (*)(const float* x, const float* y, float* out, int64_t n);
   PairFn sub, div, max;
-  // The parts of g for x and for y.
+  // Compute the gradients of x / y and max(x, y) by x and y. `g`: the gradient of the result.
   using PairGradFn = void (*)(const float* x, const float* y, const float* g, float* out,
                               int64_t n);
   PairGradFn div_grad_x, div_grad_y, max_grad_x, max_grad_y;
 
-  // y = exp(x - max x) / sum of exp(x - max x), n >= 1.
+  // Computes y = exp(x - max x) / sum of exp(x - max x) for a row of n >= 1 elements.
   void (*softmax_row)(const float* x, float* y, int64_t n);
-  // gx = y (gy - sum y gy)
+  // Computes gx = y (gy - sum of y gy), the gradient of softmax_row.
   GradFn softmax_row_grad;
 
-  // Dropout: y = x * scale, or 0 if word (first + i) of the stream `key` is below drop_below. Word
-  // j is Philox(key, j / 4)[j % 4] (common/base/rng.h).
+  // Dropout: y[i] = x[i] * scale, or 0 if word (first + i) of the random stream `key` is below
+  // drop_below. Word j is Philox(key, j / 4)[j % 4] (common/base/rng.h).
   void (*dropout)(const float* x, float* y, int64_t n, uint64_t key, uint64_t first,
                   uint32_t drop_below, float scale);
 
-  // Rows of n: out[r][i] = NormalAt(key, first[r] + i) of common/base/rng.h, to 1e-6. Uses its own
-  // logarithm and cosine, so all tables give the same bits.
+  // Fills `rows` rows of n normally distributed numbers: out[r][i] = NormalAt(key, first[r] + i) of
+  // common/base/rng.h, to 1e-6. The loop has its own logarithm and cosine, so that all instruction
+  // sets give the same bits.
   void (*normal)(uint64_t key, const uint64_t* first, int64_t rows, float* out, int64_t n);
 
-  // Mean and variance (divided by n, not n - 1) of a row, n >= 1.
+  // Computes mean and variance of a row, n >= 1. The variance is divided by n, not by n - 1.
   void (*moments)(const float* x, int64_t n, float* mean, float* variance);
-  // y = (x - mean) r * scale + bias. scale may be nullptr (1), bias may be nullptr (0).
+  // Computes y = (x - mean) r * scale + bias for a row. nullptr as `scale` means 1, nullptr as
+  // `bias` means 0.
   void (*normalize_row)(const float* x, float mean, float r, const float* scale, const float* bias,
                         float* y, int64_t n);
-  // Gradient of normalize_row with the row's mean and variance, r = 1 / sqrt(variance + epsilon).
-  // Writes gx and adds to the gradients of scale and bias. Each of the three may be nullptr.
+  // Computes the gradients of a normalised row y, whose mean and variance are those of the row
+  // itself: r = 1 / sqrt(variance + epsilon). Writes gx, and adds to gscale and gbias. Each of
+  // these three may be nullptr.
   void (*normalize_row_grad)(const float* x, float mean, float r, const float* scale,
                              const float* gy, float* gx, float* gscale, float* gbias, int64_t n);
 };
 
-// Returns the table for the best instruction set of this machine.
+// Returns the loops for the best instruction set of this machine.
 const MathLoops& BestMathLoops();
 
 extern const MathLoops kMathLoopsBase, kMathLoopsAvx2, kMathLoopsAvx512;

@@ -1,4 +1,4 @@
-// The code of the loops of math_loops.h, included once by each math_loops_<isa>.cc. As in
+// The code of the loops of math_loops.h. Each math_loops_<isa>.cc includes it once. As in
 // loops_code.h, everything has internal linkage, and no inline function of a header is called.
 #ifndef TANDEM_MATH_LOOPS
 #error "include this from math_loops_<isa>.cc alone"
@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-// ---- Rows: sums use 16 lanes by index modulo 16, then the lanes are added in order --------------
+// ---- Rows: element i is summed in lane i % 16, then the 16 lanes are added in order -------------
 
 constexpr int64_t kLanes = 16;
 
@@ -43,7 +43,7 @@ void SoftmaxRow(const float* x, float* y, int64_t n) {
       lane[l] += e;
     }
   }
-  if (i < n) {  // the rest as a full vector: exp(-200) is 0
+  if (i < n) {  // the last elements, filled up to a full vector with -200, whose exp is 0
     float rest[kLanes];
     for (int64_t l = 0; l < kLanes; ++l) rest[l] = i + l < n ? x[i + l] - max : -200.0f;
     for (int64_t l = 0; l < kLanes; ++l) {
@@ -99,7 +99,8 @@ void NormalizeRow(const float* x, float mean, float r, const float* scale, const
   }
 }
 
-// Let h = (x - mean) r and q = gy scale. Then gx = r (q - mean of q - h * mean of q h).
+// Computes gx. Let h = (x - mean) r and q = gy scale. Then gx = r (q - mean of q - h * mean of q
+// h).
 void NormalizeRowInput(const float* x, float mean, float r, const float* scale, const float* gy,
                        float* gx, int64_t n) {
   float sum[kLanes] = {}, dot[kLanes] = {};
@@ -135,7 +136,7 @@ void NormalizeRowGrad(const float* x, float mean, float r, const float* scale, c
   if (gx != nullptr) NormalizeRowInput(x, mean, r, scale, gy, gx, n);
 }
 
-// Philox-4x32-10 (common/base/rng.cc) of `n` counters `at`. c[w] are the words w of the results.
+// Computes Philox-4x32-10 (common/base/rng.cc) of `n` counters. c[w] gets word w of each result.
 template <int64_t n>
 inline void PhiloxWords(uint64_t key, const uint64_t (&at)[n], uint32_t (&c)[4][n]) {
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
@@ -178,10 +179,11 @@ void DropoutRun(const float* x, float* y, int64_t n, uint64_t key, uint64_t firs
   }
 }
 
-// log((word + 1) / 2^32), to 1e-12. The argument is 2^k m with m in [sqrt(1/2), sqrt(2)). Uses the
-// series of log m = 2 atanh((m - 1) / (m + 1)).
+// Returns log((word + 1) / 2^32), to 1e-12. The argument is written as 2^k m with m in [sqrt(1/2),
+// sqrt(2)). log m is the series of 2 atanh((m - 1) / (m + 1)).
 inline double LogOf(uint32_t word) {
-  constexpr uint64_t kRoot = 0x3fe6a09e667f3bcd, kBelow = 40;  // sqrt(1/2); u is above 2^-40
+  // kRoot has the bits of sqrt(1/2). u is above 2^-kBelow.
+  constexpr uint64_t kRoot = 0x3fe6a09e667f3bcd, kBelow = 40;
   const double u = (word + 1.0) * 0x1p-32;
   uint64_t bits;
   __builtin_memcpy(&bits, &u, sizeof(bits));
@@ -200,8 +202,8 @@ inline double LogOf(uint32_t word) {
   return (static_cast<double>(static_cast<int32_t>(k)) - 40.0) * 0.69314718055994531 + 2.0 * s * p;
 }
 
-// cos(2 pi word / 2^32), to 1e-11. Splits the turn into quarters and uses Taylor's series within
-// [-pi/4, pi/4].
+// Returns cos(2 pi word / 2^32), to 1e-11. Splits the circle into quarters and uses Taylor's series
+// within [-pi/4, pi/4].
 inline double CosOf(uint32_t word) {
   const uint32_t quarter = (word + (1u << 29)) >> 30;
   const double a = static_cast<double>(static_cast<int32_t>(word - (quarter << 30))) *
@@ -224,7 +226,7 @@ inline double CosOf(uint32_t word) {
   return (quarter & 2) != 0 ? -part : part;
 }
 
-// Box-Muller transform.
+// Computes normally distributed numbers from random words, with the Box-Muller transform.
 void NormalsOf(const uint32_t* radius, const uint32_t* turn, float* out, int64_t n) {
   TANDEM_VECTOR_LOOP
   for (int64_t i = 0; i < n; ++i) {
@@ -232,14 +234,15 @@ void NormalsOf(const uint32_t* radius, const uint32_t* turn, float* out, int64_t
   }
 }
 
-// One counter gives two elements. Counters of several rows are processed together.
+// Each counter gives two elements. Counters of several rows are processed together.
 void NormalRows(uint64_t key, const uint64_t* first, int64_t rows, float* out, int64_t n) {
   constexpr int64_t kCounters = 16;
-  struct Piece {  // `count` elements of a row, from element `begin` of those that the counters give
+  // A part of a row: `count` of the elements that the counters give, from element `begin` on.
+  struct Piece {
     float* to;
     int64_t begin, count;
   };
-  int64_t next = 0;  // next counter of the current row
+  int64_t next = 0;  // the next counter of the current row
   for (int64_t row = 0; row < rows && n > 0;) {
     uint64_t at[kCounters] = {};
     Piece pieces[kCounters];

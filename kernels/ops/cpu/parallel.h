@@ -10,8 +10,8 @@
 
 namespace tandem {
 
-// Calls work(part, begin, end) for `parts` nearly equal parts of [0, n), on the same number of
-// threads. The bounds of the parts depend only on `parts` and n. Empty parts are called too.
+// Calls work(part, begin, end) for `parts` nearly equal parts of [0, n), each on its own thread.
+// The bounds of the parts depend only on `parts` and n. Empty parts are called too.
 template <typename Work>
 void ParallelFor(int parts, int64_t n, const Work& work) {
   TD_REQUIRE(n >= 0);
@@ -25,8 +25,8 @@ void ParallelFor(int parts, int64_t n, const Work& work) {
   }
 }
 
-// Calls work(thread, i) for each i of [0, n), with thread < `threads`. The next free thread takes
-// the next i. Use it if the result depends only on i and one CPU may be slower than another.
+// Calls work(thread, i) for each i of [0, n), with thread < `threads`. The next free thread gets
+// the next i. Use this if the result depends only on i and one CPU may be slower than another.
 template <typename Work>
 void ParallelEach(int threads, int64_t n, const Work& work) {
   TD_REQUIRE(n >= 0);
@@ -38,8 +38,9 @@ void ParallelEach(int threads, int64_t n, const Work& work) {
   for (int64_t i = 0; i < n; ++i) work(omp_get_thread_num(), i);
 }
 
-// Returns the number of threads that is worthwhile for `cost` element operations. Fork and join
-// cost a few microseconds, so each thread should have some tens of microseconds of work.
+// Returns the number of threads, at most `threads`, that should share `cost` element operations.
+// Starting and joining threads costs a few microseconds, so each thread should have some tens of
+// microseconds of work.
 inline int PartsFor(int threads, int64_t cost) {
   TD_REQUIRE(cost >= 0);
   constexpr int64_t kCostMin = 32 * 1024;

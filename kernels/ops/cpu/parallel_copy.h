@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-// Does nothing if `to` equals `from`.
+// Copies `bytes` bytes on up to `threads` threads. Does nothing if `to` equals `from`.
 inline void ParallelCopy(int threads, void* to, const void* from, size_t bytes) {
   if (to == from) return;
   const auto n = static_cast<int64_t>(bytes);

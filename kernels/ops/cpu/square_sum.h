@@ -1,4 +1,4 @@
-// Sum of squares of a large tensor, for norms.
+// The sum of the squares of a large tensor, for norms.
 #pragma once
 
 #include <cmath>
@@ -8,8 +8,8 @@
 
 namespace tandem {
 
-// The result has the same bits for any number of threads. Blocks are summed in f32 lanes; the block
-// sums are added in f64, in order.
+// Computes the sum of squares. The result has the same bits for any number of threads. Each block
+// is summed in f32 lanes. The sums of the blocks are added in f64, in order.
 class SquareSum {
  public:
   SquareSum(int64_t n, int parts) : n_(n), parts_(parts) {}

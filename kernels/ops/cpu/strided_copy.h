@@ -1,4 +1,4 @@
-// Copies between tensors with different element orders. transpose, concat, split and slice use it.
+// Copies between tensors with different element orders, for transpose, concat, split and slice.
 #pragma once
 
 #include <array>
@@ -8,21 +8,22 @@
 
 namespace tandem {
 
-// Distance between neighbours along each dimension, in elements.
+// For each dimension: the distance in elements between two neighbours along it.
 using Strides = std::array<int64_t, Shape::kRankMax>;
 Strides RowMajor(const Shape& shape);
 
 class StridedCopy {
  public:
-  // Element (i, j, ...) of `dims` is at i from[0] + j from[1] + ... in the source, and in the same
-  // way with `to` in the destination. `element_bytes` is 1, 2, 4 or 8.
+  // Prepares a copy of `dims` elements. Element (i, j, ...) is at offset i from[0] + j from[1] +
+  // ... of the source, and at i to[0] + j to[1] + ... of the destination. `element_bytes` is 1, 2,
+  // 4 or 8.
   StridedCopy(const Shape& dims, const Strides& from, const Strides& to, size_t element_bytes);
 
-  // Copies. Source and destination must not overlap. Uses up to `threads` threads, as far as that
-  // is worthwhile.
+  // Copies all elements, on up to `threads` threads if there are enough elements. Source and
+  // destination must not overlap.
   void Run(const void* from, void* to, int threads) const;
 
-  // For other kinds of kernels: the same copy over the simplified dimensions.
+  // The simplified dimensions and strides of the copy, for kernels on other devices.
   int rank() const { return rank_; }
   const std::array<int64_t, Shape::kRankMax>& dims() const { return dims_; }
   const Strides& from() const { return from_; }
@@ -32,8 +33,9 @@ class StridedCopy {
  private:
   void RunRows(const std::byte* from, std::byte* to, int64_t begin, int64_t end) const;
 
-  // Dimensions without those of one element. Dimensions that are contiguous on both sides are
-  // merged. The last dimension is a row that is copied at once.
+  // The simplified dimensions: dimensions of one element are omitted, and dimensions that are
+  // contiguous in source and destination are merged. The last dimension is a row, which is copied
+  // at once.
   int rank_ = 0;
   std::array<int64_t, Shape::kRankMax> dims_{};
   Strides from_{}, to_{};

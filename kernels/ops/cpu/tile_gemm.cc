@@ -10,12 +10,12 @@ namespace {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Returns the largest part if `n` is split into nearly equal parts of at most `most`.
+// Splits `n` into nearly equal parts of at most `most` and returns the size of the largest part.
 int64_t EvenPiece(int64_t n, int64_t most) {
   return CeilDiv(n, CeilDiv(n, std::max<int64_t>(most, 1)));
 }
 
-// A number of whole panels, or the last panel.
+// Size of a matrix part in elements. It is a number of whole panels, or the last panel.
 struct Area {
   int64_t rows, columns;
 };
@@ -33,8 +33,9 @@ void Scale(float* x, int64_t stride, float by, const Area& area) {
 }
 
 // Returns true if tiles are faster than AVX-512. Compares times in picoseconds on one core. A
-// multiply-add saves 12: it takes 18 with AVX-512 and 6 with tiles. Packing a number of A costs 350
-// and of B 520 (measured; the constants include a reserve). The cost of writing a sum is estimated.
+// multiply-add takes 18 with AVX-512 and 6 with tiles, so tiles save 12. Packing an element of A
+// costs 350 and an element of B 520 (measured; the constants include a reserve). The cost of
+// writing a sum is estimated.
 bool Gains(const TileGemm::Sizes& s) {
   constexpr double kGain = 12, kPackA = 400, kPackB = 650, kSum = 300;
   const auto m = static_cast<double>(s.m), n = static_cast<double>(s.n),
@@ -45,8 +46,10 @@ bool Gains(const TileGemm::Sizes& s) {
 }  // namespace
 
 StatusOr<TileGemm> TileGemm::Make(const Sizes& s) {
-  constexpr int64_t kProductsOfThread = 4 << 20;  // about 30 microseconds
-  // The rows of a thread stay in its L2 cache. Columns are read from the L2 or L3 cache.
+  // The multiply-adds per thread. They take about 30 microseconds.
+  constexpr int64_t kProductsOfThread = 4 << 20;
+  // Largest bytes of packed rows and columns. The rows of a thread stay in its L2 cache. Columns
+  // are read from the L2 or L3 cache.
   constexpr size_t kRowBytes = 400 << 10, kColumnBytes = 7 << 20;
   constexpr int64_t kDepth = 1024, kBlocksOfThread = 4;
   TileGemm gemm;
@@ -65,7 +68,7 @@ StatusOr<TileGemm> TileGemm::Make(const Sizes& s) {
   const size_t panel = gemm.PanelBytes();
   TD_REQUIRE(gemm.parts_ >= 1 && gemm.k_block_ >= kTilePanel && panel > 0);
   gemm.column_block_ = EvenPiece(gemm.column_panels_, static_cast<int64_t>(kColumnBytes / panel));
-  // Several blocks per thread, because the tiles of one core may be slower than those of another.
+  // Each thread gets several blocks, because some cores may have slower tiles than others.
   gemm.row_block_ =
       std::clamp<int64_t>(gemm.row_panels_ / (kBlocksOfThread * gemm.parts_), 1,
                           std::max<int64_t>(1, static_cast<int64_t>(kRowBytes / panel)));

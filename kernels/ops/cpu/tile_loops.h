@@ -1,13 +1,13 @@
-// The innermost loops of f32 products on AMX tiles: packing matrices into tiles and multiplying
-// panels of tiles. Selected at run time (tile_gemm.h).
+// The innermost loops of f32 products on AMX tiles: packing matrices into tiles, and multiplying
+// panels of tiles. tile_gemm.h selects them at run time.
 //
-// Matrices are split along k into steps of 32, and along the other side into panels of 32. A panel
-// stores, for each step and each plane, two tiles of 16 x 32 bf16 (1 KB each). A number has three
-// planes: x = x1 + x2 + x3. Each is the bf16 nearest to the remainder; the sum is exact. The
-// product of two such numbers has nine terms. The six terms of order 2^-16 and more are added,
-// small ones first. The others are below 2^-24 of the product. Source: G. Henry, P. T. P. Tang, A.
-// Heinecke: Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision
-// Computations, ARITH 2019.
+// Matrices are split along k into steps of 32, and along their other dimension ("sides") into
+// panels of 32. An f32 number x is split into three planes of bf16: x = x1 + x2 + x3. Each plane is
+// the bf16 nearest to the remainder, and the sum is exact. A panel stores two tiles of 16 x 32 bf16
+// (1 KB each) per step and plane. The product of two split numbers has nine terms. Six terms, of
+// order 2^-16 and more, are added, small ones first. The other three are below 2^-24 of the
+// product. Source: G. Henry, P. T. P. Tang, A. Heinecke: Leveraging the bfloat16 Artificial
+// Intelligence Datatype For Higher-Precision Computations, ARITH 2019.
 #pragma once
 
 #include <cstddef>
@@ -15,35 +15,39 @@
 
 namespace tandem {
 
-inline constexpr int64_t kTilePanel = 32;  // rows or columns of a panel; k of a step
+// The number of sides (rows or columns) in a panel, and of k values in a step.
+inline constexpr int64_t kTilePanel = 32;
 inline constexpr int64_t kTilePlanes = 3;
 inline constexpr size_t kTileBytes = 1024;
 
-// One factor of a product in memory: [sides, k], or [k, sides] if k_strided.
+// One factor of a product in memory, stored as [sides, k], or as [k, sides] if k_strided. A side is
+// a row of the first factor or a column of the second.
 struct TileSource {
   const float* data;
-  int64_t stride;  // floats between two sides, or between two k if k_strided
+  // The number of floats from one side to the next, or from one k to the next if k_strided.
+  int64_t stride;
   bool k_strided;
 };
 
-// Initial value of the sums of a row panel and a column panel.
+// The initial value of the sums when a row panel and a column panel are multiplied.
 enum class TileStart : uint8_t { kZero, kBias, kSums };
 
 struct TileLoops {
   // Writes sides [0, sides), at most 32, and [0, k) of `source` as one panel, filled up with zeros.
-  // `columns`: the panel belongs to the second factor.
+  // `columns`: true if the panel belongs to the second factor.
   void (*pack)(const TileSource& source, int64_t sides, int64_t k, bool columns, void* panel);
-  // sums [32, 32], with row distance `stride` (floats), = start + rows columns, over `steps` steps
-  // of k. kBias: each row starts with `bias` [32]. REQUIRES: called between begin and end of this
-  // thread.
+  // Computes sums [32, 32] = start + rows * columns, over `steps` steps of k. `stride` is the
+  // number of floats from one row of sums to the next. kBias: each row starts with `bias` [32].
+  // REQUIRES: this thread has called begin, and not yet end.
   void (*multiply)(const void* rows, const void* columns, int64_t steps, TileStart start,
                    const float* bias, float* sums, int64_t stride);
-  // Configure and release the tiles of this thread.
+  // The function begin configures the tiles of this thread, and end releases them.
   void (*begin)();
   void (*end)();
 };
 
-// nullptr: the processor or the kernel does not support AMX with bf16.
+// Returns the loops for AMX. nullptr: the processor or the operating system's kernel does not
+// support AMX with bf16.
 const TileLoops* AmxTileLoops();
 
 }  // namespace tandem

@@ -1,4 +1,5 @@
-// Compiled for AMX and AVX-512. No code here runs before AmxTileLoops has found both.
+// The tile loops for AMX. This file is compiled for AMX and AVX-512. No other code of it runs
+// before AmxTileLoops has found both.
 #include <cpuid.h>
 #include <immintrin.h>
 #include <sys/syscall.h>
@@ -9,15 +10,15 @@
 namespace tandem {
 namespace {
 
-constexpr int64_t kHalf = 16;  // rows of a tile
+constexpr int64_t kHalf = 16;  // number of rows of a tile
 
-// 32 numbers, split into planes.
+// 32 numbers, split into three planes of bf16.
 struct Split {
   __m512i plane[kTilePlanes];
 };
 
-// Returns 16 numbers rounded to bf16 and leaves the remainder in x. Ties round away from zero; it
-// only matters that the remainder is exact. A NaN stays in the remainder.
+// Returns 16 numbers of x, rounded to bf16, and leaves the remainders in x. Ties round away from
+// zero, which is no problem because the remainder is exact. A NaN stays in the remainder.
 __m512i TakeBf16(__m512& x) {
   const __m512i bits = _mm512_castps_si512(x);
   const __m512i upper = _mm512_and_si512(_mm512_add_epi32(bits, _mm512_set1_epi32(0x8000)),
@@ -26,15 +27,16 @@ __m512i TakeBf16(__m512& x) {
   return upper;
 }
 
-// Packs 16-bit numbers from the upper halves: first those of `low`, then those of `high`.
+// Returns the upper 16 bits of each number: first the numbers of `low`, then those of `high`.
 __m512i OneBehindTheOther(__m512i low, __m512i high) {
   return reinterpret_cast<__m512i>(
       _mm512_cvtne2ps_pbh(_mm512_castsi512_ps(high), _mm512_castsi512_ps(low)));
 }
-// Packs 16-bit numbers alternately from `low` and `high`.
+// Returns the upper 16 bits of each number, alternately from `low` and `high`.
 __m512i InTurns(__m512i low, __m512i high) {
   const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000));
-  constexpr int kSelect = 0xea;  // (a & b) | c
+  // The operand of ternarylogic that selects the function (a and b) or c.
+  constexpr int kSelect = 0xea;
   return _mm512_ternarylogic_epi32(high, upper, _mm512_srli_epi32(low, 16), kSelect);
 }
 
@@ -51,7 +53,7 @@ Split SplitF32(__m512 low, __m512 high) {
 
 uint32_t Mask(int64_t n) { return n >= 32 ? ~0u : n <= 0 ? 0u : (1u << n) - 1; }
 
-// Loads the first `n` of 32 numbers from `x`.
+// Loads and splits the first `n` of 32 numbers at `x`. The others become zero.
 Split Load(const float* x, int64_t n) {
   const uint32_t mask = Mask(n);
   return SplitF32<OneBehindTheOther>(
@@ -59,15 +61,15 @@ Split Load(const float* x, int64_t n) {
       _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask >> 16), x + kHalf));
 }
 
-// Loads the first `n` of 16 numbers each from `x` and `y`, alternately. y is zeros if it is
-// nullptr.
+// Loads and splits the first `n` of 16 numbers at `x` and at `y`, alternately. If y is nullptr, its
+// numbers are zeros.
 Split LoadInTurns(const float* x, const float* y, int64_t n) {
   const auto mask = static_cast<__mmask16>(Mask(n));
   return SplitF32<InTurns>(_mm512_maskz_loadu_ps(mask, x),
                            y == nullptr ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(mask, y));
 }
 
-// Dword j of row i becomes dword i of row j.
+// Transposes a tile of 16 x 16 dwords: dword j of row i becomes dword i of row j.
 void Transpose(__m512i* tile) {
   __m512i rows[16];
   for (int i = 0; i < 16; ++i) rows[i] = _mm512_load_si512(tile + i);
@@ -95,8 +97,8 @@ void Transpose(__m512i* tile) {
   }
 }
 
-// Packs one tile in each plane: sides [side, side + 16) and k [at, at + 32). Planes are two tiles
-// apart.
+// Packs one tile per plane: sides [side, side + 16) and k [at, at + 32). The tiles of two planes
+// are two tiles apart.
 void PackTile(const TileSource& source, int64_t side, int64_t sides, int64_t at, int64_t k,
               bool columns, std::byte* tile) {
   const auto plane = [tile](int p) {
@@ -132,7 +134,7 @@ void PackPanel(const TileSource& source, int64_t sides, int64_t k, bool columns,
   }
 }
 
-// Tiles 0 to 3 hold the sums, 4 and 5 rows, 6 and 7 columns.
+// Tile registers 0 to 3 hold the sums, 4 and 5 hold rows, 6 and 7 hold columns.
 #define TANDEM_ROWS(plane)                        \
   _tile_loadd(4, a + 2 * (plane)*kTileBytes, 64); \
   _tile_loadd(5, a + (2 * (plane) + 1) * kTileBytes, 64)
@@ -175,7 +177,7 @@ void Multiply(const void* rows, const void* columns, int64_t steps, TileStart st
   } else {
     const bool in_place = start == TileStart::kSums;
     const float *upper = in_place ? sums : bias, *under = in_place ? lower : bias;
-    const int64_t step = in_place ? bytes : 0;  // 0: the same row 16 times
+    const int64_t step = in_place ? bytes : 0;  // a step of 0 loads the same row of bias 16 times
     _tile_loadd(0, upper, step);
     _tile_loadd(1, upper + kHalf, step);
     _tile_loadd(2, under, step);
@@ -190,7 +192,7 @@ void Multiply(const void* rows, const void* columns, int64_t steps, TileStart st
   _tile_stored(3, lower + kHalf, bytes);
 }
 
-// The operand of LDTILECFG (Intel SDM, volume 1, 18.3).
+// The operand of the instruction LDTILECFG (Intel SDM, volume 1, 18.3).
 struct alignas(64) TileConfig {
   uint8_t palette = 1, start_row = 0, reserved[14] = {};
   uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
@@ -203,16 +205,17 @@ void Begin() {
 }
 void End() { _tile_release(); }
 
-// Not all compilers know these names yet.
+// CPUID is read directly, because not all compilers know the names of these features yet.
 bool HasTiles() {
-  constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24;  // leaf 7, EDX
+  constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24;  // bits of register EDX in CPUID leaf 7
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kBf16) != 0 && (d & kTile) != 0;
 }
 
 // The Linux kernel lets a process use tiles only after a request (Documentation/x86/xstate.rst).
 bool AskForTiles() {
-  constexpr int kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  // The numbers of ARCH_REQ_XCOMP_PERM and XFEATURE_XTILEDATA.
+  constexpr int kRequest = 0x1023, kTileData = 18;
   return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
 }
 

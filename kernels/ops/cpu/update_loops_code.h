@@ -1,4 +1,4 @@
-// The code of the optimizers' loops, included once by each update_loops_<isa>.cc. As in
+// The code of the optimizers' loops. Each update_loops_<isa>.cc includes it once. As in
 // loops_code.h, everything has internal linkage, and no inline function of a header is called.
 #ifndef TANDEM_UPDATE_LOOPS
 #error "include this from update_loops_<isa>.cc alone"
@@ -10,8 +10,8 @@
 namespace tandem {
 namespace {
 
-// Runs an optimizer step over a run of elements. The arguments are copied, so that no output can
-// alias them.
+// Runs an optimizer step over one run of elements. The arguments are copied to local variables, so
+// that the compiler knows that no output aliases them.
 template <typename Formula>
 void UpdateLoop(const UpdateArgs& args, const UpdateRun& r) {
   constexpr int kSlots = Formula::kSlots;

@@ -1,13 +1,14 @@
-// Helpers of the vector loops. The code that is compiled once per instruction set includes this
-// file. loops_code.h explains why everything here has internal linkage.
+// Helpers of the vector loops, for files that are compiled once per instruction set. loops_code.h
+// explains why everything in this file has internal linkage.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/ops/formulas/exp.h"
 
-// Outputs may be the inputs, but only element by element, so there is no dependency between
-// elements. The compiler's own overlap check would use scalar code for in-place calls.
+// Tells the compiler that there is no dependency between elements: an output may be an input, but
+// only element by element. With its own overlap check, the compiler would use scalar code for such
+// calls.
 #if defined(__clang__)
 #define TANDEM_VECTOR_LOOP _Pragma("clang loop vectorize(assume_safety)")
 #else

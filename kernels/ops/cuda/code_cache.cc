@@ -16,8 +16,8 @@
 namespace tandem {
 namespace {
 
-// A file contains this line, the CRC32C of everything after it, the number of bytes of the key, the
-// key, and the code.
+// A file contains this line, the CRC32C of all bytes after the CRC, the length of the key in bytes,
+// the key, and the code.
 constexpr std::string_view kHeader = "tandem: compiled code, version 1\n";
 constexpr uint64_t kBytesMax = uint64_t{64} << 20;
 
@@ -33,7 +33,7 @@ std::string CodeCache::PathOf(std::string_view key) const {
   return absl::StrFormat("%s/%016x.code", folder_, StableHash(key));
 }
 
-// A damaged file, or a file of another key with the same hash, is compiled again and replaced.
+// If a file is damaged or has another key with the same hash, its code is compiled again.
 std::optional<std::string> CodeCache::Kept(std::string_view key) {
   if (folder_.empty()) return std::nullopt;
   const Status own = OpenOwnDir(folder_, OwnRule::kUser).status();
@@ -47,8 +47,8 @@ std::optional<std::string> CodeCache::Kept(std::string_view key) {
   return *text == ToText(key, bytes) ? std::optional(std::move(bytes)) : std::nullopt;
 }
 
-// Several processes may store the same code at once. Each writes its own draft, and the last rename
-// wins.
+// Several processes may store the same code at the same time. Each process writes its own temporary
+// file and renames it. The last rename wins.
 void CodeCache::Keep(std::string_view key, std::string_view bytes) {
   if (folder_.empty() || !keeps_) return;
   const std::string path = PathOf(key);

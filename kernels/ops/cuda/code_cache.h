@@ -1,5 +1,5 @@
-// A cache of code compiled for a device. Equal kernels of a session are compiled once. With a
-// directory, later sessions use the code too.
+// A cache of code that was compiled for a device. Equal kernels of a session are compiled once. If
+// the cache has a directory, later sessions use the code too.
 #pragma once
 
 #include <map>
@@ -13,29 +13,30 @@
 
 namespace tandem {
 
-// Use from one thread only.
+// Compiled code by key, in memory and optionally in files. Must be used by one thread only.
 class CodeCache {
  public:
-  // `folder`: created with mode 0700 when the first file is written. It has one file per entry;
-  // files may be deleted at any time. Empty: nothing is stored. Because stored code is executed, a
-  // file is replaced if it belongs to another user or if others may write it. Such a directory is
-  // rejected with a note (OwnRule::kUser).
+  // `folder`: directory with one file per entry, created with mode 0700 when the first file is
+  // written. Its files may be deleted at any time. Empty: nothing is stored. Stored code is
+  // executed. Therefore a file is replaced if it belongs to another user or if other users may
+  // write it. A directory with such permissions is rejected with a note (OwnRule::kUser).
   explicit CodeCache(std::string folder = "") : folder_(std::move(folder)) {}
 
   template <typename T>
   struct Compiled {
     std::shared_ptr<T> code;
-    std::string bytes;  // serialised code; empty: it cannot be stored
+    std::string bytes;  // serialised code; empty: the code cannot be stored
   };
   // Returns the code for `key`, which contains device, library, versions and source. The first call
-  // for a key uses `load`(bytes), StatusOr<shared_ptr<T>>, on stored bytes. If there are none or
-  // load fails, it uses `compile`(), StatusOr<Compiled<T>>. An error of compile is returned for all
-  // later calls with this key too.
+  // for a key calls `load`(bytes) with stored code; it returns StatusOr<shared_ptr<T>>. If there is
+  // no stored code or `load` fails, calls `compile`(), which returns StatusOr<Compiled<T>>. An
+  // error of `compile` is also returned by all later calls with this key.
   template <typename T, typename Load, typename Compile>
   StatusOr<std::shared_ptr<T>> Get(const std::string& key, const Load& load,
                                    const Compile& compile);
 
-  // Returns what was compiled and what was found since the last call, one line each; "": nothing.
+  // Returns lines about the time since the last call: how much code was compiled and how much was
+  // found, and whether the directory was rejected. "": nothing to report.
   std::string TakeNotes();
 
  private:
@@ -46,9 +47,9 @@ class CodeCache {
   const std::string folder_;
   std::map<std::string, StatusOr<std::shared_ptr<void>>> code_;
   int compiled_ = 0, known_ = 0;
-  double seconds_ = 0;  // spent on compiling
-  bool keeps_ = true;   // false after the directory was rejected
-  Status refused_;      // the reason, until TakeNotes reports it
+  double seconds_ = 0;  // time spent on compiling, in seconds
+  bool keeps_ = true;   // false after the directory was rejected; then nothing is stored
+  Status refused_;      // why the directory was rejected, until TakeNotes reports it
 };
 
 template <typename T, typename Load, typename Compile>

@@ -24,8 +24,8 @@ inline Status CheckCuda(cudaError_t error, const char* what) {
              : Internal("the CUDA call %s failed: %s", what, cudaGetErrorString(error));
 }
 
-// Launches `kernel` on the compute stream. Returns errors of the launch; errors inside the kernel
-// are known when the device is synchronised.
+// Launches `kernel` on the compute stream. Returns errors of the launch. Errors inside the kernel
+// become known when the device is synchronised.
 template <typename... Params, typename... Given>
 Status Launch(const KernelArgs& args, dim3 blocks, dim3 threads, void (*kernel)(Params...),
               const Given&... given) {
@@ -45,7 +45,7 @@ T* Out(const KernelArgs& args, int i) {
   return static_cast<T*>(args.out[i]);
 }
 
-// Copies within the device. Does nothing if both pointers are equal.
+// Copies `bytes` bytes within the device. Does nothing if both pointers are equal.
 inline Status CopyOnDevice(const KernelArgs& args, void* to, const void* from, size_t bytes) {
   if (to == from || bytes == 0) return OkStatus();
   return CheckCuda(
@@ -56,14 +56,14 @@ inline Status ZeroOnDevice(const KernelArgs& args, void* at, size_t bytes) {
   return CheckCuda(cudaMemsetAsync(at, 0, bytes, StreamOf(args).stream), "fill with zeros");
 }
 
-// ---- Elements: arithmetic uses f32 --------------------------------------------------------------
+// ---- Elements are converted to f32 for arithmetic -----------------------------------------------
 
 __device__ inline float Wide(float x) { return x; }
 __device__ inline float Wide(__half x) { return __half2float(x); }
 __device__ inline float Wide(__nv_bfloat16 x) { return __bfloat162float(x); }
 
 template <typename T>
-__device__ T Narrow(float x) {  // to nearest even
+__device__ T Narrow(float x) {  // converts f32 to T, rounded to nearest even
   if constexpr (std::is_same_v<T, __half>) {
     return __float2half_rn(x);
   } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
@@ -73,7 +73,7 @@ __device__ T Narrow(float x) {  // to nearest even
   }
 }
 
-// Selects one of three instances of a kernel by the type of input 0.
+// Prepares one of three instances of a kernel, selected by the type of input 0.
 template <PrepareFn f32, PrepareFn f16, PrepareFn bf16>
 StatusOr<Kernel> ByType(const OpView& view, const PrepareContext& ctx) {
   switch (view.in(0).dtype) {
@@ -92,7 +92,7 @@ StatusOr<Kernel> ByType(const OpView& view, const PrepareContext& ctx) {
 
 inline constexpr int kCudaThreads = 256;
 
-// Returns enough blocks for n elements, limited to a number that fully loads any device.
+// Returns the number of blocks for n elements, limited to a number that fully loads any device.
 inline unsigned CudaBlocks(int64_t n, int64_t per_block = kCudaThreads) {
   constexpr int64_t kBlocksMax = 4096;
   return static_cast<unsigned>(std::clamp<int64_t>((n + per_block - 1) / per_block, 1, kBlocksMax));
@@ -103,8 +103,8 @@ __device__ inline int64_t GridIndex() {
 }
 __device__ inline int64_t GridSize() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
 
-// Returns a / b; both must not be negative. Uses 32 bits if both fit, which is several times as
-// fast.
+// Returns a / b; a and b must not be negative. Uses 32-bit division if both fit, which is several
+// times as fast.
 __device__ inline int64_t Quotient(int64_t a, int64_t b) {
   if (((a | b) >> 32) != 0) return a / b;
   return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
@@ -116,14 +116,14 @@ __global__ void ForEachKernel(Fn fn, int64_t n) {
   for (int64_t i = GridIndex(); i < n; i += GridSize()) fn(i);
 }
 
-// Calls fn(i) on the device for every i in [0, n).
+// Calls fn(i) for every i in [0, n), on the device.
 template <typename Fn>
 Status ForEach(const KernelArgs& args, int64_t n, const Fn& fn) {
   if (n == 0) return OkStatus();
   return Launch(args, CudaBlocks(n), kCudaThreads, ForEachKernel<Fn>, fn, n);
 }
 
-// ---- Maps ---------------------------------------------------------------------------------------
+// ---- Elementwise maps ---------------------------------------------------------------------------
 
 template <typename T, int n>
 struct alignas(sizeof(T) * n) Pack {
@@ -136,7 +136,7 @@ struct MapPointers {
   T* out;
 };
 
-// Processes 16 bytes at a time if all pointers are aligned to 16 bytes.
+// Computes `fn` for all elements, 16 bytes at a time if all pointers are aligned to 16 bytes.
 template <typename T, int inputs, typename Fn>
 __global__ void MapKernel(Fn fn, MapPointers<T, inputs> p, int64_t n, bool aligned) {
   constexpr int kPack = 16 / sizeof(T);
@@ -159,7 +159,7 @@ __global__ void MapKernel(Fn fn, MapPointers<T, inputs> p, int64_t n, bool align
   }
 }
 
-// out[i] = fn(element i of each input, as a float array), on the device.
+// Computes out[i] = fn(elements i of all inputs, as an array of floats), on the device.
 template <typename T, int inputs, typename Fn>
 Status Map(const KernelArgs& args, const std::array<const T*, inputs>& in, T* out, int64_t n,
            const Fn& fn) {
@@ -174,7 +174,7 @@ Status Map(const KernelArgs& args, const std::array<const T*, inputs>& in, T* ou
                 MapKernel<T, inputs, Fn>, fn, p, n, bits % 16 == 0);
 }
 
-// Records an error in the data. Only the first error of all threads is kept.
+// Records an error that a kernel found in the data. Only the first error of all threads is stored.
 __device__ inline void Blame(CudaFault* fault, CudaFault::Input input, int64_t at, int64_t value,
                              int64_t limit) {
   if (atomicCAS(&fault->taken, 0, 1) != 0) return;

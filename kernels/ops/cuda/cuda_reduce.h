@@ -1,20 +1,20 @@
-// Sums on the device. The order of the additions depends only on the sizes, so the same inputs give
-// the same bits.
+// Sums on the device. The order of the additions depends only on the sizes. Therefore the same
+// inputs give the same bits.
 #pragma once
 
 #include "kernels/ops/cuda/cuda_launch.h"
 
 namespace tandem {
 
-// Combines one value of each thread of the block; every thread gets the result. The block has a
-// multiple of 32 threads, at most 1024, and all must call this.
+// Combines one value of each thread of the block. Every thread gets the result. REQUIRES: all
+// threads of the block call this, and their number is a multiple of 32 and at most 1024.
 template <typename V, typename Combine>
 __device__ V BlockCombine(V value, V none, const Combine& combine) {
   __shared__ V parts[32];
   for (int step = 16; step > 0; step /= 2) {
     value = combine(value, __shfl_xor_sync(0xFFFFFFFFu, value, step));
   }
-  __syncthreads();  // all threads have read the parts of the last call
+  __syncthreads();  // wait until all threads have read the parts of the last call
   if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
   __syncthreads();
   value = threadIdx.x % 32 < blockDim.x / 32 ? parts[threadIdx.x % 32] : none;
@@ -33,8 +33,8 @@ __device__ inline float BlockMax(float value) {
   return BlockCombine(value, none, [](float a, float b) { return a > b ? a : b; });
 }
 
-// Prefix sums over the values of the block's threads: the sum of the values before this thread's,
-// and the sum of all. The block must be as for BlockCombine.
+// Prefix sums over one value of each thread of the block. `before`: sum of the values of all
+// previous threads. `all`: sum of all values. The block must be as for BlockCombine.
 template <typename V>
 struct BlockPrefix {
   V before = 0, all = 0;
@@ -47,7 +47,7 @@ struct BlockPrefix {
       const V other = __shfl_up_sync(0xFFFFFFFFu, sum, step);
       if (lane >= step) sum += other;
     }
-    __syncthreads();  // all threads have read the parts of the last call
+    __syncthreads();  // wait until all threads have read the parts of the last call
     if (lane == 31) parts[warp] = sum;
     __syncthreads();
     before = sum - value;
@@ -58,7 +58,7 @@ struct BlockPrefix {
   }
 };
 
-// Returns the number of threads for a row of n elements.
+// Returns the number of threads for summing a row of n elements.
 inline unsigned RowThreads(int64_t n) {
   return n <= 32 ? 32 : n <= 256 ? 128 : n <= 4096 ? 256 : 512;
 }
@@ -73,7 +73,7 @@ __global__ void RowSumsKernel(int64_t rows, int64_t n, Fn fn, Put put) {
   }
 }
 
-// Calls put(r, sum over i < n of fn(r, i)) for each row. V is the type of the sum.
+// Calls put(r, sum over i < n of fn(r, i)) for each row r. V is the type of the sums.
 template <typename V, typename Fn, typename Put>
 Status RowSums(const KernelArgs& args, int64_t rows, int64_t n, const Fn& fn, const Put& put) {
   if (rows == 0) return OkStatus();
@@ -81,7 +81,8 @@ Status RowSums(const KernelArgs& args, int64_t rows, int64_t n, const Fn& fn, co
                 put);
 }
 
-// out[j] = sum over i of fn(i, j). Sums chunks of rows first, then adds the chunks.
+// Sums columns: out[j] = sum over i of fn(i, j). Chunks of rows are summed first, then the sums of
+// the chunks are added.
 struct ColumnSums {
   int64_t rows = 0, cols = 0;
 
@@ -94,7 +95,7 @@ struct ColumnSums {
 
 inline constexpr int kColumnsWide = 32, kColumnsHigh = 8;
 
-// A block sums rows [y chunk, ...) of kColumnsWide columns.
+// Each block sums kColumnsWide columns over one chunk of rows, from row blockIdx.y * chunk on.
 template <typename Fn, typename Put>
 __global__ void ColumnSumsKernel(int64_t rows, int64_t cols, int64_t chunk, Fn fn, Put put) {
   __shared__ float parts[kColumnsHigh][kColumnsWide];
@@ -138,15 +139,15 @@ Status ColumnSums::Run(const KernelArgs& args, void* scratch, const Fn& fn, cons
   return SumColumns(args, n, cols, 1, from, last);
 }
 
-// Sums elements (o, i, j) of [outer, len, inner] over outer and inner, one sum per i. Used for
-// channels of images and for dimensions that a broadcast repeats.
+// Sums the elements (o, i, j) of a tensor [outer, len, inner] over o and j, one sum per i. Used for
+// channels of images, and for dimensions that a broadcast repeats.
 struct MiddleSums {
   int64_t outer, len, inner;
 
   ColumnSums columns() const { return {outer, len}; }
   size_t scratch_bytes() const { return inner == 1 ? columns().scratch_bytes() : 0; }
 
-  // fn(position, i) returns the element; put(i, sum) stores a result.
+  // fn(position, i) must return the element at `position`. put(i, sum) must store a sum.
   template <typename Fn, typename Put>
   Status Run(const KernelArgs& args, void* scratch, const Fn& fn, const Put& put) const {
     const int64_t l = len, n = inner;

@@ -1,4 +1,4 @@
-// Plans of cuDNN graphs for a device.
+// Plans of cuDNN graphs for the present device.
 #pragma once
 
 #include "kernels/ops/cuda/code_cache.h"
@@ -7,7 +7,7 @@
 
 namespace tandem {
 
-// Returns a key for the device and cuDNN version, for measurements that are made once per machine.
+// Returns a key that names device and cuDNN version, for measurements made once per machine.
 inline StatusOr<std::string> DnnMachine(const Place& place) {
   cudaDeviceProp device{};
   TD_RETURN_IF_ERROR(CheckCuda(cudaGetDeviceProperties(&device, place.index), "the device's name"));
@@ -16,13 +16,13 @@ inline StatusOr<std::string> DnnMachine(const Place& place) {
 }
 
 // Makes plans of a graph for the device of the PrepareContext. `graph` must outlive this object.
-// UNIMPLEMENTED: there is no plan, for any reason; another kernel is then used.
+// UNIMPLEMENTED: cuDNN can make no plan, for any reason; the caller then uses another kernel.
 class DnnPlans {
  public:
   using Shared = std::shared_ptr<const DnnPlan>;
 
   DnnPlans(const DnnGraph& graph, const PrepareContext& ctx) : graph_(graph), ctx_(ctx) {}
-  // Returns cuDNN's best plan with at most `workspace_max` bytes of workspace.
+  // Returns cuDNN's best plan that needs at most `workspace_max` bytes of workspace.
   StatusOr<Shared> Best(size_t workspace_max) const {
     return Find(absl::StrFormat("best within %d bytes", workspace_max),
                 [&](const auto& device) { return graph_.MakePlan(device, workspace_max); });
@@ -33,7 +33,7 @@ class DnnPlans {
   }
 
  private:
-  // Increase it when other code is made for the same key.
+  // Increase this number if a change of the program makes other code for the same key.
   static constexpr int kVersion = 2;
 
   template <typename Make>

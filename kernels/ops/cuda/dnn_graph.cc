@@ -37,7 +37,7 @@ constexpr cudnnBackendAttributeType_t kTypeOf<cudnnBackendNormMode_t> = CUDNN_TY
 template <>
 constexpr cudnnBackendAttributeType_t kTypeOf<cudnnBackendNormFwdPhase_t> =
     CUDNN_TYPE_NORM_FWD_PHASE;
-template <>  // a descriptor or memory; callers say so if it is memory
+template <>  // The type of a descriptor or of memory; a caller that passes memory says so.
 constexpr cudnnBackendAttributeType_t kTypeOf<void*> = CUDNN_TYPE_BACKEND_DESCRIPTOR;
 
 StatusOr<DnnDescriptor> Create(cudnnBackendDescriptorType_t type, const char* what) {
@@ -48,7 +48,7 @@ StatusOr<DnnDescriptor> Create(cudnnBackendDescriptorType_t type, const char* wh
 
 }  // namespace
 
-// Fills a descriptor. The first error is stored and Finalize returns it.
+// Fills a cuDNN descriptor. The first error is stored, and Finalize returns it.
 class DnnGraph::Builder {
  public:
   Builder(cudnnBackendDescriptorType_t type, const char* what) : what_(what) {
@@ -190,7 +190,8 @@ DnnGraph::Builder DnnGraph::PointwiseOperation(cudnnPointwiseMode_t mode) {
   absl::StrAppend(&key_, " mode ", static_cast<int>(mode));
   Builder part(CUDNN_BACKEND_POINTWISE_DESCRIPTOR, "pointwise");
   part.Set(CUDNN_ATTR_POINTWISE_MODE, mode).Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
-  if (mode == CUDNN_POINTWISE_RELU_FWD) {  // deprecated, but it makes NaN stay NaN
+  // This attribute is deprecated, but with it NaN stays NaN.
+  if (mode == CUDNN_POINTWISE_RELU_FWD) {
     part.Set(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_PROPAGATE_NAN);
   }
   Builder operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, "pointwise");
@@ -253,7 +254,7 @@ StatusOr<size_t> WorkspaceOf(const DnnDescriptor& plan) {
   return static_cast<size_t>(bytes);
 }
 
-// Returns the descriptor that `from` refers to.
+// Returns the descriptor to which attribute `name` of `from` refers.
 StatusOr<DnnDescriptor> GetPart(const DnnDescriptor& from, cudnnBackendAttributeName_t name,
                                 cudnnBackendDescriptorType_t type, const char* what) {
   TD_ASSIGN_OR_RETURN(DnnDescriptor part, Create(type, what));
@@ -265,7 +266,7 @@ StatusOr<DnnDescriptor> GetPart(const DnnDescriptor& from, cudnnBackendAttribute
   return part;
 }
 
-// Returns true if the engine declares itself deterministic.
+// Returns true if the engine of `config` is deterministic according to its notes.
 StatusOr<bool> GivesSameBits(const DnnDescriptor& config) {
   TD_ASSIGN_OR_RETURN(
       const DnnDescriptor engine,
@@ -282,7 +283,7 @@ StatusOr<bool> GivesSameBits(const DnnDescriptor& config) {
   return std::ranges::find(given, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) == given.end();
 }
 
-// Returns at most `count` proposals.
+// Returns up to `count` engine configurations that cuDNN's heuristics propose.
 StatusOr<std::vector<DnnDescriptor>> Proposals(const DnnDescriptor& heuristics, size_t count) {
   std::vector<DnnDescriptor> configs;
   std::vector<void*> at;
@@ -352,7 +353,7 @@ StatusOr<DnnPlan> DnnGraph::MakePlan(const DnnDescriptor& device, size_t workspa
   for (size_t number = 0; number < kProposals;) {
     StatusOr<DnnPlan> plan = MakeProposal(device, number);
     if (plan.ok() && plan->workspace() <= workspace_max) return plan;
-    // Getting proposals can take as long as making a plan.
+    // Few proposals are fetched at a time, because that can take as long as making a plan.
     const bool no_more = plan.status().code() == StatusCode::kNotFound;
     number = !no_more ? number + 1 : number < kFallback ? kFallback : kProposals;
   }
@@ -361,7 +362,7 @@ StatusOr<DnnPlan> DnnGraph::MakePlan(const DnnDescriptor& device, size_t workspa
 }
 
 StatusOr<std::string> DnnPlan::text() const {
-  // A call with a capacity of 0 returns the size.
+  // A call with a capacity of 0 returns the size of the text.
   const auto get = [this](int64_t room, int64_t* count, char* text) {
     return DnnStatus(cudnnBackendGetAttribute(parts_.front().get(),
                                               CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,

@@ -1,8 +1,8 @@
-// cuDNN graphs: several operations on images that run as one plan, with intermediate values not
-// stored in memory. A graph can be described on any machine. cuDNN's heuristics make its plan for a
-// device; most plans are compiled, which takes about half a second. Source: the graph interface of
-// cuDNN 9 (its backend descriptors). Plans without a device handle need 9.8, which the build
-// requires. UNIMPLEMENTED: the library at run time is older.
+// cuDNN graphs: several operations on images that run as one plan and do not store intermediate
+// values in memory. A graph can be described on any machine. cuDNN's heuristics make a plan of the
+// graph for a device. Most plans are compiled, which takes about half a second. Source: the graph
+// interface of cuDNN 9 (its backend descriptors). Plans without a device handle need cuDNN 9.8,
+// which the build requires. UNIMPLEMENTED: the library at run time is older.
 #pragma once
 
 #include <array>
@@ -16,32 +16,32 @@
 
 namespace tandem {
 
-// A finalized backend descriptor of cuDNN.
+// A finalized backend descriptor of cuDNN, with shared ownership.
 using DnnDescriptor = std::shared_ptr<void>;
 
-// Returns the device for which plans are made: the device of a handle, or a device described by
-// cuDNN's JSON, which need not be present.
+// Return the device for which plans are made. It is the device of `handle`, or a device that
+// cuDNN's JSON describes, which need not be present.
 StatusOr<DnnDescriptor> DnnDeviceOf(cudnnHandle_t handle);
 StatusOr<DnnDescriptor> DnnDeviceFrom(std::string_view json);
 
 class DnnPlan {
  public:
-  // The memory of a tensor. For a number it is host memory.
+  // The memory of a tensor (on the device) or of a number (on the host).
   struct Given {
     int64_t tensor;
     const void* at;
   };
-  // `parts`: the plan and the descriptors that it uses.
+  // `parts`: the descriptor of the plan, and the descriptors that it uses.
   DnnPlan(std::vector<DnnDescriptor> parts, size_t workspace)
       : parts_(std::move(parts)), workspace_(workspace) {}
-  // Makes a plan from text() of a plan of the same cuDNN version for the same kind of device.
-  // Nothing is compiled.
+  // Makes a plan from `text`, which text() of another plan returned. That plan must have been made
+  // by the same cuDNN version for the same kind of device. Nothing is compiled.
   static StatusOr<DnnPlan> Restore(const DnnDescriptor& device, std::string_view text);
   // Returns the plan as text, including compiled code.
   StatusOr<std::string> text() const;
-  size_t workspace() const { return workspace_; }  // bytes
-  // Runs the plan on the handle's stream. `given` must contain every tensor in memory and every
-  // number.
+  size_t workspace() const { return workspace_; }  // size of the workspace in bytes
+  // Runs the plan on the stream of `handle`. `given` must contain every number and every tensor
+  // that is in memory.
   Status Run(cudnnHandle_t handle, std::span<const Given> given, void* workspace) const;
 
  private:
@@ -49,35 +49,39 @@ class DnnPlan {
   size_t workspace_;
 };
 
-// Builds a graph. All tensors have their channels last. The first error is stored; making a plan
-// returns it. Sums are f32.
+// Builds a graph of operations. All tensors have their channels last. The first error is stored and
+// returned when a plan is made. Sums are f32.
 class DnnGraph {
  public:
-  using Id = int64_t;                   // of a tensor
-  using Dims = std::array<int64_t, 4>;  // images, channels, rows, columns
+  using Id = int64_t;                   // identifies a tensor or number of the graph
+  using Dims = std::array<int64_t, 4>;  // sizes: images, channels, rows, columns
 
-  Id Tensor(cudnnDataType_t type, const Dims& dims);   // in memory, aligned to 16 bytes
-  Id Between(cudnnDataType_t type, const Dims& dims);  // intermediate value between two operations
-  Id Number();  // one f32 in host memory, read when the plan runs
+  // Adds a tensor in memory, aligned to 16 bytes.
+  Id Tensor(cudnnDataType_t type, const Dims& dims);
+  // Adds an intermediate value, which is not stored in memory.
+  Id Between(cudnnDataType_t type, const Dims& dims);
+  Id Number();  // adds one f32 in host memory, which is read when the plan runs
   Id Channels(int64_t channels) { return Tensor(CUDNN_DATA_FLOAT, {1, channels, 1, 1}); }
 
   struct Window {
     std::array<int64_t, 2> stride, pad, dilation;
   };
-  // y = x * w, with w [filters, channels of a group, rows, columns], and its gradients.
+  // Add the convolution y = x * w and its two gradients. w is [filters, channels of a group, rows,
+  // columns].
   void Convolution(Id x, Id w, Id y, const Window& window);
   void ConvolutionInputGrad(Id w, Id gy, Id gx, const Window& window);
   void ConvolutionFilterGrad(Id x, Id gy, Id gw, const Window& window);
-  // y = mode(a, b). b may have one element per channel, or one element.
+  // Adds y = mode(a, b), element by element. b may have one element, or one per channel.
   void Pointwise(cudnnPointwiseMode_t mode, Id a, Id b, Id y);
-  // y = max(x, 0); NaN where x is NaN.
+  // Adds y = max(x, 0). y is NaN where x is NaN.
   void Relu(Id x, Id y);
 
-  // saved_inv = 1 / sqrt(variance + epsilon). The variance is divided by n.
+  // The tensors of a batch normalisation. saved_inv becomes 1 / sqrt(variance + epsilon). The
+  // variance is divided by n.
   struct BatchNormTensors {
     Id x, scale, bias, epsilon, y, saved_mean, saved_inv;
   };
-  // Batch normalisation for training, without running statistics.
+  // Adds a batch normalisation for training, without running statistics.
   void BatchNorm(const BatchNormTensors& t);
   struct BatchNormGradTensors {
     Id x, gy, scale, saved_mean, saved_inv, gx, gscale, gbias;
@@ -86,17 +90,18 @@ class DnnGraph {
 
   // Returns a description of the graph. Equal graphs have equal keys.
   const std::string& key() const { return key_; }
-  // Numbers of cuDNN's proposals for a device. First come those of its heuristics, best first. From
-  // kFallback on come proposals for the case that none of these works.
+  // Numbers of cuDNN's proposals of plans for a device. Proposals of cuDNN's heuristics have the
+  // first numbers, the best one first. From kFallback on follow proposals for the case that none of
+  // the heuristics' proposals works.
   static constexpr size_t kFallback = 8, kProposals = 16;
-  // NOT_FOUND: there are fewer proposals. Other errors: the plan is not deterministic or cannot be
-  // made.
+  // Makes the plan of proposal `number`. NOT_FOUND: cuDNN has fewer proposals. Other errors: the
+  // plan is not deterministic or cannot be made.
   StatusOr<DnnPlan> MakeProposal(const DnnDescriptor& device, size_t number) const;
-  // Returns the first plan that can be made with at most `workspace_max` bytes of workspace.
-  // UNIMPLEMENTED: there is none.
+  // Returns the first proposal that is a possible plan with at most `workspace_max` bytes of
+  // workspace. UNIMPLEMENTED: no proposal is.
   StatusOr<DnnPlan> MakePlan(const DnnDescriptor& device, size_t workspace_max) const;
 
-  class Builder;  // fills a descriptor
+  class Builder;  // fills a cuDNN descriptor; defined in dnn_graph.cc
 
  private:
   using Slots = std::vector<std::pair<cudnnBackendAttributeName_t, Id>>;
@@ -109,7 +114,8 @@ class DnnGraph {
 
   Status status_;
   std::vector<DnnDescriptor> tensors_, operations_;
-  std::vector<DnnDescriptor> parts_;  // descriptors that operations use, except tensors
+  // The descriptors that the operations use, except those of tensors.
+  std::vector<DnnDescriptor> parts_;
   std::string key_;
 };
 

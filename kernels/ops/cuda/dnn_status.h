@@ -1,5 +1,5 @@
-// cuDNN's errors, types and owned descriptors. Used by kernels and by code that is compiled only
-// for the host.
+// cuDNN's errors, types and descriptors with ownership. Used by kernels and by code that is
+// compiled only for the host.
 #pragma once
 
 #include <absl/strings/str_format.h>
@@ -14,14 +14,14 @@
 
 namespace tandem {
 
-// UNIMPLEMENTED: cuDNN does not support the case; another kernel may.
+// Converts cuDNN's status. UNIMPLEMENTED: cuDNN does not support the case, but another kernel may.
 inline Status DnnStatus(cudnnStatus_t status, const char* what) {
   if (status == CUDNN_STATUS_SUCCESS) return OkStatus();
   char why[256] = "";
   cudnnGetLastErrorString(why, sizeof(why));
   const std::string text =
       absl::StrFormat("cuDNN, %s: %s %s", what, cudnnGetErrorString(status), why);
-  // Each kind of error has this many numbers, one per reason.
+  // Each kind of cuDNN error has a range of this many numbers, one number per reason.
   constexpr int kReasons = 1000;
   const bool unserved =
       status >= CUDNN_STATUS_NOT_SUPPORTED && status < CUDNN_STATUS_NOT_SUPPORTED + kReasons;

@@ -1,4 +1,4 @@
-// Addresses of elements of images [n,c,h,w] in device memory, NCHW or NHWC.
+// Computes the addresses of elements of images [n,c,h,w] in device memory, in layout NCHW or NHWC.
 #pragma once
 
 #include "kernels/ops/core/image_layout.h"
@@ -8,15 +8,15 @@ namespace tandem {
 
 struct CudaImages {
   int64_t channels, height, width;
-  bool last;  // channels last
+  bool last;  // true: channels last (NHWC); false: NCHW
 
   struct Place {
     int64_t n, c, y, x;
   };
-  // Distances between neighbours in a row and in a column, in elements.
+  // Return the distance in elements between horizontal (X) and vertical (Y) neighbours.
   __device__ int64_t StepX() const { return last ? channels : 1; }
   __device__ int64_t StepY() const { return width * StepX(); }
-  // Returns the first element of channel c of image n.
+  // Returns the offset of the first element of channel c of image n.
   __device__ int64_t Plane(int64_t n, int64_t c) const {
     return last ? n * height * width * channels + c : (n * channels + c) * height * width;
   }

@@ -1,6 +1,6 @@
-// NVRTC, CUDA's compiler library, as a table of functions opened at run time. Neither its header
-// nor the library is needed to build or start. tests/gpu/nvrtc_test.cc compares these declarations
-// with the header in CUDA builds.
+// NVRTC, CUDA's compiler library, as a table of functions that is opened at run time. Neither its
+// header nor the library is needed to build or start Tandem. tests/gpu/nvrtc_test.cc compares the
+// declarations with the header in CUDA builds.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace tandem {
 
-using NvrtcResult = int;  // 0: success
+using NvrtcResult = int;  // result code of an NVRTC function; 0: success
 using NvrtcProgram = struct NvrtcProgramState*;
 
 struct NvrtcLibrary {
@@ -26,20 +26,20 @@ struct NvrtcLibrary {
   NvrtcResult (*GetCubin)(NvrtcProgram program, char* cubin);
 };
 
-// Opens the library at `path`. If it is empty: libnvrtc.so.13 or .12 next to the running program,
-// in ../lib, in the loader's search path, or in /usr/local/cuda. UNAVAILABLE: the library or a
-// function is missing.
+// Opens NVRTC at `path`. If `path` is empty, searches libnvrtc.so.13 and .12 next to the running
+// program, in ../lib, in the loader's search path and in /usr/local/cuda. UNAVAILABLE: the library
+// or a function is missing.
 StatusOr<NvrtcLibrary> OpenNvrtc(const std::string& path = "");
 
-// A header with the name under which the source includes it.
+// A header file: its content, and the name under which the source includes it.
 struct HeaderText {
   const char* name;
   const char* text;
 };
 
-// Returns the machine code of `source` for devices of compute capability major.minor. As
-// everywhere, multiplications and additions are not contracted. INTERNAL: compilation failed; the
-// message contains the compiler's output.
+// Returns the machine code of `source` for devices of compute capability major.minor.
+// Multiplications and additions are not contracted, as in all code of Tandem. INTERNAL: compilation
+// failed; the message contains the compiler's output.
 StatusOr<std::string> CompileWithNvrtc(const NvrtcLibrary& nvrtc, const std::string& source,
                                        std::span<const HeaderText> headers, int major, int minor);
 

@@ -1,12 +1,12 @@
-// Smooth activations. Source of both forms of gelu: Hendrycks and Gimpel, "Gaussian Error Linear
-// Units", 2016.
+// Operators of smooth activations: sigmoid, tanh and gelu. Source of both forms of gelu: Hendrycks
+// and Gimpel, "Gaussian Error Linear Units", 2016.
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
 namespace tandem {
 namespace {
 
-// For sigmoid and tanh, whose gradient is a function of the result.
+// Writes the gradient of sigmoid or tanh, which is a function of the result.
 void GradByOut(GradContext& ctx) {
   const std::string g = ctx.OutGrad(0);
   const std::string dx = g.empty() ? "" : ctx.InGrad(0);

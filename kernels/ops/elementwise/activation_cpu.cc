@@ -8,7 +8,7 @@
 namespace tandem {
 namespace {
 
-constexpr int64_t kCost = 2;  // element operations per element
+constexpr int64_t kCost = 2;  // cost of one element, in element operations
 
 template <typename Fn>
 struct State {

@@ -1,5 +1,5 @@
-// CUDA kernels of activations and other functions of single elements; definitions are in
-// activation.cc, relu.cc, scale.cc, sum.cc, clip.cc and regularize.cc.
+// CUDA kernels of activations and other functions of single elements. Their operators are defined
+// in activation.cc, relu.cc, scale.cc, sum.cc, clip.cc and regularize.cc.
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_launch.h"
 #include "kernels/ops/formulas/activation.h"
@@ -45,7 +45,7 @@ StatusOr<Kernel> PrepareGeluGrad(const OpView& view, const PrepareContext& ctx) 
                                         : PrepareMap<GeluGrad, 2>(view, ctx);
 }
 
-// ---- With attributes ----------------------------------------------------------------------------
+// ---- Functions with attributes ------------------------------------------------------------------
 
 struct Pair {
   int64_t n;
@@ -126,8 +126,8 @@ Status RunSum(SumState& s, const KernelArgs& args) {
   return rest == 1 ? AddUp<float, 2>(args, {sum, in(next)}, s.n) : OkStatus();
 }
 
-// Adds two 16-bit inputs, the case that autodiff needs, or three or four. With more inputs,
-// intermediate sums would be rounded.
+// Adds up 16-bit inputs. Autodiff needs two inputs; three and four are supported too. With more
+// inputs, intermediate sums would be rounded.
 template <typename T>
 Status RunSumHalf(SumState& s, const KernelArgs& args) {
   if (s.count == 1) return CopyOnDevice(args, args.out[0], args.in[0], s.n * sizeof(T));

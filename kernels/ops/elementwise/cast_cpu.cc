@@ -13,7 +13,7 @@
 namespace tandem {
 namespace {
 
-// Separate types for the 16-bit floats.
+// Types for the 16-bit floats, which are both stored as uint16_t.
 struct F16 {
   uint16_t bits;
 };
@@ -21,7 +21,7 @@ struct BF16 {
   uint16_t bits;
 };
 
-// Returns x in a type that holds every value of the 16-bit type.
+// Returns x in a type with which the CPU can compute: f32 for 16-bit floats, else the type of x.
 inline float Widen(F16 x) { return F16ToF32(x.bits); }
 inline float Widen(BF16 x) { return BF16ToF32(x.bits); }
 template <typename T>
@@ -90,7 +90,7 @@ LoopFn LoopOf(DType from, DType to) {
   return nullptr;
 }
 
-// Vector loops convert between f32 and 16 bits.
+// Converts 16-bit floats to f32 with a vector loop.
 template <HalfLoops::Widen HalfLoops::*loop>
 void WidenLoop(const void* from, void* to, int64_t begin, int64_t end) {
   (BestHalfLoops().*loop)(static_cast<const uint16_t*>(from) + begin,
@@ -117,7 +117,7 @@ struct State {
   int parts;
 };
 
-// `from`: the input to convert; for cast_grad it is the second.
+// Converts input `from`. It is 0 for cast and 1 for cast_grad.
 template <int from>
 Status Run(State& s, const KernelArgs& args) {
   ParallelFor(s.parts, s.n, [&](int, int64_t begin, int64_t end) {

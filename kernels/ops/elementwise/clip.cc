@@ -1,5 +1,6 @@
-// Clipping of values and norms. Source of clipping by norm and by global norm: Pascanu, Mikolov and
-// Bengio, "On the difficulty of training recurrent neural networks", ICML 2013, algorithm 1.
+// Operators that clip values and norms. Source of clipping by norm and by global norm: Pascanu,
+// Mikolov and Bengio, "On the difficulty of training recurrent neural networks", ICML 2013,
+// algorithm 1.
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 

@@ -49,7 +49,7 @@ struct NormState {
   std::vector<int> parts;
 };
 
-// The norm is over all inputs together; clip_by_norm has one input.
+// Scales all inputs down so that their common norm is within the limit.
 Status RunByNorm(NormState& s, const KernelArgs& args) {
   double total = 0;
   for (size_t i = 0; i < s.sizes.size(); ++i) {

@@ -1,5 +1,6 @@
-// Srivastava et al., "Dropout: A Simple Way to Prevent Neural Networks from Overfitting", JMLR
-// 2014. Scales during training ("upscale_in_train"), so that evaluation needs no dropout.
+// The operator dropout. Source: Srivastava et al., "Dropout: A Simple Way to Prevent Neural
+// Networks from Overfitting", JMLR 2014. Elements are scaled during training ("upscale_in_train"),
+// so that evaluation needs no dropout.
 #include "kernels/ops/elementwise/dropout.h"
 
 #include "kernels/ops/core/infer.h"
@@ -20,7 +21,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   return OkStatus();
 }
 
-// The gradient draws the same random numbers from the same key, so no mask is stored.
+// The gradient is a dropout with the same key and random numbers, so no mask is stored.
 void Grad(GradContext& ctx) {
   const std::string g = ctx.OutGrad(0);
   const std::string dx = g.empty() ? "" : ctx.InGrad(0);

@@ -15,8 +15,8 @@ namespace {
 struct State {
   const MathLoops& loops;
   int64_t n;
-  uint64_t name;        // hash of the name
-  uint32_t drop_below;  // a random 32-bit word below this drops its element
+  uint64_t name;        // hash of the operator's name
+  uint32_t drop_below;  // limit of DropBelow for the random words
   float scale;
   int parts;
 };

@@ -1,5 +1,5 @@
-// CUDA kernel of dropout; definition in dropout.cc. It drops the same elements as the CPU: word j
-// of the stream is Philox(key, j / 4)[j % 4].
+// CUDA kernel of dropout, which is defined in dropout.cc. It drops the same elements as the CPU
+// kernel: word j of the random stream is Philox(key, j / 4)[j % 4].
 #include "common/base/rng.h"
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_launch.h"
@@ -10,12 +10,12 @@ namespace {
 
 struct State {
   int64_t n;
-  uint64_t name;        // hash of the name
-  uint32_t drop_below;  // a random 32-bit word below this drops its element
+  uint64_t name;        // hash of the operator's name
+  uint32_t drop_below;  // limit of DropBelow for the random words
   float scale;
 };
 
-// Philox-4x32-10 (common/base/rng.h).
+// Returns the four words of Philox-4x32-10 (common/base/rng.h) for `counter`.
 struct Words {
   uint32_t at[4];
 };
@@ -38,8 +38,8 @@ __device__ uint64_t KeyOf(uint64_t of, int64_t counter) {
   return (uint64_t{words.at[1]} << 32) | words.at[0];
 }
 
-// Processes one group of four words at a time. The first and the last group may extend beyond the
-// tensor.
+// Each thread processes one group of four words after another. The first and the last group may
+// extend beyond the tensor.
 template <typename T>
 __global__ void DropoutKernel(const T* x, T* y, const DropoutPosition* position, State s,
                               CudaFault* fault) {

@@ -56,7 +56,8 @@ constexpr AttrList Attrs() {
 }
 
 constexpr SlotList GradInputs() { return {{"X"}, {"Y"}, {"Out@GRAD"}}; }
-// Inputs of the gradients of sums and differences, which do not depend on the values of X and Y.
+// Inputs of the gradients of sums and differences. These gradients use only the shapes of X and Y,
+// not their values.
 constexpr SlotList ShapeGradInputs() {
   return {{"X", Arity::kOne, true}, {"Y", Arity::kOne, true}, {"Out@GRAD"}};
 }

@@ -48,7 +48,8 @@ template <Kind kind>
 void Combine(const State& st, const float* x, const float* y, float* out) {
   const auto& [outer, len, inner] = st.s;
   const int parts = PartsFor(st.threads, st.numel() / 2);
-  if (outer == 1 && inner == 1) {  // X and Y have one shape: split between any elements
+  // X and Y have one shape, so the work may be split between any elements
+  if (outer == 1 && inner == 1) {
     ParallelFor(parts, len, [&](int, int64_t begin, int64_t end) {
       (kind == Kind::kAdd ? st.loops.add : st.loops.mul)(x + begin, y + begin, out + begin,
                                                          end - begin);
@@ -93,10 +94,12 @@ struct MathState {
   const Loops& loops;
   BroadcastShape s;
   MathLoops::PairFn combine;
-  MathLoops::PairGradFn grad_x, grad_y;  // nullptr: the gradient itself, and its negative
+  // Loops for the gradients of X and Y. nullptr: the gradients are g and -g.
+  MathLoops::PairGradFn grad_x, grad_y;
 };
 
-// Calls run(at, y, n) for runs that cover X. y points to the elements of Y that belong to the run.
+// Calls run(at, y, n) for one part of X after another: n elements from position `at` on. `y` points
+// to their n elements of Y.
 template <typename Run>
 void ForEachRun(const BroadcastShape& s, const float* y, const Run& run) {
   constexpr int64_t kRun = 256;

@@ -1,4 +1,4 @@
-// CUDA kernels of the elementwise_* operators; definitions in elementwise.cc.
+// CUDA kernels of the elementwise_* operators, which are defined in elementwise.cc.
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_reduce.h"
 #include "kernels/ops/elementwise/elementwise.h"
@@ -15,7 +15,7 @@ struct State {
   MiddleSums repeats() const { return {s.outer, s.len, s.inner}; }
 };
 
-// Returns the index of the element of Y for element i of X.
+// Returns the index of the element of Y with which element i of X is combined.
 struct MeetsY {
   int64_t len, inner;
   __device__ int64_t operator()(int64_t i) const {
@@ -37,7 +37,7 @@ Status Run(State& st, const KernelArgs& args) {
   });
 }
 
-// Gradients of sums and differences do not use X and Y; these pointers are then nullptr.
+// Inputs of a gradient. x and y are nullptr for sums and differences, which do not use them.
 template <typename T>
 struct Operands {
   const T *x, *y, *g;

@@ -7,7 +7,8 @@
 namespace tandem {
 namespace {
 
-// Returns true if an element of `dtype` can hold `value` (for integers: its integral part).
+// Returns true if an element of type `dtype` can hold `value`. For integers, the fraction of
+// `value` is ignored.
 bool Holds(DType dtype, double value) {
   switch (dtype) {
     case DType::kI32:
@@ -16,7 +17,7 @@ bool Holds(DType dtype, double value) {
       return value >= -0x1p63 && value < 0x1p63;
     case DType::kU8:
       return value > -1.0 && value < 256.0;
-    default:  // infinities and NaN are valid
+    default:  // floats can also hold infinities and NaN
       return !std::isfinite(value) || std::abs(value) <= std::numeric_limits<float>::max();
   }
 }

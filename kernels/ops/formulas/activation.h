@@ -1,6 +1,6 @@
-// Formulas of activations and pairwise arithmetic, for one element. The operators define them
-// (activation.cc, relu.cc, elementwise.cc). A gradient has the arguments of the operator's
-// gradient: the result or the input, and the gradient of the result.
+// Formulas of activations and pairwise arithmetic, for one element. activation.cc, relu.cc and
+// elementwise.cc define the operators. A formula of a gradient has the arguments of the gradient
+// operator: the result or the input, and the gradient of the result.
 #pragma once
 
 #include "kernels/ops/formulas/exp.h"
@@ -22,8 +22,8 @@ struct SigmoidGrad {
   static TD_HD float Of(float y, float gy) { return gy * y * (1.0f - y); }
 };
 
-// For small arguments: x P(x^2), with P fitted to tanh(x) / x by least relative error (6e-9).
-// Otherwise with exp.
+// The function tanh. For small arguments it is x P(x^2), where P is fitted to tanh(x) / x with the
+// least relative error (6e-9). Otherwise it is computed with exp.
 struct Tanh {
   static TD_HD float Of(float x) {
     const float size = __builtin_fabsf(x), s = x * x;
@@ -41,10 +41,11 @@ struct TanhGrad {
   static TD_HD float Of(float y, float gy) { return gy * (1.0f - y) * (1.0f + y); }
 };
 
-// Distribution function of the standard normal distribution, and its density times sqrt(2 pi); both
-// use one exp. For x < 0 the function is erfc(z) / 2 with z = -x / sqrt(2). erfc(z) exp(z^2) is
-// approximated by a polynomial in t = 1 / (1 + 0.4 z), the form of Abramowitz and Stegun 7.1.26. It
-// is fitted by least relative error, 6e-8 for z < 9.5.
+// The distribution function of the standard normal distribution (`below`), and its density times
+// sqrt(2 pi). Both use the same exp. For x < 0 the distribution function is erfc(z) / 2 with z = -x
+// / sqrt(2). erfc(z) exp(z^2) is approximated by a polynomial in t = 1 / (1 + 0.4 z), the form of
+// Abramowitz and Stegun 7.1.26. The polynomial is fitted with the least relative error, 6e-8 for z
+// < 9.5.
 struct Normal {
   float below, density;
 
@@ -70,13 +71,13 @@ struct Gelu {
 };
 struct GeluGrad {
   static TD_HD float Of(float x, float gy) {
-    const float density_at_0 = 0.398942280f;  // 1 / sqrt(2 pi)
+    const float density_at_0 = 0.398942280f;  // the density at 0: 1 / sqrt(2 pi)
     const Normal normal = Normal::Of(x);
     return gy * (normal.below + x * density_at_0 * normal.density);
   }
 };
 
-// The form with tanh: gelu(x) = x (1 + tanh u) / 2 = x sigmoid(2 u).
+// The form of gelu with tanh: gelu(x) = x (1 + tanh u) / 2 = x sigmoid(2 u).
 struct GeluTanh {
   static TD_HD float TwoU(float x) { return 1.59576912f * (x + 0.044715f * x * x * x); }
   static TD_HD float Of(float x) { return x * Sigmoid::Of(TwoU(x)); }
@@ -89,7 +90,7 @@ struct GeluTanhGrad {
   }
 };
 
-// ---- Pairs: x, y -> out; the parts of the gradient g for x and for y ----------------------------
+// ---- Pairs: Of(x, y) is the result, GradX and GradY are the gradients of x and y ----------------
 
 struct Add {
   static TD_HD float Of(float x, float y) { return x + y; }
@@ -111,7 +112,7 @@ struct Div {
   static TD_HD float GradX(float, float y, float g) { return g / y; }
   static TD_HD float GradY(float x, float y, float g) { return -g * (x / y) / y; }
 };
-// The result is NaN if one argument is NaN.
+// The larger one of x and y. It is NaN if x or y is NaN.
 struct Max {
   static TD_HD float Of(float x, float y) {
     const float larger = x > y ? x : y;

@@ -1,4 +1,4 @@
-// Conversion of numbers to integers, with the rules of cast.
+// Conversion of floating-point numbers to integers, with the rules of the operator cast.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 namespace tandem {
 namespace {
 
-// Rounds towards 0. Values outside To become the nearest value of To; NaN becomes 0.
+// Rounds x towards 0. A value outside the range becomes the nearest value of To, and NaN 0.
 template <typename To>
 TD_HD To ToInteger(float x) {
-  // The first numbers outside the type's range. f32 represents them exactly.
+  // The smallest number above the type's range. f32 represents it exactly.
   constexpr float kEnd = -2.0f * static_cast<float>(std::numeric_limits<To>::min() / 2);
   constexpr float kTop = std::is_signed_v<To> ? kEnd : 256.0f;
   constexpr To kLow = std::numeric_limits<To>::min(), kHigh = std::numeric_limits<To>::max();

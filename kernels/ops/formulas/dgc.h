@@ -1,8 +1,8 @@
-// Selection of the elements that deep gradient compression sends (dgc.cc): finds the k-th largest
-// of n magnitudes digit by digit, highest digit first. The 31 bits of |x| have the same order as
-// |x|, with NaN above all numbers. Each level considers the elements with the higher digits found
-// so far, and counts how often each value of its digit occurs. The result is exact for any data,
-// and no memory for candidates is needed.
+// Selects the elements that deep gradient compression sends (dgc.cc): finds the k-th largest of n
+// magnitudes digit by digit, highest digit first. The 31 bits of |x| have the same order as |x|,
+// with NaN above all numbers. Each level looks only at the elements whose higher digits equal those
+// that were found before. It counts how often each value of the next digit occurs. The result is
+// exact for any data, and no memory for candidates is needed.
 #pragma once
 
 #include <bit>
@@ -17,8 +17,8 @@ namespace {
 struct DgcLevel {
   int shift, bits;
 
-  // Returns true if the digits above this level equal `higher`. Sets `digit` to the digit of this
-  // level.
+  // Returns true if the digits of `magnitude` above this level equal `higher`. Sets *digit to the
+  // digit of this level.
   TD_HD bool Digit(uint32_t magnitude, uint32_t higher, uint32_t* digit) const {
     const uint32_t digits = magnitude >> shift;
     *digit = digits & ((1U << bits) - 1);
@@ -31,7 +31,7 @@ constexpr uint32_t kDgcDigitsMax = 1U << 11;
 
 TD_HD uint32_t DgcMagnitude(float x) { return std::bit_cast<uint32_t>(x) & 0x7FFFFFFFU; }
 
-// Implements SelectedOf of kernels/ops/update/dgc.h.
+// Returns the number of elements that are sent. Implements SelectedOf of kernels/ops/update/dgc.h.
 TD_HD int64_t DgcSelectedOf(int64_t n, float sparsity) {
   const int64_t kept = llround(static_cast<double>(n) * (1.0 - static_cast<double>(sparsity)));
   return kept < 1 ? (n < 1 ? n : 1) : kept > n ? n : kept;

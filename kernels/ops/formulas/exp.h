@@ -1,4 +1,4 @@
-// The exponential function of the activations, softmax and the losses.
+// The exponential function for activations, softmax and losses.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@ namespace {
 // 6.
 [[maybe_unused]] TD_HD float Exp(float x) {
   const float clamped = x < -87.0f ? -87.0f : x > 88.0f ? 88.0f : x;
-  const float k = clamped * 1.44269504f + 12582912.0f - 12582912.0f;  // round to nearest
+  // Rounds clamped / ln2 to the nearest integer.
+  const float k = clamped * 1.44269504f + 12582912.0f - 12582912.0f;
   const float r = clamped - k * 0.693359375f - k * -2.12194440e-4f;
   float e = 1.0f / 5040;
   e = e * r + 1.0f / 720;
@@ -27,7 +28,7 @@ namespace {
   float power;
   __builtin_memcpy(&power, &bits, sizeof(power));
   const float result = x < -87.0f ? 0.0f : e * power;
-  return x == x ? result : x;  // NaN stays NaN
+  return x == x ? result : x;  // returns x itself if x is NaN
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
-// Each formula is written once and used by the CPU's vector loops and by the CUDA kernels. All
-// headers of this directory have internal linkage, because they are compiled once per CPU
-// instruction set (see loops_code.h) and once for the device. Neither compiler contracts
-// multiplications and additions, so both give the same bits.
+// Macros for formulas that are written once and used by the CPU's vector loops and by the CUDA
+// kernels. All headers of this directory have internal linkage. They are compiled once per CPU
+// instruction set (see loops_code.h) and once for the device. No compiler contracts multiplications
+// and additions, so CPU and device compute the same bits.
 #pragma once
 
 #if defined(__CUDACC__)

@@ -1,4 +1,4 @@
-// The rules of sample_image: positions between pixels, and valid images.
+// The rules of the operator sample_image: positions between pixels, and valid images.
 #pragma once
 
 #include <cstdint>
@@ -8,22 +8,22 @@
 namespace tandem {
 namespace {
 
-// A position between pixel `at` of a row or column and the next pixel, whose weight is `weight` /
-// 256. The last pixel is its own next pixel.
+// A position between pixel `at` of a row or column and the next pixel. The next pixel has the
+// weight `weight` / 256. After the last pixel, the next pixel is the last pixel itself.
 struct ImageTap {
   int at, weight;
 };
 TD_HD int32_t Packed(const ImageTap& tap) { return tap.at * 512 + tap.weight; }
 TD_HD ImageTap TapOf(int32_t packed) { return {packed >> 9, packed & 511}; }
 
-// Returns true if the position is inside a row or column of `pixels`.
+// Returns true if the position is inside a row or column of `pixels` pixels.
 TD_HD bool LiesIn(const ImageTap& tap, int64_t pixels) {
   return tap.at >= 0 && tap.at < pixels && tap.weight <= 256;
 }
 
-// An image in a buffer of all images: offset of its first byte, width and height. An image with
-// more than two pixels per pixel of the result, in either direction, is invalid because its pixels
-// would not all be read.
+// One image in a buffer of all images: offset of its first byte, width and height. Width and height
+// may be at most twice those of the result. Otherwise some pixels of the image would not be read,
+// so the image is invalid.
 struct PackedImage {
   int64_t begin, width, height;
 };

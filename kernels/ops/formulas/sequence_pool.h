@@ -1,4 +1,4 @@
-// The types of sequence_pool, and the factor for the sum over a sequence.
+// The types of sequence_pool, and the factor by which each multiplies the sum over a sequence.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ enum class PoolType : uint8_t { kSum, kAverage, kSqrt, kMax, kFirst, kLast };
 
 namespace {
 
-// REQUIRES: length > 0.
+// Returns the factor for the sum over a sequence of `length` elements. REQUIRES: length > 0.
 TD_HD float SequencePoolScale(PoolType type, int64_t length) {
   const float n = static_cast<float>(length);
   if (type == PoolType::kAverage) return 1.0f / n;

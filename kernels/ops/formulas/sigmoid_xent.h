@@ -1,4 +1,4 @@
-// The formula of sigmoid_cross_entropy for one element. The operator defines it (sigmoid_xent.cc).
+// The formula of sigmoid_cross_entropy (sigmoid_xent.cc) for one element.
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,7 @@ namespace {
 struct SigmoidXent {
   float sigmoid, loss;
 
-  // Does not overflow for any x, because exp is applied only to -|x|.
+  // Returns sigmoid(x) and the loss. No overflow for any x: exp is applied only to -|x|.
   static TD_HD SigmoidXent Of(float x, bool label) {
     const float e = expf(-fabsf(x));
     return {(x >= 0.0f ? 1.0f : e) / (1.0f + e),

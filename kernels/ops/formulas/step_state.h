@@ -1,4 +1,4 @@
-// One-element state that changes from step to step. The operators define the rules:
+// Formulas for states of one element that change from step to step. Operators define their rules:
 // update_loss_scaling (loss_scaling.cc), every_nth (every_nth.cc) and adaptive_steps
 // (adaptive_steps.cc).
 #pragma once
@@ -12,7 +12,8 @@ namespace tandem {
 namespace {
 
 struct LossScaling {
-  float scale, good, bad;  // good, bad: consecutive finite and non-finite steps
+  // good, bad: consecutive steps with finite, non-finite gradients
+  float scale, good, bad;
 };
 
 struct LossScalingRule {
@@ -24,7 +25,7 @@ struct LossScalingRule {
     if (s.good >= incr_every) {
       s.good = 0.0f;
       const float larger = s.scale * incr_ratio;
-      if (larger - larger == 0.0f) s.scale = larger;  // it is finite
+      if (larger - larger == 0.0f) s.scale = larger;  // `larger` is finite
     }
     if (s.bad >= decr_every) {
       s.bad = 0.0f;

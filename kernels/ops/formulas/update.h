@@ -1,4 +1,4 @@
-// The formulas of the optimizers for one element. The operators' definitions name the sources
+// The formulas of the optimizers for one element. The operators' definitions name their sources
 // (sgd.cc, adam.cc, ...). Step() replaces an element of a parameter, its gradient and its slots by
 // the values of the next step.
 #pragma once
@@ -29,7 +29,7 @@ struct MomentumStep {
   }
 };
 
-// Advances both moments of Adam and LAMB.
+// Computes both moments of Adam or LAMB for the next step.
 TD_HD void AdvanceMoments(const UpdateArgs& a, UpdateElement& e) {
   e.s[0] = a.beta1 * e.s[0] + (1.0f - a.beta1) * e.g;
   e.s[1] = a.beta2 * e.s[1] + (1.0f - a.beta2) * (e.g * e.g);
@@ -37,7 +37,7 @@ TD_HD void AdvanceMoments(const UpdateArgs& a, UpdateElement& e) {
 
 struct AdamStep {
   static constexpr int kSlots = 2;
-  // Computes the factors of a step from the current powers of beta1 and beta2.
+  // Computes the factors of an Adam step from the current powers of beta1 and beta2.
   static TD_HD void Begin(float lr, float power1, float power2, UpdateArgs& a) {
     const float root = __builtin_sqrtf(1.0f - power2);
     a.lr = lr * root / (1.0f - power1);
@@ -77,7 +77,7 @@ struct AdamaxStep {
   }
 };
 
-// Slots: mean square, velocity and, if centered, mean.
+// The slots are mean square, velocity and, if `centered`, mean of the gradient.
 template <bool centered>
 struct RmspropStep {
   static constexpr int kSlots = centered ? 3 : 2;
@@ -111,8 +111,8 @@ struct FtrlStep {
 
 struct LarsStep {
   static constexpr int kSlots = 1;
-  // Computes the learning rate of the layer from `lr`, `coeff` and the norms of parameter and
-  // gradient.
+  // Computes the learning rate of a parameter from `lr`, `coeff`, and the norms p of the parameter
+  // and g of its gradient.
   static TD_HD void Begin(float lr, float coeff, float p, float g, UpdateArgs& a) {
     a.lr = lr;
     if (a.weight_decay > 0 && p > 0 && g > 0) {
@@ -125,8 +125,8 @@ struct LarsStep {
   }
 };
 
-// p becomes the direction, not the parameter. lr and keep are the factors that correct the moments
-// for their start at 0.
+// The first half of a LAMB step: e.p becomes the direction of the step, not the parameter. a.lr and
+// a.keep are the factors that correct the moments, which start at 0.
 struct LambStep {
   static constexpr int kSlots = 2;
   static TD_HD void Begin(float power1, float power2, UpdateArgs& a) {
@@ -138,13 +138,13 @@ struct LambStep {
     const float size = __builtin_sqrtf(e.s[1] * a.keep) + a.epsilon;
     e.p = e.s[0] * a.lr / size + a.weight_decay * e.p;
   }
-  // Returns the step size in that direction, from the norms of parameter and direction.
+  // Returns the step size in the direction of LAMB, from the norms of parameter and direction.
   static TD_HD float Rate(float lr, float p, float direction) {
     return lr * (p > 0 && direction > 0 ? p / direction : 1.0f);
   }
 };
 
-// out = g + l2 p + l1 sign(p).
+// Adds the derivatives of the penalties to a gradient: g + l2 p + l1 sign(p).
 struct Regularize {
   static TD_HD float Of(float p, float g, float l1, float l2) {
     const float sign = (p > 0.0f ? l1 : 0.0f) - (p < 0.0f ? l1 : 0.0f);

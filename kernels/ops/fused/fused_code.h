@@ -1,12 +1,12 @@
-// Code shared by generated kernels (fused_source.h). Compiled only at run time. The generated code
-// includes this file and defines `Bodies` with
+// Code that all generated kernels include (fused_source.h). It is compiled only at run time. The
+// generated code defines `Bodies` with
 //   template <int n> static __device__ void Run(int body, void* const* at, int64_t i);
 //   static __device__ void End(int body, void* const* at);
-// Run processes the n elements from i on. End does the work that a group needs once after all its
+// Run processes the n elements from i on. End does the work that a group needs once, after all its
 // elements.
 #pragma once
 
-#if defined(__CUDACC_RTC__)  // NVRTC knows these functions only by CUDA's names
+#if defined(__CUDACC_RTC__)  // NVRTC knows some functions only by CUDA's names
 #define __builtin_copysignf copysignf
 #define __builtin_fabsf fabsf
 #define __builtin_memcpy memcpy
@@ -26,8 +26,8 @@ struct alignas(sizeof(T) * n) Pack {
   T at[n];
 };
 
-// Accesses elements i to i + n - 1 at once; i is a multiple of n. The code indexes an array of
-// packs, because NVRTC stores other forms element by element.
+// Reads elements i to i + n - 1 at once. REQUIRES: i is a multiple of n. The code indexes an array
+// of packs, because NVRTC accesses other forms element by element.
 template <typename T, int n>
 __device__ void Load(const void* from, int64_t i, float (&to)[n]) {
   const Pack<T, n> pack = static_cast<const Pack<T, n>*>(from)[static_cast<uint64_t>(i) / n];
@@ -41,13 +41,13 @@ __device__ void Store(void* to, int64_t i, const float (&from)[n]) {
   static_cast<Pack<T, n>*>(to)[static_cast<uint64_t>(i) / n] = pack;
 }
 
-// Returns x rounded as in a tensor of type T.
+// Returns x after rounding to type T.
 template <typename T>
 __device__ float Round(float x) {
   return Element<T>::Wide(Element<T>::Narrow(x));
 }
 
-// Returns the only element of a tensor.
+// Returns the element of a tensor with one element, as f32.
 template <typename T>
 __device__ float First(const void* from) {
   return Element<T>::Wide(*static_cast<const T*>(from));
@@ -57,7 +57,7 @@ __device__ void PutFirst(void* to, float x) {
   *static_cast<T*>(to) = Element<T>::Narrow(x);
 }
 
-// Returns the last group that begins at or before `tile`. Empty groups are never returned.
+// Returns the group to which `tile` belongs. Groups without tiles are never returned.
 template <typename Table>
 __device__ const FusedGroup& GroupOf(const Table& t, uint32_t tile) {
   uint32_t begin = 0, end = t.groups;
@@ -68,7 +68,7 @@ __device__ const FusedGroup& GroupOf(const Table& t, uint32_t tile) {
   return t.group[begin];
 }
 
-// Each block processes one tile after another.
+// Runs all groups. Each block processes one tile after another.
 template <typename Bodies, typename Table>
 __device__ void RunFused(const Table& t) {
   for (uint32_t tile = blockIdx.x; tile < t.tiles; tile += gridDim.x) {
@@ -86,7 +86,7 @@ __device__ void RunFused(const Table& t) {
   }
 }
 
-// Each group has one thread.
+// Does the work that groups need after all elements. There is one thread per group.
 template <typename Bodies, typename Table>
 __device__ void EndFused(const Table& t) {
   const uint32_t g = blockIdx.x * blockDim.x + threadIdx.x;

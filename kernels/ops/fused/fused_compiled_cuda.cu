@@ -1,7 +1,7 @@
 #include "kernels/ops/fused/fused_compiled_cuda.h"
 
 #include "kernels/ops/cuda/cuda_launch.h"
-#if CUDART_VERSION >= 12080  // older runtimes cannot load code
+#if CUDART_VERSION >= 12080  // older CUDA runtimes cannot load code from memory
 #include <absl/strings/str_cat.h>
 
 #include <cstring>
@@ -13,7 +13,7 @@
 namespace tandem {
 namespace {
 
-// Compiled code on the device.
+// Compiled code that is loaded on the device.
 class LoadedCode {
  public:
   static StatusOr<std::shared_ptr<LoadedCode>> Load(const std::string& cubin, bool ends) {
@@ -41,11 +41,13 @@ class LoadedCode {
   cudaLibrary_t library_ = nullptr;
 };
 
-// One launch: a FusedTable<groups_max, addresses_max>, and the tensors whose addresses go into it.
+// The data of one launch: a FusedTable<groups_max, addresses_max>, and the tensors whose addresses
+// the table contains.
 struct CompiledLaunch {
-  // Position p among the operator's inputs, or -1 - p for position p among its outputs.
+  // For each address: the position p of the tensor among the operator's inputs, or -1 - p for
+  // position p among its outputs.
   std::vector<int> addresses;
-  std::vector<uint64_t> table;  // the bytes of the table; the addresses are at its end
+  std::vector<uint64_t> table;  // the bytes of the table, which ends with the addresses
   uint32_t groups = 0, tiles = 0;
 };
 
@@ -55,7 +57,7 @@ struct CompiledState {
   size_t groups_max;
 };
 
-// The first fields of a FusedTable.
+// The first fields of a FusedTable, which do not depend on its size.
 struct FusedTableHead {
   uint32_t groups, tiles;
 };
@@ -65,7 +67,7 @@ FusedGroup* GroupsOf(CompiledLaunch& launch) {
                                        sizeof(FusedTableHead));
 }
 
-// Addresses may change from run to run. `packed` depends on them.
+// Writes addresses and `packed` to the table before each run, because addresses may change.
 void FillTable(CompiledLaunch& launch, size_t groups_max, const KernelArgs& args) {
   FusedGroup* const groups = GroupsOf(launch);
   auto** const at = reinterpret_cast<const void**>(groups + groups_max);
@@ -107,7 +109,8 @@ Status RunCompiled(CompiledState& s, const KernelArgs& args) {
   return OkStatus();
 }
 
-// Distributes the groups over launches and fills each launch as far as possible.
+// Distributes the groups over launches. A new launch begins only if the next group does not fit
+// into the last one.
 StatusOr<std::vector<CompiledLaunch>> LaunchesOf(const Body& body, const FusedSource& source) {
   std::vector<CompiledLaunch> launches;
   const size_t bytes = sizeof(FusedTableHead) + source.groups_max * sizeof(FusedGroup) +
@@ -135,8 +138,8 @@ StatusOr<std::vector<CompiledLaunch>> LaunchesOf(const Body& body, const FusedSo
   return launches;
 }
 
-// The key contains the device, the compiler and the headers, so that a change of one makes a new
-// key.
+// Returns the key of the code in the cache. It contains the device, the compiler and the headers,
+// so that a change of any of them makes a new key.
 std::string KeyOf(const NvrtcLibrary& nvrtc, int major, int minor, const FusedSource& source) {
   int version = 0, release = 0;
   (void)nvrtc.Version(&version, &release);
@@ -145,7 +148,7 @@ std::string KeyOf(const NvrtcLibrary& nvrtc, int major, int minor, const FusedSo
   return absl::StrCat(key, source.text);
 }
 
-// UNIMPLEMENTED: there is no compiler, or it does not support this device.
+// Returns code for the current device. UNIMPLEMENTED: NVRTC is missing or does not support it.
 StatusOr<std::shared_ptr<LoadedCode>> CodeOf(const FusedSource& source, const PrepareContext& ctx) {
   using Shared = std::shared_ptr<LoadedCode>;
   using Compiled = CodeCache::Compiled<LoadedCode>;

@@ -1,14 +1,14 @@
-// Runs fused_elementwise as one kernel that is compiled for the current device when a plan is made.
-// All groups run in one launch, or in as few launches as their addresses allow. One more launch
-// does the work after all elements (powers of beta).
+// Runs fused_elementwise as one kernel, which is compiled for the current device when a plan is
+// made. All groups run in one launch, or in several if there are too many addresses. Work that must
+// follow all elements (powers of beta) is one more launch.
 #pragma once
 
 #include "kernels/ops/core/op.h"
 
 namespace tandem {
 
-// UNIMPLEMENTED: there is no compiler, it does not support this device, or the CUDA runtime cannot
-// load code.
+// UNIMPLEMENTED: NVRTC is missing or does not support this device, or the CUDA runtime cannot load
+// code.
 StatusOr<Kernel> PrepareCompiled(const OpView& view, const PrepareContext& ctx);
 
 }  // namespace tandem

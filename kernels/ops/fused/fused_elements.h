@@ -1,5 +1,5 @@
 // 16-bit elements for code that is compiled at run time, where CUDA's own headers may be missing.
-// The instructions are those of __half2float, __float2half_rn and similar functions.
+// Conversions use the instructions of __half2float, __float2half_rn and similar functions.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct BF16 {
 };
 
 template <typename T>
-struct Element;  // converts between an element and f32, rounding to nearest even
+struct Element;  // converts between T and f32, rounding to nearest even
 
 template <>
 struct Element<float> {

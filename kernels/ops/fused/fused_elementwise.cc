@@ -1,5 +1,6 @@
-// Runs elementwise operators together, block by block. The output of one operator is still in the
-// cache when the next operator reads it. Many small tensors need only one start of the threads.
+// The operator fused_elementwise runs several elementwise operators together, block by block. The
+// output of one operator is still in the cache when the next operator reads it. The threads start
+// once, even for many small tensors.
 #include "kernels/ops/fused/fused_elementwise.h"
 
 #include <map>
@@ -20,16 +21,16 @@ class Binder {
   Status CheckShapes(const BodyStep& step) const;
   Status Group();
   const TensorDesc& desc(int value) const { return body_.values[static_cast<size_t>(value)].desc; }
-  // The shape of the elements that a step processes: the shape of its first result.
+  // Returns the shape of the elements that a step processes: the shape of its first result.
   const Shape& ShapeOf(const BodyStep& step) const { return desc(step.out[0]).shape; }
 
   const OpView& view_;
   Body body_;
-  std::map<std::string, int> now_;  // name -> current value
+  std::map<std::string, int> now_;  // name of a variable -> index of its current value
 };
 
 Status Binder::AddStep(const Op& op) {
-  const OpDef* def = FindOp(op.type);  // the check of the program has found it
+  const OpDef* def = FindOp(op.type);  // not nullptr, because the program was checked before
   if (!def->elementwise) return view_.Error(op.type + " is not elementwise");
   BodyStep step{&op, def, {}, {}};
   std::vector<const TensorDesc*> in;
@@ -77,7 +78,7 @@ Status Binder::CheckShapes(const BodyStep& step) const {
   return OkStatus();
 }
 
-// Joins steps into one group if they touch one name and one of them writes it.
+// Puts steps into one group if they use the same variable and at least one of them writes it.
 Status Binder::Group() {
   const size_t n = body_.steps.size();
   std::vector<size_t> group(n);

@@ -1,4 +1,4 @@
-// The operators inside a fused operator.
+// Reads the operators inside a fused operator.
 #pragma once
 
 #include "kernels/ops/core/op.h"
@@ -6,9 +6,9 @@
 
 namespace tandem {
 
-// Returns the body of a fused operator. INVALID_ARGUMENT, naming the operator: the body reads a
-// value that no operator wrote, an operator is not elementwise (OpDef::elementwise), its shapes
-// differ, or a one-element result is used inside.
+// Returns the body of a fused operator. INVALID_ARGUMENT, naming an operator of the body: it reads
+// a value that no operator wrote, it is not elementwise (OpDef::elementwise), or its shapes differ.
+// Also INVALID_ARGUMENT: it uses a result of one element that the body computes.
 StatusOr<Body> BindBody(const OpView& view);
 
 }  // namespace tandem

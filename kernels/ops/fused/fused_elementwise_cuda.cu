@@ -1,7 +1,7 @@
-// CUDA kernels of the fused operators; definitions are in fused_elementwise.cc and
+// CUDA kernels of the fused operators, which are defined in fused_elementwise.cc and
 // fused_elemwise_activation.cc. A body is compiled as one kernel (fused_compiled_cuda.h). If that
-// is not possible, the operators run one after another with their own launches, and the values
-// between them are in scratch.
+// is not possible, its operators run one after another with separate launches, and the values
+// between them are in scratch memory.
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_reduce.h"
 #include "kernels/ops/formulas/activation.h"
@@ -14,7 +14,7 @@ namespace {
 
 // ---- fused_elementwise --------------------------------------------------------------------------
 
-// The location of a value of the body: an input or output of the fused operator, or scratch.
+// Where a value is stored: in an input or output of the fused operator, or in scratch memory.
 struct Home {
   int in = -1, out = -1;
   size_t offset = 0;
@@ -22,13 +22,13 @@ struct Home {
 
 struct Step {
   Kernel kernel;
-  std::vector<int> in, out;  // homes by position; -1: absent
+  std::vector<int> in, out;  // by position: index of the value's location; -1: the tensor is absent
   std::vector<const void*> ins;
   std::vector<void*> outs;
 };
 
-// One-element results. Later steps may still read the values that they replace, so they are copied
-// last.
+// A result of one element. It is copied to the output after all steps, because later steps may
+// still read the old value.
 struct Late {
   int home, out;
   size_t bytes;
@@ -52,7 +52,7 @@ Status Run(State& s, const KernelArgs& args) {
   for (Step& step : s.steps) {
     for (size_t i = 0; i < step.in.size(); ++i) step.ins[i] = Address(s, step.in[i], args);
     for (size_t i = 0; i < step.out.size(); ++i) step.outs[i] = Address(s, step.out[i], args);
-    KernelArgs inner = args;  // its own scratch comes first
+    KernelArgs inner = args;  // the scratch memory begins with that of the step's kernel
     inner.in = step.ins.data();
     inner.out = step.outs.data();
     inner.state = step.kernel.state.get();
@@ -125,7 +125,7 @@ struct Act {
   __device__ float Of(float x) const {
     return op.act == FusedAct::kRelu ? Relu::Of(x) : x * op.scale + 0.0f;
   }
-  // `at`: the result, or a value with the same sign.
+  // Returns the gradient of the activation. `at`: its result, or a value with the same sign.
   __device__ float Grad(float at, float g) const {
     return op.act == FusedAct::kRelu ? ReluGrad::Of(at, g) : g * op.scale + 0.0f;
   }
@@ -144,8 +144,9 @@ Status RunAdd(AddState& s, const KernelArgs& args) {
   });
 }
 
-// act(X + Y): both gradients are those of the sum. X + act(Y): the gradient of Y is summed over the
-// broadcast and then passed through the activation, by the sign of Y, which is that of relu(Y).
+// Gradient of an addition with an activation. For act(X + Y), both gradients are gradients of the
+// sum. For X + act(Y), the gradient of Y is first summed over the broadcast, then multiplied by the
+// derivative of the activation. Its sign test uses Y, which has the sign of relu(Y).
 template <typename T>
 Status RunAddGrad(AddState& s, const KernelArgs& args) {
   const T *out = In<T>(args, 0), *y = In<T>(args, 1), *g = In<T>(args, 2);

@@ -1,5 +1,5 @@
-// Paddle's operator of the same name (fused_elemwise_activation_op.cc). The attribute names the
-// outer function first.
+// Definition of fused_elemwise_activation, Paddle's operator (fused_elemwise_activation_op.cc). The
+// attribute `functors` names the outer function first.
 #include "kernels/ops/fused/fused_elemwise_activation.h"
 
 #include "kernels/ops/core/infer.h"

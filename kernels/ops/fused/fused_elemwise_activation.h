@@ -17,10 +17,11 @@ struct FusedAdd {
   float scale;
 };
 
-// INVALID_ARGUMENT: `functors` is unknown.
+// Returns the parsed attributes. INVALID_ARGUMENT: the value of `functors` is unknown.
 StatusOr<FusedAdd> FusedAddOf(const OpView& view);
 
-// Returns the attribute's value for an activation combined with elementwise_add; "": there is none.
+// Returns the value of the attribute for elementwise_add combined with `activation`. "": the
+// operator does not support the activation.
 std::string FunctorsOf(std::string_view activation, bool act_first);
 
 }  // namespace tandem

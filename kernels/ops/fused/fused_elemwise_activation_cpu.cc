@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-// Elements that are added and then activated while they are in the first-level cache.
+// Number of elements that are added, and then activated while they are in the first-level cache.
 constexpr int64_t kPiece = 2048;
 
 struct State {
@@ -37,7 +37,8 @@ void ActivateGrad(const State& st, const float* out, const float* g, float* gx, 
   }
 }
 
-// out[0, n) of one piece of a row. `y`: n elements, or one (inner != 1).
+// Computes the sums of n elements of X and Y, a piece of a row. `y` points to n elements, or to one
+// element if inner != 1.
 void AddPiece(const State& st, const float* x, const float* y, float* out, int64_t n) {
   if (st.s.inner != 1) {
     st.loops.add_one(x, *y, out, n);
@@ -56,7 +57,8 @@ Status Run(State& st, const KernelArgs& args) {
     Activate(st, y, acted, len);
     y = acted;
   }
-  // Runs of X that use one run of Y: whole rows, or `inner` elements that use one element.
+  // X is split into runs that use consecutive elements of Y: whole rows, or `inner` elements that
+  // use one element of Y.
   const int64_t run = inner != 1 ? inner : len, runs = inner != 1 ? outer * len : outer;
   const int64_t pieces = (run + kPiece - 1) / kPiece;
   ParallelFor(st.parts, runs * pieces, [&](int, int64_t begin, int64_t end) {
@@ -70,7 +72,7 @@ Status Run(State& st, const KernelArgs& args) {
   return OkStatus();
 }
 
-// act(X + Y): X's gradient equals Y's before the summation.
+// Gradients of act(X + Y). That of X is also that of Y before it is summed over the broadcast.
 Status RunGradOuter(const State& st, const KernelArgs& args) {
   const float *out = InF32(args, 0), *g = InF32(args, 2);
   float* gx = OutF32(args, 0);
@@ -82,7 +84,7 @@ Status RunGradOuter(const State& st, const KernelArgs& args) {
   return OkStatus();
 }
 
-// X + act(Y): Y and relu(Y) have the same sign.
+// Gradients of X + act(Y). The sign of Y is used, because Y and relu(Y) have the same sign.
 Status RunGradInner(const State& st, const KernelArgs& args) {
   const float *y = InF32(args, 1), *g = InF32(args, 2);
   if (float* gy = OutF32(args, 1)) {

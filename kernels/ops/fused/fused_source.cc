@@ -15,7 +15,8 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kBodiesMax = 16;  // more would compile slowly, and are a sign of unlike groups
+// More bodies would compile slowly. They would also mean that the groups have little in common.
+constexpr size_t kBodiesMax = 16;
 
 StatusOr<std::string> TypeName(DType type) {
   switch (type) {
@@ -32,27 +33,29 @@ StatusOr<std::string> TypeName(DType type) {
 
 std::string Literal(float x) { return absl::StrFormat("%af", x); }
 
-// Writes the code of one group.
+// Writes the code of one group of operators.
 class GroupWriter {
  public:
   GroupWriter(const Body& body, int group) : body_(body), group_(group) {}
   Status Write();
-  // Returns the members of a struct that Bodies (fused_code.h) calls.
+  // Returns the code of the functions that `Bodies` (fused_code.h) calls for this group.
   std::string Text() const;
   const std::vector<int>& values() const { return addresses_; }
   bool ends() const { return !end_.empty(); }
 
-  // ---- For the current operator, by position ----------------------------------------------------
+  // ---- Code of the current operator; tensors are numbered by position
+  // -----------------------------
   const OpView& view() const { return *view_; }
-  // Element e of an input, or the only element of a one-element tensor among larger ones.
+  // In returns the expression for the current element of an input. InFirst returns that of the only
+  // element of a tensor with one element.
   std::string In(size_t i) { return InValue(step_->in[i]); }
   std::string InFirst(size_t i) { return First(step_->in[i]); }
   void Set(size_t i, const std::string& expression);
-  // Sets an output once, after all elements. The inputs of `expression` come from EndIn.
+  // Sets output `i` once, after all elements. `expression` may contain only inputs from EndIn.
   void SetAtEnd(size_t i, const std::string& expression);
   std::string EndIn(size_t i);
-  // Before: code that runs once before the elements. Lane: code per element. Unique: a name that
-  // only this operator uses.
+  // Before adds code that runs once before the elements. Lane adds code that runs for each element.
+  // Unique returns a name that only this operator uses.
   void Before(const std::string& code) { absl::StrAppend(&before_, "    ", code, "\n"); }
   void Lane(const std::string& code) { absl::StrAppend(&lanes_, "      ", code, "\n"); }
   std::string Unique(const std::string& name) const { return absl::StrCat(name, number_); }
@@ -74,8 +77,9 @@ class GroupWriter {
   const OpView* view_ = nullptr;
   const BodyStep* step_ = nullptr;
   int number_ = 0;
-  std::vector<int> addresses_;        // values, in order
-  std::map<int, std::string> names_;  // value -> name of its elements
+  std::vector<int> addresses_;  // indices of the values whose addresses the code uses, in order
+  // By index of a value: the name of the variable that holds its elements.
+  std::map<int, std::string> names_;
   std::map<int, std::string> firsts_;
   std::string before_, lanes_, stores_, end_;
   Status status_;
@@ -159,11 +163,11 @@ std::string GroupWriter::Text() const {
       "  }\n  static __device__ void End(void* const* at) {\n", end_, "  }\n");
 }
 
-// ---- The operators ------------------------------------------------------------------------------
+// ---- The supported operators --------------------------------------------------------------------
 
 using WriteFn = Status (*)(GroupWriter&);
 
-// A formula with a function Of(elements of the inputs).
+// Writes an operator whose result is `formula`::Of(elements of all inputs).
 template <size_t inputs>
 void WriteMap(GroupWriter& w, const char* formula) {
   std::vector<std::string> in;
@@ -195,8 +199,8 @@ Status Scale(GroupWriter& w) {
   return OkStatus();
 }
 
-// Adds in the order of the inputs, like the operator's own kernels. Those round between more than
-// four 16-bit inputs.
+// Writes a sum. It adds in the order of the inputs, like the operator's own kernels. The own
+// kernels round intermediate sums of more than four 16-bit inputs, so this case is rejected.
 Status Sum(GroupWriter& w) {
   constexpr size_t kHalfMax = 4;
   if (w.view().in(0).dtype != DType::kF32 && w.view().in_count() > kHalfMax) {
@@ -208,7 +212,8 @@ Status Sum(GroupWriter& w) {
   return OkStatus();
 }
 
-// `begin`: a call that completes the arguments %s; empty: only the learning rate is needed.
+// Writes an optimizer. `begin` is a call that completes the arguments, for which %s stands. Empty:
+// only the learning rate must be set.
 Status WriteUpdate(GroupWriter& w, const char* formula, const UpdateArgs& args, size_t scalars,
                    const std::string& begin) {
   const OpView& view = w.view();
@@ -216,7 +221,8 @@ Status WriteUpdate(GroupWriter& w, const char* formula, const UpdateArgs& args, 
   if (view.has_in(RowsAt(slots)))
     return Unimplemented("this kernel does not support sparse gradients");
   size_t full = slots - scalars;
-  while (full > 0 && !view.has_in(1 + full)) --full;  // a slot that these attributes do not need
+  // Skip slots that these attributes do not need.
+  while (full > 0 && !view.has_in(1 + full)) --full;
   const std::string u = w.Unique("u"), e = w.Unique("x");
   const std::string rate = w.InFirst(LearningRateAt(slots));
   const std::pair<const char*, float> given[] = {
@@ -259,7 +265,7 @@ Status Rmsprop(GroupWriter& w) {
   return WriteUpdate(w, centered ? "RmspropStep<true>" : "RmspropStep<false>", args, 0, "");
 }
 
-// Advances a power of beta.
+// Writes the multiplication of a power of beta by beta, after all elements.
 void WritePower(GroupWriter& w, size_t in, size_t out, float beta) {
   w.SetAtEnd(out, absl::StrFormat("%s * %s", w.EndIn(in), Literal(beta)));
 }
@@ -282,7 +288,8 @@ constexpr char kRelu[] = "Relu", kReluGrad[] = "ReluGrad", kSigmoid[] = "Sigmoid
                kSigmoidGrad[] = "SigmoidGrad", kTanh[] = "Tanh", kTanhGrad[] = "TanhGrad",
                kAdd[] = "Add", kSub[] = "Sub", kMul[] = "Mul", kDiv[] = "Div", kMax[] = "Max";
 
-// ftrl is missing, because its kernel reports on the device if its learning rate is not above 0.
+// The function that writes each supported operator. ftrl is not supported, because its own kernel
+// reports a learning rate that is not above 0.
 const std::map<std::string_view, WriteFn>& Writers() {
   static const std::map<std::string_view, WriteFn> writers = {
       {"adagrad", Adagrad},
@@ -370,8 +377,7 @@ std::string WholeText(const std::vector<std::string>& bodies, const FusedSource&
   return text;
 }
 
-// Computes the number of groups and addresses per launch: all of them, or the number that fits into
-// a table.
+// Computes the largest number of groups and addresses of one launch, limited by the table size.
 Status SizeTable(FusedSource& source) {
   size_t all = 0, most = 1;
   for (const auto& group : source.groups) {

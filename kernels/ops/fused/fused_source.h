@@ -1,9 +1,10 @@
-// Writes the body of a fused operator as the source of one CUDA kernel, which NVRTC compiles when a
-// plan is made (fused_compiled_cuda.h). Values between the operators stay in registers. Independent
-// groups, such as the updates of many parameters, run in one launch.
+// Writes the body of a fused operator as the source of one CUDA kernel. NVRTC compiles the source
+// when a plan is made (fused_compiled_cuda.h). Values between the operators stay in registers.
+// Independent groups, such as the updates of many parameters, run in one launch.
 //
-// Every operator uses the same formula (formulas/) as its own kernel. Values that a 16-bit tensor
-// would round are rounded. The results therefore have the same bits.
+// Every operator uses the same formula (formulas/) as in its own kernel. A value that its own
+// kernel would store in a 16-bit tensor is rounded to 16 bits. Therefore the results have the same
+// bits.
 #pragma once
 
 #include <span>
@@ -19,22 +20,24 @@ namespace tandem {
 struct FusedSource {
   struct Group {
     int64_t elements;
-    uint8_t body;             // number of the group's code; equal groups share one
-    std::vector<int> values;  // indices in Body::values of the code's addresses, in order
+    uint8_t body;  // number of the group's code; groups with equal code have the same number
+    // Indices in Body::values of the tensors whose addresses the code uses, in order.
+    std::vector<int> values;
   };
-  // The functions `fused`, for blocks of kFusedThreads, and, if `ends`, `fused_end`, which runs
-  // after all launches of `fused`. Both have a FusedTable<groups_max, addresses_max> as argument.
+  // The source of function `fused`, for blocks of kFusedThreads threads. If `ends` is true, it also
+  // contains `fused_end`, which must run after all launches of `fused`. Both functions have a
+  // FusedTable<groups_max, addresses_max> as argument.
   std::string text;
   std::vector<Group> groups;
   bool ends = false;
-  size_t groups_max = 0, addresses_max = 0;  // of one launch
+  size_t groups_max = 0, addresses_max = 0;  // capacities of the table of one launch
 };
 
-// UNIMPLEMENTED, naming the operator or another reason: an operator has no formula here, or the
-// body cannot be written.
+// Returns the source for `body`. UNIMPLEMENTED, with the reason: the source cannot be written, for
+// example because an operator of the body is not supported.
 StatusOr<FusedSource> WriteFusedSource(const Body& body);
 
-// Returns all headers that the source includes, directly or indirectly.
+// Returns all headers that the source includes, directly or through other headers.
 std::span<const HeaderText> FusedHeaders();
 
 }  // namespace tandem

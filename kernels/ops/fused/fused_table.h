@@ -1,23 +1,23 @@
 // The argument of a generated kernel (fused_source.h), passed by value: the groups of elements and
-// their addresses. Shared by the host and the code that is compiled at run time.
+// the addresses of their tensors. Used by the host and by the code that is compiled at run time.
 #pragma once
 
 #include <cstdint>
 
 namespace tandem {
 
-inline constexpr int kFusedThreads = 256;    // threads of a block
-inline constexpr int kFusedPack = 4;         // elements that a thread processes at once
-inline constexpr int64_t kFusedTile = 2048;  // elements of one group that a block processes at once
+inline constexpr int kFusedThreads = 256;  // number of threads per block
+inline constexpr int kFusedPack = 4;       // number of elements that a thread processes at once
+// The number of elements of one group that a block processes at once (a tile).
+inline constexpr int64_t kFusedTile = 2048;
 
-// Tensors of one shape, and one-element tensors, that one piece of code processes element by
-// element.
+// Tensors of one shape, and of one element, that one code processes element by element.
 struct FusedGroup {
   int64_t elements;
-  uint32_t first_tile;  // number of tiles of the groups before it
-  uint16_t first;       // index of its first address
-  uint8_t body;         // number of its code
-  uint8_t packed;       // all its tensors begin at a multiple of 16 bytes
+  uint32_t first_tile;  // number of tiles in all previous groups
+  uint16_t first;       // index of the group's first address
+  uint8_t body;         // number of the group's code
+  uint8_t packed;       // 1 if all tensors of the group begin at a multiple of 16 bytes, else 0
 };
 
 template <int kGroups, int kAddresses>
@@ -27,7 +27,7 @@ struct FusedTable {
   void* at[kAddresses];
 };
 
-// Largest size of a table in bytes: about the limit of a kernel's parameters (CUDA 12.1 and later).
+// Largest size of a table in bytes, about the limit of kernel parameters (CUDA 12.1 and later).
 inline constexpr int64_t kFusedTableMax = 32000;
 
 }  // namespace tandem

@@ -1,7 +1,8 @@
-// Source: Ioffe and Szegedy, "Batch Normalization", ICML 2015, algorithms 1 and 2. Slots and
-// defaults are those of PaddlePaddle's batch_norm. As there, the running variance uses the batch
-// variance divided by m; PyTorch divides by m - 1. The fused operator is Paddle's operator of the
-// same name, with Z optional.
+// Definitions of batch_norm and fused_bn_add_activation. Source: Ioffe and Szegedy, "Batch
+// Normalization", ICML 2015, algorithms 1 and 2. Slots and defaults are those of PaddlePaddle's
+// batch_norm. As in Paddle, the running variance uses the batch variance divided by m; PyTorch
+// divides by m - 1. The fused operator is Paddle's operator of the same name, but its input Z is
+// optional.
 #include "kernels/ops/norm/batch_norm.h"
 
 #include "kernels/ops/core/infer.h"
@@ -10,7 +11,7 @@
 namespace tandem {
 
 StatusOr<BatchNormShape> BatchNormShapeOf(const OpView& view) {
-  // X, Z, Y and their gradients may have 16 bits. Values per channel are f32.
+  // X, Z, Y and their gradients may have 16 bits. Values that exist once per channel are f32.
   const std::string& type = view.op().type;
   TD_RETURN_IF_ERROR(!type.ends_with("_grad")     ? NeedFloats(view, {0, 5})
                      : type.starts_with("fused_") ? NeedFloats(view, {0, 4, 5})
@@ -45,7 +46,8 @@ Status CheckEpsilon(const OpView& view) {
   return view.Error(absl::StrFormat("attribute momentum=%g must be from 0 to 1", momentum));
 }
 
-// X, Scale, Bias, Mean, Variance [, Z] -> Y, MeanOut, VarianceOut, SavedMean, SavedInvStd.
+// Inputs: X, Scale, Bias, Mean, Variance, and optionally Z. Outputs: Y, MeanOut, VarianceOut,
+// SavedMean, SavedInvStd.
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   TD_ASSIGN_OR_RETURN(const BatchNormShape s, BatchNormShapeOf(view));
   TD_RETURN_IF_ERROR(NeedPerChannel(view, s.channels, 1, 4));
@@ -69,14 +71,15 @@ void AppendGrad(GradContext& ctx, bool fused) {
     in.push_back({ctx.Out(0)});
     out.push_back({dz});
   }
-  in.push_back({});  // Sums
+  in.push_back({});  // Sums, which is absent
   ctx.Append(ctx.op().type + "_grad", std::move(in), std::move(out), ctx.op().attrs);
 }
 
 void Grad(GradContext& ctx) { AppendGrad(ctx, false); }
 void FusedGrad(GradContext& ctx) { AppendGrad(ctx, true); }
 
-// X, Scale, SavedMean, SavedInvStd, Y@GRAD [, Y], Sums -> X@GRAD, Scale@GRAD, Bias@GRAD [, Z@GRAD].
+// Inputs: X, Scale, SavedMean, SavedInvStd, Y@GRAD, optionally Y, and Sums. Outputs: X@GRAD,
+// Scale@GRAD, Bias@GRAD, and optionally Z@GRAD.
 Status InferGrad(const OpView& view, std::span<TensorDesc> outputs) {
   TD_ASSIGN_OR_RETURN(const BatchNormShape s, BatchNormShapeOf(view));
   TD_RETURN_IF_ERROR(NeedPerChannel(view, s.channels, 1, 3));

@@ -1,4 +1,4 @@
-// The shape of a batch normalisation, shared by its definition and its kernels.
+// The shape of a batch normalisation, used by its definition and its kernels.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,19 @@ namespace tandem {
 
 struct BatchNormShape {
   int64_t batch, channels;
-  int64_t plane;  // elements of one channel of one image
+  int64_t plane;  // number of elements of one channel in one image
   ImageLayout layout;
   bool blocked() const { return layout == ImageLayout::kBlocked; }
 };
 
-// One step of a running statistic. It is one f32 expression, so all machines give the same bits.
+// Returns the running statistic after a step whose statistic is `now`. It is one f32 expression, so
+// all machines compute the same bits.
 TD_HD float AdvanceStatistic(float momentum, float running, float now) {
   return running * momentum + now * (1.0f - momentum);
 }
 
-// Joins the moments of the ranks' samples, one after another (sync_batch_norm.cc).
+// The moments of all samples of a step, joined from the moments of one rank after another
+// (sync_batch_norm.cc).
 struct JoinedMoments {
   double count = 0, mean = 0, m2 = 0;
 
@@ -34,7 +36,7 @@ struct JoinedMoments {
   }
 };
 
-// Returns the shape from input 0 (X) of batch_norm, fused_bn_add_activation or their gradients.
+// Returns the shape of input 0 (X) of batch_norm, fused_bn_add_activation or their gradients.
 StatusOr<BatchNormShape> BatchNormShapeOf(const OpView& view);
 
 }  // namespace tandem

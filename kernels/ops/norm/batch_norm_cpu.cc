@@ -23,17 +23,18 @@ struct State {
   bool is_test, relu;
   const NormLoops& loops;
   int parts;
-  int64_t rank = 0, ranks = 1;  // for batch_norm_moments
+  int64_t rank = 0, ranks = 1;  // attributes of batch_norm_moments
 
-  // Number of channels that are processed together: the interleaved ones, or one.
+  // Number of channels that are processed together (a group): 16 interleaved channels, or one.
   int64_t width() const { return s.blocked() ? kLanes : 1; }
-  // RunAt: offset of the elements of channels [first, first + width) in image `n`. run: their
-  // number.
+  // RunAt returns the offset of channels [first, first + width) in image `n`. run() returns their
+  // number of elements in one image.
   int64_t RunAt(int64_t n, int64_t first) const { return (n * s.channels + first) * s.plane; }
   int64_t run() const { return s.plane * width(); }
 };
 
-// Spread makes one value per lane from one per channel of a group; Gather does the reverse.
+// Spread copies the values of a group's channels to lanes, one value per lane. Gather copies values
+// of lanes to channels.
 Lanes Spread(const State& st, const float* per_channel) {
   Lanes lanes;
   for (int64_t l = 0; l < kLanes; ++l) lanes[l] = per_channel[st.s.blocked() ? l : 0];
@@ -47,12 +48,13 @@ Sums Gather(const State& st, const Lanes& lanes) {
 }
 
 struct Moments {
-  Lanes mean{}, variance{};  // by channel of the group
+  Lanes mean{}, variance{};  // values by channel of the group
 };
 
-// Processes plane after plane. Each plane is read in two passes while it is in the cache. The
-// results are joined as in Chan, Golub and LeVeque, "Updating Formulae and a Pairwise Algorithm for
-// Computing Sample Variances", 1979. No cancellation occurs, however far the mean is from 0.
+// Computes the moments of a group of channels, plane after plane. Each plane is read twice while it
+// is in the cache. The results of the planes are joined as in Chan, Golub and LeVeque, "Updating
+// Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979. No cancellation occurs,
+// however far the mean is from 0.
 Moments MomentsOf(const State& st, const float* x, int64_t first) {
   const auto plane = static_cast<double>(st.s.plane);
   double count = 0;
@@ -83,7 +85,7 @@ Moments MomentsOf(const State& st, const float* x, int64_t first) {
   return moments;
 }
 
-// Writes the statistics of channels [first, first + width) and returns the factor of x.
+// Writes the statistics of channels [first, first + width). Returns the factors for x.
 Lanes Statistics(const State& st, const KernelArgs& args, int64_t first) {
   const float *mean_in = InF32(args, 3) + first, *variance_in = InF32(args, 4) + first;
   float *mean_out = OutF32(args, 1) + first, *variance_out = OutF32(args, 2) + first;
@@ -121,8 +123,8 @@ void Group(const State& st, const KernelArgs& args, int64_t first) {
   }
 }
 
-// Sums for the gradients of channels [first, first + width): of g' and of g' (x - mean), over
-// `count` elements.
+// Sums of g' and of g' (x - mean) over `count` elements, for a group of channels. g' is the
+// gradient of Y, or 0 where relu is 0.
 struct GradSums {
   Sums g{}, gx{};
   double count = 0;
@@ -148,7 +150,7 @@ GradSums GradSumsOf(const State& st, NormLoops::Grad grad, int64_t first) {
   return sums;
 }
 
-// Returns the sums over all ranks from batch_norm_grad_sums; without them, this rank's `own` sums.
+// Returns the sums over all ranks from input Sums (`given`), or `own` sums if it is nullptr.
 GradSums SumsOfAll(const State& st, const float* given, int64_t first, const GradSums& own) {
   if (given == nullptr) return own;
   GradSums all;
@@ -176,7 +178,7 @@ void GroupGrad(const State& st, const KernelArgs& args, int64_t first) {
     }
     if (float* gbias = OutF32(args, 2)) gbias[first + c] = static_cast<float>(sums.g[c]);
     scale[c] = weight[c] * inv_std[c];
-    if (st.is_test) continue;  // the statistics are constants
+    if (st.is_test) continue;  // in evaluation the statistics are constants
     mean_g[c] = static_cast<float>(all.g[c] / all.count);
     slope[c] = static_cast<float>(all.gx[c] * inv_std[c] * inv_std[c] / all.count);
   }
@@ -201,7 +203,8 @@ void GroupMoments(const State& st, const KernelArgs& args, int64_t first) {
   const Moments moments = MomentsOf(st, InF32(args, 0), first);
   const int64_t columns = 2 * st.s.channels + 1;
   float* const row = OutF32(args, 0) + st.rank * columns;
-  if (first == 0) {  // the other groups write only the rest of this row
+  // The group of channel 0 also writes the values that belong to no channel of this rank.
+  if (first == 0) {
     std::fill(OutF32(args, 0), row, 0.0f);
     std::fill(row + columns, OutF32(args, 0) + st.ranks * columns, 0.0f);
     row[0] = static_cast<float>(st.s.batch);
@@ -225,7 +228,7 @@ void GroupGradSums(const State& st, const KernelArgs& args, int64_t first) {
   }
 }
 
-// One thread processes a group of channels, so that its sums have a fixed order.
+// Calls Body for each group of channels. One thread runs a whole group in a fixed order.
 template <void (*Body)(const State&, const KernelArgs&, int64_t)>
 Status Run(State& st, const KernelArgs& args) {
   const int64_t width = st.width();

@@ -1,4 +1,4 @@
-// CUDA kernels of batch_norm and of its fused form; definitions in batch_norm.cc.
+// CUDA kernels of batch_norm and fused_bn_add_activation, which are defined in batch_norm.cc.
 #include "kernels/ops/core/kernel_settings.h"
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/norm/batch_norm_cuda.h"
@@ -12,7 +12,7 @@ constexpr size_t AlignedBytes(size_t bytes) {
   return (bytes + Device::kAlignment - 1) / Device::kAlignment * Device::kAlignment;
 }
 
-// ---- batch_norm ---------------------------------------------------------------------------------
+// ---- batch_norm, our own kernels ----------------------------------------------------------------
 
 struct ChannelOf {
   int64_t channels, inner;
@@ -79,8 +79,8 @@ Status Run(BatchNormState& s, const KernelArgs& args) {
   });
 }
 
-// Scratch: the sums over each channel of g' and of g' (x - mean), then the scratch of the
-// summation.
+// Computes the gradients. Scratch memory: the sums per channel of g' and of g' (x - mean), then the
+// scratch memory of the summation. g' is the gradient of Y, or 0 where relu is 0.
 template <typename T>
 Status RunGrad(BatchNormState& s, const KernelArgs& args) {
   const T* x = In<T>(args, 0);
@@ -111,7 +111,7 @@ Status RunGrad(BatchNormState& s, const KernelArgs& args) {
     const int64_t c = channel(i);
     const float v = masked(i);
     if (gx != nullptr) {
-      // If Sums is given, these are the sums over all ranks. With is_test the statistics are
+      // Input Sums, if present, contains the sums over all ranks. With is_test, statistics are
       // constants.
       const float count = given == nullptr ? st.count : given[0] * static_cast<float>(st.plane);
       const float all_g = given == nullptr ? sum_g[c] : given[1 + c];
@@ -132,12 +132,13 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 
 // ---- batch_norm in training, by cuDNN -----------------------------------------------------------
 
-// Outputs do not share memory with inputs (BatchNormCudaRows).
+// State for batch_norm by cuDNN. Outputs do not share memory with inputs (BatchNormCudaRows).
 struct DnnState {
   DnnBatchNorm norm;
   BatchNormState s;
 
-  // Scratch: two values per channel, and memory for an output that is not needed.
+  // Scratch memory contains two values per channel, then memory for an output that is not needed.
+  // spare_at() is the offset of the latter.
   size_t spare_at() const {
     return AlignedBytes(2 * static_cast<size_t>(s.channels) * sizeof(float));
   }
@@ -147,8 +148,8 @@ struct DnnState {
   }
 };
 
-// cuDNN divides its running variance by n - 1; ours is divided by n. The batch variance is computed
-// from the values that cuDNN saves.
+// Computes the running statistics, because cuDNN divides its running variance by n - 1 and Tandem
+// divides it by n. The batch variance is computed from the values that cuDNN saves.
 Status AdvanceBySaved(const BatchNormState& s, const KernelArgs& args) {
   const float *mean_in = In<float>(args, 3), *variance_in = In<float>(args, 4);
   float *mean_out = Out<float>(args, 1), *variance_out = Out<float>(args, 2);
@@ -194,15 +195,15 @@ StatusOr<Kernel> PrepareDnn(const OpView& view, const PrepareContext& ctx) {
   return MakeKernel<DnnState, Body>(std::move(state), scratch);
 }
 
-// ---- The same with cuDNN's graphs, including Z and the activation -------------------------------
+// ---- batch_norm in training by cuDNN's graphs, including Z and the activation -------------------
 
 struct GraphState {
   std::shared_ptr<const DnnPlan> plan;
-  BatchNormGraph ids;  // tensor ids
+  BatchNormGraph ids;  // ids of the tensors in the graph
   BatchNormState s;
   bool refused = false;
 
-  size_t workspace_at() const { return 0; }  // offset in scratch
+  size_t workspace_at() const { return 0; }  // offset of the workspace in scratch memory
 };
 
 Status RunPlan(const GraphState& st, const KernelArgs& args) {
@@ -222,7 +223,8 @@ struct GradGraphState {
   BatchNormState s;
   bool refused = false;
 
-  // Scratch: gradients that are not needed, then the plan's workspace.
+  // Scratch memory contains the gradients that are not needed, then the plan's workspace, whose
+  // offset this returns.
   size_t workspace_at() const {
     return AlignedBytes(2 * static_cast<size_t>(s.channels) * sizeof(float));
   }
@@ -251,8 +253,8 @@ Status RunPlan(const GradGraphState& st, const KernelArgs& args) {
   return st.plan->Run(StreamOf(args).dnn, given, scratch + st.workspace_at());
 }
 
-// Uses our own kernels if cuDNN rejects a case only when it runs. This is decided in the first run;
-// a graph of launches is recorded later.
+// Runs a cuDNN plan. If cuDNN rejects the case in the first run, this and all later runs use our
+// own kernels. Graphs of launches are recorded later, so they contain the final choice.
 template <typename S, Status (*Own)(BatchNormState&, const KernelArgs&)>
 Status RunGraph(S& st, const KernelArgs& args) {
   if (!st.refused) {
@@ -322,7 +324,7 @@ StatusOr<Kernel> PrepareGradGraph(const OpView& view, const PrepareContext& ctx)
                 PrepareGradGraphAs<__nv_bfloat16, relu>>(view, ctx);
 }
 
-// ---- Our own kernels ----------------------------------------------------------------------------
+// ---- Preparation of the kernels that do not use cuDNN -------------------------------------------
 
 template <bool relu>
 StatusOr<Kernel> PrepareForward(const OpView& view, const PrepareContext& ctx) {
@@ -337,7 +339,7 @@ StatusOr<Kernel> PrepareGrad(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-// cuDNN's documentation does not say whether an output may share memory with an input.
+// Outputs must not share memory with inputs: cuDNN's documentation does not say that they may.
 std::vector<KernelRegistration> BatchNormCudaRows() {
   constexpr bool kApart = true;
   return {

@@ -1,4 +1,4 @@
-// Code shared by the CUDA kernels of batch_norm: batch_norm_cuda.cu and sync_batch_norm_cuda.cu.
+// Declarations for the CUDA kernels of batch_norm: batch_norm_cuda.cu and sync_batch_norm_cuda.cu.
 #pragma once
 
 #include "kernels/ops/cuda/cuda_reduce.h"
@@ -7,8 +7,8 @@
 namespace tandem {
 
 struct BatchNormState {
-  int64_t outer, channels, inner;  // X as [outer, channels, inner]
-  float count;                     // elements of a channel
+  int64_t outer, channels, inner;  // sizes of X, viewed as [outer, channels, inner]
+  float count;                     // number of elements per channel
   float images;
   int64_t plane;
   float momentum, epsilon;
@@ -16,13 +16,13 @@ struct BatchNormState {
 
   int64_t numel() const { return outer * channels * inner; }
   MiddleSums sums() const { return {outer, channels, inner}; }
-  // Scratch of a run: two sums per channel, and the scratch of the summation.
+  // Returns the scratch bytes for a run: two sums per channel, and the scratch of the summation.
   size_t scratch_bytes() const {
     return 2 * static_cast<size_t>(channels) * sizeof(float) + sums().scratch_bytes();
   }
 };
 
-// Returns element i of g', which is g if y > 0 or there is no y, else 0.
+// Returns element i of g'. It is g where y > 0 and 0 elsewhere. If y is nullptr, g' is g.
 template <typename T>
 struct Masked {
   const T *y, *g;
@@ -31,7 +31,7 @@ struct Masked {
   }
 };
 
-// Sets only the sizes.
+// Returns a state in which only the sizes are set.
 inline StatusOr<BatchNormState> BatchNormStateOf(const OpView& view) {
   TD_ASSIGN_OR_RETURN(const BatchNormShape s, BatchNormShapeOf(view));
   if (s.blocked()) return Unimplemented("this kernel does not support layout nChw16c");

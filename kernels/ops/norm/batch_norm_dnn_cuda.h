@@ -1,24 +1,24 @@
-// Batch normalisation for training by cuDNN.
+// Batch normalisation for training with cuDNN.
 #pragma once
 
 #include "kernels/ops/cuda/dnn_cuda.h"
 
 namespace tandem {
 
-// X is [images, channels, plane], or [images, plane, channels] with channels last. All pointers are
-// device pointers. Inputs must not share memory with outputs.
+// A batch normalisation by cuDNN. X is [images, channels, plane], or [images, plane, channels] with
+// channels last. All pointers are device pointers. Inputs must not share memory with outputs.
 class DnnBatchNorm {
  public:
   struct Shape {
     int64_t images, channels, plane;
     bool channels_last;
   };
-  // `persistent`: the knob cudnn_batchnorm_spatial_persistent.
+  // `persistent`: value of the knob cudnn_batchnorm_spatial_persistent.
   static StatusOr<DnnBatchNorm> Make(const Shape& s, DType dtype, double epsilon, bool persistent);
 
   DnnBatchNorm() = default;
-  // Computes no running statistics. saved_inv = 1 / sqrt(variance + epsilon). The variance is
-  // divided by n.
+  // Computes y and the saved statistics, but no running statistics. saved_inv becomes 1 /
+  // sqrt(variance + epsilon). The variance is divided by n.
   Status Forward(const KernelArgs& args, const void* x, const float* scale, const float* bias,
                  void* y, float* saved_mean, float* saved_inv) const;
   Status Backward(const KernelArgs& args, const void* x, const void* gy, const float* scale,

@@ -1,4 +1,4 @@
-// Batch normalisation for training, with the following sum and activation, as cuDNN graphs.
+// cuDNN graphs of a batch normalisation for training, with the following addition and activation.
 #pragma once
 
 #include <optional>
@@ -7,17 +7,17 @@
 
 namespace tandem {
 
-// Largest workspace of a plan in bytes. The plans of ResNet-50 need less than 1 MiB.
+// Largest workspace of a plan in bytes. Plans of ResNet-50 need less than 1 MiB.
 inline constexpr size_t kBatchNormWorkspace = size_t{4} << 20;
 
 struct BatchNormGraphShape {
-  cudnnDataType_t type;  // type of the images
+  cudnnDataType_t type;  // element type of the images
   int64_t images, channels, plane;
   bool relu = false;
-  bool z = false;  // Z is present, or its gradient if relu is set
+  bool z = false;  // true: Z is added; in the gradient: the gradient of Z is needed
 };
 
-// Y = relu(batch_norm(X) + Z). The shape says whether relu and Z are present.
+// The graph of Y = relu(batch_norm(X) + Z). The shape says whether relu and Z are present.
 struct BatchNormGraph {
   DnnGraph graph;
   DnnGraph::BatchNormTensors norm;
@@ -27,13 +27,14 @@ struct BatchNormGraph {
   explicit BatchNormGraph(const BatchNormGraphShape& s);
 };
 
-// The gradients. With relu, `gz` is the gradient where Y > 0, else 0. It is the gradient of Z, and
-// also the gradient that enters the normalisation.
+// The graph of the gradients. With relu, `gz` is the gradient of Y where Y > 0 and 0 elsewhere. It
+// is the gradient of Z, and it also enters the gradient of the normalisation.
 struct BatchNormGradGraph {
   DnnGraph graph;
   DnnGraph::BatchNormGradTensors norm;
   DnnGraph::Id gy;
-  std::optional<DnnGraph::Id> y, zero, gz;  // zero: a number
+  // `zero` is the id of a number, the others are ids of tensors
+  std::optional<DnnGraph::Id> y, zero, gz;
 
   explicit BatchNormGradGraph(const BatchNormGraphShape& s);
 };

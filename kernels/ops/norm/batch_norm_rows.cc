@@ -12,9 +12,10 @@
 namespace tandem {
 namespace {
 
-constexpr int64_t kPiece = 4096;     // elements converted to f32 at a time: 16 KB
-constexpr int64_t kBlockRows = 128;  // rows that are added up before blocks are joined
-constexpr int64_t kBuffers = 3;      // buffers per thread
+constexpr int64_t kPiece = 4096;  // number of elements that are converted to f32 at a time (16 KB)
+// The number of rows whose values are added up before blocks are joined.
+constexpr int64_t kBlockRows = 128;
+constexpr int64_t kBuffers = 3;  // number of buffers per thread
 
 struct State {
   BatchNormShape s;
@@ -28,8 +29,8 @@ struct State {
   int64_t blocks() const { return (rows() + kBlockRows - 1) / kBlockRows; }
   int64_t piece_rows() const { return std::max<int64_t>(1, kPiece / s.channels); }
   int64_t piece() const { return piece_rows() * s.channels; }
-  // Layout of scratch, in floats: two values per block and channel, then four per channel, then the
-  // threads' buffers.
+  // Offsets in scratch memory, in floats. It contains two values per block and channel, then four
+  // values per channel, then the threads' buffers.
   int64_t per_channel_at() const { return 2 * blocks() * s.channels; }
   int64_t buffers_at() const { return per_channel_at() + 4 * s.channels; }
   size_t scratch_bytes() const {
@@ -37,11 +38,11 @@ struct State {
   }
 };
 
-// The scratch memory of a run, divided according to State.
+// The scratch memory of a run. State defines its parts.
 struct Scratch {
   Scratch(const State& st, const KernelArgs& args)
       : st_(st), at_(static_cast<float*>(args.scratch)) {}
-  // Value 0 or 1 of a block, by channel.
+  // Returns the address of value 0 or 1 of block `b`, an array by channel.
   float* block(int64_t b, int value) const { return at_ + (2 * b + value) * st_.s.channels; }
   float* per_channel(int i) const { return at_ + st_.per_channel_at() + i * st_.s.channels; }
   float* buffer(int part, int i) const {
@@ -53,8 +54,8 @@ struct Scratch {
   float* const at_;
 };
 
-// Returns elements [at, at + n) of a tensor as f32: the tensor itself, or widened into `buffer`.
-// Returns nullptr for nullptr.
+// Returns elements [at, at + n) of `tensor` as f32: the address in the tensor if it is f32, else
+// `buffer` with the converted elements. Returns nullptr if `tensor` is nullptr.
 const float* Load(const State& st, const void* tensor, int64_t at, int64_t n, float* buffer) {
   if (tensor == nullptr) return nullptr;
   if (!st.bf16) return static_cast<const float*>(tensor) + at;
@@ -62,8 +63,8 @@ const float* Load(const State& st, const void* tensor, int64_t at, int64_t n, fl
   return buffer;
 }
 
-// Returns the address for f32 results of elements from `at` on. Store then converts and copies
-// them.
+// Returns the address to which f32 results for elements from `at` on must be written. Store then
+// converts them if the tensor is bf16.
 float* Target(const State& st, void* tensor, int64_t at, float* buffer) {
   if (tensor == nullptr) return nullptr;
   return st.bf16 ? buffer : static_cast<float*>(tensor) + at;
@@ -73,7 +74,7 @@ void Store(const State& st, const float* from, void* tensor, int64_t at, int64_t
   st.half.round_bf16(from, static_cast<uint16_t*>(tensor) + at, n);
 }
 
-// Calls body(begin, rows) for pieces of rows [begin, end).
+// Calls body(begin, rows) for one piece of the rows [begin, end) after another.
 template <typename Body>
 void ForPieces(const State& st, int64_t begin, int64_t end, const Body& body) {
   for (; begin < end; begin += st.piece_rows()) body(begin, std::min(st.piece_rows(), end - begin));
@@ -91,9 +92,9 @@ void ForBlocks(const State& st, const Body& body) {
 
 // ---- Forward ------------------------------------------------------------------------------------
 
-// Computes mean and sum of squared deviations of each block in two passes. The second pass also
-// computes the rounding error of the first pass's mean. Source: the corrected two-pass algorithm of
-// Chan, Golub and LeVeque, "Algorithms for Computing the Sample Variance", 1983.
+// Computes the mean and the sum of squared deviations of each block in two passes. The second pass
+// also computes the rounding error of the mean from the first pass. Source: the corrected two-pass
+// algorithm of Chan, Golub and LeVeque, "Algorithms for Computing the Sample Variance", 1983.
 void BlockMoments(const State& st, const KernelArgs& args, const Scratch& scratch) {
   const int64_t c = st.s.channels;
   ForBlocks(st, [&](int part, int64_t block, int64_t begin, int64_t end) {
@@ -121,7 +122,7 @@ struct Moments {
   float mean, variance;
 };
 
-// Joins the blocks as in Chan, Golub and LeVeque (batch_norm_cpu.cc).
+// Joins the moments of all blocks, as in Chan, Golub and LeVeque (batch_norm_cpu.cc).
 Moments Join(const State& st, const Scratch& scratch, int64_t channel) {
   double count = 0, mean = 0, m2 = 0;
   for (int64_t b = 0; b < st.blocks(); ++b) {
@@ -134,7 +135,7 @@ Moments Join(const State& st, const Scratch& scratch, int64_t channel) {
   return {static_cast<float>(mean), static_cast<float>(m2 / count)};
 }
 
-// Writes the statistics and the factor of x, by channel.
+// Writes the statistics of all channels, and to `scale` the factors by which x is multiplied.
 void Statistics(const State& st, const KernelArgs& args, const Scratch& scratch, float* scale) {
   const float *mean_in = InF32(args, 3), *variance_in = InF32(args, 4);
   ParallelFor(st.parts, st.s.channels, [&](int, int64_t begin, int64_t end) {
@@ -179,8 +180,8 @@ Status RunForward(State& st, const KernelArgs& args) {
 
 // ---- Gradient -----------------------------------------------------------------------------------
 
-// Inputs: X, Scale, SavedMean, SavedVariance (the inverse standard deviation), Y@GRAD, with relu Y,
-// and with several ranks the sums over all ranks.
+// Loads a piece of the gradient's inputs. The inputs are X, Scale, SavedMean, SavedInvStd and
+// Y@GRAD. With relu, Y follows. With several ranks, the sums over all ranks follow.
 NormLoops::Grad LoadGrad(const State& st, const KernelArgs& args, const Scratch& scratch, int part,
                          int64_t at, int64_t n) {
   return {.x = Load(st, args.in[0], at, n, scratch.buffer(part, 0)),
@@ -200,8 +201,8 @@ void BlockGradSums(const State& st, const KernelArgs& args, const Scratch& scrat
   });
 }
 
-// Computes the gradients of scale and bias, and the factors scale, mean_g and slope for the
-// gradient of x, by channel.
+// Computes the gradients of scale and bias. Also computes the factors scale, mean_g and slope, by
+// channel, for the gradient of x.
 void GradFactors(const State& st, const KernelArgs& args, const Scratch& scratch) {
   const float *weight = InF32(args, 1), *inv_std = InF32(args, 3);
   const float* of_all = InF32(args, st.relu ? 6 : 5);
@@ -223,7 +224,7 @@ void GradFactors(const State& st, const KernelArgs& args, const Scratch& scratch
         gx = of_all[1 + channels + c];
       }
       scale[c] = weight[c] * inv_std[c];
-      // In evaluation the statistics are constants.
+      // In evaluation the statistics are constants, so these factors are 0.
       mean_g[c] = st.is_test ? 0.0f : static_cast<float>(g / count);
       slope[c] = st.is_test ? 0.0f : static_cast<float>(gx * inv_std[c] * inv_std[c] / count);
     }
@@ -244,7 +245,7 @@ Status RunGrad(State& st, const KernelArgs& args) {
       grad.scale = scratch.per_channel(0);
       grad.mean_g = scratch.per_channel(1);
       grad.slope = scratch.per_channel(2);
-      // Overwrites the buffers that are read last: x, and y or g.
+      // Results overwrite the buffers whose elements are read last: x, and y or g.
       grad.gx = Target(st, to_x, at, scratch.buffer(part, 0));
       grad.gz = Target(st, to_z, at, scratch.buffer(part, 2));
       st.loops.row_grad(grad, rows, c);

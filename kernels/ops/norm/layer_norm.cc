@@ -1,4 +1,4 @@
-// Layer normalisation. Source: Ba, Kiros and Hinton, "Layer Normalization", 2016.
+// Definition of layer_norm. Source: Ba, Kiros and Hinton, "Layer Normalization", 2016.
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 

@@ -38,15 +38,17 @@ Status Run(State& s, const KernelArgs& args) {
   return OkStatus();
 }
 
-// The gradients of Scale and Bias are sums over the rows. Blocks of this many rows are summed
-// first, then the blocks, so that the result is the same for any number of threads.
+// Number of rows per block. The gradients of Scale and Bias are sums over the rows. Each block is
+// summed first, then the sums of the blocks are added. Thus the result is the same for any number
+// of threads.
 constexpr int64_t kBlock = 64;
 int64_t Blocks(int64_t rows) { return (rows + kBlock - 1) / kBlock; }
 
-// Gradients of rows [begin, end): of X, and their contributions to the gradients of Scale and Bias.
+// The outputs for one block of rows: the gradient of X, and the block's parts of the gradients of
+// Scale and Bias.
 struct RowGrads {
   const float* scale;
-  float *gx, *gscale, *gbias;  // nullptr: not needed
+  float *gx, *gscale, *gbias;  // gradients; nullptr: the gradient is not needed
 };
 
 void BlockGrad(const State& s, const KernelArgs& args, RowGrads to, int64_t begin, int64_t end) {
@@ -61,7 +63,8 @@ void BlockGrad(const State& s, const KernelArgs& args, RowGrads to, int64_t begi
   }
 }
 
-// Scratch: ones that replace a missing Scale [n], then partial sums of both [blocks, n].
+// Scratch memory contains ones that replace a missing Scale [n], then the blocks' parts of the
+// gradients of Scale and of Bias [blocks, n].
 Status RunGrad(State& s, const KernelArgs& args) {
   float *gscale = OutF32(args, 1), *gbias = OutF32(args, 2);
   const int64_t blocks = Blocks(s.rows);

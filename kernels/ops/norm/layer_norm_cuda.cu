@@ -1,4 +1,4 @@
-// CUDA kernels of layer_norm; definition in layer_norm.cc. One block processes one row.
+// CUDA kernels of layer_norm, which is defined in layer_norm.cc. One block processes one row.
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_reduce.h"
 
@@ -35,7 +35,8 @@ __global__ void LayerNormKernel(State s, const float* x, const float* scale, con
   }
 }
 
-// Let h = (x - mean) r and q = gy scale. Then gx = r (q - mean of q - h * mean of q h).
+// Computes the gradient of x. Let h = (x - mean) r and q = gy scale. Then gx = r (q - mean of q - h
+// * mean of q h).
 __global__ void LayerNormGradKernel(State s, const float* x, const float* scale, const float* means,
                                     const float* variances, const float* gy, float* gx) {
   const float share = 1.0f / static_cast<float>(s.n);

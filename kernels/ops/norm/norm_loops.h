@@ -1,8 +1,8 @@
 // Vector loops for batch normalisation, compiled once per instruction set as in loops.h.
 //
-// The loops over runs process runs of `n` elements in 16 lanes by index modulo 16. Each statistic
-// has one value per lane. A run is a plane of one channel (all lanes have the same value) or a
-// plane of 16 interleaved channels (one channel per lane). Outputs may be the inputs.
+// Most loops process a run of `n` elements: element i is in lane i % 16. Each statistic has one
+// value per lane. A run is a plane of one channel (all lanes have the same value), or a plane of 16
+// interleaved channels (one channel per lane). An output may be the same memory as an input.
 #pragma once
 
 #include <cstdint>
@@ -12,35 +12,35 @@ namespace tandem {
 struct NormLoops {
   static constexpr int64_t kLanes = 16;
 
-  // y = (x - mean) scale + bias, plus z if present, then relu.
+  // Arguments for y = (x - mean) scale + bias, plus z if it is not nullptr, then relu if `relu`.
   struct Apply {
-    const float *x, *z;  // z: nullptr if nothing is added
+    const float *x, *z;  // z is nullptr if nothing is added
     const float *mean, *scale, *bias;
     bool relu;
     float* y;
   };
-  // g' is g if y > 0, else 0. Without y, g' is g.
+  // Arguments of the gradient. g' means g where y > 0 and 0 elsewhere. If y is nullptr, g' means g.
   struct Grad {
-    const float *x, *y, *g;  // y: nullptr without relu
+    const float *x, *y, *g;  // y is nullptr without relu
     const float *mean, *scale;
     const float *mean_g, *slope;
-    float *gx, *gz;  // each may be nullptr
+    float *gx, *gz;  // gx or gz is nullptr if it is not needed
   };
 
-  // sum[lane] = sum of x.
+  // Computes sum[lane] = sum of x over the elements of the lane.
   void (*sums)(const float* x, int64_t n, float* sum);
-  // sum[lane] = sum of (x - center)^2.
+  // Computes sum[lane] = sum of (x - center)^2 over the elements of the lane.
   void (*squares)(const float* x, const float* center, int64_t n, float* sum);
   void (*apply)(const Apply& args, int64_t n);
-  // sum_g[lane] = sum of g', sum_gx[lane] = sum of g' (x - mean). Reads x, y, g, mean.
+  // Computes sum_g[lane] = sum of g', sum_gx[lane] = sum of g' (x - mean). Reads x, y, g, mean.
   void (*grad_sums)(const Grad& args, int64_t n, float* sum_g, float* sum_gx);
-  // gx = scale (g' - mean_g - (x - mean) slope), gz = g'.
+  // Computes gx = scale (g' - mean_g - (x - mean) slope) and gz = g'.
   void (*grad)(const Grad& args, int64_t n);
 
-  // The same functions over `rows` rows of `channels` elements, with one value of each statistic
-  // per channel. The sums are added to the previous values.
+  // The row_ functions compute the same over `rows` rows of `channels` elements. Each statistic has
+  // one value per channel. Sums are added to the previous content of the output.
   void (*row_sums)(const float* x, int64_t rows, int64_t channels, float* sum);
-  // Sums of x - center and of its square.
+  // Adds the sums of x - center to `sum` and the sums of (x - center)^2 to `squares`, per channel.
   void (*row_deviations)(const float* x, const float* center, int64_t rows, int64_t channels,
                          float* sum, float* squares);
   void (*row_apply)(const Apply& args, int64_t rows, int64_t channels);
@@ -49,7 +49,7 @@ struct NormLoops {
   void (*row_grad)(const Grad& args, int64_t rows, int64_t channels);
 };
 
-// Returns the table for the best instruction set of this machine.
+// Returns the loops for the best instruction set of this machine.
 const NormLoops& BestNormLoops();
 
 extern const NormLoops kNormLoopsBase, kNormLoopsAvx2, kNormLoopsAvx512;

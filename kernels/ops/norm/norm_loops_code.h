@@ -1,4 +1,4 @@
-// The code of the loops for batch normalisation, included once by each norm_loops_<isa>.cc. As in
+// The code of the loops for batch normalisation. Each norm_loops_<isa>.cc includes it once. As in
 // loops_code.h, everything has internal linkage, and no inline function of a header is called.
 #ifndef TANDEM_NORM_LOOPS
 #error "include this from norm_loops_<isa>.cc alone"
@@ -9,9 +9,10 @@ namespace tandem {
 namespace {
 
 constexpr int64_t kLanes = NormLoops::kLanes;
-constexpr int64_t kWide = 4 * kLanes;  // sums in registers; hides the latency of additions
+// The number of sums in registers. It is large enough to hide the latency of additions.
+constexpr int64_t kWide = 4 * kLanes;
 
-// sum[lane] = sum of term(index, lane) over a run. The order depends only on n.
+// Computes sum[lane] = sum of term(index, lane). The order of the additions depends only on n.
 template <typename Term>
 inline void Accumulate(int64_t n, float* sum, const Term& term) {
   float acc[kWide] = {};
@@ -28,14 +29,14 @@ inline void Accumulate(int64_t n, float* sum, const Term& term) {
   }
 }
 
-// As in vector_code.h: there is no dependency between elements.
+// Tells the compiler that there is no dependency between elements, as in vector_code.h.
 #if defined(__clang__)
 #define TANDEM_VECTOR_LOOP _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define TANDEM_VECTOR_LOOP _Pragma("GCC ivdep")
 #endif
 
-// Calls body(index, lane) for every element.
+// Calls body(index, lane) for every element of a run.
 template <typename Body>
 inline void ForEach(int64_t n, const Body& body) {
   int64_t i = 0;
@@ -50,8 +51,8 @@ void Sums(const float* x, int64_t n, float* sum) {
   Accumulate(n, sum, [x](int64_t i, int64_t) { return x[i]; });
 }
 
-// One value per lane, at any address. Uses the compiler's vector types, because the compiler does
-// not vectorise loops with several sums.
+// A vector with one value per lane, at any address. It is one of the compiler's vector types,
+// because the compiler does not vectorise loops with several sums.
 typedef float Vector __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
 #define TANDEM_LOAD(p) (*reinterpret_cast<const Vector*>(p))
 
@@ -165,8 +166,8 @@ void Grad(const NormLoops::Grad& a, int64_t n) {
 
 // ---- Rows of channels ---------------------------------------------------------------------------
 
-// sum[channel] += term(index, channel) over the rows, in order. 16 channels at a time stay in
-// registers. add(index, channel, &register) adds the terms of 16 channels to a register.
+// Adds term(index, channel) of all rows, in order, to sum[channel]. 16 channels at a time are in a
+// register. add(index, channel, &register) adds the terms of these 16 channels.
 template <typename Add, typename Term>
 inline void AddRows(int64_t rows, int64_t channels, float* sum, const Add& add, const Term& term) {
   int64_t c = 0;
@@ -203,7 +204,7 @@ void RowDeviations(const float* x, const float* center, int64_t rows, int64_t ch
       [=](int64_t i, int64_t c) { return (x[i] - center[c]) * (x[i] - center[c]); });
 }
 
-// Calls body(index, channel) for every element.
+// Calls body(index, channel) for every element of all rows.
 template <typename Body>
 inline void ForRows(int64_t rows, int64_t channels, const Body& body) {
   for (int64_t r = 0; r < rows; ++r) {

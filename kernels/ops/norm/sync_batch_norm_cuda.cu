@@ -1,4 +1,4 @@
-// CUDA kernels of batch_norm over several ranks; definitions in sync_batch_norm.cc.
+// CUDA kernels of batch_norm over several ranks, which sync_batch_norm.cc defines.
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/norm/batch_norm_cuda.h"
 

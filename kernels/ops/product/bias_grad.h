@@ -1,4 +1,4 @@
-// The gradient of a bias: the sum of the rows of Out@GRAD [m, n], f32 or bf16.
+// Computes the gradient of a bias: the sum of the rows of Out@GRAD [m, n], of type f32 or bf16.
 #pragma once
 
 #include "kernels/ops/core/op.h"
@@ -7,8 +7,8 @@
 
 namespace tandem {
 
-// Columns are split among the threads, and each column is summed in the order of the rows. The bits
-// are therefore the same with any number of threads. Thread-safe.
+// Sums the rows of a matrix. Columns are split among the threads, and each column is summed in the
+// order of the rows. Therefore the bits are the same for any number of threads. Thread-safe.
 class BiasGrad {
  public:
   BiasGrad(DType dtype, int64_t m, int64_t n, int threads);
@@ -16,7 +16,7 @@ class BiasGrad {
 
  private:
   const Loops& loops_;
-  HalfLoops::Widen widen_;  // nullptr: f32
+  HalfLoops::Widen widen_;  // converts bf16 to f32; nullptr: the matrix is f32
   int64_t m_, n_;
   int parts_;
 };

@@ -50,7 +50,7 @@ double Flops(const OpView& view) {
   return 2.0 * static_cast<double>(view.in(0).shape.numel() * view.in(1).shape[1]);
 }
 
-// Each of the two gradients that are products needs as many operations as forward.
+// Input and weight gradient are each a product with as many operations as forward.
 double FlopsGrad(const OpView& view) { return (view.has_out(0) + view.has_out(1)) * Flops(view); }
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace tandem {
 namespace {
 
-// Input [m, k], W [k, n].
+// Sizes of the product: Input is [m, k], W is [k, n].
 struct PlainState {
   int64_t m, n, k;
 };
@@ -55,7 +55,7 @@ StatusOr<Kernel> PreparePlain(const OpView& view, const PrepareContext&) {
   return MakeKernel<PlainState, Body>({x[0], w[1], x[1]});
 }
 
-// ---- libxsmm ------------------------------------------------------------------------------------
+// ---- fc by libxsmm ------------------------------------------------------------------------------
 
 struct XsmmState {
   const Loops& loops;
@@ -87,19 +87,20 @@ StatusOr<Kernel> PrepareXsmm(const OpView& view, const PrepareContext& ctx) {
   return MakeKernel<XsmmState, RunXsmm>({BestLoops(), gemm, m, n, parts});
 }
 
-// Gradients: W = Input^T G; Input = G W^T, with W transposed into scratch; Bias = sum of G's rows.
+// Computes the gradients from the gradient G of Out. W@GRAD = Input^T G. Input@GRAD = G W^T, with W
+// transposed into scratch memory. Bias@GRAD is the sum of the rows of G.
 struct XsmmGradState {
   const Loops& loops;
   XsmmGemm input, weight;
   PlainState s;
-  int parts;  // for the larger products
+  int parts;  // number of threads for each of the two products
 };
 
 Status RunXsmmGrad(XsmmGradState& st, const KernelArgs& args) {
   const auto& [m, n, k] = st.s;
   const float *x = InF32(args, 0), *w = InF32(args, 1), *g = InF32(args, 2);
   float *gx = OutF32(args, 0), *gw = OutF32(args, 1), *gb = OutF32(args, 2);
-  auto* w_transposed = static_cast<float*>(args.scratch);  // [n, k]
+  auto* w_transposed = static_cast<float*>(args.scratch);  // W in transposed form, [n, k]
   if (gb != nullptr) st.loops.sum_rows(g, gb, m, n);
   if (gx != nullptr) st.loops.transpose(w, w_transposed, k, n);
   ParallelFor(st.parts, m, [&](int part, int64_t, int64_t) {

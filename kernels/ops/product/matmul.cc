@@ -58,8 +58,9 @@ bool Flag(const Op& op, const char* name) {
   return it != op.attrs.end() && std::get<bool>(it->second);
 }
 
-// Let G be the gradient of op(X) op(Y). Then op(X)' = G op(Y)^T and op(Y)' = op(X)^T G, each times
-// alpha. The result is transposed if the operand was transposed.
+// Writes the gradients. Let G be the gradient of op(X) op(Y). The gradient of op(X) is G op(Y)^T,
+// and that of op(Y) is op(X)^T G, each times alpha. If an operand was transposed, its gradient is
+// transposed too.
 void Grad(GradContext& ctx) {
   const bool tx = Flag(ctx.op(), "trans_x"), ty = Flag(ctx.op(), "trans_y");
   const std::string g = ctx.OutGrad(0);

@@ -38,9 +38,10 @@ StatusOr<Kernel> PreparePlain(const OpView& view, const PrepareContext&) {
   return MakeKernel<PlainState, RunPlain>(s);
 }
 
-// ---- libxsmm: a transposed Y is first transposed back in scratch --------------------------------
+// ---- libxsmm: a transposed Y is first transposed back into scratch memory -----------------------
 
-// A single product is split by the rows of X. Several products are distributed whole.
+// If there is a single product, the rows of X are split among the threads. If there are several
+// products, each thread computes whole products.
 struct XsmmState {
   const Loops& loops;
   XsmmGemm gemm;

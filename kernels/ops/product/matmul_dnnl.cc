@@ -10,7 +10,7 @@ namespace {
 
 using Desc = dnnl::memory::desc;
 
-// Describes a matrix [rows, cols]; `transposed`: it is stored transposed.
+// Describes a matrix [rows, cols] to oneDNN. `transposed`: the matrix is stored in transposed form.
 Desc Matrix(int64_t rows, int64_t cols, bool transposed, DnnlType type) {
   const dnnl::memory::dims strides =
       transposed ? dnnl::memory::dims{1, rows} : dnnl::memory::dims{cols, 1};
@@ -19,15 +19,15 @@ Desc Matrix(int64_t rows, int64_t cols, bool transposed, DnnlType type) {
 
 using Product = MatmulSizes;
 
-// Describes `batch` such matrices, one after another.
+// Describes `batch` matrices [rows, cols] to oneDNN, which are stored one after another.
 Desc Matrices(int64_t batch, int64_t rows, int64_t cols, bool transposed, DnnlType type) {
   const dnnl::memory::dims strides = transposed ? dnnl::memory::dims{rows * cols, 1, rows}
                                                 : dnnl::memory::dims{rows * cols, cols, 1};
   return {{batch, rows, cols}, type, strides};
 }
 
-// Adds out = op(in x) op(in y) (+ in bias, if `bias` >= 0). The arguments are positions among the
-// kernel's arguments. All tensors have one type, except bias, which is f32.
+// Adds out = op(x) op(y). If `bias` >= 0, the bias is added to each row. x, y, bias and out are
+// positions among the kernel's arguments. All tensors have type `t`, except bias, which is f32.
 void AddProduct(DnnlProgram& program, const Product& p, DnnlType t, int x, int y, int bias,
                 int out) {
   const bool one = p.batch == 1;

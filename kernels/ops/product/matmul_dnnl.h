@@ -1,4 +1,4 @@
-// Large matrix products by oneDNN.
+// Kernels for large matrix products, by oneDNN.
 #pragma once
 
 #include "kernels/ops/core/op.h"

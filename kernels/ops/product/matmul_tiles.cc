@@ -11,7 +11,7 @@
 namespace tandem {
 namespace {
 
-// ---- One product, or several that are distributed whole -----------------------------------------
+// ---- matmul: one product is split among threads, several are distributed whole ------------------
 
 struct MatmulState {
   TileGemm gemm;

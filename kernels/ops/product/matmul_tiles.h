@@ -1,4 +1,4 @@
-// Products of f32 on AMX tiles (tile_gemm.h); REQUIRES: f32.
+// Kernels of products on AMX tiles (tile_gemm.h). REQUIRES: all tensors are f32.
 #pragma once
 
 #include "kernels/ops/core/op.h"

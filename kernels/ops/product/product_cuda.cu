@@ -1,4 +1,4 @@
-// CUDA kernels of fc and matmul by cuBLASLt; definitions in fc.cc and matmul.cc.
+// CUDA kernels of fc and matmul, which are defined in fc.cc and matmul.cc. They use cuBLASLt.
 #include <utility>
 
 #include "kernels/ops/core/kernel_settings.h"
@@ -10,7 +10,8 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kWorkspace = size_t{32} << 20;  // cuBLAS's default on Hopper
+// workspace in bytes; cuBLAS's default on Hopper
+constexpr size_t kWorkspace = size_t{32} << 20;
 
 Status BlasStatus(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return OkStatus();
@@ -26,10 +27,10 @@ struct ProductSizes {
   bool trans_a = false, trans_b = false;
   int64_t batch = 1;
   float alpha = 1.0f;
-  bool bias = false;  // f32; allowed only if C is f32
+  bool bias = false;  // true: an f32 bias is added; only supported if C is f32
 };
 
-// Like Product, with loops: one thread computes an element of C.
+// Computes the product without cuBLASLt. One thread computes one element of C.
 template <typename In, typename Out>
 Status PlainProduct(const KernelArgs& args, const ProductSizes& s, const void* left,
                     const void* right, const float* bias, void* out) {
@@ -47,23 +48,23 @@ Status PlainProduct(const KernelArgs& args, const ProductSizes& s, const void* l
   });
 }
 
-// C [m, n] = alpha op(A) op(B) (+ bias of the columns), row-major; op(A) is [m, k]. `batch`
-// products are stored one after another. Sums are in f32. cuBLASLt chooses the algorithm at the
-// first run, among those that give the same bits each time. If it has none (some vectors with a
-// bias), loops are used.
+// Computes C [m, n] = alpha op(A) op(B), optionally plus a bias per column. Matrices are row-major,
+// op(A) is [m, k]. `batch` products are stored one after another. Sums are in f32. At the first
+// run, cuBLASLt chooses an algorithm among those that give the same bits each time. If it has no
+// algorithm (some vectors with a bias), plain loops are used.
 class Product {
  public:
   using Sizes = ProductSizes;
 
   Product() = default;
-  // `tf32`: tensor cores may round f32 inputs to TF32.
+  // `tf32`: true: tensor cores may round f32 inputs to TF32.
   static StatusOr<Product> Make(const Sizes& sizes, DType in, DType out, bool tf32);
-  // `workspace`: kWorkspace bytes.
+  // Computes the product. `workspace`: device memory of kWorkspace bytes.
   Status Run(const KernelArgs& args, const void* a, const void* b, const void* bias, void* c,
              void* workspace);
 
  private:
-  // Returns false if cuBLASLt has no algorithm.
+  // Chooses cuBLASLt's algorithm. Returns false if cuBLASLt has none.
   StatusOr<bool> Choose(cublasLtHandle_t blas);
   Status RunPlain(const KernelArgs& args, const void* a, const void* b, const void* bias,
                   void* c) const;
@@ -75,7 +76,8 @@ class Product {
   Sizes sizes_{};
   DType in_ = DType::kF32, out_ = DType::kF32;
   bool chosen_ = false, plain_ = false;
-  // cuBLASLt uses column-major matrices: C^T = op(B)^T op(A)^T, so B comes first.
+  // The matrices in the order of cuBLASLt, which is column-major: C^T = op(B)^T op(A)^T, so B is
+  // the first factor.
   cublasLtMatmulDescOpaque_t desc_{};
   cublasLtMatrixLayoutOpaque_t a_{}, b_{}, c_{};
   cublasLtMatmulAlgo_t algorithm_{};
@@ -132,7 +134,7 @@ StatusOr<bool> Product::Choose(cublasLtHandle_t blas) {
         "preference");
   };
   TD_RETURN_IF_ERROR(prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kWorkspace}));
-  // Adds partial sums in the order of their parts, not in the order in which they finish.
+  // Partial sums must be added in the order of their parts, not in the order of completion.
   TD_RETURN_IF_ERROR(prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                             uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE}));
   for (const auto alignment :
@@ -144,7 +146,7 @@ StatusOr<bool> Product::Choose(cublasLtHandle_t blas) {
   int count = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(blas, &desc_, &b_, &a_, &c_, &c_,
                                                                &preference, 1, &found, &count);
-  // cuBLASLt returns one of these for vectors whose epilogue it does not support.
+  // cuBLASLt returns one of these errors for vectors if it does not support the epilogue.
   const bool unserved =
       status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
   if (!unserved) TD_RETURN_IF_ERROR(BlasStatus(status, "choosing an algorithm"));
@@ -217,8 +219,8 @@ Status RunFc(FcState& s, const KernelArgs& args) {
   return s.product.Run(args, args.in[0], args.in[1], args.in[2], args.out[0], args.scratch);
 }
 
-// 16 bits with a bias: computes the product in f32 in scratch, so that the result is rounded only
-// once.
+// Computes fc for 16 bits with a bias. The product is computed in f32 in scratch memory, so that
+// the result is rounded only once.
 template <typename T>
 Status RunFcHalf(FcState& s, const KernelArgs& args) {
   auto* sums = reinterpret_cast<float*>(static_cast<std::byte*>(args.scratch) + kWorkspace);
@@ -250,7 +252,8 @@ struct FcGradState {
   ColumnSums bias;
 };
 
-// Gradients: Input = G W^T, W = Input^T G, Bias = sum of G's rows.
+// Computes the gradients from the gradient G of Out: Input@GRAD = G W^T, W@GRAD = Input^T G, and
+// Bias@GRAD is the sum of the rows of G.
 template <typename T>
 Status RunFcGrad(FcGradState& s, const KernelArgs& args) {
   const void *x = args.in[0], *w = args.in[1];

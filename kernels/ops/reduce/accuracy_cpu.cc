@@ -8,8 +8,8 @@ struct State {
   int64_t rows, classes, k;
 };
 
-// Returns true if the label is among the k largest: fewer than k elements are larger, or equal with
-// a smaller index.
+// Returns true if the label's element is among the k largest of the row: fewer than k elements are
+// larger, or equal with a smaller index.
 bool Among(const float* row, const State& s, int64_t label) {
   if (label < 0 || label >= s.classes || row[label] != row[label]) return false;
   int64_t larger = 0;

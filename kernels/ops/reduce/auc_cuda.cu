@@ -1,4 +1,4 @@
-// CUDA kernel of auc; definition in auc.cc.
+// CUDA kernel of auc, which is defined in auc.cc.
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_reduce.h"
 
@@ -9,8 +9,9 @@ struct State {
   int64_t rows, columns, buckets;
 };
 
-// Uses one block. Each thread processes a part of the buckets; the first thread has the highest
-// ones. All sums consist of whole numbers and halves, so they are exact in any order.
+// Computes the area with one block. Each thread processes a part of the buckets; the first thread
+// has the highest buckets. All sums consist of whole numbers and halves, so they are exact in any
+// order.
 __global__ void AreaKernel(const int64_t* pos, const int64_t* neg, int64_t buckets, float* area) {
   __shared__ double higher[kCudaThreads];
   const int64_t part = (buckets + kCudaThreads - 1) / kCudaThreads;

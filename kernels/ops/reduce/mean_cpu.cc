@@ -10,7 +10,7 @@ struct State {
   int64_t n;
 };
 
-// Sums in 8 lanes of f64 and then adds the lanes in order.
+// Computes the mean. Elements are added in 8 lanes of f64, then the lanes are added in order.
 Status Run(State& s, const KernelArgs& args) {
   constexpr int64_t kLanes = 8;
   const float* x = InF32(args, 0);

@@ -1,4 +1,4 @@
-// The dimensions of reduce_* and its gradients.
+// The dimensions of the reduce_* operators and of their gradients.
 #pragma once
 
 #include "kernels/ops/core/op.h"
@@ -7,14 +7,15 @@ namespace tandem {
 
 struct Reduction {
   Shape out;  // shape of the result
-  // By dimension of X: whether it is reduced.
+  // For each dimension of X: true if it is reduced.
   std::array<bool, Shape::kRankMax> reduced{};
-  // X viewed as [outer, len, inner] with len reduced. Valid if the reduced dimensions are adjacent.
+  // If true, the reduced dimensions are adjacent. X is then viewed as [outer, len, inner], where
+  // len is reduced.
   bool neighbours = false;
   int64_t outer = 1, len = 1, inner = 1;
 };
 
-// Returns the reduction from input 0 and the attributes dim and keep_dim.
+// Returns the dimensions of a reduction, from input 0 and the attributes dim and keep_dim.
 StatusOr<Reduction> ReductionOf(const OpView& view);
 
 }  // namespace tandem

@@ -19,15 +19,15 @@ struct State {
   const MathLoops& math;
   int64_t outer, len, inner;
   int threads, parts;
-  // If the reduced dimensions are not adjacent, X is copied to and from [kept dimensions, reduced
-  // dimensions] in scratch.
+  // If true, the reduced dimensions are not adjacent. X is then copied to a matrix [kept
+  // dimensions, reduced dimensions] in scratch memory, and its gradient is copied back.
   bool gather;
   StridedCopy to_rows, from_rows;
 
   int64_t numel() const { return outer * len * inner; }
 };
 
-// Returns X's shape with the reduced dimensions last, and the strides of X in this order.
+// Returns the shape of X with the reduced dimensions last, and the strides of X for it.
 std::pair<Shape, Strides> RowsFirst(const Shape& x, const Reduction& r) {
   const Strides strides = RowMajor(x);
   Shape dims = x;
@@ -78,7 +78,8 @@ Status Run(State& s, const KernelArgs& args) {
   return OkStatus();
 }
 
-// Writes the input's gradient: one row from the result's gradient for each reduced element.
+// Writes the gradient of X. Each row of the result's gradient is copied, with a factor, to all
+// elements that were reduced to it.
 template <Kind kind>
 void Spread(const State& s, const float* x, const float* g, const float* out, float* gx) {
   const float factor = kind == Kind::kMean ? 1.0f / static_cast<float>(s.len) : 1.0f;
@@ -93,7 +94,8 @@ void Spread(const State& s, const float* x, const float* g, const float* out, fl
   }
 }
 
-// Scratch: the gradient and X by rows.
+// Computes the gradient of X. If the reduced dimensions are not adjacent, scratch memory contains
+// the gradient and X, rearranged so that the reduced dimensions are last.
 template <Kind kind>
 Status RunGrad(State& s, const KernelArgs& args) {
   const float* x = InF32(args, 0);

@@ -1,4 +1,4 @@
-// CUDA kernels of mean and reduce_*; definitions in mean.cc and reduce.cc.
+// CUDA kernels of mean and of the reduce_* operators, which are defined in mean.cc and reduce.cc.
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_reduce.h"
 #include "kernels/ops/reduce/reduce.h"
@@ -12,7 +12,7 @@ struct MeanState {
   int64_t n, pieces;
 };
 
-// Scratch: the sum of each piece, in f64.
+// Computes the mean. Scratch memory contains the sum of each piece of X, in f64.
 Status RunMean(MeanState& s, const KernelArgs& args) {
   const int64_t n = s.n, piece = (s.n + s.pieces - 1) / s.pieces;
   const float* x = In<float>(args, 0);
@@ -54,10 +54,10 @@ StatusOr<Kernel> PrepareMeanGrad(const OpView& view, const PrepareContext&) {
 enum class Kind { kSum, kMean, kMax };
 
 struct State {
-  int64_t outer, len, inner;  // X viewed as [outer, len, inner]
+  int64_t outer, len, inner;  // sizes of X, viewed as [outer, len, inner]
 };
 
-// Returns the offset of element k of the elements reduced to result r = (o, j).
+// Returns the offset of the k-th of the elements that are reduced to result r = (o, j).
 struct ElementOf {
   int64_t len, inner;
   __device__ int64_t operator()(int64_t r, int64_t k) const {

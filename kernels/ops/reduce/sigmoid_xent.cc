@@ -17,7 +17,8 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
 }
 
 void Grad(GradContext& ctx) {
-  const std::string g = ctx.OutGrad(1);  // Sigmoid is an intermediate result without a gradient
+  // output 0, Sigmoid, is an intermediate result without a gradient
+  const std::string g = ctx.OutGrad(1);
   const std::string dx = g.empty() ? "" : ctx.InGrad(0);
   if (dx.empty()) return;
   ctx.Append("sigmoid_cross_entropy_grad", {{ctx.Out(0)}, {ctx.In(1)}, {g}}, {{dx}}, {});

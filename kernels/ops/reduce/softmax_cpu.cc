@@ -11,10 +11,10 @@ namespace {
 struct State {
   const MathLoops& loops;
   int64_t rows, n;
-  int64_t height;  // rows of a causal matrix; 0: not causal
+  int64_t height;  // number of rows of a causal matrix; 0: not causal
   int parts;
 
-  // Returns the number of elements of this row that are kept.
+  // Returns the number of elements at the start of a row that are not masked.
   int64_t Kept(int64_t row) const { return height == 0 ? n : row % height + 1 + n - height; }
 };
 

@@ -1,5 +1,5 @@
-// CUDA kernels of softmax, losses and accuracy; definitions are in softmax.cc, softmax_xent.cc,
-// sigmoid_xent.cc and accuracy.cc. One block processes one row.
+// CUDA kernels of softmax, the losses and accuracy, which are defined in softmax.cc,
+// softmax_xent.cc, sigmoid_xent.cc and accuracy.cc. One block processes one row.
 #include "kernels/ops/cpu/vector_code.h"
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_reduce.h"
@@ -12,16 +12,16 @@ namespace {
 
 struct SoftmaxState {
   int64_t rows, n;
-  int64_t height;  // rows of a causal matrix; 0: not causal
+  int64_t height;  // number of rows of a causal matrix; 0: not causal
 
-  // Returns the number of elements of this row that are kept.
+  // Returns the number of elements at the start of a row that are not masked.
   __device__ int64_t Kept(int64_t row) const {
     return height == 0 ? n : row % height + 1 + n - height;
   }
 };
 
-// Computes y = exp(x - max x) for the first `kept` of n elements, and 0 for the others. Returns the
-// maximum and the sum to every thread.
+// Maximum and sum of a row. Exponentials computes y = exp(x - max) for the first `kept` elements,
+// and returns both values to every thread of the block.
 struct RowOfExps {
   float max, sum;
 };
@@ -86,7 +86,7 @@ struct LossState {
   int64_t rows, classes, ignore;
 };
 
-// Returns the label of row r. If the label is invalid, records the fault and returns 0.
+// Returns the label of row r. If the label is invalid, records a fault and returns 0.
 __device__ int64_t LabelOf(const LossState& s, const int64_t* labels, int64_t r, CudaFault* fault) {
   const int64_t label = labels[r];
   if (label == s.ignore || (label >= 0 && label < s.classes)) return label;
@@ -94,8 +94,8 @@ __device__ int64_t LabelOf(const LossState& s, const int64_t* labels, int64_t r,
   return 0;
 }
 
-// loss = log(sum exp(x - max)) - (x[label] - max). This never takes the log of an underflowed
-// probability.
+// Computes loss = log(sum exp(x - max)) - (x[label] - max) for each row. This form never takes the
+// logarithm of a probability that underflowed.
 __global__ void LossKernel(LossState s, const float* x, const int64_t* labels, float* softmax,
                            float* loss, CudaFault* fault) {
   for (int64_t r = blockIdx.x; r < s.rows; r += gridDim.x) {
@@ -188,7 +188,7 @@ struct AccuracyState {
   int64_t rows, classes, k;
 };
 
-// Scratch: for each row, whether its label is among the k largest.
+// For each row, writes to scratch memory whether its label is among the k largest elements.
 __global__ void AmongKernel(AccuracyState s, const float* x, const int64_t* labels,
                             int32_t* among) {
   for (int64_t r = blockIdx.x; r < s.rows; r += gridDim.x) {

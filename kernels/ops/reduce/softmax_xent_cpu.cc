@@ -18,8 +18,8 @@ Status CheckLabel(const State& s, int64_t row, int64_t label) {
                          row, label, s.classes - 1, s.ignore);
 }
 
-// loss = log(sum exp(x - max)) - (x[label] - max). This never takes the log of an underflowed
-// probability.
+// Computes loss = log(sum exp(x - max)) - (x[label] - max) for each row. This form never takes the
+// logarithm of a probability that underflowed.
 Status Run(State& s, const KernelArgs& args) {
   const auto* labels = static_cast<const int64_t*>(args.in[1]);
   for (int64_t r = 0; r < s.rows; ++r) {

@@ -1,4 +1,4 @@
-// Code shared by lookup_table, its gradients and their kernels.
+// Declarations for lookup_table, its gradients and their kernels.
 #pragma once
 
 #include <span>
@@ -11,14 +11,14 @@ struct LookupShape {
   int64_t count = 0;  // number of ids
   int64_t rows = 0, dim = 0;
   int64_t padding_idx = -1;
-  Shape out;  // shape of the result
+  Shape out;  // shape of the result of the lookup
 };
 
-// Returns the shape from inputs 0 (Ids) and 1 (W) of `view` and its attributes. INVALID_ARGUMENT:
-// they do not match.
+// Returns the shape of a lookup, from inputs 0 (Ids) and 1 (W) of `view` and its attributes.
+// INVALID_ARGUMENT: inputs and attributes do not match.
 StatusOr<LookupShape> LookupShapeOf(const OpView& view);
 
-// INVALID_ARGUMENT, naming the first bad id: it is not a row.
+// Checks that every id is in [0, rows). INVALID_ARGUMENT: names the first id that is not.
 Status CheckIds(std::span<const int64_t> ids, int64_t rows);
 
 }  // namespace tandem

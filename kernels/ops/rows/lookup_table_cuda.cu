@@ -1,4 +1,4 @@
-// CUDA kernels of lookup_table; definitions in lookup_table.cc.
+// CUDA kernels of lookup_table, which is defined in lookup_table.cc.
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_launch.h"
 #include "kernels/ops/rows/lookup_table.h"
@@ -30,8 +30,8 @@ struct GradState {
   CudaRowSort sort;
 };
 
-// Writes the rows of the gradient as a list. After sorting they are added in order, so the order in
-// which blocks run has no effect.
+// Writes the gradient as a list of rows. The list is sorted before equal rows are added. Therefore
+// the order in which blocks run has no effect on the sums.
 Status ListRows(const GradState& st, const KernelArgs& args, const CudaRowList& list) {
   const State s = st.s;
   const int64_t* ids = In<int64_t>(args, 0);

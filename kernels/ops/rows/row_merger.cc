@@ -41,7 +41,8 @@ void RowMerger::Add(int64_t row, const float* values) {
   entries_[added_++] = {row, values};
 }
 
-// Radix sort from the lowest digit. It is stable, so entries of equal rows keep their order.
+// Sorts the entries by row with a radix sort, lowest digit first. The sort is stable: entries of
+// equal rows keep their order.
 void RowMerger::Sort() {
   const int bits = std::bit_width(static_cast<uint64_t>(height_ - 1));
   for (int shift = 0; shift < bits; shift += kDigitBits) {

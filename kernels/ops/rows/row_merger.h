@@ -7,20 +7,21 @@
 namespace tandem {
 
 // Merges a list of (row, values) with duplicates into a sparse gradient. The values of equal rows
-// are added in the order of the list, beginning with 0. The bits are those of a dense gradient.
+// are added in the order of the list, beginning with 0. The bits are the same as in a dense
+// gradient.
 class RowMerger {
  public:
-  // For at most `count` rows of `dim` values of a variable with `height` rows; uses `parts`
-  // threads. REQUIRES: height and count are below 2^32.
+  // Prepares lists of at most `count` rows of `dim` values, for a variable with `height` rows. Uses
+  // `parts` threads. REQUIRES: height and count are below 2^32.
   RowMerger(int64_t count, int64_t height, int64_t dim, int parts);
 
   size_t scratch_bytes() const;
-  // Begins a list. `scratch` is used until Finish.
+  // Begins an empty list. The list uses the memory `scratch` until Finish.
   void Begin(void* scratch);
-  // REQUIRES: row is in [0, height), and fewer than `count` rows were added. `values` must not
-  // change until Finish.
+  // Appends a row to the list. `values` must not change until Finish. REQUIRES: row is in [0,
+  // height), and fewer than `count` rows were added since Begin.
   void Add(int64_t row, const float* values);
-  // Writes n rows, the size of the outputs. REQUIRES: at most n different rows were added.
+  // Writes the merged rows to outputs of n rows. REQUIRES: at most n different rows were added.
   void Finish(int64_t* rows, float* values, int64_t n);
 
  private:

@@ -1,4 +1,4 @@
-// Code shared by sequence_pool, its gradient and their kernels.
+// Declarations for sequence_pool, its gradient and their kernels.
 #pragma once
 
 #include "kernels/ops/core/op.h"
@@ -11,8 +11,8 @@ struct SequencePool {
   int64_t batch = 0, steps = 0, dim = 0;
 };
 
-// Returns the parsed inputs 0 (X) and 1 (Lengths) of `view` and its attributes. INVALID_ARGUMENT:
-// they do not match.
+// Returns the sizes and the type of a sequence_pool, from inputs 0 (X) and 1 (Lengths) of `view`
+// and its attributes. INVALID_ARGUMENT: inputs and attributes do not match.
 StatusOr<SequencePool> SequencePoolOf(const OpView& view);
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
-// CUDA kernels of sequence_pool; definitions in sequence_pool.cc. One thread processes one element
-// over all steps of a sequence, so that the steps are added in order.
+// CUDA kernels of sequence_pool, which is defined in sequence_pool.cc. One thread processes one
+// element over all steps of a sequence, so that the steps are added in order.
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_launch.h"
 #include "kernels/ops/formulas/sequence_pool.h"
@@ -8,8 +8,7 @@
 namespace tandem {
 namespace {
 
-// Returns the number of steps of sequence `b`. An invalid length is recorded as a fault and counts
-// as 0.
+// Returns the number of steps of sequence `b`; 0, and records a fault, if the length is invalid.
 __device__ int64_t LengthOf(const SequencePool& s, const int64_t* lengths, int64_t b,
                             CudaFault* fault) {
   if (lengths == nullptr) return s.steps;
@@ -19,7 +18,7 @@ __device__ int64_t LengthOf(const SequencePool& s, const int64_t* lengths, int64
   return 0;
 }
 
-// Pools the elements x[0], x[dim], ... of the steps.
+// Pools the elements x[0], x[dim], ... of the first `length` steps of a sequence.
 __device__ float PoolOne(const SequencePool& s, const float* x, int64_t length) {
   if (length == 0) return 0.0f;
   if (s.type == PoolType::kFirst) return x[0];
@@ -44,7 +43,7 @@ Status Run(SequencePool& state, const KernelArgs& args) {
   });
 }
 
-// Returns the step that gets all of an element's gradient; -1: all steps get a part.
+// Returns the step that gets the whole gradient of an element; -1: all steps get a share.
 __device__ int64_t StepOf(const SequencePool& s, const float* x, float y, int64_t length) {
   if (s.type == PoolType::kFirst) return 0;
   if (s.type == PoolType::kLast) return length - 1;

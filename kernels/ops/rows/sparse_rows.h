@@ -1,9 +1,9 @@
 // Sparse gradients in a program (Paddle's SelectedRows). The gradient of a variable [height, dim]
 // is a pair of variables of fixed size:
-//   Rows   i64 [n]       row numbers, ascending, each once; then -1
-//   Values f32 [n, dim]  those rows of the gradient; zeros where Rows is -1
+//   Rows   i64 [n]       row numbers, ascending, without duplicates; then -1 up to n
+//   Values f32 [n, dim]  the values of these rows; zeros where Rows is -1
 // All other rows of the gradient are 0. n is the largest possible number of rows. It never depends
-// on data, so a plan's memory is fixed.
+// on data, so the memory of a plan is fixed.
 #pragma once
 
 #include <algorithm>
@@ -14,16 +14,16 @@
 
 namespace tandem {
 
-// Checks that inputs `values` and `rows` of `view` are such a pair for a variable [height, dim];
-// dim -1: any. INVALID_ARGUMENT: they are not.
+// Checks that inputs `values` and `rows` of `view` are the pair of a sparse gradient for a variable
+// [height, dim]. `dim` -1: any dim. INVALID_ARGUMENT: they are not such a pair.
 Status NeedSparseRows(const OpView& view, size_t values, size_t rows, int64_t dim);
 
-// Returns the number of rows before the first -1. INVALID_ARGUMENT, naming the position: rows do
-// not ascend, are outside [0, height), or follow a -1.
+// Returns the number of row numbers before the first -1. INVALID_ARGUMENT, naming the position: row
+// numbers do not ascend, are outside [0, height), or follow a -1.
 StatusOr<int64_t> CheckSparseRows(std::span<const int64_t> rows, int64_t height);
 
-// Rows of a large matrix are accessed in the order of ids. Prefetching this many rows ahead hides
-// the memory latency.
+// How many rows ahead a row is prefetched. Rows of a large matrix are accessed in the order of ids,
+// so prefetching hides the memory latency.
 inline constexpr int64_t kRowsAhead = 16;
 
 inline void PrefetchRow(const float* row, int64_t dim) {
@@ -31,7 +31,8 @@ inline void PrefetchRow(const float* row, int64_t dim) {
   for (int64_t i = 0; i < dim; i += kLine) PrefetchLine(row + i);
 }
 
-// Returns the cost of `count` such rows (parallel.h). A short row costs as much as a cache miss.
+// Returns the cost of accessing `count` rows, for PartsFor (parallel.h). A short row costs as much
+// as a cache miss.
 inline int64_t RowsCost(int64_t count, int64_t dim) { return count * std::max<int64_t>(dim, 32); }
 
 }  // namespace tandem

@@ -14,7 +14,7 @@ namespace {
 
 struct SumState {
   RowMerger merger;
-  std::vector<int64_t> counts;  // number of rows of each pair
+  std::vector<int64_t> counts;  // for each input pair: its number of rows
   int64_t height, dim, n;
 };
 

@@ -1,4 +1,4 @@
-// CUDA kernels of sparse gradients; definitions in sparse_rows.cc.
+// CUDA kernels of sparse gradients, which sparse_rows.cc defines.
 #include "kernels/ops/rows/sparse_rows_cuda.h"
 
 #include <bit>
@@ -10,9 +10,9 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kAlignment = 256;  // alignment of CUB's memory
+constexpr size_t kAlignment = 256;  // alignment of the memory for CUB, in bytes
 
-// If `temp` is nullptr, returns only the number of bytes that it needs.
+// Sorts the list by row. If `temp` is nullptr, only sets `bytes` to the size of `temp`.
 cudaError_t SortPairs(const CudaRowList& list, int64_t count, int64_t height, void* temp,
                       size_t& bytes, cudaStream_t stream) {
   const int bits = std::bit_width(static_cast<uint64_t>(height));
@@ -79,7 +79,7 @@ Status CudaRowSort::Merge(const KernelArgs& args, const CudaRowList& list, int64
 namespace {
 
 struct SumState {
-  std::vector<int64_t> counts;  // number of rows of each pair
+  std::vector<int64_t> counts;  // for each input pair: its number of rows
   int64_t height, dim, n;
   CudaRowSort sort;
 };

@@ -1,36 +1,37 @@
-// Merges rows on a device, with the same bits as RowMerger of row_merger.h. Rows are sorted with
-// CUB's stable radix sort, so that equal rows are adjacent and keep their order.
+// Merges rows on a device. The result has the same bits as that of RowMerger (row_merger.h). Rows
+// are sorted with CUB's stable radix sort: equal rows become adjacent and keep their order.
 #pragma once
 
 #include "kernels/ops/cuda/cuda_launch.h"
 
 namespace tandem {
 
-// A list of rows and the addresses of their values, in the scratch memory of a kernel.
+// A list of rows and of the addresses of their values, in the scratch memory of a kernel.
 struct CudaRowList {
-  uint64_t *rows, *sorted_rows;           // [count]; `height`: no row
-  const float **values, **sorted_values;  // [count]
-  int32_t *heads, *places;                // [count]
-  void* temp;                             // CUB's memory
+  uint64_t *rows, *sorted_rows;  // [count] row numbers; `height` means that the entry has no row
+  const float **values, **sorted_values;  // [count] addresses of the values
+  int32_t *heads, *places;                // [count], used while rows are merged
+  void* temp;                             // memory for CUB
 };
 
 class CudaRowSort {
  public:
-  // For `count` rows below `height` on the current device, on which CUB's memory need depends.
-  // Without a device, the object can be prepared but not run.
+  // Prepares lists of `count` rows with numbers below `height`. The memory for CUB depends on the
+  // current device. Without a device, the object can be prepared but not run.
   CudaRowSort(int64_t count, int64_t height);
 
   size_t scratch_bytes() const { return temp_at_ + temp_bytes_; }
   CudaRowList In(void* scratch) const;
-  // Fills the sorted lists from the unsorted lists.
+  // Fills sorted_rows and sorted_values from rows and values.
   Status Sort(const KernelArgs& args, const CudaRowList& list) const;
-  // Sorts, then writes the distinct rows in ascending order, followed by -1 up to n. Values of
-  // equal rows are added in the order of the list.
+  // Sorts the list. Then writes its distinct rows in ascending order, and -1 after them up to n
+  // rows. The values of equal rows are added in the order of the list.
   Status Merge(const KernelArgs& args, const CudaRowList& list, int64_t dim, int64_t n,
                int64_t* rows, float* values) const;
 
-  // Calls put(k, row, d, sum) on the device for each distinct row and each element d. k is the
-  // position of the first entry of the row in the sorted list; sum is the sum over the equal rows.
+  // Calls put(k, row, d, sum) on the device for each distinct row and each element d of it. k is
+  // the position of the first entry of the row in the sorted list. `sum` is the sum over all
+  // entries of the row.
   template <typename Put>
   Status AddUp(const KernelArgs& args, const CudaRowList& list, int64_t dim, const Put& put) const {
     const int64_t count = count_;

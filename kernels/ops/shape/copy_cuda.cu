@@ -1,5 +1,5 @@
-// CUDA kernels that fill, copy, convert or reorder elements; definitions are in cast.cc,
-// fill_constant.cc, reshape.cc, layout.cc and reorder.cc.
+// CUDA kernels that fill, copy, convert or reorder elements. Their operators are defined in
+// cast.cc, fill_constant.cc, reshape.cc, layout.cc and reorder.cc.
 #include <type_traits>
 
 #include "kernels/ops/cuda/cuda_kernels.h"
@@ -58,7 +58,7 @@ Kernel CastFrom(const CastState& s, DType to) {
   return {};
 }
 
-// `from`: the input to convert; for cast_grad it is the second.
+// Prepares the conversion of input `from`. It is 0 for cast and 1 for cast_grad.
 template <int from>
 StatusOr<Kernel> PrepareCast(const OpView& view, const PrepareContext&) {
   const CastState s{view.in(0).shape.numel()};
@@ -128,7 +128,7 @@ StatusOr<Kernel> PrepareReshape(const OpView& view, const PrepareContext&) {
 
 // ---- transpose, concat, split, slice, reorder: copies between strided windows -------------------
 
-// A StridedCopy as an argument for the device.
+// The strides of a StridedCopy in a form that can be passed to a CUDA kernel.
 struct Strided {
   int rank;
   int64_t n = 1;
@@ -145,7 +145,7 @@ struct Strided {
   }
 };
 
-// Copies element by element. T has the size of the tensors' elements.
+// Copies a part element by element. T is a type with the size of an element.
 template <typename T>
 Status CopyPartOf(const KernelArgs& args, const CopyPart& part) {
   const Strided s(part.copy);

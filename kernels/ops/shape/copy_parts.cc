@@ -6,7 +6,7 @@
 namespace tandem {
 namespace {
 
-// The part `part` of tensor `whole` that begins `begin` elements after its start along `axis`.
+// `part` is a part of tensor `whole`. It begins at index `begin` of dimension `axis`.
 struct Piece {
   const TensorDesc& whole;
   const TensorDesc& part;
@@ -110,7 +110,7 @@ StatusOr<CopyParts> SliceGradParts(const OpView& view) { return SliceEither(view
 
 namespace {
 
-// Returns the distances along (n, c / block, h w, c % block).
+// Returns the strides of a layout along the dimensions (n, c / block, h w, c % block).
 Strides StridesOf(ImageLayout layout, const Shape& x, int64_t block) {
   const int64_t plane = x[2] * x[3], image = x[1] * plane;
   switch (layout) {

@@ -1,5 +1,5 @@
-// The copies of transpose, concat, split, slice, their gradients and reorder. All kinds of kernels
-// use them.
+// Describes the work of transpose, concat, split, slice, their gradients and reorder as a list of
+// copies. CPU and CUDA kernels use it.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-// Copies a window of input `in` to a window of output `out`. Offsets are in bytes.
+// A copy of a window of input `in` to a window of output `out`. `from`, `to`: byte offsets.
 struct CopyPart {
   StridedCopy copy;
   size_t in, from, out, to;
@@ -17,7 +17,7 @@ struct CopyPart {
 
 struct CopyParts {
   std::vector<CopyPart> parts;
-  size_t zeros = 0;  // bytes of output 0 that are set to zero first
+  size_t zeros = 0;  // number of bytes of output 0 that are set to zero first
 };
 
 StatusOr<CopyParts> TransposeParts(const OpView& view);

@@ -1,4 +1,4 @@
-// Operators that copy elements to other positions.
+// Definitions of transpose, concat, split and slice, which copy elements to other positions.
 #include "kernels/ops/shape/layout.h"
 
 #include <numeric>
@@ -62,7 +62,7 @@ StatusOr<Window> WindowOf(const OpView& view, const Shape& x) {
     }
     seen[static_cast<size_t>(axis)] = true;
     const int d = static_cast<int>(axis);
-    // Indices beyond the end become the end. Negative indices count from the end.
+    // Negative indices are relative to the end. Indices beyond the end are replaced by the end.
     const auto place = [n = x[d]](int64_t at) {
       return std::clamp<int64_t>(at < 0 ? at + n : at, 0, n);
     };
@@ -117,8 +117,8 @@ void GradTranspose(GradContext& ctx) {
   ctx.Append("transpose", {{g}}, {{dx}}, {{"axis", inverse}});
 }
 
-// Returns the joined description of the inputs from `first` on. They may differ only in their size
-// along the axis; the result has the sum.
+// Returns the description of the concatenation of all inputs from position `first` on. Inputs may
+// differ only in their size along the axis. The result has the sum of these sizes.
 StatusOr<TensorDesc> Joined(const OpView& view, size_t first) {
   if (view.in_count() <= first || !view.has_in(first))
     return view.Error("expected at least one input X");

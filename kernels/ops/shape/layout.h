@@ -1,4 +1,4 @@
-// The parts of transpose, concat, split and slice, shared by their definitions and kernels.
+// Parses the attributes of transpose, concat, split and slice, for their definitions and kernels.
 #pragma once
 
 #include <vector>
@@ -7,20 +7,20 @@
 
 namespace tandem {
 
-// Returns the attribute axis, which may be -rank or more, as a dimension of `shape`.
+// Returns the attribute axis as a dimension of `shape`. The attribute may be negative.
 StatusOr<int> AxisOf(const OpView& view, const Shape& shape);
 
-// Returns the sizes along `axis` of the `count` parts into which split divides X [..., n, ...],
-// from the attributes sections and num.
+// Returns the sizes of the `count` parts into which split divides dimension `axis` of X, which has
+// size n. They follow from the attributes sections and num.
 StatusOr<std::vector<int64_t>> SectionsOf(const OpView& view, int64_t n, size_t count);
 
-// Start and shape of the part of `x` that slice selects.
+// Start and shape of the part of X that slice selects.
 struct Window {
   Shape begin, shape;
 };
 StatusOr<Window> WindowOf(const OpView& view, const Shape& x);
 
-// dimensions[i] of X becomes dimension i of the result of transpose.
+// Returns the permutation of transpose: dimension i of the result is dimension permutation[i] of X.
 StatusOr<std::vector<int>> PermutationOf(const OpView& view, int rank);
 
 }  // namespace tandem

@@ -14,12 +14,13 @@ namespace {
 
 struct State {
   const Loops& loops;
-  int64_t blocks, plane;  // matrices of kLayoutBlock planes
-  bool from, to;          // is the layout blocked?
+  int64_t blocks, plane;  // number of matrices, each of kLayoutBlock planes, and elements per plane
+  bool from, to;          // true if the layout of the input (from) or of the output (to) is blocked
   int parts;
 };
 
-// Each block of channels is a matrix [16, plane] in one layout and its transpose in the other.
+// Converts between NCHW and the blocked layout. Each block of channels is a matrix [16, plane] in
+// NCHW and the transposed matrix in the blocked layout.
 Status Run(State& s, const KernelArgs& args) {
   const float* x = InF32(args, 0);
   float* out = OutF32(args, 0);
@@ -46,7 +47,7 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
     return Unimplemented("this kernel supports only conversions between NCHW and nChw16c");
   }
   const bool from = from_layout == ImageLayout::kBlocked, to = to_layout == ImageLayout::kBlocked;
-  // Plain to plain: any number of channels, one copy.
+  // A conversion between equal layouts is a copy, for any number of channels.
   const int64_t block = from == to ? 1 : kLayoutBlock;
   return MakeKernel<State, Run>(
       {BestLoops(), x[0] * x[1] / block, x[2] * x[3], from, to, PartsFor(ctx.threads, x.numel())});
@@ -73,7 +74,7 @@ StatusOr<Kernel> PrepareDnnl(const OpView& view, const PrepareContext& ctx) {
   return MakeKernel<DnnlProgram, RunDnnl>(std::move(program), scratch);
 }
 
-// ---- Any type and any two layouts ---------------------------------------------------------------
+// ---- Images of any type, between any two layouts ------------------------------------------------
 
 struct StridedState {
   StridedCopy copy;

@@ -10,7 +10,7 @@ struct State {
   int threads;
 };
 
-// Does nothing in place.
+// Copies the input to the output, unless both are the same memory.
 template <int input>
 Status Run(State<input>& s, const KernelArgs& args) {
   ParallelCopy(s.threads, args.out[0], args.in[input], s.bytes);

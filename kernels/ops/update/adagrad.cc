@@ -1,5 +1,5 @@
-// Adagrad. Source: Duchi, Hazan and Singer, "Adaptive Subgradient Methods", JMLR 12 (2011), with a
-// diagonal matrix.
+// Definition of adagrad. Source: Duchi, Hazan and Singer, "Adaptive Subgradient Methods", JMLR 12
+// (2011), in the form with a diagonal matrix.
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/update/optimizer_op.h"
 

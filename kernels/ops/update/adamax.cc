@@ -1,4 +1,5 @@
-// AdaMax. Source: Kingma and Ba, ICLR 2015, algorithm 2. epsilon is added as in PaddlePaddle 1.8.
+// Definition of adamax. Source: Kingma and Ba, ICLR 2015, algorithm 2. epsilon is added as in
+// PaddlePaddle 1.8.
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/update/optimizer_op.h"
 

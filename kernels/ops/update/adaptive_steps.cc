@@ -1,7 +1,7 @@
-// Computes the number of local steps before the next average of the parameters (adaptive LocalSGD).
-// Source: Wang and Joshi, "Adaptive Communication Strategies to Achieve the Best Error-Runtime
-// Trade-off in Local-Update SGD", SysML 2019, section 4. Bounds and rounding are those of Paddle
-// 2.0's adaptive_localsgd.
+// Definition of adaptive_steps, which computes the number of local steps before the next average of
+// the parameters (adaptive LocalSGD). Source: Wang and Joshi, "Adaptive Communication Strategies to
+// Achieve the Best Error-Runtime Trade-off in Local-Update SGD", SysML 2019, section 4. Bounds and
+// rounding are those of Paddle 2.0's adaptive_localsgd.
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
@@ -13,7 +13,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   const char* names[] = {"Loss", "LearningRate", "BaseLoss", "BaseLearningRate", "Steps"};
   for (size_t i = 0; i < 5; ++i) TD_RETURN_IF_ERROR(NeedOne(view, i, names[i]));
   const auto first = view.attr<int64_t>("init_k_steps"), most = view.attr<int64_t>("k_steps_max");
-  // f32 cannot count beyond 2^24.
+  // The number of steps is an f32, which cannot count beyond 2^24.
   if (first < 1 || first > most || most > (1 << 24)) {
     return view.Error(absl::StrFormat(
         "init_k_steps=%d must be from 1 to k_steps_max=%d, which must be at most 2^24", first,

@@ -1,5 +1,5 @@
-// Adagrad with a decaying window. Source: Tieleman and Hinton, "Neural Networks for Machine
-// Learning", lecture 6.5 (2012), in the form without momentum.
+// Definition of decayed_adagrad, which is adagrad with a decaying window. Source: Tieleman and
+// Hinton, "Neural Networks for Machine Learning", lecture 6.5 (2012), in the form without momentum.
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/update/optimizer_op.h"
 

@@ -1,5 +1,6 @@
-// Deep gradient compression: Lin, Han, Mao, Wang and Dally, "Deep Gradient Compression: Reducing
-// the Communication Bandwidth for Distributed Training", ICLR 2018 (arXiv 1712.01887), algorithm 4.
+// Definitions of the operators of deep gradient compression. Source: Lin, Han, Mao, Wang and Dally,
+// "Deep Gradient Compression: Reducing the Communication Bandwidth for Distributed Training", ICLR
+// 2018 (arXiv 1712.01887), algorithm 4.
 #include "kernels/ops/update/dgc.h"
 
 #include <algorithm>

@@ -12,12 +12,15 @@
 namespace tandem {
 namespace {
 
-constexpr int64_t kBlock = 4096;  // updated and counted while in the first-level cache
+// elements that are updated, and then counted in the first-level cache
+constexpr int64_t kBlock = 4096;
 
-// The results of one thread for its part.
+// The results of one thread for its part of the elements.
 struct Part {
-  std::array<int32_t, kDgcDigitsMax> counts{};  // by digit, at the current level
-  int64_t above = 0, equal = 0;                 // magnitudes above the threshold, and equal to it
+  // By value of the digit at the current level: the number of elements.
+  std::array<int32_t, kDgcDigitsMax> counts{};
+  // The number of elements above the threshold, and the number of elements equal to it.
+  int64_t above = 0, equal = 0;
 };
 
 struct CompressState {
@@ -27,7 +30,7 @@ struct CompressState {
   std::vector<Part> parts;
 };
 
-// The smallest magnitude that is sent, and how many elements of this magnitude are sent.
+// The threshold: the smallest magnitude sent, and how many elements of this magnitude are sent.
 struct Cut {
   uint32_t magnitude = 0;
   int64_t ties = 0;
@@ -40,9 +43,9 @@ void Count(const float* x, int64_t n, const DgcLevel& level, uint32_t higher, Pa
   }
 }
 
-// Updates the optimizer's velocity and the sum of the velocity that was not sent, and counts the
-// first digits of the sum. This equals a step of momentum on the residual with learning rate -1,
-// with the same operations.
+// Updates the velocity of the optimizer and the residual, which is the sum of the velocity that was
+// not sent. Also counts the first digits of the residual. The update of the residual is a momentum
+// step with learning rate -1.
 void Accumulate(CompressState& s, const KernelArgs& args) {
   ParallelFor(static_cast<int>(s.parts.size()), s.n, [&](int p, int64_t begin, int64_t end) {
     Part& part = s.parts[static_cast<size_t>(p)];
@@ -68,9 +71,10 @@ void CountAll(CompressState& s, const float* residual, const DgcLevel& level, ui
   });
 }
 
-// Returns the digit of the threshold at this level: the digit at which `left` elements are reached,
-// counted down from the highest digit. Subtracts the elements above this digit from `left` and adds
-// the counts to the parts. REQUIRES: at least `left` elements were counted.
+// Returns the digit of the threshold at this level. Digits are visited from the highest down until
+// `left` elements have been counted. Elements with higher digits are subtracted from `left`. Each
+// part adds its elements with higher digits to `above` and those with this digit to `equal`.
+// REQUIRES: at least `left` elements were counted.
 uint32_t TakeDigit(CompressState& s, const DgcLevel& level, int64_t& left) {
   for (uint32_t digit = (1U << level.bits) - 1;; --digit) {
     int64_t here = 0;
@@ -79,11 +83,11 @@ uint32_t TakeDigit(CompressState& s, const DgcLevel& level, int64_t& left) {
     if (!reached) left -= here;
     for (Part& part : s.parts) (reached ? part.equal : part.above) += part.counts[digit];
     if (reached) return digit;
-    TD_REQUIRE(digit > 0);  // at least `left` elements were counted
+    TD_REQUIRE(digit > 0);  // cannot fail, because at least `left` elements were counted
   }
 }
 
-// REQUIRES: 1 <= k <= n, and the first digits were counted.
+// Returns the threshold of the k largest. REQUIRES: 1 <= k <= n; the first digits were counted.
 Cut FindCut(CompressState& s, const float* residual, int64_t k) {
   TD_REQUIRE(k >= 1 && k <= s.n);
   Cut cut{0, k};
@@ -95,11 +99,12 @@ Cut FindCut(CompressState& s, const float* residual, int64_t k) {
   return cut;
 }
 
-// Moves the elements to send out of `velocity` and `residual`.
+// Writes the selected elements to `selected` and sets them to 0 in `velocity` and `residual`.
 void Select(CompressState& s, const Cut& cut, int64_t k, float* velocity, float* residual,
             int32_t* selected) {
-  // Each part writes after the parts before it. `above` becomes the position and `equal` the number
-  // of ties to take.
+  // Each part writes its elements after those of the previous parts. `above` becomes the position
+  // where the part writes. `equal` becomes the number of elements equal to the threshold that the
+  // part sends.
   int64_t at = 0, ties = cut.ties;
   for (Part& part : s.parts) {
     const int64_t above = part.above;
@@ -160,7 +165,8 @@ struct AddState {
   int64_t n, rows, words;
 };
 
-// Selections come from other ranks, so their contents are checked before use.
+// Adds the elements of a selection to the parameter. Selections come from other ranks, so their
+// content is checked before it is used.
 Status AddSelection(const AddState& s, const int32_t* selection, float lr, float* param) {
   const int64_t k = selection[0];
   if (k < 0 || SelectionWords(k) > s.words) {

@@ -1,5 +1,6 @@
-// CUDA kernels of deep gradient compression; definitions in dgc.cc. They send the same elements as
-// the CPU, in the same order. Only the device knows how many.
+// CUDA kernels of deep gradient compression, whose operators are defined in dgc.cc. They send the
+// same elements as the CPU kernels, in the same order. Only the device knows the number of elements
+// that are sent.
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_reduce.h"
 #include "kernels/ops/formulas/dgc.h"
@@ -10,18 +11,22 @@
 namespace tandem {
 namespace {
 
-constexpr int kOneBlock = 1024;  // threads of kernels that use one block
+constexpr int kOneBlock = 1024;  // number of threads of the kernels that use one block
 constexpr int64_t kPartsMax = kOneBlock;
 
-// Results of the search, in scratch.
+// The results of the search for the threshold, in scratch memory.
 struct Found {
-  int64_t k;           // number of elements sent; 0 if Sparsity is invalid
-  int64_t left;        // those below the elements found so far; finally those at the threshold
-  uint32_t magnitude;  // digits of the threshold so far; finally the smallest magnitude sent
+  int64_t k;  // number of elements to send; 0: input Sparsity is invalid
+  // During the search: number of elements to send among those with the digits found so far. At the
+  // end: number of elements to send among those equal to the threshold.
+  int64_t left;
+  // The digits of the threshold found so far. At the end: the smallest magnitude that is sent.
+  uint32_t magnitude;
 };
 
-// The counts of one part of the elements: above the threshold and equal to it. Later: the position
-// for writing, and how many elements equal to the threshold it may send.
+// The counts of one part of the elements: elements above the threshold, and elements equal to it.
+// Later, `above` is the position where the part writes, and `equal` is the number of equal elements
+// that it sends.
 struct Part {
   int64_t above, equal;
 };
@@ -33,8 +38,8 @@ struct Scratch {
       kFoundBytes + kCounts * sizeof(unsigned) + kPartsMax * sizeof(Part);
 
   Found* found;
-  unsigned* counts;  // [kDgcLevelCount][kDgcDigitsMax]
-  Part* parts;       // [kPartsMax]
+  unsigned* counts;  // an array [kDgcLevelCount][kDgcDigitsMax]
+  Part* parts;       // an array [kPartsMax]
 
   explicit Scratch(const KernelArgs& args)
       : found(static_cast<Found*>(args.scratch)),
@@ -50,7 +55,7 @@ struct CompressState {
   int64_t parts() const { return std::clamp<int64_t>(n / 4096, 1, kPartsMax); }
 };
 
-// Computes the number of elements to send, and clears the output.
+// Computes the number of elements to send from the sparsity, and sets the output to 0.
 Status Begin(const CompressState& s, const KernelArgs& args, const Scratch& scratch) {
   const float* sparsity = In<float>(args, 3);
   int32_t* selected = Out<int32_t>(args, 2);
@@ -74,7 +79,7 @@ Status Begin(const CompressState& s, const KernelArgs& args, const Scratch& scra
   });
 }
 
-// Counts the digits of a level. value(i) is element i.
+// Counts how often each value of the digit of `level` occurs. value(i) returns element i.
 template <typename Fn>
 __global__ void CountKernel(DgcLevel level, const Found* found, int64_t n, unsigned* counts,
                             Fn value) {
@@ -93,8 +98,8 @@ __global__ void CountKernel(DgcLevel level, const Found* found, int64_t n, unsig
   }
 }
 
-// Uses one block. Finds the digit of the threshold: the digit at which the remaining elements are
-// reached, counted down from the highest digit.
+// Finds the digit of the threshold at one level, with one block. Digits are visited from the
+// highest down until the number of elements to send is reached.
 __global__ void DigitKernel(DgcLevel level, const unsigned* counts, Found* found) {
   constexpr int kEach = kDgcDigitsMax / kOneBlock;
   const int64_t left = found->left;
@@ -102,7 +107,8 @@ __global__ void DigitKernel(DgcLevel level, const unsigned* counts, Found* found
   const auto highest = static_cast<int>((1U << level.bits) - 1 - threadIdx.x * kEach);
   int64_t mine = 0;
   for (int d = highest; d > highest - kEach && d >= 0; --d) mine += counts[d];
-  int64_t before = BlockPrefix<int64_t>(mine).before;  // all threads have read `found`
+  // Also waits until all threads have read `found`.
+  int64_t before = BlockPrefix<int64_t>(mine).before;
   if (before >= left || before + mine < left) return;
   int digit = highest;
   for (; before + counts[digit] < left; --digit) before += counts[digit];
@@ -114,14 +120,15 @@ template <typename Fn>
 Status FindDigit(const CompressState& s, const KernelArgs& args, int level, const Fn& value) {
   const Scratch scratch(args);
   unsigned* counts = scratch.counts + static_cast<size_t>(level) * kDgcDigitsMax;
-  // A block clears and adds up all digits, which is worthwhile only for many elements.
+  // Each block clears and adds the counts of all digits, so a block should have many elements.
   TD_RETURN_IF_ERROR(Launch(args, CudaBlocks(s.n, 16 * kCudaThreads), kCudaThreads, CountKernel<Fn>,
                             kDgcLevels[level], scratch.found, s.n, counts, value));
   return Launch(args, 1, kOneBlock, DigitKernel, kDgcLevels[level], counts, scratch.found);
 }
 
-// Updates the optimizer's velocity and the sum of the velocity that was not sent, and counts the
-// digits of the sum. This equals a step of momentum on the residual with learning rate -1.
+// Updates the velocity of the optimizer and the residual, which is the sum of the velocity that was
+// not sent. Also counts the first digits of the residual. The update of the residual is a momentum
+// step with learning rate -1.
 template <bool nesterov>
 Status Accumulate(const CompressState& s, const KernelArgs& args) {
   const float *g = In<float>(args, 0), *velocity = In<float>(args, 1), *rest = In<float>(args, 2);
@@ -136,7 +143,7 @@ Status Accumulate(const CompressState& s, const KernelArgs& args) {
   });
 }
 
-// One block processes one part.
+// Counts the elements of each part above and equal to the threshold. One block per part.
 __global__ void PartsKernel(const Found* found, const float* residual, int64_t n, Part* parts) {
   const int64_t part = (n + gridDim.x - 1) / gridDim.x, begin = blockIdx.x * part;
   const int64_t end = begin + part < n ? begin + part : n;
@@ -152,8 +159,8 @@ __global__ void PartsKernel(const Found* found, const float* residual, int64_t n
   if (threadIdx.x == 0) parts[blockIdx.x] = {above, equal};
 }
 
-// Uses one block. Each part writes after the parts before it. Among elements equal to the
-// threshold, the first ones are sent.
+// Computes the position where each part writes, with one block. Parts write one after another.
+// Among the elements equal to the threshold, the first ones are sent.
 __global__ void PlacesKernel(const Found* found, Part* parts, int64_t count) {
   const bool mine = threadIdx.x < count;
   const Part part = mine ? parts[threadIdx.x] : Part{0, 0};
@@ -163,7 +170,7 @@ __global__ void PlacesKernel(const Found* found, Part* parts, int64_t count) {
   if (mine) parts[threadIdx.x] = {above + taken, min(part.equal, found->left - taken)};
 }
 
-// One block processes one part. Elements that are sent become 0.
+// Writes the selected elements and sets them to 0 in velocity and residual. One block per part.
 __global__ void SelectKernel(const Found* found, const Part* parts, int64_t n, float* velocity,
                              float* residual, int32_t* selected) {
   const int64_t part = (n + gridDim.x - 1) / gridDim.x, begin = blockIdx.x * part;
@@ -222,8 +229,9 @@ struct AddState {
   int64_t n, rows, words;
 };
 
-// Selections come from other ranks, so their contents are checked before use. Each rank has a
-// separate launch, because ranks may send the same elements.
+// Adds the selections of all ranks to the parameter. Selections come from other ranks, so their
+// content is checked before it is used. Each rank's selection has a separate launch, because ranks
+// may send the same elements.
 Status RunAdd(AddState& s, const KernelArgs& args) {
   float* param = Out<float>(args, 0);
   TD_RETURN_IF_ERROR(

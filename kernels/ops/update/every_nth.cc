@@ -1,4 +1,4 @@
-// Counts steps for operators that run only every n-th step (Op::run_if).
+// Definition of every_nth, which counts steps for operators of every n-th step (Op::run_if).
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
@@ -10,7 +10,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   TD_RETURN_IF_ERROR(NeedOne(view, 0, "Counter"));
   if (view.has_in(1)) TD_RETURN_IF_ERROR(NeedOne(view, 1, "N"));
   const auto n = view.attr<int64_t>("n");
-  // f32 cannot count beyond 2^24.
+  // The counter is an f32, which cannot count beyond 2^24.
   if (n < 1 || n > (1 << 24)) return view.Error("attribute n must be from 1 to 16777216");
   outputs[0] = outputs[1] = view.in(0);
   return OkStatus();

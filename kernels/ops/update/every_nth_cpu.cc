@@ -7,7 +7,7 @@ namespace {
 
 struct State {
   float n;
-  bool given;  // n is given as input N
+  bool given;  // true: n is read from input N
 };
 
 Status Run(State& s, const KernelArgs& args) {

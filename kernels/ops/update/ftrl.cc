@@ -1,6 +1,6 @@
-// FTRL-Proximal. Source: McMahan et al., "Ad Click Prediction: a View from the Trenches", KDD 2013,
-// algorithm 1 with beta = 0 and alpha = LearningRate. Its lambda_2 is 2 l2 here, as in PaddlePaddle
-// 1.8.
+// Definition of ftrl (FTRL-Proximal). Source: McMahan et al., "Ad Click Prediction: a View from the
+// Trenches", KDD 2013, algorithm 1 with beta = 0 and alpha = LearningRate. lambda_2 of the paper is
+// 2 l2, as in PaddlePaddle 1.8.
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/update/optimizer_op.h"
 

@@ -1,6 +1,6 @@
-// LAMB. Source: You et al., "Large Batch Optimization for Deep Learning: Training BERT in 76
-// minutes", ICLR 2020 (arXiv:1904.00962), algorithm 2 with phi(x) = x. The update needs the norms
-// of whole parameters.
+// Definition of lamb. Source: You et al., "Large Batch Optimization for Deep Learning: Training
+// BERT in 76 minutes", ICLR 2020 (arXiv:1904.00962), algorithm 2 with phi(x) = x. The update needs
+// the norms of whole parameters.
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/update/optimizer_op.h"
 

@@ -11,7 +11,7 @@ struct State {
   SquareSum squares;
 };
 
-// Scratch contains the direction, then the scratch of the sums of squares.
+// Scratch memory contains the direction of the step, then scratch for the sums of squares.
 Status Run(State& s, const KernelArgs& kernel) {
   const float power1 = *InF32(kernel, 4), power2 = *InF32(kernel, 5);
   const int64_t n = s.update.n;

@@ -1,5 +1,6 @@
-// LARS. Source: You, Gitman and Ginsburg, "Large Batch Training of Convolutional Networks", 2017
-// (arXiv:1708.03888), algorithm 1. The update needs the norms of whole parameters.
+// Definition of lars_momentum. Source: You, Gitman and Ginsburg, "Large Batch Training of
+// Convolutional Networks", 2017 (arXiv:1708.03888), algorithm 1. The update needs the norms of
+// whole parameters.
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/update/optimizer_op.h"
 

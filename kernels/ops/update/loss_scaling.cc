@@ -1,6 +1,7 @@
-// Loss scaling for 16-bit gradients: Micikevicius et al., "Mixed Precision Training", ICLR 2018,
-// section 3.2. The factor changes as in Paddle 2.0's update_loss_scaling. In contrast to Paddle, a
-// step with an overflow is skipped completely (Op::run_if), so the gradients need not become zero.
+// Definitions of the operators of loss scaling for 16-bit gradients. Source: Micikevicius et al.,
+// "Mixed Precision Training", ICLR 2018, section 3.2. The factor changes as in Paddle 2.0's
+// update_loss_scaling. In contrast to Paddle, a step with an overflow is skipped completely
+// (Op::run_if). Therefore its gradients need not be set to zero.
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
@@ -23,7 +24,7 @@ Status InferUpdate(const OpView& view, std::span<TensorDesc> outputs) {
   const char* names[] = {"AllFinite", "Scale", "GoodSteps", "BadSteps"};
   for (size_t i = 0; i < 4; ++i) TD_RETURN_IF_ERROR(NeedOne(view, i, names[i]));
   for (const char* attr : {"incr_every_n_steps", "decr_every_n_nan_or_inf"}) {
-    // f32 cannot count beyond 2^24.
+    // Steps are counted in f32, which cannot count beyond 2^24.
     const auto n = view.attr<int64_t>(attr);
     if (n < 1 || n > (1 << 24)) {
       return view.Error(absl::StrFormat("%s=%d must be from 1 to 16777216", attr, n));

@@ -13,7 +13,8 @@ namespace tandem {
 namespace {
 
 constexpr int kPartsMax = 64;
-constexpr int64_t kPiece = 4096;  // elements scaled while they are in the first-level cache
+// elements that are scaled, and then checked in the first-level cache
+constexpr int64_t kPiece = 4096;
 
 struct CheckState {
   const Loops& loops;
@@ -21,7 +22,7 @@ struct CheckState {
   int parts;
 };
 
-// Returns true if all elements are finite. In an infinity or NaN, all bits of the exponent are set.
+// Returns true if all elements of x are finite. All exponent bits of an infinity or a NaN are set.
 bool AllFinite(const float* x, int64_t n) {
   constexpr uint32_t kExponent = 0x7F800000;
   uint32_t bad = 0;

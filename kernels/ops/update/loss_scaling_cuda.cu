@@ -1,5 +1,5 @@
-// CUDA kernels of loss scaling and of other one-element state; definitions are in loss_scaling.cc,
-// every_nth.cc and adaptive_steps.cc.
+// CUDA kernels of loss scaling and of other states with one element. Their operators are defined in
+// loss_scaling.cc, every_nth.cc and adaptive_steps.cc.
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_launch.h"
 #include "kernels/ops/formulas/step_state.h"
@@ -11,7 +11,8 @@ struct CheckState {
   std::vector<int64_t> sizes;
 };
 
-// Uses one launch per tensor. A thread that finds an element that is not finite clears AllFinite.
+// Unscales the gradients and checks that they are finite, with one launch per tensor. A thread that
+// finds an element that is not finite sets AllFinite to 0.
 Status RunCheck(CheckState& s, const KernelArgs& args) {
   const float* scale = In<float>(args, 0);
   float* finite = Out<float>(args, 0);
@@ -55,7 +56,7 @@ struct EveryNthState {
   float n;
 };
 
-// `N` replaces n if it is given.
+// Counts a step. Input N, if present, replaces the attribute n.
 Status RunEveryNth(EveryNthState& s, const KernelArgs& args) {
   const float *before = In<float>(args, 0), *given = In<float>(args, 1), n = s.n;
   float *counter = Out<float>(args, 0), *due = Out<float>(args, 1);

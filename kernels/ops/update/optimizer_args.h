@@ -1,5 +1,5 @@
 // Converts the attributes of the optimizers to the arguments of their formulas (formulas/update.h),
-// for all kinds of kernels.
+// for CPU and CUDA kernels.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace tandem {
 
-// Returns true if a sparse gradient also changes rows that it does not contain, which then have a
-// gradient of 0.
+// Returns true if an update with a sparse gradient changes all rows. Rows that the gradient does
+// not contain then have a gradient of 0.
 inline bool UpdatesEveryRow(const OpView& view) {
   const OpDef& def = *FindOp(view.op().type);
   const bool has_lazy = std::any_of(def.attrs.begin(), def.attrs.end(), [](const AttrDef& a) {
@@ -23,7 +23,7 @@ inline bool UpdatesEveryRow(const OpView& view) {
 inline UpdateArgs MomentumArgs(const OpView& view) {
   return {.mu = AttrF32(view, "mu"), .nesterov = view.attr<bool>("use_nesterov")};
 }
-// Arguments of adam and lamb.
+// Returns the arguments of adam or lamb.
 inline UpdateArgs AdamArgs(const OpView& view) {
   return {.beta1 = AttrF32(view, "beta1"),
           .beta2 = AttrF32(view, "beta2"),
@@ -39,7 +39,8 @@ inline UpdateArgs AdagradArgs(const OpView& view) { return {.epsilon = AttrF32(v
 inline UpdateArgs DecayedAdagradArgs(const OpView& view) {
   return {.epsilon = AttrF32(view, "epsilon"), .decay = AttrF32(view, "decay")};
 }
-// Returns an error if MeanGrad and `centered` do not match.
+// Returns the arguments of rmsprop. INVALID_ARGUMENT: input MeanGrad is present without `centered`,
+// or absent with `centered`.
 inline StatusOr<UpdateArgs> RmspropArgs(const OpView& view) {
   constexpr size_t kMeanGrad = 4;
   if (view.has_in(kMeanGrad) != view.attr<bool>("centered")) {

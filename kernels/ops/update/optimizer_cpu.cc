@@ -8,7 +8,8 @@
 namespace tandem {
 namespace {
 
-// Returns elements [begin, end) of the parameter, with the gradient that begins at `g`.
+// Returns elements [begin, end) of the parameter and its slots. `g`: address of the gradient of
+// element `begin`.
 UpdateRun RunOf(const UpdateState& s, const KernelArgs& a, const float* g, int64_t begin,
                 int64_t end) {
   UpdateRun run{.p = InF32(a, 0) + begin,
@@ -18,21 +19,21 @@ UpdateRun RunOf(const UpdateState& s, const KernelArgs& a, const float* g, int64
                 .so = {},
                 .n = end - begin};
   for (size_t i = 0; i < s.full; ++i) {
-    if (a.in[2 + i] == nullptr) continue;  // a slot that these attributes do not need
+    if (a.in[2 + i] == nullptr) continue;  // skip a slot that these attributes do not need
     run.s[i] = InF32(a, static_cast<int>(2 + i)) + begin;
     run.so[i] = OutF32(a, static_cast<int>(1 + i)) + begin;
   }
   return run;
 }
 
-// Prefetches row `row` of the parameter and of its slots, which may be anywhere in large matrices.
+// Prefetches row `row` of the parameter and of its slots, which may be large matrices.
 void PrefetchRows(const UpdateState& s, const KernelArgs& a, int64_t row) {
   for (size_t i = 0; i <= s.full; ++i) {
     if (a.out[i] != nullptr) PrefetchRow(static_cast<float*>(a.out[i]) + row * s.dim, s.dim);
   }
 }
 
-// Initialises the outputs with the inputs. In programs both usually share memory.
+// Copies the inputs to the outputs, unless they share memory, as usual in programs.
 void CopyThrough(const UpdateState& s, const KernelArgs& a) {
   for (size_t i = 0; i <= s.full; ++i) {
     const void* in = a.in[i == 0 ? 0 : 1 + i];

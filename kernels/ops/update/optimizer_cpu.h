@@ -1,5 +1,5 @@
-// The CPU kernels of the element-wise optimizers: one vector loop over the whole parameter or over
-// the rows of a sparse gradient.
+// The CPU kernels of the element-wise optimizers. A kernel is a vector loop over the whole
+// parameter, or over the rows of a sparse gradient.
 #pragma once
 
 #include <vector>
@@ -13,29 +13,30 @@ namespace tandem {
 
 struct UpdateState {
   UpdateFn loop = nullptr;
-  UpdateArgs args;   // lr is read in each run
-  size_t slots = 0;  // including the scalars
-  size_t full = 0;   // slots of the parameter's shape; they come first
-  int64_t n = 0;     // elements of the parameter
+  UpdateArgs args;   // arguments of the formula; lr is read from its input in each run
+  size_t slots = 0;  // number of slots, including slots of one element
+  size_t full = 0;   // number of slots with the parameter's shape, which are the first ones
+  int64_t n = 0;     // number of elements of the parameter
   int parts = 1;
-  // Only for a sparse gradient:
+  // If true, the gradient is sparse. The next members are used only then.
   bool sparse = false;
-  bool every_row = false;      // also updates rows that the gradient does not contain
-  int64_t count = 0, dim = 0;  // rows of the gradient; elements of a row
-  std::vector<float> zeros;    // the gradient of rows that it does not contain
+  bool every_row = false;      // true: rows that the gradient does not contain are updated too
+  int64_t count = 0, dim = 0;  // rows of the gradient, and elements per row
+  // Zeros, which are the gradient of rows that the sparse gradient does not contain.
+  std::vector<float> zeros;
 
   float lr(const KernelArgs& a) const { return *InF32(a, static_cast<int>(LearningRateAt(slots))); }
 };
 
-// `scalars`: see InferOptimizer. INVALID_ARGUMENT: an optional slot is only an input or only an
-// output.
+// Prepares the state of an optimizer kernel. `scalars`: number of slots of one element
+// (InferOptimizer). INVALID_ARGUMENT: an optional slot is present only as input or only as output.
 StatusOr<UpdateState> MakeUpdate(const OpView& view, const PrepareContext& ctx, UpdateFn loop,
                                  const UpdateArgs& args, int scalars = 0);
 
-// Updates the parameter and the full slots. The caller updates scalar slots.
+// Updates the parameter and the slots of its shape. The caller must update slots of one element.
 Status RunUpdate(const UpdateState& state, const UpdateArgs& args, const KernelArgs& kernel);
 
-// A kernel body for optimizers in which only the learning rate changes from step to step.
+// The kernel function of optimizers in which only the learning rate changes from step to step.
 Status RunPlainUpdate(UpdateState& state, const KernelArgs& kernel);
 
 }  // namespace tandem

@@ -1,6 +1,7 @@
-// CUDA kernels of the optimizers; definitions are in sgd.cc, momentum.cc, adam.cc, ... Values that
-// all elements of a step share (rates, powers of beta) are on the device too. Every thread computes
-// the arguments of its formula from them, and one thread advances them after the update.
+// CUDA kernels of the optimizers, which are defined in sgd.cc, momentum.cc, adam.cc, ... Values
+// that all elements of a step share (rates, powers of beta) are on the device too. Every thread
+// computes the arguments of its formula from these values. One thread computes their values for the
+// next step after the update.
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_reduce.h"
 #include "kernels/ops/formulas/update.h"
@@ -13,10 +14,10 @@ namespace {
 struct State {
   UpdateArgs args;
   int64_t n;
-  size_t slots;     // including the scalars
-  size_t full;      // of the parameter's shape; they come first
-  float coeff = 0;  // for lars
-  // Only for a sparse gradient: its rows, and the elements of a row.
+  size_t slots;     // number of slots, including slots of one element
+  size_t full;      // number of slots with the parameter's shape, which are the first ones
+  float coeff = 0;  // attribute of lars
+  // Only used for a sparse gradient. `count`: number of its rows. `dim`: elements per row.
   bool sparse = false, every_row = false;
   int64_t count = 0, dim = 0;
 
@@ -56,13 +57,13 @@ __global__ void UpdateKernel(UpdateArgs args, Begin begin, UpdateRun r) {
   for (int64_t i = GridIndex(); i < r.n; i += GridSize()) UpdateOne<F>(args, r, i, r.g[i]);
 }
 
-// A sparse gradient (sparse_rows.h): row rows[k] has its values at k * dim.
+// A sparse gradient (sparse_rows.h). The values of row rows[k] begin at element k * dim.
 struct SparseGrad {
   const int64_t* rows;
   int64_t count, dim;
 };
 
-// Updates only the rows of the gradient.
+// Updates only the rows that the sparse gradient contains.
 template <typename F, typename Begin>
 __global__ void UpdateRowsKernel(UpdateArgs args, Begin begin, UpdateRun r, SparseGrad g,
                                  CudaFault* fault) {
@@ -78,7 +79,7 @@ __global__ void UpdateRowsKernel(UpdateArgs args, Begin begin, UpdateRun r, Spar
   }
 }
 
-// Returns the position of `row` among the rows of the gradient, or -1.
+// Returns the index of `row` in g.rows. -1: the gradient does not contain the row.
 __device__ int64_t FindRow(const SparseGrad& g, int64_t row) {
   int64_t begin = 0, end = g.count;
   while (begin < end) {
@@ -93,7 +94,7 @@ __device__ int64_t FindRow(const SparseGrad& g, int64_t row) {
   return -1;
 }
 
-// Updates all rows. Rows that the gradient does not contain have zeros.
+// Updates all rows. The gradient of a row that the sparse gradient does not contain is 0.
 template <typename F, typename Begin>
 __global__ void UpdateEveryRowKernel(UpdateArgs args, Begin begin, UpdateRun r, SparseGrad g) {
   begin(args);
@@ -103,7 +104,7 @@ __global__ void UpdateEveryRowKernel(UpdateArgs args, Begin begin, UpdateRun r, 
   }
 }
 
-// Initialises the outputs with the inputs. In programs both usually share memory.
+// Copies the inputs to the outputs, unless they share memory, as usual in programs.
 Status CopyThrough(const State& s, const KernelArgs& a) {
   const size_t bytes = static_cast<size_t>(s.n) * sizeof(float);
   TD_RETURN_IF_ERROR(CopyOnDevice(a, a.out[0], a.in[0], bytes));
@@ -126,7 +127,7 @@ Status UpdateSparse(const State& s, const KernelArgs& a, const UpdateRun& run, c
                 begin, run, g, stream.fault);
 }
 
-// `begin` completes the arguments on the device.
+// Runs an optimizer step. `begin` is a device function that completes the arguments.
 template <typename F, typename Begin>
 Status Update(const State& s, const KernelArgs& a, const UpdateRun& run, const Begin& begin) {
   if (s.n == 0) return OkStatus();
@@ -149,7 +150,7 @@ Status RunFtrl(State& s, const KernelArgs& a) {
   });
 }
 
-// Advances the powers of beta1 and beta2 (nullptr: there is none).
+// Multiplies the power of beta1 by beta1. If `two`, also multiplies the power of beta2 by beta2.
 Status AdvancePowers(const State& s, const KernelArgs& a, int in, int out, bool two) {
   const float *power1 = In<float>(a, in), *power2 = two ? In<float>(a, in + 1) : nullptr;
   float *next1 = Out<float>(a, out), *next2 = two ? Out<float>(a, out + 1) : nullptr;
@@ -175,11 +176,11 @@ Status RunAdamax(State& s, const KernelArgs& a) {
   return AdvancePowers(s, a, 4, 3, false);
 }
 
-// ---- Optimizers that need whole parameters ------------------------------------------------------
+// ---- Optimizers that need the norms of whole parameters -----------------------------------------
 
-constexpr int64_t kNormBlocks = 256;  // partial sums of squares
+constexpr int64_t kNormBlocks = 256;  // number of partial sums of squares
 
-// Writes parts[i], i < kNormBlocks: partial sums of the squares of x.
+// Writes kNormBlocks partial sums of the squares of x to `parts`.
 Status SquareParts(const KernelArgs& a, const float* x, int64_t n, double* parts) {
   const int64_t piece = (n + kNormBlocks - 1) / kNormBlocks;
   return RowSums<double>(
@@ -191,20 +192,20 @@ Status SquareParts(const KernelArgs& a, const float* x, int64_t n, double* parts
       [=] __device__(int64_t b, double sum) { parts[b] = sum; });
 }
 
-// norm[0] = square root of the sum of `count` parts.
+// Writes the square root of the sum of `count` parts to norm[0].
 Status RootOfParts(const KernelArgs& a, const double* parts, int64_t count, float* norm) {
   return RowSums<double>(
       a, 1, count, [=] __device__(int64_t, int64_t i) { return parts[i]; },
       [=] __device__(int64_t, double sum) { *norm = static_cast<float>(sqrt(sum)); });
 }
 
-// `parts` must have room for kNormBlocks.
+// Writes the 2-norm of x to norm[0]. `parts` must have room for kNormBlocks sums.
 Status Norm(const KernelArgs& a, const float* x, int64_t n, double* parts, float* norm) {
   TD_RETURN_IF_ERROR(SquareParts(a, x, n, parts));
   return RootOfParts(a, parts, kNormBlocks, norm);
 }
 
-// Scratch: partial sums, two norms, and for lamb the direction.
+// Scratch memory contains partial sums, two norms, and (only for lamb) the direction of the step.
 struct NormScratch {
   static constexpr size_t kBytes = kNormBlocks * sizeof(double) + 64;
   double* parts;
@@ -250,7 +251,7 @@ struct ClipState {
   size_t scratch_bytes() const { return parts() * sizeof(double) + sizeof(float); }
 };
 
-// The norm is over all inputs together; clip_by_norm has one input.
+// Scales all inputs down so that their common norm is within the limit.
 Status RunClipByNorm(ClipState& s, const KernelArgs& a) {
   auto* parts = static_cast<double*>(a.scratch);
   auto* norm = reinterpret_cast<float*>(parts + s.parts());
@@ -272,11 +273,12 @@ Status RunClipByNorm(ClipState& s, const KernelArgs& a) {
 
 // ---- Preparation --------------------------------------------------------------------------------
 
-// `scalars`: number of slots of one element; they come last.
+// Returns the state of a kernel. `scalars`: number of slots of one element, which come last.
 StatusOr<State> StateOf(const OpView& view, const UpdateArgs& args, size_t scalars = 0) {
   const size_t slots = SlotsOf(view);
   size_t full = slots - scalars;
-  while (full > 0 && !view.has_in(1 + full)) --full;  // a slot that these attributes do not need
+  // Skip slots that these attributes do not need.
+  while (full > 0 && !view.has_in(1 + full)) --full;
   State state{args, view.in(0).shape.numel(), slots, full};
   state.sparse = view.has_in(RowsAt(slots));
   if (state.sparse) {

@@ -1,23 +1,23 @@
-// Code shared by the optimizer operators. Each has the inputs
-//   Param, Grad, its slots (state per parameter), LearningRate [1], Rows (if supported)
-// and the outputs ParamOut and all slots.
+// Helpers for the definitions of the optimizer operators. Each operator has the inputs Param, Grad,
+// its slots (state per parameter), LearningRate [1] and, if supported, Rows. Its outputs are
+// ParamOut and all slots.
 //
-// With Rows the gradient is sparse (sparse_rows.h): Param is [height, dim], Grad is the values [n,
-// dim]. The result has the same bits as with the dense gradient. Rows that the update would not
-// change are not touched. Operators whose update changes all rows have the attribute lazy_mode.
-// With lazy_mode, rows that the gradient does not contain stay unchanged; this is cheaper, but a
-// different algorithm.
+// If Rows is present, the gradient is sparse (sparse_rows.h): Param is [height, dim], Grad contains
+// the values [n, dim]. The result has the same bits as with the dense gradient. Rows that the
+// update would not change are not accessed. Operators whose update changes all rows have the
+// attribute lazy_mode. With lazy_mode, rows that the gradient does not contain stay unchanged. This
+// is cheaper, but a different algorithm.
 #pragma once
 
 #include "kernels/ops/core/op.h"
 
 namespace tandem {
 
-// Checks types and infers shapes. `scalars`: the number of slots at the end that have one element
-// instead of the parameter's shape.
+// The infer function of optimizers: checks types and infers shapes. `scalars`: number of slots, at
+// the end, that have one element instead of the parameter's shape.
 Status InferOptimizer(const OpView& view, int scalars, std::span<TensorDesc> outputs);
 
-// Positions of an optimizer's inputs.
+// Number of slots, and positions of the inputs LearningRate and Rows.
 inline size_t SlotsOf(const OpView& view) { return view.out_count() - 1; }
 inline size_t LearningRateAt(size_t slots) { return 2 + slots; }
 inline size_t RowsAt(size_t slots) { return 3 + slots; }

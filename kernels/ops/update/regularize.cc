@@ -1,5 +1,5 @@
-// L1 and L2 penalties as a change of the gradient: adds the derivative of l2/2 |p|^2 + l1 |p|_1, as
-// in PaddlePaddle's L1Decay and L2Decay.
+// Definition of regularize: L1 and L2 penalties as a change of the gradient. Adds the derivative of
+// l2/2 |p|^2 + l1 |p|_1, as PaddlePaddle's L1Decay and L2Decay do.
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/rows/sparse_rows.h"
