@@ -54,7 +54,7 @@ def read_blocks(lines):
     for line in lines:
         line = line.strip()
         if line.startswith("//") and not statement:
-            line = re.sub(r"^// -{4} (.*?) -+$", r"// **\1.**", line)  # the title of a section
+            line = re.sub(r"^// -{4} (.*?) -+$", r"// \1:", line)  # the title of a section
             comment.append(re.sub(r"^// ?(-{4} ?)?", "", line))
             continue
         if not line:
