@@ -20,14 +20,14 @@ struct ModelDoc {
   std::vector<ModelArgDoc> args;
 };
 
-// All models, in the order of the list.
+// Returns all models of the zoo, in the order of the list.
 std::vector<ModelDoc> ListModels();
 
 // Returns the list of models as text, for `--list_models`.
 std::string ListModelsText();
 
-// Checks the names of a zoo model and of its arguments; BuildModel checks the values. Errors as
-// there.
+// Checks the name of a zoo model and the names of its arguments. BuildModel checks the values.
+// Returns the errors of BuildModel for wrong names.
 Status CheckModelNames(const std::string& name, const std::map<std::string, std::string>& args);
 
 // The forward program of zoo model `name` with its loss and metrics. Data variables and metrics:

@@ -1,4 +1,5 @@
-// Internal to trainer/models: the functions that build the networks, one file each.
+// Internal to trainer/models: the functions that build the networks. Each function is in a separate
+// file.
 #pragma once
 
 #include <cstdint>

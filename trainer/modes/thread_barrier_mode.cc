@@ -79,8 +79,9 @@ class ThreadBarrierMode final : public ProgramShaper,
 
  private:
   const CommonOptions options_;
-  const TrainingMode places_;                  // collective mode among the replicas
-  const std::optional<TrainingMode> servers_;  // pserver mode; on the first replica only
+  const TrainingMode places_;  // the collective mode among the replicas
+  // The pserver mode; nullopt except on the first replica.
+  const std::optional<TrainingMode> servers_;
   CommRoutes routes_;
 };
 
