@@ -222,8 +222,7 @@ Status ConstantOfShape(const Node& n) {
   return KnownExpand(n, number, sizes);
 }
 
-// Creates a matrix of ones in the triangle of the last two dimensions and zeros outside. It selects
-// the elements of the triangle.
+// Keeps the numbers in a triangle of the last two dimensions, and sets the other numbers to 0.
 Status Trilu(const Node& n) {
   int64_t shift = 0;
   if (n.has(1)) {

@@ -193,7 +193,8 @@ Status Slice(const Node& n) {
       return Unimplemented("a slice of the batch is not supported [TD1214]");
     }
     left.axes.push_back(axis);
-    // Replaces an index before the beginning by the beginning. The slice operator would reject it.
+    // An index below -size means the beginning in ONNX. The slice operator would count it from the
+    // end of the dimension.
     left.starts.push_back(std::max(cuts.starts[i], -shape[static_cast<int>(axis)]));
     left.ends.push_back(std::max(cuts.ends[i], -shape[static_cast<int>(axis)]));
   }
