@@ -240,7 +240,7 @@ Status CheckNetwork(const JobConfig& config, const RankInfo& rank) {
   const bool told = url.kind == collective::RendezvousUrl::Kind::kTcp;
   if (told && IsLoopback(Endpoint{url.address.host, url.address.port})) return OkStatus();
   if (!FLAGS_insecure_allow_network) {
-    if (!told) return OkStatus();  // JoinWorld uses only addresses of this host in this case
+    if (!told) return OkStatus();  // JoinWorld uses only addresses of this host
     return PermissionDenied(
         "the ranks that meet at %s would send gradients over the network without encryption "
         "[TD6002]; hint: use pserver mode, which supports TLS, or allow it in a trusted network "
@@ -308,7 +308,7 @@ Status Train(JobSources sources) {
   TD_RETURN_IF_ERROR(ChooseSettings(sources, rank, secrets, stop, clock, &job));
   Metrics metrics;
   std::unique_ptr<EventFile> events;
-  // In an elastic job, the session opens the event file of the current rank 0.
+  // In an elastic job, RunElastic opens the event file of the current rank 0.
   if (!elastic) {
     TD_ASSIGN_OR_RETURN(events, OpenEvents(rank));
   }

@@ -50,7 +50,7 @@ std::optional<uint64_t> StepOf(const std::string& name) {
 }
 
 // Returns the names of the entries of `dir`; no names if `dir` is absent. An unreadable directory
-// is an error. As an empty one, it would make the job start from step 0.
+// is an error. If it were treated as empty, the job would start from step 0.
 StatusOr<std::vector<std::string>> Entries(const std::string& dir) {
   std::vector<std::string> names;
   std::error_code error;

@@ -33,7 +33,7 @@ struct Checkpoint {
   uint64_t epoch_step = 0;   // batches of `epoch` that are already consumed
   uint64_t seed = 0;         // seed of the job (JobConfig.seed)
   std::string job_config;    // the effective job file, in protobuf's text form
-  uint64_t epoch_steps = 0;  // batches of an epoch; 0: unknown
+  uint64_t epoch_steps = 0;  // number of batches of an epoch; 0: unknown
   TensorMap params;
   TensorMap state;
   std::string tables;  // path of tables.rows, set by a load; "": the checkpoint has no such file

@@ -73,8 +73,8 @@ std::string NpyHeader(const char* descr, const Shape& shape) {
   return header + literal;
 }
 
-// Appends the fields that both headers of a ZIP member share: version, flags (names are UTF-8),
-// method "stored", time, date, checksum, sizes.
+// Appends the fields that both headers of a ZIP member have: version, flags (names are UTF-8),
+// method "stored", time, date, checksum and sizes.
 void PutCommon(std::string* out, const Member& member) {
   constexpr uint16_t kUtf8 = 1 << 11;
   Put<uint16_t>(out, kVersion64);

@@ -42,8 +42,9 @@ uint64_t LittleEndian64(const uint8_t* p) {
   return value;
 }
 
-// Makes the header: sorted by name (the order of nlohmann's objects), with offsets in the same
-// order. Pads the header with spaces so that the data start at a multiple of 8 bytes.
+// Makes the header. The tensors are sorted by name (the order of nlohmann's objects), and their
+// offsets are in this order. The header is padded with spaces so that the data start at a multiple
+// of 8 bytes.
 StatusOr<std::string> MakeHeader(const std::string& path, const TensorMap& tensors,
                                  const StringMap& metadata) {
   Json header = Json::object();

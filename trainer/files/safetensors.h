@@ -46,7 +46,8 @@ StatusOr<Safetensors> ParseSafetensors(std::span<const uint8_t> file, const std:
                                        Device& device);
 
 // Returns, in hex, the SHA-256 of the file that WriteSafetensors would write for `tensors` without
-// metadata. Two hashes are equal only if names, element types, shapes and bits are equal.
+// metadata. Two hashes are equal if and only if the names, element types, shapes and bits are
+// equal.
 StatusOr<std::string> Sha256Params(const TensorMap& tensors);
 
 }  // namespace tandem::trainer

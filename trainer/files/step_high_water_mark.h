@@ -10,7 +10,7 @@
 
 namespace tandem::trainer {
 
-// Not thread-safe. Only one process of the job may record steps.
+// The record of the furthest step. Not thread-safe. Only one process of the job may record steps.
 class StepHighWaterMark {
  public:
   // `dir`: the checkpoint directory of the job named `job`. The clock must outlive this object.

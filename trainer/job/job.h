@@ -25,7 +25,7 @@ using Settings = std::vector<std::pair<std::string, std::string>>;
 
 struct JobSources {
   std::string path;    // path of the job file; empty: there are only flags
-  Settings overrides;  // settings given by flags
+  Settings overrides;  // settings that flags of the program set
   // The flag names of the program, used to suggest a name for a misspelled override.
   std::vector<std::string> flags;
   std::map<std::string, std::string> environment;

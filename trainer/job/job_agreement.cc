@@ -26,7 +26,7 @@ namespace gpb = google::protobuf;
 
 constexpr size_t kShownMax = 60;                     // characters shown of a long value
 constexpr size_t kHashShown = 12;                    // hexadecimal digits shown of a hash
-constexpr int64_t kListBytesMax = int64_t{1} << 20;  // maximum size of the settings of one rank
+constexpr int64_t kListBytesMax = int64_t{1} << 20;  // maximum size of one rank's settings in bytes
 constexpr size_t kSampleBytesMax = size_t{1} << 20;  // maximum size of the hashed samples in bytes
 constexpr uint32_t kSamplesMax = 16;                 // maximum number of hashed samples
 

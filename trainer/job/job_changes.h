@@ -1,4 +1,4 @@
-// The differences between a job and the job that wrote a checkpoint.
+// Finds the differences between a job and the job that wrote a checkpoint.
 #pragma once
 
 #include <string>

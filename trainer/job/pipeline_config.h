@@ -17,7 +17,8 @@ class Origins;
 
 namespace tandem::trainer {
 
-// INVALID_ARGUMENT: `ranks` is not a multiple of `sections`; the message suggests a number.
+// Checks the number of ranks. INVALID_ARGUMENT: `ranks` is not a multiple of `sections`; the
+// message suggests a number.
 Status CheckSections(int sections, int ranks);
 
 // Sets model.sections. The value is the number of stages that the program's operators name, or else

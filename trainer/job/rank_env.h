@@ -25,7 +25,7 @@ struct RankInfo {
   // URL of the rendezvous (collective/rendezvous/rendezvous_url.h); may be empty.
   std::string rendezvous;
   std::string listen_host;  // TANDEM_LISTEN_HOST; may be empty
-  // WorldConfig::network_allowed; not from an environment variable.
+  // Value of WorldConfig::network_allowed. It is not set by an environment variable.
   bool network_allowed = false;
   std::string job;            // TANDEM_JOB; may be empty
   std::string secret_file;    // TANDEM_SECRET_FILE; may be empty
@@ -38,7 +38,7 @@ struct RankInfo {
   // environment variables. `members`: the launcher's numbers of all ranks, by rank; empty: the job
   // is not elastic.
   std::vector<int> members;
-  int64_t world_version = 0;  // version of the world file
+  int64_t world_version = 0;  // version of the world file; 0: not elastic
   bool has_state = false;     // this process has state from an earlier world
   // The family of variables that was used, for example "TANDEM_*"; "none": no family.
   std::string source;

@@ -1,8 +1,8 @@
-// Networks for click prediction on categorical columns, with one id per column. `values` adds a
-// value for every id, which scales its weight and its vector (sparse records). `dense` adds
-// numbers, which enter only the deep part. If servers have the table (distributed), weight and
-// vector of an id are one row, which is looked up, sent and updated once. With table_rules
-// accessor=ctr the label marks the clicked records.
+// Networks for click prediction on categorical columns, with one id per column. With the argument
+// `values`, each id has a value that scales its weight and its vector (sparse records). With
+// `dense` there are numbers, which only the deep part uses. If servers have the table
+// (distributed), the weight and the vector of an id are one row, which is looked up, sent and
+// updated once. With table_rules accessor=ctr, the label marks the clicked records.
 //   wide_deep: Cheng et al., "Wide & Deep Learning for Recommender Systems", DLRS 2016
 //   deepfm: Guo et al., "DeepFM: A Factorization-Machine based Neural Network for CTR Prediction",
 //   IJCAI 2017

@@ -1,8 +1,11 @@
 // Transformers on bytes or words.
 //   transformer_lm: Radford et al., "Language Models are Unsupervised Multitask Learners", 2019
-//   (GPT-2): layers normalise first, positions are learned, each position sees those before it
+//   (GPT-2). Layers normalise first, positions are learned, and each position uses only the
+//   positions before it.
 //   bert_base: Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for Language
-//   Understanding", NAACL 2019: layers normalise last, masked tokens are predicted; one segment
+//   Understanding", NAACL 2019. Layers normalise last, masked tokens are predicted, and there is
+//   one
+//   segment.
 #include <cmath>
 
 #include "common/base/require.h"

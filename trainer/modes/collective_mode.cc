@@ -93,7 +93,7 @@ class CollectiveMode final : public Membership, public StateKeeper, public StepH
   int AverageSteps() const;
 
   const CollectiveOptions options_;
-  Scope* scope_ = nullptr;  // set by Join
+  Scope* scope_ = nullptr;  // scope of the training program; set by Join
   int reported_steps_ = 0;  // value of AverageSteps() at the last report
   int recoveries_ = 0;
   CollectiveProgram program_{options_};

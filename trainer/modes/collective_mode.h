@@ -44,20 +44,21 @@ struct CollectiveOptions {
   bool sync_batch_norm = false;
   bool update_by_owner = false;  // each parameter is updated by one rank (reduce_strategy Reduce)
   bool fuse_broadcast = false;   // fuse broadcasts of parameters; used with update_by_owner
-  // Each parameter is stored on its owner only; nullopt: on all ranks.
+  // Stores each parameter on its owner only; nullopt: on all ranks.
   std::optional<ShardOptions> shard;
   std::optional<AverageRule> average;  // LocalSGD: average parameters, not gradients; nullopt: off
   std::optional<DgcRule> dgc;  // send only a few elements of large gradients (DGC); nullopt: off
-  // The following options determine the communicators. tree_order: sums over the ranks are in the
-  // order of a tree (collective/schedule/ring.h).
+  // The following options determine the communicators. tree_order: values are summed over the ranks
+  // in the order of a tree (collective/schedule/ring.h).
   bool tree_order = false;
   // Number of communicators; bucket i uses communicator i modulo this number.
   int comm_num = 1;
   bool one_comm_at_a_time = true;  // communications run one after another
   // Number of ranks in a group of the hierarchical allreduce; 1: no groups.
   int group = 1;
-  collective::HierarchyForm form = collective::HierarchyForm::kShards;  // form of the groups
-  // Choose allreduce algorithms by a cost model (trainer/modes/allreduce_choice.h).
+  // Form of the hierarchical allreduce; used with `group`.
+  collective::HierarchyForm form = collective::HierarchyForm::kShards;
+  // Chooses allreduce algorithms by a cost model (trainer/modes/allreduce_choice.h).
   bool choose_by_model = false;
 };
 

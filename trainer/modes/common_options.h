@@ -29,8 +29,8 @@ struct CommonOptions {
   std::string job;
   int rank = 0, ranks = 1;
   ModeSecrets secrets;
-  // The properties of the job in which all ranks must agree (trainer/job/job_agreement.h); empty:
-  // not checked.
+  // The settings that all ranks must have in common (trainer/job/job_agreement.h); empty: they are
+  // not compared.
   Agreement agreement;
   OptimizerSpec optimizer;
   uint64_t seed = 0;  // seed of the initial values

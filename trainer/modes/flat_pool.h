@@ -22,7 +22,7 @@ class FlatPool {
     free_.clear();
     made_ = 0;
   }
-  // Returns a free buffer. If no buffer is free, allocates a new one from `communicator`.
+  // Returns a free buffer. If there is no free buffer, allocates a new one from `communicator`.
   StatusOr<Buffer> Take(collective::Communicator& communicator) {
     MutexLock lock(mu_);
     if (free_.empty()) {

@@ -10,7 +10,7 @@
 namespace tandem::trainer {
 namespace {
 
-// Makes the programs of both modes and joins their communication.
+// Makes the programs of pserver mode and pipeline mode, and joins their communication.
 class HeterMode final : public ProgramShaper {
  public:
   HeterMode(const HeterOptions& options, TrainingMode sections)

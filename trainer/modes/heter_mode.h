@@ -1,11 +1,12 @@
 // mode=hybrid with heter workers (tandemrun --heter_workers). The ranks with the highest numbers
 // are heter workers. Each heter worker serves the same number of trainers. The program is
 // partitioned into two stages, as for a pipeline. Operators under the device guard run on heter
-// workers, all others on trainers. A trainer pulls the rows of its batch, looks them up and sends
-// the values to its heter worker. The heter worker computes the loss and the backward pass, and
-// updates the dense parameters. It treats each trainer's batch as a micro batch. It returns the
-// gradients of the values, and the trainer pushes the gradients of the rows. Dense parameters are
-// reduced among the ranks of the same stage. Only trainers connect to pservers.
+// workers, and all other operators on trainers. A trainer pulls the rows of its batch, looks them
+// up and sends the values to its heter worker. The heter worker computes the loss and the backward
+// pass, and updates the dense parameters. Each trainer's batch is a micro batch of the heter
+// worker. The heter worker returns the gradients of the values, and the trainer pushes the
+// gradients of the rows. Dense parameters are reduced among the ranks of the same stage. Only
+// trainers connect to pservers.
 #pragma once
 
 #include "trainer/modes/mode.h"

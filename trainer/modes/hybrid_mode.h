@@ -5,7 +5,7 @@
 // rows. Thus a rank that completed a step knows that the servers have all rows of the step. If no
 // rank completed the step, all ranks repeat the step as new incarnations, and the servers discard
 // the step's pushes. A server that had already received all pushes of the step keeps the rows of
-// the previous version and serves them. It treats the repeated gradients as duplicates
+// the previous version and serves them. Such a server treats the repeated gradients as duplicates
 // (pserver/shard/shard.h).
 #pragma once
 

@@ -70,7 +70,7 @@ class Membership {
     return why;
   }
   // Returns whether this rank must stop after the current step. `mine`: this rank was asked to
-  // stop. If state is divided, returns whether any rank was asked to stop.
+  // stop. If state is divided among the ranks, returns whether any rank was asked to stop.
   virtual StatusOr<bool> Stopping(bool mine) { return mine; }
   // Returns `value`. If parameters are divided, returns the `value` of rank 0 on every rank.
   virtual StatusOr<int64_t> ValueOfRank0(int64_t value) { return value; }
@@ -110,8 +110,8 @@ class StateKeeper {
 class ServerTables {
  public:
   virtual ~ServerTables() = default;
-  // Copies the rows after the last step from the servers into the scope, for tables that the scope
-  // also has. StateKeeper::State and Membership::Finish do the same.
+  // Copies the rows from the servers into the scope, for tables that the scope also has. The rows
+  // are those after the last step. StateKeeper::State and Membership::Finish also do this.
   virtual Status Gather() = 0;
   // Returns a function that writes a file (trainer/ps/table_file.h) with the rows of tables outside
   // the scope, as of the last step. Empty: there are no such tables.
@@ -160,7 +160,7 @@ struct TrainingMode {
   ServerTables* tables = nullptr;  // nullptr: the mode has no tables on pservers
   const RpcLog* calls = nullptr;   // the calls to pservers; nullptr: not recorded
   EvaluationPart evaluation_part = EvaluationPart::kNone;
-  int sections = 1;       // number of consecutive ranks that work on the same part of the batch
+  int sections = 1;  // number of consecutive ranks that compute the same part of the batch together
   int micro_batches = 1;  // number of parts into which this rank's batch is divided
 };
 

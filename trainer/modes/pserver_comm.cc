@@ -103,7 +103,7 @@ StatusOr<uint64_t> PserverComm::Exchange(const GradientSet* push, ValueSets* pul
   const bool dense = push != nullptr && push->dense_steps > 0;
   auto gradients = dense ? gradients_ : std::vector<ps::PsConstTensor>();
   for (size_t i = 0; i < gradients.size(); ++i) gradients[i].data = push->values[i].data();
-  if (tensors_.empty()) pull = nullptr;  // nothing to pull: the job has only tables
+  if (tensors_.empty()) pull = nullptr;  // pulls nothing if the job has only tables
   const std::vector<ps::PsConstRows> rows =
       push == nullptr ? std::vector<ps::PsConstRows>() : tables_.View(push->rows);
   pushes_ += push != nullptr ? 1 : 0;
@@ -180,7 +180,8 @@ void PserverComm::StartPullRows(CommDone* done) {
       complete(version.status());
     });
   }
-  tables_.Foresee(std::exchange(next_, {}));  // runs while the pull is in progress
+  // Predicts the next rows while the pull is in progress.
+  tables_.Foresee(std::exchange(next_, {}));
 }
 
 // Copies the gradient. The rows are sent together with the dense gradients, in one message per

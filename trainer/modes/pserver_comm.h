@@ -21,9 +21,9 @@
 
 namespace tandem::trainer {
 
-// Owns the client of the pservers. All tables are pulled together, when the last pull operator
-// starts. Gradients of rows are sent together with the dense gradients. Each takes one message per
-// server and step.
+// Owns the client of the pservers. Pulls the rows of all tables together, when the last pull
+// operator starts. Pushes the gradients of rows together with the dense gradients. A pull and a
+// push are each one message per server and step.
 class PserverComm final : public CommHandler {
  public:
   // All arguments must outlive this object.
@@ -48,7 +48,7 @@ class PserverComm final : public CommHandler {
   void BeginStep(int64_t step, float learning_rate);
   bool looks_ahead() const { return options_.sync() && !tensors_.empty() && !tables_.empty(); }
   void Foresee(const NextBatchHint& next) { next_ = next; }
-  // Sends the remaining gradients, which no exchange has sent.
+  // Pushes the gradients that no exchange has pushed yet.
   Status Finish();
 
   // Returns the parameter version for which reads from the servers wait: in sync mode the version

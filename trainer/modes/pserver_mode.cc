@@ -75,7 +75,7 @@ class PserverMode final : public Membership,
   StatusOr<std::vector<ps::PsSlot>> SlotsOf(const TensorMap& state) const;
 
   const PserverOptions options_;
-  Scope* scope_ = nullptr;  // set by Join
+  Scope* scope_ = nullptr;  // scope of the training program; set by Join
   std::string table_file_;  // file with the rows of the checkpoint to resume from
   // Number of slices on all servers, and number of elements on the server with the most.
   int64_t slices_ = 0, largest_share_ = 0;
@@ -198,11 +198,12 @@ StatusOr<int64_t> PserverMode::Join(const Program& program, Scope& scope, const 
   };
   TD_ASSIGN_OR_RETURN(const uint64_t version,
                       client.InitOrFetch(tensors, static_cast<uint64_t>(step), slots, source));
-  // The pulled values, for tables of which the scope has copies.
+  // Copies the pulled values into the scope. On the CPU `values` share the scope's memory; on a
+  // device they are copies.
   TD_RETURN_IF_ERROR(PutInto(values, "of the pservers", scope));
   comm_.Begin(values, version);
-  // In sync mode the version is the number of steps. In the other regimes it counts the pushes of
-  // all trainers, and the step is local to the trainer.
+  // In sync mode the version is the number of steps. In the other modes of updating it counts the
+  // pushes of all trainers, and each trainer counts its steps itself.
   return options_.sync() ? static_cast<int64_t>(version) : step;
 }
 
@@ -312,7 +313,7 @@ void SetTreatment(const DistributedStrategy& strategy, PserverOptions* options) 
   options->row_cache_versions = flags.row_cache_versions();
 }
 
-// Sets the regime of pserver mode and the options of the regime.
+// Sets the update mode (sync, half-async, async or geo) and its options.
 void SetRegime(const DistributedStrategy& strategy, PserverOptions* options) {
   const A_SyncConfigs& c = strategy.a_sync_configs();
   if (strategy.a_sync()) {

@@ -14,7 +14,7 @@
 
 namespace tandem::trainer {
 
-// When the servers apply the gradients of a trainer, and for what the trainer waits.
+// When the servers apply the gradients of a trainer, and how long the trainer waits.
 enum class PsSyncMode : uint8_t {
   // Gradients are applied once per step, after they arrived from all trainers; every trainer waits.
   kSync,
@@ -32,7 +32,7 @@ struct PserverOptions {
   PsSyncMode regime = PsSyncMode::kSync;
   AsyncOptions async;          // options of kASync
   int64_t geo_steps = 0;       // kGeo: number of steps between two exchanges
-  int64_t max_staleness = -1;  // kHalfAsync: steps that trainers may differ; -1: no limit
+  int64_t max_staleness = -1;  // kHalfAsync: steps by which trainers may differ; -1: no limit
   // The following options determine the calls to pservers (pserver/client/client.h).
   bool launch_barrier = true;
   bool rpc_profiler = false;  // record all calls

@@ -20,7 +20,8 @@ namespace tandem::trainer {
 class ShardedState {
  public:
   // Describes the slots of an optimizer for `grads`. Rank owners[i] has the slots of grads[i]. In
-  // each group of `group` ranks every slot has one owner; its values are the same in all groups.
+  // each group of `group` ranks every slot has one owner. The values of a slot are equal in all
+  // groups.
   static StatusOr<ShardedState> Make(const Program& program, const OptimizerSpec& optimizer,
                                      const std::vector<ParamGrad>& grads,
                                      const std::vector<int>& owners, int group);

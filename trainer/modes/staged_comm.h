@@ -17,7 +17,7 @@ class StagedComm final : public CommHandler {
   // `inner` must outlive this object.
   explicit StagedComm(CommHandler& inner) : inner_(inner) {}
 
-  // UNIMPLEMENTED: the node is a pull_rows on a device. It writes only some rows of a table.
+  // UNIMPLEMENTED: the node is a pull_rows on a device, which writes only some rows of a table.
   StatusOr<int> Register(const CommNode& node) override;
   void Start(int index, int64_t step, CommDone* done) override;
   Duration timeout() const override { return inner_.timeout(); }

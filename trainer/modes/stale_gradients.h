@@ -19,8 +19,8 @@ class StaleGradients {
   static constexpr int kPushes = 100;  // number of pushes over which the mean age is computed
   // Mean age in updates above which the trainer warns. Measured on Fashion-MNIST (mlp, momentum
   // 0.9, learning rate 0.02): age 3 gave the accuracy of sync mode, 0.86. Age 4 gave 0.80, age 7
-  // 0.63, age 10 0.16. The limit is where the loss of accuracy was clear. At age 4, one measured
-  // job had no loss.
+  // gave 0.63, and age 10 gave 0.16. The limit is an age with a clear loss of accuracy, although
+  // one measured job of this age had no loss.
   static constexpr double kUpdatesMax = 5;
 
   explicit StaleGradients(const OptimizerSpec& optimizer);

@@ -69,8 +69,8 @@ StatusOr<TensorMap> TablesAndDense::State(const Program& program, const Scope& s
   return state;
 }
 
-// If parameters are divided, the dense mode does not return the tables. Rank 0 has copies of the
-// tables and adds them.
+// If parameters are divided, the mode of the dense parameters does not return the tables. Rank 0
+// adds its copies of the tables.
 StatusOr<TensorMap> TablesAndDense::Params(const Program& program, Scope& scope, Device& host) {
   TD_ASSIGN_OR_RETURN(TensorMap params, dense_.state->Params(program, scope, host));
   if (!params_are_spread()) return params;

@@ -56,7 +56,7 @@ class TablesAndDense final : public Membership, public StateKeeper, public StepH
   Status CheckTogether(int64_t of_tables, int64_t of_dense) const;
 
   const Options options_;
-  Scope* scope_ = nullptr;  // set by Join
+  Scope* scope_ = nullptr;  // scope of the training program; set by Join
   PushBeforeReduceComm* const push_first_;
   const TrainingMode tables_, dense_;
 };

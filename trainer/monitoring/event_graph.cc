@@ -93,7 +93,8 @@ class GraphWriter {
   const Program& program_;
   pb::GraphDef graph_;
   std::set<std::string> names_;
-  std::unordered_map<std::string, std::string> sources_;  // the node that wrote each variable last
+  // Name of the node that wrote each variable last.
+  std::unordered_map<std::string, std::string> sources_;
 };
 
 }  // namespace

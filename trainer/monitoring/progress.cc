@@ -32,7 +32,8 @@ constexpr FormatName kFormats[] = {{LogFormat::kAuto, "auto"},
                                    {LogFormat::kFleet, "fleet"},
                                    {LogFormat::kJson, "json"}};
 
-// Share of the time spent waiting for data, and seconds of it, from which the user is warned.
+// The user is warned if steps wait for data for more than this share of the time, for at least this
+// number of seconds.
 constexpr double kStarving = 0.1, kStarvingSeconds = 5;
 constexpr char kStarvingHint[] =
     "; hint: raise data.reader_threads or data.queue_capacity, or convert the data to records "
@@ -78,10 +79,10 @@ class SlowestFinder {
 struct Line {
   StepReport report;
   int64_t steps_total = 0;
-  double steps_per_s = 0, samples_per_s = 0;  // smoothed speeds
-  double samples_per_s_now = 0;               // speed since the last line
-  double seconds = 0;                         // time since the last line
-  // Seconds since the job began, and estimated seconds to its end; -1: unknown.
+  double steps_per_s = 0, samples_per_s = 0;  // smoothed speeds of the job
+  double samples_per_s_now = 0;               // speed since the last line, in samples per second
+  double seconds = 0;                         // seconds since the last line
+  // Seconds since the job began, and estimated seconds until its end; -1: unknown.
   double elapsed_s = 0, eta_s = -1;
   double wait_share = 0;  // share of the time since the last line spent waiting for data
   Slowest slowest;
@@ -306,7 +307,7 @@ struct Progress::Impl {
   double last_train_seconds = 0, last_wait_seconds = 0;
   double smoothed = 0;  // smoothed speed in steps per second
   SlowestFinder slowest;
-  double starved_s TD_GUARDED_BY(mu) = 0;  // how long steps have been waiting for data
+  double starved_s TD_GUARDED_BY(mu) = 0;  // seconds for which steps have been waiting for data
   bool told_of_starving TD_GUARDED_BY(mu) = false;
   Line last TD_GUARDED_BY(mu);
   std::string last_metric TD_GUARDED_BY(mu);    // memory of last.report.metric_name

@@ -48,7 +48,8 @@ struct StepReport {
   // Number of steps of the run that ended with `step`; the report covers all of them.
   int64_t steps = 1;
   int64_t epoch = 0;  // number of the epoch, from 0
-  // Samples per step: those of this worker or of all workers, according to the speeds to show.
+  // Samples per step, from which speeds are computed: those of this worker, or those of all
+  // workers.
   int64_t samples = 0;
   double loss = 0;
   std::string_view metric_name;  // name of `metric`; empty: no metric
@@ -92,7 +93,7 @@ class Progress {
   // Prints a line for the user above the bar; in kJson as {"message": ...}. Replaces control
   // characters by '?'.
   void Message(const std::string& text);
-  // Draws the last state of the bar and ends the line. Later calls of any method do nothing.
+  // Draws the last state of the bar and ends the line. Later calls of all methods have no effect.
   void Finish();
 
   LogFormat format() const;  // the format in use; never kAuto

@@ -27,7 +27,7 @@ class RunTotals {
   Added SetTimes(double data_wait, const CommTimes& comm);
 
   int64_t steps_done() const { return steps_done_; }  // number of the job's steps that are done
-  double SamplesPerSecond() const;                    // 0: no step was done
+  double SamplesPerSecond() const;  // mean speed of this process's steps; 0: no step was done
   // Returns the share of the time in which this process waited for data. Negative: no step was
   // done.
   double DataWaitShare() const;

@@ -62,7 +62,7 @@ class StatusReporter {
   }
   void Parameters(int64_t step, const TensorMap& params);
   void Checkpoint(int64_t step);
-  // Ends the run. `how`: "done", or the error.
+  // Ends the run. `how`: "done", or the text of the error.
   void End(const std::string& how);
 
   http::StatusDocument Document() const;

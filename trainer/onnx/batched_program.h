@@ -20,7 +20,7 @@ inline bool IsBatch(int64_t size) { return size > kBatch && size <= kBatch + kBa
 struct BatchAxis {
   int axis = 0;
   int64_t times = 1;   // size of the dimension divided by the batch size
-  int64_t stride = 1;  // distance between a sample and the next one, in elements
+  int64_t stride = 1;  // distance between two consecutive samples, in elements
 };
 
 // Builds a program operator by operator. Not thread-safe.
@@ -34,8 +34,8 @@ class BatchedProgram {
   // Returns an unused variable name, derived from `base`.
   std::string NewVar(const std::string& base) const;
 
-  // Declares a variable. If batch_leading is set, the first dimension of the variable is the batch
-  // and may have any size.
+  // Declares a variable. If var.batch_leading is set, the first dimension of the variable is the
+  // batch and may have any size.
   Status AddVar(tandem::Var var);
   // Declares the data variable `var`. Its first dimension is the batch, and `dims` are its other
   // dimensions. `fixed_batch`: the batch size for which the model was saved; 0: it was saved for
@@ -52,8 +52,8 @@ class BatchedProgram {
   // UNIMPLEMENTED: after the reshape, the elements of a sample would not be contiguous.
   Status Reshape(const std::string& var, const std::vector<int64_t>& sizes, const std::string& out);
 
-  // Returns whether the first dimension of `var` is the batch itself. It is not if it is a multiple
-  // of the batch.
+  // Returns whether the first dimension of `var` is the batch itself. Returns false if the
+  // dimension is a multiple of the batch.
   bool HasBatch(const std::string& var) const;
   // Returns the dimension of `var` that depends on the batch; nullopt: there is none.
   // UNIMPLEMENTED: several dimensions depend on the batch, or one of them is not a multiple of the

@@ -32,13 +32,14 @@ class GraphReader {
 
   // Declares an input of the model as the data variable `var`.
   Status AddInput(const ::onnx::ValueInfoProto& input, const std::string& var);
-  // Records that the variable `var` has the graph's value `value`. REQUIRES: `var` is not "".
+  // Records that the variable `var` has the value `value` of the graph. REQUIRES: `var` is not "".
   void Bind(const std::string& value, const std::string& var);
 
-  // Returns the variable that has the graph's value `value`. Declares a variable if `value` is
-  // known numbers. INVALID_ARGUMENT: no earlier node computes `value`.
+  // Returns the variable that has the value `value` of the graph. If `value` is known numbers,
+  // declares a variable for it. INVALID_ARGUMENT: no earlier node computes `value`.
   StatusOr<std::string> Var(const std::string& value);
-  // Like Var. If `value` is known numbers, its variable is saved but not trained.
+  // Returns the variable of `value`, like Var. If `value` is known numbers, its variable is saved
+  // but not trained.
   StatusOr<std::string> State(const std::string& value);
   // Returns the variable of the matrix `value`, [k,n]. With `transposed`, returns the variable of
   // the transposed matrix, [n,k]. Known numbers are transposed at once, without an operator.
@@ -54,7 +55,7 @@ class GraphReader {
   trainer::TensorMap& tensors_;  // values of parameters and states, by variable
   KnownValues known_;
   BatchedProgram program_;
-  std::map<std::string, std::string> vars_;  // variables by the graph's value
+  std::map<std::string, std::string> vars_;  // variables by the value of the graph
   std::set<std::string> transposed_;         // values whose variable is transposed
   std::string ones_, first_input_;
 };

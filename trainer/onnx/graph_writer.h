@@ -70,7 +70,7 @@ class GraphWriter {
   ::onnx::GraphProto& graph_;
   // ONNX values, by variable and form (plain, transposed, with a zero row).
   std::map<std::pair<std::string, std::string>, std::string> values_;
-  std::map<std::string, std::string> constants_;  // initializers by their keys
+  std::map<std::string, std::string> constants_;  // names of constant initializers, by their keys
   std::set<std::string> names_;                   // all names in use
   int numbers_ = 0;                               // the next suffix of a new name
 };

@@ -59,9 +59,9 @@ Roles RolesOf(const ::onnx::GraphProto& graph) {
   return roles;
 }
 
-// Returns whether an initializer is a parameter. If there is metadata of PyTorch, it lists the
-// parameters. Single numbers that it does not list are factors. Scale and bias of an instance
-// normalisation that are not listed belong to an exported group normalisation.
+// Returns whether an initializer is a parameter. If the model has PyTorch's metadata, the metadata
+// lists the parameters. A single number that is not listed is a constant factor. The scale and bias
+// of an instance normalisation that are not listed come from an exported group normalisation.
 bool IsTrained(const TorchSignature& signature, const Roles& roles,
                const ::onnx::TensorProto& tensor) {
   const std::string& name = tensor.name();

@@ -48,7 +48,7 @@ class KnownValues {
   // Returns the number if `value` is a single known float and no parameter, such as a float without
   // dimensions or of a Constant node. nullptr: any other value.
   const float* Scalar(const std::string& value) const;
-  // Returns the numbers if `value` is known and no parameter; nullptr: any other value.
+  // Returns the tensor if `value` is known and no parameter; nullptr: any other value.
   const Tensor* Untrained(const std::string& value) const;
 
   StatusOr<Tensor> NewTensor(DType dtype, const Shape& shape) const;

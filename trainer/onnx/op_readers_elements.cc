@@ -16,7 +16,8 @@ namespace {
 using Ints = std::vector<int64_t>;
 
 constexpr double kLargestFloat = std::numeric_limits<float>::max();
-// A number of at least this size hides the number to which it is added.
+// A number of at least this size is a mask. If it is added to another number, the other number has
+// no effect.
 constexpr float kHides = 1e9f;
 
 // Returns the dimension of X with which the first dimension of Y is aligned. The last dimensions of
@@ -53,8 +54,8 @@ StatusOr<std::string> Named(const Node& n, const std::string& type, const std::s
   return out;
 }
 
-// Computes an elementwise node as a matrix product. The product is X, as a column, times a row of
-// the numbers of Y. The sum is X plus the only number of Y.
+// Computes an elementwise node as a matrix product. For a multiplication, it is X, as a column,
+// times a row with the numbers of Y. Otherwise it is X plus or minus the only number of Y.
 StatusOr<std::string> AsProduct(const Node& n, const std::string& type, const std::string& x,
                                 std::string y) {
   TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().program().Sizes(x));
@@ -378,9 +379,9 @@ bool KnownWhere(const Node& n, Ints* chosen) {
   return true;
 }
 
-// Computes the sum of two terms: each input where the condition selects it, and 0 elsewhere. If one
-// input is a mask number, the other input is not set to 0, because 0 times infinity is not a
-// number.
+// Computes the sum of two terms: each input where the condition selects it, and 0 elsewhere. An
+// infinite mask number is never multiplied by 0, because the product is not a number. It hides the
+// other input, which is therefore added unchanged.
 Status Where(const Node& n) {
   if (!n.has(0) || !n.has(1) || !n.has(2))
     return InvalidArgument("the node has fewer than 3 inputs [TD2108]");

@@ -159,8 +159,8 @@ Status KnownExpand(const Node& n, const Tensor& from, const Ints& sizes) {
   return Repeat(n, x, sizes);
 }
 
-// Sets the result of the node to a list of sizes, broadcast to `wanted` entries. The list has this
-// length, or one entry that is repeated.
+// Sets the result of the node to a list of sizes, broadcast to `wanted` entries. The list must have
+// this length, or have one entry, which is repeated.
 Status KnownListExpand(const Node& n, Ints list, int64_t wanted) {
   if (list.size() == 1 && wanted >= 1 && wanted <= Shape::kRankMax) {
     list.resize(static_cast<size_t>(wanted), list[0]);

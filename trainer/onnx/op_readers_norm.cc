@@ -124,8 +124,8 @@ Status GroupNorm(const Node& n) {
 }
 
 // Computes X / sqrt(mean(X X) + epsilon) by a layer normalisation of X and -X together. Together
-// they have mean 0, and their variance is the mean square of X. The result is the half that belongs
-// to X.
+// they have mean 0, and their variance is the mean square of X. The result is the half of the
+// output that belongs to X.
 Status RmsNorm(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_RETURN_IF_ERROR(CheckLastAxis(n, x, -1));

@@ -19,7 +19,7 @@ Status Form(const char* what) {
       what);
 }
 
-// How the number of lines of one dimension changes.
+// The number of lines in one dimension before and after the resize.
 struct Change {
   int64_t from = 1, to = 1;
   double factor = 1;

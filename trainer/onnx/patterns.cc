@@ -103,8 +103,8 @@ class Fuser {
     const auto it = initializers_.find(value);
     return it != initializers_.end() && it->second->dims_size() == 1 && it->second->dims(0) > 1;
   }
-  // Returns the input of `node` that is not `value`. "": the node does not have exactly two inputs,
-  // or `value` is neither.
+  // Returns the input of `node` that is not `value`. "": the node does not have two inputs, or none
+  // of them is `value`.
   static std::string Other(const Node& node, const std::string& value) {
     if (node.input_size() != 2) return "";
     if (node.input(0) == value) return node.input(1);

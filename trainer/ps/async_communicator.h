@@ -44,7 +44,7 @@ void MergeRows(const RowSet& more, RowSet* sum);
 
 struct GradientSet {
   uint64_t step = 0;  // the newest of the merged steps
-  // Version of the parameters that the oldest merged step used; 0: the initial values
+  // Version of the parameters that the oldest merged step used; 0: the initial values.
   uint64_t version = 0;
   float learning_rate = 0;  // learning rate of the newest merged step
   // Number of steps merged into `values` and into `rows`; 0: none.
@@ -58,8 +58,8 @@ struct GradientSet {
 class AsyncCommunicator {
  public:
   // Pushes the gradients `push` and pulls parameters into `pull`; either pointer may be null.
-  // Blocks. Returns the version of the pulled parameters. Several threads call it concurrently.
-  // `pull` has the sizes of the variables.
+  // Blocks. Returns the version of the pulled parameters. Several threads call this function
+  // concurrently. `pull` has the sizes of the variables.
   using Exchange = std::function<StatusOr<uint64_t>(const GradientSet* push, ValueSets* pull)>;
 
   // `sizes`: number of elements of each variable.

@@ -1,6 +1,7 @@
 // The parameters of a trainer that updates them locally and exchanges differences with the servers
 // (geo). Let s be the servers' parameters. The trainer adds delta = (local - base) / trainers to s.
-// Afterwards local += s - (base + delta) and base = s. Source: Paddle 1.6's GeoSgdCommunicator.
+// Afterwards the trainer sets local += s - (base + delta) and base = s. Source: Paddle 1.6's
+// GeoSgdCommunicator.
 #pragma once
 
 #include <vector>

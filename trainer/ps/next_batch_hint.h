@@ -7,7 +7,7 @@ namespace tandem::trainer {
 
 // The values that one data variable will have in the next step.
 struct NextValues {
-  // Address of the variable's memory in the plan
+  // Address of the variable's memory in the plan.
   const void* variable = nullptr;
   const void* values = nullptr;  // values in host memory, valid until the next step begins
 };

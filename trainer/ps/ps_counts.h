@@ -10,14 +10,14 @@ using Count = std::optional<double>;
 
 struct PsCounts {
   Count pushes, pulls;               // requests, each of them to all servers
-  Count calls;                       // calls of all kinds, each to a single server
+  Count calls;                       // calls of all kinds, each of them to a single server
   Count sent_bytes, received_bytes;  // bytes sent and received by `calls`
   Count shm_calls;                   // those of `calls` that used shm RPC
   Count rows_ahead;                  // batches whose rows were prefetched after the previous push
-  // Rows of batches found and not found in the cache (row_cache_mb)
+  // Rows of batches that were in the row cache (row_cache_mb), and rows that were not.
   Count row_cache_hits, row_cache_misses;
-  Count slices;         // slices of the parameters
-  Count largest_share;  // elements of parameters on the server with the most elements
+  Count slices;         // number of slices of the parameters
+  Count largest_share;  // elements of parameters on the server that has the most
   // Rows of tables, extended rows, and bytes of all rows: sums over all servers at the end of the
   // job.
   Count rows, rows_extended, row_bytes;

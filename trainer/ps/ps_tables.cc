@@ -178,7 +178,7 @@ StatusOr<std::vector<ps::PsRows>> PsTables::Batch() {
       all.push_back(std::move(rows));
       continue;
     }
-    TD_REQUIRE(table.weights != nullptr);  // RegisterPull has set the pointer
+    TD_REQUIRE(table.weights != nullptr);  // RegisterPull has set table.weights
     ps::PsRows& rows = all.emplace_back(ps::PsRows{.variable = table.name, .ids = {}, .to = {}});
     for (const auto& ids : table.ids) {
       TD_RETURN_IF_ERROR(Annotate(CheckIds(ids, table.shape[0]), "table " + table.name));

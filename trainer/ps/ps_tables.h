@@ -91,7 +91,7 @@ class PsTables {
   };
   struct Table {
     std::string name;
-    Shape shape;  // [rows of the table, values per row]
+    Shape shape;  // number of rows of the table, and number of values of a row
     Init init;
     std::vector<Slot> slots;
     bool distributed = false;
@@ -104,7 +104,7 @@ class PsTables {
     RowIndex index;  // rows that `ids` refer to; unused if the table is distributed
     std::span<const int64_t> rows;
     const float* values = nullptr;
-    // Clicks of the batch's records; set if the table counts clicks
+    // Clicks of the batch's records; set if the table counts clicks.
     std::optional<CommTensor> click;
   };
 

@@ -8,7 +8,8 @@
 namespace tandem::trainer {
 namespace {
 
-// Bits of a digit; few enough that the counters of all digit values fit in the L1 cache
+// Number of bits of a digit. It is so small that the counters of all digit values fit in the L1
+// cache.
 constexpr int kDigitBits = 11;
 constexpr uint64_t kDigits = uint64_t{1} << kDigitBits;
 

@@ -45,7 +45,7 @@ class PrefetchNode {
   std::vector<int64_t*> index_;        // where to write the output Index, for each element of ids_
   std::span<float> rows_;
   RowIndex batch_;
-  // Ids that Foresee copied, one vector for each element of ids_; empty: none
+  // Ids that Foresee copied, one vector for each element of ids_; empty: none.
   std::vector<std::vector<int64_t>> next_ids_;
   RowIndex next_;  // rows that next_ids_ refer to
 };

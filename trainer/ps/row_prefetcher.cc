@@ -18,7 +18,7 @@ struct RowPrefetcher::Pull {
   Mutex mu;
   bool ended TD_GUARDED_BY(mu) = false;
   Status status TD_GUARDED_BY(mu);
-  // Callback of a Give that waits for the end of the pull
+  // Callback of a Give that waits for the end of the pull.
   std::function<void(const Status&)> then TD_GUARDED_BY(mu);
 
   void End(const Status& how) {
@@ -50,7 +50,7 @@ void RowPrefetcher::Ask(ps::PsClient& client, uint64_t version, std::vector<ps::
   auto pull = std::make_shared<Pull>();
   if (pull_ != nullptr) {
     MutexLock lock(pull_->mu);
-    // Reuses the memory of the previous pull
+    // Reuses the memory of the previous pull.
     if (pull_->ended) pull->values = std::move(pull_->values);
   }
   pull->version = version;

@@ -15,7 +15,7 @@ void ServerWaits::BeginStep(int64_t step, ps::PsClient& client) {
     MutexLock lock(mu_);
     DCHECK(asking_);
     asking_ = false;
-    // An error is ignored, because the step's own calls report its cause.
+    // Ignores an error, because the step's own calls report its cause.
     if (seconds.ok()) seconds_ = *seconds;
   });
 }

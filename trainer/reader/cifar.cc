@@ -51,7 +51,7 @@ class Cifar10 final : public Dataset {
   const std::vector<uint8_t> records_;
   const std::vector<SampleField> fields_ = {{"img", {DType::kF32, {kColours, 32, 32}}},
                                             {"label", {DType::kI64, {1}}, kClasses}};
-  // Normalised value of each pixel value, by colour.
+  // Normalised value for each of the 256 pixel values, by colour.
   std::array<std::array<float, 256>, kColours> scaled_;
 };
 

@@ -29,7 +29,7 @@ struct CsvOptions {
   // Paths of the files; test_path empty: there is only training data.
   std::string train_path, test_path;
   char separator = ',';       // separates fields; blanks around a field are ignored
-  std::string missing = "?";  // text of a missing value; an empty field is one too
+  std::string missing = "?";  // text of a missing value; an empty field is a missing value too
   std::string label_column;
   // Texts of the label column that mean label 1, and texts that mean label 0.
   std::vector<std::string> positive_labels, negative_labels;
@@ -46,8 +46,8 @@ struct CsvOptions {
 // - Its label is neither positive nor negative.
 // - A number is malformed.
 //
-// INVALID_ARGUMENT: options contradict each other or the first line; the message has the nearest
-// name. Errors of the files are those of ReadLines().
+// INVALID_ARGUMENT: options contradict each other or the column names in the first line; the
+// message has the nearest name. Errors of the files are those of ReadLines().
 StatusOr<TrainAndTest> OpenCsv(const CsvOptions& options);
 
 }  // namespace tandem::reader

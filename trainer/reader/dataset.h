@@ -41,8 +41,8 @@ class Dataset {
   // After an error the content of `out` is undefined.
   virtual Status Fill(std::span<const uint32_t> ids, std::span<void* const> out) const = 0;
 
-  // Like Fill, for epoch `epoch`. Differs from Fill only for datasets whose samples change between
-  // epochs.
+  // Copies samples like Fill, for epoch `epoch`. The result differs from Fill only for datasets
+  // whose samples change between epochs.
   virtual Status FillEpoch(uint64_t /*epoch*/, std::span<const uint32_t> ids,
                            std::span<void* const> out) const {
     return Fill(ids, out);

@@ -15,7 +15,7 @@ namespace tandem::reader {
 
 struct IdxArray {
   std::vector<uint32_t> dims;  // `rank` dimensions, the outermost first
-  std::vector<uint8_t> data;   // the elements; their number is the product of `dims`
+  std::vector<uint8_t> data;   // elements of the array; their number is the product of `dims`
 };
 
 // Largest accepted number of elements, 4 GiB. A header with a larger number is treated as damaged.

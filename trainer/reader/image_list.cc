@@ -22,8 +22,10 @@ namespace tandem::reader {
 namespace {
 
 constexpr uint64_t kFileBytesMax = uint64_t{1} << 30;
-constexpr uint64_t kDraws = 16;  // random numbers per sample in the random stream of its epoch
-// Number of tries for a rectangle; the random number after them decides about the mirror.
+// Random numbers reserved for a sample in the random stream of its epoch.
+constexpr uint64_t kDraws = 16;
+// Number of tries for a rectangle. The random number after them determines whether the image is
+// mirrored.
 constexpr uint64_t kTries = 10;
 
 struct ListEntry {
@@ -147,7 +149,7 @@ class ImageList final : public Dataset {
   const size_t threads_;
   std::vector<SampleField> fields_;
   mutable Mutex mu_;
-  // The workbenches that no thread uses.
+  // The workbenches that no thread uses at the moment.
   mutable std::vector<std::unique_ptr<Workbench>> benches_ TD_GUARDED_BY(mu_);
   mutable std::set<uint32_t> bad_ TD_GUARDED_BY(mu_);
   // Last member, because its threads must end before the other members are destroyed.

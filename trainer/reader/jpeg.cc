@@ -15,13 +15,13 @@ namespace tandem::reader {
 namespace {
 
 constexpr int64_t kPixelsMax = int64_t{1} << 27;
-// An image with more scans is rejected as an attack on the reader's time.
+// Maximum number of scans. An image with more scans is rejected as an attack on the reader's time.
 constexpr int kScansMax = 500;
 
 // The error state of libjpeg. On an error the library jumps (longjmp) over its own frames to the
 // caller.
 struct Errors {
-  // First member, because the library has its address and not that of the struct.
+  // First member, because libjpeg has its address and not the address of the struct.
   jpeg_error_mgr manager;
   std::jmp_buf jump;
   char message[JMSG_LENGTH_MAX];

@@ -75,7 +75,7 @@ class Mnist final : public Dataset {
   const uint32_t samples_;
   const size_t pixels_;  // number of pixels of an image
   std::vector<SampleField> fields_;
-  std::array<float, 256> scaled_;  // normalised value of each pixel value
+  std::array<float, 256> scaled_;  // normalised value for each of the 256 pixel values
 };
 
 bool Exists(const std::string& path) {

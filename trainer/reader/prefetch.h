@@ -116,7 +116,7 @@ class Prefetcher {
   Batch* handed_out_ = nullptr;  // the batch that Next() returned last
   bool finished_ = false;
   Status error_;
-  ReadRange left_;  // kOnDemand: the part of the range that is not yet read
+  ReadRange left_;  // kOnDemand: the part of the range that was not read yet
   // The queues of the current range. Each Reset() makes new queues, because a closed queue cannot
   // be opened again.
   std::unique_ptr<BoundedQueue<Item>> ready_;

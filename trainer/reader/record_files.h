@@ -32,14 +32,14 @@ struct RecordSplit {
 using ReadRecordFile =
     std::function<StatusOr<uint64_t>(const std::string& path, uint64_t records_max)>;
 
-// Reads all files in order. INVALID_ARGUMENT: one of the following causes.
+// Reads the records of all files in order. INVALID_ARGUMENT: one of the following causes.
 //
 // - There is no training file.
 // - There are test files, and test_share is set too.
 // - test_share is outside [0, 1), or leaves no test data.
 // - There are more than 2^32 records.
 //
-// Other errors of ReadRecordFiles are those of `read`.
+// All other errors of ReadRecordFiles are errors of `read`.
 StatusOr<RecordSplit> ReadRecordFiles(const RecordFiles& files, const ReadRecordFile& read);
 
 // The records of text files, which ReadLines() reads, and their division into training and test

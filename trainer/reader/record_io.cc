@@ -22,7 +22,7 @@ constexpr size_t kTfHeaderBytes = 12, kTfFooterBytes = 4;
 constexpr size_t kReadBytes = 1 << 20;
 // Maximum size of a record or chunk: the size of the largest protobuf message.
 constexpr uint64_t kFrameBytesMax = INT32_MAX;
-// A chunk ends at the first of these two limits.
+// The limits of a chunk. It ends when one of them is reached.
 constexpr uint32_t kChunkRecordsMax = 1000;
 constexpr size_t kChunkBytesMax = 1 << 20;
 

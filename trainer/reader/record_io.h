@@ -44,7 +44,7 @@ class RecordScanner {
   // names file and offset. After such an error the next call continues after the damage, unless
   // lost() is true.
   StatusOr<std::optional<RecordFrame>> Next();
-  // Returns whether the start of the next record after a damage is unknown.
+  // Returns whether the position of the next record after a damage is unknown.
   bool lost() const { return lost_; }
 
  private:

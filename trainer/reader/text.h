@@ -26,9 +26,9 @@ struct TextOptions {
 // choice depends only on the number of the sample. Bytes at the end of a part of the text that do
 // not fill a sample are unused.
 //
-// INVALID_ARGUMENT: options out of range, or `path` is a directory. NOT_FOUND or PERMISSION_DENIED:
-// the file cannot be opened. DATA_LOSS: a part is too short for one sample, or the file cannot be
-// read to its end.
+// INVALID_ARGUMENT: an option is out of range, or `path` is a directory. NOT_FOUND or
+// PERMISSION_DENIED: the file cannot be opened. DATA_LOSS: a part of the text is too short for one
+// sample, or the file cannot be read to its end.
 StatusOr<TrainAndTest> OpenText(const TextOptions& options);
 
 }  // namespace tandem::reader

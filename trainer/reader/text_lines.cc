@@ -74,7 +74,7 @@ Status PieceReader::Load(uint64_t begin, uint64_t end) {
                 ? size
                 : static_cast<size_t>(static_cast<const char*>(line_end) - buffer_.data()) + 1;
   }
-  // The last line continues after the piece, so reads on to its end.
+  // The last line of the piece continues after its end. It is read completely.
   while (first < size && size >= whole && buffer_[size - 1] != '\n') {
     if (size - whole > kLineMax) break;
     if (buffer_.size() < size + kMoreBytes + kLineSlack) {

@@ -37,8 +37,8 @@ struct LinePiece {
   uint64_t records = 0;
 };
 
-// Receives the lines of one piece after another. The lines of a piece are in order. Not
-// thread-safe.
+// Receives the lines of one piece after another. The lines of a piece are in the order of the file.
+// Not thread-safe.
 class LineSink {
  public:
   virtual ~LineSink() = default;

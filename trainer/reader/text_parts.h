@@ -26,7 +26,7 @@ inline uint32_t SampleCount(int64_t samples, uint32_t samples_max) {
 // The two parts of a text of `items` items. An item is a byte or a word.
 class TextParts {
  public:
-  // REQUIRES: test_share in (0, 1).
+  // REQUIRES: 0 < test_share < 1.
   TextParts(int64_t items, double test_share)
       : items_(items), train_(static_cast<int64_t>(static_cast<double>(items) * (1 - test_share))) {
     TD_REQUIRE(test_share > 0 && test_share < 1);

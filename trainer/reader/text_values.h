@@ -51,7 +51,8 @@ inline std::optional<uint32_t> ParseDigits(std::string_view text) {
   uint64_t word;
   std::memcpy(&word, text.data(), sizeof(word));
   word = (word ^ 0x3030303030303030) << (64 - 8 * text.size());
-  // A byte that is no digit is above 9. It is above 15 itself, or becomes so when 6 is added.
+  // Rejects a byte that is no digit. Such a byte is above 9: it is above 15, or becomes so when 6
+  // is added.
   if (((word | (word + 0x0606060606060606)) & 0xf0f0f0f0f0f0f0f0) != 0) return std::nullopt;
   return static_cast<uint32_t>(ValueOfWord(word));
 }
@@ -73,8 +74,8 @@ inline uint32_t NonDigits(const char* at) {
 #endif
 }
 
-// Reads the digits from `at` to before `end`, and appends them to `number`. Returns the address
-// after the last digit.
+// Reads the digits at `at`, up to `end`, and appends them to `number`. Returns the address after
+// the last digit.
 inline const char* ScanDigits(const char* at, const char* end, uint64_t& number) {
   for (;;) {
     const auto left = static_cast<size_t>(end - at);

@@ -35,15 +35,15 @@ class BatchFeed {
   BatchFeed(const BatchFeed&) = delete;
   BatchFeed& operator=(const BatchFeed&) = delete;
 
-  Status Reset(const reader::ReadRange& range);        // see Prefetcher::Reset
-  StatusOr<const reader::Batch*> Next(Time deadline);  // see Prefetcher::Next
+  Status Reset(const reader::ReadRange& range);        // like Prefetcher::Reset
+  StatusOr<const reader::Batch*> Next(Time deadline);  // like Prefetcher::Next
   // Makes part `part` of the batch that Next() returned last the input of the plan's next run.
   // Bringing the last part invalidates that batch.
   Status Bring(int part);
   // Returns the values of the next batch if the reader has it ready. Must be called after the last
   // Bring of the current batch. Empty: the next batch is not ready, or a batch has several parts.
   NextBatchHint LookAhead();
-  int64_t bytes() const { return bytes_; }  // bytes copied since the construction
+  int64_t bytes() const { return bytes_; }  // number of bytes copied since the construction
 
  private:
   // Part number `part` of a batch.
@@ -85,8 +85,8 @@ class BatchFeed {
   std::vector<std::byte*> beside_;  // addresses in room_, one for each field
   // The piece that is in room_ or is being copied there.
   std::optional<Piece> staged_;
-  Source source_;  // host addresses of staged_
-  // The result of a read that was made before its Next().
+  Source source_;  // host addresses and sizes of staged_
+  // The result of a read that was made in advance, for the following Next().
   std::optional<StatusOr<const reader::Batch*>> next_;
 };
 

@@ -31,7 +31,7 @@ class CountingComm final : public CommHandler {
     double bytes = 0;  // size in bytes of the outputs of one communication
   };
   CommHandler& inner_;
-  std::vector<Node> nodes_;  // by the index that `inner` returned
+  std::vector<Node> nodes_;  // communication nodes, by the index that `inner` returned
 };
 
 }  // namespace tandem::trainer

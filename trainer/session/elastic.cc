@@ -20,7 +20,7 @@ namespace tandem::trainer {
 namespace {
 
 constexpr Duration kLookEvery = std::chrono::milliseconds(20);
-// Number of looks at the world file between two reports to the launcher.
+// Number of reads of the world file between two reports to the launcher.
 constexpr int kLooksPerWord = 50;
 
 // The job, divided among `ranks` ranks.

@@ -25,7 +25,7 @@ struct ElasticState {
     Time until{};
   };
 
-  CpuDevice host;     // device of the tensors
+  CpuDevice host;     // the CPU, in whose memory the tensors are
   TensorMap tensors;  // parameters and saved state before step `step`
   int64_t step = 0;
   Done done;

@@ -116,8 +116,8 @@ StatusOr<Evaluator::Sized*> Evaluator::ForBatch(size_t place, uint32_t batch) {
   return &sized;
 }
 
-// Chooses the memory into which a field of the dataset is read. On the CPU this is the variable
-// itself, on a device it is host memory from which the variable is copied.
+// Chooses the memory into which a field of the dataset is read. On the CPU this is the variable's
+// own memory. On a device it is host memory, from which the variable is copied.
 Status Evaluator::Stage(const Tensor& field, Sized* sized) {
   if (field.place().kind == PlaceKind::kCpu) {
     sized->inputs.push_back(field.data());

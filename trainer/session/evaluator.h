@@ -15,7 +15,7 @@ namespace tandem::trainer {
 
 struct Evaluation {
   double loss = 0;
-  double metric = 0;  // the program's first metric (accuracy, auc); 0: the program has none
+  double metric = 0;  // value of the program's first metric (accuracy, auc); 0: no metric
   int64_t samples = 0;
 };
 

@@ -51,7 +51,7 @@ class LocalReplicas {
                   const Clock& clock);
 
   reader::TrainAndTest data_;
-  Agreement agreement_;  // empty: a local job, whose ranks are in one process
+  Agreement agreement_;  // settings that all ranks must share; empty in a local job
   std::vector<std::unique_ptr<Session>> places_;
 };
 

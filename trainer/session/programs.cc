@@ -19,12 +19,12 @@
 namespace tandem::trainer {
 namespace {
 
-// Returns the initial gradient of the loss on this rank. The strategy determines which loss the sum
-// of the gradients over all ranks belongs to:
+// Returns the initial gradient of the loss on this rank. The gradients are summed over all ranks.
+// The strategy determines of which loss the sum is the gradient:
 //
-// - CoeffNumDevice: the mean over all samples (with equal shares 1 / ranks);
-// - One: the sum of the ranks' means;
-// - Customized: the job's value, which CheckJob has checked to be set.
+// - CoeffNumDevice: the mean loss of all samples (with equal shares, the value is 1 / ranks).
+// - One: the sum of the ranks' mean losses.
+// - Customized: the value is set by the job; CheckJob has checked that it is set.
 float LossScale(const JobConfig& config, double share) {
   switch (config.strategy().build_strategy().gradient_scale_strategy()) {
     case BuildStrategy::CoeffNumDevice: {

@@ -30,7 +30,8 @@ struct DeviceCounts {
   Count launches;  // number of plan steps and graphs that training started on a device
   // Lower bound of the time on the device of a training run, in ms (kernels/exec/roofline.h).
   Count limit_ms;
-  Count driver_calls, driver_bytes, used_bytes;  // use of the device's memory
+  // Device memory: calls of the driver, bytes that it gave, bytes in use.
+  Count driver_calls, driver_bytes, used_bytes;
 };
 
 // Counters of the communications that operators of one type started.

@@ -125,10 +125,10 @@ class Session::Impl {
 
   int64_t first_step_ = 0, steps_total_ = 0, steps_done_ = 0;
   int64_t done_before_ = 0;  // number of steps that lost processes had done
-  int64_t repeated_ = 0;     // how many of these steps this session has repeated
+  int64_t repeated_ = 0;     // number of steps that this session has repeated
   double train_seconds_ = 0;
   RunHistory history_;
-  bool reports_ = false;  // whether the current run is reported; set before the run
+  bool reports_ = false;  // whether the current run is reported; determined before the run
   StepRunner::Ran ran_;   // results of the last run
   Evaluation evaluation_;
   Time begin_;

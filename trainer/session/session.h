@@ -2,7 +2,7 @@
 //
 //   program (model zoo or file) -> autodiff -> the mode's operators -> plan -> steps
 //
-// Rank 0 evaluates and writes checkpoints. Meanwhile the other ranks continue until they need rank
+// Rank 0 evaluates and writes checkpoints. The other ranks continue meanwhile, until they need rank
 // 0.
 #pragma once
 
@@ -30,7 +30,7 @@ struct SessionResult {
   double metric = 0;         // value of the metric in the last evaluation (rank 0)
   double loss = 0;           // loss of the last evaluation (rank 0)
   int64_t steps = 0;         // number of the job's steps that this session ran
-  double seconds = 0;        // duration of Run
+  double seconds = 0;        // duration of Run in seconds
   double samples_per_s = 0;  // samples of all ranks per second of training steps
   double data_wait_seconds = 0;
   int64_t batches_ready = 0;  // batches that were ready when a step requested them

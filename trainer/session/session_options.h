@@ -30,9 +30,10 @@ struct SessionOptions {
   Progress::Sink sink;
   StatusReporter* board = nullptr;  // receives data for the status page; not owned; nullptr: none
   // The following options are for an elastic job (trainer/session/elastic.h).
-  std::shared_ptr<const ElasticState> kept;  // state to continue from; nullptr: none
-  std::function<bool()> superseded;          // returns whether there is a newer world; empty: never
-  std::string message;                       // message for the user about this world
+  std::shared_ptr<const ElasticState> kept;  // state to continue from; nullptr: there is none
+  // Returns whether there is a newer world; empty: there never is.
+  std::function<bool()> superseded;
+  std::string message;  // message for the user about this world
 };
 
 }  // namespace tandem::trainer

@@ -18,7 +18,7 @@ namespace tandem::trainer {
 // The observer of a job's steps. Not thread-safe.
 class StepInstrumentation {
  public:
-  StepInstrumentation() = default;  // observes nothing
+  StepInstrumentation() = default;  // makes an object that observes nothing
   // Makes the observer that the job requests. `place`: where profiles go; it has the resolved
   // profile.dir of the job. `backend`: the backend of the plan; it must outlive this object.
   // INVALID_ARGUMENT: the job requests two observers.

@@ -41,7 +41,7 @@ class StepRunner {
     bool results = false;  // the caller needs loss and metric
   };
   struct Ran {
-    double seconds = 0;           // duration of the run, without waiting for data
+    double seconds = 0;           // duration of the run in seconds, without waiting for data
     double loss = 0, metric = 0;  // values of the last step; 0 if no results were requested
   };
 
@@ -50,7 +50,7 @@ class StepRunner {
   static StatusOr<std::unique_ptr<StepRunner>> Make(const JobConfig& config,
                                                     const SessionOptions& options,
                                                     const TrainingMode& mode, const Clock& clock);
-  // The mode releases its device resources first, because the runner destroys the device.
+  // Releases the device resources of the mode, before the runner destroys the device.
   ~StepRunner() { mode_.membership->ReleaseDeviceResources(); }
   StepRunner(const StepRunner&) = delete;
   StepRunner& operator=(const StepRunner&) = delete;
@@ -58,7 +58,7 @@ class StepRunner {
   int64_t steps_total() const { return steps_total_; }  // number of steps of the whole job
   int64_t steps_per_epoch() const { return static_cast<int64_t>(reader_->steps_per_epoch()); }
   double learning_rate(int64_t step) const { return schedule_->At(step); }
-  // For example "accuracy"; empty: no metric.
+  // Name of the first metric, for example "accuracy"; empty: no metric.
   const std::string& metric_name() const { return metric_name_; }
   const JobPrograms& programs() const { return programs_; }
   const Plan& plan() const { return *plan_; }
@@ -124,7 +124,7 @@ class StepRunner {
   std::string metric_name_;
   int64_t steps_total_ = 0;
   int64_t batch_ = 0;        // number of samples of a step on this rank
-  double wait_seconds_ = 0;  // time that the current run has waited for data
+  double wait_seconds_ = 0;  // seconds for which the current run has waited for data
 };
 
 }  // namespace tandem::trainer

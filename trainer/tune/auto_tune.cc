@@ -20,7 +20,8 @@
 namespace tandem::trainer {
 namespace {
 
-constexpr double kTrialSeconds = 0.4;  // duration of the measured steps of a trial
+// Planned duration of the measured steps of a trial, in seconds.
+constexpr double kTrialSeconds = 0.4;
 constexpr int kStepsMax = 200;
 
 // Returns whether the job uses no servers. Trials with servers would change the state of the

@@ -47,7 +47,8 @@ class Search {
   }
 
  private:
-  // Returns the seconds per step with the settings that were chosen before.
+  // Returns the seconds per step with the current settings, that is, the settings that were chosen
+  // so far.
   StatusOr<double> Seconds() {
     TD_ASSIGN_OR_RETURN(const TrialResult result, trial_(chosen_));
     if (result.skipped.empty()) return result.seconds;

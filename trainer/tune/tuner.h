@@ -21,7 +21,7 @@ struct Tunable {
 
 // The result of a trial.
 struct TrialResult {
-  double seconds = 0;   // duration of a step
+  double seconds = 0;   // duration of a step in seconds
   std::string skipped;  // why the trial could not run; empty: it ran
 };
 // Runs some steps with `settings`. An error ends the search.
@@ -33,7 +33,8 @@ struct TunerOptions {
   // number, in the median of the rounds. A choice that is not faster in one round gets no further
   // round.
   double worth = 0.97;
-  std::function<void(const std::string& line)> tell;  // receives measurements and decisions
+  // Receives a line for each measurement and decision.
+  std::function<void(const std::string& line)> tell;
 };
 
 // Returns the chosen settings of all groups; empty: no setting changes. Equal trial results give
