@@ -149,7 +149,7 @@ Status WriteResult(const std::string& path, const SessionResult& result) {
     history["step"].push_back(run.step);
     history["steps"].push_back(run.steps);
     history["seconds"].push_back(run.seconds);
-    history["loss"].push_back(run.loss);  // JSON has no NaN; it is written as null
+    history["loss"].push_back(run.loss);  // JSON has no NaN; a loss of NaN is written as null
   }
   return Annotate(WriteTextFile(path, json.dump() + "\n"), "the result");
 }
@@ -240,7 +240,7 @@ Status CheckNetwork(const JobConfig& config, const RankInfo& rank) {
   const bool told = url.kind == collective::RendezvousUrl::Kind::kTcp;
   if (told && IsLoopback(Endpoint{url.address.host, url.address.port})) return OkStatus();
   if (!FLAGS_insecure_allow_network) {
-    if (!told) return OkStatus();  // JoinWorld uses only addresses of this host
+    if (!told) return OkStatus();  // JoinWorld then uses only addresses of this host
     return PermissionDenied(
         "the ranks that meet at %s would send gradients over the network without encryption "
         "[TD6002]; hint: use pserver mode, which supports TLS, or allow it in a trusted network "

@@ -109,7 +109,7 @@ std::string CentralHeader(const Member& member) {
   Put<uint16_t>(&out, 28);
   Put<uint16_t>(&out, 0);  // length of the comment
   Put<uint16_t>(&out, 0);  // number of the disk
-  Put<uint16_t>(&out, 0);  // internal attributes
+  Put<uint16_t>(&out, 0);  // internal attributes of the file
   Put<uint32_t>(&out, 0);
   Put<uint32_t>(&out, kIn64);
   out += member.name;

@@ -18,7 +18,7 @@
 #include "common/base/status.h"
 
 namespace tandem {
-class LearningRateSchedule;  // defined in proto/job.pb.h
+class LearningRateSchedule;  // message type, defined in proto/job.pb.h
 }  // namespace tandem
 
 namespace tandem::trainer {

@@ -23,9 +23,10 @@ class CollectiveProgram final : public ProgramShaper {
   Status DistributeForward(Program& program) override { return SplitParams(program); }
   Status SplitParams(Program& program) override;
 
-  const ShardedState& slots() const { return slots_; }    // slots on their owners (update_by_owner)
-  const ShardedState& params() const { return params_; }  // parameters on their owners (sharding)
-  std::optional<DgcState>& dgc() { return dgc_; }         // nullopt: no gradient is compressed
+  const ShardedState& slots() const { return slots_; }  // optimizer slots that are on owners
+  // Returns the parameters that are on owners (sharding).
+  const ShardedState& params() const { return params_; }
+  std::optional<DgcState>& dgc() { return dgc_; }  // nullopt: no gradient is compressed
   bool spread() const { return options_.update_by_owner || options_.shard || dgc_; }
 
  private:

@@ -34,7 +34,7 @@ class CommRoutes {
     CommHandler* handler;
     int index;  // index of the node in `handler`
   };
-  std::vector<Route> routes_;  // one entry per registered node
+  std::vector<Route> routes_;  // the routes of the registered nodes, by index
 };
 
 // Passes communication among ranks to one handler, and all other communication to the handler for

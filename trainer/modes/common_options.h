@@ -40,7 +40,7 @@ struct CommonOptions {
   std::string launcher;
   bool fuse_all_reduce = true;      // one collective call reduces several gradients
   GroupRule group_rule;             // how fuse_all_reduce groups the gradients
-  bool half_communication = false;  // send f32 gradients as f16
+  bool half_communication = false;  // f32 gradients are sent as f16
 
   bool leader() const { return rank == 0; }
 };

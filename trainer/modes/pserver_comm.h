@@ -87,7 +87,7 @@ class PserverComm final : public CommHandler {
   int64_t step_ = 0;
   float learning_rate_ = 0;
   uint64_t version_ = 0;  // version of the servers' parameters after the last step; sync mode only
-  GeoParameters geo_params_;  // used in geo mode only
+  GeoParameters geo_params_;  // local parameters and differences; geo mode only
   int64_t geo_pending_ = 0;   // steps since the last exchange of geo mode
   std::atomic<int64_t> pushes_{0}, pulls_{0};
   StaleGradients stale_{options_.common.optimizer};

@@ -155,7 +155,7 @@ StatusOr<int64_t> PserverMode::Join(const Program& program, Scope& scope, const 
   comm_.ForgetStep();
   // Tables that only servers store have no rules in the program any more.
   TD_RETURN_IF_ERROR(RefuseTableRules(program));
-  const ShortTimeSlice short_slice;  // gives the threads that gRPC starts a short time slice
+  const ShortTimeSlice short_slice;  // threads that gRPC starts here get a short time slice
   ps::PsOptions ps = ClientOptions();
   ps.callbacks.stop = stop;
   TD_ASSIGN_OR_RETURN(auto connected, ps::PsClient::Connect(options_.servers, ps));

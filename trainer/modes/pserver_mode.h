@@ -30,12 +30,12 @@ struct PserverOptions {
   CommonOptions common;
   std::vector<std::string> servers;  // addresses of the pservers, as host:port
   PsSyncMode regime = PsSyncMode::kSync;
-  AsyncOptions async;          // options of kASync
+  AsyncOptions async;          // options of the mode kASync
   int64_t geo_steps = 0;       // kGeo: number of steps between two exchanges
   int64_t max_staleness = -1;  // kHalfAsync: steps by which trainers may differ; -1: no limit
   // The following options determine the calls to pservers (pserver/client/client.h).
   bool launch_barrier = true;
-  bool rpc_profiler = false;  // record all calls
+  bool rpc_profiler = false;  // records all calls to pservers
   int rpc_retries = 3;
   bool replaces = false;  // the launcher restarts unresponsive servers
   ps::PsTransport transport = ps::PsTransport::kAuto;

@@ -16,8 +16,8 @@ namespace tandem::trainer {
 class TablesAndDense final : public Membership, public StateKeeper, public StepHooks {
  public:
   struct Options {
-    bool leader = false;  // this process is rank 0
-    bool sync = true;     // the servers apply gradients once per step
+    bool leader = false;  // true: this process is rank 0
+    bool sync = true;     // true: the servers apply gradients once per step
   };
 
   // `push_first`: orders the communication of a step if lost ranks can return; nullptr: they cannot

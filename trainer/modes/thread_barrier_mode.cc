@@ -79,7 +79,7 @@ class ThreadBarrierMode final : public ProgramShaper,
 
  private:
   const CommonOptions options_;
-  const TrainingMode places_;  // the collective mode among the replicas
+  const TrainingMode places_;  // the collective mode among the replicas of this process
   // The pserver mode; nullopt except on the first replica.
   const std::optional<TrainingMode> servers_;
   CommRoutes routes_;

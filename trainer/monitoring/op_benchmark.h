@@ -32,7 +32,7 @@ class OpBenchmark final : public ExecObserver {
   }
 
   const Plan& plan_;
-  std::vector<size_t> written_, alive_;  // written and live bytes of each operator
+  std::vector<size_t> written_, alive_;  // bytes that each operator writes, and live bytes
   std::vector<Row> rows_;
 };
 

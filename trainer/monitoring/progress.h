@@ -20,7 +20,7 @@ enum class LogFormat : uint8_t {
   kBar,    // a bar that is redrawn in place, at most ten times a second
   kPlain,  // lines "step=380 total=1000 epoch=3 loss=0.410000 ... slowest_rank=1"
   kFleet,  // lines "worker_index: 0, step3 cost = 6.501647, speed: 533.641315"
-  kJson,   // one JSON object per line
+  kJson,   // a JSON object for each line of output
 };
 
 // Parses the name of a format: "auto", "bar", "plain", "fleet" or "json". INVALID_ARGUMENT: `name`
@@ -29,12 +29,12 @@ StatusOr<LogFormat> ParseLogFormat(std::string_view name);
 
 struct ProgressOptions {
   LogFormat format = LogFormat::kAuto;
-  bool is_terminal = false;  // the output goes to a terminal
+  bool is_terminal = false;  // true: the output goes to a terminal
   // Use colors; needs a terminal. Off if NO_COLOR is set (https://no-color.org).
   bool color = false;
   // Returns the width of the terminal; called at every redraw. Empty: 80 columns.
   std::function<int()> columns;
-  std::string name = "train";  // label before the bar
+  std::string name = "train";  // label that is shown before the bar
   int worker_index = 0;        // number of this worker; used by kFleet
   int64_t steps_total = 0;     // steps of the whole job; 0: unknown
   int64_t first_step = 0;      // steps done before this run began (resumed job)
@@ -96,7 +96,7 @@ class Progress {
   // Draws the last state of the bar and ends the line. Later calls of all methods have no effect.
   void Finish();
 
-  LogFormat format() const;  // the format in use; never kAuto
+  LogFormat format() const;  // returns the format in use, never kAuto
 
  private:
   struct Impl;

@@ -24,7 +24,7 @@ struct StatusJob {
   std::string metric;  // name of the metric ("accuracy", "auc"); "": none
   int rank = 0, ranks = 1;
   int64_t first_step = 0, steps_total = 0;
-  int64_t samples_per_step = 0;      // samples of all ranks
+  int64_t samples_per_step = 0;      // samples of a step on all ranks
   const Program* program = nullptr;  // the training program; used during Begin only
 };
 

@@ -53,7 +53,7 @@ class StepProfile {
   const std::unique_ptr<const ProfileConfig> config_;
   const ProfilePlace place_;
   Profiler profiler_;
-  Status traced_;  // error if the device cannot be traced
+  Status traced_;  // error of tracing the device; OK: traced
   bool written_ = false;
 };
 

@@ -13,7 +13,7 @@ namespace tandem::onnx {
 inline constexpr int kOpset = 12;
 
 struct ExportedModel {
-  std::string bytes;  // the model, a serialized ModelProto
+  std::string bytes;  // the ONNX model, a serialized ModelProto
   // Names of the program's variables that are inputs and outputs.
   std::vector<std::string> inputs, outputs;
 };

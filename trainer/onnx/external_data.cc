@@ -40,7 +40,7 @@ StatusOr<Place> PlaceOf(const ::onnx::TensorProto& tensor) {
       TD_ASSIGN_OR_RETURN(place.offset, NumberOf(entry));
     } else if (entry.key() == "length") {
       TD_ASSIGN_OR_RETURN(place.length, NumberOf(entry));
-    }  // ignores the checksum
+    }  // the entry "checksum" is ignored
   }
   return place;
 }

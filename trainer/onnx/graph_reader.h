@@ -55,8 +55,8 @@ class GraphReader {
   trainer::TensorMap& tensors_;  // values of parameters and states, by variable
   KnownValues known_;
   BatchedProgram program_;
-  std::map<std::string, std::string> vars_;  // variables by the value of the graph
-  std::set<std::string> transposed_;         // values whose variable is transposed
+  std::map<std::string, std::string> vars_;  // the variable of each value of the graph
+  std::set<std::string> transposed_;         // matrices whose variable is transposed
   std::string ones_, first_input_;
 };
 

@@ -71,8 +71,8 @@ class GraphWriter {
   // ONNX values, by variable and form (plain, transposed, with a zero row).
   std::map<std::pair<std::string, std::string>, std::string> values_;
   std::map<std::string, std::string> constants_;  // names of constant initializers, by their keys
-  std::set<std::string> names_;                   // all names in use
-  int numbers_ = 0;                               // the next suffix of a new name
+  std::set<std::string> names_;                   // all names that are in use
+  int numbers_ = 0;                               // number for the next suffix of a new name
 };
 
 // Returns ONNX's number for an element type. ONNX has all element types of Tandem.

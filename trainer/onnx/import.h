@@ -30,7 +30,7 @@ struct ImportOptions {
 struct ImportedModel {
   Program program;                 // the forward program, built for an arbitrary batch size
   trainer::TensorMap tensors;      // values of the program's parameters and states
-  std::vector<std::string> notes;  // messages for the user
+  std::vector<std::string> notes;  // messages about the import, for the user
 };
 
 // Imports a serialized ModelProto. Every message begins with `name`. The tensors are allocated by

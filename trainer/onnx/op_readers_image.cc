@@ -208,7 +208,7 @@ int64_t WindowsOf(const Window& w, size_t d, int64_t size) {
 // additional window must begin in the image or in the pads at the beginning.
 void RoundUp(Window* w, const Ints& sizes) {
   for (const size_t d : {size_t{0}, size_t{1}}) {
-    // The first line of the additional window.
+    // `begin`: the first line of the additional window.
     const int64_t begin = WindowsOf(*w, d, sizes[d]) * w->strides[d];
     const int64_t room = sizes[d] + w->begins[d] + w->ends[d];
     if (begin < sizes[d] + w->begins[d] && begin + w->kernel[d] > room) {

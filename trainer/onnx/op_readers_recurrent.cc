@@ -140,8 +140,8 @@ class Unrolled {
   GraphReader& graph_;
   const Layer layer_;
   Status status_;
-  std::string at_ = "layer";      // prefix of the names of variables
-  Names all_, last_, last_cell_;  // results of each direction
+  std::string at_ = "layer";      // prefix of the names of new variables
+  Names all_, last_, last_cell_;  // output variables of each direction
 };
 
 // Splits `x` into `count` equal parts, or into parts of the sizes `sizes`.
@@ -235,7 +235,7 @@ std::string Unrolled::FirstState(size_t input, int direction) {
 Unrolled::State Unrolled::LstmStep(const std::string& x, const Weights& weights,
                                    const State& before) {
   const std::string sum = Add(x, Op("fc", {{before.h}, {weights.r}, Optional(weights.bias_r)}));
-  const Names gates = Split(sum, 1, 4);  // the gates input, output, forget and cell
+  const Names gates = Split(sum, 1, 4);  // the gates of an LSTM: input, output, forget, cell
   const std::string in = Mul(Op("sigmoid", {{gates[0]}}), Op("tanh", {{gates[3]}}));
   const std::string kept = Mul(Op("sigmoid", {{gates[2]}}), before.cell);
   const std::string cell = Add(kept, in);
@@ -244,7 +244,7 @@ Unrolled::State Unrolled::LstmStep(const std::string& x, const Weights& weights,
 
 Unrolled::State Unrolled::GruStep(const std::string& x, const Weights& weights,
                                   const State& before) {
-  const Names of_x = Split(x, 1, 3);  // the gates update, reset and hidden
+  const Names of_x = Split(x, 1, 3);  // the gates of a GRU: update, reset, hidden
   const bool split = !weights.r_hidden.empty();
   const Names of_h =
       Split(Op("fc", {{before.h}, {weights.r}, Optional(weights.bias_r)}), 1, split ? 2 : 3);

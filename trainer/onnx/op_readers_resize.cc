@@ -10,7 +10,8 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-constexpr int64_t kMatrixNumbersMax = int64_t{1} << 24;  // maximum number of elements of a matrix
+// Maximum number of elements of a resize matrix.
+constexpr int64_t kMatrixNumbersMax = int64_t{1} << 24;
 
 Status Form(const char* what) {
   return Unimplemented(

@@ -188,7 +188,7 @@ Status Slice(const Node& n) {
   for (size_t i = 0; i < cuts.axes.size(); ++i) {
     TD_ASSIGN_OR_RETURN(const int64_t axis, NonNegativeAxis(cuts.axes[i], shape.rank()));
     if (batch && axis == batch->axis) {
-      // The slice is the whole dimension.
+      // A slice of the whole batch dimension has no effect.
       if (cuts.starts[i] == 0 && cuts.ends[i] >= INT32_MAX) continue;
       return Unimplemented("a slice of the batch is not supported [TD1214]");
     }

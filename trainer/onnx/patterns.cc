@@ -268,7 +268,7 @@ class Fuser {
   }
 
   ::onnx::GraphProto& graph_;
-  std::map<std::string, Node*> makers_;   // nodes with one output, by this output
+  std::map<std::string, Node*> makers_;   // the node that computes each value
   std::map<std::string, Nodes> readers_;  // readers of each value; nullptr: the graph's output
   std::map<std::string, const ::onnx::TensorProto*> initializers_;
   std::set<const Node*> gone_;

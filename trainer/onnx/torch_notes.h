@@ -14,7 +14,7 @@ namespace tandem::onnx {
 // The names of the network's own tensors, from the signature of the torch.export program in the
 // model.
 struct TorchSignature {
-  bool known = false;  // true: the model contains a signature
+  bool known = false;  // true: the model contains a signature of PyTorch
   std::set<std::string> parameters, buffers;
 };
 TorchSignature TorchSignatureOf(const ::onnx::GraphProto& graph);

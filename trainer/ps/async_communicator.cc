@@ -222,7 +222,7 @@ void AsyncCommunicator::SendLoop() {
     bool pull = false;
     {
       MutexLock lock(mu_);
-      if (!status_.ok()) continue;  // after an error, only empties the queue
+      if (!status_.ok()) continue;  // after an error, only removes steps from the queue
       if (!options_.recv_thread) {
         sent_ += steps;
         pull = WantsPull();

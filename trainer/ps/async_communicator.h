@@ -18,14 +18,14 @@ namespace tandem::trainer {
 
 // Options of asynchronous training; the fields of Fleet's a_sync_configs with corresponding names.
 struct AsyncOptions {
-  int merge_max = 1;         // steps that a sender merges at most
-  int dense_merge_max = 12;  // steps per push of dense gradients, at most
-  int rows_merge_max = 12;   // steps per push of rows, at most
+  int merge_max = 1;         // maximum number of steps that a sender merges
+  int dense_merge_max = 12;  // maximum number of steps in a push of dense gradients
+  int rows_merge_max = 12;   // maximum number of steps in a push of rows
   int queue_max = 16;        // capacity of the gradient queue, in steps
   int senders = 1;           // number of threads that push gradients
   int merge_waits = 1;       // waits of 10 ms each for one more step to merge
-  bool recv_thread = false;  // a separate thread pulls parameters
-  int sent_before_recv = 1;  // steps to push between two pulls
+  bool recv_thread = false;  // true: a separate thread pulls parameters
+  int sent_before_recv = 1;  // number of steps to push between two pulls
   bool sum = true;           // true: add the merged gradients up; false: average them
   Duration timeout = std::chrono::seconds(60);  // longest wait for space in the gradient queue
 };
@@ -43,7 +43,7 @@ struct RowSet {
 void MergeRows(const RowSet& more, RowSet* sum);
 
 struct GradientSet {
-  uint64_t step = 0;  // the newest of the merged steps
+  uint64_t step = 0;  // number of the newest merged step
   // Version of the parameters that the oldest merged step used; 0: the initial values.
   uint64_t version = 0;
   float learning_rate = 0;  // learning rate of the newest merged step
@@ -100,11 +100,11 @@ class AsyncCommunicator {
   BoundedQueue<GradientSet> spare_;  // memory of sent gradients, for reuse
   Mutex mu_;
   CondVar sent_cv_;
-  int sent_ TD_GUARDED_BY(mu_) = 0;  // steps sent since the last pull began
+  int sent_ TD_GUARDED_BY(mu_) = 0;  // number of steps sent since the last pull began
   bool ending_ TD_GUARDED_BY(mu_) = false;
   Status status_ TD_GUARDED_BY(mu_);
   uint64_t version_ TD_GUARDED_BY(mu_) = 0;  // version of the parameters in fresh_
-  uint64_t used_ TD_GUARDED_BY(mu_) = 0;     // version that Receive returned last
+  uint64_t used_ TD_GUARDED_BY(mu_) = 0;     // version of the parameters that Receive returned last
   bool has_fresh_ TD_GUARDED_BY(mu_) = false;
   ValueSets fresh_ TD_GUARDED_BY(mu_);
   std::vector<std::thread> senders_;

@@ -9,10 +9,10 @@ namespace tandem::trainer {
 using Count = std::optional<double>;
 
 struct PsCounts {
-  Count pushes, pulls;               // requests, each of them to all servers
-  Count calls;                       // calls of all kinds, each of them to a single server
+  Count pushes, pulls;               // push and pull requests, each to all servers
+  Count calls;                       // calls of all kinds, each to a single server
   Count sent_bytes, received_bytes;  // bytes sent and received by `calls`
-  Count shm_calls;                   // those of `calls` that used shm RPC
+  Count shm_calls;                   // calls to single servers over shm RPC
   Count rows_ahead;                  // batches whose rows were prefetched after the previous push
   // Rows of batches that were in the row cache (row_cache_mb), and rows that were not.
   Count row_cache_hits, row_cache_misses;

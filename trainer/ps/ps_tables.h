@@ -95,9 +95,9 @@ class PsTables {
     Init init;
     std::vector<Slot> slots;
     bool distributed = false;
-    std::string rules;  // TableRules, serialized
+    std::string rules;  // the rules of the table, a serialized TableRules
     // The plan sets the following fields.
-    std::optional<PrefetchNode> prefetch;  // set if the table is distributed
+    std::optional<PrefetchNode> prefetch;  // prefetch operator; set if the table is distributed
     std::vector<int64_t> batch;            // ids of the rows in the batch, ascending
     float* weights = nullptr;
     std::vector<std::span<const int64_t>> ids;

@@ -26,7 +26,7 @@ class RowIndex {
  private:
   struct Entry {
     uint64_t id;
-    uint32_t at;  // index of this id in places_
+    uint32_t at;  // index of the id in places_
   };
   void Sort(uint64_t bits_used);
 

@@ -47,7 +47,7 @@ class PrefetchNode {
   RowIndex batch_;
   // Ids that Foresee copied, one vector for each element of ids_; empty: none.
   std::vector<std::vector<int64_t>> next_ids_;
-  RowIndex next_;  // rows that next_ids_ refer to
+  RowIndex next_;  // index of the rows that next_ids_ refer to
 };
 
 // Runs the prefetch_rows operators of plans without training. Keeps the nodes of destroyed plans,

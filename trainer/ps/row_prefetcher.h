@@ -28,7 +28,7 @@ class RowPrefetcher {
 
  private:
   struct Pull;
-  std::shared_ptr<Pull> pull_;  // the pull of the last Ask
+  std::shared_ptr<Pull> pull_;  // the pull that the last Ask started
 };
 
 }  // namespace tandem::trainer

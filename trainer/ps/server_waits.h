@@ -14,7 +14,8 @@ namespace tandem::trainer {
 // Requests the waiting times. Seconds is thread-safe; only the step's thread may call BeginStep.
 class ServerWaits {
  public:
-  static constexpr int64_t kStepsEach = 50;  // steps between two requests for the times
+  // Number of steps between two requests for the waiting times.
+  static constexpr int64_t kStepsEach = 50;
 
   // Must be called before each step. Every kStepsEach-th call sends a request, unless one is in
   // progress. Does not block. `client` must be destroyed before this object; the destructor of

@@ -16,14 +16,14 @@ namespace tandem::reader {
 // ClickRecords.
 struct ClickPiece {
   std::pmr::vector<uint32_t> ids;  // [records, columns]; each id is in the range of its column
-  std::pmr::vector<float> dense;   // the numbers, [records, numbers]
-  std::vector<uint8_t> labels;     // the label of each record
+  std::pmr::vector<float> dense;   // the numbers of the records, [records, numbers]
+  std::vector<uint8_t> labels;     // the label of each record, 0 or 1
 };
 
 struct ClickColumns {
   // Number of ids of each column; the id ranges of the columns follow each other.
   std::vector<int64_t> ids;
-  size_t dense = 0;  // number of numbers per record
+  size_t dense = 0;  // how many numbers a record has
 
   int64_t all_ids() const;
 };

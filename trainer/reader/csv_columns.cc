@@ -144,7 +144,7 @@ void ColumnIds::Encode(CsvPiece& piece) const {
       piece.values[i] = BucketOf(piece.values[i]);
     }
   } else if (column_.kind == CsvColumn::kVocabulary) {
-    std::vector<uint32_t> id_of = {0};  // the id of each code
+    std::vector<uint32_t> id_of = {0};  // the id of each text number
     for (const std::string& text : piece.texts[index_].texts()) {
       const auto found = ids_.find(text);
       id_of.push_back(found == ids_.end() ? 0 : found->second);

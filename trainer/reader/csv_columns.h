@@ -89,9 +89,9 @@ class TextCodes {
 // number from `texts`, 0 if the value is missing. kNumeric: the bits of a float, NaN if the value
 // is missing. kHash: the id.
 struct CsvPiece {
-  std::pmr::vector<uint32_t> values;  // the values, [records, columns]
+  std::pmr::vector<uint32_t> values;  // the values of the records, [records, columns]
   std::vector<uint8_t> labels;
-  std::vector<TextCodes> texts;  // texts of each column
+  std::vector<TextCodes> texts;  // the different texts of each column
 };
 
 // Convert a number to its value in a CsvPiece, and such a value back to the number.
@@ -113,7 +113,8 @@ class ColumnIds {
  private:
   ColumnIds(const CsvColumn& column, size_t index) : column_(column), index_(index) {}
   void LearnTexts(std::span<const CsvPiece> pieces);
-  void LearnNumbers(std::vector<uint32_t> numbers);  // `numbers`: keys of the numbers for sorting
+  // `numbers`: sort keys of the numbers of the column.
+  void LearnNumbers(std::vector<uint32_t> numbers);
   uint32_t Search(float number) const;
   uint32_t BucketOf(uint32_t bits) const;
 

@@ -14,7 +14,7 @@
 namespace tandem::reader {
 
 struct IdxArray {
-  std::vector<uint32_t> dims;  // `rank` dimensions, the outermost first
+  std::vector<uint32_t> dims;  // `rank` dimensions of the array, the outermost first
   std::vector<uint8_t> data;   // elements of the array; their number is the product of `dims`
 };
 

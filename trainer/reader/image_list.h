@@ -22,7 +22,7 @@ struct ImageListOptions {
   // Path of the list; blank lines and lines that begin with '#' are ignored.
   std::string list;
   std::string root;        // base directory of relative paths in the list
-  int64_t classes = 1000;  // labels are in [0, classes)
+  int64_t classes = 1000;  // number of classes; labels are in [0, classes)
   int64_t size = 224;      // width and height of a sample
   // True: channels last, [size, size, 3]; false: [3, size, size].
   bool nhwc = false;

@@ -18,8 +18,8 @@ constexpr int64_t kClassesMax = 1 << 20;
 constexpr size_t kFeatureBytes = 6;  // typical size of a short feature, used to reserve memory
 
 struct LibSvmPiece {
-  std::vector<uint64_t> ends;    // the end of each record's features
-  std::vector<uint32_t> labels;  // the label of each record
+  std::vector<uint64_t> ends;    // index after the last feature of each record
+  std::vector<uint32_t> labels;  // the label of each record, from 0
   std::pmr::vector<uint32_t> ids;
   std::pmr::vector<float> values;
 };
@@ -165,7 +165,7 @@ Status LibSvmSink::Add(std::string_view line) {
 }
 
 struct LibSvmRecords {
-  DatasetArena memory;  // memory of the pieces
+  DatasetArena memory;  // the memory of all pieces of records
   PieceIndex index;
   std::vector<LibSvmPiece> pieces;
 };

@@ -237,7 +237,7 @@ StatusOr<TrainAndTest> PlainText(const DataConfig& config, const std::string& di
 struct FormatRow {
   const char* name;
   StatusOr<TrainAndTest> (*open)(const DataConfig& config, const std::string& dir, bool with_test);
-  const char* fields;  // names of the fields, separated by spaces; "": the job names them
+  const char* fields;  // names of the fields, separated by spaces; "": the job names the fields
 };
 constexpr FormatRow kFormats[] = {{"mnist", Mnist, "img label"},
                                   {"csv", CsvFiles, "ids label"},

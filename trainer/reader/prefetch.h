@@ -29,7 +29,7 @@ struct Batch {
 };
 
 struct ReadRange {
-  uint64_t epoch = 0;  // first epoch to read
+  uint64_t epoch = 0;  // number of the first epoch to read
   // First step in `epoch`; steps_per_epoch() means the first step of the next epoch.
   uint64_t step = 0;
   uint64_t epoch_end = 1;  // the epoch after the last one to read
@@ -37,7 +37,7 @@ struct ReadRange {
 
 enum class ReadMode : uint8_t {
   kAhead,     // a separate thread reads ahead, up to the capacity of the queue
-  kOnDemand,  // Next() reads the batch
+  kOnDemand,  // Next() reads the batch itself, without a thread
   // A separate thread reads one batch, which every Next() returns. Used to measure steps without
   // reading.
   kRepeat

@@ -20,7 +20,7 @@
 namespace tandem::reader {
 
 enum class RecordFormat : uint8_t { kTfRecord, kRecordIo };
-const char* Name(RecordFormat format);  // returns "tfrecord" or "recordio"
+const char* Name(RecordFormat format);  // returns the name "tfrecord" or "recordio"
 std::optional<RecordFormat> RecordFormatOf(std::string_view name);
 std::vector<std::string> RecordFormatNames();
 

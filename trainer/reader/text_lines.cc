@@ -23,7 +23,7 @@ namespace {
 // Size of a piece. A piece and its records fit in the cache of a processor core.
 constexpr uint64_t kPieceBytes = 1 << 20;
 constexpr size_t kMoreBytes =
-    1 << 16;  // bytes that are read at once after a piece, to find the end of its last line
+    1 << 16;  // number of bytes read at once after a piece, to find the end of its last line
 
 struct BadRecord {
   int64_t line = 0;  // number of the line in its piece, from 0

@@ -35,8 +35,9 @@ class BatchFeed {
   BatchFeed(const BatchFeed&) = delete;
   BatchFeed& operator=(const BatchFeed&) = delete;
 
-  Status Reset(const reader::ReadRange& range);        // like Prefetcher::Reset
-  StatusOr<const reader::Batch*> Next(Time deadline);  // like Prefetcher::Next
+  Status Reset(const reader::ReadRange& range);  // resets the reader like Prefetcher::Reset
+  // Returns the next batch like Prefetcher::Next.
+  StatusOr<const reader::Batch*> Next(Time deadline);
   // Makes part `part` of the batch that Next() returned last the input of the plan's next run.
   // Bringing the last part invalidates that batch.
   Status Bring(int part);

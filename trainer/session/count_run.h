@@ -22,7 +22,7 @@ struct RunParts {
   const CountingComm* comm;  // nullptr: the mode has no communication
   const TrainingMode& mode;
   int64_t feed_bytes;
-  const Backend& backend;  // the backend of `plan`
+  const Backend& backend;  // the backend with which `plan` was made
   bool tensor_op_math;     // value of KernelSettings::tensor_op_math
 };
 RunCounts CountsOf(const RunParts& parts);

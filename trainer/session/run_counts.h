@@ -11,7 +11,7 @@ namespace tandem::trainer {
 
 // Counters of the training program and its plan.
 struct ProgramCounts {
-  Count ops;  // number of operators
+  Count ops;  // number of operators in the program
   std::map<std::string, double> ops_by_type;
   Count ops_16bit;        // number of operators that write 16-bit tensors
   Count ops_conditional;  // number of operators that have a condition

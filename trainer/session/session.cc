@@ -129,7 +129,7 @@ class Session::Impl {
   double train_seconds_ = 0;
   RunHistory history_;
   bool reports_ = false;  // whether the current run is reported; determined before the run
-  StepRunner::Ran ran_;   // results of the last run
+  StepRunner::Ran ran_;   // loss, metric and duration of the last run
   Evaluation evaluation_;
   Time begin_;
 };

@@ -27,7 +27,7 @@ class SessionCheckpoints {
  public:
   using Warn = std::function<void(const std::string& what)>;
   struct Resumed {
-    int64_t step = 0;  // the first step to run
+    int64_t step = 0;  // the first step to run after the checkpoint
     // How the job has changed since the checkpoint (trainer/job/job_changes.h).
     std::string changes;
     TensorMap state;

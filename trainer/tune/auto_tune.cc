@@ -78,7 +78,7 @@ Status KeepEffective(const JobSources& sources, int workers, std::vector<Tunable
   return OkStatus();
 }
 
-// ---- Agreement between ranks --------------------------------------------------------------------
+// ---- Agreement of the ranks on the result of a trial --------------------------------------------
 
 class TrialBarrier {
  public:
@@ -124,7 +124,7 @@ class TrialBarrier {
   std::unique_ptr<collective::Communicator> ranks_;
 };
 
-// ---- Trials -------------------------------------------------------------------------------------
+// ---- Trials of settings -------------------------------------------------------------------------
 
 class JobTrials {
  public:
@@ -180,7 +180,8 @@ class JobTrials {
     double seconds = 0;
     int64_t steps = 0;
     for (const RunHistory::Entry& run : result.history.entries()) {
-      if (run.step + 1 == run.steps) continue;  // skips the run that begins with the first step
+      // Skips the run that has the first step of the trial.
+      if (run.step + 1 == run.steps) continue;
       seconds += run.seconds;
       steps += run.steps;
     }

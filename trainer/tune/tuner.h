@@ -22,7 +22,7 @@ struct Tunable {
 // The result of a trial.
 struct TrialResult {
   double seconds = 0;   // duration of a step in seconds
-  std::string skipped;  // why the trial could not run; empty: it ran
+  std::string skipped;  // why the trial could not run; empty: the trial ran
 };
 // Runs some steps with `settings`. An error ends the search.
 using Trial = std::function<StatusOr<TrialResult>(const Settings& settings)>;
