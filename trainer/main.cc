@@ -308,8 +308,7 @@ Status Train(JobSources sources) {
   TD_RETURN_IF_ERROR(ChooseSettings(sources, rank, secrets, stop, clock, &job));
   Metrics metrics;
   std::unique_ptr<EventFile> events;
-  // In an elastic job, RunElastic opens the event file of the current rank 0.
-  if (!elastic) {
+  if (!elastic) {  // in an elastic job, RunElastic opens the event file of the current rank 0
     TD_ASSIGN_OR_RETURN(events, OpenEvents(rank));
   }
   StatusReporter board(metrics, clock, events.get());
