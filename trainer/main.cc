@@ -350,8 +350,7 @@ Status Train(JobSources sources) {
 void WaitPassively(char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr) return;
   setenv("OMP_WAIT_POLICY", "passive", 1);
-  // Returns only on failure; the process continues without the setting.
-  execv("/proc/self/exe", argv);
+  execv("/proc/self/exe", argv);  // returns only on failure; the process continues unchanged
 }
 
 int Main(int argc, char** argv) {

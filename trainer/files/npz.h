@@ -1,6 +1,5 @@
-// NumPy's .npz: an uncompressed ZIP archive with one .npy file per tensor. numpy.load reads it,
-// without memory mapping. Sources: numpy.lib.format ("Format Version 1.0"); PKWARE APPNOTE 6.3
-// (ZIP64).
+// NumPy's .npz: an uncompressed ZIP archive with one .npy file per tensor. numpy.load can read it,
+// but not map it. Sources: numpy.lib.format ("Format Version 1.0"); PKWARE APPNOTE 6.3 (ZIP64).
 #pragma once
 
 #include <string>

@@ -34,7 +34,6 @@ Status WriteSafetensors(const std::string& path, const TensorMap& tensors,
 // Reads a whole file into memory of `device`, which must provide host memory. NOT_FOUND: the file
 // does not exist. DATA_LOSS: the file is malformed; the message names the file and the tensor. The
 // causes of DATA_LOSS follow.
-//
 // - The header is longer than the file or than kSafetensorsHeaderBytesMax, or it is not valid JSON.
 // - A name is duplicate, or an element type is unknown.
 // - Offsets overlap, leave gaps, exceed the file or do not match the shape.

@@ -62,8 +62,7 @@ void SetLogicalShards(int ranks, JobConfig* config) {
   strategy->set_batch_merge_repeats(std::max(1, strategy->logical_shards() / ranks));
 }
 
-// Reports an error in a setting that overrides the job file. `origin`: where the setting comes
-// from.
+// Reports an error in a setting that overrides the job file. `origin`: origin of the setting.
 void AddError(const strategy::Origin& origin, const Status& status,
               strategy::Diagnostics* diagnostics) {
   std::string message(status.message());

@@ -29,15 +29,13 @@ struct JobSources {
   // The flag names of the program, used to suggest a name for a misspelled override.
   std::vector<std::string> flags;
   std::map<std::string, std::string> environment;
-  // Settings that `auto` chose; settings from other sources override them.
-  Settings chosen;
+  Settings chosen;        // settings that `auto` chose; other sources override them
   int heter_workers = 0;  // number of heter workers in addition to the workers
 };
 
 struct EffectiveJob {
   std::unique_ptr<JobConfig> config;
-  // Settings that differ from the defaults, with their origins, one per line.
-  std::string text;
+  std::string text;   // settings that differ from the defaults, with origins, one per line
   std::string notes;  // notes for the user; may be empty
 
   EffectiveJob();

@@ -24,8 +24,7 @@ namespace tandem::trainer {
 
 // A field that may differ between ranks. This includes its subfields.
 struct NotComparedField {
-  // Path of the field in JobConfig, for example "strategy.runtime_flags.nccl_debug".
-  const char* path;
+  const char* path;  // path in JobConfig, for example "strategy.runtime_flags.nccl_debug"
   const char* why;
 };
 std::span<const NotComparedField> NotCompared();

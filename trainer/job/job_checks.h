@@ -1,5 +1,4 @@
-// Checks the settings of a job (proto/job.proto), except its strategy. The strategy is checked by
-// common/strategy/validate.h.
+// Checks the settings of a job (proto/job.proto). common/strategy/validate.h checks the strategy.
 #pragma once
 
 #include "common/base/status.h"

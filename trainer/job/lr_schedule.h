@@ -29,7 +29,6 @@ class LrSchedule {
   // `learning_rate`: OptimizerConfig.learning_rate. `steps_total`: number of steps of the whole
   // job, used if decay_steps is 0; 0: unknown. INVALID_ARGUMENT: one of the following causes; the
   // message names the field.
-  //
   // - A value is out of range.
   // - The boundaries do not ascend.
   // - The number of values is not the number of boundaries + 1.

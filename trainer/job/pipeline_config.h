@@ -1,5 +1,4 @@
-// Sets the number of pipeline stages (sections) of a job, and checks that the number of ranks suits
-// it.
+// Sets the number of pipeline stages (sections) of a job, and checks the number of ranks.
 #pragma once
 
 #include <string>

@@ -22,28 +22,24 @@ struct RankInfo {
   int heter_workers = 0;
   std::vector<std::string> trainers;  // host:port of every trainer, by rank; may be empty
   std::vector<std::string> pservers;  // addresses of every pserver; may be empty
-  // URL of the rendezvous (collective/rendezvous/rendezvous_url.h); may be empty.
-  std::string rendezvous;
+  std::string rendezvous;   // rendezvous URL (collective/rendezvous/rendezvous_url.h); may be empty
   std::string listen_host;  // TANDEM_LISTEN_HOST; may be empty
-  // Value of WorldConfig::network_allowed. It is not set by an environment variable.
-  bool network_allowed = false;
-  std::string job;            // TANDEM_JOB; may be empty
-  std::string secret_file;    // TANDEM_SECRET_FILE; may be empty
-  bool peers_return = false;  // TANDEM_MAX_RESTARTS: killed processes are restarted
-  bool restarted = false;     // TANDEM_RESTARTED: this process was restarted
-  std::string launcher;       // TANDEM_LAUNCHER: for launcher_words.h; may be empty
-  bool replaces = false;      // TANDEM_REPLACES: it restarts unresponsive processes
-  std::string world_file;     // TANDEM_WORLD_FILE: common/base/elastic_world.h; may be empty
+  bool network_allowed = false;  // WorldConfig::network_allowed; no environment variable sets it
+  std::string job;               // TANDEM_JOB; may be empty
+  std::string secret_file;       // TANDEM_SECRET_FILE; may be empty
+  bool peers_return = false;     // TANDEM_MAX_RESTARTS: killed processes are restarted
+  bool restarted = false;        // TANDEM_RESTARTED: this process was restarted
+  std::string launcher;          // TANDEM_LAUNCHER: for launcher_words.h; may be empty
+  bool replaces = false;         // TANDEM_REPLACES: it restarts unresponsive processes
+  std::string world_file;        // TANDEM_WORLD_FILE: common/base/elastic_world.h; may be empty
   // The following fields are for an elastic job (trainer/session/elastic.h). They do not come from
   // environment variables. `members`: the launcher's numbers of all ranks, by rank; empty: the job
   // is not elastic.
   std::vector<int> members;
-  int64_t world_version = 0;  // version of the world file; 0: not elastic
-  bool has_state = false;     // this process has state from an earlier world
-  // The family of variables that was used, for example "TANDEM_*"; "none": no family.
-  std::string source;
-  // Notes about variables that are set but unused, for the log.
-  std::vector<std::string> notes;
+  int64_t world_version = 0;       // version of the world file; 0: not elastic
+  bool has_state = false;          // this process has state from an earlier world
+  std::string source;              // family of variables that was used, as "TANDEM_*"; "none": none
+  std::vector<std::string> notes;  // notes about variables that are set but unused, for the log
 
   // Returns the number of ranks that are not heter workers.
   int workers() const { return size - heter_workers; }
@@ -53,8 +49,7 @@ struct RankInfo {
   int kind_rank() const { return rank < workers() ? rank : rank - workers(); }
 };
 
-// The largest number of workers that is accepted.
-inline constexpr int kRanksMax = 65536;
+inline constexpr int kRanksMax = 65536;  // the largest number of workers that is accepted
 
 // Reads the first of these families of environment variables whose rank variable is set. If no
 // family is set, the job is a single process.

@@ -1,5 +1,4 @@
-// Internal to trainer/models: the functions that build the networks. Each function is in a separate
-// file.
+// Internal to trainer/models: the functions that build the networks, each in a separate file.
 #pragma once
 
 #include <cstdint>

@@ -11,10 +11,8 @@
 namespace tandem::trainer {
 namespace {
 
-// Duration of the measurements of one algorithm.
-constexpr Duration kProbeEach = std::chrono::milliseconds(50);
-// Duration of the measurements of one bucket.
-constexpr Duration kMeasureEach = std::chrono::milliseconds(10);
+constexpr Duration kProbeEach = std::chrono::milliseconds(50);    // time for measuring an algorithm
+constexpr Duration kMeasureEach = std::chrono::milliseconds(10);  // time for measuring a bucket
 constexpr size_t kScratchBytesMax = size_t{64} << 20;
 
 // Returns whether the ranks would communicate through shared memory over transport `carrier`.

@@ -67,9 +67,8 @@ class CollectiveComm final : public CommHandler {
   int64_t first_step_ = -1;
   std::vector<std::unique_ptr<CommBucket>> buckets_;
   FlatPool flats_;  // memory for the buckets that borrow their flat buffer
-  // Number of flights in progress, and its maximum.
-  std::atomic<int64_t> launched_{0}, launched_max_{0};
-  std::atomic<int64_t> bytes_{0};  // bytes sent from this rank's buffers
+  std::atomic<int64_t> launched_{0}, launched_max_{0};  // flights in progress, and the maximum
+  std::atomic<int64_t> bytes_{0};                       // bytes sent from this rank's buffers
 
   // The following members order flights with one_comm_at_a_time and several communicators.
   Mutex mu_;

@@ -31,8 +31,7 @@ Status CollectiveCommunicators::Connect(Device& device, Duration timeout,
           std::max(options_.common.start_timeout, options_.common.step_timeout);
       for (const int rank : ranks) {
         TellWait(options_.common.launcher, {Process(options_.common.rank), Process(rank), waited,
-                                            // A missing peer may be working on a step for this
-                                            // time.
+                                            // The missing peer may be working on a step.
                                             options_.common.step_timeout, start_limit});
       }
     };

@@ -89,8 +89,7 @@ class CollectiveMode final : public Membership, public StateKeeper, public StepH
   StatusOr<int64_t> Meet(const Program& program, StepRollback* point, int64_t begin,
                          Duration timeout, const Stop& stop);
   std::optional<DgcState>& dgc() { return program_.dgc(); }
-  // Returns k of adaptive_localsgd; 0: the job does not use adaptive_localsgd.
-  int AverageSteps() const;
+  int AverageSteps() const;  // returns k of adaptive_localsgd; 0: adaptive_localsgd is not used
 
   const CollectiveOptions options_;
   Scope* scope_ = nullptr;  // scope of the training program; set by Join
@@ -308,8 +307,7 @@ TrainingMode MakeCollectiveMode(
     const CollectiveOptions& options,
     std::vector<std::unique_ptr<collective::Communicator>> communicators) {
   const auto mode = std::make_shared<CollectiveMode>(options, std::move(communicators));
-  // Whether the parameters are divided among the ranks.
-  const bool spread = options.shard.has_value();
+  const bool spread = options.shard.has_value();  // whether parameters are divided among ranks
   EvaluationPart part = WholeOnRank0(options.common.rank);
   if (spread && part == EvaluationPart::kNone) part = EvaluationPart::kServesCommunication;
   return {.owner = mode,

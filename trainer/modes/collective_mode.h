@@ -28,8 +28,7 @@ struct ReturnOptions {
   bool peers_return = false;  // the launcher restarts killed processes
   bool restarted = false;     // this process is the restart of a killed one
   bool has_state = false;     // this rank continues from its state in memory
-  // The launcher's number for each rank; empty: equal to the rank.
-  std::vector<int> members;
+  std::vector<int> members;   // the launcher's number for each rank; empty: equal to the rank
   // Version of this rank's world; ranks of another version are rejected. 0: the world never
   // changes.
   int64_t world_version = 0;
@@ -44,22 +43,19 @@ struct CollectiveOptions {
   bool sync_batch_norm = false;
   bool update_by_owner = false;  // each parameter is updated by one rank (reduce_strategy Reduce)
   bool fuse_broadcast = false;   // fuse broadcasts of parameters; used with update_by_owner
-  // Stores each parameter on its owner only; nullopt: on all ranks.
+  // Parameters are stored on their owners only; nullopt: on all ranks.
   std::optional<ShardOptions> shard;
   std::optional<AverageRule> average;  // LocalSGD: average parameters, not gradients; nullopt: off
   std::optional<DgcRule> dgc;  // send only a few elements of large gradients (DGC); nullopt: off
   // The following options determine the communicators. tree_order: values are summed over the ranks
   // in the order of a tree (collective/schedule/ring.h).
   bool tree_order = false;
-  // Number of communicators; bucket i uses communicator i modulo this number.
-  int comm_num = 1;
+  int comm_num = 1;  // number of communicators; bucket i uses communicator i modulo this
   bool one_comm_at_a_time = true;  // communications run one after another
-  // Number of ranks in a group of the hierarchical allreduce; 1: no groups.
-  int group = 1;
+  int group = 1;  // number of ranks in a group of the hierarchical allreduce; 1: no groups
   // Form of the hierarchical allreduce; used with `group`.
   collective::HierarchyForm form = collective::HierarchyForm::kShards;
-  // Chooses allreduce algorithms by a cost model (trainer/modes/allreduce_choice.h).
-  bool choose_by_model = false;
+  bool choose_by_model = false;  // choose algorithms by a cost model (allreduce_choice.h)
 };
 
 CollectiveOptions CollectiveOptionsOf(const JobConfig& config, const RankInfo& rank,

@@ -23,8 +23,7 @@ struct CommBucket {
   static StatusOr<std::unique_ptr<CommBucket>> Make(const CommNode& node, int rank, int ranks,
                                                     bool half_communication);
 
-  // Copies the values that this rank sends into the flat buffer, if there is one. Returns the
-  // number of elements to send.
+  // Copies the values to send into the flat buffer, if there is one. Returns their number.
   StatusOr<size_t> Gather();
   // Returns the collective call that sends the first `given` elements.
   collective::Collective Call(size_t given) const;
@@ -37,14 +36,11 @@ struct CommBucket {
   std::vector<CommTensor> sources, tensors;  // tensors that this rank sends, and that it receives
   std::string name;
   DType dtype = DType::kF32;  // type of the sent elements
-  // True: tensors are sent from `flat`; false: from their own memory.
-  bool is_flat = false;
-  Buffer flat;  // memory of `count` elements; set by the bucket's owner
-  // True: the bucket has `flat` only while it is in flight.
-  bool borrows = false;
+  bool is_flat = false;       // true: tensors are sent from `flat`; false: from their own memory
+  Buffer flat;                // memory of `count` elements; set by the bucket's owner
+  bool borrows = false;       // true: the bucket has `flat` only while it is in flight
   std::optional<SelectionGather> selections;  // selections of a kAllGather between hosts
-  // Number of elements; with selections, the maximum over all ranks.
-  size_t count = 0;
+  size_t count = 0;  // number of elements; with selections, the maximum over all ranks
   size_t index = 0;  // index among the buckets of the program
 
  private:

@@ -36,10 +36,9 @@ struct CommonOptions {
   uint64_t seed = 0;  // seed of the initial values
   Duration start_timeout = std::chrono::seconds(60);
   Duration step_timeout = std::chrono::seconds(60);
-  // Address of the launcher, for reports of unresponsive processes.
-  std::string launcher;
-  bool fuse_all_reduce = true;      // one collective call reduces several gradients
-  GroupRule group_rule;             // how fuse_all_reduce groups the gradients
+  std::string launcher;         // address of the launcher, for reports of unresponsive processes
+  bool fuse_all_reduce = true;  // one collective call reduces several gradients
+  GroupRule group_rule;         // how fuse_all_reduce groups the gradients
   bool half_communication = false;  // f32 gradients are sent as f16
 
   bool leader() const { return rank == 0; }

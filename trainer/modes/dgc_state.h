@@ -30,8 +30,7 @@ class DgcState {
   // Replaces the slots in `state` by their sums over the ranks. A collective call: all ranks must
   // make it.
   Status Sum(collective::Communicator& communicator, TensorMap* state, Time deadline) const;
-  // Returns a log line if the sparsity changed since the last call, otherwise "".
-  std::string TakeMessage();
+  std::string TakeMessage();  // returns a log line if the sparsity changed, otherwise ""
 
  private:
   bool selected() const { return step_ >= rule_.begin_step; }

@@ -41,8 +41,7 @@ class HeterMode final : public ProgramShaper {
  private:
   const HeterOptions options_;
   SplitComm training_, evaluation_;
-  // Last member, because its calls end in the members above.
-  TablesAndDense joined_;
+  TablesAndDense joined_;  // last member, because its calls end in the members above
 };
 
 Status HeterMode::Distribute(Program& program, const std::vector<ParamGrad>& grads) {

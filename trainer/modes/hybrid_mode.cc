@@ -32,10 +32,8 @@ class HybridMode final : public ProgramShaper {
 
  private:
   SplitComm comm_;
-  // Used only if killed ranks can return.
-  PushBeforeReduceComm push_first_{comm_};
-  // Last member, because its calls end in the members above.
-  TablesAndDense joined_;
+  PushBeforeReduceComm push_first_{comm_};  // used only if killed ranks can return
+  TablesAndDense joined_;  // last member, because its calls end in the members above
 };
 
 Status HybridMode::Distribute(Program& program, const std::vector<ParamGrad>& grads) {

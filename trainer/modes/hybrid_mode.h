@@ -3,9 +3,9 @@
 // ranks can return, a step must complete on all ranks or be repeated on all ranks, including the
 // tables. Therefore the last reduction of a step starts after the servers have accepted this rank's
 // rows. Thus a rank that completed a step knows that the servers have all rows of the step. If no
-// rank completed the step, all ranks repeat the step as new incarnations, and the servers discard
-// the step's pushes. A server that had already received all pushes of the step keeps the rows of
-// the previous version and serves them. Such a server treats the repeated gradients as duplicates
+// rank completed the step, all ranks repeat it as new incarnations, and the servers discard the
+// step's pushes. A server that had already received all pushes of the step keeps the rows of the
+// previous version and serves them. Such a server treats the repeated gradients as duplicates
 // (pserver/shard/shard.h).
 #pragma once
 

@@ -21,8 +21,7 @@ struct PipelineOptions {
   // Number of heter workers, which are the last ranks. If it is not 0, the stages are kinds of
   // ranks.
   int heter_workers = 0;
-  // "cpu" or "gpu": operators for this device run on heter workers.
-  std::string device_guard;
+  std::string device_guard;  // "cpu" or "gpu": operators for this device run on heter workers
 };
 
 PipelineOptions PipelineOptionsOf(const JobConfig& config, const RankInfo& rank,

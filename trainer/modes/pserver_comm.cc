@@ -180,8 +180,7 @@ void PserverComm::StartPullRows(CommDone* done) {
       complete(version.status());
     });
   }
-  // Predicts the next rows while the pull is in progress.
-  tables_.Foresee(std::exchange(next_, {}));
+  tables_.Foresee(std::exchange(next_, {}));  // predicts the next rows during the pull
 }
 
 // Copies the gradient. The rows are sent together with the dense gradients, in one message per

@@ -93,7 +93,7 @@ class PserverComm final : public CommHandler {
   StaleGradients stale_{options_.common.optimizer};
   // Declared after the members above, because its destructor waits for calls that use them.
   std::unique_ptr<ps::PsClient> client_;
-  // Declared last, because its threads use all members above.
+  // Last member, because its threads use the members above.
   std::unique_ptr<AsyncCommunicator> communicator_;
 };
 

@@ -82,8 +82,7 @@ class PserverMode final : public Membership,
   RpcLog calls_{options_.rpc_profiler};
   ServerWaits waits_;  // waiting times of the trainers; used on rank 0, which reports them
   PserverProgram program_{options_};
-  // Last member, because its client calls into the other members.
-  PserverComm comm_{options_, program_.tables()};
+  PserverComm comm_{options_, program_.tables()};  // last member: its client calls other members
 };
 
 StatusOr<std::vector<ps::PsSlot>> PserverMode::SlotsOf(const TensorMap& state) const {

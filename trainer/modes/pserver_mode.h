@@ -16,12 +16,9 @@ namespace tandem::trainer {
 
 // When the servers apply the gradients of a trainer, and how long the trainer waits.
 enum class PsSyncMode : uint8_t {
-  // Gradients are applied once per step, after they arrived from all trainers; every trainer waits.
-  kSync,
-  // Gradients are applied on arrival; a trainer waits for its own push and pull.
-  kHalfAsync,
-  // Gradients are applied on arrival; a trainer does not wait (async_communicator.h).
-  kASync,
+  kSync,       // applies the gradients of all trainers once per step; every trainer waits
+  kHalfAsync,  // applies gradients on arrival; a trainer waits for its own push and pull
+  kASync,      // applies gradients on arrival; a trainer does not wait (async_communicator.h)
   // Trainers update local parameters, and exchange differences every k steps.
   kGeo
 };

@@ -31,12 +31,10 @@ class StaleGradients {
   // Records that the servers applied gradients. The gradients were computed from parameters of
   // version `from`; applying them gave version `to`.
   void Applied(uint64_t from, uint64_t to);
-  // Returns a warning with the mean age and the remedy, once; "": there is no warning.
-  std::string TakeWarning();
+  std::string TakeWarning();  // returns a warning with the remedy, once; "": none
 
  private:
-  // Description of the optimizer's momentum; "": the optimizer has none.
-  const std::string momentum_;
+  const std::string momentum_;  // description of the optimizer's momentum; "": none
   Mutex mu_;
   int pushes_ TD_GUARDED_BY(mu_) = 0;  // number of pushes since the last mean
   double updates_ TD_GUARDED_BY(mu_) = 0;

@@ -80,8 +80,7 @@ class ThreadBarrierMode final : public ProgramShaper,
  private:
   const CommonOptions options_;
   const TrainingMode places_;  // the collective mode among the replicas of this process
-  // The pserver mode; nullopt except on the first replica.
-  const std::optional<TrainingMode> servers_;
+  const std::optional<TrainingMode> servers_;  // pserver mode; nullopt except on the first replica
   CommRoutes routes_;
 };
 

@@ -38,8 +38,7 @@ constexpr double kStarving = 0.1, kStarvingSeconds = 5;
 constexpr char kStarvingHint[] =
     "; hint: raise data.reader_threads or data.queue_capacity, or convert the data to records "
     "(tandem data convert)";
-// Smallest difference that is reported; a smaller one is noise.
-constexpr double kSlowestMin = 0.05;
+constexpr double kSlowestMin = 0.05;  // smallest difference that is reported; others are noise
 
 // The straggler is the rank for which the other ranks wait. It has the shortest wait between two
 // exchanges of the ranks' waits. `more`: difference to the second shortest wait, as a share of the

@@ -30,23 +30,19 @@ StatusOr<LogFormat> ParseLogFormat(std::string_view name);
 struct ProgressOptions {
   LogFormat format = LogFormat::kAuto;
   bool is_terminal = false;  // true: the output goes to a terminal
-  // Use colors; needs a terminal. Off if NO_COLOR is set (https://no-color.org).
-  bool color = false;
-  // Returns the width of the terminal; called at every redraw. Empty: 80 columns.
-  std::function<int()> columns;
-  std::string name = "train";  // label that is shown before the bar
-  int worker_index = 0;        // number of this worker; used by kFleet
-  int64_t steps_total = 0;     // steps of the whole job; 0: unknown
-  int64_t first_step = 0;      // steps done before this run began (resumed job)
-  // Number of steps between two lines, in all formats except kBar.
-  int64_t log_every_steps = 50;
+  bool color = false;        // use colors; needs a terminal; off if NO_COLOR (https://no-color.org)
+  std::function<int()> columns;  // returns the width of the terminal; empty: 80 columns
+  std::string name = "train";    // label that is shown before the bar
+  int worker_index = 0;          // number of this worker; used by kFleet
+  int64_t steps_total = 0;       // steps of the whole job; 0: unknown
+  int64_t first_step = 0;        // steps done before this run began (resumed job)
+  int64_t log_every_steps = 50;  // number of steps between two lines, in all formats but kBar
 };
 
 // The state of the job after a step.
 struct StepReport {
-  int64_t step = 0;  // the step just finished, counted in the whole job from 0
-  // Number of steps of the run that ended with `step`; the report covers all of them.
-  int64_t steps = 1;
+  int64_t step = 0;   // the step just finished, counted in the whole job from 0
+  int64_t steps = 1;  // number of steps of the run that ended with `step`; all are reported
   int64_t epoch = 0;  // number of the epoch, from 0
   // Samples per step, from which speeds are computed: those of this worker, or those of all
   // workers.

@@ -124,8 +124,8 @@ class TraceEvents {
     event["ts"] = Microseconds(end) - first_us_;
     events_.push_back(std::move(event));
   }
-  // Adds a point of an arrow inside a span. Phase "s" starts the arrow, "t" continues it, "f" ends
-  // it.
+  // Adds a point of an arrow inside a span. Phases: "s" starts the arrow, "t" continues it, "f"
+  // ends it.
   void AddArrow(const char* phase, int64_t id, json event, double at_us) {
     event["ph"] = phase;
     event["id"] = (int64_t{rank_} << 32) + id;

@@ -24,10 +24,9 @@ struct ProfilePlace {
   std::string dir;  // directory for the result files; created if missing
   std::string job;
   int rank = 0;
-  int threads = 1;  // number of kernel threads, to measure the reference speed
-  // The calls to pservers; must outlive the profile; nullptr: none.
-  const RpcLog* calls = nullptr;
-  double bubble = 0;  // pipeline: expected share of a step that a rank waits
+  int threads = 1;                // number of kernel threads, to measure the reference speed
+  const RpcLog* calls = nullptr;  // calls to pservers; must outlive the profile; nullptr: none
+  double bubble = 0;              // pipeline: expected share of a step that a rank waits
 };
 
 // Profiles the steps of one rank. Not thread-safe.

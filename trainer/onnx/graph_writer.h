@@ -1,5 +1,4 @@
-// An ONNX graph while it is written: its nodes in order, and the weights and constants that they
-// use.
+// An ONNX graph while it is written: its nodes in order, and their weights and constants.
 #pragma once
 
 #include <map>

@@ -39,8 +39,7 @@ Status CheckLastAxis(const Node& node, const std::string& x, int64_t fallback);
 // Checks the node, a Softmax or LogSoftmax. UNIMPLEMENTED: it is not over the last dimension.
 Status CheckSoftmax(const Node& node);
 
-// Appends the operators for a node of type `type`. UNIMPLEMENTED: Tandem has no operators for this
-// type.
+// Appends the operators for a node of type `type`. UNIMPLEMENTED: there are no such operators.
 Status ConvertNode(const std::string& type, const Node& node);
 
 }  // namespace tandem::onnx

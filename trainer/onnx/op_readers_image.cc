@@ -1,5 +1,4 @@
-// Reads convolutions and poolings. A row [n, c, w] is treated as an image [n, c, 1, w] with one
-// line.
+// Reads convolutions and poolings. A row [n, c, w] is treated as an image [n, c, 1, w] of one line.
 #include <algorithm>
 #include <limits>
 
@@ -13,8 +12,7 @@ using Slots = std::vector<std::vector<std::string>>;
 
 constexpr double kLargestPixel = std::numeric_limits<float>::max();
 constexpr int64_t kWindowMax = int64_t{1} << 30;
-// Maximum number of elements in a tensor made in this file.
-constexpr int64_t kNumbersMax = int64_t{1} << 24;
+constexpr int64_t kNumbersMax = int64_t{1} << 24;  // maximum number of elements in a new tensor
 
 // The window of a convolution or pooling, in the two dimensions of an image.
 struct Window {

@@ -14,8 +14,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// Maximum number of elements of a tensor computed in this file.
-constexpr int64_t kElementsMax = int64_t{1} << 24;
+constexpr int64_t kElementsMax = int64_t{1} << 24;  // maximum number of elements of a result
 
 StatusOr<Tensor> NewFloats(const Node& n, const Shape& shape) {
   if (shape.numel() > kElementsMax) {

@@ -11,8 +11,7 @@ namespace {
 using Ints = std::vector<int64_t>;
 using Names = std::vector<std::string>;
 
-// Maximum number of time steps; each step has separate operators in the program.
-constexpr int64_t kStepsMax = 512;
+constexpr int64_t kStepsMax = 512;  // maximum number of time steps, each with separate operators
 
 Names Optional(const std::string& var) { return var.empty() ? Names{} : Names{var}; }
 

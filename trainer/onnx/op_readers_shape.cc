@@ -12,8 +12,7 @@ namespace {
 using Ints = std::vector<int64_t>;
 using Slots = std::vector<std::vector<std::string>>;
 
-// Maximum number of ranges of consecutive elements that a Gather may select.
-constexpr size_t kPartsMax = 64;
+constexpr size_t kPartsMax = 64;  // maximum number of ranges of elements that a Gather selects
 
 // Sets the result of the node to the list `known`. A list stays unchanged if dimensions of size 1
 // are added.

@@ -223,8 +223,7 @@ Status BatchNorm(const OpNode& n) {
   return n.Done("BatchNormalization", inputs, {{"epsilon", n.attr<double>("epsilon")}});
 }
 
-// Composes a layer normalisation of several nodes, because ONNX has a node for it only since opset
-// 17.
+// Composes a layer normalisation of several nodes, because ONNX has no node for it before opset 17.
 Status LayerNorm(const OpNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   const Shape& shape = n.shape(0);

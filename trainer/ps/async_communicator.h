@@ -43,12 +43,10 @@ struct RowSet {
 void MergeRows(const RowSet& more, RowSet* sum);
 
 struct GradientSet {
-  uint64_t step = 0;  // number of the newest merged step
-  // Version of the parameters that the oldest merged step used; 0: the initial values.
-  uint64_t version = 0;
+  uint64_t step = 0;        // number of the newest merged step
+  uint64_t version = 0;     // parameters that the oldest merged step used; 0: initial values
   float learning_rate = 0;  // learning rate of the newest merged step
-  // Number of steps merged into `values` and into `rows`; 0: none.
-  int dense_steps = 1, row_steps = 1;
+  int dense_steps = 1, row_steps = 1;  // number of steps merged into `values` and `rows`; 0: none
   ValueSets values;
   std::vector<RowSet> rows;  // gradients of table rows, one set for each table
 };

@@ -7,9 +7,8 @@ namespace tandem::trainer {
 
 // The values that one data variable will have in the next step.
 struct NextValues {
-  // Address of the variable's memory in the plan.
-  const void* variable = nullptr;
-  const void* values = nullptr;  // values in host memory, valid until the next step begins
+  const void* variable = nullptr;  // address of the variable's memory in the plan
+  const void* values = nullptr;    // values in host memory, valid until the next step begins
 };
 
 // The known values of the next batch, one entry for each data variable. Empty: no value is known.

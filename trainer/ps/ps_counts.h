@@ -5,8 +5,7 @@
 
 namespace tandem::trainer {
 
-// The value of a counter; nullopt: the job does not count it.
-using Count = std::optional<double>;
+using Count = std::optional<double>;  // the value of a counter; nullopt: the job does not count it
 
 struct PsCounts {
   Count pushes, pulls;               // push and pull requests, each to all servers
@@ -18,8 +17,7 @@ struct PsCounts {
   Count row_cache_hits, row_cache_misses;
   Count slices;         // number of slices of the parameters
   Count largest_share;  // elements of parameters on the server that has the most
-  // Rows of tables, extended rows, and bytes of all rows: sums over all servers at the end of the
-  // job.
+  // Rows, extended rows, and bytes of all rows: sums over all servers at the end of the job.
   Count rows, rows_extended, row_bytes;
 };
 

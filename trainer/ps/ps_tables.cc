@@ -219,8 +219,7 @@ bool PsTables::GiveAhead(uint64_t version, const std::vector<ps::PsRows>& rows,
 
 StatusOr<RowSet> PsTables::CopyGradient(size_t i) const {
   TD_REQUIRE(i < tables_.size());
-  // InsertTables numbers the push_rows operators in the order of tables_
-  const Table& table = tables_[i];
+  const Table& table = tables_[i];  // push_rows operators have the order of tables_ (InsertTables)
   const int64_t first = table.prefetch ? table.prefetch->first() : 0;
   const auto height =
       table.prefetch ? first + static_cast<int64_t>(table.batch.size()) : table.shape[0];

@@ -104,8 +104,7 @@ class PsTables {
     RowIndex index;  // rows that `ids` refer to; unused if the table is distributed
     std::span<const int64_t> rows;
     const float* values = nullptr;
-    // Clicks of the batch's records; set if the table counts clicks.
-    std::optional<CommTensor> click;
+    std::optional<CommTensor> click;  // clicks of the batch's records; set if clicks are counted
   };
 
   StatusOr<Table*> Find(const std::string& name);

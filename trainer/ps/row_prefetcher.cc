@@ -50,8 +50,7 @@ void RowPrefetcher::Ask(ps::PsClient& client, uint64_t version, std::vector<ps::
   auto pull = std::make_shared<Pull>();
   if (pull_ != nullptr) {
     MutexLock lock(pull_->mu);
-    // Reuses the memory of the previous pull.
-    if (pull_->ended) pull->values = std::move(pull_->values);
+    if (pull_->ended) pull->values = std::move(pull_->values);  // reuses the previous pull's memory
   }
   pull->version = version;
   pull->rows = std::move(rows);

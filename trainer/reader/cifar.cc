@@ -51,8 +51,7 @@ class Cifar10 final : public Dataset {
   const std::vector<uint8_t> records_;
   const std::vector<SampleField> fields_ = {{"img", {DType::kF32, {kColours, 32, 32}}},
                                             {"label", {DType::kI64, {1}}, kClasses}};
-  // Normalised value for each of the 256 pixel values, by colour.
-  std::array<std::array<float, 256>, kColours> scaled_;
+  std::array<std::array<float, 256>, kColours> scaled_;  // normalised pixel values, by colour
 };
 
 // Appends the records of the file `path` to `records`.

@@ -21,9 +21,8 @@ struct ClickPiece {
 };
 
 struct ClickColumns {
-  // Number of ids of each column; the id ranges of the columns follow each other.
-  std::vector<int64_t> ids;
-  size_t dense = 0;  // how many numbers a record has
+  std::vector<int64_t> ids;  // number of ids of each column; the id ranges follow each other
+  size_t dense = 0;          // how many numbers a record has
 
   int64_t all_ids() const;
 };

@@ -35,8 +35,7 @@ class Transform {
 
  private:
   static constexpr size_t kSmall = 4096;
-  // The range of whole numbers that have separate ids.
-  static constexpr double kLowest = -2, kPlain = 2;
+  static constexpr double kLowest = -2, kPlain = 2;  // range of whole numbers with separate ids
 
   static bool IsSmall(double x) { return x >= 0 && x < static_cast<double>(kSmall); }
   static size_t Small(double x) { return static_cast<size_t>(x); }

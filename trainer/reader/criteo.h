@@ -21,7 +21,6 @@ struct CriteoOptions {
   int64_t category_ids = int64_t{1} << 16;
   // Number of ids of each number column, if numbers are converted to ids. They precede the ids of
   // the categories. The ids of a number column are the following.
-  //
   // - One id, 0, is for a missing value.
   // - Each whole number from -2 to 2 has one id; lower numbers have the id of -2.
   // - For larger numbers x, each whole value of ln(x)^2 has one id, up to the last id.

@@ -26,9 +26,8 @@ struct CsvColumn {
 };
 
 struct CsvOptions {
-  // Paths of the files; test_path empty: there is only training data.
-  std::string train_path, test_path;
-  char separator = ',';       // separates fields; blanks around a field are ignored
+  std::string train_path, test_path;  // paths; test_path empty: there is only training data
+  char separator = ',';               // separates fields; blanks around a field are ignored
   std::string missing = "?";  // text of a missing value; an empty field is a missing value too
   std::string label_column;
   // Texts of the label column that mean label 1, and texts that mean label 0.
@@ -40,7 +39,6 @@ struct CsvOptions {
 
 // Opens csv files. The fields of both datasets are "ids" i64 [columns] and "label" i64 [1]. Empty
 // lines are ignored. A record is bad in the following cases.
-//
 // - It has another number of fields than the first line.
 // - Its quotes are malformed (SplitQuotedLine).
 // - Its label is neither positive nor negative.

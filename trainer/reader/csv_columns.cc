@@ -29,8 +29,7 @@ void RadixSort(std::vector<uint32_t>& keys) {
   for (int d = 0; d < kDigits && !keys.empty(); ++d) {
     const int shift = d * kBits;
     auto& at = counts[d];
-    // All keys have the same value of this digit.
-    if (at[(keys[0] >> shift) & kMask] == keys.size()) continue;
+    if (at[(keys[0] >> shift) & kMask] == keys.size()) continue;  // all keys have the same digit
     std::exclusive_scan(at.begin(), at.end(), at.begin(), size_t{0});
     for (const uint32_t key : keys) other[at[(key >> shift) & kMask]++] = key;
     keys.swap(other);

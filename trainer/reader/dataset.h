@@ -31,8 +31,7 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
 
-  // Returns the number of samples, at least 1.
-  virtual uint32_t size() const = 0;
+  virtual uint32_t size() const = 0;  // returns the number of samples, at least 1
   virtual const std::vector<SampleField>& fields() const = 0;
 
   // Copies the sample ids[i] to position i of every field. `out[f]`: host memory of the caller for

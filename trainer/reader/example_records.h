@@ -12,14 +12,12 @@ namespace tandem::reader {
 // A feature that every record has. It becomes a field of the samples.
 struct ExampleFeature {
   enum Kind : uint8_t { kFloat, kInt64, kBytes };
-  std::string name;   // name of the feature in the records
-  std::string field;  // data variable of the program; empty: equal to `name`
-  // Type of the field: kFloat: f32; kInt64: i64; kBytes: f32, each byte multiplied by `scale`.
-  Kind kind = kFloat;
-  // Dimensions in a sample; their product is the number of values.
-  std::vector<int64_t> dims;
-  int64_t limit = 0;  // kInt64: values are in [0, limit); 0: any value
-  float scale = 1;    // kBytes: factor of each byte
+  std::string name;           // name of the feature in the records
+  std::string field;          // data variable of the program; empty: equal to `name`
+  Kind kind = kFloat;         // kFloat: f32; kInt64: i64; kBytes: f32, each byte times `scale`
+  std::vector<int64_t> dims;  // dimensions in a sample; their product is the number of values
+  int64_t limit = 0;          // kInt64: values are in [0, limit); 0: any value
+  float scale = 1;            // kBytes: factor of each byte
 };
 
 struct ExampleOptions {

@@ -22,8 +22,7 @@ namespace tandem::reader {
 namespace {
 
 constexpr uint64_t kFileBytesMax = uint64_t{1} << 30;
-// Random numbers reserved for a sample in the random stream of its epoch.
-constexpr uint64_t kDraws = 16;
+constexpr uint64_t kDraws = 16;  // random numbers per sample in the random stream of its epoch
 // Number of tries for a rectangle. The random number after them determines whether the image is
 // mirrored.
 constexpr uint64_t kTries = 10;
@@ -152,8 +151,7 @@ class ImageList final : public Dataset {
   // The workbenches that no thread uses at the moment.
   mutable std::vector<std::unique_ptr<Workbench>> benches_ TD_GUARDED_BY(mu_);
   mutable std::set<uint32_t> bad_ TD_GUARDED_BY(mu_);
-  // Last member, because its threads must end before the other members are destroyed.
-  mutable ThreadPool pool_;
+  mutable ThreadPool pool_;  // last member: its threads end before other members are destroyed
 };
 
 // One call of FillEpoch, on which several threads work.

@@ -19,13 +19,11 @@ inline constexpr char kImageSizes[] = "img@SIZES";
 inline constexpr char kImageTaps[] = "img@TAPS";
 
 struct ImageListOptions {
-  // Path of the list; blank lines and lines that begin with '#' are ignored.
-  std::string list;
-  std::string root;        // base directory of relative paths in the list
+  std::string list;  // path of the list; blank lines and lines that begin with '#' are ignored
+  std::string root;  // base directory of relative paths in the list
   int64_t classes = 1000;  // number of classes; labels are in [0, classes)
   int64_t size = 224;      // width and height of a sample
-  // True: channels last, [size, size, 3]; false: [3, size, size].
-  bool nhwc = false;
+  bool nhwc = false;       // true: channels last, [size, size, 3]; false: [3, size, size]
 
   // True: a training sample is a random rectangle of the image. The share of the area is uniform in
   // [area_min, area_max]. The logarithm of width / height is uniform between log(3/4) and log(4/3).
@@ -46,8 +44,7 @@ struct ImageListOptions {
   // True: the samples are decoded pixels, from which the operator sample_image makes bit-identical
   // samples.
   bool raw = false;
-  // The samples depend only on the seed, the epoch and the position in the list.
-  uint64_t seed = 1;
+  uint64_t seed = 1;         // samples depend only on the seed, the epoch and the place in the list
   int threads = 0;           // number of decoder threads; 0: number of processors
   uint32_t samples_max = 0;  // number of images of the list to use, from the first on; 0: all
   int64_t bad_records_max = 0;

@@ -21,8 +21,7 @@ constexpr int kScansMax = 500;
 // The error state of libjpeg. On an error the library jumps (longjmp) over its own frames to the
 // caller.
 struct Errors {
-  // First member, because libjpeg has its address and not the address of the struct.
-  jpeg_error_mgr manager;
+  jpeg_error_mgr manager;  // first member, because libjpeg has its address
   std::jmp_buf jump;
   char message[JMSG_LENGTH_MAX];
 };

@@ -113,8 +113,7 @@ Feature ScanFeature(const char* at, const char* end) {
 
 Status LibSvmSink::AddFeatures(std::string_view text) {
   const size_t before = ids_.size();
-  // Number of ids to which indices are hashed.
-  const auto buckets = static_cast<uint64_t>(options_.ids - 1);
+  const auto buckets = static_cast<uint64_t>(options_.ids - 1);  // number of ids for hashes
   int64_t last = -1;
   const char* const end = text.data() + text.size();
   for (const char* at = text.data(); at != end;) {

@@ -16,14 +16,12 @@ struct LibSvmOptions {
   // Largest number of features per record. Shorter records are padded with id 0 and value 0. The
   // padding adds nothing to a sum of values times weights, and nothing to its gradient.
   int64_t features_max = 0;
-  // Labels are 0 to classes - 1. With 2 classes -1 also means 0, and +1 means 1.
-  int64_t classes = 2;
+  int64_t classes = 2;  // labels are 0 to classes - 1; with 2 classes also -1 for 0, +1 for 1
 };
 
 // Opens files in this format. The fields of both datasets are "ids" i64 [features_max], "values"
 // f32 [features_max] and "label" i64 [1]. Text after a '#' is a comment. `qid:N` after the label is
 // ignored, because records are not grouped. A record is bad in the following cases.
-//
 // - Its label is not a class.
 // - A feature is not `index:value`.
 // - The indices do not ascend, or one is out of range.

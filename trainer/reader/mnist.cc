@@ -15,8 +15,7 @@ namespace {
 
 constexpr std::string_view kFashionMnist = "/usr/share/datasets/fashion-mnist";
 
-// Returns a hint for a directory in which files are missing. Only Fashion-MNIST has a Debian
-// package.
+// Returns a hint for a directory in which files are missing. Debian has only Fashion-MNIST.
 std::string HintFor(const std::string& dir) {
   std::string_view folder = dir;
   while (folder.size() > 1 && folder.ends_with('/')) folder.remove_suffix(1);

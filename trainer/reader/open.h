@@ -25,8 +25,7 @@ std::vector<std::string> DataFormats();
 // unknown.
 std::vector<std::string> FieldNames(const DataConfig& config);
 
-// Checks that the job names test data. INVALID_ARGUMENT: a field is not set; the message names the
-// field.
+// Checks that the job names test data. INVALID_ARGUMENT: a field is not set; the message names it.
 Status CheckTestData(const DataConfig& config);
 
 // Opens the data of a job. `job_dir`: base of the job's relative paths. `with_test`: also open the

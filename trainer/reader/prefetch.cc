@@ -100,8 +100,7 @@ bool Prefetcher::Read(uint64_t epoch, uint64_t step) {
   while (!(slot = free_->Pop(SteadyNow() + kPatience)).has_value()) {
     if (free_->closed()) return false;
   }
-  // After Stop() the thread fills no more batches, although memory for them is free.
-  if (free_->closed()) return false;
+  if (free_->closed()) return false;  // after Stop() the thread fills no more batches
   Status status = Fill(epoch, step, **slot);
   if (status.ok()) return Push({*slot, OkStatus()});
   Push({nullptr, std::move(status)});
@@ -167,8 +166,7 @@ StatusOr<const Batch*> Prefetcher::Next(Time deadline) {
     return handed_out_;
   }
   if (handed_out_ != nullptr) {
-    // Never fails, because the queue has space for every batch.
-    free_->TryPush(std::move(handed_out_));
+    free_->TryPush(std::move(handed_out_));  // never fails: the queue has space for all batches
     handed_out_ = nullptr;
   }
   if (!error_.ok()) return error_;

@@ -22,16 +22,14 @@ struct Batch {
   uint64_t epoch = 0;
   uint64_t step = 0;  // number of the step in its epoch, from 0
   bool last_of_epoch = false;
-  uint32_t real_samples = 0;  // number of samples without padding; padding is at the end
-  double weight = 1;          // weight of this rank's mean (Sampler::Weight)
-  // Tensors [batch, sample dims...], in the order of Dataset::fields().
-  std::vector<Tensor> fields;
+  uint32_t real_samples = 0;   // number of samples without padding; padding is at the end
+  double weight = 1;           // weight of this rank's mean (Sampler::Weight)
+  std::vector<Tensor> fields;  // tensors [batch, sample dims...], in the order of fields()
 };
 
 struct ReadRange {
-  uint64_t epoch = 0;  // number of the first epoch to read
-  // First step in `epoch`; steps_per_epoch() means the first step of the next epoch.
-  uint64_t step = 0;
+  uint64_t epoch = 0;      // number of the first epoch to read
+  uint64_t step = 0;       // first step in `epoch`; steps_per_epoch(): the next epoch's first step
   uint64_t epoch_end = 1;  // the epoch after the last one to read
 };
 

@@ -22,8 +22,7 @@ Status Check(const RecordFiles& files) {
   return OkStatus();
 }
 
-// Reads the records of `paths`, file by file. Stops when `records_max` records are read; 0: reads
-// all.
+// Reads the records of `paths`, file by file. Stops after `records_max` records; 0: reads all.
 StatusOr<uint64_t> ReadAll(const std::vector<std::string>& paths, uint64_t records_max,
                            const ReadRecordFile& read) {
   uint64_t records = 0;

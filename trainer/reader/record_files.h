@@ -15,8 +15,7 @@ namespace tandem::reader {
 
 struct RecordFiles {
   std::vector<std::string> train, test;  // paths of the training files and of the test files
-  // Share of the training records that is test data; it is at the end of the records.
-  double test_share = 0;
+  double test_share = 0;     // share of the training records, at their end, that is test data
   uint32_t samples_max = 0;  // number of training records to use, from the first on; 0: all
   LineReading reading;       // how each file is read; records_max is unused
 };
@@ -33,7 +32,6 @@ using ReadRecordFile =
     std::function<StatusOr<uint64_t>(const std::string& path, uint64_t records_max)>;
 
 // Reads the records of all files in order. INVALID_ARGUMENT: one of the following causes.
-//
 // - There is no training file.
 // - There are test files, and test_share is set too.
 // - test_share is outside [0, 1), or leaves no test data.

@@ -10,20 +10,16 @@
 namespace tandem::reader {
 
 struct SkipGramOptions {
-  // Path of the text file. Words are sequences of letters; upper and lower case are equal.
-  std::string path;
-  // Size of the vocabulary: the most frequent words. Other words are removed from the text.
-  int64_t vocabulary = 0;
-  int64_t window = 5;  // number of neighbours on each side of a word
-  // Number of words drawn for each pair, with a probability proportional to count^0.75.
-  int64_t negatives = 5;
+  std::string path;        // path of the text file; words are sequences of letters, case is ignored
+  int64_t vocabulary = 0;  // size of the vocabulary (most frequent words); others are removed
+  int64_t window = 5;      // number of neighbours on each side of a word
+  int64_t negatives = 5;   // number of words drawn for each pair, proportional to count^0.75
   double test_share = 0.05;  // share of the text that is test data; it is at the end
   uint32_t samples_max = 0;  // number of training pairs to use, from the first on; 0: all
 };
 
 // Opens the text. A sample is one pair of words. Words are numbered by frequency from 0. Each of
 // the following fields is i64 [1 + negatives].
-//
 // - "center": every element is the first word of the pair.
 // - "target": the first element is the neighbour. The others are drawn words, which never equal the
 // neighbour.

@@ -14,8 +14,7 @@ struct SyntheticOptions {
   int64_t classes = 1000;
   uint32_t samples = 1280;
   uint64_t seed = 1;
-  // True: training samples; false: other samples of the same classes, for tests.
-  bool train = true;
+  bool train = true;  // true: training samples; false: test samples of the same classes
 };
 
 // Makes the dataset. The fields are "img" f32 [channels, height, width], mean 0, and "label" i64

@@ -10,12 +10,10 @@ namespace tandem::reader {
 
 struct TextOptions {
   std::string path;
-  int64_t sequence = 128;  // number of bytes of a sample
-  // Distance between the starts of two samples in bytes; 0: equal to `sequence`.
-  int64_t stride = 0;
-  double test_share = 0.1;  // share of the text that is test data; it is at the end
-  // Number of bytes of a sample to predict from its other bytes; 0: predict the next byte.
-  int64_t predicted = 0;
+  int64_t sequence = 128;    // number of bytes of a sample
+  int64_t stride = 0;        // distance between the starts of two samples, bytes; 0: `sequence`
+  double test_share = 0.1;   // share of the text that is test data; it is at the end
+  int64_t predicted = 0;     // bytes of a sample to predict from its others; 0: the next byte
   uint32_t samples_max = 0;  // number of training samples to use, from the first on; 0: all
 };
 

@@ -20,8 +20,7 @@
 namespace tandem::reader {
 namespace {
 
-// Size of a piece. A piece and its records fit in the cache of a processor core.
-constexpr uint64_t kPieceBytes = 1 << 20;
+constexpr uint64_t kPieceBytes = 1 << 20;  // a piece and its records fit in a core's cache
 constexpr size_t kMoreBytes =
     1 << 16;  // number of bytes read at once after a piece, to find the end of its last line
 

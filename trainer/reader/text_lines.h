@@ -14,18 +14,15 @@
 
 namespace tandem::reader {
 
-// Number of bytes after the end of a line that may be read, so that a field can be loaded word by
-// word.
+// Bytes after the end of a line that may be read, so that fields can be loaded word by word.
 inline constexpr size_t kLineSlack = 64;
-// Maximum length of a line in bytes; a longer line is a bad record.
-inline constexpr size_t kLineMax = size_t{1} << 20;
+inline constexpr size_t kLineMax = size_t{1} << 20;  // bytes; a longer line is a bad record
 
 struct LineReading {
   int threads = 0;  // number of threads; 0: number of processors
   // Largest accepted number of bad records in a file; bad records are skipped.
   int64_t bad_records_max = 0;
-  // Number of good records of the file to use, from the first on; 0: all.
-  uint64_t records_max = 0;
+  uint64_t records_max = 0;  // number of good records to use, from the first on; 0: all
   // Returns whether the first line of a file names the columns and is therefore no record. Null:
   // the first line is a record.
   bool (*names_columns)(std::string_view line) = nullptr;

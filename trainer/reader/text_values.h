@@ -19,8 +19,7 @@ namespace tandem::reader {
 // vectors.
 inline constexpr size_t kTextSlack = 32;
 
-// The tables are outside the functions, because compilers would copy them to the stack at each
-// call.
+// The tables are outside the functions, because compilers copy them to the stack at each call.
 inline constexpr uint64_t kPowersOfTen[] = {1,      10,      100,      1000,     10000,
                                             100000, 1000000, 10000000, 100000000};
 inline constexpr double kExactPowersOfTen[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,

@@ -81,12 +81,10 @@ class BatchFeed {
   int64_t bytes_ = 0;
   // The following members are used if a device has a double buffer.
   std::unique_ptr<SideStream> side_;  // stream of the copies; nullptr: no double buffer
-  // Device memory with a second buffer for each variable.
-  Buffer room_;
-  std::vector<std::byte*> beside_;  // addresses in room_, one for each field
-  // The piece that is in room_ or is being copied there.
-  std::optional<Piece> staged_;
-  Source source_;  // host addresses and sizes of staged_
+  Buffer room_;                       // device memory with a second buffer for each variable
+  std::vector<std::byte*> beside_;    // addresses in room_, one for each field
+  std::optional<Piece> staged_;       // the piece that is in room_ or is being copied there
+  Source source_;                     // host addresses and sizes of staged_
   // The result of a read that was made in advance, for the following Next().
   std::optional<StatusOr<const reader::Batch*>> next_;
 };

@@ -20,8 +20,7 @@ namespace tandem::trainer {
 namespace {
 
 constexpr Duration kLookEvery = std::chrono::milliseconds(20);
-// Number of reads of the world file between two reports to the launcher.
-constexpr int kLooksPerWord = 50;
+constexpr int kLooksPerWord = 50;  // reads of the world file between two reports to the launcher
 
 // The job, divided among `ranks` ranks.
 struct Division {

@@ -1,5 +1,4 @@
-// Runs one process of an elastic job, whose set of ranks may change during the run (strategy
-// elastic).
+// Runs one process of an elastic job, whose ranks may change during the run (strategy elastic).
 //
 // The process has a different rank in each world (common/base/elastic_world.h), with separate
 // programs, plans and shares of the data. It carries parameters and optimizer state from one world
@@ -21,8 +20,7 @@ struct ElasticJob {
   // its number, the number of processes and the world file.
   SessionOptions options;
   ModeSecrets secrets;
-  // Directory for the event files that rank 0 of each world writes (event_file.h); empty: none.
-  std::string event_dir;
+  std::string event_dir;  // directory for event files of rank 0 (event_file.h); empty: none
 };
 
 struct ElasticResult {

@@ -15,8 +15,7 @@ namespace tandem::trainer {
 struct JobPrograms {
   Program train;    // forward, backward and the operators of the mode
   Program forward;  // program of evaluations; computes the loss and metrics of `train`
-  // The changes that each pass of the strategy made in `train`.
-  std::vector<PassReport> passes;
+  std::vector<PassReport> passes;  // changes that each pass of the strategy made in `train`
 };
 
 // Builds the programs. `batch`: samples per step on this rank; `global_batch`: samples per step on

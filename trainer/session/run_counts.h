@@ -13,10 +13,9 @@ namespace tandem::trainer {
 struct ProgramCounts {
   Count ops;  // number of operators in the program
   std::map<std::string, double> ops_by_type;
-  Count ops_16bit;        // number of operators that write 16-bit tensors
-  Count ops_conditional;  // number of operators that have a condition
-  // Number of locations that each pass changed, by the name of the pass.
-  std::map<std::string, double> passes;
+  Count ops_16bit;                        // number of operators that write 16-bit tensors
+  Count ops_conditional;                  // number of operators that have a condition
+  std::map<std::string, double> passes;   // locations that each pass changed, by its name
   std::map<std::string, double> by_impl;  // number of operators by implementation (onednn, direct)
   Count plan_threads;                     // number of threads that run operators
   Count plan_inplace;                     // number of outputs that reuse an input's memory

@@ -334,8 +334,7 @@ Status Session::Impl::TrainLoop() {
   }
 }
 
-// Recovers from an aborted run. Afterwards all ranks continue with the same step, which `*next`
-// gets.
+// Recovers from an aborted run. All ranks continue with the same step, which `*next` gets.
 Status Session::Impl::Recover(const Status& why, int64_t* next) {
   const Time begin = clock_.Now();
   TD_ASSIGN_OR_RETURN(const int64_t step,

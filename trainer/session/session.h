@@ -2,8 +2,7 @@
 //
 //   program (model zoo or file) -> autodiff -> the mode's operators -> plan -> steps
 //
-// Rank 0 evaluates and writes checkpoints. The other ranks continue meanwhile, until they need rank
-// 0.
+// Rank 0 evaluates and writes checkpoints. The other ranks continue until they need rank 0.
 #pragma once
 
 #include <atomic>
@@ -36,8 +35,7 @@ struct SessionResult {
   int64_t batches_ready = 0;  // batches that were ready when a step requested them
   // The job has reader_queue_speed_test_mode: only the times in this result are meaningful.
   bool speed_test = false;
-  // Sha256Params of the trained parameters (trainer/files/safetensors.h).
-  std::string params_sha256;
+  std::string params_sha256;  // Sha256Params of the parameters (trainer/files/safetensors.h)
   RunHistory history;
   RunCounts counts;
 };

@@ -27,9 +27,8 @@ class SessionCheckpoints {
  public:
   using Warn = std::function<void(const std::string& what)>;
   struct Resumed {
-    int64_t step = 0;  // the first step to run after the checkpoint
-    // How the job has changed since the checkpoint (trainer/job/job_changes.h).
-    std::string changes;
+    int64_t step = 0;     // the first step to run after the checkpoint
+    std::string changes;  // changes of the job since the checkpoint (trainer/job/job_changes.h)
     TensorMap state;
   };
 

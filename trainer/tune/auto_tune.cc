@@ -20,8 +20,7 @@
 namespace tandem::trainer {
 namespace {
 
-// Planned duration of the measured steps of a trial, in seconds.
-constexpr double kTrialSeconds = 0.4;
+constexpr double kTrialSeconds = 0.4;  // duration of the measured steps of a trial in seconds
 constexpr int kStepsMax = 200;
 
 // Returns whether the job uses no servers. Trials with servers would change the state of the
@@ -132,8 +131,7 @@ class JobTrials {
             const Clock& clock)
       : context_(context), council_(council), stop_(stop), clock_(clock) {}
 
-  // Measures a step with `settings`. The first trial also determines the number of steps of a
-  // trial.
+  // Measures a step with `settings`. The first trial also sets the number of steps of a trial.
   StatusOr<TrialResult> Try(const Settings& settings) {
     if (steps_ == 0) {
       steps_ = 2;

@@ -10,10 +10,9 @@ namespace {
 
 // A choice that is compared with the current settings.
 struct Candidate {
-  Settings settings;  // the current settings and the settings of the choice
-  std::string shown;  // text of the choice for the user
-  // Time of a step divided by the time with the current settings, for each round.
-  std::vector<double> shares;
+  Settings settings;           // the current settings and the settings of the choice
+  std::string shown;           // text of the choice for the user
+  std::vector<double> shares;  // time of a step divided by that of the current settings, per round
   std::string skipped;
 };
 
