@@ -35,8 +35,9 @@ std::string PlanReport(const DistributedStrategy& strategy, const Plan& plan);
 std::unique_ptr<ConvSearch> ConvSearchOf(const JobConfig& config, const std::string& job_dir,
                                          const Place& place, std::string* notes);
 
-// Saves the results of `search` to its file if it has more than `*saved` problems. Other sessions
-// can use the file. Returns notes for the user, one per line.
+// Saves the results of `search` to its file if the number of measured problems differs from
+// `*saved`, and updates `*saved`. Other sessions can use the file. Returns notes for the user, one
+// per line.
 std::string SaveSearched(ConvSearch& search, int64_t* saved);
 
 }  // namespace tandem::trainer

@@ -24,8 +24,9 @@ struct AutoTuneContext {
 // Chooses settings by trials. In local and collective mode a trial runs the job on all ranks. The
 // ranks use the time of the slowest rank and choose the same settings. In pserver and hybrid mode
 // each trainer measures its own work without the servers. It chooses only settings that may differ
-// between trainers. The choice is stored beside the checkpoints, and a resumed job uses the stored
-// choice. CANCELLED: `stop` was called. Other errors: the job cannot run, or ranks are lost.
+// between trainers. In local and collective mode the choice is stored beside the checkpoints, and a
+// resumed job uses it. CANCELLED: `stop` was called. Other errors: the job cannot run, or ranks are
+// lost.
 StatusOr<Settings> AutoTune(const AutoTuneContext& context, const JobConfig& job, StopSwitch& stop,
                             const Clock& clock);
 
