@@ -1,4 +1,4 @@
-// tandem-trainer: one trainer of a job. Usually started by tandemrun.
+// The program tandem-trainer: one trainer of a job. Usually started by tandemrun.
 #include <gflags/gflags.h>
 #include <glog/logging.h>
 #include <signal.h>
@@ -101,8 +101,8 @@ Environment ReadEnvironment() {
   return environment;
 }
 
-// Removes every --name=value that is not a flag of this program from argv; such a name is a field
-// of the job or a knob.
+// Removes the arguments --name=value that are no flags of this program from argv, and returns them.
+// Such a name is a field of the job or a knob.
 StatusOr<Settings> TakeOverrides(int* argc, char** argv) {
   Settings overrides;
   int kept = 1;
@@ -149,7 +149,7 @@ Status WriteResult(const std::string& path, const SessionResult& result) {
     history["step"].push_back(run.step);
     history["steps"].push_back(run.steps);
     history["seconds"].push_back(run.seconds);
-    history["loss"].push_back(run.loss);  // NaN is written as null
+    history["loss"].push_back(run.loss);  // JSON has no NaN; a loss of NaN is written as null
   }
   return Annotate(WriteTextFile(path, json.dump() + "\n"), "the result");
 }
@@ -177,7 +177,7 @@ SessionOptions OptionsOf(const EffectiveJob& job, const RankInfo& rank, LogForma
   return options;
 }
 
-// The sampling for pe_profile_fname; nullptr: not set.
+// Starts the CPU samples of pe_profile_fname. nullptr: the job does not set it.
 StatusOr<std::unique_ptr<CpuSamples>> SampleCpu(const JobConfig& config, const RankInfo& rank) {
   std::string path = config.strategy().runtime_flags().pe_profile_fname();
   if (path.empty()) return nullptr;
@@ -186,7 +186,8 @@ StatusOr<std::unique_ptr<CpuSamples>> SampleCpu(const JobConfig& config, const R
   return CpuSamples::Start(path);
 }
 
-// Writes the strategy as a separate file. Other job fields that auto chose are in it as comments.
+// Writes the strategy to a separate file. Fields of the job outside the strategy that auto chose
+// are comments in the file.
 Status WriteStrategy(const std::string& path, const JobConfig& config, const Settings& chosen) {
   DistributedStrategy strategy = config.strategy();
   strategy.clear_auto_();
@@ -197,7 +198,7 @@ Status WriteStrategy(const std::string& path, const JobConfig& config, const Set
   return Annotate(WriteTextFile(path, text + strategy::SaveText(strategy)), "the strategy");
 }
 
-// Prints the lines of the effective job that auto added.
+// Prints the lines of the effective job that have settings chosen by auto.
 void TellChosen(const std::string& text) {
   const std::string origin = strategy::AutoOrigin().ToString();
   for (const auto line : absl::StrSplit(text, '\n')) {
@@ -207,7 +208,7 @@ void TellChosen(const std::string& text) {
   }
 }
 
-// Runs `auto` if the job sets it: adds the chosen settings to the job.
+// Chooses settings if the job sets `auto`, and adds them to the job.
 Status ChooseSettings(const JobSources& sources, const RankInfo& rank, const ModeSecrets& secrets,
                       StopSwitch& stop, const Clock& clock, EffectiveJob* job) {
   JobSources with = sources;
@@ -228,8 +229,9 @@ Status ChooseSettings(const JobSources& sources, const RankInfo& rank, const Mod
   return WriteStrategy(FLAGS_strategy_out, *job->config, with.chosen);
 }
 
-// Ranks prove to each other that they know the secret, and authenticate their messages, but do not
-// encrypt them. Data that devices send through NCCL is not authenticated either.
+// Rejects a network without encryption, unless a flag allows it. Ranks prove to each other that
+// they know the secret, and authenticate their messages, but do not encrypt them. Data that devices
+// send through NCCL is not authenticated either.
 Status CheckNetwork(const JobConfig& config, const RankInfo& rank) {
   const bool meets = config.mode() == COLLECTIVE || config.mode() == HYBRID;
   if (!meets || rank.size == 1 || rank.rendezvous.empty()) return OkStatus();
@@ -238,7 +240,7 @@ Status CheckNetwork(const JobConfig& config, const RankInfo& rank) {
   const bool told = url.kind == collective::RendezvousUrl::Kind::kTcp;
   if (told && IsLoopback(Endpoint{url.address.host, url.address.port})) return OkStatus();
   if (!FLAGS_insecure_allow_network) {
-    if (!told) return OkStatus();  // JoinWorld then only uses this host
+    if (!told) return OkStatus();  // JoinWorld then uses only addresses of this host
     return PermissionDenied(
         "the ranks that meet at %s would send gradients over the network without encryption "
         "[TD6002]; hint: use pserver mode, which supports TLS, or allow it in a trusted network "
@@ -252,13 +254,14 @@ Status CheckNetwork(const JobConfig& config, const RankInfo& rank) {
   return OkStatus();
 }
 
-// Opens the event file on rank 0 if tensorboard_dir is set; else nullptr.
+// Opens the event file if tensorboard_dir is set and this is rank 0. nullptr: no event file.
 StatusOr<std::unique_ptr<EventFile>> OpenEvents(const RankInfo& rank) {
   if (FLAGS_tensorboard_dir.empty() || rank.rank != 0) return nullptr;
   return EventFile::Create(FLAGS_tensorboard_dir);
 }
 
-// Sets the job's NCCL settings in the environment, before any thread may read it. Rank 0 logs them.
+// Sets the NCCL settings of the job in the environment of this process. No other thread may run
+// yet, because it could read the environment. Rank 0 logs the settings.
 void SetNcclEnvironment(const JobConfig& config, const RankInfo& rank, Environment environment) {
   if (config.mode() != COLLECTIVE || config.place() == "cpu") return;
   for (const auto& [name, value] : NcclEnvironment(config.strategy().runtime_flags())) {
@@ -305,7 +308,7 @@ Status Train(JobSources sources) {
   TD_RETURN_IF_ERROR(ChooseSettings(sources, rank, secrets, stop, clock, &job));
   Metrics metrics;
   std::unique_ptr<EventFile> events;
-  if (!elastic) {  // in an elastic job the current rank 0 writes the events
+  if (!elastic) {  // in an elastic job, RunElastic opens the event file of the current rank 0
     TD_ASSIGN_OR_RETURN(events, OpenEvents(rank));
   }
   StatusReporter board(metrics, clock, events.get());
@@ -341,13 +344,13 @@ Status Train(JobSources sources) {
   return finish(result, rank.rank == 0);
 }
 
-// OpenMP threads that spin while they wait take processor time from other threads (two trainers on
-// two cores run five times slower). libgomp reads its environment before main, so the process
-// executes itself again.
+// Restarts this process with OMP_WAIT_POLICY=passive. OpenMP threads that spin while they wait take
+// processor time from other threads (two trainers on two cores run five times slower). The process
+// executes itself again, because libgomp reads its environment before main.
 void WaitPassively(char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr) return;
   setenv("OMP_WAIT_POLICY", "passive", 1);
-  execv("/proc/self/exe", argv);  // returns only on failure; then the process continues
+  execv("/proc/self/exe", argv);  // returns only on failure; the process continues unchanged
 }
 
 int Main(int argc, char** argv) {

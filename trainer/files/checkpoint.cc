@@ -35,7 +35,7 @@ constexpr uint64_t kManifestBytesMax = uint64_t{16} << 20;
 
 std::string DirName(uint64_t step) { return absl::StrFormat("%s%08d", kPrefix, step); }
 
-// The step of "step-00000123"; nullopt for any other name.
+// Returns the step of a directory name like "step-00000123"; nullopt: `name` has another form.
 std::optional<uint64_t> StepOf(const std::string& name) {
   const std::string prefix = kPrefix;
   if (name.size() <= prefix.size() || name.compare(0, prefix.size(), prefix) != 0) return {};
@@ -49,8 +49,8 @@ std::optional<uint64_t> StepOf(const std::string& name) {
   return step;
 }
 
-// Names in `dir`; none if it is absent. An unreadable directory is an error: if it counted as
-// empty, the job would start from step 0.
+// Returns the names of the entries of `dir`; no names if `dir` is absent. An unreadable directory
+// is an error. If it were treated as empty, the job would start from step 0.
 StatusOr<std::vector<std::string>> Entries(const std::string& dir) {
   std::vector<std::string> names;
   std::error_code error;
@@ -64,7 +64,7 @@ StatusOr<std::vector<std::string>> Entries(const std::string& dir) {
   return names;
 }
 
-// Bytes of all files in `dir`.
+// Returns the size of all files in `dir`, in bytes.
 uint64_t BytesOf(const std::string& dir) {
   uint64_t bytes = 0;
   std::error_code error;
@@ -72,7 +72,8 @@ uint64_t BytesOf(const std::string& dir) {
   return bytes;
 }
 
-// Whether `name` is a file in the checkpoint's own directory, and not a hidden one.
+// Whether `name` names a file directly in the checkpoint's directory, without a path and without a
+// leading dot.
 bool IsPlainName(const std::string& name) {
   if (name.empty() || name.size() > 100 || name[0] == '.') return false;
   return std::all_of(name.begin(), name.end(), [](char c) {
@@ -81,7 +82,7 @@ bool IsPlainName(const std::string& name) {
   });
 }
 
-// Keeps the first error of a text-format parse.
+// Keeps the first error that the parser of protobuf's text format reports.
 class FirstError final : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, google::protobuf::io::ColumnNumber column,
@@ -244,17 +245,18 @@ Status CheckpointStore::WriteFiles(const std::string& tmp, const Checkpoint& che
   return SyncDir(tmp);
 }
 
-// Renames the directory: from then on the checkpoint exists.
+// Renames the directory `tmp` to `path`. The checkpoint exists from the rename on.
 Status CheckpointStore::Publish(const std::string& tmp, const std::string& path) const {
   if (rename(tmp.c_str(), path.c_str()) != 0) {
-    // A checkpoint of the same step exists: swap the two, so that a complete one always exists.
+    // A checkpoint of the same step exists. The old and the new directory are swapped, so that a
+    // complete checkpoint exists at any time.
     if (errno != ENOTEMPTY && errno != EEXIST) {
       return DataLoss("cannot rename %s to %s: %s [TD2106]", tmp, path, ErrnoText(errno));
     }
     if (renameat2(AT_FDCWD, tmp.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
       return DataLoss("cannot replace %s with %s: %s [TD2106]", path, tmp, ErrnoText(errno));
     }
-    std::error_code ignored;  // the next save removes leftovers
+    std::error_code ignored;  // the next save removes the directory if this removal fails
     fs::remove_all(tmp, ignored);
   }
   return SyncDir(dir_);
@@ -263,7 +265,8 @@ Status CheckpointStore::Publish(const std::string& tmp, const std::string& path)
 void CheckpointStore::Prune(uint64_t newest, std::vector<std::string>* warnings) const {
   const auto remove = [&](const std::string& path) {
     std::error_code error;
-    // Remove the manifest first: the remains of an interrupted removal must not look complete.
+    // Removes the manifest first. If the removal is interrupted, the directory does not look
+    // complete.
     fs::remove(path + "/" + kManifestFile, error);
     fs::remove_all(path, error);
     if (error) {

@@ -1,16 +1,15 @@
-// Checkpoints of a training job in one directory:
+// The checkpoints of a training job, in one directory:
 //
 //   DIR/step-00000123/model.safetensors   parameters, without metadata: its sha256sum is
 //                                         Sha256Params()
 //                     state.safetensors   optimizer slots and other state
-//                     tables.rows         rows of tables that are stored only on pservers; absent
-//                     if
-//                                         there are none (trainer/ps/table_file.h)
+//                     tables.rows         rows of tables that are stored only on pservers;
+//                                         absent without such tables (trainer/ps/table_file.h)
 //                     manifest.pbtxt      CheckpointManifest (proto/checkpoint.proto), text form
 //
 // A checkpoint is written as step-00000123.tmp, synced, and renamed last. A directory without .tmp
 // is therefore complete, even after a crash of the process or the machine. A load verifies sizes
-// and SHA-256: it detects a damaged checkpoint and uses the previous one.
+// and SHA-256. If a checkpoint is damaged, the load uses the previous checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -28,49 +27,52 @@ namespace tandem::trainer {
 inline constexpr const char* kTableFile = "tables.rows";
 
 struct Checkpoint {
-  std::string job;           // JobConfig.name
-  uint64_t step = 0;         // global steps done
-  uint64_t epoch = 0;        // epoch of that step, from 0
-  uint64_t epoch_step = 0;   // batches of that epoch already consumed
-  uint64_t seed = 0;         // JobConfig.seed
-  std::string job_config;    // the effective job, text form
-  uint64_t epoch_steps = 0;  // batches of an epoch; 0: unknown
+  std::string job;           // name of the job (JobConfig.name)
+  uint64_t step = 0;         // steps of the job done before the checkpoint
+  uint64_t epoch = 0;        // epoch of `step`, from 0
+  uint64_t epoch_step = 0;   // batches of `epoch` that are already consumed
+  uint64_t seed = 0;         // seed of the job (JobConfig.seed)
+  std::string job_config;    // the effective job file, in protobuf's text form
+  uint64_t epoch_steps = 0;  // number of batches of an epoch; 0: unknown
   TensorMap params;
   TensorMap state;
-  std::string tables;  // after a load: path of tables.rows; "": none
-  // For a save: writes tables.rows; empty: no tables.
+  std::string tables;  // path of tables.rows, set by a load; "": the checkpoint has no such file
+  // Writes tables.rows to `path`. Used by a save only; empty: the job has no such tables.
   std::function<Status(const std::string& path)> write_tables;
 };
 
-// A directory may have one writer at a time (rank 0 of a job) and any number of readers. Not
-// thread-safe.
+// Writes and loads the checkpoints of one directory. A directory may have one writer at a time
+// (rank 0 of a job) and any number of readers. Not thread-safe.
 class CheckpointStore {
  public:
-  // `keep` >= 1: number of checkpoints to keep. Touches no file before the first call.
+  // `keep` >= 1: number of checkpoints to keep. The constructor does not access the directory.
   CheckpointStore(std::string dir, int keep);
 
-  // Creates the directory. PERMISSION_DENIED: it cannot be created, or its files cannot be written.
+  // Creates the directory. PERMISSION_DENIED: the directory cannot be created, or its files cannot
+  // be written.
   Status Prepare() const;
-  // Creates and locks the directory for this job while the object lives. Another job would remove
-  // this job's checkpoints as old ones. Waits up to `patience` for a killed predecessor to release
-  // the lock. FAILED_PRECONDITION: the directory is still locked. No locking on file systems
-  // without flock.
+  // Creates the directory and locks it for this job until this object is destroyed. Without the
+  // lock, another job would remove this job's checkpoints as old ones. Waits up to `patience` for a
+  // killed predecessor to release the lock. FAILED_PRECONDITION: the directory is still locked. A
+  // file system without flock gets no lock.
   Status Claim(Duration patience = kPredecessorPatience);
 
   // Writes the checkpoint of checkpoint.step, replaces one of the same step, and makes it durable.
-  // Then removes all but the newest `keep` checkpoints up to this step, and the remains of
+  // Afterwards removes all but the newest `keep` checkpoints up to this step, and the remains of
   // interrupted writes. Creates the directory. RESOURCE_EXHAUSTED: the disk is full; existing files
   // are unchanged. Failures to remove old checkpoints are appended to `warnings`.
   Status Save(const Checkpoint& checkpoint, std::vector<std::string>* warnings);
 
-  // Loads the newest complete and undamaged checkpoint. Each newer, unusable one adds a line to
-  // `warnings`. NOT_FOUND: the directory is absent or has no checkpoint. PERMISSION_DENIED: it
-  // cannot be read. DATA_LOSS: it has checkpoints, but all are unusable.
+  // Loads the newest complete and undamaged checkpoint. Adds a line to `warnings` for each newer
+  // checkpoint that is unusable. NOT_FOUND: the directory is absent or has no checkpoint.
+  // PERMISSION_DENIED: the directory cannot be read. DATA_LOSS: all checkpoints of the directory
+  // are unusable.
   StatusOr<Checkpoint> LoadNewest(Device& device, std::vector<std::string>* warnings) const;
 
-  // Steps of the checkpoints in the directory, ascending; their content is not verified. Empty: the
-  // directory is absent. PERMISSION_DENIED: it cannot be read. A job that does not resume must not
-  // write into a directory with later steps of another run: they would stay the newest.
+  // Returns the steps of the checkpoints in the directory, ascending; does not verify their
+  // content. The list is empty if the directory is absent. PERMISSION_DENIED: the directory cannot
+  // be read. A job that does not resume must not write into a directory with later steps of another
+  // run. The later steps would stay the newest.
   StatusOr<std::vector<uint64_t>> Steps() const;
 
   const std::string& dir() const { return dir_; }
@@ -83,11 +85,11 @@ class CheckpointStore {
 
   const std::string dir_;
   const int keep_;
-  Fd claim_;  // the locked directory
+  Fd claim_;  // the locked directory; invalid: not locked
 };
 
 // Reads and verifies one checkpoint directory (".../step-00000123"). NOT_FOUND: no manifest.
-// DATA_LOSS: a file is missing, or has the wrong size, hash or format; the message names it.
+// DATA_LOSS: a file is missing, or has the wrong size, hash or format; the message names the file.
 // INVALID_ARGUMENT: the manifest names files outside the directory.
 StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, Device& device);
 

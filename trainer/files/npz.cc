@@ -18,7 +18,8 @@ static_assert(std::endian::native == std::endian::little,
 constexpr uint32_t kLocalMagic = 0x04034b50, kCentralMagic = 0x02014b50;
 constexpr uint32_t kZip64EndMagic = 0x06064b50, kZip64LocatorMagic = 0x07064b50;
 constexpr uint32_t kEndMagic = 0x06054b50;
-// Sizes and offsets are always in the ZIP64 field: one form for small and large files.
+// All sizes and offsets are written to the ZIP64 field, so that small and large files have one
+// form.
 constexpr uint32_t kIn64 = 0xffffffff;
 constexpr uint16_t kZip64Field = 1, kVersion64 = 45;
 constexpr uint16_t kDate = 1 << 5 | 1;  // 1980-01-01, the earliest date in a ZIP file
@@ -54,13 +55,14 @@ const char* DescrOf(DType type) {
   }
 }
 
-// The header before the elements: a Python literal, padded so that the elements start at a multiple
-// of 64 bytes in the .npy file.
+// Returns the header of a .npy file: a Python literal, padded so that the elements start at a
+// multiple of 64 bytes.
 std::string NpyHeader(const char* descr, const Shape& shape) {
   std::string dims;
   for (const int64_t dim : shape.dims()) dims += std::to_string(dim) + ", ";
   if (shape.dims().size() > 1) dims.resize(dims.size() - 2);
-  if (shape.dims().size() == 1) dims.resize(dims.size() - 1);  // "(3,)"
+  // A tuple of one element keeps its comma: "(3,)"
+  if (shape.dims().size() == 1) dims.resize(dims.size() - 1);
   std::string literal =
       absl::StrFormat("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, dims);
   constexpr size_t kPrefix = 10, kAlign = 64;
@@ -71,7 +73,8 @@ std::string NpyHeader(const char* descr, const Shape& shape) {
   return header + literal;
 }
 
-// Version, flags (names are UTF-8), method "stored", time, date, checksum, sizes.
+// Appends the fields that both headers of a ZIP member have: version, flags (names are UTF-8),
+// method "stored", time, date, checksum and sizes.
 void PutCommon(std::string* out, const Member& member) {
   constexpr uint16_t kUtf8 = 1 << 11;
   Put<uint16_t>(out, kVersion64);
@@ -104,9 +107,9 @@ std::string CentralHeader(const Member& member) {
   Put<uint16_t>(&out, kVersion64);
   PutCommon(&out, member);
   Put<uint16_t>(&out, 28);
-  Put<uint16_t>(&out, 0);  // comment
-  Put<uint16_t>(&out, 0);  // disk
-  Put<uint16_t>(&out, 0);  // attributes
+  Put<uint16_t>(&out, 0);  // length of the comment
+  Put<uint16_t>(&out, 0);  // number of the disk
+  Put<uint16_t>(&out, 0);  // internal attributes of the file
   Put<uint32_t>(&out, 0);
   Put<uint32_t>(&out, kIn64);
   out += member.name;
@@ -135,12 +138,12 @@ std::string EndRecords(size_t members, uint64_t central_offset, uint64_t central
   Put<uint64_t>(&out, central_offset + central_bytes);
   Put<uint32_t>(&out, 1);
   Put<uint32_t>(&out, kEndMagic);
-  Put<uint32_t>(&out, 0);  // disks
+  Put<uint32_t>(&out, 0);  // numbers of this disk and of the directory's disk
   Put<uint16_t>(&out, 0xffff);
   Put<uint16_t>(&out, 0xffff);
   Put<uint32_t>(&out, kIn64);
   Put<uint32_t>(&out, kIn64);
-  Put<uint16_t>(&out, 0);  // comment
+  Put<uint16_t>(&out, 0);  // length of the comment
   return out;
 }
 

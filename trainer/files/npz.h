@@ -1,6 +1,5 @@
-// NumPy's .npz: an uncompressed ZIP archive with one .npy file per tensor. numpy.load reads it,
-// without memory mapping. Sources: numpy.lib.format ("Format Version 1.0"); PKWARE APPNOTE 6.3
-// (ZIP64).
+// NumPy's .npz: an uncompressed ZIP archive with one .npy file per tensor. numpy.load can read it,
+// but not map it. Sources: numpy.lib.format ("Format Version 1.0"); PKWARE APPNOTE 6.3 (ZIP64).
 #pragma once
 
 #include <string>
@@ -10,10 +9,10 @@
 
 namespace tandem::trainer {
 
-// Writes the file and syncs it to disk. Not atomic. The same tensors give the same bytes. Tensors
-// must be on the CPU, with type f32 f16 i32 i64 or u8. INVALID_ARGUMENT: a bf16 tensor, which NumPy
-// does not have, or a name that is empty or longer than 65531 bytes. RESOURCE_EXHAUSTED: the disk
-// is full.
+// Writes the tensors to the file and syncs the file to disk. Not atomic. The same tensors give the
+// same bytes. Tensors must be on the CPU, with type f32, f16, i32, i64 or u8. INVALID_ARGUMENT: a
+// tensor has type bf16, which NumPy lacks, or a name that is empty or longer than 65531 bytes.
+// RESOURCE_EXHAUSTED: the disk is full.
 Status WriteNpz(const std::string& path, const TensorMap& tensors);
 
 }  // namespace tandem::trainer

@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kMetadata = "__metadata__";
-// Nesting of a valid header; deeper ones are rejected before they exhaust the stack.
+// Maximum nesting of the header's JSON. Deeper headers are rejected before they exhaust the stack.
 constexpr int kDepthMax = 4;
 constexpr size_t kTensorsMax = 1'000'000;
 
@@ -42,8 +42,9 @@ uint64_t LittleEndian64(const uint8_t* p) {
   return value;
 }
 
-// Makes the header text: sorted by name (as nlohmann's objects are), offsets in that order, padded
-// with spaces so that the data start at a multiple of 8.
+// Makes the header. The tensors are sorted by name (the order of nlohmann's objects), and their
+// offsets are in this order. The header is padded with spaces so that the data start at a multiple
+// of 8 bytes.
 StatusOr<std::string> MakeHeader(const std::string& path, const TensorMap& tensors,
                                  const StringMap& metadata) {
   Json header = Json::object();
@@ -64,7 +65,7 @@ StatusOr<std::string> MakeHeader(const std::string& path, const TensorMap& tenso
   std::string text;
   try {
     text = header.dump();
-  } catch (const Json::exception&) {  // the library reports errors only by exceptions
+  } catch (const Json::exception&) {  // dump() reports invalid UTF-8 only by an exception
     return InvalidArgument("%s: the name or metadata of a tensor is not valid UTF-8", path);
   }
   text.resize((text.size() + 7) / 8 * 8, ' ');
@@ -77,7 +78,7 @@ StatusOr<std::string> MakeHeader(const std::string& path, const TensorMap& tenso
 
 using WriteFn = std::function<Status(const void*, size_t)>;
 
-// Writes the bytes of the file, in order.
+// Passes all bytes of the file to `write`, in the order of the file.
 Status Emit(const std::string& path, const TensorMap& tensors, const StringMap& metadata,
             const WriteFn& write) {
   TD_ASSIGN_OR_RETURN(const std::string header, MakeHeader(path, tensors, metadata));
@@ -91,8 +92,8 @@ Status Emit(const std::string& path, const TensorMap& tensors, const StringMap& 
   return OkStatus();
 }
 
-// Parses JSON without exceptions. Rejects two things that nlohmann accepts: duplicate names and
-// deep nesting.
+// Parses JSON without exceptions. Rejects duplicate names and deep nesting, which nlohmann's parser
+// accepts.
 class StrictHandler : public nlohmann::detail::json_sax_dom_parser<Json> {
  public:
   using Base = nlohmann::detail::json_sax_dom_parser<Json>;
@@ -148,7 +149,8 @@ using ReadFn = std::function<Status(void*, size_t)>;
 
 class Parser {
  public:
-  // `read` copies the next bytes of the file, as many as requested. `file_bytes`: size of the file.
+  // `read` copies the requested number of bytes, from where the previous read ended. `file_bytes`:
+  // size of the file.
   Parser(const std::string& name, uint64_t file_bytes, ReadFn read)
       : name_(name), file_bytes_(file_bytes), read_(std::move(read)) {}
 
@@ -276,7 +278,8 @@ class Parser {
     return out;
   }
 
-  // Checks that the tensors, in order of their offsets, fill the data without overlap, gap or rest.
+  // Sorts the tensors by offset. Checks that they fill the data: no overlap, no gap, no bytes after
+  // the last tensor.
   Status CheckOffsets() {
     std::stable_sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
       return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);

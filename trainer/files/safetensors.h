@@ -1,5 +1,5 @@
-// The safetensors format: 8 bytes with the length of a JSON header (little-endian), the header,
-// then the tensors without gaps. Source: huggingface/safetensors, README "Format". The writer sorts
+// The safetensors format: 8 bytes with the length of a JSON header (little-endian), the header, and
+// the tensors without gaps. Source: huggingface/safetensors, README "Format". The writer sorts
 // tensors by name, so equal tensors and metadata give equal bytes.
 #pragma once
 
@@ -16,35 +16,37 @@ namespace tandem::trainer {
 using TensorMap = std::map<std::string, Tensor>;
 using StringMap = std::map<std::string, std::string>;
 
-inline constexpr uint64_t kSafetensorsHeaderBytesMax = 100'000'000;  // the reference reader's limit
+// Limit of the reference implementation, in bytes.
+inline constexpr uint64_t kSafetensorsHeaderBytesMax = 100'000'000;
 
 struct Safetensors {
   TensorMap tensors;
-  StringMap metadata;  // the header's "__metadata__"
+  StringMap metadata;  // the entry "__metadata__" of the header
 };
 
-// Writes the file and syncs it to disk. Not atomic: use a temporary name if readers may see the
-// file. Tensors must be on the CPU, with type f32 f16 bf16 i32 i64 or u8. RESOURCE_EXHAUSTED: the
-// disk is full. INVALID_ARGUMENT: a tensor has the name "__metadata__" or no memory, or a name or
-// metadata is not UTF-8.
+// Writes the tensors to the file and syncs the file to disk. Not atomic: use a temporary name if
+// readers may see the file. Tensors must be on the CPU, with type f32, f16, bf16, i32, i64 or u8.
+// RESOURCE_EXHAUSTED: the disk is full. INVALID_ARGUMENT: a tensor has the name "__metadata__" or
+// has no memory, or a name or metadata is not UTF-8.
 Status WriteSafetensors(const std::string& path, const TensorMap& tensors,
                         const StringMap& metadata);
 
-// Reads a whole file into memory of `device`, which must provide host memory. NOT_FOUND: no such
-// file. DATA_LOSS: the file is malformed; the message names file and tensor:
-//
-// - the header is longer than the file or kSafetensorsHeaderBytesMax, or is broken JSON;
-// - a name is duplicate, or an element type unknown;
-// - offsets overlap, leave gaps, pass the end or do not match the shape;
-// - bytes are left over.
+// Reads a whole file into memory of `device`, which must provide host memory. NOT_FOUND: the file
+// does not exist. DATA_LOSS: the file is malformed; the message names the file and the tensor. The
+// causes of DATA_LOSS follow.
+// - The header is longer than the file or than kSafetensorsHeaderBytesMax, or it is not valid JSON.
+// - A name is duplicate, or an element type is unknown.
+// - Offsets overlap, leave gaps, exceed the file or do not match the shape.
+// - Bytes follow the last tensor.
 StatusOr<Safetensors> ReadSafetensors(const std::string& path, Device& device);
 
-// Parses the same from memory; `name` begins every message.
+// Parses the content of a file, like ReadSafetensors. Every error message begins with `name`.
 StatusOr<Safetensors> ParseSafetensors(std::span<const uint8_t> file, const std::string& name,
                                        Device& device);
 
-// SHA-256, in hex, of the file that WriteSafetensors would write for `tensors` without metadata.
-// Equal exactly if names, element types, shapes and bits are equal.
+// Returns, in hex, the SHA-256 of the file that WriteSafetensors would write for `tensors` without
+// metadata. Two hashes are equal if and only if the names, element types, shapes and bits are
+// equal.
 StatusOr<std::string> Sha256Params(const TensorMap& tensors);
 
 }  // namespace tandem::trainer

@@ -1,4 +1,4 @@
-// SHA-256 of files and of data.
+// SHA-256 of files and of data in memory.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace tandem::trainer {
 
-// SHA-256 (FIPS 180-4) of data that is added in pieces.
+// Computes the SHA-256 (FIPS 180-4) of data that is added in pieces.
 class Sha256 {
  public:
   Sha256();
@@ -18,7 +18,7 @@ class Sha256 {
   Sha256& operator=(const Sha256&) = delete;
 
   void Add(const void* data, size_t bytes);
-  // The hash in lower-case hex. Call it once.
+  // Returns the hash in lower-case hex. May be called once.
   std::string Finish();
 
  private:
@@ -26,7 +26,7 @@ class Sha256 {
   std::unique_ptr<Impl> impl_;
 };
 
-// The hash of the file's bytes, as `sha256sum` prints it.
+// Returns the hash of the file's content in the form that `sha256sum` prints.
 StatusOr<std::string> Sha256File(const std::string& path);
 
 }  // namespace tandem::trainer

@@ -1,5 +1,5 @@
 // Records the furthest step of a job in a file beside its checkpoints. After a loss of all ranks
-// the job resumes from a checkpoint. The file then tells which steps run again.
+// the job resumes from a checkpoint. The file tells which steps the job then repeats.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@
 
 namespace tandem::trainer {
 
-// Not thread-safe. Only one process of the job may record steps.
+// The record of the furthest step. Not thread-safe. Only one process of the job may record steps.
 class StepHighWaterMark {
  public:
   // `dir`: the checkpoint directory of the job named `job`. The clock must outlive this object.
   StepHighWaterMark(const std::string& dir, std::string job, const Clock& clock);
 
-  // The number of steps recorded last. 0: the file is absent, belongs to another job, or cannot be
-  // read.
+  // Returns the recorded number of steps. 0: the file is absent, belongs to another job, or cannot
+  // be read.
   int64_t Read() const;
 
-  // Records that `steps_done` steps are done. Writes atomically, at most once a second, and never a
-  // smaller number. Ignores a write error, so that the job continues.
+  // Records that `steps_done` steps are done. Writes the file atomically, at most once a second,
+  // and never a smaller number. Ignores a write error, so that the job continues.
   void Note(int64_t steps_done);
 
  private:

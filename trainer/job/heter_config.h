@@ -12,9 +12,9 @@ class Origins;
 
 namespace tandem::trainer {
 
-// Reports an error for each setting with which `heter_workers` cannot work beside `workers`
-// trainers, and for a device guard that names no device. Reports a note if a guard is set and there
-// are no heter workers.
+// Reports an error for each setting that heter workers do not support, and for a device guard other
+// than cpu or gpu. Also reports an error if the batch or the workers cannot be divided among the
+// heter workers. Reports a note if a guard is set although there are no heter workers.
 void CheckHeterWorkers(const JobConfig& config, int workers, int heter_workers,
                        const strategy::Origins& origins, strategy::Diagnostics* diagnostics);
 

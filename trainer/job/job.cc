@@ -17,7 +17,7 @@
 namespace tandem::trainer {
 namespace {
 
-// Fields that are paths of files or directories.
+// The fields of a job that are paths of files or directories.
 constexpr std::string_view kPaths[] = {
     "data.dir",
     "model.program",
@@ -30,8 +30,8 @@ constexpr std::string_view kPaths[] = {
     "strategy.runtime_flags.pe_profile_fname",
 };
 
-// The value of a flag, for use in the job file's context. A path in a flag is relative to the
-// working directory.
+// Converts the value of a flag for use in the job. A path in a flag is relative to the working
+// directory and becomes absolute, because paths in the job are relative to `job_dir`.
 std::string ValueOfFlag(const std::string& name, const std::string& value,
                         const std::string& job_dir) {
   const auto is = [&name](std::string_view path) {
@@ -44,8 +44,8 @@ std::string ValueOfFlag(const std::string& name, const std::string& value,
   return error ? value : (here / value).string();
 }
 
-// a_sync_configs.lr_decay_steps is used for the decay_steps that an exponential schedule leaves
-// unset.
+// Copies a_sync_configs.lr_decay_steps to decay_steps, if the job has an exponential schedule
+// without decay_steps.
 void SetDecaySteps(JobConfig* config) {
   const A_SyncConfigs& async = config->strategy().a_sync_configs();
   const LearningRateSchedule& schedule = config->optimizer().schedule();
@@ -54,7 +54,7 @@ void SetDecaySteps(JobConfig* config) {
   config->mutable_optimizer()->mutable_schedule()->set_decay_steps(async.lr_decay_steps());
 }
 
-// deterministic: each of `ranks` computes its logical shards one after another.
+// Implements `deterministic`: each of `ranks` ranks computes its logical shards one after another.
 void SetLogicalShards(int ranks, JobConfig* config) {
   TD_REQUIRE(ranks > 0);
   DistributedStrategy* strategy = config->mutable_strategy();
@@ -62,7 +62,7 @@ void SetLogicalShards(int ranks, JobConfig* config) {
   strategy->set_batch_merge_repeats(std::max(1, strategy->logical_shards() / ranks));
 }
 
-// Reports an error in a setting that overrides the file, at the setting's origin.
+// Reports an error in a setting that overrides the job file. `origin`: origin of the setting.
 void AddError(const strategy::Origin& origin, const Status& status,
               strategy::Diagnostics* diagnostics) {
   std::string message(status.message());

@@ -1,4 +1,4 @@
-// Builds the effective job from file, environment and flags, and checks it.
+// Builds the effective job from the job file, the environment and flags, and checks it.
 #pragma once
 
 #include <map>
@@ -24,18 +24,18 @@ namespace tandem::trainer {
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
 struct JobSources {
-  std::string path;                // job file; empty: only flags
-  Settings overrides;              // settings from flags
-  std::vector<std::string> flags;  // the program's flag names, to suggest one for a misspelled
-                                   // override
+  std::string path;    // path of the job file; empty: there are only flags
+  Settings overrides;  // settings that flags of the program set
+  // The flag names of the program, used to suggest a name for a misspelled override.
+  std::vector<std::string> flags;
   std::map<std::string, std::string> environment;
-  Settings chosen;        // by `auto`; settings from other sources override them
-  int heter_workers = 0;  // in addition to the workers
+  Settings chosen;        // settings that `auto` chose; other sources override them
+  int heter_workers = 0;  // number of heter workers in addition to the workers
 };
 
 struct EffectiveJob {
   std::unique_ptr<JobConfig> config;
-  std::string text;   // the settings that differ from the defaults, with origins, one per line
+  std::string text;   // settings that differ from the defaults, with origins, one per line
   std::string notes;  // notes for the user; may be empty
 
   EffectiveJob();
@@ -45,7 +45,7 @@ struct EffectiveJob {
 };
 
 // Builds and checks the job. Reports all errors to `diagnostics`; the job may only run if there are
-// none. `file`: the content of sources.path; nullptr: only flags.
+// no errors. `file`: the content of sources.path; nullptr: there are only flags.
 EffectiveJob CheckJob(const strategy::TextFile* file, const JobSources& sources, int workers,
                       strategy::Diagnostics* diagnostics);
 
@@ -53,16 +53,16 @@ EffectiveJob CheckJob(const strategy::TextFile* file, const JobSources& sources,
 // lists each one as file:line:col: error: ...
 StatusOr<EffectiveJob> LoadJob(const JobSources& sources, int workers);
 
-// The directory of a job file, to which its paths are relative: "" or ends with a slash. Paths in
-// flags are relative to the working directory.
+// Returns the directory of a job file, to which the paths in the file are relative. It is "" or
+// ends with a slash. Paths in flags are relative to the working directory instead.
 std::string JobDir(const std::string& path);
-// Resolves `path` of a job in the directory `job_dir`; "" stays "".
+// Resolves `path`, a path in a job file, in the directory `job_dir`; "" stays "".
 std::string InJobDir(const std::string& job_dir, const std::string& path);
 
-// Samples of a step over all workers.
+// Returns the number of samples of a step on all workers.
 int64_t GlobalBatch(const JobConfig& config, int workers);
-// The number of ranks (replicas) of one worker. CheckJob has checked that the batch is large
-// enough.
+// Returns the number of ranks (replicas) of one worker. CheckJob has checked that the batch is
+// large enough for them.
 int PlacesOf(const JobConfig& config);
 
 }  // namespace tandem::trainer

@@ -24,11 +24,11 @@ namespace {
 
 namespace gpb = google::protobuf;
 
-constexpr size_t kShownMax = 60;                     // characters of a value
-constexpr size_t kHashShown = 12;                    // hexadecimal digits
-constexpr int64_t kListBytesMax = int64_t{1} << 20;  // per rank
-constexpr size_t kSampleBytesMax = size_t{1} << 20;  // hashed sample bytes at most
-constexpr uint32_t kSamplesMax = 16;                 // hashed samples at most
+constexpr size_t kShownMax = 60;                     // characters shown of a long value
+constexpr size_t kHashShown = 12;                    // hexadecimal digits shown of a hash
+constexpr int64_t kListBytesMax = int64_t{1} << 20;  // maximum size of one rank's settings in bytes
+constexpr size_t kSampleBytesMax = size_t{1} << 20;  // maximum size of the hashed samples in bytes
+constexpr uint32_t kSamplesMax = 16;                 // maximum number of hashed samples
 
 constexpr char kDirectory[] = "directories differ between hosts";
 constexpr char kFile[] = "directories differ between hosts; the content of the file is compared";
@@ -140,7 +140,8 @@ bool IsCompared(const std::string& path) {
 
 using Sorted = std::map<std::string, std::string>;
 
-// `path` is without indices, `name` with them.
+// Adds the fields of `message` to the list. `path`: the field's path without indices; `name`: the
+// path with indices.
 void AddFields(const gpb::Message& message, const std::string& path, const std::string& name,
                Sorted* list);
 
@@ -175,13 +176,13 @@ void AddFields(const gpb::Message& message, const std::string& path, const std::
   }
 }
 
-// Arguments are sorted by name, because their order has no effect.
+// Adds the arguments of the model. They are sorted by name, because their order has no effect.
 void AddArguments(const ModelConfig& model, Sorted* list) {
   for (const ModelArg& arg : model.arg()) (*list)["model." + arg.name()] = Shortened(arg.value());
 }
 
-// Hashes values that all hosts read identically: labels and ids. Uses the first sample, the last
-// one and some between.
+// Hashes the integers (labels and ids) of the first sample, the last sample and some samples
+// between them. All hosts read these values identically.
 StatusOr<std::string> HashOfSamples(const reader::Dataset& train) {
   TD_REQUIRE(train.size() > 0);
   size_t bytes = 1;
@@ -210,10 +211,11 @@ StatusOr<std::string> HashOfSamples(const reader::Dataset& train) {
 
 void AddData(const DataConfig& data, const reader::Dataset& train, Sorted* list) {
   (*list)["data.samples"] = std::to_string(train.size());
-  // For synthetic data the fields describe everything. For images each sample would be a file to
-  // decode.
+  // Synthetic data needs no hash, because the job's fields describe it completely. Images get no
+  // hash, because each sample would be a file to decode.
   if (data.format() == "synthetic" || data.format() == "images") return;
-  // An unreadable sample is no error here; training reports it when it reads the sample.
+  // An unreadable sample is no error of this function. Training reports the error when it reads the
+  // sample.
   const StatusOr<std::string> hash = HashOfSamples(train);
   (*list)["data.samples (sha256 of some)"] = hash.ok() ? *hash : "not readable";
 }
@@ -232,7 +234,8 @@ Agreement FromLines(const std::string& text) {
   return list;
 }
 
-// The first message between ranks: a hash of the list, then its size in bytes.
+// The first message between ranks: four words of the hash of the list, and the size of the list in
+// bytes.
 using Digest = std::array<int64_t, 5>;
 
 Digest DigestOf(const std::string& lines) {
@@ -297,8 +300,8 @@ Status AgreeAmongRanks(collective::Communicator& ranks, const Agreement& mine, T
   const int rank = static_cast<int>(other - all.begin());
   TD_ASSIGN_OR_RETURN(const Agreement first, ListOf(ranks, 0, all[0][4], lines, deadline));
   TD_ASSIGN_OR_RETURN(const Agreement theirs, ListOf(ranks, rank, (*other)[4], lines, deadline));
-  // A rank that leaves early must not break the others' calls. All ranks know the result by now, so
-  // the barrier's status is ignored.
+  // The barrier keeps a rank from leaving while other ranks still communicate. Its status is
+  // ignored, because all ranks know the result already.
   (void)ranks.Barrier({.what = "settings of the job", .deadline = deadline})->Wait(Time::max());
   return InvalidArgument(
       "the settings of the ranks differ: %s [TD3011]; hint: give all ranks the same job file and "

@@ -1,7 +1,7 @@
 // The settings that all ranks of a job must share, as one list for all modes. Ranks compare their
-// lists after the rendezvous; pservers compare each trainer's list with the first trainer's. The
-// list has every field of the job and of its strategy, set or default, except those in NotCompared.
-// A new field or knob is therefore included automatically.
+// lists after the rendezvous. Pservers compare the list of each trainer with the list of the first
+// trainer. A list has the values of all fields of the job and of its strategy, except the fields in
+// NotCompared. A new field or knob is therefore included automatically.
 #pragma once
 
 #include <span>
@@ -22,23 +22,23 @@ class Dataset;
 
 namespace tandem::trainer {
 
-// A field that may differ between ranks, with all its subfields.
+// A field that may differ between ranks. This includes its subfields.
 struct NotComparedField {
-  const char* path;  // from JobConfig: "strategy.runtime_flags.nccl_debug"
+  const char* path;  // path in JobConfig, for example "strategy.runtime_flags.nccl_debug"
   const char* why;
 };
 std::span<const NotComparedField> NotCompared();
 
-// The list of an effective job for `workers` workers. It also describes program and data: a hash of
-// the program's file, the number of training samples, and a hash of the integers in some samples.
-// Reads these files; relative paths start at `job_dir`. Long values are shortened and followed by a
-// hash.
+// Returns the list of an effective job for `workers` workers. The list also describes the program
+// and the data: a hash of the program's file, the number of training samples, and a hash of the
+// integers in some samples. Reads these files; relative paths start at `job_dir`. Long values are
+// shortened and followed by a hash.
 StatusOr<Agreement> AgreementOf(const JobConfig& config, const std::string& job_dir, int workers,
                                 const reader::Dataset& train);
 
-// All ranks must call this together, with host memory. INVALID_ARGUMENT: a rank's list differs from
-// rank 0's. All ranks return the same message; it names the first such rank and the first
-// difference.
+// Compares the lists of all ranks. All ranks must make this call together, with host memory.
+// INVALID_ARGUMENT: the list of a rank differs from the list of rank 0. All ranks return the same
+// message, which names the first such rank and the first difference.
 Status AgreeAmongRanks(collective::Communicator& ranks, const Agreement& mine, Time deadline);
 
 }  // namespace tandem::trainer

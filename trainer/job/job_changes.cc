@@ -22,7 +22,7 @@ bool Matters(absl::string_view name) {
   return name == "batch_size" || name == "global_batch_size" || name == "epochs" || name == "seed";
 }
 
-// Parses lines "name: value   (origin)".
+// Parses lines of the form "name: value   (origin)".
 Values ValuesOf(const std::string& text) {
   Values values;
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {

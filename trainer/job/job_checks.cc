@@ -152,7 +152,8 @@ void CheckRest(const JobConfig& config, const strategy::Origins& origins,
   }
 }
 
-// Remainder JOIN leaves ranks out of a mean, so it requires a mode with one mean over all ranks.
+// Checks that the job supports remainder: JOIN. JOIN leaves ranks without samples out of the mean,
+// and therefore requires a mode with one mean over all ranks.
 void CheckJoin(const JobConfig& config, const strategy::Origins& origins,
                strategy::Diagnostics* diagnostics) {
   if (config.data().remainder() != DataConfig::JOIN) return;

@@ -1,4 +1,4 @@
-// Checks a job's own settings (proto/job.proto). common/strategy/validate.h checks its strategy.
+// Checks the settings of a job (proto/job.proto). common/strategy/validate.h checks the strategy.
 #pragma once
 
 #include "common/base/status.h"
@@ -14,12 +14,14 @@ class Diagnostics;
 
 namespace tandem::trainer {
 
-// Reports all errors in model, batch, data, optimizer and related settings.
+// Reports all errors in the settings of the model, batch, data, optimizer and other parts of the
+// job.
 void CheckSettings(const JobConfig& config, const strategy::Origins& origins, int workers,
                    strategy::Diagnostics* diagnostics);
 
-// Checks that this job can continue after a loss of ranks, as `what` promises. UNIMPLEMENTED: a
-// setting forbids it, because part of the state would be lost; the message names the setting.
+// Checks that the job can continue after a loss of ranks. `what`: the setting that promises this,
+// for messages. UNIMPLEMENTED: part of the state would be lost because of a setting of the job; the
+// message names this setting.
 Status CheckReturn(const JobConfig& config, const char* what = "tandemrun --max_restarts");
 
 }  // namespace tandem::trainer

@@ -30,8 +30,8 @@ Status CheckDevice(const JobConfig& config, const RankInfo& rank) {
   return OkStatus();
 }
 
-// The place "cuda" on a host with N devices means device local_rank modulo N. NCCL rejects two
-// ranks on one device with its own message.
+// Chooses the device of this rank. With place "cuda", on a host with N devices, it is device
+// local_rank modulo N. If two ranks get the same device, NCCL reports the error.
 StatusOr<Place> PlaceOf(const JobConfig& config, const RankInfo& rank, const Backend& backend,
                         Place place) {
   if (place.kind == PlaceKind::kCpu || config.place().find(':') != std::string::npos) return place;

@@ -1,4 +1,4 @@
-// Opens the device of a job's place.
+// Opens the device on which a rank of a job computes (the job's place).
 #pragma once
 
 #include <memory>
@@ -16,13 +16,14 @@ namespace tandem::trainer {
 struct JobDevice {
   Backend backend;
   std::unique_ptr<Device> device;
-  // Host memory for direct copies to the device; on the CPU any host memory.
+  // Host memory from which batches are copied to the device without an intermediate copy. On the
+  // CPU it is ordinary host memory.
   std::unique_ptr<Device> batch_memory;
 };
 
-// If the job names only a kind of place (`cuda`), the host's ranks use its devices in turn.
-// INVALID_ARGUMENT: this machine lacks the place; a retry cannot help. UNIMPLEMENTED: only the CPU
-// supports the setting so far.
+// Opens the device of this rank. If the job names only a kind of place (`cuda`), the ranks of a
+// host use its devices in turn. INVALID_ARGUMENT: this machine lacks the place; a retry cannot
+// help. UNIMPLEMENTED: a setting of the job is supported only on the CPU.
 StatusOr<JobDevice> OpenJobDevice(const JobConfig& config, const RankInfo& rank);
 
 }  // namespace tandem::trainer

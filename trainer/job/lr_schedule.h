@@ -1,10 +1,11 @@
 // The learning rate of a step (LearningRateSchedule in proto/job.proto).
 //
-// With W = warmup_steps and t = step - W (the schedule counts from the end of the warm-up):
+// With W = warmup_steps and t = step - W, f(t) is the factor of the learning rate `rate` after the
+// warm-up. COSINE and POLYNOMIAL stay at `end` after decay_steps.
 //   step < W      rate x f(0) x step / W
 //   CONSTANT      f(t) = 1
 //   PIECEWISE     f(t) = value[i], i = how many boundaries are <= t
-//   EXPONENTIAL   f(t) = decay_rate ^ (t / decay_steps); staircase: whole decay_steps only
+//   EXPONENTIAL   f(t) = decay_rate ^ (t / decay_steps); staircase: t / decay_steps is rounded down
 //   COSINE        f(t) = end + (1 - end) x (1 + cos(pi x t / decay_steps)) / 2, then end
 //                 (Loshchilov and Hutter, "SGDR", ICLR 2017, without restarts)
 //   POLYNOMIAL    f(t) = end + (1 - end) x (1 - t / decay_steps) ^ power, then end
@@ -17,27 +18,27 @@
 #include "common/base/status.h"
 
 namespace tandem {
-class LearningRateSchedule;  // proto/job.pb.h
+class LearningRateSchedule;  // message type, defined in proto/job.pb.h
 }  // namespace tandem
 
 namespace tandem::trainer {
 
-// Immutable; thread-safe.
+// The schedule of one job. Immutable; thread-safe.
 class LrSchedule {
  public:
-  // `learning_rate`: OptimizerConfig.learning_rate. `steps_total`: global steps of the whole job,
-  // for decay_steps = 0; 0: unknown. INVALID_ARGUMENT, naming the field:
-  //
-  // - a value is out of range;
-  // - boundaries do not ascend;
-  // - the number of values is not boundaries + 1;
-  // - the kind does not use the field;
-  // - decay_steps is needed and unknown.
+  // `learning_rate`: OptimizerConfig.learning_rate. `steps_total`: number of steps of the whole
+  // job, used if decay_steps is 0; 0: unknown. INVALID_ARGUMENT: one of the following causes; the
+  // message names the field.
+  // - A value is out of range.
+  // - The boundaries do not ascend.
+  // - The number of values is not the number of boundaries + 1.
+  // - The kind of schedule does not use the field.
+  // - decay_steps is needed, but it is not set and steps_total is unknown.
   static StatusOr<LrSchedule> Make(const LearningRateSchedule& config, double learning_rate,
                                    int64_t steps_total);
 
-  // The learning rate of global step `step` >= 0. Computed in double: identical on all machines
-  // with the same math library.
+  // Returns the learning rate of step `step` of the job, which must be at least 0. The rate is
+  // computed in double: it is identical on all machines with the same math library.
   float At(int64_t step) const;
 
  private:

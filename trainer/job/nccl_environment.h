@@ -10,11 +10,12 @@ class RuntimeFlags;
 
 namespace tandem::trainer {
 
-// The environment variables for the nccl_* knobs that a strategy sets. Set them before the first
-// call to NCCL. All other variables that NCCL finds come from the user.
+// Returns the environment variables for the nccl_* knobs that a strategy sets. They must be set
+// before the first call to NCCL. All other variables that NCCL finds come from the user.
 std::map<std::string, std::string> NcclEnvironment(const RuntimeFlags& flags);
 
-// The variables in `environment` that NCCL reads: "NCCL_DEBUG=INFO NCCL_IB_DISABLE=1".
+// Returns the variables in `environment` that NCCL reads, for example "NCCL_DEBUG=INFO
+// NCCL_IB_DISABLE=1".
 std::string NcclVariables(const std::map<std::string, std::string>& environment);
 
 }  // namespace tandem::trainer

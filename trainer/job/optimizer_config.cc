@@ -14,7 +14,7 @@ namespace {
 
 using google::protobuf::FieldDescriptor;
 
-// Settings that every type accepts.
+// Returns whether every optimizer type accepts the setting `name`.
 bool IsCommon(const std::string& name) {
   static const std::set<std::string> names = {"clip_min",         "clip_max", "clip_norm",
                                               "clip_global_norm", "l1_decay", "l2_decay",
@@ -26,12 +26,12 @@ bool IsSetting(const FieldDescriptor& field) {
   return field.name() != "type" && field.name() != "learning_rate" && field.name() != "schedule";
 }
 
-// The operator's name for a field.
+// Returns the operator's attribute name for a field of OptimizerConfig.
 std::string AttrName(const FieldDescriptor& field) {
   return field.name() == "momentum" ? "mu" : std::string(field.name());
 }
 
-// Plain adam does not accept weight_decay; adamw does.
+// Returns whether the optimizer type uses the attribute. adamw accepts weight_decay, adam does not.
 bool Uses(const std::string& type, const std::string& attr) {
   if (IsCommon(attr)) return true;
   if (attr == "weight_decay" && type == "adam") return false;
@@ -64,7 +64,7 @@ Attr ValueOf(const OptimizerConfig& config, const FieldDescriptor& field) {
   return double{reflection.GetFloat(config, &field)};
 }
 
-// Changes the optimizer to the strategy's lars or lamb.
+// Changes the optimizer to the one that the strategy's lars or lamb requires.
 void ApplyStrategy(const DistributedStrategy& strategy, OptimizerSpec* spec) {
   const auto exclude = [&spec](const auto& parts) {
     if (!parts.empty()) spec->attrs["decay_exclude"] = absl::StrJoin(parts, ",");

@@ -14,13 +14,15 @@ class Diagnostics;
 
 namespace tandem::trainer {
 
-// Reports errors: an unknown type (with the nearest known one), a field that the type does not use,
-// bad numbers. Also reports a strategy's lars without momentum, and its lamb without adam.
+// Reports errors in the optimizer's settings: an unknown type (with the nearest known one), a field
+// that the type does not use, a bad number. Also reports lars without momentum and lamb without
+// adam.
 void CheckOptimizer(const JobConfig& job, const strategy::Origins& origins,
                     strategy::Diagnostics* diagnostics);
 
-// The settings that the job sets; other settings keep the operator's defaults. The strategy's lars
-// changes momentum to lars_momentum, its lamb changes adam to lamb, with their own settings.
+// Returns the settings that the job sets; other settings have the operator's defaults. The
+// strategy's lars changes momentum to lars_momentum, and its lamb changes adam to lamb. Both add
+// their own settings.
 OptimizerSpec OptimizerSpecOf(const JobConfig& job);
 
 }  // namespace tandem::trainer

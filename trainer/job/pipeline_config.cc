@@ -14,7 +14,8 @@ namespace tandem::trainer {
 
 namespace {
 
-// The error and a suggestion; both are empty if there is no error.
+// Returns the error and a suggestion if `ranks` is not a multiple of `sections`. Both are empty if
+// there is no error.
 std::pair<std::string, std::string> Mismatch(int sections, int ranks) {
   TD_REQUIRE(sections > 0 && ranks > 0);
   if (ranks % sections == 0) return {};

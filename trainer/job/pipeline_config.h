@@ -1,4 +1,4 @@
-// Sets the pipeline stages (sections) of a job, and checks that its ranks fit them.
+// Sets the number of pipeline stages (sections) of a job, and checks the number of ranks.
 #pragma once
 
 #include <string>
@@ -16,13 +16,14 @@ class Origins;
 
 namespace tandem::trainer {
 
-// INVALID_ARGUMENT: `ranks` is not a multiple of the sections; the message suggests a number.
+// Checks the number of ranks. INVALID_ARGUMENT: `ranks` is not a multiple of `sections`; the
+// message suggests a number.
 Status CheckSections(int sections, int ranks);
 
-// Sets model.sections to the stages that the program's operators name; else to the job's value;
-// else to `ranks`. Reports an error if program and job differ, or if ranks or batch cannot be
-// divided. A job that is checked as a job of one rank may have any number. `job_dir`: as for
-// BuildPrograms.
+// Sets model.sections. The value is the number of stages that the program's operators name, or else
+// the job's value, or else `ranks`. Reports an error if program and job differ, or if ranks or
+// batch cannot be divided. With `ranks` 1 the number of stages is not checked against the ranks.
+// `job_dir`: base of the job's relative paths.
 void SetSections(int ranks, const std::string& job_dir, const strategy::Origins& origins,
                  strategy::Diagnostics* diagnostics, JobConfig* config);
 

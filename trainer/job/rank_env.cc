@@ -11,7 +11,7 @@
 namespace tandem::trainer {
 namespace {
 
-// The variables of one launcher; "": it has no such variable.
+// The names of the environment variables of one launcher; "": the launcher has no such variable.
 struct Family {
   const char* source;
   const char* rank;
@@ -34,7 +34,8 @@ class Reader {
   StatusOr<RankInfo> Read();
 
  private:
-  // The value; nullopt: absent, or empty, which launchers use for "not set".
+  // Returns the value of a variable. nullopt: the variable is absent or empty; launchers use an
+  // empty value for "not set".
   std::optional<std::string> Get(const std::string& name) const {
     const auto it = env_.find(name);
     if (it == env_.end() || it->second.empty()) return {};
@@ -42,7 +43,8 @@ class Reader {
   }
   bool Has(const std::string& name) const { return Get(name).has_value(); }
 
-  // A whole number in [min, max]; `fallback` if absent.
+  // Returns the value of a variable as a whole number in [min, max]; `fallback` if the variable is
+  // absent.
   StatusOr<int> Number(const std::string& name, int min, int max, int fallback) const;
   StatusOr<std::vector<std::string>> Endpoints(const std::string& name) const;
   StatusOr<Role> ReadRole() const;
@@ -70,7 +72,7 @@ StatusOr<int> Reader::Number(const std::string& name, int min, int max, int fall
   return value;
 }
 
-// Accepts "host:port", or a Unix-domain socket, which pservers may have.
+// Accepts "host:port" and a Unix-domain socket, which only pservers may have.
 Status CheckAddress(const std::string& address, const std::string& what) {
   if (!address.starts_with("unix:/")) return CheckEndpoint(address, what);
   return Annotate(ParseEndpoint(address).status(), what);
@@ -100,7 +102,7 @@ StatusOr<Role> Reader::ReadRole() const {
                          role);
 }
 
-// Reads rank and size, global and local.
+// Reads the rank and the size of the job and of this host.
 Status Reader::ReadFamily(const Family& family, RankInfo& info) const {
   info.source = family.source;
   if (!Has(family.rank)) {
@@ -131,8 +133,8 @@ Status Reader::ReadFamily(const Family& family, RankInfo& info) const {
   return OkStatus();
 }
 
-// Reads the variables of Fleet's trainers. The size may come from the list of endpoints, and so may
-// the local rank.
+// Reads the variables of Fleet's trainers. The size and the local rank may come from the list of
+// endpoints.
 Status Reader::ReadPaddle(RankInfo& info) const {
   info.source = kPaddle.source;
   const std::string list = "PADDLE_TRAINER_ENDPOINTS";
@@ -168,7 +170,8 @@ Status Reader::ReadPaddle(RankInfo& info) const {
   return OkStatus();
 }
 
-// A pserver finds its rank in the list of pservers.
+// Reads the variables of Fleet's pservers. The rank is the index of this pserver in the list of
+// pservers.
 Status Reader::ReadPaddlePserver(RankInfo& info) const {
   info.source = kPaddle.source;
   const auto ip = Get("POD_IP"), port = Get("PADDLE_PORT");
@@ -297,7 +300,7 @@ Status CheckEndpoint(const std::string& endpoint, const std::string& what) {
   const bool good =
       colon != std::string::npos && colon > 0 &&
       absl::SimpleAtoi(endpoint.substr(colon + 1), &port) && port >= 1 && port <= 65535 &&
-      // An IPv6 address must have brackets, else its last group would be read as the port.
+      // An IPv6 address must be in brackets. Otherwise its last group would be read as the port.
       (endpoint.find(':') == colon || (endpoint.front() == '[' && endpoint[colon - 1] == ']')) &&
       endpoint.find_first_of(" \t\r\n/,") == std::string::npos;
   if (good) return OkStatus();

@@ -13,44 +13,46 @@ enum class Role : uint8_t { kTrainer, kPserver };
 
 struct RankInfo {
   Role role = Role::kTrainer;
-  int rank = 0;        // among the processes of this role
-  int size = 1;        // the number of these processes
-  int local_rank = 0;  // on this host; 0 of 1 if the launcher does not report it
+  int rank = 0;        // number of this process among the processes of its role
+  int size = 1;        // number of processes of this role
+  int local_rank = 0;  // number of this process on its host; 0 if unknown
   int local_size = 1;
-  // TANDEM_HETER_WORKERS: the last `heter_workers` ranks are heter workers. Each serves the same
-  // number of other ranks, in order of rank.
+  // The last `heter_workers` ranks are heter workers (TANDEM_HETER_WORKERS). Each heter worker
+  // serves the same number of other ranks, in the order of the ranks.
   int heter_workers = 0;
-  std::vector<std::string> trainers;  // host:port of every trainer by rank; may be empty
-  std::vector<std::string> pservers;  // host:port of every pserver; may be empty
-  std::string rendezvous;             // collective/rendezvous/rendezvous_url.h; may be empty
-  std::string listen_host;            // TANDEM_LISTEN_HOST; may be empty
-  bool network_allowed = false;       // WorldConfig::network_allowed; not from a variable
-  std::string job;                    // TANDEM_JOB; may be empty
-  std::string secret_file;            // TANDEM_SECRET_FILE; may be empty
-  bool peers_return = false;          // TANDEM_MAX_RESTARTS: killed processes are restarted
-  bool restarted = false;             // TANDEM_RESTARTED: this process was restarted
-  std::string launcher;               // TANDEM_LAUNCHER: for launcher_words.h; may be empty
-  bool replaces = false;              // TANDEM_REPLACES: it restarts unresponsive processes
-  std::string world_file;  // TANDEM_WORLD_FILE: common/launcher/elastic_world.h; may be empty
-  // For an elastic job (trainer/session/elastic.h), not from a variable:
-  std::vector<int> members;        // numbers of all ranks in the file, by rank; empty: not elastic
-  int64_t world_version = 0;       // version of the world file
-  bool has_state = false;          // has state from an earlier world
-  std::string source;              // the variables that were used: "TANDEM_*", ..., "none"
-  std::vector<std::string> notes;  // variables that are set but unused, for the log
+  std::vector<std::string> trainers;  // host:port of every trainer, by rank; may be empty
+  std::vector<std::string> pservers;  // addresses of every pserver; may be empty
+  std::string rendezvous;   // rendezvous URL (collective/rendezvous/rendezvous_url.h); may be empty
+  std::string listen_host;  // TANDEM_LISTEN_HOST; may be empty
+  bool network_allowed = false;  // WorldConfig::network_allowed; no environment variable sets it
+  std::string job;               // TANDEM_JOB; may be empty
+  std::string secret_file;       // TANDEM_SECRET_FILE; may be empty
+  bool peers_return = false;     // TANDEM_MAX_RESTARTS: killed processes are restarted
+  bool restarted = false;        // TANDEM_RESTARTED: this process was restarted
+  std::string launcher;          // TANDEM_LAUNCHER: for launcher_words.h; may be empty
+  bool replaces = false;         // TANDEM_REPLACES: it restarts unresponsive processes
+  std::string world_file;        // TANDEM_WORLD_FILE: common/launcher/elastic_world.h; may be empty
+  // The following fields are for an elastic job (trainer/session/elastic.h). They do not come from
+  // environment variables. `members`: the launcher's numbers of all ranks, by rank; empty: the job
+  // is not elastic.
+  std::vector<int> members;
+  int64_t world_version = 0;       // version of the world file; 0: not elastic
+  bool has_state = false;          // this process has state from an earlier world
+  std::string source;              // family of variables that was used, as "TANDEM_*"; "none": none
+  std::vector<std::string> notes;  // notes about variables that are set but unused, for the log
 
-  // The number of ranks that are not heter workers.
+  // Returns the number of ranks that are not heter workers.
   int workers() const { return size - heter_workers; }
-  // The number of ranks of this rank's kind, and its index among them. Each kind shares the samples
-  // of a step.
+  // Return the number of ranks of this rank's kind (worker or heter worker), and this rank's number
+  // among them. The ranks of a kind share the samples of a step.
   int kind_size() const { return rank < workers() ? workers() : heter_workers; }
   int kind_rank() const { return rank < workers() ? rank : rank - workers(); }
 };
 
-// Largest accepted number of workers.
-inline constexpr int kRanksMax = 65536;
+inline constexpr int kRanksMax = 65536;  // the largest number of workers that is accepted
 
-// Reads the first family, in this order, with its rank variable set; none: a single process.
+// Reads the first of these families of environment variables whose rank variable is set. If no
+// family is set, the job is a single process.
 //
 //   TANDEM_*   TANDEM_RANK, TANDEM_SIZE, TANDEM_LOCAL_RANK, TANDEM_LOCAL_SIZE (tandemrun; by hand),
 //              TANDEM_ROLE (trainer, pserver)
@@ -61,20 +63,23 @@ inline constexpr int kRanksMax = 65536;
 //   SLURM_*    SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID (srun). The shell of a batch script has
 //              SLURM_JOB_ID but no SLURM_STEP_ID, and counts as a single process.
 //
-// These variables apply to every family: TANDEM_RENDEZVOUS, TANDEM_LISTEN_HOST, TANDEM_JOB,
-// TANDEM_SECRET_FILE, TANDEM_HETER_WORKERS, TANDEM_MAX_RESTARTS, TANDEM_RESTARTED, TANDEM_LAUNCHER,
-// TANDEM_REPLACES and TANDEM_WORLD_FILE (set by tandemrun), and PADDLE_PSERVERS_IP_PORT_LIST
-// (TANDEM_PSERVERS). mpirun and srun often start another launcher: if a family before them is set,
-// their variables are only noted.
+// Further variables apply to every family. PADDLE_PSERVERS_IP_PORT_LIST (or TANDEM_PSERVERS) names
+// the pservers. The others are set by tandemrun: TANDEM_RENDEZVOUS, TANDEM_LISTEN_HOST, TANDEM_JOB,
+// and TANDEM_SECRET_FILE, TANDEM_HETER_WORKERS, TANDEM_MAX_RESTARTS, TANDEM_RESTARTED,
+// with TANDEM_LAUNCHER, TANDEM_REPLACES and TANDEM_WORLD_FILE.
 //
-// INVALID_ARGUMENT, naming the variable:
-// - a value is malformed: not a number, out of range, not host:port;
-// - a value is missing: a rank without a size;
-// - values contradict each other, inside a family, or between PADDLE_* and RANK: neither of these
-//   launchers has precedence.
+// Often mpirun or srun starts another launcher. If an earlier family is set, the variables of
+// mpirun and srun are therefore only noted.
+//
+// INVALID_ARGUMENT: one of the following causes; the message names the variable.
+// - A value is malformed: not a number, out of range, not host:port.
+// - A value is missing: a rank without a size.
+// - Values of a family contradict each other, or values of PADDLE_* contradict values of RANK.
+//   Neither of these two launchers has precedence.
 StatusOr<RankInfo> RankFromEnv(const std::map<std::string, std::string>& env);
 
-// Checks for "host:port" with a port of 1..65535. INVALID_ARGUMENT: the message begins with `what`.
+// Checks that `endpoint` is "host:port" with a port from 1 to 65535. INVALID_ARGUMENT: it is not;
+// the message begins with `what`.
 Status CheckEndpoint(const std::string& endpoint, const std::string& what);
 
 }  // namespace tandem::trainer

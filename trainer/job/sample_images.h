@@ -1,5 +1,5 @@
-// Implements use_dali: the step makes the samples of image lists, with the operator sample_image.
-// The reader only decodes the pixels.
+// Implements use_dali: the training step makes the samples of image lists, with the operator
+// sample_image. The reader only decodes the pixels.
 #pragma once
 
 #include "common/base/status.h"
@@ -11,12 +11,12 @@ class JobConfig;
 
 namespace tandem::trainer {
 
-// Whether the job sets use_dali.
+// Returns whether the job sets use_dali.
 bool SamplesInStep(const JobConfig& config);
 
-// Inserts sample_image at the start of a forward program. The operator writes the former data
-// variable "img". The fields of a raw image list (trainer/reader/image_list.h) become the data
-// variables. INVALID_ARGUMENT: the program reads no such images.
+// Inserts the operator sample_image at the start of a forward program. The operator writes "img",
+// which was a data variable before. The fields of a raw image list (trainer/reader/image_list.h)
+// become data variables. INVALID_ARGUMENT: the program reads no image lists.
 Status SampleImagesIn(const JobConfig& config, Program& program);
 
 }  // namespace tandem::trainer

@@ -1,8 +1,8 @@
-// Networks for click prediction on categorical columns, with one id per column. `values` adds a
-// value for every id, which scales its weight and its vector (sparse records). `dense` adds
-// numbers, which enter only the deep part. If servers have the table (distributed), weight and
-// vector of an id are one row, which is looked up, sent and updated once. With table_rules
-// accessor=ctr the label marks the clicked records.
+// Networks for click prediction on categorical columns, with one id per column. With the argument
+// `values`, each id has a value that scales its weight and its vector (sparse records). With
+// `dense` there are numbers, which only the deep part uses. If servers have the table
+// (distributed), the weight and the vector of an id are one row, which is looked up, sent and
+// updated once. With table_rules accessor=ctr, the label marks the clicked records.
 //   wide_deep: Cheng et al., "Wide & Deep Learning for Recommender Systems", DLRS 2016
 //   deepfm: Guo et al., "DeepFM: A Factorization-Machine based Neural Network for CTR Prediction",
 //   IJCAI 2017
@@ -14,9 +14,9 @@ namespace {
 
 struct Columns {
   std::string ids, label;
-  std::string wide;     // [batch, 1]: sum of one weight per id
-  std::string vectors;  // [batch, fields, dim]
-  std::string deep;     // [batch, 1]
+  std::string wide;     // variable [batch, 1]: the sum of one weight per id
+  std::string vectors;  // variable [batch, fields, dim]: the vectors of the ids
+  std::string deep;     // variable [batch, 1]: output of the deep part
 };
 
 // Multiplies the vectors [batch, fields, ...] by the values [batch, fields].
@@ -26,8 +26,8 @@ std::string Weighted(ProgramBuilder& builder, const std::string& vectors,
   return builder.Layer("elementwise_mul", {{vectors}, {values}}, {{"axis", int64_t{0}}});
 }
 
-// A layer on x and, if present, on the numbers beside it. The product with the concatenation of
-// both is the sum of the two products.
+// Makes a fully connected layer on `x`, and on the numbers `dense` if there are any. Its product
+// with both is the sum of two products: one with `x` and one with `dense`.
 std::string DeepLayer(ProgramBuilder& builder, const std::string& x, const std::string& dense,
                       int64_t units) {
   const std::string out = builder.Fc(x, units);
@@ -47,14 +47,14 @@ Columns BuildColumns(ProgramBuilder& builder, ModelArgs& args) {
   EmbeddingArgs table{.rows = rows, .dim = 1, .sparse = sparse, .distributed = distributed};
   table.rules = args.Text("table_rules");
   table.init = {Init::kNormal, 0.0f, 0.01f};
-  const auto rules = ParseTableRules(table.rules);  // the lookup reports invalid rules
+  const auto rules = ParseTableRules(table.rules);  // invalid rules are reported by the lookup
   const bool counted = rules.ok() && rules->counts() > 0;
   if (counted) table.click = c.label;
   std::string values, dense;
   if (args.Int("values", 0, 1) == 1) values = builder.Data("values", DType::kF32, {fields});
   const int64_t numbers = args.Int("dense", 0, 4096);
   if (numbers > 0) dense = builder.Data("dense", DType::kF32, {numbers});
-  std::string weights, vectors;  // variables of the ids' weights and vectors
+  std::string weights, vectors;  // variables with the weights and vectors of the ids
   const std::string device = args.Text("device");
   if (distributed || counted) {
     table.dim = 1 + dim;
@@ -84,8 +84,8 @@ void Finish(ProgramBuilder& builder, const std::string& logits, const std::strin
   builder.Auc(builder.SigmoidLoss(logits, label), label);
 }
 
-// The sum of the products of all pairs of vectors of different fields, by the identity of Rendle,
-// "Factorization Machines", ICDM 2010: 0.5 sum over dim of ((sum of v)^2 - sum of v^2).
+// Returns the sum of the products of all pairs of vectors of different fields. It uses the identity
+// of Rendle, "Factorization Machines", ICDM 2010: 0.5 sum over dim of ((sum of v)^2 - sum of v^2).
 std::string Pairs(ProgramBuilder& builder, const std::string& vectors, int64_t dim) {
   const std::string sum = builder.SequencePool(vectors, "sum");
   const std::string squares = builder.SequencePool(builder.Mul(vectors, vectors), "sum");

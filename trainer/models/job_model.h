@@ -14,13 +14,14 @@ class ModelConfig;
 
 namespace tandem::trainer {
 
-// The forward program for `batch` samples. Relative paths start at `job_dir`, which is empty or
-// ends with "/". Errors: as BuildModel and the file's parser.
+// Returns the forward program of the model for `batch` samples. Relative paths start at `job_dir`,
+// which is empty or ends with "/". Returns the errors of BuildModel or of the parser of program
+// files.
 StatusOr<Program> ForwardProgram(const ModelConfig& model, const std::string& job_dir,
                                  int64_t batch);
 
-// The number of pipeline stages that the operators of the job's program name
-// (kernels/graph/op_device.h); 0: none.
+// Returns the number of pipeline stages that the operators of the job's program name
+// (kernels/graph/op_device.h); 0: they name no stages.
 StatusOr<int> NamedSectionsOf(const JobConfig& config, const std::string& job_dir);
 
 }  // namespace tandem::trainer

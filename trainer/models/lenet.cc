@@ -9,7 +9,8 @@ std::string BuildLenet(ProgramBuilder& builder, ModelArgs& args, const std::stri
                        const std::vector<int64_t>& dims, int64_t classes) {
   const auto channels = args.Ints("channels", 2, 2, 1, 4096);
   const auto hidden = args.Ints("hidden", 0, 16, 1, 65536);
-  // conv pad 2, pool 2, conv 5x5 without padding, pool 2: at least one pixel must remain.
+  // Checks that at least one pixel remains after all layers: a convolution with padding 2, a
+  // pooling by 2, a 5x5 convolution without padding, and a pooling by 2.
   if (dims[1] < 12 || dims[2] < 12) {
     args.Fail(InvalidArgument(
         "model \"lenet\": the images have %dx%d pixels, expected at least 12x12 [TD1202]", dims[1],

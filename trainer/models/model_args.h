@@ -10,25 +10,26 @@
 
 namespace tandem::trainer {
 
-// The values of one model's arguments, with defaults filled in. status() keeps the first bad
-// value's error. The functions return a value in range for a bad one, so a builder may continue and
-// check once.
+// The values of the arguments of one model, with the default for each argument that is not set.
+// status() returns the error of the first bad value. Instead of a bad value, a method returns a
+// value in the valid range. A builder may therefore read all arguments and check status() once.
 class ModelArgs {
  public:
   ModelArgs(std::string model, std::map<std::string, std::string> values)
       : model_(std::move(model)), values_(std::move(values)) {}
 
-  // A whole number in [min, max].
+  // Returns the value as a whole number in [min, max].
   int64_t Int(const std::string& name, int64_t min, int64_t max);
-  // Whole numbers in [min, max], separated by commas; count_min .. count_max of them; "": none.
+  // Returns the value as a list of whole numbers in [min, max], separated by commas. The list must
+  // have count_min to count_max numbers; "": an empty list.
   std::vector<int64_t> Ints(const std::string& name, size_t count_min, size_t count_max,
                             int64_t min, int64_t max);
-  // A number in [min, max].
+  // Returns the value as a number in [min, max].
   double Real(const std::string& name, double min, double max);
-  // The value as given.
+  // Returns the value as text, unchanged.
   const std::string& Text(const std::string& name) const;
   const Status& status() const { return status_; }
-  // Keeps `status` unless there is one already.
+  // Sets the status to `status` if it is OK.
   void Fail(Status status);
 
  private:

@@ -19,15 +19,16 @@ struct ArgRow {
 struct ModelRow {
   const char* name;
   const char* doc;
-  std::vector<ArgRow> args;  // added to those of all image classifiers, or instead of them
-  // Exactly one of the two is set.
-  BuildLogitsFn logits = nullptr;  // an image classifier
+  // Additional arguments of an image classifier (`logits`), or all arguments of another model.
+  std::vector<ArgRow> args;
+  // Either `logits` or `build` is set, the other function is null.
+  BuildLogitsFn logits = nullptr;  // builds the logits of an image classifier
   BuildModelFn build = nullptr;
 };
 
-constexpr int64_t kSideMax = 65536;  // largest image side and number of classes
+constexpr int64_t kSideMax = 65536;  // maximum side of an image, and maximum number of classes
 
-// Arguments of every image classifier.
+// Returns the arguments that every image classifier has.
 const std::vector<ArgRow>& ImageArgs() {
   static const std::vector<ArgRow> kArgs = {
       {"image", "1,28,28", "channels, height and width of an image"},
@@ -45,7 +46,7 @@ const ArgRow kTableRules = {
     "shrink_every=100\", or with accessor=ctr, how often an id was shown and clicked decides "
     "(common/tables/table_rules.h)"};
 
-// Arguments of the networks on categorical columns.
+// Returns the arguments of the networks for click prediction on categorical columns.
 std::vector<ArgRow> ClickArgs() {
   return {{"fields", "14", "number of columns, with one id each"},
           {"rows", "1000", "number of ids of all columns: the sum of data.csv.column.ids"},
@@ -77,7 +78,7 @@ std::vector<ArgRow> ResnetArgs() {
            "ImageNet) or 3 (for CIFAR)"}};
 }
 
-// One row per model; docs/contributing/recipes.md.
+// Returns the models of the zoo, one row per model (docs/contributing/recipes.md).
 const std::vector<ModelRow>& Zoo() {
   static const std::vector<ModelRow> kZoo = {
       {"softmax", "softmax regression: one fully connected layer", {}, BuildSoftmax},
@@ -171,7 +172,7 @@ StatusOr<const ModelRow*> FindModel(const std::string& name) {
                   OrDidYouMean(name, names), Joined(names));
 }
 
-// The defaults, overridden by `given`.
+// Returns the values of all arguments: the defaults, replaced by the values in `given`.
 StatusOr<std::map<std::string, std::string>> Merge(
     const ModelRow& model, const std::map<std::string, std::string>& given) {
   std::map<std::string, std::string> values;

@@ -20,25 +20,27 @@ struct ModelDoc {
   std::vector<ModelArgDoc> args;
 };
 
-// All models, in the order of the list.
+// Returns all models of the zoo, in the order of the list.
 std::vector<ModelDoc> ListModels();
 
 // Returns the list of models as text, for `--list_models`.
 std::string ListModelsText();
 
-// Checks the names of a zoo model and of its arguments; BuildModel checks the values. Errors as
-// there.
+// Checks the name of a zoo model and the names of its arguments. BuildModel checks the values.
+// Returns the errors of BuildModel for wrong names.
 Status CheckModelNames(const std::string& name, const std::map<std::string, std::string>& args);
 
-// The forward program of zoo model `name` with its loss and metrics. Data variables and metrics:
+// Returns the forward program of zoo model `name` with its loss and metrics. The data variables and
+// metrics are:
 //   image classifiers    "img" [batch, channels, height, width] (f32), "label" [batch, 1] (i64);
 //                        accuracy
 //   wide_deep, deepfm    "ids" [batch, fields], "label" [batch, 1] (i64); auc
 //   word2vec             "center", "target", "label" [batch, 1 + negatives] (i64); auc
-// The loss is the mean cross entropy: of a softmax for image classifiers, of sigmoids for the
-// others. `args`: ModelArg of proto/job.proto, by name; absent ones have their defaults. BindBatch
-// changes `batch` later. NOT_FOUND: unknown model. INVALID_ARGUMENT: unknown argument or bad value;
-// the message has the nearest name or the accepted range.
+// The loss is the mean cross entropy: of a softmax for image classifiers, of sigmoids for the other
+// models. `args`: values of arguments by name (ModelArg of proto/job.proto); other arguments have
+// their defaults. BindBatch can change `batch` later. NOT_FOUND: there is no such model.
+// INVALID_ARGUMENT: an argument is unknown, or its value is bad. The message has the nearest name
+// or the accepted range.
 StatusOr<Program> BuildModel(const std::string& name,
                              const std::map<std::string, std::string>& args, int64_t batch);
 

@@ -6,7 +6,7 @@
 namespace tandem::trainer {
 namespace {
 
-// relu(x' + conv(relu(conv(x)))), x' = x or its projection.
+// Returns relu(x' + conv(relu(conv(x)))). x' is x, or with `project` a 1x1 convolution of x.
 std::string ResidualBlock(ProgramBuilder& builder, const std::string& x, int64_t channels,
                           int64_t stride, bool project) {
   std::string y = builder.Conv2d(

@@ -19,7 +19,8 @@ std::string ConvNorm(ProgramBuilder& builder, const std::string& x, const Conv& 
   return builder.BatchNorm(y, act);
 }
 
-// relu(x' + convs(x)). x' = x, or with `project` a 1x1 convolution of x to the shape of convs(x).
+// Returns relu(x' + convs(x)). x' is x, or with `project` a 1x1 convolution of x to the shape of
+// convs(x).
 std::string Block(ProgramBuilder& builder, const std::string& x, const std::vector<Conv>& convs,
                   bool project) {
   std::string y = x;
@@ -43,8 +44,8 @@ std::string Stem(ProgramBuilder& builder, ModelArgs& args, const std::string& im
   return large ? builder.Pool2d(x, {.max = true, .kernel = 3, .stride = 2, .padding = 1}) : x;
 }
 
-// `blocks`: number of blocks in each of the four stages; `bottleneck`: blocks of three
-// convolutions.
+// Builds a ResNet. `blocks`: number of blocks in each of the four stages. `bottleneck`: blocks have
+// three convolutions, else two.
 std::string Build(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
                   int64_t classes, const std::vector<int64_t>& blocks, bool bottleneck) {
   std::string x = Stem(builder, args, images);

@@ -1,8 +1,11 @@
 // Transformers on bytes or words.
 //   transformer_lm: Radford et al., "Language Models are Unsupervised Multitask Learners", 2019
-//   (GPT-2): layers normalise first, positions are learned, each position sees those before it
+//   (GPT-2). Layers normalise first, positions are learned, and each position uses only the
+//   positions before it.
 //   bert_base: Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for Language
-//   Understanding", NAACL 2019: layers normalise last, masked tokens are predicted; one segment
+//   Understanding", NAACL 2019. Layers normalise last, masked tokens are predicted, and there is
+//   one
+//   segment.
 #include <cmath>
 
 #include "common/base/require.h"
@@ -34,13 +37,13 @@ TransformerArgs ReadArgs(ModelArgs& args) {
   return t;
 }
 
-// Multi-head attention over rows [batch * sequence, width].
+// Applies multi-head attention. The result has rows [batch * sequence, width].
 std::string Attention(ProgramBuilder& b, const TransformerArgs& t, const std::string& x,
                       bool causal) {
   TD_REQUIRE(t.width % t.heads == 0);
   const int64_t dim = t.width / t.heads;
   const std::string qkv = b.Reshape(b.Fc(x, 3 * t.width), {-1, t.sequence, 3, t.heads, dim});
-  // [3, batch, heads, sequence, dim], split into query, key and value.
+  // Splits the variable [3, batch, heads, sequence, dim] into query, key and value.
   const std::vector<std::string> parts =
       b.Split(b.Transpose(qkv, {2, 0, 3, 1, 4}), /*axis=*/0, /*num=*/3);
   const double scale = 1.0 / std::sqrt(static_cast<double>(dim));
@@ -57,7 +60,7 @@ std::string Mlp(ProgramBuilder& b, const TransformerArgs& t, const std::string& 
   return b.Dropout(b.Fc(b.Layer("gelu", {{b.Fc(x, 4 * t.width)}}, {}), t.width), t.dropout);
 }
 
-// The sum of token and position vectors, as rows [batch * sequence, width].
+// Returns the sum of the token vectors and position vectors, as rows [batch * sequence, width].
 std::string Vectors(ProgramBuilder& b, const TransformerArgs& t, const std::string& ids) {
   const std::string tokens = b.Embedding(ids, {.rows = t.vocabulary, .dim = t.width});
   const std::string places = b.Param("position.w", {t.sequence, t.width}, kSmall);
@@ -93,7 +96,8 @@ void BuildBert(ProgramBuilder& builder, ModelArgs& args) {
   }
   x = builder.LayerNorm(builder.Layer("gelu", {{builder.Fc(x, t.width)}}, {}));
   const std::string logits = builder.Fc(x, t.vocabulary);
-  // Positions without a prediction have the loss 0.
+  // Positions without a prediction have the loss 0. The scale makes the result the mean over the
+  // predicted positions.
   const double share = static_cast<double>(predicted) / static_cast<double>(t.sequence);
   builder.SoftmaxLoss(logits, builder.Reshape(label, {-1, 1}), 1 / share);
 }

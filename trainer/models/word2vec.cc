@@ -1,6 +1,6 @@
 // Skip-gram with negative sampling: Mikolov et al., "Distributed Representations of Words and
 // Phrases and their Compositionality", NIPS 2013, section 2.2. Initial values as in the authors'
-// word2vec.c: small vectors for words, zeros for their neighbours.
+// word2vec.c: small random vectors for words, zeros for the vectors of their neighbours.
 #include "trainer/models/zoo.h"
 
 namespace tandem::trainer {

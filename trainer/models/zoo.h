@@ -1,4 +1,4 @@
-// Internal to trainer/models: the functions that build the networks, one file each.
+// Internal to trainer/models: the functions that build the networks, each in a separate file.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ void BuildWord2Vec(ProgramBuilder& builder, ModelArgs& args);
 void BuildBert(ProgramBuilder& builder, ModelArgs& args);
 void BuildTransformerLm(ProgramBuilder& builder, ModelArgs& args);
 
-// For image classifiers: builds the layers between the image and the logits.
+// Builds the layers of an image classifier between the image and the logits.
 //   images: the variable [batch, dims...], dims = {channels, height, width}
 // Returns the variable of the logits [batch, classes]. Errors are kept in `builder` and `args`.
 using BuildLogitsFn = std::string (*)(ProgramBuilder& builder, ModelArgs& args,

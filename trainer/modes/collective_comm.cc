@@ -11,8 +11,8 @@
 
 namespace tandem::trainer {
 
-// A completed flight may launch the next one on any communicator. So all communicators must exist
-// until none does.
+// A flight that completes may launch the next flight on any communicator. The communicators must
+// therefore exist until no flight is left.
 void CollectiveComm::EndFlights() {
   MutexLock lock(mu_);
   if (busy_)
@@ -59,11 +59,12 @@ StatusOr<int> CollectiveComm::Register(const CommNode& node) {
 void CollectiveComm::Start(int index, int64_t step, CommDone* done) {
   TD_REQUIRE(index >= 0 && static_cast<size_t>(index) < buckets_.size());
   const Flight flight = {buckets_[static_cast<size_t>(index)].get(), step, done};
-  // NCCL connects in the first operations, and CUDA loads code. Work that waits for the device then
-  // must not find kernels of different communicators on different ranks.
+  // NCCL connects in the first operations, and CUDA loads code. If work waits for the device
+  // meanwhile, kernels of different communicators could be queued on different ranks. In this step
+  // the operations therefore run one at a time.
   const bool first_of_devices = communicators_.between_devices() && step == first_step_;
   const bool in_turn = options_.one_comm_at_a_time || first_of_devices;
-  // A single communicator runs its operations in sequence anyway.
+  // A single communicator always runs its operations in sequence.
   if (!in_turn || communicators_.size() == 1) return Launch(flight, nullptr);
   {
     MutexLock lock(mu_);

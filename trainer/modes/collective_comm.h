@@ -1,4 +1,4 @@
-// Carries the communication of collective mode's plan.
+// Executes the communication operators of a plan in collective mode.
 #pragma once
 
 #include <atomic>
@@ -20,8 +20,9 @@
 
 namespace tandem::trainer {
 
-// Distributes the nodes over the communicators. With one_comm_at_a_time and several communicators,
-// a node starts when the previous one has ended, so that all ranks have the same order.
+// Distributes the communication nodes of a plan over the communicators. With one_comm_at_a_time and
+// several communicators, a node starts after the previous node has ended. Thus all ranks have the
+// same order.
 class CollectiveComm final : public CommHandler {
  public:
   // All arguments must outlive this object. `communicators` must exist until EndFlights.
@@ -33,11 +34,12 @@ class CollectiveComm final : public CommHandler {
   void Start(int index, int64_t step, CommDone* done) override TD_EXCLUDES(mu_);
   Duration timeout() const override { return 2 * options_.common.step_timeout; }
 
-  // The buckets that are summed, for the choice of algorithms.
+  // Returns the buckets that are summed over the ranks. ChooseByModel chooses an allreduce
+  // algorithm for each of them.
   std::vector<ReducedBucket> Reduced() const;
-  // Allocates the buckets' memory of newly connected communicators.
+  // Allocates the memory of all buckets from newly connected communicators.
   Status AllocateBuckets();
-  // The first step of the job's run, in which NCCL connects.
+  // Sets the first step that the job runs; in this step NCCL connects.
   void SetFirstStep(int64_t step) { first_step_ = step; }
   // Aborts pending communications and waits until none is in flight.
   void EndFlights() TD_EXCLUDES(mu_);
@@ -55,7 +57,7 @@ class CollectiveComm final : public CommHandler {
     return communicators_.Numbered(bucket.borrows ? 0 : bucket.index);
   }
   Status GiveMemory(CommBucket& bucket);
-  // `then` is called after the flight itself has completed.
+  // Starts the communication. Calls `then` after the flight has called its CommDone.
   void Launch(const Flight& flight, std::function<void()> then);
   void LaunchNext() TD_EXCLUDES(mu_);
 
@@ -64,11 +66,11 @@ class CollectiveComm final : public CommHandler {
   RankWaits& waits_;
   int64_t first_step_ = -1;
   std::vector<std::unique_ptr<CommBucket>> buckets_;
-  FlatPool flats_;                                      // for buckets that borrow their buffer
+  FlatPool flats_;  // memory for the buckets that borrow their flat buffer
   std::atomic<int64_t> launched_{0}, launched_max_{0};  // flights in progress, and the maximum
-  std::atomic<int64_t> bytes_{0};                       // sent from this rank's buffers
+  std::atomic<int64_t> bytes_{0};                       // bytes sent from this rank's buffers
 
-  // Used with one_comm_at_a_time and several communicators.
+  // The following members order flights with one_comm_at_a_time and several communicators.
   Mutex mu_;
   CondVar idle_;
   std::deque<Flight> waiting_ TD_GUARDED_BY(mu_);

@@ -31,7 +31,7 @@ Status CollectiveCommunicators::Connect(Device& device, Duration timeout,
           std::max(options_.common.start_timeout, options_.common.step_timeout);
       for (const int rank : ranks) {
         TellWait(options_.common.launcher, {Process(options_.common.rank), Process(rank), waited,
-                                            // Within this time the peer may be working on a step.
+                                            // The missing peer may be working on a step.
                                             options_.common.step_timeout, start_limit});
       }
     };
@@ -68,8 +68,8 @@ Status CollectiveCommunicators::ConnectHosts(const collective::WorldConfig& worl
                         ChooseByModel(world, config, options_.world.transport, reduced));
   }
   for (int i = 0; i < options_.comm_num; ++i) {
-    // No rank may join the next communicator before rank 0 has closed the rendezvous of the last
-    // one.
+    // The barrier keeps ranks from joining the next communicator before rank 0 has closed the
+    // previous communicator's rendezvous.
     if (i > 0) {
       TD_RETURN_IF_ERROR(
           communicators_.back()->Barrier({.what = "next communicator"})->Wait(Time::max()));
@@ -89,8 +89,8 @@ Status CollectiveCommunicators::ConnectDevices(Device& device,
   config.operation_timeout = options_.common.step_timeout;
   TD_ASSIGN_OR_RETURN(control_, collective::Connect(world, config, {options_.world.transport}));
   TD_RETURN_IF_ERROR(AgreeOnJob());
-  // One communicator orders its operations. Several that take turns would start each other's
-  // operations on their own threads while the compute stream is being recorded.
+  // A single communicator orders its own operations. If several communicators took turns, one would
+  // start operations of another on its thread while the compute stream is being recorded.
   const int count = options_.one_comm_at_a_time ? 1 : options_.comm_num;
   for (int i = 0; i < count; ++i) {
     const collective::NcclOptions one = {.number = i,
@@ -108,7 +108,7 @@ Status CollectiveCommunicators::ConnectDevices(Device& device,
   return OkStatus();
 }
 
-// Worlds of the same size cannot be distinguished in the rendezvous.
+// Checks the version, because the rendezvous cannot distinguish two worlds of the same size.
 Status CollectiveCommunicators::AgreeOnWorld() {
   if (options_.returns.world_version == 0) return OkStatus();
   std::vector<int64_t> versions(static_cast<size_t>(options_.common.ranks));

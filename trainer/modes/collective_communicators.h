@@ -15,11 +15,12 @@
 
 namespace tandem::trainer {
 
-// Connects the communicators and checks that all ranks run the same job. Between devices a further
-// communicator connects their hosts. Not thread-safe, except Abort.
+// Connects the communicators and checks that all ranks run the same job. If the ranks are devices,
+// a further communicator connects their hosts. Not thread-safe, except Abort.
 class CollectiveCommunicators {
  public:
-  // `options` must outlive this object. `connected`: communicators that need no Connect.
+  // `options` must outlive this object. `connected`: communicators that are already connected; with
+  // them Connect is not called.
   CollectiveCommunicators(const CollectiveOptions& options,
                           std::vector<std::unique_ptr<collective::Communicator>> connected)
       : options_(options), communicators_(std::move(connected)) {}
@@ -29,18 +30,18 @@ class CollectiveCommunicators {
   // REQUIRES: empty().
   Status Connect(Device& device, Duration timeout, const std::function<bool()>& stop,
                  const std::vector<ReducedBucket>& reduced);
-  // ABORTED: a rank is of another version of the world.
+  // Compares the version of the world on all ranks. ABORTED: a rank has another version.
   Status AgreeOnWorld();
-  // Disconnects. The communicator of hosts remains between devices.
+  // Disconnects all communicators, except the communicator of the hosts if the ranks are devices.
   void Clear() { communicators_.clear(); }
   void Abort(const Status& why);
 
   bool empty() const { return communicators_.empty(); }
   size_t size() const { return communicators_.size(); }
   bool between_devices() const { return control_ != nullptr; }
-  // The communicator for this rank's host memory. REQUIRES: Connect succeeded.
+  // Returns the communicator for this rank's host memory. REQUIRES: Connect succeeded.
   collective::Communicator& hosts() const;
-  // Communicator `i` modulo size(). REQUIRES: !empty().
+  // Returns communicator number `i` modulo size(). REQUIRES: !empty().
   collective::Communicator& Numbered(size_t i) const;
 
  private:
@@ -48,11 +49,12 @@ class CollectiveCommunicators {
                       const std::vector<ReducedBucket>& reduced);
   Status ConnectDevices(Device& device, const collective::WorldConfig& world);
   Status AgreeOnJob();
-  // The process of a rank as the launcher names it.
+  // Returns the launcher's name of the process with this rank.
   std::string Process(int rank) const;
 
   const CollectiveOptions& options_;
-  // Used with devices. Connects their hosts and outlives the device communicators.
+  // If the ranks are devices, control_ connects their hosts. It is declared first, so that it
+  // outlives the communicators of the devices.
   collective::NcclLibrary nccl_{};
   std::unique_ptr<collective::Communicator> control_;
   std::vector<std::unique_ptr<collective::Communicator>> communicators_;

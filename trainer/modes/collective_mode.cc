@@ -21,12 +21,12 @@
 namespace tandem::trainer {
 namespace {
 
-// Pause between two attempts to connect. An immediate failure (a port that is still in use) may
-// repeat immediately.
+// Pause between two attempts to connect. Without a pause, an attempt that fails immediately (a port
+// is still in use) would be repeated immediately.
 constexpr Duration kMeetPause = std::chrono::milliseconds(50);
 
-// Returns whether the peer that caused `failure` may return. A rank counts as taken
-// (ALREADY_EXISTS) until the end of its last connection is seen.
+// Returns whether the peer that caused `failure` may return. ALREADY_EXISTS is such a failure: a
+// rank is taken until the end of its previous connection is noticed.
 bool MayReturn(const Status& failure) {
   return failure.code() == StatusCode::kUnavailable || failure.code() == StatusCode::kAborted ||
          failure.code() == StatusCode::kDeadlineExceeded ||
@@ -76,8 +76,8 @@ class CollectiveMode final : public Membership, public StateKeeper, public StepH
   void AddCounts(ModeCounts* counts) const override;
 
  private:
-  // How long ranks that reconnect wait for each other. A peer may be evaluating, or may hang until
-  // it is replaced.
+  // Returns how long ranks that reconnect wait for each other. A peer may be in an evaluation, or
+  // may hang until it is replaced.
   Duration Patience() const {
     return 2 * (options_.common.start_timeout + options_.common.step_timeout);
   }
@@ -85,22 +85,22 @@ class CollectiveMode final : public Membership, public StateKeeper, public StepH
     TD_RETURN_IF_ERROR(communicators_.Connect(scope_->device(), timeout, stop, comm_.Reduced()));
     return comm_.AllocateBuckets();
   }
-  // Connects and synchronises the state, repeatedly until both succeed.
+  // Connects to the peers and synchronises the state. Repeats both steps until they succeed.
   StatusOr<int64_t> Meet(const Program& program, StepRollback* point, int64_t begin,
                          Duration timeout, const Stop& stop);
   std::optional<DgcState>& dgc() { return program_.dgc(); }
-  int AverageSteps() const;  // k of adaptive_localsgd; 0: not used
+  int AverageSteps() const;  // returns k of adaptive_localsgd; 0: adaptive_localsgd is not used
 
   const CollectiveOptions options_;
-  Scope* scope_ = nullptr;  // set by Join
-  int reported_steps_ = 0;  // the last reported AverageSteps()
+  Scope* scope_ = nullptr;  // scope of the training program; set by Join
+  int reported_steps_ = 0;  // value of AverageSteps() at the last report
   int recoveries_ = 0;
   CollectiveProgram program_{options_};
   Mutex pause_mu_;
   CondVar pause_;
   RankWaits waits_;
   CollectiveComm comm_{options_, communicators_, waits_};
-  CollectiveCommunicators communicators_;  // last: its threads use the other members
+  CollectiveCommunicators communicators_;  // last member, because its threads use the other members
 };
 
 StatusOr<int64_t> CollectiveMode::Join(const Program& program, Scope& scope, const TensorMap& state,
@@ -114,7 +114,7 @@ StatusOr<int64_t> CollectiveMode::Join(const Program& program, Scope& scope, con
   }
   if (communicators_.empty()) TD_RETURN_IF_ERROR(Connect(options_.common.start_timeout, stop));
 
-  // Rank 0 determines the step, the parameters and the state of all ranks.
+  // All ranks receive the step, the parameters and the state of rank 0.
   const Time deadline = SteadyNow() + options_.common.start_timeout;
   int64_t agreed = step;
   std::vector<std::shared_ptr<collective::Work>> works;
@@ -126,8 +126,8 @@ StatusOr<int64_t> CollectiveMode::Join(const Program& program, Scope& scope, con
     works.push_back(first.Broadcast(tensor.data(), static_cast<size_t>(tensor.numel()),
                                     tensor.dtype(), 0, {.what = name, .deadline = deadline}));
   }
-  // Waits for all of them, which their deadline ends, because they use this stack frame and the
-  // scope.
+  // Waits for all broadcasts, because they use this stack frame and the scope. The deadline ends
+  // each broadcast.
   Status status;
   for (const auto& work : works) {
     const Status ended = work->Wait(Time::max());
@@ -157,7 +157,7 @@ StatusOr<int64_t> CollectiveMode::Meet(const Program& program, StepRollback* poi
       if (step.ok()) return step;
       status = step.status();
     }
-    // Peers may already know of another world, or may not know of it yet.
+    // During a change of the world, peers may have another version of the world than this rank.
     const bool of_other_world =
         options_.returns.world_version > 0 && status.code() == StatusCode::kFailedPrecondition;
     const bool again = MayReturn(status) || of_other_world;
@@ -169,8 +169,8 @@ StatusOr<int64_t> CollectiveMode::Meet(const Program& program, StepRollback* poi
   }
 }
 
-// The changes of the step are undone, or a rank that completed the step supplies its result. So all
-// ranks continue with the same bits as without the failure.
+// Either all ranks undo the changes of the step, or a rank that completed the step supplies its
+// result. Thus all ranks continue with the same bits as without the failure.
 StatusOr<int64_t> CollectiveMode::Recover(const Status& why, const Program& program,
                                           StepRollback& point, const Stop& stop) {
   const bool broken = !communicators_.empty() && MayReturn(communicators_.Numbered(0).Health());
@@ -233,7 +233,7 @@ std::string CollectiveMode::TakeMessage(int64_t step) {
 }
 
 Status CollectiveMode::Finish() {
-  // No rank may disconnect while another still reduces.
+  // The barrier keeps ranks from disconnecting while another rank still reduces.
   return communicators_.hosts()
       .Barrier({.what = "end of the job"})
       ->Wait(SteadyNow() + comm_.timeout());
@@ -307,7 +307,7 @@ TrainingMode MakeCollectiveMode(
     const CollectiveOptions& options,
     std::vector<std::unique_ptr<collective::Communicator>> communicators) {
   const auto mode = std::make_shared<CollectiveMode>(options, std::move(communicators));
-  const bool spread = options.shard.has_value();  // the parameters
+  const bool spread = options.shard.has_value();  // whether parameters are divided among ranks
   EvaluationPart part = WholeOnRank0(options.common.rank);
   if (spread && part == EvaluationPart::kNone) part = EvaluationPart::kServesCommunication;
   return {.owner = mode,

@@ -1,5 +1,5 @@
-// mode=collective: trainers reduce gradients among themselves, and each runs the optimizer on the
-// sum.
+// mode=collective: trainers reduce gradients among themselves, and each trainer runs the optimizer
+// on the sum.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +20,17 @@ namespace tandem::trainer {
 // Division of the parameters among the ranks (kernels/graph/distribute/shard_params.h).
 struct ShardOptions {
   int64_t segment_bytes = 0;
-  int group = 0;  // ranks that together hold all parameters; 0: all ranks
+  int group = 0;  // number of ranks that together hold all parameters; 0: all ranks
 };
 
-// The return of killed processes (tandemrun --max_restarts, elastic jobs).
+// Options for killed processes that return (tandemrun --max_restarts, elastic jobs).
 struct ReturnOptions {
-  bool peers_return = false;  // killed processes are restarted
-  bool restarted = false;     // this rank is such a restarted process
+  bool peers_return = false;  // the launcher restarts killed processes
+  bool restarted = false;     // this process is the restart of a killed one
   bool has_state = false;     // this rank continues from its state in memory
-  std::vector<int> members;   // the launcher's number of each rank; empty: the same
-  // Ranks of another version are not accepted; 0: there is one world only.
+  std::vector<int> members;   // the launcher's number for each rank; empty: equal to the rank
+  // Version of this rank's world; ranks of another version are rejected. 0: the world never
+  // changes.
   int64_t world_version = 0;
 };
 
@@ -37,28 +38,31 @@ struct CollectiveOptions {
   CommonOptions common;
   WorldOptions world;
   ReturnOptions returns;
-  // For the programs:
+  // The following options determine the operators of the programs.
   bool between_devices = false;  // ranks are devices rather than hosts
   bool sync_batch_norm = false;
-  bool update_by_owner = false;        // reduce_strategy Reduce
-  bool fuse_broadcast = false;         // used with update_by_owner
-  std::optional<ShardOptions> shard;   // parameters too are stored on their owners only
-  std::optional<AverageRule> average;  // LocalSGD: parameters are sent, not gradients
-  std::optional<DgcRule> dgc;          // only a few elements of large gradients are sent
-  // For the communicators:
-  bool tree_order = false;         // order of sums over ranks (collective/schedule/ring.h)
-  int comm_num = 1;                // number of communicators; bucket i uses number i modulo this
-  bool one_comm_at_a_time = true;  // for any number of communicators
-  int group = 1;                   // ranks per group of the hierarchical allreduce; 1: none
-  collective::HierarchyForm form = collective::HierarchyForm::kShards;  // used with `group`
-  bool choose_by_model = false;  // allreduce algorithms (trainer/modes/comms/allreduce_choice.h)
+  bool update_by_owner = false;  // each parameter is updated by one rank (reduce_strategy Reduce)
+  bool fuse_broadcast = false;   // fuse broadcasts of parameters; used with update_by_owner
+  // Parameters are stored on their owners only; nullopt: on all ranks.
+  std::optional<ShardOptions> shard;
+  std::optional<AverageRule> average;  // LocalSGD: average parameters, not gradients; nullopt: off
+  std::optional<DgcRule> dgc;  // send only a few elements of large gradients (DGC); nullopt: off
+  // The following options determine the communicators. tree_order: values are summed over the ranks
+  // in the order of a tree (collective/schedule/ring.h).
+  bool tree_order = false;
+  int comm_num = 1;  // number of communicators; bucket i uses communicator i modulo this
+  bool one_comm_at_a_time = true;  // communications run one after another
+  int group = 1;  // number of ranks in a group of the hierarchical allreduce; 1: no groups
+  // Form of the hierarchical allreduce; used with `group`.
+  collective::HierarchyForm form = collective::HierarchyForm::kShards;
+  bool choose_by_model = false;  // choose algorithms by a cost model (comms/allreduce_choice.h)
 };
 
 CollectiveOptions CollectiveOptionsOf(const JobConfig& config, const RankInfo& rank,
                                       CommonOptions common);
 
-// Makes collective mode over `communicators` (options.comm_num). If empty, Join connects them; it
-// uses NCCL if the scope is on a device.
+// Makes the collective mode. `communicators`: options.comm_num connected communicators. If
+// `communicators` is empty, Join connects them, with NCCL if the scope is on a device.
 TrainingMode MakeCollectiveMode(
     const CollectiveOptions& options,
     std::vector<std::unique_ptr<collective::Communicator>> communicators);

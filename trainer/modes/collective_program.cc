@@ -90,7 +90,7 @@ Status CollectiveProgram::DistributeByOwner(Program& program, const std::vector<
   TD_RETURN_IF_ERROR(InsertReduce(program, SplitByOwner(Grouped(program, grads), grads, owners),
                                   options_.shard ? options_.shard->group : 0));
   TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.common.optimizer, own));
-  if (options_.shard) return OkStatus();  // ranks request the parameters that they need
+  if (options_.shard) return OkStatus();  // ranks request the parameters; no broadcast is needed
   if (options_.fuse_broadcast) single = {grads};
   return AppendBroadcast(program, SplitByOwner(single, grads, owners));
 }

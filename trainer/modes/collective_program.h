@@ -1,5 +1,5 @@
-// Inserts the operators of collective mode into a rank's programs, and records the state that then
-// exists on some ranks only.
+// Inserts the operators of collective mode into a rank's programs. Records which variables the
+// modified programs have on some ranks only.
 #pragma once
 
 #include <optional>
@@ -23,9 +23,10 @@ class CollectiveProgram final : public ProgramShaper {
   Status DistributeForward(Program& program) override { return SplitParams(program); }
   Status SplitParams(Program& program) override;
 
-  const ShardedState& slots() const { return slots_; }    // used with update_by_owner
-  const ShardedState& params() const { return params_; }  // used with sharding
-  std::optional<DgcState>& dgc() { return dgc_; }         // set if any gradient is compressed
+  const ShardedState& slots() const { return slots_; }  // optimizer slots that are on owners
+  // Returns the parameters that are on owners (sharding).
+  const ShardedState& params() const { return params_; }
+  std::optional<DgcState>& dgc() { return dgc_; }  // nullopt: no gradient is compressed
   bool spread() const { return options_.update_by_owner || options_.shard || dgc_; }
 
  private:
@@ -35,7 +36,8 @@ class CollectiveProgram final : public ProgramShaper {
   std::vector<std::vector<ParamGrad>> Grouped(const Program& program,
                                               const std::vector<ParamGrad>& grads) const;
 
-  // Number of ranks among which parameters are divided, and this rank's number among them.
+  // Returns the number of ranks among which parameters are divided (group) and this rank's number
+  // among them (number).
   int group() const {
     return options_.shard && options_.shard->group > 0 ? options_.shard->group
                                                        : options_.common.ranks;
@@ -43,7 +45,7 @@ class CollectiveProgram final : public ProgramShaper {
   int number() const { return options_.common.rank % group(); }
 
   const CollectiveOptions& options_;
-  ParamOwners owners_;  // used with sharding
+  ParamOwners owners_;  // owner of each parameter; used with sharding
   ShardedState slots_, params_;
   std::optional<DgcState> dgc_;
 };

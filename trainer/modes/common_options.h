@@ -1,5 +1,5 @@
-// The properties of a job and a rank that several modes need. Each mode has further options in its
-// own header.
+// The properties of a job and a rank that several training modes need. Each mode has further
+// options in the header of the mode.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ namespace tandem::trainer {
 
 // The credentials that a worker presents to its peers.
 struct ModeSecrets {
-  std::string job;                      // the job's secret; empty: none
-  rpc::TlsFiles tls;                    // for connections to pservers
+  std::string job;                      // secret of the job; empty: the job has none
+  rpc::TlsFiles tls;                    // certificates for connections to pservers
   bool insecure_allow_network = false;  // allow pservers at network addresses without TLS
 };
 
@@ -29,14 +29,16 @@ struct CommonOptions {
   std::string job;
   int rank = 0, ranks = 1;
   ModeSecrets secrets;
-  Agreement agreement;  // trainer/job/job_agreement.h; empty: not compared
+  // The settings that all ranks must have in common (trainer/job/job_agreement.h); empty: they are
+  // not compared.
+  Agreement agreement;
   OptimizerSpec optimizer;
-  uint64_t seed = 0;  // for the initial values
+  uint64_t seed = 0;  // seed of the initial values
   Duration start_timeout = std::chrono::seconds(60);
   Duration step_timeout = std::chrono::seconds(60);
-  std::string launcher;             // address for reports of unresponsive processes
-  bool fuse_all_reduce = true;      // several gradients share a collective call
-  GroupRule group_rule;             // used with fuse_all_reduce
+  std::string launcher;         // address of the launcher, for reports of unresponsive processes
+  bool fuse_all_reduce = true;  // one collective call reduces several gradients
+  GroupRule group_rule;         // how fuse_all_reduce groups the gradients
   bool half_communication = false;  // f32 gradients are sent as f16
 
   bool leader() const { return rank == 0; }

@@ -1,4 +1,4 @@
-// Gradients in the form in which the modes send them.
+// Converts and groups gradients in the way in which the training modes send them.
 #pragma once
 
 #include <vector>
@@ -10,18 +10,18 @@
 
 namespace tandem::trainer {
 
-// Calls DensifyAll. Rank 0 logs a line if it changes anything.
+// Makes sparse gradients dense (DensifyAll). Rank 0 logs a line if any gradient changes.
 StatusOr<std::vector<ParamGrad>> DensifyGradients(Program& program,
                                                   const std::vector<ParamGrad>& grads,
                                                   const CommonOptions& options);
 
-// Divides the gradients into groups, one per collective call. With fuse_all_reduce off each
-// gradient is its own group.
+// Divides the gradients into groups, one per collective call. Without fuse_all_reduce each gradient
+// is a group.
 std::vector<std::vector<ParamGrad>> GroupedGradients(const Program& program,
                                                      const std::vector<ParamGrad>& grads,
                                                      const CommonOptions& options);
 
-// Gradients of rows of tables, and gradients of whole parameters.
+// `sparse`: gradients of rows of tables. `dense`: gradients of whole parameters.
 struct GradientKinds {
   std::vector<ParamGrad> sparse, dense;
 };

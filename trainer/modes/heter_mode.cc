@@ -10,7 +10,7 @@
 namespace tandem::trainer {
 namespace {
 
-// The programs and the communication of both modes.
+// Makes the programs of pserver mode and pipeline mode, and joins their communication.
 class HeterMode final : public ProgramShaper {
  public:
   HeterMode(const HeterOptions& options, TrainingMode sections)
@@ -32,7 +32,7 @@ class HeterMode final : public ProgramShaper {
     return joined_.dense().programs->EvaluatedPart(bound);
   }
 
-  // Whether this rank is a trainer, and so has a client of the pservers.
+  // Returns whether this rank is a trainer. Only trainers have a client of the pservers.
   bool trains() const { return options_.tables.common.rank < options_.tables.common.ranks; }
   TablesAndDense& joined() { return joined_; }
   CommHandler& training() { return training_; }
@@ -41,7 +41,7 @@ class HeterMode final : public ProgramShaper {
  private:
   const HeterOptions options_;
   SplitComm training_, evaluation_;
-  TablesAndDense joined_;  // last: its calls end in the members above
+  TablesAndDense joined_;  // last member, because its calls end in the members above
 };
 
 Status HeterMode::Distribute(Program& program, const std::vector<ParamGrad>& grads) {

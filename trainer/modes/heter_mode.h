@@ -1,13 +1,12 @@
-// mode=hybrid with heter workers (tandemrun --heter_workers). The last ranks are heter workers;
-// each serves the same number of trainers.
-// The program is partitioned into two stages, as for a pipeline. Operators under the device guard
-// run on heter workers, all others on trainers.
-// A trainer pulls the rows of its batch, looks them up and sends the values to its heter worker.
-// The heter worker computes the loss and the backward pass and updates the dense parameters; each
-// trainer's batch is a micro batch to it. It returns the gradients of the values, and the trainer
-// pushes the gradients of the rows.
-// Dense parameters are reduced among the ranks of the same stage. Only trainers connect to
-// pservers.
+// mode=hybrid with heter workers (tandemrun --heter_workers). The ranks with the highest numbers
+// are heter workers. Each heter worker serves the same number of trainers. The program is
+// partitioned into two stages, as for a pipeline. Operators under the device guard run on heter
+// workers, and all other operators on trainers. A trainer pulls the rows of its batch, looks them
+// up and sends the values to its heter worker. The heter worker computes the loss and the backward
+// pass, and updates the dense parameters. Each trainer's batch is a micro batch of the heter
+// worker. The heter worker returns the gradients of the values, and the trainer pushes the
+// gradients of the rows. Dense parameters are reduced among the ranks of the same stage. Only
+// trainers connect to pservers.
 #pragma once
 
 #include "trainer/modes/mode.h"
@@ -17,14 +16,15 @@
 namespace tandem::trainer {
 
 struct HeterOptions {
-  PserverOptions tables;  // with trainers only as ranks, as pservers see them
+  PserverOptions tables;  // options for the pservers; their ranks are the trainers only
   PipelineOptions sections;
 };
 
 HeterOptions HeterOptionsOf(const JobConfig& config, const RankInfo& rank,
                             const CommonOptions& common);
 
-// INVALID_ARGUMENT: the number of ranks does not fit.
+// Makes the mode. INVALID_ARGUMENT: the number of ranks does not suit the numbers of trainers and
+// heter workers.
 StatusOr<TrainingMode> MakeHeterMode(const HeterOptions& options);
 
 }  // namespace tandem::trainer

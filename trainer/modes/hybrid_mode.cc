@@ -11,7 +11,7 @@
 namespace tandem::trainer {
 namespace {
 
-// The programs and the communication of both modes.
+// Makes the programs of pserver mode and collective mode, and joins their communication.
 class HybridMode final : public ProgramShaper {
  public:
   explicit HybridMode(const HybridOptions& options)
@@ -32,8 +32,8 @@ class HybridMode final : public ProgramShaper {
 
  private:
   SplitComm comm_;
-  PushBeforeReduceComm push_first_{comm_};  // used if killed ranks can return
-  TablesAndDense joined_;                   // last: its calls end in the members above
+  PushBeforeReduceComm push_first_{comm_};  // used only if killed ranks can return
+  TablesAndDense joined_;  // last member, because its calls end in the members above
 };
 
 Status HybridMode::Distribute(Program& program, const std::vector<ParamGrad>& grads) {

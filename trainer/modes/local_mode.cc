@@ -38,7 +38,7 @@ class LocalMode final : public ProgramShaper,
 
  private:
   const CommonOptions options_;
-  Scope* scope_ = nullptr;  // set by Join
+  Scope* scope_ = nullptr;  // scope of the training program; set by Join
 };
 
 }  // namespace

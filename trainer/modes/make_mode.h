@@ -7,8 +7,8 @@
 
 namespace tandem::trainer {
 
-// Makes the mode that the job names, with the options of the job. The rank is that of `common`,
-// which may be another than `rank`. INVALID_ARGUMENT: servers or a rendezvous
+// Makes the training mode that the job names, with the options of the job. The mode uses the rank
+// in `common`, which may differ from the rank in `rank`. INVALID_ARGUMENT: servers or a rendezvous
 // are missing. UNIMPLEMENTED: the mode does not support a setting of the job.
 StatusOr<TrainingMode> MakeMode(const JobConfig& config, const RankInfo& rank,
                                 const CommonOptions& common);

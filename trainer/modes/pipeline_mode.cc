@@ -70,11 +70,12 @@ class PipelineMode final : public ProgramShaper,
 
  private:
   bool leader() const { return options_.common.leader(); }
-  // Stages are kinds of ranks: first trainers, then heter workers.
+  // Returns whether the stages are kinds of ranks: the first ranks are trainers, the last ones are
+  // heter workers.
   bool kinds() const { return options_.heter_workers > 0; }
   int trainers() const { return options_.common.ranks - options_.heter_workers; }
   PipelineRank RankOf(int rank) const;
-  std::vector<int> Replicas() const;  // the ranks of this rank's stage
+  std::vector<int> Replicas() const;  // all ranks that run this rank's stage
   int OwnerOf(int section) const { return kinds() ? section * trainers() : section; }
   std::vector<collective::Communicator*> All() const;
   collective::Communicator& CommunicatorOf(const CommBucket& bucket) const;
@@ -86,16 +87,18 @@ class PipelineMode final : public ProgramShaper,
 
   const PipelineOptions options_;
   const PipelineRank rank_;
-  StagedComm staged_{*this};  // used because a heter worker may be on a device
+  // Copies tensors to the host, because a heter worker may be on a device.
+  StagedComm staged_{*this};
   Scope* scope_ = nullptr;
   ShardedState params_, state_;
-  TensorMap last_params_;  // on rank 0, after Finish
+  TensorMap last_params_;  // complete parameters; on rank 0, after Finish
   bool finished_ = false;
   std::vector<std::unique_ptr<CommBucket>> buckets_;
-  std::atomic<int64_t> bytes_{0};  // sent from this rank's tensors
+  std::atomic<int64_t> bytes_{0};  // bytes sent from this rank's tensors
   RankWaits waits_;
 
-  // Last members: their threads use the other members. A communicator without peers is null.
+  // These members are last because their threads use the other members. A communicator is null if
+  // it would have no peers.
   std::unique_ptr<collective::Communicator> world_, forward_, backward_, replicas_;
 };
 
@@ -158,10 +161,11 @@ Status PipelineMode::Distribute(Program& program, const std::vector<ParamGrad>& 
   return OkStatus();
 }
 
-// Records the owners of the whole program's state: they are the ranks of the first replica.
+// Records which rank owns each variable of the whole program. The owners are the ranks of the first
+// replica.
 Status PipelineMode::KeepSpread(const Program& whole, const std::vector<ParamGrad>& grads) {
   TD_ASSIGN_OR_RETURN(const Sections divided, CutSections(whole));
-  std::set<std::string> tables;  // with rows on pservers (heter_mode.cc)
+  std::set<std::string> tables;  // tables whose rows are on pservers (heter_mode.cc)
   for (const Op& op : whole.ops) {
     if (op.type == "lookup_table_sparse_grad") tables.insert(op.inputs[1].front());
   }
@@ -192,8 +196,8 @@ Status PipelineMode::ConnectAll(const Stop& stop) {
   config.operation_timeout = options_.common.step_timeout;
   const auto connect =
       [&](std::vector<int> members) -> StatusOr<std::unique_ptr<collective::Communicator>> {
-    // No rank may join the next communicator before rank 0 has closed the rendezvous of the last
-    // one.
+    // The barrier keeps ranks from joining the next communicator before rank 0 has closed the
+    // previous communicator's rendezvous.
     if (world_ != nullptr) {
       TD_RETURN_IF_ERROR(world_->Barrier({.what = "next communicator"})->Wait(Time::max()));
     }
@@ -233,7 +237,8 @@ Status PipelineMode::GiveMemory(CommBucket& bucket) {
   return OkStatus();
 }
 
-// All ranks have the same initial values. Rank 0 sends the values of a checkpoint to the others.
+// All ranks begin with the same initial values. If the job resumes, rank 0 sends the values of the
+// checkpoint to the other ranks.
 StatusOr<int64_t> PipelineMode::Join(const Program& program, Scope& scope, const TensorMap& state,
                                      int64_t step, const Stop& stop) {
   TD_RETURN_IF_ERROR(RefuseTableRules(program));
@@ -275,7 +280,7 @@ Status PipelineMode::Finish() {
   CpuDevice host;
   TD_ASSIGN_OR_RETURN(last_params_, Gather(params_, {}, *scope_, host));
   finished_ = true;
-  // No rank may disconnect while another still reduces.
+  // The barrier keeps ranks from disconnecting while another rank still reduces.
   return world_->Barrier({.what = "end of the job"})->Wait(SteadyNow() + timeout());
 }
 
@@ -283,7 +288,8 @@ StatusOr<int> PipelineMode::Register(const CommNode& node) {
   TD_ASSIGN_OR_RETURN(auto bucket,
                       CommBucket::Make(node, options_.common.rank, options_.common.ranks,
                                        options_.common.half_communication));
-  // A micro batch of a heter worker is the whole batch of the trainer at the other end.
+  // The name must equal the trainer's name: a micro batch of a heter worker is the whole batch of a
+  // trainer.
   if (rank_.rank_each) bucket->name = WholeName(bucket->name);
   bucket->index = buckets_.size();
   if (world_ != nullptr) TD_RETURN_IF_ERROR(GiveMemory(*bucket));

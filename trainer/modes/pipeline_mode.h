@@ -1,6 +1,7 @@
-// mode=collective with pipeline: with S stages, rank r runs stage r % S of replica r / S. The
-// rank's program contains its work (kernels/graph/distribute/micro_batches.h); the mode does the
-// communication. Hybrid mode with heter workers (heter_mode.h) has two stages of another form.
+// mode=collective with pipeline. With S stages, rank r runs stage r % S of replica r / S. The
+// rank's program contains the operators of its stage (kernels/graph/distribute/micro_batches.h).
+// The mode does the communication between ranks. Hybrid mode with heter workers (heter_mode.h) has
+// two stages of another form.
 #pragma once
 
 #include <string>
@@ -15,17 +16,18 @@ namespace tandem::trainer {
 struct PipelineOptions {
   CommonOptions common;
   WorldOptions world;
-  int sections = 1;       // pipeline stages, each with its own ranks
-  int micro_batches = 1;  // per batch of a pipeline
-  // Not 0: the stages are kinds of ranks. The last ranks are heter workers.
+  int sections = 1;       // number of pipeline stages; each stage runs on its own ranks
+  int micro_batches = 1;  // number of micro batches in a batch
+  // Number of heter workers, which are the last ranks. If it is not 0, the stages are kinds of
+  // ranks.
   int heter_workers = 0;
-  std::string device_guard;  // "cpu" or "gpu": the operators of this device run on heter workers
+  std::string device_guard;  // "cpu" or "gpu": operators for this device run on heter workers
 };
 
 PipelineOptions PipelineOptionsOf(const JobConfig& config, const RankInfo& rank,
                                   CommonOptions common);
 
-// INVALID_ARGUMENT: the number of ranks does not fit.
+// Makes the mode. INVALID_ARGUMENT: the number of ranks does not suit the number of stages.
 StatusOr<TrainingMode> MakePipelineMode(const PipelineOptions& options);
 
 }  // namespace tandem::trainer

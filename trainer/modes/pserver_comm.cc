@@ -103,7 +103,7 @@ StatusOr<uint64_t> PserverComm::Exchange(const GradientSet* push, ValueSets* pul
   const bool dense = push != nullptr && push->dense_steps > 0;
   auto gradients = dense ? gradients_ : std::vector<ps::PsConstTensor>();
   for (size_t i = 0; i < gradients.size(); ++i) gradients[i].data = push->values[i].data();
-  if (tensors_.empty()) pull = nullptr;  // tables only
+  if (tensors_.empty()) pull = nullptr;  // pulls nothing if the job has only tables
   const std::vector<ps::PsConstRows> rows =
       push == nullptr ? std::vector<ps::PsConstRows>() : tables_.View(push->rows);
   pushes_ += push != nullptr ? 1 : 0;
@@ -118,7 +118,7 @@ StatusOr<uint64_t> PserverComm::Exchange(const GradientSet* push, ValueSets* pul
   } else {
     client_->PushPull(push->step, push->learning_rate, gradients, {}, View(*pull), arrived, rows);
   }
-  TD_RETURN_IF_ERROR(done.Wait(Time::max()));  // the client's own deadlines end the wait
+  TD_RETURN_IF_ERROR(done.Wait(Time::max()));  // the deadlines of the client end the wait
   return result;
 }
 
@@ -156,7 +156,8 @@ void PserverComm::Start(int index, int64_t, CommDone* done) {
   }
 }
 
-// Number of steps that every trainer must have pushed when this trainer has pushed `done`.
+// Returns the number of steps that every trainer must have pushed when this trainer has pushed
+// `done` steps.
 uint64_t PserverComm::StepBound(uint64_t done) const {
   const int64_t bound = options_.regime == PsSyncMode::kHalfAsync ? options_.max_staleness : -1;
   if (bound < 0) return 0;
@@ -179,10 +180,11 @@ void PserverComm::StartPullRows(CommDone* done) {
       complete(version.status());
     });
   }
-  tables_.Foresee(std::exchange(next_, {}));  // during the exchange
+  tables_.Foresee(std::exchange(next_, {}));  // predicts the next rows during the pull
 }
 
-// The gradient is copied and sent with the dense ones, in one message per server and step.
+// Copies the gradient. The rows are sent together with the dense gradients, in one message per
+// server and step.
 void PserverComm::StartPushRows(CommDone* done) {
   StatusOr<RowSet> rows = tables_.CopyGradient(pushing_.size());
   if (!rows.ok()) return done->Complete(rows.status());

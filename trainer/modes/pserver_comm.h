@@ -1,4 +1,5 @@
-// Carries the communication of pserver mode's plan: pushes gradients and pulls parameters.
+// Executes the communication operators of a plan in pserver mode: pushes gradients and pulls
+// parameters.
 #pragma once
 
 #include <atomic>
@@ -20,8 +21,9 @@
 
 namespace tandem::trainer {
 
-// Owns the client. The pulls of all tables are sent with the last of them, and the gradients of
-// rows with the dense ones, in one message per server and step.
+// Owns the client of the pservers. Pulls the rows of all tables together, when the last pull
+// operator starts. Pushes the gradients of rows together with the dense gradients. A pull and a
+// push are each one message per server and step.
 class PserverComm final : public CommHandler {
  public:
   // All arguments must outlive this object.
@@ -30,27 +32,31 @@ class PserverComm final : public CommHandler {
   StatusOr<int> Register(const CommNode& node) override;
   void Start(int index, int64_t step, CommDone* done) override;
   Duration timeout() const override;
-  // The handlers of the training program and of evaluations, for tensors on any device.
+  // Return the handlers of the training program and of evaluations. Both handlers accept tensors on
+  // any device.
   CommHandler& training() { return staged_; }
   CommHandler& evaluation() { return staged_evaluation_; }
 
-  // Sets the client. Call Begin before the first step.
+  // Sets the client of the pservers. Begin must be called after SetClient and before the first
+  // step.
   void SetClient(std::unique_ptr<ps::PsClient> client) { client_ = std::move(client); }
-  ps::PsClient* client() const { return client_.get(); }  // nullptr: not set yet
-  // Forgets the communications of an aborted step.
+  ps::PsClient* client() const { return client_.get(); }  // nullptr: no client was set
+  // Forgets the communications of a step that was aborted.
   void ForgetStep();
-  // Begins with the parameters `values` of version `version` of the servers.
+  // Sets the parameters to begin with: `values`, which the servers have as version `version`.
   void Begin(const TensorMap& values, uint64_t version);
   void BeginStep(int64_t step, float learning_rate);
   bool looks_ahead() const { return options_.sync() && !tensors_.empty() && !tables_.empty(); }
   void Foresee(const NextBatchHint& next) { next_ = next; }
-  // Sends the gradients that no exchange has sent yet.
+  // Pushes the gradients that no exchange has pushed yet.
   Status Finish();
 
-  // The version of the servers that reads wait for: in sync mode that after the last step.
+  // Returns the parameter version for which reads from the servers wait: in sync mode the version
+  // after the last step. 0: reads do not wait.
   uint64_t AwaitedVersion() const { return options_.sync() ? version_ : 0; }
   std::string TakeWarning() { return stale_.TakeWarning(); }
-  int64_t pushes() const { return pushes_; }  // messages; one to all servers counts once
+  // Pushes and pulls; a message to all servers counts once.
+  int64_t pushes() const { return pushes_; }
   int64_t pulls() const { return pulls_; }
 
  private:
@@ -71,22 +77,24 @@ class PserverComm final : public CommHandler {
   PsTables& tables_;
   PrefetchHandler evaluation_;
   StagedComm staged_{*this}, staged_evaluation_{evaluation_};
-  std::vector<Node> nodes_;  // nodes of the plan, by index
+  std::vector<Node> nodes_;  // kinds of the plan's communication nodes, by index
   std::vector<CommDone*> pulling_;
-  NextBatchHint next_;           // set by Foresee
-  std::vector<RowSet> pushing_;  // rows of this step's push_rows, sent with push_pull
-  // The push_pull or geo_exchange node of the plan.
+  NextBatchHint next_;           // data of the next step, set by Foresee
+  std::vector<RowSet> pushing_;  // rows of this step's push_rows operators, not yet sent
+  // The arguments of the plan's push_pull or geo_exchange operator.
   std::vector<ps::PsConstTensor> gradients_;
   std::vector<ps::PsTensor> tensors_;
   int64_t step_ = 0;
   float learning_rate_ = 0;
-  uint64_t version_ = 0;      // sync: of the servers, after the last step
-  GeoParameters geo_params_;  // for geo
-  int64_t geo_pending_ = 0;   // steps since the last exchange
+  uint64_t version_ = 0;  // version of the servers' parameters after the last step; sync mode only
+  GeoParameters geo_params_;  // local parameters and differences; geo mode only
+  int64_t geo_pending_ = 0;   // steps since the last exchange of geo mode
   std::atomic<int64_t> pushes_{0}, pulls_{0};
   StaleGradients stale_{options_.common.optimizer};
-  std::unique_ptr<ps::PsClient> client_;  // its destructor waits for calls into the members above
-  std::unique_ptr<AsyncCommunicator> communicator_;  // its threads use all members above
+  // Declared after the members above, because its destructor waits for calls that use them.
+  std::unique_ptr<ps::PsClient> client_;
+  // Last member, because its threads use the members above.
+  std::unique_ptr<AsyncCommunicator> communicator_;
 };
 
 }  // namespace tandem::trainer

@@ -37,8 +37,8 @@ class PserverMode final : public Membership,
                          const Stop& stop) override;
   std::vector<double> WaitedSeconds() const override { return waits_.Seconds(); }
   Status Finish() override;
-  // A trainer that was asked to stop reports it. If a trainer fails, the servers notice that it is
-  // unresponsive and name it to the others.
+  // A trainer that was asked to stop reports this to the servers. If a trainer fails, the servers
+  // notice that it is unresponsive and name it to the other trainers.
   void Abort(const Status& why) override {
     if (why.code() == StatusCode::kCancelled && comm_.client()) (void)comm_.client()->Complete();
   }
@@ -75,13 +75,14 @@ class PserverMode final : public Membership,
   StatusOr<std::vector<ps::PsSlot>> SlotsOf(const TensorMap& state) const;
 
   const PserverOptions options_;
-  Scope* scope_ = nullptr;                  // set by Join
-  std::string table_file_;                  // rows of the checkpoint to resume from
-  int64_t slices_ = 0, largest_share_ = 0;  // over all servers; elements on the largest server
+  Scope* scope_ = nullptr;  // scope of the training program; set by Join
+  std::string table_file_;  // file with the rows of the checkpoint to resume from
+  // Number of slices on all servers, and number of elements on the server with the most.
+  int64_t slices_ = 0, largest_share_ = 0;
   RpcLog calls_{options_.rpc_profiler};
-  ServerWaits waits_;  // on rank 0, which reports them
+  ServerWaits waits_;  // waiting times of the trainers; used on rank 0, which reports them
   PserverProgram program_{options_};
-  PserverComm comm_{options_, program_.tables()};  // last: its client calls into the others
+  PserverComm comm_{options_, program_.tables()};  // last member: its client calls other members
 };
 
 StatusOr<std::vector<ps::PsSlot>> PserverMode::SlotsOf(const TensorMap& state) const {
@@ -119,7 +120,8 @@ ps::PsOptions PserverMode::ClientOptions() {
   ps.rules.delay_compensation = options_.delay_compensation;
   ps.row_cache.bytes = static_cast<size_t>(options_.row_cache_bytes);
   ps.row_cache.versions = static_cast<uint64_t>(options_.row_cache_versions);
-  // An update that uses the norm of its parameter needs the whole parameter on one server.
+  // The optimizer update uses the norm of a parameter. The parameter must therefore be whole on one
+  // server.
   const bool whole = program_.whole_params();
   LOG_IF(INFO, whole && options_.slice_var_up && options_.common.leader())
       << "slice_var_up has no effect: the update by " << options_.common.optimizer.type
@@ -150,9 +152,9 @@ StatusOr<int64_t> PserverMode::Join(const Program& program, Scope& scope, const 
                                     int64_t step, const Stop& stop) {
   scope_ = &scope;
   comm_.ForgetStep();
-  // Tables that are on servers only have no rules in the program any more.
+  // Tables that only servers store have no rules in the program any more.
   TD_RETURN_IF_ERROR(RefuseTableRules(program));
-  const ShortTimeSlice short_slice;  // for the threads that gRPC starts
+  const ShortTimeSlice short_slice;  // threads that gRPC starts here get a short time slice
   ps::PsOptions ps = ClientOptions();
   ps.callbacks.stop = stop;
   TD_ASSIGN_OR_RETURN(auto connected, ps::PsClient::Connect(options_.servers, ps));
@@ -168,7 +170,7 @@ StatusOr<int64_t> PserverMode::Join(const Program& program, Scope& scope, const 
     tensors.push_back({name, tensor.span<float>().data(), tensor.numel()});
   }
   TD_RETURN_IF_ERROR(CountSlices(variables));
-  ps::PsOptimizer optimizer;  // geo: sgd, which adds the differences
+  ps::PsOptimizer optimizer;  // in geo mode: sgd, which adds the differences to the parameters
   std::vector<ps::PsSlot> slots;
   if (!options_.geo()) {
     TD_ASSIGN_OR_RETURN(optimizer, ToPsOptimizer(options_.common.optimizer));
@@ -195,10 +197,12 @@ StatusOr<int64_t> PserverMode::Join(const Program& program, Scope& scope, const 
   };
   TD_ASSIGN_OR_RETURN(const uint64_t version,
                       client.InitOrFetch(tensors, static_cast<uint64_t>(step), slots, source));
-  TD_RETURN_IF_ERROR(PutInto(values, "of the pservers", scope));  // where tables are copies
+  // Copies the pulled values into the scope. On the CPU `values` share the scope's memory; on a
+  // device they are copies.
+  TD_RETURN_IF_ERROR(PutInto(values, "of the pservers", scope));
   comm_.Begin(values, version);
-  // In the other regimes the version counts the pushes of all trainers, and the step is local to
-  // the trainer.
+  // In sync mode the version is the number of steps. In the other modes of updating it counts the
+  // pushes of all trainers, and each trainer counts its steps itself.
   return options_.sync() ? static_cast<int64_t>(version) : step;
 }
 
@@ -296,7 +300,7 @@ ps::PsDispatcher DispatcherOf(RuntimeFlags::Dispatcher dispatcher) {
   return ps::PsDispatcher::kRoundRobin;
 }
 
-// Sets how servers treat pushes and trainers.
+// Sets the options that determine how servers treat pushes and lost trainers.
 void SetTreatment(const DistributedStrategy& strategy, PserverOptions* options) {
   const RuntimeFlags& flags = strategy.runtime_flags();
   const A_SyncConfigs& async = strategy.a_sync_configs();
@@ -308,7 +312,7 @@ void SetTreatment(const DistributedStrategy& strategy, PserverOptions* options) 
   options->row_cache_versions = flags.row_cache_versions();
 }
 
-// Sets the regime of pserver mode and its parameters.
+// Sets the update mode (sync, half-async, async or geo) and its options.
 void SetRegime(const DistributedStrategy& strategy, PserverOptions* options) {
   const A_SyncConfigs& c = strategy.a_sync_configs();
   if (strategy.a_sync()) {
@@ -332,7 +336,7 @@ void SetRegime(const DistributedStrategy& strategy, PserverOptions* options) {
                     .timeout = options->common.step_timeout};
 }
 
-// Sets how the client calls the servers, and where it places parameters.
+// Sets the options that determine how the client calls the servers and where it places parameters.
 void SetCalls(const DistributedStrategy& strategy, PserverOptions* options) {
   const RuntimeFlags& flags = strategy.runtime_flags();
   options->launch_barrier = strategy.a_sync_configs().launch_barrier();

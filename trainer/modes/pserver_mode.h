@@ -1,5 +1,5 @@
-// mode=pserver: trainers push gradients to the pservers, which run the optimizer, and pull
-// parameters.
+// mode=pserver: trainers push gradients to the pservers and pull parameters from them. The pservers
+// run the optimizer.
 #pragma once
 
 #include <cstdint>
@@ -14,38 +14,39 @@
 
 namespace tandem::trainer {
 
-// When the servers apply a trainer's gradients, and what a trainer waits for.
+// When the servers apply the gradients of a trainer, and how long the trainer waits.
 enum class PsSyncMode : uint8_t {
-  kSync,       // once per step, after the gradients of all trainers arrived; every trainer waits
-  kHalfAsync,  // immediately; a trainer waits for its own push and pull
-  kASync,      // immediately; a trainer does not wait (async_communicator.h)
-  kGeo         // trainers update local parameters and exchange differences every k steps
+  kSync,       // applies the gradients of all trainers once per step; every trainer waits
+  kHalfAsync,  // applies gradients on arrival; a trainer waits for its own push and pull
+  kASync,      // applies gradients on arrival; a trainer does not wait (async_communicator.h)
+  // Trainers update local parameters, and exchange differences every k steps.
+  kGeo
 };
 
 struct PserverOptions {
   CommonOptions common;
-  std::vector<std::string> servers;  // host:port
+  std::vector<std::string> servers;  // addresses of the pservers, as host:port
   PsSyncMode regime = PsSyncMode::kSync;
-  AsyncOptions async;          // for kASync
-  int64_t geo_steps = 0;       // for kGeo: steps between two exchanges
-  int64_t max_staleness = -1;  // for kHalfAsync; -1: no bound
-  // For calls (pserver/client/client.h):
+  AsyncOptions async;          // options of the mode kASync
+  int64_t geo_steps = 0;       // kGeo: number of steps between two exchanges
+  int64_t max_staleness = -1;  // kHalfAsync: steps by which trainers may differ; -1: no limit
+  // The following options determine the calls to pservers (pserver/client/client.h).
   bool launch_barrier = true;
-  bool rpc_profiler = false;  // calls are recorded
+  bool rpc_profiler = false;  // records all calls to pservers
   int rpc_retries = 3;
   bool replaces = false;  // the launcher restarts unresponsive servers
   ps::PsTransport transport = ps::PsTransport::kAuto;
   bool split_messages = false;
   int64_t row_cache_bytes = 0;
   int64_t row_cache_versions = 0;
-  // For the servers' treatment of pushes and trainers:
+  // The following options determine how servers treat pushes and lost trainers.
   ps::PsNonfinite nonfinite = ps::PsNonfinite::kReject;
   Duration lost_after = std::chrono::seconds(900);
   double delay_compensation = 0;
-  // For the placement of parameters on servers:
+  // The following options determine the placement of parameters on servers.
   ps::PsDispatcher dispatcher = ps::PsDispatcher::kRoundRobin;
   bool slice_var_up = true;
-  int64_t min_block_size = 8192;  // elements
+  int64_t min_block_size = 8192;  // minimum size of a slice, in elements
 
   bool sync() const { return regime == PsSyncMode::kSync; }
   bool geo() const { return regime == PsSyncMode::kGeo; }

@@ -31,13 +31,14 @@ Status PserverProgram::Distribute(Program& program, const std::vector<ParamGrad>
   }
   TD_ASSIGN_OR_RETURN(std::vector<ParamGrad> grads,
                       DensifyGradients(program, dense, options_.common));
-  for (ParamGrad& pair : grads) {  // pservers store f32
+  for (ParamGrad& pair : grads) {  // all gradients become f32, because pservers store f32
     TD_ASSIGN_OR_RETURN(pair, WidenGradient(program, pair, OpRole::kBackward));
   }
   return AppendPushPull(program, grads);
 }
 
-// Evaluation reads the rows as of the last step (sync), or the current rows.
+// An evaluation reads the rows after the last step in sync mode. In the other regimes it reads the
+// current rows.
 Status PserverProgram::DistributeForward(Program& program) {
   if (options_.geo()) return OkStatus();
   TD_ASSIGN_OR_RETURN(const auto tables, DistributedTables(program));

@@ -1,5 +1,5 @@
-// Inserts the operators of pserver mode into a rank's programs, and records what the pservers
-// store.
+// Inserts the operators of pserver mode into a rank's programs, and records which parameters and
+// tables the pservers store.
 #pragma once
 
 #include <string>
@@ -22,9 +22,10 @@ class PserverProgram final : public ProgramShaper {
   Status Distribute(Program& program, const std::vector<ParamGrad>& given) override;
   Status DistributeForward(Program& program) override;
 
-  // Whether an update needs values of the whole parameter. Valid after Distribute, as is all below.
+  // Returns whether the optimizer update of an element needs values of the whole parameter. This
+  // method and those below are valid after Distribute.
   bool whole_params() const { return reach_ != UpdateScope::kElement && !options_.geo(); }
-  // Trained parameters except tables, in program order.
+  // Returns the trained parameters except tables, in program order.
   const std::vector<std::string>& params() const { return params_; }
   PsTables& tables() { return tables_; }
   const PsTables& tables() const { return tables_; }

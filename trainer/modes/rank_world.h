@@ -1,4 +1,5 @@
-// The world of the ranks that communicate directly: its options, and helpers for calls among them.
+// The world of the ranks that communicate with each other directly: its options, and helpers for
+// collective calls.
 #pragma once
 
 #include <functional>
@@ -13,25 +14,28 @@
 namespace tandem::trainer {
 
 struct WorldOptions {
-  std::string rendezvous;  // these three: WorldConfig, collective/rendezvous/rendezvous.h
+  // The first three options are described at WorldConfig (collective/rendezvous/rendezvous.h).
+  std::string rendezvous;
   std::string listen_host;
   bool network_allowed = false;
-  // transport between the ranks (collective/host/connect.h)
+  // Transport between the ranks (collective/host/connect.h).
   collective::TransportKind transport = collective::TransportKind::kAuto;
 };
 
 WorldOptions WorldOptionsOf(const JobConfig& config, const RankInfo& rank);
 
-// Returns this rank's place in the world of the job. The rendezvous ends within start_timeout, or
-// when `stop` returns true.
+// Returns the configuration with which this rank joins the world of the job. The rendezvous ends
+// within start_timeout, or when `stop` returns true.
 collective::WorldConfig WorldOf(const CommonOptions& common, const WorldOptions& options,
                                 const std::function<bool()>& stop);
 
 // Converts the loss of a connected peer to ABORTED (exit code 200), because a restart of the job
-// can help. A service that never replied stays UNAVAILABLE. Other statuses are unchanged.
+// can help. The status stays UNAVAILABLE if the service never replied. Other statuses are
+// unchanged.
 Status AsLostPeer(const Status& status);
 
-// Returns whether `mine` is true on any rank. Ends within `patience`.
+// Returns whether `mine` is true on at least one rank. A collective call; it ends within
+// `patience`.
 StatusOr<bool> AnyRank(collective::Communicator& communicator, bool mine, Duration patience);
 
 }  // namespace tandem::trainer

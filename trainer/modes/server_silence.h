@@ -1,5 +1,5 @@
-// Handles unresponsive pservers in a trainer: the trainer reports them to the launcher, which kills
-// and restarts such a server, and waits for the restart.
+// Handles unresponsive pservers in a trainer. The trainer reports an unresponsive server to the
+// launcher and waits. The launcher kills and restarts the server.
 #pragma once
 
 #include "pserver/client/client.h"
@@ -7,11 +7,11 @@
 
 namespace tandem::trainer {
 
-// Sets the client options that this needs.
+// Sets the options of the client that let it report unresponsive servers to the launcher.
 void TellOfSilence(const PserverOptions& options, ps::PsOptions& ps);
 
-// Returns a timeout longer than all deadlines of the client, because the client's errors name the
-// unresponsive server.
+// Returns a timeout for operators that is longer than all deadlines of the client. The client's
+// error comes first and names the unresponsive server.
 Duration PserverTimeout(const PserverOptions& options);
 
 }  // namespace tandem::trainer

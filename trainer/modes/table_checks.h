@@ -1,5 +1,5 @@
-// Checks of modes that store tables whole, in the scope, against tables whose rows only pservers
-// have.
+// Checks for modes that store whole tables in the scope. These modes reject tables whose rows only
+// pservers store.
 #pragma once
 
 #include <string>
@@ -9,10 +9,12 @@
 
 namespace tandem::trainer {
 
-// UNIMPLEMENTED (names the table): a table has table_rules.
+// Rejects table_rules. UNIMPLEMENTED: a table of the program has table_rules; the message names the
+// table.
 Status RefuseTableRules(const Program& program);
 
-// FAILED_PRECONDITION (names the file): `path`, a checkpoint's file of rows, is not "".
+// Rejects a checkpoint's file of table rows. FAILED_PRECONDITION: `path`, the name of this file, is
+// not ""; the message names the file.
 Status RefuseTableFile(const std::string& path);
 
 }  // namespace tandem::trainer

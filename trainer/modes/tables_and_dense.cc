@@ -38,7 +38,7 @@ StatusOr<int64_t> TablesAndDense::Recover(const Status& why, const Program& prog
   return step;
 }
 
-// In sync mode the servers' version is the next step.
+// In sync mode, the version of the tables on the servers is the number of the next step.
 Status TablesAndDense::CheckTogether(int64_t of_tables, int64_t of_dense) const {
   if (!options_.sync) return OkStatus();
   if (of_tables == of_dense || of_tables == of_dense + 1) return OkStatus();
@@ -58,17 +58,19 @@ void TablesAndDense::Abort(const Status& why) {
   tables_.membership->Abort(why);
 }
 
-// Every rank could request the state of the tables, but only rank 0 writes it.
+// Every rank could request the state of the tables. Only rank 0 does, because only rank 0 writes
+// the state.
 StatusOr<TensorMap> TablesAndDense::State(const Program& program, const Scope& scope,
                                           Device& device) {
   TD_ASSIGN_OR_RETURN(TensorMap state, dense_.state->State(program, scope, device));
   if (!options_.leader) return state;
   TD_ASSIGN_OR_RETURN(TensorMap of_tables, tables_.state->State(program, scope, device));
-  state.merge(of_tables);  // both contain the variables of the scope
+  state.merge(of_tables);  // both maps contain the variables of the scope
   return state;
 }
 
-// With divided parameters the dense mode does not know the tables, of which rank 0 has copies.
+// If parameters are divided, the mode of the dense parameters does not return the tables. Rank 0
+// adds its copies of the tables.
 StatusOr<TensorMap> TablesAndDense::Params(const Program& program, Scope& scope, Device& host) {
   TD_ASSIGN_OR_RETURN(TensorMap params, dense_.state->Params(program, scope, host));
   if (!params_are_spread()) return params;

@@ -1,4 +1,5 @@
-// A mode of two: tables on pservers, and dense parameters on the ranks.
+// A training mode that joins two modes: one for tables on pservers, one for dense parameters on the
+// ranks.
 #pragma once
 
 #include <cstdint>
@@ -9,24 +10,25 @@
 
 namespace tandem::trainer {
 
-// Joins the membership, the state and the steps of both modes. The tables come first, but the dense
-// parameters decide about stopping and recovery. Not thread-safe, except WaitedSeconds.
+// Joins the membership, the state and the steps of both modes. Calls the mode of the tables first.
+// The mode of the dense parameters decides about stopping and recovery. Not thread-safe, except
+// WaitedSeconds.
 class TablesAndDense final : public Membership, public StateKeeper, public StepHooks {
  public:
   struct Options {
-    bool leader = false;  // this is rank 0
-    bool sync = true;     // the servers apply gradients once per step
+    bool leader = false;  // true: this process is rank 0
+    bool sync = true;     // true: the servers apply gradients once per step
   };
 
-  // `push_first`: orders the communication if lost ranks can return, else nullptr. It must outlive
-  // this object.
+  // `push_first`: orders the communication of a step if lost ranks can return; nullptr: they cannot
+  // return. It must outlive this object.
   TablesAndDense(Options options, TrainingMode tables, TrainingMode dense,
                  PushBeforeReduceComm* push_first);
 
   const TrainingMode& tables() const { return tables_; }
   const TrainingMode& dense() const { return dense_; }
 
-  // FAILED_PRECONDITION: the tables and the dense parameters precede different steps. In sync mode
+  // FAILED_PRECONDITION: the tables and the dense parameters are at different steps. In sync mode
   // the tables may be one step ahead.
   StatusOr<int64_t> Join(const Program& program, Scope& scope, const TensorMap& state, int64_t step,
                          const Stop& stop) override;
@@ -54,7 +56,7 @@ class TablesAndDense final : public Membership, public StateKeeper, public StepH
   Status CheckTogether(int64_t of_tables, int64_t of_dense) const;
 
   const Options options_;
-  Scope* scope_ = nullptr;  // set by Join
+  Scope* scope_ = nullptr;  // scope of the training program; set by Join
   PushBeforeReduceComm* const push_first_;
   const TrainingMode tables_, dense_;
 };

@@ -79,8 +79,8 @@ class ThreadBarrierMode final : public ProgramShaper,
 
  private:
   const CommonOptions options_;
-  const TrainingMode places_;                  // collective mode among the replicas
-  const std::optional<TrainingMode> servers_;  // pserver mode; on the first replica only
+  const TrainingMode places_;  // the collective mode among the replicas of this process
+  const std::optional<TrainingMode> servers_;  // pserver mode; nullopt except on the first replica
   CommRoutes routes_;
 };
 

@@ -1,6 +1,6 @@
 // mode=pserver with use_thread_barrier: the replicas of one process are one trainer to the
 // pservers. Gradients are summed in memory at the first replica. Only this replica pushes and
-// pulls; it then broadcasts the pulled values.
+// pulls, and broadcasts the pulled values to the other replicas.
 #pragma once
 
 #include <optional>
@@ -10,9 +10,9 @@
 
 namespace tandem::trainer {
 
-// `places` is the collective mode among the replicas. `servers` is the pserver mode of the first
-// replica; the others have none, and take no part in evaluations. `options` are those of this
-// replica.
+// `options`: options of this replica. `places`: the collective mode among the replicas. `servers`:
+// the pserver mode, on the first replica only. The other replicas have none and take no part in
+// evaluations.
 TrainingMode MakeThreadBarrierMode(const CommonOptions& options, TrainingMode places,
                                    std::optional<TrainingMode> servers);
 

@@ -1,5 +1,5 @@
-// Writes samples of the processor's profiler to a file (pe_profile_fname). It uses gperftools'
-// libprofiler, which it loads at run time. `google-pprof PROGRAM FILE` shows the samples.
+// Writes samples of the CPU profiler to a file (pe_profile_fname). Uses libprofiler of gperftools,
+// which is loaded at run time. `google-pprof PROGRAM FILE` shows the samples.
 #pragma once
 
 #include <memory>
@@ -9,14 +9,15 @@
 
 namespace tandem::trainer {
 
-// Samples while the object lives: 100 times per second of processor time (CPUPROFILE_FREQUENCY) it
-// records the stack of the running thread. At most one object per process.
+// Takes samples while this object lives. A sample records the stack of the running thread, 100
+// times per second of processor time (CPUPROFILE_FREQUENCY). A process may have at most one such
+// object.
 class CpuSamples {
  public:
-  // UNAVAILABLE: the library is missing; the message names the package. PERMISSION_DENIED: `path`
-  // cannot be written.
+  // Starts to sample into the file `path`. UNAVAILABLE: libprofiler is missing; the message names
+  // its package. PERMISSION_DENIED: `path` cannot be written.
   static StatusOr<std::unique_ptr<CpuSamples>> Start(const std::string& path);
-  // Completes the file.
+  // Stops the sampling and completes the file.
   ~CpuSamples();
   CpuSamples(const CpuSamples&) = delete;
   CpuSamples& operator=(const CpuSamples&) = delete;

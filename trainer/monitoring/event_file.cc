@@ -32,8 +32,8 @@ pb::Event EventAt(int64_t step) {
   return event;
 }
 
-// Makes buckets of equal width from the smallest to the largest value; skips values that are not
-// finite.
+// Fills a histogram with buckets of equal width, from the smallest to the largest value. Skips
+// values that are not finite.
 void Fill(std::span<const float> values, pb::HistogramProto* out) {
   double min = std::numeric_limits<double>::infinity(), max = -min, sum = 0, squares = 0;
   int64_t count = 0;

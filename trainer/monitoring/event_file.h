@@ -19,25 +19,27 @@ class RecordWriter;
 
 namespace tandem::trainer {
 
-// Not thread-safe. Each call writes its data to the file before it returns. A failure does not end
-// the run: the first one (a full disk) is logged, and nothing is written after it.
+// The event file of one run. Each call writes its data to the file before it returns. A failure
+// (for example a full disk) does not end the run: the first failure is logged, and nothing is
+// written after it. Not thread-safe.
 class EventFile {
  public:
-  // Creates a new file in `dir`, and `dir` if it is missing. One directory is one curve: a resumed
-  // run adds a file to the directory of the first run. PERMISSION_DENIED, ALREADY_EXISTS.
+  // Creates a new file in `dir`. Creates `dir` if it is missing. One directory is one curve: a
+  // resumed run adds its file to the directory of the first run. PERMISSION_DENIED: the directory
+  // or file cannot be created. ALREADY_EXISTS: the file exists.
   static StatusOr<std::unique_ptr<EventFile>> Create(const std::string& dir);
   ~EventFile();
 
-  // Adds the program of the run. Call it once.
+  // Adds the program of the run. May be called once.
   void AddGraph(const Program& program);
 
   struct Scalar {
-    std::string tag;  // "train/loss"
+    std::string tag;  // name of the curve, for example "train/loss"
     double value = 0;
   };
-  // `step`: number of steps of the job that are done.
+  // Adds a point to each curve in `scalars`. `step`: number of steps of the job that are done.
   void Add(int64_t step, const std::vector<Scalar>& scalars);
-  // Adds a histogram of each f32 tensor in host memory, with the tag "parameters/NAME".
+  // Adds a histogram of each f32 tensor in host memory. Its tag is "parameters/NAME".
   void AddHistograms(int64_t step, const TensorMap& tensors);
 
  private:

@@ -8,9 +8,10 @@
 namespace tandem::trainer {
 namespace {
 
-constexpr int kProducer = 22;  // the oldest version of GraphDef with all features used here
+// Oldest version of GraphDef that has all features used in this file.
+constexpr int kProducer = 22;
 
-// The prefix of a variable's name that is common to its layer.
+// Returns the part of a variable's name that all variables of its layer share.
 std::string LayerOf(const std::string& var) { return var.substr(0, var.find_first_of(".@")); }
 
 const char* KindName(VarKind kind) {
@@ -35,8 +36,8 @@ class GraphWriter {
   }
 
   void Add(const Op& op) {
-    // Read the sources first: a variable that exists before the first operator becomes a node when
-    // it is first read.
+    // Collects the sources before the node is made. A variable that exists before the first
+    // operator becomes a node when it is first read.
     std::vector<std::string> sources;
     ForEachRead(op, [&](const std::string& var) { sources.push_back(SourceOf(var)); });
     pb::NodeDef* node = NewNode(LayerOf(NamesakeOf(op)) + "/" + op.type, op.type);
@@ -52,8 +53,8 @@ class GraphWriter {
   std::string Take() const { return graph_.SerializeAsString(); }
 
  private:
-  // The variable that determines an operator's layer: a parameter that it reads, else a variable
-  // that it writes.
+  // Returns the variable whose name determines the operator's layer: the first parameter that the
+  // operator reads, or else a variable that it writes.
   std::string NamesakeOf(const Op& op) const {
     std::string param, written;
     ForEachRead(op, [&](const std::string& var) {
@@ -71,7 +72,7 @@ class GraphWriter {
     return sources_[var] = node->name();
   }
 
-  // TensorFlow's names have no '@'.
+  // Replaces '@', which TensorFlow's names may not have.
   pb::NodeDef* NewNode(std::string name, const std::string& op) {
     for (char& c : name) c = c == '@' ? '_' : c;
     std::string fresh = name;
@@ -92,7 +93,8 @@ class GraphWriter {
   const Program& program_;
   pb::GraphDef graph_;
   std::set<std::string> names_;
-  std::unordered_map<std::string, std::string> sources_;  // the node that wrote each variable last
+  // Name of the node that wrote each variable last.
+  std::unordered_map<std::string, std::string> sources_;
 };
 
 }  // namespace

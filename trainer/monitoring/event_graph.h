@@ -7,10 +7,10 @@
 
 namespace tandem::trainer {
 
-// A GraphDef in its binary form. It has a node for each operator, and one for each variable that
-// exists before the first operator (parameters, state, data). An edge starts at the last writer of
-// a variable, in program order, and has the variable's shape. The nodes of a layer form a group:
-// operators that read "fc_0.w" or write "fc_0.out" are in "fc_0".
+// Returns the GraphDef of `program` in binary form. It has a node for each operator, and a node for
+// each variable that exists before the first operator (parameters, state, data). An edge starts at
+// the operator that wrote the variable last, and has the variable's shape. The nodes of a layer
+// form a group: operators that read "fc_0.w" or write "fc_0.out" are in "fc_0".
 std::string ToGraphDef(const Program& program);
 
 }  // namespace tandem::trainer

@@ -10,7 +10,7 @@
 namespace tandem::trainer {
 namespace {
 
-// The first and last operator that uses each temporary.
+// Returns the first and the last operator that uses each temporary.
 std::map<std::string, std::pair<size_t, size_t>> LivesOf(const Program& program) {
   std::map<std::string, std::pair<size_t, size_t>> lives;
   for (size_t i = 0; i < program.ops.size(); ++i) {

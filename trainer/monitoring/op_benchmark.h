@@ -1,5 +1,5 @@
-// Measures every operator of a step, in program order: the knob `benchmark`. It synchronizes a
-// device before and after each operator, so that the time is the operator's own.
+// Measures every operator of a step in program order (knob `benchmark`). Synchronizes a device
+// before and after each operator, so that the time contains no other operator's work.
 #pragma once
 
 #include <string>
@@ -11,19 +11,20 @@ namespace tandem::trainer {
 
 class OpBenchmark final : public ExecObserver {
  public:
-  explicit OpBenchmark(const Plan& plan);  // Not owned; must outlive this.
+  // `plan` is not owned and must outlive this object.
+  explicit OpBenchmark(const Plan& plan);
 
   Status BeforeStep(const PlanStep& step, int64_t run) override;
   Status OnStep(const PlanStep& step, int64_t run, Time begin, Time end) override;
 
-  // A line for each operator run since the last call: its time, the bytes that it writes, and the
-  // bytes of all live temporaries. Then clears the records.
+  // Returns a line for each operator run since the last call: its time, the bytes that it writes,
+  // and the bytes of all live temporaries. Clears the records.
   std::string TakeText();
 
  private:
   struct Row {
     int op;
-    const char* what;  // for a communication: "start ", "wait for "
+    const char* what;  // for a communication: "start " or "wait for "; else ""
     double seconds;
   };
   Status WaitForDevice() const {
@@ -31,7 +32,7 @@ class OpBenchmark final : public ExecObserver {
   }
 
   const Plan& plan_;
-  std::vector<size_t> written_, alive_;  // bytes, by operator
+  std::vector<size_t> written_, alive_;  // bytes that each operator writes, and live bytes
   std::vector<Row> rows_;
 };
 

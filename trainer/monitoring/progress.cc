@@ -19,7 +19,8 @@ namespace {
 constexpr Duration kRedrawInterval = std::chrono::milliseconds(100);
 constexpr int kColumnsDefault = 80;
 constexpr int kBarColumnsMin = 10, kBarColumnsMax = 40;
-constexpr double kSmoothing = 0.3;  // weight of the newest speed, tqdm's default
+// Weight of the newest speed in the smoothed speed; the default of tqdm.
+constexpr double kSmoothing = 0.3;
 
 struct FormatName {
   LogFormat format;
@@ -31,24 +32,26 @@ constexpr FormatName kFormats[] = {{LogFormat::kAuto, "auto"},
                                    {LogFormat::kFleet, "fleet"},
                                    {LogFormat::kJson, "json"}};
 
-constexpr double kStarving = 0.1, kStarvingSeconds = 5;  // share of time spent waiting, and its
-                                                         // minimum duration
+// The user is warned if steps wait for data for more than this share of the time, for at least this
+// number of seconds.
+constexpr double kStarving = 0.1, kStarvingSeconds = 5;
 constexpr char kStarvingHint[] =
     "; hint: raise data.reader_threads or data.queue_capacity, or convert the data to records "
     "(tandem data convert)";
-constexpr double kSlowestMin = 0.05;  // smaller differences are noise
+constexpr double kSlowestMin = 0.05;  // smallest difference that is reported; others are noise
 
-// The straggler: the rank that the others wait for. It waits least between two exchanges of the
-// ranks' waits. `more` is the extra wait of the rank with the second least wait, as a share of the
-// time.
+// The straggler is the rank for which the other ranks wait. It has the shortest wait between two
+// exchanges of the ranks' waits. `more`: difference to the second shortest wait, as a share of the
+// time between the exchanges.
 struct Slowest {
-  int rank = -1;  // -1: none, or unknown
+  int rank = -1;  // number of the straggler; -1: none, or unknown
   double more = 0;
 };
 
 class SlowestFinder {
  public:
-  // `waited`: seconds by rank, since the job began; changes with each exchange.
+  // Returns the straggler. `waited`: the wait of each rank in seconds since the job began; the
+  // values change with each exchange.
   Slowest Look(const std::vector<double>& waited, Time now) {
     if (waited.size() < 2 || waited == before_) return found_;
     if (before_.size() == waited.size()) {
@@ -71,19 +74,20 @@ class SlowestFinder {
   Slowest found_;
 };
 
-// The content of a report, with computed speeds.
+// A report and the speeds computed from it.
 struct Line {
   StepReport report;
   int64_t steps_total = 0;
-  double steps_per_s = 0, samples_per_s = 0;  // smoothed
-  double samples_per_s_now = 0;               // since the last line
-  double seconds = 0;                         // since the last line
-  double elapsed_s = 0, eta_s = -1;           // eta: -1: unknown
-  double wait_share = 0;                      // share of the time since the last line
+  double steps_per_s = 0, samples_per_s = 0;  // smoothed speeds of the job
+  double samples_per_s_now = 0;               // speed since the last line, in samples per second
+  double seconds = 0;                         // seconds since the last line
+  // Seconds since the job began, and estimated seconds until its end; -1: unknown.
+  double elapsed_s = 0, eta_s = -1;
+  double wait_share = 0;  // share of the time since the last line spent waiting for data
   Slowest slowest;
 };
 
-// Formats seconds as 12:05 or 1:02:03.
+// Formats seconds as "12:05" or "1:02:03".
 std::string ClockText(double seconds) {
   const auto s = static_cast<int64_t>(std::min(std::max(seconds, 0.0), 1e9));
   if (s >= 3600) return absl::StrFormat("%d:%02d:%02d", s / 3600, s / 60 % 60, s % 60);
@@ -128,8 +132,8 @@ std::string JsonText(const Line& line) {
   return Dump(json);
 }
 
-// Formats "lenet  38%|####      | 380/1000 [00:12<00:19, 31.4 it/s, loss=0.4100, ...]" in at most
-// `columns` columns. The least important parts are left out first.
+// Formats the bar, "lenet  38%|####      | 380/1000 [00:12<00:19, 31.4 it/s, loss=0.4100, ...]", in
+// at most `columns` columns. If the bar is too long, leaves out its least important parts first.
 std::string BarText(const Line& line, const std::string& name, int columns, int* bar_begin,
                     int* bar_end) {
   const StepReport& r = line.report;
@@ -215,7 +219,7 @@ struct Progress::Impl {
     return (step + 1) / every > (step + 1 - steps) / every;
   }
 
-  // Computes speeds over the time since the last line.
+  // Computes the speeds since the last line.
   Line Measure(const StepReport& report) TD_REQUIRES(mu) {
     const Time now = clock.Now();
     const double seconds = report.train_seconds > 0 ? report.train_seconds - last_train_seconds
@@ -253,7 +257,8 @@ struct Progress::Impl {
       text.insert(static_cast<size_t>(end), "\x1b[0m");
       text.insert(static_cast<size_t>(begin), "\x1b[32m");
     }
-    // Blank out the rest of a longer previous line, unless the terminal has become narrower.
+    // Overwrites the rest of a longer previous line with blanks, unless the terminal has become
+    // narrower.
     const size_t blanks = std::min(visible_before, static_cast<size_t>(std::max(columns, 0)));
     if (blanks > visible) text.append(blanks - visible, ' ');
     sink("\r" + text);
@@ -262,7 +267,8 @@ struct Progress::Impl {
     last_draw = clock.Now();
   }
 
-  // Removes the bar, so that a line can be written in its place.
+  // Returns the text that removes the bar from the terminal, so that a line can be written in its
+  // place.
   std::string Cleared() TD_REQUIRES(mu) {
     if (visible_before == 0) return "";
     const std::string blank = "\r" + std::string(visible_before, ' ') + "\r";
@@ -280,7 +286,8 @@ struct Progress::Impl {
     PrintLine(json ? Dump({{"message", text}}) : Printable(text));
   }
 
-  // Warns once; ignores the first moments, when everything is read for the first time.
+  // Warns once if steps wait for data. Ignores the first interval, in which all data is read for
+  // the first time.
   void TellOfStarving(const Line& line) TD_REQUIRES(mu) {
     const double before = starved_s;
     starved_s = line.wait_share < kStarving ? 0 : starved_s + line.seconds;
@@ -297,13 +304,13 @@ struct Progress::Impl {
   Time start, last_time, last_draw;
   int64_t last_done = 0;
   double last_train_seconds = 0, last_wait_seconds = 0;
-  double smoothed = 0;  // steps per second
+  double smoothed = 0;  // smoothed speed in steps per second
   SlowestFinder slowest;
   double starved_s TD_GUARDED_BY(mu) = 0;  // seconds for which steps have been waiting for data
   bool told_of_starving TD_GUARDED_BY(mu) = false;
   Line last TD_GUARDED_BY(mu);
-  std::string last_metric TD_GUARDED_BY(mu);    // owns last.report.metric_name
-  size_t visible_before TD_GUARDED_BY(mu) = 0;  // columns of the bar on the screen
+  std::string last_metric TD_GUARDED_BY(mu);    // memory of last.report.metric_name
+  size_t visible_before TD_GUARDED_BY(mu) = 0;  // width of the bar on the screen, in columns
   bool drawn TD_GUARDED_BY(mu) = false;
   bool finished TD_GUARDED_BY(mu) = false;
 };

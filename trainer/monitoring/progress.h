@@ -1,5 +1,5 @@
-// Shows the progress of a training job to the user: a bar on a terminal, otherwise lines at
-// intervals of log_every_steps.
+// Shows the progress of a training job to the user: a bar on a terminal, or else a line every
+// log_every_steps steps.
 #pragma once
 
 #include <cstdint>
@@ -16,43 +16,46 @@
 namespace tandem::trainer {
 
 enum class LogFormat : uint8_t {
-  kAuto,   // kBar on a terminal, else kPlain
+  kAuto,   // kBar on a terminal, otherwise kPlain
   kBar,    // a bar that is redrawn in place, at most ten times a second
-  kPlain,  // step=380 total=1000 epoch=3 loss=0.410000 ... slowest_rank=1 (if known)
-  kFleet,  // worker_index: 0, step3 cost = 6.501647, speed: 533.641315
-  kJson,   // one JSON object per line
+  kPlain,  // lines "step=380 total=1000 epoch=3 loss=0.410000 ... slowest_rank=1"
+  kFleet,  // lines "worker_index: 0, step3 cost = 6.501647, speed: 533.641315"
+  kJson,   // a JSON object for each line of output
 };
 
-// Parses "auto", "bar", "plain", "fleet", "json". INVALID_ARGUMENT: another name; the message has
-// the nearest one.
+// Parses the name of a format: "auto", "bar", "plain", "fleet" or "json". INVALID_ARGUMENT: `name`
+// is another name; the message has the nearest valid one.
 StatusOr<LogFormat> ParseLogFormat(std::string_view name);
 
 struct ProgressOptions {
   LogFormat format = LogFormat::kAuto;
-  bool is_terminal = false;      // the output goes to a terminal
-  bool color = false;            // needs a terminal; off if NO_COLOR is set (https://no-color.org)
-  std::function<int()> columns;  // width of the terminal, read at every redraw; empty: 80
-  std::string name = "train";    // label before the bar
-  int worker_index = 0;          // for kFleet
-  int64_t steps_total = 0;       // 0: unknown
-  int64_t first_step = 0;        // steps done before this run (resumed)
-  int64_t log_every_steps = 50;  // interval between lines, for formats other than kBar
+  bool is_terminal = false;  // true: the output goes to a terminal
+  bool color = false;        // use colors; needs a terminal; off if NO_COLOR (https://no-color.org)
+  std::function<int()> columns;  // returns the width of the terminal; empty: 80 columns
+  std::string name = "train";    // label that is shown before the bar
+  int worker_index = 0;          // number of this worker; used by kFleet
+  int64_t steps_total = 0;       // steps of the whole job; 0: unknown
+  int64_t first_step = 0;        // steps done before this run began (resumed job)
+  int64_t log_every_steps = 50;  // number of steps between two lines, in all formats but kBar
 };
 
 // The state of the job after a step.
 struct StepReport {
-  int64_t step = 0;     // the step just finished, of the whole job, from 0
-  int64_t steps = 1;    // steps of the run that it ended; the report is for all of them
-  int64_t epoch = 0;    // from 0
-  int64_t samples = 0;  // per step; of this worker or of all, as speeds should show
+  int64_t step = 0;   // the step just finished, counted in the whole job from 0
+  int64_t steps = 1;  // number of steps of the run that ended with `step`; all are reported
+  int64_t epoch = 0;  // number of the epoch, from 0
+  // Samples per step, from which speeds are computed: those of this worker, or those of all
+  // workers.
+  int64_t samples = 0;
   double loss = 0;
-  std::string_view metric_name;  // empty: no metric
+  std::string_view metric_name;  // name of `metric`; empty: no metric
   double metric = 0;
-  // Seconds since the session began: waiting for data, and inside steps. Speeds use train_seconds,
-  // so they exclude evaluation and checkpoints. 0: speeds use the clock.
+  // Seconds since the session began, spent waiting for data and in training steps. The speeds are
+  // computed from train_seconds, and so exclude evaluations and checkpoints. 0: the speeds are
+  // computed from the clock.
   double data_wait_seconds = 0;
   double train_seconds = 0;
-  // Seconds that each rank has waited for the others since the job began; empty: unknown.
+  // The seconds that each rank has waited for the other ranks since the job began; empty: unknown.
   std::vector<double> waited_by_rank = {};
 };
 
@@ -61,42 +64,45 @@ struct NamedValue {
   double value = 0;
 };
 
-// Thread-safe. The destructor finishes a bar that is still shown.
+// Shows the progress in one format. Thread-safe. The destructor finishes the bar if it is still
+// shown.
 class Progress {
  public:
   using Sink = std::function<void(std::string_view)>;
 
-  // `sink` receives whole lines or redraws, one per call. `clock` must outlive the object. Without
-  // a terminal kBar becomes kPlain: a file never gets a carriage return or an escape byte.
+  // `sink`: receives whole lines or redraws, one in each call. `clock` must outlive this object.
+  // Without a terminal kBar becomes kPlain, so that a file gets no carriage return and no escape
+  // byte.
   Progress(ProgressOptions options, Sink sink, const Clock& clock);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // True if Report() of this step, the last of a run of `steps`, would print now. If loss and
-  // metric are expensive to fetch, call Due() first and report only if it is true. Speeds cover all
-  // steps since the last printed report.
+  // Returns whether Report() of step `step`, the last step of a run of `steps` steps, would print
+  // now. If loss and metric are expensive to fetch, fetch and report them only if Due() is true.
+  // Speeds cover all steps since the last printed report.
   bool Due(int64_t step, int64_t steps = 1) const;
-  // Prints if Due() is true, else does nothing.
+  // Prints the report if Due() is true; does nothing otherwise.
   void Report(const StepReport& report);
-  // Prints a separate result, always: Result("eval", 3, {{"accuracy", 0.91}}).
+  // Prints a separate result in any case: Result("eval", 3, {{"accuracy", 0.91}}).
   void Result(const std::string& what, int64_t epoch, const std::vector<NamedValue>& values);
-  // Prints a line for the user, above the bar; {"message": ...} in kJson. Control characters become
-  // '?'.
+  // Prints a line for the user above the bar; in kJson as {"message": ...}. Replaces control
+  // characters by '?'.
   void Message(const std::string& text);
-  // Draws the last state of the bar and ends the line. Further calls do nothing.
+  // Draws the last state of the bar and ends the line. Later calls of all methods have no effect.
   void Finish();
 
-  LogFormat format() const;  // never kAuto
+  LogFormat format() const;  // returns the format in use, never kAuto
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
-// A sink that writes to `file` (stderr) and flushes; `file` must outlive it.
+// Returns a sink that writes to `file` (for example stderr) and flushes it. `file` must outlive the
+// sink.
 Progress::Sink FileSink(std::FILE* file);
-// Whether `file` is a terminal, and its width in columns (80 if unknown).
+// Return whether `file` is a terminal, and the width of this terminal in columns (80 if unknown).
 bool IsTerminal(std::FILE* file);
 int TerminalColumns(std::FILE* file);
 

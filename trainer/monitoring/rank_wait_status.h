@@ -1,4 +1,4 @@
-// How long the ranks of a job have waited for each other, for the status page.
+// The times that the ranks of a job have waited for each other, for the status page.
 #pragma once
 
 #include <string>
@@ -11,24 +11,27 @@
 
 namespace tandem::trainer {
 
-// Not thread-safe.
+// The waiting times of all ranks. Not thread-safe.
 class RankWaitStatus {
  public:
-  // `metrics`: also gets the waits, as a counter per rank. Both must outlive this object.
+  // `metrics`: also receives the waiting times, in a counter per rank. `metrics` and `clock` must
+  // outlive this object.
   RankWaitStatus(Metrics& metrics, const Clock& clock) : metrics_(metrics), clock_(clock) {}
 
-  // `waited_by_rank`: seconds of each rank since the job began; empty: unknown.
+  // Sets the seconds that each rank has waited since the job began; empty: unknown.
   void Update(std::vector<double> waited_by_rank);
   bool empty() const { return waited_.empty(); }
-  double waited(int rank) const;  // seconds. REQUIRES: a rank of the last Update
-  // Names the rank for which the others waited in the last minute (http::SlowestText).
+  // Returns the seconds that `rank` has waited. REQUIRES: the last Update had this rank.
+  double waited(int rank) const;
+  // Returns a text that names the rank for which the other ranks waited in the last minute
+  // (http::SlowestText).
   std::string Slowest() const;
 
  private:
   Metrics& metrics_;
   const Clock& clock_;
-  std::vector<double> waited_;     // by rank
-  std::vector<RecentSum> recent_;  // by rank
+  std::vector<double> waited_;     // seconds since the job began, by rank
+  std::vector<RecentSum> recent_;  // seconds of the last minute, by rank
 };
 
 }  // namespace tandem::trainer

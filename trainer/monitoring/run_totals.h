@@ -1,4 +1,4 @@
-// How far a job is, and how fast: sums over the runs of steps of this process.
+// The progress and the speed of a job: sums over the runs of steps of this process.
 #pragma once
 
 #include <cstdint>
@@ -9,33 +9,36 @@
 
 namespace tandem::trainer {
 
-// Not thread-safe.
+// Sums the steps and times of this process. Not thread-safe.
 class RunTotals {
  public:
-  // Differences of times that are known as sums since the session began.
+  // The increase of two sums since the previous call of SetTimes.
   struct Added {
     double data_wait = 0;
     CommTimes comm;
   };
 
-  // Begins at time `now`, before step `first_step` of the job's `steps_total`. Earlier sums remain.
+  // Begins at time `now`, before step `first_step` of the job, which has `steps_total` steps. Sums
+  // from before this call remain.
   void Begin(int64_t first_step, int64_t steps_total, int64_t samples_per_step, Time now);
-  // Adds a run of `steps` steps up to step `last`, which took `seconds`.
+  // Adds a run of `steps` steps, which took `seconds`. `last`: the last step of the run.
   void AddRun(int64_t last, int64_t steps, double seconds);
-  // The times since the session began. Returns the difference to the previous call.
+  // Sets the sums since the session began. Returns their increase since the previous call.
   Added SetTimes(double data_wait, const CommTimes& comm);
 
-  int64_t steps_done() const { return steps_done_; }  // steps of the job that are done
-  double SamplesPerSecond() const;                    // 0: no step yet
-  // The share of the time in which this process waited for data; negative: no step yet.
+  int64_t steps_done() const { return steps_done_; }  // number of the job's steps that are done
+  double SamplesPerSecond() const;  // mean speed of this process's steps; 0: no step was done
+  // Returns the share of the time in which this process waited for data. Negative: no step was
+  // done.
   double DataWaitShare() const;
-  // The time that the remaining steps take at the speed since Begin: "1:02:03", or "unknown".
+  // Returns the time that the remaining steps need at the speed since Begin, for example "1:02:03",
+  // or "unknown".
   std::string Remaining(Time now) const;
 
  private:
   int64_t steps_total_ = 0, samples_per_step_ = 0;
   int64_t steps_done_ = 0;
-  int64_t steps_here_ = 0;  // steps that this process has done
+  int64_t steps_here_ = 0;  // number of steps that this process has done
   double seconds_ = 0, data_wait_ = 0;
   CommTimes comm_;
   Time begin_{};

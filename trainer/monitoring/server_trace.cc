@@ -42,8 +42,8 @@ std::vector<GradientFlow> GradientWays(const std::vector<ps::PsCall>& calls) {
   for (size_t p = 0; p < calls.size(); ++p) {
     const ps::PsCall& push = calls[p];
     if (!Timed(push) || push.call != rpc::PserverCall::kPush) continue;
-    // Find the first replies from that server that report an update after the push, and that return
-    // its parameters.
+    // Finds two replies of the server to which the push was sent: the first that reports an update
+    // after the push, and the first of those that returns the new parameters.
     size_t update = calls.size(), pull = calls.size();
     const auto first = std::partition_point(ended.begin(), ended.end(),
                                             [&](size_t c) { return calls[c].end < push.begin; });
@@ -63,7 +63,7 @@ std::vector<GradientFlow> GradientWays(const std::vector<ps::PsCall>& calls) {
 }
 
 std::vector<int> CallTracks(const std::vector<ps::PsCall>& calls) {
-  std::map<int, std::vector<Time>> ends;  // end times of each server's tracks
+  std::map<int, std::vector<Time>> ends;  // end times of the tracks of each server
   std::vector<int> tracks(calls.size(), 0);
   for (const size_t c : InOrder(calls, &ps::PsCall::begin)) {
     std::vector<Time>& of_server = ends[calls[c].server];

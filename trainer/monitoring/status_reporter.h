@@ -1,5 +1,5 @@
-// Publishes a trainer's state while it runs: metrics for scrapers, facts and curves for its status
-// page (common/http/status_page.h).
+// Publishes the state of a running trainer: metrics for scrapers, and facts and curves for its
+// status page (common/http/status_page.h).
 #pragma once
 
 #include <cstdint>
@@ -21,46 +21,49 @@ namespace tandem::trainer {
 
 struct StatusJob {
   std::string name, mode, model;
-  std::string metric;  // "accuracy", "auc"; "": none
+  std::string metric;  // name of the metric ("accuracy", "auc"); "": none
   int rank = 0, ranks = 1;
   int64_t first_step = 0, steps_total = 0;
-  int64_t samples_per_step = 0;      // over all ranks
-  const Program* program = nullptr;  // the training program; not kept
+  int64_t samples_per_step = 0;      // samples of a step on all ranks
+  const Program* program = nullptr;  // the training program; used during Begin only
 };
 
-// A run of steps; `last` is its last step.
+// A run of training steps; `last` is its last step.
 struct StatusSteps {
   int64_t last = 0, steps = 1;
-  double seconds = 0;                  // duration of its steps, without waiting for data
-  std::vector<double> waited_by_rank;  // wait of each rank for the others; empty: unknown
-  double data_wait_seconds = 0;        // since the session began
-  uint32_t batches_ready = 0;          // batches ready in the reader
-  CommTimes comm = {};                 // since the session began
-  int64_t repeated = 0;  // the first of `steps`, which the job had done before its loss
+  double seconds = 0;  // duration of the run's steps, without waiting for data
+  // Seconds that each rank has waited for the other ranks; empty: unknown.
+  std::vector<double> waited_by_rank;
+  double data_wait_seconds = 0;  // seconds waited for data since the session began
+  uint32_t batches_ready = 0;    // batches that the reader has ready
+  CommTimes comm = {};           // communication times since the session began
+  // Number of steps at the start of the run that the job repeated after a loss of all ranks.
+  int64_t repeated = 0;
 };
 
-// Thread-safe.
+// Collects the state of a trainer. Thread-safe.
 class StatusReporter {
  public:
-  // `events`: a file that gets the curves too; nullptr: none. All arguments must outlive the
-  // reporter.
+  // `events`: a file that also gets the curves; nullptr: none. All arguments must outlive this
+  // object.
   StatusReporter(Metrics& metrics, const Clock& clock, EventFile* events = nullptr);
 
   void Begin(StatusJob job);
   void Steps(StatusSteps run);
-  // From now on writes curves to `events` too (nullptr: to none).
+  // Also writes curves to `events` from this call on; nullptr: to no file.
   void WriteEvents(EventFile* events);
-  // Called once the values are known.
+  // Report the loss and the metric of a training step and of an evaluation.
   void Loss(int64_t step, double loss, double metric, double learning_rate);
   void Evaluation(int64_t step, double loss, double metric);
-  // Whether an evaluation should call Parameters.
+  // Returns whether the caller must call Parameters after an evaluation.
   bool wants_parameters() const {
     MutexLock lock(mu_);
     return events_ != nullptr;
   }
   void Parameters(int64_t step, const TensorMap& params);
   void Checkpoint(int64_t step);
-  void End(const std::string& how);  // `how`: "done", or the error
+  // Ends the run. `how`: "done", or the text of the error.
+  void End(const std::string& how);
 
   http::StatusDocument Document() const;
 

@@ -51,14 +51,15 @@ const char* NameOf(OpRole role) {
   return "";
 }
 
-constexpr int kServerTrack = 16;  // track of the first server, after those of the trainer
+// Track of the calls to the first server; its number is above all tracks of the trainer.
+constexpr int kServerTrack = 16;
 
-// Each stream of a device has its own thread in the trace.
+// Returns the thread number of a span in the trace. Each stream of a device has a separate thread.
 int ThreadOf(const Span& span) {
   return std::min(static_cast<int>(span.lane) + span.stream, kServerTrack - 1);
 }
 
-// The event without its phase and times.
+// Makes the event of a span, without its phase and times.
 json EventOf(const Program& program, const Span& span, int rank) {
   json event = {{"pid", rank}, {"tid", ThreadOf(span)}, {"name", span.what}};
   json args = {{"step", span.run}};
@@ -85,7 +86,8 @@ Status WriteText(const std::string& path, const std::string& text) {
 
 namespace {
 
-// The events of one rank's trace. Times come from the steady clock, in microseconds since `first`.
+// Collects the events of one rank's trace. Times are of the steady clock, in microseconds since
+// `first`.
 class TraceEvents {
  public:
   TraceEvents(Time first, int rank) : first_us_(Microseconds(first)), rank_(rank) {}
@@ -102,7 +104,7 @@ class TraceEvents {
                        {"name", what},
                        {"args", {{"name", value}}}});
   }
-  // Adds a span; the spans of a track must not overlap.
+  // Adds a span. The spans of a track must not overlap.
   void AddSpan(json event, Time begin, Time end) {
     AddSpan(std::move(event), Microseconds(begin), Microseconds(end));
   }
@@ -112,7 +114,7 @@ class TraceEvents {
     event["dur"] = end_us - begin_us;
     events_.push_back(std::move(event));
   }
-  // Adds a span that may overlap others in its track.
+  // Adds a span that may overlap other spans of its track.
   void AddAsync(json event, Time begin, Time end) {
     event["ph"] = "b";
     event["id"] = id_++;
@@ -122,7 +124,8 @@ class TraceEvents {
     event["ts"] = Microseconds(end) - first_us_;
     events_.push_back(std::move(event));
   }
-  // Adds a point of an arrow inside a span: phase s starts the arrow, t continues it, f ends it.
+  // Adds a point of an arrow inside a span. Phases: "s" starts the arrow, "t" continues it, "f"
+  // ends it.
   void AddArrow(const char* phase, int64_t id, json event, double at_us) {
     event["ph"] = phase;
     event["id"] = (int64_t{rank_} << 32) + id;
@@ -170,7 +173,8 @@ void AddCalls(const std::vector<ps::PsCall>& calls, const std::vector<int>& trac
   }
 }
 
-// Adds each update of the servers once, by this process's clock, and the paths of the gradients.
+// Adds each update of the servers once, at times of this process's clock. Adds arrows for the flows
+// of the gradients.
 void AddUpdates(const std::vector<ps::PsCall>& calls, const std::vector<int>& tracks, int rank,
                 TraceEvents* events) {
   const std::map<int, ClockBounds> clocks = ServerClocks(calls);
@@ -205,7 +209,7 @@ void AddUpdates(const std::vector<ps::PsCall>& calls, const std::vector<int>& tr
   }
 }
 
-// The data that `tandem profile` needs to combine timelines of several processes.
+// Returns the clock data that `tandem profile` needs to combine the timelines of several processes.
 json ClocksOf(const std::vector<ps::PsCall>& calls, double first_us, const std::string& job,
               int rank) {
   const double unix_us =
@@ -223,7 +227,7 @@ json ClocksOf(const std::vector<ps::PsCall>& calls, double first_us, const std::
           {"boot", boot},         {"pserver_clocks", servers}};
 }
 
-// The times at which the profiled steps began and ended.
+// Returns the begin of the first and the end of the last profiled step.
 std::pair<Time, Time> Extent(const Profiler& profiler) {
   std::pair<Time, Time> extent = {Time::max(), Time::min()};
   for (const Span& span : profiler.spans()) {
@@ -306,7 +310,7 @@ StatusOr<std::string> StepProfile::Write() {
   table += ToString(overlap);
   table += ToString(BusyOf(profiler_.spans()));
   if (place_.bubble > 0) {
-    double total = 0;  // includes waits
+    double total = 0;  // computing and waiting time of the rank in seconds
     for (const Span& span : profiler_.spans()) {
       if (span.lane == TraceTrack::kCompute) total += Seconds(span.end - span.begin);
     }

@@ -21,27 +21,28 @@ namespace tandem::trainer {
 class RpcLog;
 
 struct ProfilePlace {
-  std::string dir;  // output directory; created if missing
+  std::string dir;  // directory for the result files; created if missing
   std::string job;
   int rank = 0;
-  int threads = 1;                // kernel threads, for the reference speed
+  int threads = 1;                // number of kernel threads, to measure the reference speed
   const RpcLog* calls = nullptr;  // calls to pservers; must outlive the profile; nullptr: none
-  double bubble = 0;              // for a pipeline: expected share of a step that ranks wait
+  double bubble = 0;              // pipeline: expected share of a step that a rank waits
 };
 
-// Not thread-safe.
+// Profiles the steps of one rank. Not thread-safe.
 class StepProfile {
  public:
-  // `plan` must outlive the profile. INVALID_ARGUMENT: there is no step to profile.
+  // `plan` must outlive this object. INVALID_ARGUMENT: the configuration selects no step.
   static StatusOr<std::unique_ptr<StepProfile>> Make(const ProfileConfig& config,
                                                      ProfilePlace place, const Plan& plan);
   ~StepProfile();
 
-  // The profiler for step `step` of this run (from 0); nullptr: the step is not profiled.
+  // Returns the profiler for step `step` of this session (from 0); nullptr: the step is not
+  // profiled.
   Profiler* At(int64_t step);
-  // Writes the files once, after the last profiled step or at the end of the run. Returns a message
-  // for the user; "": not written yet. PERMISSION_DENIED: a file cannot be written; the message
-  // names it.
+  // Writes the files once, after the last profiled step or after the `last` step of the session.
+  // Returns a message for the user; "": nothing was written. PERMISSION_DENIED: a file cannot be
+  // written; the message names the file.
   StatusOr<std::string> After(int64_t step, bool last);
 
  private:
@@ -51,19 +52,19 @@ class StepProfile {
   const std::unique_ptr<const ProfileConfig> config_;
   const ProfilePlace place_;
   Profiler profiler_;
-  Status traced_;  // the reason why the device is not traced
+  Status traced_;  // error of tracing the device; OK: traced
   bool written_ = false;
 };
 
-// The process number of the first server in a timeline; it comes after all ranks, which are
-// processes too.
+// The process number of the first server in a timeline. It is larger than all ranks, which also are
+// process numbers.
 inline constexpr int kServerProcess = 1'000'000;
 
 // Makes a trace in Chrome's trace event format, with timestamps in microseconds since the first
 // span. The rank is a process, with a thread for each track, and threads for the calls to each
-// server. Communications overlap, so they are asynchronous events. Each server is a process with
-// its updates, by the rank's clock. Arrows lead from pushes to updates and to the replies with the
-// parameters. "otherData" has the clock data to align several timelines
+// server. Communications are asynchronous events, because they overlap. Each server is a process;
+// its updates have times of the rank's clock. Arrows lead from pushes to updates and to the replies
+// with the parameters. "otherData" has the clock data to align several timelines
 // (deploy/cli/tools/profile.cc).
 std::string ChromeTrace(const Profiler& profiler, const std::vector<ps::PsCall>& calls,
                         const std::string& job, int rank);

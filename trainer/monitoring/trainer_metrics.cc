@@ -5,7 +5,7 @@
 namespace tandem::trainer {
 namespace {
 
-// Bounds from 0.1 ms to 100 s.
+// Returns the bounds of the buckets for step durations, from 0.1 ms to 100 s.
 const std::vector<double>& StepBounds() {
   static const std::vector<double> bounds = {1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1,
                                              0.3,  1,    3,    10,   30,   100};

@@ -5,7 +5,7 @@
 
 namespace tandem::trainer {
 
-// References to the metrics in a registry, which must outlive this object.
+// References to the trainer's metrics in the registry `metrics`, which must outlive this object.
 struct TrainerMetrics {
   explicit TrainerMetrics(Metrics& metrics);
 

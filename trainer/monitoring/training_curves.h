@@ -12,7 +12,7 @@
 
 namespace tandem::trainer {
 
-// A curve of bounded size. If it is full, it drops every second point, and from then on keeps every
+// A curve of bounded size. A full curve drops every second point, and afterwards keeps only every
 // second new point. It always has the newest point.
 class Curve {
  public:
@@ -26,22 +26,22 @@ class Curve {
   uint64_t added_ = 0, stride_ = 1;
 };
 
-// Not thread-safe.
+// The curves of one run. Not thread-safe.
 class TrainingCurves {
  public:
-  // Adds the steps of a run, which took `seconds` without waiting for data.
+  // Adds a run of `steps` steps, which took `seconds` without waiting for data.
   void AddRun(int64_t steps, double seconds);
-  // Adds loss and metric of the training step `x`. Returns the samples per second of the steps
-  // since the previous call; nullopt: there were none.
+  // Adds loss and metric of the training step `x` to their curves. Returns the samples per second
+  // of the steps since the previous call; nullopt: there were no such steps.
   std::optional<double> AddLoss(double x, double loss, double metric, int64_t samples_per_step);
   void AddEvaluation(double x, double metric) { evaluations_.Add(x, metric); }
-  // All curves with their names. `metric`: name of the metric; "": none.
+  // Returns all curves with their names. `metric`: name of the metric; "": the job has no metric.
   std::vector<http::StatusSeries> Series(const std::string& metric) const;
 
  private:
   Curve losses_, metrics_, speeds_, evaluations_;
-  int64_t steps_ = 0;   // since the last point of the curve of speeds
-  double seconds_ = 0;  // duration of these steps
+  int64_t steps_ = 0;   // steps since the last point of the speed curve
+  double seconds_ = 0;  // duration of `steps_` in seconds
 };
 
 }  // namespace tandem::trainer

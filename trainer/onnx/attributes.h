@@ -1,4 +1,4 @@
-// The attributes of an ONNX node while it is read.
+// The attributes of an ONNX node, for the reader of the node.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +15,24 @@ class NodeProto;
 
 namespace tandem::onnx {
 
-// Remembers which attributes were read: one that no reader knows would change the result. Not
-// thread-safe.
+// Gives access to the attributes of a node and remembers which ones were read. An attribute that no
+// reader knows would change the result. Not thread-safe.
 class Attributes {
  public:
   // `node` must outlive this object.
   explicit Attributes(const ::onnx::NodeProto& node) : node_(node) {}
 
-  // nullptr: the node lacks the attribute.
+  // Returns the attribute `name`; nullptr: the node lacks it.
   const ::onnx::AttributeProto* Find(const char* name) const;
   int64_t Int(const char* name, int64_t fallback) const;
   double Float(const char* name, double fallback) const;
   std::string Text(const char* name, const std::string& fallback) const;
   std::vector<int64_t> Ints(const char* name, std::vector<int64_t> fallback) const;
-  // UNIMPLEMENTED: the attribute is present and has another value.
+  // Checks an attribute that may have only one value. UNIMPLEMENTED: the node has the attribute
+  // with another value.
   Status Only(const char* name, int64_t value) const;
 
-  // UNIMPLEMENTED: the node has attributes that were not read.
+  // Checks that all attributes of the node were read. UNIMPLEMENTED: one was not read.
   Status AllRead() const;
 
  private:

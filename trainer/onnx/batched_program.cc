@@ -8,7 +8,8 @@
 namespace tandem::onnx {
 namespace {
 
-constexpr int64_t kBuildBatch = 2, kOtherBuildBatch = 3;  // batch sizes while the program is built
+// Two batch sizes for which the program is built.
+constexpr int64_t kBuildBatch = 2, kOtherBuildBatch = 3;
 constexpr size_t kVarNameBytesMax = 150;
 
 }  // namespace
@@ -50,7 +51,8 @@ Status BatchedProgram::AddInput(const std::string& var, DType dtype,
       {.name = var, .kind = VarKind::kData, .desc = {dtype, shape}, .batch_leading = true});
 }
 
-// Whether `op` reads numbers that were stored for the batch size for which the model was saved.
+// Returns whether `op` reads a parameter or state whose first dimension is the batch size for which
+// the model was saved.
 bool BatchedProgram::ReadsFixedBatch(const Op& op) const {
   bool reads = false;
   ForEachRead(op, [&](const std::string& name) {
@@ -183,10 +185,10 @@ Status BatchedProgram::Reshape(const std::string& var, const std::vector<int64_t
   return OkStatus();
 }
 
-// Copies the sample layout of an operator's inputs to its outputs, if both have a dimension with
-// the same number of batches.
+// Copies the sample layout of the operator's inputs to its outputs. An output gets the layout of an
+// input whose batch dimension has the same number of batches.
 void BatchedProgram::CarryPieces(const Op& op) {
-  std::map<int64_t, int64_t> pieces;  // by number of batches
+  std::map<int64_t, int64_t> pieces;  // sample layouts of the inputs, by number of batches
   ForEachRead(op, [&](const std::string& var) {
     const auto it = pieces_.find(var);
     const auto batch = it == pieces_.end() ? std::nullopt : BatchOf(var).value_or(std::nullopt);

@@ -1,5 +1,5 @@
-// A program while it is made of an ONNX graph. It is built for two batch sizes at the same time, to
-// detect what depends on the batch.
+// A program while it is made from an ONNX graph. It is built for two batch sizes at the same time.
+// A dimension that differs between them depends on the batch.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,21 @@
 
 namespace tandem::onnx {
 
-// In lists of known sizes, kBatch + k stands for k times the batch size.
+// In a list of sizes, the value kBatch + k means k times the batch size.
 inline constexpr int64_t kBatch = INT64_MIN / 2, kBatchesMax = int64_t{1} << 40;
 inline bool IsBatch(int64_t size) { return size > kBatch && size <= kBatch + kBatchesMax; }
 
-// The dimension of a variable that depends on the batch.
+// The dimension of a variable that depends on the batch size.
 struct BatchAxis {
   int axis = 0;
-  int64_t times = 1;   // size of the dimension in batches
-  int64_t stride = 1;  // elements between a sample and the next one
+  int64_t times = 1;   // size of the dimension divided by the batch size
+  int64_t stride = 1;  // distance between two consecutive samples, in elements
 };
 
-// Not thread-safe.
+// Builds a program operator by operator. Not thread-safe.
 class BatchedProgram {
  public:
-  // `program` is empty, gets the operators, and must outlive this object.
+  // `program`: receives the operators; must be empty at first and outlive this object.
   explicit BatchedProgram(Program& program);
 
   const Program& forward() const { return program_; }
@@ -34,30 +34,34 @@ class BatchedProgram {
   // Returns an unused variable name, derived from `base`.
   std::string NewVar(const std::string& base) const;
 
-  // Declares a variable. With batch_leading, its first dimension may have any size.
+  // Declares a variable. If var.batch_leading is set, the first dimension of the variable is the
+  // batch and may have any size.
   Status AddVar(tandem::Var var);
-  // Declares the data variable `var`, whose first dimension is the batch. The model was saved for
-  // `fixed_batch` samples; 0: any. `dims`: the other dimensions.
+  // Declares the data variable `var`. Its first dimension is the batch, and `dims` are its other
+  // dimensions. `fixed_batch`: the batch size for which the model was saved; 0: it was saved for
+  // any size.
   Status AddInput(const std::string& var, DType dtype, const std::vector<int64_t>& dims,
                   int64_t fixed_batch);
-  // Appends an operator. UNIMPLEMENTED: it fits one batch size only.
+  // Appends an operator. UNIMPLEMENTED: the operator accepts only one of the two batch sizes.
   Status Append(Op op);
-  // Appends an operator. Its result gets the name `out`; the names of its other outputs are derived
-  // from it. REQUIRES: there is an operator `type`.
+  // Appends an operator of type `type`. `out`: name of its first output; the names of the other
+  // outputs are derived from it. REQUIRES: there is an operator `type`.
   Status Append(const std::string& type, std::vector<std::vector<std::string>> inputs,
                 AttrMap attrs, const std::string& out);
-  // Appends a reshape of `var` to `sizes`, which contain kBatch where they depend on the batch.
-  // UNIMPLEMENTED: the elements of a sample would not stay contiguous.
+  // Appends a reshape of `var` to `sizes`. A size that depends on the batch is written with kBatch.
+  // UNIMPLEMENTED: after the reshape, the elements of a sample would not be contiguous.
   Status Reshape(const std::string& var, const std::vector<int64_t>& sizes, const std::string& out);
 
-  // Whether the first dimension of `var` is exactly the batch, and not a multiple of it.
+  // Returns whether the first dimension of `var` is the batch itself. Returns false if the
+  // dimension is a multiple of the batch.
   bool HasBatch(const std::string& var) const;
-  // Returns the batch dimension; nullopt: `var` does not depend on the batch. UNIMPLEMENTED:
-  // several dimensions depend on it, or one that is not a multiple of the batch.
+  // Returns the dimension of `var` that depends on the batch; nullopt: there is none.
+  // UNIMPLEMENTED: several dimensions depend on the batch, or one of them is not a multiple of the
+  // batch.
   StatusOr<std::optional<BatchAxis>> BatchOf(const std::string& var) const;
-  // Returns the shape of `var`, with kBatch for the batch.
+  // Returns the sizes of `var`. The dimension that depends on the batch is written with kBatch.
   StatusOr<std::vector<int64_t>> Sizes(const std::string& var) const;
-  // The batch size for which the model was saved; 0: any.
+  // Returns the batch size for which the model was saved; 0: it was saved for any size.
   int64_t fixed_batch() const { return fixed_batch_; }
 
  private:
@@ -66,10 +70,10 @@ class BatchedProgram {
   void CarryPieces(const Op& op);
 
   Program& program_;
-  Program other_;  // program_ for the other batch size
+  Program other_;  // the same program as program_, for the other batch size
   int64_t fixed_batch_ = 0;
-  // For dimensions of several batches: the number of consecutive elements that belong to one
-  // sample. 1 if not listed.
+  // For variables with a dimension of several batches: the number of consecutive elements of this
+  // dimension that belong to one sample. It is 1 for variables that are not in the map.
   std::map<std::string, int64_t> pieces_;
 };
 

@@ -27,7 +27,8 @@ bool AnyWritten(const Op& op, const Names& names) {
   return found;
 }
 
-// Returns the inputs of slots named Label, and all values that are computed from them.
+// Returns the inputs of the input slots named Label, and all values that are computed from these
+// inputs.
 Names DependOnLabels(const Program& program) {
   Names labels;
   for (auto op = program.ops.rbegin(); op != program.ops.rend(); ++op) {
@@ -46,7 +47,7 @@ Names DependOnLabels(const Program& program) {
   return labels;
 }
 
-// Returns the default outputs (ExportModel).
+// Returns the outputs that ExportModel exports by default.
 std::vector<std::string> DefaultOutputs(const Program& program) {
   const Names dependent = DependOnLabels(program);
   Names read;
@@ -57,7 +58,7 @@ std::vector<std::string> DefaultOutputs(const Program& program) {
   }
   std::vector<std::string> outputs;
   for (const Op& op : program.ops) {
-    // Further outputs of an operator (statistics, a mask) do not count.
+    // Only the first output of an operator is used. The others are statistics or a mask.
     for (const std::string& name :
          op.outputs.empty() ? std::vector<std::string>() : op.outputs[0]) {
       if (program.FindVar(name)->kind != VarKind::kTemp || dependent.contains(name)) continue;
@@ -82,7 +83,7 @@ Status CheckOutputs(const Program& program, const std::vector<std::string>& outp
   return OkStatus();
 }
 
-// Returns the operators that `outputs` need, in order.
+// Returns the operators that compute `outputs`, in program order.
 std::vector<const Op*> OpsFor(const Program& program, const std::vector<std::string>& outputs) {
   Names needed(outputs.begin(), outputs.end());
   std::vector<const Op*> ops;
@@ -95,7 +96,7 @@ std::vector<const Op*> OpsFor(const Program& program, const std::vector<std::str
   return ops;
 }
 
-// Writes the descriptions of inputs and outputs, with names for sizes that depend on the batch.
+// Writes the descriptions of inputs and outputs. Sizes that depend on the batch get names.
 class ValueInfo {
  public:
   static StatusOr<ValueInfo> Make(const Program& program) {
@@ -149,7 +150,7 @@ Status WriteOps(const Program& program, const std::vector<const Op*>& ops, Graph
 
 void WriteHead(const Program& program, const trainer::StringMap& metadata,
                ::onnx::ModelProto* model) {
-  model->set_ir_version(7);  // the version of opset 12
+  model->set_ir_version(7);  // the version of the format that belongs to opset 12
   model->set_producer_name("tandem");
   ::onnx::OperatorSetIdProto* opset = model->add_opset_import();
   opset->set_domain("");

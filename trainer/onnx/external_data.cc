@@ -40,12 +40,13 @@ StatusOr<Place> PlaceOf(const ::onnx::TensorProto& tensor) {
       TD_ASSIGN_OR_RETURN(place.offset, NumberOf(entry));
     } else if (entry.key() == "length") {
       TD_ASSIGN_OR_RETURN(place.length, NumberOf(entry));
-    }  // the checksum is not checked
+    }  // the entry "checksum" is ignored
   }
   return place;
 }
 
-// Accepts only the name of a file in the directory itself, without the separator of any system.
+// Accepts only the name of a file directly in the model's directory. The name may not contain a
+// path separator of any operating system.
 Status CheckName(const std::string& name) {
   const bool plain = !name.empty() && name.size() <= kFileNameBytesMax && name != "." &&
                      name != ".." &&
@@ -63,8 +64,7 @@ Status CheckName(const std::string& name) {
 StatusOr<ExternalData::File*> ExternalData::Open(const std::string& name) {
   if (const auto it = files_.find(name); it != files_.end()) return &it->second;
   const std::string path = dir_ + "/" + name;
-  // Non-blocking, so that opening a pipe does not hang. Files that are not regular are rejected
-  // below.
+  // With O_NONBLOCK, opening a pipe does not block. A file that is not regular is rejected later.
   File file;
   file.fd = Fd(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file.fd.valid()) {
@@ -117,7 +117,7 @@ StatusOr<ExternalData::Range> ExternalData::Find(const ::onnx::TensorProto& tens
 }
 
 Status ExternalData::Range::ReadTo(std::span<char> bytes) const {
-  constexpr size_t kReadBytesMax = size_t{1} << 30;  // Linux reads at most 2 GiB at once
+  constexpr size_t kReadBytesMax = size_t{1} << 30;  // Linux reads at most 2 GiB in one call
   uint64_t offset = offset_;
   while (!bytes.empty()) {
     const ssize_t n =

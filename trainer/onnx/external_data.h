@@ -1,7 +1,6 @@
 // Reads the tensors of an ONNX model that are stored in separate files ("external data"), as
-// PyTorch's exporter writes them.
-// The model names the file and is not trusted. Only plain names in the model's own directory are
-// read, and only regular files, not links.
+// PyTorch's exporter writes them. The model names the file but is not trusted. Only regular files
+// in the model's own directory are read: no paths and no links.
 #pragma once
 
 #include <map>
@@ -19,21 +18,21 @@ namespace tandem::onnx {
 
 class ExternalData {
  public:
-  // `dir`: the model's directory; empty: the model has no separate files, and every Find fails.
+  // `dir`: directory of the model. Empty: the model has no separate files, and every Find fails.
   explicit ExternalData(std::string dir) : dir_(std::move(dir)) {}
 
   class Range;
-  // Finds the `bytes` bytes of `tensor` and checks that the file contains them, before the caller
-  // allocates memory for them. All tensors together may not use more bytes than the file has.
-  // UNIMPLEMENTED: there is no directory. INVALID_ARGUMENT: the name must not be read. NOT_FOUND or
-  // DATA_LOSS: the file lacks the bytes.
+  // Finds the `bytes` bytes of `tensor` in its file. Checks that the file contains them before the
+  // caller allocates memory for them. All tensors together may not use more bytes than the file
+  // has. UNIMPLEMENTED: there is no directory. INVALID_ARGUMENT: the name of the file is not
+  // allowed. NOT_FOUND: the file does not exist. DATA_LOSS: the file lacks the bytes.
   StatusOr<Range> Find(const ::onnx::TensorProto& tensor, uint64_t bytes);
 
  private:
   struct File {
     Fd fd;
-    uint64_t bytes = 0;       // size of the file
-    uint64_t bytes_left = 0;  // not yet assigned to a tensor
+    uint64_t bytes = 0;       // size of the file in bytes
+    uint64_t bytes_left = 0;  // bytes that are not yet assigned to a tensor
   };
   StatusOr<File*> Open(const std::string& name);
 
@@ -41,7 +40,7 @@ class ExternalData {
   std::map<std::string, File> files_;
 };
 
-// Valid as long as the ExternalData exists.
+// The position of a tensor in its file. Valid as long as the ExternalData exists.
 class ExternalData::Range {
  public:
   Range(int fd, std::string path, uint64_t offset)

@@ -33,7 +33,7 @@ Status GraphReader::AddInput(const ::onnx::ValueInfoProto& input, const std::str
   const auto& type = input.type().tensor_type();
   const auto dtype = ElementTypeOf(type.elem_type());
   if (!dtype.ok()) return Annotate(dtype.status(), where);
-  std::vector<int64_t> dims;  // without the first one
+  std::vector<int64_t> dims;  // dimensions of the input, without the first one
   for (int i = 1; i < type.shape().dim_size(); ++i) {
     const int64_t size = type.shape().dim(i).dim_value();
     if (size <= 0) {
@@ -69,8 +69,8 @@ StatusOr<std::string> GraphReader::Declare(const std::string& value, VarKind kin
   }
   TD_REQUIRE(kind == VarKind::kParam || kind == VarKind::kState);
   const std::string name = program_.NewVar(value);
-  // The values are those of `tensor`. If they are not used, training initialises the parameter as
-  // usual.
+  // The model supplies the values. If training does not use these values, it initialises the
+  // parameter in the usual way.
   Init init = {Init::kConstant, 0.0f};
   if (tensor.shape().rank() >= 2) init = {Init::kXavierUniform};
   TD_RETURN_IF_ERROR(

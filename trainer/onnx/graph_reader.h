@@ -1,5 +1,5 @@
-// Builds a program from an ONNX graph. It records which of the graph's values are variables and
-// which are known numbers.
+// Builds a program from an ONNX graph. Records which values of the graph are variables, and which
+// are known numbers.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ class ValueInfoProto;
 
 namespace tandem::onnx {
 
-// Not thread-safe.
+// The state while a graph is read. Not thread-safe.
 class GraphReader {
  public:
   // `external`, `host` and `out` must outlive this object.
@@ -32,17 +32,19 @@ class GraphReader {
 
   // Declares an input of the model as the data variable `var`.
   Status AddInput(const ::onnx::ValueInfoProto& input, const std::string& var);
-  // `value` is computed, and `var` holds it. REQUIRES: `var` has a name.
+  // Records that the variable `var` has the value `value` of the graph. REQUIRES: `var` is not "".
   void Bind(const std::string& value, const std::string& var);
 
-  // Returns the variable that holds `value`. INVALID_ARGUMENT: no earlier node computes it.
+  // Returns the variable that has the value `value` of the graph. If `value` is known numbers,
+  // declares a variable for it. INVALID_ARGUMENT: no earlier node computes `value`.
   StatusOr<std::string> Var(const std::string& value);
-  // Like Var, for a value that is saved but not trained.
+  // Returns the variable of `value`, like Var. If `value` is known numbers, its variable is saved
+  // but not trained.
   StatusOr<std::string> State(const std::string& value);
-  // Returns a matrix variable. If `transposed`, it is [n,k] for `value` [k,n]; known numbers are
-  // transposed immediately.
+  // Returns the variable of the matrix `value`, [k,n]. With `transposed`, returns the variable of
+  // the transposed matrix, [n,k]. Known numbers are transposed at once, without an operator.
   StatusOr<std::string> Matrix(const std::string& value, bool transposed);
-  // Returns a column of ones, [batch, 1], with which values can be repeated for each sample.
+  // Returns a variable [batch, 1] of ones. A product with it repeats numbers for each sample.
   StatusOr<std::string> Ones();
 
  private:
@@ -50,11 +52,11 @@ class GraphReader {
   StatusOr<std::string> Transpose(const std::string& value, const std::string& var);
 
   const int64_t opset_;
-  trainer::TensorMap& tensors_;  // values of the parameters and states
+  trainer::TensorMap& tensors_;  // values of parameters and states, by variable
   KnownValues known_;
   BatchedProgram program_;
-  std::map<std::string, std::string> vars_;  // by value
-  std::set<std::string> transposed_;         // values whose variable is transposed
+  std::map<std::string, std::string> vars_;  // the variable of each value of the graph
+  std::set<std::string> transposed_;         // matrices whose variable is transposed
   std::string ones_, first_input_;
 };
 

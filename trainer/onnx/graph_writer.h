@@ -1,5 +1,4 @@
-// An ONNX graph while it is written: the nodes in order, and the weights and constants that they
-// use.
+// An ONNX graph while it is written: its nodes in order, and their weights and constants.
 #pragma once
 
 #include <map>
@@ -21,35 +20,37 @@ namespace tandem::onnx {
 
 class GraphWriter {
  public:
-  // All arguments must outlive this object.
+  // All arguments must outlive this object. The nodes are added to `graph`.
   GraphWriter(const Program& program, const trainer::TensorMap& tensors, ::onnx::GraphProto& graph)
       : program_(program), tensors_(tensors), graph_(graph) {}
 
-  // Returns the ONNX value that holds variable `var`. A parameter or state becomes an initializer
-  // with its own name at the first request. NOT_FOUND and FAILED_PRECONDITION as for ExportModel.
+  // Returns the ONNX value of variable `var`. At the first call for a parameter or state, adds an
+  // initializer with the variable's name. NOT_FOUND: there is no tensor for `var`.
+  // FAILED_PRECONDITION: its tensor has another shape or type.
   StatusOr<std::string> Value(const std::string& var);
-  // Transformed copies of a variable become separate initializers. This one is the transpose: [n,k]
-  // of a parameter [k,n].
+  // Returns an initializer with the transposed matrix of the parameter `var`: [n,k] for [k,n].
   StatusOr<std::string> Transposed(const std::string& var);
-  // A table in which row `row` is zero.
+  // Returns an initializer with the table `var` in which row `row` is zero.
   StatusOr<std::string> WithZeroRow(const std::string& var, int64_t row);
   bool IsWeight(const std::string& var) const;
 
-  // Makes `var` refer to the existing value `value` from now on.
-  // REQUIRES: `value` has a name.
+  // Makes Value(var) return the existing value `value` from this call on. REQUIRES: `value` is not
+  // "".
   void Alias(const std::string& var, const std::string& value) {
     TD_REQUIRE(!value.empty());
     values_[{var, ""}] = value;
   }
 
-  // Adds a node. Attributes of type bool, integer, float, string and list become ONNX's.
+  // Adds a node. Attributes of type bool, integer, float, string and list are converted to ONNX's
+  // attribute types.
   void Node(const char* type, const std::vector<std::string>& inputs,
             const std::vector<std::string>& outputs, const AttrMap& attrs = {});
-  // Adds a node with one output of a new name.
+  // Adds a node with one output, and returns the new name of this output.
   std::string Temp(const char* type, const std::vector<std::string>& inputs,
                    const AttrMap& attrs = {});
 
-  // Return initializers. Equal ones are written once; those with the same `key` are equal.
+  // Return an initializer with the numbers. Equal numbers are written only once. In Floats, equal
+  // numbers are those with the same `key`.
   std::string Ints(const std::vector<int64_t>& values);
   std::string Float(double value);
   std::string Floats(const std::string& key, const std::vector<int64_t>& dims,
@@ -59,20 +60,21 @@ class GraphWriter {
   StatusOr<const Tensor*> Weight(const std::string& var) const;
   std::string Add(const std::string& name, DType dtype, const std::vector<int64_t>& dims,
                   std::string bytes);
-  // Returns `base`, with a number as suffix if necessary. The name is unused by other values and
-  // variables.
+  // Returns an unused name: `base`, with a number as suffix if `base` is the name of another value
+  // or variable.
   std::string NewName(const std::string& base);
 
   const Program& program_;
   const trainer::TensorMap& tensors_;
   ::onnx::GraphProto& graph_;
-  std::map<std::pair<std::string, std::string>, std::string> values_;  // by variable and form
-  std::map<std::string, std::string> constants_;                       // by their keys
-  std::set<std::string> names_;                                        // names in use
-  int numbers_ = 0;                                                    // counter for new names
+  // ONNX values, by variable and form (plain, transposed, with a zero row).
+  std::map<std::pair<std::string, std::string>, std::string> values_;
+  std::map<std::string, std::string> constants_;  // names of constant initializers, by their keys
+  std::set<std::string> names_;                   // all names that are in use
+  int numbers_ = 0;                               // number for the next suffix of a new name
 };
 
-// ONNX's number of an element type. ONNX has all of Tandem's types.
+// Returns ONNX's number for an element type. ONNX has all element types of Tandem.
 int ElementTypeNumber(DType dtype);
 
 }  // namespace tandem::onnx

@@ -30,7 +30,7 @@ StatusOr<int64_t> OpsetOf(const ::onnx::ModelProto& model) {
   return DataLoss("the file names no opset, so it is not an ONNX model [TD2108]");
 }
 
-// Returns the inputs that are data. Older models list initializers as inputs too.
+// Returns the inputs that are data. Older models list their initializers as inputs too.
 std::vector<const ::onnx::ValueInfoProto*> DataInputs(const ::onnx::GraphProto& graph) {
   std::set<std::string> weights;
   for (const auto& tensor : graph.initializer()) weights.insert(tensor.name());
@@ -41,9 +41,9 @@ std::vector<const ::onnx::ValueInfoProto*> DataInputs(const ::onnx::GraphProto& 
   return inputs;
 }
 
-// Initializers for which the reading node determines whether they are trained.
+// Initializers whose training depends on the type of the node that reads them.
 struct Roles {
-  std::set<std::string> slopes;    // of PRelu; may be a single number
+  std::set<std::string> slopes;    // slopes of PRelu; may be a single number
   std::set<std::string> channels;  // scale and bias of InstanceNormalization
 };
 
@@ -59,9 +59,9 @@ Roles RolesOf(const ::onnx::GraphProto& graph) {
   return roles;
 }
 
-// Whether an initializer is a parameter. PyTorch's metadata lists the parameters. Other single
-// numbers are factors and the like. PyTorch exports a group normalisation as an instance
-// normalisation with an artificial scale and bias.
+// Returns whether an initializer is a parameter. If the model has PyTorch's metadata, the metadata
+// lists the parameters. A single number that is not listed is a constant factor. The scale and bias
+// of an instance normalisation that are not listed come from an exported group normalisation.
 bool IsTrained(const TorchSignature& signature, const Roles& roles,
                const ::onnx::TensorProto& tensor) {
   const std::string& name = tensor.name();
@@ -82,7 +82,7 @@ Status AddInitializers(const ::onnx::GraphProto& graph, GraphReader* reader) {
   return OkStatus();
 }
 
-// Adds messages about changes by the exporter that the user may not know.
+// Adds messages to `notes` about changes that the exporter made and that the user may not know.
 void AddNotes(const ::onnx::GraphProto& graph, std::vector<std::string>* notes) {
   const auto folded = std::count_if(graph.node().begin(), graph.node().end(), HasFoldedBatchNorm);
   if (folded == 0) return;
@@ -129,7 +129,8 @@ StatusOr<std::string> OutputOf(const ::onnx::GraphProto& graph, const std::strin
                   OrDidYouMean(wanted, names), all);
 }
 
-// Returns the final node that the loss already includes; nullptr: there is none.
+// Returns the last node if the loss includes its activation (softmax or sigmoid). nullptr: there is
+// no such node.
 const ::onnx::NodeProto* LastActivation(const ::onnx::GraphProto& graph, const std::string& output,
                                         Loss loss) {
   for (const auto& node : graph.node()) {
@@ -147,7 +148,7 @@ bool AnyReads(const ::onnx::GraphProto& graph, const std::string& value) {
   });
 }
 
-// `last`: the node is LastActivation.
+// Reads a node. `last`: it is the node that LastActivation returned.
 Status ReadNode(const ::onnx::GraphProto& graph, const ::onnx::NodeProto& proto, bool last,
                 GraphReader* reader) {
   if (proto.output_size() == 0) return InvalidArgument("the node has no output [TD2108]");
@@ -162,7 +163,7 @@ Status ReadNode(const ::onnx::GraphProto& graph, const ::onnx::NodeProto& proto,
   return node.attributes().AllRead();
 }
 
-// Reads all nodes except those in `gone`.
+// Reads all nodes except the nodes in `gone`.
 Status ReadNodes(const ::onnx::GraphProto& graph, const std::set<const ::onnx::NodeProto*>& gone,
                  const ::onnx::NodeProto* last, GraphReader* reader) {
   for (int i = 0; i < graph.node_size(); ++i) {
@@ -176,7 +177,8 @@ Status ReadNodes(const ::onnx::GraphProto& graph, const std::set<const ::onnx::N
   return OkStatus();
 }
 
-// Adds a label with one number per element of `shape`. Its first dimension is that of `logits`.
+// Adds the data variable "label" of shape `shape`. Its first dimension is the batch, like that of
+// `logits`.
 Status AddLabel(const std::string& logits, const Shape& shape, GraphReader* reader) {
   TD_RETURN_IF_ERROR(reader->program().BatchOf(logits).status());
   if (!reader->program().HasBatch(logits)) {
@@ -195,7 +197,7 @@ Status MeanLoss(const std::string& rows, Program* program, GraphReader* reader) 
   return reader->program().Append("mean", {{rows}}, {}, program->loss);
 }
 
-// Adds the loss, with logits [..., classes] as rows and labels as a column.
+// Adds the softmax loss. The logits [..., classes] are reshaped to rows, the labels to a column.
 Status SoftmaxLoss(std::string logits, GraphReader* reader, Program* program) {
   const Shape shape = reader->program().Desc(logits).shape;
   if (shape.rank() < 2) {

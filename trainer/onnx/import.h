@@ -1,4 +1,4 @@
-// Imports ONNX models as forward programs that can be trained. Opsets 7 to 21.
+// Imports ONNX models of opsets 7 to 21 as forward programs that can be trained.
 #pragma once
 
 #include <map>
@@ -14,32 +14,32 @@ namespace tandem::onnx {
 inline constexpr int kOpsetMin = 7, kOpsetMax = 21;
 
 struct ImportOptions {
-  // Maps inputs of the model to data variables. A single input with four dimensions is "img" by
-  // default.
+  // The data variable for each input of the model. By default, a single input with four dimensions
+  // is "img".
   std::map<std::string, std::string> rename;
-  std::string output;  // output of the model to use; empty: its only one
-  std::string dir;     // directory of the model's data files; empty: there are none
-  // The loss of the training program.
-  // kSoftmax: the output [batch, ..., classes] contains logits of the i64 variable "label" [batch,
-  // ...], which is [batch, 1] if there are no other dimensions. A final softmax is removed.
-  // kSigmoid: likewise, with a label that has the shape of the output.
+  std::string output;  // name of the model's output to use; empty: its only output
+  std::string dir;     // directory of the model's data files; empty: none
+  // The loss of the training program. kSoftmax: the output [batch, ..., classes] has logits, and
+  // the i64 variable "label" [batch, ...] has the classes. The label is [batch, 1] if the output
+  // has two dimensions. A final softmax is removed. kSigmoid: the output has logits, and the label
+  // has the shape of the output. A final sigmoid is removed. kNone: the program has no loss.
   enum class Loss { kSoftmax, kSigmoid, kNone };
   Loss loss = Loss::kSoftmax;
 };
 
 struct ImportedModel {
-  Program program;                 // built for some batch size
-  trainer::TensorMap tensors;      // values of its parameters and states
-  std::vector<std::string> notes;  // messages for the user
+  Program program;                 // the forward program, built for an arbitrary batch size
+  trainer::TensorMap tensors;      // values of the program's parameters and states
+  std::vector<std::string> notes;  // messages about the import, for the user
 };
 
-// Imports a serialized ModelProto. `name` is the prefix of every message, and `host` allocates the
-// tensors. The first dimension of every input is the batch, which may have any size.
-// Initializers of finite floats become parameters. Running statistics, contents of Constant nodes
-// and buffers according to PyTorch's metadata become states.
-// DATA_LOSS: the bytes are not a model, or tensors lack bytes that their shape needs. UNIMPLEMENTED
-// (names node, operator and attribute): Tandem has no counterpart. INVALID_ARGUMENT: the graph is
-// inconsistent, or the options do not fit.
+// Imports a serialized ModelProto. Every message begins with `name`. The tensors are allocated by
+// `host`. The first dimension of every input is the batch, which may have any size. Initializers of
+// finite floats become parameters. Running statistics, constants of Constant nodes, and tensors
+// that are buffers according to PyTorch's metadata become states. DATA_LOSS: the bytes are no
+// model, or a tensor has fewer bytes than its shape needs. UNIMPLEMENTED: Tandem has no
+// counterpart; the message names the node, the operator and the attribute. INVALID_ARGUMENT: the
+// graph is inconsistent, or the options do not suit the model.
 StatusOr<ImportedModel> ImportModel(std::string_view bytes, const std::string& name,
                                     const ImportOptions& options, Device& host);
 

@@ -14,9 +14,11 @@ namespace tandem::onnx {
 namespace {
 
 constexpr size_t kListMax = 4096;
-constexpr float kMaskMin = 1e9f;  // numbers at least this large mask the numbers they are added to
+// A number of at least this size is a mask. If it is added to another number, the other number has
+// no effect.
+constexpr float kMaskMin = 1e9f;
 
-// Whether the tensor contains a mask number: an infinity, or a number of at least kMaskMin.
+// Returns whether the tensor contains an infinity, a NaN, or a number of at least kMaskMin.
 bool IsMask(const Tensor& tensor) {
   const auto numbers = tensor.span<float>();
   return std::any_of(numbers.begin(), numbers.end(),

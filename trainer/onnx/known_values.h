@@ -1,5 +1,5 @@
-// The values of an ONNX graph that are known while the model is read: its tensors, and what follows
-// from them alone.
+// The values of an ONNX graph that are known while the model is read: its tensors, and all values
+// that depend only on them.
 #pragma once
 
 #include <cstdint>
@@ -18,36 +18,37 @@ namespace tandem::onnx {
 
 struct KnownValue {
   Tensor tensor;
-  bool trained = false;  // it becomes a parameter if it is used as a variable
-  // All numbers are equal. PyTorch's exporter stores equal parameters, such as those of untrained
-  // normalisations, as one initializer. So each use of such an initializer becomes a separate
-  // variable.
+  bool trained = false;  // becomes a parameter if it is used as a variable
+  // True: all numbers are equal. PyTorch's exporter stores equal parameters (for example those of
+  // untrained normalisations) as one initializer. Each use of such an initializer therefore becomes
+  // a separate variable.
   bool uniform = false;
 };
 
-// Not thread-safe.
+// Maps values of the graph to known tensors. Not thread-safe.
 class KnownValues {
  public:
-  // Both must outlive this object.
+  // `external` and `host` must outlive this object.
   KnownValues(ExternalData& external, Device& host) : external_(external), host_(host) {}
 
-  // Adds a tensor of the model as value `value`.
+  // Adds a tensor of the model as value `value`. `trained`: the tensor may become a parameter.
   Status AddConstant(const std::string& value, const ::onnx::TensorProto& tensor, bool trained);
-  // Adds numbers of any type that were computed while the model was read.
+  // Adds a tensor of any type that was computed while the model was read, as value `value`.
   void Add(const std::string& value, Tensor tensor);
-  // Adds integers that were computed while the model was read.
+  // Adds integers that were computed while the model was read, as value `value`.
   Status AddInts(const std::string& value, const std::vector<int64_t>& ints);
-  // Adds part `index` of known numbers along the first dimension as a new value, and returns the
-  // value's name. UNIMPLEMENTED: `value` is not known. REQUIRES: there is such a part.
+  // Adds element `index` of the first dimension of a known value as a new value. Returns the name
+  // of the new value. UNIMPLEMENTED: `value` is not known. REQUIRES: the dimension has this
+  // element.
   StatusOr<std::string> AddPart(const std::string& value, int64_t index);
 
-  // nullptr: `value` is computed or unknown.
+  // Return the known value; nullptr: `value` is computed by a node, or does not exist.
   const KnownValue* Get(const std::string& value) const;
   const Tensor* Find(const std::string& value) const;
-  // Returns a known float that is not a parameter: one without dimensions, or one of a Constant
-  // node. nullptr: any other value.
+  // Returns the number if `value` is a single known float and no parameter, such as a float without
+  // dimensions or of a Constant node. nullptr: any other value.
   const float* Scalar(const std::string& value) const;
-  // Returns known numbers that are not a parameter; nullptr: any other value.
+  // Returns the tensor if `value` is known and no parameter; nullptr: any other value.
   const Tensor* Untrained(const std::string& value) const;
 
   StatusOr<Tensor> NewTensor(DType dtype, const Shape& shape) const;

@@ -46,7 +46,7 @@ Status Pow(const Node& n) {
   return n.Done("elementwise_mul", {{square}, {x}});
 }
 
-// An Erf that FusePatterns has not replaced.
+// Rejects an Erf node that is no part of a GELU. FusePatterns has replaced the others.
 Status Erf(const Node&) {
   return Unimplemented("Erf is supported only in a GELU, x * 0.5 * (1 + Erf(x / sqrt 2)) [TD7015]");
 }
@@ -170,7 +170,7 @@ Status Gelu(const Node& n) {
                 {{"approximate", n.attributes().Text("approximate", "none") == "tanh"}});
 }
 
-// Whether the work of a node depends on computed numbers.
+// Returns whether nodes of type `type` do work that depends on computed numbers.
 bool IsControl(std::string_view type) {
   static constexpr std::string_view kTypes[] = {"If", "Loop", "NonZero", "Range", "Scan"};
   return std::find(std::begin(kTypes), std::end(kTypes), type) != std::end(kTypes) ||

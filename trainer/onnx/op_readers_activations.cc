@@ -1,4 +1,4 @@
-// Activations that Tandem has no operator for, composed of other operators.
+// Reads activations for which Tandem has no operator. They are composed of other operators.
 #include <limits>
 
 #include "trainer/onnx/op_readers.h"
@@ -9,12 +9,12 @@ namespace {
 
 constexpr double kLargest = std::numeric_limits<float>::max();
 
-// Returns min(X, 0). X = 0 belongs to this part, as in PyTorch's gradients.
+// Returns min(X, 0). At X = 0 the gradient belongs to this part, as in PyTorch.
 StatusOr<std::string> Below(const Node& n, const std::string& x) {
   return n.Temp("clip", {{x}}, {{"min", -kLargest}, {"max", 0.0}});
 }
 
-// Sets the result to relu(X) times `scale`, plus `below`.
+// Sets the node's result to relu(X) * scale + below.
 Status GiveSum(const Node& n, const std::string& x, double scale, const std::string& below) {
   TD_ASSIGN_OR_RETURN(std::string above, n.Temp("relu", {{x}}));
   if (scale != 1) {
@@ -40,8 +40,8 @@ Status PRelu(const Node& n) {
   return GiveSum(n, x, 1, below);
 }
 
-// Computes above max(X, 0) + below (exp(min(X, 0) rate) - 1). With t = tanh(y / 2) the second
-// factor is 2 t / (1 - t). For y <= 0 no digits are lost in either difference.
+// Computes above * max(X, 0) + below * (exp(min(X, 0) * rate) - 1). With t = tanh(y / 2), exp(y) -
+// 1 is 2 t / (1 - t). For y <= 0 this formula loses no digits.
 Status Exponential(const Node& n, double above, double below, double rate) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(const std::string low, Below(n, x));
@@ -67,7 +67,7 @@ Status Celu(const Node& n) {
   return Exponential(n, 1, alpha, 1 / alpha);
 }
 
-// log(1 + exp(X)) equals the cross entropy of sigmoid(X) with label 0.
+// Computes log(1 + exp(X)) as the cross entropy of sigmoid(X) with label 0; both are equal.
 Status Softplus(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(const std::string zeros, n.Temp("clip", {{x}}, {{"min", 0.0}, {"max", 0.0}}));
@@ -81,7 +81,7 @@ Status Softplus(const Node& n) {
          .outputs = {{n.graph().program().NewVar(out + ".sigmoid")}, {out}}});
 }
 
-// clip(alpha x + beta, 0, 1)
+// Returns clip(alpha * x + beta, 0, 1).
 StatusOr<std::string> HardGate(const Node& n, const std::string& x, double alpha, double beta) {
   TD_ASSIGN_OR_RETURN(const std::string line,
                       n.Temp("scale", {{x}}, {{"scale", alpha}, {"bias", beta}}));

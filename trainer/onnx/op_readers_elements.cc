@@ -1,4 +1,4 @@
-// Reads elementwise nodes. Truth values are the numbers 0 and 1.
+// Reads elementwise ONNX nodes. Truth values are the numbers 0 and 1.
 #include "trainer/onnx/op_readers_elements.h"
 
 #include <algorithm>
@@ -16,10 +16,13 @@ namespace {
 using Ints = std::vector<int64_t>;
 
 constexpr double kLargestFloat = std::numeric_limits<float>::max();
-constexpr float kHides = 1e9f;  // a number of this size masks the numbers it is added to
+// A number of at least this size is a mask. If it is added to another number, the other number has
+// no effect.
+constexpr float kHides = 1e9f;
 
-// Returns the dimension of X at which Y, without its outer dimensions of size 1, is aligned; the
-// last dimensions of both are aligned. -1: the shapes do not fit.
+// Returns the dimension of X with which the first dimension of Y is aligned. The last dimensions of
+// X and Y are aligned, and outer dimensions of Y with size 1 are ignored. -1: the shapes do not
+// match.
 int MeetsAt(const Shape& x, const Shape& y, Ints* middle) {
   const auto dims = y.dims();
   size_t begin = 0, end = dims.size();
@@ -43,7 +46,7 @@ StatusOr<std::string> State(const Node& n, const char* name, const Shape& shape,
   return n.graph().Var(known);
 }
 
-// Appends an operator; its result has the name of the node's result.
+// Appends an operator whose result has the name of the node's result.
 StatusOr<std::string> Named(const Node& n, const std::string& type, const std::string& x,
                             const std::string& y, AttrMap attrs = {}) {
   const std::string out = n.graph().program().NewVar(n.out());
@@ -51,8 +54,8 @@ StatusOr<std::string> Named(const Node& n, const std::string& type, const std::s
   return out;
 }
 
-// Computes X, as a column, times a row of the numbers of Y, or X plus Y's only number, as a matrix
-// product.
+// Computes an elementwise node as a matrix product. For a multiplication, it is X, as a column,
+// times a row with the numbers of Y. Otherwise it is X plus or minus the only number of Y.
 StatusOr<std::string> AsProduct(const Node& n, const std::string& type, const std::string& x,
                                 std::string y) {
   TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().program().Sizes(x));
@@ -105,7 +108,8 @@ StatusOr<std::string> Broadcast(const Node& n, const std::string& type, const st
   return Named(n, type, x, y, {{"axis", int64_t{axis}}});
 }
 
-// Expresses X op a known number, in either order, as scale X + bias. False: that is not possible.
+// Expresses the node as scale * X + bias, if one of its inputs is a known number. Returns false if
+// that is not possible.
 bool AsScale(const Node& n, const std::string& type, size_t* x, double* scale, double* bias) {
   const float* right = n.Scalar(1);
   const float* left = n.Scalar(0);
@@ -121,7 +125,7 @@ bool AsScale(const Node& n, const std::string& type, size_t* x, double* scale, d
   return type != "elementwise_max";
 }
 
-// Computes a list of sizes from two lists, one of which may be a single number.
+// Computes a list of sizes from two lists of sizes. One of the lists may be a single number.
 Status KnownSizes(const Node& n, char op, const Ints& a, const Ints& b) {
   const size_t count = std::max(a.size(), b.size());
   if ((a.size() != count && a.size() != 1) || (b.size() != count && b.size() != 1)) {
@@ -169,7 +173,8 @@ Status Arithmetic(const Node& n) {
 constexpr char kAdd[] = "elementwise_add", kSub[] = "elementwise_sub", kMul[] = "elementwise_mul",
                kDiv[] = "elementwise_div";
 
-// Computes the maximum or minimum of numbers, one of which is known.
+// Computes the maximum or the minimum of two inputs. For a minimum, one input must be a known
+// number.
 Status Bound(const Node& n, bool max) {
   if (n.inputs() != 2)
     return Unimplemented("the node has %d inputs, expected 2 [TD7015]", n.inputs());
@@ -206,7 +211,8 @@ Status Clip(const Node& n) {
 
 enum class Order : uint8_t { kEqual, kGreater, kLess };
 
-// Converts integers up to 2^24 to floats. Sets `fraction` if they are floats already.
+// Returns input `input` as floats; integers above 2^24 lose digits. Sets `fraction` if the input
+// has type float.
 StatusOr<std::string> Numbers(const Node& n, size_t input, bool* fraction) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(input));
   if (n.graph().program().Desc(x).dtype == DType::kF32) {
@@ -216,7 +222,7 @@ StatusOr<std::string> Numbers(const Node& n, size_t input, bool* fraction) {
   return n.Temp("cast", {{x}}, {{"out_dtype", std::string("f32")}});
 }
 
-// Returns input `i` as a known number; nullopt: it is not known.
+// Returns input `i` if it is a known number; nullopt: it is computed.
 StatusOr<std::optional<double>> KnownNumber(const Node& n, size_t i) {
   if (const float* number = n.Scalar(i)) return *number;
   const auto known = n.Known(i);
@@ -227,7 +233,7 @@ StatusOr<std::optional<double>> KnownNumber(const Node& n, size_t i) {
   return static_cast<double>((*known)[0]);
 }
 
-// Returns the first input minus the second.
+// Returns the first input minus the second input. Sets `fraction` if an input has type float.
 StatusOr<std::string> Difference(const Node& n, bool* fraction) {
   TD_ASSIGN_OR_RETURN(const auto a, KnownNumber(n, 0));
   TD_ASSIGN_OR_RETURN(const auto b, KnownNumber(n, 1));
@@ -240,9 +246,9 @@ StatusOr<std::string> Difference(const Node& n, bool* fraction) {
   return Elementwise(n, "elementwise_sub", x, y);
 }
 
-// Compares numbers by a clip of their difference. The smallest positive difference of floats is
-// scaled to more than 1. A difference of 0 or less becomes less than 0, where a clip has no
-// gradient.
+// Compares two inputs by a clip of their difference to [0, 1]. The smallest positive difference of
+// floats is scaled to more than 1. A difference of 0 or less becomes less than 0, where the clip
+// has no gradient.
 StatusOr<std::string> Compared(const Node& n, Order order) {
   bool fraction = false;
   TD_ASSIGN_OR_RETURN(std::string difference, Difference(n, &fraction));
@@ -266,7 +272,7 @@ Status Negated(const Node& n, const std::string& truth) {
   return n.Done("scale", {{truth}}, {{"scale", -1.0}, {"bias", 1.0}});
 }
 
-// Compares lists of sizes. A batch equals no number.
+// Compares two lists of sizes element by element. A multiple of the batch equals no number.
 std::optional<std::vector<float>> KnownOrder(Order order, const Ints& a, const Ints& b) {
   const size_t count = std::max(a.size(), b.size());
   if ((a.size() != count && a.size() != 1) || (b.size() != count && b.size() != 1)) return {};
@@ -289,7 +295,7 @@ Status KnowTruths(const Node& n, std::span<const float> truths) {
   return OkStatus();
 }
 
-// `negated`: the result is inverted.
+// Compares two inputs. kNegated: the result is inverted.
 template <Order kOrder, bool kNegated>
 Status Compare(const Node& n) {
   const auto fn = [](std::span<const float> v) -> float {
@@ -318,7 +324,7 @@ Status Not(const Node& n) {
   return Negated(n, x);
 }
 
-// Combines truth values with AND or OR.
+// Combines two truth values: AND if kBoth is set, otherwise OR.
 template <bool kBoth>
 Status Join(const Node& n) {
   TD_ASSIGN_OR_RETURN(const bool folded, Fold(n, [](std::span<const float> v) {
@@ -332,7 +338,7 @@ Status Join(const Node& n) {
   return n.Is(out);
 }
 
-// Returns a variable: `number` where the condition is `wanted`, else 0.
+// Returns a variable that is `number` where the condition has the value `wanted`, and 0 elsewhere.
 StatusOr<std::string> NumberWhere(const Node& n, bool wanted, float number) {
   if (const Tensor* known = n.graph().known().Untrained(n.value(0)); known != nullptr) {
     TD_ASSIGN_OR_RETURN(Tensor mask, n.graph().known().NewTensor(DType::kF32, known->shape()));
@@ -349,7 +355,7 @@ StatusOr<std::string> NumberWhere(const Node& n, bool wanted, float number) {
                 {{"scale", wanted ? finite : -finite}, {"bias", wanted ? 0.0 : finite}});
 }
 
-// Returns input `i` where the condition is `wanted`, else 0.
+// Returns a variable that is input `i` where the condition has the value `wanted`, and 0 elsewhere.
 StatusOr<std::string> ValueWhere(const Node& n, size_t i, bool wanted) {
   if (const float* number = n.Scalar(i)) return NumberWhere(n, wanted, *number);
   TD_ASSIGN_OR_RETURN(const std::string value, n.in(i));
@@ -357,8 +363,8 @@ StatusOr<std::string> ValueWhere(const Node& n, size_t i, bool wanted) {
   return Elementwise(n, "elementwise_mul", value, truth);
 }
 
-// Chooses from lists of sizes, as exporters do to compute the shape of an Expand. False: the inputs
-// are not such lists.
+// Executes the Where node if its inputs are known lists of sizes. Exporters write such nodes to
+// compute the shape of an Expand. Returns false if the inputs are other values.
 bool KnownWhere(const Node& n, Ints* chosen) {
   const Tensor* truths = n.graph().known().Untrained(n.value(0));
   const auto a = n.Known(1), b = n.Known(2);
@@ -373,8 +379,9 @@ bool KnownWhere(const Node& n, Ints* chosen) {
   return true;
 }
 
-// Adds the chosen values of both sides. A mask number is added by itself, because 0 times infinity
-// is not a number.
+// Computes the sum of two terms: each input where the condition selects it, and 0 elsewhere. An
+// infinite mask number is never multiplied by 0, because the product is not a number. It hides the
+// other input, which is therefore added unchanged.
 Status Where(const Node& n) {
   if (!n.has(0) || !n.has(1) || !n.has(2))
     return InvalidArgument("the node has fewer than 3 inputs [TD2108]");

@@ -1,4 +1,4 @@
-// Elementwise operators between values of different shapes.
+// Elementwise operators on values of different shapes.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace tandem::onnx {
 
-// Returns the variable X op Y of an elementwise operator. The shape of X or Y must be a contiguous
-// part of the other's dimensions.
+// Returns the variable X op Y for an elementwise operator `type`. The dimensions of X or of Y must
+// be consecutive dimensions of the other value.
 StatusOr<std::string> Elementwise(const Node& node, const std::string& type, const std::string& x,
                                   const std::string& y);
 

@@ -12,18 +12,18 @@ using Slots = std::vector<std::vector<std::string>>;
 
 constexpr double kLargestPixel = std::numeric_limits<float>::max();
 constexpr int64_t kWindowMax = int64_t{1} << 30;
-constexpr int64_t kNumbersMax = int64_t{1} << 24;  // limit for numbers created here
+constexpr int64_t kNumbersMax = int64_t{1} << 24;  // maximum number of elements in a new tensor
 
-// A window over the two dimensions of an image.
+// The window of a convolution or pooling, in the two dimensions of an image.
 struct Window {
-  bool row = false;  // X of the node has one dimension
+  bool row = false;  // X has one dimension besides n and c
   Ints kernel, strides, dilations, begins, ends;
 
-  // Whether the pads at both sides are equal.
+  // Returns whether the pads at the beginning and at the end are equal.
   bool even() const { return begins == ends; }
 };
 
-// Returns X with two dimensions. `row`: it had one.
+// Returns X as an image with two dimensions. Sets `row` if X has only one.
 StatusOr<std::string> AsImage(const Node& n, const std::string& x, bool* row) {
   const int rank = n.graph().program().Desc(x).shape.rank();
   *row = rank == 3;
@@ -45,7 +45,7 @@ StatusOr<std::string> AsImage(const Node& n, const std::string& x, bool* row) {
   return n.TempReshape(x, sizes);
 }
 
-// Appends the node's last operator. Its result is a row again if X was one.
+// Appends the last operator of the node. `row`: the result is converted to a row again.
 Status Give(const Node& n, bool row, const std::string& type, Slots inputs, AttrMap attrs) {
   if (!row) return n.Done(type, std::move(inputs), std::move(attrs));
   TD_ASSIGN_OR_RETURN(const std::string image, n.Temp(type, std::move(inputs), std::move(attrs)));
@@ -54,8 +54,8 @@ Status Give(const Node& n, bool row, const std::string& type, Slots inputs, Attr
   return n.Reshape(image, sizes);
 }
 
-// Returns the numbers of an attribute; for a row, those of an image of one line. `sides`: 1, or 2
-// for pads.
+// Returns the numbers of an attribute. For a row, they are extended to an image with one line.
+// `sides`: numbers per dimension, 1 or 2 (pads).
 StatusOr<Ints> Pair(const Node& n, bool row, const char* name, int64_t fallback, size_t sides = 1) {
   Ints given = n.attributes().Ints(name, Ints((row ? 1 : 2) * sides, fallback));
   if (given.size() != (row ? 1 : 2) * sides) {
@@ -72,7 +72,8 @@ StatusOr<Ints> Pair(const Node& n, bool row, const char* name, int64_t fallback,
   return given;
 }
 
-// ONNX's pads are all beginnings, followed by all ends.
+// Reads the window's attributes. In ONNX the pads of all beginnings come first, then those of all
+// ends.
 StatusOr<Window> WindowOf(const Node& n, bool row, const Ints& kernel) {
   Window w{.row = row, .kernel = kernel};
   TD_ASSIGN_OR_RETURN(w.strides, Pair(n, row, "strides", 1));
@@ -94,7 +95,7 @@ StatusOr<Window> WindowOf(const Node& n, bool row, const Ints& kernel) {
   return w;
 }
 
-// Returns the filter with two dimensions, and its window.
+// Returns the window of the filter, and sets `filter` to the filter with two dimensions.
 StatusOr<Window> FilterOf(const Node& n, bool row, std::string* filter) {
   TD_ASSIGN_OR_RETURN(*filter, n.in(1));
   if (row) {
@@ -120,8 +121,8 @@ StatusOr<Window> FilterOf(const Node& n, bool row, std::string* filter) {
   return WindowOf(n, row, kernel);
 }
 
-// Returns `count` lines of `number` along dimension `axis`, with the sizes of `x` in the other
-// dimensions. X times 0 has no gradient.
+// Returns a variable with `count` lines of `number` along dimension `axis`. Its other sizes are
+// those of `x`. It is computed from `x` times 0, which has no gradient.
 StatusOr<std::string> Lines(const Node& n, const std::string& x, int64_t axis, int64_t count,
                             double number) {
   if (count > n.graph().program().Desc(x).shape[static_cast<int>(axis)]) {
@@ -134,7 +135,8 @@ StatusOr<std::string> Lines(const Node& n, const std::string& x, int64_t axis, i
   return n.Temp("scale", {{some}}, {{"scale", 0.0}, {"bias", number}});
 }
 
-// Returns the image with the window's pads added as lines of `number`. The window then has no pads.
+// Adds the window's pads to the image as lines of `number`, and returns the image. Sets the pads of
+// the window to 0.
 StatusOr<std::string> Padded(const Node& n, std::string x, Window* w, double number) {
   for (const size_t d : {size_t{0}, size_t{1}}) {
     const auto axis = static_cast<int64_t>(d + 2);
@@ -195,16 +197,16 @@ Status ConvTranspose(const Node& n) {
   return Give(n, row, "elementwise_add", {{x}, {bias}}, {{"axis", int64_t{1}}});
 }
 
-// Number of windows over `size` lines along dimension `d`.
+// Returns the number of windows over `size` lines along dimension `d`.
 int64_t WindowsOf(const Window& w, size_t d, int64_t size) {
   return (size + w.begins[d] + w.ends[d] - w.kernel[d]) / w.strides[d] + 1;
 }
 
-// Increases the pads at the end so that one more window fits if lines are left over. A window must
-// begin in the image or in the pads before it.
+// Increases the pads at the end so that one more window fits, if lines are left over. The
+// additional window must begin in the image or in the pads at the beginning.
 void RoundUp(Window* w, const Ints& sizes) {
   for (const size_t d : {size_t{0}, size_t{1}}) {
-    // Begin of the additional window.
+    // `begin`: the first line of the additional window.
     const int64_t begin = WindowsOf(*w, d, sizes[d]) * w->strides[d];
     const int64_t room = sizes[d] + w->begins[d] + w->ends[d];
     if (begin < sizes[d] + w->begins[d] && begin + w->kernel[d] > room) {
@@ -213,8 +215,8 @@ void RoundUp(Window* w, const Ints& sizes) {
   }
 }
 
-// Factors from the mean over a full window to the mean over the lines that count: those between
-// `first` and `last` of dimension `d`.
+// Returns, for each window along dimension `d`, the factor from the mean over the full window to
+// the mean over some of its lines. These are the lines from `first` to before `last`.
 std::vector<float> Shares(const Window& w, size_t d, int64_t size, int64_t first, int64_t last) {
   std::vector<float> shares;
   for (int64_t i = 0; i < WindowsOf(w, d, size); ++i) {
@@ -225,7 +227,8 @@ std::vector<float> Shares(const Window& w, size_t d, int64_t size, int64_t first
   return shares;
 }
 
-// Computes a mean with different pads per side. `ends`: the pads that the node names.
+// Computes an average pooling whose windows have different numbers of lines. `ends`: the pads at
+// the end that the node names. `with_pads`: the means include the pads.
 Status UnevenMean(const Node& n, std::string x, Window w, const Ints& ends, bool with_pads) {
   const Shape shape = n.graph().program().Desc(x).shape;
   const int64_t heights = WindowsOf(w, 0, shape[2]), widths = WindowsOf(w, 1, shape[3]);

@@ -14,7 +14,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-constexpr int64_t kElementsMax = int64_t{1} << 24;  // limit for the numbers computed here
+constexpr int64_t kElementsMax = int64_t{1} << 24;  // maximum number of elements of a result
 
 StatusOr<Tensor> NewFloats(const Node& n, const Shape& shape) {
   if (shape.numel() > kElementsMax) {
@@ -25,7 +25,7 @@ StatusOr<Tensor> NewFloats(const Node& n, const Shape& shape) {
   return n.graph().known().NewTensor(DType::kF32, shape);
 }
 
-// Returns the shape after broadcasting both shapes; dimensions of size 1 are repeated.
+// Returns the shape that results from broadcasting two shapes. Dimensions of size 1 are repeated.
 StatusOr<Shape> Joint(const Shape& a, const Shape& b) {
   const Shape& longer = a.rank() >= b.rank() ? a : b;
   const Shape& shorter = a.rank() >= b.rank() ? b : a;
@@ -49,7 +49,8 @@ float NumberAt(const Tensor& tensor, int64_t i) {
   return static_cast<float>(tensor.span<int32_t>()[at]);
 }
 
-// Returns the element of `from` that element `i` of the broadcast shape `shape` repeats.
+// Returns the index of the element of `from` that is repeated as element `i` of the broadcast shape
+// `shape`.
 int64_t Source(const Shape& from, const Shape& shape, int64_t i) {
   TD_REQUIRE(from.rank() <= shape.rank());
   int64_t at = 0, step = 1;
@@ -91,7 +92,8 @@ Status Constant(const Node& n) {
   return OkStatus();
 }
 
-// Repeats `x` where its size is 1 and `sizes` differ: a column of ones times `x` as a row.
+// Repeats `x` for each sample to the sizes `sizes`. Computes the product of a column of ones and
+// `x` as a row.
 Status Repeat(const Node& n, const std::string& x, const Ints& sizes) {
   Ints rest;
   size_t at = 0;
@@ -133,7 +135,7 @@ StatusOr<Shape> ShapeWithout(const Ints& sizes) {
   return ParseShape(dims);
 }
 
-// Broadcasts known numbers to the sizes `sizes`.
+// Sets the result of the node to known numbers, broadcast to the sizes `sizes`.
 Status KnownExpand(const Node& n, const Tensor& from, const Ints& sizes) {
   TD_ASSIGN_OR_RETURN(const Shape wanted, ShapeWithout(sizes));
   TD_ASSIGN_OR_RETURN(const Shape shape, Joint(from.shape(), wanted));
@@ -156,8 +158,8 @@ Status KnownExpand(const Node& n, const Tensor& from, const Ints& sizes) {
   return Repeat(n, x, sizes);
 }
 
-// Broadcasts a list of sizes to `wanted` entries: it has this length, or its single number is
-// repeated.
+// Sets the result of the node to a list of sizes, broadcast to `wanted` entries. The list must have
+// this length, or have one entry, which is repeated.
 Status KnownListExpand(const Node& n, Ints list, int64_t wanted) {
   if (list.size() == 1 && wanted >= 1 && wanted <= Shape::kRankMax) {
     list.resize(static_cast<size_t>(wanted), list[0]);
@@ -219,7 +221,7 @@ Status ConstantOfShape(const Node& n) {
   return KnownExpand(n, number, sizes);
 }
 
-// Creates the triangle of the last two dimensions: ones inside and zeros outside.
+// Keeps the numbers in a triangle of the last two dimensions, and sets the other numbers to 0.
 Status Trilu(const Node& n) {
   int64_t shift = 0;
   if (n.has(1)) {
@@ -302,7 +304,7 @@ Status CastTo(const Node& n, int64_t to) {
 }
 
 Status Cast(const Node& n) {
-  n.attributes().Int("saturate", 1);  // only for 8-bit types
+  n.attributes().Int("saturate", 1);  // read but ignored: it applies only to 8-bit types
   return CastTo(n, n.attributes().Int("to", 0));
 }
 

@@ -1,4 +1,4 @@
-// Results that are computed while the model is read.
+// Computes results of nodes while the model is read.
 #pragma once
 
 #include <span>
@@ -7,8 +7,9 @@
 
 namespace tandem::onnx {
 
-// Computes the result now if all inputs are known and not trained. `fn` gets the inputs of one
-// element as floats; shorter inputs are repeated. False: not all inputs are known.
+// Computes the result of the node if all its inputs are known and none is trained. `fn`: called for
+// each element with the inputs' numbers as floats; smaller inputs are repeated. Returns false if an
+// input is not known.
 StatusOr<bool> Fold(const Node& node, float (*fn)(std::span<const float>));
 
 }  // namespace tandem::onnx

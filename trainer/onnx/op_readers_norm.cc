@@ -1,4 +1,4 @@
-// Reads normalisations, with running statistics or over the numbers of each sample.
+// Reads normalisations, which use running statistics or the statistics of each sample.
 #include <algorithm>
 
 #include "trainer/onnx/op_readers.h"
@@ -54,7 +54,7 @@ Status LayerNorm(const Node& n) {
                 {{"begin_norm_axis", axis}, {"epsilon", n.attributes().Float("epsilon", 1e-5)}});
 }
 
-// Whether input `i` is known, is not trained, and contains only `number`, so that it has no effect.
+// Returns whether input `i` has no effect: it is known, is not trained, and contains only `number`.
 bool IsNeutral(const Node& n, size_t i, float number) {
   const Tensor* known = n.has(i) ? n.graph().known().Untrained(n.value(i)) : nullptr;
   if (known == nullptr || known->dtype() != DType::kF32) return false;
@@ -62,8 +62,8 @@ bool IsNeutral(const Node& n, size_t i, float number) {
   return std::all_of(numbers.begin(), numbers.end(), [&](float v) { return v == number; });
 }
 
-// Sets the result to X times the scale of its channel (input 1), plus the bias of the channel
-// (input 2).
+// Sets the result of the node to X times the scale of its channel (input 1) plus the bias of its
+// channel (input 2).
 Status GiveChannels(const Node& n, std::string x) {
   const AttrMap channels = {{"axis", int64_t{1}}};
   if (!IsNeutral(n, 1, 1)) {
@@ -82,7 +82,7 @@ StatusOr<std::string> NormalRows(const Node& n, const std::string& x) {
       {{"begin_norm_axis", int64_t{2}}, {"epsilon", n.attributes().Float("epsilon", 1e-5)}});
 }
 
-// Checks that X is [n, channels, ...] and inputs 1 and 2 have one number per channel.
+// Checks that X is [n, channels, ...], and that inputs 1 and 2 have one number per channel.
 Status CheckChannels(const Node& n, const Shape& x) {
   if (x.rank() < 3)
     return InvalidArgument("X has shape %s, expected [n, channels, ...] [TD2108]", ToString(x));
@@ -123,8 +123,9 @@ Status GroupNorm(const Node& n) {
   return GiveChannels(n, rows);
 }
 
-// Computes X / sqrt(mean(X X) + epsilon). X and -X together have mean 0, and their variance is the
-// mean square of X. So the result is half of a layer normalisation of both.
+// Computes X / sqrt(mean(X X) + epsilon) by a layer normalisation of X and -X together. Together
+// they have mean 0, and their variance is the mean square of X. The result is the half of the
+// output that belongs to X.
 Status RmsNorm(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_RETURN_IF_ERROR(CheckLastAxis(n, x, -1));

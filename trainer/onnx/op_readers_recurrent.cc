@@ -1,4 +1,4 @@
-// Reads the recurrent layers LSTM and GRU as the operators of their steps.
+// Reads the recurrent layers LSTM and GRU. Each time step becomes separate operators.
 #include <algorithm>
 
 #include "onnx/onnx.pb.h"
@@ -11,21 +11,23 @@ namespace {
 using Ints = std::vector<int64_t>;
 using Names = std::vector<std::string>;
 
-constexpr int64_t kStepsMax = 512;  // each step has its own operators in the program
+constexpr int64_t kStepsMax = 512;  // maximum number of time steps, each with separate operators
 
 Names Optional(const std::string& var) { return var.empty() ? Names{} : Names{var}; }
 
-// The common properties of both layers: X is [steps, batch, width], in one or two directions.
+// The properties that LSTM and GRU have in common. X is [steps, batch, width], and the layer has
+// one or two directions.
 struct Layer {
   std::string x;
   int64_t steps = 0, width = 0, hidden = 0, gates = 0;
   bool reverse = false, both = false;
-  // The reset gate of a GRU applies to the state, not to its product with R.
+  // True: the reset gate of a GRU multiplies the state; false: it multiplies the product of the
+  // state with R.
   bool resets_state = false;
   int directions() const { return both ? 2 : 1; }
 };
 
-// Checks the attributes and inputs that must have the values of the standard layer.
+// Checks that the node's attributes and inputs are those of the standard layer.
 Status CheckStandard(const Node& n, const Layer& layer) {
   TD_RETURN_IF_ERROR(n.attributes().Only("layout", 0));
   if (n.has(4)) return Unimplemented("input 4, the sequence lengths, is not supported [TD7015]");
@@ -76,7 +78,7 @@ StatusOr<Layer> LayerOf(const Node& n, int64_t gates) {
   return layer;
 }
 
-// Appends a layer's operators. After the first error all further calls do nothing.
+// Appends the operators of a layer. After the first error, all further calls do nothing.
 class Unrolled {
  public:
   Unrolled(const Node& n, Layer layer) : n_(n), graph_(n.graph()), layer_(std::move(layer)) {}
@@ -84,13 +86,13 @@ class Unrolled {
   Status Run();
 
  private:
-  // The parts of W, R and B for one direction: W [width, gates * hidden], R [hidden, gates *
-  // hidden], and each row of B; "" if there is no B. With resets_state the columns of R and B for
-  // the hidden gate are separate.
+  // The weights of one direction: W [width, gates * hidden], R [hidden, gates * hidden], and the
+  // two rows of B; "" if there is no B. With resets_state, the columns of the hidden gate in R and
+  // B are separate variables.
   struct Weights {
     std::string w, r, bias_w, bias_r, r_hidden, bias_hidden;
   };
-  // The values passed from step to step. Only an LSTM has a cell.
+  // The values that a time step passes to the next one. Only an LSTM has a cell.
   struct State {
     std::string h, cell;
   };
@@ -137,11 +139,11 @@ class Unrolled {
   GraphReader& graph_;
   const Layer layer_;
   Status status_;
-  std::string at_ = "layer";      // prefix of the operators' names
-  Names all_, last_, last_cell_;  // results of the directions
+  std::string at_ = "layer";      // prefix of the names of new variables
+  Names all_, last_, last_cell_;  // output variables of each direction
 };
 
-// Splits into equal parts, or into parts of `sizes`.
+// Splits `x` into `count` equal parts, or into parts of the sizes `sizes`.
 Names Unrolled::Split(const std::string& x, int64_t axis, int64_t count, const Ints& sizes) {
   Names parts;
   for (int64_t i = 0; i < count; ++i) {
@@ -155,7 +157,7 @@ Names Unrolled::Split(const std::string& x, int64_t axis, int64_t count, const I
   return parts;
 }
 
-// Returns the part of input `input` for one direction.
+// Returns the part of input `input` that belongs to one direction. `dims`: dimensions of this part.
 std::string Unrolled::Part(size_t input, int direction, const Ints& dims) {
   const Tensor* whole = n_.has(input) ? graph_.known().Find(n_.value(input)) : nullptr;
   Ints wanted = {layer_.directions()};
@@ -195,7 +197,7 @@ Unrolled::Weights Unrolled::WeightsOf(int direction) {
   return weights;
 }
 
-// Returns [batch, hidden] filled with one number.
+// Returns a variable [batch, hidden] in which all elements are `number`.
 std::string Unrolled::Filled(float number) {
   auto row = graph_.known().NewTensor(DType::kF32, {1, layer_.hidden});
   if (!row.ok()) return Keep(row.status());
@@ -206,7 +208,8 @@ std::string Unrolled::Filled(float number) {
   return Op("fc", {{ones}, {Keep(graph_.Var(value))}, {}});
 }
 
-// Returns input `input`, [directions, batch, hidden], or zeros.
+// Returns the initial state of one direction: its part of input `input` [directions, batch,
+// hidden], or zeros if the node lacks the input.
 std::string Unrolled::FirstState(size_t input, int direction) {
   if (!n_.has(input)) return Filled(0);
   if (const Tensor* known = graph_.known().Find(n_.value(input)); known != nullptr) {
@@ -231,7 +234,7 @@ std::string Unrolled::FirstState(size_t input, int direction) {
 Unrolled::State Unrolled::LstmStep(const std::string& x, const Weights& weights,
                                    const State& before) {
   const std::string sum = Add(x, Op("fc", {{before.h}, {weights.r}, Optional(weights.bias_r)}));
-  const Names gates = Split(sum, 1, 4);  // input, output, forget, cell
+  const Names gates = Split(sum, 1, 4);  // the gates of an LSTM: input, output, forget, cell
   const std::string in = Mul(Op("sigmoid", {{gates[0]}}), Op("tanh", {{gates[3]}}));
   const std::string kept = Mul(Op("sigmoid", {{gates[2]}}), before.cell);
   const std::string cell = Add(kept, in);
@@ -240,7 +243,7 @@ Unrolled::State Unrolled::LstmStep(const std::string& x, const Weights& weights,
 
 Unrolled::State Unrolled::GruStep(const std::string& x, const Weights& weights,
                                   const State& before) {
-  const Names of_x = Split(x, 1, 3);  // update, reset, hidden
+  const Names of_x = Split(x, 1, 3);  // the gates of a GRU: update, reset, hidden
   const bool split = !weights.r_hidden.empty();
   const Names of_h =
       Split(Op("fc", {{before.h}, {weights.r}, Optional(weights.bias_r)}), 1, split ? 2 : 3);

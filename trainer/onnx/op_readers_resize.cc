@@ -10,7 +10,8 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-constexpr int64_t kMatrixNumbersMax = int64_t{1} << 24;  // limit per matrix
+// Maximum number of elements of a resize matrix.
+constexpr int64_t kMatrixNumbersMax = int64_t{1} << 24;
 
 Status Form(const char* what) {
   return Unimplemented(
@@ -19,13 +20,13 @@ Status Form(const char* what) {
       what);
 }
 
-// The change of the number of lines of one dimension.
+// The number of lines in one dimension before and after the resize.
 struct Change {
   int64_t from = 1, to = 1;
   double factor = 1;
 };
 
-// Returns the position of a new line among the old ones.
+// Returns the position of new line number `line` among the old lines.
 double PlaceOf(const std::string& mode, const Change& c, int64_t line) {
   const auto at = static_cast<double>(line);
   if (mode == "asymmetric") return at / c.factor;
@@ -36,8 +37,8 @@ double PlaceOf(const std::string& mode, const Change& c, int64_t line) {
   return (at + 0.5) / c.factor - 0.5;
 }
 
-// Fills the matrix [from, to] with the weight of each old line in each new one. With nearest lines
-// the factor is known to be an integer, so each line is repeated.
+// Fills the matrix [from, to] with the weight of each old line in each new line. Without `linear`
+// (nearest lines) each old line is repeated; the factor is known to be an integer.
 void Fill(const Change& c, const std::string& mode, bool linear, std::span<float> matrix) {
   std::fill(matrix.begin(), matrix.end(), 0.0f);
   const auto last = static_cast<double>(c.from - 1);
@@ -54,7 +55,7 @@ void Fill(const Change& c, const std::string& mode, bool linear, std::span<float
   }
 }
 
-// Returns the changes of the dimensions of X, which the node gives as factors or as sizes.
+// Returns the changes of the dimensions of X. The node has them as factors or as sizes.
 StatusOr<std::vector<Change>> ChangesOf(const Node& n, const Shape& x) {
   const Tensor* factors = n.has(2) ? n.graph().known().Find(n.value(2)) : nullptr;
   const bool sized = factors == nullptr || factors->numel() == 0;
@@ -109,7 +110,7 @@ StatusOr<std::string> Along(const Node& n, std::string x, int axis, const Change
   return turned ? n.Temp("transpose", {{x}}, {{"axis", turn}}) : x;
 }
 
-// Nearest lines are supported only if all ways of rounding agree.
+// Checks that all ways of rounding give the same nearest line; other cases are not supported.
 Status CheckNearest(const Node& n, const std::string& mode, const Change& c) {
   const std::string rounding = n.attributes().Text("nearest_mode", "round_prefer_floor");
   const bool agrees = mode == "asymmetric" ? rounding == "floor"

@@ -12,9 +12,10 @@ namespace {
 using Ints = std::vector<int64_t>;
 using Slots = std::vector<std::vector<std::string>>;
 
-constexpr size_t kPartsMax = 64;  // limit for runs of elements that a Gather selects
+constexpr size_t kPartsMax = 64;  // maximum number of ranges of elements that a Gather selects
 
-// A list stays the same, regardless of added dimensions of size 1.
+// Sets the result of the node to the list `known`. A list stays unchanged if dimensions of size 1
+// are added.
 Status PropagateConstant(const Node& n, const Ints& known) {
   n.attributes().Ints("axes", {});
   return n.Know(known);
@@ -162,7 +163,7 @@ StatusOr<Cuts> CutsOf(const Node& n) {
   return InvalidArgument("axes, starts and ends must have the same length [TD2108]");
 }
 
-// Slices a known list.
+// Slices the known list of sizes `list`.
 Status KnownSlice(const Node& n, const Ints& list, const Cuts& cuts) {
   if (cuts.axes.size() != 1 || (cuts.axes[0] != 0 && cuts.axes[0] != -1)) {
     return InvalidArgument(
@@ -186,11 +187,13 @@ Status Slice(const Node& n) {
   for (size_t i = 0; i < cuts.axes.size(); ++i) {
     TD_ASSIGN_OR_RETURN(const int64_t axis, NonNegativeAxis(cuts.axes[i], shape.rank()));
     if (batch && axis == batch->axis) {
-      if (cuts.starts[i] == 0 && cuts.ends[i] >= INT32_MAX) continue;  // the whole dimension
+      // A slice of the whole batch dimension has no effect.
+      if (cuts.starts[i] == 0 && cuts.ends[i] >= INT32_MAX) continue;
       return Unimplemented("a slice of the batch is not supported [TD1214]");
     }
     left.axes.push_back(axis);
-    // The operator counts negative values from the end. Here ONNX means the beginning.
+    // An index below -size means the beginning in ONNX. The slice operator would count it from the
+    // end of the dimension.
     left.starts.push_back(std::max(cuts.starts[i], -shape[static_cast<int>(axis)]));
     left.ends.push_back(std::max(cuts.ends[i], -shape[static_cast<int>(axis)]));
   }
@@ -199,7 +202,7 @@ Status Slice(const Node& n) {
                 {{"axes", left.axes}, {"starts", left.starts}, {"ends", left.ends}});
 }
 
-// Selects elements of a known list.
+// Selects the elements `at` of the known list `list`.
 Status KnownElements(const Node& n, const Ints& list, const Ints& at) {
   TD_RETURN_IF_ERROR(n.attributes().Only("axis", 0));
   Ints elements;
@@ -210,8 +213,8 @@ Status KnownElements(const Node& n, const Ints& list, const Ints& at) {
   return n.Know(elements);
 }
 
-// Selects elements `at` of `x` along a dimension. If `at` is a single number, the dimension is
-// removed.
+// Selects the elements `at` of `x` along the axis of the node. `one`: `at` is a single number, and
+// the dimension is removed.
 Status Choose(const Node& n, const std::string& x, const Ints& at, bool one) {
   TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().program().Sizes(x));
   TD_ASSIGN_OR_RETURN(const int64_t axis, NonNegativeAxis(n.attributes().Int("axis", 0),

@@ -11,7 +11,7 @@ namespace {
 using Ints = std::vector<int64_t>;
 using Strings = std::vector<std::string>;
 
-// An operator while it is written to the graph.
+// Gives access to an operator while its ONNX nodes are written.
 class OpNode {
  public:
   OpNode(const Op& op, const OpView& view, GraphWriter& graph)
@@ -39,7 +39,7 @@ class OpNode {
     }
     return values;
   }
-  // Adds the last node of the operator.
+  // Adds the last node of the operator. Its output is the operator's output.
   Status Done(const char* type, const Strings& inputs, const AttrMap& attrs = {}) const {
     graph_.Node(type, inputs, {out()}, attrs);
     return OkStatus();
@@ -60,13 +60,14 @@ Ints Range(int64_t from, int64_t to) {
   return axes;
 }
 
-// ONNX's pads: all beginnings, followed by all ends.
+// Returns pads in the order of ONNX: first those of all beginnings, then those of all ends.
 Ints Pads(const Ints& p) {
   TD_REQUIRE(p.size() == 2);
   return {p[0], p[1], p[0], p[1]};
 }
 
-// Only the layout n,c,h,w is supported; programs have another one only after passes.
+// Checks the layout of an image operator; only n,c,h,w is supported. Programs have another layout
+// only after passes.
 Status NeedPlain(const OpNode& n, const char* attr) {
   const auto layout = n.attr<std::string>(attr);
   return layout == "NCHW"
@@ -82,7 +83,8 @@ Status Plain(const OpNode& n) {
 }
 constexpr char kRelu[] = "Relu", kSigmoid[] = "Sigmoid", kTanh[] = "Tanh";
 
-// Y is aligned with a contiguous part of X's dimensions. ONNX always aligns the last dimensions.
+// In Tandem, Y is aligned with consecutive dimensions of X. In ONNX, the last dimensions are
+// aligned, so Y may need further dimensions of size 1.
 template <const char* kType>
 Status Elementwise(const OpNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
@@ -116,7 +118,8 @@ Status Gelu(const OpNode& n) {
   return n.Done("Mul", {half, n.Temp("Add", {p, n.graph().Float(1)})});
 }
 
-// Row i of the last two dimensions [t,s] keeps its first i + 1 + s - t elements.
+// Returns a mask for the last two dimensions [t,s] of X. In row i, the first i + 1 + s - t elements
+// are kept.
 StatusOr<std::string> CausalMask(const OpNode& n) {
   const Shape& x = n.shape(0);
   TD_REQUIRE(x.rank() >= 2);
@@ -220,7 +223,7 @@ Status BatchNorm(const OpNode& n) {
   return n.Done("BatchNormalization", inputs, {{"epsilon", n.attr<double>("epsilon")}});
 }
 
-// A separate operator only since opset 17.
+// Composes a layer normalisation of several nodes, because ONNX has no node for it before opset 17.
 Status LayerNorm(const OpNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   const Shape& shape = n.shape(0);

@@ -1,4 +1,4 @@
-// Converts operators to ONNX nodes.
+// Converts operators of Tandem to ONNX nodes.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace tandem::onnx {
 
-// Adds the nodes that compute `op` of `program`. UNIMPLEMENTED (with the reason): ONNX has no form
-// of it.
+// Adds the ONNX nodes that compute the operator `op` of `program`. UNIMPLEMENTED: ONNX has no form
+// of the operator; the message has the reason.
 Status WriteOp(const Program& program, const Op& op, GraphWriter& graph);
 
 }  // namespace tandem::onnx

@@ -16,7 +16,8 @@ namespace {
 using Node = ::onnx::NodeProto;
 using Nodes = std::vector<Node*>;
 
-// Returns the number of a tensor that has exactly one.
+// Returns the number of a tensor with one element; nullopt: the tensor has several elements or
+// another type.
 std::optional<double> NumberOf(const ::onnx::TensorProto& tensor) {
   for (const int64_t size : tensor.dims()) {
     if (size != 1) return std::nullopt;
@@ -73,13 +74,14 @@ class Fuser {
   }
 
  private:
-  // Returns the node that computes `value`; nullptr: it is not of type `type`.
+  // Returns the node that computes `value`; nullptr: there is none, or it has another type than
+  // `type`.
   Node* Maker(const std::string& value, const char* type) const {
     const auto it = makers_.find(value);
     return it != makers_.end() && it->second->op_type() == type ? it->second : nullptr;
   }
-  // Returns the only reader of the node's result; nullptr: there are several, or it is not of type
-  // `type`.
+  // Returns the only node that reads the result of `node`. nullptr: there are several readers, or
+  // the reader has another type than `type`.
   Node* OnlyReader(const Node& node, const char* type) const {
     const auto it = readers_.find(node.output(0));
     const bool one = it != readers_.end() && it->second.size() == 1 && it->second[0] != nullptr;
@@ -101,13 +103,14 @@ class Fuser {
     const auto it = initializers_.find(value);
     return it != initializers_.end() && it->second->dims_size() == 1 && it->second->dims(0) > 1;
   }
-  // Returns the other input of a node with two inputs, one of which is `value`; "": there is none.
+  // Returns the input of `node` that is not `value`. "": the node does not have two inputs, or none
+  // of them is `value`.
   static std::string Other(const Node& node, const std::string& value) {
     if (node.input_size() != 2) return "";
     if (node.input(0) == value) return node.input(1);
     return node.input(1) == value ? node.input(0) : "";
   }
-  // Returns x if `node` computes x times `factor`; else "".
+  // Returns x if `node` computes x times `factor`; otherwise "".
   std::string Scaled(const Node& node, double factor) const {
     if (node.input_size() != 2) return "";
     const std::string &a = node.input(0), &b = node.input(1);
@@ -115,7 +118,8 @@ class Fuser {
     if (node.op_type() != "Mul") return "";
     return Is(b, factor) ? a : Is(a, factor) ? b : "";
   }
-  // Like Scaled, for the node that computes `value`, which is added to `nodes`.
+  // Returns x if `value` is computed as x times `factor`, and adds the node to `nodes`; otherwise
+  // returns "".
   std::string ScaledIn(const std::string& value, double factor, Nodes* nodes) const {
     const auto it = makers_.find(value);
     const std::string x = it == makers_.end() ? "" : Scaled(*it->second, factor);
@@ -148,7 +152,8 @@ class Fuser {
     Become(at, "Gelu", {x}, nodes);
   }
 
-  // Returns the dimension of a ReduceMean over one dimension that keeps it with size 1.
+  // Returns the dimension of a ReduceMean. nullopt: it has several dimensions, or does not keep the
+  // dimension with size 1.
   std::optional<int64_t> AxisOf(const Node& mean) const {
     const auto *axes = AttrOf(mean, "axes"), *keep = AttrOf(mean, "keepdims");
     if (keep != nullptr && keep->i() != 1) return std::nullopt;
@@ -157,7 +162,7 @@ class Fuser {
     const auto number = mean.input_size() == 2 ? Number(mean.input(1)) : std::nullopt;
     return number ? std::optional(static_cast<int64_t>(*number)) : std::nullopt;
   }
-  // Returns x if `node` computes the square of x; else "".
+  // Returns x if `node` computes the square of x; otherwise "".
   std::string Root(const Node& node) const {
     if (node.input_size() != 2) return "";
     const std::string &a = node.input(0), &b = node.input(1);
@@ -165,7 +170,7 @@ class Fuser {
     return square ? a : "";
   }
 
-  // Sqrt(ReduceMean(c * c) + epsilon), and its nodes.
+  // The value Sqrt(ReduceMean(c * c) + epsilon), and the nodes that compute it.
   struct Deviation {
     std::string c;
     int64_t axis = 0;
@@ -187,8 +192,9 @@ class Fuser {
     return Deviation{c, *axis, *epsilon, {square->second, variance, add, root}};
   }
 
-  // Returns the node that computes c / Sqrt(...), or c times its Reciprocal, and adds it to
-  // `deviation`; nullptr: there is none.
+  // Returns the node that divides c by the deviation. It is c / Sqrt(...), or c times
+  // Reciprocal(Sqrt(...)); the Reciprocal is added to the deviation's nodes. nullptr: there is no
+  // such node.
   Node* QuotientOf(const Node& root, Deviation* deviation) const {
     Node* reciprocal = OnlyReader(root, "Reciprocal");
     if (reciprocal == nullptr) {
@@ -227,8 +233,8 @@ class Fuser {
     attr->set_f(static_cast<float>(deviation->epsilon));
   }
 
-  // `at` and `nodes` compute the normalised X. Adds a scale and a bias that follow, and returns the
-  // node that replaces all of them.
+  // `at` computes the normalised X, with the help of `nodes`. Replaces these nodes, and a scale and
+  // a bias after them, by a LayerNormalization node. Returns this node.
   Node* LayerNorm(Node* at, const std::string& x, Nodes nodes) {
     std::vector<std::string> inputs = {x};
     for (const char* type : {"Mul", "Add"}) {
@@ -243,8 +249,8 @@ class Fuser {
     return at;
   }
 
-  // Makes `last` compute the result of the pattern directly. Its `nodes`, in order, are removed if
-  // no other node reads their results.
+  // Changes `last` to a node of type `type` that computes the result of the pattern. The nodes of
+  // the pattern, given in order, are removed if no other node reads their results.
   void Become(Node* last, const char* type, const std::vector<std::string>& inputs, Nodes nodes) {
     for (const std::string& value : last->input()) std::erase(readers_[value], last);
     last->set_op_type(type);
@@ -262,8 +268,8 @@ class Fuser {
   }
 
   ::onnx::GraphProto& graph_;
-  std::map<std::string, Node*> makers_;   // by their only output
-  std::map<std::string, Nodes> readers_;  // nullptr: an output of the graph
+  std::map<std::string, Node*> makers_;   // the node that computes each value
+  std::map<std::string, Nodes> readers_;  // readers of each value; nullptr: the graph's output
   std::map<std::string, const ::onnx::TensorProto*> initializers_;
   std::set<const Node*> gone_;
 };

@@ -1,4 +1,4 @@
-// Finds the patterns that exporters write if the model's opset has no node for an operator.
+// Finds the groups of nodes that exporters write if the model's opset lacks a node for an operator.
 #pragma once
 
 #include <set>
@@ -11,13 +11,14 @@ class NodeProto;
 namespace tandem::onnx {
 
 // Replaces each pattern in `graph` by one node: Gelu, LayerNormalization or RMSNormalization. The
-// last node of the pattern becomes this node. The patterns are:
+// last
+// node of the pattern becomes this node. The patterns are:
 //   Gelu                 x * 0.5 * (1 + Erf(x / sqrt 2)), with the factors in any order
-//   LayerNormalization   c / Sqrt(ReduceMean(c * c) + epsilon), c = x - ReduceMean(x), over one
-//                        dimension; then * scale + bias, where these are initializers
-//   RMSNormalization     the same with any other c
-// A product with Reciprocal(Sqrt(...)) counts as the quotient. Returns the other nodes of the
-// patterns, which are no longer used. They stay in `graph`.
+//   LayerNormalization   c / Sqrt(ReduceMean(c * c) + epsilon) with c = x - ReduceMean(x), over one
+//                        dimension; optionally * scale + bias, if both are initializers
+//   RMSNormalization     c / Sqrt(ReduceMean(c * c) + epsilon) with any other c
+// A product with Reciprocal(Sqrt(...)) is treated as the quotient. Returns the other nodes of the
+// patterns, which are no longer used. They are still in `graph`.
 std::set<const ::onnx::NodeProto*> FusePatterns(::onnx::GraphProto* graph);
 
 }  // namespace tandem::onnx

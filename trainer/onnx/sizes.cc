@@ -16,7 +16,7 @@ std::optional<int64_t> Batches(int64_t times) {
   return kBatch + times;
 }
 
-// The value number * batch^batches.
+// A number of elements: number * batch^batches.
 struct Product {
   int64_t number = 1;
   int batches = 0;
@@ -50,7 +50,7 @@ std::string TextOf(const Ints& dims) {
          "]";
 }
 
-// Computes the -1 from `whole`, the total number of elements.
+// Replaces the -1 in `dims` by the size that makes the total number of elements `whole`.
 Status FillOpen(const Product& whole, Ints& dims) {
   const auto open = std::find(dims.begin(), dims.end(), -1);
   if (open == dims.end()) return OkStatus();
@@ -74,8 +74,8 @@ Status FillOpen(const Product& whole, Ints& dims) {
   return OkStatus();
 }
 
-// Marks the one of `dims`, sizes at the batch size `fixed`, that is the batch: its samples are
-// `stride` elements apart.
+// Finds the dimension in `dims` that is the batch, and marks it with kBatch. `fixed`: the batch
+// size for which the sizes were saved. `stride`: distance between two samples, in elements.
 Status PutBatch(int64_t stride, int64_t fixed, Ints& dims) {
   TD_REQUIRE(fixed > 0);
   Ints places, exact;
@@ -109,7 +109,7 @@ std::optional<int64_t> ComputeSize(char op, int64_t a, int64_t b) {
   const bool batch_a = IsBatch(a), batch_b = IsBatch(b);
   const int64_t x = batch_a ? a - kBatch : a, y = batch_b ? b - kBatch : b;
   const bool sum = op == '+' || op == '-';
-  if (sum && batch_a != batch_b) {  // valid only if the number is 0
+  if (sum && batch_a != batch_b) {  // the sum is valid only if the size without batch is 0
     if (batch_a && y == 0) return a;
     return batch_b && x == 0 && op == '+' ? std::optional(b) : std::nullopt;
   }

@@ -1,5 +1,5 @@
-// Arithmetic on lists of sizes, some of which may be multiples of the batch (kBatch), and the
-// sizes of Reshape.
+// Arithmetic on lists of sizes, in which a size may be a multiple of the batch (kBatch), and the
+// sizes of Reshape nodes.
 #pragma once
 
 #include <optional>
@@ -9,17 +9,18 @@
 
 namespace tandem::onnx {
 
-// Returns a op b for an op of + - * /; nullopt: the result is neither a number nor a multiple of
-// the batch.
+// Returns a op b, where op is +, -, * or /. nullopt: the result is neither a number nor a multiple
+// of the batch.
 std::optional<int64_t> ComputeSize(char op, int64_t a, int64_t b);
 
-// Returns `dims` with a -1, if present, replaced by the size that follows from `var`.
+// Returns `dims`. If it contains a -1, replaces it by the size with which `dims` has as many
+// elements as `var`.
 StatusOr<std::vector<int64_t>> FillSizes(const BatchedProgram& program, const std::string& var,
                                          std::vector<int64_t> dims);
 
-// Returns the sizes that a Reshape of `var` to `dims` gives. 0 copies a dimension of `var` unless
-// `allow_zero`; -1 is computed. If the model was saved for one batch size (fixed_batch), the
-// dimension of that size becomes the batch.
+// Returns the sizes of `var` after a Reshape to `dims`. A 0 in `dims` copies the dimension of
+// `var`; it is an error with `allow_zero`. A -1 is computed. If the model was saved for one batch
+// size (fixed_batch), the dimension of this size becomes the batch.
 StatusOr<std::vector<int64_t>> ReshapeSizes(const BatchedProgram& program, const std::string& var,
                                             std::vector<int64_t> dims, bool allow_zero);
 

@@ -16,7 +16,8 @@ bool CopyField(const Field& field, const Tensor& out) {
   return true;
 }
 
-// Copies the numbers. False: the message has another number of them than `out`.
+// Copies the numbers of the message to `out`. Returns false if the message has another number of
+// elements than `out`.
 bool CopyNumbers(const ::onnx::TensorProto& proto, const Tensor& out) {
   if (proto.has_raw_data()) {
     if (proto.raw_data().size() != out.bytes()) return false;
@@ -28,7 +29,8 @@ bool CopyNumbers(const ::onnx::TensorProto& proto, const Tensor& out) {
   return CopyField<int32_t>(proto.int32_data(), out);
 }
 
-// Copies truth values, one byte each, as 0 and 1. False: their number differs from that of `out`.
+// Copies truth values, one byte each, as the numbers 0 and 1. Returns false if `bytes` and `out`
+// differ in the number of elements.
 bool CopyTruths(std::string_view bytes, const Tensor& out) {
   if (static_cast<int64_t>(bytes.size()) != out.numel()) return false;
   std::transform(bytes.begin(), bytes.end(), out.span<float>().begin(),

@@ -6,11 +6,12 @@
 
 namespace tandem::onnx {
 
-// Returns the type that stores elements of ONNX's type `type`: FLOAT, INT64 and INT32 are
-// unchanged, BOOL becomes f32 with 0 and 1. UNIMPLEMENTED: any other type.
+// Returns the type in which elements of ONNX's type `type` are stored. FLOAT, INT64 and INT32 are
+// unchanged. BOOL becomes f32 with the values 0 and 1. UNIMPLEMENTED: `type` is another type.
 StatusOr<DType> ElementTypeOf(int type);
 
-// DATA_LOSS: numbers are missing. This is checked before memory is allocated.
+// Reads a tensor into memory of `host`. DATA_LOSS: the tensor has fewer numbers than its shape
+// needs. This is checked before the memory is allocated.
 StatusOr<Tensor> ReadTensor(const ::onnx::TensorProto& proto, ExternalData& external, Device& host);
 
 }  // namespace tandem::onnx

@@ -11,10 +11,12 @@
 namespace tandem::onnx {
 namespace {
 
-// Fields metadata_props. Debian's copy of the format is too old to have them.
+// Numbers of the fields metadata_props in a node and in a graph. Debian's copy of the ONNX format
+// is too old to have these fields.
 constexpr int kOfNode = 9, kOfGraph = 16;
 
-// Reads a note from `unknown`, the unknown fields of a message in wire format.
+// Returns the value of the note `key`. `unknown`: the unknown fields of a message in wire format;
+// `field`: number of the field with the notes.
 std::string NoteOf(const std::string& unknown, int field, std::string_view key) {
   using google::protobuf::internal::WireFormatLite;
   google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(unknown.data()),
@@ -36,8 +38,8 @@ std::string NoteOf(const std::string& unknown, int field, std::string_view key) 
 
 }  // namespace
 
-// Parses lines such as "p_fc_weight: PARAMETER target='fc.weight'" and "b_mask: BUFFER
-// target='mask' ...".
+// Parses the lines of the signature, for example "p_fc_weight: PARAMETER target='fc.weight'" and
+// "b_mask: BUFFER target='mask' ...".
 TorchSignature TorchSignatureOf(const ::onnx::GraphProto& graph) {
   TorchSignature signature;
   const std::string text =

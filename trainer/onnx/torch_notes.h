@@ -1,4 +1,4 @@
-// Reads the metadata that PyTorch's exporter adds to a model.
+// Reads the metadata that PyTorch's exporter adds to an ONNX model.
 #pragma once
 
 #include <set>
@@ -11,14 +11,16 @@ class NodeProto;
 
 namespace tandem::onnx {
 
-// Names of the network's own tensors, from the signature of its torch.export program.
+// The names of the network's own tensors, from the signature of the torch.export program in the
+// model.
 struct TorchSignature {
-  bool known = false;  // the model contains a signature
+  bool known = false;  // true: the model contains a signature of PyTorch
   std::set<std::string> parameters, buffers;
 };
 TorchSignature TorchSignatureOf(const ::onnx::GraphProto& graph);
 
-// Whether the exporter merged a batch normalisation into `node`, a convolution or product.
+// Returns whether the exporter merged a batch normalisation into `node`, which is a convolution or
+// a matrix product.
 bool HasFoldedBatchNorm(const ::onnx::NodeProto& node);
 
 }  // namespace tandem::onnx

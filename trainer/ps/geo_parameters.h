@@ -1,6 +1,7 @@
-// The parameters of a trainer that steps alone and exchanges differences with the servers (geo).
-// Let s be the servers' parameters. The trainer adds delta = (local - base) / trainers to s. Then
-// local += s - (base + delta) and base = s. Source: Paddle 1.6's GeoSgdCommunicator.
+// The parameters of a trainer that updates them locally and exchanges differences with the servers
+// (geo). Let s be the servers' parameters. The trainer adds delta = (local - base) / trainers to s.
+// Afterwards the trainer sets local += s - (base + delta) and base = s. Source: Paddle 1.6's
+// GeoSgdCommunicator.
 #pragma once
 
 #include <vector>
@@ -15,20 +16,21 @@ namespace tandem::trainer {
 class GeoParameters {
  public:
   GeoParameters() = default;
-  // `local`: the trainer's parameters; base starts with their current values. Not owned; must
+  // `local`: the trainer's parameters, which also are the first base. They are not owned and must
   // outlive this object.
   GeoParameters(std::vector<ps::PsTensor> local, int trainers);
 
-  // The differences to add to the servers' parameters; valid until the next call.
+  // Returns the differences to add to the servers' parameters; they are valid until the next call.
   std::vector<ps::PsConstTensor> Differences();
-  // Memory for the servers' parameters.
+  // Returns the memory into which the servers' parameters must be pulled.
   std::vector<ps::PsTensor> Pulled();
-  // Applies the pulled parameters: adds the changes of other trainers to the local ones.
+  // Adds the changes that other trainers made, according to the pulled parameters, to the local
+  // parameters.
   void Take();
 
  private:
   std::vector<ps::PsTensor> local_;
-  float share_ = 1;  // weight of each trainer
+  float share_ = 1;  // weight of a trainer's differences: 1 / number of trainers
   ValueSets base_, delta_, pulled_;
 };
 

@@ -1,17 +1,17 @@
-// The data of the next step, as far as the reader has it already.
+// The part of the next step's data that the reader has already read.
 #pragma once
 
 #include <vector>
 
 namespace tandem::trainer {
 
-// The next values of one data variable.
+// The values that one data variable will have in the next step.
 struct NextValues {
-  const void* variable = nullptr;  // address of the variable of the plan
-  const void* values = nullptr;    // in host memory, valid until the next step begins
+  const void* variable = nullptr;  // address of the variable's memory in the plan
+  const void* values = nullptr;    // values in host memory, valid until the next step begins
 };
 
-// Empty: the values are unknown.
+// The known values of the next batch, one entry for each data variable. Empty: no value is known.
 using NextBatchHint = std::vector<NextValues>;
 
 }  // namespace tandem::trainer

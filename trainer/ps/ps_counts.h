@@ -5,19 +5,19 @@
 
 namespace tandem::trainer {
 
-// nullopt: the job does not count it.
-using Count = std::optional<double>;
+using Count = std::optional<double>;  // the value of a counter; nullopt: the job does not count it
 
 struct PsCounts {
-  Count pushes, pulls;                     // requests to all servers
-  Count calls;                             // calls to single servers, of all kinds
-  Count sent_bytes, received_bytes;        // bytes of these calls
-  Count shm_calls;                         // calls to single servers over shm RPC
-  Count rows_ahead;                        // batches with rows prefetched after the previous push
-  Count row_cache_hits, row_cache_misses;  // rows of batches (row_cache_mb)
-  Count slices;                            // slices of parameters
-  Count largest_share;                     // elements on the fullest server
-  // Sums over all servers at the end of the job:
+  Count pushes, pulls;               // push and pull requests, each to all servers
+  Count calls;                       // calls of all kinds, each to a single server
+  Count sent_bytes, received_bytes;  // bytes sent and received by `calls`
+  Count shm_calls;                   // calls to single servers over shm RPC
+  Count rows_ahead;                  // batches whose rows were prefetched after the previous push
+  // Rows of batches that were in the row cache (row_cache_mb), and rows that were not.
+  Count row_cache_hits, row_cache_misses;
+  Count slices;         // number of slices of the parameters
+  Count largest_share;  // elements of parameters on the server that has the most
+  // Rows, extended rows, and bytes of all rows: sums over all servers at the end of the job.
   Count rows, rows_extended, row_bytes;
 };
 

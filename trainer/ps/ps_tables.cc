@@ -15,7 +15,7 @@
 namespace tandem::trainer {
 namespace {
 
-// The reason why the optimizer does not fit a table; empty: it fits.
+// Returns the reason why the optimizer cannot update a table; "": it can.
 StatusOr<std::string> WhyNot(const OptimizerSpec& optimizer, const std::string& table) {
   TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(optimizer));
   if (reach != UpdateScope::kElement) return std::string("needs norms of complete parameters");
@@ -37,7 +37,8 @@ bool AllAre(const float* values, int64_t n, float value) {
                      [value](float v) { return std::memcmp(&v, &value, sizeof(v)) == 0; });
 }
 
-// Inserts the counts of each row before its values: two per row in `counts`, from row `first` on.
+// Inserts two counts before the values of each row of `set`. `counts` has two numbers per row; its
+// first two belong to row `first`.
 void PutInFront(const std::vector<float>& counts, int64_t first, RowSet* set) {
   RowSet counted{set->ids, {}, set->dim + 2, 2};
   counted.values.reserve(set->ids.size() * static_cast<size_t>(counted.dim));
@@ -177,7 +178,7 @@ StatusOr<std::vector<ps::PsRows>> PsTables::Batch() {
       all.push_back(std::move(rows));
       continue;
     }
-    TD_REQUIRE(table.weights != nullptr);  // RegisterPull
+    TD_REQUIRE(table.weights != nullptr);  // RegisterPull has set table.weights
     ps::PsRows& rows = all.emplace_back(ps::PsRows{.variable = table.name, .ids = {}, .to = {}});
     for (const auto& ids : table.ids) {
       TD_RETURN_IF_ERROR(Annotate(CheckIds(ids, table.shape[0]), "table " + table.name));
@@ -189,7 +190,8 @@ StatusOr<std::vector<ps::PsRows>> PsTables::Batch() {
   return all;
 }
 
-// An id outside the table is not an error here: the step that uses the id reports it.
+// An id outside the table is no error in this prediction. The step that uses the id reports the
+// error.
 void PsTables::Foresee(const NextBatchHint& next) {
   foreseen_.clear();
   for (Table& table : tables_) {
@@ -217,7 +219,7 @@ bool PsTables::GiveAhead(uint64_t version, const std::vector<ps::PsRows>& rows,
 
 StatusOr<RowSet> PsTables::CopyGradient(size_t i) const {
   TD_REQUIRE(i < tables_.size());
-  const Table& table = tables_[i];  // InsertTables keeps the order
+  const Table& table = tables_[i];  // push_rows operators have the order of tables_ (InsertTables)
   const int64_t first = table.prefetch ? table.prefetch->first() : 0;
   const auto height =
       table.prefetch ? first + static_cast<int64_t>(table.batch.size()) : table.shape[0];
@@ -255,7 +257,7 @@ std::string PsTables::Distributed() const {
 std::vector<ps::PsTable> PsTables::Definitions(uint64_t seed) const {
   std::vector<ps::PsTable> all;
   for (const Table& t : tables_) {
-    // Both enums have the same numbers.
+    // Init::Kind and ps::PsTable::InitKind have equal numbers.
     all.push_back({t.name, t.shape[0], t.shape[1], static_cast<ps::PsTable::InitKind>(t.init.kind),
                    t.init.a, t.init.b, seed, t.rules});
   }
@@ -349,7 +351,8 @@ Status PsTables::AddState(ps::PsClient& client, Device& device, TensorMap& state
       const auto values = whole.span<float>();
       std::fill(values.begin(), values.end(), rows.slot_start[s]);
       for (size_t i = 0; i < rows.ids.size(); ++i) {
-        if (rows.ids[i] >= static_cast<uint64_t>(t.shape[0])) continue;  // Gather rejects it
+        // Gather rejects rows outside the table
+        if (rows.ids[i] >= static_cast<uint64_t>(t.shape[0])) continue;
         std::copy_n(rows.content.data() + static_cast<int64_t>(i) * width +
                         static_cast<int64_t>(1 + s) * dim,
                     dim, values.data() + static_cast<int64_t>(rows.ids[i]) * dim);

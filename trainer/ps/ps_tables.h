@@ -1,7 +1,7 @@
-// The tables of a trainer in pserver mode: parameters with sparse gradients, with rows stored on
-// the servers. Before a step the trainer pulls the rows of its batch; after the step it pushes
-// their gradients. The trainer keeps a whole copy, like Fleet's is_sparse, and updates those rows
-// in it. For is_distributed tables it has only the rows of the batch.
+// The tables of a trainer in pserver mode: parameters with sparse gradients, whose rows are stored
+// on the servers. Before a step the trainer pulls the rows of its batch. After the step it pushes
+// their gradients. The trainer also has a copy of the whole table, like Fleet's is_sparse, and
+// updates the pulled rows in the copy. For is_distributed tables it has only the rows of the batch.
 #pragma once
 
 #include <map>
@@ -24,55 +24,62 @@
 
 namespace tandem::trainer {
 
-// Converts the optimizer to the client's type. INVALID_ARGUMENT: an attribute is a list.
+// Converts the optimizer to the type that the pserver client uses. INVALID_ARGUMENT: an attribute
+// is a list.
 StatusOr<ps::PsOptimizer> ToPsOptimizer(const OptimizerSpec& spec);
 
-// Not thread-safe.
+// All tables of a trainer. Not thread-safe.
 class PsTables {
  public:
-  // Removes the gradients of `grads` that can be tables with this optimizer. Adds their pull_rows
-  // and push_rows to the program. `log`: log the tables found.
+  // Finds the gradients in `grads` that this optimizer can update as tables, and removes them from
+  // `grads`. Adds their operators pull_rows and push_rows to the program. `log`: logs the found
+  // tables.
   static StatusOr<PsTables> Take(Program& program, const OptimizerSpec& optimizer, bool log,
                                  std::vector<ParamGrad>& grads);
 
   bool empty() const { return tables_.empty(); }
   size_t size() const { return tables_.size(); }
 
-  // ---- The plan ---------------------------------------------------------------------------------
+  // ---- Calls of a plan --------------------------------------------------------------------------
   Status RegisterPull(const CommNode& node);
   Status RegisterPush(const CommNode& node);
-  // The rows of the batch, each once. INVALID_ARGUMENT: an id is outside its table.
+  // Returns the rows that the batch needs, each row once. INVALID_ARGUMENT: an id is outside its
+  // table.
   StatusOr<std::vector<ps::PsRows>> Batch();
-  // Determines the rows of the next batch if its data is known and all tables are distributed. Call
-  // it after Batch.
+  // Determines the rows of the next batch if its data is known and all tables are distributed. Must
+  // be called after Batch.
   void Foresee(const NextBatchHint& next);
-  // Prefetches the rows of the last Foresee, if there are any, at version `version`.
+  // Prefetches the rows that the last Foresee determined, at version `version` of the parameters.
+  // Does nothing if Foresee determined no rows.
   void AskAhead(ps::PsClient& client, uint64_t version);
-  // Like RowPrefetcher::Give.
+  // Copies prefetched rows to their destinations; see RowPrefetcher::Give.
   bool GiveAhead(uint64_t version, const std::vector<ps::PsRows>& rows, RowPrefetcher::Done done);
   void DropAhead() { ahead_ = {}; }
-  // Copies the gradient of the last Batch for the table with push_rows number `i`.
+  // Copies the gradient of the rows of the last Batch. `i`: number of the table, and of its
+  // push_rows operator.
   StatusOr<RowSet> CopyGradient(size_t i) const;
   std::vector<ps::PsConstRows> View(const std::vector<RowSet>& rows) const;
 
   // ---- Parameters and optimizer slots -----------------------------------------------------------
   std::vector<ps::PsTable> Definitions(uint64_t seed) const;
-  // Name of a table that is stored only on the servers; "": there is none.
+  // Returns the name of a table that is stored only on the servers; "": there is no such table.
   std::string Distributed() const;
-  // Rows: the rows that differ from their initial values, from `scope`, and their slots from
-  // `state` of a checkpoint. Scalars: the slots that are one number per table.
+  // Rows returns the rows of `scope` that differ from their initial values, and their optimizer
+  // slots from `state` (the state of a checkpoint). Scalars returns the slots that are one number
+  // per table.
   StatusOr<std::vector<ps::PsTableRows>> Rows(const Scope& scope, const TensorMap& state,
                                               uint64_t seed) const;
   std::vector<ps::PsSlot> Scalars(const TensorMap& state) const;
-  // Updates the tables' copies in the scope once the servers' version is at least `version`.
+  // Waits until the servers have version `version` or a later one. Afterwards updates the copies of
+  // the tables in the scope.
   Status Gather(ps::PsClient& client, uint64_t version, Scope& scope) const;
-  // Writes the rows of distributed tables to a file (trainer/ps/table_file.h) once the servers'
-  // version is at least `version`.
+  // Waits until the servers have version `version` or a later one. Afterwards writes the rows of
+  // distributed tables to a file (trainer/ps/table_file.h).
   Status Write(ps::PsClient& client, uint64_t version, const std::string& path) const;
-  // Adds the rows' slots to `state`, as whole tensors.
+  // Adds the optimizer slots of all rows to `state`, as tensors with the shape of the whole table.
   Status AddState(ps::PsClient& client, Device& device, TensorMap& state) const;
-  // Requests the servers' counters of the tables; AddCounts returns them. If a server does not
-  // reply, it logs a warning, and there are no counters.
+  // Count requests the servers' counters of the tables; AddCounts returns them. If a server does
+  // not reply, Count logs a warning and there are no counters.
   void Count(ps::PsClient& client);
   void AddCounts(PsCounts* counts) const;
 
@@ -84,20 +91,20 @@ class PsTables {
   };
   struct Table {
     std::string name;
-    Shape shape;  // [height, dim]
+    Shape shape;  // number of rows of the table, and number of values of a row
     Init init;
     std::vector<Slot> slots;
     bool distributed = false;
-    std::string rules;  // serialized TableRules
-    // Set by the plan:
-    std::optional<PrefetchNode> prefetch;  // for a distributed table
-    std::vector<int64_t> batch;            // ids of the batch's rows, ascending
+    std::string rules;  // the rules of the table, a serialized TableRules
+    // The plan sets the following fields.
+    std::optional<PrefetchNode> prefetch;  // prefetch operator; set if the table is distributed
+    std::vector<int64_t> batch;            // ids of the rows in the batch, ascending
     float* weights = nullptr;
     std::vector<std::span<const int64_t>> ids;
-    RowIndex index;  // rows of `ids`, if not distributed
+    RowIndex index;  // rows that `ids` refer to; unused if the table is distributed
     std::span<const int64_t> rows;
     const float* values = nullptr;
-    std::optional<CommTensor> click;  // for a table with counts
+    std::optional<CommTensor> click;  // clicks of the batch's records; set if clicks are counted
   };
 
   StatusOr<Table*> Find(const std::string& name);
@@ -107,8 +114,8 @@ class PsTables {
   std::vector<Table> tables_;
   std::vector<ps::PsRows> foreseen_;
   RowPrefetcher ahead_;
-  int64_t given_ahead_ = 0;  // batches with prefetched rows
-  PsCounts counts_;          // rows at the last Count
+  int64_t given_ahead_ = 0;  // number of batches whose rows were prefetched
+  PsCounts counts_;          // counters of the last Count
 };
 
 }  // namespace tandem::trainer

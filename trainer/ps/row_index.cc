@@ -8,7 +8,9 @@
 namespace tandem::trainer {
 namespace {
 
-constexpr int kDigitBits = 11;  // the counters of a digit fit in the L1 cache
+// Bits of a digit. Their number is so small that the counters of all digit values fit in the L1
+// cache.
+constexpr int kDigitBits = 11;
 constexpr uint64_t kDigits = uint64_t{1} << kDigitBits;
 
 }  // namespace

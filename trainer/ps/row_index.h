@@ -10,22 +10,23 @@
 
 namespace tandem::trainer {
 
-// Not thread-safe; reuses its memory for each batch.
+// Indexes the ids of one batch after another, and reuses its memory for each batch. Not
+// thread-safe.
 class RowIndex {
  public:
-  // Indexes `ids`, which come in several pieces; none is negative. Ids equal to `padding` refer to
-  // no row.
+  // Indexes `ids`, a list of pieces. Ids equal to `padding` refer to no row; no other id may be
+  // negative.
   void Set(std::span<const std::span<const int64_t>> ids, int64_t padding);
 
-  // The distinct rows, ascending.
+  // Returns the distinct rows of the ids, ascending.
   const std::vector<int64_t>& rows() const { return rows_; }
-  // The index in rows() of each id, in the order of the pieces; -1: padding.
+  // Returns the index in rows() for each id, in the order of the pieces; -1: the id is padding.
   const std::vector<int32_t>& places() const { return places_; }
 
  private:
   struct Entry {
     uint64_t id;
-    uint32_t at;  // index in places_
+    uint32_t at;  // index of the id in places_
   };
   void Sort(uint64_t bits_used);
 

@@ -1,4 +1,5 @@
-// The rows for one batch from tables that are stored only on pservers (the operator prefetch_rows).
+// The operator prefetch_rows: pulls the rows that one batch needs from tables that are stored only
+// on pservers.
 #pragma once
 
 #include <functional>
@@ -14,22 +15,24 @@
 
 namespace tandem::trainer {
 
-// One prefetch_rows operator of a plan.
+// The state of one prefetch_rows operator of a plan.
 class PrefetchNode {
  public:
   explicit PrefetchNode(const CommNode& node);
 
-  // Reads the current ids; returns the rows to pull and their destinations. Writes Index, and zeros
-  // after the rows. INVALID_ARGUMENT: an id is outside the table.
+  // Reads the current ids and returns the rows to pull with their destinations. Writes the
+  // operator's output Index, and zeros after the last row of the output Rows. INVALID_ARGUMENT: an
+  // id is outside the table.
   StatusOr<ps::PsRows> Ask();
-  // Predicts the rows of the next Ask from the ids in `next`, without their destinations. Makes
-  // that Ask cheaper if its ids are the same. Nullopt: `next` lacks the ids, or an id is outside
-  // the table. Call it after Ask.
+  // Predicts the rows of the next Ask from the ids in `next`; sets no destinations. The next Ask is
+  // cheaper if it has the predicted ids. Nullopt: `next` lacks the ids, or an id is outside the
+  // table. Must be called after Ask.
   std::optional<ps::PsRows> Foresee(const NextBatchHint& next);
-  // The index in Rows of the first id of PsRows.
+  // Returns the index, in the operator's output Rows, of the first row that Ask returned.
   int64_t first() const { return padding_ < 0 ? 0 : 1; }
-  // Two counts for each row of the last Ask, as [rows, 2]: its uses, and its uses by records with a
-  // click. `click`: one number per record.
+  // Returns two counts for each row of the last Ask, as [rows, 2]. The first is the number of uses
+  // in the batch. The second is the number of uses by records with a click. `click`: one number per
+  // record.
   std::vector<float> Counts(const CommTensor& click) const;
 
  private:
@@ -38,19 +41,21 @@ class PrefetchNode {
   std::string table_;
   int64_t height_, dim_, padding_;
   std::vector<std::span<const int64_t>> ids_;
-  std::vector<size_t> ids_of_record_;  // same size as ids_
-  std::vector<int64_t*> index_;        // same size as ids_
+  std::vector<size_t> ids_of_record_;  // ids per record, for each element of ids_
+  std::vector<int64_t*> index_;        // where to write the output Index, for each element of ids_
   std::span<float> rows_;
   RowIndex batch_;
-  std::vector<std::vector<int64_t>> next_ids_;  // same size as ids_, or empty
-  RowIndex next_;                               // rows of next_ids_
+  // Ids that Foresee copied, one vector for each element of ids_; empty: none.
+  std::vector<std::vector<int64_t>> next_ids_;
+  RowIndex next_;  // index of the rows that next_ids_ refer to
 };
 
-// Prefetches rows for plans without training. Nodes of destroyed plans remain, unused.
+// Runs the prefetch_rows operators of plans without training. Keeps the nodes of destroyed plans,
+// but does not use them.
 class PrefetchHandler final : public CommHandler {
  public:
   using Pull = std::function<void(ps::PsRows rows, CommDone* done)>;
-  // `pull` completes `done` once the rows have arrived.
+  // `pull` must complete `done` after the rows have arrived.
   PrefetchHandler(Duration timeout, Pull pull) : timeout_(timeout), pull_(std::move(pull)) {}
 
   StatusOr<int> Register(const CommNode& node) override;

@@ -11,14 +11,15 @@ namespace tandem::trainer {
 
 struct RowPrefetcher::Pull {
   uint64_t version = 0;
-  std::vector<ps::PsRows> rows;  // destinations point into `values`
+  std::vector<ps::PsRows> rows;  // rows to pull; their destinations point into `values`
   std::vector<int64_t> dims;
-  std::vector<std::vector<float>> values;  // by table
+  std::vector<std::vector<float>> values;  // pulled values, one vector for each table
 
   Mutex mu;
   bool ended TD_GUARDED_BY(mu) = false;
   Status status TD_GUARDED_BY(mu);
-  std::function<void(const Status&)> then TD_GUARDED_BY(mu);  // callback of a waiting Give
+  // Callback of a Give that waits for the end of the pull.
+  std::function<void(const Status&)> then TD_GUARDED_BY(mu);
 
   void End(const Status& how) {
     std::function<void(const Status&)> waits;
@@ -49,7 +50,7 @@ void RowPrefetcher::Ask(ps::PsClient& client, uint64_t version, std::vector<ps::
   auto pull = std::make_shared<Pull>();
   if (pull_ != nullptr) {
     MutexLock lock(pull_->mu);
-    if (pull_->ended) pull->values = std::move(pull_->values);  // reuse the memory
+    if (pull_->ended) pull->values = std::move(pull_->values);  // reuses the previous pull's memory
   }
   pull->version = version;
   pull->rows = std::move(rows);

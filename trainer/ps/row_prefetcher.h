@@ -1,5 +1,6 @@
-// Prefetches the rows of the next batch. The request follows the push that changes these rows. The
-// servers reply as soon as the step is complete, while the trainer still finishes its own step.
+// Prefetches the rows of the next batch. The trainer sends the request after the push that changes
+// these rows. The servers reply as soon as the step is complete, while the trainer still finishes
+// its own step.
 #pragma once
 
 #include <functional>
@@ -10,23 +11,24 @@
 
 namespace tandem::trainer {
 
-// Must be used by one thread; pulls end on other threads.
+// Has at most one prefetch at a time. Must be used by one thread; replies arrive on threads of the
+// client.
 class RowPrefetcher {
  public:
   using Done = std::function<void(const Status&)>;
 
-  // Requests `rows` at exactly this version. The rows have no destinations yet. `dims`: their
-  // lengths.
+  // Requests `rows` at exactly this version of the parameters. The destinations in `rows` are
+  // ignored. `dims`: values per row of each table.
   void Ask(ps::PsClient& client, uint64_t version, std::vector<ps::PsRows> rows,
            const std::vector<int64_t>& dims);
-  // Returns false if the last Ask had other rows or another version. Otherwise copies the rows to
-  // their destinations once they have arrived, and calls `done` with the pull's status. `done` runs
-  // on a client thread, or before this call returns.
+  // Returns false if the last Ask requested other rows or another version, or there was no Ask.
+  // Otherwise copies the rows to their destinations once they have arrived, and calls `done` with
+  // the pull's status. `done` runs on a client thread, or before this call returns.
   bool Give(uint64_t version, const std::vector<ps::PsRows>& rows, Done done);
 
  private:
   struct Pull;
-  std::shared_ptr<Pull> pull_;  // the last Ask
+  std::shared_ptr<Pull> pull_;  // the pull that the last Ask started
 };
 
 }  // namespace tandem::trainer

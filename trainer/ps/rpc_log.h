@@ -1,5 +1,5 @@
-// The calls of a trainer to its pservers: their total bytes, and each call for the profile
-// (enable_rpc_profiler).
+// A log of the calls of a trainer to its pservers: their number and bytes, and for the profile each
+// single call (enable_rpc_profiler).
 #pragma once
 
 #include <string>
@@ -11,15 +11,15 @@
 
 namespace tandem::trainer {
 
-// Thread-safe.
+// Counts calls and keeps them if the job wants a profile. Thread-safe.
 class RpcLog {
  public:
   explicit RpcLog(bool keep) : keep_(keep) {}
-  // Keeps the call if `keep` is set, up to kCallsMax calls.
+  // Counts the call. Also keeps the call if `keep` is set, up to kCallsMax calls.
   void Add(const ps::PsCall& call);
-  // Sets the number of calls and their bytes.
+  // Sets the number of calls and their sent and received bytes in `counts`.
   void AddBytes(PsCounts* counts) const;
-  // The calls that began in [begin, end), in the order in which they ended.
+  // Returns the kept calls that began in [begin, end), in the order in which they ended.
   std::vector<ps::PsCall> Between(Time begin, Time end) const;
 
  private:
@@ -31,7 +31,8 @@ class RpcLog {
   std::vector<ps::PsCall> calls_ TD_GUARDED_BY(mu_);
 };
 
-// A table with a row per method and server: calls, times in ms, bytes per call. "": no calls.
+// Returns a table with one row per method and server: number of calls, times in ms, bytes per call.
+// "": there are no calls.
 std::string RpcTable(const std::vector<ps::PsCall>& calls);
 
 }  // namespace tandem::trainer

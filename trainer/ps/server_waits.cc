@@ -15,7 +15,8 @@ void ServerWaits::BeginStep(int64_t step, ps::PsClient& client) {
     MutexLock lock(mu_);
     DCHECK(asking_);
     asking_ = false;
-    if (seconds.ok()) seconds_ = *seconds;  // on an error the step's own calls report the cause
+    // Ignores an error, because the step's own calls report its cause.
+    if (seconds.ok()) seconds_ = *seconds;
   });
 }
 

@@ -1,5 +1,6 @@
-// How long each trainer of a job has waited for the others. A pserver knows these times, and the
-// trainer requests them periodically. The trainer with the shortest wait is the straggler.
+// The times that each trainer of a job has waited for the other trainers. A pserver knows these
+// times, and the trainer requests them periodically. The trainer with the shortest wait is the
+// straggler.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +11,19 @@
 
 namespace tandem::trainer {
 
-// Seconds is thread-safe; only the step's thread may call BeginStep.
+// Requests the waiting times. Seconds is thread-safe; only the step's thread may call BeginStep.
 class ServerWaits {
  public:
-  static constexpr int64_t kStepsEach = 50;  // steps between two requests
+  // Number of steps between two requests for the waiting times.
+  static constexpr int64_t kStepsEach = 50;
 
-  // Call it before each step. Every kStepsEach-th call sends a request, unless one is in progress.
-  // Does not block. `client` must be destroyed before this object; its destructor waits for the
-  // reply.
+  // Must be called before each step. Every kStepsEach-th call sends a request, unless one is in
+  // progress. Does not block. `client` must be destroyed before this object; the destructor of
+  // `client` waits for the reply.
   void BeginStep(int64_t step, ps::PsClient& client);
 
-  // Seconds by trainer, from the last reply; empty: no reply yet.
+  // Returns the waiting time of each trainer in seconds, from the last reply. Empty: no reply has
+  // arrived.
   std::vector<double> Seconds() const;
 
  private:

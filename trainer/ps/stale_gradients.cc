@@ -16,7 +16,8 @@ double Number(const OptimizerSpec& optimizer, const char* name, double otherwise
   return value == nullptr ? otherwise : *value;
 }
 
-// Describes the share of the last update that an optimizer keeps for the next one; "": none.
+// Describes the momentum of an optimizer (the share of the last update that the next update
+// repeats) for a message. "": the optimizer has no momentum.
 std::string MomentumOf(const OptimizerSpec& optimizer) {
   const std::string& type = optimizer.type;
   if (type == "momentum" || type == "lars_momentum" || type == "rmsprop") {

@@ -1,7 +1,7 @@
 // Measures the age of an a_sync trainer's gradients. The age is the number of updates between the
-// parameters from which a gradient was computed and those to which it is applied.
-// An optimizer with momentum converges only at a low age: asynchrony adds momentum to the
-// configured one (Mitliagkas et al., "Asynchrony begets momentum", 2016).
+// parameters from which a gradient was computed and the parameters to which it is applied. An
+// optimizer with momentum converges only at a low age: asynchrony adds momentum to the configured
+// one (Mitliagkas et al., "Asynchrony begets momentum", 2016).
 #pragma once
 
 #include <cstdint>
@@ -13,29 +13,30 @@
 
 namespace tandem::trainer {
 
-// Thread-safe.
+// Measures the mean age of gradients and warns once if it is too high. Thread-safe.
 class StaleGradients {
  public:
-  static constexpr int kPushes = 100;  // pushes per mean
-  // Mean age above which a warning is given. On Fashion-MNIST (mlp, momentum 0.9, learning rate
-  // 0.02) age 3 gave the accuracy of sync mode, 0.86; age 4 gave 0.80, age 7 0.63, age 10 0.16. The
-  // bound is where the loss was clear: a job of that age without loss was measured too.
+  static constexpr int kPushes = 100;  // number of pushes over which the mean age is computed
+  // Mean age in updates above which the trainer warns. Measured on Fashion-MNIST (mlp, momentum
+  // 0.9, learning rate 0.02): age 3 gave the accuracy of sync mode, 0.86. Age 4 gave 0.80, age 7
+  // gave 0.63, and age 10 gave 0.16. The limit is an age with a clear loss of accuracy, although
+  // one measured job of this age had no loss.
   static constexpr double kUpdatesMax = 5;
 
   explicit StaleGradients(const OptimizerSpec& optimizer);
 
-  // Returns the same exchange with measurement. `version` is that of the trainer's first
-  // parameters. This object must outlive the result.
+  // Returns an exchange that calls `exchange` and measures the age of its gradients. `version`:
+  // version of the trainer's first parameters. This object must outlive the returned exchange.
   AsyncCommunicator::Exchange Watch(AsyncCommunicator::Exchange exchange, uint64_t version);
-  // Records that gradients of parameters of version `from` were applied and gave version `to`.
+  // Records that the servers applied gradients. The gradients were computed from parameters of
+  // version `from`; applying them gave version `to`.
   void Applied(uint64_t from, uint64_t to);
-  // Returns, once, a warning with the mean age and the remedy; "": none.
-  std::string TakeWarning();
+  std::string TakeWarning();  // returns a warning with the remedy, once; "": none
 
  private:
-  const std::string momentum_;  // description of the momentum; "": the optimizer has none
+  const std::string momentum_;  // description of the optimizer's momentum; "": none
   Mutex mu_;
-  int pushes_ TD_GUARDED_BY(mu_) = 0;  // since the last mean
+  int pushes_ TD_GUARDED_BY(mu_) = 0;  // number of pushes since the last mean
   double updates_ TD_GUARDED_BY(mu_) = 0;
   bool told_ TD_GUARDED_BY(mu_) = false;
   std::string warning_ TD_GUARDED_BY(mu_);

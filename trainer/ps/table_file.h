@@ -1,12 +1,13 @@
 // The file `tables.rows` of a trainer's checkpoint: the rows of tables that are stored only on
 // pservers. The rows are stored by row bucket (common/tables/row_buckets.h). The file therefore
-// does not depend on the number of servers, and is never whole in memory.
+// does not depend on the number of servers. It is never loaded whole into memory.
 //
 //   file    ::= record*
-//   record  ::= its bytes, 8 bytes little-endian; a TableRecord (proto/pserver.proto)
+//   record  ::= length of the TableRecord in bytes (8 bytes, little-endian), then the
+//               TableRecord (proto/pserver.proto)
 //
-// The records are sorted by table, then by row bucket; empty row buckets are left out. The manifest
-// holds the file's SHA-256.
+// The records are sorted by table, and by row bucket within a table. Empty row buckets have no
+// record. The checkpoint's manifest has the SHA-256 of the file.
 #pragma once
 
 #include <functional>
@@ -22,7 +23,7 @@ namespace tandem::trainer {
 class TableFileWriter {
  public:
   Status Open(const std::string& path) { return file_.Open(path); }
-  // Adds whole row buckets of `table`; they must come in ascending order.
+  // Appends whole row buckets of `table`. The buckets of a table must be added in ascending order.
   Status Add(const ps::PsTableRows& rows, const ps::PsTable& table);
   Status SyncAndClose() { return file_.SyncAndClose(); }
 
@@ -30,10 +31,10 @@ class TableFileWriter {
   FileWriter file_;
 };
 
-// Receives the rows. In `table` only name, dim and rules are set.
+// Receives the rows of one record. Only name, dim and rules of `table` are set.
 using TableSink = std::function<Status(const ps::PsTableRows& rows, const ps::PsTable& table)>;
-// Calls `take` with each record of the file. DATA_LOSS: a record is damaged; the message names file
-// and record. Returns an error of `take`.
+// Calls `take` with the rows of each record in the file. DATA_LOSS: a record is damaged; the
+// message names the file and the record. Returns the first error of `take`.
 Status ReadTableFile(const std::string& path, const TableSink& take);
 
 }  // namespace tandem::trainer

@@ -51,10 +51,10 @@ class Cifar10 final : public Dataset {
   const std::vector<uint8_t> records_;
   const std::vector<SampleField> fields_ = {{"img", {DType::kF32, {kColours, 32, 32}}},
                                             {"label", {DType::kI64, {1}}, kClasses}};
-  std::array<std::array<float, 256>, kColours> scaled_;  // scaled value of every pixel value
+  std::array<std::array<float, 256>, kColours> scaled_;  // normalised pixel values, by colour
 };
 
-// Appends the records of one file.
+// Appends the records of the file `path` to `records`.
 Status ReadRecords(const std::string& path, std::vector<uint8_t>& records) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {

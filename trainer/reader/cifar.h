@@ -12,15 +12,15 @@ namespace tandem::reader {
 
 struct Cifar10Options {
   std::string dir;
-  bool train = true;         // false: test_batch.bin
-  uint32_t samples_max = 0;  // uses only the first samples_max samples; 0: all
+  bool train = true;         // true: the training files; false: test_batch.bin
+  uint32_t samples_max = 0;  // number of samples to use, from the first on; 0: all
 };
 
-// Fields: "img" f32 [3, 32, 32] and "label" i64 [1] in [0, 10). A pixel becomes (pixel / 255 -
-// mean) / stddev, with mean and stddev of each colour over the 50,000 training images. The files
-// are held in memory (154 MB). NOT_FOUND: a file is absent; the message names it. DATA_LOSS: a file
-// is empty, its size is not a whole number of records, or a label is above 9; the message names
-// file and offset.
+// Opens CIFAR-10. The fields are "img" f32 [3, 32, 32] and "label" i64 [1] in [0, 10). A pixel
+// becomes (pixel / 255 - mean) / stddev, with mean and stddev of each colour over the 50,000
+// training images. The files are held in memory (154 MB). NOT_FOUND: a file is absent; the message
+// names the file. DATA_LOSS: a file is empty, its size is not a whole number of records, or a label
+// is above 9; the message names file and offset.
 StatusOr<std::unique_ptr<Dataset>> OpenCifar10(const Cifar10Options& options);
 
 }  // namespace tandem::reader

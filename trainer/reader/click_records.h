@@ -1,5 +1,5 @@
-// Records for click prediction in memory: ids of columns, numbers, and a label of two values. The
-// csv and criteo readers produce them.
+// Records for click prediction in memory: ids of columns, numbers, and a label with two values. The
+// readers of csv and Criteo files make them.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,17 @@
 
 namespace tandem::reader {
 
-// Records that were read together, stored consecutively. Ids and numbers are in memory().
+// The records of one piece of a file, stored consecutively. `ids` and `dense` are in the memory of
+// ClickRecords.
 struct ClickPiece {
-  std::pmr::vector<uint32_t> ids;  // [records, columns], each in the range of its column
-  std::pmr::vector<float> dense;   // [records, numbers]
-  std::vector<uint8_t> labels;     // [records]
+  std::pmr::vector<uint32_t> ids;  // [records, columns]; each id is in the range of its column
+  std::pmr::vector<float> dense;   // the numbers of the records, [records, numbers]
+  std::vector<uint8_t> labels;     // the label of each record, 0 or 1
 };
 
 struct ClickColumns {
-  std::vector<int64_t> ids;  // number of ids by column; the ranges follow each other
-  size_t dense = 0;          // numbers per record
+  std::vector<int64_t> ids;  // number of ids of each column; the id ranges follow each other
+  size_t dense = 0;          // how many numbers a record has
 
   int64_t all_ids() const;
 };
@@ -34,9 +35,9 @@ class ClickRecords {
   void Add(ClickPiece piece);
   uint64_t size() const { return index_.size(); }
 
-  // Makes a dataset of records [begin, begin + size) of `records`. Fields: "ids" i64 [columns],
-  // "dense" f32 [numbers] if there are numbers, and "label" i64 [1]. `name` is used in messages.
-  // REQUIRES: the records exist; size in [1, 2^32).
+  // Makes a dataset of the records [begin, begin + size) of `records`. The fields are "ids" i64
+  // [columns], "dense" f32 [numbers] if there are numbers, and "label" i64 [1]. `name`: name of the
+  // data in messages. REQUIRES: the records exist; size is in [1, 2^32).
   static std::unique_ptr<Dataset> View(std::shared_ptr<const ClickRecords> records, uint64_t begin,
                                        uint64_t size, std::string name);
 

@@ -15,9 +15,10 @@ namespace {
 
 constexpr size_t kFields = 1 + kCriteoNumbers + kCriteoCategories;
 constexpr int64_t kIdsMax = int64_t{1} << 32;
-constexpr size_t kRecordBytes = 128;  // near the shortest record; used to reserve memory
+constexpr size_t kRecordBytes = 128;  // typical size of a short record, used to reserve memory
 
-// Converts numbers to ids; a table holds the small numbers, which are most.
+// Converts numbers to ids or logarithms. Has a table for the small numbers, because most numbers
+// are small.
 class Transform {
  public:
   explicit Transform(const CriteoOptions& options)
@@ -34,11 +35,11 @@ class Transform {
 
  private:
   static constexpr size_t kSmall = 4096;
-  static constexpr double kLowest = -2, kPlain = 2;  // whole numbers with a separate id
+  static constexpr double kLowest = -2, kPlain = 2;  // range of whole numbers with separate ids
 
   static bool IsSmall(double x) { return x >= 0 && x < static_cast<double>(kSmall); }
   static size_t Small(double x) { return static_cast<size_t>(x); }
-  // The id of a whole number.
+  // Returns the id of a whole number.
   uint32_t ComputeId(double x) const {
     double id = std::max(x, kLowest) - kLowest + 1;
     if (x > kPlain) id = kPlain - kLowest + 1 + std::floor(std::log(x) * std::log(x));
@@ -53,7 +54,7 @@ class Transform {
 
 class CriteoSink final : public LineSink {
  public:
-  // Stores kept data in `memory`.
+  // `bytes`: size of a piece. The sink keeps the records in `memory`.
   CriteoSink(const CriteoOptions& options, const Transform& transform, size_t bytes,
              DatasetArena* memory)
       : separator_(options.separator),

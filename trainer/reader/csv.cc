@@ -15,16 +15,16 @@
 namespace tandem::reader {
 namespace {
 
-// The positions of the used columns in a line.
+// The positions of the label and of the used columns in a line.
 struct CsvPlaces {
-  size_t fields = 0;  // per line
+  size_t fields = 0;  // number of fields of a line
   size_t label = 0;
-  std::vector<size_t> columns;  // by index in options.columns
+  std::vector<size_t> columns;  // position of each column in options.columns
 };
 
 class CsvSink final : public LineSink {
  public:
-  // Stores kept data in `memory`.
+  // `bytes`: size of a piece. The sink keeps the records in `memory`.
   CsvSink(const CsvOptions& options, const CsvPlaces& places, size_t bytes, DatasetArena* memory)
       : options_(options),
         places_(places),
@@ -49,10 +49,10 @@ class CsvSink final : public LineSink {
 
   const CsvOptions& options_;
   const CsvPlaces& places_;
-  const size_t bytes_;  // size of the piece
+  const size_t bytes_;  // size of the piece in bytes
   DatasetArena* const memory_;
   std::vector<std::string_view> fields_;
-  std::string quoted_;  // unquoted texts of fields_
+  std::string quoted_;  // memory for texts of fields_ that had quotes
   std::vector<uint32_t> values_;
   std::vector<uint8_t> labels_;
   std::vector<TextCodes> texts_;
@@ -65,7 +65,7 @@ LinePiece CsvSink::Finish() {
   return {std::make_shared<CsvPiece>(std::move(piece)), records};
 }
 
-// Reserves for lines as long as the first one, plus one eighth.
+// Reserves memory for a piece with lines as long as the first line, and one eighth more.
 void CsvSink::Reserve(size_t line_bytes) {
   const size_t records = (bytes_ + bytes_ / 8) / (line_bytes + 1) + 1;
   values_.reserve(records * places_.columns.size());
@@ -85,7 +85,7 @@ Status CsvSink::Convert(const CsvColumn& column, std::string_view value, uint32_
   const bool missing = Missing(value);
   if (column.kind == CsvColumn::kHash) {
     const auto buckets = static_cast<uint64_t>(column.ids - 1);
-    // The upper bits of FNV-1a are mixed better.
+    // Uses the upper bits of FNV-1a, because they are mixed better than the lower bits.
     out = missing ? 0 : static_cast<uint32_t>((StableHash(value) >> 16) % buckets) + 1;
   } else if (column.kind == CsvColumn::kNumeric) {
     float number = std::numeric_limits<float>::quiet_NaN();
@@ -104,8 +104,8 @@ Status CsvSink::Convert(const CsvColumn& column, std::string_view value, uint32_
   return OkStatus();
 }
 
-// Converts fields_, except for kVocabulary: their texts are counted once the whole record is known
-// to be good.
+// Converts fields_ to the values of a record, except columns of kind kVocabulary. The texts of
+// these columns are counted only after the whole record was accepted.
 Status CsvSink::ConvertAll(uint32_t* record) const {
   for (size_t c = 0; c < places_.columns.size(); ++c) {
     TD_RETURN_IF_ERROR(Convert(options_.columns[c], fields_[places_.columns[c]], record[c]));
@@ -113,7 +113,7 @@ Status CsvSink::ConvertAll(uint32_t* record) const {
   return OkStatus();
 }
 
-// Splits into fields_; returns the number of fields.
+// Splits `line` into fields_. Returns the number of fields.
 StatusOr<size_t> CsvSink::Split(std::string_view line) {
   const bool plain = IsPlain(line);
   if (!plain && line.find('"') != std::string_view::npos) {
@@ -121,7 +121,8 @@ StatusOr<size_t> CsvSink::Split(std::string_view line) {
   }
   const size_t count = SplitLine(line, options_.separator, fields_.data(), fields_.size());
   if (plain) return count;
-  // The other fields are from an earlier line, and their text may be invalid.
+  // Trims only the fields of this line. The remaining elements of fields_ are from an earlier line,
+  // and their text may be invalid.
   const auto end = fields_.begin() + static_cast<ptrdiff_t>(std::min(count, fields_.size()));
   std::transform(fields_.begin(), end, fields_.begin(), Trimmed);
   return count;
@@ -151,7 +152,7 @@ Status CsvSink::Add(std::string_view line) {
   return OkStatus();
 }
 
-// The column names in the first line.
+// Returns the column names in the first line of the file.
 StatusOr<std::vector<std::string>> ColumnNames(const std::string& path, char separator) {
   TD_ASSIGN_OR_RETURN(const std::string line, FirstLine(path));
   if (line.empty()) return DataLoss("%s:1: the file is empty [TD2006]", path);

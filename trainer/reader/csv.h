@@ -1,10 +1,10 @@
-// Text tables with one record per line, separated columns, and column names in the first line. Each
-// chosen column becomes one id: categories by vocabulary or hash, numbers by bucket. The id ranges
-// of columns do not overlap, so one embedding table serves all columns.
+// Text tables with one record per line and column names in the first line. Each chosen column
+// becomes one id: categories by a vocabulary or a hash, numbers by buckets. The id ranges of
+// columns do not overlap, so that one embedding table serves all columns.
 //
-// Vocabulary and buckets are made from the training file only and do not depend on the order of its
-// records. The vocabulary has the most frequent values (ties in byte order); the buckets use
-// quantiles.
+// The vocabulary and the buckets are made from the training file only and do not depend on the
+// order of its records. The vocabulary has the most frequent values; equally frequent values are in
+// byte order. The limits of the buckets are quantiles.
 #pragma once
 
 #include <cstdint>
@@ -19,33 +19,33 @@ struct CsvColumn {
   enum Kind : uint8_t { kVocabulary, kHash, kNumeric };
   std::string name;
   Kind kind = kVocabulary;
-  // Ids of this column, at least 2. The first is for missing values and values outside the
-  // vocabulary. The others are for values, or for buckets with about equally many training records
-  // each.
+  // Number of ids of this column, at least 2. The first id is for missing values and for values
+  // outside the vocabulary. The other ids are for values, or for buckets that have about equally
+  // many training records.
   int64_t ids = 0;
 };
 
 struct CsvOptions {
-  std::string train_path, test_path;  // test_path empty: training data only
-  char separator = ',';               // blanks around a field are ignored
-  std::string missing = "?";          // this text and an empty field mean: no value
+  std::string train_path, test_path;  // paths; test_path empty: there is only training data
+  char separator = ',';               // separates fields; blanks around a field are ignored
+  std::string missing = "?";  // text of a missing value; an empty field is a missing value too
   std::string label_column;
-  std::vector<std::string> positive_labels, negative_labels;  // label 1 and label 0
+  // Texts of the label column that mean label 1, and texts that mean label 0.
+  std::vector<std::string> positive_labels, negative_labels;
   std::vector<CsvColumn> columns;
-  uint32_t samples_max = 0;  // uses only the first samples_max training records; 0: all
-  LineReading reading;       // names_columns and records_max are unused
+  uint32_t samples_max = 0;  // number of training records to use, from the first on; 0: all
+  LineReading reading;       // how lines are read; names_columns and records_max are unused
 };
 
-// Fields of both datasets: "ids" i64 [columns] and "label" i64 [1]. Empty lines are ignored. A
-// record is bad in these cases:
+// Opens csv files. The fields of both datasets are "ids" i64 [columns] and "label" i64 [1]. Empty
+// lines are ignored. A record is bad in the following cases.
+// - It has another number of fields than the first line.
+// - Its quotes are malformed (SplitQuotedLine).
+// - Its label is neither positive nor negative.
+// - A number is malformed.
 //
-// - its number of fields differs from the first line's;
-// - its quotes are malformed (SplitQuotedLine);
-// - its label is neither positive nor negative;
-// - a number is malformed.
-//
-// INVALID_ARGUMENT: options contradict each other or the first line; the message has the nearest
-// name. Errors of the files: as ReadLines().
+// INVALID_ARGUMENT: options contradict each other or the column names in the first line; the
+// message has the nearest name. Errors of the files are those of ReadLines().
 StatusOr<TrainAndTest> OpenCsv(const CsvOptions& options);
 
 }  // namespace tandem::reader

@@ -11,11 +11,13 @@
 namespace tandem::reader {
 namespace {
 
-// Converts the bits of a float to an unsigned number with the same order, and back.
+// Convert the bits of a float to an unsigned number with the same order, and such a number back to
+// the bits.
 uint32_t Ordered(uint32_t bits) { return bits ^ ((bits >> 31) != 0 ? ~uint32_t{0} : 1u << 31); }
 uint32_t FromOrdered(uint32_t key) { return key ^ ((key >> 31) != 0 ? 1u << 31 : ~uint32_t{0}); }
 
-// Sorts ascending, by radix: columns are long, and comparisons take longer than reads.
+// Sorts `keys` ascending by radix. A column is long, and comparisons would take longer than the
+// reads of memory.
 void RadixSort(std::vector<uint32_t>& keys) {
   constexpr int kBits = 11, kDigits = 3;
   constexpr uint32_t kMask = (1u << kBits) - 1;
@@ -27,15 +29,15 @@ void RadixSort(std::vector<uint32_t>& keys) {
   for (int d = 0; d < kDigits && !keys.empty(); ++d) {
     const int shift = d * kBits;
     auto& at = counts[d];
-    if (at[(keys[0] >> shift) & kMask] == keys.size()) continue;  // all have the same digit
+    if (at[(keys[0] >> shift) & kMask] == keys.size()) continue;  // all keys have the same digit
     std::exclusive_scan(at.begin(), at.end(), at.begin(), size_t{0});
     for (const uint32_t key : keys) other[at[(key >> shift) & kMask]++] = key;
     keys.swap(other);
   }
 }
 
-// The numbers of each kNumeric column in all pieces, as Ordered() keys. One pass for all columns,
-// because a record's values are adjacent.
+// Returns the numbers of each kNumeric column in all pieces, as Ordered() keys. Reads the records
+// once for all columns, because the values of a record are adjacent.
 std::vector<std::vector<uint32_t>> NumbersOf(std::span<const CsvColumn> columns,
                                              std::span<const CsvPiece> pieces) {
   size_t records = 0;
@@ -101,8 +103,9 @@ void ColumnIds::LearnTexts(std::span<const CsvPiece> pieces) {
 
 void ColumnIds::LearnNumbers(std::vector<uint32_t> numbers) {
   RadixSort(numbers);
-  // A bucket takes its share of the remaining numbers, and all that equal its last number. A number
-  // that most records have therefore fills one bucket, and leaves the other buckets to the rest.
+  // A bucket gets its share of the remaining numbers, and all further numbers that equal its last
+  // number. A very frequent number therefore fills one bucket, and the other numbers are
+  // distributed over the other buckets.
   const size_t n = numbers.size();
   for (size_t at = 0, left = static_cast<size_t>(column_.ids - 1); left > 1 && at < n; --left) {
     at += std::max<size_t>((n - at) / left, 1);
@@ -113,8 +116,8 @@ void ColumnIds::LearnNumbers(std::vector<uint32_t> numbers) {
 }
 
 uint32_t ColumnIds::Search(float number) const {
-  // Counts the bounds that are not above the number: binary search without branches, which would be
-  // unpredictable.
+  // Counts the bounds that are not above the number, by a binary search without branches. Branches
+  // would be unpredictable.
   size_t below = 0;
   for (size_t left = bounds_.size(); left > 0;) {
     const size_t half = (left + 1) / 2;
@@ -140,7 +143,7 @@ void ColumnIds::Encode(CsvPiece& piece) const {
       piece.values[i] = BucketOf(piece.values[i]);
     }
   } else if (column_.kind == CsvColumn::kVocabulary) {
-    std::vector<uint32_t> id_of = {0};  // by code
+    std::vector<uint32_t> id_of = {0};  // the id of each text number
     for (const std::string& text : piece.texts[index_].texts()) {
       const auto found = ids_.find(text);
       id_of.push_back(found == ids_.end() ? 0 : found->second);

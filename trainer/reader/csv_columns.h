@@ -1,5 +1,5 @@
-// Internal to the csv reader: the values of a column while a file is read, and the ids that they
-// become once the whole column is known.
+// Internal to the csv reader: the values of a column while a file is read, and the ids to which
+// they are converted after the whole column is known.
 #pragma once
 
 #include <algorithm>
@@ -23,9 +23,9 @@ namespace tandem::reader {
 // A text of up to 15 bytes as two numbers, which are faster to hash and compare than the bytes.
 struct ShortText {
   static constexpr size_t kBytesMax = 15;
-  uint64_t low, high;  // the last byte is the length
+  uint64_t low, high;  // the 16 bytes of both; the last byte is the length of the text
 
-  // REQUIRES: at most kBytesMax bytes; kTextSlack bytes after them are readable.
+  // REQUIRES: the text has at most kBytesMax bytes, and kTextSlack bytes after it are readable.
   explicit ShortText(std::string_view text) {
     TD_REQUIRE(text.size() <= kBytesMax);
     const auto load = [&text](size_t from) {
@@ -38,7 +38,7 @@ struct ShortText {
     high = load(8) | uint64_t{text.size()} << 56;
   }
   bool operator==(const ShortText&) const = default;
-  // One product; its halves are xored (the "mum" of wyhash).
+  // The hash is one product of 128 bits; its two 64-bit halves are xored (the "mum" of wyhash).
   struct Hash {
     size_t operator()(const ShortText& text) const {
       const auto product = static_cast<unsigned __int128>(text.low ^ 0xa0761d6478bd642f) *
@@ -52,11 +52,13 @@ struct ShortText {
 class TextCodes {
  public:
   TextCodes() = default;
-  TextCodes(TextCodes&&) = default;  // keeps the texts at their addresses
+  // A move keeps the texts at their addresses, to which the keys of long_ point.
+  TextCodes(TextCodes&&) = default;
   TextCodes(const TextCodes&) = delete;
   TextCodes& operator=(const TextCodes&) = delete;
 
-  // Counts the text. REQUIRES: kTextSlack bytes after it are readable.
+  // Returns the number of the text, and counts the text. REQUIRES: kTextSlack bytes after the text
+  // are readable.
   uint32_t Code(std::string_view text) {
     const uint32_t code =
         text.size() <= ShortText::kBytesMax ? CodeOfShort(text) : CodeOfLong(text);
@@ -77,49 +79,52 @@ class TextCodes {
   uint32_t Append(std::string_view text);
 
   absl::flat_hash_map<ShortText, uint32_t, ShortText::Hash> short_;
-  absl::flat_hash_map<std::string_view, uint32_t> long_;  // keys point into texts_
-  std::deque<std::string> texts_;                         // a deque, so that elements do not move
+  // Numbers of long texts; the keys point into texts_.
+  absl::flat_hash_map<std::string_view, uint32_t> long_;
+  std::deque<std::string> texts_;  // all texts; the elements of a deque do not move
   std::vector<int64_t> counts_;
 };
 
-// The records of a piece of a file. A value depends on its column's kind: kVocabulary: a code of
-// `texts`, 0 if missing; kNumeric: the bits of a float, NaN if missing; kHash: the id.
+// The records of a piece of a file. A value depends on the kind of its column. kVocabulary: a
+// number from `texts`, 0 if the value is missing. kNumeric: the bits of a float, NaN if the value
+// is missing. kHash: the id.
 struct CsvPiece {
-  std::pmr::vector<uint32_t> values;  // [records, columns]
+  std::pmr::vector<uint32_t> values;  // the values of the records, [records, columns]
   std::vector<uint8_t> labels;
-  std::vector<TextCodes> texts;  // [columns]
+  std::vector<TextCodes> texts;  // the different texts of each column
 };
 
-// Converts a number to its value in a CsvPiece, and back.
+// Convert a number to its value in a CsvPiece, and such a value back to the number.
 inline uint32_t NumberBits(float number) {
   return std::bit_cast<uint32_t>(number == 0 ? 0.0f : number);
 }
 inline float NumberOf(uint32_t bits) { return std::bit_cast<float>(bits); }
 
-// The ids of a column, learned from training data. Immutable.
+// The ids of a column, learned from the training data. Immutable.
 class ColumnIds {
  public:
-  // Learns the ids of all columns. The pieces need to live only during the call.
+  // Learns the ids of all columns. The pieces are used only during the call.
   static std::vector<ColumnIds> Learn(std::span<const CsvColumn> columns,
                                       std::span<const CsvPiece> pieces);
 
-  // Replaces the values of the column in `piece` by ids in [0, column.ids).
+  // Replaces the values of this column in `piece` by ids in [0, column.ids).
   void Encode(CsvPiece& piece) const;
 
  private:
   ColumnIds(const CsvColumn& column, size_t index) : column_(column), index_(index) {}
   void LearnTexts(std::span<const CsvPiece> pieces);
-  void LearnNumbers(std::vector<uint32_t> numbers);  // sort keys of the numbers
+  // `numbers`: sort keys of the numbers of the column.
+  void LearnNumbers(std::vector<uint32_t> numbers);
   uint32_t Search(float number) const;
   uint32_t BucketOf(uint32_t bits) const;
 
   CsvColumn column_;
   size_t index_;
-  absl::flat_hash_map<std::string, uint32_t> ids_;  // kVocabulary
-  std::vector<float> bounds_;                       // kNumeric, ascending
+  absl::flat_hash_map<std::string, uint32_t> ids_;  // kVocabulary: the id of each text
+  std::vector<float> bounds_;  // kNumeric: lower bounds of the buckets, ascending
   static constexpr size_t kSmall = 4096;
-  std::vector<uint32_t> small_;  // kNumeric: ids of whole numbers below kSmall, the most frequent
-                                 // case
+  // kNumeric: the ids of the whole numbers below kSmall, which are the most frequent numbers.
+  std::vector<uint32_t> small_;
 };
 
 }  // namespace tandem::reader

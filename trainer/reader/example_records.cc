@@ -14,12 +14,12 @@
 namespace tandem::reader {
 namespace {
 
-constexpr int64_t kValuesMax = int64_t{1} << 28;  // per feature
+constexpr int64_t kValuesMax = int64_t{1} << 28;  // maximum number of values of a feature
 
 struct Field {
   ExampleFeature feature;
   Shape shape;
-  size_t values = 0;  // per sample
+  size_t values = 0;  // number of values of the feature in a sample
 };
 
 const char* KindName(const pb::Feature& feature) {
@@ -41,7 +41,7 @@ Status NeedValues(const Field& field, int64_t got) {
                   field.values);
 }
 
-// Checks the feature's values and copies them to `out`; nullptr: only checks.
+// Checks the values of a feature and copies them to `out`. nullptr: only checks.
 Status Decode(const pb::Example& example, const Field& field, void* out) {
   const auto& features = example.features().feature();
   const auto found = features.find(field.feature.name);
@@ -85,7 +85,8 @@ Status Decode(const pb::Example& example, const Field& field, void* out) {
 }
 
 Status Parse(std::string_view record, pb::Example& example) {
-  // Without this protobuf logs a line for each name that is not UTF-8, without its location.
+  // Without the silencer, protobuf logs a line for each name that is not UTF-8. This line does not
+  // tell where the name is.
   const google::protobuf::LogSilencer quiet;
   if (record.size() <= INT32_MAX &&
       example.ParseFromArray(record.data(), static_cast<int>(record.size()))) {
@@ -103,7 +104,7 @@ struct Place {
 struct Store {
   std::vector<Field> fields;
   std::vector<InputFile> files;
-  std::vector<Place> places;  // good records, in the order of the files
+  std::vector<Place> places;  // positions of the good records, in the order of the files
 };
 
 class Examples final : public Dataset {
@@ -179,7 +180,7 @@ StatusOr<std::vector<Field>> Check(const std::vector<ExampleFeature>& features) 
   return fields;
 }
 
-// Finds the positions of the good records of a file; at most `records_max` of them are needed.
+// Finds the positions of the good records of a file. Stops after `records_max` good records.
 StatusOr<uint64_t> Index(const std::string& path, uint64_t records_max, int64_t bad_max,
                          Store& store, std::vector<std::string>* warnings) {
   TD_ASSIGN_OR_RETURN(const auto scanner, RecordScanner::Open(path));

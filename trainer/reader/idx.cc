@@ -26,7 +26,7 @@ bool IsGzip(std::span<const uint8_t> file) {
 
 size_t HeaderBytes(int rank) { return 4 + 4 * static_cast<size_t>(rank); }
 
-// The most likely cause of a wrong magic.
+// Returns a hint about the most likely cause of a wrong magic number.
 std::string MagicHint(uint32_t magic, uint32_t expected) {
   if (magic >> 16 == 0x1f8b) return "the file was compressed twice; hint: gunzip it once";
   if (__builtin_bswap32(magic) == expected)
@@ -48,7 +48,8 @@ Status CheckMagic(std::span<const uint8_t> head, const std::string& name, int ra
       MagicHint(magic, expected));
 }
 
-// The dimensions after the magic. `head` has HeaderBytes(rank) bytes.
+// Parses the dimensions, which follow the magic number. `head`: the HeaderBytes(rank) bytes of the
+// header.
 StatusOr<std::vector<uint32_t>> ParseDims(std::span<const uint8_t> head, const std::string& name,
                                           int rank) {
   std::vector<uint32_t> dims;
@@ -111,7 +112,8 @@ class Gunzip {
   Status Step() {
     if (z_.avail_in == 0) {
       const size_t n = std::min(file_.size() - fed_, kChunkBytes);
-      z_.next_in = const_cast<Bytef*>(file_.data() + fed_);  // zlib only reads it
+      // Zlib only reads the memory, although its pointer is not const.
+      z_.next_in = const_cast<Bytef*>(file_.data() + fed_);
       z_.avail_in = static_cast<uInt>(n);
       fed_ += n;
     }
@@ -152,7 +154,7 @@ class Gunzip {
   std::span<const uint8_t> file_;
   const std::string& name_;
   z_stream z_{};
-  size_t fed_ = 0;  // bytes of file_ passed to zlib
+  size_t fed_ = 0;  // number of bytes of file_ that zlib has received
   bool open_ = false, done_ = false;
 };
 
@@ -174,7 +176,8 @@ StatusOr<IdxArray> ParseGzip(std::span<const uint8_t> file, const std::string& n
   IdxArray array;
   TD_ASSIGN_OR_RETURN(array.dims, ParseDims(head, name, rank));
   const uint64_t bytes = Product(array.dims);
-  // One byte more than expected, to detect the end of the data and verify its checksum.
+  // Requests one byte more than expected. The read then reaches the end of the data and verifies
+  // the checksum.
   TD_RETURN_IF_ERROR(gz.Read(bytes + 1, array.data));
   if (array.data.size() < bytes) {
     return TooShort(name, header + array.data.size(), header + bytes, "unpacked ");

@@ -22,8 +22,10 @@ namespace tandem::reader {
 namespace {
 
 constexpr uint64_t kFileBytesMax = uint64_t{1} << 30;
-constexpr uint64_t kDraws = 16;  // random numbers per sample in its epoch's stream
-constexpr uint64_t kTries = 10;  // tries for a rectangle; the next number is for the mirror
+constexpr uint64_t kDraws = 16;  // random numbers per sample in the random stream of its epoch
+// Number of tries for a rectangle. The random number after them determines whether the image is
+// mirrored.
+constexpr uint64_t kTries = 10;
 
 struct ListEntry {
   std::string path;
@@ -62,7 +64,7 @@ class ListSink final : public LineSink {
 
 double Unit(uint32_t word) { return word * 0x1p-32; }
 
-// The rectangle of the image for sample `id`; see ImageListOptions.
+// Draws the random rectangle of the image for sample `id`; see ImageListOptions.
 ImageRect RandomRect(const ImageSize& image, const ImageListOptions& options, uint64_t key,
                      uint64_t id) {
   const double log_min = std::log(3.0 / 4), log_max = std::log(4.0 / 3);
@@ -91,7 +93,7 @@ ImageRect CentreRect(const ImageSize& image, const ImageListOptions& options) {
   return {(image.width - side) / 2, (image.height - side) / 2, side, side};
 }
 
-// State of a thread that makes samples, kept between samples.
+// State with which a thread makes samples; it is reused for the next sample.
 struct Workbench {
   JpegDecoder decoder;
   ImageResampler resampler;
@@ -133,9 +135,9 @@ class ImageList final : public Dataset {
  private:
   struct Job;
   void Work(Job& job) const;
-  // Makes sample i of the job; uses the next readable image of the list.
+  // Makes sample i of the job. If its image is bad, uses the next readable image of the list.
   Status Make(Job& job, size_t i, Workbench& bench) const;
-  // Makes sample i of the job from image `id`.
+  // Makes sample i of the job from the image with number `id`.
   Status MakeOne(Job& job, size_t i, uint32_t id, Workbench& bench) const;
   void Pack(Job& job, size_t i, const ImagePixels& pixels, bool flip) const;
   Status NoteBad(uint32_t id, const Status& status) const;
@@ -146,25 +148,26 @@ class ImageList final : public Dataset {
   const size_t threads_;
   std::vector<SampleField> fields_;
   mutable Mutex mu_;
-  mutable std::vector<std::unique_ptr<Workbench>> benches_ TD_GUARDED_BY(mu_);  // unused ones
+  // The workbenches that no thread uses at the moment.
+  mutable std::vector<std::unique_ptr<Workbench>> benches_ TD_GUARDED_BY(mu_);
   mutable std::set<uint32_t> bad_ TD_GUARDED_BY(mu_);
-  mutable ThreadPool pool_;  // last member: its threads end before the other members are destroyed
+  mutable ThreadPool pool_;  // last member: its threads end before other members are destroyed
 };
 
-// One call of FillEpoch, shared by several threads.
+// One call of FillEpoch, on which several threads work.
 struct ImageList::Job {
   uint64_t key;
   std::span<const uint32_t> ids;
   std::span<void* const> out;
   std::atomic<size_t> next{0};
-  std::atomic<size_t> packed{0};  // bytes of pixels
+  std::atomic<size_t> packed{0};  // bytes of pixels that are already stored
   Mutex mu;
   CondVar changed;
-  size_t helpers TD_GUARDED_BY(mu) = 0;  // threads that may still use this object
+  size_t helpers TD_GUARDED_BY(mu) = 0;  // number of threads that may still use this object
   Status first_error TD_GUARDED_BY(mu);
 };
 
-// Stores a sample right after the previous one, in the order in which samples become ready.
+// Stores the pixels of a sample after the pixels of the sample that became ready before it.
 void ImageList::Pack(Job& job, size_t i, const ImagePixels& pixels, bool flip) const {
   const auto size = static_cast<int>(options_.size);
   const auto count = static_cast<size_t>(size) * 2;
@@ -282,7 +285,7 @@ Status ImageList::FillEpoch(uint64_t epoch, std::span<const uint32_t> ids,
       --job.helpers;
       job.changed.NotifyAll();
     });
-    if (posted.ok()) ++job.helpers;  // otherwise the other threads do its work
+    if (posted.ok()) ++job.helpers;  // if the task was rejected, the other threads make the samples
   }
   Work(job);
   MutexLock lock(job.mu);

@@ -18,13 +18,14 @@ void FillTaps(double begin, double length, int pixels, std::span<int32_t> taps) 
   }
 }
 
-// The image's row or column for packed row or column `i`: the same one, or one of a tap's two.
+// Returns the row or column of the image that becomes row or column `i` of the packed pixels. It is
+// `i` itself if all pixels are packed, or else one of the two pixels of a tap.
 int Origin(std::span<const int32_t> taps, int pixels, int i) {
   if (pixels <= 2 * static_cast<int>(taps.size())) return i;
   return std::min(TapOf(taps[static_cast<size_t>(i / 2)]).at + i % 2, pixels - 1);
 }
 
-// Updates the taps for packed pairs.
+// Changes the taps to the positions that packed pairs of pixels have.
 void Pair(std::span<int32_t> taps, int pixels) {
   const auto size = static_cast<int>(taps.size());
   if (pixels <= 2 * size) return;

@@ -15,11 +15,13 @@ namespace tandem::reader {
 namespace {
 
 constexpr int64_t kPixelsMax = int64_t{1} << 27;
-constexpr int kScansMax = 500;  // more scans are treated as an attack on the reader's time
+// Maximum number of scans. An image with more scans is rejected as an attack on the reader's time.
+constexpr int kScansMax = 500;
 
-// On an error the library jumps (longjmp) over its own frames to the caller.
+// The error state of libjpeg. On an error the library jumps (longjmp) over its own frames to the
+// caller.
 struct Errors {
-  jpeg_error_mgr manager;  // first member: the library has its address
+  jpeg_error_mgr manager;  // first member, because libjpeg has its address
   std::jmp_buf jump;
   char message[JMSG_LENGTH_MAX];
 };
@@ -30,7 +32,7 @@ void OnError(j_common_ptr info) {
   std::longjmp(errors->jump, 1);
 }
 
-// Warnings that mean that pixels are wrong.
+// Returns whether the warning `code` means that pixels are wrong.
 bool IsDamage(int code) {
   switch (code) {
     case JWRN_ADOBE_XFORM:
@@ -60,10 +62,11 @@ struct JpegDecoder::State {
   Errors errors;
   jpeg_progress_mgr progress;
   std::vector<uint8_t> pixels;
-  std::vector<uint8_t> cmyk;                                   // one row
-  int first_row = 0, rows = 0, first_column = 0, columns = 0;  // the decoded part
+  std::vector<uint8_t> cmyk;                                   // memory for one row of a CMYK image
+  int first_row = 0, rows = 0, first_column = 0, columns = 0;  // the decoded part of the image
 
-  // Only these functions call the library. False: errors.message has the cause.
+  // Only the following functions call the library. They return false if the library fails;
+  // errors.message has the cause.
   bool ReadHeader(std::string_view file);
   bool Start(int denominator);
   bool ReadRows();
@@ -84,8 +87,8 @@ bool JpegDecoder::State::Start(int denominator) {
   info.scale_denom = static_cast<unsigned>(denominator);
   info.out_color_space = info.num_components == 4 ? JCS_CMYK : JCS_RGB;
   info.dct_method = JDCT_ISLOW;
-  // Without it libjpeg-turbo 2.1 upsamples and converts colours in one step. That step sometimes
-  // crashes (in jcopy_sample_rows) if rows are skipped and columns cropped.
+  // Without fancy upsampling, libjpeg-turbo 2.1 upsamples and converts colours in one step. This
+  // step sometimes crashes (in jcopy_sample_rows) if rows are skipped and columns are cropped.
   info.do_fancy_upsampling = TRUE;
   jpeg_start_decompress(&info);
   return true;
@@ -149,7 +152,7 @@ StatusOr<ImagePixels> JpegDecoder::Decode(const ImageRect& rect, const ImageSize
   if (!state.Start(scale)) return DataLoss("the JPEG image is damaged: %s", state.errors.message);
   const int width = static_cast<int>(state.info.output_width);
   const int height = static_cast<int>(state.info.output_height);
-  // A margin of one pixel for interpolation.
+  // Decodes a margin of one pixel around the rectangle, for the interpolation.
   state.first_row = std::clamp(rect.y / scale - 1, 0, height - 1);
   state.rows = std::min((rect.y + rect.height - 1) / scale + 2, height) - state.first_row;
   state.first_column = std::clamp(rect.x / scale - 1, 0, width - 1);

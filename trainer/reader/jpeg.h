@@ -1,4 +1,4 @@
-// Decodes JPEG images (libjpeg-turbo), only the needed part and at the needed resolution.
+// Decodes JPEG images with libjpeg-turbo: only the needed part, and at the needed resolution.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ struct ImageRect {
   int x = 0, y = 0, width = 0, height = 0;
 };
 
-// RGB pixels of a part of an image, with the position of the requested rectangle in them.
+// The RGB pixels of a part of an image, and the position of the requested rectangle in this part.
 struct ImagePixels {
   const uint8_t* rgb = nullptr;  // rows of width * 3 bytes, without gaps
   int width = 0, height = 0;
   double x = 0, y = 0, rect_width = 0, rect_height = 0;
 };
 
-// Reuses its memory for each image. Not thread-safe.
+// Decodes one image after another, and reuses its memory. Not thread-safe.
 class JpegDecoder {
  public:
   JpegDecoder();
@@ -32,15 +32,16 @@ class JpegDecoder {
   JpegDecoder(const JpegDecoder&) = delete;
   JpegDecoder& operator=(const JpegDecoder&) = delete;
 
-  // Reads the header. `file` must stay valid until the next Open(). DATA_LOSS: not a JPEG image of
-  // at most 2^27 pixels.
+  // Reads the header of an image. `file`: content of the file; must stay valid until the next
+  // Open(). DATA_LOSS: `file` is not a JPEG image with at most 2^27 pixels.
   StatusOr<ImageSize> Open(std::string_view file);
 
-  // Decodes the rectangle with a small margin. The transform scales it down by 1, 2, 4 or 8: the
-  // largest factor that leaves the rectangle at least as large as `wanted`. Grey images become RGB.
-  // CMYK images (inverted, as Adobe writes them) become RGB by multiplication with black. The
-  // pixels are valid until the next call. DATA_LOSS: the part that was read is damaged. REQUIRES: a
-  // call of Open() before each call; the rectangle is not empty and lies in the image.
+  // Decodes the rectangle with a small margin. The decoder scales the rectangle down by 1, 2, 4 or
+  // 8. It uses the largest factor with which the rectangle is at least as large as `wanted`. Grey
+  // images become RGB. CMYK images (inverted, as Adobe writes them) become RGB by multiplication
+  // with black. The pixels are valid until the next call. DATA_LOSS: the part that was read is
+  // damaged. REQUIRES: Open() was called since the previous Decode(); the rectangle is not empty
+  // and lies in the image.
   StatusOr<ImagePixels> Decode(const ImageRect& rect, const ImageSize& wanted);
 
  private:

@@ -15,18 +15,18 @@ namespace {
 constexpr int64_t kFeatureIdsMax = int64_t{1} << 32;
 constexpr int64_t kFeaturesMax = 1 << 20;
 constexpr int64_t kClassesMax = 1 << 20;
-constexpr size_t kFeatureBytes = 6;  // near the shortest feature; used to reserve memory
+constexpr size_t kFeatureBytes = 6;  // typical size of a short feature, used to reserve memory
 
 struct LibSvmPiece {
-  std::vector<uint64_t> ends;    // [records]: end of each record's features
-  std::vector<uint32_t> labels;  // [records]
+  std::vector<uint64_t> ends;    // index after the last feature of each record
+  std::vector<uint32_t> labels;  // the label of each record, from 0
   std::pmr::vector<uint32_t> ids;
   std::pmr::vector<float> values;
 };
 
 class LibSvmSink final : public LineSink {
  public:
-  // Stores kept data in `memory`.
+  // `bytes`: size of a piece. The sink keeps the records in `memory`.
   LibSvmSink(const LibSvmOptions& options, size_t bytes, DatasetArena* memory)
       : options_(options), memory_(memory) {
     ids_.reserve(bytes / kFeatureBytes + 1);
@@ -61,7 +61,7 @@ const char* SkipBlanks(const char* at, const char* end) {
   return at;
 }
 
-// Removes and returns the text before the next blank of `text`, and removes the blanks after it.
+// Removes the first word of `text` and the blanks after the word, and returns the word.
 std::string_view NextWord(std::string_view& text) {
   const auto blank = std::ranges::find_if(text, IsBlank);
   const std::string_view word(text.begin(), blank);
@@ -82,11 +82,11 @@ StatusOr<uint32_t> LibSvmSink::Label(std::string_view text) const {
                   options_.classes);
 }
 
-// One "index:value"; `stop` points after it; nullptr: there is none.
+// One feature "index:value". `stop` points after it; nullptr: there is no feature.
 struct Feature {
   int64_t index = 0;
   float value = 0;
-  size_t digits = 0;  // digits of the index in the text
+  size_t digits = 0;  // number of digits of the index in the text
   const char* stop = nullptr;
 };
 
@@ -113,7 +113,7 @@ Feature ScanFeature(const char* at, const char* end) {
 
 Status LibSvmSink::AddFeatures(std::string_view text) {
   const size_t before = ids_.size();
-  const auto buckets = static_cast<uint64_t>(options_.ids - 1);  // for hashed indices
+  const auto buckets = static_cast<uint64_t>(options_.ids - 1);  // number of ids for hashes
   int64_t last = -1;
   const char* const end = text.data() + text.size();
   for (const char* at = text.data(); at != end;) {
@@ -164,7 +164,7 @@ Status LibSvmSink::Add(std::string_view line) {
 }
 
 struct LibSvmRecords {
-  DatasetArena memory;  // holds the pieces
+  DatasetArena memory;  // the memory of all pieces of records
   PieceIndex index;
   std::vector<LibSvmPiece> pieces;
 };

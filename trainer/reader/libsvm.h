@@ -11,24 +11,23 @@ namespace tandem::reader {
 
 struct LibSvmOptions {
   RecordFiles files;
-  int64_t ids = 0;    // indices are in [0, ids)
-  bool hash = false;  // accepts any index and hashes it to [1, ids)
+  int64_t ids = 0;    // number of ids; indices are in [0, ids)
+  bool hash = false;  // accept any index and hash it to [1, ids)
   // Largest number of features per record. Shorter records are padded with id 0 and value 0. The
-  // padding adds nothing to a sum of values times weights, nor to its gradient.
+  // padding adds nothing to a sum of values times weights, and nothing to its gradient.
   int64_t features_max = 0;
-  int64_t classes = 2;  // labels are 0 .. classes - 1; with 2 classes also -1 and 0 for 0, +1 for 1
+  int64_t classes = 2;  // labels are 0 to classes - 1; with 2 classes also -1 for 0, +1 for 1
 };
 
-// Fields of both datasets: "ids" i64 [features_max], "values" f32 [features_max], "label" i64 [1].
-// Text after a '#' is a comment. `qid:N` after the label is ignored, because records are not
-// grouped. A record is bad in these cases:
+// Opens files in this format. The fields of both datasets are "ids" i64 [features_max], "values"
+// f32 [features_max] and "label" i64 [1]. Text after a '#' is a comment. `qid:N` after the label is
+// ignored, because records are not grouped. A record is bad in the following cases.
+// - Its label is not a class.
+// - A feature is not `index:value`.
+// - The indices do not ascend, or one is out of range.
+// - It has more than features_max features.
 //
-// - its label is not a class;
-// - a feature is not `index:value`;
-// - indices do not ascend or are out of range;
-// - there are too many features.
-//
-// Errors: as ReadLineFiles(). INVALID_ARGUMENT: options out of range.
+// INVALID_ARGUMENT: an option is out of range. Other errors are those of ReadLineFiles().
 StatusOr<TrainAndTest> OpenLibSvm(const LibSvmOptions& options);
 
 }  // namespace tandem::reader

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kFashionMnist = "/usr/share/datasets/fashion-mnist";
 
-// A hint for a directory with missing files. A Debian package exists only for Fashion-MNIST.
+// Returns a hint for a directory in which files are missing. Debian has only Fashion-MNIST.
 std::string HintFor(const std::string& dir) {
   std::string_view folder = dir;
   while (folder.size() > 1 && folder.ends_with('/')) folder.remove_suffix(1);
@@ -72,9 +72,9 @@ class Mnist final : public Dataset {
   const MnistOptions options_;
   const IdxArray images_, labels_;
   const uint32_t samples_;
-  const size_t pixels_;  // per image
+  const size_t pixels_;  // number of pixels of an image
   std::vector<SampleField> fields_;
-  std::array<float, 256> scaled_;  // scaled value of every pixel value
+  std::array<float, 256> scaled_;  // normalised value for each of the 256 pixel values
 };
 
 bool Exists(const std::string& path) {
@@ -82,7 +82,7 @@ bool Exists(const std::string& path) {
   return stat(path.c_str(), &st) == 0;
 }
 
-// Finds `dir`/`base`, plain or .gz.
+// Finds the file `base` in `dir`, either plain or with the suffix .gz.
 StatusOr<std::string> FindFile(const std::string& dir, const std::string& base) {
   const std::string plain = dir + "/" + base;
   for (const std::string& path : {plain, plain + ".gz"}) {

@@ -55,7 +55,7 @@ LineReading ReadingOf(const DataConfig& config) {
   return {.threads = config.reader_threads(), .bad_records_max = config.max_bad_records()};
 }
 
-// For formats with train_file, test_file and test_share.
+// Returns the files of a format whose configuration has train_file, test_file and test_share.
 template <typename Config>
 RecordFiles FilesOf(const DataConfig& data, const Config& config, const std::string& dir,
                     bool with_test) {
@@ -114,7 +114,8 @@ ExampleFeature::Kind KindOf(const ExampleFeatureConfig& feature) {
   }
 }
 
-// Opens files of either format; each file identifies its format.
+// Opens files of tf.train.Example messages, in tfrecord or recordio format. Each file identifies
+// its format.
 StatusOr<TrainAndTest> Examples(const DataConfig& config, const std::string& dir, bool with_test) {
   ExampleOptions options;
   options.files = FilesOf(config, config.examples(), dir, with_test);
@@ -129,7 +130,8 @@ StatusOr<TrainAndTest> Examples(const DataConfig& config, const std::string& dir
   return Opened("examples", OpenExamples(options), with_test);
 }
 
-// Reads one value per channel, or none.
+// Reads one value per colour channel into `out`. `values` may also be empty; `out` is then
+// unchanged.
 Status Channels(const char* field, const google::protobuf::RepeatedField<float>& values,
                 std::array<float, 3>& out) {
   if (values.empty()) return OkStatus();
@@ -141,7 +143,7 @@ Status Channels(const char* field, const google::protobuf::RepeatedField<float>&
   return OkStatus();
 }
 
-// `raw`: see ImageListOptions::raw.
+// Opens an image list. `raw`: see ImageListOptions::raw.
 StatusOr<TrainAndTest> ImageLists(const DataConfig& config, const std::string& dir, bool with_test,
                                   bool raw) {
   TD_ASSIGN_OR_RETURN(ImageListOptions options, ImageOptionsOf(config, dir));
@@ -235,7 +237,7 @@ StatusOr<TrainAndTest> PlainText(const DataConfig& config, const std::string& di
 struct FormatRow {
   const char* name;
   StatusOr<TrainAndTest> (*open)(const DataConfig& config, const std::string& dir, bool with_test);
-  const char* fields;  // separated by spaces; "": the job names them
+  const char* fields;  // names of the fields, separated by spaces; "": the job names the fields
 };
 constexpr FormatRow kFormats[] = {{"mnist", Mnist, "img label"},
                                   {"csv", CsvFiles, "ids label"},
@@ -322,7 +324,7 @@ StatusOr<TrainAndTest> OpenData(const DataConfig& config, const std::string& job
   for (const FormatRow& row : kFormats) {
     if (config.format() != row.name) continue;
     TD_ASSIGN_OR_RETURN(TrainAndTest data, row.open(config, dir, with_test));
-    // Some formats always split off a share as test data.
+    // Discards test data that was not requested, because some formats always split it off.
     if (!with_test) data.test = nullptr;
     return data;
   }

@@ -1,5 +1,5 @@
-// Opens the data of a job: converts its configuration (proto/job.proto) to datasets and readers.
-// The list of formats is in this file's source.
+// Opens the data of a job: converts the job's configuration (proto/job.proto) to datasets and
+// readers. The list of the data formats is in open.cc.
 #pragma once
 
 #include <memory>
@@ -18,23 +18,25 @@ namespace tandem::reader {
 
 struct ImageListOptions;
 
-// The values of data.format: "mnist", "csv", ...
+// Returns the names of all data formats (the values of data.format): "mnist", "csv" and others.
 std::vector<std::string> DataFormats();
 
-// Names of the sample fields of the job's format, in order; empty: unknown format.
+// Returns the names of the sample fields of the job's format, in order. Empty: the format is
+// unknown.
 std::vector<std::string> FieldNames(const DataConfig& config);
 
 // Checks that the job names test data. INVALID_ARGUMENT: a field is not set; the message names it.
 Status CheckTestData(const DataConfig& config);
 
-// `job_dir`: base of the job's relative paths. The test data is opened only with `with_test`.
-// `raw_images`: format "images" returns pixels, and the program makes the samples
-// (trainer/job/sample_images.h). INVALID_ARGUMENT: unknown format; the message has the nearest one.
+// Opens the data of a job. `job_dir`: base of the job's relative paths. `with_test`: also open the
+// test data. `raw_images`: with format "images" the samples are pixels, and the program makes the
+// final samples (trainer/job/sample_images.h). INVALID_ARGUMENT: the format is unknown; the message
+// has the nearest one.
 StatusOr<TrainAndTest> OpenData(const DataConfig& config, const std::string& job_dir,
                                 bool with_test, bool raw_images = false);
 
-// The options of the training samples of format "images" in directory `dir`. INVALID_ARGUMENT: mean
-// or stddev does not have one value per channel.
+// Returns the options for training data in format "images" in directory `dir`. INVALID_ARGUMENT:
+// mean or stddev does not have one value per channel.
 StatusOr<ImageListOptions> ImageOptionsOf(const DataConfig& config, const std::string& dir);
 
 // The part of each global batch that one rank reads.
@@ -44,7 +46,7 @@ struct ReadShare {
 };
 
 // Opens a reader of `dataset` with the job's settings for shuffling and prefetching. `dataset` and
-// `device` must outlive it.
+// `device` must outlive the reader.
 StatusOr<std::unique_ptr<Prefetcher>> OpenReader(const JobConfig& config, const Dataset& dataset,
                                                  const ReadShare& share, Device& device);
 

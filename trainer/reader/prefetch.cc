@@ -12,7 +12,7 @@ namespace tandem::reader {
 namespace {
 
 constexpr int32_t kCapacityMax = 65536;
-// Longest single wait of the reading thread; closing the queue wakes it immediately.
+// Longest single wait of the reading thread. If the queue is closed, the wait ends immediately.
 constexpr Duration kPatience = std::chrono::seconds(10);
 
 }  // namespace
@@ -29,7 +29,8 @@ StatusOr<std::unique_ptr<Prefetcher>> Prefetcher::Make(const Dataset& dataset,
                                   [](const SampleField& field) { return field.packed; });
   std::unique_ptr<Prefetcher> out(
       new Prefetcher(dataset, sampler, capacity, mode, packed ? static_cast<uint32_t>(parts) : 1));
-  // One is being filled, `capacity` are queued, one is at the consumer.
+  // One batch is being filled, `capacity` batches are queued, and one batch is used by the
+  // consumer.
   const int32_t count = mode == ReadMode::kOnDemand ? 1 : capacity + 2;
   for (int32_t i = 0; i < count; ++i) {
     auto batch = std::make_unique<Batch>();
@@ -81,7 +82,7 @@ Status Prefetcher::Reset(const ReadRange& range) {
 
 bool Prefetcher::Push(Item item) {
   const bool is_batch = item.batch != nullptr;
-  if (is_batch) ++queued_;  // before the consumer can see it
+  if (is_batch) ++queued_;  // counts the batch before the consumer can see it
   for (;;) {
     switch (ready_->Push(std::move(item), SteadyNow() + kPatience)) {
       case PushResult::kOk:
@@ -99,7 +100,7 @@ bool Prefetcher::Read(uint64_t epoch, uint64_t step) {
   while (!(slot = free_->Pop(SteadyNow() + kPatience)).has_value()) {
     if (free_->closed()) return false;
   }
-  if (free_->closed()) return false;  // Stop() does not wait for batches that could still be filled
+  if (free_->closed()) return false;  // after Stop() the thread fills no more batches
   Status status = Fill(epoch, step, **slot);
   if (status.ok()) return Push({*slot, OkStatus()});
   Push({nullptr, std::move(status)});
@@ -165,7 +166,7 @@ StatusOr<const Batch*> Prefetcher::Next(Time deadline) {
     return handed_out_;
   }
   if (handed_out_ != nullptr) {
-    free_->TryPush(std::move(handed_out_));  // has space for every batch
+    free_->TryPush(std::move(handed_out_));  // never fails: the queue has space for all batches
     handed_out_ = nullptr;
   }
   if (!error_.ok()) return error_;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kSeed = 1;
 
-// Calls word(text) for every run of letters in the file, in lower case.
+// Calls word(text) for every sequence of letters in the file, converted to lower case.
 template <typename Word>
 Status ForEachWord(const std::string& path, const Word& word) {
   TD_ASSIGN_OR_RETURN(std::ifstream file, OpenTextFile(path));
@@ -34,13 +34,14 @@ Status ForEachWord(const std::string& path, const Word& word) {
   return OkStatus();
 }
 
-// A text as word numbers, with the distribution of the negatives.
+// A text as a sequence of word numbers, and the distribution from which negatives are drawn.
 struct Corpus {
   std::vector<uint32_t> words;
-  std::vector<double> cumulated;  // cumulative sum of count^0.75, by word
+  std::vector<double> cumulated;  // cumulative sum of count^0.75, by the number of the word
 };
 
-// The kept words, numbered by frequency; ties are ordered by text.
+// Returns the words of the vocabulary in the order of their numbers. The order is by frequency;
+// equally frequent words are ordered by text.
 std::vector<std::pair<int64_t, std::string>> MostFrequent(
     const std::map<std::string, int64_t>& counts, int64_t vocabulary) {
   std::vector<std::pair<int64_t, std::string>> order;
@@ -73,7 +74,7 @@ StatusOr<Corpus> ReadCorpus(const SkipGramOptions& options) {
 
 class SkipGram final : public Dataset {
  public:
-  // The pairs in words [begin, end) of the corpus.
+  // The pairs in the words [begin, end) of the corpus.
   SkipGram(std::shared_ptr<const Corpus> corpus, const SkipGramOptions& options, int64_t begin,
            int64_t end, uint32_t samples_max)
       : corpus_(std::move(corpus)), options_(options), begin_(begin), end_(end) {
@@ -114,7 +115,8 @@ class SkipGram final : public Dataset {
   }
 
  private:
-  // Neighbours wrap around at the ends.
+  // Returns the positions of the words of pair `id`. At the ends of the words, the neighbours are
+  // taken from the other end.
   std::pair<int64_t, int64_t> PairAt(uint32_t id) const {
     const int64_t per_center = 2 * options_.window, words = end_ - begin_;
     const int64_t at = id / per_center, step = id % per_center;
@@ -124,7 +126,8 @@ class SkipGram final : public Dataset {
     return {corpus_->words[static_cast<size_t>(begin_ + at)],
             corpus_->words[static_cast<size_t>(begin_ + other)]};
   }
-  // Negative k of a sample; the next word if the draw gives the neighbour itself.
+  // Draws negative number `k` of a sample. If the draw gives the neighbour itself, uses the word
+  // after it.
   int64_t Draw(uint32_t id, int64_t k, int64_t neighbour) const {
     const auto& cumulated = corpus_->cumulated;
     const uint64_t key = StreamKey(kSeed, "skipgram");

@@ -8,8 +8,8 @@
 namespace tandem::reader {
 namespace {
 
-// Normal numbers drawn once. Patterns and noise are parts of this pool from different offsets, so a
-// sample costs two additions per pixel.
+// The pool has normally distributed random numbers, drawn once. Patterns and noise are parts of the
+// pool at different offsets. A sample therefore costs two additions per pixel.
 constexpr uint32_t kPool = 1 << 16;
 
 class Synthetic final : public Dataset {
@@ -66,7 +66,7 @@ class Synthetic final : public Dataset {
 
   const SyntheticOptions options_;
   const int64_t plane_;
-  const std::vector<uint32_t> class_at_;  // offset of each class in the pool
+  const std::vector<uint32_t> class_at_;  // offset of each class's pattern in the pool
   const uint64_t samples_key_;
   std::vector<float> pool_;
   std::vector<SampleField> fields_;

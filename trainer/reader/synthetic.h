@@ -1,5 +1,5 @@
-// Generated images, for benchmarks and for tests without files. Size and number are free, and a
-// network can learn their classes.
+// Generated images, for benchmarks and for tests without files. The size and the number of the
+// images can be chosen, and a network can learn their classes.
 #pragma once
 
 #include <memory>
@@ -10,17 +10,17 @@
 namespace tandem::reader {
 
 struct SyntheticOptions {
-  std::vector<int64_t> image = {3, 224, 224};  // channels, height, width
+  std::vector<int64_t> image = {3, 224, 224};  // dimensions of an image: channels, height, width
   int64_t classes = 1000;
   uint32_t samples = 1280;
   uint64_t seed = 1;
-  bool train = true;  // false: test samples, different ones of the same classes
+  bool train = true;  // true: training samples; false: test samples of the same classes
 };
 
-// Fields: "img" f32 [channels, height, width], mean 0, and "label" i64 [1] in [0, classes). Sample
-// i is a pure function of (seed, train, i). It is the sum of half the colour of its class (one
-// number per channel), half a pattern of its class, and its own noise with standard deviation 1.
-// INVALID_ARGUMENT: sizes out of range.
+// Makes the dataset. The fields are "img" f32 [channels, height, width], mean 0, and "label" i64
+// [1] in [0, classes). Sample i is a pure function of (seed, train, i). It is the sum of half the
+// colour of its class (one number per channel), half a pattern of its class, and its own noise with
+// standard deviation 1. INVALID_ARGUMENT: a size is out of range.
 StatusOr<std::unique_ptr<Dataset>> OpenSynthetic(const SyntheticOptions& options);
 
 }  // namespace tandem::reader

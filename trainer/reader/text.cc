@@ -13,7 +13,7 @@
 namespace tandem::reader {
 namespace {
 
-constexpr int64_t kBytes = 256;  // number of byte tokens; token 256 is the mask
+constexpr int64_t kBytes = 256;  // number of byte tokens; token 256 masks a byte
 constexpr int64_t kNotPredicted = -100;
 constexpr uint64_t kMaskSeed = 1;
 constexpr int64_t kSequenceMax = 1 << 20;
@@ -31,7 +31,8 @@ StatusOr<std::string> ReadBytes(const std::string& path) {
 
 class Windows final : public Dataset {
  public:
-  // Bytes [begin, end) of the text. REQUIRES: more than one sequence.
+  // Makes samples of the bytes [begin, end) of the text. REQUIRES: the range is longer than one
+  // sequence.
   Windows(std::shared_ptr<const std::string> text, const TextOptions& options, int64_t begin,
           int64_t end, uint32_t samples_max)
       : text_(std::move(text)), options_(options), begin_(begin) {
@@ -66,7 +67,8 @@ class Windows final : public Dataset {
 
  private:
   void Mask(uint32_t id, int64_t* tokens, int64_t* labels) const {
-    // Training and test samples use different random streams.
+    // Uses the position of the sample in the whole text, so that training and test samples have
+    // different random streams.
     const auto sample = static_cast<uint64_t>(begin_) + id;
     const uint64_t key = StreamKey(kMaskSeed, absl::StrFormat("masked:%d", sample));
     const auto order = Permutation(key, static_cast<uint32_t>(options_.sequence));

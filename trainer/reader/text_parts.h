@@ -1,4 +1,4 @@
-// Splits a text in two parts: the beginning for training and the end for tests. Internal to the
+// Divides a text into two parts: its beginning for training, its end for tests. Internal to the
 // readers that make samples of one text.
 #pragma once
 
@@ -13,27 +13,29 @@
 
 namespace tandem::reader {
 
-// NOT_FOUND, PERMISSION_DENIED.
+// Opens the file. NOT_FOUND: it does not exist. PERMISSION_DENIED: it may not be read.
 StatusOr<std::ifstream> OpenTextFile(const std::string& path);
 
-// The number of samples of a dataset with `samples` possible ones. `samples_max`: upper limit; 0:
-// none.
+// Returns the number of samples of a dataset that could have `samples` samples. `samples_max`:
+// upper limit; 0: there is no limit.
 inline uint32_t SampleCount(int64_t samples, uint32_t samples_max) {
   const uint32_t most = samples_max > 0 ? samples_max : std::numeric_limits<uint32_t>::max();
   return static_cast<uint32_t>(std::min<int64_t>(samples, most));
 }
 
-// A text of `items` items: bytes or words.
+// The two parts of a text of `items` items. An item is a byte or a word.
 class TextParts {
  public:
-  // REQUIRES: test_share in (0, 1).
+  // REQUIRES: 0 < test_share < 1.
   TextParts(int64_t items, double test_share)
       : items_(items), train_(static_cast<int64_t>(static_cast<double>(items) * (1 - test_share))) {
     TD_REQUIRE(test_share > 0 && test_share < 1);
   }
 
-  int64_t shorter() const { return std::min(train_, items_ - train_); }  // size of the shorter part
-  // `make(begin, end, samples_max)` returns a dataset of the items [begin, end).
+  // Number of items of the shorter part.
+  int64_t shorter() const { return std::min(train_, items_ - train_); }
+  // Makes the datasets of both parts. `make(begin, end, samples_max)` must return a dataset of the
+  // items [begin, end).
   template <typename Make>
   TrainAndTest Open(uint32_t samples_max, const Make& make) const {
     return {.train = make(0, train_, samples_max), .test = make(train_, items_, 0), .warnings = {}};

@@ -11,7 +11,7 @@
 namespace tandem::trainer {
 namespace {
 
-// Includes the wait for the previous step.
+// The longest duration of a copy, including the wait for the previous step.
 constexpr Duration kCopyTimeout = std::chrono::minutes(10);
 constexpr Duration kSpin = std::chrono::microseconds(50), kNap = std::chrono::microseconds(50);
 
@@ -86,7 +86,9 @@ Status BatchFeed::WaitForCopy() {
   if (side_ == nullptr) return OkStatus();
   const Time begin = SteadyNow();
   Mutex mu;
-  CondVar nap;  // never notified; a stream does not report its end, so the wait polls
+  // The wait polls, because a stream does not report its end. The condition variable is never
+  // notified.
+  CondVar nap;
   MutexLock lock(mu);
   while (true) {
     TD_ASSIGN_OR_RETURN(const bool over, side_->Idle());
@@ -100,10 +102,12 @@ Status BatchFeed::WaitForCopy() {
   }
 }
 
-// Starts the copy of the part after `part` of this batch, if the reader has it ready.
+// Starts the copy of the next part of this batch after `part`. After the last part, starts the copy
+// of the next batch if the reader has it ready.
 Status BatchFeed::CopyAhead(int part) {
   staged_.reset();
-  // The previous step uses the memory beside the variables until then.
+  // Makes the copy wait until the previous step no longer uses the device memory beside the
+  // variables.
   TD_ASSIGN_OR_RETURN(const SideStream::Mark mark, side_->RecordComputeEvent());
   TD_RETURN_IF_ERROR(side_->WaitOn(mark));
   if (part + 1 < parts_) return StartCopy({batch_, part + 1});

@@ -1,8 +1,8 @@
 // Copies batches from a reader to the data variables of a plan.
 //
-// A device can have a double buffer. The next batch, or the next part of one, is then copied while
-// the current one is computed. A separate stream copies it from pinned host memory to device memory
-// beside the variables. The step itself then only copies inside the device.
+// A device can have a double buffer. In this case the next batch, or the next part of one, is
+// copied while the current one is computed. A separate stream copies it from pinned host memory to
+// device memory beside the variables. The step itself only copies from there to the variables.
 #pragma once
 
 #include <memory>
@@ -20,33 +20,34 @@ class JobConfig;
 
 namespace tandem::trainer {
 
-// Not thread-safe.
+// Copies the batches of one reader. Not thread-safe.
 class BatchFeed {
  public:
-  // The job says whether there is a double buffer, and how many batches of the plan one batch of
-  // `reader` holds. `reader` reads `dataset` into place.batch_memory. All arguments but `config`
-  // must outlive the feed. Errors: as BindFields.
+  // `config` determines whether there is a double buffer, and how many batches of the plan one
+  // batch of `reader` contains. `reader` must read `dataset` into place.batch_memory. All arguments
+  // but `config` must outlive the feed. Returns the errors of BindFields.
   static StatusOr<std::unique_ptr<BatchFeed>> Make(const JobConfig& config, const Plan& plan,
                                                    const reader::Dataset& dataset,
                                                    reader::Prefetcher& reader,
                                                    const JobDevice& place);
-  // Waits for the copy in progress.
+  // Waits until the copy in progress has ended.
   ~BatchFeed();
   BatchFeed(const BatchFeed&) = delete;
   BatchFeed& operator=(const BatchFeed&) = delete;
 
-  Status Reset(const reader::ReadRange& range);        // Prefetcher::Reset
-  StatusOr<const reader::Batch*> Next(Time deadline);  // Prefetcher::Next
-  // Makes part `part` of the batch that Next() returned last the input of the plan's next run. The
-  // last part invalidates that batch.
+  Status Reset(const reader::ReadRange& range);  // resets the reader like Prefetcher::Reset
+  // Returns the next batch like Prefetcher::Next.
+  StatusOr<const reader::Batch*> Next(Time deadline);
+  // Makes part `part` of the batch that Next() returned last the input of the plan's next run.
+  // Bringing the last part invalidates that batch.
   Status Bring(int part);
-  // The batch after the current one, as far as the reader has it ready. Call it after the last
-  // Bring of the current batch. Empty if a batch has several parts.
+  // Returns the values of the next batch if the reader has it ready. Must be called after the last
+  // Bring of the current batch. Empty: the next batch is not ready, or a batch has several parts.
   NextBatchHint LookAhead();
-  int64_t bytes() const { return bytes_; }  // bytes copied so far
+  int64_t bytes() const { return bytes_; }  // number of bytes copied since the construction
 
  private:
-  // A part of a batch.
+  // Part number `part` of a batch.
   struct Piece {
     const reader::Batch* batch = nullptr;
     int part = 0;
@@ -61,7 +62,7 @@ class BatchFeed {
         place_(place),
         parts_(parts) {}
 
-  // Where a piece is in host memory, and its size, by field.
+  // The host addresses and sizes in bytes of the fields of a piece, one entry for each field.
   struct Source {
     std::vector<void*> at;
     std::vector<size_t> bytes;
@@ -73,18 +74,19 @@ class BatchFeed {
 
   const reader::Dataset& dataset_;
   reader::Prefetcher& reader_;
-  const std::vector<Tensor> inputs_;  // the plan's, by field
+  const std::vector<Tensor> inputs_;  // the plan's data variables, one for each field
   const JobDevice& place_;
   const int parts_;
   const reader::Batch* batch_ = nullptr;
   int64_t bytes_ = 0;
-  // Used with a double buffer on a device:
-  std::unique_ptr<SideStream> side_;                    // nullptr: no double buffer
-  Buffer room_;                                         // device memory beside the variables
-  std::vector<std::byte*> beside_;                      // addresses in room_, by field
-  std::optional<Piece> staged_;                         // the piece copied there or in copy
-  Source source_;                                       // location of staged_
-  std::optional<StatusOr<const reader::Batch*>> next_;  // read ahead of Next()
+  // The following members are used if a device has a double buffer.
+  std::unique_ptr<SideStream> side_;  // stream of the copies; nullptr: no double buffer
+  Buffer room_;                       // device memory with a second buffer for each variable
+  std::vector<std::byte*> beside_;    // addresses in room_, one for each field
+  std::optional<Piece> staged_;       // the piece that is in room_ or is being copied there
+  Source source_;                     // host addresses and sizes of staged_
+  // The result of a read that was made in advance, for the following Next().
+  std::optional<StatusOr<const reader::Batch*>> next_;
 };
 
 }  // namespace tandem::trainer

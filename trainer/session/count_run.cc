@@ -23,7 +23,8 @@ bool WritesHalf(const Program& program, const Op& op) {
   return false;
 }
 
-// Counts parameters and state: the held bytes, and the peak of the passing bytes.
+// Counts the bytes of parameters and state in the scope, and the peak size of other ranks'
+// parameters on this rank.
 void CountHeld(const Program& program, const Scope& scope, ProgramCounts* counts) {
   double held = 0;
   for (const VarKind kind : {VarKind::kParam, VarKind::kState}) {
@@ -37,7 +38,8 @@ void CountHeld(const Program& program, const Scope& scope, ProgramCounts* counts
       static_cast<double>(LargestLive(program, FindCommIntervals(program), PassingParams(program)));
 }
 
-// Largest resident memory of this process so far, in bytes; 0: the system does not report it.
+// Returns the largest resident memory of this process so far, in bytes. 0: the system does not
+// report it.
 double PeakBytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {

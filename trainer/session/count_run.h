@@ -1,4 +1,4 @@
-// Counts the parts and the events of a session.
+// Counts the operators, the memory and the communication of a session.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace tandem::trainer {
 
-// The parts of a session after its last step.
+// The parts of a session to count, after the session's last step.
 struct RunParts {
   const JobPrograms& programs;
   const Plan& plan;
@@ -22,8 +22,8 @@ struct RunParts {
   const CountingComm* comm;  // nullptr: the mode has no communication
   const TrainingMode& mode;
   int64_t feed_bytes;
-  const Backend& backend;  // the plan's
-  bool tensor_op_math;     // KernelSettings::tensor_op_math
+  const Backend& backend;  // the backend with which `plan` was made
+  bool tensor_op_math;     // value of KernelSettings::tensor_op_math
 };
 RunCounts CountsOf(const RunParts& parts);
 

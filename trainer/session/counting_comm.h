@@ -1,4 +1,4 @@
-// Counts the communications of a plan.
+// Counts the communications that a plan starts.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +11,27 @@
 
 namespace tandem::trainer {
 
-// Counts the calls to another handler and forwards them.
+// Forwards communications to another handler and counts them.
 class CountingComm final : public CommHandler {
  public:
-  explicit CountingComm(CommHandler& inner) : inner_(inner) {}  // must outlive this
+  // `inner` must outlive this object.
+  explicit CountingComm(CommHandler& inner) : inner_(inner) {}
   StatusOr<int> Register(const CommNode& node) override;
   void Start(int index, int64_t step, CommDone* done) override;
   Duration timeout() const override { return inner_.timeout(); }
 
-  // The communications by type of operator. Must not be called while the plan runs.
+  // Returns the number and bytes of the communications for each type of operator. Must not be
+  // called while the plan runs.
   std::map<std::string, CommTypeCounts> ByType() const;
 
  private:
   struct Node {
     std::string type;
     int64_t started = 0;
-    double bytes = 0;  // bytes that it writes
+    double bytes = 0;  // size in bytes of the outputs of one communication
   };
   CommHandler& inner_;
-  std::vector<Node> nodes_;  // by the inner handler's index
+  std::vector<Node> nodes_;  // communication nodes, by the index that `inner` returned
 };
 
 }  // namespace tandem::trainer

@@ -1,4 +1,4 @@
-// The position of a run's samples in the job, for dropout (kernels/ops/elementwise/dropout.h).
+// Tells dropout which samples of the job a run processes (kernels/ops/elementwise/dropout.h).
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,11 @@
 
 namespace tandem::trainer {
 
-// Tells dropout which samples of which step run next, so that any number of ranks drops the same
-// elements. The rank's share of the batch runs in `parts` parts, and this run is number `part`.
-// Alternatively one run holds the share in `micro_batches`
-// (kernels/graph/distribute/micro_batches.h). Does nothing for programs without dropout.
+// Tells the dropout operators which samples of which step run next. Thus the same elements are
+// dropped for any number of ranks. Either the rank's share of the batch runs in `parts` parts, and
+// the next run is number `part`. Or one run processes the whole share in `micro_batches`
+// (kernels/graph/distribute/micro_batches.h). PlaceDropout does nothing for programs without
+// dropout.
 struct DropoutOffset {
   uint64_t seed = 0;
   int64_t step = 0;

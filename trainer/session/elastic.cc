@@ -20,15 +20,15 @@ namespace tandem::trainer {
 namespace {
 
 constexpr Duration kLookEvery = std::chrono::milliseconds(20);
-constexpr int kLooksPerWord = 50;  // looks between two reports to the launcher
+constexpr int kLooksPerWord = 50;  // reads of the world file between two reports to the launcher
 
-// A job divided among `ranks` ranks.
+// The job, divided among `ranks` ranks.
 struct Division {
   int ranks = 0;
   EffectiveJob job;
 };
 
-// Divides the job among as many of the members as possible.
+// Divides the job among the largest possible number of the world's members.
 StatusOr<Division> Divide(const JobSources& sources, const ElasticWorld& world) {
   const int most = static_cast<int>(world.members.size());
   Status status = Internal("version %d of the world file names no rank", world.version);
@@ -40,7 +40,8 @@ StatusOr<Division> Divide(const JobSources& sources, const ElasticWorld& world) 
   return status;
 }
 
-// The rank of `member` in that world; nullopt if it does not train there.
+// Returns the rank of `process` in `world`, of which the first `ranks` members train. nullopt: the
+// process does not train in this world.
 std::optional<RankInfo> RankIn(const ElasticWorld& world, int ranks, const RankInfo& process) {
   TD_REQUIRE(ranks > 0 && static_cast<size_t>(ranks) <= world.members.size());
   const auto at = std::find(world.members.begin(), world.members.end(), process.rank);
@@ -66,7 +67,7 @@ std::vector<int> Without(const std::vector<int>& members, const std::vector<int>
   return rest;
 }
 
-// A message for the user about the change of the world.
+// Returns a message for the user that tells how the world changed.
 std::string ChangeText(const std::vector<int>& before, const ElasticWorld& world, int ranks) {
   const std::vector<int> lost = Without(before, world.members);
   const std::vector<int> came = Without(world.members, before);
@@ -112,15 +113,15 @@ class ElasticRun {
   StopSwitch& stop_;
   const Clock& clock_;
   reader::TrainAndTest data_;
-  std::unique_ptr<EventFile> events_;  // set once this process has been rank 0
+  std::unique_ptr<EventFile> events_;  // null: this process has not been rank 0
   std::shared_ptr<const ElasticState> kept_;
   std::vector<int> members_;  // members of the last world that this process knew
-  std::string message_;       // for the user, about changes of that world
+  std::string message_;       // message for the user: changes since members_
 };
 
 Status ElasticRun::OpenOnce(const JobConfig& config) {
   if (data_.train != nullptr) return OkStatus();
-  // Any process may become rank 0, so each opens the test data too.
+  // Any process may become rank 0. Each process therefore opens the test data too.
   TD_ASSIGN_OR_RETURN(data_, reader::OpenData(config.data(), job_.options.job_dir,
                                               /*with_test=*/true, SamplesInStep(config)));
   for (const std::string& warning : data_.warnings) {
@@ -129,7 +130,8 @@ Status ElasticRun::OpenOnce(const JobConfig& config) {
   return OkStatus();
 }
 
-// Each rank 0 has a separate file. TensorBoard merges them into one curve.
+// Each process that becomes rank 0 writes a separate file. TensorBoard merges the files into one
+// curve.
 Status ElasticRun::WriteEvents(bool leads) {
   if (job_.event_dir.empty()) return OkStatus();
   if (leads && events_ == nullptr) {
@@ -159,8 +161,8 @@ StatusOr<SessionResult> ElasticRun::Train(const ElasticWorld& world, const Divis
   return result;
 }
 
-// A process outside the world reports that it is ready, then waits. At the latest the launcher ends
-// the wait.
+// Waits until there is another world, or until a stop is requested. A process that is no member of
+// the world also reports to the launcher that it is ready.
 Status ElasticRun::AwaitAnother(const ElasticWorld& world) {
   const RankInfo& process = job_.options.rank;
   const bool member = std::binary_search(world.members.begin(), world.members.end(), process.rank);
@@ -173,7 +175,7 @@ Status ElasticRun::AwaitAnother(const ElasticWorld& world) {
 }
 
 StatusOr<ElasticResult> ElasticRun::Run() {
-  bool trained = false;  // in the previous world
+  bool trained = false;  // this process trained in the previous world
   while (true) {
     TD_ASSIGN_OR_RETURN(const ElasticWorld world, ReadElasticWorld(file_));
     TD_ASSIGN_OR_RETURN(const Division division, Divide(job_.sources, world));

@@ -1,9 +1,9 @@
-// Runs one process of an elastic job: its ranks may change while it runs (strategy elastic).
+// Runs one process of an elastic job, whose ranks may change during the run (strategy elastic).
 //
-// The process has a different rank in each world (common/launcher/elastic_world.h), with
-// separate programs, plans and shares of the data. It carries parameters and optimizer state from
-// one world to the next in memory. Samples, dropout and learning rates depend only on the step
-// number, so a change of ranks does not change the result.
+// The process has a different rank in each world (common/launcher/elastic_world.h), with separate
+// programs, plans and shares of the data. It carries parameters and optimizer state from one world
+// to the next in memory. Samples, dropout and learning rates depend only on the step number. The
+// result of the job therefore does not depend on the changes of ranks.
 #pragma once
 
 #include "common/base/clock.h"
@@ -16,26 +16,27 @@ namespace tandem::trainer {
 
 struct ElasticJob {
   JobSources sources;
-  // As for LocalReplicas::Make. `rank` is the rank at process start: its number, the number of
-  // processes and the world file.
+  // The options for LocalReplicas::Make. Its field `rank` is the rank at the start of the process:
+  // its number, the number of processes and the world file.
   SessionOptions options;
   ModeSecrets secrets;
-  std::string event_dir;  // where rank 0 of each world writes events (event_file.h); empty: nowhere
+  std::string event_dir;  // directory for event files of rank 0 (event_file.h); empty: none
 };
 
 struct ElasticResult {
   SessionResult result;
-  bool leads = false;  // whether this process is rank 0 of the last world
+  bool leads = false;  // this process is rank 0 of the last world
 };
 
-// Checks that the job can run elastically: with `rank.size` ranks and with the fewest ranks that
-// the world file allows. UNIMPLEMENTED: a setting forbids a change of ranks; the message names it.
-// INVALID_ARGUMENT: the job is invalid.
+// Checks that the job can run with a changing number of ranks: with `rank.size` ranks and with the
+// smallest number of ranks in the world file. UNIMPLEMENTED: a setting forbids a change of ranks;
+// the message names it. INVALID_ARGUMENT: the job is invalid.
 Status CheckElastic(const JobSources& sources, const JobConfig& config, const RankInfo& rank);
 
-// Trains in one world after another until the job ends. The first members of a world train, as many
-// as the job can be divided among. The other members wait until they are needed. The result is
-// empty if the process was never needed. Otherwise as LocalReplicas::Run.
+// Trains in one world after another until the job ends. The job is divided among as many of a
+// world's first members as possible; they train. The other members wait until they are needed. The
+// result is empty if this process did not train when the job ended. Otherwise the result and the
+// errors are those of LocalReplicas::Run.
 StatusOr<ElasticResult> RunElastic(const ElasticJob& job, StopSwitch& stop, const Clock& clock);
 
 }  // namespace tandem::trainer

@@ -17,7 +17,7 @@
 namespace tandem::trainer {
 
 struct ElasticState {
-  // The process's progress so far.
+  // The progress of this process until the change of the world.
   struct Done {
     int64_t first_step = 0;
     RunHistory history;
@@ -25,18 +25,18 @@ struct ElasticState {
     Time until{};
   };
 
-  CpuDevice host;     // device of the tensors
+  CpuDevice host;     // the CPU, in whose memory the tensors are
   TensorMap tensors;  // parameters and saved state before step `step`
   int64_t step = 0;
   Done done;
 };
 
-// Undoes the steps since `point`, then copies the state of `program` from `scope`. nullptr: there
-// is no state to keep yet.
+// Undoes the steps since `point`, and copies the state of `program` from `scope`. nullptr: `point`
+// has not saved any state.
 StatusOr<std::shared_ptr<const ElasticState>> KeepState(const Program& program, Scope& scope,
                                                         StepRollback& point,
                                                         ElasticState::Done done);
-// Copies the tensors into the variables of `scope` that have the same names.
+// Copies the tensors of `kept` into the variables of `scope` that have the same names.
 Status TakeUp(const ElasticState& kept, Scope& scope);
 
 }  // namespace tandem::trainer

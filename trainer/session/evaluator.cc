@@ -11,7 +11,7 @@
 namespace tandem::trainer {
 namespace {
 
-// The operator of the program's first metric.
+// Returns the operator that computes the program's first metric; nullptr: there is none.
 const Op* MetricOp(const Program& program) {
   if (program.metrics.empty()) return nullptr;
   for (const Op& op : program.ops) {
@@ -22,7 +22,8 @@ const Op* MetricOp(const Program& program) {
   return nullptr;
 }
 
-// State that the first metric carries from batch to batch (the counts of auc).
+// Returns the names of the variables that the first metric carries from batch to batch (the counts
+// of auc).
 std::vector<std::string> MetricState(const Program& program) {
   std::vector<std::string> state;
   const Op* op = MetricOp(program);
@@ -36,7 +37,7 @@ std::vector<std::string> MetricState(const Program& program) {
   return state;
 }
 
-// Ids of the data must be rows of the tables they are looked up in.
+// Checks that each id of `field` is a row number of the table in which it is looked up.
 Status CheckTables(const Program& program, const reader::SampleField& field) {
   for (const Op& op : program.ops) {
     const bool prefetch = op.type == "prefetch_rows";
@@ -115,8 +116,8 @@ StatusOr<Evaluator::Sized*> Evaluator::ForBatch(size_t place, uint32_t batch) {
   return &sized;
 }
 
-// Chooses the memory that the data is read into: the field's own memory, or host memory to copy
-// from.
+// Chooses the memory into which a field of the dataset is read. On the CPU this is the variable's
+// own memory. On a device it is host memory, from which the variable is copied.
 Status Evaluator::Stage(const Tensor& field, Sized* sized) {
   if (field.place().kind == PlaceKind::kCpu) {
     sized->inputs.push_back(field.data());
@@ -128,12 +129,13 @@ Status Evaluator::Stage(const Tensor& field, Sized* sized) {
   return OkStatus();
 }
 
-// The batch is small if samples are large: the activations must fit into memory.
+// Returns the number of samples per batch. It is small for large samples, because the activations
+// of a batch must fit into memory.
 uint32_t Evaluator::Batch() const {
   constexpr int64_t kBatch = 500, kElements = 1 << 21;
   int64_t elements = 1;
   for (const reader::SampleField& field : dataset_->fields()) {
-    // sample_image makes one element from up to four bytes.
+    // The operator sample_image makes one element from up to four bytes.
     const bool bytes = field.desc.dtype == DType::kU8;
     elements += field.desc.shape.numel() / (bytes ? 4 : 1);
   }
@@ -175,7 +177,8 @@ StatusOr<Evaluation> Evaluator::RunBatch(Sized& sized, uint32_t at, uint32_t bat
   return result;
 }
 
-// Returns the results in the order of the data. Makes all plans before it runs any.
+// Evaluates all batches with `places` threads. Returns the results in the order of the data. Makes
+// all plans before the first run.
 StatusOr<std::vector<Evaluation>> Evaluator::RunBatches(size_t places) {
   const uint32_t at_once = Batch(), batches = static_cast<uint32_t>(this->batches());
   const auto size = [&](uint32_t i) { return std::min(at_once, dataset_->size() - i * at_once); };
@@ -203,12 +206,12 @@ StatusOr<std::vector<Evaluation>> Evaluator::RunBatches(size_t places) {
 
 StatusOr<Evaluation> Evaluator::Run() {
   TD_REQUIRE(dataset_ != nullptr);
-  // A metric with state over batches shares that state with training. The state starts at 0 here
-  // and is restored afterwards.
+  // A metric with state over batches uses the same variables as in training. Their values are
+  // saved, set to 0 for the evaluation, and restored afterwards.
   std::vector<std::pair<Tensor, std::vector<std::byte>>> kept;
   for (const std::string& name : MetricState(forward_)) {
     const Tensor* tensor = scope_.Find(name);
-    if (tensor == nullptr) continue;  // belongs to another pipeline stage
+    if (tensor == nullptr) continue;  // the variable belongs to another pipeline stage
     std::vector<std::byte> bytes(tensor->bytes());
     const std::vector<std::byte> zeros(tensor->bytes());
     TD_RETURN_IF_ERROR(scope_.device().CopyToHost(bytes.data(), tensor->data(), bytes.size()));

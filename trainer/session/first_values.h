@@ -1,4 +1,4 @@
-// The first values of a program's variables.
+// Sets the values with which the variables of a program begin.
 #pragma once
 
 #include <string>
@@ -15,10 +15,11 @@ class JobConfig;
 
 namespace tandem::trainer {
 
-// Sets every parameter and state to its first value. The value is the tensor of the same name in
-// the file that model.parameters names; else the program's initial value. Adds notes for the user
-// to `notes`. NOT_FOUND: the file has no variable of the program. FAILED_PRECONDITION: a type or
-// shape differs. UNIMPLEMENTED: a table with rows that pservers make.
+// Sets every parameter and state variable to its first value: the tensor of the same name in the
+// file model.parameters, or else the program's initial value. Adds notes for the user to `notes`.
+// NOT_FOUND: no tensor of the file is a variable of the program. FAILED_PRECONDITION: a tensor and
+// its variable differ in type or shape. UNIMPLEMENTED: the file has values of a table whose rows
+// pservers create.
 Status SetFirstValues(const JobConfig& config, const SessionOptions& options,
                       const Program& program, Scope& scope, Device& host, std::string* notes);
 

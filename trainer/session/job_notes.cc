@@ -12,7 +12,7 @@ std::string IdleCoresNote(const JobConfig& config, const RankInfo& rank, int cor
   const DistributedStrategy& strategy = config.strategy();
   if (!strategy.deterministic() || config.threads() > 0 || PlacesOf(config) > 1) return "";
   const int own = cores / std::max(1, rank.local_size);
-  int places = 1;  // a power of two, as the parts are
+  int places = 1;  // number of replicas: a power of two, like the number of parts
   while (places * 2 <= std::min(own, strategy.batch_merge_repeats())) places *= 2;
   if (places == 1) return "";
   return absl::StrFormat(

@@ -1,4 +1,4 @@
-// Notes for the user about a job before it runs.
+// Notes about a job that the user gets before the job runs.
 #pragma once
 
 #include <string>
@@ -11,11 +11,13 @@ class JobConfig;
 
 namespace tandem::trainer {
 
-// A note for the user if `deterministic`, with its one thread, leaves cores idle: how to use them
-// with cpu_num. `cores`: cores of this host. "": nothing to say.
+// Returns a note for the user if `deterministic`, which uses one kernel thread, leaves cores idle.
+// The note tells how to use them with cpu_num. `cores`: number of cores of this host. "": there is
+// no note.
 std::string IdleCoresNote(const JobConfig& config, const RankInfo& rank, int cores);
 
-// A note for the user: which samples the printed losses cover; "": all samples.
+// Returns a note for the user that tells which samples the printed losses cover. "": they cover all
+// samples.
 std::string ShareNote(const JobConfig& config, int workers);
 
 }  // namespace tandem::trainer

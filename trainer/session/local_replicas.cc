@@ -17,7 +17,7 @@
 namespace tandem::trainer {
 namespace {
 
-// Replica `index` of `places` as a rank.
+// Returns the rank of replica number `index` of the worker, which has `places` replicas.
 RankInfo RankOf(RankInfo worker, int index, int places) {
   worker.rank = worker.rank * places + index;
   worker.size *= places;
@@ -26,8 +26,8 @@ RankInfo RankOf(RankInfo worker, int index, int places) {
   return worker;
 }
 
-// Whether the replicas reduce in memory: in a local job their gradients, in a trainer of pservers
-// before each push.
+// Returns whether the replicas reduce gradients in memory. They do so in a local job, and in a
+// trainer of pservers with use_thread_barrier before each push.
 bool Meet(const JobConfig& config) {
   if (PlacesOf(config) == 1) return false;
   const DistributedStrategy& strategy = config.strategy();
@@ -35,12 +35,12 @@ bool Meet(const JobConfig& config) {
   return config.mode() == LOCAL || (config.mode() == PSERVER && before_push);
 }
 
-// Makes the mode of replica `place` of `worker`.
+// Makes the training mode of the replica with rank `place` in the process `worker`.
 StatusOr<TrainingMode> PlaceMode(const JobConfig& config, const RankInfo& place,
                                  const RankInfo& worker, const CommonOptions& common,
                                  std::unique_ptr<collective::Communicator> communicator) {
   if (communicator == nullptr) return MakeMode(config, place, common);
-  // A separate world: the replicas of this worker.
+  // The replicas of this worker are a separate world.
   CollectiveOptions within = CollectiveOptionsOf(config, place, common);
   within.common.ranks = PlacesOf(config);
   within.common.rank = place.rank - worker.rank * within.common.ranks;
@@ -59,7 +59,7 @@ StatusOr<TrainingMode> PlaceMode(const JobConfig& config, const RankInfo& place,
   return MakeThreadBarrierMode(within.common, std::move(places), std::move(servers));
 }
 
-// Keeps the first failure. If one replica fails, the others fail because of it.
+// Keeps the first failure of the replicas. The other replicas fail because of it.
 class FirstFailure {
  public:
   void Add(const Status& status) {
@@ -84,7 +84,8 @@ StatusOr<std::unique_ptr<LocalReplicas>> LocalReplicas::Make(const JobConfig& co
                                                              const Clock& clock) {
   std::unique_ptr<LocalReplicas> places(new LocalReplicas());
   const bool leader = options.rank.rank == 0;
-  const bool section =  // pipeline stage of the replica that evaluates
+  // Whether this is a replica of the pipeline stage that evaluates.
+  const bool section =
       options.rank.rank < (config.strategy().pipeline() ? config.model().sections() : 0) ||
       (options.rank.heter_workers > 0 && options.rank.rank == options.rank.workers());
   if (options.train == nullptr) {
@@ -114,7 +115,7 @@ StatusOr<std::unique_ptr<LocalReplicas>> LocalReplicas::Make(const JobConfig& co
   for (int i = 0; i < count; ++i) {
     SessionOptions own = options;
     own.rank = RankOf(worker, i, count);
-    if (i > 0) {  // the first replica reports for all
+    if (i > 0) {  // only the first replica reports to the user
       own.sink = [](std::string_view) {};
       own.board = nullptr;
     }

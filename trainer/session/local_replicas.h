@@ -1,6 +1,6 @@
 // The replicas of one worker (execution_strategy.cpu_num): copies of the program in one process.
-// Each replica has its own thread and a share of the batch. A replica is a rank like any other:
-// worker w of W with P replicas each has the ranks w*P to w*P + P-1 of W*P. A local job with P
+// Each replica has its own thread and a share of the batch. Each replica is a rank: of W workers
+// with P replicas each, worker w has the ranks w*P to w*P + P-1 of W*P ranks. A local job with P
 // replicas and a collective job with P workers therefore train the same parameters, bit for bit.
 #pragma once
 
@@ -22,46 +22,47 @@ class Communicator;
 
 namespace tandem::trainer {
 
-// Not thread-safe, except RequestStop.
+// The sessions of all replicas of a worker. Not thread-safe, except RequestStop.
 class LocalReplicas {
  public:
-  // Opens the data, which all replicas share, unless the options have them. Then makes the
-  // sessions. `options.rank` is the worker; Make fills in batch and data of the options. `config`,
-  // `clock` and the options' status reporter must outlive the replicas.
+  // Makes the sessions of all replicas. Opens the data, which all replicas share, unless `options`
+  // has it. `options.rank` is the rank of the worker. Make sets the batch and the data in the
+  // options. `config`, `clock` and the options' status reporter must outlive the replicas.
   static StatusOr<std::unique_ptr<LocalReplicas>> Make(const JobConfig& config,
                                                        SessionOptions options,
                                                        const ModeSecrets& secrets,
                                                        const Clock& clock);
   ~LocalReplicas();
 
-  // Runs all replicas to the end. Returns the result of the first replica, or the first failure.
+  // Runs all replicas to the end of the job. Returns the result of the first replica, or the
+  // failure that happened first.
   StatusOr<SessionResult> Run();
-  // Calls Session::RequestStop on each replica.
+  // Requests a stop of each replica (Session::RequestStop).
   void RequestStop();
-  // Session::TakeKept of the first replica.
+  // Returns Session::TakeKept of the first replica.
   std::shared_ptr<const ElasticState> TakeKept() { return places_[0]->TakeKept(); }
 
  private:
   LocalReplicas() = default;
-  // Adds replica `index` of `worker`. `communicator` connects replicas that reduce in memory;
-  // nullptr: they do not.
+  // Adds replica number `index` of `worker`. `communicator` connects the replicas if they reduce in
+  // memory; nullptr: they do not reduce in memory.
   Status AddPlace(const JobConfig& config, SessionOptions options, const ModeSecrets& secrets,
                   const RankInfo& worker, std::unique_ptr<collective::Communicator> communicator,
                   const Clock& clock);
 
   reader::TrainAndTest data_;
-  Agreement agreement_;  // for jobs with processes as ranks
+  Agreement agreement_;  // settings that all ranks must share; empty in a local job
   std::vector<std::unique_ptr<Session>> places_;
 };
 
-// Runs replicas one after another. Stop, from any thread, stops the running replicas: these and all
-// later ones end with CANCELLED.
+// Runs the replicas of one world after another. Stop, called from any thread, stops the running
+// replicas. They and all later replicas end with CANCELLED.
 class StopSwitch {
  public:
   StatusOr<SessionResult> Run(LocalReplicas& places);
   void Stop();
   bool stopped() { return WaitFor(Duration::zero()); }
-  // Waits until Stop is called, at most `time`. Returns whether Stop was called.
+  // Waits until Stop is called, for at most `time`. Returns whether Stop was called.
   bool WaitFor(Duration time);
 
  private:

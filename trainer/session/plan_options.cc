@@ -16,8 +16,9 @@ bool Sequential(const DistributedStrategy& strategy) {
   return strategy.build_strategy().enable_sequential_execution() || strategy.recompute();
 }
 
-// 0 means the reference's formula, per replica. Operators in sequence never overlap: one thread
-// runs them, and their kernels use all threads of the replica.
+// Returns the number of threads that run operators, per replica. A setting of 0 means the number
+// that the reference uses. With sequential execution operators never overlap: one thread runs them,
+// and their kernels use all threads of the replica.
 int NumThreads(const DistributedStrategy& strategy, PlaceKind place) {
   if (Sequential(strategy)) return 1;
   const int asked = strategy.execution_strategy().num_threads();
@@ -82,7 +83,7 @@ std::string PlanReport(const DistributedStrategy& strategy, const Plan& plan) {
 int ThreadsOf(const JobConfig& config, const RankInfo& rank) {
   TD_REQUIRE(rank.local_size >= 0);
   if (config.threads() > 0) return config.threads();
-  // The results of some kernels depend on the number of threads.
+  // One thread, because the results of some kernels depend on the number of threads.
   if (config.strategy().deterministic()) return 1;
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   return std::max(1, cores / std::max(1, rank.local_size));
@@ -104,8 +105,9 @@ StatusOr<PlanOptions> PlanOptionsOf(const JobConfig& config, int threads) {
   options.settings.tensor_op_math = strategy.runtime_flags().enable_cublas_tensor_op_math();
   options.settings.persistent_batch_norm = strategy.cudnn_batchnorm_spatial_persistent();
   TD_ASSIGN_OR_RETURN(const Place place, ParsePlace(config.place()));
-  // The reference frees memory into a pool; here pages return to the system one by one. The
-  // reference's limit applies to device memory. On CPU therefore both apply if they are set.
+  // The limits of the reference apply to its memory pool and to device memory. On the CPU this
+  // implementation has no pool and returns pages to the system one by one. Both limits therefore
+  // apply there only if the job sets them.
   const RuntimeFlags& flags = strategy.runtime_flags();
   const ExecutionStrategy& execution = strategy.execution_strategy();
   if (place.kind != PlaceKind::kCpu || execution.has_num_iteration_per_drop_scope()) {

@@ -19,16 +19,16 @@
 namespace tandem::trainer {
 namespace {
 
-// The initial gradient of the loss. The sum over all ranks must be what the strategy asks for:
-//
-// - CoeffNumDevice: the mean over all samples (with equal shares 1 / ranks);
-// - One: the sum of the ranks' means;
-// - Customized: the job's value, which CheckJob has checked to be set.
+// Returns the initial gradient of the loss on this rank. The gradients are summed over all ranks.
+// The strategy determines of which loss the sum is the gradient:
+// - CoeffNumDevice: the mean loss of all samples (with equal shares, the value is 1 / ranks).
+// - One: the sum of the ranks' mean losses.
+// - Customized: the value is set by the job; CheckJob has checked that it is set.
 float LossScale(const JobConfig& config, double share) {
   switch (config.strategy().build_strategy().gradient_scale_strategy()) {
     case BuildStrategy::CoeffNumDevice: {
       const DistributedStrategy& strategy = config.strategy();
-      // Gradients are not summed over ranks
+      // With LocalSGD, gradients are not summed over the ranks.
       const bool alone = strategy.localsgd() || strategy.adaptive_localsgd();
       return alone ? 1.0f : static_cast<float>(share);
     }
@@ -69,7 +69,7 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
         "%s: a batch of %d samples cannot be divided into %d equal parts [TD1104]", what, batch,
         parts);
   }
-  // In geo mode a trainer steps alone, and the exchange computes the mean.
+  // In geo mode a trainer updates alone, and the exchange with the servers computes the mean.
   const bool alone = config.strategy().a_sync() && config.strategy().a_sync_configs().k_steps() > 0;
   const double share = alone ? 1.0 : static_cast<double>(batch) / static_cast<double>(global_batch);
   batch /= parts;
@@ -117,7 +117,8 @@ ProgramObserver DrawInto(const std::string& dir) {
 
 namespace {
 
-// The checks of BindFields (trainer/session/evaluator.h) that do not need the data files.
+// Checks that the data variables of the program match the data. These are the checks of BindFields
+// (trainer/session/evaluator.h) that need no data files.
 Status CheckDataNames(const Program& program, const DataConfig& data) {
   const std::vector<std::string> fields = reader::FieldNames(data);
   std::vector<std::string> variables;

@@ -1,4 +1,4 @@
-// Builds the programs of a job.
+// Builds the training program and the forward program of a job.
 #pragma once
 
 #include "common/base/status.h"
@@ -13,23 +13,24 @@ class JobConfig;
 namespace tandem::trainer {
 
 struct JobPrograms {
-  Program train;                   // forward, backward and the operators of the mode
-  Program forward;                 // for evaluation; has the same loss and metrics as `train`
-  std::vector<PassReport> passes;  // changes of `train` by the strategy's passes
+  Program train;    // forward, backward and the operators of the mode
+  Program forward;  // program of evaluations; computes the loss and metrics of `train`
+  std::vector<PassReport> passes;  // changes that each pass of the strategy made in `train`
 };
 
-// `batch`: samples per step on this rank; `global_batch`: over all ranks. With batch_merge_repeats
-// and micro_batch the programs are bound to the corresponding part. `job_dir`: base of the job's
-// relative paths. `observer` sees `train` after each stage of the build.
+// Builds the programs. `batch`: samples per step on this rank; `global_batch`: samples per step on
+// all ranks. With batch_merge_repeats and micro_batch the programs are bound to a part of the
+// batch. `job_dir`: base of the job's relative paths. `observer`: called with `train` after each
+// stage of the build.
 StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& job_dir,
                                     int64_t batch, int64_t global_batch, const TrainingMode& mode,
                                     const ProgramObserver& observer = nullptr);
 
-// An observer that writes a drawing of each stage into `dir` and creates `dir`: 00_model.dot,
-// 01_autodiff.dot, ... Empty if `dir` is "".
+// Returns an observer that draws the program after each stage into a file of `dir`: 00_model.dot,
+// 01_autodiff.dot and so on. The observer creates `dir`. Returns an empty function if `dir` is "".
 ProgramObserver DrawInto(const std::string& dir);
 
-// Builds and discards the programs of one local trainer. This finds errors in the model, its
+// Builds the programs of one local trainer, and discards them. This finds errors in the model, its
 // arguments, the optimizer or the names of the data before a process starts.
 Status CheckPrograms(const JobConfig& config, const std::string& job_dir);
 

@@ -1,4 +1,4 @@
-// The steps that a session has run.
+// The durations and losses of the newest runs of a session.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace tandem::trainer {
 
-// The newest runs of a session, one entry each; older runs are dropped.
+// Keeps the newest kRunsMax runs of a session, one entry for each run. Older runs are dropped.
 class RunHistory {
  public:
   static constexpr size_t kRunsMax = 1000;
   struct Entry {
-    int64_t step = 0;    // the last step of the run, from 0
-    int64_t steps = 1;   // steps in the run
-    double seconds = 0;  // duration of all its steps, without waiting for data
-    double loss = 0;     // NaN: not fetched
+    int64_t step = 0;    // number of the run's last step, from 0
+    int64_t steps = 1;   // number of steps in the run
+    double seconds = 0;  // duration of all steps of the run, without waiting for data
+    double loss = 0;     // loss of the last step; NaN: not fetched
   };
   void Add(const Entry& entry) {
     TD_REQUIRE(entry.steps > 0);
@@ -25,7 +25,7 @@ class RunHistory {
     entries_.push_back(entry);
   }
   const std::deque<Entry>& entries() const { return entries_; }
-  int64_t runs() const { return runs_; }  // all runs, dropped ones included
+  int64_t runs() const { return runs_; }  // number of all runs, including dropped ones
 
  private:
   std::deque<Entry> entries_;

@@ -22,8 +22,8 @@
 namespace tandem::trainer {
 namespace {
 
-// The number of steps of one run from `step` on: num_iteration_per_run, or fewer. A run ends after
-// a step that something else must follow, such as an evaluation.
+// Returns the number of steps of the run that begins with `step`: num_iteration_per_run, or fewer.
+// A run ends before work that must be done between two steps, such as an evaluation.
 int64_t RunLengthOf(const JobConfig& config, int64_t step, int64_t steps_total,
                     int64_t steps_per_epoch) {
   TD_REQUIRE(step < steps_total && steps_per_epoch > 0);
@@ -33,7 +33,7 @@ int64_t RunLengthOf(const JobConfig& config, int64_t step, int64_t steps_total,
   return save_every > 0 ? std::min(length, save_every - step % save_every) : length;
 }
 
-// The status page's description of the session from step `next` on.
+// Describes, for the status page, the session whose first step is `next`.
 StatusJob StatusJobOf(const JobConfig& config, const SessionOptions& options,
                       const Program& program, const std::string& metric, int64_t next,
                       int64_t steps_total) {
@@ -73,7 +73,8 @@ class Session::Impl {
   Status TrainFrom(int64_t* from);
   Status Recover(const Status& why, int64_t* next);
   bool superseded() const { return options_.superseded && options_.superseded(); }
-  // `saves`: this trainer writes a checkpoint of that step if the job has a checkpoint directory.
+  // Returns the status of a run that was stopped after `steps` steps. `saves`: this trainer writes
+  // a checkpoint of the last step if the job has a checkpoint directory.
   Status Stopped(int64_t steps, bool saves) const {
     const std::string& dir = config_.checkpoint().dir();
     if (dir.empty()) {
@@ -99,7 +100,8 @@ class Session::Impl {
     return config_.strategy().runtime_flags().reader_queue_speed_test_mode();
   }
   bool leader() const { return options_.rank.rank == 0; }
-  // Trainers of a_sync count their steps separately; the recorded step is the leader's.
+  // Returns whether this rank records its steps. With a_sync the trainers count their steps
+  // separately, and only the leader's steps are recorded.
   bool CountsRepeats() const {
     return furthest_.has_value() && (leader() || !config_.strategy().a_sync());
   }
@@ -114,19 +116,20 @@ class Session::Impl {
   const std::atomic<bool>& stop_;
   const std::function<bool()> told_ = [this] { return stop_.load() || superseded(); };
   std::unique_ptr<StepRunner> runner_;
-  std::optional<SessionCheckpoints> checkpoints_;  // on the leader, if the job has checkpoints
-  std::optional<StepHighWaterMark> furthest_;      // if the job has checkpoints
+  // On the leader, if the job has checkpoints; nullopt otherwise.
+  std::optional<SessionCheckpoints> checkpoints_;
+  std::optional<StepHighWaterMark> furthest_;  // nullopt: the job has no checkpoints
   std::unique_ptr<Progress> progress_;
   TensorMap restored_state_;
   std::shared_ptr<const ElasticState> kept_;
 
   int64_t first_step_ = 0, steps_total_ = 0, steps_done_ = 0;
-  int64_t done_before_ = 0;  // steps that lost processes had done
-  int64_t repeated_ = 0;     // steps of done_before_ that were run again here
+  int64_t done_before_ = 0;  // number of steps that lost processes had done
+  int64_t repeated_ = 0;     // number of steps that this session has repeated
   double train_seconds_ = 0;
   RunHistory history_;
-  bool reports_ = false;  // whether the last run is reported; only computed before that run
-  StepRunner::Ran ran_;   // results of that run
+  bool reports_ = false;  // whether the current run is reported; determined before the run
+  StepRunner::Ran ran_;   // loss, metric and duration of the last run
   Evaluation evaluation_;
   Time begin_;
 };
@@ -267,7 +270,7 @@ Status Session::Impl::AfterRun(int64_t step, int64_t steps, bool stopping) {
   return AfterStep(step, stopping);
 }
 
-// Evaluates and writes a checkpoint if they are due after `step`.
+// Evaluates and writes a checkpoint if an evaluation or a checkpoint is due after `step`.
 Status Session::Impl::AfterStep(int64_t step, bool stopping) {
   if (speed_test()) return OkStatus();
   const int64_t epoch = step / steps_per_epoch();
@@ -313,8 +316,8 @@ Status Session::Impl::Evaluate(int64_t epoch) {
 Status Session::Impl::TrainLoop() {
   TD_RETURN_IF_ERROR(StartMode());
   int64_t next = first_step_ + steps_done_;
-  // The predecessor may not have reached this step. Tables of mode hybrid may be one step ahead: at
-  // `next`.
+  // Repeats the work after the previous step, because the predecessor of this process may have died
+  // before it. Not in mode hybrid, where the tables may already be one step ahead.
   const bool ahead = config_.mode() == HYBRID && next < steps_total_;
   const bool in_midst = options_.rank.restarted || options_.kept != nullptr;
   if (in_midst && leader() && next > 0 && !ahead) TD_RETURN_IF_ERROR(AfterStep(next - 1, false));
@@ -331,7 +334,7 @@ Status Session::Impl::TrainLoop() {
   }
 }
 
-// Recovers from an aborted run: all ranks continue from the same step.
+// Recovers from an aborted run. All ranks continue with the same step, which `*next` gets.
 Status Session::Impl::Recover(const Status& why, int64_t* next) {
   const Time begin = clock_.Now();
   TD_ASSIGN_OR_RETURN(const int64_t step,
@@ -345,13 +348,14 @@ Status Session::Impl::Recover(const Status& why, int64_t* next) {
   return ended_by_peers && leader() ? AfterStep(step - 1, false) : OkStatus();
 }
 
-// Trains from step `*from` to the end, and advances `*from`.
+// Trains from step `*from` to the end of the job. Sets `*from` to the first step that is not done.
 Status Session::Impl::TrainFrom(int64_t* from) {
   int64_t& next = *from;
   TD_RETURN_IF_ERROR(runner_->Reset(next));
-  // A request to stop reaches all ranks at about the same time, but not at the same step. Unless
-  // the ranks agree on one step, rank 0 stops first, after a whole run, and saves its state. The
-  // other ranks continue until it has saved: rank 0's last run is at most two after theirs.
+  // A request to stop reaches all ranks at about the same time, but not at the same step. If the
+  // ranks do not agree on a common last step, rank 0 stops first, after a whole run, and saves its
+  // state. The other ranks continue until rank 0 has saved. The last run of rank 0 is at most two
+  // runs after theirs.
   int runs_left = leader() || mode_.state->state_is_spread() ? 0 : 2;
   while (next < steps_total_) {
     if (superseded()) {
@@ -368,7 +372,8 @@ Status Session::Impl::TrainFrom(int64_t* from) {
     TD_ASSIGN_OR_RETURN(const bool stopping, mode_.membership->Stopping(stop_.load()));
     TD_RETURN_IF_ERROR(AfterRun(next - 1, steps, stopping));
     if (stopping && runs_left-- == 0) {
-      // A rank that leaves ends the job, so it must not leave before the leader has saved.
+      // A rank that leaves ends the job. No rank may therefore leave before the leader has saved
+      // the state.
       if (mode_.state->state_is_spread()) TD_RETURN_IF_ERROR(mode_.membership->Finish());
       return Stopped(next, leader());
     }

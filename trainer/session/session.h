@@ -2,7 +2,7 @@
 //
 //   program (model zoo or file) -> autodiff -> the mode's operators -> plan -> steps
 //
-// Rank 0 evaluates and writes checkpoints; the other ranks continue until rank 0 needs them again.
+// Rank 0 evaluates and writes checkpoints. The other ranks continue until they need rank 0.
 #pragma once
 
 #include <atomic>
@@ -25,37 +25,38 @@ namespace tandem::trainer {
 struct ElasticState;
 
 struct SessionResult {
-  std::string metric_name;   // the first metric ("accuracy", "auc"); empty: none
-  double metric = 0;         // its value in the last evaluation (rank 0)
+  std::string metric_name;   // name of the first metric ("accuracy", "auc"); empty: none
+  double metric = 0;         // value of the metric in the last evaluation (rank 0)
   double loss = 0;           // loss of the last evaluation (rank 0)
-  int64_t steps = 0;         // global steps run by this session
-  double seconds = 0;        // from the start of Run to its end
-  double samples_per_s = 0;  // over all ranks, inside training steps only
+  int64_t steps = 0;         // number of the job's steps that this session ran
+  double seconds = 0;        // duration of Run in seconds
+  double samples_per_s = 0;  // samples of all ranks per second of training steps
   double data_wait_seconds = 0;
   int64_t batches_ready = 0;  // batches that were ready when a step requested them
-  // reader_queue_speed_test_mode: only the times are meaningful.
+  // The job has reader_queue_speed_test_mode: only the times in this result are meaningful.
   bool speed_test = false;
   std::string params_sha256;  // Sha256Params of the parameters (trainer/files/safetensors.h)
   RunHistory history;
   RunCounts counts;
 };
 
-// Not thread-safe, except RequestStop.
+// Runs one rank of a job. Not thread-safe, except RequestStop.
 class Session {
  public:
-  // Builds programs and plans. `config`, `clock` and the objects that the options point to must
+  // Builds the programs and plans. `config`, `clock` and the objects to which `options` points must
   // outlive the session.
   static StatusOr<std::unique_ptr<Session>> Make(const JobConfig& config, SessionOptions options,
                                                  TrainingMode mode, const Clock& clock);
   ~Session();
 
-  // Trains to the end of the job. CANCELLED: RequestStop was called. ABORTED: there is a newer
-  // world. After an error the mode has already notified the other ranks.
+  // Trains to the end of the job. CANCELLED: RequestStop was called. ABORTED: the job has a newer
+  // world. When Run returns an error, the mode has already notified the other ranks.
   StatusOr<SessionResult> Run();
-  // Requests a stop: after the running step Run writes a checkpoint, if the job has a checkpoint
-  // directory, and returns. May be called from any thread or a signal handler.
+  // Requests a stop. After the current step, Run writes a checkpoint if the job has a checkpoint
+  // directory, and returns. May be called from any thread or from a signal handler.
   void RequestStop() { stop_.store(true); }
-  // The state to continue from after Run failed because of a newer world. nullptr: no new state.
+  // Returns the state from which the next session must continue after Run failed because of a newer
+  // world. nullptr: no state was saved.
   std::shared_ptr<const ElasticState> TakeKept();
 
  private:

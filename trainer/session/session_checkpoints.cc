@@ -35,7 +35,7 @@ StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(int64_t steps_p
   TD_RETURN_IF_ERROR(store_.Claim());
   TD_ASSIGN_OR_RETURN(const std::vector<uint64_t> there, store_.Steps());
   if (there.empty()) return Resumed();
-  // Checkpoints that this very job has written are expected.
+  // A restarted process finds the checkpoints that its own job has written; they are no error.
   if (!config_.checkpoint().resume() && !options_.rank.restarted) {
     return FailedPrecondition(
         "%s contains checkpoints up to step %d, but checkpoint.resume is false [TD2104]; hint: "
@@ -68,7 +68,8 @@ StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(int64_t steps_p
                  std::move(checkpoint.state)};
 }
 
-// In gradient_merge the state is that of the last update; the steps since then run again.
+// With gradient_merge the state is that of the last update. A resumed job repeats the steps since
+// this update.
 Status SessionCheckpoints::Save(int64_t steps_done, int64_t steps_per_epoch, const Program& program,
                                 Scope& scope, const Warn& warn) {
   TD_REQUIRE(steps_done >= 0 && steps_per_epoch > 0);

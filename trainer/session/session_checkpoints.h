@@ -1,4 +1,4 @@
-// The checkpoints of a session: loads the first state and saves later ones.
+// The checkpoints of a session: loads the state to begin with and saves later states.
 #pragma once
 
 #include <cstdint>
@@ -17,32 +17,34 @@ class JobConfig;
 
 namespace tandem::trainer {
 
-// The other ranks' part of a Save: sends rank 0 their shards of the state.
+// Sends this rank's shards of the state to rank 0. The other ranks must call it when rank 0 calls
+// SessionCheckpoints::Save.
 Status SendStateToRank0(const TrainingMode& mode, const Program& program, Scope& scope,
                         Device& host);
 
-// Used on rank 0 only. Not thread-safe.
+// Loads and saves checkpoints on rank 0. Not thread-safe.
 class SessionCheckpoints {
  public:
   using Warn = std::function<void(const std::string& what)>;
   struct Resumed {
-    int64_t step = 0;     // the first step to run
+    int64_t step = 0;     // the first step to run after the checkpoint
     std::string changes;  // changes of the job since the checkpoint (trainer/job/job_changes.h)
     TensorMap state;
   };
 
-  // Uses the directory that the job `config` names. All arguments must outlive this object; tensors
-  // are read into memory of `host`.
+  // Uses the checkpoint directory of the job `config`. All arguments must outlive this object.
+  // Checkpoints are loaded into memory of `host`.
   SessionCheckpoints(const JobConfig& config, const SessionOptions& options,
                      const TrainingMode& mode, Device& host);
 
-  // Loads the newest checkpoint into `scope` and the mode. Step 0: there is no checkpoint; the
-  // directory exists after the call. PERMISSION_DENIED: the directory is not writable.
-  // FAILED_PRECONDITION: the checkpoint belongs to another job, or the job says that there must be
-  // none.
+  // Loads the newest checkpoint into `scope` and the mode. The result has step 0 if there is no
+  // checkpoint. Creates the directory. PERMISSION_DENIED: the directory is not writable.
+  // FAILED_PRECONDITION: the checkpoint belongs to another job, or checkpoint.resume is false
+  // although there is a checkpoint.
   StatusOr<Resumed> Resume(int64_t steps_per_epoch, Scope& scope, const Warn& warn);
 
-  // If the state is sharded over the ranks, all other ranks must be in SendStateToRank0.
+  // Saves a checkpoint after `steps_done` steps. If the state is sharded over the ranks, all other
+  // ranks must be in SendStateToRank0.
   Status Save(int64_t steps_done, int64_t steps_per_epoch, const Program& program, Scope& scope,
               const Warn& warn);
 

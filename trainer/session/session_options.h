@@ -1,4 +1,4 @@
-// The inputs of a session besides its job: the rank, the data and where reports go.
+// The inputs of a session besides its job: the rank, the data and the receivers of reports.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +19,20 @@ class StatusReporter;
 struct ElasticState;
 
 struct SessionOptions {
-  std::string job_dir;   // base of the job's relative paths; "" or ends with a slash
-  std::string job_text;  // the effective job, stored with checkpoints
+  std::string job_dir;   // base of the job's relative paths; "" or with a slash at the end
+  std::string job_text;  // the effective job file, stored with checkpoints
   RankInfo rank;
-  int64_t global_batch = 0;                // samples of a step over all ranks
-  const reader::Dataset* train = nullptr;  // not owned
-  // Not owned; the data that rank 0 evaluates; may be null on others.
+  int64_t global_batch = 0;                // samples of a step on all ranks
+  const reader::Dataset* train = nullptr;  // training data; not owned
+  // Test data for the evaluations of rank 0; not owned. May be null on other ranks.
   const reader::Dataset* test = nullptr;
-  ProgressOptions progress;  // the session fills in steps and worker
+  ProgressOptions progress;  // the session sets the fields steps and worker
   Progress::Sink sink;
-  StatusReporter* board = nullptr;  // not owned; nullptr: no status page
-  // For an elastic job (trainer/session/elastic.h):
-  std::shared_ptr<const ElasticState> kept;  // state to continue from; nullptr: none
-  std::function<bool()> superseded;          // whether there is a newer world; empty: never
-  std::string message;                       // for the user, about this world
+  StatusReporter* board = nullptr;  // receives data for the status page; not owned; nullptr: none
+  // The following options are for an elastic job (trainer/session/elastic.h).
+  std::shared_ptr<const ElasticState> kept;  // state to continue from; nullptr: there is none
+  std::function<bool()> superseded;  // returns whether a newer world exists; empty: none ever
+  std::string message;               // message for the user about this world
 };
 
 }  // namespace tandem::trainer

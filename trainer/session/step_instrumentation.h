@@ -1,5 +1,5 @@
-// Observes the steps of a job. At most one of these runs: a check for NaN (check_nan_inf), a
-// profile of some steps (profile), the time of each operator (benchmark).
+// Observes the steps of a job. At most one observer runs: a check for NaN (check_nan_inf), a
+// profile of some steps (profile), or a measurement of each operator (benchmark).
 #pragma once
 
 #include <memory>
@@ -15,23 +15,25 @@ class JobConfig;
 
 namespace tandem::trainer {
 
-// Not thread-safe.
+// The observer of a job's steps. Not thread-safe.
 class StepInstrumentation {
  public:
-  StepInstrumentation() = default;  // observes nothing
-  // `place` has the job's profile.dir, resolved. INVALID_ARGUMENT: the job asks for two observers.
-  // `backend`, that of the plan, must outlive this object.
+  StepInstrumentation() = default;  // makes an object that observes nothing
+  // Makes the observer that the job requests. `place`: where profiles go; it has the resolved
+  // profile.dir of the job. `backend`: the backend of the plan; it must outlive this object.
+  // INVALID_ARGUMENT: the job requests two observers.
   static StatusOr<StepInstrumentation> Make(const JobConfig& config, ProfilePlace place,
                                             const Plan& plan, const Backend& backend);
 
-  // Attaches to `executor` for step `step` of this run (from 0).
+  // Attaches the observer to `executor` for step number `step` of this session (from 0).
   void Observe(int64_t step, Executor& executor);
-  // For additional spans of the trainer; nullptr: the running step is not profiled.
+  // Returns the profiler, to which the trainer adds its own spans; nullptr: the current step is not
+  // profiled.
   Profiler* profiler() { return profiler_; }
-  // Whether steps must run one at a time.
+  // Returns whether each step is observed, so that steps must run one at a time.
   bool each_step() const { return nan_check_ || profile_ || benchmark_; }
-  // Called after step `step`; `last`: it is the last of the run. Returns a message for the user, or
-  // "".
+  // Must be called after step `step`. `last`: it is the last step of the session. Returns a message
+  // for the user, or "".
   StatusOr<std::string> After(int64_t step, bool last);
 
  private:

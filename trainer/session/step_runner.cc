@@ -17,7 +17,7 @@
 namespace tandem::trainer {
 namespace {
 
-// The point to which a failed step is rolled back. As StepRollback::Make.
+// Makes the point to which a failed step is rolled back. Returns the errors of StepRollback::Make.
 StatusOr<StepRollback> ReturnPointOf(const JobConfig& config, const Program& program, Scope& scope,
                                      Device& host) {
   const DistributedStrategy& strategy = config.strategy();
@@ -171,7 +171,8 @@ StatusOr<StepRunner::Ran> StepRunner::RunSteps(const Run& run) {
   return ran;
 }
 
-// Loss and metric of a step are the means over the parts of its batch.
+// Adds the results of one of `parts` parts of a batch. The loss and metric of a step are the means
+// over its parts.
 Status StepRunner::AddResults(int parts, Ran* ran) {
   const Program& program = programs_.train;
   TD_ASSIGN_OR_RETURN(const double loss, ReadScalar(*scope_, *plan_, program.loss));
@@ -184,7 +185,7 @@ Status StepRunner::AddResults(int parts, Ran* ran) {
 
 StatusOr<std::optional<Evaluation>> StepRunner::Evaluate() {
   TD_REQUIRE(evaluates());
-  plan_->DropTemporaries();  // the evaluator has its own
+  plan_->DropTemporaries();  // frees memory for the evaluator, which has its own temporaries
   if (mode_.tables != nullptr) TD_RETURN_IF_ERROR(mode_.tables->Gather());
   TD_ASSIGN_OR_RETURN(const int64_t batches,
                       mode_.membership->ValueOfRank0(leader() ? evaluator_->batches() : 0));

@@ -1,5 +1,5 @@
 // Runs the steps of one rank: owns its programs, their plan, their data and an evaluator. The
-// session decides which steps run, and does everything between them.
+// session decides which steps run, and does all other work between two steps.
 #pragma once
 
 #include <cstdint>
@@ -30,57 +30,60 @@
 
 namespace tandem::trainer {
 
-// Not thread-safe.
+// Runs the steps of one rank. Not thread-safe.
 class StepRunner {
  public:
-  // Steps that run at once.
+  // Steps that the executor runs in one call.
   struct Run {
     int64_t first = 0, steps = 1;
-    int64_t done = 0;      // steps done before by this runner, without undone ones
-    bool results = false;  // whether the caller needs loss and metric
+    int64_t done = 0;      // number of steps that this runner has done before, without undone ones
+    bool results = false;  // the caller needs loss and metric
   };
   struct Ran {
-    double seconds = 0;           // without waiting for data
-    double loss = 0, metric = 0;  // values of the last step, if results were requested
+    double seconds = 0;           // duration of the run in seconds, without waiting for data
+    double loss = 0, metric = 0;  // values of the last step; 0 if no results were requested
   };
 
-  // Opens the device and the data, builds programs and plan, and sets the first values of the
-  // parameters. All arguments must outlive the runner.
+  // Opens the device and the data, builds the programs and the plan, and sets the first values of
+  // the parameters. All arguments must outlive the runner.
   static StatusOr<std::unique_ptr<StepRunner>> Make(const JobConfig& config,
                                                     const SessionOptions& options,
                                                     const TrainingMode& mode, const Clock& clock);
-  // The mode must release its device resources first.
+  // Releases the device resources of the mode, before the runner destroys the device.
   ~StepRunner() { mode_.membership->ReleaseDeviceResources(); }
   StepRunner(const StepRunner&) = delete;
   StepRunner& operator=(const StepRunner&) = delete;
 
-  int64_t steps_total() const { return steps_total_; }  // steps of the whole job
+  int64_t steps_total() const { return steps_total_; }  // number of steps of the whole job
   int64_t steps_per_epoch() const { return static_cast<int64_t>(reader_->steps_per_epoch()); }
   double learning_rate(int64_t step) const { return schedule_->At(step); }
-  const std::string& metric_name() const { return metric_name_; }  // "accuracy"; empty: none
+  // Name of the first metric, for example "accuracy"; empty: no metric.
+  const std::string& metric_name() const { return metric_name_; }
   const JobPrograms& programs() const { return programs_; }
   const Plan& plan() const { return *plan_; }
   Scope& scope() { return *scope_; }
   CpuDevice& host() { return host_; }
   const reader::Prefetcher& reader() const { return *reader_; }
   Executor& executor() { return *executor_; }
-  // nullptr: the loss of a peer ends the job.
+  // Returns the rollback point of the steps. nullptr: there is none, because the loss of a peer
+  // ends the job.
   StepRollback* point() { return point_ ? &*point_ : nullptr; }
   RunCounts Counts(const RunHistory& history) const;
-  // Takes the notes for the user since the last call, one per line.
+  // Returns the notes for the user since the last call, one per line.
   std::string TakeNotes() { return std::exchange(notes_, ""); }
 
   // Makes `step` the next step to run.
   Status Reset(int64_t step);
   StatusOr<Ran> RunSteps(const Run& run);
-  // Whether each step is observed, so that steps run one at a time.
+  // Returns whether each step is observed, so that steps must run one at a time.
   bool watched() const { return watch_.each_step(); }
-  // Called after an observed step; `done`: steps done. Returns a message for the user, or "".
+  // Must be called after an observed step. `done`: number of steps done; `last`: the step was the
+  // last one. Returns a message for the user, or "".
   StatusOr<std::string> AfterWatched(int64_t done, bool last) { return watch_.After(done, last); }
 
   bool evaluates() const { return evaluator_ != nullptr; }
-  // All ranks with evaluates() must call this together. Returns nullopt if this rank only served
-  // another rank. REQUIRES: evaluates().
+  // Evaluates the current parameters. All ranks with evaluates() must make this call together.
+  // Returns nullopt if this rank only sent parameters to rank 0. REQUIRES: evaluates().
   StatusOr<std::optional<Evaluation>> Evaluate();
 
  private:
@@ -112,15 +115,15 @@ class StepRunner {
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<BatchFeed> feed_;
   std::unique_ptr<ConvSearch> conv_search_;
-  int64_t searched_ = -1;  // problems of conv_search_ that are already saved
+  int64_t searched_ = -1;  // number of problems of conv_search_ that are already saved
   std::string notes_;
   StepInstrumentation watch_;
-  std::unique_ptr<Evaluator> evaluator_;  // nullptr: other ranks evaluate
+  std::unique_ptr<Evaluator> evaluator_;  // nullptr: this rank takes no part in evaluations
   std::optional<LrSchedule> schedule_;
   std::string metric_name_;
   int64_t steps_total_ = 0;
-  int64_t batch_ = 0;        // samples of a step on this rank
-  double wait_seconds_ = 0;  // waiting for data, in the current run
+  int64_t batch_ = 0;        // number of samples of a step on this rank
+  double wait_seconds_ = 0;  // seconds for which the current run has waited for data
 };
 
 }  // namespace tandem::trainer

@@ -20,15 +20,16 @@
 namespace tandem::trainer {
 namespace {
 
-constexpr double kTrialSeconds = 0.4;  // duration of the measured steps
+constexpr double kTrialSeconds = 0.4;  // duration of the measured steps of a trial in seconds
 constexpr int kStepsMax = 200;
 
-// Trials with the servers would change the servers' state.
+// Returns whether the job uses no servers. Trials with servers would change the state of the
+// servers.
 bool WithoutServers(const JobConfig& job) {
   return job.mode() == LOCAL || job.mode() == COLLECTIVE;
 }
 
-// The settings to try. Settings that may differ between ranks come first.
+// Returns the settings to try. The first ones may differ between ranks.
 std::vector<Tunable> TunablesOf(const JobConfig& job, const RankInfo& rank) {
   std::vector<Settings> threads;
   for (int n = 1; n < ThreadsOf(job, rank); n *= 2) {
@@ -60,8 +61,8 @@ std::vector<Tunable> TunablesOf(const JobConfig& job, const RankInfo& rank) {
   return tunables;
 }
 
-// Removes choices that would not change the job: the setting is already set, or auto may not change
-// it.
+// Removes choices that would not change the job, because the job already sets the setting or auto
+// may not change it.
 Status KeepEffective(const JobSources& sources, int workers, std::vector<Tunable>* tunables) {
   TD_ASSIGN_OR_RETURN(const EffectiveJob plain, LoadJob(sources, workers));
   const std::string text = strategy::SaveText(*plain.config);
@@ -76,11 +77,11 @@ Status KeepEffective(const JobSources& sources, int workers, std::vector<Tunable
   return OkStatus();
 }
 
-// ---- Agreement between ranks --------------------------------------------------------------------
+// ---- Agreement of the ranks on the result of a trial --------------------------------------------
 
 class TrialBarrier {
  public:
-  // Needs no communication if `common` has one rank.
+  // Connects the ranks. If `common` has only one rank, does nothing.
   static StatusOr<TrialBarrier> Meet(const CommonOptions& common, const WorldOptions& options) {
     TrialBarrier council;
     if (common.ranks == 1) return council;
@@ -89,12 +90,13 @@ class TrialBarrier {
     TD_ASSIGN_OR_RETURN(council.ranks_,
                         collective::Connect(WorldOf(common, options, nullptr), calls,
                                             {collective::TransportKind::kTcp}));
-    // No rank requests the trial's communicator before rank 0 has closed this one's listener.
+    // The barrier keeps ranks from requesting the communicator of a trial before rank 0 has closed
+    // the listener of this communicator.
     TD_RETURN_IF_ERROR(council.ranks_->Barrier({.what = "auto"})->Wait(Time::max()));
     return council;
   }
 
-  // Returns the time of the slowest rank; skipped if any rank skipped.
+  // Returns the time of the slowest rank. The result is skipped if any rank skipped the trial.
   StatusOr<TrialResult> Agree(TrialResult mine) {
     if (ranks_ == nullptr) return mine;
     constexpr int64_t kSkipped = std::numeric_limits<int64_t>::max();
@@ -107,7 +109,7 @@ class TrialBarrier {
     return mine;
   }
 
-  // Sends `text` of rank 0, at most 4095 bytes, to all ranks.
+  // Returns the `text` of rank 0 on all ranks. `text` may have up to 4095 bytes.
   StatusOr<std::string> OfLeader(const std::string& text) {
     if (ranks_ == nullptr) return text;
     std::vector<char> page(4096);
@@ -121,7 +123,7 @@ class TrialBarrier {
   std::unique_ptr<collective::Communicator> ranks_;
 };
 
-// ---- Trials -------------------------------------------------------------------------------------
+// ---- Trials of settings -------------------------------------------------------------------------
 
 class JobTrials {
  public:
@@ -129,7 +131,7 @@ class JobTrials {
             const Clock& clock)
       : context_(context), council_(council), stop_(stop), clock_(clock) {}
 
-  // The first trial also determines the number of steps of a trial.
+  // Measures a step with `settings`. The first trial also sets the number of steps of a trial.
   StatusOr<TrialResult> Try(const Settings& settings) {
     if (steps_ == 0) {
       steps_ = 2;
@@ -144,7 +146,7 @@ class JobTrials {
  private:
   StatusOr<TrialResult> TryOnce(const Settings& settings) {
     const StatusOr<double> seconds = Run(settings);
-    // Another setting cannot repair a loss of ranks.
+    // A loss of ranks ends the search, because no other setting can repair it.
     const StatusCode code = seconds.status().code();
     if (code == StatusCode::kCancelled || code == StatusCode::kAborted ||
         code == StatusCode::kUnavailable || code == StatusCode::kDeadlineExceeded) {
@@ -160,7 +162,7 @@ class JobTrials {
     return council_.Agree(std::move(mine));
   }
 
-  // Seconds per step: the mean, without the first step.
+  // Returns the mean time of a step in seconds, without the first step.
   StatusOr<double> Run(const Settings& settings) {
     JobSources sources = context_.sources;
     sources.chosen = settings;
@@ -176,15 +178,16 @@ class JobTrials {
     double seconds = 0;
     int64_t steps = 0;
     for (const RunHistory::Entry& run : result.history.entries()) {
-      if (run.step + 1 == run.steps) continue;  // skip the first step
+      // Skips the run that has the first step of the trial.
+      if (run.step + 1 == run.steps) continue;
       seconds += run.seconds;
       steps += run.steps;
     }
     return seconds / static_cast<double>(std::max<int64_t>(steps, 1));
   }
 
-  // Changes the job to repeat its first batch; it neither reads, evaluates, saves nor writes
-  // anything else.
+  // Changes the job to a trial: it repeats its first batch. A trial reads no other data, evaluates
+  // nothing and writes no files.
   void MakeTrial(JobConfig& config, RankInfo& rank) const {
     DistributedStrategy& strategy = *config.mutable_strategy();
     config.clear_checkpoint();
@@ -208,14 +211,14 @@ class JobTrials {
   TrialBarrier& council_;
   StopSwitch& stop_;
   const Clock& clock_;
-  int steps_ = 0;  // measured steps of a trial
+  int steps_ = 0;  // number of measured steps of a trial; 0: not determined
 };
 
-// ---- The choice beside the checkpoints ----------------------------------------------------------
+// ---- The stored choice, beside the checkpoints --------------------------------------------------
 
-constexpr char kNothing[] = "nothing\n";  // no setting was chosen
+constexpr char kNothing[] = "nothing\n";  // content of the file if no setting was chosen
 
-// The stored choice; "": none.
+// Returns the stored choice; "": none is stored.
 std::string ReadChoice(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -247,7 +250,8 @@ StatusOr<Settings> FromLines(const std::string& path, const std::string& text) {
   return settings;
 }
 
-// The path of the choice; "": no checkpoints, or each trainer chooses separately.
+// Returns the path of the file with the choice. "": there is none, because the job has no
+// checkpoints, or because each trainer chooses separately.
 std::string ChoicePath(const AutoTuneContext& context, const JobConfig& job) {
   const std::string& dir = job.checkpoint().dir();
   if (dir.empty() || !WithoutServers(job)) return "";

@@ -8,11 +8,11 @@
 namespace tandem::trainer {
 namespace {
 
-// A choice, compared with the current settings.
+// A choice that is compared with the current settings.
 struct Candidate {
-  Settings settings;           // the current settings and the choice
-  std::string shown;           // text of the choice
-  std::vector<double> shares;  // time relative to the current settings, one per round
+  Settings settings;           // the current settings and the settings of the choice
+  std::string shown;           // text of the choice for the user
+  std::vector<double> shares;  // time of a step divided by that of the current settings, per round
   std::string skipped;
 };
 
@@ -46,7 +46,8 @@ class Search {
   }
 
  private:
-  // Seconds per step with the settings chosen so far.
+  // Returns the seconds per step with the current settings, that is, the settings that were chosen
+  // so far.
   StatusOr<double> Seconds() {
     TD_ASSIGN_OR_RETURN(const TrialResult result, trial_(chosen_));
     if (result.skipped.empty()) return result.seconds;
@@ -75,9 +76,9 @@ class Search {
     return OkStatus();
   }
 
-  // Tries each candidate that is still promising, and the current settings.
+  // Measures each candidate that may still be accepted, and the current settings.
   Status Round(std::vector<Candidate>& candidates) {
-    double held = 0;  // seconds of the current settings, measured when first needed
+    double held = 0;  // seconds with the current settings; 0: not measured
     for (Candidate& c : candidates) {
       if (!c.skipped.empty() || (!c.shares.empty() && Worst(c) >= 1)) continue;
       TD_ASSIGN_OR_RETURN(const TrialResult result, trial_(c.settings));

@@ -1,5 +1,6 @@
-// Chooses settings by trials: one group after another, each value against the current settings (a
-// coordinate search). Trials alternate in rounds, so that other load on the machine affects both.
+// Chooses settings by trials (a coordinate search). Tries one group of settings after another, and
+// compares each value with the current settings. Trials of both alternate in rounds, so that other
+// load on the machine affects both.
 #pragma once
 
 #include <functional>
@@ -12,34 +13,36 @@
 
 namespace tandem::trainer {
 
-// Alternative settings; at most one is chosen.
+// A group of alternative settings. At most one of them is chosen.
 struct Tunable {
-  std::string what;               // for the user: "threads"
-  std::vector<Settings> choices;  // at least one, besides the current settings
+  std::string what;               // name of the group for the user, for example "threads"
+  std::vector<Settings> choices;  // one or more alternatives to the current settings
 };
 
 // The result of a trial.
 struct TrialResult {
-  double seconds = 0;   // per step
-  std::string skipped;  // the reason why it could not run; empty: it ran
+  double seconds = 0;   // duration of a step in seconds
+  std::string skipped;  // why the trial could not run; empty: the trial ran
 };
 // Runs some steps with `settings`. An error ends the search.
 using Trial = std::function<StatusOr<TrialResult>(const Settings& settings)>;
 
 struct TunerOptions {
   int rounds = 3;
-  // A choice is accepted if its step takes less than this share of the current settings' time, in
-  // the median of the rounds. A choice that is not faster in some round is not tried again.
+  // A choice is accepted if its time divided by the time with the current settings is below this
+  // number, in the median of the rounds. A choice that is not faster in one round gets no further
+  // round.
   double worth = 0.97;
-  std::function<void(const std::string& line)> tell;  // receives measurements and decisions
+  // Receives a line for each measurement and decision.
+  std::function<void(const std::string& line)> tell;
 };
 
-// The chosen settings of all tunables; empty: no change. The same trial results give the same
-// choice.
+// Returns the chosen settings of all groups; empty: no setting changes. Equal trial results give
+// equal choices.
 StatusOr<Settings> Tune(std::span<const Tunable> tunables, const Trial& trial,
                         const TunerOptions& options);
 
-// "threads=1, amp=true".
+// Returns the settings as text, for example "threads=1, amp=true".
 std::string ToString(const Settings& settings);
 
 }  // namespace tandem::trainer

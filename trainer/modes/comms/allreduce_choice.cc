@@ -11,18 +11,19 @@
 namespace tandem::trainer {
 namespace {
 
-constexpr Duration kProbeEach = std::chrono::milliseconds(50);    // per algorithm
-constexpr Duration kMeasureEach = std::chrono::milliseconds(10);  // per bucket
+constexpr Duration kProbeEach = std::chrono::milliseconds(50);    // time for measuring an algorithm
+constexpr Duration kMeasureEach = std::chrono::milliseconds(10);  // time for measuring a bucket
 constexpr size_t kScratchBytesMax = size_t{64} << 20;
 
-// Returns whether the ranks would use shared memory.
+// Returns whether the ranks would communicate through shared memory over transport `carrier`.
 StatusOr<bool> SharesMemory(const collective::WorldConfig& world,
                             const collective::HostCommunicatorConfig& config,
                             collective::TransportKind carrier) {
   if (carrier == collective::TransportKind::kTcp) return false;
   TD_ASSIGN_OR_RETURN(const auto communicator,
                       collective::Connect(world, config, {carrier, collective::kProbeBytesMax}));
-  // No rank may join the next world before rank 0 has closed the rendezvous of this one.
+  // The barrier keeps ranks from joining the next world before rank 0 has closed this world's
+  // rendezvous.
   TD_RETURN_IF_ERROR(communicator->Call({}));
   return communicator->name() == "shm";
 }

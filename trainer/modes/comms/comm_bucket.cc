@@ -54,7 +54,7 @@ StatusOr<std::unique_ptr<CommBucket>> CommBucket::Make(const CommNode& node, int
                     bucket->op != collective::CollectiveOp::kBroadcast;
   bucket->dtype = half ? DType::kF16 : dtype;
   const size_t n = node.out.size();
-  // The outputs of parameters that other ranks store have different names.
+  // The outputs may have other names than the parameters, because other ranks store the parameters.
   const std::string& first = (bucket->borrows ? node.in : node.out)[0].var;
   bucket->name = n == 1 ? first : absl::StrFormat("%s and %d more", first, n - 1);
   bucket->is_flat = on_host && (n > 1 || half || bucket->selections);

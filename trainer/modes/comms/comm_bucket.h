@@ -1,4 +1,4 @@
-// One communication of a plan, in the form in which its communicator is called.
+// One communication operator of a plan, and how it is executed by a communicator.
 #pragma once
 
 #include <memory>
@@ -13,35 +13,35 @@
 namespace tandem::trainer {
 
 // On the host, several tensors, or tensors that are sent in another type, are gathered in a flat
-// buffer of the communicator. Peers can access this buffer.
-// On a device, tensors are sent directly from their own memory, in their own type
-// (kernels/graph/distribute/half_communication.h) and in full. The host does not know how much of a
-// selection's capacity is used (kernels/ops/update/dgc.h).
+// buffer of the communicator. Peers can access this buffer. On a device, tensors are sent directly
+// from their own memory, in their own type (kernels/graph/distribute/half_communication.h).
+// Selections are sent with their whole capacity, because the host does not know how much of it is
+// used (kernels/ops/update/dgc.h).
 struct CommBucket {
-  // Makes the bucket of rank `rank` out of `ranks`. `half_communication`: f32 gradients are sent as
-  // f16 between hosts. UNIMPLEMENTED: the node cannot be communicated in this mode.
+  // Makes the bucket of `node` for rank `rank` of `ranks` ranks. `half_communication`: f32
+  // gradients are sent as f16 between hosts. UNIMPLEMENTED: this mode does not support the node.
   static StatusOr<std::unique_ptr<CommBucket>> Make(const CommNode& node, int rank, int ranks,
                                                     bool half_communication);
 
-  // Gathers the values that this rank sends, and returns their number of elements.
+  // Copies the values to send into the flat buffer, if there is one. Returns their number.
   StatusOr<size_t> Gather();
-  // Returns the collective call for `given` elements.
+  // Returns the collective call that sends the first `given` elements.
   collective::Collective Call(size_t given) const;
-  // Copies the received values, `given` elements, to the tensors.
+  // Copies the received values from the flat buffer to the tensors. `given`: the result of Gather.
   Status Scatter(size_t given);
 
   collective::CollectiveOp op = collective::CollectiveOp::kAllReduce;
   int rank = 0, root = 0, group = 0;
-  int to = -1, from = -1;                    // only for kSendRecv
-  std::vector<CommTensor> sources, tensors;  // sent by this rank, and received
+  int to = -1, from = -1;                    // ranks to send to and to receive from; kSendRecv only
+  std::vector<CommTensor> sources, tensors;  // tensors that this rank sends, and that it receives
   std::string name;
   DType dtype = DType::kF32;  // type of the sent elements
-  bool is_flat = false;       // false: tensors are sent from their own memory
-  Buffer flat;                // `count` elements; set by the bucket's owner
-  bool borrows = false;       // `flat` belongs to the bucket only while it is in flight
-  std::optional<SelectionGather> selections;  // for kAllGather between hosts
-  size_t count = 0;  // elements; with selections, the maximum over all ranks
-  size_t index = 0;  // in program order
+  bool is_flat = false;       // true: tensors are sent from `flat`; false: from their own memory
+  Buffer flat;                // memory of `count` elements; set by the bucket's owner
+  bool borrows = false;       // true: the bucket has `flat` only while it is in flight
+  std::optional<SelectionGather> selections;  // selections of a kAllGather between hosts
+  size_t count = 0;  // number of elements; with selections, the maximum over all ranks
+  size_t index = 0;  // index among the buckets of the program
 
  private:
   int32_t* words() const { return reinterpret_cast<int32_t*>(flat.get()); }

@@ -1,4 +1,4 @@
-// Distributes the communication of one plan over several handlers.
+// Distributes the communication operators of one plan over several handlers.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@ namespace tandem::trainer {
 
 class CommRoutes {
  public:
-  // Registers the node with `handler`, which must outlive this object. Returns its index among the
-  // nodes of all handlers.
+  // Registers the node with `handler`, which must outlive this object. Returns the index of the
+  // node in this object, which Start expects.
   StatusOr<int> Register(CommHandler* handler, const CommNode& node) {
     TD_ASSIGN_OR_RETURN(const int index, handler->Register(node));
     routes_.push_back({handler, index});
@@ -22,7 +22,7 @@ class CommRoutes {
     const Route& route = routes_[static_cast<size_t>(index)];
     route.handler->Start(route.index, step, done);
   }
-  // The longest timeout of all handlers.
+  // Returns the longest timeout of all handlers.
   Duration timeout() const {
     Duration longest{};
     for (const Route& route : routes_) longest = std::max(longest, route.handler->timeout());
@@ -32,16 +32,17 @@ class CommRoutes {
  private:
   struct Route {
     CommHandler* handler;
-    int index;  // index in `handler`
+    int index;  // index of the node in `handler`
   };
-  std::vector<Route> routes_;  // by index
+  std::vector<Route> routes_;  // the routes of the registered nodes, by index
 };
 
-// Sends communication among ranks to one handler, and all other communication to the handler of the
-// pservers.
+// Passes communication among ranks to one handler, and all other communication to the handler for
+// the pservers.
 class SplitComm final : public CommHandler {
  public:
-  // Call this first. Both handlers must outlive the calls of this object.
+  // Sets the handlers. Must be called before every other method. Both handlers must outlive the
+  // last call of this object.
   void Bind(CommHandler* servers, CommHandler* ranks) {
     servers_ = servers;
     ranks_ = ranks;

@@ -1,5 +1,5 @@
-// A pool of flat buffers that communications share. Each communication has one buffer while it is
-// in flight.
+// A pool of flat buffers that communications share. Each communication in flight has one buffer of
+// the pool.
 #pragma once
 
 #include <utility>
@@ -10,11 +10,11 @@
 
 namespace tandem::trainer {
 
-// Thread-safe. Holds as many buffers as were ever in use at the same time, each of the largest
-// reserved size.
+// Has as many buffers as were ever in use at the same time. Each has the largest reserved size.
+// Thread-safe.
 class FlatPool {
  public:
-  // Makes every buffer at least `bytes` large. No buffer may be in use.
+  // Sets the minimum size of all buffers to `bytes`. Must not be called while a buffer is in use.
   void Reserve(size_t bytes) {
     MutexLock lock(mu_);
     if (bytes <= bytes_) return;
@@ -22,7 +22,7 @@ class FlatPool {
     free_.clear();
     made_ = 0;
   }
-  // Returns a free buffer, or new memory of `communicator`.
+  // Returns a free buffer. If there is no free buffer, allocates a new one from `communicator`.
   StatusOr<Buffer> Take(collective::Communicator& communicator) {
     MutexLock lock(mu_);
     if (free_.empty()) {
@@ -38,7 +38,7 @@ class FlatPool {
     MutexLock lock(mu_);
     free_.push_back(std::move(buffer));
   }
-  // Total size of all buffers.
+  // Returns the total size of all buffers in bytes.
   size_t bytes() const {
     MutexLock lock(mu_);
     return bytes_ * made_;

@@ -11,24 +11,24 @@
 namespace tandem::trainer {
 
 // Forwards communication to another handler. It delays the last reduction of each step until the
-// last push of rows has succeeded. So once that reduction ends on any rank, the servers have the
-// rows of every rank.
-// After a failure it starts no last reduction and fails a delayed one, until Reset.
+// last push of rows has succeeded. When this reduction ends on any rank, the servers therefore have
+// the rows of all ranks. After a failure it starts no last reduction until Reset is called, and a
+// delayed reduction fails.
 class PushBeforeReduceComm final : public CommHandler {
  public:
-  // `next` must outlive this.
+  // `next`: executes the communication; must outlive this object.
   explicit PushBeforeReduceComm(CommHandler& next) : next_(next) {}
 
   StatusOr<int> Register(const CommNode& node) override;
   void Start(int index, int64_t step, CommDone* done) override TD_EXCLUDES(mu_);
   Duration timeout() const override { return next_.timeout(); }
 
-  // Prepares for the next attempt. Call it after an aborted step, when all of its communication has
-  // ended.
+  // Prepares for the repetition of a step. Must be called after an aborted step, when all
+  // communication of the step has ended.
   void Reset() TD_EXCLUDES(mu_);
 
  private:
-  // Observes the completion of one node before it completes the plan's own CommDone.
+  // Records that a node has completed, and afterwards completes the plan's CommDone.
   class Watched final : public CommDone {
    public:
     Watched(PushBeforeReduceComm* owner, int index) : owner_(owner), index_(index) {}
@@ -54,11 +54,11 @@ class PushBeforeReduceComm final : public CommHandler {
   void Ended(int index, const Status& status) TD_EXCLUDES(mu_);
 
   CommHandler& next_;
-  std::vector<std::unique_ptr<Watched>> watched_;  // by index of the node
+  std::vector<std::unique_ptr<Watched>> watched_;  // one object per node, by the index of the node
   int last_push_ = -1, last_reduction_ = -1;
   Mutex mu_;
-  bool pushed_ TD_GUARDED_BY(mu_) = false;  // in this step
-  Status broken_ TD_GUARDED_BY(mu_);        // how the first node failed
+  bool pushed_ TD_GUARDED_BY(mu_) = false;  // this step's last push of rows has succeeded
+  Status broken_ TD_GUARDED_BY(mu_);        // error of the first node that failed; OK: none
   std::optional<Held> held_ TD_GUARDED_BY(mu_);
 };
 

@@ -12,24 +12,25 @@
 
 namespace tandem::trainer {
 
-// Thread-safe, except BeginStep, which only the step's thread may call. Must outlive the
-// communicators.
+// Measures and exchanges waiting times. Thread-safe, except BeginStep, which only the step's thread
+// may call. This object must outlive the communicators.
 class RankWaits {
  public:
-  static constexpr int64_t kStepsEach = 50;  // between two exchanges
+  static constexpr int64_t kStepsEach = 50;  // number of steps between two exchanges
 
-  // Mark the begin and the end of one communication of this rank. Time with several communications
-  // in flight counts once: from the first begin to the last end.
+  // Mark the begin and the end of one communication of this rank. If several communications
+  // overlap, the time from the first begin to the last end counts once.
   void Began() TD_EXCLUDES(mu_);
   void Ended() TD_EXCLUDES(mu_);
 
-  // Call before each step on all ranks. Every kStepsEach-th call starts an exchange over `hosts`.
-  // The previous exchange must end first, within `patience`; otherwise it fails with the exchange's
-  // deadline error.
+  // Must be called before each step on all ranks. Every kStepsEach-th call starts an exchange over
+  // `hosts`, after the previous exchange has ended. Returns the deadline error if the previous
+  // exchange does not end within `patience`.
   Status BeginStep(int64_t step, collective::Communicator& hosts, Duration patience)
       TD_EXCLUDES(mu_);
 
-  // Seconds by rank as of the last exchange; empty: no exchange yet.
+  // Returns the waiting time of each rank in seconds, as of the last exchange; empty: no exchange
+  // has ended.
   std::vector<double> Seconds() const TD_EXCLUDES(mu_);
 
  private:
@@ -37,12 +38,12 @@ class RankWaits {
 
   mutable Mutex mu_;
   int under_way_ TD_GUARDED_BY(mu_) = 0;
-  Time began_ TD_GUARDED_BY(mu_);  // begin of the first communication in flight
+  Time began_ TD_GUARDED_BY(mu_);  // when the first of the communications in flight began
   Duration waited_ TD_GUARDED_BY(mu_) = Duration::zero();
   std::vector<double> told_ TD_GUARDED_BY(mu_);
 
-  // State of the exchange in flight.
-  int64_t mine_ = 0;  // microseconds, like those of the peers
+  // The state of the exchange in flight.
+  int64_t mine_ = 0;  // waiting time of this rank in microseconds; all_ has the times of all ranks
   std::vector<int64_t> all_;
   std::shared_ptr<collective::Work> exchange_;
 };

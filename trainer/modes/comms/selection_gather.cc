@@ -7,7 +7,7 @@
 namespace tandem::trainer {
 namespace {
 
-// Number of used words of a selection with capacity `room`.
+// Returns the number of words that a selection uses. `room`: capacity of the selection in words.
 StatusOr<size_t> UsedWords(const int32_t* selection, size_t room, const std::string& what) {
   const int64_t k = selection[0];
   if (k >= 0 && static_cast<size_t>(SelectionWords(k)) <= room) {

@@ -1,6 +1,6 @@
-// Copies between the tensors of a c_allgather_selected and the flat buffer of its all-gather. The
-// buffer contains only the used words of each selection (kernels/ops/update/dgc.h), one after
-// another.
+// Copies between the tensors of a c_allgather_selected operator and the flat buffer of its
+// all-gather. The buffer has the used words of each selection (kernels/ops/update/dgc.h), without
+// gaps.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace tandem::trainer {
 
 class SelectionGather {
  public:
-  // For rank `rank` out of `ranks`. The tensors' memory must outlive this object.
+  // `rank`: this rank's number among `ranks` ranks. The tensors' memory must outlive this object.
   SelectionGather(std::vector<CommTensor> selections, std::vector<CommTensor> gathered, int rank,
                   int ranks)
       : selections_(std::move(selections)),
@@ -20,13 +20,13 @@ class SelectionGather {
         rank_(static_cast<size_t>(rank)),
         ranks_(static_cast<size_t>(ranks)) {}
 
-  // The maximum number of words per rank.
+  // Returns the maximum number of words that a rank sends.
   size_t words_max() const;
-  // Writes this rank's words to their offset in `all`, and returns the number of words per rank.
-  // INVALID_ARGUMENT: a selection claims more words than its capacity.
+  // Writes this rank's words to the rank's offset in `all`, and returns the number of words per
+  // rank. INVALID_ARGUMENT: a selection reports more used words than its capacity.
   StatusOr<size_t> Pack(int32_t* all) const;
-  // Copies the words of all ranks to the tensors; `words` is the number per rank. INVALID_ARGUMENT:
-  // the selections of a rank do not add up to `words`.
+  // Copies the words of all ranks from `all` to the tensors; `words` is the number of words per
+  // rank. INVALID_ARGUMENT: the selections of a rank do not add up to `words`.
   Status Unpack(const int32_t* all, size_t words) const;
 
  private:

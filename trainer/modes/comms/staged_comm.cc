@@ -5,7 +5,8 @@
 
 namespace tandem::trainer {
 
-// Points `tensors` to host memory: that of `shared` for the same tensor, otherwise new memory.
+// Points `tensors` to host memory. A tensor that is also in `shared` uses the same host memory;
+// other tensors get new memory.
 StatusOr<std::vector<StagedComm::Copy>> StagedComm::Stage(std::vector<CommTensor>& tensors,
                                                           const std::vector<Copy>& shared) {
   std::vector<Copy> copies;
@@ -51,7 +52,8 @@ void StagedComm::Start(int index, int64_t step, CommDone* done) {
   Node& node = *nodes_[static_cast<size_t>(index)];
   if (node.device == nullptr) return inner_.Start(node.inner, step, done);
   node.done = done;
-  // A handler may leave values unchanged, so the host copy must contain them the first time.
+  // A handler may leave output values unchanged. Before the first start, the host copies of the
+  // outputs must therefore get the device's values.
   for (auto* copies : {&node.out, &node.in}) {
     if (copies == &node.out && std::exchange(node.begun, true)) continue;
     for (const Copy& copy : *copies) {

@@ -1,4 +1,4 @@
-// Lets a handler that can access only host memory communicate tensors on any device.
+// Lets a communication handler that can access only host memory communicate tensors on any device.
 #pragma once
 
 #include <memory>
@@ -8,15 +8,16 @@
 
 namespace tandem::trainer {
 
-// Passes nodes in host memory to the handler unchanged. For other nodes it copies sent values to
-// host memory when the node starts, and received values to the device when it ends.
-// The second copy runs on the handler's thread and on the compute stream, after earlier work of
-// that stream.
+// Passes nodes in host memory to the handler unchanged. For nodes on a device it copies sent values
+// to host memory when the node starts, and received values to the device when it ends. The copy to
+// the device runs on the handler's thread and on the compute stream, after earlier work of that
+// stream.
 class StagedComm final : public CommHandler {
  public:
-  explicit StagedComm(CommHandler& inner) : inner_(inner) {}  // must outlive this
+  // `inner` must outlive this object.
+  explicit StagedComm(CommHandler& inner) : inner_(inner) {}
 
-  // UNIMPLEMENTED: pull_rows on a device, because it writes only some rows of a table.
+  // UNIMPLEMENTED: the node is a pull_rows on a device, which writes only some rows of a table.
   StatusOr<int> Register(const CommNode& node) override;
   void Start(int index, int64_t step, CommDone* done) override;
   Duration timeout() const override { return inner_.timeout(); }
@@ -27,14 +28,15 @@ class StagedComm final : public CommHandler {
     Buffer here;
     size_t bytes;
   };
-  // Completes together with the inner communication.
+  // Copies the received values to the device when the inner communication completes, and completes
+  // `done`.
   struct Node final : CommDone {
     void Complete(Status status) override;
 
-    Device* device = nullptr;  // null: nothing to copy
+    Device* device = nullptr;  // device of the tensors; null: tensors are in host memory
     int inner = 0;
     std::vector<Copy> in, out;
-    bool begun = false;  // `out` contains the device's values
+    bool begun = false;  // `out` already has the device's values
     CommDone* done = nullptr;
   };
   StatusOr<std::vector<Copy>> Stage(std::vector<CommTensor>& tensors,

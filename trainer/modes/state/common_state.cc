@@ -11,8 +11,8 @@
 namespace tandem::trainer {
 namespace {
 
-// Broadcasts the persistent variables of `root`, in memory of `host`. Tables that are copies are
-// skipped; the pservers have them.
+// Broadcasts the persistent variables of rank `root` to all ranks, into memory of `host`. Skips
+// tables that are copies, because the pservers have them.
 StatusOr<TensorMap> BroadcastState(collective::Communicator& communicator, const Program& program,
                                    const Scope& scope, int root, Device& host) {
   TensorMap state;
@@ -33,8 +33,8 @@ StatusOr<TensorMap> BroadcastState(collective::Communicator& communicator, const
                                            own.dtype(), root, {.what = var.name}));
     state[var.name] = *std::move(copy);
   }
-  // Waits for all of them, because they use the memory of `state`. Each ends within its own
-  // deadline.
+  // Waits for all broadcasts, because they use the memory of `state`. Each broadcast ends within
+  // its own deadline.
   for (const auto& work : works) {
     const Status ended = work->Wait(Time::max());
     if (status.ok()) status = ended;
@@ -55,7 +55,7 @@ StatusOr<int64_t> SyncStateFromMostAdvanced(collective::Communicator& communicat
   const auto furthest = std::max_element(steps.begin(), steps.end());
   const int root = static_cast<int>(furthest - steps.begin());
   int64_t step = *furthest;
-  if (step < 0) {  // all are new, and root is 0
+  if (step < 0) {  // all ranks are new, and root is 0
     step = begin;
     TD_RETURN_IF_ERROR(
         communicator.Broadcast(&step, 1, DType::kI64, root, {.what = "the first step"})

@@ -14,7 +14,8 @@ Status DgcState::BeginStep(Scope& scope, int64_t step) {
   return SetScalar(scope, kDgcSparsityVar, sparsity_);
 }
 
-// Up to begin_step the slots are equal on all ranks; step begin_step itself divides them.
+// Before step begin_step has run, the slots are equal on all ranks. Step begin_step itself divides
+// the slots.
 Status DgcState::Split(Scope& scope, int64_t step, int ranks) const {
   if (step <= rule_.begin_step) return OkStatus();
   for (const std::string& slot : slots_) {

@@ -1,7 +1,7 @@
 // The per-rank state of deep gradient compression, and its changes in each step
-// (kernels/graph/distribute/dgc.h).
-// Checkpoints contain the sums over the ranks. So no unsent value is lost, any number of ranks can
-// resume, and the velocity equals that of momentum.
+// (kernels/graph/distribute/dgc.h). A checkpoint contains the sum of each state variable over the
+// ranks. Thus no unsent value is lost, any number of ranks can resume, and the velocity equals the
+// velocity of the momentum optimizer.
 #pragma once
 
 #include <string>
@@ -14,29 +14,30 @@
 
 namespace tandem::trainer {
 
-// Not thread-safe.
+// Sets the variables of deep gradient compression in a rank's scope. Not thread-safe.
 class DgcState {
  public:
-  // `slots`: the result of AppendCompressed.
+  // `slots`: the names that AppendCompressed returned.
   DgcState(DgcRule rule, std::vector<std::string> slots)
       : rule_(std::move(rule)), slots_(std::move(slots)) {}
 
-  // Sets the states of a step. Call it before each step.
+  // Sets the compression variables (begin, selection, sparsity) for a step. Must be called before
+  // each step.
   Status BeginStep(Scope& scope, int64_t step);
-  // Keeps this rank's part of a checkpoint. Every rank must have the checkpoint of step `step` in
-  // its scope.
+  // Divides the slots of a checkpoint of step `step` by the number of ranks, so that each rank has
+  // an equal part. Every rank must have the checkpoint in its scope.
   Status Split(Scope& scope, int64_t step, int ranks) const;
-  // Replaces the slots in `state` by their sums over the ranks. Collective: all ranks call it.
+  // Replaces the slots in `state` by their sums over the ranks. A collective call: all ranks must
+  // make it.
   Status Sum(collective::Communicator& communicator, TensorMap* state, Time deadline) const;
-  // Returns a log line if the sparsity changed since the last call, else "".
-  std::string TakeMessage();
+  std::string TakeMessage();  // returns a log line if the sparsity changed, otherwise ""
 
  private:
   bool selected() const { return step_ >= rule_.begin_step; }
 
   const DgcRule rule_;
   const std::vector<std::string> slots_;
-  int64_t step_ = -1;  // the latest step
+  int64_t step_ = -1;  // the step of the last BeginStep
   float sparsity_ = 0, told_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// Values of a scope: scalars that a trainer sets before steps, and the parameters and state of a
-// checkpoint.
+// Reads and writes values of a scope: scalars that a trainer sets before steps, and the parameters
+// and state of a checkpoint.
 #pragma once
 
 #include <string>
@@ -14,24 +14,25 @@
 
 namespace tandem::trainer {
 
-// Sets a state variable of one f32 if the program has it.
+// Sets the variable `var`, a state variable of one f32, to `value`. Does nothing if the scope lacks
+// the variable.
 Status SetScalar(Scope& scope, const char* var, float value);
-// Returns the value of `tensor`, one f32 on the scope's device.
+// Returns the value of `tensor`, which has one f32 on the scope's device.
 StatusOr<float> ReadScalar(const Scope& scope, const Tensor& tensor);
-// Returns the value of a plan's variable of one f32.
+// Returns the value of variable `var` of the plan, which has one f32.
 StatusOr<float> ReadScalar(const Scope& scope, const Plan& plan, std::string_view var);
 inline Status SetLearningRate(Scope& scope, float learning_rate) {
   return SetScalar(scope, kLearningRateVar, learning_rate);
 }
 
-// Returns the parameters of `program`, each of which the scope has. Parameters on the CPU share the
-// scope's memory; others are copied to memory of `host`.
+// Returns the parameters of `program`; the scope must have all of them. Parameters on the CPU share
+// the scope's memory. Other parameters are copied to memory of `host`.
 StatusOr<TensorMap> ParamsOf(const Program& program, Scope& scope, Device& host);
 // Returns copies, in memory of `host`, of every saved kState variable except the learning rate.
 StatusOr<TensorMap> ScopeState(const Program& program, const Scope& scope, Device& host);
-// Copies a checkpoint's tensors into the scope. Variables that the checkpoint lacks are skipped:
-// the mode stores these slots elsewhere. FAILED_PRECONDITION (names `dir`): a tensor has another
-// shape or type.
+// Copies a checkpoint's tensors into the scope. Variables that the checkpoint lacks are skipped,
+// because the mode stores their values elsewhere. FAILED_PRECONDITION: a tensor has another shape
+// or type; the message names `dir`.
 Status PutInto(const TensorMap& tensors, const std::string& dir, Scope& scope);
 
 }  // namespace tandem::trainer

@@ -1,6 +1,7 @@
-// State that is not on all ranks: optimizer slots on their parameter's owner (reduce_strategy
-// Reduce, sharding), sharded parameters, and the state of one pipeline stage. Checkpoints contain
-// it in full, so any mode and any number of ranks can resume from one.
+// The state that only some ranks have: optimizer slots on the owner of their parameter
+// (reduce_strategy Reduce, sharding), sharded parameters, and the state of one pipeline stage. A
+// checkpoint contains the complete state. Any mode and any number of ranks can therefore resume
+// from it.
 #pragma once
 
 #include <map>
@@ -18,33 +19,37 @@ namespace tandem::trainer {
 
 class ShardedState {
  public:
-  // Describes the slots of an optimizer for `grads`; rank owners[i] holds the slots of grads[i].
-  // Each group of `group` ranks has one owner per slot, with the same values in all groups.
+  // Describes the slots of an optimizer for `grads`. Rank owners[i] has the slots of grads[i]. In
+  // each group of `group` ranks every slot has one owner. The values of a slot are equal in all
+  // groups.
   static StatusOr<ShardedState> Make(const Program& program, const OptimizerSpec& optimizer,
                                      const std::vector<ParamGrad>& grads,
                                      const std::vector<int>& owners, int group);
 
-  // Describes the parameters themselves.
+  // Describes the sharded parameters. `owners`: the owner of each parameter within a group of
+  // `group` ranks.
   static ShardedState OfParams(const Program& program, const std::map<std::string, int>& owners,
                                int group);
 
-  // Adds one variable.
+  // Adds one variable, whose values are on rank `owner`.
   void Add(const std::string& var, const TensorDesc& desc, int owner) {
     slots_.push_back({var, desc, owner});
   }
 
-  // Replaces the groups: each run of `same` consecutive ranks has the same state, and its first
-  // rank is the owner.
+  // Uses runs of ranks instead of groups. `same` consecutive ranks have the same state, and the
+  // first of them is the owner.
   void SetRuns(int same) { runs_ = same; }
 
   bool empty() const { return slots_.empty(); }
   bool Holds(const std::string& var) const;
 
-  // Both methods below are collective and move each slot in one broadcast.
-  // Copies the slots in rank 0's `state` to the owners' scopes. Other slots are unchanged.
+  // Scatter and Gather are collective calls; they transfer each variable in one broadcast. Scatter
+  // copies the variables in rank 0's `state` to the scopes of their owners. Other variables are
+  // unchanged.
   Status Scatter(collective::Communicator& communicator, const TensorMap& state, Scope& scope,
                  Time deadline) const;
-  // Copies all slots to rank 0's `state`, in memory of `host`. Other ranks hold one slot at a time.
+  // Gather copies the variables of all owners to rank 0's `state`, in memory of `host`. Other ranks
+  // have a copy of one variable at a time.
   Status Gather(collective::Communicator& communicator, const Scope& scope, Device& host,
                 TensorMap* state, Time deadline) const;
 
@@ -54,7 +59,7 @@ class ShardedState {
     TensorDesc desc;
     int owner = 0;
   };
-  // Returns the owner among the ranks with the same state as `rank`.
+  // Returns the number of the owner that has the same variables as `rank`.
   int OwnerFor(int rank) const { return runs_ > 0 ? rank - rank % runs_ : rank % group_; }
 
   std::vector<Slot> slots_;

@@ -1,5 +1,5 @@
-// Restores the state of a training step that failed because a peer was lost, so that the step can
-// be repeated.
+// Restores the state from before a training step that failed because a peer was lost. The step can
+// then be repeated.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,27 @@
 
 namespace tandem::trainer {
 
-// Keeps the persistent state from before a step. It copies only what the step changes before it is
-// certain to complete (kernels/exec/commit.h), which is little in most programs. Not thread-safe.
+// Saves the persistent state before a step. Copies only the variables that the step changes before
+// its completion is certain (kernels/exec/commit.h); in most programs these are few. Not
+// thread-safe.
 class StepRollback {
  public:
-  // `scope` is that of `program`, contains every persistent variable, and must outlive this object.
-  // The plan of `program` must have PlanOptions::commit.
-  // Steps are undone `period` at a time: if gradients are accumulated over several steps, the sums
-  // exist on each rank only. If a period has several `runs` of the program, all variables that they
-  // write are copied.
+  // `scope`: the scope of `program`; it has every persistent variable and must outlive this object.
+  // The plan of `program` must have PlanOptions::commit. `period`: number of steps that are undone
+  // together. It is more than 1 if gradients are accumulated over several steps, because each rank
+  // has only its own sums. If a period runs the program several times (`runs`), all variables that
+  // the program writes are copied.
   static StatusOr<StepRollback> Make(const Program& program, Scope& scope, int64_t period,
                                      int64_t runs, Device& host);
 
-  // Call before each step. Steps inside a period copy nothing.
+  // Saves the state. Must be called before each step; saves nothing at a step inside a period.
   Status BeforeStep(int64_t step);
-  // The step that the saved state precedes; -1: no usable state yet.
+  // Returns the step before which the state was saved; -1: no state was saved.
   int64_t step() const { return step_; }
-  // Undoes the changes since BeforeStep(step()) that were not completed.
+  // Undoes the changes since BeforeStep(step()) of steps that did not complete.
   Status Restore();
-  // Whether `var` is local to this rank: its value depends only on this rank's samples (running
-  // statistics; Commit::own).
+  // Returns whether `var` is local to this rank. The value of such a variable depends only on this
+  // rank's samples (running statistics; Commit::own).
   bool Own(const std::string& var) const { return own_.contains(var); }
 
  private:

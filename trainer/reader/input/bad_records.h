@@ -1,4 +1,4 @@
-// Damaged records of a file: skipped, counted and reported, up to a limit. Internal to the readers.
+// Skips, counts and reports the damaged records of a file, up to a limit. Internal to the readers.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,13 @@ namespace tandem::reader {
 
 class BadRecords {
  public:
-  // `warnings` receives the first bad records and their number; must outlive this object.
+  // `max`: largest accepted number of bad records. `warnings`: receives the first bad records and
+  // the number of bad records; must outlive this object.
   BadRecords(std::string path, int64_t max, std::vector<std::string>* warnings)
       : path_(std::move(path)), max_(max), warnings_(warnings) {}
 
-  // `what` names file and location. DATA_LOSS: more than `max` bad records.
+  // Counts a bad record. `what`: a message that names the file and the location. DATA_LOSS: this is
+  // more than `max` bad records.
   Status Add(const std::string& what) {
     if (++count_ > max_) {
       return DataLoss("%s; this is bad record %d of the file, but max_bad_records is %d [TD2003]",
@@ -24,7 +26,7 @@ class BadRecords {
     if (count_ <= kNamed) warnings_->push_back(what);
     return OkStatus();
   }
-  // Call it at the end of the file.
+  // Reports the number of bad records. Must be called at the end of the file.
   void Finish() {
     if (count_ == 0) return;
     warnings_->push_back(absl::StrFormat("%s: skipped %d bad records", path_, count_));

@@ -1,6 +1,6 @@
 // A dataset: numbered samples that can be copied into batches. The sampler (sampler.h) assigns
-// samples to batches; the prefetcher (prefetch.h) decides when to read. A format implements only
-// this interface.
+// samples to batches. The prefetcher (prefetch.h) decides when samples are read. A data format only
+// implements the interface of this file.
 #pragma once
 
 #include <cstdint>
@@ -14,52 +14,53 @@
 
 namespace tandem::reader {
 
-// One tensor of every sample. `desc` describes one sample, without the batch dimension: a batch is
-// [batch, desc.shape...]. `name` is the program's data variable for this field.
+// One tensor that every sample has. `desc` describes the tensor of one sample; in a batch it is
+// [batch, desc.shape...]. `name`: the program's data variable for this field.
 struct SampleField {
   std::string name;
   TensorDesc desc;
-  int64_t limit = 0;  // i64: values are in [0, limit); 0: unknown
-  // Samples may be shorter than `desc`, and a batch stores them without gaps at its start. Another
-  // field has the position of each sample. A packed field belongs to the whole batch; other fields
-  // can be split into parts.
+  int64_t limit = 0;  // type i64: values are in [0, limit); 0: the limit is unknown
+  // True: the field is packed. Its samples may be shorter than `desc`, and a batch stores them
+  // without gaps at its start. Another field has the position of each sample. A packed field
+  // belongs to a whole batch; other fields can be split into parts.
   bool packed = false;
 };
 
-// Immutable once opened, so thread-safe.
+// A set of samples. Immutable after it is opened, and therefore thread-safe.
 class Dataset {
  public:
   virtual ~Dataset() = default;
 
-  virtual uint32_t size() const = 0;  // number of samples, at least 1
+  virtual uint32_t size() const = 0;  // returns the number of samples, at least 1
   virtual const std::vector<SampleField>& fields() const = 0;
 
-  // Writes sample ids[i] to position i of the batch of every field. `out[f]` is the caller's host
-  // memory for ids.size() consecutive samples of fields()[f]. OUT_OF_RANGE: an id is >= size().
-  // DATA_LOSS: a sample that is read now is damaged; the message names file and offset. After an
-  // error the contents of `out` are undefined.
+  // Copies the sample ids[i] to position i of every field. `out[f]`: host memory of the caller for
+  // ids.size() consecutive samples of fields()[f]. OUT_OF_RANGE: an id is not below size().
+  // DATA_LOSS: a sample that is read from a file is damaged; the message names file and offset.
+  // After an error the content of `out` is undefined.
   virtual Status Fill(std::span<const uint32_t> ids, std::span<void* const> out) const = 0;
 
-  // Like Fill, for one epoch of datasets with samples that change between epochs.
+  // Copies samples like Fill, for epoch `epoch`. The result differs from Fill only for datasets
+  // whose samples change between epochs.
   virtual Status FillEpoch(uint64_t /*epoch*/, std::span<const uint32_t> ids,
                            std::span<void* const> out) const {
     return Fill(ids, out);
   }
 
-  // Bytes of field `f` in a batch of `samples` samples that Fill has written to `filled`; later
-  // bytes are undefined.
+  // Returns the number of bytes that field `f` has in a batch of `samples` samples. `filled`: the
+  // memory to which Fill has written this batch. Bytes after this number are undefined.
   virtual size_t BytesOf(size_t f, size_t samples, std::span<void* const> /*filled*/) const {
     return samples * fields()[f].desc.bytes();
   }
 
-  // One line for the log about the source of the samples.
+  // Returns one line for the log that tells where the samples come from.
   virtual std::string Describe() const = 0;
 };
 
-// The data of a job.
+// The training data and the test data of a job.
 struct TrainAndTest {
-  std::unique_ptr<Dataset> train, test;  // test: null without test data
-  std::vector<std::string> warnings;     // the first bad records: "file:line: why"
+  std::unique_ptr<Dataset> train, test;  // test: null if there is no test data
+  std::vector<std::string> warnings;     // texts about the first bad records: "file:line: why"
 };
 
 }  // namespace tandem::reader

@@ -24,7 +24,7 @@ void* DatasetArena::do_allocate(size_t bytes, size_t alignment) {
   if (blocks_.empty() || at + bytes > block_bytes_) {
     const size_t wanted = std::clamp(2 * block_bytes_, kBlockMin, kBlockMax);
     block_bytes_ = RoundUp(std::max(bytes, wanted), kHugePage);
-    // Small data do not need huge pages.
+    // The first block is ordinary memory, because small data do not need huge pages.
     void* const block = blocks_.empty() ? std::aligned_alloc(kBlockAlignment, block_bytes_)
                                         : AllocatePages(block_bytes_, kBlockAlignment);
     if (block == nullptr) throw std::bad_alloc();

@@ -1,4 +1,4 @@
-// Memory for data that a reader keeps for its whole life. Internal to the readers.
+// Memory for data that a reader keeps until its destruction. Internal to the readers.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,12 @@
 
 namespace tandem::reader {
 
-// Allocates in growing blocks, which the system may back with huge pages: one page fault for 2 MiB
-// instead of one for 4 KiB. Frees memory only in its destructor. Thread-safe.
+// Allocates memory in blocks of growing size, which the system may back with huge pages. A huge
+// page needs one page fault for 2 MiB instead of one for 4 KiB. Frees memory only in its
+// destructor. Thread-safe.
 class DatasetArena final : public std::pmr::memory_resource {
  public:
-  // Copies `values`, and clears them so that their memory can be reused.
+  // Returns a copy of `values` in this arena. Clears `values`, whose memory can then be reused.
   template <typename T>
   std::pmr::vector<T> Keep(std::vector<T>& values) {
     std::pmr::vector<T> kept(values.begin(), values.end(), this);
@@ -34,8 +35,8 @@ class DatasetArena final : public std::pmr::memory_resource {
 
   Mutex mu_;
   std::vector<std::unique_ptr<std::byte, Free>> blocks_ TD_GUARDED_BY(mu_);
-  size_t block_bytes_ TD_GUARDED_BY(mu_) = 0;  // size of the last block
-  size_t used_ TD_GUARDED_BY(mu_) = 0;         // bytes used in the last block
+  size_t block_bytes_ TD_GUARDED_BY(mu_) = 0;  // size of the last block in bytes
+  size_t used_ TD_GUARDED_BY(mu_) = 0;         // bytes used of the last block
 };
 
 }  // namespace tandem::reader

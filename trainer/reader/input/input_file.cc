@@ -10,7 +10,8 @@
 namespace tandem::reader {
 
 StatusOr<InputFile> InputFile::Open(const std::string& path) {
-  // O_NONBLOCK: a named pipe is detected and reported, instead of a wait for its writer.
+  // With O_NONBLOCK, open() does not wait for the writer of a named pipe. The pipe is then detected
+  // and reported.
   InputFile file(path, open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.descriptor_ < 0) {
     const int error = errno;

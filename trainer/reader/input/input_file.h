@@ -1,4 +1,4 @@
-// A file with reads at any offset. Internal to the readers.
+// A file that can be read at any offset. Internal to the readers.
 #pragma once
 
 #include <cstddef>
@@ -9,20 +9,22 @@
 
 namespace tandem::reader {
 
-// Thread-safe.
+// An open file. Thread-safe.
 class InputFile {
  public:
-  // NOT_FOUND, PERMISSION_DENIED. INVALID_ARGUMENT: `path` is not a regular file.
+  // Opens the file. NOT_FOUND: it does not exist. PERMISSION_DENIED: it may not be read.
+  // INVALID_ARGUMENT: `path` is not a regular file.
   static StatusOr<InputFile> Open(const std::string& path);
   InputFile(InputFile&& other) noexcept;
   InputFile& operator=(InputFile&&) = delete;
   ~InputFile();
 
   const std::string& path() const { return path_; }
-  uint64_t size() const { return size_; }  // when it was opened
+  uint64_t size() const { return size_; }  // size when the file was opened
 
-  // Reads up to `bytes` bytes from `offset` on. Returns fewer at the end of the file, which may
-  // have been shortened. DATA_LOSS: the read fails; the message names file and offset.
+  // Reads up to `bytes` bytes from `offset` on. Returns the number of bytes. It is smaller only at
+  // the end of the file, which may have been shortened since. DATA_LOSS: the read fails; the
+  // message names file and offset.
   StatusOr<size_t> Read(uint64_t offset, char* to, size_t bytes) const;
 
  private:

@@ -22,7 +22,7 @@ Status Check(const RecordFiles& files) {
   return OkStatus();
 }
 
-// Reads the records of `paths`; at most `records_max` are needed; 0: all.
+// Reads the records of `paths`, file by file. Stops after `records_max` records; 0: reads all.
 StatusOr<uint64_t> ReadAll(const std::vector<std::string>& paths, uint64_t records_max,
                            const ReadRecordFile& read) {
   uint64_t records = 0;
@@ -40,7 +40,8 @@ StatusOr<uint64_t> ReadAll(const std::vector<std::string>& paths, uint64_t recor
 StatusOr<RecordSplit> ReadRecordFiles(const RecordFiles& files, const ReadRecordFile& read) {
   TD_RETURN_IF_ERROR(Check(files));
   RecordSplit split;
-  // The share is of all records, even if training uses fewer.
+  // Reads all records if there is a share of test data. The share refers to all records, even if
+  // training uses fewer.
   const uint64_t needed = files.test_share > 0 ? 0 : files.samples_max;
   TD_ASSIGN_OR_RETURN(split.records, ReadAll(files.train, needed, read));
   split.test = static_cast<uint64_t>(static_cast<double>(split.records) * files.test_share);

@@ -1,5 +1,5 @@
-// Reads records of several files, in order, as training and test data. Internal to the readers of
-// such formats.
+// Reads the records of several files, in the order of the files, as training data and test data.
+// Internal to the readers of formats with records.
 #pragma once
 
 #include <cstdint>
@@ -14,34 +14,34 @@
 namespace tandem::reader {
 
 struct RecordFiles {
-  std::vector<std::string> train, test;  // paths
-  double test_share = 0;     // share of the training records, at their end, used as test data
-  uint32_t samples_max = 0;  // uses only the first samples_max training records; 0: all
-  LineReading reading;       // for each file; records_max is unused
+  std::vector<std::string> train, test;  // paths of the training files and of the test files
+  double test_share = 0;     // share of the training records, at their end, that is test data
+  uint32_t samples_max = 0;  // number of training records to use, from the first on; 0: all
+  LineReading reading;       // how each file is read; records_max is unused
 };
 
-// The split of the records: the first `train` are training data, the last `test` are test data.
-// Records between them are unused.
+// The division of all records: the first `train` records are training data, the last `test` records
+// are test data. Records between them are unused.
 struct RecordSplit {
   uint64_t train = 0, test = 0, records = 0;
 };
 
-// Reads one file, of which at most `records_max` records are needed (0: all). Returns the number of
-// its records.
+// Reads the file `path` and returns the number of its records. Only the first `records_max` records
+// are needed (0: all).
 using ReadRecordFile =
     std::function<StatusOr<uint64_t>(const std::string& path, uint64_t records_max)>;
 
-// Reads all files in order. INVALID_ARGUMENT:
+// Reads the records of all files in order. INVALID_ARGUMENT: one of the following causes.
+// - There is no training file.
+// - There are test files, and test_share is set too.
+// - test_share is outside [0, 1), or leaves no test data.
+// - There are more than 2^32 records.
 //
-// - no training file;
-// - test files as well as a share;
-// - a share outside [0, 1), or one that leaves no test data;
-// - more than 2^32 records.
-//
-// Other errors: as `read`.
+// All other errors of ReadRecordFiles are errors of `read`.
 StatusOr<RecordSplit> ReadRecordFiles(const RecordFiles& files, const ReadRecordFile& read);
 
-// Like RecordSplit and ReadRecordFiles, for text files, which ReadLines() reads.
+// The records of text files, which ReadLines() reads, and their division into training and test
+// data.
 struct LineRecords {
   std::vector<LinePiece> pieces;
   RecordSplit split;
@@ -49,7 +49,7 @@ struct LineRecords {
 };
 StatusOr<LineRecords> ReadLineFiles(const RecordFiles& files, const MakeLineSink& make);
 
-// Finds a record in pieces of different sizes.
+// Finds a record by its number in a sequence of pieces of different sizes.
 class PieceIndex {
  public:
   struct Place {
@@ -58,14 +58,15 @@ class PieceIndex {
 
   void Add(uint64_t records) { ends_.push_back(size() + records); }
   uint64_t size() const { return ends_.empty() ? 0 : ends_.back(); }
-  // REQUIRES: record < size().
+  // Returns the piece of the record, and the record's number in this piece. REQUIRES: record <
+  // size().
   Place Find(uint64_t record) const;
 
  private:
   std::vector<uint64_t> ends_;
 };
 
-// Makes a dataset of records [begin, begin + size) of the records read. `name` is used in messages.
+// Makes a dataset of the records [begin, begin + size). `name`: name of the data in messages.
 using MakeView =
     std::function<std::unique_ptr<Dataset>(uint64_t begin, uint64_t size, const std::string& name)>;
 

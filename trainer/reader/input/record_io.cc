@@ -20,9 +20,9 @@ constexpr uint32_t kChunkMagic = 0x01020304;
 constexpr size_t kChunkHeaderBytes = 20;
 constexpr size_t kTfHeaderBytes = 12, kTfFooterBytes = 4;
 constexpr size_t kReadBytes = 1 << 20;
-constexpr uint64_t kFrameBytesMax = INT32_MAX;  // limit of a record or chunk: the largest protobuf
-                                                // message
-// A chunk ends at the first of these two limits.
+// Maximum size of a record or chunk: the size of the largest protobuf message.
+constexpr uint64_t kFrameBytesMax = INT32_MAX;
+// The limits of a chunk. It ends when one of them is reached.
 constexpr uint32_t kChunkRecordsMax = 1000;
 constexpr size_t kChunkBytesMax = 1 << 20;
 
@@ -39,7 +39,8 @@ void Append(std::string& out, T value) {
   out.append(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
-// TensorFlow masks checksums, so that the checksum of data with embedded checksums stays reliable.
+// Returns the CRC32C in the masked form of TensorFlow. The mask keeps the checksum reliable for
+// data that contains checksums.
 uint32_t MaskedCrc(std::string_view bytes) {
   const uint32_t crc = Crc32c(0, bytes.data(), bytes.size());
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
@@ -151,7 +152,7 @@ StatusOr<std::optional<RecordFrame>> RecordScanner::NextTfRecord() {
   return std::optional(RecordFrame{bytes, offset});
 }
 
-// at_ is after the header of a chunk with a complete payload.
+// Starts a chunk: checks its header and its payload. Afterwards at_ is after the header.
 Status RecordScanner::OpenChunk() {
   TD_ASSIGN_OR_RETURN(const std::string_view head, Peek(kChunkHeaderBytes));
   if (head.size() < kChunkHeaderBytes)
@@ -221,7 +222,7 @@ StatusOr<std::optional<RecordFrame>> RecordScanner::NextRecordIo() {
 
 namespace {
 
-// Output file of both formats.
+// The output file of a writer, for both formats.
 class FrameFile {
  public:
   static StatusOr<FrameFile> Create(const std::string& path) {

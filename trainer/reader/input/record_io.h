@@ -20,36 +20,38 @@
 namespace tandem::reader {
 
 enum class RecordFormat : uint8_t { kTfRecord, kRecordIo };
-const char* Name(RecordFormat format);  // "tfrecord", "recordio"
+const char* Name(RecordFormat format);  // returns the name "tfrecord" or "recordio"
 std::optional<RecordFormat> RecordFormatOf(std::string_view name);
 std::vector<std::string> RecordFormatNames();
 
 struct RecordFrame {
   std::string_view bytes;
-  uint64_t offset = 0;  // offset of the bytes in the file
+  uint64_t offset = 0;  // offset of `bytes` in the file
 };
 
-// Reads a file from start to end. Not thread-safe.
+// Reads the records of a file from start to end. Not thread-safe.
 class RecordScanner {
  public:
-  // Detects the format from the first bytes. An empty file is a tfrecord without records.
-  // DATA_LOSS: neither format. Other errors: as InputFile::Open().
+  // Opens the file and detects its format from the first bytes. An empty file is a tfrecord without
+  // records. DATA_LOSS: the file has neither format. Other errors are those of InputFile::Open().
   static StatusOr<std::unique_ptr<RecordScanner>> Open(const std::string& path);
 
   RecordFormat format() const { return format_; }
   uint64_t file_bytes() const { return file_.size(); }
 
-  // Returns the next record, valid until the next call; nullopt at the end. DATA_LOSS: a record
-  // (recordio: a chunk) is damaged or longer than 2^31 - 1 bytes; the message names file and
-  // offset. The next call then continues after the damage, unless lost().
+  // Returns the next record. It is valid until the next call; nullopt: the end of the file.
+  // DATA_LOSS: a record (recordio: a chunk) is damaged or longer than 2^31 - 1 bytes; the message
+  // names file and offset. After such an error the next call continues after the damage, unless
+  // lost() is true.
   StatusOr<std::optional<RecordFrame>> Next();
-  // Whether the position of the records after the damage is unknown.
+  // Returns whether the position of the next record after a damage is unknown.
   bool lost() const { return lost_; }
 
  private:
   RecordScanner(InputFile file, RecordFormat format) : file_(std::move(file)), format_(format) {}
 
-  // The next `bytes` bytes of the file from at_ on; fewer at its end.
+  // Returns the next `bytes` bytes of the file from at_ on. Returns fewer bytes at the end of the
+  // file.
   StatusOr<std::string_view> Peek(uint64_t bytes);
   StatusOr<std::optional<RecordFrame>> NextTfRecord();
   StatusOr<std::optional<RecordFrame>> NextRecordIo();
@@ -64,22 +66,23 @@ class RecordScanner {
   std::vector<char> buffer_;
   uint64_t buffer_at_ = 0;  // file offset of the buffer's first byte
   size_t buffered_ = 0;
-  uint64_t chunk_end_ = 0;   // recordio only
-  uint32_t chunk_left_ = 0;  // remaining records of the chunk
+  uint64_t chunk_end_ = 0;   // recordio: file offset of the end of the current chunk
+  uint32_t chunk_left_ = 0;  // recordio: number of unread records of the current chunk
 };
 
-// Writes a new file. Not thread-safe.
+// Writes records to a new file. Not thread-safe.
 class RecordWriter {
  public:
   virtual ~RecordWriter() = default;
-  // ALREADY_EXISTS: the file exists. PERMISSION_DENIED: it cannot be created.
+  // Creates the file. ALREADY_EXISTS: the file exists. PERMISSION_DENIED: the file cannot be
+  // created.
   static StatusOr<std::unique_ptr<RecordWriter>> Create(const std::string& path,
                                                         RecordFormat format);
-  // INVALID_ARGUMENT: the record is too large for the format.
+  // Adds a record. INVALID_ARGUMENT: the record is too large for the format.
   virtual Status Add(std::string_view record) = 0;
   // Makes the added records visible to readers of the file. DATA_LOSS: the write fails.
   virtual Status Flush() = 0;
-  // Completes the file; nothing may be added afterwards. DATA_LOSS: the write fails.
+  // Completes the file. No record may be added afterwards. DATA_LOSS: the write fails.
   virtual Status Finish() = 0;
 };
 

@@ -20,26 +20,25 @@
 namespace tandem::reader {
 namespace {
 
-// A piece and its records fit in a processor's cache.
-constexpr uint64_t kPieceBytes = 1 << 20;
+constexpr uint64_t kPieceBytes = 1 << 20;  // a piece and its records fit in a core's cache
 constexpr size_t kMoreBytes =
-    1 << 16;  // read at a time after a piece, to find the end of its last line
+    1 << 16;  // number of bytes read at once after a piece, to find the end of its last line
 
 struct BadRecord {
-  int64_t line = 0;  // in its piece, from 0
+  int64_t line = 0;  // number of the line in its piece, from 0
   uint64_t offset = 0;
   std::string what;
 };
 
-// The result of reading a piece.
+// The result of reading one piece.
 struct PieceResult {
   LinePiece piece;
   int64_t lines = 0;
   std::vector<BadRecord> bad;
-  Status status;  // error of the read
+  Status status;  // error of the read; OK: none
 };
 
-// Reads one piece after another; reuses its memory. Not thread-safe.
+// Reads one piece after another, and reuses its memory. Not thread-safe.
 class PieceReader {
  public:
   PieceReader(const InputFile& file, const LineReading& reading, const MakeLineSink& make)
@@ -48,7 +47,7 @@ class PieceReader {
   PieceResult Read(uint64_t index);
 
  private:
-  // Loads exactly the lines that begin in [begin, end) of the file into text_.
+  // Loads the lines that begin in the range [begin, end) of the file into text_, and nothing else.
   Status Load(uint64_t begin, uint64_t end);
   void AddLine(std::string_view line, uint64_t offset, PieceResult& result) const;
 
@@ -57,11 +56,12 @@ class PieceReader {
   const std::unique_ptr<LineSink> sink_;
   std::vector<char> buffer_;
   std::string_view text_;
-  uint64_t offset_ = 0;  // offset of text_ in the file
+  uint64_t offset_ = 0;  // file offset of the first byte of text_
 };
 
 Status PieceReader::Load(uint64_t begin, uint64_t end) {
-  // Start one byte earlier: a line begins at `begin` if the previous byte ends a line.
+  // Reads from one byte before `begin`, because a line begins at `begin` only if the byte before it
+  // ends a line.
   const uint64_t from = begin == 0 ? 0 : begin - 1;
   const size_t whole = static_cast<size_t>(end - from);
   if (buffer_.size() < whole + kLineSlack) buffer_.resize(whole + kLineSlack);
@@ -73,7 +73,7 @@ Status PieceReader::Load(uint64_t begin, uint64_t end) {
                 ? size
                 : static_cast<size_t>(static_cast<const char*>(line_end) - buffer_.data()) + 1;
   }
-  // The last line continues after the piece.
+  // The last line of the piece continues after its end. It is read completely.
   while (first < size && size >= whole && buffer_[size - 1] != '\n') {
     if (size - whole > kLineMax) break;
     if (buffer_.size() < size + kMoreBytes + kLineSlack) {
@@ -95,7 +95,7 @@ Status PieceReader::Load(uint64_t begin, uint64_t end) {
   return OkStatus();
 }
 
-// Makes a message with text of the file safe for a terminal, and shortens it.
+// Shortens a message that contains text of the file, and makes it safe for a terminal.
 std::string Shown(std::string message) {
   constexpr size_t kShownMax = 300;
   if (message.size() > kShownMax) message.replace(kShownMax, std::string::npos, "...");
@@ -127,7 +127,7 @@ PieceResult PieceReader::Read(uint64_t index) {
                  file_.path());
     return result;
   }
-  // One bad record too many rejects the file, whatever follows.
+  // One bad record more than the limit rejects the file, independently of the remaining lines.
   const auto too_many = [&] {
     return std::cmp_greater(result.bad.size(), reading_.bad_records_max);
   };
@@ -147,8 +147,8 @@ PieceResult PieceReader::Read(uint64_t index) {
   return result;
 }
 
-// Reads all pieces of a file, concurrently on the threads. Pieces start in order, so that once no
-// more are needed, the finished ones are the first ones.
+// Reads all pieces of a file concurrently on several threads. Pieces are started in order. When no
+// more pieces are needed, the finished pieces are therefore the first ones of the file.
 class Reading {
  public:
   Reading(const InputFile& file, const LineReading& reading, const MakeLineSink& make)
@@ -229,7 +229,7 @@ StatusOr<std::vector<LinePiece>> ReadLines(const std::string& path, const LineRe
     lines += result.lines;
     records += result.piece.records;
     if (result.piece.records > 0) pieces.push_back(std::move(result.piece));
-    // The result must not depend on the progress of the other threads.
+    // Ignores later pieces. Otherwise the result would depend on the progress of the other threads.
     if (reading.records_max > 0 && records >= reading.records_max) break;
   }
   bad.Finish();
@@ -248,7 +248,8 @@ StatusOr<std::string> FirstLine(const std::string& path) {
 
 namespace {
 
-// Bit i: byte i of the 64 at `text` is `c` or, with `or_less`, a smaller byte.
+// Returns a mask of the 64 bytes at `text`. Bit i is set if byte i is `c`. With `or_less` it is
+// also set if byte i is smaller than `c`.
 template <bool or_less = false>
 uint64_t MaskOf(const char* text, char c) {
   uint64_t mask = 0;
@@ -269,7 +270,7 @@ uint64_t MaskOf(const char* text, char c) {
   return mask;
 }
 
-// A mask of the first `bytes` bits, or all.
+// Returns a mask of the first `bytes` bits. All bits are set if `bytes` is at least 64.
 uint64_t FirstBits(size_t bytes) { return bytes < 64 ? (uint64_t{1} << bytes) - 1 : ~uint64_t{0}; }
 
 }  // namespace
@@ -307,14 +308,14 @@ StatusOr<size_t> SplitQuotedLine(std::string_view line, char separator, std::str
     while (at < line.size() && line[at] != separator && (line[at] == ' ' || line[at] == '\t')) ++at;
     return at;
   };
-  for (size_t at = 0;; ++at) {  // after a separator, or at the start
+  for (size_t at = 0;; ++at) {  // `at` is at the start of a field
     std::string_view field;
     at = skip_blanks(at);
     if (at < line.size() && line[at] == '"') {
       const size_t begin = used;
       for (++at; at < line.size(); ++at) {
         if (line[at] == '"' && line.substr(at + 1, 1) != "\"") break;
-        at += line[at] == '"';  // two of them stand for one
+        at += line[at] == '"';  // two quotes in a quoted field mean one quote
         text[used++] = line[at];
       }
       if (at >= line.size()) return DataLoss("field %d has no closing quote", count + 1);

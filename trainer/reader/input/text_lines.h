@@ -1,5 +1,5 @@
-// Text files with one record per line, read in pieces on several threads. Internal to the readers
-// of such formats. Each format parses its lines with a LineSink.
+// Text files with one record per line, which several threads read in pieces. Internal to the
+// readers of such formats. Each format has a LineSink, which parses the lines.
 #pragma once
 
 #include <cstddef>
@@ -16,52 +16,57 @@ namespace tandem::reader {
 
 // Bytes after the end of a line that may be read, so that fields can be loaded word by word.
 inline constexpr size_t kLineSlack = 64;
-inline constexpr size_t kLineMax = size_t{1} << 20;  // bytes; longer lines are bad records
+inline constexpr size_t kLineMax = size_t{1} << 20;  // bytes; a longer line is a bad record
 
 struct LineReading {
-  int threads = 0;              // 0: number of processors
-  int64_t bad_records_max = 0;  // per file; bad records are skipped
-  uint64_t records_max = 0;     // uses only the first records_max good records of the file; 0: all
-  // Whether a file's first line names the columns and is not a record; null: it is a record.
+  int threads = 0;  // number of threads; 0: number of processors
+  // Largest accepted number of bad records in a file; bad records are skipped.
+  int64_t bad_records_max = 0;
+  uint64_t records_max = 0;  // number of good records to use, from the first on; 0: all
+  // Returns whether the first line of a file names the columns and is therefore no record. Null:
+  // the first line is a record.
   bool (*names_columns)(std::string_view line) = nullptr;
 };
 
-// A piece of a file, in the sink's form.
+// The records of a piece of a file, in the form that the sink chooses.
 struct LinePiece {
   std::shared_ptr<void> data;
   uint64_t records = 0;
 };
 
-// Receives the records of one piece after another, each in order. Not thread-safe.
+// Receives the lines of one piece after another. The lines of a piece are in the order of the file.
+// Not thread-safe.
 class LineSink {
  public:
   virtual ~LineSink() = default;
-  // Adds a line, without its end; the line is not blank. Stores its record, if it has one (comments
-  // do not). On an error the sink is unchanged.
+  // Adds a line, without its end; the line is not blank. Stores the record of the line. A comment
+  // line has no record. On an error the sink is unchanged.
   virtual Status Add(std::string_view line) = 0;
-  // Called after the last line of a piece; returns its records.
+  // Returns the records of the piece. Called after the last line of a piece.
   virtual LinePiece Finish() = 0;
 };
 
-// Makes a sink for pieces of about `bytes` bytes. Each thread has one sink; several threads may
-// call this concurrently.
+// Makes a sink for pieces of about `bytes` bytes. Each thread uses one sink; several threads may
+// call this function concurrently.
 using MakeLineSink = std::function<std::unique_ptr<LineSink>(size_t bytes)>;
 
-// Returns the pieces in the order of the file. The boundaries depend only on the file, not on the
-// threads. With records_max the pieces end with the one that reaches this number.
+// Reads the file and returns its pieces in order. The boundaries of pieces depend only on the file,
+// and not on the number of threads. With records_max, the last piece is the one that reaches this
+// number of records.
 //
 // NOT_FOUND or PERMISSION_DENIED: the file cannot be opened. INVALID_ARGUMENT: `path` is a
-// directory. DATA_LOSS, naming file, line and offset: more than bad_records_max bad records, no
-// good record, compressed data, or a read error. `warnings` receives the first bad records and
-// their number.
+// directory. DATA_LOSS: there are more than bad_records_max bad records or no good record, the data
+// is compressed, or a read fails. The message names file, line and offset. `warnings` receives the
+// first bad records and the number of bad records.
 StatusOr<std::vector<LinePiece>> ReadLines(const std::string& path, const LineReading& reading,
                                            const MakeLineSink& make,
                                            std::vector<std::string>* warnings);
 
-// The first line without its end; "": an empty file. Errors: as ReadLines().
+// Returns the first line of the file without its end; "": the file is empty. Returns the errors of
+// ReadLines().
 StatusOr<std::string> FirstLine(const std::string& path);
 
-// `text` without blanks and tabs at either end.
+// Returns `text` without the blanks and tabs at its ends.
 inline std::string_view Trimmed(std::string_view text) {
   const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
   while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
@@ -69,19 +74,20 @@ inline std::string_view Trimmed(std::string_view text) {
   return text;
 }
 
-// Whether `line` has no blank, tab, quote or control character: no byte of 0x22 or less. REQUIRES:
-// kLineSlack bytes after the line are readable.
+// Returns whether `line` has no blank, tab, quote or control character, that is, no byte of 0x22 or
+// less. REQUIRES: kLineSlack bytes after the line are readable.
 bool IsPlain(std::string_view line);
 
-// Splits `line` at every `separator` into `fields`, at most `fields_max`. Returns the number of
-// fields; above fields_max: they did not fit. REQUIRES: kLineSlack bytes after the line are
-// readable.
+// Splits `line` at every `separator` into `fields`, which has space for `fields_max` fields.
+// Returns the number of fields. A result above fields_max means that the fields did not fit.
+// REQUIRES: kLineSlack bytes after the line are readable.
 size_t SplitLine(std::string_view line, char separator, std::string_view* fields,
                  size_t fields_max);
 
-// The same for a line with quoted fields: "a, ""b""" between quotes is a, "b" (RFC 4180; quotes end
-// on their line). Removes blanks around fields, and quotes. Unquoted text is stored in `text`, with
-// kLineSlack bytes after it. DATA_LOSS: a quote does not end, or ends before its field.
+// Splits a line with quoted fields, like SplitLine. The text a, ""b"" between quotes means a, "b"
+// (RFC 4180; a quoted field ends on its line). Removes quotes, and blanks around fields. Texts that
+// had quotes are stored in `text`, with kLineSlack bytes after each. DATA_LOSS: a quoted field does
+// not end, or text follows its last quote.
 StatusOr<size_t> SplitQuotedLine(std::string_view line, char separator, std::string& text,
                                  std::string_view* fields, size_t fields_max);
 

@@ -31,9 +31,9 @@ ScannedNumber ScanAnyNumber(const char* at, const char* end) {
 
 }  // namespace
 
-// If doubles hold a mantissa and a power of ten exactly, their quotient is the nearest
-// double (Clinger, "How to Read Floating Point Numbers Accurately", PLDI 1990). Most numbers have
-// this form.
+// If a double holds both the mantissa and the power of ten exactly, their quotient is the
+// nearest double (Clinger, "How to Read Floating Point Numbers Accurately", PLDI 1990). Most
+// numbers have this form.
 ScannedNumber ScanNumber(const char* const begin, const char* const end) {
   const bool minus = begin < end && *begin == '-';
   const char* const first = begin + (minus ? 1 : 0);
@@ -67,7 +67,7 @@ std::optional<double> ParseNumber(std::string_view text) {
 
 uint64_t HashToRange(std::string_view text, uint64_t seed, uint64_t range) {
   TD_REQUIRE(range >= 1);
-  // Wyhash's constants
+  // The constants are those of wyhash.
   constexpr uint64_t kFirst = 0xa0761d6478bd642f, kSecond = 0xe7037ed1a0b428db;
   uint64_t hash = Mix(seed ^ kFirst, text.size() ^ kSecond);
   const char* at = text.data();

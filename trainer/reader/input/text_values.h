@@ -15,17 +15,19 @@
 
 namespace tandem::reader {
 
-// Bytes that must be readable after every text here: texts are loaded as vectors.
+// Number of bytes that must be readable after each text in this file, because texts are loaded as
+// vectors.
 inline constexpr size_t kTextSlack = 32;
 
-// Not in the function: compilers would copy it to the stack at each call.
+// The tables are outside the functions, because compilers copy them to the stack at each call.
 inline constexpr uint64_t kPowersOfTen[] = {1,      10,      100,      1000,     10000,
                                             100000, 1000000, 10000000, 100000000};
 inline constexpr double kExactPowersOfTen[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                                1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
 
-// The value of eight bytes in [0, 9], the first one the highest digit. The bytes are added pairwise
-// in one word (Lemire, "Quickly parsing eight digits", 2018).
+// Returns the number whose eight decimal digits are the bytes of `word`, each in [0, 9], the first
+// byte being the highest digit. Adds neighbouring digits pairwise in one word (Lemire, "Quickly
+// parsing eight digits", 2018).
 inline uint64_t ValueOfWord(uint64_t word) {
   word = word * 10 + (word >> 8);
   return ((word & 0x000000ff000000ff) * 0x000f424000000064 +
@@ -33,30 +35,31 @@ inline uint64_t ValueOfWord(uint64_t word) {
          32;
 }
 
-// The value of the first `count` of eight digits; 0 if count is 0. REQUIRES: count <= 8.
+// Returns the value of the first `count` of eight digits; 0 if `count` is 0. REQUIRES: count <= 8.
 inline uint64_t ValueOfDigits(const char* at, size_t count) {
   TD_REQUIRE(count <= 8);
   uint64_t word;
   std::memcpy(&word, at, sizeof(word));
-  word ^= 0x3030303030303030;  // digits become 0 .. 9
+  word ^= 0x3030303030303030;  // converts the characters of digits to 0 to 9
   return ValueOfWord(count == 0 ? 0 : word << (64 - 8 * count));
 }
 
-// The value of a text of one to eight digits; nullopt for any other text.
+// Returns the value of a text of one to eight digits; nullopt: `text` is another text.
 inline std::optional<uint32_t> ParseDigits(std::string_view text) {
   if (text.size() - 1 >= 8) return std::nullopt;
   uint64_t word;
   std::memcpy(&word, text.data(), sizeof(word));
   word = (word ^ 0x3030303030303030) << (64 - 8 * text.size());
-  // A byte above 9 is above 15, or exceeds 15 after adding 6.
+  // Rejects a byte that is no digit. Such a byte is above 9: it is above 15, or becomes so when 6
+  // is added.
   if (((word | (word + 0x0606060606060606)) & 0xf0f0f0f0f0f0f0f0) != 0) return std::nullopt;
   return static_cast<uint32_t>(ValueOfWord(word));
 }
 
-// Reads 32 bytes. Bit i: the byte at[i] is not a digit.
+// Returns a mask of the 32 bytes at `at`. Bit i is set if the byte at[i] is no digit.
 inline uint32_t NonDigits(const char* at) {
 #if defined(__SSE2__)
-  // Shifts signed bytes so that the digits are the ten smallest values.
+  // Shifts the signed bytes so that the digits become the ten smallest values.
   const auto digits = [](const char* from) {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
     const __m128i moved = _mm_sub_epi8(bytes, _mm_set1_epi8(static_cast<char>('0' - 128)));
@@ -70,7 +73,8 @@ inline uint32_t NonDigits(const char* at) {
 #endif
 }
 
-// Reads digits at `at` (before `end`) and appends them to `number`; returns the address after them.
+// Reads the digits at `at`, up to `end`, and appends them to `number`. Returns the address after
+// the last digit.
 inline const char* ScanDigits(const char* at, const char* end, uint64_t& number) {
   for (;;) {
     const auto left = static_cast<size_t>(end - at);
@@ -82,19 +86,19 @@ inline const char* ScanDigits(const char* at, const char* end, uint64_t& number)
   }
 }
 
-// A finite decimal number, with optional sign, fraction and exponent, rounded to the nearest
-// double. `stop` is the address after it; nullptr: no number begins at `at`.
+// A finite decimal number with optional sign, fraction and exponent, rounded to the nearest double.
+// `stop`: the address after it; nullptr: no number begins at the start of the text.
 struct ScannedNumber {
   double value = 0;
   const char* stop = nullptr;
 };
 ScannedNumber ScanNumber(const char* at, const char* end);
-// Parses all of `text`.
+// Parses the whole `text` as a number. nullopt: it is no number.
 std::optional<double> ParseNumber(std::string_view text);
 
-// A number of at most eight digits before its point and seven after it, without sign and exponent:
-// the most frequent case. `others`: NonDigits of its start; upper bits may be missing. length 0:
-// not such a number, or it extends beyond `others`.
+// A number without sign and exponent that has at most eight digits before the point and seven after
+// it. Most numbers have this form. `others`: NonDigits of the text; its upper bits may be missing.
+// length 0: the text has another form, or the number extends beyond `others`.
 struct PlainNumber {
   double value = 0;
   size_t length = 0;
@@ -111,7 +115,8 @@ inline PlainNumber ScanPlainNumber(const char* at, uint32_t others) {
   return {static_cast<double>(static_cast<int64_t>(digits)) / kExactPowersOfTen[fraction], end};
 }
 
-// A whole number in [0, 10^18), digits only.
+// A whole number in [0, 10^18) that consists of digits only. `stop`: the address after it; nullptr:
+// there is no such number.
 struct ScannedIndex {
   int64_t value = 0;
   const char* stop = nullptr;
@@ -123,11 +128,12 @@ inline ScannedIndex ScanIndex(const char* at, const char* end) {
   return {static_cast<int64_t>(value), stop};
 }
 
-// Hashes `text` to [0, range), identically on every machine. It starts with `seed` and the length.
-// Each word of 8 bytes (the last padded with zeros) is xored in, then mixed: the halves of a 64x64
-// bit product are xored (the "mum" of Wang Yi's wyhash). The high half of a product scales the hash
-// to the range (Lemire, "Fast Random Integer Generation in an Interval", 2019). REQUIRES: range >=
-// 1.
+// Hashes `text` to a number in [0, range). The result is equal on every machine. The hash starts
+// with `seed` and the length of the text. Each word of 8 bytes is xored into the hash; the last
+// word is padded with zeros. After each word the hash is mixed: the two halves of a 64x64 bit
+// product are xored (the "mum" of Wang Yi's wyhash). The high half of another product scales the
+// hash to the range (Lemire, "Fast Random Integer Generation in an Interval", 2019). REQUIRES:
+// range >= 1.
 uint64_t HashToRange(std::string_view text, uint64_t seed, uint64_t range);
 
 }  // namespace tandem::reader
