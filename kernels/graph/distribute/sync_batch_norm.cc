@@ -1,5 +1,7 @@
 #include "kernels/graph/distribute/sync_batch_norm.h"
 
+#include "common/base/require.h"
+
 #include <utility>
 
 namespace tandem {
@@ -86,6 +88,7 @@ class Synchroniser {
 }  // namespace
 
 StatusOr<int64_t> SyncBatchNorm(Program& program, int rank, int ranks) {
+  TD_REQUIRE(rank >= 0 && rank < ranks);
   return Synchroniser(program, rank, ranks).Run();
 }
 

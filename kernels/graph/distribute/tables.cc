@@ -183,6 +183,7 @@ StatusOr<std::vector<std::string>> DistributedTables(const Program& program) {
 
 Status PrefetchTables(Program& program, const std::vector<std::string>& tables) {
   if (tables.empty()) return OkStatus();
+  for (const std::string& table : tables) TD_REQUIRE(program.FindVar(table) != nullptr);
   for (size_t i = 0; i < tables.size(); ++i) {
     TD_RETURN_IF_ERROR(PrefetchTable(program, i, tables[i]));
   }

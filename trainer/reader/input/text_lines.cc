@@ -13,6 +13,7 @@
 
 #include "absl/strings/ascii.h"
 #include "common/base/mutex.h"
+#include "common/base/require.h"
 #include "common/threads/runner.h"
 #include "trainer/reader/input/bad_records.h"
 #include "trainer/reader/input/input_file.h"
@@ -285,6 +286,7 @@ bool IsPlain(std::string_view line) {
 
 size_t SplitLine(std::string_view line, char separator, std::string_view* fields,
                  size_t fields_max) {
+  TD_REQUIRE(fields != nullptr);
   const char* const text = line.data();
   size_t begin = 0, count = 0;
   for (size_t block = 0; block < line.size(); block += 64) {
