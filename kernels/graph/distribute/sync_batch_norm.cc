@@ -1,8 +1,8 @@
 #include "kernels/graph/distribute/sync_batch_norm.h"
 
-#include "common/base/require.h"
-
 #include <utility>
+
+#include "common/base/require.h"
 
 namespace tandem {
 namespace {
