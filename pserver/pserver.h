@@ -10,7 +10,8 @@
 #include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "common/rpc/server.h"
-#include "pserver/state/shard_types.h"
+#include "pserver/state/shard_info.h"
+#include "pserver/state/shard_snapshot.h"
 #include "pserver/state/wal.h"
 
 namespace tandem::pserver {

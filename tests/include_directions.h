@@ -126,7 +126,7 @@ inline const std::map<std::string, std::set<std::string>>& IncludeDirections() {
       {"pserver/tables",
        {"common/base", "common/tables", "common/tensor", "kernels/exec", "kernels/graph",
         "pserver/state"}},
-      {"pserver/wire", {"common/base", "common/codec", "proto", "pserver/state"}},
+      {"pserver/wire", {"common/base", "common/codec", "common/tables", "proto", "pserver/state"}},
       {"trainer",
        {"collective/rendezvous", "common/base", "common/http", "common/rpc", "common/strategy",
         "proto", "trainer/job", "trainer/models", "trainer/monitoring", "trainer/session",

@@ -76,7 +76,7 @@ class PserverService final : public PserverHandlers {
                                 ConfigureReply* reply) override {
     return Move(context, PserverCall::kConfigure, [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(ConfigureShard(*request, shard_, reply));
-      const Caller caller = CallerOf(*request);
+      const CallerId caller = CallerOf(*request);
       Tell(log_.Joined(caller.trainer, caller.incarnation, caller.job));
       return OkStatus();
     });

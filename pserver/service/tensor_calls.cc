@@ -12,7 +12,7 @@
 namespace tandem::pserver {
 namespace {
 
-Caller CallerOfPush(const codec::CodedPush& push) {
+CallerId CallerOfPush(const codec::CodedPush& push) {
   return {push.job, static_cast<int>(std::min<uint32_t>(push.trainer_id, INT32_MAX)),
           push.incarnation};
 }
@@ -135,7 +135,7 @@ void TensorCalls::Push(codec::Fragments request, Answer answer, const void* tag)
       tag);
 }
 
-void TensorCalls::StartPull(const Caller& caller, const PullRequest& pull,
+void TensorCalls::StartPull(const CallerId& caller, const PullRequest& pull,
                             Shard::Done<PullResult> done, const void* tag) {
   PullQuery query{caller, pull.observer(), pull.min_version(), {}, pull.min_step(), {}, {}};
   if (pull.has_at_version()) query.at_version = pull.at_version();

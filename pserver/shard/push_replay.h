@@ -42,7 +42,7 @@ class PushReplay {
   // OK, or UNAVAILABLE: the trainers that must send values again.
   Status CheckComplete() const;
   // As CheckComplete, but DATA_LOSS if the caller itself must send values again.
-  Status CheckComplete(const Caller& caller) const;
+  Status CheckComplete(const CallerId& caller) const;
 
   // Sync: the push for `step` is lost, and nothing of its trainer follows after it, except the end
   // of this incarnation.

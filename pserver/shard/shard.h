@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "common/tables/push_header.h"
 #include "pserver/shard/bucket_migrations.h"
 #include "pserver/shard/delta_base.h"
 #include "pserver/shard/global_snapshot_hold.h"
@@ -36,7 +37,11 @@
 #include "pserver/shard/snapshotter.h"
 #include "pserver/shard/trainer_timeouts.h"
 #include "pserver/shard/waiting_calls.h"
-#include "pserver/state/shard_types.h"
+#include "pserver/state/pull.h"
+#include "pserver/state/push.h"
+#include "pserver/state/shard_config.h"
+#include "pserver/state/shard_info.h"
+#include "pserver/state/values.h"
 
 namespace tandem::pserver {
 
@@ -67,22 +72,22 @@ class Shard {
 
   // Idempotent. FAILED_PRECONDITION: the shard has another configuration, or active trainers have
   // other settings (the message names the difference).
-  StatusOr<ConfigureResult> Configure(const Caller& caller, const ShardConfig& config,
+  StatusOr<ConfigureResult> Configure(const CallerId& caller, const ShardConfig& config,
                                       const Agreement& settings = {});
 
   // Sets initial values, sent by trainer 0. Returns true when every slice and table has its values.
   // Does nothing if the shard is already initialised. On an error, nothing changes. UNAVAILABLE:
   // keep_first is running.
-  StatusOr<bool> InitParams(const Caller& caller, uint64_t version,
+  StatusOr<bool> InitParams(const CallerId& caller, uint64_t version,
                             const std::vector<SliceValues>& params,
                             const std::vector<SlotValues>& slots,
                             const std::vector<RowValues>& rows = {});
   // `done` receives the version.
-  void WaitInit(const Caller& caller, Time deadline, Done<uint64_t> done,
+  void WaitInit(const CallerId& caller, Time deadline, Done<uint64_t> done,
                 const void* tag = nullptr);
 
   // Checks the caller: it must be of this job and of the current incarnation.
-  Status Greet(const Caller& caller);
+  Status Greet(const CallerId& caller);
 
   // AdmitPush and Push handle a push in two parts, so that its values are copied only once, outside
   // the lock, to their destination. AdmitPush checks everything except the values and returns
@@ -102,14 +107,14 @@ class Shard {
 
   // `generation`: number of this use of `name`, from 1. A use that was already released gets a
   // reply immediately.
-  void Barrier(const Caller& caller, const std::string& name, uint64_t generation, Time deadline,
+  void Barrier(const CallerId& caller, const std::string& name, uint64_t generation, Time deadline,
                std::function<void(Status)> done, const void* tag = nullptr);
   // Ends the wait of the call with this tag (CANCELLED). Its caller has disconnected. Does nothing
   // if the call already has its reply.
   void Leave(const void* tag);
 
   // Returns the number of trainers that have not completed.
-  StatusOr<int> Complete(const Caller& caller);
+  StatusOr<int> Complete(const CallerId& caller);
 
   // Calls `done` when all changes up to now are logged. No change may be acknowledged before that.
   // Without a log: immediately.
@@ -163,10 +168,10 @@ class Shard {
   // ---- Callers ----------------------------------------------------------------------------------
   // Checks the caller and records its call: a newer incarnation replaces the older one, a lost
   // trainer is back, frozen buckets thaw after their lease. Each public entry calls it once.
-  Status AdmitCaller(const Caller& caller) TD_REQUIRES(mu_);
+  Status AdmitCaller(const CallerId& caller) TD_REQUIRES(mu_);
   Status AdmitPull(const PullQuery& query, Ready& ready) TD_REQUIRES(mu_);
-  void Adopt(const Caller& caller) TD_REQUIRES(mu_);  // a newer incarnation
-  Status AgreeOnSettings(const Caller& caller, const Agreement& settings) TD_REQUIRES(mu_);
+  void Adopt(const CallerId& caller) TD_REQUIRES(mu_);  // a newer incarnation
+  Status AgreeOnSettings(const CallerId& caller, const Agreement& settings) TD_REQUIRES(mu_);
   Status SetUp(const ShardConfig& config) TD_REQUIRES(mu_);
   void SetJob(const std::string& job);
   // All initial values are here: stores them as snapshot `storing_first`, then replies to the calls

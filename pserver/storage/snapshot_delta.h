@@ -2,7 +2,7 @@
 // into a full snapshot.
 #pragma once
 
-#include "pserver/state/shard_types.h"
+#include "pserver/state/shard_snapshot.h"
 
 namespace tandem::pserver {
 

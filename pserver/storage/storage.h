@@ -11,7 +11,8 @@
 
 #include "common/base/status.h"
 #include "pserver/disk/checkpoint_throttle.h"
-#include "pserver/state/shard_types.h"
+#include "pserver/state/global_snapshot.h"
+#include "pserver/state/shard_snapshot.h"
 #include "pserver/state/wal.h"
 #include "pserver/storage/snapshot_chunks.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "pserver/state/shard_types.h"
+#include "pserver/state/values.h"
 #include "pserver/tables/row_store.h"
 
 namespace tandem::pserver {

@@ -155,7 +155,7 @@ void SimDisk::Sent(const std::string& request) {
   record += request;
   const StatusOr<LogEntry> entry = DecodeLogEntry(1, record);
   CHECK(entry.ok()) << entry.status();
-  const Caller& caller = entry->head.caller;
+  const CallerId& caller = entry->head.caller;
   sent_[{caller.trainer, caller.incarnation, entry->head.sequence}] = std::move(record);
 }
 
@@ -166,7 +166,7 @@ std::vector<LogEntry> SimDisk::History() const {
     StatusOr<LogEntry> entry = DecodeLogEntry(number, record);
     CHECK(entry.ok()) << entry.status();
     if (entry->kind == LogEntry::Kind::kOrder) {
-      const Caller& caller = entry->head.caller;
+      const CallerId& caller = entry->head.caller;
       entry = DecodeLogEntry(number,
                              sent_.at({caller.trainer, caller.incarnation, entry->head.sequence}));
       CHECK(entry.ok()) << entry.status();

@@ -1,0 +1,42 @@
+// One server's part of a global snapshot (global_snapshot_hold.h).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/tables/bucket_map.h"
+#include "common/tables/push_header.h"
+#include "pserver/state/shard_snapshot.h"
+
+namespace tandem::pserver {
+
+// The pushes of a trainer that belong to a global snapshot.
+struct SnapshotFrontier {
+  int trainer = 0;
+  uint64_t incarnation = 0;
+  bool completed = false;  // all its pushes have ended
+  SentNumbers numbers;
+};
+struct PausedState {
+  std::vector<SnapshotFrontier> marks;  // of all trainers
+  BucketMap map;
+};
+struct SnapshotRequest {
+  uint64_t cut = 0;  // its number
+  std::vector<SnapshotFrontier> marks;
+  uint64_t map_version = 0;  // of BucketMap, as in PausedState
+  Duration lease{};          // maximum wait for missing pushes
+  uint64_t taker = 0;        // the coordinator (HoldPushesRequest.taker)
+};
+// A global snapshot on the disk of a server.
+struct KeptCut {
+  uint64_t number = 0, version = 0;
+  friend bool operator==(const KeptCut&, const KeptCut&) = default;
+};
+struct PendingSnapshot {
+  SnapshotFn copy;
+  Duration held{};  // time without new pushes
+};
+
+}  // namespace tandem::pserver

@@ -1,0 +1,79 @@
+// The configuration of a job on one server: mode, optimizer, slices and tables.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/tables/table_rules.h"
+#include "common/tensor/types.h"
+#include "kernels/graph/optimizer.h"
+
+namespace tandem::pserver {
+
+enum class ShardMode : uint8_t { kSync, kASync };
+const char* Name(ShardMode mode);  // "sync", "a_sync"
+
+// Handling of a push with NaN or infinity.
+enum class NonfinitePolicy : uint8_t {
+  kReject,  // rejected; the message names the first value
+  kSkip,    // accepted without effect: in sync mode its gradients are zeros
+  kApply    // no check
+};
+const char* Name(NonfinitePolicy policy);  // "reject", "skip", "apply"
+
+// Elements [offset, offset + numel) of a flattened f32 variable.
+struct SliceSpec {
+  std::string variable;
+  Shape shape;  // of the whole variable
+  int64_t offset = 0, numel = 0;
+  int bucket = 0;  // kRowBuckets or more: bucket number in moves; 0: the slice does not move
+  friend bool operator==(const SliceSpec& a, const SliceSpec& b) {  // compares the elements only
+    return std::tie(a.variable, a.shape, a.offset, a.numel) ==
+           std::tie(b.variable, b.shape, b.offset, b.numel);
+  }
+};
+
+// The rows of a table [height, dim] in row buckets [bucket_begin, bucket_end)
+// (common/tables/row_buckets.h).
+struct TableSpec {
+  std::string variable;
+  Shape shape;  // [height, dim]
+  Init init;
+  uint64_t seed = 0;
+  int bucket_begin = 0, bucket_end = 0;
+  TableRules rules;
+  int64_t height() const { return shape[0]; }
+  int64_t dim() const { return shape[1]; }
+};
+
+// The job configuration, equal for all trainers.
+struct ShardConfig {
+  std::string job;
+  int trainers = 0;
+  ShardMode mode = ShardMode::kSync;
+  OptimizerSpec optimizer;
+  std::vector<SliceSpec> slices;
+  Duration step_timeout = std::chrono::seconds(60);
+  std::vector<TableSpec> tables;
+  NonfinitePolicy nonfinite = NonfinitePolicy::kReject;
+  // A trainer without a call for this time is lost, even if no trainer waits for it. In a_sync
+  // mode, others then no longer wait for it until it calls again.
+  Duration lost_after = std::chrono::seconds(900);
+  // a_sync: a gradient g of a slice becomes g + this * g * g * (w - w pulled last by its trainer).
+  float delay_compensation = 0;
+};
+
+// INVALID_ARGUMENT: invalid names, ranges, overlaps or limits (the message says which).
+Status CheckConfig(const ShardConfig& config);
+// FAILED_PRECONDITION: a call for another job than the one served.
+Status CheckJob(const std::string& job, const std::string& served);
+// Returns "" if equal, otherwise the first difference as text: "mode is a_sync, was sync".
+std::string Difference(const ShardConfig& now, const ShardConfig& before);
+// Copies the settings for faulty pushes and trainers, and nothing about stored values.
+void CopyFaultPolicy(const ShardConfig& from, ShardConfig& config);
+
+}  // namespace tandem::pserver

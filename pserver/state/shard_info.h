@@ -1,0 +1,61 @@
+// What a shard reports about itself: the reply to Configure, and its status.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/tables/bucket_map.h"
+#include "pserver/state/shard_config.h"
+
+namespace tandem::pserver {
+
+struct ConfigureResult {
+  uint64_t server_incarnation = 0;
+  bool initialised = false, restored = false;
+  uint64_t version = 0;
+  BucketMap map = {};  // of buckets that moved
+  uint64_t generation = 0;
+  bool replayable = false;
+  uint64_t keep_bytes_max = 0;
+};
+
+struct TrainerInfo {
+  int trainer = 0;
+  bool seen = false, completed = false, lost = false;
+  uint64_t incarnation = 0, pushes = 0, last_step = 0;
+  uint64_t skipped = 0;      // of `pushes`: skipped by NonfinitePolicy::kSkip
+  uint64_t lost_pushes = 0;  // pushes whose values are lost (push_replay.h), since the job began
+  double silent_seconds = 0;
+  double waited_seconds = 0;   // time its calls waited for other trainers, since the server started
+  double waited_recently = 0;  // the part of waited_seconds in the last minute
+};
+struct TableInfo {
+  std::string variable;
+  size_t rows = 0, bytes = 0;
+  size_t waiting = 0;  // rows not admitted yet
+  // Since the server started:
+  uint64_t dropped = 0;  // gradients of rows that were not admitted
+  uint64_t removed = 0;  // rows
+  size_t extended = 0;   // of `rows`: full rows (row_accessor.h)
+  // Only if rows may be outside memory (row_tiers.h). The last three count since the table was
+  // created:
+  size_t cold_rows = 0;     // of `rows`
+  uint64_t fetched = 0;     // rows read into memory
+  uint64_t written = 0;     // rows evicted with a write
+  double read_seconds = 0;  // time spent waiting for rows
+};
+struct ShardInfo {
+  bool configured = false, initialised = false;
+  ShardConfig config;  // empty if not configured
+  uint64_t version = 0;
+  std::vector<TrainerInfo> trainers;
+  std::vector<TableInfo> tables;
+  size_t buckets = 0;        // row buckets that it serves
+  uint64_t map_version = 0;  // of the moves that it knows (BucketMap); 0: no moves
+  uint64_t last_cut = 0;     // highest number of a snapshot that was taken, abandoned or begun here
+  uint64_t repeated_pushes = 0;  // pushes that this process had accepted before
+};
+
+}  // namespace tandem::pserver
