@@ -66,7 +66,8 @@ class Pusher {
  private:
   // One part for each server or (split_messages) for each slice. A server without a slice of it
   // gets no part.
-  StatusOr<std::vector<PushPart>> Split(const std::vector<PsConstTensor>& gradients,
+  StatusOr<std::vector<PushPart>> Split(uint64_t step, float learning_rate,
+                                        const std::vector<PsConstTensor>& gradients,
                                         const std::vector<PsConstRows>& rows);
   // Sends a new message, once the retransmit buffer has room if pushes are kept.
   void Begin(std::shared_ptr<PushCall> push);

@@ -16,8 +16,6 @@ class PushGroup;
 // Exists until the server accepts the message or the client splits its contents again.
 struct PushCall {
   PushPart part;
-  uint64_t step = 0;
-  float learning_rate = 0;
   std::shared_ptr<PullPart> pull;  // may be null
   PsClient::DoneVersion done;
   Time deadline = {};

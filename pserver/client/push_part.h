@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/codec/tensor_codec.h"
-#include "pserver/client/carrier/options.h"
+#include "common/tables/push_header.h"
 #include "pserver/client/job_tables.h"
 #include "pserver/client/owner_map.h"
 
@@ -16,15 +16,10 @@ namespace tandem::ps {
 // A push to one server, or one of several if it exceeds the message size. Rows of a table are two
 // slices: ids of type i64, then values.
 struct PushPart {
-  size_t server;
-  std::vector<codec::CodedSlice> slices;
+  size_t server = 0;
+  PushHeader header = {};
+  std::vector<codec::CodedSlice> slices = {};
   size_t bytes = 0;
-  // Fields of PushRequest (proto/pserver.proto).
-  uint64_t sequence = 0;
-  uint64_t generation = 0;
-  uint32_t origin_server = 0;
-  uint64_t origin_sequence = 0;
-  std::vector<uint64_t> sent = {}, ended = {};
 };
 
 bool HasRows(const PushPart& part);
@@ -33,7 +28,6 @@ std::set<size_t> OwnersOf(const PushPart& part, const OwnerMap& now, const JobTa
 // Whether, as known now, the server will always reject the part.
 bool IsStale(const PushPart& part, const OwnerMap& now, const JobTables& tables);
 // The message. `pull`: a serialized PullRequest; empty: none.
-codec::CodedPush ToCoded(const PushPart& part, const PsOptions& options, uint64_t step,
-                         float learning_rate, std::string pull);
+codec::CodedPush ToCoded(const PushPart& part, std::string pull);
 
 }  // namespace tandem::ps

@@ -15,9 +15,7 @@
 namespace tandem::ps {
 
 struct KeptPush {
-  PushPart part;  // the buffer keeps its memory
-  uint64_t step = 0;
-  float learning_rate = 0;
+  PushPart part;                 // the buffer keeps its memory
   uint64_t number = UINT64_MAX;  // PushReply.log_number; UINT64_MAX: not known yet
 };
 

@@ -15,10 +15,7 @@ namespace tandem::pserver {
 namespace {
 
 PushHead HeadOf(const CallerId& caller, uint64_t step) {
-  PushHead head;
-  head.caller = caller;
-  head.step = step;
-  return head;
+  return {{.caller = caller, .step = step}, {}};
 }
 
 std::vector<Buffer> TakeBuffers(PushTicket& ticket) {

@@ -13,25 +13,15 @@
 
 namespace tandem::pserver {
 
-// A push without its values. The gradient of a table is two slices with its name: the row ids, i64
-// [n], ascending, then the values, f32 [n, dim].
-struct PushHead {
+// A push without its values: its header and its slices. The gradient of a table is two slices with
+// its name: the row ids, i64 [n], ascending, then the values, f32 [n, dim].
+struct PushHead : PushHeader {
   struct Slice {
     std::string variable;
     int64_t offset = 0;
     TensorDesc desc;
   };
-  CallerId caller;
-  uint64_t sequence = 0, step = 0;
-  float learning_rate = 0;
   std::vector<Slice> slices;
-  // Fields of PushRequest (proto/pserver.proto): the generation by which the sender chose the rows,
-  // and the server to which it sent them before (index + 1; 0: none).
-  uint64_t generation = 0;
-  int origin_server = 0;
-  uint64_t origin_sequence = 0;
-  SentNumbers numbers = {};
-  bool finite = false;  // the sender has checked the gradients
 };
 enum class PushVerdict : uint8_t {
   kNew,        // to be applied

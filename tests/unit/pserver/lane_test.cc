@@ -129,10 +129,11 @@ TEST_F(PserverLaneTest, GradientsThatAreNotFiniteAreNamedAndThoseLookedAtTaken) 
   std::thread serve([&] { (void)(*lane)->Run(); });
   gradient[7] = NAN;
   const auto push = [&](uint64_t sequence, bool finite) {
-    codec::CodedPush coded{.job = "job", .incarnation = UINT64_MAX / 2, .sequence = sequence};
+    codec::CodedPush coded;
+    coded.header = {.caller = {"job", 0, UINT64_MAX / 2}, .sequence = sequence};
     coded.slices.push_back(
         {.variable = "w", .desc = {DType::kF32, {kNumel}}, .data = gradient.data()});
-    coded.finite = finite;
+    coded.header.finite = finite;
     Answer<Status> answer;
     const auto done = answer.Callback();
     CHECK((*lane)->Call(LANE_METHOD_PUSH, codec::EncodePush(coded, false),
@@ -259,12 +260,7 @@ TEST_F(PserverLaneTest, GarbageOnALaneChangesNothing) {
     return answer.Get();
   };
   const codec::CodedPush good{
-      "job",
-      0,
-      UINT64_MAX / 2,
-      1,
-      0,
-      0.1f,
+      {{"job", 0, UINT64_MAX / 2}, 1, 0, 0.1f},
       {{.variable = "fc_0.w", .offset = 0, .desc = {DType::kF32, {407}}, .data = before[0].data()}},
       ""};
   std::string bytes;

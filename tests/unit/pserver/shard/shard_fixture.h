@@ -63,7 +63,7 @@ class ShardFixture : public testing::Test {
   }
   static PushHead Head(const CallerId& caller, uint64_t sequence, uint64_t step,
                        float rate = 0.5f) {
-    PushHead head{caller, sequence, step, rate, {}};
+    PushHead head{{caller, sequence, step, rate}, {}};
     const TensorDesc desc{DType::kF32, Shape{4}};
     head.slices = {{"fc_0.w", 0, desc}, {"fc_0.w", 4, desc}, {"fc_0.b", 0, desc}};
     return head;
