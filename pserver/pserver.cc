@@ -31,10 +31,10 @@ namespace tandem::pserver {
 namespace {
 
 // Limit of the memory that clients on this host read in place. Unused pages take no memory.
-constexpr size_t kLaneMemoryBytes = size_t{32} << 30;
+constexpr size_t kShmRpcMemoryBytes = size_t{32} << 30;
 
-std::optional<shm_rpc::ServerMemory> MakeLaneMemory() {
-  StatusOr<shm_rpc::ServerMemory> memory = shm_rpc::ServerMemory::Make(kLaneMemoryBytes);
+std::optional<shm_rpc::ServerMemory> MakeShmRpcMemory() {
+  StatusOr<shm_rpc::ServerMemory> memory = shm_rpc::ServerMemory::Make(kShmRpcMemoryBytes);
   if (memory.ok()) return *std::move(memory);
   LOG(WARNING) << "shared-memory connections are not available: " << memory.status().message();
   return std::nullopt;
@@ -103,8 +103,9 @@ struct Pserver::Impl {
   std::unique_ptr<ThreadPool> saver;   // one thread, one waiting snapshot
   std::unique_ptr<CallPools> pools;
   std::unique_ptr<TensorCalls> calls;
-  std::unique_ptr<shm_rpc::ShmRpcServer> lanes;  // null: this machine provides no shared memory
-  std::unique_ptr<rpc::AuditLog> audit;          // null: not requested
+  std::unique_ptr<shm_rpc::ShmRpcServer>
+      shm_server;                        // null: this machine provides no shared memory
+  std::unique_ptr<rpc::AuditLog> audit;  // null: not requested
   std::unique_ptr<ServerSessions> sessions;
   PserverServices services;
   std::unique_ptr<rpc::RpcServer> server;
@@ -134,7 +135,7 @@ struct Pserver::Impl {
   // Fails the calls with changes that could not be written. After that, no call waits.
   void End();
   // `memory`: null if there is none.
-  void StartLanes(const std::optional<shm_rpc::ServerMemory>& memory) {
+  void StartShmRpc(const std::optional<shm_rpc::ServerMemory>& memory) {
     if (!memory) return;
     StatusOr<std::unique_ptr<shm_rpc::ShmRpcServer>> started = shm_rpc::ShmRpcServer::Start(
         *memory, [this](uint32_t method, codec::Fragments request, shm_rpc::ReplyFn answer) {
@@ -147,14 +148,14 @@ struct Pserver::Impl {
               answer(Unimplemented("the shared-memory connection has no method %d", method), {});
           }
         });
-    if (started.ok()) lanes = *std::move(started);
+    if (started.ok()) shm_server = *std::move(started);
     LOG_IF(WARNING, !started.ok())
         << "shared-memory connections are not available: " << started.status().message();
   }
   StatusOr<shm_rpc::ShmRpcTicket> Invite() {
-    if (lanes == nullptr)
+    if (shm_server == nullptr)
       return Unimplemented("this server does not support shared-memory connections");
-    return lanes->Invite();
+    return shm_server->Invite();
   }
 };
 
@@ -271,10 +272,10 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
   auto pserver = std::unique_ptr<Pserver>(new Pserver(metrics));
   Impl* impl = pserver->impl_.get();
   const uint64_t incarnation = NewIncarnation();
-  const auto lane_memory = options.lanes ? MakeLaneMemory() : std::nullopt;
+  const auto shm_memory = options.shm_rpc ? MakeShmRpcMemory() : std::nullopt;
   TD_RETURN_IF_ERROR(impl->OpenPlace(options));
   TD_RETURN_IF_ERROR(impl->OpenStores(options));
-  impl->MakeShard(options, incarnation, lane_memory, metrics);
+  impl->MakeShard(options, incarnation, shm_memory, metrics);
   const Time begin = SteadyNow();
   const StatusOr<uint64_t> restored = impl->durable->Recover();
   if (!restored.ok()) return Annotate(restored.status(), "cannot restore " + options.data_dir);
@@ -288,7 +289,7 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
   impl->saver = std::make_unique<ThreadPool>("saver", 1, 1);
   impl->pools = std::make_unique<CallPools>(options, metrics);
   impl->calls = std::make_unique<TensorCalls>(incarnation, shard, *impl->deadlines);
-  impl->StartLanes(lane_memory);
+  impl->StartShmRpc(shm_memory);
   if (!options.audit_log.empty()) {
     TD_ASSIGN_OR_RETURN(
         impl->audit,

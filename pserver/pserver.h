@@ -63,7 +63,7 @@ struct PserverOptions {
   // Device of dense slices and their updates: "cpu", "cuda", "cuda:1". Rows of tables are always in
   // host memory.
   std::string place = "cpu";
-  bool lanes = true;  // shared memory for clients on this host
+  bool shm_rpc = true;  // shared memory for clients on this host
   // Called when the store has failed and nothing more is acknowledged. The process must then end
   // (Pserver::GiveUp); its successor reads the contents of the directory. May be called on any
   // thread and more than once; must not block.

@@ -201,8 +201,8 @@ class PsClient {
   const std::vector<PsSlice>& blocks() const;  // as placed by Configure
   // Bytes of pushes kept until a checkpoint holds them (durability=replayable).
   size_t kept_bytes() const;
-  int lanes() const;            // servers that Configure reached through shared memory
-  uint64_t lane_calls() const;  // pushes and pulls sent through shared memory
+  int shm_servers() const;     // servers that Configure reached through shared memory
+  uint64_t shm_calls() const;  // pushes and pulls sent through shared memory
   PsCacheCounts row_cache() const;
 
  private:

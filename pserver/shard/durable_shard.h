@@ -55,9 +55,9 @@ class DurableShard {
   StatusOr<SavedCheckpoint> Save(bool delta = false, uint64_t unless_kept = 0,
                                  Duration patience = {});
   // Restores the checkpoint, or a global snapshot (0: none); returns its version.
-  StatusOr<uint64_t> Restore(uint64_t cut = 0);
+  StatusOr<uint64_t> Restore(uint64_t number = 0);
   // One server's part of a global snapshot.
-  struct CutFile {
+  struct SnapshotPart {
     uint64_t version = 0;
     size_t bytes = 0;
     Duration held{};  // time without new pushes
@@ -65,9 +65,10 @@ class DurableShard {
   // Calls Shard::GlobalSnapshots::Take and writes the result. Then drops snapshots with numbers
   // below `complete`. A repeated call gets the same reply until another snapshot begins.
   // FAILED_PRECONDITION: no storage.
-  void TakeCut(const std::string& job, SnapshotRequest order, uint64_t complete,
-               std::function<void(const StatusOr<CutFile>&)> done);
-  StatusOr<std::vector<KeptCut>> Cuts() const;  // ascending; empty without a storage
+  void TakeGlobalSnapshot(const std::string& job, SnapshotRequest order, uint64_t complete,
+                          std::function<void(const StatusOr<SnapshotPart>&)> done);
+  StatusOr<std::vector<StoredGlobalSnapshot>> GlobalSnapshots()
+      const;  // ascending; empty without a storage
   // OK if rows may move from and to this server. Its statements about moves must survive a restart,
   // so it must keep a log of all changes, or store nothing at all.
   Status CheckMoves() const;
@@ -91,8 +92,9 @@ class DurableShard {
   void SaveLater(uint64_t version, SnapshotFn copy);
   void ShortenLog();
 
-  StatusOr<CutFile> WriteCut(uint64_t cut, const PendingSnapshot& image, uint64_t complete);
-  void CutEnded(uint64_t cut, const StatusOr<CutFile>& file);
+  StatusOr<SnapshotPart> WriteGlobalSnapshot(uint64_t number, const PendingSnapshot& pending,
+                                             uint64_t complete);
+  void OnGlobalSnapshotEnd(uint64_t number, const StatusOr<SnapshotPart>& part);
 
   // Records that the checkpoint on disk is of `version`, and that the shard has at least this
   // version.
@@ -112,13 +114,13 @@ class DurableShard {
   Mutex mu_;                                       // held while a checkpoint is written
   uint64_t written_order_ TD_GUARDED_BY(mu_) = 0;  // ShardSnapshot::order of the last one
   // The newest requested global snapshot, and the calls that wait for it.
-  struct WantedCut {
-    uint64_t cut = 0;
-    std::optional<StatusOr<CutFile>> file;  // set when it is written or abandoned
-    std::vector<std::function<void(const StatusOr<CutFile>&)>> waiting;
+  struct WantedSnapshot {
+    uint64_t number = 0;
+    std::optional<StatusOr<SnapshotPart>> part;  // set when it is written or abandoned
+    std::vector<std::function<void(const StatusOr<SnapshotPart>&)>> waiting;
   };
-  Mutex cut_mu_;
-  WantedCut cut_ TD_GUARDED_BY(cut_mu_);
+  Mutex wanted_mu_;
+  WantedSnapshot wanted_ TD_GUARDED_BY(wanted_mu_);
   std::unique_ptr<GroupCommitLog> log_;
   std::unique_ptr<Shard> shard_;  // destroyed before its log
 };

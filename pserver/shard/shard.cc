@@ -677,7 +677,7 @@ ShardInfo Shard::Info() const {
   }
   for (int b = 0; b < kRowBuckets; ++b) info.buckets += state_.Serves(b);
   info.map_version = migrations_.moves().map.version();
-  info.last_cut = hold_.last_number();
+  info.last_snapshot = hold_.last_number();
   info.trainers = state_.trainers.Info();
   // A log entry that waits for pushes may have a newer incarnation.
   for (TrainerInfo& t : info.trainers) {

@@ -22,7 +22,7 @@ struct FreezeRequest {
 
 struct SliceMigration {
   SliceSpec spec;
-  SliceSnapshot image;
+  SliceSnapshot snapshot;
 };
 
 // Contents of a move from `source` to `target`: rows and slices with all their data, and the marks

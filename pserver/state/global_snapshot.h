@@ -23,16 +23,16 @@ struct PausedState {
   BucketMap map;
 };
 struct SnapshotRequest {
-  uint64_t cut = 0;  // its number
+  uint64_t number = 0;
   std::vector<SnapshotFrontier> marks;
   uint64_t map_version = 0;  // of BucketMap, as in PausedState
   Duration lease{};          // maximum wait for missing pushes
   uint64_t taker = 0;        // the coordinator (HoldPushesRequest.taker)
 };
 // A global snapshot on the disk of a server.
-struct KeptCut {
+struct StoredGlobalSnapshot {
   uint64_t number = 0, version = 0;
-  friend bool operator==(const KeptCut&, const KeptCut&) = default;
+  friend bool operator==(const StoredGlobalSnapshot&, const StoredGlobalSnapshot&) = default;
 };
 struct PendingSnapshot {
   SnapshotFn copy;

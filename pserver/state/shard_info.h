@@ -54,7 +54,8 @@ struct ShardInfo {
   std::vector<TableInfo> tables;
   size_t buckets = 0;        // row buckets that it serves
   uint64_t map_version = 0;  // of the moves that it knows (BucketMap); 0: no moves
-  uint64_t last_cut = 0;     // highest number of a snapshot that was taken, abandoned or begun here
+  uint64_t last_snapshot =
+      0;  // highest number of a snapshot that was taken, abandoned or begun here
   uint64_t repeated_pushes = 0;  // pushes that this process had accepted before
 };
 

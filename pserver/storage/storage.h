@@ -43,7 +43,7 @@ class Storage {
   // NOT_FOUND: no such snapshot. DATA_LOSS: as in Read.
   virtual Status ReadGlobalSnapshot(uint64_t number, SnapshotSink& sink) = 0;
   StatusOr<ShardSnapshot> ReadGlobalSnapshot(uint64_t number);
-  virtual StatusOr<std::vector<KeptCut>> GlobalSnapshots() = 0;  // ascending
+  virtual StatusOr<std::vector<StoredGlobalSnapshot>> GlobalSnapshots() = 0;  // ascending
 
   // ---- WAL: changes since the checkpoint --------------------------------------------------------
   // Write drops the entries that its snapshot contains. AppendLog adds entries in one write and

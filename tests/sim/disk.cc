@@ -72,8 +72,8 @@ class SimDisk::Session final : public Storage {
     return it == disk_.cuts_.end() ? NotFound("no snapshot %d", cut)
                                    : SendChunks(it->second, taker);
   }
-  StatusOr<std::vector<KeptCut>> GlobalSnapshots() override {
-    std::vector<KeptCut> cuts;
+  StatusOr<std::vector<StoredGlobalSnapshot>> GlobalSnapshots() override {
+    std::vector<StoredGlobalSnapshot> cuts;
     for (const auto& [cut, image] : disk_.cuts_) cuts.push_back({cut, image.version});
     return cuts;
   }

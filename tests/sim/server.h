@@ -47,7 +47,7 @@ class SimServer {
 
   Shard& shard();  // REQUIRES: alive
   // Restores a global snapshot. REQUIRES: alive, no call in progress.
-  Status Restore(uint64_t cut);
+  Status Restore(uint64_t snapshot);
   SimDisk& disk() { return disk_; }
   // A wrong reply that the server gave; "": none.
   const std::string& wrong() const { return wrong_; }

@@ -35,8 +35,8 @@ class GrpcPsChannel final : public PsChannel {
   Status AddServer(int server, const std::string& address) override;
   void Abandon(int server) override;
   void Close() override;
-  StatusOr<int> OpenLanes(const Invite& invite) override;
-  uint64_t lane_calls() const override { return lane_calls_; }
+  StatusOr<int> OpenShmChannels(const Invite& invite) override;
+  uint64_t shm_calls() const override { return shm_calls_; }
 
  private:
   struct Server {
@@ -44,7 +44,7 @@ class GrpcPsChannel final : public PsChannel {
     Endpoint endpoint;
     std::string name;
     RawServer raw;
-    std::unique_ptr<ShmRpcConnection> lane;  // constant after OpenLanes; null: gRPC only
+    std::unique_ptr<ShmRpcConnection> shm;  // constant after OpenShmChannels; null: gRPC only
   };
   struct Open {
     int server = -1;  // server of a push or a pull; -1: another call
@@ -70,7 +70,7 @@ class GrpcPsChannel final : public PsChannel {
   const uint64_t retry_stream_;  // stream of random numbers, different for each trainer
   std::vector<std::unique_ptr<Server>> servers_;
   std::shared_ptr<grpc::ChannelCredentials> credentials_;
-  std::atomic<uint64_t> lane_calls_{0};
+  std::atomic<uint64_t> shm_calls_{0};
   std::shared_ptr<WaitGroup> call_leases_ = std::make_shared<WaitGroup>();  // RawCall objects
   Mutex mu_;
   CondVar idle_;

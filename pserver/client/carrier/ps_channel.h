@@ -53,8 +53,8 @@ class PsChannel {
 
   // From now on, pushes and pulls use shared memory to servers on this host. Returns the number of
   // these servers.
-  virtual StatusOr<int> OpenLanes(const Invite& /*invite*/) { return 0; }
-  virtual uint64_t lane_calls() const { return 0; }  // calls made through shared memory
+  virtual StatusOr<int> OpenShmChannels(const Invite& /*invite*/) { return 0; }
+  virtual uint64_t shm_calls() const { return 0; }  // calls made through shared memory
 };
 
 // "pserver 0 (127.0.0.1:1234)"

@@ -31,11 +31,11 @@ class ShmRpcConnection {
             shm_rpc::ShmRpcClient::Reply reply);
 
  private:
-  std::shared_ptr<shm_rpc::ShmRpcClient> lane();
+  std::shared_ptr<shm_rpc::ShmRpcClient> client();
   void Loop();
   StatusOr<std::shared_ptr<shm_rpc::ShmRpcClient>> Open();
   // true: serve the connection. false: stop.
-  bool Show(std::shared_ptr<shm_rpc::ShmRpcClient> lane);
+  bool Show(std::shared_ptr<shm_rpc::ShmRpcClient> client);
   bool Sleep(Duration duration);
 
   const std::string name_;
@@ -44,7 +44,7 @@ class ShmRpcConnection {
   CondVar cv_;
   bool stopped_ TD_GUARDED_BY(mu_) = false, tried_ TD_GUARDED_BY(mu_) = false;
   Status opened_ TD_GUARDED_BY(mu_);  // status of the newest attempt
-  std::shared_ptr<shm_rpc::ShmRpcClient> lane_ TD_GUARDED_BY(mu_);
+  std::shared_ptr<shm_rpc::ShmRpcClient> client_ TD_GUARDED_BY(mu_);
   std::thread thread_;
 };
 

@@ -31,27 +31,27 @@ struct GlobalSnapshotOptions {
   std::set<int> drained;                               // as in MoverOptions
   uint64_t taker = 0;  // random number that distinguishes concurrent coordinators
 };
-struct ServerCut {
+struct ServerSnapshot {
   int server = 0;
   std::string address;
   uint64_t version = 0, bytes = 0;
   Duration held = Duration::zero();  // time without new pushes
 };
-struct CutReport {
-  uint64_t cut = 0;  // number of the snapshot
-  std::vector<ServerCut> servers;
+struct GlobalSnapshotReport {
+  uint64_t number = 0;
+  std::vector<ServerSnapshot> servers;
   Duration held() const;  // the longest of all servers
 };
 
 // A global snapshot on the disks of servers. `whole`: all servers of the job have it.
-struct FoundCut {
-  uint64_t cut = 0;
+struct FoundGlobalSnapshot {
+  uint64_t number = 0;
   bool whole = false;
-  std::vector<ServerCut> servers;
+  std::vector<ServerSnapshot> servers;
 };
 
 // The newest snapshot in all lists (each ascending); 0: none.
-uint64_t NewestCommon(const std::vector<std::vector<uint64_t>>& cuts);
+uint64_t NewestCommon(const std::vector<std::vector<uint64_t>>& lists);
 
 // Takes, lists and restores global snapshots. Not thread-safe. Calls block.
 class GlobalSnapshotCoordinator {
@@ -65,13 +65,13 @@ class GlobalSnapshotCoordinator {
   // a server of the job knows. On an error there is no such snapshot and pushes continue; the
   // message names the server, or the missing push and its trainer. UNAVAILABLE, DEADLINE_EXCEEDED:
   // a later attempt may succeed.
-  StatusOr<CutReport> Take(uint64_t number = 0);
+  StatusOr<GlobalSnapshotReport> Take(uint64_t number = 0);
   // All snapshots on disks, ascending.
-  StatusOr<std::vector<FoundCut>> Find();
+  StatusOr<std::vector<FoundGlobalSnapshot>> Find();
   // Restores this snapshot on all servers; 0: the newest that all have. Trainers should not push
   // meanwhile. NOT_FOUND: not all servers have it (the message names those that exist).
   // FAILED_PRECONDITION: rows have moved between servers since.
-  StatusOr<CutReport> Restore(uint64_t cut = 0);
+  StatusOr<GlobalSnapshotReport> Restore(uint64_t number = 0);
 
  private:
   // Makes one call to each server concurrently and waits for all. Returns the first error, which
@@ -84,7 +84,7 @@ class GlobalSnapshotCoordinator {
   StatusOr<std::vector<CutMarkDef>> Merge(const std::vector<HoldPushesReply>& held) const;
   // Checks that `map` names all servers that have rows.
   Status CheckServers(const BucketMap& map) const;
-  StatusOr<CutReport> TakeHeld(uint64_t number);
+  StatusOr<GlobalSnapshotReport> TakeHeld(uint64_t number);
   StatusOr<uint64_t> NextNumber();
   Status FindServers();
   void Release(uint64_t number);

@@ -82,9 +82,9 @@ class PserverLaneTest : public PserverTest {
     }
     for (int t : {0, 1}) {
       const bool shm = (t == 0 ? a : b) != ps::PsTransport::kGrpc;
-      EXPECT_EQ(clients[t]->lanes(), shm ? 2 : 0);
+      EXPECT_EQ(clients[t]->shm_servers(), shm ? 2 : 0);
       // To two servers: ten pushes, five pulls and the pull of the initial values.
-      EXPECT_EQ(clients[t]->lane_calls(), shm ? 32u : 0u);
+      EXPECT_EQ(clients[t]->shm_calls(), shm ? 32u : 0u);
     }
     auto all = model.params;
     all.push_back(Rows(*clients[0], mode == ps::PsMode::kSync ? 10 : 0));
@@ -120,7 +120,7 @@ TEST_F(PserverLaneTest, GradientsThatAreNotFiniteAreNamedAndThoseLookedAtTaken) 
   ASSERT_TRUE(PushAndWait(*client, 0, 1, {{"w", gradient.data(), kNumel}}).ok());
   ASSERT_TRUE(PullAndWait(*client, 0, {tensor}).ok());
   EXPECT_EQ(values, std::vector<float>(kNumel, -1.0f));
-  EXPECT_GE(client->lane_calls(), 5u);
+  EXPECT_GE(client->shm_calls(), 5u);
 
   auto [status, invitation] = Invite(0);
   ASSERT_TRUE(status.ok()) << status.error_message();
@@ -171,11 +171,11 @@ TEST_F(PserverLaneTest, AServerThatIsStartedAgainIsReachedByGrpcAndThenByALane) 
     auto again = Pserver::Start(options, metrics_);
     ASSERT_TRUE(again.ok()) << again.status();
     servers_.push_back(*std::move(again));
-    const uint64_t before = client->lane_calls();
+    const uint64_t before = client->shm_calls();
     push();  // over any transport
     const Time deadline = SteadyNow() + seconds(60);
-    while (client->lane_calls() < before + 3 && SteadyNow() < deadline) push();
-    EXPECT_GE(client->lane_calls(), before + 3) << "no lane to the server that was started again";
+    while (client->shm_calls() < before + 3 && SteadyNow() < deadline) push();
+    EXPECT_GE(client->shm_calls(), before + 3) << "no lane to the server that was started again";
   }
   ASSERT_TRUE(PullAndWait(*client, 0, {tensor}).ok());
   EXPECT_EQ(values, std::vector<float>(1000, static_cast<float>(step)));
@@ -184,7 +184,7 @@ TEST_F(PserverLaneTest, AServerThatIsStartedAgainIsReachedByGrpcAndThenByALane) 
 TEST_F(PserverLaneTest, AServerWithoutLanesIsNamedOrReachedByGrpc) {
   StartServers(1);
   PserverOptions options;
-  options.lanes = false;
+  options.shm_rpc = false;
   StartServers(1, options);
   Model model;
   auto asked = *Client(0, 1, {.transport = ps::PsTransport::kShm});
@@ -193,7 +193,7 @@ TEST_F(PserverLaneTest, AServerWithoutLanesIsNamedOrReachedByGrpc) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr(endpoints_[1]));
   auto client = *Client(0, 1);
   ASSERT_TRUE(client->Configure(model.variables, ps::PsMode::kSync, {}).ok());
-  EXPECT_EQ(client->lanes(), 1);
+  EXPECT_EQ(client->shm_servers(), 1);
   ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
   Status status;
   TrainSync(client.get(), &model, 0, 0, 3, &status);
@@ -211,7 +211,7 @@ TEST_F(PserverLaneTest, ATrainerThatWasReplacedIsRefusedOnItsLane) {
   const Status late = PushAndWait(*old, 0, 0.1f, model.View(model.params));
   EXPECT_EQ(late.code(), StatusCode::kFailedPrecondition) << late;
   EXPECT_THAT(std::string(late.message()), HasSubstr("was restarted as incarnation"));
-  EXPECT_GT(old->lane_calls(), 0u);
+  EXPECT_GT(old->shm_calls(), 0u);
 }
 
 // As if the server were killed between two calls of the trainer's start.

@@ -19,7 +19,7 @@ class DurableShard;
 
 Status HoldPushes(const HoldPushesRequest& request, DurableShard& durable, HoldPushesReply* reply);
 // `reply` must live until `done` runs: once, on any thread.
-void TakeCut(const TakeCutRequest& request, DurableShard& durable, TakeCutReply* reply,
-             std::function<void(const Status&)> done);
+void TakeSnapshot(const TakeCutRequest& request, DurableShard& durable, TakeCutReply* reply,
+                  std::function<void(const Status&)> done);
 
 }  // namespace tandem::pserver
