@@ -32,10 +32,10 @@ namespace {
 
 // Maximum bytes of shared memory from which the server reads messages of clients on this host in
 // place. Unused pages take no memory.
-constexpr size_t kLaneMemoryBytes = size_t{32} << 30;
+constexpr size_t kShmRpcMemoryBytes = size_t{32} << 30;
 
-std::optional<shm_rpc::ServerMemory> MakeLaneMemory() {
-  StatusOr<shm_rpc::ServerMemory> memory = shm_rpc::ServerMemory::Make(kLaneMemoryBytes);
+std::optional<shm_rpc::ServerMemory> MakeShmRpcMemory() {
+  StatusOr<shm_rpc::ServerMemory> memory = shm_rpc::ServerMemory::Make(kShmRpcMemoryBytes);
   if (memory.ok()) return *std::move(memory);
   LOG(WARNING) << "shared-memory connections are not available: " << memory.status().message();
   return std::nullopt;
@@ -108,8 +108,9 @@ struct Pserver::Impl {
   std::unique_ptr<ThreadPool> saver;   // a single thread, with a queue of one snapshot
   std::unique_ptr<CallPools> pools;
   std::unique_ptr<TensorCalls> calls;
-  std::unique_ptr<shm_rpc::ShmRpcServer> lanes;  // null: this machine provides no shared memory
-  std::unique_ptr<rpc::AuditLog> audit;          // null: the audit log was not requested
+  std::unique_ptr<shm_rpc::ShmRpcServer>
+      shm_server;                        // null: this machine provides no shared memory
+  std::unique_ptr<rpc::AuditLog> audit;  // null: the audit log was not requested
   std::unique_ptr<ServerSessions> sessions;
   PserverServices services;
   std::unique_ptr<rpc::RpcServer> server;
@@ -140,7 +141,7 @@ struct Pserver::Impl {
   // Closes the shard: calls with changes that could not be written fail. Afterwards, no call waits.
   void End();
   // Starts the shm RPC server. `memory`: shared memory for clients on this host; null: none.
-  void StartLanes(const std::optional<shm_rpc::ServerMemory>& memory) {
+  void StartShmRpc(const std::optional<shm_rpc::ServerMemory>& memory) {
     if (!memory) return;
     StatusOr<std::unique_ptr<shm_rpc::ShmRpcServer>> started = shm_rpc::ShmRpcServer::Start(
         *memory, [this](uint32_t method, codec::Fragments request, shm_rpc::ReplyFn answer) {
@@ -153,14 +154,14 @@ struct Pserver::Impl {
               answer(Unimplemented("the shared-memory connection has no method %d", method), {});
           }
         });
-    if (started.ok()) lanes = *std::move(started);
+    if (started.ok()) shm_server = *std::move(started);
     LOG_IF(WARNING, !started.ok())
         << "shared-memory connections are not available: " << started.status().message();
   }
   StatusOr<shm_rpc::ShmRpcTicket> Invite() {
-    if (lanes == nullptr)
+    if (shm_server == nullptr)
       return Unimplemented("this server does not support shared-memory connections");
-    return lanes->Invite();
+    return shm_server->Invite();
   }
 };
 
@@ -278,10 +279,10 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
   auto pserver = std::unique_ptr<Pserver>(new Pserver(metrics));
   Impl* impl = pserver->impl_.get();
   const uint64_t incarnation = NewIncarnation();
-  const auto lane_memory = options.lanes ? MakeLaneMemory() : std::nullopt;
+  const auto shm_memory = options.shm_rpc ? MakeShmRpcMemory() : std::nullopt;
   TD_RETURN_IF_ERROR(impl->OpenPlace(options));
   TD_RETURN_IF_ERROR(impl->OpenStores(options));
-  impl->MakeShard(options, incarnation, lane_memory, metrics);
+  impl->MakeShard(options, incarnation, shm_memory, metrics);
   const Time begin = SteadyNow();
   const StatusOr<uint64_t> restored = impl->durable->Recover();
   if (!restored.ok()) return Annotate(restored.status(), "cannot restore " + options.data_dir);
@@ -295,7 +296,7 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
   impl->saver = std::make_unique<ThreadPool>("saver", 1, 1);
   impl->pools = std::make_unique<CallPools>(options, metrics);
   impl->calls = std::make_unique<TensorCalls>(incarnation, shard, *impl->deadlines);
-  impl->StartLanes(lane_memory);
+  impl->StartShmRpc(shm_memory);
   if (!options.audit_log.empty()) {
     TD_ASSIGN_OR_RETURN(
         impl->audit,

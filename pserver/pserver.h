@@ -11,7 +11,8 @@
 #include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "common/rpc/server.h"
-#include "pserver/state/shard_types.h"
+#include "pserver/state/shard_info.h"
+#include "pserver/state/shard_snapshot.h"
 #include "pserver/state/wal.h"
 
 namespace tandem::pserver {
@@ -70,7 +71,7 @@ struct PserverOptions {
   // Device of the dense slices and their updates: "cpu", "cuda", "cuda:1". Rows of tables are
   // always in host memory.
   std::string place = "cpu";
-  bool lanes = true;  // true: clients on this host may use shared memory
+  bool shm_rpc = true;  // true: clients on this host may use shared memory
   // Called when the store has failed, after which the server acknowledges nothing more. The process
   // must then end (Pserver::GiveUp). The next process reads the contents of the directory. May be
   // called on any thread and more than once; must not block.

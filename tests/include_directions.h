@@ -171,7 +171,7 @@ inline const std::map<std::string, std::set<std::string>>& IncludeDirections() {
       {"pserver/tables/rows",
        {"common/base", "common/os", "common/tables", "common/tensor", "common/threads",
         "kernels/exec", "pserver/state"}},
-      {"pserver/wire", {"common/base", "common/codec", "proto", "pserver/state"}},
+      {"pserver/wire", {"common/base", "common/codec", "common/tables", "proto", "pserver/state"}},
       {"trainer",
        {"collective/rendezvous", "common/base", "common/http", "common/os", "common/rpc",
         "common/rpc/credentials", "common/strategy", "common/threads", "proto", "trainer/job",

@@ -1,5 +1,6 @@
 #include "common/codec/tensor_codec.h"
 
+#include <algorithm>
 #include <bit>
 #include <concepts>
 #include <tuple>
@@ -21,14 +22,32 @@ constexpr size_t kServersMax = 1 << 16;
 
 // A field of message M: its number in proto/pserver.proto or proto/tensor.proto, and its member.
 // Reader and writer use the same row. A message is written in the order of its rows.
-template <typename M, typename T>
+template <typename Member>
 struct Field {
   uint32_t number;
-  T M::*member;
+  Member member;    // a pointer to a member of M, or a Path from M
   size_t most = 0;  // bytes of a string, elements of a list
 };
-template <typename M, typename T>
-Field(uint32_t, T M::*, size_t = 0) -> Field<M, T>;
+template <typename Member>
+Field(uint32_t, Member, size_t = 0) -> Field<Member>;
+
+// A member of a member whose fields the message does not nest. `outer` may be a Path too.
+template <typename Outer, typename Inner>
+struct Path {
+  Outer outer;
+  Inner inner;
+};
+template <typename Outer, typename Inner>
+Path(Outer, Inner) -> Path<Outer, Inner>;
+
+template <typename M, typename T, typename Of>
+auto& MemberOf(M& message, T Of::*member) {
+  return message.*member;
+}
+template <typename M, typename Outer, typename Inner>
+auto& MemberOf(M& message, const Path<Outer, Inner>& path) {
+  return MemberOf(MemberOf(message, path.outer), path.inner);
+}
 
 template <typename M>
 constexpr auto kFields = nullptr;
@@ -57,21 +76,25 @@ constexpr auto kFields<RawSlice> =
     std::tuple{Field{1, &RawSlice::variable, kNameBytesMax}, Field{2, &RawSlice::offset},
                Field{3, &RawSlice::tensor}};
 
+constexpr auto kHeader = &CodedPush::header;
+constexpr Path kCaller{kHeader, &PushHeader::caller};
+constexpr Path kNumbers{kHeader, &PushHeader::numbers};
 template <>
-constexpr auto kFields<CodedPush> = std::tuple{Field{1, &CodedPush::job, kNameBytesMax},
-                                               Field{2, &CodedPush::trainer_id},
-                                               Field{3, &CodedPush::incarnation},
-                                               Field{4, &CodedPush::sequence},
-                                               Field{5, &CodedPush::step},
-                                               Field{6, &CodedPush::learning_rate},
-                                               Field{7, &CodedPush::slices},
-                                               Field{8, &CodedPush::pull, kPullBytesMax},
-                                               Field{9, &CodedPush::generation},
-                                               Field{10, &CodedPush::origin_server},
-                                               Field{11, &CodedPush::origin_sequence},
-                                               Field{12, &CodedPush::sent, kServersMax},
-                                               Field{13, &CodedPush::ended, kServersMax},
-                                               Field{14, &CodedPush::finite}};
+constexpr auto kFields<CodedPush> =
+    std::tuple{Field{1, Path{kCaller, &CallerId::job}, kNameBytesMax},
+               Field{2, Path{kCaller, &CallerId::trainer}},
+               Field{3, Path{kCaller, &CallerId::incarnation}},
+               Field{4, Path{kHeader, &PushHeader::sequence}},
+               Field{5, Path{kHeader, &PushHeader::step}},
+               Field{6, Path{kHeader, &PushHeader::learning_rate}},
+               Field{7, &CodedPush::slices},
+               Field{8, &CodedPush::pull, kPullBytesMax},
+               Field{9, Path{kHeader, &PushHeader::generation}},
+               Field{10, Path{kHeader, &PushHeader::origin_server}},
+               Field{11, Path{kHeader, &PushHeader::origin_sequence}},
+               Field{12, Path{kNumbers, &SentNumbers::sent}, kServersMax},
+               Field{13, Path{kNumbers, &SentNumbers::ended}, kServersMax},
+               Field{14, Path{kHeader, &PushHeader::finite}}};
 
 template <>
 constexpr auto kFields<CodedTimes> =
@@ -126,7 +149,7 @@ class Writer {
 
   template <typename M>
   void Message(const M& message) {
-    ForEachField<M>([&](const auto& field) { Put(field.number, message.*field.member); });
+    ForEachField<M>([&](const auto& field) { Put(field.number, MemberOf(message, field.member)); });
   }
 
   EncodedMessage Finish() && {
@@ -138,6 +161,9 @@ class Writer {
   template <std::integral T>
   void Put(uint32_t field, T value) {
     PutUintField(head_, field, static_cast<uint64_t>(value));
+  }
+  void Put(uint32_t field, int value) {  // a uint32 of the message
+    PutUintField(head_, field, static_cast<uint32_t>(value));
   }
   void Put(uint32_t field, float value) {
     const uint32_t bits = std::bit_cast<uint32_t>(value);
@@ -232,6 +258,11 @@ template <std::integral T>
 Status ReadValue(WireReader& in, WireType /*type*/, size_t /*most*/, T& value) {
   const uint64_t number = in.Varint();
   value = std::is_same_v<T, bool> ? number != 0 : static_cast<T>(number);
+  return OkStatus();
+}
+// A uint32 above the range is read as the highest value.
+Status ReadValue(WireReader& in, WireType /*type*/, size_t /*most*/, int& value) {
+  value = static_cast<int>(std::min<uint32_t>(static_cast<uint32_t>(in.Varint()), INT32_MAX));
   return OkStatus();
 }
 Status ReadValue(WireReader& in, WireType /*type*/, size_t /*most*/, float& value) {
@@ -333,10 +364,12 @@ Status ReadMessage(WireReader& in, M& message) {
     const auto type = static_cast<WireType>(tag & 7);
     bool known = false;
     Status status;
-    ForEachField<M>([&]<typename T>(const Field<M, T>& field) {
-      if (field.number != number || !Accepts<T>(type)) return;
+    ForEachField<M>([&](const auto& field) {
+      auto& member = MemberOf(message, field.member);
+      if (field.number != number || !Accepts<std::remove_reference_t<decltype(member)>>(type))
+        return;
       known = true;
-      status = ReadValue(in, type, field.most, message.*field.member);
+      status = ReadValue(in, type, field.most, member);
     });
     TD_RETURN_IF_ERROR(status);
     if (!known) in.Skip(tag);

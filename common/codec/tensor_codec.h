@@ -13,6 +13,7 @@
 
 #include "common/base/status.h"
 #include "common/codec/wire.h"
+#include "common/tables/push_header.h"
 #include "common/tensor/types.h"
 
 namespace tandem::codec {
@@ -43,17 +44,9 @@ struct CodedSlice {
 };
 
 struct CodedPush {
-  std::string job;
-  uint32_t trainer_id = 0;
-  uint64_t incarnation = 0, sequence = 0, step = 0;
-  float learning_rate = 0;
+  PushHeader header;
   std::vector<CodedSlice> slices;
   std::string pull;  // a serialized PullRequest; empty: none
-  uint64_t generation = 0;
-  uint32_t origin_server = 0;
-  uint64_t origin_sequence = 0;
-  std::vector<uint64_t> sent = {}, ended = {};  // by server
-  bool finite = false;
 };
 
 // Mirrors ServerTimes of proto/pserver.proto.

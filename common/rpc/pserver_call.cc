@@ -29,7 +29,7 @@ constexpr PserverCallRow kRows[] = {
     {.call = PserverCall::kRestoreCheckpoint, .name = "RestoreCheckpoint", .roles = kAdmins},
     {.call = PserverCall::kPullState, .name = "PullState", .roles = kTrainersAndAdmins},
     {.call = PserverCall::kPullTable, .name = "PullTable", .roles = kTrainersAndAdmins},
-    {.call = PserverCall::kOpenLane,
+    {.call = PserverCall::kOpenShmChannel,
      .name = "OpenLane",
      .v1_name = "OpenShmChannel",
      .roles = kTrainers},
@@ -51,7 +51,10 @@ constexpr PserverCallRow kRows[] = {
      .name = "HoldPushes",
      .v1_name = "PausePushes",
      .roles = kAdmins},
-    {.call = PserverCall::kTakeCut, .name = "TakeCut", .v1_name = "TakeSnapshot", .roles = kAdmins},
+    {.call = PserverCall::kTakeSnapshot,
+     .name = "TakeCut",
+     .v1_name = "TakeSnapshot",
+     .roles = kAdmins},
     {.call = PserverCall::kOpenSession, .name = "OpenSession", .roles = kAllCallers},
 };
 

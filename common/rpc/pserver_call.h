@@ -22,14 +22,14 @@ enum class PserverCall : uint8_t {
   kRestoreCheckpoint,
   kPullState,
   kPullTable,
-  kOpenLane,
+  kOpenShmChannel,
   kExchangeMap,
   kFreezeBuckets,
   kOfferBuckets,
   kReleaseBuckets,
   kRefuseBuckets,
   kHoldPushes,
-  kTakeCut,
+  kTakeSnapshot,
   kOpenSession
 };
 

@@ -93,8 +93,8 @@ struct PsClient::Impl {
   StatePuller state_puller{caller, options, placement, tables};
   ParamInitializer initializer{caller, options, placement, requests, tables};
 
-  FoundValues found;  // which servers have values; set by Configure
-  int lanes = 0;      // number of servers to which Configure opened shm RPC connections
+  FoundValues found;    // which servers have values; set by Configure
+  int shm_servers = 0;  // number of servers to which Configure opened shm RPC connections
   Mutex mu;
   // By barrier name: its last generation.
   std::map<std::string, uint64_t> barriers TD_GUARDED_BY(mu);
@@ -162,13 +162,14 @@ StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, 
   if (impl.resender.enabled() || !sync || impl.options.callbacks.on_silent) impl.reporter.Enable();
   if (sync) TD_RETURN_IF_ERROR(configurator.RefreshAddedServers());
   TD_ASSIGN_OR_RETURN(
-      impl.lanes, impl.channel->OpenLanes([&impl](int index) -> StatusOr<shm_rpc::ShmRpcTicket> {
+      impl.shm_servers,
+      impl.channel->OpenShmChannels([&impl](int index) -> StatusOr<shm_rpc::ShmRpcTicket> {
         OpenLaneRequest request;
         OpenLaneReply reply;
         impl.requests.FillCaller(&request);
         TD_RETURN_IF_ERROR(
             impl.caller.CallAndWait(impl.placement.ServerAt(static_cast<size_t>(index)),
-                                    PserverCall::kOpenLane, request, &reply, kInviteTimeout));
+                                    PserverCall::kOpenShmChannel, request, &reply, kInviteTimeout));
         return shm_rpc::ShmRpcTicket{reply.socket(), reply.ticket()};
       }));
   return configurator.StateOf(replies);
@@ -362,8 +363,8 @@ void PsClient::AskWaits(std::function<void(const StatusOr<std::vector<double>>&)
 
 const std::vector<PsSlice>& PsClient::blocks() const { return impl_->tables.slices(); }
 size_t PsClient::kept_bytes() const { return impl_->resender.bytes(); }
-int PsClient::lanes() const { return impl_->lanes; }
-uint64_t PsClient::lane_calls() const { return impl_->channel->lane_calls(); }
+int PsClient::shm_servers() const { return impl_->shm_servers; }
+uint64_t PsClient::shm_calls() const { return impl_->channel->shm_calls(); }
 PsCacheCounts PsClient::row_cache() const {
   if (impl_->cache == nullptr) return {};
   const RowCache::Counts counts = impl_->cache->counts();

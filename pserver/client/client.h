@@ -209,8 +209,8 @@ class PsClient {
   // Size in bytes of the pushes that the client keeps until a checkpoint contains them
   // (durability=replayable).
   size_t kept_bytes() const;
-  int lanes() const;            // number of servers to which Configure opened shm RPC connections
-  uint64_t lane_calls() const;  // number of pushes and pulls sent through shared memory
+  int shm_servers() const;     // number of servers to which Configure opened shm RPC connections
+  uint64_t shm_calls() const;  // number of pushes and pulls sent through shared memory
   PsCacheCounts row_cache() const;
 
  private:

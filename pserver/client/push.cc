@@ -63,7 +63,7 @@ void Pusher::Push(uint64_t step, float learning_rate, const std::vector<PsConstT
                   const std::vector<PsConstRows>& rows, PullCondition when,
                   const std::vector<PsTensor>* params, PsClient::DoneVersion done) {
   const std::string what = absl::StrFormat("push of step %d", DisplayStep(step));
-  StatusOr<std::vector<PushPart>> pushes = Split(gradients, rows);
+  StatusOr<std::vector<PushPart>> pushes = Split(step, learning_rate, gradients, rows);
   if (!pushes.ok()) return done(Annotate(pushes.status(), what));
   PullParts pulls;
   if (params != nullptr) {
@@ -73,8 +73,7 @@ void Pusher::Push(uint64_t step, float learning_rate, const std::vector<PsConstT
   }
   const PushNumbering::Push began = numbering_.Begin(parts_.placement.server_count());
   Number(*pushes);
-  const PushCall like{
-      .part = {}, .step = step, .learning_rate = learning_rate, .group = GroupOf(*pushes)};
+  const PushCall like{.part = {}, .group = GroupOf(*pushes)};
   SendAll(*std::move(pushes), std::move(pulls), like,
           [this, began, what, done = std::move(done)](StatusOr<uint64_t> version) {
             numbering_.End(began);
@@ -82,7 +81,8 @@ void Pusher::Push(uint64_t step, float learning_rate, const std::vector<PsConstT
           });
 }
 
-StatusOr<std::vector<PushPart>> Pusher::Split(const std::vector<PsConstTensor>& gradients,
+StatusOr<std::vector<PushPart>> Pusher::Split(uint64_t step, float learning_rate,
+                                              const std::vector<PsConstTensor>& gradients,
                                               const std::vector<PsConstRows>& rows) {
   const std::shared_ptr<const void> lease = parts_.caller.Lease();
   std::vector<PushPart> parts;
@@ -106,7 +106,13 @@ StatusOr<std::vector<PushPart>> Pusher::Split(const std::vector<PsConstTensor>& 
   }
   TD_RETURN_IF_ERROR(AppendRows(rows, *owners, owners->RowOwners(), parts));
   if (parts.empty()) return InvalidArgument("push: expected at least one gradient, got none");
-  for (PushPart& part : parts) part.generation = owners->generations[part.server];
+  const PsOptions& options = parts_.options;
+  for (PushPart& part : parts) {
+    part.header = {.caller = {options.job, options.trainer, options.incarnation},
+                   .step = step,
+                   .learning_rate = learning_rate,
+                   .generation = owners->generations[part.server]};
+  }
   return parts;
 }
 
@@ -116,7 +122,7 @@ PushPart& PartOf(size_t server, size_t room, std::vector<PushPart>& parts) {
     if (parts[i].bytes + room <= kPushBytesMax) return parts[i];
     break;
   }
-  return parts.emplace_back(PushPart{.server = server, .slices = {}, .bytes = 0});
+  return parts.emplace_back(PushPart{.server = server});
 }
 
 Status Pusher::AppendRows(const std::vector<PsConstRows>& rows, const OwnerMap& owners,
@@ -196,15 +202,15 @@ void Pusher::SendAll(std::vector<PushPart> pushes, PullParts pulls, const PushCa
 
 void Pusher::Begin(std::shared_ptr<PushCall> push) {
   if (!parts_.resender.enabled()) return Send(std::move(push));
-  parts_.admission.Admit(
-      push->step, push->part.bytes, push->deadline, [this, push](const Status& admitted) {
-        if (!admitted.ok()) {
-          if (push->group != nullptr) push->group->End(*push);
-          return push->done(admitted);
-        }
-        push->part = parts_.resender.kept().Keep({push->part, push->step, push->learning_rate});
-        Send(push);
-      });
+  parts_.admission.Admit(push->part.header.step, push->part.bytes, push->deadline,
+                         [this, push](const Status& admitted) {
+                           if (!admitted.ok()) {
+                             if (push->group != nullptr) push->group->End(*push);
+                             return push->done(admitted);
+                           }
+                           push->part = parts_.resender.kept().Keep({push->part});
+                           Send(push);
+                         });
 }
 
 void Pusher::Send(std::shared_ptr<PushCall> push) {
@@ -212,8 +218,8 @@ void Pusher::Send(std::shared_ptr<PushCall> push) {
   // Before the first attempt, the push was split by the current owners, so it is not stale.
   push->stale =
       push->attempts > 0 && IsStale(push->part, *parts_.placement.Owners(), parts_.tables);
-  codec::CodedPush coded = ToCoded(push->part, parts_.options, push->step, push->learning_rate,
-                                   push->pull == nullptr ? "" : parts_.puller.Request(*push->pull));
+  codec::CodedPush coded =
+      ToCoded(push->part, push->pull == nullptr ? "" : parts_.puller.Request(*push->pull));
   CopyToChannel(server, coded);
   const Time deadline = push->deadline;
   parts_.caller.Send(server, rpc::PserverCall::kPush,
@@ -234,14 +240,14 @@ void Pusher::CopyToChannel(const PsServer& server, codec::CodedPush& push) const
   if (bytes < kPlacedBytesMin) return;
   const Buffer memory = parts_.caller.Allocate(server, bytes);
   if (memory == nullptr) return;
-  push.finite = true;
+  push.header.finite = true;
   std::byte* to = memory.get();
   for (codec::CodedSlice& s : push.slices) {
     if (s.desc.dtype != DType::kF32) {  // row ids, which need no check
       std::memcpy(to, s.data, s.desc.bytes());
     } else if (!CopyFinite(static_cast<const float*>(s.data), reinterpret_cast<float*>(to),
                            static_cast<size_t>(s.desc.shape.numel()))) {
-      push.finite = false;
+      push.header.finite = false;
     }
     s.data = to;
     s.keep = memory;
@@ -254,7 +260,7 @@ void Pusher::OnReply(const std::shared_ptr<PushCall>& push, const Status& status
                      codec::Fragments reply) {
   if (HasMoved(status)) return parts_.refusals.OnMoved(push, status);
   // a_sync only: in sync mode, a server stays until trainers have made a step after its last move.
-  if (IsGone(status) && push->part.origin_server == 0 && !parts_.tables.sync()) {
+  if (IsGone(status) && push->part.header.origin_server == 0 && !parts_.tables.sync()) {
     return parts_.refusals.OnGone(push, status);
   }
   PushResult result{.version = uint64_t{0}};

@@ -66,7 +66,8 @@ class Pusher {
  private:
   // Returns one part for each server or, with split_messages, one for each slice. A server that has
   // no slice or rows of the push gets no part.
-  StatusOr<std::vector<PushPart>> Split(const std::vector<PsConstTensor>& gradients,
+  StatusOr<std::vector<PushPart>> Split(uint64_t step, float learning_rate,
+                                        const std::vector<PsConstTensor>& gradients,
                                         const std::vector<PsConstRows>& rows);
   // Sends a new message. If pushes are kept, first waits for room in the retransmit buffer.
   void Begin(std::shared_ptr<PushCall> push);

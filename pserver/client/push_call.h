@@ -17,8 +17,6 @@ class PushGroup;
 // its contents again.
 struct PushCall {
   PushPart part;
-  uint64_t step = 0;
-  float learning_rate = 0;
   std::shared_ptr<PullPart> pull;  // pull in the same message; null: none
   PsClient::DoneVersion done;
   Time deadline = {};

@@ -26,12 +26,11 @@ void PushNumbering::Number(std::span<PushPart> parts, size_t servers) {
   Grow(servers);
   for (PushPart& part : parts) {
     TD_REQUIRE(part.server < sent_.size());
-    part.sequence = ++sent_[part.server];
+    part.header.sequence = ++sent_[part.server];
   }
   if (sync_) return;
   for (PushPart& part : parts) {
-    part.sent = sent_;
-    part.ended = outstanding_.front();
+    part.header.numbers = {sent_, outstanding_.front()};
   }
 }
 

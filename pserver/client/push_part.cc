@@ -36,25 +36,12 @@ bool IsStale(const PushPart& part, const OwnerMap& now, const JobTables& tables)
   TD_REQUIRE(part.server < now.generations.size());
   std::set<size_t> others = OwnersOf(part, now, tables);
   others.erase(part.server);
-  return now.generations[part.server] != part.generation || !others.empty();
+  return now.generations[part.server] != part.header.generation || !others.empty();
 }
 
-codec::CodedPush ToCoded(const PushPart& part, const PsOptions& options, uint64_t step,
-                         float learning_rate, std::string pull) {
-  TD_REQUIRE(part.sequence != 0);
-  return {.job = options.job,
-          .trainer_id = static_cast<uint32_t>(options.trainer),
-          .incarnation = options.incarnation,
-          .sequence = part.sequence,
-          .step = step,
-          .learning_rate = learning_rate,
-          .slices = part.slices,
-          .pull = std::move(pull),
-          .generation = part.generation,
-          .origin_server = part.origin_server,
-          .origin_sequence = part.origin_sequence,
-          .sent = part.sent,
-          .ended = part.ended};
+codec::CodedPush ToCoded(const PushPart& part, std::string pull) {
+  TD_REQUIRE(part.header.sequence != 0);
+  return {.header = part.header, .slices = part.slices, .pull = std::move(pull)};
 }
 
 }  // namespace tandem::ps

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/codec/tensor_codec.h"
-#include "pserver/client/carrier/options.h"
+#include "common/tables/push_header.h"
 #include "pserver/client/job_tables.h"
 #include "pserver/client/owner_map.h"
 
@@ -16,15 +16,10 @@ namespace tandem::ps {
 // The part of a push for one server. A server gets several parts if one would exceed the message
 // size. The rows of a table are two slices: ids of type i64, then values.
 struct PushPart {
-  size_t server;
-  std::vector<codec::CodedSlice> slices;
+  size_t server = 0;
+  PushHeader header = {};
+  std::vector<codec::CodedSlice> slices = {};
   size_t bytes = 0;
-  // The message has these fields in its PushRequest (proto/pserver.proto).
-  uint64_t sequence = 0;
-  uint64_t generation = 0;
-  uint32_t origin_server = 0;
-  uint64_t origin_sequence = 0;
-  std::vector<uint64_t> sent = {}, ended = {};
 };
 
 bool HasRows(const PushPart& part);
@@ -33,7 +28,6 @@ std::set<size_t> OwnersOf(const PushPart& part, const OwnerMap& now, const JobTa
 // Whether the server will always reject the part, according to `now`.
 bool IsStale(const PushPart& part, const OwnerMap& now, const JobTables& tables);
 // Returns the message. `pull`: a serialized PullRequest; empty: the message has no pull.
-codec::CodedPush ToCoded(const PushPart& part, const PsOptions& options, uint64_t step,
-                         float learning_rate, std::string pull);
+codec::CodedPush ToCoded(const PushPart& part, std::string pull);
 
 }  // namespace tandem::ps

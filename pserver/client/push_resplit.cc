@@ -87,8 +87,8 @@ void PushResplitter::OnGone(std::shared_ptr<PushCall> push, const Status& why) {
     const std::set<size_t> missed_by = owners.empty() ? now->RowOwners() : owners;
     if (missed_by.contains(push->part.server)) return push->done(why);
     push->deadline = caller_.Now() + options_.patience.call_timeout();
-    push->part.origin_server = static_cast<uint32_t>(push->part.server) + 1;
-    push->part.origin_sequence = push->part.sequence;
+    push->part.header.origin_server = static_cast<int>(push->part.server) + 1;
+    push->part.header.origin_sequence = push->part.header.sequence;
     Resplit({push}, *now);
   });
 }
@@ -106,7 +106,7 @@ void PushResplitter::SendRejected(const std::shared_ptr<PushGroup>& group) {
     push->done(closing ? Cancelled("the client is shutting down")
                        : DeadlineExceeded("step %d: %s rejects a push, because a migration of its "
                                           "rows did not end in time [TD4025]; hint: tandem status",
-                                          DisplayStep(push->step),
+                                          DisplayStep(push->part.header.step),
                                           placement_.ServerAt(push->part.server).name));
   }
   if (!rejected.resplit.empty()) Resplit(rejected.resplit, *now);
@@ -146,9 +146,8 @@ StatusOr<std::vector<PushPart>> PushResplitter::Split(const Calls& pushes,
         pusher_.AppendRows({{table, merged.ids, merged.values.data()}}, owners, all, parts));
   }
   for (PushPart& part : parts) {
-    part.generation = owners.generations[part.server];
-    part.origin_server = pushes[0]->part.origin_server;
-    part.origin_sequence = pushes[0]->part.origin_sequence;
+    part.header = pushes[0]->part.header;
+    part.header.generation = owners.generations[part.server];
   }
   return parts;
 }
@@ -170,8 +169,7 @@ void PushResplitter::Resplit(const Calls& pushes, const OwnerMap& owners) {
   const PushCall& first = *pushes[0];
   if (first.group != nullptr) first.group->Expect(parts->size());
   pusher_.Number(*parts);
-  const PushCall like{
-      .part = {}, .step = first.step, .learning_rate = first.learning_rate, .group = first.group};
+  const PushCall like{.part = {}, .group = first.group};
   pusher_.SendAll(*std::move(parts), std::move(pulls), like, done);
 }
 

@@ -55,8 +55,9 @@ PushPart PushRetransmitBuffer::Keep(KeptPush push) {
   }
   const auto kept = std::make_shared<KeptPush>(std::move(push));
   MutexLock lock(mu_);
-  TD_REQUIRE(steps_.contains(kept->step));
-  const auto [it, is_new] = pushes_[kept->part.server].try_emplace(kept->part.sequence, kept);
+  TD_REQUIRE(steps_.contains(kept->part.header.step));
+  const auto [it, is_new] =
+      pushes_[kept->part.server].try_emplace(kept->part.header.sequence, kept);
   TD_REQUIRE(is_new);
   return kept->part;
 }
@@ -68,7 +69,7 @@ void PushRetransmitBuffer::Remove(size_t server, uint64_t sequence) {
   KeptPush& push = *it->second;
   TD_REQUIRE(bytes_ >= push.part.bytes);
   bytes_ -= push.part.bytes;
-  const auto step = steps_.find(push.step);
+  const auto step = steps_.find(push.part.header.step);
   TD_REQUIRE(step != steps_.end());
   if (--step->second == 0) steps_.erase(step);
   for (const codec::CodedSlice& s : push.part.slices) {
@@ -142,7 +143,7 @@ std::map<size_t, uint64_t> PushRetransmitBuffer::Oldest(uint64_t before_step) co
   std::map<size_t, uint64_t> oldest;
   for (const auto& [server, pushes] : pushes_) {
     for (const auto& [sequence, push] : pushes) {
-      if (push->number == UINT64_MAX || push->step >= before_step) continue;
+      if (push->number == UINT64_MAX || push->part.header.step >= before_step) continue;
       const auto [it, first] = oldest.try_emplace(server, push->number);
       if (!first) it->second = std::min(it->second, push->number);
     }

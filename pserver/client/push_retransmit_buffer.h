@@ -16,8 +16,6 @@ namespace tandem::ps {
 
 struct KeptPush {
   PushPart part;  // values are in memory of the buffer
-  uint64_t step = 0;
-  float learning_rate = 0;
   // Log number of the push (PushReply.log_number); UINT64_MAX: not known yet.
   uint64_t number = UINT64_MAX;
 };

@@ -33,7 +33,7 @@ void Resender::OnEnd(const PushPart& part, bool pulls, const Status& status,
                      const PushNumbers& numbers) {
   TD_REQUIRE(enabled());
   if (status.ok()) {
-    kept_->Answered(part.server, part.sequence, numbers.log_number);
+    kept_->Answered(part.server, part.header.sequence, numbers.log_number);
     return kept_->Checkpointed(part.server, numbers.kept_number);
   }
   switch (status.code()) {
@@ -42,11 +42,11 @@ void Resender::OnEnd(const PushPart& part, bool pulls, const Status& status,
     case StatusCode::kInvalidArgument:
     case StatusCode::kNotFound:
     case StatusCode::kFailedPrecondition:
-      if (!pulls) kept_->Drop(part.server, part.sequence);
+      if (!pulls) kept_->Drop(part.server, part.header.sequence);
       break;
     // The server rejected the push, or accepted it and could not log it.
     case StatusCode::kResourceExhausted:
-      kept_->Doubtful(part.server, part.sequence);
+      kept_->Doubtful(part.server, part.header.sequence);
       break;
     default:
       break;
@@ -72,23 +72,24 @@ void Resender::SendNext(const std::shared_ptr<Resending>& all) {
     return;
   }
   const KeptPush& push = *all->pushes[next];
-  const codec::CodedPush coded = ToCoded(push.part, options_, push.step, push.learning_rate, "");
-  channel_.Call(
-      static_cast<int>(all->server), rpc::PserverCall::kPush,
-      codec::EncodePush(coded, options_.crc32c), channel_.Now() + options_.patience.call_timeout(),
-      [this, all, next](const Status& status, codec::Fragments answer) {
-        if (status.ok()) {
-          const auto reply = codec::DecodePushReply(answer);
-          if (reply.ok()) {
-            kept_->Answered(all->server, all->pushes[next]->part.sequence, reply->log_number);
-          }
-        }
-        // DATA_LOSS: the server needs other pushes, not this one. Any other error ends the
-        // retransmission: the server needs no pushes, or is lost.
-        const bool go_on = status.ok() || status.code() == StatusCode::kDataLoss;
-        if (!go_on) all->next = all->pushes.size();
-        SendNext(all);
-      });
+  const codec::CodedPush coded = ToCoded(push.part, "");
+  channel_.Call(static_cast<int>(all->server), rpc::PserverCall::kPush,
+                codec::EncodePush(coded, options_.crc32c),
+                channel_.Now() + options_.patience.call_timeout(),
+                [this, all, next](const Status& status, codec::Fragments answer) {
+                  if (status.ok()) {
+                    const auto reply = codec::DecodePushReply(answer);
+                    if (reply.ok()) {
+                      kept_->Answered(all->server, all->pushes[next]->part.header.sequence,
+                                      reply->log_number);
+                    }
+                  }
+                  // DATA_LOSS: the server needs other pushes, not this one. Any other error ends
+                  // the retransmission: the server needs no pushes, or is lost.
+                  const bool go_on = status.ok() || status.code() == StatusCode::kDataLoss;
+                  if (!go_on) all->next = all->pushes.size();
+                  SendNext(all);
+                });
 }
 
 }  // namespace tandem::ps

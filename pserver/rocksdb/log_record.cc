@@ -15,18 +15,20 @@ namespace {
 constexpr size_t kHeadBytes = 5;  // bytes before the content of a record: kind, CRC32C
 static_assert(kHeadBytes == sizeof(LogEntry::Kind) + sizeof(uint32_t));
 
+// The log has no field that concerns only the acceptance of a push.
+PushHeader LoggedFields(PushHeader header) {
+  header.generation = 0;
+  header.origin_server = 0;
+  header.origin_sequence = 0;
+  header.finite = false;
+  return header;
+}
+
 codec::EncodedMessage EncodePushOf(const LogEntry& entry) {
   const PushHead& head = entry.head;
   TD_REQUIRE(entry.values.size() <= head.slices.size());
   codec::CodedPush push;
-  push.job = head.caller.job;
-  push.trainer_id = static_cast<uint32_t>(head.caller.trainer);
-  push.incarnation = head.caller.incarnation;
-  push.sequence = head.sequence;
-  push.step = head.step;
-  push.learning_rate = head.learning_rate;
-  push.sent = head.numbers.sent;
-  push.ended = head.numbers.ended;
+  push.header = LoggedFields(head);
   for (size_t i = 0; i < entry.values.size(); ++i) {
     codec::CodedSlice slice;
     slice.variable = head.slices[i].variable;
@@ -89,15 +91,9 @@ StatusOr<LogEntry> DecodeLogEntry(uint64_t number, std::string_view bytes) {
   }
   const std::span<const std::byte> piece(reinterpret_cast<const std::byte*>(body.data()),
                                          body.size());
-  const StatusOr<codec::CodedPush> push = codec::DecodePush({&piece, 1});
+  StatusOr<codec::CodedPush> push = codec::DecodePush({&piece, 1});
   if (!push.ok()) return damaged("not a PushRequest");
-  LogEntry entry{number, kind, {}, {}};
-  entry.head = {{push->job, static_cast<int>(push->trainer_id), push->incarnation},
-                push->sequence,
-                push->step,
-                push->learning_rate,
-                {}};
-  entry.head.numbers = {push->sent, push->ended};
+  LogEntry entry{number, kind, {LoggedFields(std::move(push->header)), {}}, {}};
   BufferPool pool(0);
   for (const codec::CodedSlice& s : push->slices) {
     entry.head.slices.push_back({s.variable, s.offset, s.desc});

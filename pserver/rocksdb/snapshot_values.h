@@ -7,7 +7,7 @@
 #include <string>
 
 #include "common/base/status.h"
-#include "pserver/state/shard_types.h"
+#include "pserver/state/shard_snapshot.h"
 #include "pserver/storage/snapshot_chunks.h"
 
 namespace tandem {

@@ -199,8 +199,8 @@ class RocksdbStorage final : public Storage {
     return ReadWhole(meta, sink);
   }
 
-  StatusOr<std::vector<KeptCut>> GlobalSnapshots() override {
-    std::vector<KeptCut> snapshots;
+  StatusOr<std::vector<StoredGlobalSnapshot>> GlobalSnapshots() override {
+    std::vector<StoredGlobalSnapshot> snapshots;
     const Status status = EachGlobalSnapshot([&](uint64_t number, std::string_view text) {
       // Its version stays 0 if the record is damaged; ReadGlobalSnapshot rejects such a record.
       ShardMeta meta;
@@ -359,9 +359,9 @@ class RocksdbStorage final : public Storage {
     const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
     const rocksdb::Slice prefix(kGlobalSnapshotBegin.data(), kGlobalSnapshotBegin.size());
     for (it->Seek(prefix); it->Valid() && it->key().starts_with(prefix); it->Next()) {
-      uint64_t cut = 0;
-      const std::string number = it->key().ToString().substr(kGlobalSnapshotBegin.size());
-      if (absl::SimpleHexAtoi(number, &cut)) take(cut, it->value().ToStringView());
+      uint64_t number = 0;
+      const std::string digits = it->key().ToString().substr(kGlobalSnapshotBegin.size());
+      if (absl::SimpleHexAtoi(digits, &number)) take(number, it->value().ToStringView());
     }
     return FromRocksdb(it->status(), "cannot read the snapshots of " + dir_);
   }
@@ -370,12 +370,12 @@ class RocksdbStorage final : public Storage {
   void RemoveValuesBut(const ShardMeta& meta) const {
     std::set<std::string> needed = {meta.values_file(), meta.base().values_file()};
     bool known = true;
-    const Status cuts = EachGlobalSnapshot([&](uint64_t, std::string_view text) {
-      ShardMeta cut;
-      known &= cut.ParseFromArray(text.data(), static_cast<int>(text.size()));
-      needed.insert(cut.values_file());
+    const Status listed = EachGlobalSnapshot([&](uint64_t, std::string_view text) {
+      ShardMeta snapshot;
+      known &= snapshot.ParseFromArray(text.data(), static_cast<int>(text.size()));
+      needed.insert(snapshot.values_file());
     });
-    if (!known || !cuts.ok()) return;  // it is unknown which files a damaged record needs
+    if (!known || !listed.ok()) return;  // it is unknown which files a damaged record needs
     EachFile([&](uint64_t number) {
       const std::string other = ValuesName(number);
       if (!needed.contains(other)) unlink((dir_ + "/" + other).c_str());

@@ -82,7 +82,7 @@ void FillStatus(const ShardInfo& info, StatusReply* reply) {
   }
   reply->set_buckets(static_cast<uint32_t>(info.buckets));
   reply->set_map_version(info.map_version);
-  reply->set_last_cut(info.last_cut);
+  reply->set_last_cut(info.last_snapshot);
 }
 
 Status InitShard(const InitParamsRequest& request, Shard& shard, InitParamsReply* reply) {

@@ -18,12 +18,12 @@
 #include "common/tables/row_buckets.h"
 #include "pserver/service/access.h"
 #include "pserver/service/caller_uris.h"
-#include "pserver/service/cut_calls.h"
 #include "pserver/service/move_calls.h"
 #include "pserver/service/plain_calls.h"
 #include "pserver/service/server_sessions.h"
 #include "pserver/service/service_handlers.h"
 #include "pserver/service/service_v1.h"
+#include "pserver/service/snapshot_calls.h"
 #include "pserver/service/state_log.h"
 #include "pserver/service/waiting_reactor.h"
 #include "pserver/shard/checkpoint_calls.h"
@@ -76,7 +76,7 @@ class PserverService final : public PserverHandlers {
                                 ConfigureReply* reply) override {
     return Move(context, PserverCall::kConfigure, [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(ConfigureShard(*request, shard_, reply));
-      const Caller caller = CallerOf(*request);
+      const CallerId caller = CallerOf(*request);
       Tell(log_.Joined(caller.trainer, caller.incarnation, caller.job));
       return OkStatus();
     });
@@ -159,7 +159,7 @@ class PserverService final : public PserverHandlers {
   }
   ServerUnaryReactor* OpenLane(CallbackServerContext* context, const OpenLaneRequest* request,
                                OpenLaneReply* reply) override {
-    return Work(context, PserverCall::kOpenLane, [this, request, reply]() -> Status {
+    return Work(context, PserverCall::kOpenShmChannel, [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(shard_.Greet(CallerOf(*request)));
       TD_ASSIGN_OR_RETURN(shm_rpc::ShmRpcTicket invitation, options_.invite());
       reply->set_socket(std::move(invitation.socket));
@@ -227,14 +227,14 @@ class PserverService final : public PserverHandlers {
   }
   ServerUnaryReactor* TakeCut(CallbackServerContext* context, const TakeCutRequest* request,
                               TakeCutReply* reply) override {
-    return Hand(context, PserverCall::kTakeCut, &threads_.others,
+    return Hand(context, PserverCall::kTakeSnapshot, &threads_.others,
                 [this, request, reply](const Finish& finish) {
                   const auto done = [this, request, reply, finish](const Status& status) {
                     const int64_t bytes = status.ok() ? static_cast<int64_t>(reply->bytes()) : -1;
                     Tell(log_.SnapshotEnded(request->cut(), bytes));
                     finish(status);
                   };
-                  tandem::pserver::TakeCut(*request, durable_, reply, done);
+                  tandem::pserver::TakeSnapshot(*request, durable_, reply, done);
                   deadlines_.Poke(shard_.NextDeadline());
                 });
   }
@@ -503,10 +503,10 @@ Status PserverService::DoGetStatus(StatusReply* reply) {
   reply->set_server_incarnation(options_.server_incarnation);
   FillStatus(shard_.Info(), reply);
   reply->set_checkpoint_version(durable_.checkpoint_version());
-  TD_ASSIGN_OR_RETURN(const std::vector<KeptCut> cuts, durable_.Cuts());
-  for (const KeptCut& cut : cuts) {
-    reply->add_cut(cut.number);
-    reply->add_cut_version(cut.version);
+  TD_ASSIGN_OR_RETURN(const std::vector<StoredGlobalSnapshot> stored, durable_.GlobalSnapshots());
+  for (const StoredGlobalSnapshot& snapshot : stored) {
+    reply->add_cut(snapshot.number);
+    reply->add_cut_version(snapshot.version);
   }
   return OkStatus();
 }

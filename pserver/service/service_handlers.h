@@ -13,7 +13,7 @@ using Moves = ParameterServer::WithCallbackMethod_ExchangeMap<
         ParameterServer::WithCallbackMethod_OfferBuckets<
             ParameterServer::WithCallbackMethod_ReleaseBuckets<
                 ParameterServer::WithCallbackMethod_RefuseBuckets<ParameterServer::Service>>>>>;
-using Cuts = ParameterServer::WithCallbackMethod_HoldPushes<
+using Snapshots = ParameterServer::WithCallbackMethod_HoldPushes<
     ParameterServer::WithCallbackMethod_TakeCut<Moves>>;
 // Push and Pull carry tensors and use a hand-written codec; the other calls use protobuf.
 using Plain = ParameterServer::WithCallbackMethod_Configure<
@@ -26,7 +26,7 @@ using Plain = ParameterServer::WithCallbackMethod_Configure<
                             ParameterServer::WithCallbackMethod_PullTable<
                                 ParameterServer::WithCallbackMethod_OpenLane<
                                     ParameterServer::WithCallbackMethod_OpenSession<
-                                        Cuts>>>>>>>>>>>>;
+                                        Snapshots>>>>>>>>>>>>;
 using Base =
     ParameterServer::WithRawCallbackMethod_Push<ParameterServer::WithRawCallbackMethod_Pull<Plain>>;
 

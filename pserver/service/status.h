@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/http/status_page.h"
-#include "pserver/state/shard_types.h"
+#include "pserver/state/shard_info.h"
 
 namespace tandem::pserver {
 

@@ -12,11 +12,6 @@
 namespace tandem::pserver {
 namespace {
 
-Caller CallerOfPush(const codec::CodedPush& push) {
-  return {push.job, static_cast<int>(std::min<uint32_t>(push.trainer_id, INT32_MAX)),
-          push.incarnation};
-}
-
 uint64_t Microseconds(Time t) {
   return static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(t.time_since_epoch()).count());
@@ -71,16 +66,7 @@ bool AsksForRowsAlone(codec::Fragments request) {
 
 StatusOr<PushOutcome> TensorCalls::TakePush(codec::Fragments message,
                                             const codec::CodedPush& push) {
-  PushHead head;
-  head.caller = CallerOfPush(push);
-  head.sequence = push.sequence;
-  head.step = push.step;
-  head.learning_rate = push.learning_rate;
-  head.generation = push.generation;
-  head.origin_server = static_cast<int>(std::min<uint32_t>(push.origin_server, INT32_MAX));
-  head.origin_sequence = push.origin_sequence;
-  head.numbers = {push.sent, push.ended};
-  head.finite = push.finite;
+  PushHead head{push.header, {}};
   std::vector<const void*> in_place;
   for (const codec::CodedSlice& s : push.slices) {
     head.slices.push_back({s.variable, s.offset, s.desc});
@@ -121,7 +107,7 @@ void TensorCalls::Push(codec::Fragments request, Answer answer, const void* tag)
     });
   }
   StartPull(
-      CallerOfPush(*push), pull,
+      push->header.caller, pull,
       [&shard = shard_, call, reply, crc32c = pull.crc32c(),
        answer = std::move(answer)](const StatusOr<PullResult>& result) mutable {
         if (result.status().code() == StatusCode::kOutOfRange) {
@@ -138,7 +124,7 @@ void TensorCalls::Push(codec::Fragments request, Answer answer, const void* tag)
       tag);
 }
 
-void TensorCalls::StartPull(const Caller& caller, const PullRequest& pull,
+void TensorCalls::StartPull(const CallerId& caller, const PullRequest& pull,
                             Shard::Done<PullResult> done, const void* tag) {
   PullQuery query{caller, pull.observer(), pull.min_version(), {}, pull.min_step(), {}, {}};
   if (pull.has_at_version()) query.at_version = pull.at_version();

@@ -38,7 +38,7 @@ class TensorCalls {
  private:
   StatusOr<PushOutcome> TakePush(codec::Fragments message, const codec::CodedPush& push);
   // Starts a pull. Calls `done` with its result: immediately, or when the version is available.
-  void StartPull(const Caller& caller, const PullRequest& pull, Shard::Done<PullResult> done,
+  void StartPull(const CallerId& caller, const PullRequest& pull, Shard::Done<PullResult> done,
                  const void* tag);
 
   const uint64_t server_incarnation_;

@@ -103,84 +103,87 @@ StatusOr<SavedCheckpoint> DurableShard::Save(bool delta, uint64_t unless_kept, D
   return WriteAside(image);
 }
 
-StatusOr<uint64_t> DurableShard::Restore(uint64_t cut) {
+StatusOr<uint64_t> DurableShard::Restore(uint64_t number) {
   if (storage_ == nullptr) return NoFolder();
   const CheckpointThrottle::Wish hurry(pace_, {});
-  const auto read = [this, cut](SnapshotSink& sink) -> Status {
-    if (cut != 0) return storage_->ReadGlobalSnapshot(cut, sink);
+  const auto read = [this, number](SnapshotSink& sink) -> Status {
+    if (number != 0) return storage_->ReadGlobalSnapshot(number, sink);
     TD_ASSIGN_OR_RETURN(const bool found, storage_->Read(sink));
     return found ? OkStatus() : NotFound("this server has no checkpoint [TD4011]");
   };
   TD_ASSIGN_OR_RETURN(const ShardSnapshot restored, shard_->checkpoints().Restore(read));
-  if (cut == 0) Keeps(restored.version);
+  if (number == 0) Keeps(restored.version);
   // The log entries are older than the restored state. A new checkpoint drops them.
-  if (log_ != nullptr || cut != 0) TD_RETURN_IF_ERROR(Save().status());
+  if (log_ != nullptr || number != 0) TD_RETURN_IF_ERROR(Save().status());
   return restored.version;
 }
 
-StatusOr<std::vector<KeptCut>> DurableShard::Cuts() const {
-  if (storage_ == nullptr) return std::vector<KeptCut>();
+StatusOr<std::vector<StoredGlobalSnapshot>> DurableShard::GlobalSnapshots() const {
+  if (storage_ == nullptr) return std::vector<StoredGlobalSnapshot>();
   return storage_->GlobalSnapshots();
 }
 
-void DurableShard::TakeCut(const std::string& job, SnapshotRequest order, uint64_t complete,
-                           std::function<void(const StatusOr<CutFile>&)> done) {
+void DurableShard::TakeGlobalSnapshot(const std::string& job, SnapshotRequest order,
+                                      uint64_t complete,
+                                      std::function<void(const StatusOr<SnapshotPart>&)> done) {
   if (storage_ == nullptr) return done(NoFolder());
-  const uint64_t cut = order.cut;
-  if (cut == 0) return done(InvalidArgument("the number of a snapshot is 0, expected at least 1"));
+  const uint64_t number = order.number;
+  if (number == 0)
+    return done(InvalidArgument("the number of a snapshot is 0, expected at least 1"));
   bool first = false;
-  std::optional<StatusOr<CutFile>> known;
+  std::optional<StatusOr<SnapshotPart>> known;
   {
-    MutexLock lock(cut_mu_);
-    first = cut_.cut != cut;
-    if (first && !cut_.waiting.empty()) {
-      known = Unavailable("snapshot %d is still being written; hint: try again later", cut_.cut);
+    MutexLock lock(wanted_mu_);
+    first = wanted_.number != number;
+    if (first && !wanted_.waiting.empty()) {
+      known =
+          Unavailable("snapshot %d is still being written; hint: try again later", wanted_.number);
     } else if (first) {
-      cut_ = {.cut = cut, .file = {}, .waiting = {}};
+      wanted_ = {.number = number, .part = {}, .waiting = {}};
     } else {
-      known = cut_.file;
+      known = wanted_.part;
     }
-    if (!known) cut_.waiting.push_back(done);
+    if (!known) wanted_.waiting.push_back(done);
   }
   if (known) return done(*known);
   if (!first) return;
-  const auto begun = [this, cut, complete](StatusOr<PendingSnapshot> image) {
-    if (!image.ok()) return CutEnded(cut, image.status());
+  const auto begun = [this, number, complete](StatusOr<PendingSnapshot> pending) {
+    if (!pending.ok()) return OnGlobalSnapshotEnd(number, pending.status());
     auto wish =
         std::make_shared<const CheckpointThrottle::Wish>(pace_, CheckpointThrottle::kAnswer);
-    const Status posted = later_([this, cut, image = *std::move(image), complete, wish] {
-      CutEnded(cut, WriteCut(cut, image, complete));
+    const Status posted = later_([this, number, pending = *std::move(pending), complete, wish] {
+      OnGlobalSnapshotEnd(number, WriteGlobalSnapshot(number, pending, complete));
     });
-    if (!posted.ok()) CutEnded(cut, Annotate(posted, "writing the snapshot"));
+    if (!posted.ok()) OnGlobalSnapshotEnd(number, Annotate(posted, "writing the snapshot"));
   };
   shard_->global_snapshots().Take(job, std::move(order), begun);
 }
 
-StatusOr<DurableShard::CutFile> DurableShard::WriteCut(uint64_t cut, const PendingSnapshot& image,
-                                                       uint64_t complete) {
-  TD_ASSIGN_OR_RETURN(const ShardSnapshot copy, image.copy());
+StatusOr<DurableShard::SnapshotPart> DurableShard::WriteGlobalSnapshot(
+    uint64_t number, const PendingSnapshot& pending, uint64_t complete) {
+  TD_ASSIGN_OR_RETURN(const ShardSnapshot copy, pending.copy());
   StatusOr<size_t> bytes;
-  const auto write = [&] { bytes = storage_->WriteGlobalSnapshot(cut, copy, complete); };
+  const auto write = [&] { bytes = storage_->WriteGlobalSnapshot(number, copy, complete); };
   aside_ ? aside_(write) : write();
   if (!bytes.ok()) return bytes.status();
-  return CutFile{copy.version, *bytes, image.held};
+  return SnapshotPart{copy.version, *bytes, pending.held};
 }
 
-void DurableShard::CutEnded(uint64_t cut, const StatusOr<CutFile>& file) {
-  std::vector<std::function<void(const StatusOr<CutFile>&)>> waiting;
+void DurableShard::OnGlobalSnapshotEnd(uint64_t number, const StatusOr<SnapshotPart>& part) {
+  std::vector<std::function<void(const StatusOr<SnapshotPart>&)>> waiting;
   {
-    MutexLock lock(cut_mu_);
-    if (cut_.cut != cut) return;
-    cut_.file = file;
-    waiting.swap(cut_.waiting);
+    MutexLock lock(wanted_mu_);
+    if (wanted_.number != number) return;
+    wanted_.part = part;
+    waiting.swap(wanted_.waiting);
   }
-  for (const auto& done : waiting) done(file);
+  for (const auto& done : waiting) done(part);
 }
 
 StatusOr<uint64_t> DurableShard::Recover() {
   if (storage_ == nullptr) return uint64_t{0};
-  TD_ASSIGN_OR_RETURN(const std::vector<KeptCut> cuts, storage_->GlobalSnapshots());
-  if (!cuts.empty()) shard_->global_snapshots().OnTaken(cuts.back().number);
+  TD_ASSIGN_OR_RETURN(const std::vector<StoredGlobalSnapshot> stored, storage_->GlobalSnapshots());
+  if (!stored.empty()) shard_->global_snapshots().OnTaken(stored.back().number);
   Shard::Checkpoints checkpoints = shard_->checkpoints();
   bool empty = false;
   const StatusOr<ShardSnapshot> restored = checkpoints.Restore([&](SnapshotSink& sink) -> Status {

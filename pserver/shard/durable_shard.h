@@ -56,9 +56,9 @@ class DurableShard {
   StatusOr<SavedCheckpoint> Save(bool delta = false, uint64_t unless_kept = 0,
                                  Duration patience = {});
   // Restores global snapshot `cut`; 0: the checkpoint. Returns the restored version.
-  StatusOr<uint64_t> Restore(uint64_t cut = 0);
+  StatusOr<uint64_t> Restore(uint64_t number = 0);
   // One server's part of a global snapshot.
-  struct CutFile {
+  struct SnapshotPart {
     uint64_t version = 0;
     size_t bytes = 0;
     Duration held{};  // time for which the server held new pushes
@@ -66,10 +66,10 @@ class DurableShard {
   // Calls Shard::GlobalSnapshots::Take and writes the result. Then removes snapshots with numbers
   // below `complete`. A repeated call gets the same reply until another snapshot begins.
   // FAILED_PRECONDITION: there is no storage.
-  void TakeCut(const std::string& job, SnapshotRequest order, uint64_t complete,
-               std::function<void(const StatusOr<CutFile>&)> done);
+  void TakeGlobalSnapshot(const std::string& job, SnapshotRequest order, uint64_t complete,
+                          std::function<void(const StatusOr<SnapshotPart>&)> done);
   // Global snapshots on the disk, ascending; empty without a storage.
-  StatusOr<std::vector<KeptCut>> Cuts() const;
+  StatusOr<std::vector<StoredGlobalSnapshot>> GlobalSnapshots() const;
   // OK if rows may move from and to this server. The moves that the server reports must survive its
   // restart. It must therefore keep a log of all changes, or store nothing at all.
   Status CheckMoves() const;
@@ -94,8 +94,9 @@ class DurableShard {
   void SaveLater(uint64_t version, SnapshotFn copy);
   void ShortenLog();
 
-  StatusOr<CutFile> WriteCut(uint64_t cut, const PendingSnapshot& image, uint64_t complete);
-  void CutEnded(uint64_t cut, const StatusOr<CutFile>& file);
+  StatusOr<SnapshotPart> WriteGlobalSnapshot(uint64_t number, const PendingSnapshot& pending,
+                                             uint64_t complete);
+  void OnGlobalSnapshotEnd(uint64_t number, const StatusOr<SnapshotPart>& part);
 
   // Records that the checkpoint on the disk has `version`, and that the shard has at least this
   // version.
@@ -117,13 +118,13 @@ class DurableShard {
   // ShardSnapshot::order of the last written snapshot.
   uint64_t written_order_ TD_GUARDED_BY(mu_) = 0;
   // The newest global snapshot that was requested, and the callbacks that wait for it.
-  struct WantedCut {
-    uint64_t cut = 0;
-    std::optional<StatusOr<CutFile>> file;  // set when the snapshot is written or abandoned
-    std::vector<std::function<void(const StatusOr<CutFile>&)>> waiting;
+  struct WantedSnapshot {
+    uint64_t number = 0;
+    std::optional<StatusOr<SnapshotPart>> part;  // set when the snapshot is written or abandoned
+    std::vector<std::function<void(const StatusOr<SnapshotPart>&)>> waiting;
   };
-  Mutex cut_mu_;
-  WantedCut cut_ TD_GUARDED_BY(cut_mu_);
+  Mutex wanted_mu_;
+  WantedSnapshot wanted_ TD_GUARDED_BY(wanted_mu_);
   std::unique_ptr<GroupCommitLog> log_;
   std::unique_ptr<Shard> shard_;  // last member, so that it is destroyed before its log
 };

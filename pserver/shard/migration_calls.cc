@@ -53,7 +53,7 @@ Status Shard::Migrations::Refuse(const std::string& job, bool refuse) {
   return shard_.migrations_.Refuse(job, refuse);
 }
 
-StatusOr<MapAnswer> Shard::Migrations::Exchange(const Caller& caller, bool observer,
+StatusOr<MapAnswer> Shard::Migrations::Exchange(const CallerId& caller, bool observer,
                                                 const BucketMap& known, uint64_t min_step) {
   Turn turn(shard_);
   ShardState& state = shard_.state_;

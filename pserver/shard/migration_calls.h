@@ -30,7 +30,7 @@ class Shard::Migrations {
   Status Refuse(const std::string& job, bool refuse);
   // Learns the moves in `known`, and serves the offered buckets that their source released.
   // `min_step`: progress of the caller, as in PullQuery.
-  StatusOr<MapAnswer> Exchange(const Caller& caller, bool observer, const BucketMap& known,
+  StatusOr<MapAnswer> Exchange(const CallerId& caller, bool observer, const BucketMap& known,
                                uint64_t min_step = 0);
 
  private:

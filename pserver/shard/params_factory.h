@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "pserver/shard/shard_options.h"
-#include "pserver/state/shard_types.h"
+#include "pserver/state/shard_config.h"
 #include "pserver/tables/shard_params.h"
 
 namespace tandem::pserver {

@@ -4,7 +4,7 @@
 #include "pserver/shard/bucket_migrations.h"
 #include "pserver/shard/shard_counters.h"
 #include "pserver/shard/shard_state.h"
-#include "pserver/state/shard_types.h"
+#include "pserver/state/pull.h"
 
 namespace tandem::pserver {
 

@@ -2,7 +2,8 @@
 // compensation.
 #pragma once
 
-#include "pserver/state/shard_types.h"
+#include "pserver/state/push.h"
+#include "pserver/state/shard_config.h"
 #include "pserver/tables/shard_params.h"
 
 namespace tandem::pserver {

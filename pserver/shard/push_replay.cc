@@ -43,7 +43,7 @@ Status PushReplay::CheckComplete() const {
       queue_.Senders());
 }
 
-Status PushReplay::CheckComplete(const Caller& caller) const {
+Status PushReplay::CheckComplete(const CallerId& caller) const {
   if (const size_t count = queue_.MissingOf(caller.trainer, caller.incarnation); count != 0) {
     return DataLoss(
         "this server was restarted and waits for %d pushes after its checkpoint from trainer %d",

@@ -44,7 +44,7 @@ class PushReplay {
   // OK if no change waits. UNAVAILABLE: the message names the trainers that must send values again.
   Status CheckComplete() const;
   // As CheckComplete(), but DATA_LOSS if `caller` itself must send values again.
-  Status CheckComplete(const Caller& caller) const;
+  Status CheckComplete(const CallerId& caller) const;
 
   // Sync: the push for this step is lost. The log has nothing of its trainer after it, except the
   // end of this incarnation.

@@ -14,11 +14,8 @@
 namespace tandem::pserver {
 namespace {
 
-PushHead HeadOf(const Caller& caller, uint64_t step) {
-  PushHead head;
-  head.caller = caller;
-  head.step = step;
-  return head;
+PushHead HeadOf(const CallerId& caller, uint64_t step) {
+  return {{.caller = caller, .step = step}, {}};
 }
 
 std::vector<Buffer> TakeBuffers(PushTicket& ticket) {
@@ -65,7 +62,7 @@ void Shard::WhenLogged(WriteAheadLog::Written done) {
 
 // ---- Callers ------------------------------------------------------------------------------------
 
-StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConfig& config,
+StatusOr<ConfigureResult> Shard::Configure(const CallerId& caller, const ShardConfig& config,
                                            const Agreement& settings) {
   TD_RETURN_IF_ERROR(CheckConfig(config));
   TD_RETURN_IF_ERROR(CheckSettings(settings));
@@ -117,7 +114,7 @@ StatusOr<ConfigureResult> Shard::Configure(const Caller& caller, const ShardConf
 }
 
 // Runs before the caller replaces an older incarnation, which may still be active.
-Status Shard::AgreeOnSettings(const Caller& caller, const Agreement& settings) {
+Status Shard::AgreeOnSettings(const CallerId& caller, const Agreement& settings) {
   const TrainerRegistry& trainers = state_.trainers;
   const bool is_old =
       caller.trainer < trainers.size() && caller.incarnation < trainers[caller.trainer].incarnation;
@@ -143,7 +140,7 @@ void Shard::SetJob(const std::string& job) {
   job_ = job;
 }
 
-Status Shard::AdmitCaller(const Caller& caller) {
+Status Shard::AdmitCaller(const CallerId& caller) {
   TD_RETURN_IF_ERROR(state_.CheckRank(caller));
   if (!replay_.empty() && !state_.journal.replaying()) {
     state_.trainers.Hear(caller.trainer);
@@ -159,7 +156,7 @@ Status Shard::AdmitCaller(const Caller& caller) {
   return OkStatus();
 }
 
-void Shard::Adopt(const Caller& caller) {
+void Shard::Adopt(const CallerId& caller) {
   TrainerRegistry::Trainer& t = state_.trainers[caller.trainer];
   TD_REQUIRE(caller.incarnation > t.incarnation);
   state_.journal.Note(LogEntry::Kind::kAdopt, HeadOf(caller, state_.version));
@@ -173,12 +170,12 @@ void Shard::Adopt(const Caller& caller) {
   gate_.OnReplaced(caller.trainer);
 }
 
-Status Shard::Greet(const Caller& caller) {
+Status Shard::Greet(const CallerId& caller) {
   MutexLock lock(mu_);
   return AdmitCaller(caller);
 }
 
-StatusOr<int> Shard::Complete(const Caller& caller) {
+StatusOr<int> Shard::Complete(const CallerId& caller) {
   Turn turn(*this);
   TD_RETURN_IF_ERROR(AdmitCaller(caller));
   if (!state_.trainers[caller.trainer].completed) {
@@ -201,7 +198,7 @@ void Shard::CompleteTrainer(int trainer, Ready& ready) {
 
 // ---- Initial values -----------------------------------------------------------------------------
 
-StatusOr<bool> Shard::InitParams(const Caller& caller, uint64_t version,
+StatusOr<bool> Shard::InitParams(const CallerId& caller, uint64_t version,
                                  const std::vector<SliceValues>& params,
                                  const std::vector<SlotValues>& slots,
                                  const std::vector<RowValues>& rows) {
@@ -255,7 +252,7 @@ Status Shard::StoreFirst(Snapshotter::Copy copy, const std::vector<bool>& before
   return OkStatus();
 }
 
-void Shard::WaitInit(const Caller& caller, Time deadline, Done<uint64_t> done, const void* tag) {
+void Shard::WaitInit(const CallerId& caller, Time deadline, Done<uint64_t> done, const void* tag) {
   Turn turn(*this);
   if (Status refused = AdmitCaller(caller); !refused.ok()) {
     turn.ready().push_back(Reply<uint64_t>(std::move(done), refused));
@@ -515,7 +512,7 @@ void Shard::Pull(const PullQuery& query, Time deadline, Done<PullResult> done, c
                  turn.ready());
 }
 
-void Shard::Barrier(const Caller& caller, const std::string& name, uint64_t generation,
+void Shard::Barrier(const CallerId& caller, const std::string& name, uint64_t generation,
                     Time deadline, std::function<void(Status)> done, const void* tag) {
   Turn turn(*this);
   if (Status refused = AdmitCaller(caller); !refused.ok()) {
@@ -679,7 +676,7 @@ ShardInfo Shard::Info() const {
   }
   for (int b = 0; b < kRowBuckets; ++b) info.buckets += state_.Serves(b);
   info.map_version = migrations_.moves().map.version();
-  info.last_cut = hold_.last_number();
+  info.last_snapshot = hold_.last_number();
   info.trainers = state_.trainers.Info();
   // A log entry that waits for the values of pushes may name a newer incarnation.
   for (TrainerInfo& t : info.trainers) {

@@ -22,21 +22,26 @@
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "common/tables/push_header.h"
 #include "pserver/shard/bucket_migrations.h"
 #include "pserver/shard/log/delta_base.h"
+#include "pserver/shard/params_factory.h"
 #include "pserver/shard/pull_reader.h"
 #include "pserver/shard/push_gate.h"
 #include "pserver/shard/push_replay.h"
-#include "pserver/shard/trainers/job_settings_check.h"
-#include "pserver/shard/params_factory.h"
-#include "pserver/shard/shard_options.h"
 #include "pserver/shard/shard_counters.h"
+#include "pserver/shard/shard_options.h"
 #include "pserver/shard/shard_state.h"
 #include "pserver/shard/snapshotter.h"
 #include "pserver/shard/trainer_timeouts.h"
 #include "pserver/shard/trainers/global_snapshot_hold.h"
+#include "pserver/shard/trainers/job_settings_check.h"
 #include "pserver/shard/waiting_calls.h"
-#include "pserver/state/shard_types.h"
+#include "pserver/state/pull.h"
+#include "pserver/state/push.h"
+#include "pserver/state/shard_config.h"
+#include "pserver/state/shard_info.h"
+#include "pserver/state/values.h"
 
 namespace tandem::pserver {
 
@@ -67,23 +72,23 @@ class Shard {
 
   // Configures the shard. Idempotent. FAILED_PRECONDITION: the shard has another configuration, or
   // active trainers have other settings (the message names the difference).
-  StatusOr<ConfigureResult> Configure(const Caller& caller, const ShardConfig& config,
+  StatusOr<ConfigureResult> Configure(const CallerId& caller, const ShardConfig& config,
                                       const Agreement& settings = {});
 
   // Sets initial values, which trainer 0 sends. Returns true when every slice and table has its
   // values. Does nothing if the shard already has its initial values. On an error, nothing changes.
   // UNAVAILABLE: keep_first is running.
-  StatusOr<bool> InitParams(const Caller& caller, uint64_t version,
+  StatusOr<bool> InitParams(const CallerId& caller, uint64_t version,
                             const std::vector<SliceValues>& params,
                             const std::vector<SlotValues>& slots,
                             const std::vector<RowValues>& rows = {});
   // Waits for the initial values. `done` receives the version.
-  void WaitInit(const Caller& caller, Time deadline, Done<uint64_t> done,
+  void WaitInit(const CallerId& caller, Time deadline, Done<uint64_t> done,
                 const void* tag = nullptr);
 
   // Checks the caller of a request: it must be of this job and of its trainer's current
   // incarnation.
-  Status Greet(const Caller& caller);
+  Status Greet(const CallerId& caller);
 
   // AdmitPush and Push handle a push in two parts, so that its values are copied only once, outside
   // the lock, to their destination. AdmitPush checks everything except the values and returns
@@ -103,14 +108,14 @@ class Shard {
 
   // Waits for the other trainers. `generation`: number of this use of the barrier `name`, from 1.
   // If this use was already released, the call gets its reply immediately.
-  void Barrier(const Caller& caller, const std::string& name, uint64_t generation, Time deadline,
+  void Barrier(const CallerId& caller, const std::string& name, uint64_t generation, Time deadline,
                std::function<void(Status)> done, const void* tag = nullptr);
   // Ends the wait of the call with this tag with CANCELLED, because its caller has disconnected.
   // Does nothing if the call already has its reply.
   void Leave(const void* tag);
 
   // The trainer sends no more pushes. Returns the number of trainers that have not completed.
-  StatusOr<int> Complete(const Caller& caller);
+  StatusOr<int> Complete(const CallerId& caller);
 
   // Calls `done` when all changes made so far are logged. A change may not be acknowledged earlier.
   // Without a log, calls it immediately.
@@ -168,10 +173,11 @@ class Shard {
   // Checks the caller and records its call. A newer incarnation replaces the older one, a lost
   // trainer counts as active again, and frozen buckets thaw after their lease. Each public function
   // calls it once.
-  Status AdmitCaller(const Caller& caller) TD_REQUIRES(mu_);
+  Status AdmitCaller(const CallerId& caller) TD_REQUIRES(mu_);
   Status AdmitPull(const PullQuery& query, Ready& ready) TD_REQUIRES(mu_);
-  void Adopt(const Caller& caller) TD_REQUIRES(mu_);  // `caller`: a newer incarnation of a trainer
-  Status AgreeOnSettings(const Caller& caller, const Agreement& settings) TD_REQUIRES(mu_);
+  void Adopt(const CallerId& caller)
+      TD_REQUIRES(mu_);  // `caller`: a newer incarnation of a trainer
+  Status AgreeOnSettings(const CallerId& caller, const Agreement& settings) TD_REQUIRES(mu_);
   Status SetUp(const ShardConfig& config) TD_REQUIRES(mu_);
   void SetJob(const std::string& job);
   // Call it when all initial values have arrived. Stores them as snapshot `storing_first`, then

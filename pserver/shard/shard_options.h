@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include "pserver/state/shard_types.h"
+#include "pserver/state/shard_snapshot.h"
 #include "pserver/state/wal.h"
 #include "pserver/tables/shard_params.h"
 

@@ -20,7 +20,7 @@ Status ShardState::CheckInitialised() const {
                              "snapshot: the parameters of this server are not initialised yet");
 }
 
-Status ShardState::CheckRank(const Caller& caller) const {
+Status ShardState::CheckRank(const CallerId& caller) const {
   TD_RETURN_IF_ERROR(broken);
   if (params == nullptr) {
     return FailedPrecondition(
@@ -36,7 +36,7 @@ Status ShardState::CheckRank(const Caller& caller) const {
   return OkStatus();
 }
 
-Status ShardState::CheckIncarnation(const Caller& caller) const {
+Status ShardState::CheckIncarnation(const CallerId& caller) const {
   const uint64_t newest = trainers[caller.trainer].incarnation;
   if (caller.incarnation >= newest) return OkStatus();
   return FailedPrecondition(

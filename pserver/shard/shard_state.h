@@ -5,10 +5,13 @@
 #include <memory>
 #include <optional>
 
+#include "common/tables/push_header.h"
 #include "pserver/shard/log/journal.h"
 #include "pserver/shard/shard_options.h"
 #include "pserver/shard/trainers/trainer_registry.h"
-#include "pserver/state/shard_types.h"
+#include "pserver/state/push.h"
+#include "pserver/state/shard_config.h"
+#include "pserver/state/update_time.h"
 #include "pserver/tables/shard_params.h"
 #include "pserver/tables/table_metrics.h"
 
@@ -35,10 +38,10 @@ struct ShardState {
   Status CheckInitialised() const;
   // Not OK: the server is broken or not configured, or the caller is of another job, or is not one
   // of its trainers.
-  Status CheckRank(const Caller& caller) const;
+  Status CheckRank(const CallerId& caller) const;
   // FAILED_PRECONDITION: a newer incarnation of the trainer has called before. REQUIRES:
   // CheckRank(caller) is OK.
-  Status CheckIncarnation(const Caller& caller) const;
+  Status CheckIncarnation(const CallerId& caller) const;
   // Sync: trainers whose gradients of the current step are missing.
   std::vector<int> MissingAtStep() const;
 

@@ -7,7 +7,7 @@
 #include "pserver/shard/log/delta_base.h"
 #include "pserver/shard/shard_state.h"
 #include "pserver/state/move_state.h"
-#include "pserver/state/shard_types.h"
+#include "pserver/state/shard_snapshot.h"
 
 namespace tandem::pserver {
 

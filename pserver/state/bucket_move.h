@@ -23,7 +23,7 @@ struct FreezeRequest {
 
 struct SliceMigration {
   SliceSpec spec;
-  SliceSnapshot image;
+  SliceSnapshot snapshot;
 };
 
 // The contents of a move from server `source` to server `target`: rows and slices with all their

@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "common/tables/bucket_map.h"
-#include "pserver/state/shard_types.h"
+#include "pserver/state/shard_config.h"
+#include "pserver/state/shard_snapshot.h"
 
 namespace tandem::pserver {
 

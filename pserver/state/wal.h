@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "pserver/state/shard_types.h"
+#include "pserver/state/push.h"
 
 namespace tandem::pserver {
 

@@ -6,7 +6,8 @@
 #include <cstdint>
 
 #include "common/base/status.h"
-#include "pserver/state/shard_types.h"
+#include "pserver/state/shard_snapshot.h"
+#include "pserver/state/values.h"
 
 namespace tandem::pserver {
 

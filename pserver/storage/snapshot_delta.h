@@ -2,7 +2,7 @@
 // can be merged into a full snapshot.
 #pragma once
 
-#include "pserver/state/shard_types.h"
+#include "pserver/state/shard_snapshot.h"
 
 namespace tandem::pserver {
 

@@ -11,7 +11,8 @@
 
 #include "common/base/status.h"
 #include "pserver/disk/checkpoint_throttle.h"
-#include "pserver/state/shard_types.h"
+#include "pserver/state/global_snapshot.h"
+#include "pserver/state/shard_snapshot.h"
 #include "pserver/state/wal.h"
 #include "pserver/storage/snapshot_chunks.h"
 
@@ -44,7 +45,7 @@ class Storage {
   virtual Status ReadGlobalSnapshot(uint64_t number, SnapshotSink& sink) = 0;
   StatusOr<ShardSnapshot> ReadGlobalSnapshot(uint64_t number);
   // Returns the stored snapshots by ascending numbers.
-  virtual StatusOr<std::vector<KeptCut>> GlobalSnapshots() = 0;
+  virtual StatusOr<std::vector<StoredGlobalSnapshot>> GlobalSnapshots() = 0;
 
   // ---- WAL: changes since the checkpoint --------------------------------------------------------
   // Adds entries in one write and returns the written bytes. After OK, the entries survive the

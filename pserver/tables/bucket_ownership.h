@@ -9,7 +9,7 @@
 
 #include "common/base/status.h"
 #include "common/tables/row_buckets.h"
-#include "pserver/state/shard_types.h"
+#include "pserver/state/shard_config.h"
 
 namespace tandem::pserver {
 

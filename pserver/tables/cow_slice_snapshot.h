@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "pserver/state/shard_types.h"
+#include "pserver/state/shard_snapshot.h"
 
 namespace tandem::pserver {
 

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "common/tables/row_buckets.h"
-#include "pserver/state/shard_types.h"
+#include "pserver/state/shard_snapshot.h"
 #include "pserver/tables/rows/table_row_set.h"
 
 namespace tandem::pserver {

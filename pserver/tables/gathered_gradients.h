@@ -9,7 +9,6 @@
 
 #include "common/base/check.h"
 #include "common/base/require.h"
-#include "pserver/state/shard_types.h"
 #include "pserver/tables/rows/rows_gradient.h"
 
 namespace tandem::pserver {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "pserver/state/shard_types.h"
+#include "pserver/state/values.h"
 #include "pserver/tables/rows/row_store.h"
 
 namespace tandem::pserver {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "pserver/state/shard_types.h"
+#include "pserver/state/shard_config.h"
 #include "pserver/tables/rows/row_accessor.h"
 #include "pserver/tables/rows/row_store.h"
 #include "pserver/tables/update_program.h"

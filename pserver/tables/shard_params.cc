@@ -296,11 +296,12 @@ Status ShardParams::Add(const SliceMigration& migration) {
   step_.slices().AddItem();
   progress_.SetAll(slices_->size() + tables_->size());
   const int slice = static_cast<int>(slices_->size()) - 1;
-  TD_RETURN_IF_ERROR(slices_->SetParam(slice, Floats(migration.image.param, migration.spec.numel)));
-  for (const SliceSnapshot::Slot& slot : migration.image.slots) {
+  TD_RETURN_IF_ERROR(
+      slices_->SetParam(slice, Floats(migration.snapshot.param, migration.spec.numel)));
+  for (const SliceSnapshot::Slot& slot : migration.snapshot.slots) {
     TD_RETURN_IF_ERROR(slices_->SetSlot(slice, slot.name, Floats(slot.values, slot.numel)));
   }
-  slices_->SetPrevious(slice, migration.image.previous);
+  slices_->SetPrevious(slice, migration.snapshot.previous);
   return OkStatus();
 }
 

@@ -14,7 +14,10 @@
 #include <vector>
 
 #include "pserver/state/bucket_move.h"
-#include "pserver/state/shard_types.h"
+#include "pserver/state/pull.h"
+#include "pserver/state/push.h"
+#include "pserver/state/shard_config.h"
+#include "pserver/state/values.h"
 #include "pserver/tables/dense_table.h"
 #include "pserver/tables/init_progress.h"
 #include "pserver/tables/shard_snapshotter.h"

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "pserver/state/shard_types.h"
+#include "pserver/state/shard_snapshot.h"
 #include "pserver/tables/dense_table.h"
 #include "pserver/tables/sparse_tables.h"
 

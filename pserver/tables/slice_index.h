@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "pserver/state/shard_types.h"
+#include "pserver/state/pull.h"
+#include "pserver/state/shard_config.h"
 
 namespace tandem::pserver {
 

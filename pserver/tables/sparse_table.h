@@ -13,7 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "pserver/state/shard_types.h"
+#include "pserver/state/shard_config.h"
+#include "pserver/state/shard_info.h"
+#include "pserver/state/shard_snapshot.h"
+#include "pserver/state/values.h"
 #include "pserver/tables/bucket_ownership.h"
 #include "pserver/tables/cow_table_snapshot.h"
 #include "pserver/tables/previous_weights.h"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "pserver/state/bucket_move.h"
+#include "pserver/state/pull.h"
 #include "pserver/tables/gathered_gradients.h"
 #include "pserver/tables/sparse_table.h"
 

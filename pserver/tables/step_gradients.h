@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "pserver/state/shard_types.h"
+#include "pserver/state/push.h"
 #include "pserver/tables/dense_table.h"
 #include "pserver/tables/gathered_gradients.h"
 #include "pserver/tables/sparse_tables.h"

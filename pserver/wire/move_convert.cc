@@ -50,17 +50,17 @@ StatusOr<SliceMigration> SliceOf(const SliceParcelDef& def) {
   if (!fits(param))
     return InvalidArgument("slice of %s: the number of values differs from the size of the slice",
                            slice.spec.variable);
-  slice.image.param = std::move(param.values);
+  slice.snapshot.param = std::move(param.values);
   for (const SlotTensor& s : def.slot()) {
     TD_ASSIGN_OR_RETURN(SlotValues slot, FromProto(s));
-    slice.image.slots.push_back({slot.slot, slot.numel, std::move(slot.values)});
+    slice.snapshot.slots.push_back({slot.slot, slot.numel, std::move(slot.values)});
   }
   if (def.has_previous()) {
     TD_ASSIGN_OR_RETURN(SliceValues previous, FromProto(def.previous()));
     if (!fits(previous))
       return InvalidArgument("slice of %s: the number of values differs from the size of the slice",
                              slice.spec.variable);
-    slice.image.previous = std::move(previous.values);
+    slice.snapshot.previous = std::move(previous.values);
   }
   return slice;
 }
@@ -68,13 +68,13 @@ StatusOr<SliceMigration> SliceOf(const SliceParcelDef& def) {
 void ToProto(const SliceMigration& slice, SliceParcelDef* out) {
   const SliceSpec& spec = slice.spec;
   ToProto(spec, out->mutable_slice());
-  ToProto(SliceValues{spec.variable, spec.offset, spec.numel, slice.image.param},
+  ToProto(SliceValues{spec.variable, spec.offset, spec.numel, slice.snapshot.param},
           out->mutable_param());
-  for (const SliceSnapshot::Slot& s : slice.image.slots) {
+  for (const SliceSnapshot::Slot& s : slice.snapshot.slots) {
     ToProto(SlotValues{spec.variable, spec.offset, s.name, s.numel, s.values}, out->add_slot());
   }
-  if (slice.image.previous == nullptr) return;
-  ToProto(SliceValues{spec.variable, spec.offset, spec.numel, slice.image.previous},
+  if (slice.snapshot.previous == nullptr) return;
+  ToProto(SliceValues{spec.variable, spec.offset, spec.numel, slice.snapshot.previous},
           out->mutable_previous());
 }
 

@@ -4,7 +4,9 @@
 #include <algorithm>
 
 #include "common/base/status.h"
-#include "pserver/state/shard_types.h"
+#include "common/tables/push_header.h"
+#include "pserver/state/shard_config.h"
+#include "pserver/state/values.h"
 
 namespace tandem {
 class ConfigureRequest;
@@ -26,7 +28,7 @@ void ToProto(const SliceSpec& spec, SliceDef* def);
 
 // Returns the caller of any request that has the fields job, trainer_id and incarnation.
 template <typename Request>
-Caller CallerOf(const Request& r) {
+CallerId CallerOf(const Request& r) {
   return {r.job(), static_cast<int>(std::min<uint32_t>(r.trainer_id(), INT32_MAX)),
           r.incarnation()};
 }

@@ -203,7 +203,7 @@ LedgerTest::Sum LedgerTest::Run(int kills, const std::string& bug, const std::st
   }
   const auto info = clients[0]->ServerInfo();
   EXPECT_TRUE(info.ok()) << info.status();
-  sum.by_lane = static_cast<int64_t>(clients[0]->lane_calls());
+  sum.by_lane = static_cast<int64_t>(clients[0]->shm_calls());
   for (int i = 0; info.ok() && i < kServers; ++i) {
     sum.rows -= static_cast<int64_t>((*info)[i].rows);
     sum.waiting -= static_cast<int64_t>((*info)[i].waiting);

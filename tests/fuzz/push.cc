@@ -60,7 +60,7 @@ FuzzTarget MakeFuzzTarget() {
   slice.offset = 4;
   slice.desc = {DType::kF32, {2, 2}};
   slice.data = kValues;
-  codec::CodedPush push{"job", 1, 99, 5, 6, 0.25f, {slice}, "pull", 1, 1, 3};
+  codec::CodedPush push{{{"job", 1, 99}, 5, 6, 0.25f, 1, 1, 3}, {slice}, "pull"};
   codec::CodedPullReply pulled{7, 8, {slice, slice}, {1, 2, 3, 4}};
   codec::CodedPushReply pushed{7, 8, true, pulled, {1, 2, 3, 4}};
   return {{BytesOf(codec::EncodePush(push, true)), BytesOf(codec::EncodePush(push, false)),

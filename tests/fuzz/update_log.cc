@@ -55,7 +55,7 @@ std::string Seed(const pserver::LogEntry& entry) {
 std::vector<std::string> Seeds() {
   CpuDevice device;
   pserver::LogEntry push{
-      kNumber, pserver::LogEntry::Kind::kPush, {{"job", 1, 99}, 5, 6, 0.25f, {}}, {}};
+      kNumber, pserver::LogEntry::Kind::kPush, {{{"job", 1, 99}, 5, 6, 0.25f}, {}}, {}};
   push.head.slices.push_back({"fc_0.w", 2, {DType::kF32, {3}}});
   auto values = device.Allocate(3 * sizeof(float));
   CHECK(values.ok());
@@ -66,7 +66,7 @@ std::vector<std::string> Seeds() {
   move->parcel.config.job = "job";
   move->parcel.source = 1;
   const pserver::LogEntry learned{kNumber, pserver::LogEntry::Kind::kMoveLearned, {}, {}, move};
-  return {Seed(push), Seed({kNumber, pserver::LogEntry::Kind::kAdopt, {{"job", 1, 99}}, {}}),
+  return {Seed(push), Seed({kNumber, pserver::LogEntry::Kind::kAdopt, {{{"job", 1, 99}}, {}}, {}}),
           Seed(learned)};
 }
 

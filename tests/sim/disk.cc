@@ -72,8 +72,8 @@ class SimDisk::Session final : public Storage {
     return it == disk_.cuts_.end() ? NotFound("no snapshot %d", cut)
                                    : SendChunks(it->second, taker);
   }
-  StatusOr<std::vector<KeptCut>> GlobalSnapshots() override {
-    std::vector<KeptCut> cuts;
+  StatusOr<std::vector<StoredGlobalSnapshot>> GlobalSnapshots() override {
+    std::vector<StoredGlobalSnapshot> cuts;
     for (const auto& [cut, image] : disk_.cuts_) cuts.push_back({cut, image.version});
     return cuts;
   }
@@ -155,7 +155,7 @@ void SimDisk::Sent(const std::string& request) {
   record += request;
   const StatusOr<LogEntry> entry = DecodeLogEntry(1, record);
   CHECK(entry.ok()) << entry.status();
-  const Caller& caller = entry->head.caller;
+  const CallerId& caller = entry->head.caller;
   sent_[{caller.trainer, caller.incarnation, entry->head.sequence}] = std::move(record);
 }
 
@@ -166,7 +166,7 @@ std::vector<LogEntry> SimDisk::History() const {
     StatusOr<LogEntry> entry = DecodeLogEntry(number, record);
     CHECK(entry.ok()) << entry.status();
     if (entry->kind == LogEntry::Kind::kOrder) {
-      const Caller& caller = entry->head.caller;
+      const CallerId& caller = entry->head.caller;
       entry = DecodeLogEntry(number,
                              sent_.at({caller.trainer, caller.incarnation, entry->head.sequence}));
       CHECK(entry.ok()) << entry.status();

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "pserver/state/shard_types.h"
+#include "pserver/state/shard_config.h"
 #include "pserver/state/wal.h"
 #include "tests/sim/network.h"
 

@@ -34,9 +34,9 @@ Status SimJob::RunCutter(const std::shared_ptr<SimProcess>& process, uint64_t nu
                                         .call_timeout = seconds(1),
                                         .write_timeout = seconds(2),
                                         .lease = milliseconds(300)});
-  TD_ASSIGN_OR_RETURN(const ps::CutReport report, cutter.Take(number));
+  TD_ASSIGN_OR_RETURN(const ps::GlobalSnapshotReport report, cutter.Take(number));
   ++report_.cuts_taken;
-  for (const ps::ServerCut& s : report.servers) {
+  for (const ps::ServerSnapshot& s : report.servers) {
     const auto& cuts = servers_[static_cast<size_t>(s.server)]->disk().cuts();
     const auto image = cuts.find(number);
     if (image == cuts.end()) {

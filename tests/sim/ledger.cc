@@ -90,7 +90,7 @@ class RecordedMoves {
       }
       for (const RowValues& values : record.parcel.rows) AddRows(values, rows);
       for (const SliceMigration& s : record.parcel.slices) {
-        const std::span<const float> values = Floats(s.image.param, s.spec.numel);
+        const std::span<const float> values = Floats(s.snapshot.param, s.spec.numel);
         slices_[s.spec.bucket] = {s.spec.variable, s.spec.offset};
         slices[slices_[s.spec.bucket]] = {values.begin(), values.end()};
       }

@@ -7,7 +7,7 @@
 
 #include "common/base/clock.h"
 #include "pserver/client/client.h"
-#include "pserver/state/shard_types.h"
+#include "pserver/state/shard_snapshot.h"
 #include "tests/sim/disk.h"
 
 namespace tandem::pserver {

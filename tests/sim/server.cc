@@ -10,9 +10,9 @@
 #include "common/base/check.h"
 #include "common/rpc/byte_buffer.h"
 #include "proto/pserver.pb.h"
-#include "pserver/service/cut_calls.h"
 #include "pserver/service/move_calls.h"
 #include "pserver/service/plain_calls.h"
+#include "pserver/service/snapshot_calls.h"
 #include "pserver/wire/proto_convert.h"
 #include "tests/sim/bytes.h"
 
@@ -125,7 +125,7 @@ SimServer::~SimServer() {
 
 Shard& SimServer::shard() { return life_->durable->shard(); }
 
-Status SimServer::Restore(uint64_t cut) { return life_->durable->Restore(cut).status(); }
+Status SimServer::Restore(uint64_t snapshot) { return life_->durable->Restore(snapshot).status(); }
 
 Status SimServer::Start() {
   CHECK(!alive());
@@ -266,12 +266,12 @@ void SimServer::Handle(rpc::PserverCall call, const std::string& request, Answer
     return kept(HoldPushesRequest(), HoldPushesReply(),
                 [&](const auto& r, auto* out) { return HoldPushes(r, *life->durable, out); });
   }
-  if (call == rpc::PserverCall::kTakeCut) {
+  if (call == rpc::PserverCall::kTakeSnapshot) {
     TakeCutRequest r;
     if (const Status status = rpc::ParseMessage(bytes, &r); !status.ok()) return reply(status, {});
     const auto out = std::make_shared<TakeCutReply>();
-    TakeCut(r, *life->durable, out.get(),
-            [reply, out](const Status& status) { reply(status, rpc::EncodedProto(*out)); });
+    TakeSnapshot(r, *life->durable, out.get(),
+                 [reply, out](const Status& status) { reply(status, rpc::EncodedProto(*out)); });
     return life->deadlines.Look();
   }
   if (call == rpc::PserverCall::kWaitInit) {

@@ -50,7 +50,7 @@ class SimServer {
 
   Shard& shard();  // Returns the shard of the running process. REQUIRES: alive().
   // Restores a global snapshot. REQUIRES: alive(), and no call is in progress.
-  Status Restore(uint64_t cut);
+  Status Restore(uint64_t snapshot);
   SimDisk& disk() { return disk_; }
   // Describes a wrong reply of this server; "": there was none.
   const std::string& wrong() const { return wrong_; }

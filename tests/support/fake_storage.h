@@ -27,8 +27,8 @@ class FakeStorage final : public pserver::Storage {
   Status ReadGlobalSnapshot(uint64_t cut, pserver::SnapshotSink& /*taker*/) override {
     return NotFound("no snapshot %d", cut);
   }
-  StatusOr<std::vector<pserver::KeptCut>> GlobalSnapshots() override {
-    return std::vector<pserver::KeptCut>();
+  StatusOr<std::vector<pserver::StoredGlobalSnapshot>> GlobalSnapshots() override {
+    return std::vector<pserver::StoredGlobalSnapshot>();
   }
   StatusOr<size_t> AppendLog(std::span<const pserver::LogEntry> entries, bool /*sync*/) override {
     TD_RETURN_IF_ERROR(append_fails);

@@ -183,7 +183,7 @@ StatusOr<int64_t> PserverMode::Join(const Program& program, Scope& scope, const 
                                     optimizer, program_.tables().Definitions(options_.common.seed))
                          .status());
   LOG_IF(INFO, options_.common.leader())
-      << client.lanes() << " of " << options_.servers.size() << " pservers use shared memory";
+      << client.shm_servers() << " of " << options_.servers.size() << " pservers use shared memory";
   std::vector<ps::PsTableRows> rows;
   if (options_.common.leader() && step > 0) {
     TD_ASSIGN_OR_RETURN(rows, program_.tables().Rows(scope, state, options_.common.seed));
@@ -257,7 +257,7 @@ void PserverMode::AddCounts(ModeCounts* counts) const {
   own.slices = static_cast<double>(slices_);
   own.largest_share = static_cast<double>(largest_share_);
   if (comm_.client() == nullptr) return;
-  own.shm_calls = static_cast<double>(comm_.client()->lane_calls());
+  own.shm_calls = static_cast<double>(comm_.client()->shm_calls());
   const ps::PsCacheCounts cache = comm_.client()->row_cache();
   own.row_cache_hits = static_cast<double>(cache.hits);
   own.row_cache_misses = static_cast<double>(cache.misses);

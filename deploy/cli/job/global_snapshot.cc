@@ -16,9 +16,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-void Print(const ps::CutReport& report, bool as_json) {
+void Print(const ps::GlobalSnapshotReport& report, bool as_json) {
   Json servers = Json::array();
-  for (const ps::ServerCut& s : report.servers) {
+  for (const ps::ServerSnapshot& s : report.servers) {
     servers.push_back({{"pserver", s.server},
                        {"address", s.address},
                        {"version", s.version},
@@ -28,8 +28,8 @@ void Print(const ps::CutReport& report, bool as_json) {
     std::printf("pserver %d (%s): version %llu\n", s.server, s.address.c_str(),
                 static_cast<unsigned long long>(s.version));
   }
-  const Json all = {{"snapshot", report.cut},
-                    {"cut", report.cut},  // former name, until 0.2
+  const Json all = {{"snapshot", report.number},
+                    {"cut", report.number},  // former name, until 0.2
 
                     {"held_seconds_max", Seconds(report.held())},
                     {"pservers", std::move(servers)}};
@@ -37,9 +37,9 @@ void Print(const ps::CutReport& report, bool as_json) {
 }
 
 // "version 1000", or "versions 990 to 1000": a_sync servers count their own pushes.
-std::string VersionsOf(const std::vector<ps::ServerCut>& servers) {
+std::string VersionsOf(const std::vector<ps::ServerSnapshot>& servers) {
   uint64_t lowest = UINT64_MAX, highest = 0;
-  for (const ps::ServerCut& s : servers) {
+  for (const ps::ServerSnapshot& s : servers) {
     lowest = std::min(lowest, s.version);
     highest = std::max(highest, s.version);
   }
@@ -67,13 +67,13 @@ Status SaveGlobalSnapshot(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
   TD_ASSIGN_OR_RETURN(const JobChannels job, ConnectPservers(access));
   ps::GlobalSnapshotCoordinator coordinator(*job.carrier, job.addresses, OptionsFor(access));
-  const StatusOr<ps::CutReport> report = coordinator.Take();
+  const StatusOr<ps::GlobalSnapshotReport> report = coordinator.Take();
   if (!report.ok()) {
     Note(access, "no snapshot", ToString(report.status()));
     return Annotate(report.status(), "no snapshot");
   }
   const std::string said = absl::StrFormat(
-      "snapshot %d (%s) of %d pservers written; new pushes waited for %.1f ms", report->cut,
+      "snapshot %d (%s) of %d pservers written; new pushes waited for %.1f ms", report->number,
       VersionsOf(report->servers), report->servers.size(), Seconds(report->held()) * 1e3);
   Note(access, "snapshot", said);
   Print(*report, as_json);
@@ -95,9 +95,10 @@ Status RestoreGlobalSnapshot(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
   TD_ASSIGN_OR_RETURN(const JobChannels job, ConnectPservers(access));
   ps::GlobalSnapshotCoordinator coordinator(*job.carrier, job.addresses, OptionsFor(access));
-  TD_ASSIGN_OR_RETURN(const ps::CutReport report, coordinator.Restore(number));
-  const std::string said = absl::StrFormat("restored snapshot %d (%s) on %d pservers", report.cut,
-                                           VersionsOf(report.servers), report.servers.size());
+  TD_ASSIGN_OR_RETURN(const ps::GlobalSnapshotReport report, coordinator.Restore(number));
+  const std::string said =
+      absl::StrFormat("restored snapshot %d (%s) on %d pservers", report.number,
+                      VersionsOf(report.servers), report.servers.size());
   Note(access, "restored", said);
   Print(report, as_json);
   if (!as_json) std::printf("%s\n", said.c_str());
@@ -109,20 +110,21 @@ Status ListGlobalSnapshots(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
   TD_ASSIGN_OR_RETURN(const JobChannels job, ConnectPservers(access));
   ps::GlobalSnapshotCoordinator coordinator(*job.carrier, job.addresses, OptionsFor(access));
-  TD_ASSIGN_OR_RETURN(const std::vector<ps::FoundCut> found, coordinator.Find());
+  TD_ASSIGN_OR_RETURN(const std::vector<ps::FoundGlobalSnapshot> found, coordinator.Find());
   Json all = Json::array();
   std::vector<std::vector<std::string>> rows = {{"SNAPSHOT", "VERSION", "PSERVERS", ""}};
-  for (const ps::FoundCut& one : found) {
+  for (const ps::FoundGlobalSnapshot& one : found) {
     std::vector<int> servers;
-    for (const ps::ServerCut& s : one.servers) servers.push_back(s.server);
+    for (const ps::ServerSnapshot& s : one.servers) servers.push_back(s.server);
     std::vector<uint64_t> versions;
-    for (const ps::ServerCut& s : one.servers) versions.push_back(s.version);
-    all.push_back({{"snapshot", one.cut},
-                   {"cut", one.cut},  // former name, until 0.2
+    for (const ps::ServerSnapshot& s : one.servers) versions.push_back(s.version);
+    all.push_back({{"snapshot", one.number},
+                   {"cut", one.number},  // former name, until 0.2
                    {"whole", one.whole},
                    {"pservers", servers},
                    {"versions", versions}});
-    rows.push_back({std::to_string(one.cut), VersionsOf(one.servers), absl::StrJoin(servers, " "),
+    rows.push_back({std::to_string(one.number), VersionsOf(one.servers),
+                    absl::StrJoin(servers, " "),
                     one.whole ? "" : "not on all pservers: cannot be restored"});
   }
   std::fputs((as_json ? all.dump(2) + "\n" : TableText(rows)).c_str(), stdout);

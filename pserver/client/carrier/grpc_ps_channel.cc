@@ -191,24 +191,24 @@ Status GrpcPsChannel::WaitForServer(const Server& server, Time start) {
   return OkStatus();
 }
 
-StatusOr<int> GrpcPsChannel::OpenLanes(const Invite& invite) {
+StatusOr<int> GrpcPsChannel::OpenShmChannels(const Invite& invite) {
   if (options_.transport == PsTransport::kGrpc) return 0;
   for (auto& server : servers_) {
-    server->lane = std::make_unique<ShmRpcConnection>(
+    server->shm = std::make_unique<ShmRpcConnection>(
         server->name, [invite, index = server->index] { return invite(index); });
   }
   const bool asked_for = options_.transport == PsTransport::kShm;
   const Time until = SteadyNow() + (asked_for ? options_.patience.start_timeout : Duration::zero());
-  int lanes = 0;
+  int opened_count = 0;
   for (auto& server : servers_) {
-    const Status opened = server->lane->WaitForFirst(until);
-    lanes += opened.ok();
+    const Status opened = server->shm->WaitForFirst(until);
+    opened_count += opened.ok();
     if (opened.ok() || !asked_for) continue;
     return FailedPrecondition(
         "cannot use shared memory with %s, which pserver_transport: Shm requires: %s", server->name,
         std::string(opened.message()));
   }
-  return lanes;
+  return opened_count;
 }
 
 std::unique_ptr<PsEvent> GrpcPsChannel::MakeEvent() { return std::make_unique<ThreadEvent>(); }
@@ -251,7 +251,7 @@ void GrpcPsChannel::Call(int server, rpc::PserverCall call, codec::EncodedMessag
   if (options_.callbacks.on_call) take = Observed(to, call, request.bytes(), std::move(take));
   // Checks the kind of the call before `lane`: only calls that carry values read `lane`. Other
   // calls run concurrently with OpenLanes, which sets it.
-  if (rpc::RowOf(call).carries_values && to.lane != nullptr) {
+  if (rpc::RowOf(call).carries_values && to.shm != nullptr) {
     return CallByShm(to, call, std::move(request), deadline, std::move(take));
   }
   CallByGrpc(to, call, std::move(request), deadline, std::move(take));
@@ -259,7 +259,7 @@ void GrpcPsChannel::Call(int server, rpc::PserverCall call, codec::EncodedMessag
 
 void GrpcPsChannel::CallByShm(Server& server, rpc::PserverCall call, codec::EncodedMessage request,
                               Time deadline, Take take) {
-  TD_REQUIRE(rpc::RowOf(call).carries_values && server.lane != nullptr);
+  TD_REQUIRE(rpc::RowOf(call).carries_values && server.shm != nullptr);
   struct Sent {
     codec::EncodedMessage request;
     Take take;
@@ -273,8 +273,8 @@ void GrpcPsChannel::CallByShm(Server& server, rpc::PserverCall call, codec::Enco
     sent->take(status, answer);
   };
   const auto method = call == rpc::PserverCall::kPush ? LANE_METHOD_PUSH : LANE_METHOD_PULL;
-  if (server.lane->Call(method, sent->request, deadline, reply)) {
-    ++lane_calls_;
+  if (server.shm->Call(method, sent->request, deadline, reply)) {
+    ++shm_calls_;
   } else {
     again();
   }
@@ -282,7 +282,7 @@ void GrpcPsChannel::CallByShm(Server& server, rpc::PserverCall call, codec::Enco
 
 Buffer GrpcPsChannel::Allocate(int server, size_t bytes) {
   Server& to = ServerAt(server);
-  return to.lane == nullptr ? nullptr : to.lane->Allocate(bytes);
+  return to.shm == nullptr ? nullptr : to.shm->Allocate(bytes);
 }
 
 void GrpcPsChannel::CallByGrpc(Server& server, rpc::PserverCall call, codec::EncodedMessage request,
@@ -339,7 +339,7 @@ void GrpcPsChannel::Close() {
     for (auto& [id, alarm] : pauses_) alarm->Cancel();
   }
   for (auto& server : servers_) {
-    if (server->lane != nullptr) server->lane->Stop();
+    if (server->shm != nullptr) server->shm->Stop();
   }
   {
     MutexLock lock(mu_);

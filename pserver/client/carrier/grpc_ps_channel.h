@@ -35,8 +35,8 @@ class GrpcPsChannel final : public PsChannel {
   Status AddServer(int server, const std::string& address) override;
   void Abandon(int server) override;
   void Close() override;
-  StatusOr<int> OpenLanes(const Invite& invite) override;
-  uint64_t lane_calls() const override { return lane_calls_; }
+  StatusOr<int> OpenShmChannels(const Invite& invite) override;
+  uint64_t shm_calls() const override { return shm_calls_; }
 
  private:
   struct Server {
@@ -44,8 +44,8 @@ class GrpcPsChannel final : public PsChannel {
     Endpoint endpoint;
     std::string name;
     RawServer raw;
-    // Shm RPC connection, constant after OpenLanes; null: all calls use gRPC.
-    std::unique_ptr<ShmRpcConnection> lane;
+    // Shm RPC connection, constant after OpenShmChannels; null: all calls use gRPC.
+    std::unique_ptr<ShmRpcConnection> shm;
   };
   struct Open {
     int server = -1;  // called server if the call is a push or a pull; -1: another kind of call
@@ -73,7 +73,7 @@ class GrpcPsChannel final : public PsChannel {
   const uint64_t retry_stream_;  // stream of random numbers for retries, different for each trainer
   std::vector<std::unique_ptr<Server>> servers_;
   std::shared_ptr<grpc::ChannelCredentials> credentials_;
-  std::atomic<uint64_t> lane_calls_{0};
+  std::atomic<uint64_t> shm_calls_{0};
   // Leases of all RawCall objects.
   std::shared_ptr<WaitGroup> call_leases_ = std::make_shared<WaitGroup>();
   Mutex mu_;

@@ -54,8 +54,8 @@ class PsChannel {
 
   // Opens shm RPC connections to the servers on this host, for pushes and pulls. Returns the number
   // of these servers.
-  virtual StatusOr<int> OpenLanes(const Invite& /*invite*/) { return 0; }
-  virtual uint64_t lane_calls() const { return 0; }  // number of calls made through shared memory
+  virtual StatusOr<int> OpenShmChannels(const Invite& /*invite*/) { return 0; }
+  virtual uint64_t shm_calls() const { return 0; }  // number of calls made through shared memory
 };
 
 // Returns the server's name in messages: "pserver 0 (127.0.0.1:1234)".

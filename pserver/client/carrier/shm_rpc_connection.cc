@@ -39,14 +39,14 @@ void ShmRpcConnection::Stop() {
   {
     MutexLock lock(mu_);
     stopped_ = true;
-    if (lane_ != nullptr) lane_->Stop();
+    if (client_ != nullptr) client_->Stop();
     cv_.NotifyAll();
   }
   if (thread_.joinable()) thread_.join();
   // The destructor ends the calls of the connection.
   std::shared_ptr<shm_rpc::ShmRpcClient> never_served;
   MutexLock lock(mu_);
-  never_served.swap(lane_);
+  never_served.swap(client_);
 }
 
 Status ShmRpcConnection::WaitForFirst(Time until) {
@@ -57,25 +57,25 @@ Status ShmRpcConnection::WaitForFirst(Time until) {
   return opened_;
 }
 
-std::shared_ptr<shm_rpc::ShmRpcClient> ShmRpcConnection::lane() {
+std::shared_ptr<shm_rpc::ShmRpcClient> ShmRpcConnection::client() {
   MutexLock lock(mu_);
-  return lane_;
+  return client_;
 }
 
 Buffer ShmRpcConnection::Allocate(size_t bytes) {
-  const auto to = lane();
+  const auto to = client();
   return to == nullptr ? nullptr : to->Allocate(bytes);
 }
 
 bool ShmRpcConnection::Call(uint32_t method, const codec::EncodedMessage& request, Time deadline,
                             shm_rpc::ShmRpcClient::Reply reply) {
-  const auto to = lane();
+  const auto to = client();
   return to != nullptr && to->Call(method, request, deadline, std::move(reply));
 }
 
-bool ShmRpcConnection::Show(std::shared_ptr<shm_rpc::ShmRpcClient> lane) {
+bool ShmRpcConnection::Show(std::shared_ptr<shm_rpc::ShmRpcClient> client) {
   MutexLock lock(mu_);
-  lane_ = std::move(lane);
+  client_ = std::move(client);
   return !stopped_;
 }
 
@@ -92,32 +92,32 @@ StatusOr<std::shared_ptr<shm_rpc::ShmRpcClient>> ShmRpcConnection::Open() {
     if (tries > 0 && !Sleep(std::chrono::milliseconds(20)))
       return Cancelled("the shared-memory connection was stopped");
     TD_ASSIGN_OR_RETURN(const shm_rpc::ShmRpcTicket invitation, invite_());
-    auto lane = shm_rpc::ShmRpcClient::Connect(invitation, SteadyNow() + kConnectTimeout);
-    if (lane.ok()) return std::shared_ptr<shm_rpc::ShmRpcClient>(*std::move(lane));
-    status = lane.status();
+    auto client = shm_rpc::ShmRpcClient::Connect(invitation, SteadyNow() + kConnectTimeout);
+    if (client.ok()) return std::shared_ptr<shm_rpc::ShmRpcClient>(*std::move(client));
+    status = client.status();
     if (IsFinal(status)) return status;
   }
   return Unimplemented("%s", std::string(status.message()));
 }
 
 void ShmRpcConnection::Loop() {
-  SetThreadName("lane");
+  SetThreadName("shm_rpc");
   do {
-    const auto lane = Open();
-    const bool go_on = Show(lane.ok() ? *lane : nullptr);
+    const auto client = Open();
+    const bool go_on = Show(client.ok() ? *client : nullptr);
     {
       MutexLock lock(mu_);
       tried_ = true;
-      opened_ = lane.status();
+      opened_ = client.status();
       cv_.NotifyAll();
     }
     if (!go_on) return;
-    if (!lane.ok()) {
-      VLOG(1) << name_ << ": cannot use shared memory: " << lane.status().message();
-      if (IsFinal(lane.status())) return;
+    if (!client.ok()) {
+      VLOG(1) << name_ << ": cannot use shared memory: " << client.status().message();
+      if (IsFinal(client.status())) return;
       continue;
     }
-    const Status lost = (*lane)->Run();
+    const Status lost = (*client)->Run();
     if (!Show(nullptr)) return;
     LOG(INFO) << name_ << ": the shared-memory connection is lost (" << lost.message()
               << "); calls use gRPC until it is restored";

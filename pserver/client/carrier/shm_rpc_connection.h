@@ -32,12 +32,12 @@ class ShmRpcConnection {
             shm_rpc::ShmRpcClient::Reply reply);
 
  private:
-  std::shared_ptr<shm_rpc::ShmRpcClient> lane();
+  std::shared_ptr<shm_rpc::ShmRpcClient> client();
   void Loop();
   StatusOr<std::shared_ptr<shm_rpc::ShmRpcClient>> Open();
   // Makes the new connection available to calls. true: the thread must serve it. false: the object
   // is stopped.
-  bool Show(std::shared_ptr<shm_rpc::ShmRpcClient> lane);
+  bool Show(std::shared_ptr<shm_rpc::ShmRpcClient> client);
   bool Sleep(Duration duration);
 
   const std::string name_;
@@ -46,7 +46,7 @@ class ShmRpcConnection {
   CondVar cv_;
   bool stopped_ TD_GUARDED_BY(mu_) = false, tried_ TD_GUARDED_BY(mu_) = false;
   Status opened_ TD_GUARDED_BY(mu_);  // status of the newest attempt to open the connection
-  std::shared_ptr<shm_rpc::ShmRpcClient> lane_ TD_GUARDED_BY(mu_);
+  std::shared_ptr<shm_rpc::ShmRpcClient> client_ TD_GUARDED_BY(mu_);
   std::thread thread_;
 };
 

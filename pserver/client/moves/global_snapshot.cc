@@ -37,16 +37,16 @@ void Raise(const CutMarkDef& told, CutMarkDef& known) {
 
 }  // namespace
 
-Duration CutReport::held() const {
+Duration GlobalSnapshotReport::held() const {
   Duration longest = Duration::zero();
-  for (const ServerCut& s : servers) longest = std::max(longest, s.held);
+  for (const ServerSnapshot& s : servers) longest = std::max(longest, s.held);
   return longest;
 }
 
-uint64_t NewestCommon(const std::vector<std::vector<uint64_t>>& cuts) {
-  if (cuts.empty()) return 0;
-  for (auto it = cuts[0].rbegin(); it != cuts[0].rend(); ++it) {
-    const bool everywhere = std::all_of(cuts.begin(), cuts.end(), [it](const auto& of_server) {
+uint64_t NewestCommon(const std::vector<std::vector<uint64_t>>& lists) {
+  if (lists.empty()) return 0;
+  for (auto it = lists[0].rbegin(); it != lists[0].rend(); ++it) {
+    const bool everywhere = std::all_of(lists.begin(), lists.end(), [it](const auto& of_server) {
       return std::binary_search(of_server.begin(), of_server.end(), *it);
     });
     if (everywhere) return *it;
@@ -149,15 +149,15 @@ StatusOr<std::vector<CutMarkDef>> GlobalSnapshotCoordinator::Merge(
   return marks;
 }
 
-StatusOr<CutReport> GlobalSnapshotCoordinator::TakeHeld(uint64_t number) {
+StatusOr<GlobalSnapshotReport> GlobalSnapshotCoordinator::TakeHeld(uint64_t number) {
   std::vector<HoldPushesReply> held;
   TD_RETURN_IF_ERROR(Hold(number, &held));
   TD_ASSIGN_OR_RETURN(const std::vector<CutMarkDef> marks, Merge(held));
   BucketMap map;
-  std::vector<std::vector<uint64_t>> cuts;
+  std::vector<std::vector<uint64_t>> lists;
   for (const HoldPushesReply& reply : held) {
     map.Learn(FromProto(reply.map()));
-    cuts.emplace_back(reply.cut().begin(), reply.cut().end());
+    lists.emplace_back(reply.cut().begin(), reply.cut().end());
   }
   TD_RETURN_IF_ERROR(CheckServers(map));
   TakeCutRequest request;
@@ -166,12 +166,12 @@ StatusOr<CutReport> GlobalSnapshotCoordinator::TakeHeld(uint64_t number) {
   request.set_taker(options_.taker);
   for (const CutMarkDef& mark : marks) *request.add_mark() = mark;
   request.set_map_version(map.version());
-  request.set_complete(NewestCommon(cuts));
+  request.set_complete(NewestCommon(lists));
   request.set_lease_ms(static_cast<uint64_t>(Millis(options_.lease)));
   std::vector<TakeCutReply> taken;
-  TD_RETURN_IF_ERROR(
-      CallAll(PserverCall::kTakeCut, request, options_.lease + options_.write_timeout, &taken));
-  CutReport report{number, {}};
+  TD_RETURN_IF_ERROR(CallAll(PserverCall::kTakeSnapshot, request,
+                             options_.lease + options_.write_timeout, &taken));
+  GlobalSnapshotReport report{number, {}};
   for (size_t i = 0; i < taken.size(); ++i) {
     report.servers.push_back({servers_[i].server, servers_[i].address, taken[i].version(),
                               taken[i].bytes(), std::chrono::microseconds(taken[i].held_us())});
@@ -190,37 +190,37 @@ Status GlobalSnapshotCoordinator::FindServers() {
   return OkStatus();
 }
 
-StatusOr<std::vector<FoundCut>> GlobalSnapshotCoordinator::Find() {
+StatusOr<std::vector<FoundGlobalSnapshot>> GlobalSnapshotCoordinator::Find() {
   TD_RETURN_IF_ERROR(FindServers());
   std::vector<StatusReply> states;
   TD_RETURN_IF_ERROR(
       CallAll(PserverCall::kGetStatus, StatusRequest(), options_.call_timeout, &states));
-  std::map<uint64_t, FoundCut> found;
+  std::map<uint64_t, FoundGlobalSnapshot> found;
   for (size_t i = 0; i < states.size(); ++i) {
     for (int c = 0; c < states[i].cut_size(); ++c) {
-      FoundCut& cut = found[states[i].cut(c)];
-      cut.cut = states[i].cut(c);
+      FoundGlobalSnapshot& snapshot = found[states[i].cut(c)];
+      snapshot.number = states[i].cut(c);
       const uint64_t version = c < states[i].cut_version_size() ? states[i].cut_version(c) : 0;
-      cut.servers.push_back({servers_[i].server, servers_[i].address, version});
+      snapshot.servers.push_back({servers_[i].server, servers_[i].address, version});
     }
   }
-  std::vector<FoundCut> all;
-  for (auto& [number, cut] : found) {
-    cut.whole = cut.servers.size() == servers_.size();
-    all.push_back(std::move(cut));
+  std::vector<FoundGlobalSnapshot> all;
+  for (auto& [number, snapshot] : found) {
+    snapshot.whole = snapshot.servers.size() == servers_.size();
+    all.push_back(std::move(snapshot));
   }
   return all;
 }
 
-StatusOr<CutReport> GlobalSnapshotCoordinator::Restore(uint64_t cut) {
-  TD_ASSIGN_OR_RETURN(const std::vector<FoundCut> found, Find());
+StatusOr<GlobalSnapshotReport> GlobalSnapshotCoordinator::Restore(uint64_t number) {
+  TD_ASSIGN_OR_RETURN(const std::vector<FoundGlobalSnapshot> found, Find());
   std::vector<std::string> whole;
   RestoreCheckpointRequest request;
   request.set_job(options_.job);
-  for (const FoundCut& f : found) {
+  for (const FoundGlobalSnapshot& f : found) {
     if (!f.whole) continue;
-    whole.push_back(std::to_string(f.cut));
-    if (cut == 0 || cut == f.cut) request.set_cut(f.cut);
+    whole.push_back(std::to_string(f.number));
+    if (number == 0 || number == f.number) request.set_cut(f.number);
   }
   if (whole.empty())
     return NotFound("no snapshot exists on all %d servers [TD4020]", servers_.size());
@@ -228,12 +228,12 @@ StatusOr<CutReport> GlobalSnapshotCoordinator::Restore(uint64_t cut) {
     return NotFound(
         "snapshot %d does not exist on all %d servers, but snapshots %s do [TD4020]; hint: tandem "
         "restore --list shows the snapshots",
-        cut, servers_.size(), absl::StrJoin(whole, ", "));
+        number, servers_.size(), absl::StrJoin(whole, ", "));
   }
   std::vector<RestoreCheckpointReply> back;
   TD_RETURN_IF_ERROR(
       CallAll(PserverCall::kRestoreCheckpoint, request, options_.write_timeout, &back));
-  CutReport report{request.cut(), {}};
+  GlobalSnapshotReport report{request.cut(), {}};
   for (size_t i = 0; i < back.size(); ++i) {
     report.servers.push_back({servers_[i].server, servers_[i].address, back[i].version()});
   }
@@ -247,19 +247,19 @@ StatusOr<uint64_t> GlobalSnapshotCoordinator::NextNumber() {
   uint64_t highest = 0;
   for (const StatusReply& state : states) {
     highest = std::max<uint64_t>(highest, state.last_cut());
-    for (const uint64_t cut : state.cut()) highest = std::max(highest, cut);
+    for (const uint64_t number : state.cut()) highest = std::max(highest, number);
   }
   if (highest == UINT64_MAX)
     return FailedPrecondition("the highest snapshot number, %d, is already used [TD4020]", highest);
   return highest + 1;
 }
 
-StatusOr<CutReport> GlobalSnapshotCoordinator::Take(uint64_t number) {
+StatusOr<GlobalSnapshotReport> GlobalSnapshotCoordinator::Take(uint64_t number) {
   TD_RETURN_IF_ERROR(FindServers());
   if (number == 0) {
     TD_ASSIGN_OR_RETURN(number, NextNumber());
   }
-  StatusOr<CutReport> report = TakeHeld(number);
+  StatusOr<GlobalSnapshotReport> report = TakeHeld(number);
   if (!report.ok()) Release(number);
   return report;
 }

@@ -33,27 +33,27 @@ struct GlobalSnapshotOptions {
   std::set<int> drained;  // servers that gave all their buckets away and may have stopped
   uint64_t taker = 0;     // random number that distinguishes coordinators that run at the same time
 };
-struct ServerCut {
+struct ServerSnapshot {
   int server = 0;
   std::string address;
   uint64_t version = 0, bytes = 0;
   Duration held = Duration::zero();  // time for which the server held new pushes
 };
-struct CutReport {
-  uint64_t cut = 0;  // number of the global snapshot
-  std::vector<ServerCut> servers;
+struct GlobalSnapshotReport {
+  uint64_t number = 0;  // of the global snapshot
+  std::vector<ServerSnapshot> servers;
   Duration held() const;  // longest time for which a server held new pushes
 };
 
 // A global snapshot on the disks of servers. `whole`: all servers of the job have the snapshot.
-struct FoundCut {
-  uint64_t cut = 0;
+struct FoundGlobalSnapshot {
+  uint64_t number = 0;
   bool whole = false;
-  std::vector<ServerCut> servers;
+  std::vector<ServerSnapshot> servers;
 };
 
 // Returns the newest snapshot that is in all lists. Each list is ascending. 0: there is none.
-uint64_t NewestCommon(const std::vector<std::vector<uint64_t>>& cuts);
+uint64_t NewestCommon(const std::vector<std::vector<uint64_t>>& lists);
 
 // Takes, lists and restores global snapshots. Not thread-safe. Calls block.
 class GlobalSnapshotCoordinator {
@@ -67,13 +67,13 @@ class GlobalSnapshotCoordinator {
   // number that a server of the job knows. On an error, no snapshot with this number exists, and
   // pushes continue. The message names the server, or the missing push and its trainer.
   // UNAVAILABLE, DEADLINE_EXCEEDED: a later attempt may succeed.
-  StatusOr<CutReport> Take(uint64_t number = 0);
+  StatusOr<GlobalSnapshotReport> Take(uint64_t number = 0);
   // Returns all snapshots on the disks of the servers, in ascending order.
-  StatusOr<std::vector<FoundCut>> Find();
+  StatusOr<std::vector<FoundGlobalSnapshot>> Find();
   // Restores snapshot `cut` on all servers; 0: the newest that all servers have. Trainers should
   // not push during this call. NOT_FOUND: not all servers have the snapshot (the message names the
   // existing ones). FAILED_PRECONDITION: rows have moved between servers since the snapshot.
-  StatusOr<CutReport> Restore(uint64_t cut = 0);
+  StatusOr<GlobalSnapshotReport> Restore(uint64_t number = 0);
 
  private:
   // Makes one call to each server, all at the same time, and waits for all replies. Returns the
@@ -86,7 +86,7 @@ class GlobalSnapshotCoordinator {
   StatusOr<std::vector<CutMarkDef>> Merge(const std::vector<HoldPushesReply>& held) const;
   // FAILED_PRECONDITION or UNAVAILABLE: a server that owns buckets in `map` is not in servers_.
   Status CheckServers(const BucketMap& map) const;
-  StatusOr<CutReport> TakeHeld(uint64_t number);
+  StatusOr<GlobalSnapshotReport> TakeHeld(uint64_t number);
   StatusOr<uint64_t> NextNumber();
   Status FindServers();
   void Release(uint64_t number);

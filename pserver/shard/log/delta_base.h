@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "common/base/mutex.h"
-#include "pserver/state/shard_types.h"
+#include "pserver/state/shard_snapshot.h"
 
 namespace tandem::pserver {
 

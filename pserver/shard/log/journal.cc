@@ -26,11 +26,7 @@ void Journal::NotePush(const PushHead& head, const PushTicket& ticket) {
     for (const PushBytes& values : ticket.buffers) entry.values.push_back(values.buffer());
   } else {
     entry.kind = LogEntry::Kind::kOrder;
-    entry.head.caller = head.caller;
-    entry.head.sequence = head.sequence;
-    entry.head.step = head.step;
-    entry.head.learning_rate = head.learning_rate;
-    entry.head.numbers = head.numbers;
+    entry.head = {head, {}};
     for (const PushHead::Slice& s : head.slices) entry.sender_bytes += s.desc.bytes();
   }
   log_->Append(std::move(entry));

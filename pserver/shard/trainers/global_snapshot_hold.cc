@@ -45,16 +45,16 @@ StatusOr<std::vector<SnapshotFrontier>> GlobalSnapshotHold::Hold(uint64_t number
 
 Status GlobalSnapshotHold::CheckOrder(const SnapshotRequest& order,
                                       const TrainerRegistry& trainers) const {
-  const bool held = hold_.number == order.cut && hold_.taker == order.taker && !hold_.order;
+  const bool held = hold_.number == order.number && hold_.taker == order.taker && !hold_.order;
   if (!held || clock_.Now() >= hold_.until) {
     return Aborted("the lease of snapshot %d has expired, so pushes no longer wait for it",
-                   order.cut);
+                   order.number);
   }
   for (int r = 0; r < trainers.size(); ++r) {
     const auto i = static_cast<size_t>(r);
     if (std::ssize(order.marks) != trainers.size() || order.marks[i].trainer != r) {
       return InvalidArgument(
-          "snapshot %d: expected the push windows of all %d trainers, in their order", order.cut,
+          "snapshot %d: expected the push windows of all %d trainers, in their order", order.number,
           trainers.size());
     }
   }
@@ -62,7 +62,7 @@ Status GlobalSnapshotHold::CheckOrder(const SnapshotRequest& order,
 }
 
 void GlobalSnapshotHold::Order(SnapshotRequest order, Done done) {
-  TD_REQUIRE(hold_.number == order.cut && !hold_.order);
+  TD_REQUIRE(hold_.number == order.number && !hold_.order);
   TD_REQUIRE(done != nullptr);
   hold_.until = clock_.Now() + order.lease;
   hold_.order = std::move(order);

@@ -16,7 +16,8 @@
 #include "common/base/metrics.h"
 #include "pserver/shard/trainers/trainer_registry.h"
 #include "pserver/state/bucket_move.h"
-#include "pserver/state/shard_types.h"
+#include "pserver/state/global_snapshot.h"
+#include "pserver/state/push.h"
 
 namespace tandem::pserver {
 

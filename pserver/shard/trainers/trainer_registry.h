@@ -11,7 +11,9 @@
 #include "common/base/metrics.h"
 #include "common/base/recent_sum.h"
 #include "common/base/require.h"
-#include "pserver/state/shard_types.h"
+#include "common/tables/push_header.h"
+#include "pserver/state/shard_info.h"
+#include "pserver/state/shard_snapshot.h"
 
 namespace tandem::pserver {
 

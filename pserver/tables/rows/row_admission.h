@@ -8,7 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "common/tables/table_rules.h"
-#include "pserver/state/shard_types.h"
+#include "pserver/state/values.h"
 
 namespace tandem::pserver {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/exec/initial_values.h"
-#include "pserver/state/shard_types.h"
+#include "pserver/state/shard_config.h"
 #include "pserver/tables/rows/pull_lookup_cache.h"
 #include "pserver/tables/rows/row_parts.h"
 #include "pserver/tables/rows/table_row_set.h"

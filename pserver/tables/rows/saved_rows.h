@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "pserver/state/shard_types.h"
+#include "pserver/state/values.h"
 #include "pserver/tables/rows/row_store.h"
 
 namespace tandem::pserver {

@@ -9,7 +9,9 @@
 #include <span>
 #include <string>
 
-#include "pserver/state/shard_types.h"
+#include "pserver/state/shard_config.h"
+#include "pserver/state/shard_info.h"
+#include "pserver/state/values.h"
 #include "pserver/tables/rows/row_accessor.h"
 #include "pserver/tables/rows/row_admission.h"
 #include "pserver/tables/rows/row_store.h"

@@ -40,7 +40,7 @@ class CutTest : public ShardFixture {
   StatusOr<PausedState> Hold(uint64_t cut) {
     return shard_->global_snapshots().Hold("job", cut, seconds(2));
   }
-  // Calls Take for snapshot `cut`. The reply is stored in *answer_.
+  // Calls Take for snapshot `number`. The reply is stored in *answer_.
   void Take(uint64_t cut, std::vector<SnapshotFrontier> marks) {
     answer_ = std::make_shared<StatusOr<PendingSnapshot>>(Unimplemented("pending"));
     shard_->global_snapshots().Take(
@@ -155,12 +155,12 @@ TEST_F(CutTest, ANumberThatIsNotAboveThoseOnTheDiskIsRefused) {
   ASSERT_TRUE(storage->WriteGlobalSnapshot(1000, *shard_->checkpoints().Take(), 0).ok());
   DurableShard durable({}, storage.get(), clock_, backend_, device_, metrics_);
   ASSERT_TRUE(durable.Recover().ok());
-  EXPECT_EQ(durable.shard().Info().last_cut, 1000u);
+  EXPECT_EQ(durable.shard().Info().last_snapshot, 1000u);
   const auto low = durable.shard().global_snapshots().Hold("job", 1000, seconds(2));
   EXPECT_EQ(low.status().code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(low.status().message()), HasSubstr("[TD4020]"));
   EXPECT_TRUE(durable.shard().global_snapshots().Hold("job", 1001, seconds(2)).ok());
-  EXPECT_EQ(durable.shard().Info().last_cut, 1001u);
+  EXPECT_EQ(durable.shard().Info().last_snapshot, 1001u);
 }
 
 TEST_F(CutTest, OfTwoThatChooseOneNumberTheSecondWaitsForAnotherTime) {
@@ -200,7 +200,8 @@ TEST_F(CutTest, StaysOnTheDiskBesideTheCheckpoint) {
     ASSERT_TRUE(bytes.ok()) << bytes.status();
     ASSERT_TRUE(storage->Write(*shard_->checkpoints().Take()).ok());
   }
-  EXPECT_THAT(*storage->GlobalSnapshots(), ElementsAre(KeptCut{20, 2}, KeptCut{30, 3}));
+  EXPECT_THAT(*storage->GlobalSnapshots(),
+              ElementsAre(StoredGlobalSnapshot{20, 2}, StoredGlobalSnapshot{30, 3}));
   ASSERT_TRUE(storage->Write(image(4)).ok());
   storage.reset();
   storage = *OpenRocksdbStorage(dir_);
@@ -240,13 +241,14 @@ TEST_F(CutTest, AServerThatWentBackStaysThere) {
     if (!logged) Start(Config(1, ShardMode::kASync));
     const auto push = [&](uint64_t n) { return PushOnce(Stamped(0, n, {n, n}, {n - 1, n - 1})); };
     ASSERT_TRUE(logged || push(1).ok());
-    StatusOr<DurableShard::CutFile> file = Internal("not answered");
+    StatusOr<DurableShard::SnapshotPart> file = Internal("not answered");
     const auto held = Hold(cut);
     ASSERT_TRUE(held.ok()) << held.status();
     // The second call repeats the first one and gets the same reply.
     for (int time = 0; time < 2; ++time) {
-      durable->TakeCut("job", {cut, held->marks, 0, seconds(1)}, 0,
-                       [&file](const StatusOr<DurableShard::CutFile>& f) { file = f; });
+      durable->TakeGlobalSnapshot(
+          "job", {cut, held->marks, 0, seconds(1)}, 0,
+          [&file](const StatusOr<DurableShard::SnapshotPart>& f) { file = f; });
       if (logged) durable->log()->Turn();
       ASSERT_TRUE(file.ok()) << file.status();
       EXPECT_EQ(file->version, 1u);

@@ -65,7 +65,7 @@ class MovesTest : public testing::Test {
   }
   static PushHead Head(uint64_t sequence, size_t rows, uint64_t generation = 0, int trainer = 0) {
     const auto n = static_cast<int64_t>(rows);
-    PushHead head{{"job", trainer, kIncarnation}, sequence, sequence, 0.5f, {}};
+    PushHead head{{{"job", trainer, kIncarnation}, sequence, sequence, 0.5f}, {}};
     head.slices = {{"emb", 0, {DType::kI64, Shape{n}}}, {"emb", 0, {DType::kF32, Shape{n, kDim}}}};
     head.generation = generation;
     return head;

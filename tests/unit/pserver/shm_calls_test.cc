@@ -86,9 +86,9 @@ class PserverLaneTest : public PserverTest {
     }
     for (int t : {0, 1}) {
       const bool shm = (t == 0 ? a : b) != ps::PsTransport::kGrpc;
-      EXPECT_EQ(clients[t]->lanes(), shm ? 2 : 0);
+      EXPECT_EQ(clients[t]->shm_servers(), shm ? 2 : 0);
       // The calls to two servers are ten pushes, five pulls and the pull of the initial values.
-      EXPECT_EQ(clients[t]->lane_calls(), shm ? 32u : 0u);
+      EXPECT_EQ(clients[t]->shm_calls(), shm ? 32u : 0u);
     }
     auto all = model.params;
     all.push_back(Rows(*clients[0], mode == ps::PsMode::kSync ? 10 : 0));
@@ -124,7 +124,7 @@ TEST_F(PserverLaneTest, GradientsThatAreNotFiniteAreNamedAndThoseLookedAtTaken) 
   ASSERT_TRUE(PushAndWait(*client, 0, 1, {{"w", gradient.data(), kNumel}}).ok());
   ASSERT_TRUE(PullAndWait(*client, 0, {tensor}).ok());
   EXPECT_EQ(values, std::vector<float>(kNumel, -1.0f));
-  EXPECT_GE(client->lane_calls(), 5u);
+  EXPECT_GE(client->shm_calls(), 5u);
 
   auto [status, invitation] = Invite(0);
   ASSERT_TRUE(status.ok()) << status.error_message();
@@ -133,10 +133,11 @@ TEST_F(PserverLaneTest, GradientsThatAreNotFiniteAreNamedAndThoseLookedAtTaken) 
   std::thread serve([&] { (void)(*lane)->Run(); });
   gradient[7] = NAN;
   const auto push = [&](uint64_t sequence, bool finite) {
-    codec::CodedPush coded{.job = "job", .incarnation = UINT64_MAX / 2, .sequence = sequence};
+    codec::CodedPush coded;
+    coded.header = {.caller = {"job", 0, UINT64_MAX / 2}, .sequence = sequence};
     coded.slices.push_back(
         {.variable = "w", .desc = {DType::kF32, {kNumel}}, .data = gradient.data()});
-    coded.finite = finite;
+    coded.header.finite = finite;
     Answer<Status> answer;
     const auto done = answer.Callback();
     CHECK((*lane)->Call(LANE_METHOD_PUSH, codec::EncodePush(coded, false),
@@ -174,11 +175,11 @@ TEST_F(PserverLaneTest, AServerThatIsStartedAgainIsReachedByGrpcAndThenByALane) 
     auto again = Pserver::Start(options, metrics_);
     ASSERT_TRUE(again.ok()) << again.status();
     servers_.push_back(*std::move(again));
-    const uint64_t before = client->lane_calls();
+    const uint64_t before = client->shm_calls();
     push();  // this push may use any transport
     const Time deadline = SteadyNow() + seconds(60);
-    while (client->lane_calls() < before + 3 && SteadyNow() < deadline) push();
-    EXPECT_GE(client->lane_calls(), before + 3) << "no lane to the server that was started again";
+    while (client->shm_calls() < before + 3 && SteadyNow() < deadline) push();
+    EXPECT_GE(client->shm_calls(), before + 3) << "no lane to the server that was started again";
   }
   ASSERT_TRUE(PullAndWait(*client, 0, {tensor}).ok());
   EXPECT_EQ(values, std::vector<float>(1000, static_cast<float>(step)));
@@ -187,7 +188,7 @@ TEST_F(PserverLaneTest, AServerThatIsStartedAgainIsReachedByGrpcAndThenByALane) 
 TEST_F(PserverLaneTest, AServerWithoutLanesIsNamedOrReachedByGrpc) {
   StartServers(1);
   PserverOptions options;
-  options.lanes = false;
+  options.shm_rpc = false;
   StartServers(1, options);
   Model model;
   auto asked = *Client(0, 1, {.transport = ps::PsTransport::kShm});
@@ -196,7 +197,7 @@ TEST_F(PserverLaneTest, AServerWithoutLanesIsNamedOrReachedByGrpc) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr(endpoints_[1]));
   auto client = *Client(0, 1);
   ASSERT_TRUE(client->Configure(model.variables, ps::PsMode::kSync, {}).ok());
-  EXPECT_EQ(client->lanes(), 1);
+  EXPECT_EQ(client->shm_servers(), 1);
   ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
   Status status;
   TrainSync(client.get(), &model, 0, 0, 3, &status);
@@ -214,7 +215,7 @@ TEST_F(PserverLaneTest, ATrainerThatWasReplacedIsRefusedOnItsLane) {
   const Status late = PushAndWait(*old, 0, 0.1f, model.View(model.params));
   EXPECT_EQ(late.code(), StatusCode::kFailedPrecondition) << late;
   EXPECT_THAT(std::string(late.message()), HasSubstr("was restarted as incarnation"));
-  EXPECT_GT(old->lane_calls(), 0u);
+  EXPECT_GT(old->shm_calls(), 0u);
 }
 
 // The server does not reply to two requests for a ticket. The connection retries until it gets one.
@@ -263,12 +264,7 @@ TEST_F(PserverLaneTest, GarbageOnALaneChangesNothing) {
     return answer.Get();
   };
   const codec::CodedPush good{
-      "job",
-      0,
-      UINT64_MAX / 2,
-      1,
-      0,
-      0.1f,
+      {{"job", 0, UINT64_MAX / 2}, 1, 0, 0.1f},
       {{.variable = "fc_0.w", .offset = 0, .desc = {DType::kF32, {407}}, .data = before[0].data()}},
       ""};
   std::string bytes;

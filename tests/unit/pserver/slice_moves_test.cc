@@ -48,7 +48,7 @@ class SliceMovesTest : public MovesTest {
                                    const std::vector<int>& buckets, uint64_t generation = 0,
                                    uint64_t sequence = 0) {
     PushHead head{
-        {"job", trainer, kIncarnation}, sequence == 0 ? ++sequence_ : sequence, step, 0.5f, {}};
+        {{"job", trainer, kIncarnation}, sequence == 0 ? ++sequence_ : sequence, step, 0.5f}, {}};
     head.generation = generation;
     for (const int b : buckets) {
       head.slices.push_back({SliceOf(b).variable, SliceOf(b).offset, {DType::kF32, Shape{4}}});
@@ -187,7 +187,7 @@ TEST_F(SliceMovesTest, APushThatWasRefusedOrTakenBeforeIsKnownWhereTheSliceIs) {
   ASSERT_TRUE(Move(*b, *c, {kFirst}, 2).ok());  // server c is new: it has had no slices before
   EXPECT_EQ(PushSlices(*a, 0, 0, {kFirst}, 0, 5).status().code(), StatusCode::kOutOfRange);
   const auto values = *PullSlice(*c, kFirst);
-  PushHead head{{"job", 0, kIncarnation}, 1, 0, 0.5f, {{"w", 0, {DType::kF32, Shape{4}}}}};
+  PushHead head{{{"job", 0, kIncarnation}, 1, 0, 0.5f}, {{"w", 0, {DType::kF32, Shape{4}}}}};
   head.origin_server = 1;
   head.origin_sequence = 4;
   auto asked = PushAs(*c, head);
@@ -287,8 +287,8 @@ TEST_F(SliceMovesTest, APushWhosePullWaitsForASliceThatGoesWasTaken) {
   range->set_variable("w");
   range->set_numel(4);
   const std::vector<float> gradient(4, 1);
-  codec::CodedPush push{
-      .job = "job", .incarnation = kIncarnation, .sequence = 1, .learning_rate = 0.5f};
+  codec::CodedPush push;
+  push.header = {.caller = {"job", 0, kIncarnation}, .sequence = 1, .learning_rate = 0.5f};
   push.slices.resize(1);
   push.slices[0].variable = "w";
   push.slices[0].desc = {DType::kF32, Shape{4}};

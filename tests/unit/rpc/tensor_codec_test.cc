@@ -41,12 +41,13 @@ class Random {
   }
   codec::CodedPush Push() {
     codec::CodedPush push;
-    push.job = std::string(Int(0, 10), 'j');
-    push.trainer_id = static_cast<uint32_t>(Int(0, 4));
-    push.incarnation = static_cast<uint64_t>(Int(0, INT64_MAX));
-    push.sequence = static_cast<uint64_t>(Int(0, 300));
-    push.step = static_cast<uint64_t>(Int(0, 3));
-    push.learning_rate = Int(0, 3) == 0 ? 0.0f : static_cast<float>(Int(-9, 9)) / 7;
+    PushHeader& header = push.header;
+    header.caller.job = std::string(Int(0, 10), 'j');
+    header.caller.trainer = static_cast<int>(Int(0, 4));
+    header.caller.incarnation = static_cast<uint64_t>(Int(0, INT64_MAX));
+    header.sequence = static_cast<uint64_t>(Int(0, 300));
+    header.step = static_cast<uint64_t>(Int(0, 3));
+    header.learning_rate = Int(0, 3) == 0 ? 0.0f : static_cast<float>(Int(-9, 9)) / 7;
     const int64_t n = Int(0, 5);
     for (int64_t i = 0; i < n; ++i) push.slices.push_back(Slice());
     if (Int(0, 1) == 0) {
@@ -54,13 +55,13 @@ class Random {
       pull.set_min_version(static_cast<uint64_t>(Int(1, 300)));
       push.pull = pull.SerializeAsString();
     }
-    push.finite = Int(0, 1) == 0;
-    push.generation = static_cast<uint64_t>(Int(0, 300));
-    push.origin_server = static_cast<uint32_t>(Int(0, 2));
-    push.origin_sequence = static_cast<uint64_t>(Int(0, 300));
+    header.finite = Int(0, 1) == 0;
+    header.generation = static_cast<uint64_t>(Int(0, 300));
+    header.origin_server = static_cast<int>(Int(0, 2));
+    header.origin_sequence = static_cast<uint64_t>(Int(0, 300));
     for (int64_t i = Int(0, 3); i > 0; --i) {
-      push.sent.push_back(static_cast<uint64_t>(Int(0, INT64_MAX)));
-      push.ended.push_back(static_cast<uint64_t>(Int(0, 300)));
+      header.numbers.sent.push_back(static_cast<uint64_t>(Int(0, INT64_MAX)));
+      header.numbers.ended.push_back(static_cast<uint64_t>(Int(0, 300)));
     }
     return push;
   }
@@ -101,22 +102,23 @@ void Fill(const codec::CodedSlice& s, bool crc, SliceTensor* out) {
 
 PushRequest ToProto(const codec::CodedPush& push, bool crc) {
   PushRequest proto;
-  proto.set_job(push.job);
-  proto.set_trainer_id(push.trainer_id);
-  proto.set_incarnation(push.incarnation);
-  proto.set_sequence(push.sequence);
-  proto.set_step(push.step);
-  proto.set_learning_rate(push.learning_rate);
+  const PushHeader& header = push.header;
+  proto.set_job(header.caller.job);
+  proto.set_trainer_id(static_cast<uint32_t>(header.caller.trainer));
+  proto.set_incarnation(header.caller.incarnation);
+  proto.set_sequence(header.sequence);
+  proto.set_step(header.step);
+  proto.set_learning_rate(header.learning_rate);
   for (const codec::CodedSlice& s : push.slices) Fill(s, crc, proto.add_slice());
   if (!push.pull.empty()) {
     EXPECT_TRUE(proto.mutable_pull()->ParseFromString(push.pull));
   }
-  proto.set_generation(push.generation);
-  proto.set_origin_server(push.origin_server);
-  proto.set_origin_sequence(push.origin_sequence);
-  for (const uint64_t number : push.sent) proto.add_sent(number);
-  for (const uint64_t number : push.ended) proto.add_ended(number);
-  proto.set_finite(push.finite);
+  proto.set_generation(header.generation);
+  proto.set_origin_server(static_cast<uint32_t>(header.origin_server));
+  proto.set_origin_sequence(header.origin_sequence);
+  for (const uint64_t number : header.numbers.sent) proto.add_sent(number);
+  for (const uint64_t number : header.numbers.ended) proto.add_ended(number);
+  proto.set_finite(header.finite);
   return proto;
 }
 
@@ -132,6 +134,21 @@ void ExpectSame(codec::Fragments message, const std::vector<codec::CodedSlice>& 
     ASSERT_TRUE(codec::CopyContent(message, got[i], content.data()).ok());
     EXPECT_EQ(std::memcmp(content.data(), sent[i].data, content.size()), 0);
   }
+}
+
+void ExpectSame(const PushHeader& got, const PushHeader& want) {
+  EXPECT_EQ(got.caller.job, want.caller.job);
+  EXPECT_EQ(got.caller.trainer, want.caller.trainer);
+  EXPECT_EQ(got.caller.incarnation, want.caller.incarnation);
+  EXPECT_EQ(got.sequence, want.sequence);
+  EXPECT_EQ(got.step, want.step);
+  EXPECT_EQ(got.learning_rate, want.learning_rate);
+  EXPECT_EQ(got.generation, want.generation);
+  EXPECT_EQ(got.origin_server, want.origin_server);
+  EXPECT_EQ(got.origin_sequence, want.origin_sequence);
+  EXPECT_EQ(got.numbers.sent, want.numbers.sent);
+  EXPECT_EQ(got.numbers.ended, want.numbers.ended);
+  EXPECT_EQ(got.finite, want.finite);
 }
 
 codec::CodedTimes TimesOf(int round) {
@@ -168,16 +185,22 @@ TEST(TensorCodecTest, PushIsByteCompatibleWithProtobuf) {
     const auto pieces = random.Cut(theirs);
     const StatusOr<codec::CodedPush> decoded = codec::DecodePush(pieces);
     ASSERT_TRUE(decoded.ok()) << decoded.status();
-    EXPECT_EQ(decoded->job, push.job);
-    EXPECT_EQ(decoded->trainer_id, push.trainer_id);
-    EXPECT_EQ(decoded->incarnation, push.incarnation);
-    EXPECT_EQ(decoded->sequence, push.sequence);
-    EXPECT_EQ(decoded->step, push.step);
-    EXPECT_EQ(decoded->learning_rate, push.learning_rate);
+    ExpectSame(decoded->header, push.header);
     EXPECT_EQ(decoded->pull, push.pull);
-    EXPECT_EQ(decoded->finite, push.finite);
     ExpectSame(pieces, decoded->slices, push.slices, crc);
   }
+}
+
+TEST(TensorCodecTest, AnIndexAboveTheRangeIsReadAsTheHighest) {
+  PushRequest push;
+  push.set_trainer_id(UINT32_MAX);
+  push.set_origin_server(uint32_t{1} << 31);
+  const std::string bytes = push.SerializeAsString();
+  const std::span<const std::byte> piece = std::as_bytes(std::span(bytes));
+  const StatusOr<codec::CodedPush> decoded = codec::DecodePush({&piece, 1});
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->header.caller.trainer, INT32_MAX);
+  EXPECT_EQ(decoded->header.origin_server, INT32_MAX);
 }
 
 TEST(TensorCodecTest, PullReplyIsByteCompatibleWithProtobuf) {

@@ -21,12 +21,13 @@ TEST(PushNumberingTest, EachServerHasASequenceWithoutGaps) {
   numbering.Number(first, 2);
   numbering.Number(second, 2);
   numbering.End(push);
-  EXPECT_EQ(first[0].sequence, 1u);
-  EXPECT_EQ(first[1].sequence, 1u);
-  EXPECT_EQ(first[2].sequence, 2u);
-  EXPECT_EQ(second[0].sequence, 2u);
-  EXPECT_EQ(second[1].sequence, 3u);
-  EXPECT_TRUE(first[0].sent.empty() && first[0].ended.empty()) << "the step says what is together";
+  EXPECT_EQ(first[0].header.sequence, 1u);
+  EXPECT_EQ(first[1].header.sequence, 1u);
+  EXPECT_EQ(first[2].header.sequence, 2u);
+  EXPECT_EQ(second[0].header.sequence, 2u);
+  EXPECT_EQ(second[1].header.sequence, 3u);
+  EXPECT_TRUE(first[0].header.numbers.sent.empty() && first[0].header.numbers.ended.empty())
+      << "the step says what is together";
 }
 
 TEST(PushNumberingTest, MessagesSayWhichNumbersWereGivenBeforeTheOldestPushInProgress) {
@@ -34,18 +35,19 @@ TEST(PushNumberingTest, MessagesSayWhichNumbersWereGivenBeforeTheOldestPushInPro
   const auto first = numbering.Begin(2);
   std::vector<PushPart> a = PartsFor({0, 1});
   numbering.Number(a, 2);
-  EXPECT_THAT(a[0].sent, ElementsAre(1, 1));
-  EXPECT_THAT(a[1].sent, ElementsAre(1, 1)) << "of all messages of the push";
-  EXPECT_THAT(a[0].ended, ElementsAre(0, 0));
+  EXPECT_THAT(a[0].header.numbers.sent, ElementsAre(1, 1));
+  EXPECT_THAT(a[1].header.numbers.sent, ElementsAre(1, 1)) << "of all messages of the push";
+  EXPECT_THAT(a[0].header.numbers.ended, ElementsAre(0, 0));
   const auto second = numbering.Begin(2);
   std::vector<PushPart> b = PartsFor({0});
   numbering.Number(b, 2);
-  EXPECT_THAT(b[0].sent, ElementsAre(2, 1));
-  EXPECT_THAT(b[0].ended, ElementsAre(0, 0)) << "the first push is in progress";
+  EXPECT_THAT(b[0].header.numbers.sent, ElementsAre(2, 1));
+  EXPECT_THAT(b[0].header.numbers.ended, ElementsAre(0, 0)) << "the first push is in progress";
   numbering.End(first);
   std::vector<PushPart> c = PartsFor({1});
   numbering.Number(c, 2);
-  EXPECT_THAT(c[0].ended, ElementsAre(1, 1)) << "what the second push found at its begin";
+  EXPECT_THAT(c[0].header.numbers.ended, ElementsAre(1, 1))
+      << "what the second push found at its begin";
   numbering.End(second);
 }
 
@@ -54,9 +56,9 @@ TEST(PushNumberingTest, AServerThatJoinsBeginsItsSequence) {
   const auto push = numbering.Begin(1);
   std::vector<PushPart> parts = PartsFor({2});
   numbering.Number(parts, 3);
-  EXPECT_EQ(parts[0].sequence, 1u);
-  EXPECT_THAT(parts[0].sent, ElementsAre(0, 0, 1));
-  EXPECT_THAT(parts[0].ended, ElementsAre(0)) << "one server was known at the begin";
+  EXPECT_EQ(parts[0].header.sequence, 1u);
+  EXPECT_THAT(parts[0].header.numbers.sent, ElementsAre(0, 0, 1));
+  EXPECT_THAT(parts[0].header.numbers.ended, ElementsAre(0)) << "one server was known at the begin";
   numbering.End(push);
 }
 

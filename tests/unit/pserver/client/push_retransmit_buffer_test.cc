@@ -9,8 +9,7 @@ namespace {
 
 void Keep(PushRetransmitBuffer& kept, uint64_t sequence) {
   ASSERT_TRUE(kept.Reserve(sequence, 10));
-  (void)kept.Keep(
-      {.part = {.server = 0, .slices = {}, .bytes = 10, .sequence = sequence}, .step = sequence});
+  (void)kept.Keep({.part = {.header = {.sequence = sequence, .step = sequence}, .bytes = 10}});
 }
 
 TEST(KeptPushesTest, ADoubtfulPushIsKeptAsLongAsALaterOne) {
@@ -21,7 +20,7 @@ TEST(KeptPushesTest, ADoubtfulPushIsKeptAsLongAsALaterOne) {
   kept.Answered(0, 2, 7);
   kept.Checkpointed(0, 7);
   EXPECT_EQ(kept.bytes(), 10u);
-  EXPECT_EQ(kept.Of(0)[0]->part.sequence, 1u);
+  EXPECT_EQ(kept.Of(0)[0]->part.header.sequence, 1u);
   Keep(kept, 3);
   kept.Answered(0, 3, 9);
   kept.Checkpointed(0, 8);

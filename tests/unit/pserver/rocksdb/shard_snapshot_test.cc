@@ -74,7 +74,7 @@ class ImageTest : public ShardFixture {
 
   ShardConfig config_{.job = "job", .trainers = 1, .mode = ShardMode::kASync};
   std::vector<SliceValues> params_;
-  PushHead head_{Rank(0), 0, 0, 1.0f, {}};
+  PushHead head_{{Rank(0), 0, 0, 1.0f}, {}};
 };
 
 TEST_F(ImageTest, IsOfOneMomentWhilePushesGoOn) {

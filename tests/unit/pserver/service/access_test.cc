@@ -228,7 +228,7 @@ TEST_F(AccessTest, ATrainerTrains) {
     Status trained;
     TrainSync(client->get(), &model, 0, state->version, state->version + 3, &trained);
     EXPECT_EQ(trained, OkStatus());
-    EXPECT_EQ((*client)->lanes(), transport == ps::PsTransport::kAuto ? 2 : 0);
+    EXPECT_EQ((*client)->shm_servers(), transport == ps::PsTransport::kAuto ? 2 : 0);
   }
 }
 

@@ -325,7 +325,7 @@ TEST_F(SessionServerTest, ALargePushFollowsASmallCallOnANewConnection) {
   PserverOptions options;
   options.job = "job";
   options.secret = kSecret;
-  options.lanes = false;
+  options.shm_rpc = false;
   StartServers(1, options);
   auto client = Client(0, 1, {.security = {.secret = kSecret}, .patience = {.retries = 3}});
   ASSERT_TRUE(client.ok()) << client.status();

@@ -51,7 +51,7 @@ class PartsTest : public testing::Test {
     ASSERT_TRUE(state_->initialised());
   }
   static PushHead Head(int trainer, uint64_t sequence, uint64_t step, float rate = 0.5f) {
-    PushHead head{{"job", trainer, kIncarnation}, sequence, step, rate, {}};
+    PushHead head{{{"job", trainer, kIncarnation}, sequence, step, rate}, {}};
     head.slices = {{"w", 0, {DType::kF32, Shape{4}}}};
     return head;
   }

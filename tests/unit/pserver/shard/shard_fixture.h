@@ -40,7 +40,7 @@ class ShardFixture : public testing::Test {
         {"fc_0.w", Shape{2, 4}, 0, 4}, {"fc_0.w", Shape{2, 4}, 4, 4}, {"fc_0.b", Shape{4}, 0, 4}};
     return config;
   }
-  Caller Rank(int trainer, uint64_t incarnation = kIncarnation) const {
+  CallerId Rank(int trainer, uint64_t incarnation = kIncarnation) const {
     return {"job", trainer, incarnation};
   }
   void Make(Shard::Options options = {}) {
@@ -61,8 +61,9 @@ class ShardFixture : public testing::Test {
     ASSERT_TRUE(whole.ok()) << whole.status();
     ASSERT_TRUE(*whole);
   }
-  static PushHead Head(const Caller& caller, uint64_t sequence, uint64_t step, float rate = 0.5f) {
-    PushHead head{caller, sequence, step, rate, {}};
+  static PushHead Head(const CallerId& caller, uint64_t sequence, uint64_t step,
+                       float rate = 0.5f) {
+    PushHead head{{caller, sequence, step, rate}, {}};
     const TensorDesc desc{DType::kF32, Shape{4}};
     head.slices = {{"fc_0.w", 0, desc}, {"fc_0.w", 4, desc}, {"fc_0.b", 0, desc}};
     return head;

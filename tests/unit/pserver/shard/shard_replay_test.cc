@@ -68,7 +68,7 @@ TEST_F(ShardReplayTest, WhatADeadTrainerGaveToAStepThatWaitsForOthersIsForgotten
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 5).ok());
   StartAgain();
   ASSERT_EQ(shard_->checkpoints().missing_pushes(), 1u);
-  const Caller successor = Rank(0, kIncarnation + 1);
+  const CallerId successor = Rank(0, kIncarnation + 1);
   ASSERT_EQ(shard_->Greet(successor), OkStatus());
   EXPECT_EQ(shard_->checkpoints().missing_pushes(), 0u);
   ASSERT_TRUE(Push(Head(Rank(1), 1, 0), 1).ok());

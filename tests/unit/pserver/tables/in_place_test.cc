@@ -104,7 +104,7 @@ TEST_F(InPlaceTest, WhatWaitsAfterAllIsCopied) {
   const PushHead head = Head(Rank(1), 1, 0);
   PushTicket ticket = *shard_->AdmitPush(head, where);
   ASSERT_EQ(ticket.buffers[0].data(), static_cast<const void*>(values.data()));
-  Caller anew = Rank(0);
+  CallerId anew = Rank(0);
   ++anew.incarnation;
   ASSERT_TRUE(shard_->Greet(anew).ok());  // drops the push of the trainer's older incarnation
   ASSERT_TRUE(shard_->Push(head, std::move(ticket)).ok());

@@ -33,7 +33,7 @@ class ShardParamsTest : public testing::Test {
   }
   // Returns the head of a push for all slices, and for rows 4 and 9.
   static PushHead Push(int trainer) {
-    PushHead head{.caller = {"job", trainer, 1}, .sequence = 1, .learning_rate = 1};
+    PushHead head{{.caller = {"job", trainer, 1}, .sequence = 1, .learning_rate = 1}, {}};
     head.slices = {{"t", 0, {DType::kI64, {2}}},
                    {"t", 0, {DType::kF32, {2, 2}}},
                    {"b", 0, {DType::kF32, {1}}},

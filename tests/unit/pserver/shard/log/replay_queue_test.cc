@@ -9,7 +9,7 @@ namespace {
 using Kind = LogEntry::Kind;
 
 PushHead Head(int trainer, uint64_t incarnation, uint64_t sequence, uint64_t step = 0) {
-  return {.caller = {"job", trainer, incarnation}, .sequence = sequence, .step = step};
+  return {{.caller = {"job", trainer, incarnation}, .sequence = sequence, .step = step}, {}};
 }
 
 LogEntry Entry(uint64_t number, Kind kind, const PushHead& head) {

@@ -24,7 +24,7 @@ class GlobalSnapshotHoldTest : public PartsTest {
   // Returns a request for a snapshot with the first `sent` pushes of both trainers. All these
   // pushes but the last have ended.
   static SnapshotRequest Order(uint64_t number, uint64_t sent) {
-    SnapshotRequest order{.cut = number, .marks = {}, .lease = seconds(2), .taker = 1};
+    SnapshotRequest order{.number = number, .marks = {}, .lease = seconds(2), .taker = 1};
     for (const int r : {0, 1}) {
       order.marks.push_back({.trainer = r,
                              .incarnation = kIncarnation,

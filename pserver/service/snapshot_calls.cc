@@ -1,4 +1,4 @@
-#include "pserver/service/cut_calls.h"
+#include "pserver/service/snapshot_calls.h"
 
 #include <algorithm>
 #include <utility>
@@ -34,29 +34,30 @@ Status HoldPushes(const HoldPushesRequest& request, DurableShard& durable, HoldP
     durable.shard().global_snapshots().Release(request.job(), request.cut(), request.taker());
     return OkStatus();
   }
-  TD_ASSIGN_OR_RETURN(const std::vector<KeptCut> cuts, durable.Cuts());
+  TD_ASSIGN_OR_RETURN(const std::vector<StoredGlobalSnapshot> stored, durable.GlobalSnapshots());
   TD_ASSIGN_OR_RETURN(const PausedState held, durable.shard().global_snapshots().Hold(
                                                   request.job(), request.cut(),
                                                   LeaseOf(request.lease_ms()), request.taker()));
   for (const SnapshotFrontier& mark : held.marks) ToProto(mark, reply->add_mark());
   ToProto(held.map, reply->mutable_map());
-  for (const KeptCut& cut : cuts) reply->add_cut(cut.number);
+  for (const StoredGlobalSnapshot& snapshot : stored) reply->add_cut(snapshot.number);
   return OkStatus();
 }
 
-void TakeCut(const TakeCutRequest& request, DurableShard& durable, TakeCutReply* reply,
-             std::function<void(const Status&)> done) {
+void TakeSnapshot(const TakeCutRequest& request, DurableShard& durable, TakeCutReply* reply,
+                  std::function<void(const Status&)> done) {
   SnapshotRequest order{
       request.cut(), {}, request.map_version(), LeaseOf(request.lease_ms()), request.taker()};
   for (const CutMarkDef& mark : request.mark()) order.marks.push_back(FromProto(mark));
-  durable.TakeCut(request.job(), std::move(order), request.complete(),
-                  [reply, done = std::move(done)](const StatusOr<DurableShard::CutFile>& file) {
-                    if (!file.ok()) return done(file.status());
-                    reply->set_version(file->version);
-                    reply->set_bytes(file->bytes);
-                    reply->set_held_us(static_cast<uint64_t>(Seconds(file->held) * 1e6));
-                    done(OkStatus());
-                  });
+  durable.TakeGlobalSnapshot(
+      request.job(), std::move(order), request.complete(),
+      [reply, done = std::move(done)](const StatusOr<DurableShard::SnapshotPart>& part) {
+        if (!part.ok()) return done(part.status());
+        reply->set_version(part->version);
+        reply->set_bytes(part->bytes);
+        reply->set_held_us(static_cast<uint64_t>(Seconds(part->held) * 1e6));
+        done(OkStatus());
+      });
 }
 
 }  // namespace tandem::pserver

@@ -19,7 +19,7 @@ class DurableShard;
 
 Status HoldPushes(const HoldPushesRequest& request, DurableShard& durable, HoldPushesReply* reply);
 // Calls `done` once, on any thread. `reply` must exist until then.
-void TakeCut(const TakeCutRequest& request, DurableShard& durable, TakeCutReply* reply,
-             std::function<void(const Status&)> done);
+void TakeSnapshot(const TakeCutRequest& request, DurableShard& durable, TakeCutReply* reply,
+                  std::function<void(const Status&)> done);
 
 }  // namespace tandem::pserver

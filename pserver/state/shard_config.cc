@@ -1,4 +1,4 @@
-#include "pserver/state/shard_types.h"
+#include "pserver/state/shard_config.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,6 @@
 #include <set>
 
 #include "absl/strings/escaping.h"
-#include "common/base/require.h"
 #include "common/tables/row_buckets.h"
 
 namespace tandem::pserver {
@@ -141,11 +140,6 @@ std::string ListDifference(const char* what, const std::vector<T>& now,
   return absl::StrFormat("%d %ss, were %d", now.size(), what, before.size());
 }
 
-void RaiseTo(const std::vector<uint64_t>& told, std::vector<uint64_t>& known) {
-  if (known.size() < told.size()) known.resize(told.size());
-  for (size_t i = 0; i < told.size(); ++i) known[i] = std::max(known[i], told[i]);
-}
-
 }  // namespace
 
 const char* Name(ShardMode mode) { return mode == ShardMode::kSync ? "sync" : "a_sync"; }
@@ -263,38 +257,6 @@ void CopyFaultPolicy(const ShardConfig& from, ShardConfig& config) {
   config.nonfinite = from.nonfinite;
   config.lost_after = from.lost_after;
   config.delay_compensation = from.delay_compensation;
-}
-
-void SentNumbers::Raise(const SentNumbers& other) {
-  RaiseTo(other.sent, sent);
-  RaiseTo(other.ended, ended);
-}
-
-uint64_t SentNumbers::At(const std::vector<uint64_t>& numbers, int server) {
-  TD_REQUIRE(server >= 0);
-  const auto index = static_cast<size_t>(server);
-  return index < numbers.size() ? numbers[index] : 0;
-}
-
-size_t ShardSnapshot::bytes() const {
-  TD_REQUIRE(slices.size() <= config.slices.size());
-  size_t sum = 0;
-  for (size_t i = 0; i < slices.size(); ++i) {
-    const size_t values = static_cast<size_t>(config.slices[i].numel) * sizeof(float);
-    sum += has_previous ? 2 * values : values;
-    for (const SliceSnapshot::Slot& slot : slices[i].slots) {
-      sum += static_cast<size_t>(slot.numel) * sizeof(float);
-    }
-  }
-  for (const TableSnapshot& table : tables) {
-    for (const auto& [bucket, rows] : table.buckets) {
-      sum += rows.ids.size() * (sizeof(uint64_t) + sizeof(RowAge)) +
-             rows.content.size() * sizeof(float) + rows.waiting.size() * sizeof(WaitingRow);
-    }
-    sum += table.previous.ids.size() * sizeof(uint64_t) +
-           table.previous.content.size() * sizeof(float);
-  }
-  return sum;
 }
 
 }  // namespace tandem::pserver

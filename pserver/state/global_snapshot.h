@@ -1,0 +1,42 @@
+// One server's part of a global snapshot (global_snapshot_hold.h).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/tables/bucket_map.h"
+#include "common/tables/push_header.h"
+#include "pserver/state/shard_snapshot.h"
+
+namespace tandem::pserver {
+
+// The pushes of one trainer that belong to a global snapshot.
+struct SnapshotFrontier {
+  int trainer = 0;
+  uint64_t incarnation = 0;
+  bool completed = false;  // the trainer has completed the job, and all its pushes have ended
+  SentNumbers numbers;
+};
+struct PausedState {
+  std::vector<SnapshotFrontier> marks;  // accepted pushes of all trainers
+  BucketMap map;
+};
+struct SnapshotRequest {
+  uint64_t number = 0;
+  std::vector<SnapshotFrontier> marks;
+  uint64_t map_version = 0;  // version of BucketMap; the map is in PausedState
+  Duration lease{};          // maximum time of waiting for missing pushes
+  uint64_t taker = 0;        // identifies the coordinator (HoldPushesRequest.taker)
+};
+// A global snapshot on the disk of a server.
+struct StoredGlobalSnapshot {
+  uint64_t number = 0, version = 0;
+  friend bool operator==(const StoredGlobalSnapshot&, const StoredGlobalSnapshot&) = default;
+};
+struct PendingSnapshot {
+  SnapshotFn copy;
+  Duration held{};  // time for which the server held new pushes
+};
+
+}  // namespace tandem::pserver

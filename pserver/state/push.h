@@ -1,0 +1,52 @@
+// A push on the server that receives it: its head, its memory and its outcome.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/tables/push_header.h"
+#include "common/tensor/types.h"
+#include "pserver/state/push_bytes.h"
+#include "pserver/state/shard_config.h"
+#include "pserver/state/update_time.h"
+
+namespace tandem::pserver {
+
+// A push without its values: its header and its slices. The gradient of a table is two slices with
+// its name: the row ids, i64 [n], ascending, then the values, f32 [n, dim].
+struct PushHead : PushHeader {
+  struct Slice {
+    std::string variable;
+    int64_t offset = 0;
+    TensorDesc desc;
+  };
+  std::vector<Slice> slices;
+};
+enum class PushVerdict : uint8_t {
+  kNew,        // the push is not applied yet
+  kDuplicate,  // the push was accepted before, and its values are not needed
+  // The push was accepted before, and its values complete a change that the shard replays.
+  kReplayed,
+};
+// Memory for the values of an admitted push, in the order of PushHead::slices.
+struct PushTicket {
+  PushVerdict verdict = PushVerdict::kNew;
+  NonfinitePolicy nonfinite = NonfinitePolicy::kReject;
+  // Index of each slice or table, as in ShardParams; the two slices of a table have the same index.
+  std::vector<int> slices;
+  std::vector<PushBytes> buffers;
+  bool skipped = false;  // the push has no effect, because of NonfinitePolicy::kSkip
+  bool duplicate() const { return verdict == PushVerdict::kDuplicate; }
+  bool replayed() const { return verdict == PushVerdict::kReplayed; }
+};
+
+struct PushOutcome {
+  uint64_t version = 0;
+  bool duplicate = false;
+  UpdateTime update;  // times of the newest update
+  // Log numbers, as in PushReply (proto/pserver.proto).
+  uint64_t log_number = 0, kept_number = 0;
+};
+
+}  // namespace tandem::pserver

@@ -1,0 +1,84 @@
+// The configuration of a job on one server: mode, optimizer, slices and tables.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/tables/table_rules.h"
+#include "common/tensor/types.h"
+#include "kernels/graph/optimizer.h"
+
+namespace tandem::pserver {
+
+enum class ShardMode : uint8_t { kSync, kASync };
+const char* Name(ShardMode mode);  // returns "sync" or "a_sync"
+
+// How a shard handles a push that contains NaN or infinity.
+enum class NonfinitePolicy : uint8_t {
+  kReject,  // rejects the push; the message names the first such value
+  kSkip,    // accepts the push without effect: in sync mode its gradients count as zeros
+  kApply    // does not check the values
+};
+const char* Name(NonfinitePolicy policy);  // returns "reject", "skip" or "apply"
+
+// A slice: elements [offset, offset + numel) of a flattened f32 variable.
+struct SliceSpec {
+  std::string variable;
+  Shape shape;  // shape of the whole variable
+  int64_t offset = 0, numel = 0;
+  int bucket = 0;  // bucket number in moves, kRowBuckets or more; 0: the slice does not move
+  // Compares the elements, but not the buckets.
+  friend bool operator==(const SliceSpec& a, const SliceSpec& b) {
+    return std::tie(a.variable, a.shape, a.offset, a.numel) ==
+           std::tie(b.variable, b.shape, b.offset, b.numel);
+  }
+};
+
+// The rows of a table [height, dim] that are in the row buckets [bucket_begin, bucket_end)
+// (common/tables/row_buckets.h).
+struct TableSpec {
+  std::string variable;
+  Shape shape;  // shape of the whole table: [height, dim]
+  Init init;
+  uint64_t seed = 0;
+  int bucket_begin = 0, bucket_end = 0;
+  TableRules rules;
+  int64_t height() const { return shape[0]; }
+  int64_t dim() const { return shape[1]; }
+};
+
+// The configuration of a job, equal for all its trainers.
+struct ShardConfig {
+  std::string job;
+  int trainers = 0;
+  ShardMode mode = ShardMode::kSync;
+  OptimizerSpec optimizer;
+  std::vector<SliceSpec> slices;
+  Duration step_timeout = std::chrono::seconds(60);
+  std::vector<TableSpec> tables;
+  NonfinitePolicy nonfinite = NonfinitePolicy::kReject;
+  // A trainer that makes no call for this time is lost, even if no trainer waits for it. In a_sync
+  // mode, the other trainers no longer wait for it until it calls again.
+  Duration lost_after = std::chrono::seconds(900);
+  // a_sync: the strength s of the delay compensation. A gradient g of a slice becomes g + s * g * g
+  // * (w - v), where w is the current value and v the value that the trainer pulled last.
+  float delay_compensation = 0;
+};
+
+// INVALID_ARGUMENT: a name or range is invalid, ranges overlap, or a limit is exceeded (the message
+// says which).
+Status CheckConfig(const ShardConfig& config);
+// FAILED_PRECONDITION: `job` is not the job that the server serves.
+Status CheckJob(const std::string& job, const std::string& served);
+// Returns "" if the configurations are equal. Otherwise returns the first difference as text: "mode
+// is a_sync, was sync".
+std::string Difference(const ShardConfig& now, const ShardConfig& before);
+// Copies the settings that concern faulty pushes and lost trainers. Copies no setting that concerns
+// stored values.
+void CopyFaultPolicy(const ShardConfig& from, ShardConfig& config);
+
+}  // namespace tandem::pserver

@@ -1,0 +1,82 @@
+// The complete state of a shard at one version.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/tables/push_header.h"
+#include "common/tensor/device.h"
+#include "pserver/state/sequence_window.h"
+#include "pserver/state/shard_config.h"
+#include "pserver/state/values.h"
+
+namespace tandem::pserver {
+
+struct MoveState;  // defined in move_state.h
+
+struct TrainerPushState {
+  int trainer = 0;
+  uint64_t incarnation = 0;
+  bool completed = false;
+  SequenceWindow applied;
+  uint64_t lost_pushes = 0;  // number of lost pushes, as in TrainerInfo
+  SentNumbers numbers = {};
+};
+struct SliceSnapshot {
+  struct Slot {
+    std::string name;
+    int64_t numel = 0;
+    Buffer values;
+  };
+  Buffer param;
+  std::vector<Slot> slots;
+  Buffer previous = nullptr;  // values before the last update, if ShardSnapshot::has_previous
+};
+// The rows of a table, in one RowValues for each bucket, and the one-number slots of the table.
+struct TableSnapshot {
+  std::vector<std::pair<int, RowValues>> buckets;
+  std::vector<std::pair<std::string, float>> scalars;
+  // Weights before the last update, of the rows that it changed or removed.
+  RowValues previous = {};
+  bool partial = false;  // has only the rows that changed since ShardSnapshot::base
+};
+// The complete state of a shard between two updates, in shared and immutable memory.
+struct ShardSnapshot {
+  ShardConfig config;
+  uint64_t version = 0;
+  uint64_t log_number = 0;  // number of the last WAL entry (wal.h) whose change is in the snapshot
+  std::vector<TrainerPushState> marks;
+  std::vector<SliceSnapshot> slices;  // one for each slice, in the order of config.slices
+  std::vector<TableSnapshot> tables;  // one for each table, in the order of config.tables
+  // Only in sync mode with a WAL: the snapshot has the parameters before the last update. A trainer
+  // that replaces another one needs these parameters while servers are one step apart.
+  bool has_previous = false;
+  std::shared_ptr<const MoveState> moves = nullptr;  // known moves of buckets; null: no moves
+  uint64_t order = 0;  // number of this snapshot among all that the shard made; not stored
+  // Set in a delta. Its tables may have only the changes since the full snapshot of this version.
+  std::optional<uint64_t> base = {};
+  // Set by Storage::Read: the version of the full snapshot on which later deltas may build.
+  std::optional<uint64_t> whole = {};
+  size_t bytes() const;
+};
+
+// A function that copies the state of the moment at which the function was made, while the shard
+// continues. Call it at most once, from a thread that may be busy for some time. Errors: as
+// Shard::Checkpoints::Take. If the function is destroyed without a call, the snapshot is abandoned.
+// It must not outlive the shard.
+using SnapshotFn = std::function<StatusOr<ShardSnapshot>()>;
+
+// The result of saving a checkpoint.
+struct SavedCheckpoint {
+  uint64_t version = 0;
+  size_t bytes = 0;  // written bytes; 0: nothing had to be written
+};
+
+}  // namespace tandem::pserver
