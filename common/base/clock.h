@@ -1,5 +1,5 @@
-// Time. A steady clock with an interface, so that tests and the simulator can drive state machines
-// with their own clock. Wall-clock time is used only for the time stamps of the log.
+// Steady clocks. Clock is an interface, so that tests and the simulator can use a clock of their
+// own. Wall-clock time is used only for the time stamps of the log.
 #pragma once
 
 #include <atomic>
@@ -30,7 +30,8 @@ class RealClock final : public Clock {
   Time Now() const override { return SteadyNow(); }
 };
 
-// A clock that only Advance moves. For tests and the simulator. Thread-safe.
+// A clock whose time changes only by calls of Advance. It is for tests and the simulator.
+// Thread-safe.
 class FakeClock final : public Clock {
  public:
   Time Now() const override;
@@ -40,7 +41,7 @@ class FakeClock final : public Clock {
   std::atomic<int64_t> nanos_{1'000'000'000};
 };
 
-// For messages. Examples: "1.2s", "350ms", "12us".
+// Returns a duration as text, for messages. Examples: "1.2s", "350ms", "12us".
 std::string FormatDuration(Duration d);
 
 }  // namespace tandem

@@ -12,7 +12,7 @@
 namespace tandem {
 namespace {
 
-constexpr int kFirstPort = 10000;  // lower ports belong to many common services
+constexpr int kFirstPort = 10000;  // many common services use lower ports
 constexpr int kLastPort = 65535;
 constexpr int kAttempts = 200;
 
@@ -21,9 +21,10 @@ struct PortRange {
   int size() const { return last - first + 1; }
 };
 
-// Returns the larger of the two ranges that the kernel leaves to servers.
+// Returns the larger of the two port ranges outside of ip_local_port_range, from which the kernel
+// assigns ports.
 PortRange ServerPorts() {
-  int low = 32768, high = 60999;  // Linux's default
+  int low = 32768, high = 60999;  // defaults of Linux for ip_local_port_range
   std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> low >> high;
   const PortRange below = {kFirstPort, low - 1}, above = {high + 1, kLastPort};
   return below.size() >= above.size() ? below : above;

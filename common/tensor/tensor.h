@@ -1,4 +1,5 @@
-// A tensor: description, place and shared memory. A copy of a Tensor shares the memory.
+// A tensor: its description, its place, and shared memory. Copies of a Tensor object share the same
+// memory.
 #pragma once
 
 #include <span>
@@ -12,12 +13,12 @@ namespace tandem {
 class Tensor {
  public:
   Tensor() = default;
-  // A view of `buffer` that begins at byte `offset`. REQUIRES that buffer holds offset +
+  // Makes a view of `buffer` that begins at byte `offset`. REQUIRES: `buffer` has at least offset +
   // desc.bytes() bytes.
   Tensor(TensorDesc desc, Place place, Buffer buffer, size_t offset = 0)
       : desc_(desc), place_(place), buffer_(std::move(buffer)), offset_(offset) {}
 
-  // Allocates memory on `device`, not initialised.
+  // Makes a tensor with new memory on `device`. The memory is not initialised.
   static StatusOr<Tensor> Make(const TensorDesc& desc, Device& device);
 
   bool defined() const { return buffer_ != nullptr; }
@@ -29,8 +30,8 @@ class Tensor {
   Place place() const { return place_; }
   void* data() const { return buffer_.get() + offset_; }
 
-  // Returns the elements in host memory. REQUIRES that the tensor is on the CPU and T is the
-  // element type (uint16_t for f16 and bf16).
+  // Returns the elements in host memory. REQUIRES: the tensor is on the CPU and T is the element
+  // type (uint16_t for f16 and bf16).
   template <typename T>
   std::span<T> span() const {
     CHECK(place_.kind == PlaceKind::kCpu && sizeof(T) == SizeOf(dtype()));
