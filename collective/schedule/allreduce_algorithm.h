@@ -1,4 +1,4 @@
-// Names of the allreduce algorithms.
+// The allreduce algorithms and their names.
 #pragma once
 
 #include <array>
@@ -8,9 +8,9 @@
 namespace tandem::collective {
 
 enum class AllReduceAlgorithm : uint8_t {
-  kPair,     // two ranks exchange everything
-  kDirect,   // all ranks send everything to all ranks
-  kRing,     // reduce-scatter and gather around the ring
+  kPair,     // two ranks exchange all data
+  kDirect,   // all ranks send all data to all ranks
+  kRing,     // a reduce-scatter and an all-gather around the ring
   kHalving,  // recursive halving and doubling
   kLeaders,  // HierarchyForm::kLeaders
   kShards,   // HierarchyForm::kShards
@@ -18,9 +18,9 @@ enum class AllReduceAlgorithm : uint8_t {
 inline constexpr std::array kAllReduceAlgorithms = {
     AllReduceAlgorithm::kPair,    AllReduceAlgorithm::kDirect,  AllReduceAlgorithm::kRing,
     AllReduceAlgorithm::kHalving, AllReduceAlgorithm::kLeaders, AllReduceAlgorithm::kShards};
-const char* Name(AllReduceAlgorithm algorithm);  // "pair", "direct", ...
+const char* Name(AllReduceAlgorithm algorithm);  // such as "pair" or "direct"
 
-// The algorithm for calls up to a size.
+// The algorithm for calls of up to bytes_max bytes.
 struct AllReduceChoice {
   size_t bytes_max = 0;
   AllReduceAlgorithm algorithm = AllReduceAlgorithm::kRing;

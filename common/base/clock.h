@@ -1,5 +1,5 @@
-// Steady clocks. Clock is an interface, so that tests and the simulator can use a clock of their
-// own. Wall-clock time is used only for the time stamps of the log.
+// Steady clocks. Clock is an interface, so that tests and the simulator can control the time.
+// Wall-clock time is used only for the time stamps of the log.
 #pragma once
 
 #include <atomic>
