@@ -372,7 +372,7 @@ Status NcclCommunicator::PutHierarchical(const Collective& call, std::span<const
   // All shards have the same size. The elements that remain use the flat algorithm.
   const auto group = static_cast<size_t>(options_.group);
   const size_t element = SizeOf(call.dtype), place = static_cast<size_t>(rank()) % group;
-  std::vector<Piece> shards, rest;  // of a shard: all of `in`, and this rank's part of `out`
+  std::vector<Piece> shards, rest;  // `shards`: all of `in`, and this rank's part of `out`
   for (const Piece& p : pieces) {
     const size_t shard = p.count / group, whole = shard * group;
     const auto* in = static_cast<const std::byte*>(p.in);

@@ -1,4 +1,4 @@
-// The demo's job and the location of its images.
+// The job file of `tandem demo`, and the directory of its images.
 #pragma once
 
 #include <string>
@@ -7,17 +7,18 @@
 
 namespace tandem::deploy {
 
-// Directory of the files in Debian's package dataset-fashion-mnist.
+// The directory in which Debian's package dataset-fashion-mnist installs its files.
 inline constexpr char kFashionMnistDir[] = "/usr/share/datasets/fashion-mnist";
 
-// OK if the four idx files of MNIST's layout are in `dir`, each plain or with .gz. NOT_FOUND: one
-// is absent; the message names the first. Does not read the files.
+// Checks that the four idx files of MNIST are in `dir`, each as a plain or a .gz file. Does not
+// read the files. NOT_FOUND: a file is absent; the message names the first such file.
 Status CheckIdxDir(const std::string& dir);
 
-// The content of deploy/examples/lenet.pbtxt at build time.
+// Returns the content of deploy/examples/lenet.pbtxt, which the build embeds in the program.
 const char* ExampleJob();
 
-// The example job with the demo's data, checkpoints and length. `epochs` 0: the example's number.
+// Returns the example job with the demo's data, checkpoints and length. If `epochs` is 0, the job
+// has the number of epochs of the example.
 StatusOr<std::string> DemoJob(const std::string& data_dir, const std::string& checkpoint_dir,
                               int epochs);
 

@@ -1,4 +1,5 @@
-// The parts of `tandem save` and `tandem restore` for global snapshots (global_snapshot.cc).
+// The parts of `tandem save` and `tandem restore` that write and read global snapshots
+// (global_snapshot.cc).
 #pragma once
 
 #include "common/base/status.h"
@@ -6,12 +7,12 @@
 
 namespace tandem::deploy {
 
-// `tandem save --snapshot`: all pservers of a running job write one global snapshot.
+// Implements `tandem save --snapshot`: all pservers of a running job write one global snapshot.
 Status SaveGlobalSnapshot(const ParsedArgs& args);
-// `tandem restore --snapshot[=N]`: all pservers return to snapshot N, or to the newest one that all
-// have.
+// Implements `tandem restore --snapshot[=N]`: all pservers return to snapshot N, or to the newest
+// snapshot that all pservers have.
 Status RestoreGlobalSnapshot(const ParsedArgs& args);
-// `tandem restore --list`: lists the global snapshots on the pservers' disks.
+// Implements `tandem restore --list`: lists the global snapshots on the disks of the pservers.
 Status ListGlobalSnapshots(const ParsedArgs& args);
 
 }  // namespace tandem::deploy

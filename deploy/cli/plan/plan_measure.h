@@ -1,5 +1,5 @@
-// `tandem plan` on this machine: fits a model with a short probe, and compares its prediction for
-// each gradient bucket with measurements.
+// `tandem plan` for this machine. Fits a cost model with short measurements, and compares its
+// prediction for each gradient bucket with a measured time.
 #pragma once
 
 #include <optional>
@@ -12,19 +12,21 @@
 namespace tandem::deploy {
 
 struct AlgorithmTiming {
-  std::string name;                // "ring", ...: over TCP; "shared memory"
-  double predicted = 0;            // seconds
-  std::optional<double> measured;  // seconds; nullopt: too large to measure
-  bool best = false;               // best prediction
-  bool chosen = false;             // the job's choice
+  std::string name;      // name of a TCP algorithm, such as "ring", or "shared memory"
+  double predicted = 0;  // predicted time in seconds
+  // Measured time in seconds; nullopt: the bucket is too large to measure.
+  std::optional<double> measured;
+  bool best = false;    // true: it has the best prediction
+  bool chosen = false;  // true: the job chooses it
 };
 
 struct MeasuredPlan {
   int ranks = 0;
   collective::CostModel tcp;
   collective::SharedMemoryCost memory;
-  double probe = 0;                                   // duration of the probe, seconds
-  std::vector<std::vector<AlgorithmTiming>> buckets;  // buckets of the job, in order
+  double probe = 0;  // duration of the measurements for the model, in seconds
+  // Timings of each bucket, in the order of the job.
+  std::vector<std::vector<AlgorithmTiming>> buckets;
 };
 
 StatusOr<MeasuredPlan> MeasurePlan(const PlanJob& job, int ranks);
