@@ -134,7 +134,7 @@ double ProbeAdding() {
 StatusOr<CostModel> ProbeTcp(Duration budget, size_t bytes_max) {
   const ConnectOptions tcp = {.carrier = TransportKind::kTcp};
   AllReduceRule direct = Always(AllReduceAlgorithm::kPair, 1);
-  // Up to this size, calls are direct: one schedule step.
+  // Calls up to this size in bytes are direct: they have one schedule step.
   direct.direct_bytes_max = direct.pair_bytes_max;
   direct.direct_ranks_max = 2;
   TD_ASSIGN_OR_RETURN(LocalWorld pair, LocalWorld::Join(2, {.rule = direct}, tcp));

@@ -295,7 +295,7 @@ StatusOr<std::vector<double>> SimulateAllReduce(AllReduceAlgorithm algorithm,
       algorithm == AllReduceAlgorithm::kRing ||
       (hierarchical && schedule(0).size() * static_cast<size_t>(layout.ranks) > kAllWalkedMax);
   const bool alike = rotation && starts.start.empty() && starts.slow_rank < 0;
-  // true: chunks have equal size, so each host sends as many bytes as it receives.
+  // If the chunks have equal size, each host sends as many bytes as it receives.
   if (alike && count > 0) {
     const auto ranks = static_cast<size_t>(layout.ranks);
     count = (count + ranks - 1) / ranks * ranks;

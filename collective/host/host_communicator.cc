@@ -250,7 +250,7 @@ Schedule HostCommunicator::ReduceSchedule(const Collective& call) const {
       return RingReduce(rank(), size(), call.root, call.count, element);
     case AllReduceAlgorithm::kLeaders:
     case AllReduceAlgorithm::kShards:
-      // An allreduce; ranks other than the root get the result as scratch data.
+      // This schedule is an allreduce. Ranks other than the root get the result as scratch data.
       return AllReduceSchedule(call);
   }
   return {};

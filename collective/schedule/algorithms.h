@@ -13,10 +13,11 @@ namespace tandem::collective {
 
 // Determines the algorithm of an allreduce of host memory. It must be equal on all ranks.
 struct AllReduceRule {
-  // Up to this size in bytes, all ranks send all data to all ranks (low latency).
+  // Maximum size in bytes of an allreduce in which all ranks send all data to all ranks (low
+  // latency).
   size_t direct_bytes_max = 4 << 10;
   int direct_ranks_max = 8;  // with more ranks than this, kDirect is not used
-  // Up to this size in bytes, two ranks exchange all data at once.
+  // Maximum size in bytes of an allreduce in which two ranks exchange all data at once.
   size_t pair_bytes_max = 256 << 10;
   // True: sums are added in the order of the tree of ring.h, for any size. The result then has the
   // same bits as the sum of a parameter server, and of one process that adds the parts of a batch.

@@ -46,7 +46,7 @@ class SealedSocket {
   bool holds_record() const { return in_ && in_->whole; }
 
  private:
-  // Small enough for a record to stay in the cache.
+  // Maximum size of a record, in bytes. A record of this size stays in the cache.
   static constexpr size_t kRecordBytesMax = 64 << 10;
 
   struct Out {

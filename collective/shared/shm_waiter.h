@@ -40,7 +40,8 @@ class ShmWaiter {
  private:
   // Time for which a waiting rank yields its processor before it sleeps.
   static constexpr Duration kYield = std::chrono::microseconds(100);
-  // Values of a sleep word; 1 + r: waits for rank r.
+  // Values of a rank's sleep word. The value 1 + r means that the rank sleeps until rank r wakes
+  // it.
   static constexpr int32_t kAwake = 0, kAnyPeer = -1;
 
   static void Pause() {

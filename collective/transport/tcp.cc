@@ -167,8 +167,7 @@ void TcpTransport::Tell(uint16_t kind, const Status& status) {
   for (SealedSocket& line : mesh_.control) {
     if (!line.valid()) continue;
     line.TrySend(bytes, {});
-    // This rank sends no further message. The shutdown lets the peer read the message before the
-    // end of the stream.
+    // After the shutdown the peer reads this rank's last message before the end of the stream.
     if (kind == ControlMessage::kGoodbye) ::shutdown(line.fd(), SHUT_WR);
   }
 }

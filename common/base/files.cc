@@ -161,7 +161,7 @@ Status MakeDirs(const std::string& called, const std::string& dir) {
 Status CheckWritable(const std::string& path) {
   struct stat info {};
   const bool there = stat(path.c_str(), &info) == 0;
-  // `path` is a pipe or a device.
+  // A pipe or a device is not checked.
   if (there && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) return OkStatus();
   const Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!file.valid()) return FileError(path, "cannot be created", errno);

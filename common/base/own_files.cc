@@ -70,7 +70,7 @@ Status CheckOwn(int fd, const std::string& path, OwnRule rule) {
         "other users may read or change %s (mode %o) [TD6012]; hint: chmod 600 %s", path, mode,
         path);
   }
-  // A sticky directory for all users, such as /tmp.
+  // True for a sticky directory that all users share, such as /tmp.
   const bool common = dir && (info.st_mode & S_ISVTX) != 0;
   const std::string hint =
       common ? "name a directory inside it"

@@ -46,7 +46,7 @@ class Acceptor {
     Fd fd;
     int listener;
     std::shared_ptr<Connection> connection;
-    // The first bytes have arrived; the connection waits for the turn of its source.
+    // true: the first bytes have arrived, and the connection waits for the turn of its source
     bool greeted = false;
   };
 
@@ -73,7 +73,7 @@ class Acceptor {
   Fd epoll_, stop_;
   bool listening_ = true;
   bool newest_first_ = false;  // order in which waiting connections get their turn; alternates
-  // No connection is accepted until then; set if the process has no free descriptors.
+  // Until this time no connection is accepted. It is set if the process has no free descriptors.
   Time pause_until_;
   std::unordered_map<int, Waiting> waiting_;
   std::thread thread_;

@@ -22,7 +22,8 @@ struct AdmissionLimits {
   // for files, logs and its own sockets.
   size_t connections_max = 4096;
   size_t strangers_max = 1024;
-  // Maximum for one source; a TLS connection takes about 150 kB of memory.
+  // Maximum number of strangers' connections from one source. A TLS connection takes about 150 kB
+  // of memory.
   size_t strangers_per_source_max = 32;
   // Rate limit for new connections of one source. Connections of callers that prove their identity
   // are not counted.

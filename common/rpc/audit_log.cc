@@ -19,7 +19,7 @@ namespace {
 // Maximum number of different records that are counted at the same time.
 constexpr size_t kRepeatedMax = 4096;
 constexpr size_t kReasonBytesMax = 256;
-// Limit of lines about refused calls, for all callers together.
+// Rate limit of lines about refused calls, for all callers together.
 constexpr double kRefusedBurst = 128, kRefusedPerSecond = 16;
 constexpr int64_t kRefusedShare = 4;  // lines about refused calls get a quarter of each file
 

@@ -59,7 +59,8 @@ StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const TlsFil
   if (!tls.cert.empty()) options.watch_identity_key_cert_pairs();
   options.set_certificate_verifier(
       grpc::experimental::ExternalCertificateVerifier::Create<ServerVerifier>(server_uri));
-  // Not per call: the channel's host name was verified at the handshake.
+  // gRPC does not check the host name of each call, because the handshake has verified the
+  // channel's host name.
   options.set_check_call_host(false);
   return grpc::experimental::TlsCredentials(options);
 }
@@ -74,12 +75,12 @@ std::shared_ptr<grpc::Channel> MakeChannel(
   args.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  // Limits the duration of one connection attempt, in ms.
+  // This option limits the duration of one connection attempt, in ms.
   args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5'000);
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // GRPC must not retry: Tandem retries itself, with sequence numbers.
+  // gRPC must not retry calls, because Tandem retries them itself, with sequence numbers.
   args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   Endpoint dialled = server;
   dialled.host = NumericLocalhost(server.host);

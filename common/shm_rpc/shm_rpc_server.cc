@@ -87,7 +87,7 @@ class ShmRpcServer::Connection {
     // Forget() cannot fail at this point, because NextCall() already checked the client's count of
     // finished replies.
     if (closed_ || !Forget().ok()) return;
-    // UNAVAILABLE without a text, which needs no memory.
+    // The reply is UNAVAILABLE without a text, because the arena has no memory for a text.
     if (!placed.ok()) placed = PlacedMessage();
     const StatusCode code = placed->head == nullptr ? StatusCode::kUnavailable : status.code();
     placed->entry.id = id;

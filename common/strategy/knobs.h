@@ -21,7 +21,7 @@ struct KnobInfo {
   std::string why;
   bool built = false;
   bool tuning = false;
-  // If `built` is true: the only implemented values; empty: all values.
+  // If `built` is true, the only implemented values; empty: all values are implemented.
   std::vector<std::string> built_values;
   std::string effect_test;
 };

@@ -37,7 +37,7 @@ class Origins {
   using Map = std::map<std::string, Origin, std::less<>>;
 
   void Set(std::string_view path, const Origin& origin);
-  // Origin of the field at `path`; kDefault if it is not set.
+  // Returns the origin of the field at `path`, or kDefault if the field is not set.
   Origin Of(std::string_view path) const;
   const Map& all() const { return all_; }
 

@@ -123,7 +123,7 @@ class CudaDevice final : public Device {
     if (work_.dnn != nullptr) (void)cudnnDestroy(work_.dnn);
     if (work_.blas != nullptr) (void)cublasLtDestroy(work_.blas);
     if (work_.fault != nullptr) (void)cudaFreeHost(work_.fault);
-    // Waits for copies from the ring that are still running.
+    // The stream may still be copying from the ring, so the destructor waits for the copies.
     if (work_.stream != nullptr) (void)cudaStreamSynchronize(work_.stream);
     for (const cudaEvent_t event : staged_) {
       if (event != nullptr) (void)cudaEventDestroy(event);
@@ -193,7 +193,7 @@ class CudaDevice final : public Device {
                   void* memory = nullptr;
                   (void)cudaSetDevice(device);
                   const bool given = cudaMalloc(&memory, bytes) == cudaSuccess;
-                  // Clears CUDA's error state: the pool reports the error.
+                  // Clears CUDA's error state, because the pool reports the error.
                   if (!given) (void)cudaGetLastError();
                   return given ? static_cast<std::byte*>(memory) : nullptr;
                 },

@@ -80,7 +80,7 @@ bool AllFinite(std::span<const float> values) {
 int64_t FirstNotFinite(std::span<const float> values) {
   if (AllFinite(values)) return -1;
   const auto bad = std::ranges::find_if_not(values, IsFinite);
-  // -1 is possible: another thread may have changed the value.
+  // The result may be -1 here, because another thread may have changed the value.
   return bad == values.end() ? -1 : bad - values.begin();
 }
 

@@ -282,7 +282,7 @@ void ReduceAcross(ReduceOp op, DType dtype, std::span<const std::byte* const> in
 
 void ReduceTree(ReduceOp op, DType dtype, std::span<const std::byte* const> in,
                 std::span<std::byte* const> out, size_t count) {
-  // The order of a tree and of a row is the same for up to 3 inputs.
+  // With up to 3 inputs the tree has the same order as ReduceAcross.
   if (in.size() <= 3) return ReduceAcross(op, dtype, in, out, count);
   constexpr size_t kLevelsMax = 20;
   CHECK_LE(in.size(), size_t{1} << (kLevelsMax - 1));

@@ -93,7 +93,7 @@ float BF16ToF32(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 1
 
 uint16_t F32ToBF16(float value) {
   const uint32_t u = std::bit_cast<uint32_t>(value);
-  // NaN stays NaN: the quiet bit is set.
+  // A NaN stays a NaN, because its quiet bit is set.
   if ((u & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((u >> 16) | 0x40u);
   return static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
@@ -120,7 +120,7 @@ uint16_t F32ToF16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value), magnitude = bits & 0x7fffffffu;
   const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
   const auto with_sign = [sign](uint32_t rest) { return static_cast<uint16_t>(sign | rest); };
-  // NaN stays NaN and becomes quiet.
+  // A NaN stays a NaN and becomes quiet.
   if (magnitude > 0x7f800000u) return with_sign(0x7e00u | ((magnitude >> 13) & 0x3ffu));
   if (magnitude >= 0x47800000u) return with_sign(0x7c00u);  // numbers from 2^16 on become infinite
   if (magnitude < 0x38800000u) {

@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
   FLAGS_logtostderr = true;
   google::InitGoogleLogging("tandem");
   tandem::rpc::InstallGrpcLog();
-  // No core dumps, because this process reads and makes secrets and keys.
+  // Core dumps are disabled, because this process reads and makes secrets and keys.
   tandem::LimitCoreDumps(false);
   return tandem::deploy::Main(std::vector<std::string>(argv + 1, argv + argc));
 }

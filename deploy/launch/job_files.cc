@@ -35,7 +35,8 @@ StatusOr<std::string> MakeSecret() {
 // discarded immediately, so that no further certificate can be issued.
 Status MakeCertificates(const LaunchPlan& plan, HeldSecrets& secrets) {
   TD_REQUIRE(plan.make_tls && !plan.tls_dir.empty());
-  // Validity; a longer job needs its own certificates, which can be renewed.
+  // Validity of the certificates in days. A longer job needs its own certificates, which can be
+  // renewed.
   constexpr int kDays = 30;
   std::error_code error;
   std::filesystem::remove_all(plan.tls_dir, error);

@@ -51,8 +51,8 @@ Status CheckDirFree(const std::string& log_dir);
 
 struct JobEvent {
   std::string time;  // time in UTC, ISO 8601
-  // Started, ended, silent, restarted, lost, joined, added, drained, left, stopping, failed, done
-  // or cut.
+  // Kind of the event: started, ended, silent, restarted, lost, joined, added, drained, left,
+  // stopping, failed, done or cut.
   std::string event;
   std::string process;  // process such as "pserver 0"; empty: the event is about the job
   int64_t pid = 0;      // pid of the process; 0: none

@@ -25,7 +25,8 @@ class OutputChannel {
   OutputChannel(OutputChannel&&) = default;
 
   int child_fd() const { return child_end_.get(); }  // the descriptor to which the child writes
-  // Call it after the child has inherited the descriptor.
+  // Closes this process's copy of the child's descriptor. Call it after the child has inherited the
+  // descriptor.
   void CloseChildEnd() { child_end_.Reset(); }
   // Return the descriptors to poll. read_fd: the child's output. write_fd: the terminal, if output
   // waits for it. -1: none.

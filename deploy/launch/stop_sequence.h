@@ -5,9 +5,13 @@
 
 namespace tandem::deploy {
 
-// running            until all trainers have ended with 0, or a failure, or a signal
-// stopping trainers  they get SIGTERM (or the received signal), and SIGKILL after the grace time
-// stopping pservers  they get SIGTERM once no trainer runs, and SIGKILL after the grace time
+// The state machine of the end of a job. Its phases are:
+// - running: until all trainers have ended with exit code 0, or a process fails, or a signal
+//   arrives;
+// - stopping trainers: trainers get SIGTERM (or the received signal), and SIGKILL after the grace
+//   time;
+// - stopping pservers: pservers get SIGTERM after all trainers have ended, and SIGKILL after the
+//   grace time.
 // A second signal kills all processes immediately. Not thread-safe. Does not read a clock.
 class StopSequence {
  public:

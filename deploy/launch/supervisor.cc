@@ -240,7 +240,7 @@ bool Supervisor::WasStopped(const JobProcess& process) const {
 void Supervisor::ReleaseDrained(std::vector<JobProcess*>& ended) {
   if (!processes_.AnyRunning(Role::kTrainer)) return;
   std::erase_if(ended, [this](JobProcess* process) {
-    // No check for a kill: a drained pserver may be killed too.
+    // The exit status is not checked, because a drained pserver may also be killed.
     if (!process->is(Role::kPserver)) return false;
     if (!ReadPserverChanges(plan_.log_dir).drained.contains(process->plan->rank)) return false;
     journal_.Note("left", process->plan->Name(), process->process->pid(), "drained");

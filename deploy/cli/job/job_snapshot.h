@@ -15,7 +15,8 @@ struct ServerRow {
   int index = 0;
   std::string address;
   Status status;  // result of the call to the server; if it is not OK, the other fields are unset
-  // "serving", "waiting for the first values" or "waiting for the first trainer".
+  // State of the pserver: "serving", "waiting for the first values" or "waiting for the first
+  // trainer".
   std::string state;
   // Versions in updates; checkpoint_version 0: no checkpoint.
   uint64_t version = 0, checkpoint_version = 0;
@@ -26,12 +27,14 @@ struct ServerRow {
 
 struct TrainerRow {
   int rank = 0;
-  // "not seen yet", "at work", "completed"; or from its page, such as "training".
+  // State of the trainer: "not seen yet", "at work", "completed", or a state from its status page,
+  // such as "training".
   std::string state;
   bool on_servers = false;
   uint64_t last_step = 0, pushes = 0;  // if on_servers: the minimum over the servers
   double silent_seconds = 0;           // if on_servers: seconds since its last call to any server
-  // If on_servers: seconds that it waited for other trainers, on one of the servers.
+  // Seconds that the trainer waited for other trainers, on one of the servers. Set only if
+  // on_servers is true.
   double waited_seconds = 0;
   // Texts from the trainer's status page; "": it has no page.
   std::string step, samples_per_second, data_wait, remaining, checkpoint;

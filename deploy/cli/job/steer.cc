@@ -86,7 +86,7 @@ Status Save(const ParsedArgs& args) {
     return absl::StrFormat("version %d written, %d bytes", saved.first, saved.second);
   };
   TD_RETURN_IF_ERROR(OnEachServer(args, save));
-  // With JSON output no warning: a program compares the versions itself.
+  // JSON output has no warning, because a program compares the versions itself.
   if (written.Apart() && !as_json) {
     std::fprintf(
         stderr,

@@ -37,7 +37,7 @@ struct KnobBench {
   std::vector<const char*> with =
       {};  // settings of both jobs, as "NAME=VALUE"; {dir} is the work directory
   std::vector<const char*> also = {};  // further settings of the second job
-  // Replaces the default in the first job if the default gives no valid job.
+  // A value that replaces the default in the first job if the default gives no valid job.
   const char* from = nullptr;
   int steps = 0;  // steps per run; 0: the number of the network
 };

@@ -43,7 +43,7 @@ struct BenchJob {
 // Returns the job that is measured: the user's job, or a job for the row's network in the work
 // directory.
 StatusOr<BenchJob> JobOf(const KnobBench& row, const KnobBenchOptions& options) {
-  // Limited by RunHistory::kRunsMax.
+  // Numbers of steps. The maximum follows from RunHistory::kRunsMax.
   constexpr int kUserSteps = 50, kStepsMin = 8, kStepsMax = 1000;
   const auto steps = [&](int normal) {
     return std::clamp(static_cast<int>(normal * options.length), kStepsMin, kStepsMax);

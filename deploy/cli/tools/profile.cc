@@ -62,7 +62,7 @@ StatusOr<Timeline> Read(const std::string& path) {
     timeline.first_unix_us = head.at("first_unix_us").get<double>();
     timeline.boot = head.at("boot").get<std::string>();
     timeline.pserver_clocks = head.at("pserver_clocks").get<Clocks>();
-    // Without a boot id the trainer is treated as on a separate host.
+    // Without a boot id, the trainer's host is treated as different from all other hosts.
     if (timeline.boot.empty()) timeline.boot = path;
     for (const json& event : timeline.events) {
       (void)event.at("ph").get_ref<const std::string&>();
