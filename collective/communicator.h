@@ -33,7 +33,7 @@ enum class CollectiveOp : uint8_t {
   kSendRecv = 8,
 };
 
-const char* Name(CollectiveOp op);  // such as "AllReduce"
+const char* Name(CollectiveOp op);  // returns the name of an operation, such as "AllReduce"
 
 // The arguments of one collective operation. Every rank of a communicator makes the same calls in
 // the same order. The fields op, count, dtype, reduce and root must be equal on all ranks; a

@@ -32,7 +32,7 @@ struct CacheMissCost {
 // Times of the connection between two ranks, in seconds. The two directions do not slow each other
 // down.
 struct WireCost {
-  double latency = 0;  // time until the first byte arrives
+  double latency = 0;  // time until the first byte of a message arrives
   // Time per byte (1 / bandwidth) of one end, which transfers one message after another.
   double byte = 0;
 };
@@ -40,8 +40,8 @@ struct WireCost {
 struct CostModel {
   ThreadCost thread;
   CacheMissCost far;
-  WireCost inside;   // connections inside a host; each rank has its own end
-  WireCost between;  // connections between hosts; the ranks of a host share one end
+  WireCost inside;   // costs of connections inside a host; each rank has its own end
+  WireCost between;  // costs of connections between hosts; the ranks of a host share one end
   int cores = 0;     // number of cores per host for the threads of its ranks; 0: one for each rank
 
   // Returns this model for buffers of `buffer_bytes` bytes: the time of `far` is spread over all

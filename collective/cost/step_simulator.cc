@@ -31,7 +31,7 @@ struct Rank {
   double slow = 1;
   bool busy = true;  // true while the thread is busy, and before it has started
   bool began_send = false, began_recv = false;
-  bool receive_first = false;  // alternates, as in the runner
+  bool receive_first = false;  // alternates between true and false, as in the runner
   double end = 0;
 };
 
@@ -41,7 +41,7 @@ struct Event {
   uint64_t order = 0;  // order of events that have the same time
   Kind kind = kStart;
   int rank = 0;
-  int stream = 0;  // the stream of a kArrived event
+  int stream = 0;  // number of the stream; only for kArrived events
   size_t bytes = 0;
 };
 struct Later {

@@ -84,7 +84,7 @@ Status HostCommunicator::Call(Collective call) {
     return Start(std::move(call))->Wait(Time::max());
   }
   pending_.fetch_add(1);
-  MutexLock run(run_mu_);  // locked before the next operation can be queued
+  MutexLock run(run_mu_);  // acquired before another call can queue an operation
   order_mu_.Unlock();
   const Status status = Execute(call);
   pending_.fetch_sub(1);

@@ -81,9 +81,10 @@ class HostCommunicator final : public Communicator {
   BoundedQueue<std::shared_ptr<WorkImpl>> queue_;
   std::atomic<int> pending_{0};
 
-  Mutex order_mu_;  // keeps the order of calls
+  Mutex order_mu_;  // a lock that keeps the order of calls
 
-  // Held by the thread that runs an operation: the communication thread, or the caller of Call.
+  // The thread that runs an operation holds this lock. It is the communication thread or the caller
+  // of Call.
   Mutex run_mu_;
   const std::unique_ptr<ShmCollectives>
       // Collectives in shared memory; null without shared memory; guarded by run_mu_, except

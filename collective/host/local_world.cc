@@ -29,7 +29,7 @@ StatusOr<Fd> BindLoopbackSocket(int* port) {
 namespace {
 
 std::string RandomSecret() {
-  std::random_device dice;  // random numbers of the operating system
+  std::random_device dice;  // a source of random numbers of the operating system
   std::string secret;
   for (int i = 0; i < 8; ++i) secret += absl::StrFormat("%08x", dice());
   return secret;

@@ -102,7 +102,7 @@ class NcclCommunicator final : public Communicator {
 
   mutable Mutex mu_;
   CondVar failed_;
-  Status failure_ TD_GUARDED_BY(mu_);  // the first failure; OK: none
+  Status failure_ TD_GUARDED_BY(mu_);  // the first failure of the communicator; OK: none
 
   std::thread thread_;  // declared last, because the thread uses all members above
 };

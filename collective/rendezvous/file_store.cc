@@ -57,7 +57,8 @@ class FileStore final : public RendezvousStore {
         path_(dir + "/" + FileNameOf(job_) + ".rank0"),
         lock_path_(dir + "/" + FileNameOf(job_) + ".lock") {}
   ~FileStore() override {
-    if (announced_.valid()) ::unlink(path_.c_str());  // removed before the lock is released
+    // Removes the file before its lock is released.
+    if (announced_.valid()) ::unlink(path_.c_str());
   }
 
   Status Announce(const Meeting& meeting, Time deadline) override;

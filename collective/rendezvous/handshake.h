@@ -33,7 +33,7 @@ using Mac = std::array<uint8_t, 32>;
 using Nonce = std::array<uint8_t, 16>;
 
 enum class Channel : uint8_t {
-  kControl = 1,  // for aborts and goodbyes; to rank 0 also for the request to join
+  kControl = 1,  // the channel for aborts and goodbyes, and for the request to rank 0 to join
   kData = 2,
 };
 
@@ -86,7 +86,7 @@ static_assert(sizeof(Welcome) == 288);
 // The message that rank 0 sends to all ranks after they have joined. Entry i, a RankTableEntry, is
 // the address on which rank i listens.
 struct RankTableHeader {
-  uint32_t code = 0;   // a StatusCode
+  uint32_t code = 0;   // result of the rendezvous, a StatusCode
   uint32_t count = 0;  // number of entries that follow
   // A random number of this rendezvous round. It detects connections and messages of an earlier
   // round of the job.

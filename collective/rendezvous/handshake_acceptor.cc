@@ -96,7 +96,8 @@ std::vector<int> HandshakeAcceptor::Silent(Channel channel) const {
 void HandshakeAcceptor::SetGeneration(uint64_t generation) {
   generation_ = generation;
   for (const Channel channel : {Channel::kControl, Channel::kData}) {
-    // These ranks were notified on the control channel with rank 0.
+    // On the control channel the connections to rank 0 belong to this round already: the ranks
+    // learn the round over them.
     if (config_.rank == 0 && channel == Channel::kControl) continue;
     for (int r = config_.rank + 1; r < config_.size; ++r) {
       const Seat& seat = At(channel, r);

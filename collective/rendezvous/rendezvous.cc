@@ -44,7 +44,7 @@ uint64_t DrawGeneration() {
   const Nonce random = FreshNonce();
   uint64_t generation = 0;
   std::memcpy(&generation, random.data(), sizeof(generation));
-  return generation | 1;  // never 0, because 0 means none
+  return generation | 1;  // the round is never 0, because 0 means none
 }
 
 // The rendezvous of one rank. It connects and listens on one io_context, so that two ranks which

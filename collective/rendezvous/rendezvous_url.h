@@ -10,7 +10,7 @@ namespace tandem::collective {
 
 struct RendezvousUrl {
   enum class Kind : uint8_t {
-    kTcp,   // the address of rank 0 is `address`
+    kTcp,   // tcp: the address of rank 0 is `address`
     kFile,  // the address of rank 0 is in a file in the directory `path`
     kEtcd,  // the address of rank 0 is the value of a key in the etcd at `address`
   };

@@ -12,13 +12,14 @@ enum class AllReduceAlgorithm : uint8_t {
   kDirect,   // all ranks send all data to all ranks
   kRing,     // a reduce-scatter and an all-gather around the ring
   kHalving,  // recursive halving and doubling
-  kLeaders,  // HierarchyForm::kLeaders
-  kShards,   // HierarchyForm::kShards
+  kLeaders,  // hierarchical, in the form HierarchyForm::kLeaders
+  kShards,   // hierarchical, in the form HierarchyForm::kShards
 };
 inline constexpr std::array kAllReduceAlgorithms = {
     AllReduceAlgorithm::kPair,    AllReduceAlgorithm::kDirect,  AllReduceAlgorithm::kRing,
     AllReduceAlgorithm::kHalving, AllReduceAlgorithm::kLeaders, AllReduceAlgorithm::kShards};
-const char* Name(AllReduceAlgorithm algorithm);  // such as "pair" or "direct"
+// Returns the name of an algorithm, such as "pair" or "direct".
+const char* Name(AllReduceAlgorithm algorithm);
 
 // The algorithm for calls of up to bytes_max bytes.
 struct AllReduceChoice {

@@ -17,9 +17,11 @@ struct Range {
 };
 
 enum class Land : uint8_t {
-  kStore,            // the received bytes replace the bytes in the buffer
-  kReduceInFirst,    // buffer = received op buffer
-  kReduceHereFirst,  // buffer = buffer op received
+  kStore,  // the received bytes replace the bytes in the buffer
+  // Reduces with the received value as the first operand: buffer = received op buffer.
+  kReduceInFirst,
+  // Reduces with the buffer's value as the first operand: buffer = buffer op received.
+  kReduceHereFirst,
 };
 
 // One schedule step: send the range `send` to rank `send_to`, and receive the range `recv` from

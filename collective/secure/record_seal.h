@@ -20,7 +20,7 @@ struct SessionKeys {
   SessionKey send = {}, receive = {};
 };
 
-// The bytes in front of each record.
+// The head in front of each record of a connection.
 struct RecordHead {
   uint32_t bytes = 0;  // size of the record in bytes, without this head
   std::array<uint8_t, 16> tag = {};

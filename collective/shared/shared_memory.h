@@ -42,9 +42,9 @@ class SharedMemory {
 // Shares memory among all ranks. All ranks of `mesh` must call it at the same time, with the same
 // arguments, before they send anything else on its data connections. Either all ranks get the
 // memory, or all ranks get null and rank 0 logs the reason. Ranks are on one host if they reach
-// each other over an abstract Unix socket, because they then share the kernel and its network
-// namespace. `required`: if one rank cannot share memory, all ranks fail with an error that names
-// it.
+// each other over an abstract Unix socket, because both sides of such a socket have the same kernel
+// and network namespace. If `required` is true and one rank cannot share memory, all ranks fail
+// with an error that names this rank.
 StatusOr<std::shared_ptr<SharedMemory>> ShareMemory(Mesh& mesh, size_t part_bytes, bool required,
                                                     Time deadline);
 

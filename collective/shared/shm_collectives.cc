@@ -23,7 +23,8 @@ constexpr size_t kSeatBytes =
 size_t BeforeArena(int ranks) { return kSeatBytes + ShmTransport::PartBytes(ranks); }
 
 ShmRankBlock* SeatOf(const SharedMemory& memory, int rank) {
-  return reinterpret_cast<ShmRankBlock*>(memory.Part(rank).data());  // the memory is initially zero
+  // No constructor is needed, because the memory is initially zero.
+  return reinterpret_cast<ShmRankBlock*>(memory.Part(rank).data());
 }
 
 std::vector<std::atomic<int32_t>*> SleepersOf(const SharedMemory& memory, int ranks) {
@@ -237,7 +238,7 @@ void ShmCollectives::FinishPosted(const Job& job) {
 
 Status ShmCollectives::ReduceInArena(const Job& job) {
   const size_t size = seats_.size();
-  // No chunk is larger than chunk 0.
+  // The number of pieces follows from chunk 0, because no chunk is larger.
   const size_t pieces = PiecesOf(Chunk(job, 0).size(), kPieceBytes);
   std::atomic<uint64_t>& claims = Seat(0).claims[turn_ % 2];
   while (true) {

@@ -37,10 +37,10 @@ struct ShmRankBlock {
 
   // Number of phases that this rank has completed since the start.
   alignas(64) std::atomic<uint64_t> phase;
-  std::atomic<int32_t> sleeper;  // the rank's sleep state, see shm_waiter.h
+  std::atomic<int32_t> sleeper;  // sleep word of the rank (shm_waiter.h)
   // Number of chunks that ranks have claimed; only the counters of rank 0 are used.
   alignas(64) std::atomic<uint64_t> claims[2];
-  Posting postings[2];  // for the current operation and the previous one
+  Posting postings[2];  // postings for the current operation and the previous one
   alignas(64) std::byte staging[kStagingBytes];
 };
 // Several processes share these counters. So the compiler must not implement them by a lock of one
@@ -146,7 +146,7 @@ class ShmCollectives {
   Transport& transport_;
   std::vector<ShmRankBlock*> seats_;
   std::vector<std::span<std::byte>> arenas_;
-  const std::shared_ptr<Arena> arena_;  // allocates from this rank's part
+  const std::shared_ptr<Arena> arena_;  // allocator of this rank's part of the shared memory
   ShmWaiter doorbells_;
 
   uint64_t phase_ = 0;  // number of phases that this rank has ended

@@ -21,9 +21,9 @@ struct MessageHeader {
 
   uint32_t magic = kMagic;
   uint16_t version = kVersion;
-  uint8_t op = 0;      // a value of CollectiveOp
-  uint8_t reduce = 0;  // a value of ReduceOp
-  uint8_t dtype = 0;   // a value of DType
+  uint8_t op = 0;      // operation, a value of CollectiveOp
+  uint8_t reduce = 0;  // reduction, a value of ReduceOp
+  uint8_t dtype = 0;   // element type, a value of DType
   uint8_t unused[3] = {};
   int32_t root = 0;  // rank of the root; kSendRecv: the receiving rank
   // Number of the communicator, equal on all ranks; differs between rendezvous rounds.

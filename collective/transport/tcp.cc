@@ -36,7 +36,7 @@ struct ControlMessage {
   static constexpr uint16_t kAbort = 1, kGoodbye = 2, kRelay = 3;
   uint32_t magic = kMagic;
   uint16_t kind = 0;
-  uint16_t code = 0;     // a StatusCode, in an abort
+  uint16_t code = 0;     // StatusCode of an abort
   char text[1016] = {};  // the reason of an abort; zero-terminated text
 };
 static_assert(sizeof(ControlMessage) == 1024);
@@ -116,7 +116,7 @@ class TcpTransport final : public Transport {
 
   Mesh mesh_;
   const Duration spin_;
-  const Fd wake_;  // readable after the first failure
+  const Fd wake_;  // becomes readable at the first failure
   const Fd stop_;
 
   std::atomic<bool> failed_{false};

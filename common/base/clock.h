@@ -18,7 +18,7 @@ inline int64_t Millis(Duration d) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(d).count();
 }
 
-// A source of the current time. Thread-safe.
+// The interface of a clock, which returns the current time. Thread-safe.
 class Clock {
  public:
   virtual ~Clock() = default;

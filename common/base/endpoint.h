@@ -24,7 +24,8 @@ struct Endpoint {
 // Parses an address. A comma is an error, because commas separate addresses in lists.
 // INVALID_ARGUMENT: the text is not an address; the message names the mistake.
 StatusOr<Endpoint> ParseEndpoint(std::string_view text);
-std::string ToString(const Endpoint& endpoint);  // an IPv6 address gets brackets
+// As "host:port" or "unix:PATH"; an IPv6 address gets brackets.
+std::string ToString(const Endpoint& endpoint);
 // Returns true for 127.0.0.0/8, ::1, localhost and Unix-domain sockets.
 bool IsLoopback(const Endpoint& endpoint);
 // Returns 127.0.0.1 for "localhost", and every other `host` unchanged. Servers and clients both use

@@ -73,7 +73,7 @@ Status FileWriter::Close() {
 }
 
 Status FileWriter::SyncAndClose() {
-  // EINVAL: pipes do not support fsync.
+  // EINVAL is no error, because pipes do not support fsync.
   const bool synced = fsync(fd_) == 0 || errno == EINVAL || errno == EROFS;
   return synced ? Close() : FileError(path_, "cannot be synced to disk", errno);
 }

@@ -22,7 +22,8 @@ class Gauge {
  public:
   virtual ~Gauge() = default;
   virtual void Set(double value) = 0;
-  virtual void SetToCurrentTime() = 0;  // sets seconds since 1970, UTC
+  // Sets the gauge to the current time, in seconds since 1970, UTC.
+  virtual void SetToCurrentTime() = 0;
   virtual double Value() const = 0;
 };
 

@@ -72,7 +72,8 @@ std::string NearestName(std::string_view name, const std::vector<std::string>& c
   int64_t best = 2 * limit + 1;
   int64_t best_letters = 0;  // number of letters that the best candidate and `name` do not share
   const std::string* nearest = nullptr;
-  const std::string* longer = nullptr;  // the shortest candidate that begins with `name`
+  // The shortest candidate that begins with `name`; null: none.
+  const std::string* longer = nullptr;
   const std::string* containing = nullptr;
   int containing_count = 0;
   for (const std::string& candidate : candidates) {

@@ -12,7 +12,8 @@
 namespace tandem {
 namespace {
 
-constexpr int kFirstPort = 10000;  // many common services use lower ports
+// First port to use, because many common services use lower ports.
+constexpr int kFirstPort = 10000;
 constexpr int kLastPort = 65535;
 constexpr int kAttempts = 200;
 
@@ -24,7 +25,8 @@ struct PortRange {
 // Returns the larger of the two port ranges outside of ip_local_port_range, from which the kernel
 // assigns ports.
 PortRange ServerPorts() {
-  int low = 32768, high = 60999;  // defaults of Linux for ip_local_port_range
+  // Ports that Linux assigns to connections by default (ip_local_port_range).
+  int low = 32768, high = 60999;
   std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> low >> high;
   const PortRange below = {kFirstPort, low - 1}, above = {high + 1, kLastPort};
   return below.size() >= above.size() ? below : above;

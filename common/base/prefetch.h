@@ -1,4 +1,4 @@
-// Prefetches a cache line.
+// Prefetches a cache line into the processor's cache.
 #pragma once
 
 namespace tandem {

@@ -57,11 +57,11 @@ std::string ErrnoText(int error);
 enum ExitCode : int {
   kExitOk = 0,
   kExitFailure = 1,
-  kExitUsage = 2,         // wrong flag, knob, strategy or job file
-  kExitData = 65,         // wrong data or model
+  kExitUsage = 2,         // a wrong flag, knob, strategy or job file
+  kExitData = 65,         // wrong data, or a wrong model
   kExitUnavailable = 69,  // a service is absent, or a port is in use
   kExitIo = 74,
-  kExitPermission = 77,  // TLS, token or file permissions do not allow it
+  kExitPermission = 77,  // TLS, token or file permissions deny the access
   kExitConfig = 78,
   kExitLostPeer = 200,  // a peer was lost; a restart may help
   kExitStorage = 201,   // a store failed while in use; a new process can read its contents

@@ -27,7 +27,7 @@ class StopRequests {
   using Call = std::function<void(int signal)>;
   // Calls `first` for the first stop request and `again` for each later one.
   StopRequests(Call first, Call again);
-  ~StopRequests();  // returns without waiting for a signal
+  ~StopRequests();  // ends the receiving thread without waiting for a signal
 
  private:
   void Run();

@@ -54,11 +54,12 @@ struct CodedPush {
   uint64_t generation = 0;
   uint32_t origin_server = 0;
   uint64_t origin_sequence = 0;
-  std::vector<uint64_t> sent = {}, ended = {};  // one element for each server
+  std::vector<uint64_t> sent = {}, ended = {};  // vectors with one element for each server
   bool finite = false;
 };
 
-// Mirrors ServerTimes of proto/pserver.proto.
+// The times at which a server handled a push. It is equal to the message ServerTimes of
+// proto/pserver.proto.
 struct CodedTimes {
   uint64_t received = 0, answered = 0, update_begin = 0, update_end = 0;
 };

@@ -69,7 +69,7 @@ class WireReader {
 
   Fragments from_;
   size_t fragment_ = 0, offset_ = 0;
-  size_t left_ = 0;  // bytes to the end of the innermost message
+  size_t left_ = 0;  // bytes left until the end of the innermost message
   bool ok_ = true;
 };
 

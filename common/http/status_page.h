@@ -27,7 +27,7 @@ struct StatusTable {
 
 struct StatusDocument {
   std::string title;     // title of the page, such as "tandem-trainer 0 of job lenet"
-  bool ready = false;    // reply of /readyz: true: 200, false: 503
+  bool ready = false;    // reply status of /readyz: 200 if true, 503 if false
   double progress = -1;  // progress of the job, 0 to 1; negative: unknown
   // Name and value, in the order of display.
   std::vector<std::pair<std::string, std::string>> facts;

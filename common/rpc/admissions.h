@@ -83,7 +83,7 @@ class Admissions : public std::enable_shared_from_this<Admissions> {
     TokenBucket begun;
     std::shared_ptr<StrangerBudget> budget;
   };
-  // Connections of strangers, the oldest first.
+  // A list of strangers' connections, the oldest first.
   using Strangers = std::list<std::shared_ptr<Connection>>;
 
   void Closed(Connection& connection);

@@ -83,7 +83,7 @@ struct Draft {
 
   void Begin(const std::string& name, int64_t not_before, int64_t not_after) {
     CHECK(cert != nullptr && key != nullptr);
-    X509_set_version(cert.get(), 2);  // the value 2 means X.509 version 3
+    X509_set_version(cert.get(), 2);  // 2 is the code of X.509 version 3
     unsigned char serial[16];
     CHECK_EQ(RAND_bytes(serial, sizeof(serial)), 1);
     serial[0] &= 0x7f;  // the serial number must be positive (RFC 5280, 4.1.2.2)

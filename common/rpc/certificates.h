@@ -34,7 +34,7 @@ StatusOr<CertifiedKey> IssueCertificate(const CertifiedKey& authority, const Lea
 
 // The fields of a certificate that Tandem uses.
 struct CertificateFacts {
-  std::string subject, issuer;           // names in one line each
+  std::string subject, issuer;  // names of the certificate's subject and issuer, each in one line
   std::vector<std::string> uris, hosts;  // subject alternative names of the certificate
   // Identity of the process; set if the only URI is a Tandem identity.
   std::optional<PeerIdentity> identity;

@@ -9,7 +9,7 @@ namespace tandem::rpc {
 enum class Hello {
   kMore,  // the bytes are correct, but more bytes are needed
   kGood,
-  kOther  // the bytes belong to another protocol
+  kOther  // the first bytes belong to another protocol
 };
 
 // Maximum number of bytes that ReadHello needs for its result.

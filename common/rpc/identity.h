@@ -21,7 +21,7 @@ enum class PeerRole : uint8_t {
 inline constexpr std::array kPeerRoles = {PeerRole::kTrainer, PeerRole::kPserver,
                                           PeerRole::kObserver, PeerRole::kAdmin};
 
-const char* RoleName(PeerRole role);  // such as "trainer"
+const char* RoleName(PeerRole role);  // returns the name of a role, such as "trainer"
 // Returns the role with this name. INVALID_ARGUMENT: the name is unknown; the message suggests the
 // nearest name.
 StatusOr<PeerRole> ParsePeerRole(std::string_view text);

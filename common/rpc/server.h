@@ -56,7 +56,7 @@ class RpcServer {
   // network address, without TLS or insecure_allow_network.
   static StatusOr<std::unique_ptr<RpcServer>> Start(const ServerOptions& options,
                                                     const std::vector<grpc::Service*>& services);
-  ~RpcServer();  // calls Stop with the current time
+  ~RpcServer();  // stops the server as Stop(now) does
 
   // Address of the server, with the port that was chosen.
   const Endpoint& endpoint() const { return endpoint_; }

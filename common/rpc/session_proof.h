@@ -31,11 +31,12 @@ inline constexpr size_t kNonceBytes = 32, kSessionIdBytes = 16, kProofBytes = 32
 // The values of a session that both sides know after OpenSession.
 struct SessionTerms {
   std::string job;
-  std::string client_nonce, server_nonce;  // random bytes of each side, kNonceBytes each
+  std::string client_nonce, server_nonce;  // random bytes of client and server, kNonceBytes each
   std::string id;                          // session id, kSessionIdBytes, chosen by the server
 };
 
-std::string RandomBytes(size_t count);  // cryptographically secure, also for keys
+// Returns `count` cryptographically secure random bytes, also for keys.
+std::string RandomBytes(size_t count);
 // Returns the server's proof that it knows the secret.
 std::string ServerProof(std::string_view secret, const SessionTerms& terms);
 std::string SessionKey(std::string_view secret, const SessionTerms& terms);

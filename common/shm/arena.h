@@ -16,7 +16,8 @@ namespace tandem {
 // gradient buckets. Thread-safe.
 class Arena : public std::enable_shared_from_this<Arena> {
  public:
-  static constexpr size_t kAlignment = 4096;  // in bytes; pieces never share a page
+  // Alignment of pieces in bytes; two pieces never share a page.
+  static constexpr size_t kAlignment = 4096;
   // Divides `memory`, which must be aligned to kAlignment. `owner` keeps the memory alive.
   Arena(std::span<std::byte> memory, std::shared_ptr<const void> owner)
       : memory_(memory), owner_(std::move(owner)) {

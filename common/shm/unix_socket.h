@@ -19,7 +19,6 @@ namespace tandem {
 StatusOr<Fd> ListenAbstract(const std::string& name, int backlog);
 // Connects to the abstract name `name`. UNAVAILABLE: no process listens there, or the peer is on
 // another host or in another network namespace.
-// namespace.
 StatusOr<Fd> ConnectAbstract(const std::string& name);
 // Returns whether the process at the other end of the socket runs as the same user as this process.
 bool IsSameUser(int socket);

@@ -158,7 +158,7 @@ Status ShmRpcClient::Sleep() {
 }
 
 Status ShmRpcClient::Serve() {
-  SpinBackoff pause(3);  // 3 threads: the server's, the caller's, and this one
+  SpinBackoff pause(3);  // the pause is for 3 threads: the server's, the caller's, and this one
   Time tick = SteadyNow() + kTick;
   while (!stopped_) {
     TD_ASSIGN_OR_RETURN(const bool any, TakeAnswers());

@@ -23,7 +23,7 @@ struct SourcePlace {
   // Text of the line, with tabs expanded and without the line end; empty: not shown.
   std::string excerpt;
 
-  std::string ToString() const;  // such as "job.pbtxt:14:3", or only the file
+  std::string ToString() const;  // returns the location, such as "job.pbtxt:14:3", or only the file
 };
 
 struct Diagnostic {

@@ -11,7 +11,8 @@ namespace tandem::strategy {
 
 struct KnobInfo {
   std::string path;  // path from DistributedStrategy, such as "build_strategy.reduce_strategy"
-  std::string type;  // such as "bool", "int32", "list of string", "AllReduce|Reduce"
+  // Type of the knob, such as "bool", "int32", "list of string", "AllReduce|Reduce".
+  std::string type;
   std::string default_value;  // default as text; "" for an empty list or string
   std::string unit;
   std::string range;               // allowed range, such as "1..16" or ">= 0"; "": no limit

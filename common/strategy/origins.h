@@ -25,9 +25,10 @@ struct Origin {
   std::string ToString() const;
 };
 
-Origin FlagOrigin(std::string_view flag);  // `flag`: name of the flag, without dashes
+// Returns the origin of a value that a flag set; `flag`: name without dashes.
+Origin FlagOrigin(std::string_view flag);
 Origin EnvironmentOrigin(std::string_view variable);
-Origin AutoOrigin();  // origin of a value that `auto` has chosen
+Origin AutoOrigin();  // returns the origin of a value that `auto` has chosen
 
 // The origins of the values of a configuration. The key is the path of the field from the root
 // message, such as "strategy.build_strategy.reduce_strategy". Values that are defaults have no

@@ -149,7 +149,8 @@ class TextParser : public gpb::io::ErrorCollector {
   Tokenizer tokenizer_;
   std::vector<size_t> line_starts_;
   std::map<const gpb::Message*, SeenFields> seen_;
-  std::unique_ptr<FieldIndex> strategy_index_;  // created at its first use
+  // Index of the strategy's knobs, created at its first use.
+  std::unique_ptr<FieldIndex> strategy_index_;
 };
 
 const FieldIndex& TextParser::StrategyIndex(const gpb::Descriptor& strategy) {

@@ -15,7 +15,8 @@ namespace tandem::strategy {
 // The training mode. The values are equal to those of tandem.Mode (proto/job.proto).
 enum class TrainMode { kLocal = 0, kPserver = 1, kCollective = 2, kHybrid = 3 };
 
-std::string_view TrainModeName(TrainMode mode);  // "local", "pserver", "collective", "hybrid"
+// Returns "local", "pserver", "collective" or "hybrid".
+std::string_view TrainModeName(TrainMode mode);
 
 // The properties of a job that its strategy must match.
 struct StrategyContext {

@@ -86,7 +86,8 @@ float ScoreOf(const TableRules& rules, float show, float click) {
 Status CheckRules(const TableRules& rules) {
   for (const Rule& rule : Rules()) {
     const double value = Get(rules, rule);
-    if (value >= rule.min && value <= rule.max) continue;  // false if `value` is NaN
+    // This condition is false if `value` is NaN.
+    if (value >= rule.min && value <= rule.max) continue;
     return InvalidArgument("table rule %s=%.9g is out of range, expected %.9g to %.9g [TD1104]",
                            rule.name, value, rule.min, rule.max);
   }

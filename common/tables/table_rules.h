@@ -21,7 +21,7 @@ enum class RowAccessorKind : uint8_t {
   // nonclk_coeff * (show - click) + click_coeff * click. Source: Paddle's CtrCommonAccessor.
   kCtr
 };
-const char* Name(RowAccessorKind kind);  // "common" or "ctr"
+const char* Name(RowAccessorKind kind);  // returns "common" or "ctr"
 
 // The rules of one table. With the defaults every row is created at its first gradient and is never
 // removed.

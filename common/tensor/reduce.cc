@@ -250,7 +250,8 @@ constexpr size_t kBlockBytes = 4 << 10;  // in bytes; a block stays in the L1 ca
 void TreeOf(ReduceOp op, DType dtype, std::span<const std::byte* const> in, size_t at, size_t count,
             std::byte* blocks) {
   std::memcpy(blocks, in[0] + at, count * SizeOf(dtype));
-  for (size_t done = 1; done < in.size(); done *= 2) {  // the first `done` inputs are reduced
+  // At this point the first `done` inputs are reduced.
+  for (size_t done = 1; done < in.size(); done *= 2) {
     const auto next = in.subspan(done, std::min(done, in.size() - done));
     const std::byte* from = next[0] + at;
     if (next.size() > 1) {

@@ -12,7 +12,7 @@ namespace tandem {
 // The reduction operations. Their numbers are in message headers between processes, so a number
 // must never get another meaning.
 enum class ReduceOp : uint8_t { kSum = 1, kMax = 2, kMin = 3, kProd = 4 };
-const char* Name(ReduceOp op);  // "sum", "max", "min", "prod"
+const char* Name(ReduceOp op);  // returns "sum", "max", "min" or "prod"
 
 // Returns true for f32, f16, bf16, i32 and i64, false for u8.
 bool CanReduce(DType dtype);

@@ -122,14 +122,16 @@ uint16_t F32ToF16(float value) {
   const auto with_sign = [sign](uint32_t rest) { return static_cast<uint16_t>(sign | rest); };
   // A NaN stays a NaN and becomes quiet.
   if (magnitude > 0x7f800000u) return with_sign(0x7e00u | ((magnitude >> 13) & 0x3ffu));
-  if (magnitude >= 0x47800000u) return with_sign(0x7c00u);  // numbers from 2^16 on become infinite
+  // Numbers from 2^16 on become infinite in f16.
+  if (magnitude >= 0x47800000u) return with_sign(0x7c00u);
   if (magnitude < 0x38800000u) {
     // Below 2^-14 the result is subnormal. The addition of 2^-1 rounds it, and leaves its 10 bits
     // at the end of the sum.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return with_sign(std::bit_cast<uint32_t>(shifted) - 0x3f000000u);
   }
-  const uint32_t odd = (magnitude >> 13) & 1u;  // makes ties round to even
+  // 1 if the last kept bit is 1, so that ties round to even.
+  const uint32_t odd = (magnitude >> 13) & 1u;
   return with_sign((magnitude - (112u << 23) + 0xfffu + odd) >> 13);
 }
 

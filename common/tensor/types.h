@@ -23,7 +23,7 @@ enum class DType : uint8_t { kF32 = 1, kF16 = 2, kBF16 = 3, kI32 = 4, kI64 = 5, 
 inline bool IsHalf(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
 
 size_t SizeOf(DType dtype);                    // size of one element in bytes
-const char* Name(DType dtype);                 // "f32", "f16", "bf16", "i32", "i64" or "u8"
+const char* Name(DType dtype);                 // returns "f32", "f16", "bf16", "i32", "i64" or "u8"
 StatusOr<DType> ParseDType(std::string_view);  // converts a result of Name back to the element type
 StatusOr<DType> DTypeFromNumber(int number);   // converts a proto field; unknown numbers are errors
 
@@ -63,7 +63,7 @@ class Shape {
   int rank_ = 0;
   std::array<int64_t, kRankMax> dims_{};
 };
-std::string ToString(const Shape& shape);  // such as "[64,1,28,28]"
+std::string ToString(const Shape& shape);  // returns a shape as text, such as "[64,1,28,28]"
 inline std::ostream& operator<<(std::ostream& out, const Shape& s) { return out << ToString(s); }
 
 // Makes a shape of dimensions from an outside source. Checks that the rank is at most
@@ -76,7 +76,7 @@ struct Place {
   int index = 0;
   friend bool operator==(const Place&, const Place&) = default;
 };
-std::string ToString(const Place& place);        // such as "cpu" or "cuda:0"
+std::string ToString(const Place& place);  // returns a place as text, such as "cpu" or "cuda:0"
 StatusOr<Place> ParsePlace(std::string_view s);  // accepts texts such as "cpu", "cuda" and "cuda:1"
 
 // The element type and shape of a tensor. The tensor may not have memory yet.
@@ -86,12 +86,13 @@ struct TensorDesc {
   size_t bytes() const { return static_cast<size_t>(shape.numel()) * SizeOf(dtype); }
   friend bool operator==(const TensorDesc&, const TensorDesc&) = default;
 };
-std::string ToString(const TensorDesc& desc);  // such as "f32[64,10]"
+// Returns type and shape as text, such as "f32[64,10]".
+std::string ToString(const TensorDesc& desc);
 
 // Convert 16-bit floats between their stored bits and f32. Arithmetic uses f32.
 float F16ToF32(uint16_t bits);
-uint16_t F32ToF16(float value);  // rounds to nearest, ties to even
+uint16_t F32ToF16(float value);  // converts f32 to f16; rounds to nearest, ties to even
 float BF16ToF32(uint16_t bits);
-uint16_t F32ToBF16(float value);  // rounds to nearest, ties to even
+uint16_t F32ToBF16(float value);  // converts f32 to bf16; rounds to nearest, ties to even
 
 }  // namespace tandem

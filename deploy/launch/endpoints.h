@@ -41,6 +41,7 @@ std::string HostName();
 Status AssignPorts(const std::string& flag, int start_port,
                    std::vector<ProcessEndpoint>& endpoints);
 
-std::string JoinEndpoints(const std::vector<ProcessEndpoint>& endpoints);  // such as "a:1,b:2"
+// Returns a list such as "a:1,b:2".
+std::string JoinEndpoints(const std::vector<ProcessEndpoint>& endpoints);
 
 }  // namespace tandem::deploy

@@ -18,7 +18,7 @@ class FirstFailure {
   explicit FirstFailure(Time started) : started_(started) {}
 
   bool known() const { return failure_.has_value(); }
-  // Returns the failure. REQUIRES: known().
+  // Returns the first failure. REQUIRES: known().
   const Failure& get() const;
 
   // Records `process` as the first failure. REQUIRES: !known().

@@ -21,8 +21,9 @@ struct PserverOptions {
   std::string program;
   std::string data_dir;
   std::string durability = "none";  // any value other than "none" requires a data_dir
-  int keep_pushes_mb = 0;  // for durability "replayable", in MB; 0: the default of pservers
-  std::string place;       // place of dense slices, such as "cuda"; empty: the default of pservers
+  // Memory for pushes in MB, with durability "replayable"; 0: the default of pservers.
+  int keep_pushes_mb = 0;
+  std::string place;  // place of dense slices, such as "cuda"; empty: the default of pservers
 };
 
 // The options for the trainers of a job, including its heter workers.

@@ -16,7 +16,7 @@ inline constexpr char kServerLog[] = "serverlog", kTrainerLog[] = "workerlog",
                       kHeterLog[] = "heterlog";
 
 enum class Role { kPserver, kTrainer };
-const char* RoleName(Role role);  // "pserver" or "trainer"
+const char* RoleName(Role role);  // returns "pserver" or "trainer"
 // Returns a number with a noun, such as "1 pserver" or "2 pservers".
 std::string Counted(size_t count, const char* thing);
 
@@ -59,7 +59,7 @@ struct LaunchPlan {
   bool insecure_allow_network = false;  // true: network traffic without encryption is allowed
   // Path of the FIFO for reports of the processes about waits (rank_reports.h); empty: none.
   std::string silent_fifo;
-  bool ranks_meet_again = false;  // result of ranks_return()
+  bool ranks_meet_again = false;  // the result of ranks_return()
   // File with the members (common/base/elastic_world.h); empty: all ranks are members.
   std::string world_file;
   int ranks_least = 0;  // minimum number of members; used if there is a world_file

@@ -31,7 +31,7 @@ Status OpenPseudoTerminal(Fd& ours, Fd& theirs) {
   theirs.Reset(slave);
   termios settings{};
   if (tcgetattr(slave, &settings) == 0) {
-    // The real terminal already converts line ends.
+    // No output processing: the real terminal already converts line ends.
     settings.c_oflag &= ~static_cast<tcflag_t>(OPOST);
     tcsetattr(slave, TCSANOW, &settings);
   }

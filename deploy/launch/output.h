@@ -46,7 +46,7 @@ class OutputChannel {
 
  private:
   OutputChannel() = default;
-  bool ReadSome();  // false: there is nothing to read now
+  bool ReadSome();  // reads some output; false: there is nothing to read now
   void AppendToLog(const char* data, size_t size);
   void EndLogLine();
 

@@ -25,7 +25,7 @@ struct ExitState {
   // Returns the exit code that a shell would report: the exit code, or 128 + signal. For 128 and
   // above, a restart may help (see ExitCode).
   int AsExitCode() const { return signal != 0 ? 128 + signal : code; }
-  std::string Text() const;  // such as "exit code 3" or "killed by SIGSEGV"
+  std::string Text() const;  // returns a text such as "exit code 3" or "killed by SIGSEGV"
 };
 
 struct SpawnRequest {

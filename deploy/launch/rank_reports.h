@@ -19,7 +19,7 @@ struct NamedProcess {
 
 struct ProcessWait {
   NamedProcess who, whom;
-  Duration waited{}, limit{}, start_limit{};  // the times of a LauncherWait
+  Duration waited{}, limit{}, start_limit{};  // times with the same meaning as in LauncherWait
 };
 
 struct RankReports {

@@ -223,7 +223,7 @@ void Supervisor::OnEnded(std::vector<JobProcess*> ended) {
     LoseRanks(ended);
     ReleaseDrained(ended);
     Restart(ended);
-    LoseRanks(ended);  // handles the ranks that were not restarted
+    LoseRanks(ended);  // handles the lost ranks that Restart() did not restart
     BlameOneOf(ended);
   }
   // If a pserver was requested to stop and exits with a code other than 0, it has lost data.

@@ -56,7 +56,7 @@ struct PserverKiller::Impl {
   Mutex mu;
   CondVar over_changed;
   bool over TD_GUARDED_BY(mu) = false;
-  KillReport report;  // only the thread uses it until the thread has ended
+  KillReport report;  // the report, which only the thread uses until the thread has ended
   std::thread thread;
 
   explicit Impl(Options o) : options(std::move(o)) {}

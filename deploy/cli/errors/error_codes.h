@@ -41,12 +41,12 @@ StatusOr<std::vector<ErrorCode>> CodesIn(const std::string& text);
 std::string ErrorsPage();
 
 // The rows of the table, with one function for each area.
-std::vector<ErrorCode> JobErrors();       // the codes TD1xxx
-std::vector<ErrorCode> DataErrors();      // the codes TD2xxx
-std::vector<ErrorCode> RankErrors();      // the codes TD3xxx
-std::vector<ErrorCode> PserverErrors();   // the codes TD4xxx
-std::vector<ErrorCode> MachineErrors();   // the codes TD5xxx
-std::vector<ErrorCode> SecurityErrors();  // the codes TD6xxx
-std::vector<ErrorCode> RunningErrors();   // the codes TD7xxx
+std::vector<ErrorCode> JobErrors();       // returns the error codes TD1xxx
+std::vector<ErrorCode> DataErrors();      // returns the error codes TD2xxx
+std::vector<ErrorCode> RankErrors();      // returns the error codes TD3xxx
+std::vector<ErrorCode> PserverErrors();   // returns the error codes TD4xxx
+std::vector<ErrorCode> MachineErrors();   // returns the error codes TD5xxx
+std::vector<ErrorCode> SecurityErrors();  // returns the error codes TD6xxx
+std::vector<ErrorCode> RunningErrors();   // returns the error codes TD7xxx
 
 }  // namespace tandem::deploy

@@ -29,7 +29,8 @@ void Print(const ps::CutReport& report, bool as_json) {
                 static_cast<unsigned long long>(s.version));
   }
   const Json all = {{"snapshot", report.cut},
-                    {"cut", report.cut},  // former name of "snapshot" until version 0.2
+                    // Former name of the JSON field "snapshot" until version 0.2.
+                    {"cut", report.cut},
 
                     {"held_seconds_max", Seconds(report.held())},
                     {"pservers", std::move(servers)}};
@@ -120,7 +121,7 @@ Status ListGlobalSnapshots(const ParsedArgs& args) {
     std::vector<uint64_t> versions;
     for (const ps::ServerCut& s : one.servers) versions.push_back(s.version);
     all.push_back({{"snapshot", one.cut},
-                   {"cut", one.cut},  // former name of "snapshot" until version 0.2
+                   {"cut", one.cut},  // former name of the JSON field "snapshot" until version 0.2
                    {"whole", one.whole},
                    {"pservers", servers},
                    {"versions", versions}});

@@ -18,7 +18,8 @@ struct ServerRow {
   // State of the pserver: "serving", "waiting for the first values" or "waiting for the first
   // trainer".
   std::string state;
-  // Versions in updates; checkpoint_version 0: no checkpoint.
+  // Versions of the parameters and of the newest checkpoint, in updates. checkpoint_version 0:
+  // there is no checkpoint.
   uint64_t version = 0, checkpoint_version = 0;
   int64_t slices = 0, elements = 0;
   uint64_t rows = 0, row_bytes = 0;  // number and bytes of the rows in tables
@@ -31,8 +32,8 @@ struct TrainerRow {
   // such as "training".
   std::string state;
   bool on_servers = false;
-  uint64_t last_step = 0, pushes = 0;  // if on_servers: the minimum over the servers
-  double silent_seconds = 0;           // if on_servers: seconds since its last call to any server
+  uint64_t last_step = 0, pushes = 0;  // if on_servers is true: the minimum over the servers
+  double silent_seconds = 0;  // if on_servers is true: seconds since its last call to any server
   // Seconds that the trainer waited for other trainers, on one of the servers. Set only if
   // on_servers is true.
   double waited_seconds = 0;
@@ -43,7 +44,7 @@ struct TrainerRow {
 
 struct VariableRow {
   std::string name;
-  int64_t elements = 0;  // number of elements in slices
+  int64_t elements = 0;  // number of elements in the slices of the variable
   uint64_t rows = 0, row_bytes = 0, rows_extended = 0;
   std::vector<int> servers;  // servers that have a part of it, ascending
   bool table = false;
@@ -53,7 +54,7 @@ struct JobSnapshot {
   std::string job;
   Time at;
   std::vector<ServerRow> servers;
-  std::vector<TrainerRow> trainers;  // the trainers, by rank
+  std::vector<TrainerRow> trainers;  // the trainers of the job, by rank
   std::map<std::string, VariableRow> variables;
   size_t asked = 0;                   // number of processes that were queried
   std::vector<std::string> problems;  // causes for processes that do not reply, one text each

@@ -13,12 +13,14 @@ namespace tandem::deploy {
 
 // Allowed differences between the losses of two runs (KnobResult::LossDifference).
 inline constexpr double kSameBits = 0;
-inline constexpr double kOtherOrder = 1e-3;     // the runs add numbers in different orders
-inline constexpr double kHalfPrecision = 5e-2;  // gradients or activations have 16 bits
+// Allowed difference if the two runs add numbers in different orders.
+inline constexpr double kOtherOrder = 1e-3;
+// Allowed difference if gradients or activations have 16 bits.
+inline constexpr double kHalfPrecision = 5e-2;
 // Losses are not compared: the knob changes the task or the reported loss.
 inline constexpr double kNotComparable = -1;
 
-// Processes of a run, connected over loopback.
+// The processes of a run, which are connected over loopback.
 enum class BenchLaunch { kLocal, kTwoRanks, kFourRanks, kPserver };
 
 // A comparison of two jobs. The first job has the settings `with`, and `from` if it is set. The

@@ -41,7 +41,7 @@ struct KnobResult {
   const KnobBench* row = nullptr;
   std::string default_value;
   std::string network;       // name of the network, or path of the user's job
-  int steps = 0;             // steps per run
+  int steps = 0;             // number of steps per run
   bool own_network = false;  // true: the network is the row's own, so the counter must change
   Status status;             // result of the runs; if it is not OK, the other fields are empty
   // Runs of the last round, with the default and with the changed value.

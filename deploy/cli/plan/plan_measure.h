@@ -16,8 +16,8 @@ struct AlgorithmTiming {
   double predicted = 0;  // predicted time in seconds
   // Measured time in seconds; nullopt: the bucket is too large to measure.
   std::optional<double> measured;
-  bool best = false;    // true: it has the best prediction
-  bool chosen = false;  // true: the job chooses it
+  bool best = false;    // true: this algorithm has the best prediction
+  bool chosen = false;  // true: the job chooses this algorithm
 };
 
 struct MeasuredPlan {

@@ -57,7 +57,7 @@ StatusOr<OpenedJob> OpenJob(const std::string& path, const Args& settings) {
 // ---- inspect ------------------------------------------------------------------------------------
 
 struct ShownRange {
-  int records = 3;  // number of records to show
+  int records = 3;  // number of records that are shown
   int values = 8;   // number of values to show for each feature
 };
 

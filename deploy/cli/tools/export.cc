@@ -78,7 +78,7 @@ StatusOr<RowChoice> ChoiceOf(const ParsedArgs& args, Device& device) {
     return InvalidArgument("--rows=%s: expected full, base or delta [TD1006]%s", rows,
                            HintText(rows, modes));
   }
-  // `modes` has the order of the enum.
+  // The list `modes` has the same order as the enum.
   choice.mode = static_cast<RowChoice::Mode>(mode - modes.begin());
   TD_ASSIGN_OR_RETURN(choice.base_threshold,
                       ThresholdOf(args, "base_threshold", choice.base_threshold));
@@ -156,7 +156,8 @@ Status ExportNetwork(const std::string& out, const ParsedArgs& args,
   }
   TD_ASSIGN_OR_RETURN(const ProgramStages history,
                       HistoryOf(args.Get("job"), 1, {{"mode", "local"}}));
-  const Program& program = history.points.front().second;  // program before all passes
+  // The program of the model, before all passes.
+  const Program& program = history.points.front().second;
   std::vector<std::string> outputs = absl::StrSplit(args.Get("outputs"), ',', absl::SkipEmpty());
   trainer::TensorMap tensors = checkpoint.params;
   tensors.insert(checkpoint.state.begin(), checkpoint.state.end());

@@ -14,7 +14,7 @@ namespace tandem::deploy {
 // 1.
 struct RowChoice {
   enum class Mode : uint8_t {
-    kFull,  // all rows
+    kFull,  // all rows of the table
     // Rows with a score (common/tables/table_rules.h) of at least base_threshold and a gradient in
     // the last delta_keep versions.
     kBase,

@@ -95,7 +95,8 @@ Status ShowMemory(const std::string& kind, const std::string& path, int workers,
   Json rows = Json::array();
   for (const MemoryRow& row : report.rows) {
     rows.push_back({{"after", row.point},
-                    {"behind", row.point},  // former name of "point" until version 0.2
+                    // Former name of the JSON field "point" until version 0.2.
+                    {"behind", row.point},
                     {"operators", row.operators},
                     {"no_reuse", row.no_reuse},
                     {"peak", row.peak},
