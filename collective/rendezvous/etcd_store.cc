@@ -106,7 +106,7 @@ Status EtcdStore::Call(Stub& stub,
                       status.code() == StatusCode::kDeadlineExceeded ? "no reply in time"
                                                                      : tandem::ToString(status));
   if (status.code() == StatusCode::kNotFound) return NotFound("%s", text);
-  // The requests of this class are valid. So for other errors the server is not etcd, or it has a
+  // The requests are valid. So any other error means that the server is not etcd, or that it has a
   // defect.
   const bool denied = status.code() == StatusCode::kPermissionDenied ||
                       status.code() == StatusCode::kUnauthenticated ||

@@ -47,7 +47,7 @@ struct Greeting {
 
 struct Hello {
   Greeting greeting;
-  uint32_t channel = 0;  // a value of Channel
+  uint32_t channel = 0;  // channel of the connection, a value of Channel
   int32_t rank = 0;
   int32_t size = 0;
   uint32_t port = 0;   // port on which the sender listens

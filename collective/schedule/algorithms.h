@@ -16,7 +16,7 @@ struct AllReduceRule {
   // Maximum size in bytes of an allreduce in which all ranks send all data to all ranks (low
   // latency).
   size_t direct_bytes_max = 4 << 10;
-  int direct_ranks_max = 8;  // with more ranks than this, kDirect is not used
+  int direct_ranks_max = 8;  // maximum number of ranks for kDirect
   // Maximum size in bytes of an allreduce in which two ranks exchange all data at once.
   size_t pair_bytes_max = 256 << 10;
   // True: sums are added in the order of the tree of ring.h, for any size. The result then has the

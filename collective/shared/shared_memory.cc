@@ -34,7 +34,7 @@ struct Offer {
 struct Verdict {
   uint32_t magic = Offer::kMagic;
   uint32_t yes = 0;
-  char text[240] = {};  // why the result is no; zero-terminated text
+  char text[240] = {};  // why the memory cannot be shared; zero-terminated text
 };
 static_assert(sizeof(Offer) == 56 && sizeof(Verdict) == 248);
 static_assert(std::is_trivially_copyable_v<Offer> && std::is_trivially_copyable_v<Verdict>);

@@ -20,7 +20,7 @@ std::vector<std::string> LibraryPlaces(const std::string& name);
 // file has precedence over that of a missing file.
 StatusOr<void*> OpenLibrary(const std::vector<std::string>& places);
 
-// UNAVAILABLE: the library has no such symbol.
+// Returns the address of a symbol in a loaded library. UNAVAILABLE: the library has no such symbol.
 StatusOr<void*> FindSymbol(void* library, const char* name);
 
 }  // namespace tandem

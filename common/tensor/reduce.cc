@@ -243,7 +243,7 @@ void ReduceInto(ReduceOp op, DType dtype, void* acc, const void* in, size_t coun
 
 namespace {
 
-constexpr size_t kBlockBytes = 4 << 10;  // in bytes; a block stays in the L1 cache
+constexpr size_t kBlockBytes = 4 << 10;  // size of a block in bytes; a block stays in the L1 cache
 
 // Reduces `count` elements of all inputs, from byte `at` on, as a binary tree. The result is in the
 // first of `blocks`. The other blocks are scratch memory, one for each level of the tree.

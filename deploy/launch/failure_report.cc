@@ -24,8 +24,8 @@ std::string WhatHappened(const Failure& failure) {
   return failure.exit.Text();
 }
 
-// Returns whether the line is one of the settings that a trainer prints at its start. Example:
-// "epochs: 3 (job.pbtxt:4:1)".
+// Returns whether the line is one of the settings that a trainer prints at its start.
+// Example: "epochs: 3   (job.pbtxt:4:1)".
 bool IsSetting(const std::string& line) {
   return line.ends_with(')') && absl::StrContains(line, ": ") && absl::StrContains(line, "   (");
 }

@@ -67,7 +67,7 @@ Status TakeRecord(const JobRecord& record, JobAccess& access) {
   }
   PserverChanges changes = ReadPserverChanges(access.dir);
   for (const auto& [index, address] : changes.added) {
-    // This server is in an event, but the addition was undone later.
+    // Skips the addition of a server that was undone later.
     if (index != static_cast<int>(access.pservers.size())) continue;
     TD_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(address));
     access.pservers.push_back(endpoint);

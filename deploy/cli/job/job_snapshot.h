@@ -46,7 +46,7 @@ struct VariableRow {
   std::string name;
   int64_t elements = 0;  // number of elements in the slices of the variable
   uint64_t rows = 0, row_bytes = 0, rows_extended = 0;
-  std::vector<int> servers;  // servers that have a part of it, ascending
+  std::vector<int> servers;  // servers that have a part of the variable, ascending
   bool table = false;
 };
 

@@ -339,7 +339,7 @@ int RunData(const Args& args) {
   if (!ParseOrExplain("data", kDataUsage, flags, args, &parsed, &exit_code)) return exit_code;
   const std::string what = parsed.positional.empty() ? "" : parsed.positional[0];
   if (const Status status = CheckWords(parsed); !status.ok()) return Fail("data", status);
-  RaiseFileLimit();  // needed because all shards are open at the same time
+  RaiseFileLimit();  // raises the limit on open files, because all shards are open at the same time
   const StatusOr<bool> as_json = WantsJson(parsed);
   if (!as_json.ok()) return Fail("data", as_json.status());
   const Status status = what == "inspect" ? Inspect(parsed, *as_json) : Convert(parsed, *as_json);
