@@ -1,6 +1,5 @@
-// The interface of a communicator: a fixed set of ranks that reduce, broadcast and gather memory
-// together. Ranks of host memory (in-process, TCP, shared memory) and of devices (NCCL) implement
-// it.
+// The interface of a communicator: fixed ranks that reduce, broadcast and gather memory together.
+// It is implemented for host memory (in-process, TCP, shared memory) and for devices (NCCL).
 #pragma once
 
 #include <cstddef>
@@ -38,8 +37,7 @@ const char* Name(CollectiveOp op);  // returns the name of an operation, such as
 // The arguments of one collective operation. Every rank of a communicator makes the same calls in
 // the same order. The fields op, count, dtype, reduce and root must be equal on all ranks; a
 // difference is an error on all ranks. A kSendRecv involves two ranks only. The n-th send from one
-// rank to another matches the n-th receive there, and both ranks make it between the same
-// collectives.
+// rank to another matches the n-th receive there, between the same collectives on both ranks.
 struct Collective {
   CollectiveOp op = CollectiveOp::kBarrier;
   // Input and output in memory of the host, or of the communicator's device, aligned to the
@@ -57,8 +55,7 @@ struct Collective {
   int root = 0;
   // Number of ranks in a group, for kReduce and kBroadcast of host memory. Ranks [k * group, (k +
   // 1) * group) form group k. The root of each group is its member number `root`. In kReduce each
-  // root receives the sum over all ranks; in kBroadcast each root sends its data to its group. 0:
-  // no groups.
+  // root gets the sum over all ranks; in kBroadcast each root sends to its group. 0: no groups.
   int group = 0;
   // For kSendRecv: the rank to which `in` is sent, and the rank from which `out` is received. -1:
   // the call does not send, or does not receive; the buffer is then not used.
@@ -79,8 +76,7 @@ struct Collective {
 // Returns a text for messages. Example: `AllReduce(sum, f32[1000]) of "fc_0.w_0@GRAD"`.
 std::string ToString(const Collective& call);
 
-// Checks the arguments of `call`. INVALID_ARGUMENT: they are wrong for every communicator of `size`
-// ranks.
+// Checks the arguments of `call`. INVALID_ARGUMENT: wrong for every communicator of `size` ranks.
 Status CheckCall(const Collective& call, int rank, int size);
 
 // The transport of collectives between ranks in different processes.
@@ -127,9 +123,8 @@ class Communicator {
   virtual Status Call(Collective call) { return Start(std::move(call))->Wait(Time::max()); }
   // Returns OK, or the failure that ended this communicator.
   virtual Status Health() const = 0;
-  // Allocates memory that this communicator transfers fastest. With shared memory the other ranks
-  // access it without a copy. The memory may outlive the communicator. Its initial content is
-  // undefined.
+  // Allocates memory that this communicator transfers fastest. With shared memory the others access
+  // it without a copy. It may outlive the communicator. Its initial content is undefined.
   virtual StatusOr<Buffer> Allocate(size_t bytes);
   // Fails all pending and later operations of all ranks with `reason`. Does not block.
   virtual void Abort(const std::string& reason) = 0;
@@ -154,9 +149,8 @@ class Communicator {
   // place: out == in + rank * count elements; the other elements of `in` are undefined afterwards.
   std::shared_ptr<Work> ReduceScatter(const void* in, void* out, size_t count, DType dtype,
                                       ReduceOp reduce, CallOptions options = {});
-  // Sends elements [r * count, (r + 1) * count) of `in` to each rank r. Receives the same elements
-  // of `out` from rank r. Both buffers have size() * count elements. `in` and `out` may be equal,
-  // except on devices.
+  // Sends elements [r * count, (r + 1) * count) of `in` to each rank r. Receives those of `out`
+  // from rank r. Both buffers have size() * count elements. They may be equal, except on devices.
   std::shared_ptr<Work> AllToAll(const void* in, void* out, size_t count, DType dtype,
                                  CallOptions options = {});
   // Send and Recv transfer data from one rank to another. A Send may end before the receiver has

@@ -44,8 +44,8 @@ StatusOr<std::vector<AlgorithmCost>> ProbeAlgorithms(const WorldConfig& world,
       TD_ASSIGN_OR_RETURN(const double seconds, TimeAllReduce(*communicator, bytes, each));
       cost.line.points.emplace_back(bytes, seconds);
     }
-    // This barrier ensures that no rank joins the next world before rank 0 has closed the listening
-    // socket of this world.
+    // Because of this barrier no rank joins the next world before rank 0 closed this listening
+    // socket.
     TD_RETURN_IF_ERROR(communicator->Call({}));
   }
   return costs;

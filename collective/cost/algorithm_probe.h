@@ -17,8 +17,7 @@ struct AlgorithmCost {
   PiecewiseLinearCost line;
 };
 
-// Returns the scratch memory in bytes that an allreduce of `bytes` bytes needs in addition to its
-// buffer.
+// Returns the scratch memory in bytes that an allreduce of `bytes` bytes needs besides its buffer.
 size_t ScratchBytes(AllReduceAlgorithm algorithm, int ranks, size_t bytes);
 
 // Returns the sizes in bytes that ProbeAlgorithms measures, in this order. There are at least two

@@ -22,15 +22,13 @@ struct ThreadCost {
   double add_byte = 0;  // time per byte that is received and added
 };
 
-// Additional time for buffers that are too large for the caches. It applies to the bytes after the
-// first `near_bytes`.
+// Additional time if a buffer exceeds the caches. It is for bytes after the first `near_bytes`.
 struct CacheMissCost {
   size_t near_bytes = 0;  // bytes without additional time; 0: no byte has additional time
   double byte = 0, add_byte = 0;
 };
 
-// Times of the connection between two ranks, in seconds. The two directions do not slow each other
-// down.
+// Times of the connection between two ranks, in seconds. The two directions are independent.
 struct WireCost {
   double latency = 0;  // time until the first byte of a message arrives
   // Time per byte (1 / bandwidth) of one end, which transfers one message after another.
@@ -44,8 +42,7 @@ struct CostModel {
   WireCost between;  // costs of connections between hosts; the ranks of a host share one end
   int cores = 0;     // number of cores per host for the threads of its ranks; 0: one for each rank
 
-  // Returns this model for buffers of `buffer_bytes` bytes: the time of `far` is spread over all
-  // bytes of a buffer.
+  // Returns this model for buffers of `buffer_bytes` bytes, with `far` spread over all bytes.
   CostModel For(size_t buffer_bytes) const;
 };
 

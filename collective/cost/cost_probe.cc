@@ -20,8 +20,7 @@ double Median(std::vector<double> values) {
   return *middle;
 }
 
-// A function that makes the collective whose time is measured. `data` is a buffer of the size that
-// TimeSome allocates.
+// Makes the collective whose time is measured. `data`: buffer that TimeSome allocates.
 using MakeCall = std::function<Collective(int rank, std::byte* data)>;
 
 // Measures the time of `calls` calls, each on its slowest rank. Returns the median in seconds,
@@ -148,8 +147,7 @@ StatusOr<CostModel> ProbeTcp(Duration budget, size_t bytes_max) {
   TD_ASSIGN_OR_RETURN(const double added, TimeAllReduce(pair, kLarge, each));
   TD_ASSIGN_OR_RETURN(const double send, TimeSends(pair));
   CostModel model;
-  // A schedule step takes the time of one send, one receive, and the latency. The remaining time of
-  // a call is its start.
+  // A schedule step takes one send, one receive and the latency. The rest of a call is its start.
   const double step = std::clamp(two_steps - one_step, 0.0, one_step);
   model.thread.start = one_step - step;
   model.thread.message = std::min(send, step / 2);

@@ -1,5 +1,5 @@
-// Determines the constants of the cost model for this machine, by short measurements among ranks on
-// this machine.
+// Determines the constants of the cost model for this machine, by short measurements among its
+// ranks.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,12 @@
 
 namespace tandem::collective {
 
-// Maximum size of a buffer in a measurement, in bytes. A measurement uses only sizes that the
-// caller needs.
+// Maximum size of a buffer in a measurement, in bytes. Only sizes that the caller needs are used.
 inline constexpr size_t kProbeBytesMax = size_t{16} << 20;
 
 // Measures an in-place f32 allreduce (sum) of `bytes` (a multiple of 4). The time of one call is
 // that of the slowest rank. The function makes as many calls as fit into `budget`, but at least
-// three, and returns the median in seconds. Every rank must call it, and all ranks get the same
-// result.
+// three, and returns the median in seconds. Every rank must call it; all get the same result.
 StatusOr<double> TimeAllReduce(Communicator& own, size_t bytes, Duration budget);
 StatusOr<double> TimeAllReduce(LocalWorld& world, size_t bytes, Duration budget);
 
@@ -27,8 +25,7 @@ StatusOr<double> TimeAllReduce(LocalWorld& world, size_t bytes, Duration budget)
 // measures some buffers of 16 MB, which takes longer than `budget`.
 StatusOr<CostModel> ProbeTcp(Duration budget, size_t bytes_max = 0);
 
-// Measures how long it takes to add two buffers that fit into the cache. Returns seconds per
-// received byte.
+// Measures the addition of two buffers that fit into the cache. Result: seconds per received byte.
 double ProbeAdding();
 
 // The time of collectives in shared memory, which have no schedules. It consists of lines through
@@ -42,8 +39,7 @@ struct SharedMemoryCost {
   double Seconds(size_t bytes) const { return bytes <= posted_max ? posted : line.Seconds(bytes); }
 };
 // Measures collectives in shared memory. If `bytes_max` exceeds 1 MB, it measures sizes up to
-// kProbeBytesMax, which takes longer than `budget`. REQUIRES: each rank can allocate the largest
-// measured size.
+// kProbeBytesMax, which takes longer than `budget`. REQUIRES: each rank can allocate this.
 StatusOr<SharedMemoryCost> ProbeSharedMemory(LocalWorld& world, Duration budget,
                                              size_t bytes_max = 0);
 

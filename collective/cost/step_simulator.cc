@@ -56,9 +56,8 @@ struct Cores {
   std::deque<int> waiting;  // ranks that wait for a core
 };
 
-// One simulation. A simulated rank may represent several ranks: there are `all` ranks, but only
-// ranks_.size() are simulated. Simulated rank r represents every rank that equals r modulo
-// ranks_.size().
+// One simulation. It simulates ranks_.size() of `all` ranks. Simulated rank r is every rank that
+// equals r modulo ranks_.size().
 class Walker {
  public:
   Walker(const RankLayout& layout, int walked, const CostModel& model, size_t pieces,
@@ -84,8 +83,7 @@ class Walker {
 
   int Host(int rank) const { return rank / layout_.ranks_per_host; }
   // Returns the number of the stream of bytes from rank `from`. `far`: the sender is on another
-  // host. It is needed because one simulated rank may represent a sender on this host and a sender
-  // on another host.
+  // host. One simulated rank may represent a sender on this host and one on another host.
   int Stream(int from, bool far) const { return from % walked_ * 2 + (far ? 1 : 0); }
   void Put(double at, Event::Kind kind, int rank, size_t bytes, int stream = 0) {
     events_.push({at, ++order_, kind, rank, stream, bytes});
@@ -250,8 +248,7 @@ StatusOr<std::vector<double>> WalkOf(const std::function<Schedule(int)>& schedul
   for (int r = 0; r < walked; ++r) {
     tables.push_back(schedule(r));
     steps += tables.back().size();
-    // The length of the first schedule is an estimate for all schedules, because their lengths
-    // differ little.
+    // The first schedule's length is an estimate for all, because their lengths differ little.
     if (steps <= kWalkStepsMax && tables[0].size() * walked <= 2 * kWalkStepsMax) continue;
     return ResourceExhausted(
         "the schedules of %d ranks have more than %d steps, which is too many to simulate",

@@ -1,6 +1,5 @@
 // Simulates how long a collective takes. The simulation processes the schedules of all ranks
-// (schedule.h) in the order of time. It uses the rules of the runner (schedule_cursor.h) and the
-// times of a cost model.
+// (schedule.h) in order of time. It uses the runner's rules (schedule_cursor.h) and a cost model.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +17,13 @@ namespace tandem::collective {
 struct RankSkew {
   // Start time of each rank, in seconds; empty: all ranks start at 0.
   std::vector<double> start;
-  // The thread of rank `slow_rank` takes `slow_factor` times as long for each action. -1: no rank
-  // is slow.
+  // The thread of rank `slow_rank` takes `slow_factor` times as long for each action. -1: none is
+  // slow.
   int slow_rank = -1;
   double slow_factor = 1;
 };
 
-// Maximum number of schedule steps in a simulation. A simulation of this size takes some seconds
-// and 250 MB.
+// Maximum number of schedule steps in a simulation. This size takes some seconds and 250 MB.
 inline constexpr size_t kWalkStepsMax = size_t{5} << 20;
 
 // Returns the times in seconds at which each rank has completed its schedule. `schedule(rank)`

@@ -12,8 +12,7 @@ namespace tandem::collective {
 // Options of Connect. They must be equal on all ranks.
 struct ConnectOptions {
   TransportKind carrier = TransportKind::kAuto;
-  // Maximum size of shared memory that a rank can allocate, in bytes. Pages need memory only after
-  // their first access.
+  // Maximum shared memory of a rank in bytes. A page needs memory only after its first access.
   size_t arena_bytes = size_t{8} << 30;
   // The ranks of the world that this communicator connects, in ascending order, including this
   // rank. In the communicator these ranks have new numbers from 0. Other communicators may connect

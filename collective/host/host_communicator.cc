@@ -272,8 +272,7 @@ Status HostCommunicator::ExchangeInPlace(const Collective& call, size_t bytes,
   return exchange_.Run(schedule, {static_cast<std::byte*>(call.out), bytes}, header, deadline);
 }
 
-// Runs a reduce-scatter. It chooses the algorithm of an allreduce of all parts, so the result has
-// the same bits.
+// Runs a reduce-scatter. It uses the algorithm of an allreduce of all parts, for the same bits.
 Status HostCommunicator::RunReduceScatter(const Collective& call, const MessageHeader& header,
                                           Time deadline) {
   const size_t element = SizeOf(call.dtype), bytes = call.count * element;

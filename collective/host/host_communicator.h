@@ -60,8 +60,7 @@ class HostCommunicator final : public Communicator {
   // Runs a reduce or broadcast whose field `group` is set.
   Status RunInGroups(const Collective& call, const MessageHeader& header, Time deadline)
       TD_REQUIRES(run_mu_);
-  // Runs a kSendRecv. The header contains the number of the message to rank `to`, or from rank
-  // `from`.
+  // Runs a kSendRecv. The header has the number of the message to rank `to`, or from `from`.
   Status RunMessage(const Collective& call, Time deadline) TD_REQUIRES(run_mu_);
   Status RunReduce(const Collective& call, const MessageHeader& header, Time deadline)
       TD_REQUIRES(run_mu_);
@@ -83,12 +82,10 @@ class HostCommunicator final : public Communicator {
 
   Mutex order_mu_;  // a lock that keeps the order of calls
 
-  // The thread that runs an operation holds this lock. It is the communication thread or the caller
-  // of Call.
+  // Held by the thread that runs an operation: the communication thread, or a caller of Call.
   Mutex run_mu_;
   const std::unique_ptr<ShmCollectives>
-      // Collectives in shared memory; null without shared memory; guarded by run_mu_, except
-      // Allocate.
+      // Collectives in shared memory; null: none. Guarded by run_mu_, except Allocate.
       board_;
   // Transport in shared memory; null without shared memory; guarded by run_mu_.
   const std::unique_ptr<ShmTransport> pipes_;

@@ -1,5 +1,4 @@
-// Ranks that are threads of one process and are connected by pipes in memory. Tests use these
-// ranks.
+// Ranks that are threads of one process, connected by pipes in memory. Tests use them.
 #pragma once
 
 #include <memory>

@@ -53,8 +53,7 @@ class WorkImpl final : public Work {
     for (const auto& callback : callbacks) callback(status);
   }
 
-  // Fails the operation because the queue did not accept it. `room` is the maximum length of the
-  // queue.
+  // Fails the operation because the queue did not accept it. `room`: maximum length of the queue.
   void Refuse(PushResult why, size_t room) {
     Finish(why == PushResult::kFull
                ? ResourceExhausted("%s: %d operations already wait, and the queue is full",

@@ -16,12 +16,10 @@ using Piece = Collective::Piece;
 
 // A wait for an operation spins for kSpin, then polls with pauses of kNap.
 constexpr Duration kSpin = std::chrono::microseconds(50), kNap = std::chrono::microseconds(50);
-// Maximum time until healthy communicators have closed, or until a stream with aborted operations
-// has ended.
+// Maximum time until healthy communicators have closed, or a stream of aborted operations ended.
 constexpr Duration kCloseTimeout = std::chrono::seconds(10);
 
-// The NCCL ids that one rank creates: for all ranks, for the rank's group, and for the ranks that
-// represent the groups.
+// The NCCL ids that a rank creates: for all ranks, its group, and the groups' representatives.
 struct Ids {
   NcclUniqueId all, inner, outer;
 };
@@ -137,8 +135,7 @@ StatusOr<std::vector<Ids>> NcclCommunicator::ExchangeIds(Time deadline) {
   if (Hierarchical() && rank() % group == 0) TD_RETURN_IF_ERROR(make(&own.inner));
   if (Hierarchical() && rank() < group && SpeaksForGroup()) TD_RETURN_IF_ERROR(make(&own.outer));
   std::vector<Ids> ids(static_cast<size_t>(size()));
-  // Waits without a deadline, because the operation accesses this stack frame. The operation has
-  // its own deadline.
+  // Waits without a deadline, because the operation uses this stack frame; it has its own deadline.
   TD_RETURN_IF_ERROR(control_
                          .AllGather(&own, ids.data(), sizeof(Ids), DType::kU8,
                                     {.what = "NCCL's unique ids", .deadline = deadline})
@@ -265,8 +262,7 @@ Status NcclCommunicator::Run(const Item& item, Time deadline) {
   return Await(deadline, [this] { return side_->Idle(); });
 }
 
-// Runs one operation of `comm` on all `pieces`, in one group call. NCCL then needs as few kernel
-// launches as possible.
+// Runs one operation of `comm` on all `pieces` in one group call, for few kernel launches.
 template <typename Fn>
 Status NcclCommunicator::Stage(NcclComm comm, std::span<const Piece> pieces, Time deadline,
                                Fn call) {
@@ -325,8 +321,7 @@ Status NcclCommunicator::PutOn(const Collective& call, Time deadline) {
                        static_cast<int>(call.op));
 }
 
-// Adds sends to every rank and receives from every rank, including this one, to the group call that
-// Stage makes.
+// Adds sends to and receives from every rank, including this one, to the group call of Stage.
 NcclResult NcclCommunicator::PutAllToAll(const Piece& piece, const Collective& call) {
   const size_t bytes = piece.count * SizeOf(call.dtype);
   for (int r = 0; r < size(); ++r) {
@@ -416,8 +411,7 @@ Status NcclCommunicator::Await(Time deadline, Done done) {
   }
 }
 
-// Waits until NCCL has submitted the operation. NCCL calls return immediately and report "in
-// progress" until then.
+// Waits until NCCL has submitted the operation. NCCL calls report "in progress" until then.
 Status NcclCommunicator::Settle(NcclResult result, const char* what, NcclComm comm, Time deadline) {
   if (result != NcclResult::kSuccess && result != NcclResult::kInProgress) {
     return Error(result, what, comm);
@@ -445,8 +439,7 @@ Status NcclCommunicator::AsyncErrors() const {
 void NcclCommunicator::AbortComms() {
   if (comms_.empty()) return;
   // If communicators are aborted one by one, each frees its memory, and may wait forever for a
-  // kernel of the next one (NVIDIA/nccl#1013). In a group call, NCCL notifies all communicators
-  // before it waits.
+  // kernel of the next one (NVIDIA/nccl#1013). In a group call, NCCL notifies all before it waits.
   const bool together = comms_.size() > 1 && nccl_.version >= NcclLibrary::kVersionGroupAbort;
   if (together) (void)nccl_.GroupStart();
   for (const NcclComm comm : comms_) (void)nccl_.CommAbort(comm);
@@ -464,8 +457,7 @@ void NcclCommunicator::AbortComms() {
 
 void NcclCommunicator::Close() {
   (void)side_->Enter();
-  // After a failure the other ranks do not take part in an orderly close, so the communicators are
-  // aborted.
+  // After a failure the other ranks take no part in an orderly close, so this one aborts.
   if (!Health().ok()) return AbortComms();
   for (const NcclComm comm : comms_) {
     (void)(Finalized(comm) ? nccl_.CommDestroy(comm) : nccl_.CommAbort(comm));

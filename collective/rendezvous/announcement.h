@@ -20,8 +20,7 @@ struct Announcement {
   std::string started;  // start time of rank 0, such as "2026-01-31T12:00:00Z"
   Nonce meeting = {};   // nonce of this announcement; detects ranks that use an older announcement
 
-  // Returns a description of rank 0 for messages. Example: "process 7 of node-a, since
-  // 2026-01-31T12:00:00Z".
+  // Describes rank 0 for messages: "process 7 of node-a, since 2026-01-31T12:00:00Z".
   std::string Who() const;
 };
 
@@ -33,8 +32,7 @@ std::string SignedText(const Announcement& announcement, const std::string& secr
 
 // Parses an announcement and checks its signature. DATA_LOSS: the text is not a complete
 // announcement. FAILED_PRECONDITION: another version of Tandem wrote it. PERMISSION_DENIED: the
-// announcement is signed with another secret or belongs to another job; the message names its
-// writer.
+// announcement is signed with another secret or is from another job; the message names its writer.
 StatusOr<Announcement> ReadSignedText(const std::string& text, const std::string& job,
                                       const std::string& secret);
 // Like ReadSignedText, but without a check of the signature. Use the result for messages only.

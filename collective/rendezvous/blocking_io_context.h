@@ -1,6 +1,5 @@
 // Lets a rendezvous wait for network operations. Runs asynchronous operations one at a time, with
-// deadlines, progress reports and early termination. Internal to collective/, because it includes
-// Asio.
+// deadlines, progress reports and early end. Internal to collective/, because it includes Asio.
 #pragma once
 
 #include <algorithm>
@@ -35,8 +34,7 @@ class BlockingIoContext {
     missing_ = std::move(ranks);
   }
 
-  // Ends the current wait and all later waits with the status `why`. Only the first call has an
-  // effect.
+  // Ends the current wait and all later waits with the status `why`. Only the first call counts.
   void End(const Status& why) {
     if (end_.ok()) end_ = why;
   }
@@ -44,15 +42,13 @@ class BlockingIoContext {
   const Status& end() const { return end_; }
 
   // Starts an asynchronous operation with `start(handler)` and runs io() until the operation has
-  // ended. Calls `cancel` if `deadline` passes or End() is called earlier; `cancel` must end the
-  // operation.
+  // ended. Calls `cancel`, which must end the operation, at `deadline` or after End().
   template <typename Start, typename Cancel>
   Error Await(Start start, Cancel cancel, Time deadline);
   Error Read(Socket& socket, void* to, size_t bytes, Time deadline);
   Error Write(Socket& socket, const void* from, size_t bytes, Time deadline);
   void Pause(Duration time);
-  // Runs the handlers that are ready. If there is none, waits a short time for one, at most until
-  // `deadline`.
+  // Runs the handlers that are ready. If there is none, waits shortly, at most until `deadline`.
   void Look(Time deadline);
 
   static void Close(Socket& socket) {

@@ -18,8 +18,7 @@ struct PeerConnection {
 // Converts the code and the text that a peer sent to a Status.
 Status FromCode(uint32_t code, const std::string& message);
 
-// Connects to the address `where`. UNAVAILABLE: the connection failed; the message is the system's
-// error text.
+// Connects to the address `where`. UNAVAILABLE: the connection failed; the message is the system's.
 StatusOr<std::unique_ptr<BlockingIoContext::Socket>> DialPeer(BlockingIoContext& waiter,
                                                               const HostPort& where, Time deadline);
 

@@ -21,8 +21,7 @@ namespace etcd = etcdserverpb;
 
 // Maximum duration of a call; short, so that a wait can be stopped.
 constexpr Duration kCallMax = std::chrono::seconds(1);
-// Minimum time-to-live of a lease in etcd, and the interval at which etcd checks for expired
-// leases.
+// Minimum time-to-live of a lease in etcd, and the interval of etcd's checks for expired leases.
 constexpr Duration kLeaseMin = std::chrono::seconds(2), kLeaseLook = std::chrono::seconds(1);
 
 class EtcdStore final : public RendezvousStore {
@@ -49,8 +48,7 @@ class EtcdStore final : public RendezvousStore {
               grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
               const Request& request, Response* response, Time deadline) const;
   Status Connect();
-  // Creates the key under a lease, unless the key already exists. Sets placed_ to true if this
-  // rank's key exists.
+  // Creates the key under a lease, unless it exists. Sets placed_ if this rank's key exists.
   Status Place(Time deadline);
   Status GrantLease(Time deadline);
   // Renews the lease. Returns false if the lease has expired.
@@ -106,8 +104,7 @@ Status EtcdStore::Call(Stub& stub,
                       status.code() == StatusCode::kDeadlineExceeded ? "no reply in time"
                                                                      : tandem::ToString(status));
   if (status.code() == StatusCode::kNotFound) return NotFound("%s", text);
-  // The requests are valid. So any other error means that the server is not etcd, or that it has a
-  // defect.
+  // The requests are valid. So any other error means that the server is not etcd, or has a defect.
   const bool denied = status.code() == StatusCode::kPermissionDenied ||
                       status.code() == StatusCode::kUnauthenticated ||
                       status.code() == StatusCode::kUnimplemented;

@@ -15,9 +15,8 @@
 namespace tandem::collective {
 namespace {
 
-// Locks the whole file and returns true. Returns false if another process holds the lock. The lock
-// belongs to the open file description. So it also excludes other opens in this process, and it
-// ends when `fd` is closed.
+// Locks the whole file. Returns false if another process holds the lock. The lock belongs to the
+// open file description. So it excludes other opens in this process too, and ends with `fd`.
 StatusOr<bool> TryLock(int fd, const std::string& path) {
   struct flock lock = {};
   lock.l_type = F_WRLCK;
@@ -69,8 +68,7 @@ class FileStore final : public RendezvousStore {
   // Writes the announcement to the file `draft` and renames the file to path_. So the file is
   // complete and locked when it becomes visible.
   Status Publish(const std::string& draft, const std::string& text);
-  // Reads the announcement. Sets `alive` to whether the process that wrote it is alive. NOT_FOUND:
-  // there is no announcement.
+  // Reads the announcement. Sets `alive`: the process that wrote it lives. NOT_FOUND: none.
   Status Read(std::string* text, bool* alive) const;
 
   const std::string job_, secret_;

@@ -7,11 +7,10 @@
 //   dialler -> listener   Proof      HMAC-SHA256(secret, "dialler", Hello, Challenge)
 //   listener -> dialler   Welcome    yes, HMAC-SHA256(secret, "listener", ...); or why not
 //
-// The dialler sends its proof first. So a stranger that connects receives no data from which it
-// could guess the secret. New nonces on both sides make a recorded handshake useless. Hello names
-// the intended rank, so a program that forwards a connection to another rank is detected. After the
-// handshake, messages are sealed with keys of the connection (sealed_socket.h). Nothing is
-// encrypted.
+// The dialler sends its proof first. So a stranger receives no data from which it could guess the
+// secret. New nonces on both sides make a recorded handshake useless. Hello names the intended
+// rank, so a program that forwards a connection to another rank is detected. After the handshake,
+// messages are sealed with keys of the connection (sealed_socket.h). Nothing is encrypted.
 #pragma once
 
 #include <array>
@@ -88,8 +87,7 @@ static_assert(sizeof(Welcome) == 288);
 struct RankTableHeader {
   uint32_t code = 0;   // result of the rendezvous, a StatusCode
   uint32_t count = 0;  // number of entries that follow
-  // A random number of this rendezvous round. It detects connections and messages of an earlier
-  // round of the job.
+  // Random number of this rendezvous round. It detects connections and messages of earlier rounds.
   uint64_t generation = 0;
   char text[240] = {};  // the reason if the rendezvous failed; zero-terminated text
   Mac mac = {};         // MAC of `generation` and all entries, with the role "map"

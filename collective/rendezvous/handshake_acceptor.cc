@@ -96,8 +96,7 @@ std::vector<int> HandshakeAcceptor::Silent(Channel channel) const {
 void HandshakeAcceptor::SetGeneration(uint64_t generation) {
   generation_ = generation;
   for (const Channel channel : {Channel::kControl, Channel::kData}) {
-    // On the control channel the connections to rank 0 belong to this round already: the ranks
-    // learn the round over them.
+    // Rank 0's control connections need no check: over them the ranks learn the round.
     if (config_.rank == 0 && channel == Channel::kControl) continue;
     for (int r = config_.rank + 1; r < config_.size; ++r) {
       const Seat& seat = At(channel, r);
@@ -182,8 +181,7 @@ void HandshakeAcceptor::AnswerOther(const GuestPtr& guest, const Status& why) {
                     });
 }
 
-// Reads until the peer has closed the connection. If this side closed it with unread bytes, the
-// peer could lose the reply.
+// Reads until the peer closes the connection. A close with unread bytes could lose the reply.
 void HandshakeAcceptor::Drain(const GuestPtr& guest, const Status& why) {
   guest->socket.async_read_some(asio::buffer(&guest->proof, sizeof(Proof)),
                                 [this, guest, why](const Error& error, size_t) {
@@ -296,8 +294,7 @@ Status HandshakeAcceptor::CheckAim(const Hello& hello) const {
         "connection [TD6025]; hint: look for that program on these hosts",
         hello.rank, hello.to_rank, config_.rank);
   }
-  // The rank may have read an old announcement just before rank 0 replaced it. The rank will then
-  // read the new one.
+  // The rank may have read an announcement just before rank 0 replaced it. It will read again.
   if (hello.meeting != meeting_) {
     return Aborted("rank %d used an announcement that is not from this rank 0 [TD3014]",
                    hello.rank);

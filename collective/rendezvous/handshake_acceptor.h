@@ -16,8 +16,8 @@
 namespace tandem::collective {
 
 // Accepts connections from ranks with higher numbers than this rank, one for each rank and channel.
-// Runs the handshake with each. All work is done in handlers of `io`. Call the methods only on the
-// thread that runs `io`.
+// Runs the handshake with each. Works in handlers of `io`. Call methods only on the thread that
+// runs `io`.
 class HandshakeAcceptor {
  public:
   using Tcp = boost::asio::ip::tcp;
@@ -52,7 +52,7 @@ class HandshakeAcceptor {
   std::vector<int> Silent(Channel channel) const;
   // Closes the connection of `rank`, which may then connect again.
   void Forget(Channel channel, int rank) { At(channel, rank) = Seat(); }
-  // Sets the number of the rendezvous round. Closes connections of other rounds, and rejects later
+  // Sets the number of the rendezvous round. Closes connections of other rounds, rejects later
   // ones.
   void SetGeneration(uint64_t generation);
 

@@ -64,13 +64,13 @@ class RendezvousSession {
   void SendNoMap(const Status& why);
   Status ReadMap(PeerConnection& line);
 
-  // Connects to `peer`. Retries until the peer accepts the connection or rejects it permanently, or
-  // until the deadline.
+  // Connects to `peer`. Retries until `peer` accepts or permanently rejects it, or until the
+  // deadline.
   StatusOr<PeerConnection> Enter(int peer, Channel channel);
   Status TryEnter(int peer, Channel channel, Time deadline, PeerConnection& line, bool& again);
   Status AwaitGuests(Channel channel);
-  // Waits until `missing` returns an empty list. `late` says, for messages, what the missing ranks
-  // have not done.
+  // Waits until `missing` returns an empty list. `late`, for messages: what these ranks have not
+  // done.
   Status AwaitRanks(absl::FunctionRef<std::vector<int>()> missing, const char* late);
   // Agree among all ranks that every rank is connected to every other. After that a rank may leave,
   // even if JoinWorld has not returned on other ranks.
@@ -159,8 +159,7 @@ StatusOr<Mesh> RendezvousSession::Run() {
   return config_.rank == 0 ? RunFirst() : RunOther();
 }
 
-// Waits until all ranks are connected to rank 0 at the same time. If a rank dies earlier, it may
-// join again.
+// Waits until all ranks are connected to rank 0 at once. A rank that dies earlier may join again.
 Status RendezvousSession::Gather() {
   while (true) {
     TD_RETURN_IF_ERROR(AwaitGuests(Channel::kControl));
@@ -190,8 +189,7 @@ StatusOr<Mesh> RendezvousSession::RunFirst() {
   return mesh;
 }
 
-// Watches the control connection to rank 0. Rank 0 sends data on it only if the rendezvous has
-// failed.
+// Watches the control connection to rank 0. Rank 0 sends on it only if the rendezvous has failed.
 void RendezvousSession::WatchFirst() {
   lines_control_[0].socket->async_wait(tcp::socket::wait_read, [this](const Error& error) {
     if (!error) waiter_.End(GaveUp());

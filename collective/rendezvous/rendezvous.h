@@ -26,8 +26,7 @@ struct WorldConfig {
   std::string rendezvous;  // "host:port" on which rank 0 listens, or another form of RendezvousUrl
   Duration timeout = std::chrono::seconds(60);  // time limit for all of JoinWorld
   // Time limit for the second phase, in which all ranks have joined and connect to each other. It
-  // is included in `timeout`. If a rank dies in this phase, JoinWorld fails on all ranks, and all
-  // must join again.
+  // is part of `timeout`. If a rank dies in this phase, JoinWorld fails on all ranks.
   Duration connect_timeout = std::chrono::hours(1);
 
   // Host on which this rank listens, at any port; used on rank 0 only if `rendezvous` has no
@@ -69,15 +68,14 @@ struct Mesh {
 };
 
 // Connects every rank to every other rank. Blocks until all are connected, but at most for
-// config.timeout. After the return no rank listens any more. A rank may leave the world without
-// harm to ranks that have not returned yet. While ranks are missing, a rank that joined and died
-// may join again.
+// config.timeout. After the return no rank listens any more. A rank may leave without harm to ranks
+// that have not returned yet. While ranks are missing, a rank that died may join again.
 //
-// INVALID_ARGUMENT: `config` is wrong. UNAVAILABLE: the port is in use, or a rank left after all
-// had joined. DEADLINE_EXCEEDED: ranks are missing; the message names them. PERMISSION_DENIED: the
+// INVALID_ARGUMENT: wrong config. UNAVAILABLE: the port is in use, or a rank left after all had
+// joined. DEADLINE_EXCEEDED: ranks are missing; the message names them. PERMISSION_DENIED: the
 // secret differs, or network_allowed forbids the address. ALREADY_EXISTS: another process has this
-// rank. FAILED_PRECONDITION: job, size or version differ. CANCELLED: see config.stop. Also the
-// errors of RendezvousStore.
+// rank. FAILED_PRECONDITION: job, size or version differ. CANCELLED: see config.stop. Also
+// RendezvousStore's.
 StatusOr<Mesh> JoinWorld(const WorldConfig& config);
 
 }  // namespace tandem::collective

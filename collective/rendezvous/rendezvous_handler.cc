@@ -70,8 +70,7 @@ Status RendezvousHandler::Announce(const Meeting& meeting, BlockingIoContext& wa
     const Status status = store_->Announce(meeting, waiter.deadline());
     const bool taken = status.code() == StatusCode::kAlreadyExists;
     if (taken && !taken_at) taken_at = SteadyNow();
-    // Before `until`, the entry in the store may belong to an earlier rank 0 that has died, so the
-    // attempt is repeated.
+    // Before `until` it tries again: the entry in the store may be of an earlier rank 0 that died.
     const Time until = taken ? *taken_at + store_->lapse() + kAnnounceAgain : waiter.deadline();
     if ((!taken && status.code() != StatusCode::kUnavailable) || SteadyNow() >= until) {
       return status;

@@ -29,8 +29,7 @@ class RendezvousHandler {
   // find rank 0 until this object is destroyed.
   Status Open(Listener& listener, BlockingIoContext& waiter);
 
-  // Returns the address of rank 0; only the other ranks call this. Sets `again` to true if another
-  // attempt may succeed.
+  // Returns the address of rank 0, for other ranks. Sets `again` if another attempt may succeed.
   StatusOr<Meeting> Find(Time deadline, bool& again);
 
   // Returns the name of the store for messages: an address, directory or URL.

@@ -28,15 +28,13 @@ class RendezvousStore {
   virtual ~RendezvousStore() = default;
 
   // Publishes the address of rank 0; only rank 0 calls this, once. ALREADY_EXISTS: the store has
-  // the announcement of another rank 0 of this job. That rank 0 may have died less than lapse()
-  // ago; the message names it. UNAVAILABLE: no reply from the store. Also FAILED_PRECONDITION and
-  // PERMISSION_DENIED.
+  // another rank 0 of this job. That rank 0 may have died less than lapse() ago; the message names
+  // it. UNAVAILABLE: no reply from the store. Also FAILED_PRECONDITION, PERMISSION_DENIED.
   virtual Status Announce(const Meeting& meeting, Time deadline) = 0;
 
   // Returns the address of rank 0; only the other ranks call this. NOT_FOUND: rank 0 has not
   // announced itself, or has died; the message says which. UNAVAILABLE: the store does not reply.
-  // After these two errors a retry may help. PERMISSION_DENIED: the announcement is not from rank 0
-  // of this job.
+  // After these two errors a retry may help. PERMISSION_DENIED: it is not of this job's rank 0.
   virtual StatusOr<Meeting> Find(Time deadline) = 0;
 
   // Returns how long the announcement of a dead rank 0 stays in the store.
@@ -45,8 +43,7 @@ class RendezvousStore {
   virtual std::string name() const = 0;
 };
 
-// Makes the store for `job` (a name of at most 63 bytes) and its secret. Does not access files or
-// the network.
+// Makes the store for `job` (at most 63 bytes) and its secret. Accesses no files and no network.
 std::unique_ptr<RendezvousStore> MakeRendezvousStore(const RendezvousUrl& url,
                                                      const std::string& job,
                                                      const std::string& secret);
@@ -54,8 +51,7 @@ std::unique_ptr<RendezvousStore> MakeRendezvousStore(const RendezvousUrl& url,
 // Makes a store that contains a fixed address, which all ranks know from the configuration.
 std::unique_ptr<RendezvousStore> MakeKnownAddress(const HostPort& address);
 
-// Returns the job name as part of a file name or key: each character other than letters, digits,
-// '-' and '_' becomes %xx.
+// Returns the job name for a file name or key: other characters than [A-Za-z0-9_-] become %xx.
 std::string FileNameOf(const std::string& job);
 
 }  // namespace tandem::collective

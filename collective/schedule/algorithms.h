@@ -1,5 +1,5 @@
-// The allreduce algorithms. A communicator chooses one of them; the cost model compares them. The
-// functions are pure.
+// The allreduce algorithms. A communicator chooses one; the cost model compares them. Pure
+// functions.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,7 @@ namespace tandem::collective {
 
 // Determines the algorithm of an allreduce of host memory. It must be equal on all ranks.
 struct AllReduceRule {
-  // Maximum size in bytes of an allreduce in which all ranks send all data to all ranks (low
-  // latency).
+  // Maximum bytes of an allreduce in which all ranks send all data to all ranks (low latency).
   size_t direct_bytes_max = 4 << 10;
   int direct_ranks_max = 8;  // maximum number of ranks for kDirect
   // Maximum size in bytes of an allreduce in which two ranks exchange all data at once.
@@ -33,8 +32,7 @@ struct AllReduceRule {
   std::vector<AllReduceChoice> choices;
 };
 
-// Returns whether `algorithm` is possible for `size` ranks in groups of `group` ranks (1: no
-// groups).
+// Returns whether `algorithm` is possible for `size` ranks in groups of `group` (1: no groups).
 bool Serves(AllReduceAlgorithm algorithm, int size, int group);
 
 // Returns the algorithm for an allreduce of `bytes` bytes among `size` ranks without shared memory.
@@ -44,8 +42,7 @@ AllReduceRule Always(AllReduceAlgorithm algorithm, int group);
 
 // Returns the allreduce schedule of one rank. The schedule of kDirect only collects the data of all
 // ranks in a buffer of `size` parts; part r is the data of rank r. Every rank must then add the
-// parts itself. All other algorithms use a buffer of `count` elements. REQUIRES: Serves(algorithm,
-// size, group).
+// parts itself. Others use a buffer of `count` elements. REQUIRES: Serves(algorithm, size, group).
 Schedule AllReduceSchedule(AllReduceAlgorithm algorithm, int rank, int size, int group,
                            size_t count, size_t element_bytes);
 

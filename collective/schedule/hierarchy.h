@@ -1,6 +1,5 @@
-// Schedules for groups of ranks. The ranks of a group are near each other, such as the devices of
-// one host; the groups are far apart. With groups of g, ranks [k*g, (k+1)*g) form group k. Pure
-// functions, like ring.h.
+// Schedules for groups of ranks. The ranks of a group are near each other, as on one host. With
+// groups of g, ranks [k*g, (k+1)*g) form group k. Pure functions, like ring.h.
 #pragma once
 
 #include <string>
@@ -11,7 +10,7 @@ namespace tandem::collective {
 
 enum class HierarchyForm : uint8_t {
   // Three phases: a reduce to the first rank of each group (the leader), a ring allreduce among the
-  // leaders, and a broadcast in each group. Source: PaddlePaddle Fleet (all_reduce_op_handle.cc of
+  // leaders, a broadcast in each group. Source: PaddlePaddle Fleet (all_reduce_op_handle.cc of
   // 2.0).
   kLeaders,
   // Three phases: a reduce-scatter in each group, a ring allreduce of each shard among the ranks

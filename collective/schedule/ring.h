@@ -20,31 +20,28 @@
 
 namespace tandem::collective {
 
-// Returns the byte range of chunk number `chunk`. The first count % size chunks have one element
-// more than the others.
+// Returns the byte range of chunk `chunk`. The first count % size chunks have one element more.
 Range RingChunk(size_t count, size_t element_bytes, int size, int chunk);
 
 // A reduce-scatter on a buffer of `count` elements. Afterwards rank r has the result of chunk r;
 // all other bytes of its buffer are undefined.
 Schedule RingReduceScatter(int rank, int size, size_t count, size_t element_bytes);
-// An all-gather of the chunks that RingReduceScatter has left on the ranks: all ranks get all
-// chunks.
+// An all-gather after RingReduceScatter: all ranks get all chunks.
 Schedule RingAllGather(int rank, int size, size_t count, size_t element_bytes);
 // An allreduce: RingReduceScatter, then RingAllGather.
 Schedule RingAllReduce(int rank, int size, size_t count, size_t element_bytes);
 // A reduce: RingReduceScatter, then every rank sends its chunk to rank `root`. The result has the
 // same bits as RingAllReduce.
 Schedule RingReduce(int rank, int size, int root, size_t count, size_t element_bytes);
-// A broadcast through a chain of the ranks root, root+1, ... Each rank forwards the bytes that it
-// receives.
+// A broadcast through a chain of ranks root, root+1, ... Each rank forwards what it receives.
 Schedule ChainBroadcast(int rank, int size, int root, size_t bytes);
 
 // Allreduce and reduce of two ranks. A rank that needs the result receives all data of the other
 // rank and reduces them, with the value of rank 0 as the first operand.
 Schedule PairAllReduce(int rank, size_t bytes);
 Schedule PairReduce(int rank, int root, size_t bytes);
-// All-gather, gather and broadcast in one schedule step. Their buffer has size * bytes bytes; part
-// r is the data of rank r.
+// All-gather, gather and broadcast in one schedule step. Buffer: size * bytes bytes; part r is rank
+// r's.
 Schedule DirectAllGather(int rank, int size, size_t bytes);
 Schedule DirectGather(int rank, int size, int root, size_t bytes);
 Schedule DirectBroadcast(int rank, int size, int root, size_t bytes);

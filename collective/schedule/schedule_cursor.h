@@ -16,8 +16,7 @@ class ScheduleCursor {
   // `schedule` is not owned and must outlive this object.
   explicit ScheduleCursor(const Schedule& schedule) : schedule_(&schedule) { SkipIdle(); }
 
-  // Return the schedule step whose send, or whose receive, is running. Null: all sends, or all
-  // receives, are complete.
+  // Return the step whose send (or receive) is running. Null: all sends (or receives) are complete.
   const Step* sending() const { return At(send_step_); }
   const Step* receiving() const { return At(recv_step_); }
   bool done() const { return sending() == nullptr && receiving() == nullptr; }
@@ -35,8 +34,7 @@ class ScheduleCursor {
   }
   size_t land_end() const;
 
-  // Record that `bytes` bytes were sent, or were received. REQUIRES: these bytes may be sent, or
-  // overwritten, now.
+  // Record sent or received bytes. REQUIRES: these bytes may be sent or overwritten now.
   void Sent(size_t bytes) {
     TD_REQUIRE(send_at() + bytes <= send_end());
     sent_ += bytes;

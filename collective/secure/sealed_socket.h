@@ -1,6 +1,5 @@
-// A connection between two ranks that have made the handshake. The bytes are sent in records, each
-// with a keyed checksum (record_seal.h). The receiver gets no byte of a record before the checksum
-// is verified.
+// A connection between two ranks after the handshake. The bytes are sent in records, each with a
+// keyed checksum (record_seal.h). The receiver verifies a record before it returns its bytes.
 #pragma once
 
 #include <cstddef>
@@ -39,8 +38,8 @@ class SealedSocket {
   // Sends as much of `head`, followed by `body`, as is possible now. In its next call the caller
   // must pass the unsent bytes again. They may be in other memory, but must be the same bytes.
   Moved TrySend(std::span<const std::byte> head, std::span<const std::byte> body);
-  // Fills `head`, then `body`, with received bytes of one record. Bytes of the next record need
-  // another call.
+  // Fills `head`, then `body`, with received bytes of one record. The next record needs another
+  // call.
   Moved TryRecv(std::span<std::byte> head, std::span<std::byte> body);
   // Returns true if TryRecv can return bytes without reading from the socket.
   bool holds_record() const { return in_ && in_->whole; }

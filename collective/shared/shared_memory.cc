@@ -20,8 +20,7 @@ namespace {
 
 // ---- Messages on the data connections -----------------------------------------------------------
 
-// The message that rank 0 sends to all ranks. It has the name of the Unix socket that transfers the
-// memory's descriptor.
+// The message of rank 0 to all ranks: the name of the Unix socket that transfers the descriptor.
 struct Offer {
   static constexpr uint32_t kMagic = 0x534d4454;  // the characters "TDMS"
   uint32_t magic = kMagic;
@@ -110,8 +109,7 @@ class Agreement {
   Agreement(Mesh& mesh, size_t part_bytes, bool required, Time deadline)
       : mesh_(mesh), part_bytes_(part_bytes), required_(required), deadline_(deadline) {}
 
-  // Lead runs on rank 0, Follow runs on all other ranks. Both return the memory, or null if it
-  // cannot be shared.
+  // Lead runs on rank 0, Follow runs on all other ranks. Null: it cannot be shared.
   StatusOr<std::shared_ptr<SharedMemory>> Lead();
   StatusOr<std::shared_ptr<SharedMemory>> Follow();
 

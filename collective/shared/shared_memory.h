@@ -19,11 +19,11 @@ namespace tandem::collective {
 // only after its first access.
 class SharedMemory {
  public:
-  // Creates new shared memory of ranks * part_bytes bytes. REQUIRES: part_bytes is a multiple of
-  // the page size.
+  // Creates new shared memory of ranks * part_bytes bytes. REQUIRES: part_bytes is a multiple of a
+  // page.
   static StatusOr<std::shared_ptr<SharedMemory>> Create(int ranks, size_t part_bytes);
-  // Maps shared memory that another process created. Rejects it if it has another size, or can
-  // shrink or grow.
+  // Maps shared memory that another process created. Rejects another size, or if it can shrink or
+  // grow.
   static StatusOr<std::shared_ptr<SharedMemory>> Map(Fd fd, int ranks, size_t part_bytes);
   SharedMemory(std::shared_ptr<SealedMemory> all, size_t part_bytes)
       : all_(std::move(all)), part_bytes_(part_bytes) {}

@@ -37,8 +37,7 @@ void Copy(std::byte* to, const std::byte* from, size_t bytes) {
   if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
 }
 
-// Divides `range` into pieces of `bytes` bytes and returns piece number `index`, which may be
-// empty.
+// Divides `range` into pieces of `bytes` bytes and returns piece `index`, which may be empty.
 Range Piece(Range range, size_t index, size_t bytes) {
   const size_t begin = std::min(range.begin + index * bytes, range.end);
   return {begin, std::min(begin + bytes, range.end)};

@@ -22,8 +22,7 @@ namespace tandem::collective {
 // The control block at the start of each rank's part of the shared memory. Only the rank itself
 // writes to it. Other ranks copy data from it before they validate the data.
 struct ShmRankBlock {
-  // Maximum size of data, in bytes, that a rank posts together with the header. Larger data are
-  // read by the other ranks.
+  // Maximum bytes of data that a rank posts with the header. Other ranks read larger data.
   static constexpr size_t kInlineMax = 4 << 10;
   static constexpr size_t kStagingBytes = 1 << 20;
 
@@ -43,18 +42,16 @@ struct ShmRankBlock {
   Posting postings[2];  // postings for the current operation and the previous one
   alignas(64) std::byte staging[kStagingBytes];
 };
-// Several processes share these counters. So the compiler must not implement them by a lock of one
-// process.
+// Processes share these counters, so they must not be implemented by a lock of one process.
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 static_assert(std::atomic<int32_t>::is_always_lock_free);
 
-// Runs collectives in shared memory. REQUIRES: all ranks share one memory. Not thread-safe, except
+// Runs collectives in shared memory. REQUIRES: the ranks share one memory. For one thread, except
 // Allocate.
 //
 // An operation consists of a few phases. A rank ends a phase by incrementing `phase`, and continues
 // after all other ranks have ended the same phase. The first phase is the posting: after it, a rank
-// knows that all ranks run the same operation and have left the previous one. ShmWaiter does the
-// waiting.
+// knows that all ranks run the same operation and have left the previous one. ShmWaiter waits.
 //
 // If the buffers of all ranks are in the arena, an allreduce reads all inputs and writes all
 // outputs in one pass. Each rank repeatedly claims the next unclaimed chunk, so a rank without a
@@ -66,8 +63,7 @@ class ShmCollectives {
   // `transport` is not owned. Nothing else may use it while this object exists.
   ShmCollectives(std::shared_ptr<SharedMemory> memory, Transport& transport);
 
-  // Returns the size in bytes of each rank's part of the memory, so that its arena has
-  // `arena_bytes` bytes.
+  // Returns the bytes of each rank's part with an arena of `arena_bytes` bytes.
   static size_t PartBytes(size_t arena_bytes, int ranks);
   // Returns true for operations that Run implements. For other operations, except kSendRecv, the
   // caller must first call Agree.
@@ -117,8 +113,7 @@ class ShmCollectives {
   // Ends the first phase. After OK all ranks have posted the same header.
   Status Meet(const MessageHeader& header, Time deadline);
   Status Post(const Job& job, const MessageHeader& header);
-  // Returns whether all buffers that `job` accesses are in the arena. If they are, sets arena_ins_
-  // and arena_outs_.
+  // Returns whether all buffers of `job` are in the arena. Sets arena_ins_ and arena_outs_.
   StatusOr<bool> Reach(const Job& job);
   StatusOr<std::byte*> Locate(const Job& job, int rank, uint64_t posted) const;
 
@@ -138,8 +133,8 @@ class ShmCollectives {
   Status ReduceInArena(const Job& job);
   Status ReduceStaged(const Job& job);
   Status CopyInArena(const Job& job);
-  // Copies data through the staging areas: the data of all ranks for kAllGather, otherwise the data
-  // of the root.
+  // Copies data through the staging areas: those of all ranks for kAllGather, else those of the
+  // root.
   Status CopyStaged(const Job& job);
 
   const std::shared_ptr<SharedMemory> memory_;

@@ -21,8 +21,7 @@ size_t PipeBytes(int ranks) {
 
 }  // namespace
 
-// A ring buffer of bytes. `written` and `read` count bytes since the start, from 0; only one side
-// writes each.
+// A ring buffer of bytes. `written` and `read` count bytes from 0; only one side writes each.
 struct ShmTransport::Pipe {
   alignas(64) std::atomic<uint64_t> written;
   alignas(64) std::atomic<uint64_t> read;
@@ -101,8 +100,7 @@ Status ShmTransport::Wait(int send_to, std::span<const int> recv_from, Time dead
   for (const int peer : recv_from) peers[n++] = peer;
   if (send_to >= 0 && (n == 0 || peers[0] != send_to)) peers[n++] = send_to;
   const std::span<const int> asked(peers.data(), n);
-  // A pipe with inconsistent counts is treated as ready, so that the next TrySend or TryRecv
-  // reports the error.
+  // A pipe with inconsistent counts is treated as ready, so that the next call reports it.
   const auto moves = [&] {
     if (send_to >= 0 && Used(At(rank(), send_to), send_to).value_or(0) < capacity) return true;
     return std::any_of(recv_from.begin(), recv_from.end(),

@@ -8,8 +8,8 @@ namespace tandem::collective {
 namespace {
 
 constexpr std::byte kBell{0x5b};
-// Number of checks before a waiting rank yields its processor. With more ranks than processors the
-// number is small.
+// Number of checks before a waiting rank yields its processor. Small with more ranks than
+// processors.
 constexpr int kSpins = 40, kSpinsCrowded = 1;
 
 }  // namespace
@@ -25,8 +25,7 @@ void ShmWaiter::Ring(int peer) {
              peer != transport_.rank());
   const int32_t for_whom = sleepers_[static_cast<size_t>(peer)]->load(std::memory_order_seq_cst);
   if (for_whom != transport_.rank() + 1 && for_whom != kAnyPeer) return;
-  // An error is ignored: if the sleeping rank has died, ranks that wait for it detect this
-  // themselves.
+  // Errors are ignored: if the sleeping rank has died, ranks that wait for it detect this.
   transport_.TrySend(peer, {}, std::span(&kBell, 1)).status().IgnoreError();
 }
 

@@ -24,8 +24,8 @@ namespace tandem::collective {
 // Lets one rank wait for its peers. Not thread-safe: for one thread.
 class ShmWaiter {
  public:
-  // `sleepers` has one word per rank, in the shared memory, initially 0. `transport` is not owned;
-  // nothing else may use it.
+  // `sleepers`: one word per rank in shared memory, initially 0. `transport` is not owned or used
+  // elsewhere.
   ShmWaiter(std::vector<std::atomic<int32_t>*> sleepers, Transport& transport);
 
   // Wakes `peer` if it sleeps and waits for this rank. Call it after the change for which the peer
@@ -40,8 +40,7 @@ class ShmWaiter {
  private:
   // Time for which a waiting rank yields its processor before it sleeps.
   static constexpr Duration kYield = std::chrono::microseconds(100);
-  // Values of a rank's sleep word. The value 1 + r means that the rank sleeps until rank r wakes
-  // it.
+  // Values of a rank's sleep word. 1 + r: the rank sleeps until rank r wakes it.
   static constexpr int32_t kAwake = 0, kAnyPeer = -1;
 
   static void Pause() {

@@ -1,6 +1,5 @@
 // The header in front of the data of each collective, on each connection that the collective uses.
-// With it each rank checks that its peers run the same operation, before wrong data reach a
-// gradient.
+// With it each rank checks that its peers run the same operation, before wrong data are added.
 #pragma once
 
 #include <bit>
@@ -13,8 +12,7 @@ namespace tandem::collective {
 
 static_assert(std::endian::native == std::endian::little, "headers travel as they lie in memory");
 
-// A header of 64 bytes of fields, followed by the name of the data for messages. Unused fields are
-// zero.
+// 64 bytes of fields, followed by the name of the data for messages. Unused fields are zero.
 struct MessageHeader {
   static constexpr uint32_t kMagic = 0x434d4454;  // the characters "TDMC"
   static constexpr uint16_t kVersion = 2;

@@ -12,8 +12,7 @@
 
 namespace tandem::collective {
 
-// Runs schedules, one after another. Not thread-safe: for one thread. Allocates no memory after
-// construction.
+// Runs schedules, one after another. For one thread. It allocates memory at construction only.
 class ScheduleRunner {
  public:
   // `transport` is not owned and must outlive this object. Data to be reduced are received in

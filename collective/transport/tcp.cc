@@ -22,11 +22,9 @@
 namespace tandem::collective {
 namespace {
 
-// Time for which an operation with a lost connection waits for the reason on the control
-// connection.
+// Time for which a call with a lost connection waits for the reason on the control connection.
 constexpr Duration kReasonWait = std::chrono::milliseconds(500);
-// If sent bytes are not acknowledged within this time, in ms, the kernel considers the connection
-// broken.
+// If sent bytes are not acknowledged within this time (ms), the kernel ends the connection.
 constexpr int kUserTimeoutMs = 20'000;
 constexpr int kKeepIdleS = 5, kKeepIntervalS = 3, kKeepCount = 4;
 
@@ -58,8 +56,7 @@ class TcpTransport final : public Transport {
   ~TcpTransport() override {
     const Status failure = Health();
     if (failure.ok()) Tell(ControlMessage::kGoodbye, failure);
-    // Peers that do not know the failure yet are told the reason. Otherwise they would think that
-    // this rank has failed.
+    // Tells the reason to peers that do not know it. Otherwise this rank would seem to have failed.
     if (!failure.ok() && !told_) Tell(ControlMessage::kRelay, failure);
     Ring(stop_);
     if (listener_.joinable()) listener_.join();

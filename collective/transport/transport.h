@@ -22,15 +22,14 @@ class Transport {
   virtual std::string PeerName(int peer) const = 0;
 
   // Send or receive as many bytes as is possible now, and return their number; 0: none. The stream
-  // contains the bytes of `head`, then those of `body`. Two spans let a header and its data share
-  // one system call.
+  // contains the bytes of `head`, then those of `body`. So a header and its data share one system
+  // call.
   virtual StatusOr<size_t> TrySend(int peer, std::span<const std::byte> head,
                                    std::span<const std::byte> body) = 0;
   virtual StatusOr<size_t> TryRecv(int peer, std::span<std::byte> head,
                                    std::span<std::byte> body) = 0;
   // Blocks until TrySend to `send_to` (-1: none) or TryRecv from one of `recv_from` (at most two)
-  // can move bytes, or until the transport has failed. DEADLINE_EXCEEDED: `deadline` passed; the
-  // message names the peer.
+  // can move bytes, or until the transport has failed. DEADLINE_EXCEEDED (names the peer).
   virtual Status Wait(int send_to, std::span<const int> recv_from, Time deadline) = 0;
 
   // Fails all calls of this rank with `status`, and notifies the peers, whose calls fail with the

@@ -11,9 +11,8 @@ namespace tandem {
 // Pairs of a setting's name and its value. Names are unique and in ascending order.
 using Agreement = std::vector<std::pair<std::string, std::string>>;
 
-// Returns "" if `a` and `b` are equal, otherwise a text with the first difference. Example:
-// "trainer 1 has seed 2, trainer 0 has 1 (1 more setting differs)". `a_name` and `b_name` name the
-// processes.
+// Returns "" if `a` and `b` are equal, otherwise the first difference. Example: "trainer 1 has seed
+// 2, trainer 0 has 1 (1 more setting differs)". `a_name` and `b_name` name the processes.
 std::string Disagreement(const Agreement& a, std::string_view a_name, const Agreement& b,
                          std::string_view b_name);
 

@@ -1,4 +1,4 @@
-// A queue with a maximum length, which threads can close. It is the only queue between threads in
+// A queue with a maximum length, which threads can close. It is the only one between threads in
 // Tandem.
 #pragma once
 

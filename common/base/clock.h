@@ -30,8 +30,7 @@ class RealClock final : public Clock {
   Time Now() const override { return SteadyNow(); }
 };
 
-// A clock whose time changes only by calls of Advance. It is for tests and the simulator.
-// Thread-safe.
+// A clock whose time changes only by calls of Advance. For tests and the simulator. Thread-safe.
 class FakeClock final : public Clock {
  public:
   Time Now() const override;

@@ -23,8 +23,7 @@ struct ElasticWorld {
 
 // Replaces the file atomically: a reader sees either the old or the new content.
 Status WriteElasticWorld(const std::string& path, const ElasticWorld& world);
-// Reads the file that WriteElasticWorld wrote. NOT_FOUND: there is no file. DATA_LOSS: the file has
-// another format.
+// Reads the file that WriteElasticWorld wrote. NOT_FOUND: no file. DATA_LOSS: another format.
 StatusOr<ElasticWorld> ReadElasticWorld(const std::string& path);
 
 }  // namespace tandem

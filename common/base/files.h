@@ -29,8 +29,7 @@ class FileWriter {
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
 
-  // Creates the file `path`, or truncates it if it exists. A new file has mode 0644 minus the
-  // umask.
+  // Creates the file `path`, or truncates it. New files have mode 0644 minus the umask.
   Status Open(const std::string& path);
   // Appends `bytes` bytes to the file. RESOURCE_EXHAUSTED: the disk is full.
   Status Write(const void* data, size_t bytes);

@@ -1,5 +1,4 @@
-// A small group of threads that, together with the calling thread, runs the parts of one task in
-// parallel.
+// A few threads that, together with the calling thread, run the parts of one task in parallel.
 #pragma once
 
 #include <functional>
@@ -14,8 +13,7 @@ namespace tandem {
 // between tasks and use no processor time.
 class ForkJoin {
  public:
-  // `threads` is the number of threads including the calling thread, at least 1. 1: no additional
-  // thread is created.
+  // `threads` (at least 1) includes the calling thread. 1: no additional thread.
   ForkJoin(const std::string& name, int threads);
 
   int threads() const { return threads_; }

@@ -20,8 +20,7 @@
 namespace tandem {
 namespace {
 
-// Variables for the terminate handler, because a handler has no arguments. Only main writes them,
-// once.
+// Variables for the terminate handler, which has no arguments. Only main writes them, once.
 const char* program_name = "";
 std::terminate_handler default_terminate = nullptr;
 
@@ -40,8 +39,7 @@ uint64_t AddressSpaceUsed() {
   return std::strtoull(text.data(), nullptr, 10) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-// Prints the message and ends the process. It makes no Status, because there may be no memory for
-// one.
+// Prints the message and ends the process. Makes no Status, for which there may be no memory.
 [[noreturn]] void EndFor(const char* what) {
   std::array<char, 64> limit{"none"};
   const uint64_t bytes = LimitOf(RLIMIT_AS);

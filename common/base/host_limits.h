@@ -1,5 +1,4 @@
-// Limits of the host for a process (ulimit, setrlimit(2)). Error messages name the limit that was
-// reached.
+// Limits of the host for a process (ulimit, setrlimit(2)). Errors name the limit that was reached.
 #pragma once
 
 #include <string>
@@ -13,9 +12,8 @@ namespace tandem {
 Status TooManyFiles(const std::string& what);
 Status FileTooLarge(const std::string& what);
 
-// Returns a list of this process's limits that are often too low. Example: "ulimit -v allows
-// 204800000 bytes". Returns "" if the memory is unlimited and the limit on file descriptors is high
-// enough.
+// Lists this process's limits that are often too low. Example: "ulimit -v allows 204800000 bytes".
+// Returns "" if the memory is unlimited and the limit on file descriptors is high enough.
 std::string LowLimits();
 
 // Makes errors at host limits readable. Call it first in main. A write beyond `ulimit -f` then

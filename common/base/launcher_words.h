@@ -4,8 +4,7 @@
 //   here KIND NUMBER                                            the process has joined the job
 //   ready RANK                                                  this trainer may join
 // KIND is trainer, pserver or caller. A caller is a trainer; its NUMBER is its index among the
-// callers of a pserver. Sending a report does not block. A report is lost if tandemrun does not
-// read the FIFO.
+// callers of a pserver. No report blocks. It is lost if tandemrun does not read the FIFO.
 #pragma once
 
 #include <string>
@@ -14,8 +13,7 @@
 
 namespace tandem {
 
-// A report that process `who` waits for process `whom`. The names are as in the reports: "trainer
-// 1", "pserver 0".
+// Process `who` waits for process `whom`. Names are as in the reports: "trainer 1", "pserver 0".
 struct LauncherWait {
   std::string who, whom;
   Duration waited{};

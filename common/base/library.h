@@ -1,5 +1,4 @@
-// Loads shared libraries at run time, so that the programs also run on machines without these
-// libraries.
+// Loads shared libraries at run time, so that programs also run on machines without them.
 #pragma once
 
 #include <string>

@@ -47,8 +47,7 @@ class TD_SCOPED_CAPABILITY MutexLock {
 
 class CondVar {
  public:
-  // Blocks until a notification, a spurious wake-up or `deadline`. Returns false if `deadline` has
-  // passed.
+  // Blocks until a notification, a spurious wake-up or `deadline`. False: `deadline` has passed.
   bool WaitUntil(Mutex& mu, Time deadline) TD_REQUIRES(mu) TD_NO_ANALYSIS {
     std::unique_lock<std::mutex> lock(mu.mu_, std::adopt_lock);
     // wait_until(time_point::max()) overflows inside libstdc++, so the limit is one year.

@@ -16,16 +16,14 @@ std::string Lower(std::string_view s) {
   return absl::AsciiStrToLower(absl::string_view(s.data(), s.size()));
 }
 
-// Returns the words of a name in alphabetical order, so that two names with swapped words become
-// equal.
+// Returns a name's words in alphabetical order, so that two names with swapped words become equal.
 std::string SortedWords(const std::string& name) {
   std::vector<std::string> words = absl::StrSplit(name, '_', absl::SkipEmpty());
   std::sort(words.begin(), words.end());
   return absl::StrJoin(words, "_");
 }
 
-// Returns a lower bound of the edit distance: the number of letters that one name has and the other
-// lacks.
+// Returns a lower bound of the edit distance: the letters that one name has and the other lacks.
 int64_t LeastDistance(const std::string& a, const std::string& b) {
   std::array<int, 256> count = {};
   for (unsigned char c : a) ++count[c];

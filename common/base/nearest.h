@@ -23,8 +23,7 @@ std::string NearestName(std::string_view name, const std::vector<std::string>& c
 // Returns `did you mean "x"?`, or "" if no candidate is near.
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& candidates);
 
-// Like DidYouMean, but formatted for the end of a sentence: `; did you mean "x"?`, or "" if no
-// candidate is near.
+// Like DidYouMean, but for the end of a sentence: `; did you mean "x"?`, or "" if none is near.
 std::string OrDidYouMean(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace tandem

@@ -11,16 +11,14 @@
 
 namespace tandem {
 
-// Rules for the mode of an open file or directory. All rules also require that this process's user
-// or root owns it.
+// Rules for the mode of a file or directory. In addition, this process's user or root must own it.
 enum class OwnRule {
   // Neither the group nor other users may write to the file, and the path must not end in a
   // symbolic link. This rule is for names that a program chooses itself, in a directory where
   // another user may have created the name first.
   kUser,
-  // The group may write to the file, but other users may not. A symbolic link is followed. This
-  // rule is for paths that a user names, and for Kubernetes volumes, which belong to a group
-  // (fsGroup).
+  // The group may write to the file, but other users may not. A symbolic link is followed. For
+  // paths that a user names, and Kubernetes volumes, which belong to a group (fsGroup).
   kGroup,
   // The group may read the file, but other users may not, and only the owner may write to it. A
   // symbolic link is followed, because the files of a mounted Kubernetes secret are links.
@@ -47,11 +45,9 @@ Status CheckOwnSocket(const std::string& path);
 // Opens a regular file. `flags` are those of open(2). O_CREAT creates it with mode 0600; O_TRUNC
 // truncates it after the checks.
 StatusOr<Fd> OpenOwnFile(const std::string& path, int flags, OwnRule rule);
-// Reads a whole file after the checks of `rule`. DATA_LOSS: the file is larger than `bytes_max`
-// bytes.
+// Reads a whole file under `rule`. DATA_LOSS: the file has more than `bytes_max` bytes.
 StatusOr<std::string> ReadOwnFile(const std::string& path, uint64_t bytes_max, OwnRule rule);
-// Creates or replaces a file under the rule kUser, without fsync. The file has mode 0600
-// afterwards.
+// Creates or replaces a file under the rule kUser, without fsync. Its mode becomes 0600.
 Status WriteOwnFile(const std::string& path, std::string_view text);
 
 // Writes all of `text` to `fd`. Errors are those of FileError and name `path`.

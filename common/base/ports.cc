@@ -22,8 +22,7 @@ struct PortRange {
   int size() const { return last - first + 1; }
 };
 
-// Returns the larger of the two port ranges outside of ip_local_port_range, from which the kernel
-// assigns ports.
+// Returns the larger of the two port ranges outside of the kernel's range (ip_local_port_range).
 PortRange ServerPorts() {
   // Ports that Linux assigns to connections by default (ip_local_port_range).
   int low = 32768, high = 60999;

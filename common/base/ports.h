@@ -16,8 +16,8 @@ StatusOr<Fd> BindPort(const std::string& host, int port);
 // Returns the first of `count` consecutive ports, from 10000 on, that are free on `host`. The ports
 // are not reserved. The ports are outside ip_local_port_range, from which the kernel assigns ports
 // to outgoing connections. So no connection takes one by chance. If fewer than 2 * `count` ports
-// are outside that range, the result may be any free ports from 10000 on. UNAVAILABLE: there are no
-// such ports.
+// are outside that range, the result may be any free ports from 10000 on. UNAVAILABLE: no such
+// ports.
 StatusOr<int> FreePorts(const std::string& host, int count);
 
 }  // namespace tandem

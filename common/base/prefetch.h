@@ -4,8 +4,7 @@
 namespace tandem {
 
 // Prefetches the cache line at `address`. GCC 12 removes calls of a function whose only statement
-// is __builtin_prefetch, because the function seems to have no effect. The empty asm statement
-// prevents this.
+// is __builtin_prefetch, which seems to have no effect. The empty asm statement prevents this.
 inline void PrefetchLine(const void* address) {
   __builtin_prefetch(address);
   asm volatile("");

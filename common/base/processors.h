@@ -12,8 +12,7 @@
 
 namespace tandem {
 
-// Tracks the processor of the thread that leads a parallel loop. Not thread-safe: one thread at a
-// time.
+// Tracks the processor of a parallel loop's leading thread. Not thread-safe: one thread at a time.
 class LeaderCpuTracker {
  public:
   // Returns true if the calling thread changed its processor since the last call and the other

@@ -8,8 +8,7 @@
 
 namespace tandem {
 
-// A sum of the values that were added in about the last minute. Not thread-safe. REQUIRES: times do
-// not decrease.
+// The sum of the values of about the last minute. Not thread-safe. REQUIRES: times do not decrease.
 class RecentSum {
  public:
   void Add(Time now, double amount) {

@@ -10,8 +10,7 @@
 
 namespace tandem {
 
-// Returns the 64-bit FNV-1a hash of `text`. The hash is equal on every machine and in every
-// process.
+// Returns the 64-bit FNV-1a hash of `text`. It is equal on every machine and in every process.
 uint64_t StableHash(std::string_view text);
 
 // Returns the key of a stream. The key depends on the job's seed and on the purpose of the numbers,
@@ -23,8 +22,7 @@ std::array<uint32_t, 4> Philox(uint64_t key, uint64_t counter);
 
 // Returns element `i` of stream `key`, uniform in [0, 1), with 24 random bits.
 float UniformAt(uint64_t key, uint64_t i);
-// Returns element `i` of stream `key` with standard normal distribution (Box-Muller on elements 2i
-// and 2i+1).
+// Returns element `i` of stream `key` , standard normal (Box-Muller on elements 2i and 2i+1).
 float NormalAt(uint64_t key, uint64_t i);
 
 // Returns the numbers 0 to n-1 in a random order that depends only on `key` (Fisher-Yates).

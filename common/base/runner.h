@@ -1,5 +1,4 @@
-// Runs functions on a bounded pool of threads, or on the calling thread (in tests and the
-// simulator).
+// Runs functions on a bounded pool of threads, or on the calling thread (tests, simulator).
 #pragma once
 
 #include <functional>
@@ -18,9 +17,8 @@ namespace tandem {
 class Runner {
  public:
   virtual ~Runner() = default;
-  // Runs `work` later, on another thread. An InlineRunner runs it before Post returns.
-  // RESOURCE_EXHAUSTED: the queue is full. CANCELLED: the runner is shut down. After an error
-  // `work` never runs.
+  // Runs `work` later on another thread; an InlineRunner runs it before Post returns.
+  // RESOURCE_EXHAUSTED: the queue is full. CANCELLED: shut down. After an error `work` never runs.
   [[nodiscard]] virtual Status Post(std::function<void()> work) = 0;
 };
 
@@ -46,8 +44,7 @@ class ThreadPool final : public Runner {
   std::vector<std::thread> threads_;
 };
 
-// Sets the name of the calling thread, which debuggers and timelines show. Only the first 15
-// characters are used.
+// Names the calling thread for debuggers and timelines. Uses the first 15 characters.
 void SetThreadName(const std::string& name);
 
 }  // namespace tandem

@@ -19,8 +19,7 @@ using absl::Status;
 using absl::StatusCode;
 using absl::StatusOr;
 
-// Functions that make a Status, one for each code. Example: InvalidArgument("%s: expected %d",
-// name, n).
+// Each function makes a Status of one code. Example: InvalidArgument("%s: expected %d", name, n).
 #define TANDEM_STATUS_MAKER(Name, Code)                                               \
   template <typename... A>                                                            \
   [[nodiscard]] Status Name(const absl::FormatSpec<A...>& format, const A&... args) { \

@@ -1,5 +1,5 @@
 // Converts an optimizer to the message OptimizerDef for parameter servers and their checkpoints. It
-// is a separate file because clients and servers both use it, and clients do not link the servers'
+// is a separate file because clients and servers both use it, but clients do not link servers'
 // code.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace tandem::codec {
 
-// Copies `optimizer` into the message `def`. `Optimizer` is OptimizerSpec or PsOptimizer; `Def` is
+// Copies `optimizer` into `def`. `Optimizer` is OptimizerSpec or PsOptimizer; `Def` is
 // OptimizerDef.
 template <typename Optimizer, typename Def>
 void FillOptimizer(const Optimizer& optimizer, Def* def) {

@@ -268,8 +268,7 @@ Status ReadValue(WireReader& in, WireType type, size_t most, std::vector<T>& lis
 template <typename M>
 requires(!std::is_same_v<std::remove_cv_t<decltype(kFields<M>)>, std::nullptr_t>) Status
     ReadValue(WireReader& in, WireType /*type*/, size_t /*most*/, M& message) {
-  // A tensor that arrives in several parts is merged. Any other message replaces an earlier message
-  // of the same field.
+  // A tensor that arrives in several parts is merged. Other messages replace an earlier one.
   if constexpr (!std::is_same_v<M, RawTensor>) message = M();
   const size_t entered = in.Enter();
   TD_RETURN_IF_ERROR(ReadMessage(in, message));
@@ -326,8 +325,7 @@ constexpr bool Accepts(WireType type) {
   return type == WireType::kBytes;
 }
 
-// Reads the fields of `message` until the end of the message in `in`. Skips fields that are not in
-// the table.
+// Reads the fields of `message` up to its end in `in`. Skips fields that are not in the table.
 template <typename M>
 Status ReadMessage(WireReader& in, M& message) {
   while (!in.done()) {

@@ -38,8 +38,7 @@ struct CodedSlice {
   // message is destroyed.
   const void* data = nullptr;
   std::shared_ptr<const void> keep;
-  // For receiving: the location of the content in the message, and its checksum if the message has
-  // one.
+  // For receiving: the location of the content in the message, and its checksum, if it has one.
   ByteRange content;
   std::optional<uint32_t> crc32c;
 };
@@ -58,8 +57,7 @@ struct CodedPush {
   bool finite = false;
 };
 
-// The times at which a server handled a push. It is equal to the message ServerTimes of
-// proto/pserver.proto.
+// The times at which a server handled a push. See ServerTimes of proto/pserver.proto.
 struct CodedTimes {
   uint64_t received = 0, answered = 0, update_begin = 0, update_end = 0;
 };
@@ -85,17 +83,15 @@ struct AnswerHead {
   CodedTimes times;
 };
 
-// Tensor contents of at least this size, in bytes, are referenced. Smaller contents are copied into
-// the message.
+// Tensor contents of at least this size, in bytes, are referenced. Smaller ones are copied.
 inline constexpr size_t kReferenceBytesMin = 4096;
 
 EncodedMessage EncodePush(const CodedPush& push, bool crc32c);
 EncodedMessage EncodePullReply(const CodedPullReply& reply, bool crc32c);
 EncodedMessage EncodePushReply(const CodedPushReply& reply, bool crc32c);
 
-// Decode a received message. Only names and numbers are copied, not the contents of tensors.
-// INVALID_ARGUMENT: the bytes are no such message, or an element type, a shape or the length of a
-// content is wrong.
+// Decode a received message. Only names and numbers are copied, no contents. INVALID_ARGUMENT: the
+// bytes are no such message, or an element type, a shape or a content's length is wrong.
 StatusOr<CodedPush> DecodePush(Fragments message);
 StatusOr<CodedPullReply> DecodePullReply(Fragments message);
 StatusOr<CodedPushReply> DecodePushReply(Fragments message);

@@ -23,8 +23,7 @@ struct ByteRange {
   size_t fragment = 0, offset = 0, bytes = 0;
 };
 
-// Copies the bytes of `range` to `to`. REQUIRES: a WireReader over the same fragments returned
-// `range`.
+// Copies the bytes of `range` to `to`. REQUIRES: a WireReader over `from` returned `range`.
 void CopyRange(Fragments from, const ByteRange& range, void* to);
 
 enum class WireType : uint8_t {
@@ -46,8 +45,7 @@ class WireReader {
   bool done() const { return left_ == 0; }  // the current message has ended, or an error occurred
   size_t left() const { return left_; }
 
-  // Returns the next tag, which is a field number and a wire type in one number. 0: an error
-  // occurred.
+  // Returns the next tag: field number and wire type in one number. 0: an error occurred.
   uint32_t Tag();
   uint64_t Varint();
   uint32_t Fixed32();

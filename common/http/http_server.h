@@ -22,8 +22,7 @@ struct HttpReply {
 struct HttpRoute {
   // Path that a request must have; the part of the request from '?' on is ignored.
   std::string path;
-  // Makes the reply. The server's thread calls it, one call at a time, so it must not block for
-  // long.
+  // Makes a reply. The server's thread calls it, one call at a time, and it must not block.
   std::function<HttpReply()> reply;
 };
 

@@ -30,8 +30,8 @@ std::string ToJson(const StatusDocument& document) {
   const json whole = {
       {"title", document.title}, {"ready", document.ready}, {"progress", document.progress},
       {"facts", facts},          {"series", series},        {"tables", tables}};
-  // Names may come from outside. So bytes that are not UTF-8 are replaced; otherwise dump() would
-  // throw an exception.
+  // Names may come from outside. Bytes that are not UTF-8 are replaced, so that dump() does not
+  // throw.
   return whole.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

@@ -27,8 +27,7 @@ constexpr uint32_t kGone = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 // gRPC sets the same value on sockets that it accepts itself.
 constexpr unsigned kUserTimeoutMs = 10'000;
 
-// Returns whether the process at the other end of a Unix-domain socket runs as this process's user
-// or as root.
+// Returns whether the peer of a Unix-domain socket runs as this process's user or as root.
 bool IsOurs(int fd) {
   ucred peer{};
   socklen_t length = sizeof(peer);
@@ -37,8 +36,7 @@ bool IsOurs(int fd) {
 }
 
 // Replies to a caller that uses the wrong protocol, as gRPC would, so that the caller learns the
-// server's protocol. The function first drains unread bytes, because otherwise the kernel would
-// discard the reply.
+// server's protocol. Unread bytes are drained first: otherwise the kernel would discard the reply.
 void Dismiss(int fd, bool tls) {
   std::array<char, 4096> unread;
   (void)recv(fd, unread.data(), unread.size(), MSG_DONTWAIT);
@@ -88,8 +86,7 @@ Acceptor::~Acceptor() {
   const uint64_t one = 1;
   CHECK_EQ(write(stop_.get(), &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
   thread_.join();
-  // Another process may hold a copy of the socket. shutdown() makes the kernel refuse callers even
-  // then.
+  // A process may hold a copy of the socket. Even then shutdown() makes the kernel refuse callers.
   for (const Fd& socket : sockets_) (void)::shutdown(socket.get(), SHUT_RDWR);
 }
 
@@ -166,8 +163,7 @@ void Acceptor::Welcome(int listener, Fd fd, Time now) {
     return;
   }
   if (local) admissions_->Prove(*connection, Standing::kTrusted);
-  // The descriptor is edge-triggered, so that a caller with an incomplete hello does not keep this
-  // thread busy.
+  // It is edge-triggered, so that a caller with an incomplete hello keeps no thread busy.
   epoll_event event{};
   event.events = EPOLLIN | kGone | EPOLLET;
   event.data.fd = key;
@@ -223,9 +219,8 @@ void Acceptor::Tend(Time now) {
   std::sort(greeted.begin(), greeted.end(), [this](int a, int b) {
     return waiting_.at(a).connection->since() < waiting_.at(b).connection->since();
   });
-  // The order alternates: first the longest wait, then the shortest wait. So neither many earlier
-  // callers nor callers that reconnect repeatedly delay another caller of the same address for
-  // long.
+  // The order alternates: the longest wait, then the shortest wait. So neither many earlier callers
+  // nor callers that reconnect repeatedly delay another caller of their address for long.
   if (newest_first_) std::reverse(greeted.begin(), greeted.end());
   const size_t before = waiting_.size();
   for (const int fd : greeted) Look(fd, now);

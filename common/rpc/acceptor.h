@@ -61,8 +61,8 @@ class Acceptor {
   // over, keeps it waiting, or closes it.
   void Look(int fd, Time now);
   void Begin(Waiting waiting);
-  // Hands over connections whose turn has come, and closes connections that have waited too long.
-  // Runs once per round.
+  // Hands over connections whose turn has come, closes those that have waited too long. Once per
+  // round.
   void Tend(Time now);
   void Listen(bool on);
 

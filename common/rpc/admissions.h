@@ -22,11 +22,9 @@ struct AdmissionLimits {
   // for files, logs and its own sockets.
   size_t connections_max = 4096;
   size_t strangers_max = 1024;
-  // Maximum number of strangers' connections from one source. A TLS connection takes about 150 kB
-  // of memory.
+  // Maximum number of strangers' connections from one source. One with TLS takes about 150 kB.
   size_t strangers_per_source_max = 32;
-  // Rate limit for new connections of one source. Connections of callers that prove their identity
-  // are not counted.
+  // Rate limit for new connections of one source. Callers that prove their identity do not count.
   double begun_burst = 16, begun_per_second = 4;
   // When an unproven connection ends, its source may open fewer connections: `offence_cost` fewer
   // after frames that no honest client sends. Otherwise the cost is proportional to the part of the
@@ -38,8 +36,7 @@ struct AdmissionLimits {
   double debt_max = 3;
   StrangerLimits strangers;
   Duration stranger_lifetime = std::chrono::seconds(60);
-  // False: callers have no means to prove an identity, so each caller is trusted as soon as gRPC
-  // has its connection.
+  // False: callers have no means to prove an identity, so each caller is trusted once gRPC has it.
   bool callers_prove = false;
 };
 
@@ -54,15 +51,12 @@ class Admissions : public std::enable_shared_from_this<Admissions> {
   explicit Admissions(AdmissionLimits limits);
 
   // Adds a connection to the count. If the server is full, ends the oldest stranger's connection to
-  // make room. Returns null if the server is full and has no stranger; the caller must then close
-  // `fd`.
+  // make room. Returns null if it is full of other callers; the caller must then close `fd`.
   std::shared_ptr<Connection> Admit(int fd, const std::string& peer, const std::string& source,
                                     Time now);
-  // Returns whether gRPC may accept the connection now. If the result is false, the caller asks
-  // again later.
+  // Returns whether gRPC may accept the connection now. If not, the caller asks again later.
   bool MayBegin(Connection& connection, Time now);
-  // Records that the connection's caller proved its identity. Does nothing if the connection is
-  // closed.
+  // Records that the connection's caller proved its identity. No effect if it is closed.
   void Prove(const std::string& peer, Standing standing);
   void Prove(Connection& connection, Standing standing);
   // Ends strangers' connections that are older than stranger_lifetime. Removes sources without

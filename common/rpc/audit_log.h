@@ -83,8 +83,7 @@ class AuditLog {
   bool HasRoomForRefused(int64_t size) TD_REQUIRES(file_mu_);
   void WriteLine(const Entry& entry) TD_REQUIRES(file_mu_);
   void Write(const Entries& entries);
-  // Moves merged records to `entries` if their window is over. If `all` is true, moves every merged
-  // record.
+  // Moves merged records to `entries` if their window is over. If `all`, moves every merged record.
   void TakeRepeated(bool all, Entries* entries) TD_REQUIRES(mu_);
   void Tick();
 

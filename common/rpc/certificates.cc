@@ -44,8 +44,8 @@ std::string NameText(X509_NAME* name) {
   return TextOf(bio.get());
 }
 
-// Converts a date of a certificate to seconds since 1970. A stranger's certificate can contain any
-// bytes as its date.
+// Converts a certificate's date to seconds since 1970. A stranger's certificate can have any bytes
+// there.
 StatusOr<int64_t> TimeOf(const ASN1_TIME* time, const char* name) {
   tm parts{};
   if (ASN1_TIME_to_tm(time, &parts) != 1) {
@@ -74,8 +74,7 @@ Status CheckHost(const std::string& host) {
   return InvalidArgument("host \"%s\" is neither a DNS name nor an IP address [TD1011]", host);
 }
 
-// A certificate with the fields that are common to all certificates. `signer` null: the certificate
-// is self-signed.
+// A certificate with the fields that are common to all certificates. `signer` null: self-signed.
 struct Draft {
   CertPtr cert{X509_new()};
   KeyPtr key{EVP_EC_gen("P-256")};

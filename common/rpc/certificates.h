@@ -49,8 +49,7 @@ std::string DateText(int64_t seconds);
 // Checks that the certificate is valid at `now`, in seconds since 1970. UNAUTHENTICATED: it is not;
 // the message has "expired on ..." or "is valid from ... on".
 Status CheckValidity(const CertificateFacts& facts, int64_t now);
-// Checks that the private key belongs to the certificate. INVALID_ARGUMENT: the key belongs to
-// another certificate.
+// Checks that the private key belongs to the certificate. INVALID_ARGUMENT: it does not.
 Status CheckKey(const std::string& cert_pem, const std::string& key_pem);
 // Checks that one of the certificates in `ca_pem` signed the certificate. UNAUTHENTICATED: none of
 // them signed it; the message names the issuer.
@@ -60,8 +59,7 @@ Status CheckIssuer(const std::string& cert_pem, const std::string& ca_pem);
 int64_t WallSeconds();
 
 // Writes tls.key, ca.crt and tls.crt into `dir`, which is created with mode 0700. Each file is
-// replaced atomically; only its owner can read the key. Running programs that use the directory
-// load the new files.
+// replaced atomically; only its owner can read the key. Running programs load the new files.
 Status WriteTlsDir(const std::string& dir, const CertifiedKey& leaf, const std::string& ca_pem);
 // Writes ca.crt and ca.key into `dir`. ALREADY_EXISTS: one of the files exists.
 Status WriteAuthority(const std::string& dir, const CertifiedKey& authority);

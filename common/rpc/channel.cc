@@ -59,8 +59,7 @@ StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const TlsFil
   if (!tls.cert.empty()) options.watch_identity_key_cert_pairs();
   options.set_certificate_verifier(
       grpc::experimental::ExternalCertificateVerifier::Create<ServerVerifier>(server_uri));
-  // gRPC does not check the host name of each call, because the handshake has verified the
-  // channel's host name.
+  // gRPC does not check the host name per call, because the handshake has verified it.
   options.set_check_call_host(false);
   return grpc::experimental::TlsCredentials(options);
 }

@@ -41,16 +41,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Standing standing() const { return standing_.load(); }
   void set_standing(Standing standing);
 
-  // Shuts the socket down. Its owner, usually gRPC, then reads end-of-file and closes it. Later
-  // calls do nothing.
+  // Shuts down the socket. Its owner, usually gRPC, then reads the end and closes it. Later calls
+  // do nothing.
   void End();
   bool ended() const { return ended_.load(); }
 
-  // Returns true if the connection was ended because its caller sent frames that no honest client
-  // sends.
+  // True if the connection was ended because its caller sent frames that no honest client sends.
   bool offended() const { return offended_.load(); }
-  // Returns the part of the budget of the caller's address that this connection has used, from 0 to
-  // 1.
+  // The part of the budget of the caller's address that this connection has used, from 0 to 1.
   double spent() const { return share_.spent(); }
 
   // Makes Received() check HTTP/2 frames from now on. Before this call all bytes pass.
@@ -59,8 +57,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // ended; the caller must then not use the bytes. Not thread-safe: one thread at a time.
   bool Received(const msghdr& message, size_t bytes);
   // Registers the connection for OfTls() under the random bytes of its ClientHello. Returns false
-  // if another open connection has the same bytes. The connection is then a replay and must be
-  // closed.
+  // if another open connection has the same bytes. It is then a replay and must be closed.
   bool LinkTls(std::string_view client_random);
   // Checks bytes that were decrypted from a TLS connection. The result is as for Received().
   bool Decrypted(std::string_view bytes);
@@ -69,8 +66,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   static std::shared_ptr<Connection> Of(int fd);
   // Returns the open connection that LinkTls() registered under this key, or null.
   static std::shared_ptr<Connection> OfTls(std::string_view client_random);
-  // Handles the end of the connection with this descriptor. close() of this process calls it for
-  // each descriptor.
+  // Handles the end of the connection with this descriptor. close() calls it for each descriptor.
   static void Closing(int fd);
 
  private:
@@ -92,8 +88,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   int fd_ TD_GUARDED_BY(mu_);  // descriptor of the connection; -1: closed
 };
 
-// Return the peer name and the source of a socket address. Both are "unix:" for a Unix-domain
-// socket.
+// Return the peer name and the source of a socket address. For a Unix-domain socket: "unix:".
 std::string PeerName(const sockaddr* address);
 std::string SourceName(const sockaddr* address);
 

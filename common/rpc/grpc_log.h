@@ -19,8 +19,7 @@ std::string OneLine(std::string_view text);
 // Limits log lines to one per second for each source file. Thread-safe.
 class LogPace {
  public:
-  // Returns the number of lines that were dropped before this line. Returns nullopt if this line
-  // must be dropped.
+  // Returns the number of lines dropped before this line. nullopt: this line must be dropped.
   std::optional<uint64_t> Admit(const std::string& file, Time now);
 
  private:

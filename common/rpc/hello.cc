@@ -27,7 +27,7 @@ Hello ReadHello(std::string_view bytes, bool tls) {
 }
 
 std::string_view ClientRandom(std::string_view hello) {
-  // Offset of the random bytes: record header (5 bytes), message header (4), version (2) (RFC 8446,
+  // Offset of the random bytes, after record header (5), message header (4), version (2) (RFC 8446,
   // 4.1.2).
   constexpr size_t kAt = 11;
   return hello.substr(kAt, kHelloBytes - kAt);

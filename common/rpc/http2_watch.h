@@ -19,8 +19,7 @@ struct Http2Limits {
   // Maximum payload in bytes of all frames except DATA. A header block fits into one frame, because
   // gRPC's clients send at most 8 KiB.
   uint32_t frame_bytes_max = 16'384;
-  // Rate limit for RST_STREAM frames. A client that cancels all of its calls at once stays below
-  // this limit.
+  // Rate limit for RST_STREAM frames. A client that cancels all calls at once stays below it.
   double resets_burst = 256, resets_per_second = 32;
   // Rate limit for SETTINGS, PING, PRIORITY, GOAWAY, empty DATA frames and frames of unknown types.
   double controls_burst = 256, controls_per_second = 64;

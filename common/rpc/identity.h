@@ -22,8 +22,8 @@ inline constexpr std::array kPeerRoles = {PeerRole::kTrainer, PeerRole::kPserver
                                           PeerRole::kObserver, PeerRole::kAdmin};
 
 const char* RoleName(PeerRole role);  // returns the name of a role, such as "trainer"
-// Returns the role with this name. INVALID_ARGUMENT: the name is unknown; the message suggests the
-// nearest name.
+// Returns the role with this name. INVALID_ARGUMENT: the name is unknown; the message has the
+// nearest one.
 StatusOr<PeerRole> ParsePeerRole(std::string_view text);
 
 struct PeerIdentity {
@@ -32,12 +32,11 @@ struct PeerIdentity {
   bool operator==(const PeerIdentity&) const = default;
 };
 
-// Checks a job name: 1 to 64 characters of [A-Za-z0-9._-], except "." and "..", which are unsafe in
-// paths.
+// Checks a job name: 1 to 64 characters of [A-Za-z0-9._-], except "." and "..", unsafe in paths.
 Status CheckJobName(std::string_view job);
 std::string ToUri(const PeerIdentity& identity);
-// Reads an identity from its URI. INVALID_ARGUMENT: the URI has another form; the message says what
-// was expected.
+// Reads an identity from its URI. INVALID_ARGUMENT: another form; the message says what was
+// expected.
 StatusOr<PeerIdentity> ParseIdentity(std::string_view uri);
 
 }  // namespace tandem::rpc

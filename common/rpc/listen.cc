@@ -47,8 +47,7 @@ StatusOr<Endpoint> ToEndpoint(const sockaddr* name, socklen_t length) {
   return Endpoint{host, std::stoi(port)};
 }
 
-// Returns the numeric addresses of `host` without duplicates, because /etc/hosts may list an
-// address twice.
+// Returns the numeric addresses of `host`, without the duplicates that /etc/hosts may have.
 StatusOr<std::vector<std::string>> AddressesOf(const std::string& host) {
   // For "localhost", the entries of /etc/hosts differ between machines. If they contain ::1,
   // callers may try ::1 first.

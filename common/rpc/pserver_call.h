@@ -36,8 +36,7 @@ enum class PserverCall : uint8_t {
 struct PserverCallRow {
   PserverCall call;
   const char* name;  // name of the RPC in service ParameterServer
-  // Name of the RPC in tandem.pserver.v1.ParameterServer (proto/pserver_v1.proto); null: the same
-  // as `name`.
+  // Name of the RPC in tandem.pserver.v1.ParameterServer (proto/pserver_v1.proto); null: `name`.
   const char* v1_name = nullptr;
   std::span<const PeerRole> roles;  // roles that may make this call
   // True: the messages carry gradients or parameters. Such a call may use shared memory. A client

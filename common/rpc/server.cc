@@ -24,8 +24,7 @@
 namespace tandem::rpc {
 namespace {
 
-// Makes TLS credentials that read changed files, so that certificates can be renewed while the
-// server runs.
+// Makes TLS credentials that read changed files, so that a running server renews certificates.
 StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(const TlsFiles& tls) {
   constexpr unsigned kRefreshSeconds = 1;
   if (!tls.enabled()) return grpc::InsecureServerCredentials();
@@ -45,8 +44,8 @@ StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(const TlsFiles& t
   return grpc::experimental::TlsServerCredentials(options);
 }
 
-// Checks that a bound socket's address is allowed without TLS. ServerOptions::listen is checked in
-// the same way.
+// Checks that a bound socket's address is allowed without TLS. ServerOptions::listen has the same
+// check.
 Status CheckReach(const Endpoint& at, const ServerOptions& options) {
   if (options.tls.enabled() || IsLoopback(at) || options.insecure_allow_network) return OkStatus();
   return PermissionDenied(

@@ -35,14 +35,12 @@ struct ServerOptions {
   bool insecure_allow_network = false;
   // How long Start() waits for a port that is in use (common/base/predecessor.h).
   Duration patience = {};
-  // Sockets that already listen, TCP or Unix-domain (acceptor.h). If there are any, the server does
-  // not bind `listen`.
+  // Sockets that already listen, TCP or Unix-domain (acceptor.h). If there are any, `listen` is not
+  // bound.
   std::vector<std::shared_ptr<Fd>> listeners;
-  // Limits the connections. null: the server creates its own limits, which do not require a proof
-  // of identity.
+  // Limits the connections. null: the server creates its own, which require no proof of identity.
   std::shared_ptr<Admissions> admissions;
-  // Maximum memory of received messages whose calls have not ended, in bytes. Further messages are
-  // refused.
+  // Maximum memory of received messages whose calls have not ended, in bytes. Others are refused.
   size_t memory_bytes_max = size_t{4} << 30;
 };
 
@@ -62,8 +60,7 @@ class RpcServer {
   const Endpoint& endpoint() const { return endpoint_; }
   // Sets the status of the whole server that grpc.health.v1.Health reports (service name "").
   void SetServing(bool serving);
-  // Stops the server: it accepts no further calls, waits for running calls until `deadline`, then
-  // cancels them.
+  // Accepts no further calls, waits for running calls until `deadline`, then cancels them.
   void Stop(Time deadline);
 
  private:

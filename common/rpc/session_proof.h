@@ -40,8 +40,7 @@ std::string RandomBytes(size_t count);
 // Returns the server's proof that it knows the secret.
 std::string ServerProof(std::string_view secret, const SessionTerms& terms);
 std::string SessionKey(std::string_view secret, const SessionTerms& terms);
-// Returns the caller's proof that it knows the session key. `method` is the name of the RPC, such
-// as "Push".
+// Returns the caller's proof that it knows the session key. `method`: the RPC, such as "Push".
 std::string CallProof(std::string_view key, uint64_t counter, std::string_view method);
 // Returns whether the two proofs are equal. The comparison takes constant time.
 bool ProofsEqual(std::string_view a, std::string_view b);

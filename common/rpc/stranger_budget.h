@@ -14,8 +14,7 @@ namespace tandem::rpc {
 struct StrangerLimits {
   // Limit of HEADERS frames. A client needs at most three before it is proven: a call of a session
   // that the server does not know, OpenSession, and the first call of the new session (RawCall).
-  // gRPC needs about 15 kB of memory per call, so these limits allow 1 MB at once and 5 MB in a
-  // minute.
+  // gRPC needs about 15 kB of memory per call, so the limits allow 1 MB at once, 5 MB in a minute.
   double calls_burst = 64, calls_per_second = 4;
   // Limit of bytes in frames, including the frame headers. The calls of an honest client have 2 kB
   // together; it sends messages of megabytes only after the connection is proven (RawCall). gRPC
@@ -39,9 +38,8 @@ class StrangerBudget {
   TokenBucket calls_ TD_GUARDED_BY(mu_), bytes_ TD_GUARDED_BY(mu_);
 };
 
-// The part of a StrangerBudget that one connection has used. This part is returned to the budget
-// when the connection is proven or closed, because the server then buffers nothing for it.
-// Thread-safe.
+// The part of a StrangerBudget that one connection has used. It is returned to the budget when the
+// connection is proven or closed, when the server buffers nothing for it. Thread-safe.
 class StrangerShare {
  public:
   explicit StrangerShare(std::shared_ptr<StrangerBudget> budget) : budget_(std::move(budget)) {}
@@ -55,7 +53,7 @@ class StrangerShare {
   bool TakeBytes(size_t count, Time now);
   // Returns the part of the budget that this connection has used, from 0 to 1.
   double spent() const;
-  // Returns this share to the budget, because the caller proved its identity or the connection is
+  // Returns this share to the budget, if the caller proved its identity or the connection is
   // closed.
   void Leave();
 

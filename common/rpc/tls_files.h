@@ -24,16 +24,14 @@ TlsFiles TlsFilesIn(const std::string& dir);
 // the flags name both a directory and single files.
 StatusOr<TlsFiles> ChooseTlsFiles(const std::string& dir, const TlsFiles& files);
 
-// Returns the content of a PEM file. NOT_FOUND: no such file. INVALID_ARGUMENT: the file is not
-// PEM.
+// Returns the content of a PEM file. NOT_FOUND: no such file. INVALID_ARGUMENT: no PEM file.
 StatusOr<std::string> ReadPem(const std::string& path);
 
 // Reads the files as a connection does and reports the errors that would make every connection
 // fail. Returns the identity in `cert`, if it has one. Without TLS it checks nothing.
 // NOT_FOUND: a file is missing. INVALID_ARGUMENT: a file has no certificate, the key belongs to
-// another certificate, or a similar fault. PERMISSION_DENIED: other users can read the key, or
-// another user owns or can write a file. UNAUTHENTICATED: a certificate has expired or is not valid
-// yet.
+// another certificate, or similar. PERMISSION_DENIED: other users can read the key, or another user
+// owns or can write a file. UNAUTHENTICATED: a certificate has expired or is not yet valid.
 StatusOr<std::optional<PeerIdentity>> CheckTlsFiles(const TlsFiles& files);
 // Like CheckTlsFiles, but requires that `cert` is a certificate for `role` and `job` ("": any job).
 // Call it before the roles of peers are checked. PERMISSION_DENIED: the certificate is for another

@@ -215,8 +215,8 @@ Status CheckAccepted(const Endpoint& server, const TlsFiles& tls, SSL* ssl) {
       ToString(server), tls.cert, Named(SSL_get_certificate(ssl)));
 }
 
-// Checks that the server works without TLS. A server that expects TLS closes a plaintext connection
-// without a reply.
+// Checks that the server works without TLS. A server with TLS closes the connection without a
+// reply.
 Status ProbePlain(const Endpoint& server) {
   TD_ASSIGN_OR_RETURN(const Handshake shake, ShakeHands(server, nullptr));
   if (!shake.done && !shake.server_spoke()) return OkStatus();

@@ -4,8 +4,7 @@
 
 namespace tandem::rpc {
 
-// Does nothing. A server calls it so that the linker includes tls_watch.cc, which defines
-// SSL_read().
+// Does nothing. A server calls it so that the linker includes tls_watch.cc with SSL_read().
 void LinkTlsWatch();
 
 }  // namespace tandem::rpc

@@ -1,4 +1,4 @@
-// A token bucket. It limits the rate of events: at most `burst` events at once, and `per_second` on
+// A token bucket limits the rate of events: at most `burst` events at once, and `per_second` on
 // average.
 #pragma once
 
@@ -20,8 +20,7 @@ class TokenBucket {
     tokens_ -= count;
     return true;
   }
-  // Takes `count` tokens even if there are fewer. The bucket then has a debt of at most `debt_max`
-  // tokens.
+  // Takes `count` tokens even if there are fewer. The debt is then at most `debt_max` tokens.
   void Charge(double count, double debt_max) {
     tokens_ = std::max(tokens_ - count, std::min(tokens_, -debt_max));
   }

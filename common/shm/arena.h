@@ -27,8 +27,7 @@ class Arena : public std::enable_shared_from_this<Arena> {
   // Allocates `bytes` bytes with undefined content. Returns null if no free piece is large enough.
   // The result keeps the arena and its memory alive.
   Buffer Allocate(size_t bytes) TD_EXCLUDES(mu_);
-  // Returns the offset of `data` in the arena's memory. -1: [data, data + bytes) is not inside this
-  // memory.
+  // Returns the offset of `data` in the arena's memory. -1: [data, data + bytes) is not inside.
   int64_t OffsetOf(const void* data, size_t bytes) const {
     const auto at = reinterpret_cast<uintptr_t>(data) - reinterpret_cast<uintptr_t>(memory_.data());
     return at <= memory_.size() && bytes <= memory_.size() - at ? static_cast<int64_t>(at) : -1;

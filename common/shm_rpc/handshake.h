@@ -1,5 +1,5 @@
 // The handshake of shm RPC. A client gets a ticket over gRPC, with the authentication that gRPC
-// requires. It connects to the server's Unix socket, sends the ticket, and receives the memory of
+// requires. The client connects to the server's socket, sends the ticket, and gets the memory of
 // both directions.
 #pragma once
 

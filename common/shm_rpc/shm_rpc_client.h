@@ -1,6 +1,5 @@
 // The client of shm RPC: unary calls to a process on the same host through shared memory. The
-// sender copies a message once, into the shared memory. The receiver reads the message there,
-// without a copy.
+// sender copies a message once, into the shared memory. The receiver reads it in place.
 #pragma once
 
 #include <atomic>
@@ -18,8 +17,7 @@
 
 namespace tandem::shm_rpc {
 
-// A client of one server. One thread runs Run(), which receives the replies. Any thread may use
-// Call(). Thread-safe.
+// A client of one server. One thread runs Run() and receives replies. Call() is thread-safe.
 class ShmRpcClient {
  public:
   // The function that receives the reply of a call. It is called exactly once, on the thread that
@@ -42,8 +40,7 @@ class ShmRpcClient {
   // are running, or the connection is lost. `request` may be destroyed after the return.
   bool Call(uint32_t method, const codec::EncodedMessage& request, Time deadline, Reply reply);
 
-  // Receives replies until the connection is lost or Stop is called. Returns the reason. Call it
-  // once.
+  // Receives replies until the connection is lost or Stop is called. Returns the reason. Call once.
   Status Run();
   void Stop();
 

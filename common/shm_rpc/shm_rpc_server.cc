@@ -30,8 +30,7 @@ constexpr Duration kTicketLife = std::chrono::seconds(10);
 constexpr size_t kTicketsMax = 1024, kGuestsMax = 64, kConnectionsMax = 1024;
 // Interval between two checks of the sockets while requests arrive without a pause.
 constexpr Duration kLookEvery = std::chrono::milliseconds(1);
-// Maximum number of replies per wake-up of a client. A wake-up takes as long as a copy of 0.1 to
-// 0.3 MB.
+// Maximum replies per wake-up of a client. A wake-up takes as long as copying 0.1 to 0.3 MB.
 constexpr uint64_t kAnswersOfBell = 4;
 
 // Returns `bytes` random bytes that other processes cannot guess.
@@ -84,8 +83,7 @@ class ShmRpcServer::Connection {
     if (!status.ok()) message = {{{std::string(status.message()), nullptr, 0, nullptr}}};
     StatusOr<PlacedMessage> placed = PutMessage(message, *arena_);
     MutexLock lock(mu_);
-    // Forget() cannot fail at this point, because NextCall() already checked the client's count of
-    // finished replies.
+    // Forget() cannot fail, because NextCall() checked the client's count of finished replies.
     if (closed_ || !Forget().ok()) return;
     // The reply is UNAVAILABLE without a text, because the arena has no memory for a text.
     if (!placed.ok()) placed = PlacedMessage();
@@ -128,9 +126,8 @@ class ShmRpcServer::Connection {
   // Replies that the client has not finished, the oldest first.
   std::deque<PlacedMessage> kept_ TD_GUARDED_BY(mu_);
   bool closed_ TD_GUARDED_BY(mu_) = false;
-  // A sleeping client is woken after the server has replied to half of the client's requests. The
-  // client can then send new requests while the other requests are running. Each wake-up delivers
-  // several replies.
+  // A sleeping client is woken after the server has replied to half of the client's requests. It
+  // can then send new ones while the others are running. A wake-up delivers several replies.
   uint64_t waiting_ TD_GUARDED_BY(mu_) = 0;
   uint64_t untold_ TD_GUARDED_BY(mu_) = 0;  // number of replies since the client was last woken
   bool owes_bell_ TD_GUARDED_BY(mu_) = false;
@@ -229,8 +226,7 @@ bool ShmRpcServer::Loop::ServeConnections() {
   return any;
 }
 
-// Serves one request of the connection. The loop serves the connections in turn, so no connection
-// delays the others.
+// Serves one request of the connection. They are served in turn, so none delays the others.
 Status ShmRpcServer::Loop::ServeOne(const std::shared_ptr<Connection>& connection) {
   TD_ASSIGN_OR_RETURN(const auto entry, connection->NextCall());
   if (!entry) return OkStatus();

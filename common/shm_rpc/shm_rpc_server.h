@@ -13,8 +13,8 @@
 
 namespace tandem::shm_rpc {
 
-// Memory of a server that its clients can read but not write. A reply in this memory is sent
-// without a copy.
+// Memory of a server that its clients can read but not write. Replies in it are sent without a
+// copy.
 struct ServerMemory {
   static StatusOr<ServerMemory> Make(size_t bytes);
   std::shared_ptr<SealedMemory> memory;
@@ -41,8 +41,7 @@ class ShmRpcServer {
                                                        size_t call_bytes = kCallBytes);
   ~ShmRpcServer();  // closes all connections; afterwards the handler is not called
 
-  // Returns a ticket that is valid for ten seconds. RESOURCE_EXHAUSTED: too many tickets are
-  // unused.
+  // Returns a ticket that is valid for ten seconds. RESOURCE_EXHAUSTED: too many unused tickets.
   StatusOr<ShmRpcTicket> Invite();
   int connections() const;  // number of open connections
 

@@ -53,8 +53,7 @@ class Diagnostics {
   const std::vector<Diagnostic>& entries() const { return entries_; }
 
   // Return the texts of all errors, or of all notes. Entries of a file are sorted by line and
-  // column; entries without a line follow them. The last line gives the number of entries that were
-  // not stored.
+  // column; entries without a line follow them. The last line counts entries that were not stored.
   std::string ErrorText() const;
   std::string NoteText() const;
   // Returns OK if there are no errors, otherwise INVALID_ARGUMENT with ErrorText().

@@ -141,8 +141,8 @@ Error GetEnum(const gpb::FieldDescriptor& field, const Literal& literal,
     }
     if (*v != nullptr) return std::nullopt;
   }
-  // A qualified name such as "fluid.BuildStrategy.ReduceStrategy.Reduce" is allowed: its last part
-  // names the value.
+  // A name such as "fluid.BuildStrategy.ReduceStrategy.Reduce" is allowed; its last part is the
+  // value.
   const std::string name = literal.text.substr(literal.text.rfind('.') + 1);
   for (int i = 0; i < type.value_count(); ++i) {
     const gpb::EnumValueDescriptor& value = *type.value(i);

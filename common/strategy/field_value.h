@@ -1,5 +1,4 @@
-// Sets a field of a message from a value in a file or a flag. Checks the type and range of the
-// value.
+// Sets a message's field from a value in a file or a flag. Checks type and range of the value.
 #pragma once
 
 #include <optional>

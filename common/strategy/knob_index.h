@@ -44,8 +44,7 @@ class FieldIndex {
   std::vector<FieldPlace> places_;
 };
 
-// Returns the message below `root` that contains the field of `place`. Creates the message if it is
-// absent.
+// Returns the message below `root` that contains the field of `place`. Creates it if it is absent.
 google::protobuf::Message* HolderOf(const FieldPlace& place, google::protobuf::Message* root);
 
 // Returns the paths of the fields as a list. Example: "a.k_steps, b.k_steps".

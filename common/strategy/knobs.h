@@ -30,7 +30,7 @@ struct KnobInfo {
 // Returns all knobs in the order of the proto file, without fields that only contain other knobs.
 std::vector<KnobInfo> ListKnobs();
 
-// Returns the output of `tandem knobs list`: one line per knob with aligned columns. Ends with a
+// Returns the output of `tandem knobs list`: a line per knob in aligned columns. It ends with a
 // newline.
 std::string KnobsTable();
 

@@ -20,8 +20,7 @@ struct Origin {
   // Origin of the value that this one replaced, such as "job.pbtxt:9:3"; empty: the default.
   std::string over;
 
-  // Returns the origin as text. Examples: "job.pbtxt:9:3", "environment CPU_NUM", "flag --a_sync",
-  // "default".
+  // Returns a text such as "job.pbtxt:9:3", "environment CPU_NUM", "flag --a_sync", "default".
   std::string ToString() const;
 };
 

@@ -73,8 +73,7 @@ StatusOr<const FieldPlace*> FindForOverride(const FieldIndex& index, std::string
   return place;
 }
 
-// Returns a new message of the type that contains the field of `place`. Only this field is set, to
-// `value`.
+// Returns a new message of the type that contains the field of `place`. Only this field is set.
 StatusOr<std::unique_ptr<gpb::Message>> ParseOverride(const FieldPlace& place,
                                                       std::string_view value) {
   const gpb::FieldDescriptor& field = place.field();
@@ -97,8 +96,7 @@ bool LooksLikeEnvironment(const std::string& name) {
   });
 }
 
-// Returns the message that contains the field of `place`. If this message is absent, returns its
-// default instance.
+// Returns the message that contains the field of `place`. If it is absent, returns its default.
 const gpb::Message& ConstHolderOf(const FieldPlace& place, const gpb::Message& root) {
   const gpb::Message* holder = &root;
   for (size_t i = 0; i + 1 < place.steps.size(); ++i) {

@@ -46,8 +46,7 @@ StatusOr<TextFile> ReadTextFile(const std::string& path) {
     return InvalidArgument("%s is a directory, expected a file [TD1008]", path);
   TextFile file{path, ""};
   char buffer[1 << 16];
-  // Checks the size while reading, because the size of a pipe or of a growing file is not known
-  // before.
+  // Checks the size while reading, because a pipe or a growing file has no known size.
   while (true) {
     const ssize_t n = ::read(fd.get(), buffer, sizeof(buffer));
     if (n < 0 && errno == EINTR) continue;

@@ -5,8 +5,7 @@
 //   - the other spellings that a knob lists (knob.proto), with a note;
 //   - a knob of the strategy inside another message of the strategy, as in Fleet's
 //     BuildStrategy = {num_iteration_per_drop_scope: 30}: it is moved to its message, with a note.
-// Rejects NaN and infinity, values outside a knob's range, fields that are set twice, and unknown
-// names.
+// Rejects NaN and infinity, values outside a knob's range, fields set twice, and unknown names.
 #pragma once
 
 #include <cstdint>

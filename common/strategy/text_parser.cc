@@ -1,6 +1,6 @@
 // Implements ParseTextProto as a recursive-descent parser over protobuf's tokenizer. The parser
-// continues after an error, so that one run reports all errors. protobuf's own parser stops at the
-// first error.
+// continues after an error, so that one run reports all errors. protobuf's parser stops at the
+// first one.
 #include "common/strategy/text_parser.h"
 
 #include <google/protobuf/descriptor.h>
@@ -37,7 +37,7 @@ struct Scope {
   Scope* strategy = nullptr;
 };
 
-// The field that a value sets. It belongs to the message of the scope, or to another message of the
+// The field that a value sets. It is in the message of the scope, or in another message of the
 // strategy.
 struct Target {
   gpb::Message* holder = nullptr;
@@ -66,8 +66,7 @@ class TextParser : public gpb::io::ErrorCollector {
     ParseMessage(&scope, nullptr, SourcePlace(), 0);
   }
 
-  // Records an error that the tokenizer found, such as an unterminated string or a control
-  // character.
+  // Records an error that the tokenizer found, such as an unterminated string.
   void AddError(int line, int column, const std::string& message) override {
     diagnostics_->Error(PlaceAt(line, column), message + " [TD1105]");
   }
@@ -95,7 +94,7 @@ class TextParser : public gpb::io::ErrorCollector {
     }
   }
 
-  // Returns the text of a line for display, without control characters. Tabs are expanded as in the
+  // Returns a line for display, without control characters. Tabs become blanks, as in the
   // tokenizer.
   std::string Excerpt(int line) const {
     constexpr size_t kShownMax = 400;
@@ -256,8 +255,7 @@ bool TextParser::ResolveName(Scope* scope, const std::string& name, const Source
                              Target* target) {
   const gpb::Descriptor& type = *scope->message->GetDescriptor();
   const gpb::FieldDescriptor* field = type.FindFieldByName(name);
-  // Another spelling of a field of this message has precedence over a knob named `name` in another
-  // message.
+  // Another spelling of a field of this message has precedence over a knob of another message.
   for (int i = 0; field == nullptr && i < type.field_count(); ++i) {
     if (!IsAlias(*type.field(i), name)) continue;
     field = type.field(i);

@@ -1,5 +1,4 @@
-// Finds knobs that are not built yet, that have no meaning in the job's mode, or that contradict
-// each other.
+// Finds knobs that are not built yet, have no meaning in the job's mode, or contradict others.
 #include "common/strategy/validate.h"
 
 #include <google/protobuf/descriptor.h>
@@ -410,8 +409,7 @@ void Validator::CheckPipeline() {
   for (const Exclusion& e : exclusions) Refuse(e);
 }
 
-// Checks the group size of sharding. With hybrid_dp the ranks must form several groups of equal
-// size.
+// Checks the group size of sharding. With hybrid_dp the ranks must form several equal groups.
 void Validator::CheckShardingGroups() {
   const ShardingConfigs& configs = strategy_.sharding_configs();
   const std::string name = "sharding_configs.sharding_group_size";

@@ -21,8 +21,7 @@ std::vector<BucketMove> BucketMap::Learn(const BucketMap& other) {
   for (const BucketMove& move : other.moves()) {
     if (!Learn(move)) continue;
     news.push_back(move);
-    // A process that knows of the bucket's move to a server also knows the newest address of that
-    // server.
+    // A process that knows of the bucket's move to a server also knows the server's newest address.
     const auto target = other.addresses_.find(move.server);
     if (target != other.addresses_.end()) SetAddress(target->first, target->second);
   }

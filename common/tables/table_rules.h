@@ -13,8 +13,8 @@ namespace tandem {
 // Determines the contents of a row and how the row's score is computed
 // (pserver/tables/row_accessor.h).
 enum class RowAccessorKind : uint8_t {
-  // The row has all its values after its first gradient. Its score is the number of versions with a
-  // gradient for it.
+  // The row has all its values after its first gradient. Score: the number of versions with a
+  // gradient.
   kCommon,
   // The row has counts of shows and clicks, which come with pushes. Its first value is a weight.
   // The further values, the embedding, exist after the score has reached embedx_threshold. Score:
@@ -23,8 +23,7 @@ enum class RowAccessorKind : uint8_t {
 };
 const char* Name(RowAccessorKind kind);  // returns "common" or "ctr"
 
-// The rules of one table. With the defaults every row is created at its first gradient and is never
-// removed.
+// The rules of one table. By default a row is created at its first gradient and is never removed.
 struct TableRules {
   RowAccessorKind accessor = RowAccessorKind::kCommon;
   // Used with kCtr only. Source: the fields of the same names in Paddle's CtrAccessorParameter.
@@ -35,8 +34,7 @@ struct TableRules {
   int64_t admit_count = 1;
   // From the admit_count-th version on, each version with a gradient for the row creates it with
   // this probability. The random draw is a pure function of seed, table, id and version. Source:
-  // PERSIA's admit_probability. (Paddle's ProbabilityEntry of 2.1 admits with the opposite
-  // probability.)
+  // PERSIA's admit_probability. (Paddle's ProbabilityEntry of 2.1 uses 1 minus it.)
   double admit_probability = 1;
   // The server checks all rows every shrink_every versions, before it applies the update. 0: never.
   int64_t shrink_every = 0;
@@ -49,8 +47,7 @@ struct TableRules {
   // 0: no row is removed for this reason.
   int64_t ttl = 0;
 
-  // Returns true if a row may be absent after its first gradient. A read of an absent row returns
-  // zeros.
+  // Returns true if a row may be absent after its first gradient. An absent row reads as zeros.
   bool admits() const { return admit_count > 1 || admit_probability < 1; }
   // Returns how many counts are in front of each gradient in a push. With kCtr there are two: the
   // show count and the click count of the row.
@@ -66,8 +63,7 @@ float ScoreOf(const TableRules& rules, float show, float click);
 // the defaults. INVALID_ARGUMENT: a name is unknown (the message has the nearest name), a value is
 // wrong, or CheckRules finds an error.
 StatusOr<TableRules> ParseTableRules(const std::string& text);
-// Checks the values of the rules. INVALID_ARGUMENT: a value is out of range, or a rule has no
-// effect.
+// Checks the values of the rules. INVALID_ARGUMENT: a value out of range, or a rule without effect.
 Status CheckRules(const TableRules& rules);
 // Returns the rules as text for ParseTableRules, without the rules that have default values.
 std::string ToString(const TableRules& rules);

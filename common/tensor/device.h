@@ -16,8 +16,7 @@ namespace tandem {
 // thread. The device must outlive the memory.
 using Buffer = std::shared_ptr<std::byte>;
 
-// Settings for how a device allocates memory from its driver. If all fields are 0, every allocation
-// is a driver call.
+// How a device gets memory from its driver. If all fields are 0, every allocation is a driver call.
 struct DeviceMemoryOptions {
   double fraction = 0;  // size of a chunk without its own setting, as a fraction of the free memory
   size_t first_bytes = 0;  // size of the first chunk in bytes; 0: use `fraction`
@@ -47,8 +46,7 @@ class SideStream {
   virtual StatusOr<Mark> RecordComputeEvent() = 0;
   // Makes later work of this stream wait for the event `mark` (cudaStreamWaitEvent).
   virtual Status WaitOn(const Mark& mark) = 0;
-  // Returns whether all work that was submitted to this stream has ended. UNAVAILABLE: the device
-  // has failed.
+  // Returns whether all work of this stream has ended. UNAVAILABLE: the device has failed.
   virtual StatusOr<bool> Idle() = 0;
 };
 

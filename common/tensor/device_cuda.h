@@ -12,8 +12,8 @@
 namespace tandem {
 
 // An error that a kernel found in its input data. It is in host memory to which the device writes.
-// The first kernel that sets `taken` also sets the other fields. The device's next Synchronize()
-// returns the error.
+// The first kernel that sets `taken` also sets the other fields. The next Synchronize() returns the
+// error.
 struct CudaFault {
   enum Input : int {
     kIds,
@@ -50,12 +50,10 @@ struct CudaStream {
 // Returns the number of CUDA devices. UNAVAILABLE: CUDA is not usable; the message has the reason.
 StatusOr<int> CudaDeviceCount();
 
-// Returns CUDA device number `index`, with a new compute stream. REQUIRES: index <
-// CudaDeviceCount().
+// Returns CUDA device number `index`, with a new stream. REQUIRES: index < CudaDeviceCount().
 StatusOr<std::unique_ptr<Device>> MakeCudaDevice(int index, const DeviceMemoryOptions& memory);
 
-// Starts a copy on the stream `side`, or on the compute stream if `side` is null. Implements
-// BackendModule::copy.
+// Starts a copy on the stream `side`; null: on the compute stream. It is BackendModule::copy.
 Status StartCudaCopy(Device& device, const SideStream* side, void* to, const void* from,
                      size_t bytes);
 

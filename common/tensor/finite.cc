@@ -59,8 +59,7 @@ Looked FiniteVectorsBest(const float* values, size_t count, float* copy) {
 
 bool IsFinite(float value) { return std::isfinite(value); }
 
-// Returns the position of the first number that has all exponent bits set (NaN or infinite); -1:
-// none.
+// Returns the position of the first number with all exponent bits set (NaN or infinite); -1: none.
 template <typename Bits>
 int64_t FirstWith(const void* data, Bits exponent, int64_t numel) {
   const auto* at = static_cast<const Bits*>(data);

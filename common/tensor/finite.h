@@ -12,8 +12,7 @@ namespace tandem {
 bool AllFinite(std::span<const float> values);
 // Returns the index of the first value that is NaN or infinite. -1: all values are finite.
 int64_t FirstNotFinite(std::span<const float> values);
-// Returns the index of the first element that is NaN or infinite. -1: there is none, or `dtype` is
-// an integer type.
+// Returns the index of the first element that is NaN or infinite. -1: none, or an integer type.
 int64_t FirstNotFinite(const void* data, DType dtype, int64_t numel);
 
 // Copies `count` values and returns whether all of them are finite. `from` and `to` must not

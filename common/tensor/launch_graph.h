@@ -8,9 +8,8 @@
 
 namespace tandem {
 
-// A recorded graph of device work. It does not own the memory that its work accesses. The device
-// and this memory must outlive the graph, and the memory must keep its addresses. Only one thread
-// may use it.
+// A recorded graph of device work. It does not own the accessed memory. The device and this memory
+// must outlive the graph, and the memory must keep its addresses. It is for one thread.
 class LaunchGraph {
  public:
   virtual ~LaunchGraph() = default;

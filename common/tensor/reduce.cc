@@ -130,8 +130,7 @@ bool HasF16c() {
          (c & bit_F16C) != 0;
 }
 
-// Reduces f16 vectors with F16C instructions, because F16ToF32 needs a dozen instructions per
-// element.
+// Reduces f16 vectors with F16C instructions, because F16ToF32 takes a dozen per element.
 template <typename Op>
 __attribute__((target("avx,f16c"))) void F16Vector(uint16_t* acc, const uint16_t* in,
                                                    size_t count) {

@@ -23,9 +23,9 @@ bool CanReduce(DType dtype);
 // If an operand of max or min is NaN, the result is NaN. REQUIRES: CanReduce(dtype).
 void ReduceInto(ReduceOp op, DType dtype, void* acc, const void* in, size_t count, bool acc_first);
 
-// Computes out[k][i] = ((in[0][i] op in[1][i]) op in[2][i]) ... for each k, as ReduceInto would. An
-// output may be one of the inputs; other memory must not overlap. REQUIRES: CanReduce(dtype); `in`
-// is not empty.
+// Computes out[k][i] = ((in[0][i] op in[1][i]) op in[2][i]) ... for each k, like ReduceInto. An
+// output may be an input; otherwise no memory may overlap. REQUIRES: CanReduce(dtype); `in` is not
+// empty.
 void ReduceAcross(ReduceOp op, DType dtype, std::span<const std::byte* const> in,
                   std::span<std::byte* const> out, size_t count);
 // Like ReduceAcross, but reduces the inputs as a binary tree: first neighbours, then pairs of

@@ -1,5 +1,4 @@
-// A subset of the rows of a tall matrix (Paddle's SelectedRows), such as the gradient of a table
-// lookup.
+// Some rows of a tall matrix (Paddle's SelectedRows), such as the gradient of a table lookup.
 #pragma once
 
 #include <cstdint>

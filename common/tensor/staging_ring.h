@@ -26,13 +26,11 @@ class StagingRing {
     std::function<Status(size_t slot)> mark, wait;
   };
 
-  // Makes a ring in `memory`, kBytes bytes that the device can read directly. The memory must
-  // outlive the ring.
+  // `memory` has kBytes bytes that the device can read directly. It must outlive the ring.
   StagingRing(std::byte* memory, Driver driver) : memory_(memory), driver_(std::move(driver)) {}
 
   static bool Takes(size_t bytes) { return bytes <= kSlotBytes; }
-  // Starts a copy of `bytes` bytes to device memory. `from` may change after the return. REQUIRES:
-  // Takes(bytes).
+  // Starts a copy to device memory. `from` may change after the return. REQUIRES: Takes(bytes).
   Status Copy(void* to, const void* from, size_t bytes) TD_EXCLUDES(mu_);
 
  private:

@@ -1,4 +1,4 @@
-// A tensor: its description, its place, and shared memory. Copies of a Tensor object share the same
+// A tensor: its description, its place, and shared memory. Copies of a Tensor share the same
 // memory.
 #pragma once
 
@@ -13,8 +13,7 @@ namespace tandem {
 class Tensor {
  public:
   Tensor() = default;
-  // Makes a view of `buffer` that begins at byte `offset`. REQUIRES: `buffer` has at least offset +
-  // desc.bytes() bytes.
+  // A view of `buffer` from byte `offset` on. REQUIRES: `buffer` has offset + desc.bytes() bytes.
   Tensor(TensorDesc desc, Place place, Buffer buffer, size_t offset = 0)
       : desc_(desc), place_(place), buffer_(std::move(buffer)), offset_(offset) {}
 

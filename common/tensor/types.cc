@@ -109,8 +109,7 @@ float F16ToF32(uint16_t bits) {
   }
   constexpr uint32_t kBias = (127 - 15) << 23, kOne = 1 << 23;
   if (magnitude >= kOne) return std::bit_cast<float>(sign | (magnitude + kBias));
-  // Computes a subnormal number as a difference of normal numbers, because threads may treat
-  // subnormal f32 as 0.
+  // Subnormal numbers are differences of normal ones: threads may treat subnormal f32 as 0.
   const float small =
       std::bit_cast<float>(magnitude + kBias + kOne) - std::bit_cast<float>(kBias + kOne);
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(small));

@@ -27,8 +27,7 @@ const char* Name(DType dtype);                 // returns "f32", "f16", "bf16", 
 StatusOr<DType> ParseDType(std::string_view);  // converts a result of Name back to the element type
 StatusOr<DType> DTypeFromNumber(int number);   // converts a proto field; unknown numbers are errors
 
-// The dimensions of a tensor, outermost first (row-major order). A scalar has rank 0 and one
-// element.
+// The dimensions of a tensor, outermost first (row-major order). A scalar has rank 0.
 class Shape {
  public:
   static constexpr int kRankMax = 8;
