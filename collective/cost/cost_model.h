@@ -31,8 +31,7 @@ struct CacheMissCost {
 // Times of the connection between two ranks, in seconds. The two directions are independent.
 struct WireCost {
   double latency = 0;  // time until the first byte of a message arrives
-  // Time per byte (1 / bandwidth) of one end, which transfers one message after another.
-  double byte = 0;
+  double byte = 0;     // time per byte of one end (1 / bandwidth), one message after another
 };
 
 struct CostModel {
@@ -48,8 +47,7 @@ struct CostModel {
 
 // A time as a function of the message size, linear between the measured points.
 struct PiecewiseLinearCost {
-  // At least two pairs of bytes and seconds, in ascending order of bytes.
-  std::vector<std::pair<size_t, double>> points;
+  std::vector<std::pair<size_t, double>> points;  // at least two (bytes, seconds), by bytes
 
   // Returns the time for `bytes` bytes. After the last point it follows the last line, and is never
   // less than at a smaller point. Before the first point it is at least proportional to the bytes.

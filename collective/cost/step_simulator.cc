@@ -12,22 +12,17 @@
 namespace tandem::collective {
 namespace {
 
-// Maximum number of pieces per schedule step, unless the pieces would be too large.
-constexpr size_t kPiecesMax = 16;
-// Minimum size of a piece if the simulation chooses the size.
-constexpr size_t kPieceBytesMin = 4 << 10;
-// Maximum size of a piece; the runner sends at most as much at once.
-constexpr size_t kPieceBytesMax = 256 << 10;
-// Maximum number of pieces in a simulation, over all schedule steps.
-constexpr size_t kPiecesAfforded = 512 << 10;
-// Maximum number of schedule steps for simulating all ranks if one host would suffice.
-constexpr size_t kAllWalkedMax = 64 << 10;
+constexpr size_t kPiecesMax = 16;  // maximum pieces per step, unless they would be too large
+constexpr size_t kPieceBytesMin = 4 << 10;  // minimum size of a piece, if the simulation chooses it
+constexpr size_t kPieceBytesMax = 256 << 10;   // maximum size of a piece, as in the runner
+constexpr size_t kPiecesAfforded = 512 << 10;  // maximum pieces of a simulation, over all steps
+constexpr size_t kAllWalkedMax = 64
+                                 << 10;  // maximum steps to simulate all ranks if one host suffices
 
 struct Rank {
   Schedule schedule;
   ScheduleCursor progress;
-  // Bytes that wait to be received; the key is the stream.
-  absl::flat_hash_map<int, size_t> arrived;
+  absl::flat_hash_map<int, size_t> arrived;  // bytes that wait to be received; key: the stream
   double slow = 1;
   bool busy = true;  // true while the thread is busy, and before it has started
   bool began_send = false, began_recv = false;

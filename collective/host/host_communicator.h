@@ -26,8 +26,7 @@ struct HostCommunicatorConfig {
   Duration operation_timeout = std::chrono::minutes(5);  // time limit for calls without a deadline
   size_t queue_max = 1024;                               // maximum number of queued operations
   AllReduceRule rule;
-  // Bytes that are reduced at a time; they fit into the L2 cache.
-  size_t piece_bytes_max = 256 << 10;
+  size_t piece_bytes_max = 256 << 10;  // bytes reduced at a time; they fit the L2 cache
 };
 
 class HostCommunicator final : public Communicator {
@@ -87,8 +86,8 @@ class HostCommunicator final : public Communicator {
   const std::unique_ptr<ShmCollectives>
       // Collectives in shared memory; null: none. Guarded by run_mu_, except Allocate.
       board_;
-  // Transport in shared memory; null without shared memory; guarded by run_mu_.
-  const std::unique_ptr<ShmTransport> pipes_;
+  const std::unique_ptr<ShmTransport>
+      pipes_;  // transport in shared memory or null; guarded by run_mu_
   ScheduleRunner exchange_ TD_GUARDED_BY(run_mu_);
   std::vector<std::byte> scratch_ TD_GUARDED_BY(run_mu_);
   uint64_t collectives_ TD_GUARDED_BY(run_mu_) = 0;  // number of collectives that have begun

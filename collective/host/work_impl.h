@@ -69,8 +69,7 @@ class WorkImpl final : public Work {
   mutable Mutex mu_;
   CondVar ended_;
   bool done_ TD_GUARDED_BY(mu_) = false;
-  // Result of the operation; guarded by mu_ until done_ is set, constant afterwards.
-  Status status_;
+  Status status_;  // result of the operation; guarded by mu_ until done_ is set
   std::vector<std::function<void(const Status&)>> callbacks_ TD_GUARDED_BY(mu_);
 };
 

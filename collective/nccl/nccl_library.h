@@ -47,8 +47,7 @@ struct NcclConfig {
 struct NcclLibrary {
   // The oldest supported version: from it on, CommAbort always ends a non-blocking communicator.
   static constexpr int kVersionMin = 21800;
-  // First version that supports CommAbort in a group call.
-  static constexpr int kVersionGroupAbort = 22200;
+  static constexpr int kVersionGroupAbort = 22200;  // first version with CommAbort in a group call
 
   int version = 0;  // version of the loaded library; 22809 means 2.28.9
 

@@ -19,8 +19,7 @@ namespace {
 
 namespace etcd = etcdserverpb;
 
-// Maximum duration of a call; short, so that a wait can be stopped.
-constexpr Duration kCallMax = std::chrono::seconds(1);
+constexpr Duration kCallMax = std::chrono::seconds(1);  // limit of one call, so that waits can stop
 // Minimum time-to-live of a lease in etcd, and the interval of etcd's checks for expired leases.
 constexpr Duration kLeaseMin = std::chrono::seconds(2), kLeaseLook = std::chrono::seconds(1);
 

@@ -79,8 +79,7 @@ class HandshakeAcceptor {
   const WorldConfig& config_;
   boost::asio::steady_timer retry_;
   std::vector<Seat> control_, data_;
-  // Address of this rank; empty: peers may have connected to any address.
-  std::optional<HostPort> address_;
+  std::optional<HostPort> address_;  // address of this rank; empty: peers may use any address
   Nonce meeting_ = {};
   uint64_t generation_ = 0;  // number of the rendezvous round; 0: not known yet
   // Connections in the handshake, the oldest first; at most config.guests_max.

@@ -87,8 +87,7 @@ class RendezvousSession {
   std::vector<HostPort> map_;  // address of each rank; for rank 0 it is set when rank 0 is found
   Meeting meeting_;            // address and nonce of rank 0, set when rank 0 is found
   uint64_t generation_ = 0;    // number of the rendezvous round; 0: not known yet
-  // Connections to ranks with lower numbers.
-  std::vector<PeerConnection> lines_control_, lines_data_;
+  std::vector<PeerConnection> lines_control_, lines_data_;  // connections to lower ranks
 };
 
 Status RendezvousSession::Check() {

@@ -41,8 +41,7 @@ struct WorldConfig {
   // JoinWorld owns it and closes it.
   int listen_fd = -1;
 
-  // Time limit for a connection to prove its identity.
-  Duration handshake_timeout = std::chrono::seconds(5);
+  Duration handshake_timeout = std::chrono::seconds(5);  // time limit for a proof of identity
   int guests_max = 32;  // maximum number of unproven connections; a further one closes the oldest
   // A function that is called every two seconds with a text about the current wait, such as
   // "waiting for rank 0 at host:1 (3 s of 60 s)". Empty: the text is logged.
@@ -60,10 +59,8 @@ struct WorldConfig {
 struct Mesh {
   int rank = 0;
   int size = 1;
-  // Number of this rendezvous round, drawn at random by rank 0; equal on all ranks.
-  uint64_t generation = 0;
-  // For each rank, the "host:port" on which it listened; for messages.
-  std::vector<std::string> hosts;
+  uint64_t generation = 0;         // random number of this rendezvous round, equal on all ranks
+  std::vector<std::string> hosts;  // "host:port" on which each rank listened; for messages
   std::vector<SealedSocket> control, data;
 };
 

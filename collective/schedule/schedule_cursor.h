@@ -56,10 +56,8 @@ class ScheduleCursor {
   void SkipIdle();
 
   const Schedule* schedule_ = nullptr;
-  // The step that is sending, and how many of its bytes were sent.
-  size_t send_step_ = 0, sent_ = 0;
-  // The step that is receiving, and how many of its bytes are in the buffer.
-  size_t recv_step_ = 0, landed_ = 0;
+  size_t send_step_ = 0, sent_ = 0;    // the step that is sending, and its sent bytes
+  size_t recv_step_ = 0, landed_ = 0;  // the step that is receiving, and its received bytes
 };
 
 }  // namespace tandem::collective

@@ -58,10 +58,8 @@ class SealedSocket {
   struct In {
     explicit In(const SessionKey& key) : seal(key) {}
     RecordSeal seal;
-    // A record with its head, and perhaps the beginning of later records.
-    std::vector<std::byte> bytes;
-    // Offsets in `bytes`: the end of the received bytes, and the next byte to return.
-    size_t got = 0, at = 0;
+    std::vector<std::byte> bytes;  // a record with its head, and perhaps later bytes
+    size_t got = 0, at = 0;        // offsets in `bytes`: end of received bytes, next byte to return
     bool whole = false;  // true: `bytes` has a complete record whose checksum was verified
   };
   Moved Receive();  // kOpen with bytes > 0: a complete record was received

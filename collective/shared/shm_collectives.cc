@@ -14,8 +14,7 @@ namespace {
 
 constexpr size_t kPieceBytes = 16 << 10;         // piece size in bytes for inputs in the arena
 constexpr size_t kStagedPieceBytes = 128 << 10;  // maximum piece size in bytes in the staging area
-// Size in bytes of one of the two slots of the staging area.
-constexpr size_t kCopySlotBytes = 128 << 10;
+constexpr size_t kCopySlotBytes = 128 << 10;     // size of one of the two staging slots
 
 constexpr size_t kSeatBytes =
     (sizeof(ShmRankBlock) + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;

@@ -34,11 +34,9 @@ struct ShmRankBlock {
     alignas(64) std::byte data[kInlineMax];
   };
 
-  // Number of phases that this rank has completed since the start.
-  alignas(64) std::atomic<uint64_t> phase;
-  std::atomic<int32_t> sleeper;  // sleep word of the rank (shm_waiter.h)
-  // Number of chunks that ranks have claimed; only the counters of rank 0 are used.
-  alignas(64) std::atomic<uint64_t> claims[2];
+  alignas(64) std::atomic<uint64_t> phase;      // number of phases completed by this rank
+  std::atomic<int32_t> sleeper;                 // sleep word of the rank (shm_waiter.h)
+  alignas(64) std::atomic<uint64_t> claims[2];  // chunks claimed by ranks; used on rank 0
   Posting postings[2];  // postings for the current operation and the previous one
   alignas(64) std::byte staging[kStagingBytes];
 };
@@ -144,10 +142,9 @@ class ShmCollectives {
   const std::shared_ptr<Arena> arena_;  // allocator of this rank's part of the shared memory
   ShmWaiter doorbells_;
 
-  uint64_t phase_ = 0;  // number of phases that this rank has ended
-  uint64_t turn_ = 0;   // number of operations so far
-  // Buffers of each rank in the arena; null: not accessible.
-  std::vector<std::byte*> arena_ins_, arena_outs_;
+  uint64_t phase_ = 0;                              // number of phases that this rank has ended
+  uint64_t turn_ = 0;                               // number of operations so far
+  std::vector<std::byte*> arena_ins_, arena_outs_;  // buffers by rank; null: outside the arena
   std::vector<const std::byte*> ins_, ordered_;
   std::vector<std::byte*> outs_;
 };

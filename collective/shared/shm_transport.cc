@@ -11,8 +11,7 @@ namespace tandem::collective {
 namespace {
 
 constexpr size_t kPipeBytesMax = 128 << 10, kPipeBytesMin = 4 << 10;
-// Maximum memory in bytes of all pipes to a rank, unless the pipes would be too small.
-constexpr size_t kPartBytesMax = 4 << 20;
+constexpr size_t kPartBytesMax = 4 << 20;  // maximum memory of all pipes to a rank
 
 size_t PipeBytes(int ranks) {
   const size_t bytes = kPartBytesMax / static_cast<size_t>(ranks) / kPipeBytesMin * kPipeBytesMin;

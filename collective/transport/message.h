@@ -23,16 +23,14 @@ struct MessageHeader {
   uint8_t reduce = 0;  // reduction, a value of ReduceOp
   uint8_t dtype = 0;   // element type, a value of DType
   uint8_t unused[3] = {};
-  int32_t root = 0;  // rank of the root; kSendRecv: the receiving rank
-  // Number of the communicator, equal on all ranks; differs between rendezvous rounds.
-  uint64_t communicator = 0;
-  // Number of the collective, or of the message from the sender to the receiver; from 1.
-  uint64_t sequence = 0;
-  uint64_t count = 0;      // number of elements
-  uint64_t what_hash = 0;  // StableHash of the whole name of the data
-  int32_t from = -1;       // kSendRecv: the sending rank; otherwise -1
-  uint32_t group = 0;      // group size of kReduce and kBroadcast; 0: no groups
-  uint64_t reserved = 0;   // unused; intended for the hash of the plan
+  int32_t root = 0;           // rank of the root; kSendRecv: the receiving rank
+  uint64_t communicator = 0;  // number of the communicator in this rendezvous round
+  uint64_t sequence = 0;      // number of the collective, or of the message to this peer; from 1
+  uint64_t count = 0;         // number of elements
+  uint64_t what_hash = 0;     // StableHash of the whole name of the data
+  int32_t from = -1;          // kSendRecv: the sending rank; otherwise -1
+  uint32_t group = 0;         // group size of kReduce and kBroadcast; 0: no groups
+  uint64_t reserved = 0;      // unused; intended for the hash of the plan
   char what[64] = {};  // the first bytes of the name of the data; not zero-terminated if truncated
 };
 static_assert(sizeof(MessageHeader) == 128);

@@ -15,17 +15,15 @@ enum class Color { kGreen, kYellow, kRed, kBold };
 // (no-color.org). Otherwise returns `text` unchanged.
 std::string Paint(int fd, Color color, const std::string& text);
 
-// Prints the error on stderr as "tandem COMMAND: error: ..." and returns the exit code of the
-// error.
+// Prints the error on stderr as "tandem COMMAND: error: ..." and returns its exit code.
 int Fail(const std::string& command, const Status& status);
 
-// Returns a table as text, with one line per row. Columns are as wide as their widest cell, with
-// two spaces between columns.
+// Returns a table as text, with one line per row. Columns fit their widest cell, with two spaces
+// between them.
 std::string TableText(const std::vector<std::vector<std::string>>& rows);
 
 inline constexpr FlagSpec kOutputFlag = {"output", "o", "FORMAT", "text (default) or json"};
-// Returns whether --output (-o) is "json"; the default is "text". INVALID_ARGUMENT: the flag has
-// another value.
+// Returns whether --output (-o) is "json"; default: "text". INVALID_ARGUMENT: another value.
 StatusOr<bool> WantsJson(const ParsedArgs& args);
 
 // Parses the arguments. Prints `usage` and the flags for --help, and prints errors of parsing.

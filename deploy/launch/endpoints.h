@@ -1,5 +1,4 @@
-// Parses lists of hosts and ports in the format of fleetrun, and finds the entries for this
-// machine.
+// Parses lists of hosts and ports in the format of fleetrun, and finds those of this machine.
 #pragma once
 
 #include <string>
@@ -22,8 +21,7 @@ struct ProcessEndpoint {
 };
 
 // Parses a comma-separated list of "host:port", "host" (port 0) and, for --servers, "unix:/path".
-// Fills in `local`. INVALID_ARGUMENT: an entry has a wrong form; the message names `flag` and the
-// entry.
+// Fills in `local`. INVALID_ARGUMENT: a malformed entry; the message names `flag` and it.
 StatusOr<std::vector<ProcessEndpoint>> ParseEndpoints(const std::string& flag,
                                                       const std::string& list);
 

@@ -30,8 +30,7 @@ struct Failure {
 // requested. For an unresponsive process it is the code of a lost peer.
 int JobExitCode(const Failure& failure);
 
-// Returns lines for the terminal, each with a line end. `others` has one text about the end of each
-// other process.
+// Returns lines for the terminal, each with a line end. `others`: a text about each other process.
 std::string FailureText(const std::string& job, const Failure& failure,
                         const std::vector<std::string>& others, const std::string& error_file);
 

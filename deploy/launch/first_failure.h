@@ -1,5 +1,4 @@
-// Finds the first failure of a job: the process that caused the failure, even if several processes
-// end at the same time.
+// Finds the first failure of a job, its cause, even if several processes end at the same time.
 #pragma once
 
 #include <optional>
@@ -28,8 +27,7 @@ class FirstFailure {
   // consequence. Does nothing if a failure is known or `failed` is empty.
   void BlameOneOf(const std::vector<JobProcess*>& failed);
   // Replaces the recorded failure if it is a trainer that lost a peer, and another trainer does not
-  // exit on request. That other trainer is then the first failure. It was requested to exit `grace`
-  // ago.
+  // exit on request. That trainer is then the first failure. Its exit was requested `grace` ago.
   void PreferUnresponsive(const JobProcesses& processes, Duration grace);
 
  private:

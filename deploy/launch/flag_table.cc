@@ -56,8 +56,8 @@ Status HandOn(const std::string& spelled, const std::string& name, const std::st
 
 bool OptionalValue(const FlagSpec& spec) { return *spec.value == '['; }
 
-// Parses args[at], which is a flag, and its value, which may be args[at + 1]. Sets `at` to the
-// index of the last argument used.
+// Parses the flag args[at] and its value, perhaps args[at + 1]. Sets `at` to the last argument
+// used.
 Status ParseFlag(const std::vector<FlagSpec>& table, const std::vector<std::string>& args,
                  const HandedOn* handed_on, size_t& at, ParsedArgs& parsed) {
   const std::string& arg = args[at];

@@ -16,8 +16,7 @@ namespace tandem::deploy {
 struct FlagSpec {
   const char* name;     // name of the flag, with underscores
   const char* aliases;  // other names of the flag, separated by spaces; "": none
-  // The name of the value in the help text. "": the flag has no value. "[=N]": the value is
-  // optional.
+  // The value's name in the help text. "": the flag has no value. "[=N]": a value is optional.
   const char* value;
   const char* help;
 };
@@ -35,11 +34,9 @@ struct ParsedArgs {
   bool Has(const std::string& name) const { return flags.count(name) > 0; }
   // Returns the value of a flag, or `fallback` if the flag is absent.
   std::string Get(const std::string& name, const std::string& fallback = "") const;
-  // Returns the value of a flag as a number. INVALID_ARGUMENT: the value is not a whole number in
-  // [min, max].
+  // Returns the value of a flag as a number. INVALID_ARGUMENT: no whole number in [min, max].
   StatusOr<int> GetInt(const std::string& name, int fallback, int min, int max) const;
-  // Returns the value of a flag as a number. INVALID_ARGUMENT: the value is not a number in [min,
-  // max].
+  // Returns the value of a flag as a number. INVALID_ARGUMENT: no number in [min, max].
   StatusOr<double> GetDouble(const std::string& name, double fallback, double min,
                              double max) const;
 };
@@ -52,9 +49,8 @@ struct HandedOn {
   std::string otherwise;           // hint for a flag that is similar to no flag of either program
 };
 
-// Parses a command line. A flag that is not in `table` but that `handed_on` accepts is added to
-// after_dashes. INVALID_ARGUMENT: a flag is unknown, occurs twice, or has no value; the message
-// names the argument.
+// Parses a command line. A flag that is not in `table` but in `handed_on` is added to after_dashes.
+// INVALID_ARGUMENT: an unknown or duplicate flag, or no value; the message names it.
 StatusOr<ParsedArgs> ParseArgs(const std::vector<FlagSpec>& table,
                                const std::vector<std::string>& args,
                                const HandedOn* handed_on = nullptr);

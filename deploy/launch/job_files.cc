@@ -35,8 +35,7 @@ StatusOr<std::string> MakeSecret() {
 // discarded immediately, so that no further certificate can be issued.
 Status MakeCertificates(const LaunchPlan& plan, HeldSecrets& secrets) {
   TD_REQUIRE(plan.make_tls && !plan.tls_dir.empty());
-  // Validity of the certificates in days. A longer job needs its own certificates, which can be
-  // renewed.
+  // Validity of the certificates in days. A longer job needs renewable ones of the user.
   constexpr int kDays = 30;
   std::error_code error;
   std::filesystem::remove_all(plan.tls_dir, error);
@@ -59,8 +58,8 @@ Status MakeCertificates(const LaunchPlan& plan, HeldSecrets& secrets) {
   return OkStatus();
 }
 
-// Returns whether the file is the log of a process that this job does not have on any host. An
-// earlier job left such a log.
+// Returns whether the file is a log of a process that this job has on no host. It is of an earlier
+// job.
 bool IsStaleLog(const LaunchPlan& plan, const std::string& name) {
   const size_t dot = name.find('.');
   int rank = 0;

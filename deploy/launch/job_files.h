@@ -1,5 +1,4 @@
-// Makes the files that a job needs before its processes start: log directory, record, secret and
-// certificates.
+// Makes the files for the start of a job: log directory, record, secret and certificates.
 #pragma once
 
 #include "common/base/status.h"

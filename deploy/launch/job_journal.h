@@ -20,11 +20,10 @@ class JobJournal {
   void Say(const std::string& text) const;
   // Adds an event to events.jsonl (job_record.h).
   void Note(const char* event, const std::string& process, int64_t pid, const std::string& text);
-  // Warns the user, once, that lines will be missing in the log directory because of `why`. Does
-  // nothing if `why` is OK.
+  // Warns once that the log directory will lack lines because of `why`. OK: does nothing.
   void NoteLoss(const Status& why);
-  // Repeats the warning of NoteLoss at the end of the job, because the user may not see the first
-  // warning any more.
+  // Repeats the warning of NoteLoss at the end of the job, because the first one may be out of
+  // sight.
   void RepeatWarning() const;
 
   const std::string& log_dir() const { return log_dir_; }

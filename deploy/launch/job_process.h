@@ -20,19 +20,16 @@ enum class WaitVerdict { kIgnore, kWarn, kKill };
 
 // A process of a job. Not thread-safe.
 struct JobProcess {
-  // Opens the log of the process. `plan` must outlive the object. Call Start before any other
-  // function.
+  // Opens the log of the process. `plan` must outlive the object. Call Start first.
   static StatusOr<std::unique_ptr<JobProcess>> Open(const ProcessPlan& plan);
-  // Starts the process. REQUIRES: the process has not been started. Errors: those of
-  // Process::Start.
+  // Starts the process. REQUIRES: not started yet. Errors: those of Process::Start.
   Status Start(const SpawnRequest& request);
 
   bool is(Role role) const { return plan->role == role; }
   bool running() const { return process->running(); }
   // Returns the exit status. REQUIRES: the process has ended.
   const ExitState& exit() const;
-  // Returns true once, after the process has ended. It then reads the remaining output of the
-  // process.
+  // Returns true once, after the process has ended. It then reads the remaining output.
   bool CollectEnd();
   // Returns whether the process is a pserver that ended because its storage failed. A new process
   // can use the state in the directory of this pserver.
@@ -41,9 +38,8 @@ struct JobProcess {
   void Signal(int signal);
   // Shows the stdout of the process on `stdout_fd`, and its stderr on stderr. -1: shows neither.
   void ShowOn(int stdout_fd);
-  // Decides what to do because another process waits for this one. kKill: this process hangs,
-  // because the wait has reached its limit. kWarn: the caller must tell the user; it is returned
-  // once for each wait.
+  // Judges the wait of another process for this one. kKill: this process hangs, because the wait
+  // has reached its limit. kWarn: the caller must tell the user, once per wait.
   WaitVerdict Judge(const ProcessWait& wait, Time now);
 
   const ProcessPlan* plan = nullptr;

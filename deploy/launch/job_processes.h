@@ -18,12 +18,10 @@ namespace tandem::deploy {
 // each role and rank runs at the same time. Not thread-safe.
 class JobProcesses {
  public:
-  // `callers_per_worker` is the number of replicas of a trainer. Each replica is a caller of the
-  // pservers.
+  // `callers_per_worker` is the number of replicas of a trainer. Each one is a caller of pservers.
   explicit JobProcesses(int callers_per_worker);
 
-  // Adds a process that was started. REQUIRES: no other process of the same role and rank is
-  // running.
+  // Adds a process that was started. REQUIRES: no process of its role and rank is running.
   void Add(std::unique_ptr<JobProcess> process);
   void Remove(const JobProcess& process);
   void Clear() { all_.clear(); }
@@ -43,8 +41,7 @@ class JobProcesses {
   std::vector<JobProcess*> CollectEnded();
   void Signal(Role role, int signal);
 
-  // Waits up to `timeout_ms` for one of `fds` or for output of a process. Copies the output to the
-  // logs and the terminal.
+  // Waits up to `timeout_ms` for one of `fds` or for output. Copies output to logs and terminal.
   void Poll(std::vector<pollfd> fds, int timeout_ms);
   void CopyWindowSize();
   // Waits until the terminal has accepted all output, at most for `most`.

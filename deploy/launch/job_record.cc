@@ -29,8 +29,8 @@ using nlohmann::json;
 constexpr uint64_t kRecordBytesMax = 64 << 20;
 constexpr uint64_t kEventsBytesMax = uint64_t{1} << 30;
 
-// Returns the start time of a process, field 22 of /proc/PID/stat (proc(5)). 0: there is no such
-// process, or it is a zombie.
+// Returns the start time of a process, field 22 of /proc/PID/stat (proc(5)). 0: no process, or a
+// zombie.
 uint64_t StartOf(int64_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -104,8 +104,8 @@ StatusOr<JobRecord> ReadJobRecord(const std::string& log_dir) {
   if (whole.is_discarded())
     return DataLoss("%s is not a file of tandemrun: it is not JSON [TD7002]", path);
   JobRecord record;
-  // Files of other versions may have fewer or more fields. A field with a wrong type makes the JSON
-  // library throw an exception.
+  // Files of other versions may have fewer or more fields. A field with a wrong type makes the
+  // library throw.
   try {
     record.job = whole.at("job").get<std::string>();
     record.mode = whole.at("mode").get<std::string>();

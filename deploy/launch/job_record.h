@@ -25,8 +25,8 @@ struct JobRecord {
   std::string job, mode;
   std::string pservers;  // pservers of the whole job, on all hosts, such as "a:1,b:2"
   int64_t launcher_pid = 0;
-  // The start time of the launcher, in clock ticks since boot. With it the launcher is identified
-  // even if its pid is reused.
+  // The start time of the launcher, in clock ticks since boot. It identifies a launcher whose pid
+  // is reused.
   uint64_t launcher_start = 0;
   std::string host;                  // host of the launcher; empty: an older version wrote the file
   std::string secret_file, tls_dir;  // absolute paths; tls_dir empty: no TLS
@@ -61,8 +61,7 @@ struct JobEvent {
 // Appends a line to events.jsonl. The job continues after an error.
 Status AddEvent(const std::string& log_dir, const JobEvent& event);
 StatusOr<std::vector<JobEvent>> ReadEvents(const std::string& log_dir);
-// The pservers that were added to a running job or drained. `tandem rebalance` and `tandem drain`
-// record them in events.jsonl.
+// Pservers that were added or drained, as `tandem rebalance` and `tandem drain` recorded it.
 struct PserverChanges {
   std::map<int, std::string> added;  // numbers and addresses ("host:port") of added pservers
   // Drained pservers; they serve no data and accept none, so they may be stopped.
@@ -70,8 +69,8 @@ struct PserverChanges {
 };
 PserverChanges ReadPserverChanges(const std::string& log_dir);
 // Checks whether the job of the directory may be running, by its last event and its launcher.
-// FAILED_PRECONDITION: the job has ended, or its launcher was lost without an event of the end; the
-// message says which.
+// FAILED_PRECONDITION: the job has ended, or its launcher was lost before its end; the message says
+// which.
 Status CheckNotOver(const std::string& log_dir, const JobRecord& record);
 
 // Checks that the launcher was not lost. FAILED_PRECONDITION: the launcher was on this host and is

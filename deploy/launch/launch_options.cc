@@ -32,8 +32,7 @@ StatusOr<std::optional<LaunchMode>> ModeFlag(const ParsedArgs& args) {
       HintText(text, {"local", "pserver", "collective", "hybrid"}));
 }
 
-// Returns the mode. It comes from the flag --mode, otherwise from the kind of the other flags,
-// otherwise from the job file.
+// Returns the mode: from --mode, otherwise from the kind of other flags, or from the job file.
 StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
   std::string about_servers, about_ranks;
   for (const char* name : {"servers", "workers", "heter_workers", "heter_place", "pserver_data_dir",

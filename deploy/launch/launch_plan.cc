@@ -85,8 +85,7 @@ ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings
   return p;
 }
 
-// Returns the plan of a trainer. `local_rank` is its index among the `local_size` trainers of this
-// machine.
+// Returns the plan of a trainer. `local_rank`: index among the `local_size` trainers of this host.
 ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int rank, int local_rank,
                     int local_size) {
   TD_REQUIRE(rank >= 0 && static_cast<size_t>(rank) < options.workers.endpoints.size());
@@ -263,8 +262,7 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   }
   TD_RETURN_IF_ERROR(AssignPorts("servers", options.start_port, options.pservers.endpoints));
   if (options.mode != LaunchMode::kLocal) {
-    // The trainers get ports after those of the pservers, because both may be on the same hosts
-    // with the same first port.
+    // Trainers get ports after the pservers, because both may share hosts and a first port.
     const int after =
         options.start_port == 0
             ? 0

@@ -49,12 +49,11 @@ struct LaunchPlan {
   std::string tls_dir;                 // directory with pserver/ and trainer/; empty: no TLS
   bool make_tls = false;               // true: tls_dir does not exist yet and must be made
   std::vector<std::string> tls_hosts;  // host names in the pservers' certificate
-  // Processes on this machine: first pservers, then trainers, each by rank.
-  std::vector<ProcessPlan> processes;
-  int servers = 0, workers = 0;  // numbers of processes in the whole job
-  int heter_workers = 0;         // number of heter workers, which are the last ones of the workers
-  std::string pservers;          // addresses of all pservers, such as "a:1,b:2"
-  int trainers = 0;              // number of trainers for which the pservers wait
+  std::vector<ProcessPlan> processes;  // processes of this host: pservers, then trainers, by rank
+  int servers = 0, workers = 0;        // numbers of processes in the whole job
+  int heter_workers = 0;  // number of heter workers, which are the last ones of the workers
+  std::string pservers;   // addresses of all pservers, such as "a:1,b:2"
+  int trainers = 0;       // number of trainers for which the pservers wait
   bool remote_workers = false;
   bool insecure_allow_network = false;  // true: network traffic without encryption is allowed
   // Path of the FIFO for reports of the processes about waits (rank_reports.h); empty: none.

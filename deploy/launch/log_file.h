@@ -16,8 +16,7 @@ class LogFile {
   // Opens the file for appending, and creates it if it is missing.
   static StatusOr<LogFile> Open(const std::string& path);
 
-  // Descriptor for a process that writes to the log directly.
-  int fd() const { return file_.get(); }
+  int fd() const { return file_.get(); }  // for a process that writes to the log directly
   void Append(std::string_view text);
   // Checks whether the disk is full, after a process that writes to the log directly has ended. The
   // last lines of its log may then be missing.

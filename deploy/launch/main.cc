@@ -1,5 +1,4 @@
-// tandemrun: a program that starts the pservers and trainers of a job on this machine and
-// supervises them.
+// tandemrun: starts and supervises the pservers and trainers of a job on this machine.
 #include <cstdio>
 #include <string>
 #include <vector>

@@ -1,5 +1,4 @@
-// The output of a child process. It is shown on the launcher's terminal and written to the child's
-// log.
+// The output of a child process: it goes to the launcher's terminal and to the child's log.
 #pragma once
 
 #include <string>
@@ -13,33 +12,27 @@ namespace tandem::deploy {
 
 // Copies one stream of a child (stdout or stderr) to a log file and to `echo_fd`. If echo_fd is a
 // terminal, the child gets a pseudo-terminal of the same size, so that its progress bar works. The
-// log gets whole lines. Of a line that is redrawn with carriage returns, it gets the last state.
-// Never blocks: while the terminal accepts no output, no output is read from the child. Not
-// thread-safe.
+// log gets whole lines. It gets the last state of a line that is redrawn. Never blocks: while the
+// terminal accepts no output, no output is read from the child. Not thread-safe.
 class OutputChannel {
  public:
-  // `log` and `echo_fd` are not owned and must outlive this object. `echo_fd` -1: the output goes
-  // only to the log.
+  // `log` and `echo_fd` are not owned and must outlive this object. `echo_fd` -1: log only.
   static StatusOr<OutputChannel> Open(int echo_fd, LogFile* log);
 
   OutputChannel(OutputChannel&&) = default;
 
   int child_fd() const { return child_end_.get(); }  // the descriptor to which the child writes
-  // Closes this process's copy of the child's descriptor. Call it after the child has inherited the
-  // descriptor.
+  // Closes this process's copy of the child's descriptor. Call it after the child has inherited it.
   void CloseChildEnd() { child_end_.Reset(); }
-  // Return the descriptors to poll. read_fd: the child's output. write_fd: the terminal, if output
-  // waits for it. -1: none.
+  // Return descriptors to poll. read_fd: child's output. write_fd: terminal with waiting output.
   int read_fd() const { return pending_.empty() ? read_end_.get() : -1; }
   int write_fd() const { return pending_.empty() ? -1 : echo_fd_; }
 
   void OnReadable();
   void OnWritable();
-  // Changes echo_fd. -1: the output is shown nowhere, and output that the terminal has not accepted
-  // yet is discarded.
+  // Changes echo_fd. -1: shows nothing, and discards output that the terminal has not accepted.
   void ShowOn(int echo_fd);
-  // Reads the remaining output and ends the last line of the log. Call it after the child has
-  // ended.
+  // Reads the remaining output and ends the log's last line. Call it after the child's end.
   void Drain();
   // Sets the size of the pseudo-terminal to that of the terminal.
   void CopyWindowSize();

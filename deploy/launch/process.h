@@ -33,16 +33,14 @@ struct SpawnRequest {
   Environment env;                // all environment variables of the child; it inherits none
   int stdout_fd = -1;             // descriptor for stdout; not owned, duplicated into the child
   int stderr_fd = -1;
-  // Descriptors that the child inherits with the same numbers; not owned.
-  std::vector<int> inherited;
+  std::vector<int> inherited;  // inherited with the same numbers; not owned
 };
 
 // A child process. Not thread-safe. Start it on the main thread, because the kernel kills the child
 // when the thread that started it ends.
 class Process {
  public:
-  // Starts the program. NOT_FOUND or PERMISSION_DENIED: the program cannot be executed; the child
-  // process has ended.
+  // Starts the program. NOT_FOUND or PERMISSION_DENIED: it cannot be executed; the child has ended.
   static StatusOr<Process> Start(const SpawnRequest& request);
 
   Process(Process&& other) noexcept;
@@ -53,8 +51,7 @@ class Process {
   bool running() const { return !state_.has_value(); }
   // How the child ended; nullopt: it is running.
   const std::optional<ExitState>& state() const { return state_; }
-  // Checks whether the child has ended, without blocking. If so, reaps it and kills the other
-  // processes of its group.
+  // Checks for the child's end without blocking. If so, reaps it and kills the rest of its group.
   const std::optional<ExitState>& Poll();
   // Sends `signal` to the child's process group. Does nothing if the child has ended.
   void Signal(int signal);
@@ -73,8 +70,7 @@ std::string SignalName(int signal);
 // Returns the environment of this process. Only launcher programs call this function.
 Environment CurrentEnvironment();
 
-// Returns the directory of the running program's file. Tandem's other programs are in the same
-// directory.
+// Returns the directory of the running program's file. It also has Tandem's other programs.
 std::string ProgramDir();
 
 }  // namespace tandem::deploy

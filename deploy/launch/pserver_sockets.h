@@ -1,6 +1,5 @@
 // The listening sockets of a job's pservers on this host. The launcher keeps them open while the
-// job runs. So another user cannot bind an address before a pserver starts, or while a pserver is
-// restarted.
+// job runs. So another user cannot bind an address before a pserver starts or restarts.
 #pragma once
 
 #include <map>
@@ -33,8 +32,7 @@ class PserverSockets {
 // XDG_RUNTIME_DIR if it is private, otherwise /tmp. Does not create the directory.
 std::string NewSocketDir(const Environment& env);
 // Creates a directory to which only this user has access, and returns a lock of it.
-// RemoveDeadSocketDirs does not remove the directory while the lock is open. ALREADY_EXISTS: the
-// path exists.
+// RemoveDeadSocketDirs keeps it while the lock is open. ALREADY_EXISTS: the path exists.
 StatusOr<Fd> MakePrivateDir(const std::string& path);
 // Removes socket directories in the parent of `path` that killed launchers of this user have left.
 // A directory is removed if no process holds its lock, its age is above `age_min`, and it contains

@@ -1,5 +1,4 @@
-// Reads the reports that a job's processes send to the launcher through a FIFO
-// (common/base/launcher_words.h).
+// Reads the reports of a job's processes from a FIFO (common/base/launcher_words.h).
 #pragma once
 
 #include <string>

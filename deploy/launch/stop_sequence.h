@@ -23,8 +23,8 @@ class StopSequence {
   Phase phase() const { return phase_; }
   bool running() const { return phase_ == Phase::kRunning; }
   int signal() const { return signal_; }  // the first signal that was received; 0: none
-  // Returns true if the phase is not "running" or a signal was received. No process is started any
-  // more.
+  // Returns true if the phase is not "running" or a signal was received. Then no process is
+  // started.
   bool stopping() const { return phase_ != Phase::kRunning || signal_ != 0; }
 
   // Handles a signal that requests the end of the job. kStop: it is the first signal; the caller

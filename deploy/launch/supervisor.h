@@ -1,5 +1,4 @@
-// Starts the processes of a plan, waits until they have ended, and terminates all remaining ones at
-// the end.
+// Starts the processes of a plan, waits until they have ended, and terminates the remaining ones.
 #pragma once
 
 #include <string>
@@ -69,13 +68,11 @@ class Supervisor {
   void StartAgain(JobProcess& old, bool member);
   void Replace(const JobProcess& old, bool member);
   // Removes killed ranks of an elastic job from the world and from `ended`, if the job can continue
-  // without them. A new process for such a rank must report that it is ready before it joins the
-  // world.
+  // without them. A new process for such a rank must first report that it is ready.
   void LoseRanks(std::vector<JobProcess*>& ended);
   void Admit(int rank);  // lets `rank`, which has reported ready, join the world
   void StartLostRanks();
-  // Tells the running ranks which ranks are members, and shows the output of the member with the
-  // lowest rank.
+  // Tells the running ranks which ranks are members, and shows the lowest member's output.
   void PublishWorld();
   int shown_stdout() const { return options_.only_stderr ? 2 : 1; }
   // Returns whether some ranks have completed the job. A restarted rank would then find no peers.

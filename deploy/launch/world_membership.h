@@ -18,11 +18,10 @@ class WorldMembership {
 
   bool elastic() const { return ranks_least_ > 0; }
   int ranks_least() const { return ranks_least_; }
-  // Returns whether the job can continue with `left` ranks. `over`: some ranks have completed the
-  // job.
+  // Returns whether the job can continue with `left` ranks. `over`: some rank has ended.
   bool Suffices(size_t left, bool over) const;
-  // Replaces the file. The version of the file increases with each call. REQUIRES: elastic();
-  // `members` is in ascending order.
+  // Replaces the file. Each call increases its version. REQUIRES: elastic(); `members` is in
+  // ascending order.
   Status Publish(std::vector<int> members, bool over);
 
  private:

@@ -1,5 +1,4 @@
-// Kills a pserver during the demo's job, which simulates a failure of its machine. Measures the
-// effect.
+// Kills a pserver during the demo's job, like a failure of its machine. Measures the effect.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +13,17 @@ namespace tandem::deploy {
 struct KillReport {
   bool killed = false;
   int server = 0;
-  // Number of acknowledged updates that the server reported before the kill.
-  int64_t version_before = 0;
-  int64_t version_back = 0;  // number of updates that the new server had at its start
-  double back_s = 0;         // seconds from the kill until the new server replied
+  int64_t version_before = 0;  // number of acknowledged updates just before the kill
+  int64_t version_back = 0;    // number of updates that the new server had at its start
+  double back_s = 0;           // seconds from the kill until the new server replied
   std::string problem;  // why no server was killed, or why no new server started; "": no problem
 
   bool recovered() const { return killed && problem.empty(); }
 };
 
-// Watches a job of this host on a separate thread, through the job's status page and calls to its
-// pservers. Sends SIGKILL to one pserver as soon as the share `at_share` of the job is done. The
-// job needs --status_port, and a pserver that tandemrun restarts (--max_restarts,
-// --pserver_data_dir).
+// Watches a job of this host on a separate thread, through its status page and calls to its
+// pservers. Sends SIGKILL to one pserver when the share `at_share` of the job is done. The job
+// needs --status_port, and a pserver that tandemrun restarts (--max_restarts, --pserver_data_dir).
 class PserverKiller {
  public:
   struct Options {
@@ -56,8 +53,7 @@ struct UpdateCount {
   int64_t doubled = 0;  // number of updates that a server applied once too often
   int64_t repeated = 0;  // number of replayed pushes that a server did not apply again
 };
-// Reads the counts from the logs of the `servers` pservers of this host. DATA_LOSS: a log has no
-// count.
+// Reads the counts from the logs of `servers` pservers of this host. DATA_LOSS: no count.
 StatusOr<UpdateCount> CountUpdates(const std::string& log_dir, int servers, int64_t steps);
 
 }  // namespace tandem::deploy

@@ -19,16 +19,14 @@ struct DemoRun {
   std::string params_sha256;
 };
 
-// Reads the result of a job. NOT_FOUND: there is no such file. DATA_LOSS: the file is not a
-// trainer's result.
+// Reads a job's result. NOT_FOUND: no such file. DATA_LOSS: the file is not a trainer's result.
 StatusOr<DemoRun> ReadDemoRun(const std::string& path);
 
 struct DemoResult {
   DemoRun pserver, collective;
-  double seconds = 0;  // duration of the whole demo in seconds
-  // Kill of a pserver in the pserver job; nullopt: no kill was planned.
-  std::optional<KillReport> kill;
-  UpdateCount updates;  // updates of the pserver job, if a pserver was killed
+  double seconds = 0;              // duration of the whole demo in seconds
+  std::optional<KillReport> kill;  // the kill of a pserver; nullopt: no kill was planned
+  UpdateCount updates;             // updates of the pserver job, if a pserver was killed
 
   bool SameBits() const {
     return !pserver.params_sha256.empty() && pserver.params_sha256 == collective.params_sha256;

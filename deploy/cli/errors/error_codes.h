@@ -33,8 +33,8 @@ const std::vector<ErrorCode>& ErrorCodes();
 std::string NameOf(const ErrorCode& code);
 
 // Returns the codes in `text`, each once, in the order of `text`. Possible texts are "TD6003",
-// "td6003", "6003", and a message with codes. The result is empty if there is no code. NOT_FOUND: a
-// number in `text` is not a code.
+// "td6003", "6003", and a message with codes. Empty: there is no code. NOT_FOUND: a number is not a
+// code.
 StatusOr<std::vector<ErrorCode>> CodesIn(const std::string& text);
 
 // Returns the content of docs/reference/error-codes.md.

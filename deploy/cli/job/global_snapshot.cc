@@ -37,8 +37,8 @@ void Print(const ps::CutReport& report, bool as_json) {
   if (as_json) std::puts(all.dump(2).c_str());
 }
 
-// Returns "version 1000" or "versions 990 to 1000". In a_sync mode versions differ, because each
-// server counts its own pushes.
+// Returns "version 1000" or "versions 990 to 1000". In a_sync mode each server counts its own
+// pushes.
 std::string VersionsOf(const std::vector<ps::ServerCut>& servers) {
   uint64_t lowest = UINT64_MAX, highest = 0;
   for (const ps::ServerCut& s : servers) {
@@ -57,8 +57,7 @@ ps::GlobalSnapshotOptions OptionsFor(const JobAccess& access) {
           .taker = (uint64_t{random()} << 32 | random()) | 1};
 }
 
-// Adds an event to the log directory of a job that tandemrun started. `tandem events` shows the
-// event.
+// Adds an event to the log directory of a job of tandemrun. `tandem events` shows it.
 void Note(const JobAccess& access, const char* event, const std::string& text) {
   NoteEvent(access, {"", event, "", 0, text});
 }

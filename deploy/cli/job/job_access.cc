@@ -32,8 +32,7 @@ StatusOr<std::vector<Endpoint>> ParseList(const std::string& flag, const std::st
   return all;
 }
 
-// Returns the only directory log-* in the working directory. tandemrun's default log directory is
-// log-JOB.
+// Returns the only log-* in the working directory. tandemrun's default directory is log-JOB.
 StatusOr<std::string> OnlyDirHere() {
   std::vector<std::string> found;
   std::error_code error;
@@ -77,8 +76,7 @@ Status TakeRecord(const JobRecord& record, JobAccess& access) {
 }
 
 Status TakeSecret(std::string file, JobAccess& access) {
-  // If the user names the servers directly, the secret's file comes from TANDEM_SECRET_FILE, as for
-  // the servers themselves.
+  // If the user names servers directly, the secret's file comes from TANDEM_SECRET_FILE, as theirs.
   const Environment env = CurrentEnvironment();
   const auto given = env.find("TANDEM_SECRET_FILE");
   if (file.empty() && !access.record && !access.job.empty() && given != env.end()) {
@@ -226,8 +224,7 @@ struct ServerAccess::Impl {
               google::protobuf::MessageLite* reply) const {
     TD_RETURN_IF_ERROR(
         Annotate(rpc::CheckSendsInTheClear(endpoint, tls, insecure_allow_network), name));
-    // Probes the server before the gRPC call. The probe is fast and reports the cause of a failure,
-    // which gRPC does not report.
+    // Probes the server before the gRPC call. The probe is fast and reports the cause of a failure.
     TD_RETURN_IF_ERROR(Annotate(rpc::ProbeConnection(endpoint, tls, uri, timeout), name));
     return Annotate(calls->Call(call, request, reply, SteadyNow() + timeout), name);
   }

@@ -1,5 +1,4 @@
-// The access of subcommands to a running job: to its pservers by gRPC, and to its status pages by
-// HTTP.
+// The access of subcommands to a running job: to pservers by gRPC, to status pages by HTTP.
 #pragma once
 
 #include <cstdint>
@@ -40,9 +39,8 @@ struct JobAccess {
   std::string job;  // name of the job; "": unknown, which servers with a secret reject
   std::string dir;  // log directory of tandemrun; "": the user named addresses
   std::optional<JobRecord> record;
-  // Addresses of all pservers, including those that were added later.
-  std::vector<Endpoint> pservers;
-  std::set<int> drained;  // indices of drained servers in `pservers`; they may have ended
+  std::vector<Endpoint> pservers;  // all pservers, including those that were added later
+  std::set<int> drained;           // indices of drained servers in `pservers`; they may have ended
   std::vector<PageAddress> pages;
   std::string secret;  // secret of the job; "": none
   rpc::TlsFiles tls;
@@ -66,8 +64,7 @@ bool IsGone(const JobAccess& job, size_t server, const Status& answer);
 // Like FindJob, but requires that the job has pservers and that its name is known.
 StatusOr<JobAccess> FindPservers(const ParsedArgs& args);
 
-// Adds an event to the job's log directory, if the user named the job by this directory. Prints a
-// warning on stderr if this fails.
+// Adds an event to the log directory if the user named the job by it. Warns on stderr on failure.
 void NoteEvent(const JobAccess& job, const JobEvent& event);
 
 // Makes administrative calls to one pserver. Each call blocks, at most until its deadline. An error
@@ -95,8 +92,7 @@ struct Page {
   std::map<std::string, std::string> facts;
   // Curves of the page by name; points of x and y; NaN: the value is not finite.
   std::map<std::string, std::vector<std::pair<double, double>>> series;
-  // Value of a fact; "": the page has no such fact.
-  std::string Fact(const std::string& name) const;
+  std::string Fact(const std::string& name) const;  // "": the page has no such fact
 };
 StatusOr<Page> ReadPage(const Endpoint& address, Duration timeout);
 

@@ -102,8 +102,8 @@ void AskPage(const JobAccess& access, const PageAddress& address,
 }
 
 // Finds the slow trainers. In sync mode a trainer can be ahead by at most one step, for which it
-// then waits. So a trainer that lags by one step is reported only if it is also silent. Trainers
-// that wait for it are silent too.
+// then waits. So a lag of one step is reported only for silent ones. Trainers that wait for it are
+// silent too.
 void FindSlow(JobSnapshot& job) {
   TD_REQUIRE(std::ranges::is_sorted(job.trainers, {}, &TrainerRow::rank));
   uint64_t ahead = 0;
@@ -128,8 +128,7 @@ void FindSlow(JobSnapshot& job) {
     }
   }
   if (job.slow.empty()) job.slow = std::move(silent);
-  // Each rank reports the slowest rank. All ranks report the same rank, but some of them a moment
-  // later.
+  // Each rank reports the slowest rank. All report the same rank, some a moment later.
   for (const TrainerRow& t : job.trainers) {
     if (t.slowest.empty() || t.slowest == "-") continue;
     if (t.slowest != "none") job.slow.push_back(t.slowest);

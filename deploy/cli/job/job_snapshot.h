@@ -15,11 +15,9 @@ struct ServerRow {
   int index = 0;
   std::string address;
   Status status;  // result of the call to the server; if it is not OK, the other fields are unset
-  // State of the pserver: "serving", "waiting for the first values" or "waiting for the first
-  // trainer".
+  // Pserver state: "serving", "waiting for the first values" or "waiting for the first trainer".
   std::string state;
-  // Versions of the parameters and of the newest checkpoint, in updates. checkpoint_version 0:
-  // there is no checkpoint.
+  // Versions of parameters and newest checkpoint, in updates. checkpoint_version 0: no checkpoint.
   uint64_t version = 0, checkpoint_version = 0;
   int64_t slices = 0, elements = 0;
   uint64_t rows = 0, row_bytes = 0;  // number and bytes of the rows in tables
@@ -28,14 +26,12 @@ struct ServerRow {
 
 struct TrainerRow {
   int rank = 0;
-  // State of the trainer: "not seen yet", "at work", "completed", or a state from its status page,
-  // such as "training".
+  // Trainer state: "not seen yet", "at work", "completed", or from its page, such as "training".
   std::string state;
   bool on_servers = false;
   uint64_t last_step = 0, pushes = 0;  // if on_servers is true: the minimum over the servers
   double silent_seconds = 0;  // if on_servers is true: seconds since its last call to any server
-  // Seconds that the trainer waited for other trainers, on one of the servers. Set only if
-  // on_servers is true.
+  // If on_servers is true: seconds of waiting for other trainers, on one of the servers.
   double waited_seconds = 0;
   // Texts from the trainer's status page; "": it has no page.
   std::string step, samples_per_second, data_wait, remaining, checkpoint;
@@ -67,8 +63,7 @@ struct JobSnapshot {
   uint64_t Version() const;
 };
 
-// Queries all processes of the job. Always succeeds: `problems` lists the processes that did not
-// reply.
+// Queries all processes of the job. Always succeeds: `problems` lists those that did not reply.
 JobSnapshot LookAt(const JobAccess& job);
 
 }  // namespace tandem::deploy

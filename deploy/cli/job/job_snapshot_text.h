@@ -7,8 +7,7 @@
 
 namespace tandem::deploy {
 
-// Returns text with tables. `before` is an earlier snapshot, from which updates per second are
-// computed; it may be null.
+// Returns text with tables. `before`: an earlier snapshot, for updates per second; may be null.
 std::string StatusText(const JobSnapshot& now, const JobSnapshot* before);
 std::string VariablesText(const JobSnapshot& now);
 // Return one JSON object each. Its names do not change between versions.

@@ -1,5 +1,4 @@
-// Starts a job from a subcommand and waits for its end, as tandemrun does. All files of the job are
-// in one directory.
+// Runs a job for a subcommand, as tandemrun does. All files of the job are in one directory.
 #pragma once
 
 #include <string>
@@ -15,24 +14,20 @@ struct JobLaunch {
   std::string job_file;
   // Directory DIR, created if missing; logs are in DIR/log, the result in DIR/result.json.
   std::string dir;
-  // Arguments of tandemrun, such as {"--mode=collective", "--nproc=2"}.
-  std::vector<std::string> launch_args;
+  std::vector<std::string> launch_args;   // for tandemrun, such as {"--mode=collective"}
   std::vector<std::string> trainer_args;  // arguments of the trainers, such as {"--epochs=3"}
-  // Paths of the programs; empty: in this program's directory.
-  std::string pserver_bin, trainer_bin;
-  bool quiet = false;        // true: do not show the output of trainer 0
-  bool only_stderr = false;  // true: print nothing on stdout
+  std::string pserver_bin, trainer_bin;   // program paths; empty: in this program's directory
+  bool quiet = false;                     // true: do not show the output of trainer 0
+  bool only_stderr = false;               // true: print nothing on stdout
 
   std::string ResultFile() const { return dir + "/result.json"; }
 };
 
-// Runs the job until all its processes have ended. Returns the job's exit code, or 128 + signal if
-// a signal ended the job.
+// Runs the job to its end. Returns its exit code, or 128 + signal if a signal ended it.
 StatusOr<int> RunJob(const JobLaunch& launch);
 
-// The work directory of a command. If the user names a directory, it is kept. Otherwise it is a new
-// directory in the system's temporary directory, and is removed on destruction unless Keep() was
-// called.
+// The work directory of a command. A directory that the user names is kept. Otherwise it is a new
+// temporary directory, removed on destruction unless Keep() was called.
 class WorkDir {
  public:
   WorkDir() = default;
@@ -41,8 +36,7 @@ class WorkDir {
   ~WorkDir();
 
   // Opens the directory `dir`, or makes a new one if `dir` is "". `name` is the command's name,
-  // which is part of the name of a new directory. PERMISSION_DENIED: the directory cannot be
-  // created.
+  // for the name of a new directory. PERMISSION_DENIED: it cannot be created.
   Status Open(const std::string& dir, const std::string& name);
   void Keep() { temporary_ = false; }
   bool temporary() const { return temporary_; }

@@ -112,8 +112,7 @@ Status CheckDrained(const std::vector<ps::ServedBuckets>& servers, int server) {
   return OkStatus();
 }
 
-// Adds an event to the log directory of a job that tandemrun started. `tandem status` and tandemrun
-// read the event.
+// Adds an event to the log directory of a job of tandemrun. `tandem status` and tandemrun read it.
 void Note(const JobAccess& access, const char* event, int server, const std::string& text) {
   NoteEvent(access, {"", event, absl::StrFormat("pserver %d", server), 0, text});
 }

@@ -1,5 +1,4 @@
-// Implements the commands save, restore, drain and events, with which an administrator controls a
-// running job.
+// Implements the commands save, restore, drain and events, which control a running job.
 #include <poll.h>
 #include <signal.h>
 
@@ -58,8 +57,7 @@ struct Checkpoints {
     versions.insert(server.checkpoint_version());
     sync |= server.mode() == UPDATE_MODE_SYNC;
   }
-  // Returns true if the checkpoints are from different steps. A sync job cannot resume from such
-  // checkpoints.
+  // True if the checkpoints are from different steps. A sync job cannot resume from such ones.
   bool Apart() const { return sync && versions.size() > 1; }
 };
 

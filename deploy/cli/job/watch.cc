@@ -27,8 +27,7 @@ StatusOr<JobAccess> FindToLook(const ParsedArgs& args) {
   return FindJob(args, {rpc::PeerRole::kObserver, rpc::PeerRole::kAdmin});
 }
 
-// Returns the state of the job. Returns an error if no process replies and the log directory shows
-// that the job has ended.
+// Returns the job's state; an error if no process replies and the directory shows the job's end.
 StatusOr<JobSnapshot> LookUnlessOver(const JobAccess& access) {
   JobSnapshot now = LookAt(access);
   if (now.NobodyAnswers() && access.record) {

@@ -65,8 +65,7 @@ StatusOr<KnobBenchOptions> OptionsOf(const ParsedArgs& args) {
   return options;
 }
 
-// Prints the progress on stderr. On a terminal it is one line that is redrawn; otherwise it is one
-// line per knob.
+// Prints the progress on stderr. On a terminal one line is redrawn; otherwise one line per knob.
 class BenchProgress {
  public:
   explicit BenchProgress(size_t knobs) : knobs_(knobs), terminal_(isatty(STDERR_FILENO) == 1) {}

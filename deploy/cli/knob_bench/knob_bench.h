@@ -28,12 +28,11 @@ enum class BenchLaunch { kLocal, kTwoRanks, kFourRanks, kPserver };
 struct KnobBench {
   const char* knob;     // path of the knob from DistributedStrategy
   const char* changed;  // value of the knob that is compared with the default
-  // The value that must differ between the two jobs. It is a name of CountsByName
-  // (trainer/session/run_counts.h), or "loss", the loss of the last step. "": only the times are
+  // Value that must differ between the jobs. It is a name of CountsByName
+  // (trainer/session/run_counts.h), or "loss", the loss of the last step. "": only times are
   // compared.
   const char* counter;
-  // Name of a network in BenchNetworks(); the user may choose another.
-  const char* network = "lenet";
+  const char* network = "lenet";  // a name of BenchNetworks(); the user may choose another
   BenchLaunch launch = BenchLaunch::kLocal;
   double tolerance = kSameBits;
   std::vector<const char*> with =
@@ -66,8 +65,7 @@ struct BenchNetwork {
 };
 const std::vector<BenchNetwork>& BenchNetworks();
 
-// Returns the network with this name. INVALID_ARGUMENT: the name is unknown; the message has the
-// nearest name.
+// Returns the network with this name. INVALID_ARGUMENT: unknown; the message has the nearest name.
 StatusOr<const BenchNetwork*> FindBenchNetwork(std::string_view name);
 // Returns the rows of the knobs in the list `names` ("a,b"). A name is a path or the end of a path.
 // "": all rows. INVALID_ARGUMENT: a name is unknown (the message has the nearest name), or its knob

@@ -40,8 +40,7 @@ struct BenchJob {
   int steps = 0;
 };
 
-// Returns the job that is measured: the user's job, or a job for the row's network in the work
-// directory.
+// Returns the measured job: the user's, or one of the row's network in the work directory.
 StatusOr<BenchJob> JobOf(const KnobBench& row, const KnobBenchOptions& options) {
   // Numbers of steps. The maximum follows from RunHistory::kRunsMax.
   constexpr int kUserSteps = 50, kStepsMin = 8, kStepsMax = 1000;
@@ -195,8 +194,7 @@ StatusOr<KnobResult> BenchKnob(const KnobBench& row, const KnobBenchOptions& opt
   result.network = job.name;
   result.steps = job.steps;
   for (int round = 0; round < options.rounds; ++round) {
-    // Each round begins with another setting, so that a machine whose speed changes does not favour
-    // one setting.
+    // Rounds begin with alternating settings, so that a change of the machine's speed favours none.
     for (const bool changed : {round % 2 != 0, round % 2 == 0}) {
       progress(absl::StrFormat("round %d of %d, %s", round + 1, options.rounds,
                                changed ? "changed" : "default"));

@@ -17,8 +17,7 @@ struct KnobBenchOptions {
   std::string network;  // network that replaces those of the rows; empty: no replacement
   double length = 1;    // factor for the network's number of steps
   int rounds = 3;       // number of rounds; each round runs both settings once
-  // Paths of the programs; empty: in this program's directory.
-  std::string pserver_bin, trainer_bin;
+  std::string pserver_bin, trainer_bin;  // program paths; empty: in this program's directory
 };
 
 // The result of one run of a job.
@@ -28,8 +27,7 @@ struct KnobRun {
   std::map<int64_t, double> loss;  // losses of trainer 0 by step; only steps whose loss was fetched
   std::map<std::string, double> counts;
 
-  // Value of a counter; 0: there is no counter of this name.
-  double Count(const std::string& name) const;
+  double Count(const std::string& name) const;  // 0: there is no counter of this name
 };
 // Reads the result of a trainer (tandem-trainer --result_json). NOT_FOUND: there is no such file.
 // DATA_LOSS: the file is not a result.
@@ -40,20 +38,18 @@ inline constexpr int64_t kComparedSteps = 30;
 struct KnobResult {
   const KnobBench* row = nullptr;
   std::string default_value;
-  std::string network;       // name of the network, or path of the user's job
-  int steps = 0;             // number of steps per run
-  bool own_network = false;  // true: the network is the row's own, so the counter must change
-  Status status;             // result of the runs; if it is not OK, the other fields are empty
-  // Runs of the last round, with the default and with the changed value.
-  KnobRun at_default, changed;
+  std::string network;          // name of the network, or path of the user's job
+  int steps = 0;                // number of steps per run
+  bool own_network = false;     // true: the network is the row's own, so the counter must change
+  Status status;                // result of the runs; if it is not OK, the other fields are empty
+  KnobRun at_default, changed;  // runs of the last round, with each of the two values
   std::vector<double> ratios;  // time with the changed value / time with the default, one per round
 
   bool CounterMoved() const;
   // Returns whether the two runs have equal losses at every step that both have.
   bool SameLosses() const;
   // Returns the largest difference of losses in the first kComparedSteps steps, relative to the
-  // largest loss in them. Later steps are not used, because rounding errors grow with time in any
-  // training.
+  // largest loss in them. Later steps are not used, because rounding errors grow in any training.
   double LossDifference() const;
   // Returns a text about a problem: the run failed, the losses differ by more than the row allows,
   // or the counter did not change on the row's own network. "": there is no problem.

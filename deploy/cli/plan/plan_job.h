@@ -1,5 +1,5 @@
-// The communication in one step of a job in collective mode. Commands use it to predict the time of
-// a step.
+// The communication in one step of a job in collective mode. Commands predict a step's time with
+// it.
 #pragma once
 
 #include <cstddef>
@@ -33,8 +33,7 @@ struct PlanJob {
   }
 };
 
-// Reads the job for `workers` workers, always in collective mode. FAILED_PRECONDITION: the steps of
-// the job have no allreduce.
+// Reads the job for `workers` workers in collective mode. FAILED_PRECONDITION: no allreduce.
 StatusOr<PlanJob> PlanJobOf(const std::string& job_path, int workers);
 
 }  // namespace tandem::deploy

@@ -12,12 +12,11 @@
 namespace tandem::deploy {
 
 struct AlgorithmTiming {
-  std::string name;      // name of a TCP algorithm, such as "ring", or "shared memory"
-  double predicted = 0;  // predicted time in seconds
-  // Measured time in seconds; nullopt: the bucket is too large to measure.
-  std::optional<double> measured;
-  bool best = false;    // true: this algorithm has the best prediction
-  bool chosen = false;  // true: the job chooses this algorithm
+  std::string name;                // name of a TCP algorithm, such as "ring", or "shared memory"
+  double predicted = 0;            // predicted time in seconds
+  std::optional<double> measured;  // measured seconds; nullopt: bucket too large
+  bool best = false;               // true: this algorithm has the best prediction
+  bool chosen = false;             // true: the job chooses this algorithm
 };
 
 struct MeasuredPlan {
@@ -25,8 +24,7 @@ struct MeasuredPlan {
   collective::CostModel tcp;
   collective::SharedMemoryCost memory;
   double probe = 0;  // duration of the measurements for the model, in seconds
-  // Timings of each bucket, in the order of the job.
-  std::vector<std::vector<AlgorithmTiming>> buckets;
+  std::vector<std::vector<AlgorithmTiming>> buckets;  // timings of each bucket, in job order
 };
 
 StatusOr<MeasuredPlan> MeasurePlan(const PlanJob& job, int ranks);

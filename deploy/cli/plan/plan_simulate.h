@@ -1,5 +1,4 @@
-// `tandem plan` for other machines. Simulates the steps of a job over links with the latency and
-// bandwidth that the user names.
+// `tandem plan` for other machines. Simulates a job's steps over links that the user describes.
 #pragma once
 
 #include <optional>
@@ -37,8 +36,7 @@ struct ScalePoint {
 };
 
 struct Simulation {
-  // One point per number of ranks: one host, then doubled until the largest layout.
-  std::vector<ScalePoint> points;
+  std::vector<ScalePoint> points;  // points for one host, then doubled ranks, to the largest layout
 };
 
 StatusOr<Simulation> Simulate(const PlanJob& job, const SimulationRequest& request);

@@ -126,8 +126,7 @@ StatusOr<ShownCertificate> Look(const std::string& path) {
   if (shown.verdict.ok()) {
     TD_ASSIGN_OR_RETURN(const std::string ca, rpc::ReadPem(rpc::TlsFilesIn(path).ca));
     // The file may contain an authority that signs only certificates of the other side. But most
-    // jobs have only one authority. So it is reported as a mistake if that authority did not issue
-    // the certificate.
+    // jobs have one authority only, and a certificate from another authority is then a mistake.
     shown.verdict = rpc::CheckIssuer(pem, ca);
   }
   return shown;

@@ -117,8 +117,7 @@ Finding CheckOpenMp() {
   return {"openmp", Verdict::kOk, text, ""};
 }
 
-// Tries to load a library and unloads it again. Returns "" if it can be loaded, otherwise the
-// loader's message.
+// Loads a library and unloads it again. Returns "", or the loader's message if this fails.
 std::string TryOpen(const std::string& path) {
   void* library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) return dlerror();

@@ -144,7 +144,7 @@ Status ExportTensors(const std::string& out, const std::string& what, const Pars
   return OkStatus();
 }
 
-// Exports the network. Its program comes from the job file, because a checkpoint contains only the
+// Exports the network. Its program comes from the job file, because a checkpoint has only
 // variables.
 Status ExportNetwork(const std::string& out, const ParsedArgs& args,
                      const trainer::Checkpoint& checkpoint) {

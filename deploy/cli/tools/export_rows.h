@@ -1,5 +1,4 @@
-// Exports rows of tables from a trainer's checkpoint, for serving. These tables are stored only on
-// pservers.
+// Exports rows of tables that are only on pservers from a trainer's checkpoint, for serving.
 #pragma once
 
 #include <string>
@@ -10,8 +9,7 @@
 
 namespace tandem::deploy {
 
-// Determines which rows are exported. Source: Save of Paddle's CtrAccessor with its modes 0, 2 and
-// 1.
+// Which rows are exported. Source: Save of Paddle's CtrAccessor with its modes 0, 2 and 1.
 struct RowChoice {
   enum class Mode : uint8_t {
     kFull,  // all rows of the table

@@ -25,8 +25,7 @@ constexpr char kProfileUsage[] =
     "DIR/timeline.json. With enable_rpc_profiler the timeline also shows the\nupdates of the "
     "pservers, with arrows for push, update and pull.\n";
 
-// Bounds for the clock of each pserver: a lower and an upper bound of the offset that must be added
-// to its clock, in us.
+// For each pserver a lower and an upper bound of the offset to add to its clock, in us.
 using Clocks = std::map<std::string, std::pair<double, double>>;
 
 double Middle(const std::pair<double, double>& bounds) {
@@ -38,8 +37,7 @@ struct Timeline {
   std::string path;
   json events;
   int rank = 0;
-  // Steady clock and wall clock at time 0 of the timeline, in us.
-  double first_us = 0, first_unix_us = 0;
+  double first_us = 0, first_unix_us = 0;  // clocks at time 0 of the timeline, in us
   std::string boot;  // boot id of the host; processes with the same boot id share the steady clock
   Clocks pserver_clocks;  // offsets from the pservers' clocks to the trainer's clock
 };
@@ -145,8 +143,8 @@ Shift ShiftOf(const Timeline& t, const Timeline& reference, std::map<std::string
 }
 
 // Merges the events of several timelines. An event that is in several timelines, such as a name or
-// an update of a pserver, is kept once. Arrows to a duplicate update lead to the middle of the
-// update that is kept.
+// an update of a pserver, is kept once. Arrows to a duplicate update lead to the middle of the kept
+// one.
 class Merger {
  public:
   void Add(const Timeline& timeline, const Shift& shift) {
@@ -195,8 +193,8 @@ class Merger {
  private:
   json events_ = json::array();
   std::set<std::string> names_;
-  // Middle of each update; the key is process and version.
-  std::map<std::pair<int, uint64_t>, double> updates_;
+  std::map<std::pair<int, uint64_t>, double>
+      updates_;  // middle of each update, by (process, version)
   int64_t arrows_ = 0;
 };
 
