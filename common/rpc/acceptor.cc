@@ -163,7 +163,7 @@ void Acceptor::Welcome(int listener, Fd fd, Time now) {
     return;
   }
   if (local) admissions_->Prove(*connection, Standing::kTrusted);
-  // It is edge-triggered, so that a caller with an incomplete hello keeps no thread busy.
+  // The descriptor is edge-triggered, so a caller with an incomplete hello keeps no thread busy.
   epoll_event event{};
   event.events = EPOLLIN | kGone | EPOLLET;
   event.data.fd = key;

@@ -18,7 +18,7 @@ class WorldMembership {
 
   bool elastic() const { return ranks_least_ > 0; }
   int ranks_least() const { return ranks_least_; }
-  // Returns whether the job can continue with `left` ranks. `over`: some rank has ended.
+  // Returns whether the job can continue with `left` ranks. `over`: a rank has completed it.
   bool Suffices(size_t left, bool over) const;
   // Replaces the file. Each call increases its version. REQUIRES: elastic(); `members` is in
   // ascending order.
