@@ -1,6 +1,5 @@
-// The interface of a communicator: a fixed set of ranks that reduce, broadcast and gather memory
-// together. Ranks of host memory (in-process, TCP, shared memory) and of devices (NCCL) implement
-// it.
+// The interface of a communicator: fixed ranks that reduce, broadcast and gather memory together.
+// It is implemented for host memory (in-process, TCP, shared memory) and for devices (NCCL).
 #pragma once
 
 #include <cstddef>
@@ -20,7 +19,8 @@
 
 namespace tandem::collective {
 
-// The values are part of the message header on the wire: never reuse one.
+// The collective operations. Their numbers are in message headers between processes, so a number
+// must never get another meaning.
 enum class CollectiveOp : uint8_t {
   kAllReduce = 1,
   kReduce = 2,
@@ -32,70 +32,70 @@ enum class CollectiveOp : uint8_t {
   kSendRecv = 8,
 };
 
-const char* Name(CollectiveOp op);  // "AllReduce", ...
+const char* Name(CollectiveOp op);  // returns the name of an operation, such as "AllReduce"
 
 // The arguments of one collective operation. Every rank of a communicator makes the same calls in
-// the same order. Their op, count, dtype, reduce and root must be equal; a difference is an error
-// on all ranks. kSendRecv involves two ranks only. The sends of one rank match the receives of the
-// other in order, and both ranks make them between the same collectives.
+// the same order. The fields op, count, dtype, reduce and root must be equal on all ranks; a
+// difference is an error on all ranks. A kSendRecv involves two ranks only. The n-th send from one
+// rank to another matches the n-th receive there, between the same collectives on both ranks.
 struct Collective {
   CollectiveOp op = CollectiveOp::kBarrier;
-  // Memory of the host, or of the communicator's device, aligned to its element. Not owned. Both
-  // buffers must stay valid and unused by others until the Work is done; a Wait that timed out does
-  // not mean that it is done. An operation in place has `in == out`, or one buffer is part of the
-  // other (see the calls below); any other overlap is an error. The content of `out` after a
-  // failure is undefined.
+  // Input and output in memory of the host, or of the communicator's device, aligned to the
+  // element. Not owned. Both buffers must stay valid until the Work is done, and nothing else may
+  // use them. A Wait that timed out does not mean that the Work is done. An operation in place has
+  // `in == out`, or one buffer is part of the other (see the calls below). Any other overlap is an
+  // error. After a failure the content of `out` is undefined.
   const void* in = nullptr;
   void* out = nullptr;
-  // Elements that each rank contributes. kReduceScatter: elements that each rank receives;
-  // kAllToAll: elements for each rank.
+  // Number of elements that each rank contributes. kReduceScatter: number of elements that each
+  // rank receives. kAllToAll: number of elements that each rank sends to each rank.
   size_t count = 0;
   DType dtype = DType::kF32;
   ReduceOp reduce = ReduceOp::kSum;
   int root = 0;
-  // For kReduce and kBroadcast, between hosts only: ranks [k * group, (k + 1) * group) form group
-  // k. The root of each group is its member number `root`. In kReduce each root receives the sum
-  // over all ranks; in kBroadcast each root sends its data to its group. 0: no groups.
+  // Number of ranks in a group, for kReduce and kBroadcast of host memory. Ranks [k * group, (k +
+  // 1) * group) form group k. The root of each group is its member number `root`. In kReduce each
+  // root gets the sum over all ranks; in kBroadcast each root sends to its group. 0: no groups.
   int group = 0;
-  // For kSendRecv: the rank that receives `in`, and the rank that sends `out`. -1: this half does
-  // not exist, nor does its memory.
+  // For kSendRecv: the rank to which `in` is sent, and the rank from which `out` is received. -1:
+  // the call does not send, or does not receive; the buffer is then not used.
   int to = -1, from = -1;
-  std::string what;  // the variable or gradient bucket, for messages
-  // Further memory that the same call processes, each piece like the first: variables of a gradient
-  // bucket that are not contiguous. Only communicators of devices support it.
+  std::string what;  // name of the variable or gradient bucket, for messages
+  // Further pieces of memory that the same call processes in the same way, for variables of a
+  // gradient bucket that are not contiguous. Only communicators of devices support them.
   struct Piece {
     const void* in;
     void* out;
     size_t count;
   };
   std::vector<Piece> more;
-  // The operation, and with it the communicator, fails at this time. Time::max(): the
-  // communicator's own operation timeout, counted from the start of the operation.
+  // If the operation has not ended by this time, it fails, and with it the communicator.
+  // Time::max(): use the communicator's operation timeout, counted from the start of the operation.
   Time deadline = Time::max();
 };
-// Example: `AllReduce(sum, f32[1000]) of "fc_0.w_0@GRAD"`.
+// Returns a text for messages. Example: `AllReduce(sum, f32[1000]) of "fc_0.w_0@GRAD"`.
 std::string ToString(const Collective& call);
 
-// INVALID_ARGUMENT: no communicator of `size` ranks can run this call.
+// Checks the arguments of `call`. INVALID_ARGUMENT: wrong for every communicator of `size` ranks.
 Status CheckCall(const Collective& call, int rank, int size);
 
-// Transport of collectives between ranks in different processes.
+// The transport of collectives between ranks in different processes.
 enum class TransportKind : uint8_t {
-  kAuto,          // shared memory if all ranks are on one host, else TCP
-  kTcp,           // TCP, on one host too
-  kSharedMemory,  // shared memory, or an error that names the rank which cannot use it
+  kAuto,          // shared memory if all ranks are on one host, otherwise TCP
+  kTcp,           // TCP, even if all ranks are on one host
+  kSharedMemory,  // shared memory; if a rank cannot use it, an error that names the rank
 };
 
 // A running operation. Thread-safe.
 class Work {
  public:
   virtual ~Work() = default;
-  // Blocks until the operation has ended, and returns its status. DEADLINE_EXCEEDED: it has not
-  // ended by `deadline`; it still runs and still uses its memory.
+  // Blocks until the operation has ended, and returns its status. DEADLINE_EXCEEDED: `deadline` has
+  // passed, but the operation still runs and uses its memory.
   virtual Status Wait(Time deadline) = 0;
-  // Calls `done` once when the operation ends: on the communication thread, or immediately on the
-  // calling thread if it has already ended. `done` must not block and must not destroy the
-  // communicator; it may start further operations.
+  // Calls `done` once, when the operation has ended. The call is on the communication thread, or on
+  // the calling thread if the operation has already ended. `done` must not block and must not
+  // destroy the communicator. It may start further operations.
   virtual void OnDone(std::function<void(const Status&)> done) = 0;
   virtual bool finished() const = 0;
 };
@@ -105,65 +105,65 @@ struct CallOptions {
   Time deadline = Time::max();
 };
 
-// Runs collectives of one rank. Calls return immediately; the operations run in call order on the
-// communicator's own thread. Thread-safe, but the order of calls must be the same on all ranks. A
-// bad argument fails only this Work (INVALID_ARGUMENT), on every rank that passed it, without a
-// message to the other ranks. Any other failure is final: all pending and later operations of this
-// rank fail with the same cause, and the other ranks are notified. The destructor aborts all
-// pending operations.
+// Runs the collectives of one rank. Functions that return a Work return immediately; the operations
+// run in call order on the communicator's own thread. Thread-safe, but the order of calls must be
+// the same on all ranks. A bad argument fails only this Work (INVALID_ARGUMENT), on every rank that
+// passed it, without a message to the other ranks. Any other failure is final: all pending and
+// later operations of this rank fail with the same cause, and the other ranks are notified. The
+// destructor aborts all pending operations.
 class Communicator {
  public:
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual const std::string& name() const = 0;  // "tcp communicator 0"
+  virtual const std::string& name() const = 0;  // name for messages, such as "tcp communicator 0"
   virtual std::shared_ptr<Work> Start(Collective call) = 0;
-  // Equals Start and Wait. Runs on the calling thread if no other operation is pending, which saves
-  // two thread switches.
+  // Runs `call` and waits for its end, as Start and Wait do. If no other operation is pending, it
+  // runs on the calling thread, which saves two thread switches.
   virtual Status Call(Collective call) { return Start(std::move(call))->Wait(Time::max()); }
-  // OK, or the failure that ended this communicator.
+  // Returns OK, or the failure that ended this communicator.
   virtual Status Health() const = 0;
-  // Allocates memory that collectives of this communicator move fastest: with shared memory the
-  // other ranks access it in place. It may outlive the communicator. Its initial content is
-  // undefined.
+  // Allocates memory that this communicator transfers fastest. With shared memory the others access
+  // it without a copy. It may outlive the communicator. Its initial content is undefined.
   virtual StatusOr<Buffer> Allocate(size_t bytes);
-  // Fails all pending and later operations, here and on the other ranks, with `reason`. Never
-  // blocks.
+  // Fails all pending and later operations of all ranks with `reason`. Does not block.
   virtual void Abort(const std::string& reason) = 0;
 
-  // out[i] = reduction of in[i] over all ranks, bitwise equal on every rank. f32, f16, bf16, i32,
-  // i64.
+  // Reduces element by element: out[i] is the reduction of in[i] over all ranks, bitwise equal on
+  // every rank. It works for f32, f16, bf16, i32 and i64.
   std::shared_ptr<Work> AllReduce(const void* in, void* out, size_t count, DType dtype,
                                   ReduceOp reduce, CallOptions options = {});
-  // The result in `out` of `root` is bitwise equal to that of AllReduce. On other ranks `out` is
-  // scratch memory of the same size (in place allowed).
+  // Like AllReduce, but only rank `root` gets the result in `out`, with the same bits. On the other
+  // ranks `out` is scratch memory of the same size, and may be equal to `in`.
   std::shared_ptr<Work> Reduce(const void* in, void* out, size_t count, DType dtype,
                                ReduceOp reduce, int root, CallOptions options = {});
-  // Copies `data` of `root` to `data` of all ranks. Any dtype.
+  // Copies `data` of rank `root` to `data` of all other ranks. It works for any dtype.
   std::shared_ptr<Work> Broadcast(void* data, size_t count, DType dtype, int root,
                                   CallOptions options = {});
-  // out[r * count, (r + 1) * count) = in of rank r. In place: in == out + rank * count elements.
+  // Collects the inputs: elements [r * count, (r + 1) * count) of `out` become the `in` of rank r.
+  // In place: in == out + rank * count elements.
   std::shared_ptr<Work> AllGather(const void* in, void* out, size_t count, DType dtype,
                                   CallOptions options = {});
-  // out = elements [rank * count, (rank + 1) * count) of the AllReduce result of `in`, bitwise
-  // equal to it. `in` has size() * count elements. In place: out == in + rank * count elements, and
-  // the rest of `in` is undefined afterwards.
+  // Reduces `in`, which has size() * count elements, and gives each rank one part. `out` becomes
+  // elements [rank * count, (rank + 1) * count) of the AllReduce result, with the same bits. In
+  // place: out == in + rank * count elements; the other elements of `in` are undefined afterwards.
   std::shared_ptr<Work> ReduceScatter(const void* in, void* out, size_t count, DType dtype,
                                       ReduceOp reduce, CallOptions options = {});
-  // Sends elements [r * count, (r + 1) * count) of `in` to rank r, and receives those of `out` from
-  // rank r. Both buffers have size() * count elements. In place is allowed, but not on devices.
+  // Sends elements [r * count, (r + 1) * count) of `in` to each rank r. Receives those of `out`
+  // from rank r. Both buffers have size() * count elements. They may be equal, except on devices.
   std::shared_ptr<Work> AllToAll(const void* in, void* out, size_t count, DType dtype,
                                  CallOptions options = {});
-  // Sends from one rank to another. A Send may end before the receiver has received, or wait for
-  // it. Two ranks that send to each other must use SendRecv, whose halves run concurrently (`to`
-  // and `from` may differ; in place is allowed, but not on devices).
+  // Send and Recv transfer data from one rank to another. A Send may end before the receiver has
+  // received the data, or wait for the receiver. Two ranks that send to each other must use
+  // SendRecv, which sends and receives concurrently. `to` and `from` may be different ranks. `in`
+  // and `out` may be equal, except on devices.
   std::shared_ptr<Work> Send(const void* in, size_t count, DType dtype, int to,
                              CallOptions options = {});
   std::shared_ptr<Work> Recv(void* out, size_t count, DType dtype, int from,
                              CallOptions options = {});
   std::shared_ptr<Work> SendRecv(const void* in, int to, void* out, int from, size_t count,
                                  DType dtype, CallOptions options = {});
-  // Done when every rank has started it.
+  // The Work is done after every rank has started the barrier.
   std::shared_ptr<Work> Barrier(CallOptions options = {});
 };
 

@@ -23,7 +23,7 @@ std::vector<size_t> ProbeSizes(AllReduceAlgorithm algorithm, int ranks, size_t b
     if (!needed || ScratchBytes(algorithm, ranks, bytes) > kProbeBytesMax) break;
     sizes.push_back(bytes);
   }
-  if (sizes.size() < 2) sizes.clear();  // one point does not determine a line
+  if (sizes.size() < 2) sizes.clear();  // a line needs at least two points
   return sizes;
 }
 
@@ -44,7 +44,8 @@ StatusOr<std::vector<AlgorithmCost>> ProbeAlgorithms(const WorldConfig& world,
       TD_ASSIGN_OR_RETURN(const double seconds, TimeAllReduce(*communicator, bytes, each));
       cost.line.points.emplace_back(bytes, seconds);
     }
-    // No rank joins the next world before rank 0 has closed the listening socket of this one.
+    // Because of this barrier no rank joins the next world before rank 0 closed this listening
+    // socket.
     TD_RETURN_IF_ERROR(communicator->Call({}));
   }
   return costs;

@@ -1,5 +1,5 @@
-// Measures the time of an allreduce by each algorithm, among the ranks of a job on the job's own
-// network. allreduce_choice uses it.
+// Measures how long an allreduce takes with each algorithm, among the ranks of a job on the job's
+// own network. The knob allreduce_choice uses the result.
 #pragma once
 
 #include <cstddef>
@@ -17,23 +17,23 @@ struct AlgorithmCost {
   PiecewiseLinearCost line;
 };
 
-// Bytes that an allreduce of `bytes` needs in addition to the reduced buffer.
+// Returns the scratch memory in bytes that an allreduce of `bytes` bytes needs besides its buffer.
 size_t ScratchBytes(AllReduceAlgorithm algorithm, int ranks, size_t bytes);
 
-// The sizes that ProbeAlgorithms measures, in this order: at least two, or none for an algorithm
-// that needs too much memory.
+// Returns the sizes in bytes that ProbeAlgorithms measures, in this order. There are at least two
+// sizes. The list is empty if the algorithm needs too much memory.
 std::vector<size_t> ProbeSizes(AllReduceAlgorithm algorithm, int ranks, size_t bytes_max);
 
-// Measures f32 sums in place up to about `bytes_max`. Joins `world` once for each algorithm that
-// has ProbeSizes and serves the ranks in groups of config.rule.group. All ranks must call it
-// together and get the same result. `budget` applies to each algorithm; large calls may exceed it,
-// because each is made a few times.
+// Measures f32 sums in place of up to about `bytes_max` bytes. Joins `world` once for each
+// algorithm that has ProbeSizes and works with groups of config.rule.group ranks. All ranks must
+// call it together and get the same result. `budget` applies to each algorithm; large calls may
+// exceed it, because each is made a few times.
 StatusOr<std::vector<AlgorithmCost>> ProbeAlgorithms(const WorldConfig& world,
                                                      const HostCommunicatorConfig& config,
                                                      size_t bytes_max, Duration budget);
 
-// Chooses the fastest algorithm for calls of these sizes, as limits for AllReduceRule::choices.
-// Leaves out algorithms that need more than `memory_max` bytes in addition to the buffer.
+// Returns the fastest algorithm for calls of each of `sizes`, as limits for AllReduceRule::choices.
+// Ignores algorithms that need more than `memory_max` bytes of scratch memory.
 std::vector<AllReduceChoice> FastestOf(const std::vector<AlgorithmCost>& costs,
                                        std::vector<size_t> sizes, int ranks, size_t memory_max);
 

@@ -20,17 +20,18 @@ double Median(std::vector<double> values) {
   return *middle;
 }
 
-// Makes the collective to be timed. `data` is a buffer of the size that TimeSome allocates.
+// Makes the collective whose time is measured. `data`: buffer that TimeSome allocates.
 using MakeCall = std::function<Collective(int rank, std::byte* data)>;
 
-// The median over `calls` calls of the time of the slowest rank; the same on all ranks.
+// Measures the time of `calls` calls, each on its slowest rank. Returns the median in seconds,
+// which is the same on all ranks.
 StatusOr<double> TimeSome(Communicator& own, const MakeCall& make, size_t bytes, int calls) {
   TD_ASSIGN_OR_RETURN(const Buffer data, own.Allocate(bytes));
   std::memset(data.get(), 0, bytes);
   const Collective call = make(own.rank(), data.get());
   std::vector<int64_t> nanos;
-  for (int i = -1; i < calls; ++i) {   // one call to warm up
-    TD_RETURN_IF_ERROR(own.Call({}));  // a barrier
+  for (int i = -1; i < calls; ++i) {   // call -1 is a warm-up without a measurement
+    TD_RETURN_IF_ERROR(own.Call({}));  // a barrier, so that all ranks start together
     const Time start = SteadyNow();
     TD_RETURN_IF_ERROR(own.Call(call));
     if (i >= 0) nanos.push_back((SteadyNow() - start).count());
@@ -72,7 +73,8 @@ MakeCall AllReduceOf(size_t bytes) {
   };
 }
 
-// Measures an exchange between two ranks: each sends `bytes` and receives as many, without adding.
+// Measures an exchange between two ranks: each rank sends `bytes` bytes and receives as many,
+// without adding. Returns seconds.
 StatusOr<double> TimeExchange(LocalWorld& pair, size_t bytes, Duration budget) {
   const MakeCall make = [bytes](int rank, std::byte* data) {
     Collective call;
@@ -85,8 +87,8 @@ StatusOr<double> TimeExchange(LocalWorld& pair, size_t bytes, Duration budget) {
   return TimeFor(pair, make, 2 * bytes, budget);
 }
 
-// Measures how long a rank takes to send one small message after another, without waiting for its
-// peer.
+// Measures how long a rank takes to send small messages one after another, without waiting for its
+// peer. Returns seconds per message.
 StatusOr<double> TimeSends(LocalWorld& pair) {
   constexpr int kSends = 64;
   double seconds = 0;
@@ -131,7 +133,8 @@ double ProbeAdding() {
 StatusOr<CostModel> ProbeTcp(Duration budget, size_t bytes_max) {
   const ConnectOptions tcp = {.carrier = TransportKind::kTcp};
   AllReduceRule direct = Always(AllReduceAlgorithm::kPair, 1);
-  direct.direct_bytes_max = direct.pair_bytes_max;  // bytes of the gather, in one schedule step
+  // Calls up to this size in bytes are direct: they have one schedule step.
+  direct.direct_bytes_max = direct.pair_bytes_max;
   direct.direct_ranks_max = 2;
   TD_ASSIGN_OR_RETURN(LocalWorld pair, LocalWorld::Join(2, {.rule = direct}, tcp));
   TD_ASSIGN_OR_RETURN(LocalWorld ring,
@@ -144,8 +147,7 @@ StatusOr<CostModel> ProbeTcp(Duration budget, size_t bytes_max) {
   TD_ASSIGN_OR_RETURN(const double added, TimeAllReduce(pair, kLarge, each));
   TD_ASSIGN_OR_RETURN(const double send, TimeSends(pair));
   CostModel model;
-  // A schedule step is one message sent, one received, and the latency. The remaining time is the
-  // start.
+  // A schedule step takes one send, one receive and the latency. The rest of a call is its start.
   const double step = std::clamp(two_steps - one_step, 0.0, one_step);
   model.thread.start = one_step - step;
   model.thread.message = std::min(send, step / 2);

@@ -1,4 +1,5 @@
-// Fits the cost model to this machine with short measurements among ranks on it.
+// Determines the constants of the cost model for this machine, by short measurements among its
+// ranks.
 #pragma once
 
 #include <cstddef>
@@ -10,35 +11,35 @@
 
 namespace tandem::collective {
 
-// Probes use buffers of at most this size, and only sizes that the caller needs.
+// Maximum size of a buffer in a measurement, in bytes. Only sizes that the caller needs are used.
 inline constexpr size_t kProbeBytesMax = size_t{16} << 20;
 
 // Measures an in-place f32 allreduce (sum) of `bytes` (a multiple of 4). The time of one call is
-// that of the slowest rank. Returns the median in seconds over as many calls as fit into `budget`,
-// but at least three. Every rank must call it; all get the same result.
+// that of the slowest rank. The function makes as many calls as fit into `budget`, but at least
+// three, and returns the median in seconds. Every rank must call it; all get the same result.
 StatusOr<double> TimeAllReduce(Communicator& own, size_t bytes, Duration budget);
 StatusOr<double> TimeAllReduce(LocalWorld& world, size_t bytes, Duration budget);
 
-// Measures TCP between two ranks. On loopback the wire has only a latency. `cores` is this
-// machine's. If `bytes_max` exceeds 1 MB, it also measures some buffers of 16 MB, beyond the
-// budget.
+// Measures TCP between two ranks on loopback. In the result the wire has only a latency, and
+// `cores` is the number of this machine's cores. If `bytes_max` exceeds 1 MB, the function also
+// measures some buffers of 16 MB, which takes longer than `budget`.
 StatusOr<CostModel> ProbeTcp(Duration budget, size_t bytes_max = 0);
 
-// Seconds per received byte to add two buffers that fit into the cache.
+// Measures the addition of two buffers that fit into the cache. Result: seconds per received byte.
 double ProbeAdding();
 
-// The cost of collectives in shared memory, which have no schedules. Lines through measurements
-// with exactly this number of ranks. Up to the size that is posted with the header, the cost is
-// constant.
+// The time of collectives in shared memory, which have no schedules. It consists of lines through
+// measurements with exactly this number of ranks. The time is constant up to the size of data that
+// a rank posts with the header.
 struct SharedMemoryCost {
-  size_t posted_max = 0;  // bytes
-  double posted = 0;      // for at most posted_max bytes
+  size_t posted_max = 0;  // maximum size of posted data, in bytes
+  double posted = 0;      // time in seconds of a call of at most posted_max bytes
   PiecewiseLinearCost line;
 
   double Seconds(size_t bytes) const { return bytes <= posted_max ? posted : line.Seconds(bytes); }
 };
-// Measures up to kProbeBytesMax, beyond the budget, if `bytes_max` exceeds 1 MB. REQUIRES that each
-// rank can allocate this size.
+// Measures collectives in shared memory. If `bytes_max` exceeds 1 MB, it measures sizes up to
+// kProbeBytesMax, which takes longer than `budget`. REQUIRES: each rank can allocate this.
 StatusOr<SharedMemoryCost> ProbeSharedMemory(LocalWorld& world, Duration budget,
                                              size_t bytes_max = 0);
 

@@ -12,30 +12,31 @@
 namespace tandem::collective {
 namespace {
 
-constexpr size_t kPiecesMax = 16;              // of a schedule step, unless pieces would be large
-constexpr size_t kPieceBytesMin = 4 << 10;     // if the simulation chooses
-constexpr size_t kPieceBytesMax = 256 << 10;   // as the runner sends
-constexpr size_t kPiecesAfforded = 512 << 10;  // by a simulation, over all schedule steps
-constexpr size_t kAllWalkedMax = 64 << 10;     // schedule steps of all ranks, if one host suffices
+constexpr size_t kPiecesMax = 16;  // maximum pieces per step, unless they would be too large
+constexpr size_t kPieceBytesMin = 4 << 10;  // minimum size of a piece, if the simulation chooses it
+constexpr size_t kPieceBytesMax = 256 << 10;   // maximum size of a piece, as in the runner
+constexpr size_t kPiecesAfforded = 512 << 10;  // maximum pieces of a simulation, over all steps
+constexpr size_t kAllWalkedMax = 64
+                                 << 10;  // maximum steps to simulate all ranks if one host suffices
 
 struct Rank {
   Schedule schedule;
   ScheduleCursor progress;
-  absl::flat_hash_map<int, size_t> arrived;  // by stream: bytes that wait to be received
+  absl::flat_hash_map<int, size_t> arrived;  // bytes that wait to be received; key: the stream
   double slow = 1;
-  bool busy = true;  // the thread is busy; true until it has started
+  bool busy = true;  // true while the thread is busy, and before it has started
   bool began_send = false, began_recv = false;
-  bool receive_first = false;  // the runner alternates
+  bool receive_first = false;  // alternates between true and false, as in the runner
   double end = 0;
 };
 
 struct Event {
   enum Kind : uint8_t { kStart, kSent, kLanded, kArrived };
   double at = 0;
-  uint64_t order = 0;  // of events at the same time
+  uint64_t order = 0;  // order of events that have the same time
   Kind kind = kStart;
   int rank = 0;
-  int stream = 0;  // for kArrived
+  int stream = 0;  // number of the stream; only for kArrived events
   size_t bytes = 0;
 };
 struct Later {
@@ -44,14 +45,14 @@ struct Later {
   }
 };
 
-// The processor cores of a host, which may be fewer than the threads of its ranks.
+// The free processor cores of a host. A host may have fewer cores than its ranks have threads.
 struct Cores {
   int free = 0;
-  std::deque<int> waiting;  // ranks
+  std::deque<int> waiting;  // ranks that wait for a core
 };
 
-// One simulation. A simulated rank may represent several ranks: `ranks_.size()` of `all` ranks are
-// simulated, and rank r represents every rank that equals r modulo their number.
+// One simulation. It simulates ranks_.size() of `all` ranks. Simulated rank r is every rank that
+// equals r modulo ranks_.size().
 class Walker {
  public:
   Walker(const RankLayout& layout, int walked, const CostModel& model, size_t pieces,
@@ -70,19 +71,19 @@ class Walker {
   StatusOr<std::vector<double>> Run();
 
  private:
-  // Times at which the two directions of a wire's end are free again.
+  // The times at which an end of a wire is free again, for each direction.
   struct WireEnd {
     double out = 0, in = 0;
   };
 
   int Host(int rank) const { return rank / layout_.ranks_per_host; }
-  // The stream of bytes from rank `from`. `far` tells whether the sender is on another host: one
-  // simulated rank may represent a sender on this host and one on another host.
+  // Returns the number of the stream of bytes from rank `from`. `far`: the sender is on another
+  // host. One simulated rank may represent a sender on this host and one on another host.
   int Stream(int from, bool far) const { return from % walked_ * 2 + (far ? 1 : 0); }
   void Put(double at, Event::Kind kind, int rank, size_t bytes, int stream = 0) {
     events_.push({at, ++order_, kind, rank, stream, bytes});
   }
-  // Lets the rank's thread do the next possible action, if there is one.
+  // Lets the thread of `rank` do its next action, if one is possible at time `now`.
   void Look(int rank, double now);
   size_t Sendable(const Rank& rank) const;
   size_t Receivable(int rank) const;
@@ -97,8 +98,8 @@ class Walker {
   const CostModel model_;
   const size_t pieces_, piece_min_;
   std::vector<Rank> ranks_;
-  std::vector<WireEnd> inside_, between_;  // by rank; by host
-  std::vector<Cores> cores_;               // by host
+  std::vector<WireEnd> inside_, between_;  // ends of wires: `inside_` by rank, `between_` by host
+  std::vector<Cores> cores_;               // cores of each host
   std::priority_queue<Event, std::vector<Event>, Later> events_;
   uint64_t order_ = 0;
 };
@@ -216,7 +217,7 @@ StatusOr<std::vector<double>> Walker::Run() {
       if (event.kind == Event::kLanded) Landed(event.rank, event.bytes);
       own.busy = false;
       own.end = event.at;
-      // Empty halves send no message.
+      // A send or receive of 0 bytes has no message, so it is skipped.
       while (own.progress.sending() != nullptr && own.progress.all_sent()) own.progress.NextSend();
       while (own.progress.receiving() != nullptr && own.progress.all_landed()) {
         own.progress.NextRecv();
@@ -242,7 +243,7 @@ StatusOr<std::vector<double>> WalkOf(const std::function<Schedule(int)>& schedul
   for (int r = 0; r < walked; ++r) {
     tables.push_back(schedule(r));
     steps += tables.back().size();
-    // The first schedule estimates the length of the others, which differ little.
+    // The first schedule's length is an estimate for all, because their lengths differ little.
     if (steps <= kWalkStepsMax && tables[0].size() * walked <= 2 * kWalkStepsMax) continue;
     return ResourceExhausted(
         "the schedules of %d ranks have more than %d steps, which is too many to simulate",
@@ -286,7 +287,8 @@ StatusOr<std::vector<double>> SimulateAllReduce(AllReduceAlgorithm algorithm,
       algorithm == AllReduceAlgorithm::kRing ||
       (hierarchical && schedule(0).size() * static_cast<size_t>(layout.ranks) > kAllWalkedMax);
   const bool alike = rotation && starts.start.empty() && starts.slow_rank < 0;
-  if (alike && count > 0) {  // chunks of equal size: each host sends what the next one receives
+  // If the chunks have equal size, each host sends as many bytes as it receives.
+  if (alike && count > 0) {
     const auto ranks = static_cast<size_t>(layout.ranks);
     count = (count + ranks - 1) / ranks * ranks;
   }

@@ -10,7 +10,8 @@
 namespace tandem::collective {
 namespace {
 
-// Returns the part of `mesh` that connects `members`. Messages still use the ranks of the job.
+// Returns the part of `mesh` between the ranks `members`. Messages still have the job's rank
+// numbers.
 Mesh Within(Mesh mesh, const std::vector<int>& members) {
   Mesh part;
   part.size = static_cast<int>(members.size());

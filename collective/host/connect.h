@@ -9,20 +9,20 @@
 
 namespace tandem::collective {
 
-// Must be the same on all ranks.
+// Options of Connect. They must be equal on all ranks.
 struct ConnectOptions {
   TransportKind carrier = TransportKind::kAuto;
-  // Bytes of shared memory that a rank can allocate. Untouched pages use no memory.
+  // Maximum shared memory of a rank in bytes. A page needs memory only after its first access.
   size_t arena_bytes = size_t{8} << 30;
-  // The ranks of the world that this communicator connects, ascending, including this rank. Inside
-  // the communicator they are numbered from 0. Other communicators connect other ranks at the same
-  // time; each rank is in exactly one such list. Empty: all ranks.
+  // The ranks of the world that this communicator connects, in ascending order, including this
+  // rank. In the communicator these ranks have new numbers from 0. Other communicators may connect
+  // the other ranks at the same time, but each rank must be in exactly one list. Empty: all ranks.
   std::vector<int> members = {};
 };
 
-// Calls JoinWorld (which blocks until all ranks have joined; its errors apply), then agrees with
-// all ranks on a transport. Sets `config.name` and `config.id`. Groups (config.rule.group) run over
-// TCP.
+// Calls JoinWorld, which blocks until all ranks have joined, and then agrees with all ranks on a
+// transport. Sets `config.name` and `config.id`. Groups (config.rule.group) use TCP. Errors: those
+// of JoinWorld, and of the transport.
 StatusOr<std::unique_ptr<Communicator>> Connect(const WorldConfig& world,
                                                 const HostCommunicatorConfig& config = {},
                                                 const ConnectOptions& options = {});

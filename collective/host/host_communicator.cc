@@ -57,7 +57,8 @@ std::shared_ptr<Work> HostCommunicator::Start(Collective call) {
     work->Finish(bad);
     return work;
   }
-  // A callback on the communication thread must not wait for this thread itself.
+  // A callback on the communication thread must not wait for space in the queue, because only its
+  // own thread empties the queue.
   const bool inside = std::this_thread::get_id() == thread_.get_id();
   const Time deadline = inside ? Time::min() : SteadyNow() + config_.operation_timeout;
   PushResult pushed;
@@ -83,7 +84,7 @@ Status HostCommunicator::Call(Collective call) {
     return Start(std::move(call))->Wait(Time::max());
   }
   pending_.fetch_add(1);
-  MutexLock run(run_mu_);  // before the next operation can be queued
+  MutexLock run(run_mu_);  // acquired before another call can queue an operation
   order_mu_.Unlock();
   const Status status = Execute(call);
   pending_.fetch_sub(1);
@@ -139,7 +140,7 @@ Status HostCommunicator::RunMessage(const Collective& call, Time deadline) {
   if (call.to >= 0) sent.sequence = ++sent_[static_cast<size_t>(call.to)];
   if (call.from >= 0) expected.sequence = ++received_[static_cast<size_t>(call.from)];
   auto* data = static_cast<std::byte*>(call.out);
-  if (call.from < 0) {  // the call receives nothing
+  if (call.from < 0) {  // the call only sends
     data = const_cast<std::byte*>(static_cast<const std::byte*>(call.in));
   } else if (call.to >= 0 && call.in != call.out && bytes > 0) {
     std::memcpy(data, call.in, bytes);
@@ -152,7 +153,7 @@ Status HostCommunicator::Run(const Collective& call, const MessageHeader& header
   const size_t bytes = call.count * SizeOf(call.dtype);
   if (board_ != nullptr && (call.group > 0 || !ShmCollectives::Runs(call.op))) {
     TD_RETURN_IF_ERROR(board_->Agree(header, deadline));
-  } else if (board_ != nullptr) {  // in the order in which the schedules below add
+  } else if (board_ != nullptr) {  // the order of additions is the same as in the schedules below
     const bool tree = AddsTree(ChooseAllReduce(config_.rule, size(), bytes));
     return board_->Run(call, header, tree, deadline);
   }
@@ -188,7 +189,7 @@ Status HostCommunicator::Run(const Collective& call, const MessageHeader& header
       return ExchangeInPlace(call, bytes * static_cast<size_t>(size()),
                              PairwiseAllToAll(rank(), size(), bytes), header, deadline);
     case CollectiveOp::kSendRecv:
-      break;  // RunMessage handles it
+      break;  // RunMessage runs this operation
   }
   return Unimplemented("collective operation %d is not implemented", static_cast<int>(call.op));
 }
@@ -218,7 +219,7 @@ Status HostCommunicator::RunAllReduce(const Collective& call, const MessageHeade
   return ExchangeInPlace(call, bytes, AllReduceSchedule(call), header, deadline);
 }
 
-// Chooses the algorithm like RunAllReduce, so the bits are the same.
+// Runs a reduce. It chooses the algorithm as RunAllReduce does, so the result has the same bits.
 Status HostCommunicator::RunReduce(const Collective& call, const MessageHeader& header,
                                    Time deadline) {
   const size_t bytes = call.count * SizeOf(call.dtype);
@@ -244,17 +245,18 @@ Schedule HostCommunicator::ReduceSchedule(const Collective& call) const {
       return PairReduce(rank(), call.root, bytes);
     case AllReduceAlgorithm::kHalving:
       return HalvingReduce(rank(), size(), call.root, call.count, element);
-    case AllReduceAlgorithm::kDirect:  // RunReduce handles it
+    case AllReduceAlgorithm::kDirect:  // RunReduce runs this algorithm
     case AllReduceAlgorithm::kRing:
       return RingReduce(rank(), size(), call.root, call.count, element);
     case AllReduceAlgorithm::kLeaders:
     case AllReduceAlgorithm::kShards:
-      return AllReduceSchedule(call);  // on the other ranks `out` is scratch
+      // This schedule is an allreduce. Ranks other than the root get the result as scratch data.
+      return AllReduceSchedule(call);
   }
   return {};
 }
 
-// Runs `schedule` on scratch_, with this rank's input in its part.
+// Copies this rank's input to its part of scratch_, then runs `schedule` on scratch_.
 Status HostCommunicator::ExchangeParts(const Collective& call, const Schedule& schedule,
                                        const MessageHeader& header, Time deadline) {
   const size_t bytes = call.count * SizeOf(call.dtype), all = bytes * static_cast<size_t>(size());
@@ -270,7 +272,7 @@ Status HostCommunicator::ExchangeInPlace(const Collective& call, size_t bytes,
   return exchange_.Run(schedule, {static_cast<std::byte*>(call.out), bytes}, header, deadline);
 }
 
-// Chooses the algorithm of an allreduce of all parts, so the bits are the same.
+// Runs a reduce-scatter. It uses the algorithm of an allreduce of all parts, for the same bits.
 Status HostCommunicator::RunReduceScatter(const Collective& call, const MessageHeader& header,
                                           Time deadline) {
   const size_t element = SizeOf(call.dtype), bytes = call.count * element;

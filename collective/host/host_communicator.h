@@ -19,19 +19,20 @@
 
 namespace tandem::collective {
 
-// Must be the same on all ranks.
+// The configuration of a HostCommunicator. It must be equal on all ranks.
 struct HostCommunicatorConfig {
   std::string name = "host";
-  uint64_t id = 0;                                       // part of every message header
-  Duration operation_timeout = std::chrono::minutes(5);  // for calls without a deadline
-  size_t queue_max = 1024;                               // most operations that wait to run
+  uint64_t id = 0;  // number of the communicator, which every message header contains
+  Duration operation_timeout = std::chrono::minutes(5);  // time limit for calls without a deadline
+  size_t queue_max = 1024;                               // maximum number of queued operations
   AllReduceRule rule;
-  size_t piece_bytes_max = 256 << 10;  // bytes that are reduced at a time; fits the L2 cache
+  size_t piece_bytes_max = 256 << 10;  // bytes reduced at a time; they fit the L2 cache
 };
 
 class HostCommunicator final : public Communicator {
  public:
-  // All operations use `memory` if it is not null. REQUIRES that either all ranks have it or none.
+  // Makes a communicator over `transport`. If `memory` is not null, all operations use the shared
+  // memory. REQUIRES: either all ranks have `memory`, or none of them.
   HostCommunicator(std::unique_ptr<Transport> transport, const HostCommunicatorConfig& config,
                    std::shared_ptr<SharedMemory> memory = nullptr);
   ~HostCommunicator() override;
@@ -55,19 +56,19 @@ class HostCommunicator final : public Communicator {
       TD_REQUIRES(run_mu_);
   Status RunReduceScatter(const Collective& call, const MessageHeader& header, Time deadline)
       TD_REQUIRES(run_mu_);
-  // Runs a call with groups.
+  // Runs a reduce or broadcast whose field `group` is set.
   Status RunInGroups(const Collective& call, const MessageHeader& header, Time deadline)
       TD_REQUIRES(run_mu_);
-  // Runs a kSendRecv: the next message to rank `to`, or from rank `from`.
+  // Runs a kSendRecv. The header has the number of the message to rank `to`, or from `from`.
   Status RunMessage(const Collective& call, Time deadline) TD_REQUIRES(run_mu_);
   Status RunReduce(const Collective& call, const MessageHeader& header, Time deadline)
       TD_REQUIRES(run_mu_);
-  // Runs `schedule` on `out` of the call, after copying `bytes` of its input there.
+  // Copies `bytes` bytes of the call's input to its output, then runs `schedule` on the output.
   Status ExchangeInPlace(const Collective& call, size_t bytes, const Schedule& schedule,
                          const MessageHeader& header, Time deadline) TD_REQUIRES(run_mu_);
   Status ExchangeParts(const Collective& call, const Schedule& schedule,
                        const MessageHeader& header, Time deadline) TD_REQUIRES(run_mu_);
-  // Adds the `size` parts of scratch_, as a tree, into `out`.
+  // Reduces the size() parts of scratch_, of `bytes` bytes each, as a tree into `out` of the call.
   void ReduceParts(const Collective& call, size_t bytes) TD_REQUIRES(run_mu_);
   bool Direct(size_t bytes) const;
   Schedule AllReduceSchedule(const Collective& call) const;
@@ -78,19 +79,22 @@ class HostCommunicator final : public Communicator {
   BoundedQueue<std::shared_ptr<WorkImpl>> queue_;
   std::atomic<int> pending_{0};
 
-  Mutex order_mu_;  // keeps calls in order
+  Mutex order_mu_;  // a lock that keeps the order of calls
 
-  Mutex run_mu_;  // held by the thread that runs an operation: the communication thread, or a Call
+  // Held by the thread that runs an operation: the communication thread, or a caller of Call.
+  Mutex run_mu_;
   const std::unique_ptr<ShmCollectives>
-      board_;  // null without shared memory; guarded by run_mu_, except Allocate
-  const std::unique_ptr<ShmTransport> pipes_;  // null without shared memory; guarded by run_mu_
+      // Collectives in shared memory; null: none. Guarded by run_mu_, except Allocate.
+      board_;
+  const std::unique_ptr<ShmTransport>
+      pipes_;  // transport in shared memory or null; guarded by run_mu_
   ScheduleRunner exchange_ TD_GUARDED_BY(run_mu_);
   std::vector<std::byte> scratch_ TD_GUARDED_BY(run_mu_);
-  uint64_t collectives_ TD_GUARDED_BY(run_mu_) = 0;  // collectives begun
-  // Messages begun, by peer.
+  uint64_t collectives_ TD_GUARDED_BY(run_mu_) = 0;  // number of collectives that have begun
+  // Numbers of messages that have begun; the index is the peer.
   std::vector<uint64_t> sent_ TD_GUARDED_BY(run_mu_), received_ TD_GUARDED_BY(run_mu_);
 
-  std::thread thread_;  // last: it uses everything above
+  std::thread thread_;  // declared last, because the thread uses all members above
 };
 
 }  // namespace tandem::collective

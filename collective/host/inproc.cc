@@ -10,7 +10,7 @@
 namespace tandem::collective {
 namespace {
 
-// A ring buffer of bytes.
+// A ring buffer with the bytes from one rank to another.
 struct Pipe {
   std::vector<std::byte> ring;
   size_t head = 0, used = 0;
@@ -45,7 +45,8 @@ struct Hub {
   const int size;
   Mutex mu;
   std::vector<Pipe> pipes TD_GUARDED_BY(mu);
-  std::vector<CondVar> changed;  // by rank: signalled on each change that the rank may wait for
+  // A condition variable for each rank. It is signalled at each change for which the rank may wait.
+  std::vector<CondVar> changed;
   std::vector<Status> failure TD_GUARDED_BY(mu);
   std::vector<bool> left TD_GUARDED_BY(mu);
 };
@@ -80,7 +81,8 @@ class InprocTransport final : public Transport {
     TD_RETURN_IF_ERROR(OwnCopy(hub_->failure[rank_]));
     Pipe& pipe = hub_->At(peer, rank_);
     if (pipe.used == 0)
-      TD_RETURN_IF_ERROR(Check(peer));  // bytes that the peer sent before it left still count
+      // Bytes that the peer sent before it left can still be received.
+      TD_RETURN_IF_ERROR(Check(peer));
     size_t moved = pipe.Read(head);
     if (moved == head.size()) moved += pipe.Read(body);
     if (moved > 0) hub_->changed[peer].NotifyAll();

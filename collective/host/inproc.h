@@ -1,5 +1,4 @@
-// Ranks that are threads of one process, connected by bounded pipes in memory. The conformance
-// suite and tests of higher layers use them.
+// Ranks that are threads of one process, connected by pipes in memory. Tests use them.
 #pragma once
 
 #include <memory>
@@ -9,13 +8,13 @@
 
 namespace tandem::collective {
 
-// Creates one transport for each of `size` ranks. A pipe holds at most `pipe_bytes` per direction.
-// The transports may be destroyed in any order and on any thread; the other ranks then see that the
-// rank has left.
+// Creates one transport for each of `size` ranks. A pipe between two ranks holds at most
+// `pipe_bytes` bytes in each direction. The transports may be destroyed in any order and on any
+// thread. After the destruction of a transport, the other ranks see that its rank has left.
 std::vector<std::unique_ptr<Transport>> MakeInprocTransports(int size,
                                                              size_t pipe_bytes = 256 << 10);
 
-// The same, as communicators. Sets `config.name`.
+// Creates a communicator for each of `size` ranks, over such transports. Sets `config.name`.
 std::vector<std::unique_ptr<Communicator>> MakeInprocCommunicators(
     int size, HostCommunicatorConfig config = {});
 

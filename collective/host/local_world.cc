@@ -29,7 +29,7 @@ StatusOr<Fd> BindLoopbackSocket(int* port) {
 namespace {
 
 std::string RandomSecret() {
-  std::random_device dice;  // the system's random numbers
+  std::random_device dice;  // a source of random numbers of the operating system
   std::string secret;
   for (int i = 0; i < 8; ++i) secret += absl::StrFormat("%08x", dice());
   return secret;
@@ -69,7 +69,7 @@ StatusOr<LocalWorld> LocalWorld::Join(int ranks, const HostCommunicatorConfig& c
 Status LocalWorld::OnEveryRank(const std::function<Status(Communicator&)>& body) {
   return OnThreads(ranks_.size(), [&](size_t r) {
     const Status status = body(*ranks_[r]);
-    // A rank that has failed must not keep the others waiting.
+    // If a rank has failed, its communicator is aborted so that the other ranks do not wait for it.
     if (!status.ok()) ranks_[r]->Abort(std::string(status.message()));
     return status;
   });

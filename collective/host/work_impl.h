@@ -1,4 +1,4 @@
-// The Work that Communicator::Start returns: an operation in the communicator's queue.
+// The implementation of Work that communicators return: an operation in the communicator's queue.
 #pragma once
 
 #include <functional>
@@ -34,7 +34,7 @@ class WorkImpl final : public Work {
         return;
       }
     }
-    done(OwnCopy(status_));  // status_ no longer changes
+    done(OwnCopy(status_));  // `status_` does not change after this
   }
   bool finished() const override TD_EXCLUDES(mu_) {
     MutexLock lock(mu_);
@@ -53,7 +53,7 @@ class WorkImpl final : public Work {
     for (const auto& callback : callbacks) callback(status);
   }
 
-  // Fails the operation because a queue with room for `room` operations did not accept it.
+  // Fails the operation because the queue did not accept it. `room`: maximum length of the queue.
   void Refuse(PushResult why, size_t room) {
     Finish(why == PushResult::kFull
                ? ResourceExhausted("%s: %d operations already wait, and the queue is full",
@@ -62,14 +62,14 @@ class WorkImpl final : public Work {
   }
 
   const Collective& call() const { return call_; }
-  uint64_t sequence = 0;  // set before the operation is queued
+  uint64_t sequence = 0;  // number of the operation, set before the operation is queued
 
  private:
   const Collective call_;
   mutable Mutex mu_;
   CondVar ended_;
   bool done_ TD_GUARDED_BY(mu_) = false;
-  Status status_;  // guarded by mu_ until done_, constant after
+  Status status_;  // result of the operation; guarded by mu_ until done_ is set
   std::vector<std::function<void(const Status&)>> callbacks_ TD_GUARDED_BY(mu_);
 };
 

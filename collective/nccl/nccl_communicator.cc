@@ -14,13 +14,12 @@ namespace {
 
 using Piece = Collective::Piece;
 
-// A wait for an operation spins at first, then polls with pauses.
+// A wait for an operation spins for kSpin, then polls with pauses of kNap.
 constexpr Duration kSpin = std::chrono::microseconds(50), kNap = std::chrono::microseconds(50);
-// Limit for healthy communicators to close, and for a stream with aborted operations to end.
+// Maximum time until healthy communicators have closed, or a stream of aborted operations ended.
 constexpr Duration kCloseTimeout = std::chrono::seconds(10);
 
-// The unique ids that one rank creates: for all ranks, for its group, for the ranks that represent
-// groups.
+// The NCCL ids that a rank creates: for all ranks, its group, and the groups' representatives.
 struct Ids {
   NcclUniqueId all, inner, outer;
 };
@@ -60,7 +59,7 @@ class NcclCommunicator final : public Communicator {
   Status JoinAll(Time deadline);
   Status Join(const NcclUniqueId& id, int rank, int size, Time deadline, NcclComm* comm);
 
-  // These members are for the communication thread only.
+  // Only the communication thread uses the following members.
   void Loop();
   Status Execute(const Item& item);
   Status Run(const Item& item, Time deadline);
@@ -89,21 +88,21 @@ class NcclCommunicator final : public Communicator {
   const NcclOptions options_;
   const std::string name_;
   std::unique_ptr<SideStream> side_;
-  Buffer word_;  // operand of a barrier's sum
+  Buffer word_;  // the value that a barrier sums up
 
   NcclComm all_ = nullptr, inner_ = nullptr, outer_ = nullptr;
-  std::vector<NcclComm> comms_;  // those of the three that exist
+  std::vector<NcclComm> comms_;  // the communicators of all_, inner_ and outer_ that exist
 
   BoundedQueue<Item> queue_;
   std::atomic<int> pending_{0};
-  Mutex order_mu_;  // makes numbering and queueing one atomic action
+  Mutex order_mu_;  // ensures that operations are queued in the order of their numbers
   uint64_t sequence_ TD_GUARDED_BY(order_mu_) = 0;
 
   mutable Mutex mu_;
   CondVar failed_;
-  Status failure_ TD_GUARDED_BY(mu_);  // the first failure
+  Status failure_ TD_GUARDED_BY(mu_);  // the first failure of the communicator; OK: none
 
-  std::thread thread_;  // last: it uses everything above
+  std::thread thread_;  // declared last, because the thread uses all members above
 };
 
 NcclCommunicator::~NcclCommunicator() {
@@ -136,8 +135,7 @@ StatusOr<std::vector<Ids>> NcclCommunicator::ExchangeIds(Time deadline) {
   if (Hierarchical() && rank() % group == 0) TD_RETURN_IF_ERROR(make(&own.inner));
   if (Hierarchical() && rank() < group && SpeaksForGroup()) TD_RETURN_IF_ERROR(make(&own.outer));
   std::vector<Ids> ids(static_cast<size_t>(size()));
-  // Waits without a deadline because the operation accesses this stack frame; its own deadline ends
-  // it.
+  // Waits without a deadline, because the operation uses this stack frame; it has its own deadline.
   TD_RETURN_IF_ERROR(control_
                          .AllGather(&own, ids.data(), sizeof(Ids), DType::kU8,
                                     {.what = "NCCL's unique ids", .deadline = deadline})
@@ -168,7 +166,7 @@ Status NcclCommunicator::Join(const NcclUniqueId& id, int rank, int size, Time d
   return Settle(result, "ncclCommInitRank", *comm, deadline);
 }
 
-// Checks calls that NCCL's sends and receives implement.
+// Checks the arguments of a call that uses NCCL's send and receive functions.
 Status CheckApart(const Collective& call) {
   if (call.group > 0) {
     return Unimplemented("%s: groups of ranks are not implemented on devices", ToString(call));
@@ -213,7 +211,8 @@ std::shared_ptr<Work> NcclCommunicator::Start(Collective call) {
 
 void NcclCommunicator::Abort(const std::string& reason) { Fail(Aborted("%s", reason)); }
 
-// A wait for the device checks failure_ between two pauses.
+// Ends the communicator with the failure `status`. A thread that waits for the device notices
+// failure_ after its current pause.
 void NcclCommunicator::Fail(const Status& status) {
   {
     MutexLock lock(mu_);
@@ -263,11 +262,11 @@ Status NcclCommunicator::Run(const Item& item, Time deadline) {
   return Await(deadline, [this] { return side_->Idle(); });
 }
 
-// Runs one operation of `comm` on all pieces. NCCL combines them into as few launches as it can.
+// Runs one operation of `comm` on all `pieces` in one group call, for few kernel launches.
 template <typename Fn>
 Status NcclCommunicator::Stage(NcclComm comm, std::span<const Piece> pieces, Time deadline,
                                Fn call) {
-  if (comm == nullptr) return OkStatus();  // an operation of other ranks
+  if (comm == nullptr) return OkStatus();  // only other ranks take part in this operation
   NcclResult first = nccl_.GroupStart();
   for (const Piece& piece : pieces) {
     if (piece.count == 0) continue;
@@ -322,7 +321,7 @@ Status NcclCommunicator::PutOn(const Collective& call, Time deadline) {
                        static_cast<int>(call.op));
 }
 
-// Sends to and receives from every rank, including this one, in the group call that Stage makes.
+// Adds sends to and receives from every rank, including this one, to the group call of Stage.
 NcclResult NcclCommunicator::PutAllToAll(const Piece& piece, const Collective& call) {
   const size_t bytes = piece.count * SizeOf(call.dtype);
   for (int r = 0; r < size(); ++r) {
@@ -348,7 +347,7 @@ NcclResult NcclCommunicator::PutSendRecv(const Piece& piece, const Collective& c
   return nccl_.Recv(piece.out, piece.count, type, call.from, all_, side_->handle());
 }
 
-// Runs one of the two forms of collective/schedule/hierarchy.h.
+// Runs a hierarchical allreduce in one of the two forms of collective/schedule/hierarchy.h.
 Status NcclCommunicator::PutHierarchical(const Collective& call, std::span<const Piece> pieces,
                                          Time deadline) {
   const NcclType type = NcclTypeOf(call.dtype);
@@ -365,10 +364,10 @@ Status NcclCommunicator::PutHierarchical(const Collective& call, std::span<const
       return nccl_.Broadcast(p.out, p.out, p.count, type, 0, inner_, stream);
     });
   }
-  // Shards have equal sizes; the remaining elements use the flat algorithm.
+  // All shards have the same size. The elements that remain use the flat algorithm.
   const auto group = static_cast<size_t>(options_.group);
   const size_t element = SizeOf(call.dtype), place = static_cast<size_t>(rank()) % group;
-  std::vector<Piece> shards, rest;  // a shard: all of `in`, this rank's part of `out`
+  std::vector<Piece> shards, rest;  // `shards`: all of `in`, and this rank's part of `out`
   for (const Piece& p : pieces) {
     const size_t shard = p.count / group, whole = shard * group;
     const auto* in = static_cast<const std::byte*>(p.in);
@@ -412,8 +411,7 @@ Status NcclCommunicator::Await(Time deadline, Done done) {
   }
 }
 
-// NCCL calls return immediately. The operation has been submitted when NCCL no longer reports "in
-// progress".
+// Waits until NCCL has submitted the operation. NCCL calls report "in progress" until then.
 Status NcclCommunicator::Settle(NcclResult result, const char* what, NcclComm comm, Time deadline) {
   if (result != NcclResult::kSuccess && result != NcclResult::kInProgress) {
     return Error(result, what, comm);
@@ -437,11 +435,11 @@ Status NcclCommunicator::AsyncErrors() const {
   return OkStatus();
 }
 
-// After this, no operation of the communicators accesses memory any more.
+// Aborts all communicators. Afterwards none of their operations accesses memory.
 void NcclCommunicator::AbortComms() {
   if (comms_.empty()) return;
-  // A communicator that is aborted alone frees its memory, and may wait forever for a kernel of the
-  // next communicator (NVIDIA/nccl#1013). In a group, NCCL notifies all of them first.
+  // If communicators are aborted one by one, each frees its memory, and may wait forever for a
+  // kernel of the next one (NVIDIA/nccl#1013). In a group call, NCCL notifies all before it waits.
   const bool together = comms_.size() > 1 && nccl_.version >= NcclLibrary::kVersionGroupAbort;
   if (together) (void)nccl_.GroupStart();
   for (const NcclComm comm : comms_) (void)nccl_.CommAbort(comm);
@@ -459,7 +457,7 @@ void NcclCommunicator::AbortComms() {
 
 void NcclCommunicator::Close() {
   (void)side_->Enter();
-  // After a failure the other ranks do not take part in an orderly close.
+  // After a failure the other ranks take no part in an orderly close, so this one aborts.
   if (!Health().ok()) return AbortComms();
   for (const NcclComm comm : comms_) {
     (void)(Finalized(comm) ? nccl_.CommDestroy(comm) : nccl_.CommAbort(comm));

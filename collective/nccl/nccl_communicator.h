@@ -1,5 +1,5 @@
-// The communicator of ranks that are devices, over NCCL. Its thread submits operations in call
-// order to its own stream and waits for their end.
+// A communicator whose ranks are devices, over NCCL. Its thread submits operations in call order to
+// a separate stream of the device, and waits until they have ended.
 #pragma once
 
 #include <memory>
@@ -10,31 +10,32 @@
 
 namespace tandem::collective {
 
-// Must be the same on all ranks.
+// Options of ConnectNccl. They must be equal on all ranks.
 struct NcclOptions {
-  int number = 0;  // number among the job's communicators, for messages
+  int number = 0;  // number of the communicator in the job, for messages
   Duration start_timeout = std::chrono::seconds(60);
-  Duration operation_timeout = std::chrono::minutes(5);  // for calls without a deadline
-  size_t queue_max = 1024;                               // most operations that wait to run
-  // Ranks of a group, for the hierarchical allreduce; 1: no groups. The number of ranks must be a
-  // multiple. Each group has its own NCCL communicator (inter), and so have the ranks that
-  // represent the groups (exter).
+  Duration operation_timeout = std::chrono::minutes(5);  // time limit for calls without a deadline
+  size_t queue_max = 1024;                               // maximum number of queued operations
+  // Number of ranks in a group, for the hierarchical allreduce; 1: no groups. The total number of
+  // ranks must be a multiple of it. Each group has its own NCCL communicator (inter). The ranks
+  // that represent the groups have another one (exter).
   int group = 1;
   HierarchyForm form = HierarchyForm::kShards;
 };
 
-// Connects the devices of all ranks and blocks until all ranks are there, at most start_timeout.
-// `device` and `control` must outlive the communicator.
+// Connects the devices of all ranks. Blocks until all ranks have called it, but at most for
+// start_timeout. `device` and `control` must outlive the communicator.
 //
-// Calls work on memory of `device`. They begin after all work that its compute stream has when the
-// call is made. When the Work is done, later work of the device may use the result. The order of
-// sums is NCCL's: a+b for two ranks, the same bits on every rank. The bits of a reduce-scatter may
-// differ from those of an allreduce. AllToAll and SendRecv in place are rejected, because NCCL
-// would send from the memory into which it receives.
+// Calls process memory of `device`. An operation begins after all work that is in the device's
+// compute stream at the time of the call. When the Work is done, later work of the device may use
+// the result. The order of sums is NCCL's: a+b for two ranks, the same bits on every rank. The bits
+// of a reduce-scatter may differ from those of an allreduce. AllToAll and SendRecv in place are
+// rejected, because NCCL would send from the memory into which it receives.
 //
 // `control` connects the same ranks in host memory. It transfers NCCL's unique ids; nothing else
-// may use it meanwhile. It also reports ranks that died or gave up, which NCCL does not. A failure
-// of `control` ends this communicator, and the other way round.
+// may use `control` while the communicator exists. `control` also reports ranks that died or
+// aborted, because NCCL does not report them. A failure of `control` ends this communicator, and a
+// failure of this communicator ends `control`.
 StatusOr<std::unique_ptr<Communicator>> ConnectNccl(const NcclLibrary& nccl, Device& device,
                                                     Communicator& control,
                                                     const NcclOptions& options);

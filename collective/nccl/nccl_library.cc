@@ -38,14 +38,14 @@ NcclReduce NcclReduceOf(ReduceOp op) {
   LOG(FATAL) << "reduction " << static_cast<int>(op);
 }
 
-// Since 2.9 a version is major * 10000 + minor * 100 + patch.
+// Converts NCCL's version number to text. Since 2.9 it is major * 10000 + minor * 100 + patch.
 std::string NcclVersionText(int version) {
   return absl::StrFormat("%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
 }
 
 namespace {
 
-// Loads one function of the table.
+// Loads the functions of the table from the library, one at a time.
 class Loader {
  public:
   explicit Loader(void* library) : library_(library) {}

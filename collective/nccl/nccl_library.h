@@ -1,6 +1,6 @@
-// NCCL as a table of functions, loaded at run time: neither its header nor the library is needed to
-// build or to start. The declarations here match nccl.h 2.14 and later; tests/gpu/nccl_abi_test.cc
-// compares them with the header of CUDA builds.
+// NCCL as a table of functions, loaded at run time: Tandem can be built without NCCL's header, and
+// can start without the library. The declarations here match nccl.h 2.14 and later;
+// tests/gpu/nccl_abi_test.cc compares them with the header of CUDA builds.
 #pragma once
 
 #include <cstddef>
@@ -33,23 +33,23 @@ struct NcclUniqueId {
 };
 using NcclComm = struct NcclCommOpaque*;
 
-// The part of ncclConfig_t that exists since 2.14. Later versions read only `size` bytes of it, and
-// use defaults for fields that `version` did not have.
+// The part of ncclConfig_t that exists since NCCL 2.14. Later versions of NCCL read only the first
+// `size` bytes. For fields that are newer than `version` they use defaults.
 struct NcclConfig {
   size_t size = sizeof(NcclConfig);
   unsigned magic = 0xcafebeef;
   unsigned version = 21400;
-  int blocking = 0;  // calls return immediately; GetAsyncError reports their end
+  int blocking = 0;  // 0: calls return immediately, and GetAsyncError reports when they have ended
 };
 
-// Streams are cudaStream_t; memory is a device's. When a thread creates a communicator, its current
-// device must be that of the communicator.
+// The loaded functions of NCCL. Streams are cudaStream_t, and memory is memory of a device. Before
+// a thread creates a communicator, it must select the communicator's device.
 struct NcclLibrary {
-  // The first version whose non-blocking communicators always end on CommAbort.
+  // The oldest supported version: from it on, CommAbort always ends a non-blocking communicator.
   static constexpr int kVersionMin = 21800;
-  static constexpr int kVersionGroupAbort = 22200;  // CommAbort in a group
+  static constexpr int kVersionGroupAbort = 22200;  // first version with CommAbort in a group call
 
-  int version = 0;  // 2.28.9 is 22809
+  int version = 0;  // version of the loaded library; 22809 means 2.28.9
 
   NcclResult (*GetVersion)(int* version);
   const char* (*GetErrorString)(NcclResult result);
@@ -79,16 +79,16 @@ struct NcclLibrary {
 };
 static_assert(std::is_trivially_copyable_v<NcclUniqueId>);
 
-// The error of call `what` on `comm` (nullptr: without communicator). REQUIRES that `result` is an
-// error.
+// Returns the Status of an NCCL call that failed. `what` names the call; `comm` is its
+// communicator, or nullptr if there is none. REQUIRES: `result` is an error.
 Status NcclError(const NcclLibrary& nccl, NcclResult result, const char* what, NcclComm comm);
 
-// Example: "2.28.9".
+// Returns a version number as text. Example: "2.28.9".
 std::string NcclVersionText(int version);
 
-// Loads `path`. If it is empty, searches libnccl.so.2 beside the running program, in ../lib, in the
-// loader's directories and in /usr/local/cuda. UNAVAILABLE: the library, a function or a recent
-// version is missing; the message names it.
+// Loads NCCL from `path`. If `path` is empty, searches libnccl.so.2 in the directory of the running
+// program, in ../lib, in the loader's directories and in /usr/local/cuda. UNAVAILABLE: the library
+// or a function is missing, or the library is too old; the message names the cause.
 StatusOr<NcclLibrary> OpenNccl(const std::string& path = "");
 
 }  // namespace tandem::collective

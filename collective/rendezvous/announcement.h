@@ -1,7 +1,7 @@
 // The announcement of rank 0 of a job: a few lines of text that tell the other ranks its address.
-// It is signed with the job's secret. A writer without the secret can therefore keep the ranks
-// apart, but cannot send them to another address. A replayed earlier announcement has no effect,
-// because its nonce differs from that of the current rank 0.
+// It is signed with the job's secret. Without the secret, an attacker can prevent the ranks from
+// connecting, but cannot direct them to another address. A replayed earlier announcement has no
+// effect, because its nonce differs from that of the current rank 0.
 #pragma once
 
 #include <string>
@@ -15,12 +15,12 @@ namespace tandem::collective {
 struct Announcement {
   std::string job;
   HostPort address;  // address on which rank 0 listens
-  std::string host;  // name of its machine; this and the next two are for messages
+  std::string host;  // name of rank 0's machine; `host`, `pid` and `started` are only for messages
   int pid = 0;
-  std::string started;  // "2026-01-31T12:00:00Z"
-  Nonce meeting = {};   // unique per announcement: detects ranks that use an old one
+  std::string started;  // start time of rank 0, such as "2026-01-31T12:00:00Z"
+  Nonce meeting = {};   // nonce of this announcement; detects ranks that use an older announcement
 
-  // Example: "process 7 of node-a, since 2026-01-31T12:00:00Z".
+  // Describes rank 0 for messages: "process 7 of node-a, since 2026-01-31T12:00:00Z".
   std::string Who() const;
 };
 
@@ -30,12 +30,12 @@ Announcement MakeAnnouncement(const std::string& job, const HostPort& address,
 
 std::string SignedText(const Announcement& announcement, const std::string& secret);
 
-// DATA_LOSS: the text is no complete announcement. FAILED_PRECONDITION: it is of another version of
-// Tandem. PERMISSION_DENIED: it is signed with another secret, or belongs to another job; the
-// message names its writer.
+// Parses an announcement and checks its signature. DATA_LOSS: the text is not a complete
+// announcement. FAILED_PRECONDITION: another version of Tandem wrote it. PERMISSION_DENIED: the
+// announcement is signed with another secret or is from another job; the message names its writer.
 StatusOr<Announcement> ReadSignedText(const std::string& text, const std::string& job,
                                       const std::string& secret);
-// Like the function above, without a check of the signature. For messages only.
+// Like ReadSignedText, but without a check of the signature. Use the result for messages only.
 StatusOr<Announcement> ReadUnverified(const std::string& text);
 
 }  // namespace tandem::collective

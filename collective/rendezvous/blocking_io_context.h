@@ -1,5 +1,5 @@
-// Blocking waits of a rendezvous: runs asynchronous operations one at a time, with deadlines,
-// progress reports and early termination. Internal to collective/, because it includes Asio.
+// Lets a rendezvous wait for network operations. Runs asynchronous operations one at a time, with
+// deadlines, progress reports and early end. Internal to collective/, because it includes Asio.
 #pragma once
 
 #include <algorithm>
@@ -14,42 +14,41 @@
 
 namespace tandem::collective {
 
-// Runs the operations of one rank. For one thread.
+// Runs the network operations of one rank. Not thread-safe: for one thread.
 class BlockingIoContext {
  public:
   using Error = boost::system::error_code;
   using Socket = boost::asio::ip::tcp::socket;
 
-  // `config` must outlive this.
+  // `config` must outlive this object.
   explicit BlockingIoContext(const WorldConfig& config) : config_(config) {}
 
   boost::asio::io_context& io() { return io_; }
   Time deadline() const { return deadline_; }
-  // Limits all later waiting to `time` from now.
+  // Limits all later waits to the next `time`.
   void Within(Duration time) { deadline_ = std::min(deadline_, SteadyNow() + time); }
-  // Sets the text of the progress report, which is made every two seconds; "": no report. `ranks`:
-  // the missing ranks. They are reported twice a second, from the first second on.
+  // Sets the text of the progress report, which is made every two seconds; "": no report. `ranks`
+  // are the missing ranks. They are reported twice a second, beginning after one second.
   void WaitFor(const std::string& what, std::vector<int> ranks = {}) {
     waiting_for_ = what;
     missing_ = std::move(ranks);
   }
 
-  // Ends all waiting with `why`. Only the first call counts.
+  // Ends the current wait and all later waits with the status `why`. Only the first call counts.
   void End(const Status& why) {
     if (end_.ok()) end_ = why;
   }
-  // The reason why waiting ended early, or OK.
+  // Returns the status that was passed to End(), or OK.
   const Status& end() const { return end_; }
 
-  // Starts an asynchronous operation with `start(handler)` and runs io() until the operation ends.
-  // If `deadline` passes or waiting is ended before that, calls `cancel`, which must end the
-  // operation.
+  // Starts an asynchronous operation with `start(handler)` and runs io() until the operation has
+  // ended. Calls `cancel`, which must end the operation, at `deadline` or after End().
   template <typename Start, typename Cancel>
   Error Await(Start start, Cancel cancel, Time deadline);
   Error Read(Socket& socket, void* to, size_t bytes, Time deadline);
   Error Write(Socket& socket, const void* from, size_t bytes, Time deadline);
   void Pause(Duration time);
-  // Runs ready handlers, or waits a short time for one.
+  // Runs the handlers that are ready. If there is none, waits shortly, at most until `deadline`.
   void Look(Time deadline);
 
   static void Close(Socket& socket) {

@@ -1,4 +1,4 @@
-// The connecting side of the handshake. Internal to collective/, because it includes Asio.
+// The side of the handshake that connects. Internal to collective/, because it includes Asio.
 #pragma once
 
 #include <memory>
@@ -8,22 +8,22 @@
 
 namespace tandem::collective {
 
-// A connection after a successful handshake.
+// A connection to another rank, with the messages of the handshake.
 struct PeerConnection {
   std::unique_ptr<BlockingIoContext::Socket> socket;
   Hello hello;
   Challenge challenge;
 };
 
-// Returns the status that a peer sent.
+// Converts the code and the text that a peer sent to a Status.
 Status FromCode(uint32_t code, const std::string& message);
 
-// Connects to `where`. UNAVAILABLE: the connection failed; the message is the system's.
+// Connects to the address `where`. UNAVAILABLE: the connection failed; the message is the system's.
 StatusOr<std::unique_ptr<BlockingIoContext::Socket>> DialPeer(BlockingIoContext& waiter,
                                                               const HostPort& where, Time deadline);
 
-// Runs the connecting side of the handshake on line.socket, as line.hello. Sets `again` if another
-// attempt may succeed.
+// Runs the handshake on line.socket. `line.hello` is the Hello message of this side. Sets `again`
+// to true if another attempt may succeed.
 Status Greet(BlockingIoContext& waiter, const std::string& secret, Time deadline,
              PeerConnection& line, bool& again);
 

@@ -19,8 +19,8 @@ namespace {
 
 namespace etcd = etcdserverpb;
 
-constexpr Duration kCallMax = std::chrono::seconds(1);  // short, so that a wait can be stopped
-// etcd grants no shorter lease, and checks for expired leases only periodically.
+constexpr Duration kCallMax = std::chrono::seconds(1);  // limit of one call, so that waits can stop
+// Minimum time-to-live of a lease in etcd, and the interval of etcd's checks for expired leases.
 constexpr Duration kLeaseMin = std::chrono::seconds(2), kLeaseLook = std::chrono::seconds(1);
 
 class EtcdStore final : public RendezvousStore {
@@ -40,17 +40,17 @@ class EtcdStore final : public RendezvousStore {
   std::string name() const override { return "etcd://" + ToString(server_) + key_; }
 
  private:
-  // One unary call of at most a second. NOT_FOUND: an object that it names, such as a lease, does
-  // not exist.
+  // Makes one unary call of at most one second. NOT_FOUND: an object that the request names, such
+  // as a lease, does not exist.
   template <typename Stub, typename Request, typename Response>
   Status Call(Stub& stub,
               grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
               const Request& request, Response* response, Time deadline) const;
   Status Connect();
-  // Creates the key under a lease, unless the key exists. Sets placed_.
+  // Creates the key under a lease, unless it exists. Sets placed_ if this rank's key exists.
   Status Place(Time deadline);
   Status GrantLease(Time deadline);
-  // False: the lease has expired.
+  // Renews the lease. Returns false if the lease has expired.
   StatusOr<bool> Renew(Time deadline);
   void KeepAlive();
 
@@ -59,10 +59,10 @@ class EtcdStore final : public RendezvousStore {
   const Duration ttl_;
   std::unique_ptr<etcd::KV::Stub> keys_;
   std::unique_ptr<etcd::Lease::Stub> leases_;
-  std::string value_;  // text of the announcement
-  // For the thread only, while it runs.
-  int64_t lease_ = 0;    // 0: none
-  bool placed_ = false;  // the key exists, under the lease
+  std::string value_;  // text of the announcement, which is the value of the key
+  // While the thread runs, only the thread uses the following fields.
+  int64_t lease_ = 0;    // id of the lease; 0: none
+  bool placed_ = false;  // true: the key exists under the lease
 
   Mutex mu_;
   CondVar ended_;
@@ -103,7 +103,7 @@ Status EtcdStore::Call(Stub& stub,
                       status.code() == StatusCode::kDeadlineExceeded ? "no reply in time"
                                                                      : tandem::ToString(status));
   if (status.code() == StatusCode::kNotFound) return NotFound("%s", text);
-  // The requests are valid, so the server is not etcd or has a defect.
+  // The requests are valid. So any other error means that the server is not etcd, or has a defect.
   const bool denied = status.code() == StatusCode::kPermissionDenied ||
                       status.code() == StatusCode::kUnauthenticated ||
                       status.code() == StatusCode::kUnimplemented;
@@ -144,7 +144,7 @@ Status EtcdStore::Place(Time deadline) {
   etcd::TxnResponse response;
   const Status called = Call<etcd::KV::StubInterface>(*keys_, &etcd::KV::StubInterface::Txn,
                                                       request, &response, deadline);
-  if (called.code() == StatusCode::kNotFound) {  // after a long wait the lease has expired
+  if (called.code() == StatusCode::kNotFound) {  // the lease has expired during a long wait
     lease_ = 0;
     return Unavailable("%s", std::string(called.message()));
   }
@@ -155,7 +155,7 @@ Status EtcdStore::Place(Time deadline) {
   if (response.responses_size() == 1 && response.responses(0).response_range().kvs_size() == 1) {
     there = response.responses(0).response_range().kvs(0).value();
   }
-  placed_ = there == value_;  // the reply to an earlier attempt was lost
+  placed_ = there == value_;  // true: an earlier attempt succeeded, but its reply was lost
   if (placed_) return OkStatus();
   const StatusOr<Announcement> other = ReadUnverified(there);
   return AlreadyExists(
@@ -201,7 +201,7 @@ void EtcdStore::KeepAlive() {
     const Time deadline = SteadyNow() + kCallMax;
     const StatusOr<bool> renewed = Renew(deadline);
     Status status = renewed.status();
-    if (renewed.ok() && !*renewed) {  // the lease has expired, or etcd has lost it
+    if (renewed.ok() && !*renewed) {  // the lease has expired, or etcd has lost the lease
       lease_ = 0;
       placed_ = false;
     }

@@ -1,4 +1,4 @@
-// A rendezvous in etcd.
+// A rendezvous store in etcd.
 #pragma once
 
 #include <chrono>
@@ -9,8 +9,8 @@
 
 namespace tandem::collective {
 
-// The key PREFIX/JOB/rank0 in etcd (version 3, without TLS), under a lease of `ttl`. A thread
-// renews the lease.
+// Makes a store whose announcement is the key PREFIX/JOB/rank0 in etcd (version 3, without TLS).
+// The key has a lease of `ttl`, which a thread renews.
 std::unique_ptr<RendezvousStore> MakeEtcdStore(const HostPort& server, const std::string& prefix,
                                                const std::string& job, const std::string& secret,
                                                Duration ttl = std::chrono::seconds(5));

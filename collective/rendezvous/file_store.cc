@@ -15,8 +15,8 @@
 namespace tandem::collective {
 namespace {
 
-// Locks the whole file for this open file description. So another open in this process is also
-// locked out, and the lock ends when `fd` is closed. False: another holds the lock.
+// Locks the whole file. Returns false if another process holds the lock. The lock belongs to the
+// open file description. So it excludes other opens in this process too, and ends with `fd`.
 StatusOr<bool> TryLock(int fd, const std::string& path) {
   struct flock lock = {};
   lock.l_type = F_WRLCK;
@@ -28,7 +28,7 @@ StatusOr<bool> TryLock(int fd, const std::string& path) {
       path, ErrnoText(errno));
 }
 
-// Returns whether the lock of TryLock is held on the open file.
+// Returns whether another open of the file holds the lock of TryLock.
 StatusOr<bool> IsLocked(int fd, const std::string& path) {
   struct flock lock = {};
   lock.l_type = F_RDLCK;
@@ -56,7 +56,8 @@ class FileStore final : public RendezvousStore {
         path_(dir + "/" + FileNameOf(job_) + ".rank0"),
         lock_path_(dir + "/" + FileNameOf(job_) + ".lock") {}
   ~FileStore() override {
-    if (announced_.valid()) ::unlink(path_.c_str());  // before the lock is released
+    // Removes the file before its lock is released.
+    if (announced_.valid()) ::unlink(path_.c_str());
   }
 
   Status Announce(const Meeting& meeting, Time deadline) override;
@@ -64,15 +65,16 @@ class FileStore final : public RendezvousStore {
   std::string name() const override { return path_; }
 
  private:
-  // Writes `draft` and renames it to path_, so that the file is complete and locked when it becomes
-  // visible.
+  // Writes the announcement to the file `draft` and renames the file to path_. So the file is
+  // complete and locked when it becomes visible.
   Status Publish(const std::string& draft, const std::string& text);
-  // Reads the announcement, and whether its writer lives. NOT_FOUND: there is none.
+  // Reads the announcement. Sets `alive`: the process that wrote it lives. NOT_FOUND: none.
   Status Read(std::string* text, bool* alive) const;
 
   const std::string job_, secret_;
   const std::string path_, lock_path_;
-  Fd place_, announced_;  // rank 0's: locked while it can be found
+  // Files of rank 0, locked while other ranks may find it: JOB.lock and JOB.rank0.
+  Fd place_, announced_;
 };
 
 Status FileStore::Read(std::string* text, bool* alive) const {

@@ -1,4 +1,4 @@
-// A rendezvous in a directory that all hosts share.
+// A rendezvous store in a directory that all hosts share.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,9 @@
 
 namespace tandem::collective {
 
-// Files in a directory. JOB.rank0 holds the announcement, under a lock that ends with its process,
-// so the announcement of a dead process is detected. JOB.lock, which stays, keeps a second rank 0
-// out. The file system must support locks (fcntl) across all hosts.
+// Makes a store of two files in `dir`. JOB.rank0 holds the announcement. It is locked until its
+// process ends, so the announcement of a dead process is detected. JOB.lock prevents a second rank
+// 0 and is never removed. The file system must support locks (fcntl) across all hosts.
 std::unique_ptr<RendezvousStore> MakeFileStore(const std::string& dir, const std::string& job,
                                                const std::string& secret);
 

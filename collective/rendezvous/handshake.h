@@ -1,14 +1,15 @@
 // The handshake between two ranks: fixed-size messages, and a proof that both know the job's
 // secret. The secret itself is never sent.
 //
+// The messages of the handshake:
 //   dialler -> listener   Hello      its rank, the intended rank, a nonce
 //   listener -> dialler   Challenge  a nonce
 //   dialler -> listener   Proof      HMAC-SHA256(secret, "dialler", Hello, Challenge)
 //   listener -> dialler   Welcome    yes, HMAC-SHA256(secret, "listener", ...); or why not
 //
-// The dialler proves itself first, so a stranger that connects receives no data to guess the secret
-// from. New nonces on both sides make a recorded handshake useless. Hello names the intended rank,
-// so a program that forwards a connection to another rank is detected. After the handshake,
+// The dialler sends its proof first. So a stranger receives no data from which it could guess the
+// secret. New nonces on both sides make a recorded handshake useless. Hello names the intended
+// rank, so a program that forwards a connection to another rank is detected. After the handshake,
 // messages are sealed with keys of the connection (sealed_socket.h). Nothing is encrypted.
 #pragma once
 
@@ -31,13 +32,13 @@ using Mac = std::array<uint8_t, 32>;
 using Nonce = std::array<uint8_t, 16>;
 
 enum class Channel : uint8_t {
-  kControl = 1,  // aborts and goodbyes; to rank 0 also the request to join
+  kControl = 1,  // the channel for aborts and goodbyes, and for the request to rank 0 to join
   kData = 2,
 };
 
-// Precedes Hello and Challenge. Lets a rank detect other protocols after eight bytes.
+// The first eight bytes of Hello and Challenge. With them a rank detects other protocols.
 struct Greeting {
-  static constexpr uint32_t kMagic = 0x484d4454;  // "TDMH"
+  static constexpr uint32_t kMagic = 0x484d4454;  // the characters "TDMH"
   static constexpr uint32_t kVersion = 4;
   uint32_t magic = kMagic;
   uint32_t version = kVersion;
@@ -45,17 +46,18 @@ struct Greeting {
 
 struct Hello {
   Greeting greeting;
-  uint32_t channel = 0;  // Channel
+  uint32_t channel = 0;  // channel of the connection, a value of Channel
   int32_t rank = 0;
   int32_t size = 0;
-  uint32_t port = 0;        // port on which this rank listens
-  char host[64] = {};       // host on which this rank listens; zero-terminated text
-  uint64_t generation = 0;  // rendezvous round, from rank 0; 0: a request to rank 0 to join
-  char job[64] = {};        // zero-terminated text
+  uint32_t port = 0;   // port on which the sender listens
+  char host[64] = {};  // host on which the sender listens; zero-terminated text
+  // Number of the rendezvous round, drawn by rank 0; 0: a request to rank 0 to join.
+  uint64_t generation = 0;
+  char job[64] = {};  // name of the job; zero-terminated text
   Nonce nonce = {};
-  // The intended peer: its rank and the address on which it said that it listens (empty: the
-  // address was in the configuration). For rank 0 also the nonce of its announcement (0: no
-  // announcement).
+  // The intended peer: its rank, and the address on which it said that it listens. An empty host
+  // means that the address is from the configuration. If the peer is rank 0, also the nonce of its
+  // announcement; 0: there is no announcement.
   int32_t to_rank = 0;
   uint32_t to_port = 0;
   char to_host[64] = {};
@@ -74,21 +76,21 @@ struct Proof {
 };
 
 struct Welcome {
-  uint32_t code = 0;    // StatusCode; 0: accepted
-  char text[252] = {};  // the reason of a rejection; zero-terminated
-  Mac mac = {};         // only if accepted
+  uint32_t code = 0;    // a StatusCode; 0: the listener accepted the connection
+  char text[252] = {};  // why the listener rejected the connection; zero-terminated text
+  Mac mac = {};         // the listener's proof; set only if it accepted the connection
 };
 static_assert(sizeof(Welcome) == 288);
 
-// Rank 0's message when all ranks have joined. Entry i is the address on which rank i listens.
+// The message that rank 0 sends to all ranks after they have joined. Entry i, a RankTableEntry, is
+// the address on which rank i listens.
 struct RankTableHeader {
-  uint32_t code = 0;   // StatusCode
-  uint32_t count = 0;  // entries that follow
-  // A random number. It detects connections and messages of an earlier rendezvous round of this
-  // job.
+  uint32_t code = 0;   // result of the rendezvous, a StatusCode
+  uint32_t count = 0;  // number of entries that follow
+  // Random number of this rendezvous round. It detects connections and messages of earlier rounds.
   uint64_t generation = 0;
-  char text[240] = {};  // the reason of a failure; zero-terminated
-  Mac mac = {};         // over generation and entries, with the role "map"
+  char text[240] = {};  // the reason if the rendezvous failed; zero-terminated text
+  Mac mac = {};         // MAC of `generation` and all entries, with the role "map"
 };
 static_assert(sizeof(RankTableHeader) == 288);
 struct RankTableEntry {
@@ -97,20 +99,22 @@ struct RankTableEntry {
 };
 static_assert(sizeof(RankTableEntry) == 68);
 
-// INVALID_ARGUMENT: the peer is not Tandem. FAILED_PRECONDITION: another version.
+// Checks the first bytes of a message. INVALID_ARGUMENT: the peer is not Tandem.
+// FAILED_PRECONDITION: the peer has another version of Tandem.
 Status CheckGreeting(const Greeting& greeting);
 
 Nonce FreshNonce();
-// HMAC-SHA256.
+// Returns the HMAC-SHA256 of `text`.
 Mac MacOf(const std::string& secret, std::span<const std::byte> text);
-// `role` prevents that one side's proof is replayed as the other side's.
+// Returns the proof of one side of the handshake. The `role` prevents that the proof of one side is
+// replayed as the proof of the other side.
 Mac MacOf(const std::string& secret, std::string_view role, const Hello& hello,
           const Challenge& challenge, std::span<const std::byte> more = {});
-// Returns the keys of the connection with this handshake. `dialled`: for the side that connected;
-// else for the listening side.
+// Returns the keys of the connection that made this handshake. `dialled`: true on the side that
+// connected, false on the side that listened.
 SessionKeys KeysOf(const std::string& secret, const Hello& hello, const Challenge& challenge,
                    bool dialled);
-// Takes the same time for all differences.
+// Returns whether `a` and `b` are equal. The duration does not depend on where they differ.
 bool SameMac(const Mac& a, const Mac& b);
 
 // PutText copies `text` into a fixed-size field, truncates it and adds a terminating zero. GetText

@@ -22,7 +22,7 @@ struct HandshakeAcceptor::PendingConnection {
   PendingConnection(Tcp::socket s, asio::io_context& io) : socket(std::move(s)), timer(io) {}
   Tcp::socket socket;
   asio::steady_timer timer;
-  std::string from;  // "10.0.0.3:4711"
+  std::string from;  // address of the peer, such as "10.0.0.3:4711"
   Hello hello;
   Challenge challenge;
   Proof proof;
@@ -50,7 +50,7 @@ HandshakeAcceptor::~HandshakeAcceptor() {
     guest->socket.close(ignored);
     guest->timer.cancel();
   }
-  // The handlers refer to this object, so all of them must run before it is destroyed.
+  // All pending handlers must run before this object is destroyed, because they refer to it.
   io_.restart();
   io_.run();
 }
@@ -96,7 +96,8 @@ std::vector<int> HandshakeAcceptor::Silent(Channel channel) const {
 void HandshakeAcceptor::SetGeneration(uint64_t generation) {
   generation_ = generation;
   for (const Channel channel : {Channel::kControl, Channel::kData}) {
-    if (config_.rank == 0 && channel == Channel::kControl) continue;  // they received it there
+    // Rank 0's control connections need no check: over them the ranks learn the round.
+    if (config_.rank == 0 && channel == Channel::kControl) continue;
     for (int r = config_.rank + 1; r < config_.size; ++r) {
       const Seat& seat = At(channel, r);
       if (seat.socket != nullptr && seat.hello.generation != generation) Forget(channel, r);
@@ -108,7 +109,8 @@ void HandshakeAcceptor::Accept() {
   acceptor_.async_accept([this](const Error& error, Tcp::socket socket) {
     if (closed_ || error == asio::error::operation_aborted) return;
     if (error) {
-      // Out of file descriptors, say: try again a little later, without the oldest guest.
+      // An error such as a lack of file descriptors. The oldest unproven connection is closed, and
+      // the accept is repeated after a short time.
       LOG_EVERY_T(WARNING, 1.0) << "cannot accept a connection: " << error.message();
       if (!guests_.empty()) Drop(guests_.front(), "this process has no free descriptors");
       retry_.expires_at(SteadyNow() + kAcceptRetry);
@@ -165,7 +167,8 @@ void HandshakeAcceptor::ReadGreeting(const GuestPtr& guest) {
                    });
 }
 
-// Replies to a peer of another version with this version, so that its message can name both.
+// Replies to a peer of another version. The reply contains this version, so that the peer's error
+// message can name both versions.
 void HandshakeAcceptor::AnswerOther(const GuestPtr& guest, const Status& why) {
   if (why.code() != StatusCode::kFailedPrecondition) {
     return Drop(guest, std::string(why.message()));
@@ -178,8 +181,7 @@ void HandshakeAcceptor::AnswerOther(const GuestPtr& guest, const Status& why) {
                     });
 }
 
-// Reads until the peer has closed the connection. A connection that is closed with unread bytes
-// would lose the reply.
+// Reads until the peer closes the connection. A close with unread bytes could lose the reply.
 void HandshakeAcceptor::Drain(const GuestPtr& guest, const Status& why) {
   guest->socket.async_read_some(asio::buffer(&guest->proof, sizeof(Proof)),
                                 [this, guest, why](const Error& error, size_t) {
@@ -274,7 +276,7 @@ Status HandshakeAcceptor::Admit(const Hello& hello) {
   }
   Seat& seat = At(static_cast<Channel>(hello.channel), hello.rank);
   if (seat.socket == nullptr) return OkStatus();
-  // A rank that lost its first connection may connect again.
+  // If the rank has closed its earlier connection, it may connect again.
   if (HasLeft(*seat.socket)) {
     seat = Seat();
     return OkStatus();
@@ -292,8 +294,7 @@ Status HandshakeAcceptor::CheckAim(const Hello& hello) const {
         "connection [TD6025]; hint: look for that program on these hosts",
         hello.rank, hello.to_rank, config_.rank);
   }
-  // The rank may have read the announcement just before this rank 0 replaced it; it will read it
-  // again.
+  // The rank may have read an announcement just before rank 0 replaced it. It will read again.
   if (hello.meeting != meeting_) {
     return Aborted("rank %d used an announcement that is not from this rank 0 [TD3014]",
                    hello.rank);

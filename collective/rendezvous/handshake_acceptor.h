@@ -1,4 +1,4 @@
-// The listening side of the handshake. Internal to collective/, because it includes Asio.
+// The side of the handshake that listens. Internal to collective/, because it includes Asio.
 #pragma once
 
 #include <list>
@@ -15,45 +15,45 @@
 
 namespace tandem::collective {
 
-// Accepts connections from ranks higher than this one, one per rank and channel, and runs the
-// handshake with each. All work happens in handlers of `io`. Call methods only from the thread that
+// Accepts connections from ranks with higher numbers than this rank, one for each rank and channel.
+// Runs the handshake with each. Works in handlers of `io`. Call methods only on the thread that
 // runs `io`.
 class HandshakeAcceptor {
  public:
   using Tcp = boost::asio::ip::tcp;
 
-  // All arguments must outlive this. REQUIRES that `acceptor` listens.
+  // All arguments must outlive this object. REQUIRES: `acceptor` listens.
   HandshakeAcceptor(boost::asio::io_context& io, Tcp::acceptor& acceptor,
                     const WorldConfig& config);
   ~HandshakeAcceptor();
 
-  // Rejects connections from now on that were not meant for this rank at `address`, found by the
-  // announcement with `meeting`.
+  // From now on, rejects connections that were not meant for this rank at `address`, or whose peer
+  // used an announcement with another nonce than `meeting`.
   void Expect(const HostPort& address, const Nonce& meeting) {
     address_ = address;
     meeting_ = meeting;
   }
 
   struct Seat {
-    std::unique_ptr<Tcp::socket> socket;  // null: not connected yet
-    bool ready = false;                   // the Welcome has been sent
+    std::unique_ptr<Tcp::socket> socket;  // the connection; null: the rank is not connected yet
+    bool ready = false;                   // true: the Welcome message has been sent
     Hello hello;
     Challenge challenge;
   };
   Seat& At(Channel channel, int rank) {
     return channel == Channel::kControl ? control_[rank] : data_[rank];
   }
-  // Returns the ranks that have not connected on `channel`.
+  // Returns the ranks that are not connected on `channel`.
   std::vector<int> Missing(Channel channel) const;
-  // Returns the lowest rank that was accepted on `channel` and has closed its connection since; -1:
-  // none.
+  // Returns the lowest rank that was accepted on `channel` but has closed its connection. -1: none.
   int Left(Channel channel) const;
-  // Returns the ranks that have sent nothing to read on `channel`. REQUIRES that all ranks have
-  // connected.
+  // Returns the ranks from which no bytes have arrived on `channel` since their handshake.
+  // REQUIRES: all ranks are connected.
   std::vector<int> Silent(Channel channel) const;
-  // Forgets the connection of `rank`, which may then connect again.
+  // Closes the connection of `rank`, which may then connect again.
   void Forget(Channel channel, int rank) { At(channel, rank) = Seat(); }
-  // Sets the rendezvous round. Forgets connections of other rounds, and rejects them from now on.
+  // Sets the number of the rendezvous round. Closes connections of other rounds, rejects later
+  // ones.
   void SetGeneration(uint64_t generation);
 
  private:
@@ -68,7 +68,8 @@ class HandshakeAcceptor {
   void Judge(const GuestPtr& guest);
   void Refuse(const GuestPtr& guest, const Status& why);
   void Drop(const GuestPtr& guest, const std::string& why);
-  void AnswerOther(const GuestPtr& guest, const Status& why);  // for peers of another version
+  // Replies to a peer of another version.
+  void AnswerOther(const GuestPtr& guest, const Status& why);
   void Drain(const GuestPtr& guest, const Status& why);
   Status Admit(const Hello& hello);
   Status CheckAim(const Hello& hello) const;
@@ -78,11 +79,12 @@ class HandshakeAcceptor {
   const WorldConfig& config_;
   boost::asio::steady_timer retry_;
   std::vector<Seat> control_, data_;
-  std::optional<HostPort> address_;  // empty: connections may have used any address
+  std::optional<HostPort> address_;  // address of this rank; empty: peers may use any address
   Nonce meeting_ = {};
-  uint64_t generation_ = 0;     // 0: not known yet
-  std::list<GuestPtr> guests_;  // oldest first, at most config.guests_max
-  uint64_t refused_ = 0;        // connections
+  uint64_t generation_ = 0;  // number of the rendezvous round; 0: not known yet
+  // Connections in the handshake, the oldest first; at most config.guests_max.
+  std::list<GuestPtr> guests_;
+  uint64_t refused_ = 0;  // number of rejected connections
   bool closed_ = false;
 };
 

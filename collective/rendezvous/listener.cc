@@ -67,12 +67,12 @@ Status Listener::Open(const std::string& host, uint16_t port, const std::string&
 }
 
 StatusOr<std::string> LocalAddressTowards(const std::string& host) {
-  // An address reserved for documentation, which no network uses.
+  // An address reserved for documentation, which exists nowhere. It stands for any network address.
   const std::string to = host.empty() ? "192.0.2.1" : host;
   asio::io_context io;
   asio::ip::udp::resolver resolver(io);
   Error error;
-  // Connecting a datagram socket sends nothing; the system only chooses the route.
+  // Connecting a datagram socket sends no packet. The system only chooses route and local address.
   for (const auto& found : resolver.resolve(to, "9", error)) {
     asio::ip::udp::socket socket(io);
     socket.connect(found.endpoint(), error);

@@ -13,25 +13,26 @@
 
 namespace tandem::collective {
 
-// Opens the socket and accepts connections. For one thread.
+// Opens the listening socket and accepts connections. Not thread-safe: for one thread.
 class Listener {
  public:
-  // Both must outlive this.
+  // `config` and `io` must outlive this object.
   Listener(const WorldConfig& config, boost::asio::io_context& io)
       : config_(config), io_(io), given_(config.listen_fd), acceptor_(io) {}
 
-  // Listens on config.listen_fd, or else on `host` and `port` (0: any). Accepts connections from
-  // then on. If `host` means all addresses, peers connect to `outside`. INVALID_ARGUMENT: no such
-  // host. UNAVAILABLE: the port is in use.
+  // Listens on config.listen_fd. If there is none, listens on `host` and `port`; port 0 means any
+  // free port. Accepts connections from then on. If `host` means all addresses of the machine,
+  // peers connect to the address `outside`. INVALID_ARGUMENT: no such host. UNAVAILABLE: port in
+  // use.
   Status Open(const std::string& host, uint16_t port, const std::string& outside);
   bool is_open() const { return reception_ != nullptr; }
 
-  // REQUIRES: is_open().
+  // Returns the acceptor of connections. REQUIRES: is_open().
   HandshakeAcceptor& reception() {
     TD_REQUIRE(is_open());
     return *reception_;
   }
-  // The address for the other ranks.
+  // Returns the address to which other ranks connect.
   const HostPort& address() const { return address_; }
 
  private:
@@ -43,11 +44,11 @@ class Listener {
   Fd given_;
   boost::asio::ip::tcp::acceptor acceptor_;
   HostPort address_;
-  std::unique_ptr<HandshakeAcceptor> reception_;  // after the members that it uses
+  std::unique_ptr<HandshakeAcceptor> reception_;  // declared after the members that it uses
 };
 
-// Returns the address of this machine from which packets to `host` are sent; an empty `host` means
-// the network in general. NOT_FOUND: there is no route.
+// Returns the local address from which this machine sends packets to `host`. An empty `host` means
+// any host of the network. NOT_FOUND: there is no route.
 StatusOr<std::string> LocalAddressTowards(const std::string& host);
 
 }  // namespace tandem::collective

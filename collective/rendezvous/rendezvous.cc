@@ -25,7 +25,7 @@ using Error = boost::system::error_code;
 constexpr Duration kBackoffMin = std::chrono::milliseconds(10);
 constexpr Duration kBackoffMax = std::chrono::milliseconds(500);
 
-// The MAC over the list of ranks and the rendezvous round.
+// Returns the MAC of the list of ranks and of the number of the rendezvous round.
 Mac MapMac(const std::string& secret, const Hello& hello, const Challenge& challenge,
            uint64_t generation, std::span<const std::byte> entries) {
   std::vector<std::byte> text(sizeof(generation) + entries.size());
@@ -44,11 +44,11 @@ uint64_t DrawGeneration() {
   const Nonce random = FreshNonce();
   uint64_t generation = 0;
   std::memcpy(&generation, random.data(), sizeof(generation));
-  return generation | 1;  // 0 means none
+  return generation | 1;  // the round is never 0, because 0 means none
 }
 
-// The rendezvous of one rank. Connects and listens on one io_context, so that ranks which wait for
-// each other cannot deadlock.
+// The rendezvous of one rank. It connects and listens on one io_context, so that two ranks which
+// wait for each other cannot deadlock.
 class RendezvousSession {
  public:
   explicit RendezvousSession(const WorldConfig& config) : config_(config) {}
@@ -64,15 +64,16 @@ class RendezvousSession {
   void SendNoMap(const Status& why);
   Status ReadMap(PeerConnection& line);
 
-  // Retries until the peer accepts the connection or rejects it permanently, or until the deadline.
+  // Connects to `peer`. Retries until `peer` accepts or permanently rejects it, or until the
+  // deadline.
   StatusOr<PeerConnection> Enter(int peer, Channel channel);
   Status TryEnter(int peer, Channel channel, Time deadline, PeerConnection& line, bool& again);
   Status AwaitGuests(Channel channel);
-  // Waits until `missing` returns no rank. `late` says for messages what the missing ranks did not
-  // do.
+  // Waits until `missing` returns an empty list. `late`, for messages: what these ranks have not
+  // done.
   Status AwaitRanks(absl::FunctionRef<std::vector<int>()> missing, const char* late);
-  // Agree that all ranks are connected to all. Afterwards a rank may leave while others have yet to
-  // return.
+  // Agree among all ranks that every rank is connected to every other. After that a rank may leave,
+  // even if JoinWorld has not returned on other ranks.
   Status AgreeFirst();
   Status AgreeOther(tcp::socket& line);
   Status FillMesh(Mesh& mesh);
@@ -82,11 +83,11 @@ class RendezvousSession {
   const WorldConfig& config_;
   RendezvousHandler point_{config_};
   BlockingIoContext waiter_{config_};
-  Listener listener_{config_, waiter_.io()};  // after the members that it uses
-  std::vector<HostPort> map_;                 // by rank; rank 0's entry: once it was found
-  Meeting meeting_;                           // of rank 0: once it was found
-  uint64_t generation_ = 0;                   // 0: not known yet
-  std::vector<PeerConnection> lines_control_, lines_data_;  // to lower ranks
+  Listener listener_{config_, waiter_.io()};  // declared after the members that it uses
+  std::vector<HostPort> map_;  // address of each rank; for rank 0 it is set when rank 0 is found
+  Meeting meeting_;            // address and nonce of rank 0, set when rank 0 is found
+  uint64_t generation_ = 0;    // number of the rendezvous round; 0: not known yet
+  std::vector<PeerConnection> lines_control_, lines_data_;  // connections to lower ranks
 };
 
 Status RendezvousSession::Check() {
@@ -112,7 +113,7 @@ Status RendezvousSession::Check() {
 
 std::string RendezvousSession::Named(int peer) const {
   const HostPort& where = map_[static_cast<size_t>(peer)];
-  const bool found = where.port != 0;  // rank 0 may not be found yet
+  const bool found = where.port != 0;  // false if rank 0 is not found yet
   return absl::StrFormat("rank %d at %s", peer, found ? ToString(where) : point_.name());
 }
 
@@ -134,7 +135,8 @@ Status RendezvousSession::AwaitRanks(absl::FunctionRef<std::vector<int>()> missi
     }
     waiter_.Look(waiter_.deadline());
     TD_RETURN_IF_ERROR(waiter_.end());
-    // A rank that knows that all have joined does not join again: it has died.
+    // After a rank has been told that all ranks have joined, it does not join again. So if its
+    // connection is closed now, the rank has died.
     const bool all_told = config_.rank == 0 && generation_ != 0;
     if (const int left = all_told ? reception().Left(Channel::kControl) : -1; left >= 0) {
       return Unavailable("rank %d was lost while the job started [TD3005]; hint: look at its log",
@@ -156,8 +158,7 @@ StatusOr<Mesh> RendezvousSession::Run() {
   return config_.rank == 0 ? RunFirst() : RunOther();
 }
 
-// Waits until all ranks are connected at the same time. A rank that dies before that may join
-// again.
+// Waits until all ranks are connected to rank 0 at once. A rank that dies earlier may join again.
 Status RendezvousSession::Gather() {
   while (true) {
     TD_RETURN_IF_ERROR(AwaitGuests(Channel::kControl));
@@ -187,7 +188,7 @@ StatusOr<Mesh> RendezvousSession::RunFirst() {
   return mesh;
 }
 
-// Rank 0 sends nothing more on this connection, unless it gives up the world.
+// Watches the control connection to rank 0. Rank 0 sends on it only if the rendezvous has failed.
 void RendezvousSession::WatchFirst() {
   lines_control_[0].socket->async_wait(tcp::socket::wait_read, [this](const Error& error) {
     if (!error) waiter_.End(GaveUp());
@@ -219,7 +220,7 @@ StatusOr<Mesh> RendezvousSession::RunOther() {
 }
 
 Status RendezvousSession::AgreeFirst() {
-  for (int r = 1; r < config_.size; ++r) {  // received bytes end a Look
+  for (int r = 1; r < config_.size; ++r) {  // a rank's bytes must end the wait in Look
     reception()
         .At(Channel::kControl, r)
         .socket->async_wait(tcp::socket::wait_read, [](const Error&) {});
@@ -242,7 +243,7 @@ Status RendezvousSession::AgreeFirst() {
 
 Status RendezvousSession::AgreeOther(tcp::socket& line) {
   Error error;
-  line.cancel(error);  // ends WatchFirst
+  line.cancel(error);  // ends the wait that WatchFirst has started
   waiter_.WaitFor(Named(0) + " to confirm that all ranks are connected");
   char word = 1;
   error = waiter_.Write(line, &word, sizeof(word), waiter_.deadline());
@@ -291,7 +292,7 @@ Status RendezvousSession::SendMap() {
   return OkStatus();
 }
 
-// Sends the failure to all ranks, so that they also name the missing ranks.
+// Sends the failure to all ranks, so that their error messages also name the missing ranks.
 void RendezvousSession::SendNoMap(const Status& why) {
   RankTableHeader head;
   head.code = static_cast<uint32_t>(why.code());
@@ -305,7 +306,7 @@ void RendezvousSession::SendNoMap(const Status& why) {
 
 Status RendezvousSession::ReadMap(PeerConnection& line) {
   RankTableHeader head;
-  // A little longer than rank 0 waits, because rank 0's reply names the missing ranks.
+  // Waits a little longer than rank 0 does, because the reply of rank 0 names the missing ranks.
   const Time deadline = waiter_.deadline() + std::chrono::milliseconds(500);
   Error error = waiter_.Read(*line.socket, &head, sizeof(head), deadline);
   if (!error && head.code != 0) return FromCode(head.code, "rank 0 reports: " + GetText(head.text));
@@ -360,7 +361,7 @@ StatusOr<PeerConnection> RendezvousSession::Enter(int peer, Channel channel) {
       return Annotate(status, absl::StrFormat("rank %d of %d, joining %s", config_.rank,
                                               config_.size, Named(peer)));
     }
-    // An attempt that the deadline cut off has no meaningful reason.
+    // If the deadline ended the last attempt, the reason of the attempt before it is reported.
     const bool over = SteadyNow() >= waiter_.deadline();
     if (!over) reason = std::string(status.message());
     if (over) {
@@ -376,7 +377,8 @@ StatusOr<PeerConnection> RendezvousSession::Enter(int peer, Channel channel) {
 
 Status RendezvousSession::TryEnter(int peer, Channel channel, Time deadline, PeerConnection& line,
                                    bool& again) {
-  if (peer == 0 && generation_ == 0) {  // rank 0's reply then defines the world
+  // Rank 0's reply contains the number of the rendezvous round.
+  if (peer == 0 && generation_ == 0) {
     const StatusOr<Meeting> found = point_.Find(deadline, again);
     meeting_ = found.ok() ? *found : Meeting();
     map_[0] = meeting_.address;
@@ -401,7 +403,8 @@ Status RendezvousSession::TryEnter(int peer, Channel channel, Time deadline, Pee
   line.hello.nonce = FreshNonce();
   line.hello.to_rank = peer;
   if (peer == 0) line.hello.meeting = meeting_.meeting;
-  if (peer > 0 || meeting_.meeting != Nonce()) {  // else the address is from the configuration
+  // With nonce 0 the address is from the configuration.
+  if (peer > 0 || meeting_.meeting != Nonce()) {
     const HostPort& to = map_[static_cast<size_t>(peer)];
     PutText(to.host, line.hello.to_host);
     line.hello.to_port = to.port;

@@ -25,7 +25,7 @@ Status RendezvousHandler::Prepare() {
   return OkStatus();
 }
 
-// Returns the host on which rank 0 listens if the rendezvous does not name it.
+// Returns the host on which rank 0 listens if config.rendezvous has no address.
 StatusOr<std::string> RendezvousHandler::Host() const {
   const std::string& host = config_.listen_host;
   if (host == "0.0.0.0" || host == "::") {
@@ -42,7 +42,7 @@ StatusOr<std::string> RendezvousHandler::Host() const {
                          std::string(local.status().message()));
 }
 
-// Checks an address that the user has not named.
+// Checks that an address which the user has not named is allowed.
 Status RendezvousHandler::CheckNetwork(const HostPort& address) const {
   if (url_.kind == RendezvousUrl::Kind::kTcp) return OkStatus();
   return tandem::collective::CheckNetwork(config_, address.host);
@@ -65,12 +65,12 @@ Status RendezvousHandler::Open(Listener& listener, BlockingIoContext& waiter) {
 }
 
 Status RendezvousHandler::Announce(const Meeting& meeting, BlockingIoContext& waiter) {
-  std::optional<Time> taken_at;  // time at which the place was first seen taken
+  std::optional<Time> taken_at;  // time at which another rank 0 was first found in the store
   while (true) {
     const Status status = store_->Announce(meeting, waiter.deadline());
     const bool taken = status.code() == StatusCode::kAlreadyExists;
     if (taken && !taken_at) taken_at = SteadyNow();
-    // Until then it may be the entry of a predecessor that died.
+    // Before `until` it tries again: the entry in the store may be of an earlier rank 0 that died.
     const Time until = taken ? *taken_at + store_->lapse() + kAnnounceAgain : waiter.deadline();
     if ((!taken && status.code() != StatusCode::kUnavailable) || SteadyNow() >= until) {
       return status;
@@ -87,7 +87,7 @@ StatusOr<Meeting> RendezvousHandler::Find(Time deadline, bool& again) {
   again = code == StatusCode::kNotFound || code == StatusCode::kUnavailable;
   if (code == StatusCode::kPermissionDenied) {
     if (!denied_at_) denied_at_ = SteadyNow();
-    // Until then it may be the announcement of a job that died.
+    // Before lapse() has passed, the announcement may belong to an earlier job that has died.
     again = SteadyNow() < *denied_at_ + store_->lapse();
   }
   TD_RETURN_IF_ERROR(found.status());

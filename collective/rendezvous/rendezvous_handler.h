@@ -1,4 +1,4 @@
-// The use of a rendezvous store: rank 0 listens and announces itself, the other ranks find it.
+// Uses a rendezvous store. Rank 0 listens and announces its address; the other ranks find rank 0.
 // Internal to collective/, because it includes Asio.
 #pragma once
 
@@ -12,26 +12,27 @@
 
 namespace tandem::collective {
 
-// PERMISSION_DENIED: `host` is on the network, which `config` does not allow.
+// Checks that `config` allows the address `host`. PERMISSION_DENIED: `host` is a network address
+// and config.network_allowed is false.
 Status CheckNetwork(const WorldConfig& config, const std::string& host);
 
-// The rendezvous store of one rank. For one thread.
+// The access of one rank to the rendezvous store. Not thread-safe: for one thread.
 class RendezvousHandler {
  public:
-  // `config` must outlive this.
+  // `config` must outlive this object.
   explicit RendezvousHandler(const WorldConfig& config) : config_(config) {}
 
-  // Call it first. INVALID_ARGUMENT: config.rendezvous is invalid.
+  // Makes the store. Call it first. INVALID_ARGUMENT: config.rendezvous is invalid.
   Status Prepare();
 
-  // For rank 0: makes `listener` listen and announces it. The other ranks can find it until this is
-  // destroyed.
+  // Makes `listener` listen and announces its address; only rank 0 calls this. The other ranks can
+  // find rank 0 until this object is destroyed.
   Status Open(Listener& listener, BlockingIoContext& waiter);
 
-  // For other ranks: returns the address of rank 0. Sets `again` if another attempt may succeed.
+  // Returns the address of rank 0, for other ranks. Sets `again` if another attempt may succeed.
   StatusOr<Meeting> Find(Time deadline, bool& again);
 
-  // The address or the store, for messages.
+  // Returns the name of the store for messages: an address, directory or URL.
   std::string name() const { return store_->name(); }
 
  private:
@@ -42,7 +43,7 @@ class RendezvousHandler {
   const WorldConfig& config_;
   RendezvousUrl url_;
   std::unique_ptr<RendezvousStore> store_;
-  std::optional<Time> denied_at_;  // time at which another's announcement was first seen
+  std::optional<Time> denied_at_;  // time at which the announcement of another job was first found
 };
 
 }  // namespace tandem::collective

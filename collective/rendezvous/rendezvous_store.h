@@ -1,4 +1,4 @@
-// The store from which the ranks of a job learn the address of rank 0.
+// A store from which the ranks of a job learn the address of rank 0.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,8 @@
 
 namespace tandem::collective {
 
-// The address of rank 0 and the nonce of its announcement. Nonce 0: the address is from the
-// configuration, without announcement.
+// The address of rank 0 and the nonce of its announcement. If the nonce is 0, the address is from
+// the configuration and there is no announcement.
 struct Meeting {
   Meeting() = default;
   Meeting(HostPort where, const Nonce& nonce = {}) : address(std::move(where)), meeting(nonce) {}
@@ -21,37 +21,37 @@ struct Meeting {
   Nonce meeting = {};
 };
 
-// The store as one rank uses it. For one thread.
+// The access of one rank to the store. Not thread-safe: for one thread.
 class RendezvousStore {
  public:
-  // Withdraws the announcement. Gives up after two seconds.
+  // Removes the announcement of this rank. Gives up after two seconds.
   virtual ~RendezvousStore() = default;
 
-  // For rank 0: publishes its address. Call it once. ALREADY_EXISTS: another rank 0 of this job has
-  // announced itself, or one that died less than lapse() ago; the message names it. UNAVAILABLE: no
-  // reply from the store. Also FAILED_PRECONDITION and PERMISSION_DENIED.
+  // Publishes the address of rank 0; only rank 0 calls this, once. ALREADY_EXISTS: the store has
+  // another rank 0 of this job. That rank 0 may have died less than lapse() ago; the message names
+  // it. UNAVAILABLE: no reply from the store. Also FAILED_PRECONDITION, PERMISSION_DENIED.
   virtual Status Announce(const Meeting& meeting, Time deadline) = 0;
 
-  // For other ranks: returns the address of rank 0. NOT_FOUND: rank 0 has not announced itself or
-  // has died since; the message says which. UNAVAILABLE: no reply from the store. A retry may help
-  // after both. PERMISSION_DENIED: the announcement is not of this job's rank 0.
+  // Returns the address of rank 0; only the other ranks call this. NOT_FOUND: rank 0 has not
+  // announced itself, or has died; the message says which. UNAVAILABLE: the store does not reply.
+  // After these two errors a retry may help. PERMISSION_DENIED: it is not of this job's rank 0.
   virtual StatusOr<Meeting> Find(Time deadline) = 0;
 
-  // Time for which the entry of a rank 0 that died stays.
+  // Returns how long the announcement of a dead rank 0 stays in the store.
   virtual Duration lapse() const { return Duration::zero(); }
-  // For messages.
+  // Returns a name of the store for messages.
   virtual std::string name() const = 0;
 };
 
-// Makes the store for `job` (at most 63 bytes) and its secret. Accesses no file and no network.
+// Makes the store for `job` (at most 63 bytes) and its secret. Accesses no files and no network.
 std::unique_ptr<RendezvousStore> MakeRendezvousStore(const RendezvousUrl& url,
                                                      const std::string& job,
                                                      const std::string& secret);
 
-// A fixed address that all ranks know from the configuration.
+// Makes a store that contains a fixed address, which all ranks know from the configuration.
 std::unique_ptr<RendezvousStore> MakeKnownAddress(const HostPort& address);
 
-// Returns a name for files and keys: characters other than letters, digits, '-' and '_' become %xx.
+// Returns the job name for a file name or key: other characters than [A-Za-z0-9_-] become %xx.
 std::string FileNameOf(const std::string& job);
 
 }  // namespace tandem::collective

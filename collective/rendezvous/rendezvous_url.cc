@@ -6,14 +6,14 @@
 namespace tandem::collective {
 namespace {
 
-// Removes `scheme` from the front of `text`, if it is there.
+// Removes `scheme` from the beginning of `text`. Returns whether it was there.
 bool TakeScheme(std::string_view scheme, std::string* text) {
   if (!text->starts_with(scheme)) return false;
   text->erase(0, scheme.size());
   return true;
 }
 
-// Removes trailing slashes.
+// Returns `path` without trailing slashes.
 std::string Trimmed(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path;

@@ -1,4 +1,4 @@
-// The rendezvous address as users write it.
+// The address of a rendezvous, as users write it.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@ namespace tandem::collective {
 
 struct RendezvousUrl {
   enum class Kind : uint8_t {
-    kTcp,   // rank 0 listens at `address`
-    kFile,  // rank 0 listens where a file in the directory `path` says
-    kEtcd,  // rank 0 listens where a key in the etcd at `address` says
+    kTcp,   // tcp: the address of rank 0 is `address`
+    kFile,  // the address of rank 0 is in a file in the directory `path`
+    kEtcd,  // the address of rank 0 is the value of a key in the etcd at `address`
   };
   Kind kind = Kind::kTcp;
   HostPort address;
@@ -20,7 +20,7 @@ struct RendezvousUrl {
 };
 
 // Parses "host:port", "tcp://host:port", "file:///folder" or "etcd://host:port/prefix".
-// INVALID_ARGUMENT: another form; the message has the expected ones.
+// INVALID_ARGUMENT: `text` has another form; the message has the expected forms.
 StatusOr<RendezvousUrl> ParseRendezvousUrl(const std::string& text);
 std::string ToString(const RendezvousUrl& url);
 

@@ -15,7 +15,7 @@ namespace asio = boost::asio;
 
 constexpr timespec kLookEvery = {0, 100'000'000};
 
-// A request to the system's resolver. The resolver handles it on its own thread.
+// A request to the system's resolver, which handles it on another thread.
 struct Question {
   std::string host;
   addrinfo hints = {};
@@ -52,8 +52,8 @@ StatusOr<std::vector<asio::ip::address>> Resolve(BlockingIoContext& waiter, cons
     return Unavailable("cannot resolve host %s: %s [TD3001]", host, gai_strerror(result));
   while ((result = gai_error(call)) == EAI_INPROGRESS) {
     if (SteadyNow() >= deadline || !waiter.end().ok()) {
-      // A running request cannot be cancelled and still writes its result there, so the memory is
-      // leaked.
+      // A request that is running cannot be cancelled and will write its result to `question`. So
+      // this memory is never freed.
       if (gai_cancel(call) == EAI_NOTCANCELED) static_cast<void>(question.release());
       return Unavailable("cannot resolve host %s: the name server did not reply in time [TD3001]",
                          host);

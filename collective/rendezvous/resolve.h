@@ -10,8 +10,8 @@
 
 namespace tandem::collective {
 
-// Returns the addresses of `host`, a name or an address. Waits for the system's resolver until
-// `deadline`. UNAVAILABLE: the name has no address, or no reply in time.
+// Returns the IP addresses of `host`, a name or an address. Waits for the system's resolver until
+// `deadline`. UNAVAILABLE: the name has no IP address, or the resolver did not reply in time.
 StatusOr<std::vector<boost::asio::ip::address>> Resolve(BlockingIoContext& waiter,
                                                         const std::string& host, Time deadline);
 

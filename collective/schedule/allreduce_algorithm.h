@@ -1,4 +1,4 @@
-// Names of the allreduce algorithms.
+// The allreduce algorithms and their names.
 #pragma once
 
 #include <array>
@@ -8,19 +8,20 @@
 namespace tandem::collective {
 
 enum class AllReduceAlgorithm : uint8_t {
-  kPair,     // two ranks exchange everything
-  kDirect,   // all ranks send everything to all ranks
-  kRing,     // reduce-scatter and gather around the ring
+  kPair,     // two ranks exchange all data
+  kDirect,   // all ranks send all data to all ranks
+  kRing,     // a reduce-scatter and an all-gather around the ring
   kHalving,  // recursive halving and doubling
-  kLeaders,  // HierarchyForm::kLeaders
-  kShards,   // HierarchyForm::kShards
+  kLeaders,  // hierarchical, in the form HierarchyForm::kLeaders
+  kShards,   // hierarchical, in the form HierarchyForm::kShards
 };
 inline constexpr std::array kAllReduceAlgorithms = {
     AllReduceAlgorithm::kPair,    AllReduceAlgorithm::kDirect,  AllReduceAlgorithm::kRing,
     AllReduceAlgorithm::kHalving, AllReduceAlgorithm::kLeaders, AllReduceAlgorithm::kShards};
-const char* Name(AllReduceAlgorithm algorithm);  // "pair", "direct", ...
+// Returns the name of an algorithm, such as "pair" or "direct".
+const char* Name(AllReduceAlgorithm algorithm);
 
-// The algorithm for calls up to a size.
+// The algorithm for calls of up to bytes_max bytes.
 struct AllReduceChoice {
   size_t bytes_max = 0;
   AllReduceAlgorithm algorithm = AllReduceAlgorithm::kRing;

@@ -8,8 +8,8 @@
 namespace tandem::collective {
 namespace {
 
-// The ranks are divided into blocks whose sizes are powers of two, the largest first: 7 = 4 + 2 +
-// 1.
+// A block of consecutive ranks. The ranks are divided into blocks whose sizes are powers of two,
+// the largest block first: 7 = 4 + 2 + 1.
 struct Block {
   int first = 0, size = 1;
 
@@ -25,9 +25,9 @@ Block BlockOf(int rank, int size) {
   return block;
 }
 
-// The byte range of the elements that rank `local` of a block works on after `rounds` halvings. In
-// round k its partner is the rank that differs in bit k of its number. The lower rank keeps the
-// first half of their common range.
+// Returns the byte range on which rank `local` of a block works after `rounds` halvings. In round k
+// the rank's partner is the rank whose number differs in bit k. The rank with the lower number
+// keeps the first half of the common range.
 Range HalvedRange(int local, int rounds, size_t count, size_t element_bytes) {
   size_t begin = 0, end = count;
   for (int k = 0; k < rounds; ++k) {
@@ -37,7 +37,7 @@ Range HalvedRange(int local, int rounds, size_t count, size_t element_bytes) {
   return {begin * element_bytes, end * element_bytes};
 }
 
-// Builds one rank's schedule.
+// Builds the schedule of one rank.
 class Halving {
  public:
   Halving(int rank, int size, size_t count, size_t element_bytes)
@@ -47,10 +47,11 @@ class Halving {
         block_(BlockOf(rank, size)),
         local_(rank - block_.first) {}
 
-  // Afterwards rank `local` of the first block has the sum of its part over all ranks. Halving adds
-  // inside each block; then the blocks add from the last block to the first.
+  // Adds the schedule steps of the reduction. Halving adds inside each block; then the sums of the
+  // blocks are added from the last block to the first. Afterwards rank `local` of the first block
+  // has the sum over all ranks of its part.
   void Reduce();
-  // Continues after Reduce: sends all parts to all ranks, in the reverse order.
+  // Adds the schedule steps after Reduce that send all parts to all ranks, in the reverse order.
   void Spread();
   void GatherAt(int root);
   Schedule Take() { return std::move(steps_); }
@@ -60,10 +61,10 @@ class Halving {
     return HalvedRange(local, rounds, count_, element_bytes_);
   }
   void Exchange(int round, bool halve);
-  // Exchanges between this block and the next smaller one. Each part of a rank there is spread over
-  // several ranks here.
+  // Adds the exchange between this block and the next smaller one. The part of a rank in the
+  // smaller block is spread over several ranks of this block.
   void WithSmaller(bool sums);
-  // Exchanges between this block and the next larger one.
+  // Adds the exchange between this block and the next larger one.
   void WithLarger(bool sums);
   bool has_smaller() const { return block_.end() < size_; }
 

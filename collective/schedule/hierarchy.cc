@@ -8,8 +8,8 @@
 namespace tandem::collective {
 namespace {
 
-// Appends the schedule of a subset of the ranks to `whole`. Member i of the subset is rank `first +
-// i * stride`. The schedule works on the bytes from `begin` on.
+// Appends the schedule `part` of a subset of the ranks to `whole`. Member i of the subset is rank
+// `first + i * stride`. Byte 0 of `part` is byte `begin` of the buffer of `whole`.
 void Append(const Schedule& part, int first, int stride, size_t begin, Schedule* whole) {
   for (Step step : part) {
     if (step.send_to >= 0) step.send_to = first + step.send_to * stride;
@@ -65,7 +65,7 @@ Schedule HierarchicalReduceScatter(HierarchyForm form, int rank, int size, int g
   const Range shard = RingChunk(count, element_bytes, group, local);
   Append(RingReduceScatter(rank / group, groups, shard.size() / element_bytes, element_bytes),
          local, group, shard.begin, &steps);
-  // This rank now holds the part of rank `owner`, and rank `holder` holds this rank's part.
+  // At this point this rank has the part of rank `owner`, and rank `holder` has this rank's part.
   const int owner = local * groups + rank / group;
   const int holder = rank % groups * group + rank / groups;
   if (owner == rank) return steps;

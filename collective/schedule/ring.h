@@ -20,38 +20,40 @@
 
 namespace tandem::collective {
 
-// The byte range of chunk `chunk`. The first count % size chunks have one element more than the
-// others.
+// Returns the byte range of chunk `chunk`. The first count % size chunks have one element more.
 Range RingChunk(size_t count, size_t element_bytes, int size, int chunk);
 
-// Works on a buffer of `count` elements. Afterwards rank r holds the result of chunk r; the rest of
-// its buffer is undefined.
+// A reduce-scatter on a buffer of `count` elements. Afterwards rank r has the result of chunk r;
+// all other bytes of its buffer are undefined.
 Schedule RingReduceScatter(int rank, int size, size_t count, size_t element_bytes);
-// Continues after RingReduceScatter: all ranks get all chunks.
+// An all-gather after RingReduceScatter: all ranks get all chunks.
 Schedule RingAllGather(int rank, int size, size_t count, size_t element_bytes);
-// RingReduceScatter, then RingAllGather.
+// An allreduce: RingReduceScatter, then RingAllGather.
 Schedule RingAllReduce(int rank, int size, size_t count, size_t element_bytes);
-// Reduce-scatter as above, then every rank sends its chunk to `root`. Same bits.
+// A reduce: RingReduceScatter, then every rank sends its chunk to rank `root`. The result has the
+// same bits as RingAllReduce.
 Schedule RingReduce(int rank, int size, int root, size_t count, size_t element_bytes);
-// A chain root, root+1, ...: each rank forwards the bytes that it receives.
+// A broadcast through a chain of ranks root, root+1, ... Each rank forwards what it receives.
 Schedule ChainBroadcast(int rank, int size, int root, size_t bytes);
 
-// For two ranks: each sends everything and reduces the received data, rank 0's value first.
+// Allreduce and reduce of two ranks. A rank that needs the result receives all data of the other
+// rank and reduces them, with the value of rank 0 as the first operand.
 Schedule PairAllReduce(int rank, size_t bytes);
 Schedule PairReduce(int rank, int root, size_t bytes);
-// Work on a buffer of size * bytes (part r is rank r's): from all ranks to all ranks, or to `root`.
+// All-gather, gather and broadcast in one schedule step. Buffer: size * bytes bytes; part r is rank
+// r's.
 Schedule DirectAllGather(int rank, int size, size_t bytes);
 Schedule DirectGather(int rank, int size, int root, size_t bytes);
 Schedule DirectBroadcast(int rank, int size, int root, size_t bytes);
-// Works on a buffer of size * bytes: sends part p to rank p and replaces it with the part that rank
-// p sent. In each schedule step every rank has at most one partner, so the sent bytes make room for
-// the received bytes.
+// An all-to-all in place. The buffer has size * bytes bytes. The schedule sends part p to rank p,
+// and replaces part p by the part that rank p sent. In each schedule step a rank has at most one
+// partner, so the sent bytes make room for the received bytes.
 Schedule PairwiseAllToAll(int rank, int size, size_t bytes);
-// Works on a buffer of `bytes`: sends it to rank `to` and replaces it with the buffer of rank
-// `from`. -1: this half does not exist.
+// Sends a buffer of `bytes` bytes to rank `to`, and replaces it by the buffer of rank `from`. `to`
+// -1: nothing is sent. `from` -1: nothing is received.
 Schedule PointToPoint(int to, int from, size_t bytes);
 
-// Dissemination barrier of ceil(log2 size) schedule steps, over a buffer of one byte. Source:
+// A dissemination barrier of ceil(log2 size) schedule steps, with a buffer of one byte. Source:
 // Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization", 1988.
 Schedule DisseminationBarrier(int rank, int size);
 

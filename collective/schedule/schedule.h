@@ -1,5 +1,5 @@
-// A collective as data: the list of schedule steps of one rank. The runner (schedule_runner.h), the
-// tests and the cost model read the same schedules.
+// A collective as data: a list of schedule steps for each rank. The runner (schedule_runner.h), the
+// tests and the cost model use the same schedules.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace tandem::collective {
 
-// Bytes [begin, end) of the schedule's buffer.
+// The bytes [begin, end) of a schedule's buffer.
 struct Range {
   size_t begin = 0;
   size_t end = 0;
@@ -17,16 +17,19 @@ struct Range {
 };
 
 enum class Land : uint8_t {
-  kStore,            // received bytes replace the bytes of the buffer
-  kReduceInFirst,    // buffer = received op buffer
-  kReduceHereFirst,  // buffer = buffer op received
+  kStore,  // the received bytes replace the bytes in the buffer
+  // Reduces with the received value as the first operand: buffer = received op buffer.
+  kReduceInFirst,
+  // Reduces with the buffer's value as the first operand: buffer = buffer op received.
+  kReduceHereFirst,
 };
 
-// One schedule step: send `send` to rank `send_to` and receive `recv` from rank `recv_from` (-1: no
-// such half). The halves of all schedule steps form two ordered lists, and a half runs as soon as
-// its bytes allow. Bytes are sent only after all receives of them in earlier schedule steps have
-// landed. They are overwritten only after all sends of them in this and earlier schedule steps have
-// gone out. So schedule steps overlap (segment pipelining) without a segment size in the schedule.
+// One schedule step: send the range `send` to rank `send_to`, and receive the range `recv` from
+// rank `recv_from`. -1: the step does not send, or does not receive. The sends of all schedule
+// steps run in order, and so do the receives. A send or receive runs as soon as its bytes allow it.
+// Bytes are sent only after all receives of these bytes in earlier schedule steps have landed.
+// Bytes are overwritten only after all sends of these bytes in this step and earlier steps are
+// complete. So schedule steps overlap (segment pipelining) without a segment size in the schedule.
 struct Step {
   int send_to = -1;
   Range send;

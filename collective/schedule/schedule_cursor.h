@@ -1,5 +1,5 @@
-// The progress of one rank through its schedule: which bytes it may send or overwrite now. The
-// runner (schedule_runner.h) and the simulator (step_simulator.h) use it.
+// The progress of one rank in its schedule. It determines which bytes the rank may send or
+// overwrite now. The runner (schedule_runner.h) and the simulator (step_simulator.h) use it.
 #pragma once
 
 #include <cstddef>
@@ -9,20 +9,20 @@
 
 namespace tandem::collective {
 
-// Tracks the sent and the received bytes of one schedule. Not thread-safe.
+// Tracks which bytes of one schedule were sent and received. Not thread-safe.
 class ScheduleCursor {
  public:
   ScheduleCursor() = default;
-  // `schedule` is not owned and must outlive this.
+  // `schedule` is not owned and must outlive this object.
   explicit ScheduleCursor(const Schedule& schedule) : schedule_(&schedule) { SkipIdle(); }
 
-  // The schedule step of the running half; null if all halves of this direction are done.
+  // Return the step whose send (or receive) is running. Null: all sends (or receives) are complete.
   const Step* sending() const { return At(send_step_); }
   const Step* receiving() const { return At(recv_step_); }
   bool done() const { return sending() == nullptr && receiving() == nullptr; }
 
-  // Bytes [send_at, send_end) may be sent now, and bytes [land_at, land_end) overwritten. REQUIRES
-  // that this half is running.
+  // Bytes [send_at, send_end) may be sent now. Bytes [land_at, land_end) may be overwritten now.
+  // REQUIRES: the send, or the receive, is running.
   size_t send_at() const {
     TD_REQUIRE(sending() != nullptr);
     return sending()->send.begin + sent_;
@@ -34,7 +34,7 @@ class ScheduleCursor {
   }
   size_t land_end() const;
 
-  // REQUIRES: these bytes may be sent or overwritten now.
+  // Record sent or received bytes. REQUIRES: these bytes may be sent or overwritten now.
   void Sent(size_t bytes) {
     TD_REQUIRE(send_at() + bytes <= send_end());
     sent_ += bytes;
@@ -45,7 +45,7 @@ class ScheduleCursor {
   }
   bool all_sent() const { return sent_ == sending()->send.size(); }
   bool all_landed() const { return landed_ == receiving()->recv.size(); }
-  // Continues with the next half of this direction. REQUIRES that the running half is complete.
+  // Continue with the next send, or the next receive. REQUIRES: the running one is complete.
   void NextSend();
   void NextRecv();
 
@@ -56,8 +56,8 @@ class ScheduleCursor {
   void SkipIdle();
 
   const Schedule* schedule_ = nullptr;
-  size_t send_step_ = 0, sent_ = 0;    // bytes of the schedule step that have been sent
-  size_t recv_step_ = 0, landed_ = 0;  // bytes of the schedule step that are in the buffer
+  size_t send_step_ = 0, sent_ = 0;    // the step that is sending, and its sent bytes
+  size_t recv_step_ = 0, landed_ = 0;  // the step that is receiving, and its received bytes
 };
 
 }  // namespace tandem::collective

@@ -1,6 +1,6 @@
-// A keyed checksum for the bytes of a connection: AES-256-GMAC over each record, with a key and a
-// record counter per direction. It detects records that an attacker altered, repeated, removed,
-// reordered or inserted. It does not encrypt.
+// A keyed checksum for the bytes of a connection: AES-256-GMAC of each record. Each direction has
+// its own key and record counter. The checksum detects records that an attacker altered, repeated,
+// removed, reordered or inserted. It does not encrypt.
 #pragma once
 
 #include <array>
@@ -20,21 +20,21 @@ struct SessionKeys {
   SessionKey send = {}, receive = {};
 };
 
-// Precedes each record.
+// The head in front of each record of a connection.
 struct RecordHead {
-  uint32_t bytes = 0;  // size of the record after this head
+  uint32_t bytes = 0;  // size of the record in bytes, without this head
   std::array<uint8_t, 16> tag = {};
 };
 static_assert(sizeof(RecordHead) == 20);
 
-// Seals or checks the records of one direction of a connection. For one thread.
+// Seals or checks the records of one direction of a connection. Not thread-safe: for one thread.
 class RecordSeal {
  public:
   explicit RecordSeal(const SessionKey& key);
 
-  // Returns the head of the next record, which consists of `head` and `body`.
+  // Returns the head of the next record, whose content is `head` followed by `body`.
   RecordHead Seal(std::span<const std::byte> head, std::span<const std::byte> body);
-  // Returns whether `record` is the next record, exactly as its sender sealed it.
+  // Returns whether `record` is the next record of the connection, exactly as its sender sealed it.
   bool Opens(const RecordHead& head, std::span<const std::byte> record);
 
  private:

@@ -1,6 +1,5 @@
-// A connection between two ranks that have passed the handshake. Bytes travel in records, each with
-// a keyed checksum (record_seal.h). The receiver gets no byte of a record before the record is
-// checked.
+// A connection between two ranks after the handshake. The bytes are sent in records, each with a
+// keyed checksum (record_seal.h). The receiver verifies a record before it returns its bytes.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +13,14 @@
 
 namespace tandem::collective {
 
-// One thread may send while another thread receives.
+// A non-blocking connection. One thread may send while another thread receives.
 class SealedSocket {
  public:
   struct Moved {
     enum class End : uint8_t { kOpen, kClosed, kBroken, kForged };
-    size_t bytes = 0;  // 0 with kOpen: nothing can be moved now
+    size_t bytes = 0;  // moved bytes; 0 with kOpen: nothing can be moved now
     End end = End::kOpen;
-    int error = 0;  // kBroken: errno
+    int error = 0;  // errno of a kBroken connection
   };
 
   static constexpr char kForgedText[] =
@@ -29,38 +28,41 @@ class SealedSocket {
       "removed on the network [TD6025]; hint: look for a program that relays connections between "
       "these hosts";
 
-  SealedSocket() = default;  // no connection
-  // REQUIRES that `fd` is non-blocking.
+  SealedSocket() = default;  // an object without a connection
+  // REQUIRES: `fd` is non-blocking.
   SealedSocket(Fd fd, const SessionKeys& keys);
 
   bool valid() const { return fd_.valid(); }
   int fd() const { return fd_.get(); }
 
-  // Sends as much of `head`, then `body`, as is possible now. The caller must pass the unsent bytes
-  // again in the next call, from the same memory or from other memory with the same bytes.
+  // Sends as much of `head`, followed by `body`, as is possible now. In its next call the caller
+  // must pass the unsent bytes again. They may be in other memory, but must be the same bytes.
   Moved TrySend(std::span<const std::byte> head, std::span<const std::byte> body);
-  // Fills `head`, then `body`, with received bytes; at most to the end of one record.
+  // Fills `head`, then `body`, with received bytes of one record. The next record needs another
+  // call.
   Moved TryRecv(std::span<std::byte> head, std::span<std::byte> body);
-  // True if TryRecv can return bytes without reading from the socket.
+  // Returns true if TryRecv can return bytes without reading from the socket.
   bool holds_record() const { return in_ && in_->whole; }
 
  private:
-  static constexpr size_t kRecordBytesMax = 64 << 10;  // small enough to stay in the cache
+  // Maximum size of a record, in bytes. A record of this size stays in the cache.
+  static constexpr size_t kRecordBytesMax = 64 << 10;
 
   struct Out {
     explicit Out(const SessionKey& key) : seal(key) {}
     RecordSeal seal;
     RecordHead head;
-    size_t head_sent = sizeof(RecordHead), left = 0;  // bytes of the record
+    // Sent bytes of the record's head, and unsent bytes of the record.
+    size_t head_sent = sizeof(RecordHead), left = 0;
   };
   struct In {
     explicit In(const SessionKey& key) : seal(key) {}
     RecordSeal seal;
-    std::vector<std::byte> bytes;  // a record with its head, and perhaps a part of the next records
-    size_t got = 0, at = 0;  // offsets in `bytes`: end of the received bytes; next byte to return
-    bool whole = false;      // a complete record is in `bytes` and was checked
+    std::vector<std::byte> bytes;  // a record with its head, and perhaps later bytes
+    size_t got = 0, at = 0;        // offsets in `bytes`: end of received bytes, next byte to return
+    bool whole = false;  // true: `bytes` has a complete record whose checksum was verified
   };
-  Moved Receive();  // kOpen with bytes: a complete record has been received
+  Moved Receive();  // kOpen with bytes > 0: a complete record was received
   size_t record_end() const;
 
   Fd fd_;

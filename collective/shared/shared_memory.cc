@@ -20,19 +20,20 @@ namespace {
 
 // ---- Messages on the data connections -----------------------------------------------------------
 
-// Rank 0 sends it to all ranks: the name of the Unix socket that hands out the memory.
+// The message of rank 0 to all ranks: the name of the Unix socket that transfers the descriptor.
 struct Offer {
-  static constexpr uint32_t kMagic = 0x534d4454;  // "TDMS"
+  static constexpr uint32_t kMagic = 0x534d4454;  // the characters "TDMS"
   uint32_t magic = kMagic;
   uint32_t version = 1;
-  uint64_t part_bytes = 0;  // 0: no offer
-  char socket[40] = {};     // text, zero-terminated
+  uint64_t part_bytes = 0;  // size of each rank's part in bytes; 0: rank 0 has no memory to share
+  char socket[40] = {};     // name of the socket; zero-terminated text
 };
-// Each rank sends its verdict to rank 0. At the end rank 0 sends the common verdict to all.
+// The message in which each rank tells rank 0 whether it can share the memory. At the end rank 0
+// sends the common result to all ranks.
 struct Verdict {
   uint32_t magic = Offer::kMagic;
   uint32_t yes = 0;
-  char text[240] = {};  // the reason of a no; zero-terminated
+  char text[240] = {};  // why the memory cannot be shared; zero-terminated text
 };
 static_assert(sizeof(Offer) == 56 && sizeof(Verdict) == 248);
 static_assert(std::is_trivially_copyable_v<Offer> && std::is_trivially_copyable_v<Verdict>);
@@ -92,7 +93,7 @@ StatusOr<Fd> ReceiveMemory(const std::string& name, Time deadline) {
   return std::move(fds[0]);
 }
 
-// Sends the descriptor of `memory` to the process that connects, if it belongs to the same user.
+// Sends the descriptor of `memory` to the next process that connects, if it runs as the same user.
 void ServeOne(int listener, int memory) {
   const Fd guest(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
   if (!guest.valid() || !IsSameUser(guest.get())) return;
@@ -108,7 +109,7 @@ class Agreement {
   Agreement(Mesh& mesh, size_t part_bytes, bool required, Time deadline)
       : mesh_(mesh), part_bytes_(part_bytes), required_(required), deadline_(deadline) {}
 
-  // Lead runs on rank 0, Follow on all other ranks.
+  // Lead runs on rank 0, Follow runs on all other ranks. Null: it cannot be shared.
   StatusOr<std::shared_ptr<SharedMemory>> Lead();
   StatusOr<std::shared_ptr<SharedMemory>> Follow();
 
@@ -121,7 +122,8 @@ class Agreement {
     return Annotate(status, Name(rank) + ", setting up shared memory");
   }
   Status MakeOffer(Offer* offer);
-  // Receives the verdicts of all other ranks. The first "no" makes `own` a "no" with its reason.
+  // Receives the verdicts of all other ranks. If one of them is "no", `own` becomes "no" with the
+  // reason of the first such verdict.
   Status Collect(Verdict* own);
   StatusOr<std::shared_ptr<SharedMemory>> Take(const Offer& offer);
   StatusOr<std::shared_ptr<SharedMemory>> End(const Verdict& verdict);
@@ -147,7 +149,7 @@ Status Agreement::MakeOffer(Offer* offer) {
 Status Agreement::Collect(Verdict* own) {
   std::vector<pollfd> waiting;
   for (int r = 1; r < mesh_.size; ++r) waiting.push_back({Line(r).fd(), POLLIN, 0});
-  waiting.push_back({listener_.get(), POLLIN, 0});  // -1 without an offer: poll ignores it
+  waiting.push_back({listener_.get(), POLLIN, 0});  // -1 if there is no offer; poll ignores it
   for (int left = mesh_.size - 1; left > 0;) {
     const Duration time = deadline_ - SteadyNow();
     if (time <= Duration::zero())

@@ -1,5 +1,5 @@
-// Memory that the ranks of one host share (common/shm/sealed_memory.h). Rank 0 creates it and sends
-// its file descriptor to the others over a Unix socket.
+// Memory that the ranks of one host share (common/shm/sealed_memory.h). Rank 0 creates the memory,
+// and sends its file descriptor to the other ranks over a Unix socket.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,15 @@
 
 namespace tandem::collective {
 
-// Shared memory, divided into one part of equal size per rank. A page uses memory only after it was
-// touched.
+// Shared memory that is divided into parts of equal size, one for each rank. A page needs memory
+// only after its first access.
 class SharedMemory {
  public:
-  // Creates a new object of ranks * part_bytes bytes. REQUIRES that part_bytes is a multiple of the
-  // page size.
+  // Creates new shared memory of ranks * part_bytes bytes. REQUIRES: part_bytes is a multiple of a
+  // page.
   static StatusOr<std::shared_ptr<SharedMemory>> Create(int ranks, size_t part_bytes);
-  // Maps the object of a peer. Rejects an object that has another size or can shrink or grow.
+  // Maps shared memory that another process created. Rejects another size, or if it can shrink or
+  // grow.
   static StatusOr<std::shared_ptr<SharedMemory>> Map(Fd fd, int ranks, size_t part_bytes);
   SharedMemory(std::shared_ptr<SealedMemory> all, size_t part_bytes)
       : all_(std::move(all)), part_bytes_(part_bytes) {}
@@ -39,10 +40,11 @@ class SharedMemory {
 };
 
 // Shares memory among all ranks. All ranks of `mesh` must call it at the same time, with the same
-// arguments, before they send anything else on its data connections. Either all ranks get memory or
-// all get null; then rank 0 logs the reason. Ranks are on one host if they reach each other over an
-// abstract Unix socket, because they then share the kernel and its network namespace. `required`:
-// if one rank cannot share memory, all ranks fail with an error that names it.
+// arguments, before they send anything else on its data connections. Either all ranks get the
+// memory, or all ranks get null and rank 0 logs the reason. Ranks are on one host if they reach
+// each other over an abstract Unix socket, because both sides of such a socket have the same kernel
+// and network namespace. If `required` is true and one rank cannot share memory, all ranks fail
+// with an error that names this rank.
 StatusOr<std::shared_ptr<SharedMemory>> ShareMemory(Mesh& mesh, size_t part_bytes, bool required,
                                                     Time deadline);
 

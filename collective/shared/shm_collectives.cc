@@ -12,9 +12,9 @@
 namespace tandem::collective {
 namespace {
 
-constexpr size_t kPieceBytes = 16 << 10;         // bytes of an input in the arena
-constexpr size_t kStagedPieceBytes = 128 << 10;  // most bytes of a chunk in the staging area
-constexpr size_t kCopySlotBytes = 128 << 10;     // bytes; the staging area has two slots
+constexpr size_t kPieceBytes = 16 << 10;         // piece size in bytes for inputs in the arena
+constexpr size_t kStagedPieceBytes = 128 << 10;  // maximum piece size in bytes in the staging area
+constexpr size_t kCopySlotBytes = 128 << 10;     // size of one of the two staging slots
 
 constexpr size_t kSeatBytes =
     (sizeof(ShmRankBlock) + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
@@ -22,7 +22,8 @@ constexpr size_t kSeatBytes =
 size_t BeforeArena(int ranks) { return kSeatBytes + ShmTransport::PartBytes(ranks); }
 
 ShmRankBlock* SeatOf(const SharedMemory& memory, int rank) {
-  return reinterpret_cast<ShmRankBlock*>(memory.Part(rank).data());  // initially zero
+  // No constructor is needed, because the memory is initially zero.
+  return reinterpret_cast<ShmRankBlock*>(memory.Part(rank).data());
 }
 
 std::vector<std::atomic<int32_t>*> SleepersOf(const SharedMemory& memory, int ranks) {
@@ -35,7 +36,7 @@ void Copy(std::byte* to, const std::byte* from, size_t bytes) {
   if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
 }
 
-// Divides `range` into pieces of `bytes` and returns piece `index`; may be empty.
+// Divides `range` into pieces of `bytes` bytes and returns piece `index`, which may be empty.
 Range Piece(Range range, size_t index, size_t bytes) {
   const size_t begin = std::min(range.begin + index * bytes, range.end);
   return {begin, std::min(begin + bytes, range.end)};
@@ -91,7 +92,7 @@ ShmRankBlock::Posting& ShmCollectives::NextPosting() {
 
 Status ShmCollectives::Meet(const MessageHeader& header, Time deadline) {
   TD_RETURN_IF_ERROR(EndPhase(deadline));
-  // All ranks have left the previous operation, and none has begun the next one.
+  // At this point all ranks have left the previous operation, and none has begun the next one.
   if (transport_.rank() == 0) {
     Own().claims[(turn_ + 1) % 2].store(0, std::memory_order_relaxed);
   }
@@ -121,7 +122,7 @@ Status ShmCollectives::Post(const Job& job, const MessageHeader& header) {
 }
 
 Status ShmCollectives::Passed(int peer) const {
-  MessageHeader runs;  // the operation after the last one of this rank
+  MessageHeader runs;  // the operation of `peer` after the last operation of this rank
   std::memcpy(&runs, &Seat(peer).postings[(turn_ + 1) % 2].header, sizeof(runs));
   return FailedPrecondition(
       "ranks do not run the same operation: %s runs %s; all ranks must make the same calls in the "
@@ -192,7 +193,7 @@ Status ShmCollectives::Run(const Collective& call, const MessageHeader& header, 
     case CollectiveOp::kAllGather:
       return in_arena ? CopyInArena(job) : CopyStaged(job);
     default:
-      return OkStatus();  // a barrier
+      return OkStatus();  // a barrier has no data
   }
 }
 
@@ -229,13 +230,14 @@ void ShmCollectives::FinishPosted(const Job& job) {
       }
       return;
     default:
-      return;  // a barrier
+      return;  // a barrier has no data
   }
 }
 
 Status ShmCollectives::ReduceInArena(const Job& job) {
   const size_t size = seats_.size();
-  const size_t pieces = PiecesOf(Chunk(job, 0).size(), kPieceBytes);  // chunk 0 is the largest
+  // The number of pieces follows from chunk 0, because no chunk is larger.
+  const size_t pieces = PiecesOf(Chunk(job, 0).size(), kPieceBytes);
   std::atomic<uint64_t>& claims = Seat(0).claims[turn_ % 2];
   while (true) {
     const uint64_t claim = claims.fetch_add(1, std::memory_order_relaxed);
@@ -252,9 +254,9 @@ Status ShmCollectives::ReduceInArena(const Job& job) {
   return EndPhase(job.deadline);
 }
 
-// Rank c reduces chunk c. With pieces of P bytes, each rank's staging area holds its piece of chunk
-// c at offset c * P. The rank that reduces a chunk stores the result after these pieces, at offset
-// size * P.
+// Reduces through the staging areas. Rank c reduces chunk c in pieces of P bytes. Each rank's
+// staging area has the rank's piece of chunk c at offset c * P. The rank that reduces a chunk
+// stores the result after these pieces, at offset size * P.
 Status ShmCollectives::ReduceStaged(const Job& job) {
   const int rank = transport_.rank(), size = transport_.size();
   const size_t slots = static_cast<size_t>(size) + 1;
@@ -303,7 +305,7 @@ Status ShmCollectives::CopyStaged(const Job& job) {
     const Range range = Piece({0, job.bytes}, w, kCopySlotBytes);
     const size_t slot = w % 2 * kCopySlotBytes;
     if (Gives(job, rank)) Copy(Own().staging + slot, job.in + range.begin, range.size());
-    // The end of this phase also means that all ranks have copied the other slot out.
+    // After this phase all ranks have also finished copying from the other slot.
     TD_RETURN_IF_ERROR(EndPhase(job.deadline));
     for (int r = 0; r < transport_.size(); ++r) {
       if (r == rank || !Gives(job, r)) continue;

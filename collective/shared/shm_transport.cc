@@ -11,7 +11,7 @@ namespace tandem::collective {
 namespace {
 
 constexpr size_t kPipeBytesMax = 128 << 10, kPipeBytesMin = 4 << 10;
-constexpr size_t kPartBytesMax = 4 << 20;  // of all pipes to a rank, unless they would be too small
+constexpr size_t kPartBytesMax = 4 << 20;  // maximum memory of all pipes to a rank
 
 size_t PipeBytes(int ranks) {
   const size_t bytes = kPartBytesMax / static_cast<size_t>(ranks) / kPipeBytesMin * kPipeBytesMin;
@@ -20,8 +20,7 @@ size_t PipeBytes(int ranks) {
 
 }  // namespace
 
-// A ring of bytes. Both counts are bytes since the start and initially 0; only one side writes
-// each.
+// A ring buffer of bytes. `written` and `read` count bytes from 0; only one side writes each.
 struct ShmTransport::Pipe {
   alignas(64) std::atomic<uint64_t> written;
   alignas(64) std::atomic<uint64_t> read;
@@ -100,14 +99,15 @@ Status ShmTransport::Wait(int send_to, std::span<const int> recv_from, Time dead
   for (const int peer : recv_from) peers[n++] = peer;
   if (send_to >= 0 && (n == 0 || peers[0] != send_to)) peers[n++] = send_to;
   const std::span<const int> asked(peers.data(), n);
-  // The next call reports a pipe with inconsistent counts.
+  // A pipe with inconsistent counts is treated as ready, so that the next call reports it.
   const auto moves = [&] {
     if (send_to >= 0 && Used(At(rank(), send_to), send_to).value_or(0) < capacity) return true;
     return std::any_of(recv_from.begin(), recv_from.end(),
                        [&](int peer) { return Used(At(peer, rank()), peer).value_or(1) > 0; });
   };
   const auto ahead = [&](int peer) { return board_.Ahead(peer); };
-  // The order matters: if a peer is seen ahead, the bytes that it moved before are seen too.
+  // Ahead is checked before the pipes. If a peer has begun the next operation, this rank also sees
+  // all bytes that the peer sent before.
   const auto gone_on = [&] { return std::find_if(asked.begin(), asked.end(), ahead); };
   const auto status = board_.doorbells().Await(asked, deadline, [&] {
     const bool gone = gone_on() != asked.end();

@@ -1,5 +1,5 @@
-// A Transport in shared memory: one ring buffer per direction and pair of ranks. Operations that
-// ShmCollectives does not implement run over it by their schedules.
+// A Transport in shared memory, with one ring buffer per direction and pair of ranks. It runs the
+// schedules of operations that ShmCollectives does not implement.
 #pragma once
 
 #include <span>
@@ -12,10 +12,10 @@ namespace tandem::collective {
 
 class ShmTransport final : public Transport {
  public:
-  // Bytes in each rank's part of the memory, for the pipes to this rank.
+  // Returns the bytes that the pipes to a rank need in the rank's part of the memory.
   static size_t PartBytes(int ranks);
 
-  // Neither is owned. `below` connects the same ranks and reports their failures.
+  // `board` and `below` are not owned. `below` connects the same ranks and reports their failures.
   ShmTransport(ShmCollectives& board, Transport& below) : board_(board), below_(below) {}
 
   int rank() const override { return below_.rank(); }
@@ -24,7 +24,8 @@ class ShmTransport final : public Transport {
   StatusOr<size_t> TrySend(int peer, std::span<const std::byte> head,
                            std::span<const std::byte> body) override;
   StatusOr<size_t> TryRecv(int peer, std::span<std::byte> head, std::span<std::byte> body) override;
-  // FAILED_PRECONDITION: a peer has meanwhile begun a collective of ShmCollectives.
+  // Waits as Transport::Wait does. FAILED_PRECONDITION: a peer has begun a ShmCollectives
+  // operation.
   Status Wait(int send_to, std::span<const int> recv_from, Time deadline) override;
   void Abort(const Status& status) override { below_.Abort(status); }
   Status Health() const override { return below_.Health(); }
@@ -33,8 +34,8 @@ class ShmTransport final : public Transport {
   struct Pipe;
 
   Pipe& At(int from, int to) const;
-  // Returns the bytes in the pipe. DATA_LOSS: the counts of `peer` are inconsistent; the message
-  // names it.
+  // Returns the number of bytes in the pipe. DATA_LOSS: the counts that `peer` wrote are
+  // inconsistent; the message names `peer`.
   StatusOr<size_t> Used(const Pipe& pipe, int peer) const;
 
   ShmCollectives& board_;

@@ -8,7 +8,8 @@ namespace tandem::collective {
 namespace {
 
 constexpr std::byte kBell{0x5b};
-// Checks before a waiter yields its processor. With more ranks than processors it yields soon.
+// Number of checks before a waiting rank yields its processor. Small with more ranks than
+// processors.
 constexpr int kSpins = 40, kSpinsCrowded = 1;
 
 }  // namespace
@@ -24,7 +25,7 @@ void ShmWaiter::Ring(int peer) {
              peer != transport_.rank());
   const int32_t for_whom = sleepers_[static_cast<size_t>(peer)]->load(std::memory_order_seq_cst);
   if (for_whom != transport_.rank() + 1 && for_whom != kAnyPeer) return;
-  // If the sleeper has died, the ranks that wait for it find out.
+  // Errors are ignored: if the sleeping rank has died, ranks that wait for it detect this.
   transport_.TrySend(peer, {}, std::span(&kBell, 1)).status().IgnoreError();
 }
 

@@ -1,7 +1,7 @@
-// Lets ranks that share memory wait for each other. A rank spins briefly, then yields (the peer may
-// need this processor), then sleeps on its connections. A rank that changes shared state sends one
-// byte to each sleeper that waits for it. So the transport also reports peers that died, left or
-// aborted.
+// Lets ranks that share memory wait for each other. A waiting rank spins briefly, then yields its
+// processor, which a peer may need, then sleeps on its connections. A rank that changes shared
+// state sends one byte to each sleeping rank that waits for the change. During a sleep the
+// transport also reports peers that died, left or aborted.
 #pragma once
 
 #include <sched.h>
@@ -21,26 +21,27 @@
 
 namespace tandem::collective {
 
-// Waits for the peers of one rank. For one thread.
+// Lets one rank wait for its peers. Not thread-safe: for one thread.
 class ShmWaiter {
  public:
-  // `sleepers`: one word per rank, in the shared memory, initially 0. `transport` is not owned;
-  // nothing else may use it.
+  // `sleepers`: one word per rank in shared memory, initially 0. `transport` is not owned or used
+  // elsewhere.
   ShmWaiter(std::vector<std::atomic<int32_t>*> sleepers, Transport& transport);
 
-  // Wakes `peer` if it sleeps and waits for this rank. Call it after the change that the peer waits
-  // for. REQUIRES that this change is sequentially consistent.
+  // Wakes `peer` if it sleeps and waits for this rank. Call it after the change for which the peer
+  // waits. REQUIRES: the change was written with sequential consistency.
   void Ring(int peer);
-  // Returns OK when ready() is true; fails if a peer fails or the deadline passes. ready() reads,
-  // sequentially consistently, data that peers wrote. `peers` (at most two) are the ranks that
-  // write them.
+  // Blocks until ready() returns true, then returns OK. Fails if a peer fails or the deadline
+  // passes. ready() must read data of peers with sequential consistency. `peers` (at most two) are
+  // the ranks that write these data.
   template <typename Ready>
   Status Await(std::span<const int> peers, Time deadline, Ready ready);
 
  private:
-  // Time for which a waiter yields its processor before it sleeps.
+  // Time for which a waiting rank yields its processor before it sleeps.
   static constexpr Duration kYield = std::chrono::microseconds(100);
-  static constexpr int32_t kAwake = 0, kAnyPeer = -1;  // otherwise 1 + the rank
+  // Values of a rank's sleep word. 1 + r: the rank sleeps until rank r wakes it.
+  static constexpr int32_t kAwake = 0, kAnyPeer = -1;
 
   static void Pause() {
 #if defined(__x86_64__)

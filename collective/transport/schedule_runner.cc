@@ -9,7 +9,7 @@
 namespace tandem::collective {
 namespace {
 
-// Most bytes in one send, so that a fast sender also reads what it receives.
+// Maximum bytes of one send call, so that a fast sender also receives in between.
 constexpr size_t kSendBytesMax = 256 << 10;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Runs a schedule over a transport.
+// Runs the schedules of collectives over a transport.
 #pragma once
 
 #include <cstddef>
@@ -12,38 +12,38 @@
 
 namespace tandem::collective {
 
-// Runs schedules, one after another. For one thread. Allocates no memory after construction.
+// Runs schedules, one after another. For one thread. It allocates memory at construction only.
 class ScheduleRunner {
  public:
-  // `transport` is not owned and must outlive this. Data to be reduced are received in pieces of at
-  // most `piece_bytes_max` (>= 8). The runner adds a piece while it is in the cache and while the
-  // next piece is in transit.
+  // `transport` is not owned and must outlive this object. Data to be reduced are received in
+  // pieces of at most `piece_bytes_max` (>= 8). The runner adds a piece while it is in the cache
+  // and while the next piece is in transit.
   ScheduleRunner(Transport& transport, size_t piece_bytes_max);
 
   // Runs this rank's schedule. The first bytes to and from each peer are the header, which must
   // match that of the peer. `data` must hold every range of `schedule`; ranges that are reduced
-  // begin and end at elements. After a failure `data` is undefined and the streams are out of step:
-  // the caller must abort the transport.
+  // begin and end at elements. After a failure the content of `data` is undefined, and the caller
+  // must abort the transport, because its streams contain parts of messages.
   Status Run(const Schedule& schedule, std::span<std::byte> data, const MessageHeader& header,
              Time deadline) {
     return Run(schedule, data, header, header, deadline);
   }
-  // The same, for peers that send a header other than the one they receive.
+  // Like the function above, for peers that send another header than the one that they receive.
   Status Run(const Schedule& schedule, std::span<std::byte> data, const MessageHeader& sent,
              const MessageHeader& expected, Time deadline);
 
  private:
   struct Peer {
-    size_t head_sent = 0, head_got = 0;  // bytes of the header
+    size_t head_sent = 0, head_got = 0;  // bytes of the header that were sent and received
     MessageHeader got;
   };
 
-  // Each moves as many bytes as possible of its current half. Returns true if bytes moved or a half
-  // ended.
+  // Send or receive as many bytes as possible in the current schedule step. Return true if bytes
+  // were moved, or if the send or receive is complete.
   StatusOr<bool> Send();
   StatusOr<bool> Recv();
   Status Landed(const Step& step, size_t bytes);
-  // The peer to wait for; -1: this direction has nothing to wait for.
+  // Return the peer for which the sends, or the receives, wait. -1: none.
   int SendPeer() const;
   int RecvPeer() const;
 
@@ -51,13 +51,13 @@ class ScheduleRunner {
   std::vector<std::byte> piece_;
   std::vector<Peer> peers_;
 
-  // State of the running operation.
+  // The state of the operation that is running.
   ScheduleCursor progress_;
   std::span<std::byte> data_;
-  const MessageHeader* header_ = nullptr;    // sent to peers
-  const MessageHeader* expected_ = nullptr;  // expected from peers
+  const MessageHeader* header_ = nullptr;    // header that is sent to peers
+  const MessageHeader* expected_ = nullptr;  // header that is expected from peers
   size_t element_bytes_ = 1;
-  size_t held_ = 0;  // bytes in piece_ of an incomplete element
+  size_t held_ = 0;  // number of bytes in piece_ that belong to an incomplete element
 };
 
 }  // namespace tandem::collective

@@ -22,21 +22,20 @@
 namespace tandem::collective {
 namespace {
 
-// Time for which an operation with a lost connection waits for the reason from the control
-// connection.
+// Time for which a call with a lost connection waits for the reason on the control connection.
 constexpr Duration kReasonWait = std::chrono::milliseconds(500);
-// Limit for unacknowledged bytes. After it the kernel considers the path to the peer broken.
+// If sent bytes are not acknowledged within this time (ms), the kernel ends the connection.
 constexpr int kUserTimeoutMs = 20'000;
 constexpr int kKeepIdleS = 5, kKeepIntervalS = 3, kKeepCount = 4;
 
-// A message on a control connection.
+// A message on the control connection between two ranks.
 struct ControlMessage {
-  static constexpr uint32_t kMagic = 0x414d4454;  // "TDMA"
+  static constexpr uint32_t kMagic = 0x414d4454;  // the characters "TDMA"
   static constexpr uint16_t kAbort = 1, kGoodbye = 2, kRelay = 3;
   uint32_t magic = kMagic;
   uint16_t kind = 0;
   uint16_t code = 0;     // StatusCode of an abort
-  char text[1016] = {};  // the reason; zero-terminated
+  char text[1016] = {};  // the reason of an abort; zero-terminated text
 };
 static_assert(sizeof(ControlMessage) == 1024);
 
@@ -57,7 +56,7 @@ class TcpTransport final : public Transport {
   ~TcpTransport() override {
     const Status failure = Health();
     if (failure.ok()) Tell(ControlMessage::kGoodbye, failure);
-    // A peer that does not know the failure yet would mistake this rank for the failed one.
+    // Tells the reason to peers that do not know it. Otherwise this rank would seem to have failed.
     if (!failure.ok() && !told_) Tell(ControlMessage::kRelay, failure);
     Ring(stop_);
     if (listener_.joinable()) listener_.join();
@@ -98,36 +97,35 @@ class TcpTransport final : public Transport {
   }
   int DataFd(int peer) const { return mesh_.data[static_cast<size_t>(peer)].fd(); }
 
-  // Returns true for the first failure. Only the first failure counts.
+  // Records a failure. Returns true only for the first failure; later ones are ignored.
   bool Fail(const Status& status) TD_EXCLUDES(mu_);
-  // Sends a message to all peers, without blocking. A peer that cannot accept it immediately does
-  // not get it: it hangs or is lost.
+  // Sends a message to all peers, without blocking. A peer that cannot accept the message
+  // immediately does not get it, because such a peer hangs or is lost.
   void Tell(uint16_t kind, const Status& status) TD_EXCLUDES(tell_mu_);
   StatusOr<size_t> Result(int peer, const SealedSocket::Moved& moved);
-  // Returns the reason why the data connection of `peer` ended with `error` (0: closed in good
-  // order).
+  // Returns why the data connection of `peer` ended. `error` is an errno; 0 means an orderly close.
   Status Gone(int peer, int error) TD_EXCLUDES(mu_);
 
-  // Read the control connections, on the transport's thread.
+  // Read the control connections. They run on the transport's thread.
   void Listen();
   void ReadControl(int peer);
   void Obey(int peer, const ControlMessage& message);
 
   Mesh mesh_;
   const Duration spin_;
-  const Fd wake_;  // readable from the first failure on
+  const Fd wake_;  // becomes readable at the first failure
   const Fd stop_;
 
   std::atomic<bool> failed_{false};
-  std::atomic<bool> told_{false};  // this rank caused the failure, and has sent it to the peers
+  std::atomic<bool> told_{false};  // true: this rank caused the failure and has told the peers
   mutable Mutex mu_;
   CondVar changed_;
   Status failure_ TD_GUARDED_BY(mu_);
-  std::vector<bool> left_ TD_GUARDED_BY(mu_);  // ranks that sent a goodbye
+  std::vector<bool> left_ TD_GUARDED_BY(mu_);  // for each rank, whether it has sent a goodbye
 
-  Mutex tell_mu_;  // serializes messages on a connection
+  Mutex tell_mu_;  // serializes the messages that are sent on control connections
 
-  std::vector<Inbox> inbox_;  // for the listener thread only
+  std::vector<Inbox> inbox_;  // used by the listener thread only
   std::thread listener_;
 };
 
@@ -166,7 +164,7 @@ void TcpTransport::Tell(uint16_t kind, const Status& status) {
   for (SealedSocket& line : mesh_.control) {
     if (!line.valid()) continue;
     line.TrySend(bytes, {});
-    // This rank sends nothing more, so the peer reads the message before the end of the stream.
+    // After the shutdown the peer reads this rank's last message before the end of the stream.
     if (kind == ControlMessage::kGoodbye) ::shutdown(line.fd(), SHUT_WR);
   }
 }
@@ -241,7 +239,7 @@ Status TcpTransport::Wait(int send_to, std::span<const int> recv_from, Time dead
     TD_RETURN_IF_ERROR(Health());
     if (ready > 0) return OkStatus();
     if (spinning) {
-      ::sched_yield();  // with more ranks than cores the peer may need this core
+      ::sched_yield();  // with more ranks than cores, the peer may need this core
     } else if (SteadyNow() >= deadline) {
       break;
     }
@@ -267,7 +265,7 @@ void TcpTransport::Listen() {
       fds[r] = {inbox_[r].open ? mesh_.control[r].fd() : -1, POLLIN, 0};
     }
     fds.back() = {stop_.get(), POLLIN, 0};
-    // Without a deadline: stop_ wakes this thread at the end.
+    // Waits without a deadline; the destructor ends the wait through stop_.
     const int ready = ::poll(fds.data(), fds.size(), -1);
     if (ready < 0) {
       CHECK_EQ(errno, EINTR) << ErrnoText(errno);
@@ -319,7 +317,7 @@ void TcpTransport::Obey(int peer, const ControlMessage& message) {
     const bool known =
         message.code > 0 && message.code <= static_cast<uint16_t>(StatusCode::kUnauthenticated);
     const std::string text = GetText(message.text);
-    // Not forwarded now: the rank that aborts notifies all ranks itself.
+    // The message is not forwarded, because the rank that aborts notifies all ranks itself.
     Fail(Status(known ? static_cast<StatusCode>(message.code) : StatusCode::kUnknown,
                 relayed ? text : absl::StrFormat("%s aborted: %s", PeerName(peer), text)));
     return;

@@ -1,4 +1,4 @@
-// The transport between ranks on several hosts.
+// The transport of collectives over TCP, between ranks on one or several hosts.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 namespace tandem::collective {
 
 // Creates a transport over TCP. Each pair of ranks has a data connection and a control connection
-// for aborts and goodbyes. The transport's own thread reads the control connections. So a rank that
-// dies or aborts is detected immediately, even by ranks that exchange no data with it and while no
+// for aborts and goodbyes. A thread of the transport reads the control connections. So all ranks
+// detect immediately that a rank has died or aborted, even if they exchange no data with it and no
 // operation runs. `mesh` comes from JoinWorld. A wait polls for `spin` before it sleeps.
 std::unique_ptr<Transport> MakeTcpTransport(Mesh mesh,
                                             Duration spin = std::chrono::microseconds(20));

@@ -1,5 +1,5 @@
-// The interface under all collective algorithms: an ordered, reliable byte stream in each direction
-// between each pair of ranks.
+// The interface of the transports that the collectives use: an ordered, reliable byte stream in
+// each direction between each pair of ranks.
 #pragma once
 
 #include <cstddef>
@@ -18,24 +18,24 @@ class Transport {
   virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // For messages. Example: "rank 1 (10.0.0.2:4711)".
+  // Returns a name of a peer for messages. Example: "rank 1 (10.0.0.2:4711)".
   virtual std::string PeerName(int peer) const = 0;
 
-  // Each moves as many bytes as is possible now and returns their number; 0: none. `head` is first,
-  // then `body`, as one stream. Two spans let a header and its data share one system call.
+  // Send or receive as many bytes as is possible now, and return their number; 0: none. The stream
+  // contains the bytes of `head`, then those of `body`. So a header and its data share one system
+  // call.
   virtual StatusOr<size_t> TrySend(int peer, std::span<const std::byte> head,
                                    std::span<const std::byte> body) = 0;
   virtual StatusOr<size_t> TryRecv(int peer, std::span<std::byte> head,
                                    std::span<std::byte> body) = 0;
   // Blocks until TrySend to `send_to` (-1: none) or TryRecv from one of `recv_from` (at most two)
-  // can move bytes, or until the transport has failed. DEADLINE_EXCEEDED: `deadline` passed; the
-  // message names the peer.
+  // can move bytes, or until the transport has failed. DEADLINE_EXCEEDED (names the peer).
   virtual Status Wait(int send_to, std::span<const int> recv_from, Time deadline) = 0;
 
-  // Fails all calls of this rank with `status` and notifies the peers. Their calls fail with its
-  // message. Only the first failure counts. Wakes a Wait; never blocks.
+  // Fails all calls of this rank with `status`, and notifies the peers, whose calls fail with the
+  // same message. Only the first failure has an effect. Wakes a Wait; does not block.
   virtual void Abort(const Status& status) = 0;
-  // Returns the failure, or OK. Reports a failure even if no operation runs.
+  // Returns the failure of the transport, or OK. It detects failures even while no operation runs.
   virtual Status Health() const = 0;
 };
 

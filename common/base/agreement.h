@@ -1,4 +1,4 @@
-// Settings that must be equal in several processes, as texts for comparisons and messages.
+// Represents settings that must be equal in several processes as pairs of texts, for comparison.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace tandem {
 
-// Names and values of settings. Names are unique and ascending.
+// Pairs of a setting's name and its value. Names are unique and in ascending order.
 using Agreement = std::vector<std::pair<std::string, std::string>>;
 
-// Returns "" if both are equal, else the first difference. Example: "trainer 1 has seed 2, trainer
-// 0 has 1 (1 more setting differs)". `a_name` and `b_name` name the processes.
+// Returns "" if `a` and `b` are equal, otherwise the first difference. Example: "trainer 1 has seed
+// 2, trainer 0 has 1 (1 more setting differs)". `a_name` and `b_name` name the processes.
 std::string Disagreement(const Agreement& a, std::string_view a_name, const Agreement& b,
                          std::string_view b_name);
 

@@ -1,5 +1,5 @@
-// CHECK, CHECK_EQ, ... and LOG: for bugs of Tandem itself and for log lines. Failures with an
-// outside cause are a Status (common/base/status.h).
+// CHECK macros for bugs of Tandem itself, and LOG macros for log lines. A failure with an outside
+// cause is a Status instead (common/base/status.h).
 #pragma once
 
 #include <glog/logging.h>

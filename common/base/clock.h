@@ -1,5 +1,5 @@
-// Time. A steady clock with an interface, so that tests and the simulator can drive state machines
-// with their own clock. Wall-clock time is used only for the time stamps of the log.
+// Steady clocks. Clock is an interface, so that tests and the simulator can control the time.
+// Wall-clock time is used only for the time stamps of the log.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@ inline int64_t Millis(Duration d) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(d).count();
 }
 
-// A source of the current time. Thread-safe.
+// The interface of a clock, which returns the current time. Thread-safe.
 class Clock {
  public:
   virtual ~Clock() = default;
@@ -30,7 +30,7 @@ class RealClock final : public Clock {
   Time Now() const override { return SteadyNow(); }
 };
 
-// A clock that only Advance moves. For tests and the simulator. Thread-safe.
+// A clock whose time changes only by calls of Advance. For tests and the simulator. Thread-safe.
 class FakeClock final : public Clock {
  public:
   Time Now() const override;
@@ -40,7 +40,7 @@ class FakeClock final : public Clock {
   std::atomic<int64_t> nanos_{1'000'000'000};
 };
 
-// For messages. Examples: "1.2s", "350ms", "12us".
+// Returns a duration as text, for messages. Examples: "1.2s", "350ms", "12us".
 std::string FormatDuration(Duration d);
 
 }  // namespace tandem

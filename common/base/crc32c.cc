@@ -7,9 +7,10 @@
 namespace tandem {
 
 uint32_t Crc32c(uint32_t before, const void* data, size_t bytes) {
-  constexpr size_t kCallMax = size_t{1} << 30;  // the library's size type is int
-  // The library takes a pointer to non-const memory but only reads it. The caller must invert the
-  // sum.
+  // Maximum bytes of one call, because the library's length parameter is an int.
+  constexpr size_t kCallMax = size_t{1} << 30;
+  // The library's pointer is non-const, but the library only reads the memory. This function must
+  // invert the CRC before and after the call.
   auto* p = static_cast<unsigned char*>(const_cast<void*>(data));
   uint32_t sum = ~before;
   while (bytes > 0) {

@@ -9,25 +9,28 @@
 
 namespace tandem {
 
-// Largest path of a Unix-domain socket, in bytes: sun_path of sockaddr_un ends with a zero byte.
+// Maximum length of the path of a Unix-domain socket, in bytes. sockaddr_un::sun_path has one byte
+// more, for the final zero byte.
 inline constexpr size_t kUnixPathMax = 107;
 
 struct Endpoint {
-  std::string host;       // without brackets
-  int port = 0;           // 0: the system chooses
-  std::string path = {};  // absolute path of a Unix-domain socket; then host and port are unset
+  std::string host;  // host name or address; an IPv6 address is without brackets
+  int port = 0;      // TCP port; 0: the system chooses a free port
+  // Absolute path of a Unix-domain socket; if it is set, host and port are unset.
+  std::string path = {};
   bool is_unix() const { return !path.empty(); }
 };
 
-// INVALID_ARGUMENT: the message names the mistake. Commas separate addresses, so no address
-// contains one.
+// Parses an address. A comma is an error, because commas separate addresses in lists.
+// INVALID_ARGUMENT: the text is not an address; the message names the mistake.
 StatusOr<Endpoint> ParseEndpoint(std::string_view text);
-std::string ToString(const Endpoint& endpoint);  // brackets around IPv6 addresses
-// True for 127.0.0.0/8, ::1, localhost and Unix-domain sockets.
+// As "host:port" or "unix:PATH"; an IPv6 address gets brackets.
+std::string ToString(const Endpoint& endpoint);
+// Returns true for 127.0.0.0/8, ::1, localhost and Unix-domain sockets.
 bool IsLoopback(const Endpoint& endpoint);
-// Returns the host that servers listen on and clients dial: "localhost" becomes 127.0.0.1 for both.
-// With ::1 in /etc/hosts they could otherwise use different addresses, one of which may belong to
-// another user.
+// Returns 127.0.0.1 for "localhost", and every other `host` unchanged. Servers and clients both use
+// this function. If /etc/hosts also lists ::1, they could otherwise use different addresses, one of
+// which may belong to another user.
 std::string NumericLocalhost(const std::string& host);
 
 }  // namespace tandem

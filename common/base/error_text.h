@@ -8,13 +8,12 @@
 
 namespace tandem {
 
-// Splits "what; hint: do this" and "what; did you mean \"x\"?" into what and hint. The hint is ""
-// if there is none.
+// Splits the message "what; hint: do this" or "what; did you mean \"x\"?" at the semicolon into its
+// first part and its hint. The hint is "" if the message has none.
 std::pair<std::string, std::string> SplitHint(const std::string& message);
 
-// Returns "PROGRAM: error: what (CODE)" and then a line with the hint; `tandem explain CODE`
-// explains the code. Errors of files, which contain their own location, stay unchanged. Ends with a
-// newline.
+// Returns "PROGRAM: error: what (CODE)" and, on the next line, the hint. The text ends with a
+// newline. A message about a file already contains its own location and stays unchanged.
 std::string ErrorText(const std::string& program, const Status& status);
 
 }  // namespace tandem

@@ -61,7 +61,8 @@ struct Metrics::Impl {
   std::map<Key, std::unique_ptr<Counter>> counters TD_GUARDED_BY(mu);
   std::map<Key, std::unique_ptr<Gauge>> gauges TD_GUARDED_BY(mu);
   std::map<Key, std::unique_ptr<Histogram>> histograms TD_GUARDED_BY(mu);
-  std::map<std::string, std::string> former_names TD_GUARDED_BY(mu);  // by the current name
+  // Former metric names; the key is the current name.
+  std::map<std::string, std::string> former_names TD_GUARDED_BY(mu);
 
   void Note(const MetricName& name) TD_REQUIRES(mu) {
     TD_REQUIRE(name.current != name.former);

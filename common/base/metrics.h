@@ -1,6 +1,6 @@
-// Named counters, gauges and histograms, printed in Prometheus text format. Names follow its rules:
-// base units, `_seconds`, `_bytes`, `_total`. Each daemon has one registry, made in main and passed
-// down.
+// Named counters, gauges and histograms, printed in the text format of Prometheus. Metric names
+// follow the rules of Prometheus: base units, `_seconds`, `_bytes`, `_total`. Each daemon has one
+// registry, which main creates and passes to the other parts.
 #pragma once
 
 #include <map>
@@ -22,7 +22,8 @@ class Gauge {
  public:
   virtual ~Gauge() = default;
   virtual void Set(double value) = 0;
-  virtual void SetToCurrentTime() = 0;  // seconds since 1970, UTC
+  // Sets the gauge to the current time, in seconds since 1970, UTC.
+  virtual void SetToCurrentTime() = 0;
   virtual double Value() const = 0;
 };
 
@@ -32,7 +33,7 @@ class Histogram {
   virtual void Observe(double value) = 0;
 };
 
-// The name of a metric. During a renaming the metric has its name of earlier versions too.
+// The name of a metric. A renamed metric also keeps its name of earlier versions for some time.
 struct MetricName {
   MetricName(std::string shown) : current(std::move(shown)) {}
   MetricName(const char* shown) : current(shown) {}
@@ -40,11 +41,11 @@ struct MetricName {
       : current(std::move(shown)), former(std::move(before)) {}
 
   std::string current;
-  std::string former;  // Text() shows the metric under this name too; "": none
+  std::string former;  // name of earlier versions, which Text() also shows; "": none
 };
 
-// A registry of metrics. Thread-safe. Returned objects live as long as the registry. The same name
-// and labels give the same object.
+// A registry of metrics. Thread-safe. Returned metrics live as long as the registry. Two calls with
+// the same name and labels return the same metric.
 class Metrics {
  public:
   using Labels = std::map<std::string, std::string>;
@@ -56,8 +57,8 @@ class Metrics {
   // `bounds`: upper bounds of the histogram buckets, ascending, in the unit of the name.
   Histogram& GetHistogram(const MetricName& name, const std::string& help,
                           const std::vector<double>& bounds, const Labels& labels = {});
-  // Returns the Prometheus text exposition of all registered metrics, then of those with a former
-  // name under that name.
+  // Returns all registered metrics in the text format of Prometheus. Metrics with a former name
+  // follow once more, under the former name.
   std::string Text() const;
 
  private:

@@ -1,5 +1,6 @@
-// A std::mutex with clang's thread-safety attributes (clang ignores GUARDED_BY on a bare
-// std::mutex), and a condition variable on which every wait has a deadline.
+// A mutex and a condition variable. The mutex is a std::mutex with clang's thread-safety
+// attributes, because clang ignores GUARDED_BY on a bare std::mutex. Every wait on the condition
+// variable has a deadline.
 #pragma once
 
 #include <condition_variable>
@@ -46,8 +47,7 @@ class TD_SCOPED_CAPABILITY MutexLock {
 
 class CondVar {
  public:
-  // Waits until a notification, a spurious wake-up or `deadline`. Returns false if `deadline`
-  // passed.
+  // Blocks until a notification, a spurious wake-up or `deadline`. False: `deadline` has passed.
   bool WaitUntil(Mutex& mu, Time deadline) TD_REQUIRES(mu) TD_NO_ANALYSIS {
     std::unique_lock<std::mutex> lock(mu.mu_, std::adopt_lock);
     // wait_until(time_point::max()) overflows inside libstdc++, so the limit is one year.

@@ -16,14 +16,14 @@ std::string Lower(std::string_view s) {
   return absl::AsciiStrToLower(absl::string_view(s.data(), s.size()));
 }
 
-// Returns the words of a name in alphabetical order. Names with swapped words give the same result.
+// Returns a name's words in alphabetical order, so that two names with swapped words become equal.
 std::string SortedWords(const std::string& name) {
   std::vector<std::string> words = absl::StrSplit(name, '_', absl::SkipEmpty());
   std::sort(words.begin(), words.end());
   return absl::StrJoin(words, "_");
 }
 
-// A lower bound of the edit distance: the letters that one name has and the other lacks.
+// Returns a lower bound of the edit distance: the letters that one name has and the other lacks.
 int64_t LeastDistance(const std::string& a, const std::string& b) {
   std::array<int, 256> count = {};
   for (unsigned char c : a) ++count[c];
@@ -58,17 +58,20 @@ int64_t EditDistance(std::string_view a_in, std::string_view b_in) {
 }
 
 std::string NearestName(std::string_view name, const std::vector<std::string>& candidates) {
-  // A longer name is not a typo of a known name, and the distance costs the product of the lengths.
+  // A name longer than this is not a typo of a known name. The time to compute a distance grows
+  // with the product of both lengths.
   constexpr size_t kNameCharsMax = 200;
   if (name.empty() || name.size() > kNameCharsMax) return "";
   const int64_t limit = std::max<int64_t>(2, static_cast<int64_t>(name.size()) / 3);
   const std::string lower = Lower(name);
   const std::string sorted = SortedWords(lower);
-  // In half edits, so that swapped words (one and a half edits) lose against one edit.
+  // Smallest distance so far, in half edits. Swapped words cost 3 half edits, so a candidate with
+  // one edit (2 half edits) is preferred.
   int64_t best = 2 * limit + 1;
-  int64_t best_letters = 0;  // letters that the best candidate and `name` do not share
+  int64_t best_letters = 0;  // number of letters that the best candidate and `name` do not share
   const std::string* nearest = nullptr;
-  const std::string* longer = nullptr;  // the shortest that begins with `name`
+  // The shortest candidate that begins with `name`; null: none.
+  const std::string* longer = nullptr;
   const std::string* containing = nullptr;
   int containing_count = 0;
   for (const std::string& candidate : candidates) {
@@ -86,15 +89,16 @@ std::string NearestName(std::string_view name, const std::vector<std::string>& c
     if (2 * letters > best) continue;
     const int64_t distance =
         std::min(2 * EditDistance(lower, other), 3 + 2 * EditDistance(sorted, SortedWords(other)));
-    // A candidate of which half of the letters differ is no help.
+    // A candidate with half of its letters different from `name` is too far away.
     if (distance >= length || distance > best) continue;
-    // Among equals, one with the same letters wins: a swap is likelier than an omission.
+    // Among candidates of equal distance, one with the same letters is preferred, because a swap of
+    // letters is likelier than an omission.
     if (distance == best && (nearest == nullptr || letters >= best_letters)) continue;
     best = distance;
     best_letters = letters;
     nearest = &candidate;
   }
-  // An abbreviation is likelier than a name that differs in every third letter.
+  // If every third letter differs, `name` is more likely an abbreviation than a typo.
   const bool is_far = best > 2 * static_cast<int64_t>(name.size()) / 3;
   if (longer != nullptr && (nearest == nullptr || is_far)) return *longer;
   if (nearest != nullptr) return *nearest;

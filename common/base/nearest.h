@@ -1,4 +1,4 @@
-// "did you mean": finds the nearest name in a list.
+// Finds the name in a list that is nearest to a misspelled name, for "did you mean" hints.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace tandem {
 
-// Optimal string alignment distance (Damerau-Levenshtein without repeated edits of one position):
-// insertions, deletions, replacements and swaps of neighbours. Ignores case.
+// Returns the optimal string alignment distance: the number of insertions, deletions, replacements
+// and swaps of neighbours, with at most one edit at each position. Ignores case.
 int64_t EditDistance(std::string_view a, std::string_view b);
 
 // Returns the candidate that first matches one of these rules, or "":
@@ -23,7 +23,7 @@ std::string NearestName(std::string_view name, const std::vector<std::string>& c
 // Returns `did you mean "x"?`, or "" if no candidate is near.
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& candidates);
 
-// Like DidYouMean, for the end of a sentence: `; did you mean "x"?`, or "".
+// Like DidYouMean, but for the end of a sentence: `; did you mean "x"?`, or "" if none is near.
 std::string OrDidYouMean(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace tandem

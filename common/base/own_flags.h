@@ -1,4 +1,5 @@
-// The gflags that a program defines itself, for its help text. Its libraries define many more.
+// Lists the command-line flags (gflags) that a program itself defines, for its help text. Without
+// this selection, the help text would also contain many flags of libraries.
 #pragma once
 
 #include <gflags/gflags.h>
@@ -6,9 +7,9 @@
 #include <string>
 #include <vector>
 
-// Gives the string flag `current` its name of earlier versions, `former`, as a second spelling. Use
-// it after the DEFINE_string of `current`, outside of all namespaces. If both are given, the last
-// one counts. The help text shows only `current`.
+// Makes `former`, a flag name of earlier versions, a second name of the string flag `current`. Use
+// it after the DEFINE_string of `current`, outside of all namespaces. If a command line has both
+// names, the last one is valid. The help text shows only `current`.
 #define TD_FORMER_FLAG(former, current)                                                          \
   DEFINE_string(former, "", "Former name of --" #current);                                       \
   [[maybe_unused]] static const bool td_former_flag_##former =                                   \
@@ -19,11 +20,11 @@
 
 namespace tandem {
 
-// Returns the flags that `file` (__FILE__ of main.cc) defines, without former names, and a few
-// useful flags of logging.
+// Returns the flags that the source file `file` (__FILE__ of main.cc) defines, without former
+// names, and a few useful logging flags.
 std::vector<gflags::CommandLineFlagInfo> ProgramFlags(const std::string& file);
 
-// Returns one line per flag: "  --name   what it does (default)".
+// Returns the help text with one line per flag: "  --name   what it does (default)".
 std::string OwnFlagsHelp(const std::string& file);
 
 }  // namespace tandem

@@ -1,10 +1,10 @@
-// Prefetches a cache line.
+// Prefetches a cache line into the processor's cache.
 #pragma once
 
 namespace tandem {
 
-// GCC 12 considers a function that only calls __builtin_prefetch as free of effects, and removes
-// its calls before inlining. The empty asm statement is an effect.
+// Prefetches the cache line at `address`. GCC 12 removes calls of a function whose only statement
+// is __builtin_prefetch, which seems to have no effect. The empty asm statement prevents this.
 inline void PrefetchLine(const void* address) {
   __builtin_prefetch(address);
   asm volatile("");

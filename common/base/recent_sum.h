@@ -1,4 +1,4 @@
-// A sum over about the last minute, in constant memory.
+// A sum over the values of about the last minute, in constant memory.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-// Not thread-safe. REQUIRES that times do not decrease.
+// The sum of the values of about the last minute. Not thread-safe. REQUIRES: times do not decrease.
 class RecentSum {
  public:
   void Add(Time now, double amount) {
@@ -16,7 +16,7 @@ class RecentSum {
     if (bin.number != NumberOf(now)) bin = {NumberOf(now), 0};
     bin.sum += amount;
   }
-  // Returns the sum over the last 55 to 60 s.
+  // Returns the sum of the values of the last 55 to 60 s.
   double Sum(Time now) const {
     double sum = 0;
     for (const Bin& bin : bins_) sum += bin.number > NumberOf(now) - kBins ? bin.sum : 0;
@@ -26,7 +26,7 @@ class RecentSum {
  private:
   static constexpr int64_t kBins = 12;
   struct Bin {
-    int64_t number = 0;  // in periods of 5 s since the epoch of the clock
+    int64_t number = 0;  // number of the period of 5 s, counted from the start of the clock
     double sum = 0;
   };
   static int64_t NumberOf(Time t) { return t.time_since_epoch() / std::chrono::seconds(5); }

@@ -45,7 +45,7 @@ float UniformAt(uint64_t key, uint64_t i) {
 float NormalAt(uint64_t key, uint64_t i) {
   const auto words = Philox(key, i / 2);
   const size_t pair = (i % 2) * 2;
-  const double u = (words[pair] + 1.0) * 0x1p-32;  // (0, 1]
+  const double u = (words[pair] + 1.0) * 0x1p-32;  // a number that is uniform in (0, 1]
   const double v = words[pair + 1] * 0x1p-32;
   return static_cast<float>(std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v));
 }

@@ -10,21 +10,22 @@
 
 namespace tandem {
 
-// 64-bit FNV-1a hash of a name, equal on every machine and in every process.
+// Returns the 64-bit FNV-1a hash of `text`. It is equal on every machine and in every process.
 uint64_t StableHash(std::string_view text);
 
-// Derives a stream key from the job's seed and the purpose of the numbers ("init:fc_0.w_0").
+// Returns the key of a stream. The key depends on the job's seed and on the purpose of the numbers,
+// such as "init:fc_0.w_0".
 uint64_t StreamKey(uint64_t seed, std::string_view purpose);
 
-// Returns four 32-bit words for `counter` of stream `key`.
+// Returns the four 32-bit random words of stream `key` at position `counter`.
 std::array<uint32_t, 4> Philox(uint64_t key, uint64_t counter);
 
-// Element i of the stream, uniform in [0, 1), 24 bits.
+// Returns element `i` of stream `key`, uniform in [0, 1), with 24 random bits.
 float UniformAt(uint64_t key, uint64_t i);
-// Element i of the stream, standard normal (Box-Muller on elements 2i and 2i+1).
+// Returns element `i` of stream `key` , standard normal (Box-Muller on elements 2i and 2i+1).
 float NormalAt(uint64_t key, uint64_t i);
 
-// Returns 0..n-1 in an order that depends only on `key` (Fisher-Yates).
+// Returns the numbers 0 to n-1 in a random order that depends only on `key` (Fisher-Yates).
 std::vector<uint32_t> Permutation(uint64_t key, uint32_t n);
 
 }  // namespace tandem

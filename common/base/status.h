@@ -19,7 +19,7 @@ using absl::Status;
 using absl::StatusCode;
 using absl::StatusOr;
 
-// One maker per used code. Example: InvalidArgument("%s: expected %d", name, n).
+// Each function makes a Status of one code. Example: InvalidArgument("%s: expected %d", name, n).
 #define TANDEM_STATUS_MAKER(Name, Code)                                               \
   template <typename... A>                                                            \
   [[nodiscard]] Status Name(const absl::FormatSpec<A...>& format, const A&... args) { \
@@ -42,27 +42,27 @@ TANDEM_STATUS_MAKER(Unavailable, kUnavailable)
 TANDEM_STATUS_MAKER(Unimplemented, kUnimplemented)
 #undef TANDEM_STATUS_MAKER
 
-// Returns the same code with "where: " in front of the message; OK stays OK.
+// Returns `status` with "where: " before its message. An OK status stays unchanged.
 [[nodiscard]] Status Annotate(const Status& status, std::string_view where);
 
-// Returns "message (CODE)", for the user.
+// Returns "message (CODE)", a text for the user.
 std::string ToString(const Status& status);
 
-// Returns errno as text, for messages about files and sockets.
+// Returns the errno value `error` as text, for messages about files and sockets.
 std::string ErrnoText(int error);
 
-// Exit codes for systemd and Kubernetes (sysexits.h; reliability conventions). 1-127: permanent;
-// 128-255: a restart may help.
+// Exit codes of Tandem's programs for systemd and Kubernetes (sysexits.h; reliability conventions).
+// 1-127: the error is permanent. 128-255: a restart may help.
 enum ExitCode : int {
   kExitOk = 0,
   kExitFailure = 1,
-  kExitUsage = 2,         // bad flag, bad knob, bad strategy or job file
-  kExitData = 65,         // bad data or model
-  kExitUnavailable = 69,  // service absent, port in use
+  kExitUsage = 2,         // a wrong flag, knob, strategy or job file
+  kExitData = 65,         // wrong data, or a wrong model
+  kExitUnavailable = 69,  // a service is absent, or a port is in use
   kExitIo = 74,
-  kExitPermission = 77,  // TLS, token, file permissions
+  kExitPermission = 77,  // TLS, token or file permissions deny the access
   kExitConfig = 78,
-  kExitLostPeer = 200,  // a peer died; a retry may help
+  kExitLostPeer = 200,  // a peer was lost; a restart may help
   kExitStorage = 201,   // a store failed while in use; a new process can read its contents
 };
 int ExitCodeOf(const Status& status);

@@ -1,11 +1,11 @@
-// The number of a training step as users see it.
+// The number of a training step, as users see it.
 #pragma once
 
 namespace tandem {
 
-// Converts an internal step number for display. Programs, checkpoints and messages between
-// processes number steps from 0. Everything that a user reads, such as progress lines, numbers them
-// from 1. (A number of completed steps is a count and is the same for both.)
+// Converts an internal step number to the number that users see. Programs, checkpoints and messages
+// between processes number steps from 0. All texts for users, such as progress lines, number steps
+// from 1. Do not convert a number of completed steps: it is a count, not an index.
 template <typename Step>
 constexpr Step DisplayStep(Step step) {
   return step + 1;

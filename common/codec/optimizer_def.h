@@ -1,5 +1,6 @@
-// Writes an optimizer in the form for parameter servers and their checkpoints. Clients do not link
-// the code of servers, so this file is for both.
+// Converts an optimizer to the message OptimizerDef for parameter servers and their checkpoints. It
+// is a separate file because clients and servers both use it, but clients do not link servers'
+// code.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,8 @@
 
 namespace tandem::codec {
 
-// `Optimizer` is OptimizerSpec or PsOptimizer; `Def` is OptimizerDef, which is filled.
+// Copies `optimizer` into `def`. `Optimizer` is OptimizerSpec or PsOptimizer; `Def` is
+// OptimizerDef.
 template <typename Optimizer, typename Def>
 void FillOptimizer(const Optimizer& optimizer, Def* def) {
   def->set_type(optimizer.type);

@@ -21,12 +21,12 @@ constexpr size_t kServersMax = 1 << 16;
 // ---- Tables of fields ---------------------------------------------------------------------------
 
 // A field of message M: its number in proto/pserver.proto or proto/tensor.proto, and its member.
-// Reader and writer use the same row. A message is written in the order of its rows.
+// Reader and writer use the same row. The writer writes the fields in the order of the rows.
 template <typename Member>
 struct Field {
   uint32_t number;
   Member member;    // a pointer to a member of M, or a Path from M
-  size_t most = 0;  // bytes of a string, elements of a list
+  size_t most = 0;  // limit: bytes of a string, or elements of a list
 };
 template <typename Member>
 Field(uint32_t, Member, size_t = 0) -> Field<Member>;
@@ -52,20 +52,21 @@ auto& MemberOf(M& message, const Path<Outer, Inner>& path) {
 template <typename M>
 constexpr auto kFields = nullptr;
 
-// A tensor as it is read.
+// The fields of a tensor message, as received and not yet checked.
 struct RawTensor {
   uint64_t dtype = 0;
   std::vector<int64_t> dims;
   ByteRange content;
   std::optional<uint32_t> crc32c;
 };
-// One dimension more than allowed is enough for a later rejection.
+// The list of dimensions may have one element more than Shape allows, so that a later check detects
+// a shape that is too long.
 template <>
 constexpr auto kFields<RawTensor> =
     std::tuple{Field{1, &RawTensor::dtype}, Field{2, &RawTensor::dims, Shape::kRankMax + 1},
                Field{3, &RawTensor::content}, Field{4, &RawTensor::crc32c}};
 
-// A slice as it is read.
+// The fields of a slice message, as received and not yet checked.
 struct RawSlice {
   std::string variable;
   int64_t offset = 0;
@@ -113,7 +114,7 @@ constexpr auto kFields<CodedPushReply> =
                Field{6, &CodedPushReply::log_number}, Field{7, &CodedPushReply::kept_number},
                Field{4, &CodedPushReply::pulled}};
 
-// The heads of replies, whose other fields are skipped.
+// The first fields of the reply messages. The reader skips the other fields.
 struct PullReplyHead {
   uint64_t version = 0;
   CodedTimes times;
@@ -177,7 +178,7 @@ class Writer {
     for (const uint64_t number : numbers) PutVarint(packed, number);
     PutBytesField(head_, field, packed);
   }
-  // Writes nothing if no times were measured.
+  // Writes the times. Writes nothing if no times were measured.
   void Put(uint32_t field, const CodedTimes& times) {
     Writer inner(crc32c_);
     inner.Message(times);
@@ -194,7 +195,7 @@ class Writer {
   void Put(uint32_t field, const std::vector<CodedSlice>& slices) {
     for (const CodedSlice& slice : slices) Slice(field, slice);
   }
-  // Writes a RawSlice whose content is not in it.
+  // Writes a RawSlice. The caller writes the content of its tensor separately.
   void Slice(uint32_t field, const CodedSlice& s) {
     constexpr auto kSlice = kFields<RawSlice>;
     constexpr auto kTensor = kFields<RawTensor>;
@@ -253,7 +254,7 @@ class Writer {
 template <typename M>
 Status ReadMessage(WireReader& in, M& message);
 
-// Reads the value of a field. `type` is the one that it was sent with.
+// Reads the value of a field into `value`. `type` is the field's wire type in the message.
 template <std::integral T>
 Status ReadValue(WireReader& in, WireType /*type*/, size_t /*most*/, T& value) {
   const uint64_t number = in.Varint();
@@ -282,7 +283,7 @@ Status ReadValue(WireReader& in, WireType /*type*/, size_t /*most*/, ByteRange& 
   value = in.Range();
   return OkStatus();
 }
-// Elements above `most` are read and not kept.
+// Reads all elements of a list, but keeps only the first `most` elements.
 template <std::integral T>
 Status ReadValue(WireReader& in, WireType type, size_t most, std::vector<T>& list) {
   const bool packed = type == WireType::kBytes;
@@ -298,7 +299,7 @@ Status ReadValue(WireReader& in, WireType type, size_t most, std::vector<T>& lis
 template <typename M>
 requires(!std::is_same_v<std::remove_cv_t<decltype(kFields<M>)>, std::nullptr_t>) Status
     ReadValue(WireReader& in, WireType /*type*/, size_t /*most*/, M& message) {
-  // A tensor that is sent in parts is merged; any other message replaces an earlier one.
+  // A tensor that arrives in several parts is merged. Other messages replace an earlier one.
   if constexpr (!std::is_same_v<M, RawTensor>) message = M();
   const size_t entered = in.Enter();
   TD_RETURN_IF_ERROR(ReadMessage(in, message));
@@ -341,7 +342,7 @@ Status ReadValue(WireReader& in, WireType type, size_t most, std::vector<CodedSl
   return OkStatus();
 }
 
-// Whether a member of type T is read from a field of this type.
+// Returns whether the reader accepts the wire type `type` for a member of type T.
 template <typename T>
 constexpr bool Accepts(WireType type) {
   if constexpr (std::is_integral_v<T>) return type == WireType::kVarint;
@@ -355,7 +356,7 @@ constexpr bool Accepts(WireType type) {
   return type == WireType::kBytes;
 }
 
-// Reads to the end of the message in `in`. Skips fields that are not in the table.
+// Reads the fields of `message` up to its end in `in`. Skips fields that are not in the table.
 template <typename M>
 Status ReadMessage(WireReader& in, M& message) {
   while (!in.done()) {

@@ -1,8 +1,8 @@
 // Encodes and decodes the messages with tensors (PushRequest, PushReply and PullReply of
-// proto/pserver.proto) without protobuf. The bytes are those of protobuf. The sender references
-// tensors; the receiver copies them once, to their destination. (Measured on loopback: a `bytes`
-// field of protobuf costs 4 times as much for 64 MiB.) This file does not use gRPC; byte_buffer.h
-// converts between the two.
+// proto/pserver.proto) without protobuf. The encoding is identical to that of protobuf. The sender
+// does not copy tensors; the receiver copies a tensor once, to its destination. (Measured on
+// loopback: a `bytes` field of protobuf costs 4 times as much for 64 MiB.) This file does not use
+// gRPC; byte_buffer.h converts between the two.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@
 
 namespace tandem::codec {
 
-// A message to send: owned bytes and referenced memory, in order.
+// A message to send. Its pieces, in the order of sending, are owned bytes or references to memory.
 struct EncodedMessage {
   struct Piece {
-    std::string owned;           // used if data is nullptr
-    const void* data = nullptr;  // referenced memory of `bytes` bytes
+    std::string owned;           // bytes of the piece if `data` is nullptr
+    const void* data = nullptr;  // memory of `bytes` bytes, referenced by the piece
     size_t bytes = 0;
     std::shared_ptr<const void> keep;  // owner of `data`; may be null
   };
@@ -30,15 +30,16 @@ struct EncodedMessage {
   size_t bytes() const;
 };
 
-// A tensor with the elements [offset, offset + numel) of a flattened variable.
+// A part of a variable: the elements [offset, offset + numel) of the flattened variable.
 struct CodedSlice {
   std::string variable;
   int64_t offset = 0;
   TensorDesc desc;
-  // For sending: desc.bytes() bytes. They must not change until the message is destroyed.
+  // The content of the slice for sending, desc.bytes() bytes. The content must not change until the
+  // message is destroyed.
   const void* data = nullptr;
   std::shared_ptr<const void> keep;
-  // For receiving: the location in the message, and the checksum if the message has one.
+  // For receiving: the location of the content in the message, and its checksum, if it has one.
   ByteRange content;
   std::optional<uint32_t> crc32c;
 };
@@ -46,10 +47,10 @@ struct CodedSlice {
 struct CodedPush {
   PushHeader header;
   std::vector<CodedSlice> slices;
-  std::string pull;  // a serialized PullRequest; empty: none
+  std::string pull;  // a serialized PullRequest; empty: the push has no pull
 };
 
-// Mirrors ServerTimes of proto/pserver.proto.
+// The times at which a server handled a push. See ServerTimes of proto/pserver.proto.
 struct CodedTimes {
   uint64_t received = 0, answered = 0, update_begin = 0, update_end = 0;
 };
@@ -64,41 +65,41 @@ struct CodedPushReply {
   uint64_t version = 0, server_incarnation = 0;
   bool duplicate = false;
   std::optional<CodedPullReply> pulled;
-  CodedTimes times = {};  // only for a push without pull
+  CodedTimes times = {};  // times of the push; set only if the push has no pull
   uint64_t log_number = 0, kept_number = 0;
 };
 
-// The version and times of a reply.
+// The version and the times in a reply.
 struct AnswerHead {
   uint64_t version = 0;
-  bool pulled = false;  // true: they are those of a pull
+  bool pulled = false;  // true: version and times are those of the pull in the reply
   CodedTimes times;
 };
 
-// Contents of at least this size are referenced; smaller ones are copied into the message.
+// Tensor contents of at least this size, in bytes, are referenced. Smaller ones are copied.
 inline constexpr size_t kReferenceBytesMin = 4096;
 
 EncodedMessage EncodePush(const CodedPush& push, bool crc32c);
 EncodedMessage EncodePullReply(const CodedPullReply& reply, bool crc32c);
 EncodedMessage EncodePushReply(const CodedPushReply& reply, bool crc32c);
 
-// INVALID_ARGUMENT: the bytes are not such a message, or an element type, a shape or the length of
-// a content is invalid. Only names and numbers are copied.
+// Decode a received message. Only names and numbers are copied, no contents. INVALID_ARGUMENT: the
+// bytes are no such message, or an element type, a shape or a content's length is wrong.
 StatusOr<CodedPush> DecodePush(Fragments message);
 StatusOr<CodedPullReply> DecodePullReply(Fragments message);
 StatusOr<CodedPushReply> DecodePushReply(Fragments message);
 
-// Returns the head of a PullReply, or of a PushReply (that of its pull, if it has one). Checks
-// nothing; other bytes give an empty head.
+// Return the version and the times of a PullReply or PushReply. For a PushReply with a pull they
+// are those of the pull. The functions check nothing: for other bytes the result is empty.
 AnswerHead HeadOfPushReply(Fragments message);
 AnswerHead HeadOfPullReply(Fragments message);
 
-// Copies the content to `to` (slice.desc.bytes() bytes). DATA_LOSS: the checksum does not match;
-// `to` then holds the received bytes.
+// Copies the content of `slice` from the message to `to`, slice.desc.bytes() bytes. DATA_LOSS: the
+// checksum does not match; `to` contains the received bytes.
 Status CopyContent(Fragments message, const CodedSlice& slice, void* to);
 
-// Returns the content's address in the message. Null: it is not contiguous, not aligned for its
-// elements, or has a checksum to compare.
+// Returns the address of the slice's content in the message. Returns null if the content is not
+// contiguous, is not aligned for its elements, or has a checksum that must be compared.
 const void* ContentInPlace(Fragments message, const CodedSlice& slice);
 
 }  // namespace tandem::codec

@@ -1,6 +1,6 @@
 // Reads and writes protobuf's wire format directly, over fragmented memory
-// (https://protobuf.dev/programming-guides/encoding/). It implements only the needs of
-// tensor_codec.cc; all other messages use protobuf.
+// (https://protobuf.dev/programming-guides/encoding/). It implements only the parts of the format
+// that tensor_codec.cc needs. All other messages use protobuf.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,16 @@
 
 namespace tandem::codec {
 
-// A received message: its bytes in order, in fragments of any size. Not owned.
+// The bytes of a received message, in order, in fragments of any size. The memory is not owned.
 using Fragments = std::span<const std::span<const std::byte>>;
 
-// A range of bytes in a received message: starts at `offset` in fragment `fragment` and may span
-// several fragments.
+// A range of bytes in a received message. It starts at byte `offset` of fragment `fragment` and may
+// continue in the next fragments.
 struct ByteRange {
   size_t fragment = 0, offset = 0, bytes = 0;
 };
 
-// Copies a range. REQUIRES that a WireReader over the same fragments returned `range`.
+// Copies the bytes of `range` to `to`. REQUIRES: a WireReader over `from` returned `range`.
 void CopyRange(Fragments from, const ByteRange& range, void* to);
 
 enum class WireType : uint8_t {
@@ -35,8 +35,8 @@ enum class WireType : uint8_t {
   kFixed32 = 5
 };
 
-// A cursor over a message. After the first error every read returns 0 and done() is true, so
-// callers check ok() at the end. Not thread-safe.
+// Reads the fields of a message in order. After the first error every read returns 0 and done()
+// returns true, so callers check ok() at the end. Not thread-safe.
 class WireReader {
  public:
   explicit WireReader(Fragments from);
@@ -45,19 +45,19 @@ class WireReader {
   bool done() const { return left_ == 0; }  // the current message has ended, or an error occurred
   size_t left() const { return left_; }
 
-  // Returns the next tag: field number and type in one number, as on the wire. 0: an error
-  // occurred.
+  // Returns the next tag: field number and wire type in one number. 0: an error occurred.
   uint32_t Tag();
   uint64_t Varint();
   uint32_t Fixed32();
-  // Read a length-delimited field. Bytes returns a copy; more than `bytes_max` bytes are an error.
-  // Range returns its location.
+  // Read a length-delimited field. Bytes() returns a copy; a field of more than `bytes_max` bytes
+  // is an error. Range() returns the location of the field's bytes.
   std::string Bytes(size_t bytes_max);
   ByteRange Range();
-  // Enters a length-delimited field; done() then tells its end. Pass the result of Enter to Leave.
+  // Enters a length-delimited field as a nested message. done() is true at the end of that field.
+  // Then pass the result of Enter to Leave.
   size_t Enter();
   void Leave(size_t entered);
-  // Skips an unknown field.
+  // Skips the field whose tag was just read.
   void Skip(uint32_t tag, int depth = 0);
 
  private:
@@ -67,7 +67,7 @@ class WireReader {
 
   Fragments from_;
   size_t fragment_ = 0, offset_ = 0;
-  size_t left_ = 0;  // bytes to the end of the innermost message
+  size_t left_ = 0;  // bytes left until the end of the innermost message
   bool ok_ = true;
 };
 
@@ -75,11 +75,11 @@ constexpr uint32_t WireTag(uint32_t field, WireType type) {
   return field << 3 | static_cast<uint32_t>(type);
 }
 
-// Append to a string.
+// Return the length of a varint in bytes, and append a varint to a string.
 size_t VarintSize(uint64_t value);
 void PutVarint(std::string& out, uint64_t value);
 void PutFixed32(std::string& out, uint32_t value);
-// The next three functions omit zero and empty values, like protobuf.
+// Append a field to a string. Zero and empty values are omitted, as protobuf does.
 void PutUintField(std::string& out, uint32_t field, uint64_t value);
 void PutBytesField(std::string& out, uint32_t field, std::string_view value);
 size_t UintFieldSize(uint32_t field, uint64_t value);

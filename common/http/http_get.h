@@ -1,4 +1,4 @@
-// A client for http_server.h: one GET request.
+// A client for HttpServer (http_server.h) that sends one GET request.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace tandem::http {
 
-// Returns the body of a reply with status 200, at most 64 MiB. UNAVAILABLE: no reply in time.
-// FAILED_PRECONDITION: another status.
+// Sends a GET request for `path`. Returns the body of the reply, at most 64 MiB. UNAVAILABLE: no
+// reply within `timeout`. FAILED_PRECONDITION: the reply has another status than 200.
 StatusOr<std::string> HttpGet(const Endpoint& server, const std::string& path, Duration timeout);
 
 }  // namespace tandem::http

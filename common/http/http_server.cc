@@ -25,9 +25,9 @@ using tcp = asio::ip::tcp;
 
 constexpr Duration kAcceptRetry = std::chrono::milliseconds(100);
 constexpr uint32_t kHeaderBytesMax = 8192;
-constexpr uint64_t kRequestBodyBytesMax = 1024;  // a GET has no body
+constexpr uint64_t kRequestBodyBytesMax = 1024;  // small, because a GET request has no body
 
-// Returns the name in a Host header, without its port.
+// Returns the host name in the value of a Host header, without the port.
 std::string_view HostName(std::string_view host) {
   const size_t colon = host.rfind(':');
   const bool bracket = host.starts_with("[") && host.ends_with("]");
@@ -42,7 +42,8 @@ struct Shared {
   HttpServerOptions options;
   std::vector<HttpRoute> routes;
   bool loopback = true;
-  // For the server thread only. The connection whose last request is oldest comes first.
+  // Open connections, used by the server thread only. The connection that has been without a
+  // request for the longest time is the first.
   std::list<Connection*> connections;
 };
 
@@ -67,8 +68,8 @@ HttpReply Answer(const Shared& shared, const http::request<http::string_body>& r
   return Refusal(404, paths);
 }
 
-// One connection: reads a request, writes its reply, and repeats until the peer closes it. Its own
-// pending operation keeps it alive.
+// One connection of a client. It reads a request, writes the reply, and repeats this until the
+// client closes the connection. Its pending operation holds a reference to it.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(tcp::socket socket, std::shared_ptr<Shared> shared)
@@ -77,7 +78,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
   ~Connection() { shared_->connections.erase(place_); }
 
-  // The pending operation fails then, and lets go.
+  // Closes the socket. The pending operation fails and releases its reference to the connection.
   void Close() { stream_.close(); }
 
   void Read() {
@@ -137,13 +138,15 @@ struct HttpServer::Impl {
       if (error) return AcceptLater();
       auto& open = shared->connections;
       const auto most = static_cast<size_t>(shared->options.connections_max);
-      // A closed one is counted until its operation has ended, soon.
+      // A closed connection stays in the list until its pending operation has ended, so the list
+      // may have up to 2 * `most` connections.
       if (open.size() >= most) open.front()->Close();
       if (open.size() < 2 * most) std::make_shared<Connection>(std::move(socket), shared)->Read();
       Accept();
     });
   }
-  // After an error such as a lack of descriptors, an immediate retry would fail again.
+  // Retries the accept after a pause. After an error such as a lack of descriptors, an immediate
+  // retry would fail again.
   void AcceptLater() {
     retry.expires_after(kAcceptRetry);
     retry.async_wait([this](error_code error) {

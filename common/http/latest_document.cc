@@ -44,7 +44,7 @@ void LatestDocument::Loop() {
 
 StatusDocument LatestDocument::Get() {
   MutexLock lock(mu_);
-  const uint64_t number = begun_ + 1;  // of a call that begins from now on
+  const uint64_t number = begun_ + 1;  // number of the next call of `make`
   wanted_ = true;
   cv_.NotifyAll();
   const bool busy = begun_ != made_;

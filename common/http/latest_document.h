@@ -11,19 +11,19 @@
 
 namespace tandem::http {
 
-// Thread-safe.
+// Caches the newest document that `make` returned. Thread-safe.
 class LatestDocument {
  public:
   static constexpr Duration kPatience = std::chrono::milliseconds(50);
   static constexpr Duration kAgeMax = std::chrono::seconds(60);
 
-  // `make` may wait for long: only a thread of this class calls it.
+  // Creates the thread that calls `make`. No other thread calls `make`, so it may block.
   explicit LatestDocument(std::function<StatusDocument()> make);
-  ~LatestDocument();  // waits for the call of `make` in progress
+  ~LatestDocument();  // waits until a running call of `make` has ended
 
-  // Returns the current document. While a call of `make` takes longer than kPatience, it returns
-  // the previous document, with the document's age as one of the facts. If there is none, or none
-  // younger than kAgeMax, the result is not ready.
+  // Returns the current document. If a call of `make` takes longer than kPatience, returns the
+  // previous document and adds the document's age to its facts. The field `ready` is false if there
+  // is no document yet, or if the document is older than kAgeMax.
   StatusDocument Get();
 
  private:
@@ -35,8 +35,9 @@ class LatestDocument {
   CondVar cv_;
   bool stop_ TD_GUARDED_BY(mu_) = false;
   bool wanted_ TD_GUARDED_BY(mu_) = false;
-  uint64_t begun_ TD_GUARDED_BY(mu_) = 0, made_ TD_GUARDED_BY(mu_) = 0;  // calls of `make`
-  Time begin_ TD_GUARDED_BY(mu_);                                        // of the last call
+  // Number of begun and of completed calls of `make`.
+  uint64_t begun_ TD_GUARDED_BY(mu_) = 0, made_ TD_GUARDED_BY(mu_) = 0;
+  Time begin_ TD_GUARDED_BY(mu_);  // begin of the last call of `make`
   StatusDocument latest_ TD_GUARDED_BY(mu_);
   Time latest_begin_ TD_GUARDED_BY(mu_);
   std::thread thread_;

@@ -16,7 +16,8 @@ std::string ToJson(const StatusDocument& document) {
   for (const StatusSeries& s : document.series) {
     json points = json::array();
     for (const auto& [x, y] : s.points) {
-      points.push_back({x, std::isfinite(y) ? json(y) : json(nullptr)});  // JSON has no NaN
+      // JSON has no number for NaN or infinity.
+      points.push_back({x, std::isfinite(y) ? json(y) : json(nullptr)});
     }
     series.push_back({{"name", s.name}, {"x_label", s.x_label}, {"points", points}});
   }
@@ -29,8 +30,8 @@ std::string ToJson(const StatusDocument& document) {
   const json whole = {
       {"title", document.title}, {"ready", document.ready}, {"progress", document.progress},
       {"facts", facts},          {"series", series},        {"tables", tables}};
-  // Names may come from outside; bytes that are not UTF-8 are replaced instead of raising an
-  // exception.
+  // Names may come from outside. Bytes that are not UTF-8 are replaced, so that dump() does not
+  // throw.
   return whole.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

@@ -1,5 +1,5 @@
-// The status page of a daemon and its routes. The daemon provides the content (StatusDocument);
-// status_page.html determines its layout.
+// The status page of a daemon, and the HTTP routes for it. The daemon provides the content
+// (StatusDocument); status_page.html determines the layout.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace tandem::http {
 
-// A curve, ascending by x.
+// A curve of the status page. Its points are in ascending order of x.
 struct StatusSeries {
   std::string name, x_label;
   std::vector<std::pair<double, double>> points;
@@ -22,35 +22,37 @@ struct StatusSeries {
 struct StatusTable {
   std::string name;
   std::vector<std::string> columns;
-  std::vector<std::vector<std::string>> rows;  // each as long as `columns`
+  std::vector<std::vector<std::string>> rows;  // each row has as many cells as `columns` has names
 };
 
 struct StatusDocument {
-  std::string title;                                       // "tandem-trainer 0 of job lenet"
-  bool ready = false;                                      // /readyz
-  double progress = -1;                                    // 0 to 1; negative: unknown
-  std::vector<std::pair<std::string, std::string>> facts;  // in display order
+  std::string title;     // title of the page, such as "tandem-trainer 0 of job lenet"
+  bool ready = false;    // reply status of /readyz: 200 if true, 503 if false
+  double progress = -1;  // progress of the job, 0 to 1; negative: unknown
+  // Name and value, in the order of display.
+  std::vector<std::pair<std::string, std::string>> facts;
   std::vector<StatusSeries> series;
   std::vector<StatusTable> tables;
 };
 
 std::string ToJson(const StatusDocument& document);
 
-// Finds the slowest of several processes that wait for each other: the one that waits least itself.
-// `waited` holds (process number, seconds waited) for the time `when`, such as "in the last
-// minute". Returns "KIND 1: others waited 4.0 s more in the last minute"; "none" if all wait
-// equally; "-" for fewer than two processes.
+// Finds the slowest of several processes that wait for each other: it is the process that waits
+// least. `waited` holds the number of each process and the seconds that it waited. `when` names the
+// time in which they waited, such as "in the last minute". Returns a text such as "KIND 1: others
+// waited 4.0 s more in the last minute". Returns "none" if all processes waited equally, and "-"
+// for fewer than two processes.
 std::string SlowestText(const std::string& kind, const std::vector<std::pair<int, double>>& waited,
                         const std::string& when);
 
-// The routes "/" (the page), its script and style, "/status.json", "/metrics" (Prometheus text),
-// "/healthz" (200 while the process responds) and "/readyz" (200 or 503). `metrics` must outlive
-// the server. `document` may block: a separate thread calls it, and a reader waits at most 50 ms
-// for it (latest_document.h). It must stay valid until the routes are destroyed.
+// Returns the routes "/" (the page), the page's script and style, "/status.json", "/metrics"
+// (Prometheus text), "/healthz" (200 while the process responds) and "/readyz" (200 or 503).
+// `document` may block: a separate thread calls it, and a request waits at most 50 ms for it
+// (latest_document.h). `metrics` and the objects that `document` uses must outlive the routes.
 std::vector<HttpRoute> StatusRoutes(std::function<StatusDocument()> document,
                                     const Metrics& metrics);
 
-// The routes "/healthz" and "/readyz" only.
+// Returns the routes "/healthz" and "/readyz" only.
 std::vector<HttpRoute> HealthRoutes(std::function<StatusDocument()> document);
 
 // Serves StatusRoutes at `listen` (host:port). Returns nullptr if `listen` is empty.
@@ -59,7 +61,8 @@ StatusOr<std::unique_ptr<HttpServer>> ServeStatus(const std::string& listen,
                                                   std::function<StatusDocument()> document,
                                                   const Metrics& metrics);
 
-// Serves HealthRoutes at `listen`, for probes that need no status page; nullptr when it is empty.
+// Serves HealthRoutes at `listen` (host:port), for health probes of a daemon without a status page.
+// Returns nullptr if `listen` is empty.
 StatusOr<std::unique_ptr<HttpServer>> ServeHealth(const std::string& listen,
                                                   bool insecure_allow_network,
                                                   std::function<StatusDocument()> document);

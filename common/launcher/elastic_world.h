@@ -1,6 +1,6 @@
-// The membership of an elastic job: its ranks may change while it runs (strategy elastic). It is a
-// file in the job's log directory. tandemrun replaces it whenever a process joins or is lost, and
-// the trainers read it.
+// The membership of an elastic job (strategy `elastic`), whose ranks may change while the job runs.
+// The membership is a file in the job's log directory. tandemrun replaces the file whenever a
+// process joins or is lost, and the trainers read the file.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,17 @@ namespace tandem {
 
 struct ElasticWorld {
   int64_t version = 0;  // version of the file; increases with each change
-  int least = 1;        // least number of ranks that the job needs
-  bool over = false;    // true: some have reached the end of the job, so no process begins new work
-  std::vector<int> members;  // processes by the number with which they were started, ascending
+  int least = 1;        // minimum number of ranks of the job
+  bool over = false;  // true: a rank has completed the job's last step; no process begins new work
+  // Numbers of the processes, as tandemrun assigned them at the start; ascending.
+  std::vector<int> members;
 
   bool operator==(const ElasticWorld&) const = default;
 };
 
 // Replaces the file atomically: a reader sees either the old or the new content.
 Status WriteElasticWorld(const std::string& path, const ElasticWorld& world);
-// NOT_FOUND: no file. DATA_LOSS: it is no such file.
+// Reads the file that WriteElasticWorld wrote. NOT_FOUND: no file. DATA_LOSS: another format.
 StatusOr<ElasticWorld> ReadElasticWorld(const std::string& path);
 
 }  // namespace tandem

@@ -1,10 +1,10 @@
-// Reports from a process of a job to its tandemrun: one line each, through a FIFO in the job's log
-// directory (deploy/launch/rank_reports.h reads it):
+// Reports from a process of a job to its tandemrun, as lines of text in a FIFO. The FIFO is in the
+// job's log directory; deploy/launch/rank_reports.h reads it. The reports are:
 //   waits KIND NUMBER KIND NUMBER MS LIMIT_MS START_LIMIT_MS    the first waits for the second
 //   here KIND NUMBER                                            the process has joined the job
 //   ready RANK                                                  this trainer may join
-// KIND is trainer, pserver or caller; a caller is a trainer by its number among the callers of a
-// pserver. No report blocks. A report is lost if tandemrun does not read the FIFO.
+// KIND is trainer, pserver or caller. A caller is a trainer; its NUMBER is its index among the
+// callers of a pserver. No report blocks. It is lost if tandemrun does not read the FIFO.
 #pragma once
 
 #include <string>
@@ -13,19 +13,20 @@
 
 namespace tandem {
 
-// One process waits for another. Both names are as in the reports: "trainer 1", "pserver 0".
+// Process `who` waits for process `whom`. Names are as in the reports: "trainer 1", "pserver 0".
 struct LauncherWait {
   std::string who, whom;
   Duration waited{};
-  // Times without a reply after which a process counts as hanging: after it has joined, and while
-  // it starts.
+  // A process without a reply for this time is treated as hanging: `limit` after it has joined the
+  // job, `start_limit` before.
   Duration limit{}, start_limit{};
 };
 
 void TellWait(const std::string& fifo, const LauncherWait& wait);
-// Reports that "trainer 1" is connected to all others, or that "pserver 0" listens.
+// Reports that process `who` has joined: a trainer after it is connected to all other trainers, a
+// pserver after it listens.
 void TellHere(const std::string& fifo, const std::string& who);
-// Reports that `rank`, which is not in the world of its elastic job, can join from now on.
+// Reports that `rank`, which is not yet a member of its elastic job, can join from now on.
 void TellReady(const std::string& fifo, int rank);
 
 }  // namespace tandem

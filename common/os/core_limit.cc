@@ -7,8 +7,8 @@
 namespace tandem {
 
 void LimitCoreDumps(bool allowed) {
-  // A pipe still gets the memory if the limit is 0. A limit of 1 prevents this, and also core
-  // files, which are larger (Linux, fs/coredump.c).
+  // If the kernel pipes core dumps to a program, a core limit of 0 does not stop it, but a limit of
+  // 1 does. A limit of 1 also prevents core files, which are larger (Linux, fs/coredump.c).
   constexpr rlim_t kNone = 1;
   rlimit limit{};
   if (getrlimit(RLIMIT_CORE, &limit) != 0) return;

@@ -3,9 +3,9 @@
 
 namespace tandem {
 
-// `allowed`: raises the soft limit of core files to the hard limit. Otherwise prevents core dumps,
-// also where a program receives them (core_pattern with a pipe), because the memory holds secrets,
-// keys and parameters. Call it early in main; child processes inherit the limit.
+// If `allowed`, raises the soft limit of core files to the hard limit. Otherwise prevents core
+// dumps, because the memory holds secrets, keys and parameters. This includes dumps that the kernel
+// pipes to a program (core_pattern). Call it early in main; child processes inherit the limit.
 void LimitCoreDumps(bool allowed);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// A file descriptor that its owner closes on destruction.
+// An owner of one file descriptor, which it closes when it is destroyed.
 #pragma once
 
 #include <unistd.h>

@@ -1,12 +1,12 @@
-// The limit on open files of a process.
+// The limit on the number of open files of a process.
 #pragma once
 
 #include <cstdint>
 
 namespace tandem {
 
-// Raises the soft limit to the hard limit. The usual 1024 is too low for data in a thousand files,
-// or for a thousand peers. Call it early in main.
+// Raises the soft limit on open files to the hard limit. The usual limit of 1024 is too low for a
+// thousand data files or a thousand peers. Call this function early in main.
 void RaiseFileLimit();
 
 // Returns the number of files that this process may have open.

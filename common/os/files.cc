@@ -73,7 +73,8 @@ Status FileWriter::Close() {
 }
 
 Status FileWriter::SyncAndClose() {
-  const bool synced = fsync(fd_) == 0 || errno == EINVAL || errno == EROFS;  // pipes cannot
+  // EINVAL is no error, because pipes do not support fsync.
+  const bool synced = fsync(fd_) == 0 || errno == EINVAL || errno == EROFS;
   return synced ? Close() : FileError(path_, "cannot be synced to disk", errno);
 }
 
@@ -142,7 +143,7 @@ Status PublishFiles(const std::vector<FileToWrite>& files) {
 Status MakeDirs(const std::string& called, const std::string& dir) {
   namespace fs = std::filesystem;
   std::error_code error;
-  std::vector<fs::path> missing;  // innermost first
+  std::vector<fs::path> missing;  // missing directories, the innermost first
   for (fs::path at = fs::absolute(dir, error).lexically_normal();
        !at.empty() && !fs::exists(at, error) && at != at.root_path(); at = at.parent_path()) {
     missing.push_back(at);
@@ -160,7 +161,8 @@ Status MakeDirs(const std::string& called, const std::string& dir) {
 Status CheckWritable(const std::string& path) {
   struct stat info {};
   const bool there = stat(path.c_str(), &info) == 0;
-  if (there && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) return OkStatus();  // a pipe
+  // A pipe or a device is not checked.
+  if (there && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) return OkStatus();
   const Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!file.valid()) return FileError(path, "cannot be created", errno);
   if (!there) unlink(path.c_str());
@@ -172,7 +174,7 @@ Status SyncDir(const std::string& dir) {
   if (fd < 0) return FileError(dir, "cannot be opened", errno);
   const int error = fsync(fd) == 0 ? 0 : errno;
   close(fd);
-  // Some file systems cannot sync directories and need not.
+  // Some file systems do not support fsync of a directory (EINVAL) and do not need it.
   return error == 0 || error == EINVAL ? OkStatus() : FileError(dir, "cannot be synced", error);
 }
 

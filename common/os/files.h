@@ -1,4 +1,5 @@
-// Reads and writes files. Errors name the path, and files that must last are synced.
+// Reads and writes files. Error messages name the path. Functions whose comment says so make the
+// data durable (fsync).
 #pragma once
 
 #include <cstddef>
@@ -15,25 +16,25 @@
 namespace tandem {
 
 // Converts errno `error` of a call on `path`. `what` is a phrase such as "cannot be created".
-// NOT_FOUND, PERMISSION_DENIED, ALREADY_EXISTS: as the names say. RESOURCE_EXHAUSTED: the disk is
-// full, or the process has reached a limit. INVALID_ARGUMENT: the path is a directory. DATA_LOSS:
-// any other error.
+// NOT_FOUND, PERMISSION_DENIED, ALREADY_EXISTS: the errno with the same meaning.
+// RESOURCE_EXHAUSTED: the disk is full, or the process has reached a limit. INVALID_ARGUMENT: the
+// path is a directory. DATA_LOSS: any other error.
 Status FileError(const std::string& path, const char* what, int error);
 
-// Writes a new file. Not thread-safe. Removes nothing: the caller must delete an unfinished file.
+// Writes a new file. Not thread-safe. After an error the caller must delete the unfinished file.
 class FileWriter {
  public:
   FileWriter() = default;
-  ~FileWriter();  // closes without sync
+  ~FileWriter();  // closes the file without fsync
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
 
-  // Creates `path` or truncates it (mode 0644 minus the umask).
+  // Creates the file `path`, or truncates it. New files have mode 0644 minus the umask.
   Status Open(const std::string& path);
-  // RESOURCE_EXHAUSTED: the disk is full.
+  // Appends `bytes` bytes to the file. RESOURCE_EXHAUSTED: the disk is full.
   Status Write(const void* data, size_t bytes);
   Status Close();
-  // OK means that the data are durable.
+  // Flushes the file to the disk (fsync) and closes it. After OK the data are durable.
   Status SyncAndClose();
 
  private:
@@ -44,10 +45,11 @@ class FileWriter {
 // Reads a file from its beginning. Not thread-safe.
 class FileReader {
  public:
-  // NOT_FOUND, PERMISSION_DENIED or DATA_LOSS. Rejects everything except regular files.
+  // Opens a regular file. NOT_FOUND: no such file. PERMISSION_DENIED: the file is not readable.
+  // DATA_LOSS: any other error, also for a path that is not a regular file.
   Status Open(const std::string& path);
-  uint64_t bytes() const { return bytes_; }  // file size at Open
-  // Reads exactly `bytes` bytes. DATA_LOSS: the file ends before.
+  uint64_t bytes() const { return bytes_; }  // size of the file when it was opened, in bytes
+  // Reads exactly `bytes` bytes. DATA_LOSS: fewer bytes are left in the file.
   Status Read(void* data, size_t bytes);
 
  private:
@@ -59,31 +61,33 @@ class FileReader {
   uint64_t bytes_ = 0, offset_ = 0;
 };
 
-// Reads the whole file. DATA_LOSS: it is larger than `bytes_max` bytes.
+// Reads a whole file. DATA_LOSS: the file is larger than `bytes_max` bytes.
 StatusOr<std::string> ReadSmallFile(const std::string& path, uint64_t bytes_max);
 
-// Writes or replaces a file, without sync.
+// Creates or replaces a file with the given text, without fsync.
 Status WriteTextFile(const std::string& path, std::string_view text);
 
 struct FileToWrite {
   std::string path;
-  std::function<Status(const std::string& path)> write;  // writes the file to the given path
+  // Function that writes the file's contents to `path`.
+  std::function<Status(const std::string& path)> write;
 };
-// Writes all files to temporary paths, then renames them to their paths. If one cannot be written,
-// all existing files stay unchanged. Writes in place if the path is not a regular file
-// (/dev/stdout).
+// Writes all files to temporary paths, then renames all of them to their final paths. If one file
+// cannot be written, all existing files stay unchanged. A path that is not a regular file
+// (/dev/stdout) is written directly.
 Status PublishFiles(const std::vector<FileToWrite>& files);
 
-// Creates `dir` and its missing parent directories and makes their names durable. `dir` gets mode
-// 0700, a parent directory the mode of the umask. Errors name `called`.
+// Creates the directory `dir` and its missing parent directories, and makes the new directory
+// entries durable. `dir` gets mode 0700; a parent directory gets the mode of the umask. Error
+// messages contain `called` as the name of the directory.
 Status MakeDirs(const std::string& called, const std::string& dir);
 
-// Returns OK if a file can be written at `path`, as far as this can be known in advance: its
-// directory exists and permissions allow it. Does not change an existing file and leaves no new
-// one.
+// Returns OK if the directory of `path` exists and the permissions allow this process to write the
+// file `path`. Does not change an existing file, and leaves no new file. A later write can still
+// fail, for example because the disk is full.
 Status CheckWritable(const std::string& path);
 
-// Makes creations and renames in `dir` durable.
+// Makes earlier creations and renames of files in the directory `dir` durable.
 Status SyncDir(const std::string& dir);
 
 }  // namespace tandem

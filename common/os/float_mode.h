@@ -1,13 +1,13 @@
-// The processor's handling of floats that are too small for the normal format (denormals).
+// Sets how the processor handles floats that are too small for the normal format (denormals).
 #pragma once
 
 namespace tandem {
 
-// Makes numbers below 1.2e-38 zero in this thread and in all threads that it starts later. Programs
-// call it first in main, so that all threads and all programs of a job compute the same bits.
-// Reason: the moments of an optimizer decay into such numbers and stay there after the gradients
-// have become zero. The processor needs about a hundred cycles for each: they took half of the time
-// of LeNet's Adam. No effect on processors other than x86.
+// Makes the processor replace floats below 1.2e-38 by zero, in this thread and in all threads that
+// it starts later. Call it first in main, so that all threads and programs of a job compute the
+// same bits. Reason: after gradients become zero, an optimizer's moments decay to such small
+// numbers and keep them. One operation with such a number takes about a hundred cycles, which was
+// half of the time of Adam for LeNet. No effect on processors other than x86.
 void FlushDenormals();
 
 }  // namespace tandem

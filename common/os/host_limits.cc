@@ -20,7 +20,7 @@
 namespace tandem {
 namespace {
 
-// For the terminate handler, which has no arguments. Only main writes it, once.
+// Variables for the terminate handler, which has no arguments. Only main writes them, once.
 const char* program_name = "";
 std::terminate_handler default_terminate = nullptr;
 
@@ -30,7 +30,8 @@ uint64_t LimitOf(__rlimit_resource_t resource) {
   return limit.rlim_cur;
 }
 
-// Returns the used address space in bytes; 0: /proc is not readable. Allocates no heap memory.
+// Returns the address space that this process uses, in bytes. 0: /proc cannot be read. Does not
+// allocate heap memory.
 uint64_t AddressSpaceUsed() {
   const Fd file(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
   std::array<char, 64> text{};
@@ -38,7 +39,7 @@ uint64_t AddressSpaceUsed() {
   return std::strtoull(text.data(), nullptr, 10) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-// Prints the message without a Status, for which there may be no memory.
+// Prints the message and ends the process. Makes no Status, for which there may be no memory.
 [[noreturn]] void EndFor(const char* what) {
   std::array<char, 64> limit{"none"};
   const uint64_t bytes = LimitOf(RLIMIT_AS);
@@ -93,7 +94,7 @@ Status FileTooLarge(const std::string& what) {
 }
 
 std::string LowLimits() {
-  constexpr uint64_t kFewFiles = 64;  // gRPC alone takes about 20
+  constexpr uint64_t kFewFiles = 64;  // minimum of open files; gRPC alone needs about 20
   const uint64_t bytes = LimitOf(RLIMIT_AS), files = LimitOf(RLIMIT_NOFILE);
   const std::string memory = bytes == 0 ? "" : absl::StrFormat("ulimit -v allows %d bytes", bytes);
   if (files == 0 || files >= kFewFiles) return memory;

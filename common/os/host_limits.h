@@ -1,5 +1,4 @@
-// Limits that the host sets for a process (ulimit, setrlimit(2)). Errors name the limit that was
-// reached.
+// Limits of the host for a process (ulimit, setrlimit(2)). Errors name the limit that was reached.
 #pragma once
 
 #include <string>
@@ -8,19 +7,19 @@
 
 namespace tandem {
 
-// Return RESOURCE_EXHAUSTED with `what`, the limit and a hint. TooManyFiles is for EMFILE,
-// FileTooLarge for EFBIG.
+// Return RESOURCE_EXHAUSTED with a message of `what`, the limit that was reached and a hint. Use
+// TooManyFiles for errno EMFILE, and FileTooLarge for EFBIG.
 Status TooManyFiles(const std::string& what);
 Status FileTooLarge(const std::string& what);
 
-// Lists limits of this process that are often too low. Example: "ulimit -v allows 204800000 bytes".
-// Returns "" if memory has no limit and there are enough file descriptors.
+// Lists this process's limits that are often too low. Example: "ulimit -v allows 204800000 bytes".
+// Returns "" if the memory is unlimited and the limit on file descriptors is high enough.
 std::string LowLimits();
 
-// Prepares the process for errors at host limits; call it first in main. A write beyond `ulimit -f`
-// then fails with EFBIG, and SIGXFSZ does not end the process. An uncaught exception for lack of
-// memory or threads ends the process with kExitIo. `program` then prints one sentence to stderr:
-// the resource, its use, the limit, a hint.
+// Makes errors at host limits readable. Call it first in main. A write beyond `ulimit -f` then
+// fails with EFBIG, instead of ending the process by SIGXFSZ. After an uncaught exception for lack
+// of memory or threads, the process exits with kExitIo. Before it exits, it prints one sentence to
+// stderr: `program`, the resource, its use, the limit and a hint.
 void NameHostLimits(const char* program);
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
-// Allocates large memory in huge pages. At the first touch of a page the kernel fills it with
-// zeros. For 64 MiB this took 32 ms with pages of 4 KiB and 4 ms with pages of 2 MiB
+// Allocates large memory in huge pages. The kernel fills each page with zeros at its first access.
+// For 64 MiB this took 32 ms with pages of 4 KiB and 4 ms with pages of 2 MiB
 // (docs/project/benchmarks/readers.md).
 #pragma once
 
@@ -9,9 +9,10 @@ namespace tandem {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 
-// Allocates memory that begins at a multiple of `alignment` (a power of two); free it with
-// std::free. nullptr: out of memory. For kHugePage bytes or more it begins at a multiple of
-// kHugePage and requests huge pages. Normal pages are used if the kernel has none. Thread-safe.
+// Allocates `bytes` bytes of memory. Its address is a multiple of `alignment`, a power of two. The
+// caller frees it with std::free. Returns nullptr if there is no memory. If `bytes` >= kHugePage,
+// the address is a multiple of kHugePage and the function requests huge pages. The kernel uses
+// normal pages if it has no huge ones. Thread-safe.
 void* AllocatePages(size_t bytes, size_t alignment);
 
 }  // namespace tandem

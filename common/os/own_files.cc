@@ -15,7 +15,7 @@
 namespace tandem {
 namespace {
 
-// Example: "user daemon (1)". May query a name service.
+// Returns a user's name and number as text. Example: "user daemon (1)". May query a name service.
 std::string UserText(uid_t uid) {
   std::array<char, 4096> space;
   passwd entry{};
@@ -37,7 +37,7 @@ unsigned RefusedBits(OwnRule rule) {
   return 077;
 }
 
-// Only for paths that a user names, symbolic links are followed.
+// Symbolic links are followed only if the rule is for paths that a user names.
 int LinkFlag(OwnRule rule) { return rule == OwnRule::kUser ? O_NOFOLLOW : 0; }
 
 Status CannotOpen(const std::string& path, OwnRule rule, int error) {
@@ -70,7 +70,8 @@ Status CheckOwn(int fd, const std::string& path, OwnRule rule) {
         "other users may read or change %s (mode %o) [TD6012]; hint: chmod 600 %s", path, mode,
         path);
   }
-  const bool common = dir && (info.st_mode & S_ISVTX) != 0;  // like /tmp, which is for all users
+  // True for a sticky directory that all users share, such as /tmp.
+  const bool common = dir && (info.st_mode & S_ISVTX) != 0;
   const std::string hint =
       common ? "name a directory inside it"
              : absl::StrFormat("chmod %s %s", rule == OwnRule::kUser ? "go-w" : "o-w", path);
@@ -81,7 +82,7 @@ Status CheckOwn(int fd, const std::string& path, OwnRule rule) {
 StatusOr<Fd> OpenOwnDir(const std::string& path, OwnRule rule) {
   Fd dir(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | LinkFlag(rule)));
   if (!dir.valid()) {
-    // The error for a symbolic link is "not a directory" because of O_DIRECTORY.
+    // For a symbolic link, O_DIRECTORY makes open() fail with ENOTDIR instead of ELOOP.
     const int error = errno;
     struct stat info {};
     const bool link = error == ENOTDIR && lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode);
@@ -107,7 +108,8 @@ StatusOr<Fd> MakeOwnDir(const std::string& path, OwnRule rule) {
 Status CheckOwnSocket(const std::string& path) {
   const std::string dir = std::filesystem::path(path).parent_path();
   const Status own = OpenOwnDir(dir, OwnRule::kGroup).status();
-  if (own.code() != StatusCode::kPermissionDenied) return OkStatus();  // connecting says the rest
+  // Any other error is found when the client connects.
+  if (own.code() != StatusCode::kPermissionDenied) return OkStatus();
   struct stat info {};
   const bool common =
       stat(dir.c_str(), &info) == 0 && info.st_uid == 0 && (info.st_mode & S_ISVTX) != 0;
@@ -122,7 +124,7 @@ Status CheckOwnSocket(const std::string& path) {
 }
 
 StatusOr<Fd> OpenOwnFile(const std::string& path, int flags, OwnRule rule) {
-  // Without O_NONBLOCK a pipe of another user would block the program.
+  // Without O_NONBLOCK, opening a pipe of another user would block this program.
   const int how = (flags & ~O_TRUNC) | O_CLOEXEC | O_NONBLOCK | LinkFlag(rule);
   Fd file(open(path.c_str(), how, 0600));
   if (!file.valid()) return CannotOpen(path, rule, errno);
@@ -155,13 +157,13 @@ StatusOr<std::string> ReadOwnFile(const std::string& path, uint64_t bytes_max, O
 Status WriteOwnFile(const std::string& path, std::string_view text) {
   TD_ASSIGN_OR_RETURN(const Fd file,
                       OpenOwnFile(path, O_WRONLY | O_CREAT | O_TRUNC, OwnRule::kUser));
-  // A file from an earlier version may be readable by others.
+  // If an earlier version created the file, other users may be able to read it.
   if (fchmod(file.get(), 0600) != 0) return FileError(path, "cannot be made private", errno);
   return WriteAll(file.get(), path, text);
 }
 
 Status WriteAll(int fd, const std::string& path, std::string_view text) {
-  constexpr size_t kWriteBytesMax = size_t{1} << 30;  // Linux writes at most 2 GiB at once
+  constexpr size_t kWriteBytesMax = size_t{1} << 30;  // Linux writes less than 2 GiB with one call
   while (!text.empty()) {
     const ssize_t n = write(fd, text.data(), std::min(text.size(), kWriteBytesMax));
     if (n < 0 && errno == EINTR) continue;

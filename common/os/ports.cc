@@ -12,7 +12,8 @@
 namespace tandem {
 namespace {
 
-constexpr int kFirstPort = 10000;  // lower ports belong to many common services
+// First port to use, because many common services use lower ports.
+constexpr int kFirstPort = 10000;
 constexpr int kLastPort = 65535;
 constexpr int kAttempts = 200;
 
@@ -21,9 +22,10 @@ struct PortRange {
   int size() const { return last - first + 1; }
 };
 
-// Returns the larger of the two ranges that the kernel leaves to servers.
+// Returns the larger of the two port ranges outside of the kernel's range (ip_local_port_range).
 PortRange ServerPorts() {
-  int low = 32768, high = 60999;  // Linux's default
+  // Ports that Linux assigns to connections by default (ip_local_port_range).
+  int low = 32768, high = 60999;
   std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> low >> high;
   const PortRange below = {kFirstPort, low - 1}, above = {high + 1, kLastPort};
   return below.size() >= above.size() ? below : above;

@@ -8,16 +8,16 @@
 
 namespace tandem {
 
-// Returns a socket bound to host:port, not listening. `host` is an IPv4 address or a name of this
-// machine; a name stands for all its interfaces ("localhost" for 127.0.0.1). UNAVAILABLE: another
-// process uses the port.
+// Returns a socket that is bound to host:port and does not listen yet. `host` is an IPv4 address or
+// a name of this machine. A name means all interfaces of the machine, except that "localhost" means
+// 127.0.0.1. UNAVAILABLE: another process uses the port.
 StatusOr<Fd> BindPort(const std::string& host, int port);
 
 // Returns the first of `count` consecutive ports, from 10000 on, that are free on `host`. The ports
-// are not reserved. They are outside the range from which the kernel assigns ports to connections
-// (ip_local_port_range), so no connection gets one by chance. If this leaves room for fewer than 2
-// * `count` ports, all ports from 10000 on are candidates. A connection may then get one by chance.
-// UNAVAILABLE: no such ports.
+// are not reserved. The ports are outside ip_local_port_range, from which the kernel assigns ports
+// to outgoing connections. So no connection takes one by chance. If fewer than 2 * `count` ports
+// are outside that range, the result may be any free ports from 10000 on. UNAVAILABLE: no such
+// ports.
 StatusOr<int> FreePorts(const std::string& host, int count);
 
 }  // namespace tandem

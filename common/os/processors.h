@@ -1,9 +1,10 @@
 // Keeps the threads of one parallel loop on different processors.
 //
-// Linux wakes a thread on the processor where it ran last or on that of the waking thread. It
-// searches an idle processor only while the nearby ones are lightly used (SIS_UTIL). With few
-// processors, two threads of a loop can therefore share one of them for milliseconds while another
-// is idle.
+// Reason: Linux wakes a thread on the processor where the thread ran last, or on the processor of
+// the waking thread. Linux searches an idle processor only while the nearby processors are lightly
+// used (SIS_UTIL). With few processors, two threads of a loop can therefore share one processor for
+// milliseconds while another one is idle.
+//
 #pragma once
 
 #include <pthread.h>
@@ -11,20 +12,20 @@
 
 namespace tandem {
 
-// Tracks the processor of the thread that leads a parallel loop. One thread at a time.
+// Tracks the processor of a parallel loop's leading thread. Not thread-safe: one thread at a time.
 class LeaderCpuTracker {
  public:
-  // Returns true if the calling thread runs on another processor than at the last call, and other
-  // threads should avoid it. Always false on a machine with many processors, where an idle one is
-  // easily found, and if the thread may use only one. Costs some nanoseconds if the thread has not
-  // moved.
+  // Returns true if the calling thread changed its processor since the last call and the other
+  // threads should avoid the new processor. Always returns false if the machine has many
+  // processors, because Linux then finds an idle one. Also returns false if the thread may use only
+  // one processor. A call takes some nanoseconds if the thread has not moved.
   bool Moved();
-  // Restricts `thread` to the processors that the leader was allowed at the last Moved(), except
-  // the one that the leader was on. A running thread migrates immediately, a sleeping one when it
-  // wakes. REQUIRES that the last Moved() returned true.
+  // Excludes the leader's processor for `thread`. The thread may then use the other processors that
+  // the leader was allowed to use at the last Moved(). A running thread migrates immediately, a
+  // sleeping thread when it wakes. REQUIRES: the last Moved() returned true.
   void SendAway(pthread_t thread) const;
-  // Allows `thread` all those processors again. The thread stays where it is until the scheduler
-  // moves it.
+  // Ends the effect of SendAway(): `thread` may again use all processors of the leader. The thread
+  // stays on its processor until the scheduler moves it.
   void LetGo(pthread_t thread) const;
 
  private:

@@ -23,11 +23,11 @@ constexpr Duration kIdleRound = std::chrono::seconds(1);
 constexpr Duration kPause = std::chrono::milliseconds(200);
 constexpr int kAcceptsARound = 64;
 constexpr uint32_t kGone = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
-// The value that gRPC sets on sockets it accepts itself: unacknowledged bytes end a connection
-// after it.
+// TCP_USER_TIMEOUT in ms: a connection ends if sent bytes are not acknowledged within this time.
+// gRPC sets the same value on sockets that it accepts itself.
 constexpr unsigned kUserTimeoutMs = 10'000;
 
-// Returns whether the peer of a Unix-domain socket is this process's user or root.
+// Returns whether the peer of a Unix-domain socket runs as this process's user or as root.
 bool IsOurs(int fd) {
   ucred peer{};
   socklen_t length = sizeof(peer);
@@ -35,8 +35,8 @@ bool IsOurs(int fd) {
   return peer.uid == geteuid() || peer.uid == 0;
 }
 
-// Replies to a caller of another protocol as gRPC would, so that the caller can tell the server's
-// protocol. Unread bytes are drained first, because otherwise the kernel would discard the reply.
+// Replies to a caller that uses the wrong protocol, as gRPC would, so that the caller learns the
+// server's protocol. Unread bytes are drained first: otherwise the kernel would discard the reply.
 void Dismiss(int fd, bool tls) {
   std::array<char, 4096> unread;
   (void)recv(fd, unread.data(), unread.size(), MSG_DONTWAIT);
@@ -86,8 +86,7 @@ Acceptor::~Acceptor() {
   const uint64_t one = 1;
   CHECK_EQ(write(stop_.get(), &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
   thread_.join();
-  // Another process may hold a copy of the socket. shutdown() makes the kernel refuse callers
-  // nevertheless.
+  // A process may hold a copy of the socket. Even then shutdown() makes the kernel refuse callers.
   for (const Fd& socket : sockets_) (void)::shutdown(socket.get(), SHUT_RDWR);
 }
 
@@ -111,7 +110,7 @@ void Acceptor::Run() {
       if (IsListener(fd)) AcceptSome(fd, now);
       if (!waiting_.contains(fd)) continue;
       if ((events[static_cast<size_t>(i)].events & kGone) != 0) {
-        waiting_.erase(fd);  // it would use up a turn of callers that are still connected
+        waiting_.erase(fd);  // a closed connection must not use up a turn of the connected callers
       } else {
         Look(fd, now);
       }
@@ -164,7 +163,7 @@ void Acceptor::Welcome(int listener, Fd fd, Time now) {
     return;
   }
   if (local) admissions_->Prove(*connection, Standing::kTrusted);
-  // Edge-triggered, so that an incomplete hello does not keep this thread busy.
+  // The descriptor is edge-triggered, so a caller with an incomplete hello keeps no thread busy.
   epoll_event event{};
   event.events = EPOLLIN | kGone | EPOLLET;
   event.data.fd = key;
@@ -198,7 +197,8 @@ void Acceptor::Look(int fd, Time now) {
 void Acceptor::Begin(Waiting waiting) {
   (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, waiting.fd.get(), nullptr);
   if (waiting.connection->standing() == Standing::kTrusted) accepts_.GiveBack();
-  if (!options_.tls) waiting.connection->WatchFrames();  // else tls_watch.cc reads them
+  // With TLS, tls_watch.cc checks the decrypted frames instead.
+  if (!options_.tls) waiting.connection->WatchFrames();
   options_.hand_over(waiting.listener, std::move(waiting.fd));
 }
 
@@ -219,8 +219,8 @@ void Acceptor::Tend(Time now) {
   std::sort(greeted.begin(), greeted.end(), [this](int a, int b) {
     return waiting_.at(a).connection->since() < waiting_.at(b).connection->since();
   });
-  // The longest and the shortest wait take turns. So neither many earlier callers nor callers that
-  // reconnect again and again delay another caller of the same address for long.
+  // The order alternates: the longest wait, then the shortest wait. So neither many earlier callers
+  // nor callers that reconnect repeatedly delay another caller of their address for long.
   if (newest_first_) std::reverse(greeted.begin(), greeted.end());
   const size_t before = waiting_.size();
   for (const int fd : greeted) Look(fd, now);

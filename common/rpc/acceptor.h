@@ -21,19 +21,20 @@ namespace tandem::rpc {
 
 struct AcceptorOptions {
   bool tls = false;
-  // The first bytes of a connection must arrive within this time.
+  // The first bytes of a connection must arrive within this time after accept().
   Duration hello_timeout = std::chrono::seconds(5);
-  // Limits for all callers together. A trusted connection does not count. Further connections wait
-  // in the kernel's queue.
+  // Rate limit of accepted connections, for all callers together. Trusted connections are not
+  // limited. Further connections wait in the kernel's queue.
   double accepts_burst = 512, accepts_per_second = 512;
-  // Receives a connection whose first bytes are still unread.
+  // Takes over a connection whose first bytes have not been consumed. `listener` is the index of
+  // the listening socket.
   std::function<void(int listener, Fd connection)> hand_over;
 };
 
 class Acceptor {
  public:
   // `sockets` are listening, non-blocking, and are TCP or Unix-domain sockets. A Unix-domain socket
-  // accepts only this process's own user and root, and trusts both.
+  // accepts only callers that run as this process's user or as root, and trusts them.
   static StatusOr<std::unique_ptr<Acceptor>> Start(std::vector<Fd> sockets,
                                                    std::shared_ptr<Admissions> admissions,
                                                    AcceptorOptions options);
@@ -45,7 +46,8 @@ class Acceptor {
     Fd fd;
     int listener;
     std::shared_ptr<Connection> connection;
-    bool greeted = false;  // the hello has arrived; the connection waits for its source's turn
+    // true: the first bytes have arrived, and the connection waits for the turn of its source
+    bool greeted = false;
   };
 
   Acceptor(std::vector<Fd> sockets, std::shared_ptr<Admissions> admissions,
@@ -55,12 +57,12 @@ class Acceptor {
   void Run();
   void AcceptSome(int listener, Time now);
   void Welcome(int listener, Fd fd, Time now);
-  // Reads the available bytes of the hello. Then it hands the connection over, keeps it waiting, or
-  // closes it.
+  // Checks the first bytes of a connection as far as they have arrived. Then hands the connection
+  // over, keeps it waiting, or closes it.
   void Look(int fd, Time now);
   void Begin(Waiting waiting);
-  // Runs once per round. Hands over connections whose turn has come, and closes those that have
-  // waited too long.
+  // Hands over connections whose turn has come, closes those that have waited too long. Once per
+  // round.
   void Tend(Time now);
   void Listen(bool on);
 
@@ -70,8 +72,9 @@ class Acceptor {
   TokenBucket accepts_;
   Fd epoll_, stop_;
   bool listening_ = true;
-  bool newest_first_ = false;  // order of the connections that wait for their turn
-  Time pause_until_;           // set when the process is out of descriptors
+  bool newest_first_ = false;  // order in which waiting connections get their turn; alternates
+  // Until this time no connection is accepted. It is set if the process has no free descriptors.
+  Time pause_until_;
   std::unordered_map<int, Waiting> waiting_;
   std::thread thread_;
 };

@@ -51,7 +51,7 @@ bool Admissions::EndOldest(const std::string* source) {
 std::shared_ptr<Connection> Admissions::Admit(int fd, const std::string& peer,
                                               const std::string& source, Time now) {
   MutexLock lock(mu_);
-  // Ended connections count until gRPC has closed them, which can take a moment.
+  // A connection that was ended is still counted until gRPC has closed its descriptor.
   const size_t hard_max = limits_.connections_max + limits_.connections_max / 4;
   if ((connections_ >= limits_.connections_max && !EndOldest(nullptr)) ||
       connections_ >= hard_max) {

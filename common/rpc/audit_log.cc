@@ -16,10 +16,12 @@
 namespace tandem::rpc {
 namespace {
 
-constexpr size_t kRepeatedMax = 4096;  // kinds of records counted at the same time
+// Maximum number of different records that are counted at the same time.
+constexpr size_t kRepeatedMax = 4096;
 constexpr size_t kReasonBytesMax = 256;
-constexpr double kRefusedBurst = 128, kRefusedPerSecond = 16;  // lines, for all callers together
-constexpr int64_t kRefusedShare = 4;  // refused calls get a quarter of each file
+// Rate limit of lines about refused calls, for all callers together.
+constexpr double kRefusedBurst = 128, kRefusedPerSecond = 16;
+constexpr int64_t kRefusedShare = 4;  // lines about refused calls get a quarter of each file
 
 std::string WallClock() {
   const auto now = std::chrono::system_clock::now();
@@ -33,7 +35,8 @@ std::string WallClock() {
   return absl::StrFormat("%s.%03dZ", text, millis);
 }
 
-// "ipv4:127.0.0.1:41002" -> "ipv4:127.0.0.1": the ports of a host's connections change.
+// Returns a peer address without its port, because the port differs between connections of a host.
+// Example: "ipv4:127.0.0.1:41002" becomes "ipv4:127.0.0.1".
 std::string HostOf(const std::string& peer) { return peer.substr(0, peer.rfind(':')); }
 
 std::string Numbered(const std::string& path, int number) {
@@ -114,7 +117,7 @@ void AuditLog::Rotate() {
   for (int i = options_.files_max - 1; i > 0; --i) {
     std::rename(Numbered(options_.path, i - 1).c_str(), Numbered(options_.path, i).c_str());
   }
-  // If no new file can be opened, the current file keeps growing.
+  // If the new file cannot be opened, further lines are appended to the current file.
   const Status opened = OpenFile();
   LOG_IF(WARNING, !opened.ok()) << opened.message();
 }
@@ -146,7 +149,8 @@ void AuditLog::TakeRepeated(bool all, Entries* entries) {
       ++it;
       continue;
     }
-    // A record that was not repeated in the last window is new when it occurs again.
+    // A record without a repetition in the last window is removed. If the record occurs later, it
+    // is written immediately.
     const bool stays = !all && r.count > 0;
     if (r.count > 0) entries->push_back({r.last, r.count, WallClock()});
     r.count = 0;
@@ -155,8 +159,8 @@ void AuditLog::TakeRepeated(bool all, Entries* entries) {
   }
 }
 
-// Lines of refused calls never cause a rotation: it would remove lines of calls that changed
-// something.
+// Returns whether a line about a refused call may be written now. Such a line never causes a
+// rotation, because a rotation removes lines of calls that changed something.
 bool AuditLog::HasRoomForRefused(int64_t size) {
   return refused_bytes_ + size <= options_.bytes_max / kRefusedShare &&
          bytes_ + size <= options_.bytes_max && refused_pace_.Take(clock_.Now());
@@ -199,7 +203,7 @@ void AuditLog::WriteLine(const Entry& entry) {
     if (refused) left_out_ = 0;
     return;
   }
-  // An incomplete line would corrupt the next one.
+  // Removes an incomplete line, because it would make the next line unreadable.
   const bool cut = written <= 0 || ftruncate(file_.get(), bytes_) == 0;
   lost_.Add(1);
   LOG_EVERY_T(WARNING, 1.0) << "audit log " << options_.path << ": "

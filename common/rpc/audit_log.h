@@ -1,15 +1,16 @@
 // Writes an audit log of RPCs: the caller, the call and its outcome. Each record is one JSON object
 // per line, appended to a file that only its owner can read.
 //
+// An example of one record, which is one line in the file:
 //   {"time":"2026-11-22T02:20:00.120Z","server":"pserver 0","job":"lenet",
 //    "call":"RestoreCheckpoint","caller":"spiffe://tandem/job/lenet/role/trainer",
 //    "role":"trainer","proof":"certificate","peer":"ipv4:127.0.0.1:41002",
 //    "outcome":"PERMISSION_DENIED","count":1,"reason":"..."}
 //
-// Records with the same caller, host, call and outcome are merged. The first is written
-// immediately; the others are written one second later as one record with their `count`.
-// So a job with a thousand pushes per second writes one line per second for them. A flood of
-// refused calls cannot fill the disk.
+// Records with the same caller, host, call and outcome are merged. The first record is written
+// immediately. The following ones are written one second later as one record with their `count`. So
+// a job with a thousand pushes per second writes one line per second for them. A flood of refused
+// calls cannot fill the disk.
 #pragma once
 
 #include <cstdint>
@@ -31,33 +32,32 @@ namespace tandem::rpc {
 
 struct AuditRecord {
   std::string job;
-  std::string call;    // "Push"
-  std::string caller;  // URI of the certificate; "": no certificate
-  std::string role;    // "trainer"; "": unknown
-  std::string proof;   // how the caller proved its identity: certificate, secret, nothing
-  std::string peer;    // address, as gRPC writes it
+  std::string call;    // name of the RPC, such as "Push"
+  std::string caller;  // identity URI in the caller's certificate; "": no certificate
+  std::string role;    // role of the caller, such as "trainer"; "": unknown
+  std::string proof;   // how the caller proved its identity: "certificate", "secret" or "nothing"
+  std::string peer;    // address of the caller, as gRPC writes it
   Status outcome;
 };
 
 struct AuditLogOptions {
   std::string path;
-  std::string server;  // the process that writes the log: "pserver 0"
-  // At this size PATH is renamed to PATH.1, PATH.1 to PATH.2, ...
+  std::string server;  // name of the process that writes the log, such as "pserver 0"
+  // When the file PATH reaches this size, PATH is renamed to PATH.1, PATH.1 to PATH.2, and so on.
   int64_t bytes_max = int64_t{16} << 20;
-  int files_max = 8;  // including PATH itself; the oldest file is removed
+  int files_max = 8;  // number of files including PATH; a rotation removes the oldest file
   Duration window = std::chrono::seconds(1);
 };
 
-// Thread-safe.
+// Writes records to the audit log. Thread-safe.
 class AuditLog {
  public:
-  // Appends to an existing file and removes the access rights of other users from it.
-  // `clock` and `metrics` must outlive this object. `metrics` counts the records that could not be
-  // written to a full disk.
-  // PERMISSION_DENIED: the file cannot be opened.
+  // Opens the log for appending, and removes access rights of other users from the file. `clock`
+  // and `metrics` must outlive this object. `metrics` counts records that could not be written, for
+  // example to a full disk. PERMISSION_DENIED: the file cannot be opened.
   static StatusOr<std::unique_ptr<AuditLog>> Open(AuditLogOptions options, const Clock& clock,
                                                   Metrics& metrics);
-  ~AuditLog();  // writes the counted records
+  ~AuditLog();  // writes the merged records that are not written yet
 
   void Add(const AuditRecord& record);
 
@@ -65,11 +65,11 @@ class AuditLog {
   using Key = std::tuple<std::string, std::string, std::string, std::string, int>;
   struct Repeated {
     AuditRecord last;
-    uint64_t count = 0;  // since the last line
+    uint64_t count = 0;  // number of records since the last line
     Time line{};         // time of the last line
   };
-  // A record to write. Entries are collected under mu_ and written under file_mu_. So a slow disk
-  // does not delay calls that write no line.
+  // A record that must be written. Entries are collected under mu_ and written under file_mu_. So a
+  // slow disk does not delay calls without a line.
   struct Entry {
     AuditRecord record;
     uint64_t count;
@@ -83,19 +83,18 @@ class AuditLog {
   bool HasRoomForRefused(int64_t size) TD_REQUIRES(file_mu_);
   void WriteLine(const Entry& entry) TD_REQUIRES(file_mu_);
   void Write(const Entries& entries);
-  // Moves the repeated records whose window is over to `entries`; with `all`, every repeated
-  // record.
+  // Moves merged records to `entries` if their window is over. If `all`, moves every merged record.
   void TakeRepeated(bool all, Entries* entries) TD_REQUIRES(mu_);
   void Tick();
 
   const AuditLogOptions options_;
   const Clock& clock_;
   Counter& lost_;
-  Mutex file_mu_;  // never held together with mu_
+  Mutex file_mu_;  // no thread holds file_mu_ and mu_ together
   Fd file_ TD_GUARDED_BY(file_mu_);
   int64_t bytes_ TD_GUARDED_BY(file_mu_) = 0;
-  // Refused calls: bytes of their lines in the file, their rate limit, and calls without a line
-  // since the last one.
+  // State for lines about refused calls: their bytes in the current file, their rate limit, and the
+  // number of refused calls without a line since the last such line.
   int64_t refused_bytes_ TD_GUARDED_BY(file_mu_) = 0;
   TokenBucket refused_pace_ TD_GUARDED_BY(file_mu_);
   uint64_t left_out_ TD_GUARDED_BY(file_mu_) = 0;
@@ -104,7 +103,7 @@ class AuditLog {
   std::map<Key, Repeated> repeated_ TD_GUARDED_BY(mu_);
   bool ending_ TD_GUARDED_BY(mu_) = false;
   CondVar ending_changed_;
-  std::thread ticker_;  // writes counted records when no call triggers it
+  std::thread ticker_;  // writes merged records if no call triggers it
 };
 
 }  // namespace tandem::rpc

@@ -37,7 +37,7 @@ ReceivedMessage::ReceivedMessage(const grpc::ByteBuffer& buffer) {
 }
 
 Status ParseMessage(codec::Fragments bytes, google::protobuf::MessageLite* message) {
-  std::string whole;  // always a copy, because shared memory may change while it is read
+  std::string whole;  // a copy, because another process may change shared memory during the read
   for (const auto& piece : bytes) {
     whole.append(reinterpret_cast<const char*>(piece.data()), piece.size());
   }

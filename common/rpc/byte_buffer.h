@@ -14,10 +14,11 @@
 
 namespace tandem::rpc {
 
-// References the message's memory. Each `keep` is held until gRPC has sent or dropped the bytes.
+// Converts a message to a gRPC buffer that references the message's memory. Each `keep` of the
+// message is held until gRPC has sent or dropped the bytes.
 grpc::ByteBuffer ToByteBuffer(codec::EncodedMessage message);
 
-// A received buffer as fragments. Holds a reference to the buffer's memory.
+// A received gRPC buffer as a list of fragments. It holds a reference to the buffer's memory.
 class ReceivedMessage {
  public:
   explicit ReceivedMessage(const grpc::ByteBuffer& buffer);
@@ -28,7 +29,7 @@ class ReceivedMessage {
   std::vector<std::span<const std::byte>> fragments_;
 };
 
-// For small messages. INVALID_ARGUMENT: the bytes are not a message of this type.
+// Parse a small protobuf message. INVALID_ARGUMENT: the bytes are not a message of this type.
 Status ParseMessage(codec::Fragments bytes, google::protobuf::MessageLite* message);
 Status ParseMessage(const grpc::ByteBuffer& buffer, google::protobuf::MessageLite* message);
 grpc::ByteBuffer SerializeMessage(const google::protobuf::MessageLite& message);

@@ -18,7 +18,7 @@ using grpc::experimental::TlsCustomVerificationCheckRequest;
 
 constexpr unsigned kRefreshSeconds = 1;
 
-// Verifies the host name as gRPC does, then the identity.
+// Verifies the server's host name as gRPC does, then the server's identity.
 class ServerVerifier final : public grpc::experimental::ExternalCertificateVerifier {
  public:
   explicit ServerVerifier(std::string uri) : uri_(std::move(uri)) {}
@@ -59,7 +59,8 @@ StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const TlsFil
   if (!tls.cert.empty()) options.watch_identity_key_cert_pairs();
   options.set_certificate_verifier(
       grpc::experimental::ExternalCertificateVerifier::Create<ServerVerifier>(server_uri));
-  options.set_check_call_host(false);  // calls use the channel's host name, which was verified
+  // gRPC does not check the host name per call, because the handshake has verified it.
+  options.set_check_call_host(false);
   return grpc::experimental::TlsCredentials(options);
 }
 
@@ -73,11 +74,13 @@ std::shared_ptr<grpc::Channel> MakeChannel(
   args.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5'000);  // duration of one attempt to connect
+  // This option limits the duration of one connection attempt, in ms.
+  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5'000);
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // Tandem's own retries carry sequence numbers
+  // gRPC must not retry calls, because Tandem retries them itself, with sequence numbers.
+  args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   Endpoint dialled = server;
   dialled.host = NumericLocalhost(server.host);
   if (dialled.host != server.host) {

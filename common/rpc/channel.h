@@ -16,23 +16,22 @@ class ChannelCredentials;
 
 namespace tandem::rpc {
 
-// Largest message that a client or server accepts or sends.
+// Maximum size of a message of clients and servers, in bytes.
 inline constexpr int kMessageBytesMax = (1 << 30) + (1 << 20);
 
-// Makes credentials for any number of channels. Changed files are loaded within seconds; existing
-// connections stay open.
-// A server must prove the dialled host name and, if `server_uri` is not empty, that identity (ToUri
-// of identity.h). Errors: those of CheckTlsFiles.
+// Makes TLS credentials for any number of channels. Changed files are loaded within seconds;
+// existing connections stay open. The server must prove the host name of the channel. If
+// `server_uri` is not empty, the server must also prove that identity (ToUri of identity.h).
+// Errors: those of CheckTlsFiles.
 StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
     const TlsFiles& tls, const std::string& server_uri = "");
 
-// Makes a channel that is not connected yet. Keepalive is 10 s/10 s, also without calls. Proxies
-// from the environment are ignored. Messages have up to kMessageBytesMax bytes. Channels to the
-// same address share no connection.
-// The back-off between connection attempts is 100 ms to 1 s. With gRPC's defaults a client needs up
-// to 10 s after a server is back; with these values it needs 0.6 s (measured).
-// One attempt to connect lasts up to 5 s. During a flood from the caller's own address, a server
-// delays callers of that address by seconds.
+// Makes a channel that is not connected yet. Keepalive pings are sent every 10 s, also without
+// calls, and time out after 10 s. Proxies from the environment are ignored. A message has at most
+// kMessageBytesMax bytes. Channels to the same address share no connection. The pause between
+// connection attempts is 100 ms to 1 s. After a server restart a client then needs 0.6 s to
+// connect; with gRPC's defaults it needs up to 10 s (measured). One connection attempt lasts up to
+// 5 s, because a server delays callers by seconds during a flood from their address.
 std::shared_ptr<grpc::Channel> MakeChannel(
     const Endpoint& server, const std::shared_ptr<grpc::ChannelCredentials>& credentials);
 StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const Endpoint& server, const TlsFiles& tls);

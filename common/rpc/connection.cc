@@ -18,22 +18,23 @@
 namespace tandem::rpc {
 namespace {
 
-// Process-wide state: descriptors belong to the process, and gRPC calls close() without a context.
+// The open connections of this process by descriptor. The table is global, because gRPC calls
+// close() without any context.
 struct Table {
   Mutex mu;
   std::unordered_map<int, std::shared_ptr<Connection>> by_fd TD_GUARDED_BY(mu);
   std::unordered_map<std::string, std::shared_ptr<Connection>> by_random TD_GUARDED_BY(mu);
-  std::atomic<size_t> size{0};  // lets programs without a server skip the lookup
+  std::atomic<size_t> size{0};  // number of connections; 0: close() and recvmsg() need no lookup
 };
 
 Table& TheTable() {
-  // Never destroyed, because close() is called until the process ends.
+  // The table is never destroyed, because close() is called until the process ends.
   static Table* const table = std::make_unique<Table>().release();
   return *table;
 }
 
-// Returns the IPv6 address, or null after it wrote the IPv4 address to `v4`. The latter is also the
-// case for an IPv4 caller of an IPv6 socket.
+// Returns the IPv6 address of `address`. Returns null and writes `v4` if the address is IPv4, or an
+// IPv4 caller of an IPv6 socket.
 const in6_addr* AsV6(const sockaddr* address, in_addr* v4) {
   if (address->sa_family == AF_INET) {
     *v4 = reinterpret_cast<const sockaddr_in*>(address)->sin_addr;
@@ -154,7 +155,7 @@ std::string PeerName(const sockaddr* address) {
   if (address->sa_family != AF_INET && address->sa_family != AF_INET6) return "unix:";
   char text[INET6_ADDRSTRLEN] = "";
   in_addr v4{};
-  // The port is at the same offset in both structures.
+  // The port is at the same offset in sockaddr_in and sockaddr_in6.
   const int port = ntohs(reinterpret_cast<const sockaddr_in*>(address)->sin_port);
   if (const in6_addr* v6 = AsV6(address, &v4)) {
     inet_ntop(AF_INET6, v6, text, sizeof(text));
@@ -182,14 +183,14 @@ std::string SourceName(const sockaddr* address) {
 
 }  // namespace tandem::rpc
 
-// Follows the contract of close(2). gRPC closes its sockets with it, which shows that a connection
-// has ended. A definition in the program replaces libc's function in the libraries too.
+// Replaces close(2) of libc, also for calls in libraries, and follows its contract. gRPC closes its
+// sockets with close(), so this function learns when a connection ends.
 extern "C" __attribute__((visibility("default"))) int close(int fd) {
   tandem::rpc::Connection::Closing(fd);
   return static_cast<int>(syscall(SYS_close, fd));
 }
 
-// Follows the contract of recvmsg(2), with which gRPC reads its sockets.
+// Replaces recvmsg(2) of libc and follows its contract. gRPC reads its sockets with recvmsg().
 extern "C" __attribute__((visibility("default"))) ssize_t recvmsg(int fd, msghdr* message,
                                                                   int flags) {
   const auto got = static_cast<ssize_t>(syscall(SYS_recvmsg, fd, message, flags));

@@ -17,14 +17,14 @@ struct sockaddr;
 
 namespace tandem::rpc {
 
-// The proven identity of a caller.
+// What a caller has proven about its identity.
 enum class Standing : uint8_t {
-  kStranger,  // no call of the connection has been accepted
-  kObserver,  // a call was accepted, with a certificate that may only read
-  kTrusted  // a call was accepted, with the job's token or a certificate that may change something
+  kStranger,  // the server has accepted no call of the connection yet
+  kObserver,  // the server accepted a call with a certificate that may only read
+  kTrusted  // the server accepted a call with the job's token, or with a certificate that may write
 };
 
-// Thread-safe.
+// One connection of a gRPC server. Thread-safe.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   // `peer` is written as grpc::ServerContext::peer() writes it. `source` is the address without its
@@ -41,32 +41,32 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Standing standing() const { return standing_.load(); }
   void set_standing(Standing standing);
 
-  // Shuts the socket down. Its owner, usually gRPC, then reads end-of-file and closes it. Later
-  // calls do nothing.
+  // Shuts down the socket. Its owner, usually gRPC, then reads the end and closes it. Later calls
+  // do nothing.
   void End();
   bool ended() const { return ended_.load(); }
 
-  // The connection was ended for frames that no honest client sends.
+  // True if the connection was ended because its caller sent frames that no honest client sends.
   bool offended() const { return offended_.load(); }
-  // The used part of the budget of the connection's address, from 0 to 1.
+  // The part of the budget of the caller's address that this connection has used, from 0 to 1.
   double spent() const { return share_.spent(); }
 
   // Makes Received() check HTTP/2 frames from now on. Before this call all bytes pass.
   void WatchFrames();
-  // Checks bytes that recvmsg() of this process received. False: the connection is ended, and the
-  // bytes must not be used. One thread at a time.
+  // Checks bytes that recvmsg() of this process received. Returns false if the connection was
+  // ended; the caller must then not use the bytes. Not thread-safe: one thread at a time.
   bool Received(const msghdr& message, size_t bytes);
-  // Makes the connection available to OfTls() under the random bytes of its ClientHello. False:
-  // another open connection has the same bytes, so this one is a replay and must be closed.
+  // Registers the connection for OfTls() under the random bytes of its ClientHello. Returns false
+  // if another open connection has the same bytes. It is then a replay and must be closed.
   bool LinkTls(std::string_view client_random);
-  // Checks bytes that a TLS connection decrypted, like Received().
+  // Checks bytes that were decrypted from a TLS connection. The result is as for Received().
   bool Decrypted(std::string_view bytes);
 
   // Returns the open connection with this descriptor, or null if it does not belong to a server.
   static std::shared_ptr<Connection> Of(int fd);
   // Returns the open connection that LinkTls() registered under this key, or null.
   static std::shared_ptr<Connection> OfTls(std::string_view client_random);
-  // Called by close() of this process for each descriptor.
+  // Handles the end of the connection with this descriptor. close() calls it for each descriptor.
   static void Closing(int fd);
 
  private:
@@ -81,13 +81,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::atomic<bool> ended_{false}, offended_{false};
   StrangerShare share_;
   Http2Watch watch_;
-  bool in_the_clear_ = false;  // Received() checks HTTP/2 frames
-  std::string client_random_;  // guarded by the table's lock; empty: not linked
+  bool in_the_clear_ = false;  // true: Received() checks HTTP/2 frames
+  // Key of LinkTls(), guarded by the table's lock; empty: not registered.
+  std::string client_random_;
   Mutex mu_;
-  int fd_ TD_GUARDED_BY(mu_);  // -1: closed
+  int fd_ TD_GUARDED_BY(mu_);  // descriptor of the connection; -1: closed
 };
 
-// Return the peer name and the source of a socket address; "unix:" for a Unix-domain socket.
+// Return the peer name and the source of a socket address. For a Unix-domain socket: "unix:".
 std::string PeerName(const sockaddr* address);
 std::string SourceName(const sockaddr* address);
 

@@ -16,9 +16,9 @@ constexpr size_t kBytesMax = 256;
 constexpr Duration kPace = std::chrono::seconds(1);
 
 void Write(gpr_log_func_args* line) {
-  // gRPC reports this as an error for every TLS connection that it verified synchronously.
+  // gRPC logs this as an error for every synchronously verified TLS connection. It is dropped.
   if (strstr(line->message, "cancel_check_peer") != nullptr) return;
-  // Used until the process ends.
+  // This object is never destroyed, because gRPC may log until the process ends.
   static LogPace* const pace = std::make_unique<LogPace>().release();
   const char* slash = strrchr(line->file, '/');
   const char* file = slash == nullptr ? line->file : slash + 1;

@@ -1,5 +1,5 @@
-// Sends gRPC's log lines to this program's log. gRPC would write bytes from callers to standard
-// error, unescaped and without a limit.
+// Redirects gRPC's log lines to this program's log. gRPC itself would write bytes from callers to
+// standard error, unescaped and without a limit.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 
 namespace tandem::rpc {
 
-// Escapes control characters and non-ASCII bytes, and truncates to 256 bytes.
+// Returns `text` with control and non-ASCII characters escaped, truncated to 256 bytes.
 std::string OneLine(std::string_view text);
 
 // Limits log lines to one per second for each source file. Thread-safe.
 class LogPace {
  public:
-  // Returns the number of lines dropped before this one; nullopt: drop this line.
+  // Returns the number of lines dropped before this line. nullopt: this line must be dropped.
   std::optional<uint64_t> Admit(const std::string& file, Time now);
 
  private:
@@ -31,7 +31,7 @@ class LogPace {
   std::map<std::string, Of> files_ TD_GUARDED_BY(mu_);
 };
 
-// Call once, early in main.
+// Installs the redirection of gRPC's log. Call it once, early in main.
 void InstallGrpcLog();
 
 }  // namespace tandem::rpc

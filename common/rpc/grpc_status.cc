@@ -23,7 +23,7 @@ Status PrepareCall(Time deadline, grpc::ClientContext* context) {
   const Duration left = deadline - SteadyNow();
   if (left <= Duration::zero())
     return DeadlineExceeded("the deadline passed before the call was sent");
-  // gRPC requires wall-clock time and converts it back to steady time immediately.
+  // gRPC requires a deadline in wall-clock time, and converts it to steady time immediately.
   context->set_deadline(std::chrono::system_clock::now() +
                         std::chrono::duration_cast<std::chrono::system_clock::duration>(left));
   context->set_wait_for_ready(true);

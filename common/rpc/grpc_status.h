@@ -10,15 +10,15 @@
 
 namespace tandem::rpc {
 
-// The code numbers are the same on both sides. Messages longer than 2 KiB are truncated, because
-// they are sent in HTTP/2 headers, which are limited to 8 KiB.
+// Convert between Status and grpc::Status, which have the same code numbers. Messages longer than 2
+// KiB are truncated, because gRPC sends them in HTTP/2 headers, which are limited to 8 KiB.
 grpc::Status ToGrpc(const Status& status);
 Status FromGrpc(const grpc::Status& status);
 
-// Prepares `context` for a call that ends at `deadline` at the latest and waits for a server that
-// is not reachable yet. Every call must use it.
-// INVALID_ARGUMENT: there is no deadline (Time::max()). DEADLINE_EXCEEDED: the deadline has passed.
-// After an error the call must not be made.
+// Prepares `context` for a call that ends at `deadline` at the latest. The call waits if the server
+// is not reachable yet. Every call of Tandem must be prepared with this function. INVALID_ARGUMENT:
+// there is no deadline (Time::max()). DEADLINE_EXCEEDED: the deadline has passed. After an error
+// the call must not be made.
 [[nodiscard]] Status PrepareCall(Time deadline, grpc::ClientContext* context);
 
 }  // namespace tandem::rpc

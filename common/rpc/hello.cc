@@ -4,7 +4,7 @@ namespace tandem::rpc {
 namespace {
 
 Hello ReadClientHello(std::string_view bytes) {
-  // RFC 8446: a record of type handshake (5.1) that contains a ClientHello (4.1.2).
+  // Checks for a TLS record of type handshake (RFC 8446, 5.1) that contains a ClientHello (4.1.2).
   constexpr size_t kTypeAt = 0, kMajorAt = 1, kMessageAt = 5;
   constexpr char kHandshake = 22, kMajor = 3, kClientHello = 1;
   const auto differs = [bytes](size_t at, char expected) {
@@ -27,7 +27,7 @@ Hello ReadHello(std::string_view bytes, bool tls) {
 }
 
 std::string_view ClientRandom(std::string_view hello) {
-  // Offset after the record header (5 bytes), the message header (4) and the version (RFC 8446,
+  // Offset of the random bytes, after record header (5), message header (4), version (2) (RFC 8446,
   // 4.1.2).
   constexpr size_t kAt = 11;
   return hello.substr(kAt, kHelloBytes - kAt);

@@ -1,4 +1,4 @@
-// Checks the first bytes of a connection for the expected protocol.
+// Checks whether the first bytes of a connection belong to the expected protocol.
 #pragma once
 
 #include <cstddef>
@@ -7,19 +7,19 @@
 namespace tandem::rpc {
 
 enum class Hello {
-  kMore,  // correct so far, but incomplete
+  kMore,  // the bytes are correct, but more bytes are needed
   kGood,
-  kOther  // another protocol
+  kOther  // the first bytes belong to another protocol
 };
 
-// The largest number of bytes that ReadHello needs.
+// Maximum number of bytes that ReadHello needs for its result.
 inline constexpr size_t kHelloBytes = 43;
 
-// The first bytes of an HTTP/2 client (RFC 9113, 3.4).
+// The bytes that an HTTP/2 client sends first (RFC 9113, 3.4).
 inline constexpr std::string_view kHttp2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-// Checks a ClientHello up to the end of its 32 random bytes if `tls`. Otherwise checks
-// kHttp2Preface.
+// Checks the first bytes of a connection. If `tls`, checks a ClientHello up to the end of its 32
+// random bytes. Otherwise checks kHttp2Preface.
 Hello ReadHello(std::string_view bytes, bool tls);
 
 // Returns the 32 random bytes of a valid ClientHello. The client repeats them if the server

@@ -16,26 +16,25 @@
 namespace tandem::rpc {
 
 struct Http2Limits {
-  // Limit for all frames except DATA. Header blocks fit into one frame: gRPC's clients send at most
-  // 8 KiB.
+  // Maximum payload in bytes of all frames except DATA. A header block fits into one frame, because
+  // gRPC's clients send at most 8 KiB.
   uint32_t frame_bytes_max = 16'384;
-  // Limits for RST_STREAM. A client that cancels all of its calls at once stays within them.
+  // Rate limit for RST_STREAM frames. A client that cancels all calls at once stays below it.
   double resets_burst = 256, resets_per_second = 32;
-  // Limits for SETTINGS, PING, PRIORITY, GOAWAY, empty DATA frames and frames of unknown types.
+  // Rate limit for SETTINGS, PING, PRIORITY, GOAWAY, empty DATA frames and frames of unknown types.
   double controls_burst = 256, controls_per_second = 64;
 };
 
-// Not thread-safe.
+// Checks the HTTP/2 frames of one connection. Not thread-safe.
 class Http2Watch {
  public:
   explicit Http2Watch(const Http2Limits& limits = {});
 
-  // Checks the next bytes, which may be split anywhere. False: the connection must end; every later
-  // call returns false too.
-  // `stranger` is charged for calls and bytes of a caller without a proven identity; null: the
-  // caller is trusted.
+  // Checks the next received bytes; frames may be split anywhere. Returns false if the connection
+  // must end; every later call returns false too. `stranger` is the budget for calls and bytes of a
+  // caller without a proven identity. null: the caller is trusted.
   bool Feed(std::string_view bytes, StrangerShare* stranger, Time now);
-  // The reason after Feed() returned false; "" before.
+  // Returns why Feed() returned false, or "" if it has not done so.
   const char* why() const { return why_; }
 
  private:
@@ -43,7 +42,7 @@ class Http2Watch {
 
   const Http2Limits limits_;
   TokenBucket resets_, controls_;
-  size_t preface_ = 0;  // received bytes of the preface
+  size_t preface_ = 0;  // number of received bytes of the HTTP/2 preface
   std::array<uint8_t, 9> header_{};
   size_t header_bytes_ = 0;
   uint32_t payload_left_ = 0;

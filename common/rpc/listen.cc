@@ -14,7 +14,8 @@
 namespace tandem::rpc {
 namespace {
 
-// Large enough for a burst of callers between two rounds of the acceptor.
+// Length of the kernel's queue of connections. It is large enough for a burst of callers between
+// two rounds of the acceptor.
 constexpr int kBacklog = 512;
 constexpr int kPortAttempts = 16;
 constexpr char kAnyV6[] = "::", kAnyV4[] = "0.0.0.0";
@@ -46,10 +47,10 @@ StatusOr<Endpoint> ToEndpoint(const sockaddr* name, socklen_t length) {
   return Endpoint{host, std::stoi(port)};
 }
 
-// Returns numeric addresses without duplicates; /etc/hosts may list an address twice.
+// Returns the numeric addresses of `host`, without the duplicates that /etc/hosts may have.
 StatusOr<std::vector<std::string>> AddressesOf(const std::string& host) {
-  // The entries of /etc/hosts for "localhost" differ. If it contains ::1, callers may try that
-  // first.
+  // For "localhost", the entries of /etc/hosts differ between machines. If they contain ::1,
+  // callers may try ::1 first.
   if (host == "localhost") return std::vector<std::string>{NumericLocalhost(host)};
   TD_ASSIGN_OR_RETURN(const Addresses found, Resolve(host, 0, 0));
   std::vector<std::string> addresses;
@@ -80,7 +81,8 @@ StatusOr<Fd> ListenOnOne(const std::string& address, int port) {
                              : Unavailable("%s", ErrnoText(error));
 }
 
-// Another user that can write to the directory could put a socket there and receive the callers.
+// Checks owner and mode of the directory of a socket. Another user who can write to the directory
+// could put a socket there and receive the callers.
 Status CheckDir(const std::string& path) {
   const std::string dir = path.substr(0, std::max<size_t>(1, path.rfind('/')));
   struct stat info {};
@@ -106,7 +108,7 @@ StatusOr<Fd> BindPath(const sockaddr_un& address) {
                              : Unavailable("%s", ErrnoText(error));
 }
 
-// Returns whether the file is a socket on which no process listens.
+// Returns whether the file at `address` is a socket on which no process listens.
 bool IsLeftOver(const sockaddr_un& address) {
   struct stat info {};
   if (lstat(address.sun_path, &info) != 0 || !S_ISSOCK(info.st_mode)) return false;
@@ -133,7 +135,8 @@ StatusOr<Listening> TryAll(const std::vector<std::string>& addresses, int port) 
 
 StatusOr<Listening> ListenOnAll(const std::vector<std::string>& addresses, int port) {
   StatusOr<Listening> listening = TryAll(addresses, port);
-  // The port that the system chose for the first address may be in use at another address.
+  // If the system chose the port for the first address, the port may be in use at another address.
+  // So the function tries again with another port.
   for (int i = 1; i < kPortAttempts && port == 0 && !listening.ok(); ++i) {
     listening = TryAll(addresses, port);
   }

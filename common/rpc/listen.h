@@ -1,4 +1,4 @@
-// Listening sockets of a server.
+// Creates the listening sockets of a server.
 #pragma once
 
 #include <string>
@@ -11,21 +11,20 @@
 namespace tandem::rpc {
 
 struct Listening {
-  std::vector<Fd> sockets;  // listening and non-blocking
+  std::vector<Fd> sockets;  // sockets that listen and are non-blocking
   int port = 0;
 };
 
 // Listens on a Unix-domain socket (ListenOnPath), or on every address of the host name with the
-// same port. It listens on all addresses or none: another user could bind a missing address and
-// receive its callers.
-// "localhost" is 127.0.0.1; "0.0.0.0" and "::" are all addresses of the machine.
-// ALREADY_EXISTS: an address is in use. UNAVAILABLE: any other failure. The message contains the
-// reason only.
+// same port. Fails if it cannot listen on one of the addresses, because another user could bind
+// that address and receive its callers. "localhost" is 127.0.0.1; "0.0.0.0" and "::" are all
+// addresses of the machine. ALREADY_EXISTS: an address is in use. UNAVAILABLE: any other failure.
+// The message contains the reason, but not the address.
 StatusOr<Listening> ListenOn(const Endpoint& endpoint);
 // Like ListenOn, for numeric addresses.
 StatusOr<Listening> ListenOnAll(const std::vector<std::string>& addresses, int port);
 
-// Listens on a Unix-domain socket. Replaces the file of a server that has ended.
+// Listens on a Unix-domain socket. Replaces the socket file of a server that has ended.
 // PERMISSION_DENIED: this user does not own the directory, or other users can write to it.
 StatusOr<Listening> ListenOnPath(const std::string& path);
 

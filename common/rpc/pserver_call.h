@@ -1,5 +1,5 @@
-// The calls of service ParameterServer (proto/pserver.proto), with one row of properties for each.
-// Client and server use the same table.
+// The RPCs of service ParameterServer (proto/pserver.proto), as a table with one row of properties
+// for each RPC. Clients and servers use the same table.
 #pragma once
 
 #include <cstdint>
@@ -35,19 +35,19 @@ enum class PserverCall : uint8_t {
 
 struct PserverCallRow {
   PserverCall call;
-  const char* name;  // name of the method in service ParameterServer
-  // Name in tandem.pserver.v1.ParameterServer (proto/pserver_v1.proto); null: `name`.
+  const char* name;  // name of the RPC in service ParameterServer
+  // Name of the RPC in tandem.pserver.v1.ParameterServer (proto/pserver_v1.proto); null: `name`.
   const char* v1_name = nullptr;
-  std::span<const PeerRole> roles;  // roles that may make the call
-  // The messages carry gradients or parameters. Shared memory may carry the call, and a client
-  // cancels the call to a server that the job does not need any more.
+  std::span<const PeerRole> roles;  // roles that may make this call
+  // True: the messages carry gradients or parameters. Such a call may use shared memory. A client
+  // cancels the call if the job does not need the server any more.
   bool carries_values = false;
-  // The client repeats the call while the server waits for retransmitted pushes (DATA_LOSS), even
-  // if the client does not know yet whether servers ask for such pushes.
+  // True: the client repeats the call while the server waits for retransmitted pushes (DATA_LOSS).
+  // The client does so even if it does not know yet whether servers request such pushes.
   bool patient = false;
 };
 
-// One row for each call, indexed by PserverCall.
+// Returns the table. It has one row for each RPC, indexed by PserverCall.
 std::span<const PserverCallRow> PserverCallTable();
 const PserverCallRow& RowOf(PserverCall call);
 inline const char* NameOf(PserverCall call) { return RowOf(call).name; }

@@ -24,7 +24,7 @@
 namespace tandem::rpc {
 namespace {
 
-// Watches the files, so that certificates can be renewed while the server runs.
+// Makes TLS credentials that read changed files, so that a running server renews certificates.
 StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(const TlsFiles& tls) {
   constexpr unsigned kRefreshSeconds = 1;
   if (!tls.enabled()) return grpc::InsecureServerCredentials();
@@ -44,7 +44,8 @@ StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(const TlsFiles& t
   return grpc::experimental::TlsServerCredentials(options);
 }
 
-// Applies the check of `listen` to an address that a socket is bound to.
+// Checks that a bound socket's address is allowed without TLS. ServerOptions::listen has the same
+// check.
 Status CheckReach(const Endpoint& at, const ServerOptions& options) {
   if (options.tls.enabled() || IsLoopback(at) || options.insecure_allow_network) return OkStatus();
   return PermissionDenied(
@@ -53,7 +54,7 @@ Status CheckReach(const Endpoint& at, const ServerOptions& options) {
       ToString(at));
 }
 
-// Copies the given sockets.
+// Copies the listening sockets of `options`.
 StatusOr<Listening> TakeListeners(const ServerOptions& options) {
   Listening listening;
   listening.port = options.listen.port;
@@ -96,7 +97,7 @@ StatusOr<Listening> Listen(const ServerOptions& options) {
 }
 
 void Configure(const ServerOptions& options, grpc::ServerBuilder* builder) {
-  static std::once_flag reflection;  // gRPC's plug-in list is global and may be filled only once
+  static std::once_flag reflection;  // once per process: gRPC's list of plug-ins is global
   LinkTlsWatch();
   std::call_once(reflection, [] { grpc::reflection::InitProtoReflectionServerBuilderPlugin(); });
   grpc::EnableDefaultHealthCheckService(true);

@@ -27,38 +27,40 @@ class Admissions;
 
 struct ServerOptions {
   Endpoint listen{"127.0.0.1", 0};
-  // `cert` and `key` together enable TLS. With `ca`, callers must present a certificate that it
-  // signed.
+  // The server uses TLS if `cert` and `key` are set. If `ca` is set too, callers must present a
+  // certificate that `ca` signed.
   TlsFiles tls;
-  // Without TLS the server listens on loopback addresses only, unless this is set.
+  // True: the server may listen on network addresses without TLS. False: without TLS it listens on
+  // loopback addresses only.
   bool insecure_allow_network = false;
   // How long Start() waits for a port that is in use (common/base/predecessor.h).
   Duration patience = {};
-  // Sockets that already listen, TCP or Unix-domain (acceptor.h). If given, `listen` is not bound.
+  // Sockets that already listen, TCP or Unix-domain (acceptor.h). If there are any, `listen` is not
+  // bound.
   std::vector<std::shared_ptr<Fd>> listeners;
-  // Limits the connections. null: the server creates one that does not require callers to prove an
-  // identity.
+  // Limits the connections. null: the server creates its own, which require no proof of identity.
   std::shared_ptr<Admissions> admissions;
-  // Memory of messages in flight; further messages are refused.
+  // Maximum memory of received messages whose calls have not ended, in bytes. Others are refused.
   size_t memory_bytes_max = size_t{4} << 30;
 };
 
-// Thread-safe.
+// A gRPC server and its acceptor. Thread-safe.
 class RpcServer {
  public:
   // Starts to listen immediately. The health service reports "not serving" until SetServing(true).
   // The server listens on all addresses of a host name (listen.h). `services` must outlive the
   // server.
-  // UNAVAILABLE (names address and reason): the port is in use. PERMISSION_DENIED: a network
-  // address without TLS.
+  // UNAVAILABLE (names address and reason): the port is in use. PERMISSION_DENIED: `listen` is a
+  // network address, without TLS or insecure_allow_network.
   static StatusOr<std::unique_ptr<RpcServer>> Start(const ServerOptions& options,
                                                     const std::vector<grpc::Service*>& services);
-  ~RpcServer();  // Stop(now)
+  ~RpcServer();  // stops the server as Stop(now) does
 
-  const Endpoint& endpoint() const { return endpoint_; }  // with the port that was chosen
-  // Sets the status that grpc.health.v1.Health reports for "".
+  // Address of the server, with the port that was chosen.
+  const Endpoint& endpoint() const { return endpoint_; }
+  // Sets the status of the whole server that grpc.health.v1.Health reports (service name "").
   void SetServing(bool serving);
-  // Accepts no further calls, lets running calls end until `deadline`, then cancels the others.
+  // Accepts no further calls, waits for running calls until `deadline`, then cancels them.
   void Stop(Time deadline);
 
  private:

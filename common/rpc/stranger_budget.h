@@ -12,18 +12,17 @@
 namespace tandem::rpc {
 
 struct StrangerLimits {
-  // HEADERS frames. A client needs at most three in sequence: a call of a session that the server
-  // does not know, OpenSession, and the call that proves its session (RawCall).
-  // gRPC holds about 15 kB per call, so these limits allow 1 MB at once and 5 MB in a stranger's
-  // minute.
+  // Limit of HEADERS frames. A client needs at most three before it is proven: a call of a session
+  // that the server does not know, OpenSession, and the first call of the new session (RawCall).
+  // gRPC needs about 15 kB of memory per call, so the limits allow 1 MB at once, 5 MB in a minute.
   double calls_burst = 64, calls_per_second = 4;
-  // Bytes of frames, including their headers. The two calls have 2 kB together; messages of
-  // megabytes follow on proven connections (RawCall). gRPC holds the bytes until a message is
-  // complete.
+  // Limit of bytes in frames, including the frame headers. The calls of an honest client have 2 kB
+  // together; it sends messages of megabytes only after the connection is proven (RawCall). gRPC
+  // buffers the bytes of a message until the message is complete.
   double bytes_burst = 1 << 20, bytes_per_second = 32 << 10;
 };
 
-// Thread-safe. Owned by its shares.
+// The budget of all strangers of one address. Thread-safe. Its shares own it.
 class StrangerBudget {
  public:
   explicit StrangerBudget(const StrangerLimits& limits)
@@ -39,8 +38,8 @@ class StrangerBudget {
   TokenBucket calls_ TD_GUARDED_BY(mu_), bytes_ TD_GUARDED_BY(mu_);
 };
 
-// The part of the budget that one connection has used. It is returned when the connection is proven
-// or closed, because the server then holds nothing for it. Thread-safe.
+// The part of a StrangerBudget that one connection has used. It is returned to the budget when the
+// connection is proven or closed, when the server buffers nothing for it. Thread-safe.
 class StrangerShare {
  public:
   explicit StrangerShare(std::shared_ptr<StrangerBudget> budget) : budget_(std::move(budget)) {}
@@ -48,17 +47,19 @@ class StrangerShare {
   StrangerShare(const StrangerShare&) = delete;
   StrangerShare& operator=(const StrangerShare&) = delete;
 
-  // False: the budget is used up. Always true after Leave().
+  // Take one call, or `count` bytes, from the budget. Return false if the budget is used up. After
+  // Leave() they always return true.
   bool TakeCall(Time now);
   bool TakeBytes(size_t count, Time now);
-  // The used part of the whole budget, from 0 to 1.
+  // Returns the part of the budget that this connection has used, from 0 to 1.
   double spent() const;
-  // Returns this share to the budget: the caller proved its identity, or the connection is closed.
+  // Returns this share to the budget, if the caller proved its identity or the connection is
+  // closed.
   void Leave();
 
  private:
   const std::shared_ptr<StrangerBudget> budget_;
-  // Guarded by budget_->mu_.
+  // Used calls and bytes. The lock budget_->mu_ guards these fields.
   double calls_ = 0, bytes_ = 0;
   bool left_ = false;
 };

@@ -22,8 +22,8 @@ void FreeHeld(void*, void* held, CRYPTO_EX_DATA*, int, long, void*) {
   const std::unique_ptr<Held> gone(static_cast<Held*>(held));
 }
 
-// Returns the connection that the acceptor linked with the ClientHello of `ssl`, or null. The SSL
-// object holds a reference from the first call on.
+// Returns the connection that the acceptor linked with the ClientHello of `ssl`, or null. `ssl`
+// holds a reference to the connection after the first call.
 Connection* ConnectionOf(SSL* ssl) {
   static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, &FreeHeld);
   const auto* held = static_cast<const Held*>(SSL_get_ex_data(ssl, index));

@@ -4,7 +4,7 @@
 
 namespace tandem::rpc {
 
-// Servers call this so that the linker includes the object file.
+// Does nothing. A server calls it so that the linker includes tls_watch.cc with SSL_read().
 void LinkTlsWatch();
 
 }  // namespace tandem::rpc

@@ -1,4 +1,5 @@
-// Token bucket: limits a rate to `burst` events at once and `per_second` on average.
+// A token bucket limits the rate of events: at most `burst` events at once, and `per_second` on
+// average.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +13,14 @@ class TokenBucket {
   TokenBucket(double burst, double per_second)
       : burst_(burst), per_second_(per_second), tokens_(burst) {}
 
-  // Takes `count` tokens. False: there are too few, and none is taken.
+  // Takes `count` tokens. Returns false and takes no token if there are fewer than `count`.
   bool Take(Time now, double count = 1) {
     Refill(now);
     if (tokens_ < count) return false;
     tokens_ -= count;
     return true;
   }
-  // Takes `count` tokens, even beyond zero, but to no more than `debt_max` missing tokens.
+  // Takes `count` tokens even if there are fewer. The debt is then at most `debt_max` tokens.
   void Charge(double count, double debt_max) {
     tokens_ = std::max(tokens_ - count, std::min(tokens_, -debt_max));
   }

@@ -14,7 +14,7 @@ namespace {
 
 int SealsOf(SealedMemory::Others others) {
   const int size = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-  // Existing mappings stay writable; new ones are read-only.
+  // F_SEAL_FUTURE_WRITE: existing mappings stay writable, but all later mappings are read-only.
   return others == SealedMemory::Others::kRead ? size | F_SEAL_FUTURE_WRITE : size;
 }
 

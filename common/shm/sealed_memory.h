@@ -1,6 +1,6 @@
-// Memory that processes of one host share: an unnamed object (memfd_create), passed as a file
-// descriptor (unix_socket.h). It is sealed so that no process can shrink it (an access beyond the
-// end of a shrunken file is a SIGBUS).
+// Memory that processes of one host share. It is an unnamed object (memfd_create) that is passed as
+// a file descriptor (unix_socket.h). Its size is sealed, because an access beyond the end of a
+// shrunken object would cause SIGBUS.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +12,19 @@
 
 namespace tandem {
 
-// A mapping of the whole object, which it keeps alive. A page uses memory only after it was
-// touched.
+// A mapping of a whole shared object. The object exists at least as long as the mapping. A page of
+// it needs memory only after its first access.
 class SealedMemory {
  public:
-  // The access of processes that receive the descriptor.
+  // Access rights of the other processes, which receive the descriptor.
   enum class Others : uint8_t { kWrite, kRead };
 
-  // REQUIRES that `bytes` is a multiple of the page size. UNAVAILABLE: the kernel provides no such
-  // memory.
+  // Creates a shared object of `bytes` bytes, a multiple of the page size. UNAVAILABLE: the kernel
+  // cannot provide the memory.
   static StatusOr<std::shared_ptr<SealedMemory>> Create(const char* name, size_t bytes,
                                                         Others others);
-  // Maps the object of a peer. PERMISSION_DENIED: it has another size or other seals. With kRead, a
-  // write to it is a SIGSEGV.
+  // Maps the shared object of another process. With Others::kRead, a write to the mapping causes
+  // SIGSEGV. PERMISSION_DENIED: the object has another size or other seals than expected.
   static StatusOr<std::shared_ptr<SealedMemory>> Map(Fd fd, size_t bytes, Others others);
   ~SealedMemory();
   SealedMemory(const SealedMemory&) = delete;

@@ -29,7 +29,7 @@ struct Address {
   socklen_t length = 0;
 };
 
-// A message with room for `count` file descriptors.
+// A socket message that can carry `count` file descriptors.
 struct FdMessage {
   FdMessage(std::span<std::byte> bytes, size_t count) : part{bytes.data(), bytes.size()} {
     CHECK_LE(count, kFdsMax);

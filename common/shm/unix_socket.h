@@ -1,6 +1,6 @@
-// Unix sockets with abstract names. They need no directory and disappear with the socket. A process
-// that can connect shares the kernel and the network namespace. The sockets transfer file
-// descriptors, and report immediately when the process at the other end has ended.
+// Unix-domain sockets with abstract names. An abstract name needs no directory and disappears with
+// the socket. Client and server must have the same kernel and network namespace. The sockets
+// transfer file descriptors. They also report immediately when the peer has ended.
 #pragma once
 
 #include <span>
@@ -13,23 +13,23 @@
 
 namespace tandem {
 
-// REQUIRES that `name` has at most 100 bytes. UNAVAILABLE: the listen failed, for example because
-// the name is in use.
+// Listens on a socket with the abstract name `name`, at most 100 bytes. UNAVAILABLE: the name is in
+// use, or another error of the system.
 StatusOr<Fd> ListenAbstract(const std::string& name, int backlog);
-// UNAVAILABLE: no process listens there; the peer is on another host or in another network
-// namespace.
+// Connects to the abstract name `name`. UNAVAILABLE: no process listens there, or the peer is on
+// another host or in another network namespace.
 StatusOr<Fd> ConnectAbstract(const std::string& name);
-// Returns whether the process at the other end runs as the same user.
+// Returns whether the process at the other end of the socket runs as the same user as this process.
 bool IsSameUser(int socket);
 
-// Waits for poll(2) `events`. DEADLINE_EXCEEDED: `deadline` passed.
+// Waits for one of the poll(2) `events` of `fd`. DEADLINE_EXCEEDED: not until `deadline`.
 Status WaitReady(int fd, short events, Time deadline);
 
-// Sends `bytes` (at least one) with `fds`. The receiver must expect the same number of each. Never
-// blocks for long. UNAVAILABLE: the peer does not accept them.
+// Sends at least one byte together with the descriptors `fds`. The receiver must expect the same
+// numbers of bytes and descriptors. Does not wait for the receiver. UNAVAILABLE: not accepted.
 Status SendFds(int socket, std::span<const std::byte> bytes, std::span<const int> fds);
-// Fills `bytes` and returns `count` descriptors. UNAVAILABLE: the peer has ended or has sent
-// something else.
+// Fills `bytes` and returns `count` descriptors that the peer sent with SendFds. UNAVAILABLE: the
+// peer has ended, or has sent other numbers of bytes or descriptors.
 StatusOr<std::vector<Fd>> ReceiveFds(int socket, std::span<std::byte> bytes, size_t count,
                                      Time deadline);
 

@@ -14,29 +14,32 @@
 
 namespace tandem::shm_rpc {
 
-// A request or a reply.
+// The entry of one request or reply in a ring.
 struct RingEntry {
-  uint64_t id = 0;      // number of the call, assigned by the client
-  uint32_t what = 0;    // request: the method; reply: its StatusCode
-  uint32_t pieces = 0;  // pieces of the message (of an error: its text)
-  uint64_t table = 0;   // offset of the RingFragments in the sender's arena, aligned for them
+  uint64_t id = 0;      // number of the RPC, assigned by the client
+  uint32_t what = 0;    // in a request: the method; in a reply: the StatusCode
+  uint32_t pieces = 0;  // number of pieces of the message; for an error, of its text
+  // Offset of the table of RingFragments in the sender's arena, aligned for them.
+  uint64_t table = 0;
 };
 struct RingFragment {
-  uint64_t offset = 0, bytes = 0;  // in the sender's arena
+  uint64_t offset = 0, bytes = 0;  // offset and size in the sender's arena
 };
 
 struct ShmRpcRing {
   static constexpr uint64_t kEntries = 64;
-  alignas(64) std::atomic<uint64_t> written;  // entries written; set by the sender
-  alignas(64) std::atomic<uint64_t> taken;    // entries finished; set by the receiver
-  // 1: the receiver sleeps on the socket and needs a byte to wake. The thread that will send the
-  // byte clears it.
+  // Number of entries that were written; set by the sender.
+  alignas(64) std::atomic<uint64_t> written;
+  // Number of entries that the receiver has finished; set by the receiver.
+  alignas(64) std::atomic<uint64_t> taken;
+  // 1: the receiver sleeps on the socket and needs a byte to wake up. The thread that will send
+  // this byte sets the field to 0.
   std::atomic<uint32_t> sleeps;
   alignas(64) RingEntry entries[kEntries];
 };
 
-// At the start of a connection's memory, which is initially zero. The arena of the requests
-// follows.
+// The beginning of a connection's memory, which is filled with zeros at first. The arena for the
+// requests comes after it.
 struct RingHeader {
   ShmRpcRing calls, answers;
 };
@@ -46,15 +49,15 @@ static_assert(sizeof(RingEntry) == 24 && sizeof(RingFragment) == 16);
 static_assert(std::has_single_bit(ShmRpcRing::kEntries), "counts wrap at 2^64");
 inline constexpr size_t kControlBytes = (sizeof(RingHeader) + 4095) / 4096 * 4096;
 
-// The sending end of a ring. One thread at a time.
+// The sending end of a ring. Not thread-safe: one thread at a time.
 class RingSender {
  public:
   explicit RingSender(ShmRpcRing& ring) : ring_(ring) {}
-  // Returns true if the receiver sleeps and no thread has begun to wake it: the caller must call
-  // RingBell. REQUIRES that fewer than kEntries entries are not yet taken.
+  // Writes an entry. Returns true if the receiver sleeps and no other thread wakes it; the caller
+  // must then call RingBell. REQUIRES: fewer than kEntries written entries are unfinished.
   bool Write(const RingEntry& entry);
-  // Returns the number of entries, since the start, that the receiver has finished. DATA_LOSS: the
-  // number is impossible.
+  // Returns the number of entries that the receiver has finished since the start. DATA_LOSS: the
+  // receiver wrote an impossible number.
   StatusOr<uint64_t> Taken();
 
  private:
@@ -62,19 +65,20 @@ class RingSender {
   uint64_t written_ = 0, taken_ = 0;
 };
 
-// The receiving end of a ring. For one thread.
+// The receiving end of a ring. Only one thread may use it.
 class RingReceiver {
  public:
   explicit RingReceiver(ShmRpcRing& ring) : ring_(ring) {}
-  // Returns the next entry, if there is one. DATA_LOSS: the entry count is impossible.
+  // Returns the next entry, or nullopt if the sender has not written one. DATA_LOSS: the sender
+  // wrote an impossible number of entries.
   StatusOr<std::optional<RingEntry>> Read();
   uint64_t read() const { return read_; }
-  // The number of entries that Read would return, according to the sender.
+  // Returns the number of entries that Read could return now, according to the sender.
   uint64_t Waiting() const { return ring_.written.load(std::memory_order_relaxed) - read_; }
-  // Marks all entries that were read as finished.
+  // Tells the sender that all entries that were read are finished.
   void Done() { ring_.taken.store(read_, std::memory_order_release); }
-  // Prepares for a sleep. False: an entry has arrived, do not sleep. In both cases call WakeUp
-  // afterwards.
+  // Prepares the receiver for a sleep. Returns false if an entry has arrived; the receiver must
+  // then not sleep. Call WakeUp after either result.
   bool FallAsleep();
   void WakeUp() { ring_.sleeps.store(0, std::memory_order_relaxed); }
 
@@ -83,13 +87,13 @@ class RingReceiver {
   uint64_t read_ = 0;
 };
 
-// Waits without a sleep: spins, then yields the processor, for about as long as a sleep and its
-// wake-up would take. Does not wait if there are fewer processors than `threads`, because another
-// thread then needs the processor.
+// Waits without a sleep: spins, then yields the processor. The wait lasts about as long as a sleep
+// and a wake-up would take. Does not wait if the machine has fewer processors than `threads`,
+// because another thread then needs the processor.
 class SpinBackoff {
  public:
   explicit SpinBackoff(unsigned threads);
-  // False: the time is over.
+  // Waits for a short time. Returns false if the wait has lasted long enough.
   bool Wait();
   void Reset() { rounds_ = 0; }
 
@@ -99,14 +103,14 @@ class SpinBackoff {
   int64_t until_ns_ = 0;
 };
 
-// Wakes a sleeping peer with a byte on the socket. False: the peer has closed the socket.
+// Wakes a sleeping peer by one byte on the socket. Returns false if the peer has closed the socket.
 bool RingBell(int socket);
-// Reads some of these bytes. It does not read all, so a peer that sends without end cannot block
-// this thread. False: the peer has closed the socket.
+// Reads some of the bytes that the peer's RingBell sent. It does not read all of them, so that a
+// peer that sends without end cannot block this thread. False: the peer has closed the socket.
 bool DrainBells(int socket);
 
-// Returns an eventfd. It wakes a poll for POLLIN when it is set. UNAVAILABLE: the process may open
-// no more files.
+// Returns an eventfd. poll() with POLLIN returns when the eventfd is set. UNAVAILABLE: the process
+// may open no more files.
 StatusOr<Fd> MakeEvent();
 void SetEvent(int event);
 

@@ -13,7 +13,7 @@
 namespace tandem::shm_rpc {
 namespace {
 
-// How late a passed deadline may be noticed.
+// Maximum delay until a call notices that its deadline has passed.
 constexpr Duration kTick = std::chrono::milliseconds(100);
 
 std::string Text(codec::Fragments pieces) {
@@ -91,7 +91,7 @@ bool ShmRpcClient::Call(uint32_t method, const codec::EncodedMessage& request, T
   pending_[id] = {deadline, std::move(reply), std::move(message->head), std::move(message->keep)};
   message->entry.id = id;
   message->entry.what = method;
-  // Run notices the end of the server.
+  // If the server has ended, RingBell fails; Run notices this by itself.
   if (calls_.Write(message->entry)) (void)RingBell(socket_.get());
   return true;
 }
@@ -113,7 +113,8 @@ Status ShmRpcClient::TakeAnswer(const RingEntry& entry) {
   } else if (reply != nullptr) {
     reply(Status(code, Text(pieces)), {});
   }
-  // The order matters: a caller that finds room for a request also finds room for its reply.
+  // The reply's ring entry is finished before the call is removed from `pending_`. So a caller that
+  // finds room for a request also finds room for the reply.
   answers_.Done();
   MutexLock lock(mu_);
   pending_.erase(entry.id);
@@ -157,7 +158,7 @@ Status ShmRpcClient::Sleep() {
 }
 
 Status ShmRpcClient::Serve() {
-  SpinBackoff pause(3);  // threads: the server's, the caller's, and this one
+  SpinBackoff pause(3);  // the pause is for 3 threads: the server's, the caller's, and this one
   Time tick = SteadyNow() + kTick;
   while (!stopped_) {
     TD_ASSIGN_OR_RETURN(const bool any, TakeAnswers());

@@ -1,5 +1,5 @@
-// The client of shm RPC: unary calls to a process on the same host, through memory that both share.
-// A message is copied once, into that memory; the receiver reads it in place.
+// The client of shm RPC: unary calls to a process on the same host through shared memory. The
+// sender copies a message once, into the shared memory. The receiver reads it in place.
 #pragma once
 
 #include <atomic>
@@ -17,39 +17,39 @@
 
 namespace tandem::shm_rpc {
 
-// A client of one server. One thread serves it with Run; Call may be used from any thread.
-// Thread-safe.
+// A client of one server. One thread runs Run() and receives replies. Call() is thread-safe.
 class ShmRpcClient {
  public:
-  // Called exactly once, on the thread that is in Run. `answer` is valid only during the call.
-  // UNAVAILABLE: the connection is lost, or the server had no memory for the reply.
-  // DEADLINE_EXCEEDED: no reply in time. After both errors it is unknown whether the server has
-  // executed the call.
+  // The function that receives the reply of a call. It is called exactly once, on the thread that
+  // is in Run. `answer` is valid only during the call. UNAVAILABLE: the connection is lost, or the
+  // server had no memory for the reply. DEADLINE_EXCEEDED: no reply arrived in time. After either
+  // error it is unknown whether the server has executed the call.
   using Reply = std::function<void(const Status&, codec::Fragments answer)>;
 
-  // UNAVAILABLE: the server is not reachable from here. PERMISSION_DENIED: it belongs to another
-  // user.
+  // Connects to the server that gave the ticket. UNAVAILABLE: the server is not reachable from this
+  // process. PERMISSION_DENIED: the server runs as another user.
   static StatusOr<std::unique_ptr<ShmRpcClient>> Connect(const ShmRpcTicket& invitation,
                                                          Time deadline);
-  ~ShmRpcClient();  // REQUIRES that no thread is in Run
+  ~ShmRpcClient();  // REQUIRES: no thread is in Run
 
-  // Allocates memory of the connection. Requests in this memory are sent without a copy. Keep it
-  // until the server has read it (EncodedMessage::Piece::keep). Null: no free memory.
+  // Allocates memory of the connection. A request in this memory is sent without a copy. The memory
+  // must stay allocated until the server has read it; EncodedMessage::Piece::keep ensures this.
+  // Returns null if there is no free memory.
   Buffer Allocate(size_t bytes) { return arena_->Allocate(bytes); }
-  // Sends a request. False: nothing was sent, because the message is too large, too many calls are
-  // running, or the connection is lost. `request` may be destroyed after the return.
+  // Sends a request. Returns false if nothing was sent: the message is too large, too many calls
+  // are running, or the connection is lost. `request` may be destroyed after the return.
   bool Call(uint32_t method, const codec::EncodedMessage& request, Time deadline, Reply reply);
 
-  // Serves the connection until it is lost (returns the reason) or until Stop. Call it once.
+  // Receives replies until the connection is lost or Stop is called. Returns the reason. Call once.
   Status Run();
   void Stop();
 
  private:
   struct Pending {
     Time deadline;
-    Reply reply;    // null: already called; the server may still read the message
-    Buffer memory;  // memory of the message; null: not sent yet
-    std::vector<std::shared_ptr<const void>> keep;  // owners of memory that the message references
+    Reply reply;    // null: already called, but the server may still read the message
+    Buffer memory;  // memory of the request; null: the request is not sent yet
+    std::vector<std::shared_ptr<const void>> keep;  // owners of memory that the request references
   };
 
   ShmRpcClient(Fd socket, Fd wake, std::shared_ptr<SealedMemory> memory,
@@ -63,9 +63,9 @@ class ShmRpcClient {
   void FailAll(const Status& status);
 
   const Fd socket_;
-  const Fd wake_;  // eventfd: set by Stop
+  const Fd wake_;  // eventfd that Stop sets
   const std::shared_ptr<SealedMemory> memory_, server_;
-  const std::shared_ptr<Arena> arena_;  // for the requests
+  const std::shared_ptr<Arena> arena_;  // memory for the requests
   RingReceiver answers_;
   std::atomic<bool> stopped_ = false;
 
@@ -73,7 +73,8 @@ class ShmRpcClient {
   RingSender calls_ TD_GUARDED_BY(mu_);
   bool open_ TD_GUARDED_BY(mu_) = true;
   uint64_t next_ TD_GUARDED_BY(mu_) = 1;
-  std::map<uint64_t, Pending> pending_ TD_GUARDED_BY(mu_);  // fewer than ShmRpcRing::kEntries
+  // Running calls by id, at most ShmRpcRing::kEntries.
+  std::map<uint64_t, Pending> pending_ TD_GUARDED_BY(mu_);
 };
 
 }  // namespace tandem::shm_rpc

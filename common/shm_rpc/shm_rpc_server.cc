@@ -28,12 +28,12 @@ namespace {
 
 constexpr Duration kTicketLife = std::chrono::seconds(10);
 constexpr size_t kTicketsMax = 1024, kGuestsMax = 64, kConnectionsMax = 1024;
-// Interval between two checks of the sockets while there are always requests.
+// Interval between two checks of the sockets while requests arrive without a pause.
 constexpr Duration kLookEvery = std::chrono::milliseconds(1);
-// Most replies per wake-up of a client. A wake-up takes as long as a copy of 0.1 to 0.3 MB.
+// Maximum replies per wake-up of a client. A wake-up takes as long as copying 0.1 to 0.3 MB.
 constexpr uint64_t kAnswersOfBell = 4;
 
-// Returns random bytes that cannot be guessed.
+// Returns `bytes` random bytes that other processes cannot guess.
 std::string Unguessable(size_t bytes) {
   std::random_device random;
   std::string text;
@@ -50,7 +50,7 @@ StatusOr<ServerMemory> ServerMemory::Make(size_t bytes) {
   return ServerMemory{std::move(memory), std::move(arena)};
 }
 
-// One connection. The loop reads its requests; replies may come from any thread.
+// One connection of a client. The loop reads the client's requests; any thread may send replies.
 class ShmRpcServer::Connection {
  public:
   Connection(Fd socket, std::shared_ptr<SealedMemory> memory, std::shared_ptr<Arena> arena)
@@ -83,9 +83,10 @@ class ShmRpcServer::Connection {
     if (!status.ok()) message = {{{std::string(status.message()), nullptr, 0, nullptr}}};
     StatusOr<PlacedMessage> placed = PutMessage(message, *arena_);
     MutexLock lock(mu_);
-    // Forget cannot fail here: NextCall checks the same number before the ring has room for misuse.
+    // Forget() cannot fail, because NextCall() checked the client's count of finished replies.
     if (closed_ || !Forget().ok()) return;
-    if (!placed.ok()) placed = PlacedMessage();  // UNAVAILABLE without a text
+    // The reply is UNAVAILABLE without a text, because the arena has no memory for a text.
+    if (!placed.ok()) placed = PlacedMessage();
     const StatusCode code = placed->head == nullptr ? StatusCode::kUnavailable : status.code();
     placed->entry.id = id;
     placed->entry.what = static_cast<uint32_t>(code);
@@ -108,7 +109,7 @@ class ShmRpcServer::Connection {
     untold_ = 0;
     if (std::exchange(owes_bell_, false)) (void)RingBell(socket_.get());
   }
-  // Releases replies that the client has finished.
+  // Releases the memory of replies that the client has finished.
   Status Forget() TD_REQUIRES(mu_) {
     TD_ASSIGN_OR_RETURN(const uint64_t taken, answers_.Taken());
     for (; forgotten_ < taken; ++forgotten_) kept_.pop_front();
@@ -117,17 +118,18 @@ class ShmRpcServer::Connection {
 
   const Fd socket_;
   const std::shared_ptr<SealedMemory> memory_;
-  const std::shared_ptr<Arena> arena_;  // of the server
+  const std::shared_ptr<Arena> arena_;  // memory of the server, for replies
   RingReceiver calls_;
   Mutex mu_;
   RingSender answers_ TD_GUARDED_BY(mu_);
   uint64_t forgotten_ TD_GUARDED_BY(mu_) = 0;
-  std::deque<PlacedMessage> kept_ TD_GUARDED_BY(mu_);  // replies that the client has not finished
+  // Replies that the client has not finished, the oldest first.
+  std::deque<PlacedMessage> kept_ TD_GUARDED_BY(mu_);
   bool closed_ TD_GUARDED_BY(mu_) = false;
-  // A sleeping client is woken after the replies to half of its requests. It can then send new
-  // requests while the rest is running, and each wake-up delivers several replies.
-  uint64_t waiting_ TD_GUARDED_BY(mu_) = 0;  // requests after the last one that the loop has read
-  uint64_t untold_ TD_GUARDED_BY(mu_) = 0;   // replies since the last wake-up
+  // A sleeping client is woken after the server has replied to half of the client's requests. It
+  // can then send new ones while the others are running. A wake-up delivers several replies.
+  uint64_t waiting_ TD_GUARDED_BY(mu_) = 0;
+  uint64_t untold_ TD_GUARDED_BY(mu_) = 0;  // number of replies since the client was last woken
   bool owes_bell_ TD_GUARDED_BY(mu_) = false;
 };
 
@@ -155,16 +157,16 @@ class ShmRpcServer::Loop {
   int connections() const { return connection_count_; }
 
  private:
-  struct Guest {  // a client that has not sent a ticket yet
+  struct Guest {  // a client that has connected but has not sent a ticket yet
     Fd socket;
     Time deadline;
   };
 
   void Run();
-  // Returns true if there was a request.
+  // Serves waiting requests. Returns true if there was one.
   bool ServeConnections();
   Status ServeOne(const std::shared_ptr<Connection>& connection);
-  // Checks the sockets. `wait`: blocks until an event.
+  // Checks the sockets for events. If `wait`, blocks until there is an event.
   void Look(bool wait);
   int WaitMs(bool wait, Time now) const;
   void TakeGuest();
@@ -180,7 +182,7 @@ class ShmRpcServer::Loop {
   std::atomic<int> connection_count_ = 0;
   Mutex mu_;
   std::map<std::string, Time> tickets_ TD_GUARDED_BY(mu_);
-  // For the thread only.
+  // Only the loop's thread uses the fields from here on.
   std::vector<Guest> guests_;
   std::vector<std::shared_ptr<Connection>> connections_;
   std::vector<pollfd> fds_;
@@ -224,7 +226,7 @@ bool ShmRpcServer::Loop::ServeConnections() {
   return any;
 }
 
-// Serves one request of each connection in turn, so that no connection delays the others.
+// Serves one request of the connection. They are served in turn, so none delays the others.
 Status ShmRpcServer::Loop::ServeOne(const std::shared_ptr<Connection>& connection) {
   TD_ASSIGN_OR_RETURN(const auto entry, connection->NextCall());
   if (!entry) return OkStatus();

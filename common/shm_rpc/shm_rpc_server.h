@@ -13,35 +13,37 @@
 
 namespace tandem::shm_rpc {
 
-// Memory of a server that its clients can read but not write. Replies in this memory are sent
-// without a copy.
+// Memory of a server that its clients can read but not write. Replies in it are sent without a
+// copy.
 struct ServerMemory {
   static StatusOr<ServerMemory> Make(size_t bytes);
   std::shared_ptr<SealedMemory> memory;
-  std::shared_ptr<Arena> arena;  // over all of `memory`
+  std::shared_ptr<Arena> arena;  // allocator for all of `memory`
 };
 
-// Must be called exactly once for each request. Has no effect if the connection is lost. Errors are
-// sent to the client.
+// A function that sends the reply of one request. The handler calls it exactly once for each
+// request. It has no effect if the connection is lost. A Status that is not OK is sent to the
+// client instead of the message.
 using ReplyFn = std::function<void(const Status&, codec::EncodedMessage)>;
-// `message` was written by a client, which may change it at any time. It is valid only during the
-// call.
+// A function that handles one request. `message` is valid only during the call. The client may
+// change its bytes at any time.
 using CallHandler = std::function<void(uint32_t method, codec::Fragments message, ReplyFn answer)>;
 
-// Accepts connections and serves their requests. Thread-safe.
+// Accepts connections of clients and calls the handler for their requests. Thread-safe.
 class ShmRpcServer {
  public:
-  static constexpr size_t kCallBytes = size_t{1} << 30;  // bytes for the requests of one connection
+  // Default size of the memory for the requests of one connection, in bytes.
+  static constexpr size_t kCallBytes = size_t{1} << 30;
 
-  // UNAVAILABLE: no Unix sockets, or no file can be opened. REQUIRES that `call_bytes` is a
-  // multiple of the page size.
+  // Starts the server. `call_bytes` must be a multiple of the page size. UNAVAILABLE: the host has
+  // no Unix-domain sockets, or the process may open no more files.
   static StatusOr<std::unique_ptr<ShmRpcServer>> Start(ServerMemory memory, CallHandler handler,
                                                        size_t call_bytes = kCallBytes);
-  ~ShmRpcServer();  // closes all connections; the handler is not called afterwards
+  ~ShmRpcServer();  // closes all connections; afterwards the handler is not called
 
-  // Returns a ticket, valid for ten seconds. RESOURCE_EXHAUSTED: too many unused tickets.
+  // Returns a ticket that is valid for ten seconds. RESOURCE_EXHAUSTED: too many unused tickets.
   StatusOr<ShmRpcTicket> Invite();
-  int connections() const;  // open connections
+  int connections() const;  // number of open connections
 
  private:
   class Connection;

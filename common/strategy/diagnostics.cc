@@ -13,8 +13,8 @@ namespace {
 
 constexpr size_t kExcerptCharsMax = 160;
 
-// Returns spaces that place a caret under `column`. Continuation bytes of UTF-8 characters have no
-// width.
+// Returns the spaces that move a caret under column `column` of `excerpt`. Continuation bytes of
+// UTF-8 characters have no width.
 std::string CaretIndent(const std::string& excerpt, int column) {
   std::string indent;
   for (int i = 0; i + 1 < column; ++i) {

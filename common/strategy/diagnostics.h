@@ -14,15 +14,16 @@
 
 namespace tandem::strategy {
 
-// The location that a message refers to. If line is 0, only `file` is shown; it may then be any
-// name of the source: "flag --a_sync", "environment CPU_NUM".
+// The location in a source to which a message refers. If `line` is 0, only `file` is shown. `file`
+// may then name any source, such as "flag --a_sync" or "environment CPU_NUM".
 struct SourcePlace {
   std::string file;
-  int line = 0;         // from 1; 0: none
-  int column = 0;       // from 1
-  std::string excerpt;  // the line, tabs expanded, without its end; empty: not shown
+  int line = 0;    // line number from 1; 0: no line
+  int column = 0;  // column number from 1
+  // Text of the line, with tabs expanded and without the line end; empty: not shown.
+  std::string excerpt;
 
-  std::string ToString() const;  // "job.pbtxt:14:3", or just the file
+  std::string ToString() const;  // returns the location, such as "job.pbtxt:14:3", or only the file
 };
 
 struct Diagnostic {
@@ -30,20 +31,20 @@ struct Diagnostic {
   Severity severity = Severity::kError;
   SourcePlace place;
   std::string message;
-  std::string hint;  // empty: none
+  std::string hint;  // advice for the user; empty: none
 
-  std::string ToString() const;  // ends with a newline
+  std::string ToString() const;  // the text of the entry; ends with a newline
 };
 
-// A list of all errors and notes. Not thread-safe.
+// Collects the errors and notes of a configuration. Not thread-safe.
 class Diagnostics {
  public:
-  // Most errors, and most notes, that are stored; further ones are only counted.
+  // Maximum number of stored errors, and of stored notes. Further ones are only counted.
   static constexpr int64_t kKeptMax = 100;
 
-  // An empty `hint` is replaced with the one that SplitHint finds in `message`.
+  // Adds an error. If `hint` is empty, the hint is the one that SplitHint finds in `message`.
   void Error(const SourcePlace& place, const std::string& message, const std::string& hint = "");
-  // Adds information for the user that does not stop the job.
+  // Adds a note: information for the user that does not stop the job.
   void Note(const SourcePlace& place, const std::string& message, const std::string& hint = "");
 
   bool ok() const { return errors_ == 0; }
@@ -51,11 +52,11 @@ class Diagnostics {
   bool full() const { return errors_ >= kKeptMax; }
   const std::vector<Diagnostic>& entries() const { return entries_; }
 
-  // Entries of a file are sorted by line and column; entries without a line follow. The last line
-  // says how many were not stored.
+  // Return the texts of all errors, or of all notes. Entries of a file are sorted by line and
+  // column; entries without a line follow them. The last line counts entries that were not stored.
   std::string ErrorText() const;
   std::string NoteText() const;
-  // Returns OK if there are no errors, else INVALID_ARGUMENT with ErrorText().
+  // Returns OK if there are no errors, otherwise INVALID_ARGUMENT with ErrorText().
   Status status() const;
 
  private:

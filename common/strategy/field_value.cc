@@ -26,7 +26,8 @@ namespace {
 namespace gpb = google::protobuf;
 using Error = std::optional<ValueError>;
 
-constexpr double kExactIntegersBelow = 9007199254740992.0;  // 2^53
+// 2^53: a double represents all smaller integers exactly.
+constexpr double kExactIntegersBelow = 9007199254740992.0;
 
 Error Expected(const gpb::FieldDescriptor& field, std::string_view what, const Literal& got,
                std::string hint = "") {
@@ -63,7 +64,7 @@ bool IsNotFiniteWord(const std::string& text) {
   return lower == "nan" || lower == "inf" || lower == "infinity";
 }
 
-// Parses a decimal number, with the suffix 'f' that text protos may have.
+// Parses a decimal number. It may end with 'f', as in text protos.
 bool ParseDouble(std::string text, double* v) {
   if (!text.empty() && (text.back() == 'f' || text.back() == 'F')) text.pop_back();
   return absl::SimpleAtod(text, v);
@@ -88,8 +89,8 @@ Error GetDouble(const gpb::FieldDescriptor& field, const Literal& literal, doubl
   return CheckRange(field, *v);
 }
 
-// Returns magnitude and sign. `max` is the largest positive magnitude, `max_negative` the largest
-// negative one.
+// Returns the magnitude and sign of an integer. `max` is the maximum of a positive number's
+// magnitude, `max_negative` that of a negative number.
 Error GetInteger(const gpb::FieldDescriptor& field, const Literal& literal, uint64_t max,
                  uint64_t max_negative, uint64_t* magnitude) {
   if (literal.kind == Literal::Kind::kIdentifier && IsNotFiniteWord(literal.text)) {
@@ -140,7 +141,8 @@ Error GetEnum(const gpb::FieldDescriptor& field, const Literal& literal,
     }
     if (*v != nullptr) return std::nullopt;
   }
-  // Only the last part of "fluid.BuildStrategy.ReduceStrategy.Reduce" names the value.
+  // A name such as "fluid.BuildStrategy.ReduceStrategy.Reduce" is allowed; its last part is the
+  // value.
   const std::string name = literal.text.substr(literal.text.rfind('.') + 1);
   for (int i = 0; i < type.value_count(); ++i) {
     const gpb::EnumValueDescriptor& value = *type.value(i);
@@ -173,7 +175,7 @@ Error SetInteger(const gpb::FieldDescriptor& field, const Literal& literal, gpb:
   Error error;
   using R = gpb::Reflection;
   const auto positive = [](auto limit) { return static_cast<uint64_t>(limit); };
-  // Two's complement: the conversion of 0 - magnitude is exact for every value in range.
+  // In two's complement the conversion of 0 - magnitude is exact for every value in the range.
   const auto signed_value = [&] {
     return static_cast<int64_t>(literal.negative ? 0 - magnitude : magnitude);
   };
@@ -247,7 +249,7 @@ Literal LiteralOf(const gpb::FieldDescriptor& field, std::string_view text) {
   if (absl::SimpleAtoi(s, &integer) ||
       (hex && s.size() > 2 && s.find_first_not_of("0123456789abcdefABCDEF", 2) == s.npos)) {
     literal.kind = Literal::Kind::kInteger;
-    // Flags are decimal, so 010 is ten.
+    // Integers in flags are decimal even with a leading zero: 010 is ten.
     if (!hex) literal.text = absl::StrCat(integer);
   } else if (ParseDouble(s, &real)) {
     literal.kind = Literal::Kind::kFloat;

@@ -37,7 +37,7 @@ FieldIndex::FieldIndex(const gpb::Descriptor& root) { Enter(root, FieldPlace());
 
 void FieldIndex::Enter(const gpb::Descriptor& type, const FieldPlace& at) {
   for (const gpb::FieldDescriptor* step : at.steps) {
-    if (step->containing_type() == &type) return;  // recursive
+    if (step->containing_type() == &type) return;  // a recursive message type is not entered again
   }
   if (at.steps.size() >= kDepthMax) return;
   for (int i = 0; i < type.field_count(); ++i) {
@@ -51,7 +51,8 @@ void FieldIndex::Enter(const gpb::Descriptor& type, const FieldPlace& at) {
 }
 
 std::vector<const FieldPlace*> FieldIndex::Find(std::string_view name) const {
-  // Rank: depth, then own name before other spelling.
+  // The rank of a match: fields near the root have precedence, then matches by the field's own name
+  // before matches by another spelling.
   std::vector<std::pair<size_t, const FieldPlace*>> found;
   for (const FieldPlace& place : places_) {
     const bool own = IsPathEnd(place.path, name);

@@ -14,26 +14,28 @@ class Message;
 namespace tandem::strategy {
 
 struct FieldPlace {
-  std::vector<const google::protobuf::FieldDescriptor*> steps;  // from the root to the field
-  std::string path;                                             // "build_strategy.reduce_strategy"
+  // Field descriptors from the root message to the field.
+  std::vector<const google::protobuf::FieldDescriptor*> steps;
+  std::string path;  // path from the root message, such as "build_strategy.reduce_strategy"
 
   const google::protobuf::FieldDescriptor& field() const { return *steps.back(); }
-  bool holds_fields() const;  // a singular message
+  bool holds_fields() const;  // true if the field is a singular message
 };
 
-// All fields that are reachable from a root through singular messages, in the order of the proto
-// file. A message precedes its fields. Recursive types are not entered again.
+// All fields that can be reached from a root message through singular messages, in the order of the
+// proto file. A message comes before its fields. Recursive message types are not entered again.
 class FieldIndex {
  public:
   explicit FieldIndex(const google::protobuf::Descriptor& root);
 
   const std::vector<FieldPlace>& places() const { return places_; }
 
-  // Returns the fields whose path, end of path, or other spelling is `name`. If several match,
-  // returns only those nearest to the root. A field's own name has precedence over other spellings.
+  // Returns the fields for which `name` is the path, the end of the path, or another spelling. If
+  // several fields match, returns only the fields nearest to the root. A field's own name has
+  // precedence over other spellings.
   std::vector<const FieldPlace*> Find(std::string_view name) const;
 
-  // Returns names and other spellings, for did-you-mean.
+  // Returns the names and other spellings of all fields, for "did you mean" hints.
   std::vector<std::string> Names() const;
 
  private:
@@ -42,20 +44,20 @@ class FieldIndex {
   std::vector<FieldPlace> places_;
 };
 
-// Returns the message below `root` that holds the field of `place`. Creates it if it is absent.
+// Returns the message below `root` that contains the field of `place`. Creates it if it is absent.
 google::protobuf::Message* HolderOf(const FieldPlace& place, google::protobuf::Message* root);
 
-// Example: "a.k_steps, b.k_steps".
+// Returns the paths of the fields as a list. Example: "a.k_steps, b.k_steps".
 std::string PathList(const std::vector<const FieldPlace*>& places);
 
-// Returns whether `name` is one of the field's other spellings.
+// Returns whether `name` is another spelling of the field, not its own name.
 bool IsAlias(const google::protobuf::FieldDescriptor& field, std::string_view name);
 
 // Returns whether the type is DistributedStrategy.
 bool IsStrategy(const google::protobuf::Descriptor& type);
 
-// For names that occur in Fleet's guide or in files of the reference but are not knobs here:
-// returns the alternative. "" for any other name.
+// Returns the alternative for a name that occurs in Fleet's guide or in files of the reference, but
+// is no knob of Tandem. Returns "" for any other name.
 std::string_view InsteadOf(std::string_view name);
 
 }  // namespace tandem::strategy

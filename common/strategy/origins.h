@@ -1,5 +1,5 @@
-// The origin of each value of a configuration. Precedence: flag, environment, file, the choice of
-// `auto`, default.
+// The origin of each value of a configuration. Highest precedence first: flag, environment, file,
+// the choice of `auto`, default.
 #pragma once
 
 #include <functional>
@@ -11,31 +11,34 @@
 
 namespace tandem::strategy {
 
-// In ascending precedence.
+// Kinds of origins, in ascending order of precedence.
 enum class OriginKind { kDefault = 0, kAuto = 1, kFile = 2, kEnvironment = 3, kFlag = 4 };
 
 struct Origin {
   OriginKind kind = OriginKind::kDefault;
   SourcePlace place;
-  std::string over;  // the origin it has overridden: "job.pbtxt:9:3"; empty: only the default
+  // Origin of the value that this one replaced, such as "job.pbtxt:9:3"; empty: the default.
+  std::string over;
 
-  // Examples: "job.pbtxt:9:3", "environment CPU_NUM", "flag --a_sync", "default".
+  // Returns a text such as "job.pbtxt:9:3", "environment CPU_NUM", "flag --a_sync", "default".
   std::string ToString() const;
 };
 
-Origin FlagOrigin(std::string_view flag);  // name without dashes
+// Returns the origin of a value that a flag set; `flag`: name without dashes.
+Origin FlagOrigin(std::string_view flag);
 Origin EnvironmentOrigin(std::string_view variable);
-Origin AutoOrigin();  // "chosen by auto"
+Origin AutoOrigin();  // returns the origin of a value that `auto` has chosen
 
-// Origins by the path of the field from the root message, such as
-// "strategy.build_strategy.reduce_strategy". Contains only values that are not defaults. Not
-// thread-safe.
+// The origins of the values of a configuration. The key is the path of the field from the root
+// message, such as "strategy.build_strategy.reduce_strategy". Values that are defaults have no
+// entry. Not thread-safe.
 class Origins {
  public:
   using Map = std::map<std::string, Origin, std::less<>>;
 
   void Set(std::string_view path, const Origin& origin);
-  Origin Of(std::string_view path) const;  // kDefault when not set
+  // Returns the origin of the field at `path`, or kDefault if the field is not set.
+  Origin Of(std::string_view path) const;
   const Map& all() const { return all_; }
 
  private:

@@ -1,4 +1,5 @@
-// The names that ApplyOverride (strategy.h) accepts, for programs that pass settings on.
+// The names of settings that ApplyOverride (strategy.h) accepts. They are for programs that forward
+// settings to other programs.
 #pragma once
 
 #include <string>
@@ -11,11 +12,11 @@ class Descriptor;
 
 namespace tandem::strategy {
 
-// Returns whether a field below `root` has this name: a path, its end, or another spelling of a
-// knob.
+// Returns whether a field below `root` has this name. The name is a path, the end of a path, or
+// another spelling of a knob.
 bool IsSetting(const google::protobuf::Descriptor& root, std::string_view name);
 
-// For did-you-mean.
+// Returns the names of all settings below `root`, for "did you mean" hints.
 std::vector<std::string> SettingNames(const google::protobuf::Descriptor& root);
 
 }  // namespace tandem::strategy

@@ -27,7 +27,7 @@ std::string WithHint(const std::string& message, const std::string& hint) {
   return hint.empty() ? message : message + "; hint: " + hint;
 }
 
-// Splits "a,b" or "[a, b]" into elements.
+// Splits a list in the form "a,b" or "[a, b]" into its elements.
 std::vector<std::string> ListElements(std::string_view value) {
   std::string text(value);
   absl::StripAsciiWhitespace(&text);
@@ -73,7 +73,7 @@ StatusOr<const FieldPlace*> FindForOverride(const FieldIndex& index, std::string
   return place;
 }
 
-// Returns a new message of the holder's type with only this field set.
+// Returns a new message of the type that contains the field of `place`. Only this field is set.
 StatusOr<std::unique_ptr<gpb::Message>> ParseOverride(const FieldPlace& place,
                                                       std::string_view value) {
   const gpb::FieldDescriptor& field = place.field();
@@ -96,7 +96,7 @@ bool LooksLikeEnvironment(const std::string& name) {
   });
 }
 
-// Returns the message that holds a field, or the default instance if it is absent.
+// Returns the message that contains the field of `place`. If it is absent, returns its default.
 const gpb::Message& ConstHolderOf(const FieldPlace& place, const gpb::Message& root) {
   const gpb::Message* holder = &root;
   for (size_t i = 0; i + 1 < place.steps.size(); ++i) {
@@ -152,7 +152,7 @@ void ApplyEnvironment(gpb::Message* root, const std::map<std::string, std::strin
                       Origins* origins, Diagnostics* diagnostics) {
   const FieldIndex index(*root->GetDescriptor());
   for (const auto& [name, value] : environment) {
-    // These variables are for the NCCL library.
+    // Variables that begin with NCCL_ belong to the NCCL library, so they are skipped.
     if (!LooksLikeEnvironment(name) || absl::StartsWith(name, "NCCL_")) continue;
     const SourcePlace place = EnvironmentOrigin(name).place;
     const auto found = index.Find(name);

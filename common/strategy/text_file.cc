@@ -11,7 +11,7 @@ namespace tandem::strategy {
 
 namespace {
 
-// Closes the descriptor on destruction.
+// Owns a file descriptor and closes it on destruction.
 class FileDescriptor {
  public:
   explicit FileDescriptor(int fd) : fd_(fd) {}
@@ -46,7 +46,7 @@ StatusOr<TextFile> ReadTextFile(const std::string& path) {
     return InvalidArgument("%s is a directory, expected a file [TD1008]", path);
   TextFile file{path, ""};
   char buffer[1 << 16];
-  // Counts while reading, because a pipe or a growing file has no reliable size.
+  // Checks the size while reading, because a pipe or a growing file has no known size.
   while (true) {
     const ssize_t n = ::read(fd.get(), buffer, sizeof(buffer));
     if (n < 0 && errno == EINTR) continue;

@@ -5,8 +5,7 @@
 //   - the other spellings that a knob lists (knob.proto), with a note;
 //   - a knob of the strategy inside another message of the strategy, as in Fleet's
 //     BuildStrategy = {num_iteration_per_drop_scope: 30}: it is moved to its message, with a note.
-// Rejects NaN and infinity, values outside a knob's range, fields that are set twice, and unknown
-// names.
+// Rejects NaN and infinity, values outside a knob's range, fields set twice, and unknown names.
 #pragma once
 
 #include <cstdint>
@@ -23,19 +22,20 @@ class Message;
 namespace tandem::strategy {
 
 inline constexpr int64_t kTextFileBytesMax = 16 << 20;
-inline constexpr int kTextFileDepthMax = 32;  // messages inside messages
+inline constexpr int kTextFileDepthMax = 32;  // maximum depth of messages inside messages
 
 struct TextFile {
-  std::string name;  // as shown in messages
+  std::string name;  // file name as shown in messages
   std::string text;
 };
 
-// Reads the whole file. NOT_FOUND; PERMISSION_DENIED; INVALID_ARGUMENT: a directory, or larger than
-// kTextFileBytesMax; DATA_LOSS: a read failed before the end.
+// Reads a whole file. NOT_FOUND: no such file. PERMISSION_DENIED: the file is not readable.
+// INVALID_ARGUMENT: the path is a directory, or the file is larger than kTextFileBytesMax.
+// DATA_LOSS: a read failed before the end.
 StatusOr<TextFile> ReadTextFile(const std::string& path);
 
-// Reads and parses a file. Returns an error if the file is unreadable. Errors inside the file are
-// added to *diagnostics and returned as diagnostics->status().
+// Reads and parses a text-proto file. Returns an error if the file cannot be read. Errors inside
+// the file are added to *diagnostics; the function then returns diagnostics->status().
 Status LoadTextProto(const std::string& path, google::protobuf::Message* out, Origins* origins,
                      Diagnostics* diagnostics);
 

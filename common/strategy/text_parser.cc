@@ -1,6 +1,6 @@
-// ParseTextProto of text_file.h: a recursive-descent parser over protobuf's tokenizer. It continues
-// after an error, so that one run reports all errors. protobuf's own parser stops at the first
-// error.
+// Implements ParseTextProto as a recursive-descent parser over protobuf's tokenizer. The parser
+// continues after an error, so that one run reports all errors. protobuf's parser stops at the
+// first one.
 #include "common/strategy/text_parser.h"
 
 #include <google/protobuf/descriptor.h>
@@ -27,15 +27,17 @@ namespace {
 namespace gpb = google::protobuf;
 using Tokenizer = gpb::io::Tokenizer;
 
-// A message that is being filled, with its location and the fields that were set.
+// A message that the parser is filling, with its location and the fields that are set so far.
 struct Scope {
   gpb::Message* message = nullptr;
-  std::string path;           // from the root; undefined if not recorded
-  bool recorded = true;       // not inside a repeated message
-  Scope* strategy = nullptr;  // the DistributedStrategy that contains it, or itself
+  std::string path;  // path from the root message; undefined if `recorded` is false
+  // true: origins are recorded, because no repeated message contains this one.
+  bool recorded = true;
+  // Scope of the DistributedStrategy that contains this message, or is this message.
+  Scope* strategy = nullptr;
 };
 
-// The destination of a value: usually a field of the scope, sometimes another message of the
+// The field that a value sets. It is in the message of the scope, or in another message of the
 // strategy.
 struct Target {
   gpb::Message* holder = nullptr;
@@ -64,13 +66,14 @@ class TextParser : public gpb::io::ErrorCollector {
     ParseMessage(&scope, nullptr, SourcePlace(), 0);
   }
 
-  // Called by the tokenizer, for example for an unterminated string or a control character.
+  // Records an error that the tokenizer found, such as an unterminated string.
   void AddError(int line, int column, const std::string& message) override {
     diagnostics_->Error(PlaceAt(line, column), message + " [TD1105]");
   }
 
  private:
-  using SeenFields = std::map<const gpb::FieldDescriptor*, int>;  // field -> line, from 0
+  // Fields that were set, with their line numbers from 0.
+  using SeenFields = std::map<const gpb::FieldDescriptor*, int>;
 
   const Tokenizer::Token& token() { return tokenizer_.current(); }
   bool AtEnd() { return token().type == Tokenizer::TYPE_END || diagnostics_->full(); }
@@ -91,7 +94,8 @@ class TextParser : public gpb::io::ErrorCollector {
     }
   }
 
-  // Returns the line for display: tabs expanded like in the tokenizer, without control characters.
+  // Returns a line for display, without control characters. Tabs become blanks, as in the
+  // tokenizer.
   std::string Excerpt(int line) const {
     constexpr size_t kShownMax = 400;
     if (line < 0 || static_cast<size_t>(line) >= line_starts_.size()) return "";
@@ -144,7 +148,8 @@ class TextParser : public gpb::io::ErrorCollector {
   Tokenizer tokenizer_;
   std::vector<size_t> line_starts_;
   std::map<const gpb::Message*, SeenFields> seen_;
-  std::unique_ptr<FieldIndex> strategy_index_;  // created on first use
+  // Index of the strategy's knobs, created at its first use.
+  std::unique_ptr<FieldIndex> strategy_index_;
 };
 
 const FieldIndex& TextParser::StrategyIndex(const gpb::Descriptor& strategy) {
@@ -152,7 +157,7 @@ const FieldIndex& TextParser::StrategyIndex(const gpb::Descriptor& strategy) {
   return *strategy_index_;
 }
 
-// Skips a { }, < > or [ ] and its contents, at any depth.
+// Skips a bracketed text { }, < > or [ ] with everything inside it.
 void TextParser::SkipBalanced() {
   int64_t open = 0;
   while (!AtEnd()) {
@@ -163,7 +168,7 @@ void TextParser::SkipBalanced() {
   }
 }
 
-// Skips to the first token of a later line, so that one mistake gives one message. Does not skip
+// Skips to the first token of a later line, so that one mistake gives only one error. Stops before
 // the end of the enclosing message.
 void TextParser::SkipLine(int line) {
   while (!AtEnd() && token().line == line && !Is("}") && !Is(">")) {
@@ -175,7 +180,7 @@ void TextParser::SkipLine(int line) {
   }
 }
 
-// Skips the value after the name of an unknown field.
+// Skips the value of an unknown field, whose name was just read.
 void TextParser::SkipValue() {
   const int line = token().line;
   if (Is("{") || Is("<") || Is("[")) return SkipBalanced();
@@ -226,7 +231,8 @@ void TextParser::ParseStatement(Scope* scope, int depth) {
   ParseFieldValue(scope, target, place, colon, depth);
 }
 
-// Finds a knob that is in another message of the strategy, or has another spelling.
+// Finds the field of a knob name that does not belong to this message. The knob is in another
+// message of the strategy, or `name` is another spelling of it.
 bool TextParser::ResolveStrategyName(Scope* scope, const std::string& name,
                                      const SourcePlace& place, Target* target) {
   if (scope->strategy == nullptr) return false;
@@ -249,7 +255,7 @@ bool TextParser::ResolveName(Scope* scope, const std::string& name, const Source
                              Target* target) {
   const gpb::Descriptor& type = *scope->message->GetDescriptor();
   const gpb::FieldDescriptor* field = type.FindFieldByName(name);
-  // Another spelling in this message has precedence over a knob of this name elsewhere.
+  // Another spelling of a field of this message has precedence over a knob of another message.
   for (int i = 0; field == nullptr && i < type.field_count(); ++i) {
     if (!IsAlias(*type.field(i), name)) continue;
     field = type.field(i);
@@ -288,7 +294,8 @@ std::string TextParser::HintFor(const Scope& scope, const std::string& name) {
     const auto same = index.Find(name);
     if (same.size() > 1) return "several knobs have this name: " + PathList(same);
     const std::string elsewhere = NearestName(name, index.Names());
-    // A field of this message has precedence over an equally near field of another message.
+    // The hint suggests the nearest name. If a field of this message and a field of another message
+    // are equally near, the field of this message has precedence.
     if (nearest.empty() ||
         (!elsewhere.empty() && EditDistance(name, elsewhere) < EditDistance(name, nearest))) {
       nearest = elsewhere;
@@ -302,7 +309,7 @@ std::string TextParser::HintFor(const Scope& scope, const std::string& name) {
   return nearest.empty() ? "" : absl::StrCat("did you mean \"", nearest, "\"?", where);
 }
 
-// Returns whether the field may be set here: only once, unless it is a list.
+// Returns whether the value may be set. A field that is no list may be set only once.
 bool TextParser::Claim(const Target& target, const SourcePlace& place, int line) {
   if (target.field->is_repeated()) return true;
   SeenFields& seen = seen_[target.holder];
@@ -386,7 +393,8 @@ bool TextParser::ParseChild(Scope* scope, const Target& target, int depth) {
   child.recorded = scope->recorded && !repeated;
   child.strategy = scope->strategy;
   ParseMessage(&child, close, opened, depth + 1);
-  // Later text may still set knobs in a message of the strategy; all other messages are complete.
+  // Keeps the set fields only for messages of the strategy, because later text may still set knobs
+  // in them. All other messages are complete.
   if (child.strategy == nullptr) seen_.erase(child.message);
   return true;
 }

@@ -1,13 +1,13 @@
-// The parser of text-proto files; text_file.h describes the format.
+// The parser of text-proto files. text_file.h describes the format.
 #pragma once
 
 #include "common/strategy/text_file.h"
 
 namespace tandem::strategy {
 
-// Clears *out and fills it. Adds every error to *diagnostics. *out then holds everything that was
-// understood, so that later checks can add their errors before a report. *origins (may be null)
-// gets the origin of every field that is not inside a repeated message.
+// Clears *out and fills it from `file`. Adds every error to *diagnostics. After errors *out
+// contains all fields that the parser understood, so that later checks can add their own errors.
+// *origins gets the origin of every field that is not inside a repeated message. It may be null.
 void ParseTextProto(const TextFile& file, google::protobuf::Message* out, Origins* origins,
                     Diagnostics* diagnostics);
 

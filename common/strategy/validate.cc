@@ -1,5 +1,4 @@
-// Finds knobs that are not built yet, have no meaning in this mode,
-// or contradict each other.
+// Finds knobs that are not built yet, have no meaning in the job's mode, or contradict others.
 #include "common/strategy/validate.h"
 
 #include <google/protobuf/descriptor.h>
@@ -50,7 +49,7 @@ class Validator {
   }
 
  private:
-  // Example: "pserver (job.pbtxt:2:1)".
+  // Returns the mode and its origin as text. Example: "pserver (job.pbtxt:2:1)".
   std::string ModeText() const {
     const std::string where = " (" + context_.mode_origin.ToString() + ")";
     return absl::StrCat("mode=", std::string(TrainModeName(context_.mode)), where);
@@ -62,7 +61,7 @@ class Validator {
     if (origin.kind == OriginKind::kDefault) place.file = "strategy";
     return place;
   }
-  // Example: "nccl_comm_num (job.pbtxt:4:3)".
+  // Returns the knob and its origin as text. Example: "nccl_comm_num (job.pbtxt:4:3)".
   std::string Named(const std::string& path) const {
     const Origin origin = origins_.Of(prefix_ + path);
     return absl::StrCat(path, " (", origin.ToString(), ")");
@@ -98,7 +97,7 @@ class Validator {
   Diagnostics* const diagnostics_;
 };
 
-// Returns the value if it differs from the default, else "".
+// Returns the field's value as text if it differs from the default, otherwise "".
 std::string ChangedValue(const FieldPlace& place, const gpb::Message& root) {
   const gpb::Message* holder = &root;
   for (size_t i = 0; i + 1 < place.steps.size(); ++i) {
@@ -143,8 +142,8 @@ void Validator::CheckKnob(const FieldPlace& place) {
         absl::StrCat("remove it, or choose mode ", absl::StrJoin(names, " or ")));
 }
 
-// Knobs of NAME_configs are parameters, and the knob NAME is the switch. The knobs of a_sync count
-// without the switch.
+// Adds a note for a knob of a message NAME_configs that has no effect because the knob NAME is off.
+// The knobs of a_sync_configs have an effect even then.
 void Validator::NoteWithoutSwitch(const FieldPlace& place) {
   const std::string_view group = place.steps.front()->name();
   constexpr std::string_view kEnd = "_configs";
@@ -261,7 +260,7 @@ void Validator::CheckRegime() {
   }
 }
 
-// Notes knobs that are set but have no effect together with the others.
+// Adds notes for knobs that are set, but have no effect because of the values of other knobs.
 void Validator::NoteIdleKnobs() {
   const RuntimeFlags& flags = strategy_.runtime_flags();
   const BuildStrategy& build = strategy_.build_strategy();
@@ -410,7 +409,7 @@ void Validator::CheckPipeline() {
   for (const Exclusion& e : exclusions) Refuse(e);
 }
 
-// The ranks must form several groups of equal size if hybrid_dp is set.
+// Checks the group size of sharding. With hybrid_dp the ranks must form several equal groups.
 void Validator::CheckShardingGroups() {
   const ShardingConfigs& configs = strategy_.sharding_configs();
   const std::string name = "sharding_configs.sharding_group_size";

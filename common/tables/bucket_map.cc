@@ -21,7 +21,7 @@ std::vector<BucketMove> BucketMap::Learn(const BucketMap& other) {
   for (const BucketMove& move : other.moves()) {
     if (!Learn(move)) continue;
     news.push_back(move);
-    // The process that knows of the move to this server also knows its newest address.
+    // A process that knows of the bucket's move to a server also knows the server's newest address.
     const auto target = other.addresses_.find(move.server);
     if (target != other.addresses_.end()) SetAddress(target->first, target->second);
   }

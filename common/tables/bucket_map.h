@@ -1,8 +1,8 @@
-// The owners of row buckets and dense slices, as far as one process knows them; a dense slice is a
-// bucket too (row_buckets.h). A bucket starts on the server where Configure places it. Each move of
-// a bucket has an ownership epoch, which only the bucket's current owner assigns. Of two reports
-// about a bucket, the one with the higher ownership epoch is right. So maps of several servers can
-// be merged in any order.
+// The owners of row buckets and dense slices, as one process knows them. A dense slice has a bucket
+// number too (row_buckets.h). At first the server where Configure places a bucket owns the bucket.
+// Each move of a bucket has an ownership epoch, which only the bucket's current owner assigns. Of
+// two reports about a bucket, the report with the higher ownership epoch is valid. So the maps of
+// several servers can be merged in any order.
 #pragma once
 
 #include <cstdint>
@@ -15,27 +15,27 @@
 
 namespace tandem {
 
-// A job that moves each bucket a thousand times per second reaches it in thirty years. Larger
-// values could overflow sums of ownership epochs.
+// Maximum ownership epoch. A job that moves each bucket a thousand times per second reaches it
+// after thirty years. With larger values, sums of ownership epochs could overflow.
 inline constexpr uint64_t kEpochMax = uint64_t{1} << 40;
 static_assert(UINT64_MAX / kEpochMax > kBucketsMax, "a sum over all buckets fits");
 
 struct BucketMove {
   int bucket = 0;
   uint64_t epoch = 0;
-  int server = 0;  // the owner from this epoch on
+  int server = 0;  // server that owns the bucket from this ownership epoch on
   friend bool operator==(const BucketMove&, const BucketMove&) = default;
 };
 
 // The latest known move of each bucket. Not thread-safe.
 class BucketMap {
  public:
-  // Returns true if `move` is newer than the known one. Ignores impossible buckets or servers, and
-  // ownership epochs above kEpochMax.
+  // Stores a move. Returns true if `move` is newer than the known move of its bucket. Ignores a
+  // move with an impossible bucket or server, or with an ownership epoch above kEpochMax.
   bool Learn(const BucketMove& move);
-  // Returns the moves of `other` that were not known.
+  // Adds the newer moves of `other`, and returns these moves.
   std::vector<BucketMove> Learn(const BucketMap& other);
-  // Addresses of servers that joined a running job.
+  // The network addresses of servers that joined the running job.
   void SetAddress(int server, const std::string& address) { addresses_[server] = address; }
   const std::map<int, std::string>& addresses() const { return addresses_; }
 
@@ -43,18 +43,20 @@ class BucketMap {
     const auto i = static_cast<size_t>(bucket);
     return i < moves_.size() ? moves_[i].first : 0;
   }
-  // `first`: the server on which the bucket was first placed.
+  // Returns the owner of `bucket`. `first` is the server on which Configure placed the bucket.
   int owner(int bucket, int first) const {
     return epoch(bucket) == 0 ? first : moves_[bucket].second;
   }
-  std::vector<BucketMove> moves() const;  // by bucket
-  bool OwnsAny(int server) const;         // true if it owns a bucket that has moved
+  // The latest move of each bucket that has moved, ordered by bucket.
+  std::vector<BucketMove> moves() const;
+  bool OwnsAny(int server) const;  // true if a bucket that has moved now belongs to `server`
   bool MovesSlices() const { return moves_.size() > kRowBuckets; }
-  // The sum of the ownership epochs. Maps with the same knowledge have the same sum.
+  // Returns the sum of all ownership epochs. Two maps with the same knowledge have the same sum.
   uint64_t version() const { return version_; }
 
  private:
-  std::vector<std::pair<uint64_t, int>> moves_;  // (epoch, owner) by bucket, to the last that moved
+  // Ownership epoch and owner; the index is the bucket.
+  std::vector<std::pair<uint64_t, int>> moves_;
   std::map<int, std::string> addresses_;
   uint64_t version_ = 0;
 };

@@ -53,7 +53,7 @@ bool Set(const Rule& rule, const std::string& value, TableRules& rules) {
   return absl::SimpleAtod(value, &(rules.*std::get<double TableRules::*>(rule.field)));
 }
 
-// Checks the rules that only accessor=ctr uses.
+// Checks the rules that have an effect only with accessor=ctr.
 Status CheckCounts(const TableRules& rules) {
   if (rules.accessor == RowAccessorKind::kCtr) return OkStatus();
   const TableRules none;
@@ -86,7 +86,8 @@ float ScoreOf(const TableRules& rules, float show, float click) {
 Status CheckRules(const TableRules& rules) {
   for (const Rule& rule : Rules()) {
     const double value = Get(rules, rule);
-    if (value >= rule.min && value <= rule.max) continue;  // false for NaN
+    // This condition is false if `value` is NaN.
+    if (value >= rule.min && value <= rule.max) continue;
     return InvalidArgument("table rule %s=%.9g is out of range, expected %.9g to %.9g [TD1104]",
                            rule.name, value, rule.min, rule.max);
   }
@@ -118,7 +119,7 @@ StatusOr<TableRules> ParseTableRules(const std::string& text) {
                              OrDidYouMean(parts.first, names));
     }
     if (!Set(*found, parts.second, rules)) {
-      // By the type of the field.
+      // Error texts; the index is the type of the field.
       constexpr std::array<const char*, 3> kFaults = {"not a whole number", "not a number",
                                                       "unknown, expected common or ctr"};
       return InvalidArgument("table rule %s=\"%s\" is %s [TD1103]", parts.first, parts.second,

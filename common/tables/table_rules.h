@@ -1,6 +1,6 @@
-// Rules that create and remove rows of a table. Time is counted in versions (updates of the
-// servers: training steps in sync mode), not by a clock. So the same updates always leave the same
-// rows.
+// The rules by which rows of a table are created and removed. Time is counted in versions, not by a
+// clock. A version is one update of the servers: a training step in sync mode. So the same updates
+// always leave the same rows.
 #pragma once
 
 #include <cstdint>
@@ -10,61 +10,62 @@
 
 namespace tandem {
 
-// The contents of a row and the source of its score (pserver/tables/rows/row_accessor.h).
+// Determines the contents of a row and how the row's score is computed
+// (pserver/tables/rows/row_accessor.h).
 enum class RowAccessorKind : uint8_t {
-  // The row has all its values from its first gradient on. Score: the number of versions with a
-  // gradient for it.
+  // The row has all its values after its first gradient. Score: the number of versions with a
+  // gradient.
   kCommon,
-  // The row has counts of shows and clicks, which pushes deliver, and a first value, which is a
-  // weight. The values after it, the embedding, exist from the score embedx_threshold on. Score:
+  // The row has counts of shows and clicks, which come with pushes. Its first value is a weight.
+  // The further values, the embedding, exist after the score has reached embedx_threshold. Score:
   // nonclk_coeff * (show - click) + click_coeff * click. Source: Paddle's CtrCommonAccessor.
   kCtr
 };
-const char* Name(RowAccessorKind kind);  // "common", "ctr"
+const char* Name(RowAccessorKind kind);  // returns "common" or "ctr"
 
-// The rules of one table. By default every row is admitted at its first gradient, and none is ever
-// removed.
+// The rules of one table. By default a row is created at its first gradient and is never removed.
 struct TableRules {
   RowAccessorKind accessor = RowAccessorKind::kCommon;
-  // For kCtr. Source: the fields of the same names in Paddle's CtrAccessorParameter.
+  // Used with kCtr only. Source: the fields of the same names in Paddle's CtrAccessorParameter.
   double nonclk_coeff = 0.1, click_coeff = 1;
   double embedx_threshold = 10;
-  // The admit_count-th version that has a gradient for a row creates it. Before that, the row reads
-  // as zeros and its gradients are dropped. Source: Paddle's CountFilterEntry.
+  // A row is created at the admit_count-th version that has a gradient for it. Before that, reads
+  // of the row return zeros and its gradients are dropped. Source: Paddle's CountFilterEntry.
   int64_t admit_count = 1;
-  // From then on, each version with a gradient for the row creates it with this probability. The
-  // draw is a pure function of seed, table, id and version. Source: PERSIA's admit_probability.
-  // (Paddle's ProbabilityEntry of 2.1 admits with the opposite probability.)
+  // From the admit_count-th version on, each version with a gradient for the row creates it with
+  // this probability. The random draw is a pure function of seed, table, id and version. Source:
+  // PERSIA's admit_probability. (Paddle's ProbabilityEntry of 2.1 uses 1 minus it.)
   double admit_probability = 1;
-  // The server checks all rows every shrink_every versions, before the update. 0: never.
+  // The server checks all rows every shrink_every versions, before it applies the update. 0: never.
   int64_t shrink_every = 0;
-  // The check multiplies the counts of each row by `decay` and removes rows with a score below
-  // shrink_score. Source: show_click_decay_rate (0.98) and delete_threshold (0.8) of Paddle's
-  // CtrAccessor, here off by default.
+  // The check of shrink_every multiplies the counts of each row by `decay` and removes rows with a
+  // score below shrink_score. Source: show_click_decay_rate (0.98) and delete_threshold (0.8) of
+  // Paddle's CtrAccessor, here off by default.
   double decay = 1;
   double shrink_score = 0;
-  // The check also removes rows that had no gradient for more than `ttl` versions. 0: it does not.
-  // Source: delete_after_unseen_days (30) of Paddle's CtrAccessor.
+  // The check of shrink_every also removes rows that had no gradient for more than `ttl` versions.
+  // 0: no row is removed for this reason.
   int64_t ttl = 0;
 
-  // True if a row may be absent after its first gradient. Absent rows read as zeros.
+  // Returns true if a row may be absent after its first gradient. An absent row reads as zeros.
   bool admits() const { return admit_count > 1 || admit_probability < 1; }
-  // Numbers in front of each gradient in a push: the show count and the click count of the row.
+  // Returns how many counts are in front of each gradient in a push. With kCtr there are two: the
+  // show count and the click count of the row.
   int64_t counts() const { return accessor == RowAccessorKind::kCtr ? 2 : 0; }
   friend bool operator==(const TableRules&, const TableRules&) = default;
 };
 
-// Returns the score of a row from its counts. With kCommon, `show` is the number of versions with a
-// gradient.
+// Returns the score of a row, computed from its counts. With kCommon, `show` is the number of
+// versions with a gradient for the row.
 float ScoreOf(const TableRules& rules, float show, float click);
 
 // Parses "admit_count=5 shrink_every=1000 ttl=20000", in any order, separated by blanks; "" gives
-// the defaults. INVALID_ARGUMENT: an unknown name (the message has the nearest one) or a wrong
-// value, or an error of CheckRules.
+// the defaults. INVALID_ARGUMENT: a name is unknown (the message has the nearest name), a value is
+// wrong, or CheckRules finds an error.
 StatusOr<TableRules> ParseTableRules(const std::string& text);
-// INVALID_ARGUMENT: a value out of range, or a rule without effect.
+// Checks the values of the rules. INVALID_ARGUMENT: a value out of range, or a rule without effect.
 Status CheckRules(const TableRules& rules);
-// Returns text that ParseTableRules reads, without default values.
+// Returns the rules as text for ParseTableRules, without the rules that have default values.
 std::string ToString(const TableRules& rules);
 
 }  // namespace tandem

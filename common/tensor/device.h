@@ -1,5 +1,5 @@
-// The interface of a device, which holds tensors and copies bytes to and from host memory. The CPU
-// device is here; the CUDA module has its own.
+// The interface of a device, which holds tensors and copies bytes to and from host memory. This
+// file also declares the CPU device; the CUDA module has its own device (device_cuda.h).
 #pragma once
 
 #include <atomic>
@@ -12,63 +12,66 @@
 
 namespace tandem {
 
-// Memory of one allocation. The last reference frees it, on any thread. The device must outlive it.
+// The memory of one allocation. The memory is freed when the last reference is destroyed, on any
+// thread. The device must outlive the memory.
 using Buffer = std::shared_ptr<std::byte>;
 
-// How much memory a device requests from its driver. Without a fraction and sizes, every allocation
-// is a driver call.
+// How a device gets memory from its driver. If all fields are 0, every allocation is a driver call.
 struct DeviceMemoryOptions {
-  double fraction = 0;     // of the free memory, for a chunk without a given size
-  size_t first_bytes = 0;  // of the first chunk
-  size_t more_bytes = 0;   // of each later chunk
-  size_t limit_bytes = 0;  // of all chunks together; 0: no limit
+  double fraction = 0;  // size of a chunk without its own setting, as a fraction of the free memory
+  size_t first_bytes = 0;  // size of the first chunk in bytes; 0: use `fraction`
+  size_t more_bytes = 0;   // size of each later chunk in bytes; 0: use `fraction`
+  size_t limit_bytes = 0;  // maximum size of all chunks together in bytes; 0: no limit
 };
 
 struct DeviceMemoryCounts {
-  int64_t driver_calls = 0;  // driver calls that requested memory
-  size_t driver_bytes = 0;   // bytes that the driver has given and not received back
-  size_t used_bytes = 0;     // part of driver_bytes that is in use
+  int64_t driver_calls = 0;  // number of driver calls that requested memory
+  size_t driver_bytes = 0;   // memory from the driver that was not returned yet, in bytes
+  size_t used_bytes = 0;     // the part of driver_bytes that is in use, in bytes
 };
 
-// A stream of device work beside the compute stream, for communication. Thread-safe. Its device
-// must outlive it.
+// A second stream of device work, which runs in parallel to the compute stream. It is for
+// communication. Thread-safe. Its device must outlive it.
 class SideStream {
  public:
-  // An event in the compute stream.
+  // A position in the compute stream (an event).
   using Mark = std::shared_ptr<void>;
 
   virtual ~SideStream() = default;
-  // The native stream for libraries: a cudaStream_t.
+  // Returns the native stream, a cudaStream_t, for calls of libraries.
   virtual void* handle() const = 0;
-  // Makes the device current on the calling thread, as libraries require before a call.
+  // Selects the device for the calling thread. Libraries require this before a call.
   virtual Status Enter() = 0;
-  // Returns an event after all work that the compute stream has now.
+  // Returns an event that completes after all work that is in the compute stream now.
   virtual StatusOr<Mark> RecordComputeEvent() = 0;
-  // Makes all work submitted to this stream after this call wait for `mark` (cudaStreamWaitEvent).
+  // Makes later work of this stream wait for the event `mark` (cudaStreamWaitEvent).
   virtual Status WaitOn(const Mark& mark) = 0;
-  // Returns whether all submitted work has ended. UNAVAILABLE: the device has failed.
+  // Returns whether all work of this stream has ended. UNAVAILABLE: the device has failed.
   virtual StatusOr<bool> Idle() = 0;
 };
 
-// A device. Thread-safe.
+// A device that holds tensors. Thread-safe.
 class Device {
  public:
-  static constexpr size_t kAlignment = 64;  // bytes; every allocation and every arena offset
+  // Alignment of every allocation and every arena offset, in bytes.
+  static constexpr size_t kAlignment = 64;
 
   virtual ~Device() = default;
   virtual Place place() const = 0;
-  // `bytes` >= 0 (0 gives a valid, empty buffer). The memory is aligned to kAlignment and not
-  // initialised. RESOURCE_EXHAUSTED: out of memory.
+  // Allocates `bytes` bytes of device memory, not initialised and aligned to kAlignment. 0 bytes
+  // give a valid, empty buffer. RESOURCE_EXHAUSTED: out of memory.
   virtual StatusOr<Buffer> Allocate(size_t bytes) = 0;
-  // Blocking copies between this device and host memory.
+  // Copy `bytes` bytes between host memory and this device. Block until the data is copied.
   virtual Status CopyFromHost(void* device_dst, const void* host_src, size_t bytes) = 0;
   virtual Status CopyToHost(void* host_dst, const void* device_src, size_t bytes) = 0;
-  // Waits for all work that was started on the device.
+  // Blocks until all work that was started on the device has ended.
   virtual Status Synchronize() = 0;
-  virtual void* stream() const { return nullptr; }  // the compute stream; nullptr: none
-  // Memory that the device has from its driver; zero if it has no driver.
+  // The native compute stream; nullptr: the device has none.
+  virtual void* stream() const { return nullptr; }
+  // Returns the amounts of memory from the device's driver; all are 0 if the device has no driver.
   virtual DeviceMemoryCounts memory_counts() const { return {}; }
-  // UNIMPLEMENTED: the device runs work on the calling thread.
+  // Creates a stream for work in parallel to the compute stream. UNIMPLEMENTED: the device runs all
+  // work on the calling thread.
   virtual StatusOr<std::unique_ptr<SideStream>> MakeSideStream();
 
   int64_t bytes_in_use() const { return in_use_.load(); }

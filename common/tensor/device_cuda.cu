@@ -101,7 +101,7 @@ class CudaSideStream final : public SideStream {
   StatusOr<bool> Idle() override {
     const cudaError_t error = cudaStreamQuery(stream_);
     if (error == cudaErrorNotReady) {
-      (void)cudaGetLastError();  // clears the status: this is no error
+      (void)cudaGetLastError();  // clears CUDA's error state, because this result is no error
       return false;
     }
     TD_RETURN_IF_ERROR(CudaStatus(error, "cudaStreamCreate"));
@@ -123,7 +123,8 @@ class CudaDevice final : public Device {
     if (work_.dnn != nullptr) (void)cudnnDestroy(work_.dnn);
     if (work_.blas != nullptr) (void)cublasLtDestroy(work_.blas);
     if (work_.fault != nullptr) (void)cudaFreeHost(work_.fault);
-    if (work_.stream != nullptr) (void)cudaStreamSynchronize(work_.stream);  // it may read the ring
+    // The stream may still be copying from the ring, so the destructor waits for the copies.
+    if (work_.stream != nullptr) (void)cudaStreamSynchronize(work_.stream);
     for (const cudaEvent_t event : staged_) {
       if (event != nullptr) (void)cudaEventDestroy(event);
     }
@@ -153,7 +154,8 @@ class CudaDevice final : public Device {
   }
   DeviceMemoryCounts memory_counts() const override { return pool_.counts(); }
 
-  // Waits only for large copies. Later work of the compute stream sees the data in both cases.
+  // Copies from host memory. Blocks only for large copies: small ones go through the staging ring.
+  // Later work of the compute stream sees the data in both cases.
   Status CopyFromHost(void* dst, const void* src, size_t bytes) override {
     if (bytes > 0 && StagingRing::Takes(bytes)) {
       TD_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(index_), "cudaSetDevice"));
@@ -176,8 +178,8 @@ class CudaDevice final : public Device {
   }
 
  private:
-  // Copies run before every run of a plan, on its thread. They select the device on which kernels
-  // are then launched.
+  // Copies bytes on the compute stream. Every run of a plan begins with copies on the plan's
+  // thread, so the copy also selects the device for that thread's kernels.
   Status Copy(void* dst, const void* src, size_t bytes, cudaMemcpyKind kind, const char* what) {
     TD_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(index_), "cudaSetDevice"));
     if (bytes == 0) return Synchronize();
@@ -191,7 +193,8 @@ class CudaDevice final : public Device {
                   void* memory = nullptr;
                   (void)cudaSetDevice(device);
                   const bool given = cudaMalloc(&memory, bytes) == cudaSuccess;
-                  if (!given) (void)cudaGetLastError();  // the pool reports it
+                  // Clears CUDA's error state, because the pool reports the error.
+                  if (!given) (void)cudaGetLastError();
                   return given ? static_cast<std::byte*>(memory) : nullptr;
                 },
             .free = [](std::byte* memory) { (void)cudaFree(memory); },
@@ -207,7 +210,8 @@ class CudaDevice final : public Device {
   DevicePool pool_;
   CudaStream work_{};
   Buffer ring_memory_;
-  std::array<cudaEvent_t, StagingRing::kSlots> staged_{};  // by slot: after the copy from it
+  // For each slot, the event after the last copy from it.
+  std::array<cudaEvent_t, StagingRing::kSlots> staged_{};
   std::unique_ptr<StagingRing> ring_;
 };
 
@@ -261,7 +265,7 @@ Status CudaDevice::Open() {
 StatusOr<int> CudaDeviceCount() {
   int count = 0, driver = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
-  (void)cudaGetLastError();  // the error is reported here, not by the next call
+  (void)cudaGetLastError();  // clears CUDA's error state: the error is reported here
   if (error == cudaErrorNoDevice) return 0;
   if (error == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess) {
     if (driver == 0)

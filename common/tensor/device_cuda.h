@@ -1,4 +1,4 @@
-// The CUDA device. Part of libtandem_cuda.so only.
+// The CUDA device. Only libtandem_cuda.so contains it.
 #pragma once
 
 #include <cublasLt.h>
@@ -11,8 +11,8 @@
 
 namespace tandem {
 
-// An error that a kernel found in its data. It is in host memory that the device writes. The first
-// kernel that sets `taken` fills in the rest, and the device's next Synchronize() returns it as an
+// An error that a kernel found in its input data. It is in host memory to which the device writes.
+// The first kernel that sets `taken` also sets the other fields. The next Synchronize() returns the
 // error.
 struct CudaFault {
   enum Input : int {
@@ -21,25 +21,25 @@ struct CudaFault {
     kPositionSamples,
     kLengths,
     kRows,
-    // For the next ones, only `at` is set.
+    // For this value and the next ones, only the field `at` is set.
     kProbability,
     kLearningRate,
     kSparsity,
-    // Deep gradient compression. These have their own messages.
+    // Errors of deep gradient compression, which have their own messages.
     kCapacity,
     kSelection,
     kSelectedIndex,
-    // For sample_image. `limit` of a tap is its image.
+    // Errors of sample_image. For kTap, `limit` is the number of the image.
     kImage,
     kTap
   };
   int taken;
   Input input;
-  int64_t at, value, limit;  // element `at` of the input is `value`; it must be in [0, limit)
+  int64_t at, value, limit;  // element `at` of the input is `value`, which is not in [0, limit)
 };
 
-// The value of Device::stream(), and so of KernelArgs::stream, on a CUDA device: the compute stream
-// and the library handles that use it.
+// What Device::stream() and KernelArgs::stream point to on a CUDA device: the compute stream, and
+// the library handles that use this stream.
 struct CudaStream {
   cudaStream_t stream;
   cublasLtHandle_t blas;
@@ -47,13 +47,13 @@ struct CudaStream {
   CudaFault* fault;
 };
 
-// Returns the number of devices. UNAVAILABLE: CUDA is not usable; the message has the reason.
+// Returns the number of CUDA devices. UNAVAILABLE: CUDA is not usable; the message has the reason.
 StatusOr<int> CudaDeviceCount();
 
-// Returns device `index` with its own stream. REQUIRES: index < CudaDeviceCount().
+// Returns CUDA device number `index`, with a new stream. REQUIRES: index < CudaDeviceCount().
 StatusOr<std::unique_ptr<Device>> MakeCudaDevice(int index, const DeviceMemoryOptions& memory);
 
-// Implements BackendModule::copy.
+// Starts a copy on the stream `side`; null: on the compute stream. It is BackendModule::copy.
 Status StartCudaCopy(Device& device, const SideStream* side, void* to, const void* from,
                      size_t bytes);
 

@@ -55,7 +55,7 @@ void DevicePool::Give(std::byte* memory) {
   blocks_.erase(it);
 }
 
-// Merges the block with its free neighbours in the same chunk.
+// Merges a free block with its free neighbours in the same chunk.
 DevicePool::Blocks::iterator DevicePool::Join(Blocks::iterator block) {
   const auto next = std::next(block);
   if (next != blocks_.end() && next->second.free && !next->second.begins_chunk) {
@@ -72,7 +72,7 @@ DevicePool::Blocks::iterator DevicePool::Join(Blocks::iterator block) {
   return before;
 }
 
-// Returns the size of the next chunk according to the options.
+// Returns the size of the next chunk in bytes, according to the options.
 size_t DevicePool::ChunkBytes() {
   const size_t given = counts_.driver_calls == 0 ? options_.first_bytes : options_.more_bytes;
   if (given > 0 || options_.fraction == 0) return given;
@@ -89,7 +89,8 @@ Status DevicePool::AddChunk(size_t bytes) {
         "are in use [TD5004]",
         bytes, device_, limit, counts_.used_bytes);
   }
-  // The driver's free memory may be fragmented.
+  // The first attempt requests a whole chunk, the second one only `bytes`, because the driver's
+  // free memory may be fragmented.
   if (AskDriver(chunk) || (chunk > bytes && AskDriver(bytes))) return OkStatus();
   return ResourceExhausted(
       "cannot allocate %d bytes on %s: the device has %d free bytes, and this process uses %d of "

@@ -1,5 +1,5 @@
-// A memory pool of a device: divides chunks from the driver into blocks. A driver call is slow and
-// stops the device. A block costs two table lookups on the host.
+// A memory pool of a device. It divides large chunks of driver memory into blocks. A driver call is
+// slow and stops the device; to allocate a block takes only two table lookups on the host.
 #pragma once
 
 #include <cstddef>
@@ -16,26 +16,27 @@
 
 namespace tandem {
 
-// Allocates blocks. Thread-safe.
+// Allocates blocks of device memory. Thread-safe.
 class DevicePool {
  public:
-  static constexpr size_t kAlignment = 256;  // bytes, like cudaMalloc; chunks have at least this
+  // Alignment and minimum size of a chunk in bytes, as for cudaMalloc.
+  static constexpr size_t kAlignment = 256;
 
   struct Driver {
-    std::function<std::byte*(size_t bytes)> allocate;  // nullptr: not enough memory
+    // A function that requests memory from the driver. nullptr: not enough memory.
+    std::function<std::byte*(size_t bytes)> allocate;
     std::function<void(std::byte*)> free;
     std::function<size_t()> free_bytes;
   };
 
   DevicePool(std::string device, Driver driver, const DeviceMemoryOptions& options)
       : device_(std::move(device)), driver_(std::move(driver)), options_(options) {}
-  ~DevicePool();  // frees all chunks; REQUIRES that no block is in use
+  ~DevicePool();  // frees all chunks; REQUIRES: no block is in use
   DevicePool(const DevicePool&) = delete;
   DevicePool& operator=(const DevicePool&) = delete;
 
-  // Returns the smallest free block that is large enough, or a block in a new chunk. `bytes` of 0
-  // gives a block too. RESOURCE_EXHAUSTED: out of memory; the message says how much is in use and
-  // how much is free.
+  // Returns the smallest free block that is large enough, or a block in a new chunk. 0 bytes give a
+  // block too. RESOURCE_EXHAUSTED: out of memory; the message has the used and the free bytes.
   StatusOr<std::byte*> Take(size_t bytes) TD_EXCLUDES(mu_);
   void Give(std::byte* memory) TD_EXCLUDES(mu_);
   DeviceMemoryCounts counts() const TD_EXCLUDES(mu_);
@@ -60,8 +61,8 @@ class DevicePool {
   const Driver driver_;
   const DeviceMemoryOptions options_;
   mutable Mutex mu_;
-  Blocks blocks_ TD_GUARDED_BY(mu_);                                 // by address
-  std::set<std::pair<size_t, std::byte*>> free_ TD_GUARDED_BY(mu_);  // by size
+  Blocks blocks_ TD_GUARDED_BY(mu_);  // all blocks, ordered by address
+  std::set<std::pair<size_t, std::byte*>> free_ TD_GUARDED_BY(mu_);  // free blocks, ordered by size
   DeviceMemoryCounts counts_ TD_GUARDED_BY(mu_);
 };
 

@@ -9,10 +9,10 @@ namespace {
 
 constexpr int32_t kMagnitude = 0x7fffffff, kInfinity = 0x7f800000;
 
-// Checks whole vectors of kBytes, several at a time. `copy`: also copies the values there; may be
-// null.
+// The result of a check for values that are not finite. The checks use vectors of kBytes bytes,
+// several at a time. If `copy` is not null, the values are also copied there.
 struct Looked {
-  size_t count;  // values that were checked
+  size_t count;  // number of values that were checked
   bool finite;
 };
 template <int kBytes, bool kCopies>
@@ -59,7 +59,7 @@ Looked FiniteVectorsBest(const float* values, size_t count, float* copy) {
 
 bool IsFinite(float value) { return std::isfinite(value); }
 
-// Returns the position of the first number whose exponent bits are all set.
+// Returns the position of the first number with all exponent bits set (NaN or infinite); -1: none.
 template <typename Bits>
 int64_t FirstWith(const void* data, Bits exponent, int64_t numel) {
   const auto* at = static_cast<const Bits*>(data);
@@ -79,7 +79,8 @@ bool AllFinite(std::span<const float> values) {
 int64_t FirstNotFinite(std::span<const float> values) {
   if (AllFinite(values)) return -1;
   const auto bad = std::ranges::find_if_not(values, IsFinite);
-  return bad == values.end() ? -1 : bad - values.begin();  // another thread may have changed it
+  // The result may be -1 here, because another thread may have changed the value.
+  return bad == values.end() ? -1 : bad - values.begin();
 }
 
 int64_t FirstNotFinite(const void* data, DType dtype, int64_t numel) {

@@ -1,4 +1,4 @@
-// Checks for finite numbers: neither NaN nor infinite.
+// Checks whether numbers are finite, that is neither NaN nor infinite.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,14 @@
 namespace tandem {
 
 bool AllFinite(std::span<const float> values);
-// Returns the index of the first value that is not finite; -1: all are finite.
+// Returns the index of the first value that is NaN or infinite. -1: all values are finite.
 int64_t FirstNotFinite(std::span<const float> values);
-// Returns the position of the first element that is NaN or infinite; -1: none, or the type is an
-// integer type.
+// Returns the index of the first element that is NaN or infinite. -1: none, or an integer type.
 int64_t FirstNotFinite(const void* data, DType dtype, int64_t numel);
 
-// Copies `count` values, which must not overlap, and returns whether all are finite. If `from` is
-// not in the cache, this takes hardly longer than the copy: each piece is checked while it is in
-// the cache.
+// Copies `count` values and returns whether all of them are finite. `from` and `to` must not
+// overlap. If the values are not in the cache, this takes hardly longer than the copy alone,
+// because each piece is checked while it is in the cache.
 bool CopyFinite(const float* from, float* to, size_t count);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// Device work that is recorded once and then started as a whole: a CUDA graph.
+// Device work that is recorded once and can then be started as a whole. An example is a CUDA graph.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +8,19 @@
 
 namespace tandem {
 
-// A recorded graph of device work. It does not own the memory that it accesses: this memory and the
-// device must outlive it, at the same addresses. For one thread.
+// A recorded graph of device work. It does not own the accessed memory. The device and this memory
+// must outlive the graph, and the memory must keep its addresses. It is for one thread.
 class LaunchGraph {
  public:
   virtual ~LaunchGraph() = default;
-  // Submits the graph to the device's compute stream. Errors in the data are reported when the
-  // device is synchronised.
+  // Submits the graph to the device's compute stream, without waiting. An error that a kernel finds
+  // in its data is reported when the device is synchronised.
   virtual Status Launch() = 0;
-  virtual int64_t launches() const = 0;  // kernels, copies and fills in the graph
+  virtual int64_t launches() const = 0;  // number of kernels, copies and fills in the graph
 };
 
-// Submits work to the compute stream of a device, on the calling thread, without waiting.
+// A function that submits work to the compute stream of a device. It runs on the calling thread and
+// does not wait for the work.
 using DeviceWork = std::function<Status()>;
 
 }  // namespace tandem

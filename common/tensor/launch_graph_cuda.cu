@@ -20,12 +20,12 @@ class CudaGraph final : public LaunchGraph {
   }
 
   Status Record(const DeviceWork& work) {
-    // Thread-local mode lets other threads allocate driver memory during the capture.
+    // In thread-local mode, other threads may allocate driver memory during the capture.
     TD_RETURN_IF_ERROR(CudaStatus(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
                                   "cudaStreamBeginCapture"));
     const Status put = work();
     const cudaError_t ended = cudaStreamEndCapture(stream_, &graph_);
-    (void)cudaGetLastError();  // the error is reported here, not by the next call
+    (void)cudaGetLastError();  // clears CUDA's error state: the error is reported here
     TD_RETURN_IF_ERROR(put);
     TD_RETURN_IF_ERROR(CudaStatus(ended, "cudaStreamEndCapture"));
     size_t nodes = 0;

@@ -1,4 +1,4 @@
-// CUDA graphs by stream capture. Part of libtandem_cuda.so only.
+// Records CUDA graphs by stream capture. Only libtandem_cuda.so contains this code.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,9 @@
 
 namespace tandem {
 
-// Records the work that `work` submits to the compute stream of `device`, a CUDA device, without
-// running it. On an error of `work` or of CUDA (some work cannot be recorded), nothing has run and
-// the stream is unchanged.
+// Calls `work` and records the work that it submits to the compute stream of `device`, a CUDA
+// device. The recorded work does not run. Some CUDA work cannot be recorded. After an error of
+// `work` or of CUDA, nothing has run and the stream is unchanged.
 StatusOr<std::unique_ptr<LaunchGraph>> RecordCudaGraph(Device& device, const DeviceWork& work);
 
 }  // namespace tandem

@@ -1,11 +1,12 @@
-// Host memory that CUDA devices access directly. Part of libtandem_cuda.so only.
+// Host memory that CUDA devices can access directly. Only libtandem_cuda.so contains this code.
 #pragma once
 
 #include "common/tensor/device.h"
 
 namespace tandem {
 
-// Allocates page-locked memory, for all devices. RESOURCE_EXHAUSTED: out of page-locked memory.
+// Allocates `bytes` bytes of page-locked host memory, which all CUDA devices can access.
+// RESOURCE_EXHAUSTED: there is no page-locked memory left.
 StatusOr<Buffer> PinnedMemory(size_t bytes);
 
 }  // namespace tandem

@@ -66,7 +66,7 @@ struct Min {
   }
 };
 
-// The same reduction with swapped operands.
+// The operation Op with its two operands swapped.
 template <typename Op>
 struct Swapped {
   template <typename T>
@@ -80,7 +80,7 @@ void Plain(T* __restrict acc, const T* __restrict in, size_t count) {
   for (size_t i = 0; i < count; ++i) acc[i] = Op::template Of<T>(acc[i], in[i]);
 }
 
-// The same conversion as in common/tensor/types.h, in a form that the compiler vectorises.
+// Converts as in common/tensor/types.h, but in a form that the compiler vectorises.
 inline float FromBF16(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 inline uint16_t ToBF16(float value) {
   const uint32_t u = std::bit_cast<uint32_t>(value);
@@ -108,7 +108,7 @@ inline __attribute__((target("avx"))) __m256 Of8(Sum, __m256 a, __m256 b) {
 inline __attribute__((target("avx"))) __m256 Of8(Prod, __m256 a, __m256 b) {
   return _mm256_mul_ps(a, b);
 }
-// Selects like Max::Of and Min::Of: `a` if it wins or is NaN.
+// Selects a value as Max::Of and Min::Of do: `a` if it is larger (Max) or smaller (Min), or is NaN.
 inline __attribute__((target("avx"))) __m256 Of8(Max, __m256 a, __m256 b) {
   const __m256 nan = _mm256_cmp_ps(a, a, _CMP_UNORD_Q);
   return _mm256_blendv_ps(b, a, _mm256_or_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ), nan));
@@ -122,15 +122,15 @@ inline __attribute__((target("avx"))) __m256 Of8(Swapped<Op>, __m256 a, __m256 b
   return Of8(Op{}, b, a);
 }
 
-// Queries the processor directly, because __builtin_cpu_supports of clang 14 does not know this
-// name.
+// Returns whether the processor has F16C. It queries the processor directly, because
+// __builtin_cpu_supports of clang 14 does not know "f16c".
 bool HasF16c() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __builtin_cpu_supports("avx") && __get_cpuid(1, &a, &b, &c, &d) != 0 &&
          (c & bit_F16C) != 0;
 }
 
-// F16ToF32 needs a dozen instructions for one element.
+// Reduces f16 vectors with F16C instructions, because F16ToF32 takes a dozen per element.
 template <typename Op>
 __attribute__((target("avx,f16c"))) void F16Vector(uint16_t* acc, const uint16_t* in,
                                                    size_t count) {
@@ -145,9 +145,9 @@ __attribute__((target("avx,f16c"))) void F16Vector(uint16_t* acc, const uint16_t
 }
 #endif
 
-// Adds f32 inputs in one pass over all inputs and outputs, in whole vectors of kBytes. Returns the
-// number of elements it has added. Gradients use this case. It is bound by memory, so it touches
-// each cache line once.
+// Adds f32 inputs in one pass over all inputs and outputs, in whole vectors of kBytes bytes.
+// Returns the number of elements that were added. Gradients use this function. Memory bandwidth
+// limits it, so it accesses each cache line only once.
 template <int kBytes>
 [[gnu::always_inline]] inline size_t SumAcross(std::span<const std::byte* const> in,
                                                std::span<std::byte* const> out, size_t count) {
@@ -242,14 +242,15 @@ void ReduceInto(ReduceOp op, DType dtype, void* acc, const void* in, size_t coun
 
 namespace {
 
-constexpr size_t kBlockBytes = 4 << 10;  // stays in the L1 cache
+constexpr size_t kBlockBytes = 4 << 10;  // size of a block in bytes; a block stays in the L1 cache
 
-// Reduces `count` elements of `in` from byte `at` on, as a tree, into the first of `blocks`. The
-// other blocks are scratch memory, one for each level.
+// Reduces `count` elements of all inputs, from byte `at` on, as a binary tree. The result is in the
+// first of `blocks`. The other blocks are scratch memory, one for each level of the tree.
 void TreeOf(ReduceOp op, DType dtype, std::span<const std::byte* const> in, size_t at, size_t count,
             std::byte* blocks) {
   std::memcpy(blocks, in[0] + at, count * SizeOf(dtype));
-  for (size_t done = 1; done < in.size(); done *= 2) {  // the first `done` form a complete tree
+  // At this point the first `done` inputs are reduced.
+  for (size_t done = 1; done < in.size(); done *= 2) {
     const auto next = in.subspan(done, std::min(done, in.size() - done));
     const std::byte* from = next[0] + at;
     if (next.size() > 1) {
@@ -281,7 +282,8 @@ void ReduceAcross(ReduceOp op, DType dtype, std::span<const std::byte* const> in
 
 void ReduceTree(ReduceOp op, DType dtype, std::span<const std::byte* const> in,
                 std::span<std::byte* const> out, size_t count) {
-  if (in.size() <= 3) return ReduceAcross(op, dtype, in, out, count);  // the same order
+  // With up to 3 inputs the tree has the same order as ReduceAcross.
+  if (in.size() <= 3) return ReduceAcross(op, dtype, in, out, count);
   constexpr size_t kLevelsMax = 20;
   CHECK_LE(in.size(), size_t{1} << (kLevelsMax - 1));
   alignas(64) std::byte blocks[kLevelsMax * kBlockBytes];

@@ -1,5 +1,4 @@
-// A subset of the rows of a tall matrix (Paddle's SelectedRows), such as the gradient of a table
-// lookup.
+// Some rows of a tall matrix (Paddle's SelectedRows), such as the gradient of a table lookup.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +9,16 @@
 namespace tandem {
 
 struct SparseRows {
-  int64_t height = 0;         // rows of the whole matrix
-  std::vector<int64_t> rows;  // which rows, each in [0, height); duplicates allowed until merged
-  Tensor values;              // [rows.size(), width]
+  int64_t height = 0;  // number of rows of the whole matrix
+  // Row numbers, each in [0, height); duplicates are allowed before Merged().
+  std::vector<int64_t> rows;
+  Tensor values;  // values of the rows, with shape [rows.size(), width]
 
-  // INVALID_ARGUMENT: rows, values and `height` are inconsistent; the message names the row.
+  // Checks the fields. INVALID_ARGUMENT: `rows`, `values` and `height` are inconsistent; the
+  // message names the row.
   Status Check() const;
-  // Returns the same sum with unique, ascending rows. Duplicates are added in their order. f32 on
-  // the CPU.
+  // Returns a matrix with the same sum whose rows are unique and in ascending order. Duplicates are
+  // added in their order. It works for f32 on the CPU only.
   StatusOr<SparseRows> Merged(Device& device) const;
 };
 

@@ -1,6 +1,6 @@
-// A ring of small staging buffers in host memory. The device fetches a value when its stream
-// reaches the copy. So values that change from training step to training step, such as a learning
-// rate, are copied without waiting.
+// A ring of small staging buffers in host memory. The device copies a value from its buffer when
+// the device's stream reaches the copy. So the host does not wait when it copies a value that
+// changes with each training step, such as a learning rate.
 #pragma once
 
 #include <array>
@@ -12,24 +12,25 @@
 
 namespace tandem {
 
-// Uses its slots in turn, and waits if the copy from a slot is still running. Thread-safe.
+// Uses the buffers ("slots") of the ring in turn. Waits if the earlier copy from the next slot is
+// still running. Thread-safe.
 class StagingRing {
  public:
   static constexpr size_t kSlots = 64, kSlotBytes = 256, kBytes = kSlots * kSlotBytes;
 
   struct Driver {
-    // Starts a copy from a slot to the device.
+    // Starts a copy from a slot, `from`, to device memory.
     std::function<Status(void* to, const void* from, size_t bytes)> copy;
-    // mark: records an event in the stream after the copies that were started, for `slot`. wait:
-    // waits for the event of `slot`.
+    // mark: records an event for `slot` in the stream, after the copies that were started. wait:
+    // blocks until the event of `slot` has occurred.
     std::function<Status(size_t slot)> mark, wait;
   };
 
-  // `memory`: kBytes that the device can read directly. It must outlive this.
+  // `memory` has kBytes bytes that the device can read directly. It must outlive the ring.
   StagingRing(std::byte* memory, Driver driver) : memory_(memory), driver_(std::move(driver)) {}
 
   static bool Takes(size_t bytes) { return bytes <= kSlotBytes; }
-  // `from` may change after the return. REQUIRES: Takes(bytes).
+  // Starts a copy to device memory. `from` may change after the return. REQUIRES: Takes(bytes).
   Status Copy(void* to, const void* from, size_t bytes) TD_EXCLUDES(mu_);
 
  private:

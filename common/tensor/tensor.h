@@ -1,4 +1,5 @@
-// A tensor: description, place and shared memory. A copy of a Tensor shares the memory.
+// A tensor: its description, its place, and shared memory. Copies of a Tensor share the same
+// memory.
 #pragma once
 
 #include <span>
@@ -12,12 +13,11 @@ namespace tandem {
 class Tensor {
  public:
   Tensor() = default;
-  // A view of `buffer` that begins at byte `offset`. REQUIRES that buffer holds offset +
-  // desc.bytes() bytes.
+  // A view of `buffer` from byte `offset` on. REQUIRES: `buffer` has offset + desc.bytes() bytes.
   Tensor(TensorDesc desc, Place place, Buffer buffer, size_t offset = 0)
       : desc_(desc), place_(place), buffer_(std::move(buffer)), offset_(offset) {}
 
-  // Allocates memory on `device`, not initialised.
+  // Makes a tensor with new memory on `device`. The memory is not initialised.
   static StatusOr<Tensor> Make(const TensorDesc& desc, Device& device);
 
   bool defined() const { return buffer_ != nullptr; }
@@ -29,8 +29,8 @@ class Tensor {
   Place place() const { return place_; }
   void* data() const { return buffer_.get() + offset_; }
 
-  // Returns the elements in host memory. REQUIRES that the tensor is on the CPU and T is the
-  // element type (uint16_t for f16 and bf16).
+  // Returns the elements in host memory. REQUIRES: the tensor is on the CPU and T is the element
+  // type (uint16_t for f16 and bf16).
   template <typename T>
   std::span<T> span() const {
     CHECK(place_.kind == PlaceKind::kCpu && sizeof(T) == SizeOf(dtype()));

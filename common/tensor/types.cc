@@ -93,22 +93,23 @@ float BF16ToF32(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 1
 
 uint16_t F32ToBF16(float value) {
   const uint32_t u = std::bit_cast<uint32_t>(value);
-  if ((u & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((u >> 16) | 0x40u);  // NaN
+  // A NaN stays a NaN, because its quiet bit is set.
+  if ((u & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((u >> 16) | 0x40u);
   return static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
 
-// Uses integers because some compilers have no 16-bit float (clang 14 has none on x86). The
-// exponents of the two formats have the biases 15 and 127, the mantissas 10 and 23 bits.
+// Converts f16 to f32 with integer operations, because some compilers have no 16-bit float (clang
+// 14 has none on x86). The exponents have the biases 15 and 127, the mantissas 10 and 23 bits.
 float F16ToF32(uint16_t bits) {
   const uint32_t sign = uint32_t{bits & 0x8000u} << 16;
   const uint32_t magnitude = uint32_t{bits & 0x7fffu} << 13;
-  if ((bits & 0x7c00u) == 0x7c00u) {  // infinite, or NaN: made quiet, as processors do
+  if ((bits & 0x7c00u) == 0x7c00u) {  // infinite or NaN; a NaN becomes quiet, as in processors
     const uint32_t quiet = (bits & 0x3ffu) != 0 ? 0x7fc00000u : 0x7f800000u;
     return std::bit_cast<float>(sign | quiet | magnitude);
   }
   constexpr uint32_t kBias = (127 - 15) << 23, kOne = 1 << 23;
   if (magnitude >= kOne) return std::bit_cast<float>(sign | (magnitude + kBias));
-  // Computes a subnormal from normal numbers, because threads may treat subnormal f32 as 0.
+  // Subnormal numbers are differences of normal ones: threads may treat subnormal f32 as 0.
   const float small =
       std::bit_cast<float>(magnitude + kBias + kOne) - std::bit_cast<float>(kBias + kOne);
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(small));
@@ -118,14 +119,18 @@ uint16_t F32ToF16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value), magnitude = bits & 0x7fffffffu;
   const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
   const auto with_sign = [sign](uint32_t rest) { return static_cast<uint16_t>(sign | rest); };
-  if (magnitude > 0x7f800000u) return with_sign(0x7e00u | ((magnitude >> 13) & 0x3ffu));  // NaN
-  if (magnitude >= 0x47800000u) return with_sign(0x7c00u);  // from 2^16 on: infinite
+  // A NaN stays a NaN and becomes quiet.
+  if (magnitude > 0x7f800000u) return with_sign(0x7e00u | ((magnitude >> 13) & 0x3ffu));
+  // Numbers from 2^16 on become infinite in f16.
+  if (magnitude >= 0x47800000u) return with_sign(0x7c00u);
   if (magnitude < 0x38800000u) {
-    // Below 2^-14 the result is subnormal. Adding 2^-1 leaves its 10 bits, rounded, at the end.
+    // Below 2^-14 the result is subnormal. The addition of 2^-1 rounds it, and leaves its 10 bits
+    // at the end of the sum.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return with_sign(std::bit_cast<uint32_t>(shifted) - 0x3f000000u);
   }
-  const uint32_t odd = (magnitude >> 13) & 1u;  // ties to even
+  // 1 if the last kept bit is 1, so that ties round to even.
+  const uint32_t odd = (magnitude >> 13) & 1u;
   return with_sign((magnitude - (112u << 23) + 0xfffu + odd) >> 13);
 }
 

@@ -1,4 +1,5 @@
-// A queue with a capacity, deadlines and an end. It is the only queue between threads in Tandem.
+// A queue with a maximum length, which threads can close. It is the only one between threads in
+// Tandem.
 #pragma once
 
 #include <deque>
@@ -11,17 +12,17 @@ namespace tandem {
 
 enum class PushResult { kOk, kFull, kClosed };
 
-// First in, first out. Thread-safe for any number of producers and consumers.
+// A first-in, first-out queue. It is thread-safe for any number of producers and consumers.
 template <typename T>
 class BoundedQueue {
  public:
   explicit BoundedQueue(size_t capacity) : capacity_(capacity) {}
 
-  // Does not block. Moves from `item` only if it returns kOk.
+  // Adds `item` without blocking. Moves from `item` only if the result is kOk.
   PushResult TryPush(T&& item) TD_EXCLUDES(mu_) { return Push(std::move(item), Time::min()); }
 
-  // Blocks while the queue is full, until `deadline` (then kFull). Moves from `item` only if it
-  // returns kOk.
+  // Adds `item`. Blocks while the queue is full, and returns kFull at `deadline`. Moves from `item`
+  // only if the result is kOk.
   PushResult Push(T&& item, Time deadline) TD_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     while (!closed_ && items_.size() >= capacity_) {
@@ -35,8 +36,8 @@ class BoundedQueue {
     return PushResult::kOk;
   }
 
-  // Blocks while the queue is empty, until `deadline`. nullopt: the deadline passed, or the queue
-  // is closed and empty.
+  // Removes and returns the oldest item. Blocks while the queue is empty. Returns nullopt if
+  // `deadline` has passed, or if the queue is closed and empty.
   std::optional<T> Pop(Time deadline) TD_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     while (items_.empty() && !closed_) {
@@ -49,7 +50,8 @@ class BoundedQueue {
     return item;
   }
 
-  // Rejects later pushes. Queued items can still be popped. May be called more than once.
+  // Closes the queue: later pushes are rejected, but queued items can still be popped. Further
+  // calls have no effect.
   void Close() TD_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     closed_ = true;

@@ -22,7 +22,7 @@ void ForkJoin::Run(int parts, const std::function<void(int)>& work) {
       work(part);
       left.count_down();
     });
-    CHECK(posted.ok()) << posted;  // the queue has space for all
+    CHECK(posted.ok()) << posted;  // the queue has space for the parts of one task
   }
   work(0);
   left.wait();

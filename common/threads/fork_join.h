@@ -1,4 +1,4 @@
-// A few threads that, together with their caller, run the parts of one task.
+// A few threads that, together with the calling thread, run the parts of one task in parallel.
 #pragma once
 
 #include <functional>
@@ -9,22 +9,22 @@
 
 namespace tandem {
 
-// Runs tasks in parallel parts. Not thread-safe: one task at a time. Its threads sleep between
-// tasks, so they use no processor time of other processes.
+// Runs the parts of a task in parallel. Not thread-safe: one task at a time. The threads sleep
+// between tasks and use no processor time.
 class ForkJoin {
  public:
-  // `threads` >= 1 includes the caller; 1: no additional thread.
+  // `threads` (at least 1) includes the calling thread. 1: no additional thread.
   ForkJoin(const std::string& name, int threads);
 
   int threads() const { return threads_; }
   // Calls work(part) for each part of [0, parts) in parallel, part 0 on the calling thread. Returns
-  // when all calls have returned. REQUIRES: 1 <= parts <= threads().
+  // after all calls of `work` have returned. REQUIRES: 1 <= parts <= threads().
   void Run(int parts, const std::function<void(int)>& work);
 
  private:
   const int threads_;
   LeaderCpuTracker caller_;
-  std::unique_ptr<ThreadPool> others_;  // null: no additional threads
+  std::unique_ptr<ThreadPool> others_;  // threads other than the caller; null: none
 };
 
 }  // namespace tandem

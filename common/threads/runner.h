@@ -1,4 +1,4 @@
-// Runs work on a bounded pool of threads, or on the calling thread (tests, simulator).
+// Runs functions on a bounded pool of threads, or on the calling thread (tests, simulator).
 #pragma once
 
 #include <functional>
@@ -13,12 +13,12 @@
 
 namespace tandem {
 
-// The interface. Thread-safe.
+// The interface of objects that run functions. Thread-safe.
 class Runner {
  public:
   virtual ~Runner() = default;
-  // Runs `work` later; InlineRunner: before it returns. RESOURCE_EXHAUSTED: the queue is full.
-  // CANCELLED: after shutdown. On an error `work` never runs.
+  // Runs `work` later on another thread; an InlineRunner runs it before Post returns.
+  // RESOURCE_EXHAUSTED: the queue is full. CANCELLED: shut down. After an error `work` never runs.
   [[nodiscard]] virtual Status Post(std::function<void()> work) = 0;
 };
 
@@ -27,15 +27,15 @@ class InlineRunner final : public Runner {
   Status Post(std::function<void()> work) override;
 };
 
-// Has `threads` workers named `name`-0, `name`-1, ... and one queue of at most `queue_max` items.
-// The destructor runs all accepted work, then joins the workers.
+// A pool of `threads` workers, which are named `name`-0, `name`-1, ... They share one queue of at
+// most `queue_max` functions. The destructor runs all accepted functions, then joins the workers.
 class ThreadPool final : public Runner {
  public:
   ThreadPool(const std::string& name, int threads, size_t queue_max);
   ~ThreadPool() override;
   Status Post(std::function<void()> work) override;
   size_t queued() const { return queue_.size(); }
-  // Calls these functions of `leader` for all workers.
+  // Call the functions of LeaderCpuTracker with the same names for all worker threads.
   void SendAway(const LeaderCpuTracker& leader);
   void LetGo(const LeaderCpuTracker& leader);
 
@@ -44,7 +44,7 @@ class ThreadPool final : public Runner {
   std::vector<std::thread> threads_;
 };
 
-// Names the calling thread for debuggers and timelines. Only the first 15 characters count.
+// Names the calling thread for debuggers and timelines. Uses the first 15 characters.
 void SetThreadName(const std::string& name);
 
 }  // namespace tandem

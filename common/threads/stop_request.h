@@ -1,5 +1,5 @@
-// SIGTERM and SIGINT in Tandem's programs. The first signal requests an orderly stop, a later one
-// ends the process immediately.
+// Handles SIGTERM and SIGINT in Tandem's programs. The first signal requests an orderly stop, a
+// later signal ends the process immediately.
 #pragma once
 
 #include <atomic>
@@ -10,24 +10,24 @@
 
 namespace tandem {
 
-// Signals within this time after the first one are the same request. For example, timeout(1)
-// signals the process and then its group.
+// Further signals within this time after the first one belong to the same stop request. For
+// example, timeout(1) signals the process and then its group.
 inline constexpr Duration kSameStopRequest = std::chrono::milliseconds(100);
 
-// Blocks the two signals in the calling thread and in all threads that it starts later, so that
-// only StopRequests receives them.
+// Blocks SIGTERM and SIGINT in the calling thread and in all threads that it starts later. Only
+// StopRequests then receives these signals.
 void BlockStopSignals();
-// Ends the process by `signal`, as if there were no handler.
+// Ends the process by `signal`, as if the process had no signal handler.
 [[noreturn]] void EndBySignal(int signal);
 
-// Receives the signals on its own thread. REQUIRES that BlockStopSignals was called before any
-// other thread was started.
+// Receives SIGTERM and SIGINT on a separate thread. REQUIRES: BlockStopSignals was called before
+// any other thread was started.
 class StopRequests {
  public:
   using Call = std::function<void(int signal)>;
-  // Calls `first` for the first signal and `again` for each further request.
+  // Calls `first` for the first stop request and `again` for each later one.
   StopRequests(Call first, Call again);
-  ~StopRequests();  // does not wait for a signal
+  ~StopRequests();  // ends the receiving thread without waiting for a signal
 
  private:
   void Run();

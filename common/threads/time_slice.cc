@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-// For sched_setattr(2), which glibc has only since 2.41.
+// The argument of sched_setattr(2). glibc declares it only since version 2.41.
 struct SchedAttr {
   uint32_t size = sizeof(SchedAttr);
   uint32_t policy = SCHED_OTHER;
@@ -19,9 +19,9 @@ struct SchedAttr {
 
 bool Get(SchedAttr* attr) { return syscall(SYS_sched_getattr, 0, attr, sizeof(*attr), 0) == 0; }
 
-// Sets the slice of this thread; 0: the kernel's default.
+// Sets the time slice of this thread, in nanoseconds. 0: the kernel's default.
 void SetSlice(SchedAttr attr, uint64_t ns) {
-  if (attr.policy != SCHED_OTHER) return;  // another policy was chosen on purpose
+  if (attr.policy != SCHED_OTHER) return;  // the user or the operator chose another policy
   attr.runtime_ns = ns;
   (void)syscall(SYS_sched_setattr, 0, &attr, 0);
 }

@@ -1,5 +1,5 @@
-// The subcommands of `tandem`. Each receives the arguments after its name and returns the exit code
-// (common/base/status.h).
+// The subcommands of `tandem`. Each of them is a function that receives the arguments after its
+// name, and returns the exit code (common/base/status.h).
 #pragma once
 
 #include <string>
@@ -41,7 +41,7 @@ struct Command {
   const char* summary;
 };
 
-// In the order of the help text.
+// Returns all subcommands, in the order of the help text.
 const std::vector<Command>& Commands();
 
 }  // namespace tandem::deploy

@@ -11,33 +11,33 @@ namespace tandem::deploy {
 
 enum class Color { kGreen, kYellow, kRed, kBold };
 
-// Colours `text` if `fd` is a terminal with colours and NO_COLOR is not set (no-color.org); else
-// returns `text` unchanged.
+// Returns `text` with a colour if `fd` is a terminal with colours and NO_COLOR is not set
+// (no-color.org). Otherwise returns `text` unchanged.
 std::string Paint(int fd, Color color, const std::string& text);
 
-// Prints the error as "tandem COMMAND: error: ..." on stderr; returns its exit code.
+// Prints the error on stderr as "tandem COMMAND: error: ..." and returns its exit code.
 int Fail(const std::string& command, const Status& status);
 
-// A table, one line per row. Columns are as wide as their widest cell, with two spaces between
-// them.
+// Returns a table as text, with one line per row. Columns fit their widest cell, with two spaces
+// between them.
 std::string TableText(const std::vector<std::vector<std::string>>& rows);
 
 inline constexpr FlagSpec kOutputFlag = {"output", "o", "FORMAT", "text (default) or json"};
-// Whether --output (-o) is json; the default is text. INVALID_ARGUMENT: any other value.
+// Returns whether --output (-o) is "json"; default: "text". INVALID_ARGUMENT: another value.
 StatusOr<bool> WantsJson(const ParsedArgs& args);
 
-// Parses the arguments. For --help it prints `usage` and the flags; it also prints errors. Returns
-// true if the command should continue, else sets `*exit_code`.
+// Parses the arguments. Prints `usage` and the flags for --help, and prints errors of parsing.
+// Returns true if the command should continue; otherwise sets `*exit_code`.
 bool ParseOrExplain(const std::string& command, const std::string& usage,
                     std::vector<FlagSpec> flags, const std::vector<std::string>& args,
                     ParsedArgs* parsed, int* exit_code);
 
-// INVALID_ARGUMENT: there are more than `most` arguments besides flags; the message names the
-// first.
+// Checks that there are at most `most` arguments besides flags. INVALID_ARGUMENT: there are more;
+// the message names the first one that is too many.
 Status TakesAtMost(size_t most, const ParsedArgs& args);
 
-// Runs a subcommand with one body: parses the arguments (ParseOrExplain), runs the body and prints
-// errors. Returns the exit code, which the body may also choose.
+// Runs a subcommand: parses the arguments (ParseOrExplain), calls `body`, and prints errors.
+// Returns the exit code, which `body` may determine.
 int RunBody(const std::string& command, const std::string& usage,
             const std::vector<FlagSpec>& flags, const std::vector<std::string>& args,
             StatusOr<int> (*body)(const ParsedArgs&));

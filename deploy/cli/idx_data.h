@@ -7,11 +7,11 @@
 
 namespace tandem::deploy {
 
-// Directory of the files in Debian's package dataset-fashion-mnist.
+// The directory in which Debian's package dataset-fashion-mnist installs its files.
 inline constexpr char kFashionMnistDir[] = "/usr/share/datasets/fashion-mnist";
 
-// OK if the four idx files of MNIST's layout are in `dir`, each plain or with .gz. NOT_FOUND: one
-// is absent; the message names the first. Does not read the files.
+// Checks that the four idx files of MNIST are in `dir`, each as a plain or a .gz file. Does not
+// read the files. NOT_FOUND: a file is absent; the message names the first such file.
 Status CheckIdxDir(const std::string& dir);
 
 }  // namespace tandem::deploy

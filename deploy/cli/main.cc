@@ -1,4 +1,4 @@
-// tandem: the command with the job tools.
+// tandem: the command-line program with the tools for jobs.
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -47,6 +47,7 @@ int main(int argc, char** argv) {
   FLAGS_logtostderr = true;
   google::InitGoogleLogging("tandem");
   tandem::rpc::InstallGrpcLog();
-  tandem::LimitCoreDumps(false);  // the process reads and makes secrets and keys
+  // Core dumps are disabled, because this process reads and makes secrets and keys.
+  tandem::LimitCoreDumps(false);
   return tandem::deploy::Main(std::vector<std::string>(argv + 1, argv + argc));
 }

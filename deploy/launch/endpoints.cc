@@ -92,7 +92,7 @@ Status AssignPorts(const std::string& flag, int start_port,
   TD_REQUIRE(start_port >= 0);
   bool all_local = true;
   for (const ProcessEndpoint& e : endpoints) all_local = all_local && e.local;
-  std::map<std::string, int> next;  // per host
+  std::map<std::string, int> next;  // for each host, the number of ports assigned so far
   for (ProcessEndpoint& e : endpoints) {
     if (e.is_unix()) continue;
     if (e.port != 0) {
@@ -102,7 +102,8 @@ Status AssignPorts(const std::string& flag, int start_port,
         return Annotate(bound.status(), "--" + flag + "=" + e.Text());
       }
     } else if (!all_local || start_port != 0) {
-      e.port = (start_port != 0 ? start_port : 6170) + next[e.host]++;  // 6170: fleetrun's default
+      // The default first port 6170 is that of fleetrun.
+      e.port = (start_port != 0 ? start_port : 6170) + next[e.host]++;
       if (e.port > 65535)
         return InvalidArgument(
             "--start_port: there are too few ports for the processes on %s [TD1004]; hint: choose "

@@ -1,4 +1,4 @@
-// Parses lists of hosts and ports in fleetrun's format, and finds the entries for this machine.
+// Parses lists of hosts and ports in the format of fleetrun, and finds those of this machine.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ namespace tandem::deploy {
 struct ProcessEndpoint {
   std::string host;
   int port = 0;
-  bool local = true;      // whether the host is this machine
-  std::string path = {};  // path of a Unix-domain socket, which has neither host nor port
+  bool local = true;      // true: the host is this machine
+  std::string path = {};  // path of a Unix-domain socket; if set, host and port are unused
 
   bool is_unix() const { return !path.empty(); }
   std::string Text() const {
@@ -21,24 +21,25 @@ struct ProcessEndpoint {
 };
 
 // Parses a comma-separated list of "host:port", "host" (port 0) and, for --servers, "unix:/path".
-// Fills in `local`. INVALID_ARGUMENT: a malformed entry; the message names `flag` and the entry.
+// Fills in `local`. INVALID_ARGUMENT: a malformed entry; the message names `flag` and it.
 StatusOr<std::vector<ProcessEndpoint>> ParseEndpoints(const std::string& flag,
                                                       const std::string& list);
 
-// Whether `host` is a loopback name or address, this machine's name, or an address of one of its
-// interfaces. Does not query a name server.
+// Returns whether `host` is a loopback name or address, this machine's name, or an address of one
+// of its interfaces. Does not query a name server.
 bool IsLocalHost(const std::string& host);
 
-// This machine's name.
+// Returns this machine's name.
 std::string HostName();
 
 // Assigns a port to every entry with port 0. If all entries are local, the port is a free one.
 // Otherwise it is `start_port` + the entry's index among the entries of the same host, because
-// every host must compute the same numbers. INVALID_ARGUMENT: two entries are then equal.
-// UNAVAILABLE: the port of a local entry is in use, or no port is free.
+// every host must compute the same numbers. INVALID_ARGUMENT: two entries are equal after the
+// assignment. UNAVAILABLE: the port of a local entry is in use, or no port is free.
 Status AssignPorts(const std::string& flag, int start_port,
                    std::vector<ProcessEndpoint>& endpoints);
 
-std::string JoinEndpoints(const std::vector<ProcessEndpoint>& endpoints);  // "a:1,b:2"
+// Returns a list such as "a:1,b:2".
+std::string JoinEndpoints(const std::vector<ProcessEndpoint>& endpoints);
 
 }  // namespace tandem::deploy

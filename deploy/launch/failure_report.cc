@@ -24,13 +24,14 @@ std::string WhatHappened(const Failure& failure) {
   return failure.exit.Text();
 }
 
-// A line of the settings that a trainer prints at its start: "epochs: 3   (job.pbtxt:4:1)".
+// Returns whether the line is one of the settings that a trainer prints at its start.
+// Example: "epochs: 3   (job.pbtxt:4:1)".
 bool IsSetting(const std::string& line) {
   return line.ends_with(')') && absl::StrContains(line, ": ") && absl::StrContains(line, "   (");
 }
 
-// The process's own description of its failure: the lines from its last error on, or all lines
-// except its settings.
+// Returns the process's own description of its failure: the log's lines from the last error on. If
+// there is no error, returns all lines except the settings.
 std::vector<std::string> LastWords(const std::vector<std::string>& lines) {
   const auto is_error = [](const std::string& line) {
     return absl::StrContains(line, ": error: ");
@@ -44,7 +45,7 @@ std::vector<std::string> LastWords(const std::vector<std::string>& lines) {
   return words;
 }
 
-// The first error code in `words`: "TD2001"; "": none.
+// Returns the first error code in `words`, such as "TD2001"; "": there is none.
 std::string CodeIn(const std::vector<std::string>& words) {
   for (const std::string& line : words) {
     const size_t at = line.find("[TD");
@@ -54,7 +55,7 @@ std::string CodeIn(const std::vector<std::string>& words) {
   return "";
 }
 
-// The meaning of an exit code as text; "": it has none.
+// Returns the meaning of an exit code as text; "": the exit code has no meaning.
 std::string CodeIn(int exit_code) {
   constexpr std::array kMeant = {kExitUsage,      kExitData,   kExitUnavailable, kExitIo,
                                  kExitPermission, kExitConfig, kExitLostPeer,    kExitStorage};
@@ -72,7 +73,7 @@ std::string HintOfCrash(const Failure& failure) {
       limits, failure.log_file);
 }
 
-// A hint for the user, by the meaning of the code (common/base/status.h).
+// Returns a hint for the user, which depends on the exit code (common/base/status.h).
 std::string Hint(const Failure& failure, const std::vector<std::string>& words) {
   if (failure.silent_s > 0) {
     return "the process hung or was stopped (SIGSTOP); --max_restarts=N restarts such a process, a "
@@ -142,7 +143,7 @@ Status WriteErrorFile(const std::string& path, const std::string& job, const Fai
   } else {
     json["exit_code"] = failure.exit.code;
   }
-  // A log may have any bytes, but JSON must be UTF-8.
+  // A log may contain bytes that are not UTF-8. They are replaced, because JSON must be UTF-8.
   return WriteOwnFile(path,
                       json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }

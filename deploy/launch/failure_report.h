@@ -1,4 +1,4 @@
-// Reports a failed job: the first failure, with the last lines of its log.
+// Reports why a job failed: the first failure, with the last lines of the log of its process.
 #pragma once
 
 #include <string>
@@ -10,32 +10,32 @@
 namespace tandem::deploy {
 
 struct Failure {
-  std::string role;  // pserver, trainer
+  std::string role;  // role of the process: "pserver" or "trainer"
   int rank = 0;
   std::string host;
   int64_t pid = 0;
   ExitState exit;
-  bool early = false;   // a pserver that ended with 0 before it was told to
-  bool stuck = false;   // killed because it did not end when told to
-  double silent_s = 0;  // killed after this time without a reply; 0: not for this reason
-  double after_s = 0;   // since the start of the job
-  std::string time;     // wall clock, UTC, ISO 8601
+  bool early = false;  // true: a pserver that ended with 0 before it was requested to stop
+  bool stuck = false;  // true: killed because it did not end after it was requested to stop
+  // Killed after this number of seconds without a reply; 0: not killed for this reason.
+  double silent_s = 0;
+  double after_s = 0;  // seconds since the start of the job
+  std::string time;    // wall-clock time in UTC, ISO 8601
   std::string log_file;
   std::vector<std::string> last_lines;
 };
 
-// The exit code of the job: that of its first failure, or 128 + signal if a signal ended it. A
-// pserver that ended too early, or not when told to, counts as 1. An unresponsive process counts as
-// a lost peer.
+// Returns the exit code of the job: that of the process that failed first, or 128 + signal if a
+// signal ended the process. It is 1 for a pserver that ended too early or did not stop when
+// requested. For an unresponsive process it is the code of a lost peer.
 int JobExitCode(const Failure& failure);
 
-// Lines for the terminal, each with a line end. `others`: the end of each other process, one text
-// each.
+// Returns lines for the terminal, each with a line end. `others`: a text about each other process.
 std::string FailureText(const std::string& job, const Failure& failure,
                         const std::vector<std::string>& others, const std::string& error_file);
 
-// Writes one JSON object: {"job", "role", "rank", "host", "pid", "exit_code" or "signal", "time",
-// "after_s", "log_file", "last_lines", "others"}.
+// Writes the failure to a file as one JSON object: {"job", "role", "rank", "host", "pid",
+// "exit_code" or "signal", "time", "after_s", "log_file", "last_lines", "others"}.
 Status WriteErrorFile(const std::string& path, const std::string& job, const Failure& failure,
                       const std::vector<std::string>& others);
 

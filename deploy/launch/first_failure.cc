@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kReportLines = 20;
 
-// Whether the failure is only a consequence of another failure.
+// Returns whether the failure of a process is only a consequence of another failure.
 bool IsConsequence(const ExitState& exit) {
   return exit.signal == 0 && (exit.code == kExitLostPeer || exit.code == kExitUnavailable);
 }
@@ -23,7 +23,8 @@ Failure FailureOf(JobProcess& process, Time started) {
   failure.host = HostName();
   failure.pid = process.process->pid();
   const std::optional<ExitState>& exit = process.process->Poll();
-  failure.exit = exit ? *exit : ExitState{.signal = SIGKILL};  // SIGKILL is still in progress
+  // If there is no exit status yet, SIGKILL is still in progress.
+  failure.exit = exit ? *exit : ExitState{.signal = SIGKILL};
   failure.early = failure.exit.ok();
   failure.stuck = process.stuck;
   failure.silent_s = Seconds(process.unresponsive);

@@ -1,4 +1,4 @@
-// The first failure of a job: which process is the cause, when several end at the same time.
+// Finds the first failure of a job, its cause, even if several processes end at the same time.
 #pragma once
 
 #include <optional>
@@ -10,24 +10,24 @@
 
 namespace tandem::deploy {
 
-// Not thread-safe.
+// The first failure of a job, if there is one. Not thread-safe.
 class FirstFailure {
  public:
-  // `started`: start of the job.
+  // `started` is the time at which the job started.
   explicit FirstFailure(Time started) : started_(started) {}
 
   bool known() const { return failure_.has_value(); }
-  // REQUIRES: known().
+  // Returns the first failure. REQUIRES: known().
   const Failure& get() const;
 
-  // Blames `process`. REQUIRES: !known().
+  // Records `process` as the first failure. REQUIRES: !known().
   void Blame(JobProcess& process);
-  // Blames one of `failed`, which ended between two checks and so count as simultaneous. A cause
-  // takes precedence over its consequences. Does nothing if a failure is known or `failed` is
-  // empty.
+  // Records one of the processes `failed`, which ended between two checks and are treated as
+  // simultaneous. A process that is a cause has precedence over a process that is only a
+  // consequence. Does nothing if a failure is known or `failed` is empty.
   void BlameOneOf(const std::vector<JobProcess*>& failed);
-  // A trainer that lost a peer is not the cause while another trainer does not exit on request.
-  // Blames that one instead; it was asked `grace` ago.
+  // Replaces the recorded failure if it is a trainer that lost a peer, and another trainer does not
+  // exit on request. That trainer is then the first failure. Its exit was requested `grace` ago.
   void PreferUnresponsive(const JobProcesses& processes, Duration grace);
 
  private:

@@ -43,8 +43,8 @@ Status UnknownFlag(const std::vector<FlagSpec>& table, const std::string& name,
   return InvalidArgument("unknown flag \"--%s\" [TD1002]%s", name, hint);
 }
 
-// Passes on a flag that `handed_on` accepts. It must include its value (`--name=value`), because
-// its number of arguments is unknown here.
+// Passes a flag that `handed_on` accepts to the other program. The argument must contain the value
+// (`--name=value`), because this program does not know whether the flag has a value.
 Status HandOn(const std::string& spelled, const std::string& name, const std::string& arg,
               ParsedArgs& parsed) {
   if (spelled.size() == arg.size()) {
@@ -56,7 +56,7 @@ Status HandOn(const std::string& spelled, const std::string& name, const std::st
 
 bool OptionalValue(const FlagSpec& spec) { return *spec.value == '['; }
 
-// Parses args[at], a flag, and its value, which may be args[at + 1]. Sets `at` to the last argument
+// Parses the flag args[at] and its value, perhaps args[at + 1]. Sets `at` to the last argument
 // used.
 Status ParseFlag(const std::vector<FlagSpec>& table, const std::vector<std::string>& args,
                  const HandedOn* handed_on, size_t& at, ParsedArgs& parsed) {
@@ -136,7 +136,7 @@ StatusOr<ParsedArgs> ParseArgs(const std::vector<FlagSpec>& table,
       parsed.after_dashes.insert(parsed.after_dashes.end(), rest, args.end());
       break;
     }
-    // "-" alone means standard input or output.
+    // A single "-" means standard input or output, so it is not a flag.
     if (args[i].size() < 2 || args[i][0] != '-' ||
         args[i].find_first_not_of('-') == std::string::npos) {
       parsed.positional.push_back(args[i]);

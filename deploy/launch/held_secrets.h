@@ -1,5 +1,5 @@
-// The secrets that tandemrun creates for one job. They exist only in its memory and end with the
-// process, even if it is killed.
+// Secrets that tandemrun creates for one job. They exist only in the memory of tandemrun and end
+// with its process, even if it is killed.
 #pragma once
 
 #include <string>
@@ -12,19 +12,20 @@
 
 namespace tandem::deploy {
 
-// While this object lives, processes of the same user can read a secret at its path. The path is a
-// link to a sealed file in memory, /proc/PID/fd/N of this process. The secret is never on a disk.
+// Makes secrets readable at paths until destruction, for processes of the same user. Such a path is
+// a link to a sealed file in memory, /proc/PID/fd/N of this process. The secret is never on a disk.
 // After SIGKILL the link points to nothing.
 class HeldSecrets {
  public:
   HeldSecrets() = default;
   HeldSecrets(HeldSecrets&&) = default;
   HeldSecrets& operator=(HeldSecrets&&) = delete;
-  ~HeldSecrets();  // removes links and directories
+  ~HeldSecrets();  // removes all links and directories
 
-  // Replaces a secret that an earlier job left at `path`.
+  // Makes `secret` readable at `path`. Replaces a link that an earlier job left there.
   Status Hold(const std::string& path, std::string_view secret);
-  // Adds a directory that the destructor removes with its content. `lock` stays open until then.
+  // Adds a directory that the destructor removes together with its content. The descriptor `lock`
+  // stays open until the directory is removed.
   void AddDir(const std::string& path, Fd lock = {}) {
     dirs_.push_back(path);
     files_.push_back(std::move(lock));

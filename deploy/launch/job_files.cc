@@ -31,11 +31,12 @@ StatusOr<std::string> MakeSecret() {
   return hex + "\n";
 }
 
-// Makes an authority for this job only. Its key is discarded immediately, so that no further
-// certificate can be issued.
+// Makes an authority for this job only, and certificates that it signs. The authority's key is
+// discarded immediately, so that no further certificate can be issued.
 Status MakeCertificates(const LaunchPlan& plan, HeldSecrets& secrets) {
   TD_REQUIRE(plan.make_tls && !plan.tls_dir.empty());
-  constexpr int kDays = 30;  // a longer job uses its own certificates, which can be renewed
+  // Validity of the certificates in days. A longer job needs renewable ones of the user.
+  constexpr int kDays = 30;
   std::error_code error;
   std::filesystem::remove_all(plan.tls_dir, error);
   secrets.AddDir(plan.tls_dir);
@@ -57,7 +58,8 @@ Status MakeCertificates(const LaunchPlan& plan, HeldSecrets& secrets) {
   return OkStatus();
 }
 
-// Whether it is the log of a process that this job has on no host, left by an earlier job.
+// Returns whether the file is a log of a process that this job has on no host. It is of an earlier
+// job.
 bool IsStaleLog(const LaunchPlan& plan, const std::string& name) {
   const size_t dot = name.find('.');
   int rank = 0;

@@ -39,7 +39,7 @@ StatusOr<JobHeader> ReadJobHeader(const std::string& path) {
   TD_RETURN_IF_ERROR(strategy::LoadTextProto(path, &job, nullptr, &diagnostics));
   JobHeader header;
   header.name = job.name();
-  // The name becomes a directory, so it must not contain a path.
+  // The job's name becomes the name of a directory, so it must not contain a path.
   if (!IsJobName(header.name)) {
     return InvalidArgument(
         "%s: the job name is \"%s\", expected 1 to %d letters, digits, '.', '_' or '-' [TD1011]",

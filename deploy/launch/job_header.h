@@ -10,25 +10,25 @@
 namespace tandem::deploy {
 
 enum class LaunchMode { kLocal, kPserver, kCollective, kHybrid };
-const char* ModeName(LaunchMode mode);  // the spelling in --mode: "local", ...
+const char* ModeName(LaunchMode mode);  // value of --mode for this mode, such as "local"
 
-// The job file's own name and mode.
+// The name and mode that a job file contains.
 struct JobHeader {
   std::string name;
   LaunchMode mode = LaunchMode::kLocal;
 };
-// NOT_FOUND: no such file. INVALID_ARGUMENT: not a job file; the message is "file:line:col: error:
-// ...".
+// Reads the name and mode from a job file. NOT_FOUND: there is no such file. INVALID_ARGUMENT: the
+// file is not a job file; the message is "file:line:col: error: ...".
 StatusOr<JobHeader> ReadJobHeader(const std::string& path);
-// The settings of a job that its servers need.
+// The settings of a job that its pservers need.
 struct ServerSettings {
-  // Trainers per worker from the servers' view: its replicas (cpu_num), or one if they reduce
-  // before each push (use_thread_barrier).
+  // The number of trainers per worker, as the pservers count them. It is the number of the worker's
+  // replicas (cpu_num), or 1 if the replicas reduce before each push (use_thread_barrier).
   int trainers_per_worker = 1;
   std::vector<std::string> flags;
 };
-// Reads the settings of this job with these trainer arguments and this environment. Ignores errors
-// in an argument; the trainer reports them.
+// Reads the settings that result from the job file, the trainer arguments and the environment.
+// Errors in arguments are ignored here, because the trainer reports them.
 StatusOr<ServerSettings> ReadServerSettings(const std::string& path,
                                             const std::vector<std::string>& args,
                                             const std::map<std::string, std::string>& environment);

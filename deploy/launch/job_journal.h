@@ -1,4 +1,4 @@
-// The messages of a job's supervisor: lines for the user, and events in the log directory.
+// The messages of a job's supervisor: lines of text for the user, and events in the log directory.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,22 @@
 
 namespace tandem::deploy {
 
-// An event or a log line that cannot be written does not end the job: the user gets one warning
-// when it happens, and one at the end. Not thread-safe.
+// Writes messages and events. If an event or a log line cannot be written, the job continues. The
+// user then gets a warning immediately, and another one at the end. Not thread-safe.
 class JobJournal {
  public:
-  // `name`: the program, for the user.
+  // `name` is the program's name in messages to the user.
   JobJournal(std::string log_dir, std::string name)
       : log_dir_(std::move(log_dir)), name_(std::move(name)) {}
 
-  // Prints "NAME: TEXT" on stderr.
+  // Prints the line "NAME: TEXT" on stderr.
   void Say(const std::string& text) const;
   // Adds an event to events.jsonl (job_record.h).
   void Note(const char* event, const std::string& process, int64_t pid, const std::string& text);
-  // Warns once that the log directory is incomplete from now on; does nothing for OK.
+  // Warns once that the log directory will lack lines because of `why`. OK: does nothing.
   void NoteLoss(const Status& why);
-  // Repeats the warning, because the first one is far above by now.
+  // Repeats the warning of NoteLoss at the end of the job, because the first one may be out of
+  // sight.
   void RepeatWarning() const;
 
   const std::string& log_dir() const { return log_dir_; }
@@ -31,7 +32,7 @@ class JobJournal {
   void Warn() const;
 
   const std::string log_dir_, name_;
-  Status lost_;  // the reason why the log directory lacks lines; OK: it is complete
+  Status lost_;  // why lines are missing in the log directory; OK: none is missing
 };
 
 }  // namespace tandem::deploy

@@ -1,4 +1,4 @@
-// One process of a job while the supervisor runs it, with its log and its shown output.
+// One process of a job, while the supervisor runs it, with its log and its output on the terminal.
 #pragma once
 
 #include <memory>
@@ -15,44 +15,46 @@
 
 namespace tandem::deploy {
 
-// The result of a report that another process waits for this one.
+// The action after a report that another process waits for this process.
 enum class WaitVerdict { kIgnore, kWarn, kKill };
 
-// Not thread-safe.
+// A process of a job. Not thread-safe.
 struct JobProcess {
-  // Opens the log. `plan` must outlive the object. Call Start before any other function.
+  // Opens the log of the process. `plan` must outlive the object. Call Start first.
   static StatusOr<std::unique_ptr<JobProcess>> Open(const ProcessPlan& plan);
   // Starts the process. REQUIRES: not started yet. Errors: those of Process::Start.
   Status Start(const SpawnRequest& request);
 
   bool is(Role role) const { return plan->role == role; }
   bool running() const { return process->running(); }
-  // The exit status. REQUIRES: the process has ended.
+  // Returns the exit status. REQUIRES: the process has ended.
   const ExitState& exit() const;
-  // Returns true once, after the process has ended. Reads the rest of its output then.
+  // Returns true once, after the process has ended. It then reads the remaining output.
   bool CollectEnd();
-  // Whether a pserver ended after an error of its storage. Its successor uses the state in its
-  // directory.
+  // Returns whether the process is a pserver that ended because its storage failed. A new process
+  // can use the state in the directory of this pserver.
   bool StorageFailed() const;
-  // Sends `signal` if the process runs.
+  // Sends `signal` to the process, if it is running.
   void Signal(int signal);
-  // Shows stdout on `stdout_fd`, and stderr on stderr; -1: shows neither.
+  // Shows the stdout of the process on `stdout_fd`, and its stderr on stderr. -1: shows neither.
   void ShowOn(int stdout_fd);
-  // Judges a wait of another process for this one. kKill: this process hangs, because the wait
-  // reached its limit. kWarn is returned once a wait; the caller tells the user.
+  // Judges the wait of another process for this one. kKill: this process hangs, because the wait
+  // has reached its limit. kWarn: the caller must tell the user, once per wait.
   WaitVerdict Judge(const ProcessWait& wait, Time now);
 
   const ProcessPlan* plan = nullptr;
   std::optional<Process> process;
   Time started = SteadyNow();
   std::optional<LogFile> log;
-  std::vector<OutputChannel> output;  // used if the terminal shows this trainer
+  // Channels of the output; used only if the terminal shows this trainer.
+  std::vector<OutputChannel> output;
   bool seen_end = false;
-  bool stuck = false;       // had to be killed
-  bool here = false;        // reported that it had joined the job
-  Duration unresponsive{};  // killed after this time without a reply; 0: not for this reason
-  Time warned_of_wait{};    // time of the last warning that others wait for it
-  bool member = true;  // member of an elastic job's world; false: it has not reported ready yet
+  bool stuck = false;       // true: the process had to be killed
+  bool here = false;        // true: the process reported that it has joined the job
+  Duration unresponsive{};  // killed after this time without a reply; 0: not killed for this reason
+  Time warned_of_wait{};    // time of the last warning that other processes wait for this one
+  // true: member of the world of an elastic job; false: it has not reported that it is ready.
+  bool member = true;
 };
 
 }  // namespace tandem::deploy

@@ -78,7 +78,8 @@ void JobProcesses::Signal(Role role, int signal) {
 }
 
 void JobProcesses::Poll(std::vector<pollfd> fds, int timeout_ms) {
-  std::vector<std::pair<OutputChannel*, bool>> owners;  // and whether the channel waits to write
+  // Channels, and whether each one waits until it can write.
+  std::vector<std::pair<OutputChannel*, bool>> owners;
   for (const auto& p : all_) {
     for (OutputChannel& channel : p->output) {
       const bool writing = channel.write_fd() >= 0;

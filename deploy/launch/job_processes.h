@@ -1,4 +1,4 @@
-// The processes of a job on this host that the supervisor has started.
+// The processes of a job that the supervisor has started on this host.
 #pragma once
 
 #include <poll.h>
@@ -14,37 +14,37 @@
 
 namespace tandem::deploy {
 
-// Owns the processes; the destructor kills those that still run. At most one process of a role and
-// rank runs at a time. Not thread-safe.
+// Owns the processes; the destructor kills processes that are still running. At most one process of
+// each role and rank runs at the same time. Not thread-safe.
 class JobProcesses {
  public:
-  // `callers_per_worker`: the replicas of a trainer, each a caller of the pservers.
+  // `callers_per_worker` is the number of replicas of a trainer. Each one is a caller of pservers.
   explicit JobProcesses(int callers_per_worker);
 
-  // Adds a started process. REQUIRES: no other process of its role and rank runs.
+  // Adds a process that was started. REQUIRES: no process of its role and rank is running.
   void Add(std::unique_ptr<JobProcess> process);
   void Remove(const JobProcess& process);
   void Clear() { all_.clear(); }
   const std::vector<std::unique_ptr<JobProcess>>& all() const { return all_; }
 
-  bool Has(Role role) const;  // running or ended
+  bool Has(Role role) const;  // true if there is a process with this role, running or ended
   bool AnyRunning(Role role) const;
-  // Whether a process has ended with 0.
+  // Returns whether a process has ended with exit code 0.
   bool AnyDone() const;
-  // The running process that a report names; null: none.
+  // Returns the running process that a report names; null: there is none.
   JobProcess* Find(const NamedProcess& name) const;
-  // Its name for the user: "heter worker 3".
+  // Returns the name of the process for the user, such as "heter worker 3".
   std::string NameOf(const NamedProcess& name) const;
-  // Ranks of the running trainers that are members of the world, ascending.
+  // Returns the ranks of the running trainers that are members of the world, in ascending order.
   std::vector<int> MemberRanks() const;
-  // Those that have ended since the last call.
+  // Returns the processes that have ended since the last call.
   std::vector<JobProcess*> CollectEnded();
   void Signal(Role role, int signal);
 
-  // Waits up to `timeout_ms` for one of `fds` or for output, and passes on the output.
+  // Waits up to `timeout_ms` for one of `fds` or for output. Copies output to logs and terminal.
   void Poll(std::vector<pollfd> fds, int timeout_ms);
   void CopyWindowSize();
-  // Waits up to `most` for the terminal to accept all output.
+  // Waits until the terminal has accepted all output, at most for `most`.
   void FlushOutput(Duration most);
 
  private:

@@ -29,11 +29,12 @@ using nlohmann::json;
 constexpr uint64_t kRecordBytesMax = 64 << 20;
 constexpr uint64_t kEventsBytesMax = uint64_t{1} << 30;
 
-// Field 22 of /proc/PID/stat (proc(5)); 0: no such process, or a zombie.
+// Returns the start time of a process, field 22 of /proc/PID/stat (proc(5)). 0: no process, or a
+// zombie.
 uint64_t StartOf(int64_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  const size_t name_end = text.rfind(')');  // the name may have any characters
+  const size_t name_end = text.rfind(')');  // the process name before it may contain any characters
   if (name_end == std::string::npos) return 0;
   std::istringstream rest(text.substr(name_end + 1));
   std::string state, skipped;
@@ -103,7 +104,8 @@ StatusOr<JobRecord> ReadJobRecord(const std::string& log_dir) {
   if (whole.is_discarded())
     return DataLoss("%s is not a file of tandemrun: it is not JSON [TD7002]", path);
   JobRecord record;
-  // Files of other versions may have fewer or more fields; a wrong type throws.
+  // Files of other versions may have fewer or more fields. A field with a wrong type makes the
+  // library throw.
   try {
     record.job = whole.at("job").get<std::string>();
     record.mode = whole.at("mode").get<std::string>();
@@ -132,8 +134,8 @@ bool LauncherRuns(const JobRecord& record) {
 
 Status SignalLauncher(const JobRecord& record, int signal) {
   TD_REQUIRE(signal > 0);
-  // While the descriptor is open, it refers to one process only, even if the pid is reused.
-  // (sys/pidfd.h of glibc 2.36 declares no C functions for C++.)
+  // While this descriptor is open, it refers to the same process, even if the pid is reused. The
+  // code uses syscall() because sys/pidfd.h of glibc 2.36 declares no C functions for C++.
   const Fd process(static_cast<int>(syscall(SYS_pidfd_open, record.launcher_pid, 0)));
   if (!process.valid() || !LauncherRuns(record)) {
     return FailedPrecondition("tandemrun (pid %d) of job %s is not running [TD7003]",
@@ -189,7 +191,7 @@ StatusOr<std::vector<JobEvent>> ReadEvents(const std::string& log_dir) {
   std::vector<JobEvent> events;
   for (const absl::string_view text : absl::StrSplit(*whole, '\n')) {
     const json line = json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (!line.is_object()) continue;  // a line that is being written
+    if (!line.is_object()) continue;  // a line that is not completely written yet
     const auto word = [&line](const char* name) {
       const auto it = line.find(name);
       return it != line.end() && it->is_string() ? it->get<std::string>() : std::string();
@@ -219,15 +221,15 @@ PserverChanges ReadPserverChanges(const std::string& log_dir) {
 
 namespace {
 
-// Whether the last event is an end event.
+// Returns whether the last event is the end of the job.
 bool HasEnding(const std::vector<JobEvent>& events) {
   return !events.empty() && (events.back().event == "failed" || events.back().event == "done");
 }
 
 }  // namespace
 
-// The kernel kills the processes of a launcher together with it, so this host has no process of the
-// job.
+// Checks whether the launcher was lost. The kernel kills the processes of a launcher together with
+// the launcher, so this host then has no process of the job.
 Status CheckNotGone(const std::string& log_dir, const JobRecord& record,
                     const std::vector<JobEvent>& events) {
   if (HasEnding(events) || record.launcher_pid <= 0 || record.host != HostName() ||

@@ -12,9 +12,10 @@
 namespace tandem::deploy {
 namespace {
 
-constexpr int kProcessesMax = 1024;  // on one machine: far above useful numbers, but harmless
+// Maximum number of processes on one machine; far above useful numbers.
+constexpr int kProcessesMax = 1024;
 
-// The flag as the user spelled it.
+// Returns the name of a flag as the user wrote it.
 std::string Spelled(const ParsedArgs& args, const std::string& name) {
   return args.flags.at(name).spelled;
 }
@@ -31,7 +32,7 @@ StatusOr<std::optional<LaunchMode>> ModeFlag(const ParsedArgs& args) {
       HintText(text, {"local", "pserver", "collective", "hybrid"}));
 }
 
-// The mode comes from its flag, else from the subject of the other flags, else from the job file.
+// Returns the mode: from --mode, otherwise from the kind of other flags, or from the job file.
 StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
   std::string about_servers, about_ranks;
   for (const char* name : {"servers", "workers", "heter_workers", "heter_place", "pserver_data_dir",
@@ -65,7 +66,7 @@ StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
   return of_file;
 }
 
-// "2" (a number on this machine) or "host:port,..." (all of the job's).
+// Parses "2" (a number of processes on this machine) or "host:port,..." (all processes of the job).
 StatusOr<std::vector<ProcessEndpoint>> CountOrList(const ParsedArgs& args,
                                                    const std::string& name) {
   const std::string text = args.Get(name);
@@ -75,7 +76,7 @@ StatusOr<std::vector<ProcessEndpoint>> CountOrList(const ParsedArgs& args,
                                       ProcessEndpoint{"127.0.0.1", 0, true});
 }
 
-// Adds the heter workers after the trainers.
+// Adds the heter workers to the list of trainers, at its end.
 Status FillHeterWorkers(const ParsedArgs& args, LaunchOptions& options) {
   if (!args.Has("heter_workers")) {
     if (!args.Has("heter_place")) return OkStatus();
@@ -125,7 +126,7 @@ Status FillPserver(const ParsedArgs& args, LaunchOptions& options) {
   return OkStatus();
 }
 
-// "4", or "2:4": four ranks, of which two are enough to continue.
+// Parses the value of --nproc: "4", or "2:4" for four ranks of which two are enough to continue.
 StatusOr<int> RanksOfHost(const ParsedArgs& args, int otherwise, LaunchOptions& options) {
   const std::string text = args.Get("nproc");
   const size_t colon = text.find(':');

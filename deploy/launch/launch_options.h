@@ -1,4 +1,4 @@
-// The options of tandemrun, checked for contradictions.
+// The options of tandemrun. They were checked for contradictions.
 #pragma once
 
 #include <string>
@@ -11,57 +11,60 @@
 
 namespace tandem::deploy {
 
-// The pservers of a job.
+// The options for the pservers of a job.
 struct PserverOptions {
-  std::vector<ProcessEndpoint> endpoints;  // port 0: tandemrun chooses one
+  std::vector<ProcessEndpoint> endpoints;  // addresses; port 0: tandemrun chooses a port
   // The pservers listen on Unix-domain sockets in a directory of this job. Requires that all
-  // processes are on this host, and that the user requested neither addresses nor ports nor
-  // certificates (which name hosts).
+  // processes are on this host. The user must not have requested addresses, ports or certificates,
+  // because certificates name hosts.
   bool private_sockets = false;
   std::string program;
   std::string data_dir;
-  std::string durability = "none";  // not "none": only with a data_dir
-  int keep_pushes_mb = 0;           // for durability replayable; 0: the pservers' default
-  std::string place;                // place of dense slices: "cuda"; empty: the pserver's default
+  std::string durability = "none";  // any value other than "none" requires a data_dir
+  // Memory for pushes in MB, with durability "replayable"; 0: the default of pservers.
+  int keep_pushes_mb = 0;
+  std::string place;  // place of dense slices, such as "cuda"; empty: the default of pservers
 };
 
-// The trainers of a job, and its heter workers.
+// The options for the trainers of a job, including its heter workers.
 struct WorkerOptions {
-  std::vector<ProcessEndpoint> endpoints;  // at least one; heter workers last
+  std::vector<ProcessEndpoint> endpoints;  // at least one address; the heter workers come last
   int heter = 0;                           // number of heter workers
-  std::string heter_place;                 // place of the heter workers: "cuda"; empty: the job's
-  std::vector<std::string> gpus;           // one per local worker, or empty
+  // Place of the heter workers, such as "cuda"; empty: the place in the job file.
+  std::string heter_place;
+  std::vector<std::string> gpus;  // one GPU list per worker of this host, or empty
   std::string program;
-  std::vector<std::string> args;  // passed on unchanged
+  std::vector<std::string> args;  // arguments that are passed to the trainers unchanged
   std::string rendezvous;         // rendezvous of the ranks; empty: at the address of rank 0
-  int ranks_least = 0;            // smallest number of ranks to continue with; 0: all are needed
+  // Minimum number of ranks with which the job continues; 0: all ranks are needed.
+  int ranks_least = 0;
 };
 
-// Secrets, certificates and traces of access.
+// The options for secrets, certificates and the audit log.
 struct SecurityOptions {
-  std::string secret_file;  // empty: make a secret for this job
-  // TLS between trainers and pservers. tls_dir is a directory with pserver/ and trainer/
-  // (TlsFilesIn). With make_tls the certificates are made for this job only. Neither is set: no
-  // TLS.
+  std::string secret_file;  // file of the job's secret; empty: make a secret for this job
+  // TLS between trainers and pservers. tls_dir is a directory that contains pserver/ and trainer/
+  // (TlsFilesIn). If make_tls is true, tandemrun makes certificates for this job only. Without
+  // tls_dir and make_tls there is no TLS.
   std::string tls_dir;
   bool make_tls = false;
-  bool audit = false;                   // pservers log every call
-  bool insecure_allow_network = false;  // network traffic may be unencrypted
+  bool audit = false;                   // true: pservers log every call
+  bool insecure_allow_network = false;  // true: network traffic without encryption is allowed
 };
 
-// How the launcher treats the processes while they run.
+// The options for how the launcher supervises running processes.
 struct SupervisionOptions {
   int grace_s = 10;      // seconds between SIGTERM and SIGKILL
-  int max_restarts = 0;  // restarts of killed processes that can return
-  bool quiet = false;    // do not show the output of trainer 0
+  int max_restarts = 0;  // maximum number of restarts of killed processes that can return
+  bool quiet = false;    // true: do not show the output of trainer 0
 };
 
 struct LaunchOptions {
   std::string job_file;
   std::string job_name;
   LaunchMode mode = LaunchMode::kLocal;
-  int start_port = 0;   // 0: free ports
-  int status_port = 0;  // first port of the status pages; 0: none
+  int start_port = 0;   // first port of the job; 0: use free ports
+  int status_port = 0;  // first port of the status pages; 0: no status pages
   std::string log_dir;
   bool dry_run = false;
   PserverOptions pservers;
@@ -72,15 +75,15 @@ struct LaunchOptions {
   bool has_servers() const { return mode == LaunchMode::kPserver || mode == LaunchMode::kHybrid; }
 };
 
-// The table for --help.
+// Returns the flags of tandemrun, for parsing and for --help.
 const std::vector<FlagSpec>& LaunchFlags();
 
-// Calls ParseArgs for a command line of tandemrun, in which fields of the job may also precede
-// "--".
+// Parses a command line of tandemrun with ParseArgs. Fields of the job may also be before "--".
 StatusOr<ParsedArgs> ParseLaunchArgs(const std::vector<std::string>& args);
 
-// `program_dir`: directory of tandem-pserver and tandem-trainer, unless flags override it.
-// INVALID_ARGUMENT (a usage error): the message names the contradiction. Reads the job file.
+// Makes the options from parsed arguments and the job file. `program_dir` is the directory of
+// tandem-pserver and tandem-trainer, unless flags name these programs. INVALID_ARGUMENT: the flags
+// are wrong or contradict each other; the message names the contradiction.
 StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args, const std::string& program_dir);
 
 }  // namespace tandem::deploy

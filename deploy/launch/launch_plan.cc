@@ -13,12 +13,12 @@ std::string LogPath(const LaunchPlan& plan, const char* kind, int rank) {
   return absl::StrFormat("%s/%s.%d", plan.log_dir, kind, rank);
 }
 
-// The environment of every process of the job.
+// Returns the environment variables that every process of the job gets.
 Environment CommonEnvironment(const LaunchOptions& options, const LaunchPlan& plan) {
   Environment env;
   env["TANDEM_JOB"] = plan.job_name;
   env["TANDEM_SECRET_FILE"] = plan.secret_file;
-  // The names of fleetrun and of torchrun; a trainer reads either.
+  // These names are used by fleetrun and by torchrun; a trainer reads both.
   env["PADDLE_TRAINERS_NUM"] = env["WORLD_SIZE"] = std::to_string(options.workers.endpoints.size());
   if (options.mode != LaunchMode::kLocal) {
     env["PADDLE_TRAINER_ENDPOINTS"] = JoinEndpoints(options.workers.endpoints);
@@ -77,7 +77,7 @@ ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings
   p.env = CommonEnvironment(options, plan);
   p.env["TRAINING_ROLE"] = "PSERVER";
   p.env["TANDEM_SERVER_INDEX"] = std::to_string(index);
-  // POD_IP:PADDLE_PORT is always the pserver's address, even for unix:/PATH.
+  // POD_IP:PADDLE_PORT is always the pserver's address, even if the address is unix:/PATH.
   const std::string address = p.endpoint.Text();
   p.env["POD_IP"] = address.substr(0, address.find(':'));
   p.env["PADDLE_PORT"] = address.substr(address.find(':') + 1);
@@ -85,7 +85,7 @@ ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings
   return p;
 }
 
-// `local_rank`: index among the `local_size` trainers of this machine.
+// Returns the plan of a trainer. `local_rank`: index among the `local_size` trainers of this host.
 ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int rank, int local_rank,
                     int local_size) {
   TD_REQUIRE(rank >= 0 && static_cast<size_t>(rank) < options.workers.endpoints.size());
@@ -126,8 +126,8 @@ ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int ra
   return p;
 }
 
-// Trainers get the first ports, because the user usually looks at a trainer's page. Pservers get
-// the next ones.
+// Assigns the ports of status pages. Trainers get the first ports, because the user usually looks
+// at a trainer's page. Pservers get the next ports.
 Status AddStatusPages(int first_port, LaunchPlan& plan) {
   TD_REQUIRE(first_port > 0);
   int port = first_port;
@@ -197,10 +197,10 @@ Status ChooseSecret(const LaunchOptions& options, const Environment& env, Launch
       "file on each host");
 }
 
-// OpenMP threads spin for milliseconds by default, which slows processes that share cores several
-// times. The trainer still chooses the thread count. A trainer that is alone on its host spins for
-// 30 us, as long as a sleep and a wake-up take; a step has dozens of these. libgomp does not spin
-// if a process has more threads than processors.
+// Sets how long OpenMP threads spin. By default they spin for milliseconds, which makes processes
+// that share cores several times slower. A trainer that is alone on its host spins for 30 us, the
+// duration of a sleep and a wake-up; a step has dozens of such waits. libgomp does not spin if a
+// process has more threads than processors. The trainer still chooses the number of threads.
 void SetWaiting(const Environment& env, bool alone, LaunchPlan& plan) {
   for (ProcessPlan& p : plan.processes) {
     p.env["OMP_WAIT_POLICY"] = "passive";
@@ -262,7 +262,7 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   }
   TD_RETURN_IF_ERROR(AssignPorts("servers", options.start_port, options.pservers.endpoints));
   if (options.mode != LaunchMode::kLocal) {
-    // Trainers' ports come after the pservers' ports, in case they share hosts and a first port.
+    // Trainers get ports after the pservers, because both may share hosts and a first port.
     const int after =
         options.start_port == 0
             ? 0

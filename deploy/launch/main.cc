@@ -1,4 +1,4 @@
-// tandemrun: starts a job's pservers and trainers on this machine and supervises them.
+// tandemrun: starts and supervises the pservers and trainers of a job on this machine.
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -25,7 +25,7 @@ constexpr char kUsage[] =
     "  ... job.pbtxt -- --log_format=json                   flags of tandem-trainer after --\n"
     "\n";
 
-// Prints the status page of the first process with one: the first trainer's.
+// Prints the address of the first status page, which is that of the first trainer.
 void PrintStatusPage(const LaunchPlan& plan) {
   for (const ProcessPlan& p : plan.processes) {
     if (p.role != Role::kTrainer || p.status_page.empty()) continue;
@@ -42,7 +42,7 @@ StatusOr<int> Launch(const ParsedArgs& args) {
     std::fputs(Describe(plan).c_str(), stdout);
     return 0;
   }
-  // Live until the job has ended
+  // The secrets exist until this object is destroyed, after the job has ended.
   TD_ASSIGN_OR_RETURN(const HeldSecrets secrets, PrepareFiles(plan));
   if (!options.supervision.quiet) {
     std::fprintf(stderr, "tandemrun: job \"%s\", mode %s: %s, logs in %s\n", plan.job_name.c_str(),
@@ -83,6 +83,6 @@ int main(int argc, char** argv) {
   FLAGS_logtostderr = true;
   google::InitGoogleLogging("tandemrun");
   tandem::rpc::InstallGrpcLog();
-  tandem::LimitCoreDumps(false);  // the process makes secrets and keys
+  tandem::LimitCoreDumps(false);  // no core dumps, because this process makes secrets and keys
   return tandem::deploy::Main(argc, argv);
 }

@@ -21,7 +21,7 @@
 namespace tandem::deploy {
 namespace {
 
-// Longer than any pserver's file name: "/pserver-1023".
+// Maximum length of the name of a pserver's socket. The longest name is "/pserver-1023".
 constexpr size_t kFileNameMax = 16;
 
 bool IsPrivate(const std::string& dir) {
@@ -30,14 +30,14 @@ bool IsPrivate(const std::string& dir) {
          (info.st_mode & 077) == 0;
 }
 
-// "tandem-" and 16 hexadecimal digits, as NewSocketDir makes it.
+// Returns whether `name` is "tandem-" and 16 hexadecimal digits, as NewSocketDir makes it.
 bool IsSocketDirName(const std::string& name) {
   constexpr size_t kPrefix = 7;
   return name.size() == kPrefix + 16 && name.starts_with("tandem-") &&
          name.find_first_not_of("0123456789abcdef", kPrefix) == name.npos;
 }
 
-// Whether a server listens at the socket, or may.
+// Returns false only if it is certain that no server listens at the socket.
 bool Answers(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -121,7 +121,8 @@ void RemoveDeadSocketDirs(const std::string& path, Duration age_min) {
     const std::string dir = entry.path();
     const StatusOr<Fd> lock = OpenOwnDir(dir, OwnRule::kUser);
     if (!lock.ok() || !IsPrivate(dir) || entry.last_write_time(error) > newest || error) continue;
-    if (flock(lock->get(), LOCK_EX | LOCK_NB) != 0) continue;  // its launcher lives
+    // If the lock is held, the directory's launcher is running.
+    if (flock(lock->get(), LOCK_EX | LOCK_NB) != 0) continue;
     if (HoldsDeadSocketsAlone(dir)) std::filesystem::remove_all(dir, error);
   }
 }

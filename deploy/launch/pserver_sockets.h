@@ -1,6 +1,5 @@
-// The listening sockets of a job's pservers on this host. The launcher holds them while the job
-// runs. Another user can therefore not take an address before a pserver starts, or between two
-// processes of it.
+// The listening sockets of a job's pservers on this host. The launcher keeps them open while the
+// job runs. So another user cannot bind an address before a pserver starts or restarts.
 #pragma once
 
 #include <map>
@@ -17,27 +16,27 @@ namespace tandem::deploy {
 
 class PserverSockets {
  public:
-  // Listens on the TCP addresses of the plan's pservers. Unix-domain sockets are skipped: their
-  // pservers listen on them, in a private directory. UNAVAILABLE: an address is in use.
+  // Listens on the TCP addresses of the plan's pservers. Unix-domain sockets are skipped: a pserver
+  // itself listens on such a socket, in a private directory. UNAVAILABLE: an address is in use.
   Status Open(const LaunchPlan& plan);
-  // Makes the pserver of this rank inherit its sockets.
+  // Makes the pserver of rank `rank` inherit the sockets of its address.
   void HandOver(int rank, SpawnRequest& request) const;
-  // Closes the sockets of a rank that will have no process any more, so that callers are rejected.
+  // Closes the sockets of a rank that will not be restarted, so that its callers are rejected.
   void Release(int rank) { sockets_.erase(rank); }
 
  private:
-  std::map<int, std::vector<Fd>> sockets_;  // by rank
+  std::map<int, std::vector<Fd>> sockets_;  // sockets of each rank
 };
 
-// A new, unused name of a directory for Unix-domain sockets: in XDG_RUNTIME_DIR if that is private,
-// else in /tmp. Does not create it.
+// Returns a new, unused name of a directory for Unix-domain sockets. The parent directory is
+// XDG_RUNTIME_DIR if it is private, otherwise /tmp. Does not create the directory.
 std::string NewSocketDir(const Environment& env);
-// Creates the directory for this user only, and returns a lock of it. RemoveDeadSocketDirs keeps
-// a directory whose lock is open. ALREADY_EXISTS: the path exists.
+// Creates a directory to which only this user has access, and returns a lock of it.
+// RemoveDeadSocketDirs keeps it while the lock is open. ALREADY_EXISTS: the path exists.
 StatusOr<Fd> MakePrivateDir(const std::string& path);
-// Removes directories next to `path` of NewSocketDir that launchers of this user left at
-// SIGKILL: no lock is held, the age is above `age_min`, and all entries are sockets that refuse
-// connections.
+// Removes socket directories in the parent of `path` that killed launchers of this user have left.
+// A directory is removed if no process holds its lock, its age is above `age_min`, and it contains
+// only sockets that refuse connections.
 void RemoveDeadSocketDirs(const std::string& path, Duration age_min = std::chrono::minutes(1));
 
 }  // namespace tandem::deploy

@@ -32,7 +32,7 @@ Status RankReportFifo::Open(const std::string& path) {
   unlink(path.c_str());
   if (mkfifo(path.c_str(), 0600) != 0) return FileError(path, "cannot be made", errno);
   path_ = path;
-  // Open for writing too, so that the FIFO never reports its end when no rank has it open.
+  // Opens the FIFO for writing too. Otherwise a read returns end-of-file when no rank has it open.
   fifo_.Reset(open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
   if (fifo_.get() < 0) return FileError(path, "cannot be opened", errno);
   return OkStatus();
@@ -48,7 +48,7 @@ RankReports RankReportFifo::Read() {
   const ssize_t n = fifo_.get() < 0 ? 0 : read(fifo_.get(), buffer, sizeof(buffer));
   if (n <= 0) return said;
   rest_.append(buffer, static_cast<size_t>(n));
-  const size_t whole = rest_.rfind('\n') + 1;  // 0: no whole line
+  const size_t whole = rest_.rfind('\n') + 1;  // length of the complete lines; 0: there is none
   std::istringstream lines(rest_.substr(0, whole));
   rest_.erase(0, whole);
   for (std::string line; std::getline(lines, line);) {

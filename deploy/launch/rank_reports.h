@@ -1,4 +1,4 @@
-// The reports of a job's processes to the launcher, through a FIFO
+// Reads the reports of a job's processes from a FIFO
 // (common/launcher/launcher_words.h).
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace tandem::deploy {
 
-// A process as the reports name it: "trainer", "pserver" or "caller", and its number.
+// A process as reports name it: its kind ("trainer", "pserver" or "caller") and its number.
 struct NamedProcess {
   std::string kind;
   int number = 0;
@@ -19,29 +19,29 @@ struct NamedProcess {
 
 struct ProcessWait {
   NamedProcess who, whom;
-  Duration waited{}, limit{}, start_limit{};  // as in LauncherWait
+  Duration waited{}, limit{}, start_limit{};  // times with the same meaning as in LauncherWait
 };
 
 struct RankReports {
   std::vector<ProcessWait> waits;
   std::vector<NamedProcess> here;
-  std::vector<int> ready;  // trainers
+  std::vector<int> ready;  // ranks of trainers that are ready to join
 };
 
 class RankReportFifo {
  public:
-  // Creates the FIFO for this user only; removes an existing file of that name.
+  // Creates the FIFO, to which only this user has access. Removes an existing file of this name.
   Status Open(const std::string& path);
   ~RankReportFifo();
 
-  int fd() const { return fifo_.get(); }  // readable if there are reports; -1: not opened
-  // The reports since the last call. Never blocks. Skips malformed lines.
+  int fd() const { return fifo_.get(); }  // readable if there are reports; -1: the FIFO is not open
+  // Returns the reports since the last call. Does not block. Skips lines that are not valid.
   RankReports Read();
 
  private:
   std::string path_;
   Fd fifo_;
-  std::string rest_;  // an incomplete line
+  std::string rest_;  // the beginning of a line that is not complete yet
 };
 
 }  // namespace tandem::deploy

@@ -1,13 +1,17 @@
-// The order in which the processes of a job are stopped, as a state machine without processes.
+// The order in which the processes of a job are stopped. It is a state machine without processes.
 #pragma once
 
 #include "common/base/clock.h"
 
 namespace tandem::deploy {
 
-// running            until all trainers have ended with 0, or a failure, or a signal
-// stopping trainers  they get SIGTERM (or the received signal), and SIGKILL after the grace time
-// stopping pservers  they get SIGTERM once no trainer runs, and SIGKILL after the grace time
+// The state machine of the end of a job. Its phases are:
+// - running: until all trainers have ended with exit code 0, or a process fails, or a signal
+//   arrives;
+// - stopping trainers: trainers get SIGTERM (or the received signal), and SIGKILL after the grace
+//   time;
+// - stopping pservers: pservers get SIGTERM after all trainers have ended, and SIGKILL after the
+//   grace time.
 // A second signal kills all processes immediately. Not thread-safe. Does not read a clock.
 class StopSequence {
  public:
@@ -18,24 +22,26 @@ class StopSequence {
 
   Phase phase() const { return phase_; }
   bool running() const { return phase_ == Phase::kRunning; }
-  int signal() const { return signal_; }  // the first received signal; 0: none
-  // No phase but running, or a signal: no process is started any more.
+  int signal() const { return signal_; }  // the first signal that was received; 0: none
+  // Returns true if the phase is not "running" or a signal was received. Then no process is
+  // started.
   bool stopping() const { return phase_ != Phase::kRunning || signal_ != 0; }
 
-  // Takes a signal that asks the job to stop. kStop: the first one; the caller begins to stop the
-  // trainers. kKill: all processes are due now. kRepeated: the same request arrived twice.
+  // Handles a signal that requests the end of the job. kStop: it is the first signal; the caller
+  // must begin to stop the trainers. kKill: the caller must kill all processes now. kRepeated: the
+  // signal belongs to the same request as an earlier one.
   Request TakeSignal(int signal, Time now);
   void StopTrainers(Time now);
-  // REQUIRES: the pservers are not being stopped yet.
+  // Begins the phase "stopping pservers". REQUIRES: this phase has not begun.
   void StopPservers(Time now);
 
-  // When the processes of this phase are killed; Time::max(): never.
+  // Returns the time at which the processes of this phase must be killed. Time::max(): never.
   Time kill_at() const { return kill_at_; }
-  // Returns true once, after kill_at().
+  // Returns true once, when the time kill_at() has passed.
   bool TakeKill(Time now);
-  // Whether a kill is for the pservers too, and not only for the trainers.
+  // Returns whether pservers must be killed too, not only trainers.
   bool kills_pservers() const { return kill_now_ || phase_ == Phase::kStoppingPservers; }
-  // Whether a second signal asked for an immediate end.
+  // Returns whether a second signal requested an immediate end.
   bool kill_now() const { return kill_now_; }
 
  private:

@@ -20,7 +20,8 @@
 namespace tandem::deploy {
 namespace {
 
-constexpr int kPollMsMax = 1000;  // a lost SIGCHLD delays the job by at most a second
+// Maximum wait in ms; a lost SIGCHLD delays the job by at most one second.
+constexpr int kPollMsMax = 1000;
 constexpr auto kFlushMax = std::chrono::seconds(2);
 
 sigset_t WatchedSignals(bool elastic) {
@@ -31,7 +32,7 @@ sigset_t WatchedSignals(bool elastic) {
   return set;
 }
 
-// Several callers of a pserver may be replicas of one trainer.
+// Returns the number of replicas of a trainer. Each replica is a separate caller of the pservers.
 int CallersPerWorker(const LaunchPlan& plan) {
   return std::max(1, plan.trainers / std::max(1, plan.workers));
 }
@@ -117,13 +118,13 @@ Status Supervisor::Start(const ProcessPlan& plan, bool again, bool member) {
 Status Supervisor::OpenOutput(JobProcess& process, SpawnRequest& request) {
   request.stdout_fd = request.stderr_fd = process.log->fd();
   const auto& all = processes_.all();
-  // The lowest rank on this machine reports for all.
+  // Only the trainer with the lowest rank on this machine shows its output.
   const bool first_trainer =
       process.is(Role::kTrainer) && process.member &&
       std::none_of(all.begin(), all.end(), [&](const auto& p) {
         return p->is(Role::kTrainer) && p->plan->rank < process.plan->rank && p->running();
       });
-  // In an elastic job the reporting rank may change.
+  // In an elastic job another trainer may show its output later, so every trainer gets a channel.
   const bool later = plan_.elastic() && process.is(Role::kTrainer);
   if (options_.quiet || !(first_trainer || later)) return OkStatus();
   for (const int fd : {shown_stdout(), STDERR_FILENO}) {
@@ -161,7 +162,7 @@ void Supervisor::WaitForEvents() {
 
 void Supervisor::OnSignal(int signal) {
   if (signal == SIGWINCH) return processes_.CopyWindowSize();
-  if (signal == SIGCHLD) return;  // CollectEnded checks every process
+  if (signal == SIGCHLD) return;  // CollectEnded checks every process for its end
   if (signal == SIGUSR1) return StartLostRanks();
   switch (stop_.TakeSignal(signal, SteadyNow())) {
     case StopSequence::Request::kRepeated:
@@ -207,7 +208,8 @@ void Supervisor::OnWait(const ProcessWait& wait) {
   journal_.Note("silent", name, process->process->pid(), text);
   process->unresponsive = wait.waited;
   process->process->Signal(SIGKILL);
-  // The other processes may end, for lack of it, before its own end is noticed.
+  // The other processes may end because they need this process, before the supervisor notices the
+  // end of this process. So it is recorded as the first failure now.
   if (!plan_.elastic() && !MayRestart(*process->plan)) failure_.Blame(*process);
 }
 
@@ -221,10 +223,10 @@ void Supervisor::OnEnded(std::vector<JobProcess*> ended) {
     LoseRanks(ended);
     ReleaseDrained(ended);
     Restart(ended);
-    LoseRanks(ended);  // handles those that were not restarted
+    LoseRanks(ended);  // handles the lost ranks that Restart() did not restart
     BlameOneOf(ended);
   }
-  // A pserver that was requested to stop, and exits with a code other than 0, lost data.
+  // If a pserver was requested to stop and exits with a code other than 0, it has lost data.
   if (stop_.phase() == StopSequence::Phase::kStoppingPservers && stop_.signal() == 0) {
     BlameOneOf(ended);
   }
@@ -238,7 +240,8 @@ bool Supervisor::WasStopped(const JobProcess& process) const {
 void Supervisor::ReleaseDrained(std::vector<JobProcess*>& ended) {
   if (!processes_.AnyRunning(Role::kTrainer)) return;
   std::erase_if(ended, [this](JobProcess* process) {
-    if (!process->is(Role::kPserver)) return false;  // a drained pserver may also be killed
+    // The exit status is not checked, because a drained pserver may also be killed.
+    if (!process->is(Role::kPserver)) return false;
     if (!ReadPserverChanges(plan_.log_dir).drained.contains(process->plan->rank)) return false;
     journal_.Note("left", process->plan->Name(), process->process->pid(), "drained");
     sockets_.Release(process->plan->rank);

@@ -1,4 +1,4 @@
-// Starts the processes of a plan, waits for them, and terminates all of them at the end.
+// Starts the processes of a plan, waits until they have ended, and terminates the remaining ones.
 #pragma once
 
 #include <string>
@@ -20,62 +20,65 @@
 namespace tandem::deploy {
 
 // Runs a job in the phases of StopSequence. A second SIGINT or SIGTERM kills all processes
-// immediately. Not thread-safe; waits only in poll().
+// immediately. Not thread-safe. It blocks only in poll().
 class Supervisor {
  public:
   struct Options {
-    Environment env;  // inherited by the children
+    Environment env;  // environment that the child processes inherit
     int grace_s = 10;
-    int max_restarts = 0;            // restarts of killed processes that can return
-    bool quiet = false;              // do not show trainer 0's output
-    bool only_stderr = false;        // show its stdout on stderr: stdout has another use
-    const char* name = "tandemrun";  // prefix of messages
+    int max_restarts = 0;  // maximum number of restarts of killed processes that can return
+    bool quiet = false;    // true: do not show the output of trainer 0
+    // true: show the stdout of trainer 0 on stderr, because stdout has another use.
+    bool only_stderr = false;
+    const char* name = "tandemrun";  // first word of messages to the user
   };
 
   Supervisor(const LaunchPlan& plan, Options options);
-  ~Supervisor();  // kills the processes that still run
+  ~Supervisor();  // kills the processes that are still running
 
-  // Runs the job; blocks until every process has ended. Handles SIGINT, SIGTERM, SIGHUP, SIGCHLD
-  // and SIGWINCH meanwhile, and SIGUSR1 for an elastic job. Returns the exit code of the job: 0,
-  // that of the first failure, or 128 + the signal that ended the job. Returns an error if a
-  // process could not be started; no process runs then. REQUIRES: PrepareFiles(plan) was OK; one
-  // call, from the main thread.
+  // Runs the job and blocks until every process has ended. During the job it handles SIGINT,
+  // SIGTERM, SIGHUP, SIGCHLD and SIGWINCH, and SIGUSR1 for an elastic job. Returns the exit code of
+  // the job: 0, the code of the first failure, or 128 + the signal that ended the job. Returns an
+  // error if a process could not be started; no process is running then. REQUIRES:
+  // PrepareFiles(plan) was OK. Call it once, on the main thread.
   StatusOr<int> Run();
 
  private:
   Status StartAll();
-  // `again`: it replaces another process. `member`: see JobProcess::member.
+  // Starts a process. `again`: it replaces an earlier process. `member`: see JobProcess::member.
   Status Start(const ProcessPlan& plan, bool again = false, bool member = true);
   Status OpenOutput(JobProcess& process, SpawnRequest& request);
   void Loop();
   void WaitForEvents();
   void OnSignal(int signal);
   void HandleReports();
-  // Warns the user about a wait, and kills the awaited process after its limit: it hangs.
+  // Handles a report that a process waits for another one. Warns the user, and kills the awaited
+  // process if the wait has reached its limit, because the process hangs.
   void OnWait(const ProcessWait& wait);
   void OnEnded(std::vector<JobProcess*> ended);
-  // Whether another program stopped the pserver while trainers run; tandemrun stops pservers last.
+  // Returns whether another program stopped the pserver: it ended while trainers are running.
+  // tandemrun itself stops pservers last.
   bool WasStopped(const JobProcess& process) const;
   // Removes drained pservers from `ended`: the job does not need them.
   void ReleaseDrained(std::vector<JobProcess*>& ended);
-  // Restarts processes that died and can return, and removes them from `ended`.
+  // Restarts the processes that died and can return. Removes them from `ended`.
   void Restart(std::vector<JobProcess*>& ended);
   bool MayRestart(const ProcessPlan& plan) const;
-  // Starts a new process in place of `old`, which is destroyed.
+  // Starts a new process with the plan of `old`, which is destroyed.
   void StartAgain(JobProcess& old, bool member);
   void Replace(const JobProcess& old, bool member);
-  // Removes killed ranks of an elastic job from the world, and from `ended`, if the job can
-  // continue without them. A successor must first report that it is ready.
+  // Removes killed ranks of an elastic job from the world and from `ended`, if the job can continue
+  // without them. A new process for such a rank must first report that it is ready.
   void LoseRanks(std::vector<JobProcess*>& ended);
-  void Admit(int rank);  // which has reported ready
+  void Admit(int rank);  // lets `rank`, which has reported ready, join the world
   void StartLostRanks();
-  // Notifies the running ranks of the members, and shows the output of the lowest one.
+  // Tells the running ranks which ranks are members, and shows the lowest member's output.
   void PublishWorld();
   int shown_stdout() const { return options_.only_stderr ? 2 : 1; }
-  // Whether some ranks have reached the end of the job: a successor would find no peers.
+  // Returns whether some ranks have completed the job. A restarted rank would then find no peers.
   bool Over() const { return plan_.ranks_return() && processes_.AnyDone(); }
   void BlameOneOf(const std::vector<JobProcess*>& ended);
-  // Does what the phase requires now: stops or kills processes.
+  // Does what the current phase requires: stops or kills processes.
   void Advance();
   void StopTrainers(int signal);
   void StopPservers();

@@ -1,4 +1,4 @@
-// The members of an elastic job, as its launcher decides and publishes them.
+// The members of an elastic job. The launcher determines and publishes them.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,19 @@
 
 namespace tandem::deploy {
 
-// Not thread-safe.
+// The current members. Not thread-safe.
 class WorldMembership {
  public:
-  // `file`: see common/launcher/elastic_world.h; empty: the job is not elastic. `ranks_least`: the
-  // smallest number of ranks that the job needs.
+  // `file` is the file of common/launcher/elastic_world.h; empty: the job is not elastic.
+  // `ranks_least` is the minimum number of ranks that the job needs.
   WorldMembership(std::string file, int ranks_least);
 
   bool elastic() const { return ranks_least_ > 0; }
   int ranks_least() const { return ranks_least_; }
-  // Whether the job continues with `left` ranks. `over`: some have reached the end of the job.
+  // Returns whether the job can continue with `left` ranks. `over`: a rank has completed it.
   bool Suffices(size_t left, bool over) const;
-  // Replaces the file; each call has the next version. REQUIRES: elastic(); `members` is ascending.
+  // Replaces the file. Each call increases its version. REQUIRES: elastic(); `members` is in
+  // ascending order.
   Status Publish(std::vector<int> members, bool over);
 
  private:

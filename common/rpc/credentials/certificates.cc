@@ -29,7 +29,8 @@ constexpr int kDaySeconds = 24 * 3600;
 
 CertPtr FirstCert(const std::string& pem) { return NextCert(ReadOnlyBio(pem).get()); }
 
-// A key with a password is rejected; OpenSSL must not ask for the password on the terminal.
+// Reads a private key. A key with a password is rejected, because OpenSSL must not ask for the
+// password on the terminal.
 KeyPtr ReadKey(const std::string& pem) {
   static char none[] = "";
   KeyPtr key(PEM_read_bio_PrivateKey(ReadOnlyBio(pem).get(), nullptr, nullptr, none));
@@ -43,7 +44,8 @@ std::string NameText(X509_NAME* name) {
   return TextOf(bio.get());
 }
 
-// A stranger's certificate can contain any bytes as its date.
+// Converts a certificate's date to seconds since 1970. A stranger's certificate can have any bytes
+// there.
 StatusOr<int64_t> TimeOf(const ASN1_TIME* time, const char* name) {
   tm parts{};
   if (ASN1_TIME_to_tm(time, &parts) != 1) {
@@ -62,7 +64,7 @@ bool IsAddress(const std::string& host) {
          inet_pton(AF_INET6, host.c_str(), bytes) == 1;
 }
 
-// OpenSSL parses "DNS:a,IP:b" as a list, so a name must not contain commas.
+// Checks a host name. It must not contain commas, because OpenSSL parses "DNS:a,IP:b" as a list.
 Status CheckHost(const std::string& host) {
   const bool good = !host.empty() && host.size() <= 253 &&
                     (IsAddress(host) || std::all_of(host.begin(), host.end(), [](unsigned char c) {
@@ -72,7 +74,7 @@ Status CheckHost(const std::string& host) {
   return InvalidArgument("host \"%s\" is neither a DNS name nor an IP address [TD1011]", host);
 }
 
-// The parts common to all certificates. `signer` null: self-signed.
+// A certificate with the fields that are common to all certificates. `signer` null: self-signed.
 struct Draft {
   CertPtr cert{X509_new()};
   KeyPtr key{EVP_EC_gen("P-256")};
@@ -80,10 +82,10 @@ struct Draft {
 
   void Begin(const std::string& name, int64_t not_before, int64_t not_after) {
     CHECK(cert != nullptr && key != nullptr);
-    X509_set_version(cert.get(), 2);  // version 3
+    X509_set_version(cert.get(), 2);  // 2 is the code of X.509 version 3
     unsigned char serial[16];
     CHECK_EQ(RAND_bytes(serial, sizeof(serial)), 1);
-    serial[0] &= 0x7f;  // positive (RFC 5280, 4.1.2.2)
+    serial[0] &= 0x7f;  // the serial number must be positive (RFC 5280, 4.1.2.2)
     BIGNUM* number = BN_bin2bn(serial, sizeof(serial), nullptr);
     BN_to_ASN1_INTEGER(number, X509_get_serialNumber(cert.get()));
     BN_free(number);
@@ -164,7 +166,8 @@ StatusOr<CertifiedKey> IssueCertificate(const CertifiedKey& authority, const Lea
   Draft draft;
   draft.signer = signer.get();
   const int64_t issued = request.issued == 0 ? WallSeconds() : request.issued;
-  // A common name is limited to 64 characters. It is not checked; the URI contains the identity.
+  // The common name has at most 64 characters and is only for readers. The URI contains the
+  // identity that is checked.
   const std::string name =
       std::string(RoleName(request.identity.role)) + " of " + request.identity.job;
   draft.Begin(name.substr(0, 64), issued - kClockSkewSeconds,
@@ -283,8 +286,8 @@ struct Pem {
   unsigned mode;
 };
 
-// Creates a new file, so that this process sets its mode and does not follow a link that another
-// user left.
+// Writes a new file. An old file is removed first, so that this process sets the mode and does not
+// follow another user's link.
 Status WriteNew(const Pem& pem, const std::string& path) {
   unlink(path.c_str());
   const Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, pem.mode));
@@ -296,8 +299,8 @@ Status WriteNew(const Pem& pem, const std::string& path) {
   return PermissionDenied("cannot write %s: %s [TD2106]", path, ErrnoText(errno));
 }
 
-// Writes files that belong together. A watching program sees inconsistent files for microseconds at
-// most; it checks again one second later.
+// Writes files that belong together. A program that reads the files meanwhile sees inconsistent
+// files for microseconds at most; it reads them again one second later.
 Status WriteTogether(const std::vector<Pem>& pems) {
   std::vector<FileToWrite> files;
   for (const Pem& pem : pems) {

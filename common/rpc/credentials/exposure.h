@@ -1,4 +1,4 @@
-// Checks which servers a client may send data to without TLS.
+// Checks to which servers a client may send data without TLS.
 #pragma once
 
 #include "common/base/endpoint.h"
@@ -7,10 +7,10 @@
 
 namespace tandem::rpc {
 
-// Call before a client sends anything. PERMISSION_DENIED: gradients, parameters and proofs would
-// cross a network unencrypted.
-// Loopback addresses, TLS, and an explicit permission are OK. A Unix-domain socket is checked by
-// CheckOwnSocket (common/os/own_files.h).
+// Checks whether data to `server` are protected. Call this function before a client sends anything.
+// PERMISSION_DENIED: gradients, parameters and proofs would cross a network unencrypted. OK for a
+// loopback address, with TLS, or if `insecure_allow_network` is true. A Unix-domain socket needs
+// CheckOwnSocket instead (common/os/own_files.h).
 Status CheckSendsInTheClear(const Endpoint& server, const TlsFiles& tls,
                             bool insecure_allow_network);
 

@@ -1,5 +1,5 @@
-// The identity in a certificate: a role in a job. It is the certificate's only URI (subject
-// alternative name), in SPIFFE form (github.com/spiffe, SPIFFE-ID):
+// The identity in a certificate, which is a role in a job. It is the only URI among the
+// certificate's subject alternative names. Its form is SPIFFE (github.com/spiffe, SPIFFE-ID):
 // spiffe://tandem/job/NAME/role/ROLE.
 #pragma once
 
@@ -13,16 +13,17 @@
 namespace tandem::rpc {
 
 enum class PeerRole : uint8_t {
-  kTrainer,   // trains: pushes and pulls
-  kPserver,   // holds parameters
-  kObserver,  // reads only
-  kAdmin      // saves, restores, reads everything
+  kTrainer,   // trainer: pushes gradients and pulls parameters
+  kPserver,   // parameter server: holds parameters
+  kObserver,  // observer: may only read
+  kAdmin      // administrator: may save, restore, and read everything
 };
 inline constexpr std::array kPeerRoles = {PeerRole::kTrainer, PeerRole::kPserver,
                                           PeerRole::kObserver, PeerRole::kAdmin};
 
-const char* RoleName(PeerRole role);  // "trainer"
-// INVALID_ARGUMENT: unknown name; the message suggests the nearest one.
+const char* RoleName(PeerRole role);  // returns the name of a role, such as "trainer"
+// Returns the role with this name. INVALID_ARGUMENT: the name is unknown; the message has the
+// nearest one.
 StatusOr<PeerRole> ParsePeerRole(std::string_view text);
 
 struct PeerIdentity {
@@ -31,10 +32,11 @@ struct PeerIdentity {
   bool operator==(const PeerIdentity&) const = default;
 };
 
-// Accepts [A-Za-z0-9._-]{1,64} except "." and "..", which paths must not contain.
+// Checks a job name: 1 to 64 characters of [A-Za-z0-9._-], except "." and "..", unsafe in paths.
 Status CheckJobName(std::string_view job);
 std::string ToUri(const PeerIdentity& identity);
-// INVALID_ARGUMENT: the message says what was expected.
+// Reads an identity from its URI. INVALID_ARGUMENT: another form; the message says what was
+// expected.
 StatusOr<PeerIdentity> ParseIdentity(std::string_view uri);
 
 }  // namespace tandem::rpc

@@ -27,7 +27,7 @@ BioPtr ReadOnlyBio(const std::string& text) {
 
 CertPtr NextCert(BIO* pem) {
   CertPtr cert(PEM_read_bio_X509(pem, nullptr, nullptr, nullptr));
-  ERR_clear_error();  // the end of the text counts as an error in OpenSSL
+  ERR_clear_error();  // OpenSSL reports the end of the text as an error
   return cert;
 }
 

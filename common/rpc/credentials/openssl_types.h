@@ -1,4 +1,4 @@
-// Owning pointers for OpenSSL objects. Include it in .cc files only.
+// Owning pointers for OpenSSL objects, and helpers for them. Include this header in .cc files only.
 #pragma once
 
 #include <openssl/bio.h>
@@ -26,9 +26,9 @@ using SslPtr = std::unique_ptr<SSL, OpensslFree<SSL_free>>;
 
 // Returns the oldest error of this thread's queue in readable form and clears the queue.
 std::string OpensslError();
-// Returns the contents of a memory BIO.
+// Returns the bytes that were written to a memory BIO.
 std::string TextOf(BIO* bio);
-// Returns the next certificate of a PEM text; null: none is left.
+// Returns the next certificate of a PEM text, or null if there is no further one.
 CertPtr NextCert(BIO* pem);
 BioPtr ReadOnlyBio(const std::string& text);
 

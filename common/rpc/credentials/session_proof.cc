@@ -13,7 +13,8 @@ namespace {
 constexpr size_t kCounterBytes = 8;
 constexpr size_t kStampBytes = kSessionIdBytes + kCounterBytes + kProofBytes;
 
-// A label ends with a zero byte and contains no other, so two labelled texts never coincide.
+// Labels for HMAC texts. Each label ends with its only zero byte, so two texts with different
+// labels are never equal.
 constexpr std::string_view kServerLabel("tandem session 1 server", 24);
 constexpr std::string_view kKeyLabel("tandem session 1 key", 21);
 constexpr std::string_view kCallLabel("tandem session 1 call", 22);
@@ -28,8 +29,8 @@ std::string Hmac(std::string_view key, std::string_view text) {
   return {reinterpret_cast<const char*>(digest), size};
 }
 
-// The parts of fixed size come first, so that the end of the job name cannot be confused with one
-// of them.
+// Returns the text of which the proofs are computed. The fields of fixed size come first, so that
+// the text determines where the job name begins.
 std::string ProofText(std::string_view label, const SessionTerms& terms) {
   CHECK_EQ(terms.client_nonce.size(), kNonceBytes);
   CHECK_EQ(terms.server_nonce.size(), kNonceBytes);

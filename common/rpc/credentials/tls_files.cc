@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kPemBytesMax = 16 << 20;
 
-// `read`: the result of reading the file `path`.
+// Returns the content of a PEM file. `read` is the result of reading the file `path`.
 StatusOr<std::string> AsPem(const std::string& path, StatusOr<std::string> read) {
   if (read.status().code() == StatusCode::kNotFound) {
     return NotFound("cannot open TLS file %s [TD6015]", path);
@@ -45,7 +45,7 @@ StatusOr<TlsFiles> ChooseTlsFiles(const std::string& dir, const TlsFiles& files)
   const TlsFiles chosen = TlsFilesIn(dir);
   std::error_code error;
   if (std::filesystem::is_directory(dir, error) && !std::filesystem::exists(chosen.ca, error)) {
-    // The path is often a job's directory, as tandemrun expects it, with one directory per role.
+    // A user often names the directory of a job, as for tandemrun, instead of that of one role.
     return NotFound(
         "directory %s (tls_dir) has no ca.crt [TD6015]; hint: name a directory DIR/JOB/ROLE that "
         "tandem certs issue wrote",

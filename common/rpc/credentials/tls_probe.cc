@@ -21,13 +21,13 @@ namespace tandem::rpc {
 namespace {
 
 constexpr int kWaitMillis = 1000;
-// The first bytes of an HTTP/2 client (RFC 9113, 3.4) and an empty SETTINGS frame. A server replies
-// with its own settings.
+// The bytes that an HTTP/2 client sends first: the preface (RFC 9113, 3.4) and an empty SETTINGS
+// frame. A server replies with its own SETTINGS frame.
 constexpr std::string_view kHttp2Hello("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 33);
 
-// Blocks SIGPIPE in this thread. OpenSSL writes without MSG_NOSIGNAL, and a peer that closes the
-// connection must not end a program that did not ignore SIGPIPE. A signal that arrives meanwhile is
-// pending for this thread and is consumed.
+// Blocks SIGPIPE in this thread until destruction. OpenSSL writes without MSG_NOSIGNAL, so a peer
+// that closes the connection would otherwise end the program. The destructor consumes a SIGPIPE
+// that is pending for this thread.
 class WithoutSigpipe {
  public:
   WithoutSigpipe() {
@@ -53,7 +53,8 @@ void LimitWaits(int fd, Duration patience = {}) {
   const auto millis = std::max<int64_t>(kWaitMillis, static_cast<int64_t>(Millis(patience)));
   const timeval limit{millis / 1000, 1000 * (millis % 1000)};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));  // also limits connect()
+  // This option also limits the duration of connect().
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 }
 
 StatusOr<Fd> DialPath(const Endpoint& server) {
@@ -90,14 +91,14 @@ StatusOr<Fd> Dial(const Endpoint& server) {
   return fd;
 }
 
-// The result of one TLS handshake.
+// A connection to a server and the state of its TLS handshake.
 struct Handshake {
   Fd socket;
   SslContextPtr context;
   SslPtr ssl;
   bool done = false;
-  int error = 0;       // SSL_get_error, when not done
-  std::string reason;  // OpenSSL's error text
+  int error = 0;       // result of SSL_get_error if the handshake is not done
+  std::string reason;  // error text of OpenSSL
   bool server_spoke() const { return SSL_get_state(ssl.get()) != TLS_ST_CW_CLNT_HELLO; }
 };
 
@@ -111,7 +112,8 @@ Status UseFiles(const TlsFiles& tls, SSL_CTX* context) {
               : InvalidArgument("cannot use the TLS files: %s [TD6015]", OpensslError());
 }
 
-// `tls` null: only checks whether a server accepts the connection.
+// Connects to `server` and makes a TLS handshake. `tls` null: only connects, to check whether a
+// server accepts the connection.
 StatusOr<Handshake> ShakeHands(const Endpoint& server, const TlsFiles* tls,
                                Duration patience = {}) {
   Handshake shake;
@@ -168,7 +170,8 @@ Status HandshakeFailed(const Endpoint& server, const TlsFiles& tls, const Handsh
   return Unavailable("the server at %s did not reply to the TLS handshake in time [TD4001]", at);
 }
 
-// Checks the identity of the server after the handshake, in which its signature was verified.
+// Checks the certificate that the server presented in the handshake: its host name and its
+// identity. The handshake has already verified the signature.
 Status CheckServer(const Endpoint& server, SSL* ssl, const std::string& server_uri) {
   const CertPtr cert(SSL_get1_peer_certificate(ssl));
   const BioPtr bio(BIO_new(BIO_s_mem()));
@@ -189,8 +192,8 @@ Status CheckServer(const Endpoint& server, SSL* ssl, const std::string& server_u
                           ToString(server), Named(cert.get()), server_uri);
 }
 
-// In TLS 1.3 the client finishes before the server has verified its certificate. So only a reply
-// shows that the server accepted it.
+// Waits for a reply of the server, which shows that the server accepted this client's certificate.
+// In TLS 1.3 the client's handshake ends before the server has verified the certificate.
 Status CheckAccepted(const Endpoint& server, const TlsFiles& tls, SSL* ssl) {
   SSL_write(ssl, kHttp2Hello.data(), static_cast<int>(kHttp2Hello.size()));
   char answer[9];
@@ -212,7 +215,8 @@ Status CheckAccepted(const Endpoint& server, const TlsFiles& tls, SSL* ssl) {
       ToString(server), tls.cert, Named(SSL_get_certificate(ssl)));
 }
 
-// A server that expects TLS closes a plaintext connection without a reply.
+// Checks that the server works without TLS. A server with TLS closes the connection without a
+// reply.
 Status ProbePlain(const Endpoint& server) {
   TD_ASSIGN_OR_RETURN(const Handshake shake, ShakeHands(server, nullptr));
   if (!shake.done && !shake.server_spoke()) return OkStatus();

@@ -32,7 +32,7 @@ constexpr char kOurs[] =
     "# Written by tandem demo; the next demo in this directory removes this file.";
 constexpr int kVictim = 1;
 constexpr int kEpochsMax = 100000;
-constexpr double kKillAt = 0.4;  // share of the steps
+constexpr double kKillAt = 0.4;  // share of the job's steps after which a pserver is killed
 
 const std::vector<FlagSpec>& DemoFlags() {
   static const std::vector<FlagSpec> kFlags = {
@@ -52,7 +52,7 @@ const std::vector<FlagSpec>& DemoFlags() {
 Status OpenDir(const ParsedArgs& args, WorkDir& dir) {
   const bool stays = args.Has("dir") || args.Has("keep");
   TD_RETURN_IF_ERROR(dir.Open(stays ? args.Get("dir", "tandem-demo") : "", "demo"));
-  // The run would otherwise resume from the files of an earlier demo.
+  // Removes the files of an earlier demo, because the job would otherwise resume from them.
   for (const char* name : {"pserver", "collective"}) {
     const std::string part = dir.path() + "/" + name;
     std::error_code error;
@@ -85,7 +85,7 @@ StatusOr<std::string> FindData(const ParsedArgs& args) {
 bool AsJson(const ParsedArgs& args) { return args.Has("json") || args.Get("output") == "json"; }
 std::FILE* Screen(const ParsedArgs& args) { return AsJson(args) ? stderr : stdout; }
 
-// Runs one of the two jobs. Returns the exit code of the job.
+// Runs one of the demo's two jobs. Returns the exit code of the job.
 StatusOr<int> RunPart(const ParsedArgs& args, const std::string& data, const std::string& dir,
                       const std::vector<std::string>& launch_args) {
   std::error_code error;
@@ -105,7 +105,7 @@ StatusOr<int> RunPart(const ParsedArgs& args, const std::string& data, const std
 }
 
 void Say(std::FILE* screen, const std::string& line) {
-  // Use a separate line if a bar may be shown.
+  // Clears the current line of a terminal, because the line may show a progress bar.
   const char* clear = isatty(fileno(screen)) == 1 ? "\r\033[K" : "";
   std::fprintf(screen, "%s %s\n", clear, Paint(fileno(screen), Color::kYellow, line).c_str());
   std::fflush(screen);
@@ -118,7 +118,7 @@ void SayPart(std::FILE* screen, int number, const char* title, const std::string
   std::fflush(screen);
 }
 
-// Runs over TLS, with a pserver that is killed during the run and restarted.
+// Runs the job in pserver mode with TLS. One pserver is killed during the job and restarted.
 StatusOr<int> RunPserverPart(const ParsedArgs& args, const std::string& data,
                              const std::string& dir, DemoResult& result) {
   std::FILE* const screen = Screen(args);
@@ -160,7 +160,7 @@ StatusOr<int> RunCollectivePart(const ParsedArgs& args, const std::string& data,
   return 0;
 }
 
-// Checks the arguments, before any file is created.
+// Checks the arguments before any file is created.
 Status CheckArgs(const ParsedArgs& args) {
   TD_RETURN_IF_ERROR(TakesAtMost(0, args));
   TD_RETURN_IF_ERROR(args.GetInt("epochs", 0, 1, kEpochsMax).status());
@@ -168,7 +168,7 @@ Status CheckArgs(const ParsedArgs& args) {
   return FindData(args).status();
 }
 
-// Runs both jobs and fills `result`. Returns the exit code of the first run that failed, or 0.
+// Runs both jobs and fills `result`. Returns the exit code of the first job that failed, or 0.
 StatusOr<int> RunBoth(const ParsedArgs& args, const WorkDir& dir, DemoResult& result) {
   TD_ASSIGN_OR_RETURN(const std::string data, FindData(args));
   std::fprintf(Screen(args), "tandem demo: LeNet on the images in %s\n", data.c_str());

@@ -1,4 +1,4 @@
-// The demo's job.
+// The job file of `tandem demo`.
 #pragma once
 
 #include <string>
@@ -7,10 +7,11 @@
 
 namespace tandem::deploy {
 
-// The content of deploy/examples/lenet.pbtxt at build time.
+// Returns the content of deploy/examples/lenet.pbtxt, which the build embeds in the program.
 const char* ExampleJob();
 
-// The example job with the demo's data, checkpoints and length. `epochs` 0: the example's number.
+// Returns the example job with the demo's data, checkpoints and length. If `epochs` is 0, the job
+// has the number of epochs of the example.
 StatusOr<std::string> DemoJob(const std::string& data_dir, const std::string& checkpoint_dir,
                               int epochs);
 

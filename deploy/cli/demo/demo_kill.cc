@@ -20,7 +20,7 @@ namespace {
 constexpr auto kLook = std::chrono::milliseconds(100);
 constexpr auto kAnswerMax = std::chrono::seconds(1);
 
-// The number after the last `text` in a file; -1: none.
+// Returns the number after the last occurrence of `text` in a file. -1: there is none.
 int64_t LastNumberAfter(const std::string& path, const std::string& text) {
   TD_REQUIRE(!text.empty());
   std::ifstream file(path);
@@ -56,12 +56,12 @@ struct PserverKiller::Impl {
   Mutex mu;
   CondVar over_changed;
   bool over TD_GUARDED_BY(mu) = false;
-  KillReport report;  // owned by the thread until it has ended
+  KillReport report;  // the report, which only the thread uses until the thread has ended
   std::thread thread;
 
   explicit Impl(Options o) : options(std::move(o)) {}
 
-  // False once the job has ended.
+  // Waits for a moment. Returns false if the job has ended.
   bool Pause() {
     MutexLock lock(mu);
     if (!over) over_changed.WaitUntil(mu, SteadyNow() + kLook);
@@ -76,7 +76,7 @@ struct PserverKiller::Impl {
     return access;
   }
 
-  // The share of the job that its first trainer has done, 0 to 1.
+  // Returns the share of the job's steps that the job's first trainer has done, from 0 to 1.
   static StatusOr<double> ProgressOf(const JobAccess& access) {
     for (const PageAddress& page : access.pages) {
       if (page.role != "trainer") continue;
@@ -87,7 +87,7 @@ struct PserverKiller::Impl {
         "the demo cannot read the progress of the job, because its trainers have no status page");
   }
 
-  // Waits until enough of the job is done.
+  // Waits until the share Options::at_share of the job is done.
   StatusOr<JobAccess> AwaitMiddle() {
     Status last = Unavailable("the job did not complete a step in time");
     while (Pause()) {
@@ -141,7 +141,7 @@ PserverKiller::PserverKiller(Options options) : impl_(std::make_unique<Impl>(std
   TD_REQUIRE(impl_->options.server >= 0 && impl_->options.say);
   TD_REQUIRE(impl_->options.at_share >= 0 && impl_->options.at_share < 1);
   impl_->report.server = impl_->options.server;
-  // Signals are for the thread that supervises the job.
+  // Blocks all signals in the new thread, so that the thread that supervises the job receives them.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

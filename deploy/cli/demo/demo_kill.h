@@ -1,4 +1,4 @@
-// Kills a pserver during the demo's job, like a failure of its machine, and measures the effect.
+// Kills a pserver during the demo's job, like a failure of its machine. Measures the effect.
 #pragma once
 
 #include <cstdint>
@@ -13,32 +13,32 @@ namespace tandem::deploy {
 struct KillReport {
   bool killed = false;
   int server = 0;
-  int64_t version_before = 0;  // reported by the server just before the kill: acknowledged updates
-  int64_t version_back = 0;    // initial version of its successor
-  double back_s = 0;           // from the kill until the successor replied
-  std::string problem;  // the reason why no server was killed or no successor started; else ""
+  int64_t version_before = 0;  // number of acknowledged updates just before the kill
+  int64_t version_back = 0;    // number of updates that the new server had at its start
+  double back_s = 0;           // seconds from the kill until the new server replied
+  std::string problem;  // why no server was killed, or why no new server started; "": no problem
 
   bool recovered() const { return killed && problem.empty(); }
 };
 
 // Watches a job of this host on a separate thread, through its status page and calls to its
-// pservers. Sends SIGKILL to one pserver once the share `at_share` of the job is done. Needs
-// --status_port, and a pserver that tandemrun restarts (--max_restarts, --pserver_data_dir).
+// pservers. Sends SIGKILL to one pserver when the share `at_share` of the job is done. The job
+// needs --status_port, and a pserver that tandemrun restarts (--max_restarts, --pserver_data_dir).
 class PserverKiller {
  public:
   struct Options {
-    std::string log_dir;  // tandemrun's; the job may start later
+    std::string log_dir;  // log directory of tandemrun; the job may start later
     int server = 0;
-    double at_share = 0.5;                        // share of the job's steps
-    std::function<void(const std::string&)> say;  // receives a line for the user; called on the
-                                                  // thread
+    double at_share = 0.5;  // share of the job's steps after which the pserver is killed, 0 to 1
+    // Receives a line of text for the user; called on the separate thread.
+    std::function<void(const std::string&)> say;
   };
   explicit PserverKiller(Options options);
   ~PserverKiller();
   PserverKiller(const PserverKiller&) = delete;
   PserverKiller& operator=(const PserverKiller&) = delete;
 
-  // Call it once the job has ended.
+  // Ends the thread and returns the report. Call it after the job has ended.
   KillReport Finish();
 
  private:
@@ -46,14 +46,14 @@ class PserverKiller {
   std::unique_ptr<Impl> impl_;
 };
 
-// The updates of a whole sync job, as its pservers counted them at their end.
+// The numbers of updates of a whole sync job, as its pservers counted them until the job ended.
 struct UpdateCount {
-  int64_t wanted = 0;    // steps of the job, for each server
-  int64_t lost = 0;      // updates that a server has not applied, summed over the servers
-  int64_t doubled = 0;   // updates that a server applied once too often
-  int64_t repeated = 0;  // replayed pushes that were not applied again
+  int64_t wanted = 0;   // number of steps of the job, which is the number of updates of each server
+  int64_t lost = 0;     // number of updates that a server has not applied, summed over the servers
+  int64_t doubled = 0;  // number of updates that a server applied once too often
+  int64_t repeated = 0;  // number of replayed pushes that a server did not apply again
 };
-// Reads the logs of the `servers` pservers of this host. DATA_LOSS: a log has no count.
+// Reads the counts from the logs of `servers` pservers of this host. DATA_LOSS: no count.
 StatusOr<UpdateCount> CountUpdates(const std::string& log_dir, int servers, int64_t steps);
 
 }  // namespace tandem::deploy

@@ -33,7 +33,7 @@ const std::vector<ErrorCode>& ErrorCodes() {
       const std::vector<ErrorCode> rows = area();
       codes.insert(codes.end(), rows.begin(), rows.end());
     }
-    // The tables group rows by subject, not by number.
+    // Sorts the rows by number, because the tables group them by subject.
     std::ranges::stable_sort(codes, {}, &ErrorCode::number);
     TD_REQUIRE(std::ranges::adjacent_find(codes, {}, &ErrorCode::number) == codes.end());
     return codes;

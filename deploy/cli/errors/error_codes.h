@@ -1,6 +1,6 @@
-// The kinds of errors that users see, by number. A message contains its code, "... [TD6003]", so
-// the code survives gRPC, transfers between ranks and logs. `tandem explain TD6003` and
-// docs/reference/error-codes.md show this table.
+// The kinds of errors that users see, with their numbers. A message contains its code, such as
+// [TD6003]. The code stays in the message when it passes through gRPC, other ranks and logs.
+// `tandem explain TD6003` and docs/reference/error-codes.md show this table.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@
 namespace tandem::deploy {
 
 struct ErrorCode {
-  int number;         // never reused for another kind of error; the first digit is the area
-  const char* title;  // a few words
+  int number;  // number of the code, never reused for another kind; the first digit is the area
+  const char* title;  // name of the error in a few words
   const char* means;
-  const char* causes;  // the usual causes
+  const char* causes;  // the usual causes of the error
   const char* what_to_do;
-  const char* example;  // a message of Tandem, as printed
+  const char* example;  // a message of Tandem with this code, as printed
 };
 
 struct ErrorArea {
@@ -26,26 +26,27 @@ struct ErrorArea {
 
 const std::vector<ErrorArea>& ErrorAreas();
 
-// Sorted by number.
+// Returns all codes, sorted by number.
 const std::vector<ErrorCode>& ErrorCodes();
 
-// The code's name: "TD6003".
+// Returns the name of a code, such as "TD6003".
 std::string NameOf(const ErrorCode& code);
 
-// The codes in `text`, in order, each once: "TD6003", "td6003", "6003", or a message with codes.
-// Empty: there is none. NOT_FOUND: a number is not a code.
+// Returns the codes in `text`, each once, in the order of `text`. Possible texts are "TD6003",
+// "td6003", "6003", and a message with codes. Empty: there is no code. NOT_FOUND: a number is not a
+// code.
 StatusOr<std::vector<ErrorCode>> CodesIn(const std::string& text);
 
-// The content of docs/reference/error-codes.md.
+// Returns the content of docs/reference/error-codes.md.
 std::string ErrorsPage();
 
-// The rows of the table, by area.
-std::vector<ErrorCode> JobErrors();       // TD1
-std::vector<ErrorCode> DataErrors();      // TD2
-std::vector<ErrorCode> RankErrors();      // TD3
-std::vector<ErrorCode> PserverErrors();   // TD4
-std::vector<ErrorCode> MachineErrors();   // TD5
-std::vector<ErrorCode> SecurityErrors();  // TD6
-std::vector<ErrorCode> RunningErrors();   // TD7
+// The rows of the table, with one function for each area.
+std::vector<ErrorCode> JobErrors();       // returns the error codes TD1xxx
+std::vector<ErrorCode> DataErrors();      // returns the error codes TD2xxx
+std::vector<ErrorCode> RankErrors();      // returns the error codes TD3xxx
+std::vector<ErrorCode> PserverErrors();   // returns the error codes TD4xxx
+std::vector<ErrorCode> MachineErrors();   // returns the error codes TD5xxx
+std::vector<ErrorCode> SecurityErrors();  // returns the error codes TD6xxx
+std::vector<ErrorCode> RunningErrors();   // returns the error codes TD7xxx
 
 }  // namespace tandem::deploy

@@ -1,4 +1,4 @@
-// TD2xxx: data, checkpoints, files; TD5xxx: devices and memory.
+// The error codes TD2xxx (data, checkpoints, files) and TD5xxx (devices, memory).
 #include "deploy/cli/errors/error_codes.h"
 
 namespace tandem::deploy {
@@ -113,7 +113,7 @@ std::vector<ErrorCode> FileErrors() {
   };
 }
 
-// Errors of a server's files.
+// Errors of the files that a pserver writes and reads.
 std::vector<ErrorCode> ServerFileErrors() {
   return {
       {2110, "the checkpoint store failed",
@@ -138,7 +138,7 @@ std::vector<ErrorCode> ServerFileErrors() {
   };
 }
 
-// Errors from other users' files and from limits of the host.
+// Errors because of files of other users, or because of limits of the host.
 std::vector<ErrorCode> HostErrors() {
   return {
       {2113, "a file or directory of another user",

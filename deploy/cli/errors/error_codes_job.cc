@@ -1,4 +1,4 @@
-// TD1xxx: flags, job files, knobs, programs.
+// The error codes TD1xxx: flags, job files, knobs, programs.
 #include "deploy/cli/errors/error_codes.h"
 
 namespace tandem::deploy {
@@ -79,7 +79,7 @@ std::vector<ErrorCode> ArgumentErrors() {
   };
 }
 
-// Errors in a job file, in its strategy, or in flags that override them.
+// Errors in a job file, in its strategy, or in flags that override their settings.
 std::vector<ErrorCode> SettingErrors() {
   return {
       {1101, "an unknown field, setting or knob", "there is no field, setting or knob of this name",
@@ -135,7 +135,7 @@ std::vector<ErrorCode> SettingErrors() {
   };
 }
 
-// Errors in what a job trains and evaluates.
+// Errors in the settings that say what a job trains and evaluates.
 std::vector<ErrorCode> TaskErrors() {
   return {
       {1111, "missing test data", "a job evaluates the model at its end, but has no test data",
@@ -159,7 +159,7 @@ std::vector<ErrorCode> TaskErrors() {
   };
 }
 
-// Errors in the network's program.
+// Errors in the program of a neural network.
 std::vector<ErrorCode> ProgramErrors() {
   return {
       {1201, "an unknown model", "model.zoo names a network that is not in the model zoo",
@@ -220,7 +220,7 @@ std::vector<ErrorCode> ProgramErrors() {
   };
 }
 
-// Errors in models of other programs.
+// Errors in models that other programs have exported.
 std::vector<ErrorCode> ImportErrors() {
   return {
       {1211, "a file with a model's numbers that is not allowed",

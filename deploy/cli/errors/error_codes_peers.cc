@@ -1,4 +1,4 @@
-// TD3xxx: ranks and collective mode; TD4xxx: parameter servers.
+// The error codes TD3xxx (ranks, collective mode) and TD4xxx (parameter servers).
 #include "deploy/cli/errors/error_codes.h"
 
 namespace tandem::deploy {
@@ -106,7 +106,7 @@ std::vector<ErrorCode> RankErrors() {
 
 namespace {
 
-// Errors of a server's state and accepted data.
+// Errors of a pserver's state, and of data that it received.
 std::vector<ErrorCode> ServerStateErrors() {
   return {
       {4010, "a damaged directory of a server",
@@ -160,7 +160,7 @@ std::vector<ErrorCode> ServerStateErrors() {
   };
 }
 
-// Errors of client calls and their replies.
+// Errors of calls to pservers, and of their replies.
 std::vector<ErrorCode> ServerCallErrors() {
   return {
       {4020, "a global snapshot that does not exist, or whose number is used",

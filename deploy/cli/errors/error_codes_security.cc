@@ -1,4 +1,4 @@
-// TD6xxx: security; TD7xxx: jobs that run.
+// The error codes TD6xxx (security) and TD7xxx (running jobs).
 #include "deploy/cli/errors/error_codes.h"
 
 namespace tandem::deploy {
@@ -179,7 +179,7 @@ std::vector<ErrorCode> SecurityErrors() {
 
 namespace {
 
-// Errors from two jobs, or two states of one job, in the same directory.
+// Errors of two jobs, or of two states of one job, that use the same directory.
 std::vector<ErrorCode> DirErrors() {
   return {
       {7011, "a running job in the log directory",

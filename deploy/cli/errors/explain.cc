@@ -41,7 +41,7 @@ void Print(const CodeRow& row) {
               row.example, NameOf(row).c_str());
 }
 
-// "what happened (NAME)" -> "NAME"; any other text is unchanged.
+// Returns NAME from a text of the form "what happened (NAME)". Returns any other text unchanged.
 std::string LastInBrackets(const std::string& text) {
   const size_t end = text.find_last_not_of(" \n");
   const size_t open = text.rfind('(');

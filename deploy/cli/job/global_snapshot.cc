@@ -29,14 +29,16 @@ void Print(const ps::GlobalSnapshotReport& report, bool as_json) {
                 static_cast<unsigned long long>(s.version));
   }
   const Json all = {{"snapshot", report.number},
-                    {"cut", report.number},  // former name, until 0.2
+                    // Former name of the JSON field "snapshot" until version 0.2.
+                    {"cut", report.number},
 
                     {"held_seconds_max", Seconds(report.held())},
                     {"pservers", std::move(servers)}};
   if (as_json) std::puts(all.dump(2).c_str());
 }
 
-// "version 1000", or "versions 990 to 1000": a_sync servers count their own pushes.
+// Returns "version 1000" or "versions 990 to 1000". In a_sync mode each server counts its own
+// pushes.
 std::string VersionsOf(const std::vector<ps::ServerSnapshot>& servers) {
   uint64_t lowest = UINT64_MAX, highest = 0;
   for (const ps::ServerSnapshot& s : servers) {
@@ -55,7 +57,7 @@ ps::GlobalSnapshotOptions OptionsFor(const JobAccess& access) {
           .taker = (uint64_t{random()} << 32 | random()) | 1};
 }
 
-// Adds an event to the log directory of a job of tandemrun, for `tandem events`.
+// Adds an event to the log directory of a job of tandemrun. `tandem events` shows it.
 void Note(const JobAccess& access, const char* event, const std::string& text) {
   NoteEvent(access, {"", event, "", 0, text});
 }
@@ -83,7 +85,7 @@ Status SaveGlobalSnapshot(const ParsedArgs& args) {
 
 Status RestoreGlobalSnapshot(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
-  uint64_t number = 0;  // 0: the newest
+  uint64_t number = 0;  // number of the global snapshot; 0: the newest
   const std::string asked = args.Get("snapshot");
   if (asked != "true" && (!absl::SimpleAtoi(asked, &number) || number == 0)) {
     return InvalidArgument(
@@ -119,7 +121,7 @@ Status ListGlobalSnapshots(const ParsedArgs& args) {
     std::vector<uint64_t> versions;
     for (const ps::ServerSnapshot& s : one.servers) versions.push_back(s.version);
     all.push_back({{"snapshot", one.number},
-                   {"cut", one.number},  // former name, until 0.2
+                   {"cut", one.number},  // former name of the JSON field "snapshot" until version 0.2
                    {"whole", one.whole},
                    {"pservers", servers},
                    {"versions", versions}});

@@ -6,12 +6,12 @@
 
 namespace tandem::deploy {
 
-// `tandem save --snapshot`: all pservers of a running job write one global snapshot.
+// Implements `tandem save --snapshot`: all pservers of a running job write one global snapshot.
 Status SaveGlobalSnapshot(const ParsedArgs& args);
-// `tandem restore --snapshot[=N]`: all pservers return to snapshot N, or to the newest one that all
-// have.
+// Implements `tandem restore --snapshot[=N]`: pservers return to snapshot N, or to the newest that
+// all have.
 Status RestoreGlobalSnapshot(const ParsedArgs& args);
-// `tandem restore --list`: lists the global snapshots on the pservers' disks.
+// Implements `tandem restore --list`: lists the global snapshots on the disks of the pservers.
 Status ListGlobalSnapshots(const ParsedArgs& args);
 
 }  // namespace tandem::deploy

@@ -32,7 +32,7 @@ StatusOr<std::vector<Endpoint>> ParseList(const std::string& flag, const std::st
   return all;
 }
 
-// tandemrun's default log directory is log-JOB.
+// Returns the only log-* in the working directory. tandemrun's default directory is log-JOB.
 StatusOr<std::string> OnlyDirHere() {
   std::vector<std::string> found;
   std::error_code error;
@@ -66,7 +66,7 @@ Status TakeRecord(const JobRecord& record, JobAccess& access) {
   }
   PserverChanges changes = ReadPserverChanges(access.dir);
   for (const auto& [index, address] : changes.added) {
-    // An earlier addition that was taken back
+    // Skips the addition of a server that was undone later.
     if (index != static_cast<int>(access.pservers.size())) continue;
     TD_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(address));
     access.pservers.push_back(endpoint);
@@ -76,7 +76,7 @@ Status TakeRecord(const JobRecord& record, JobAccess& access) {
 }
 
 Status TakeSecret(std::string file, JobAccess& access) {
-  // For servers that the user names directly, the secret comes from the same variable as theirs.
+  // If the user names servers directly, the secret's file comes from TANDEM_SECRET_FILE, as theirs.
   const Environment env = CurrentEnvironment();
   const auto given = env.find("TANDEM_SECRET_FILE");
   if (file.empty() && !access.record && !access.job.empty() && given != env.end()) {
@@ -96,7 +96,7 @@ Status TakeKeys(const ParsedArgs& args, const std::vector<rpc::PeerRole>& roles,
   std::string secret_file = args.Get("secret_file"), tls_dir = args.Get("tls_dir");
   if (access.record) {
     const JobRecord& record = *access.record;
-    // The secret and the certificates of a job that has ended may not exist any more.
+    // If the job has ended, the files of its secret and certificates may not exist any more.
     const bool there = std::filesystem::exists(record.secret_file, error);
     if (secret_file.empty() && there) secret_file = record.secret_file;
     for (const rpc::PeerRole role : roles) {
@@ -224,7 +224,7 @@ struct ServerAccess::Impl {
               google::protobuf::MessageLite* reply) const {
     TD_RETURN_IF_ERROR(
         Annotate(rpc::CheckSendsInTheClear(endpoint, tls, insecure_allow_network), name));
-    // Probes first: it is fast and reports the cause, which gRPC does not.
+    // Probes the server before the gRPC call. The probe is fast and reports the cause of a failure.
     TD_RETURN_IF_ERROR(Annotate(rpc::ProbeConnection(endpoint, tls, uri, timeout), name));
     return Annotate(calls->Call(call, request, reply, SteadyNow() + timeout), name);
   }

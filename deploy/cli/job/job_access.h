@@ -1,4 +1,4 @@
-// Access of the subcommands to a running job: its pservers by gRPC, its status pages by HTTP.
+// The access of subcommands to a running job: to pservers by gRPC, to status pages by HTTP.
 #pragma once
 
 #include <cstdint>
@@ -30,46 +30,45 @@ namespace tandem {}
 namespace tandem::deploy {
 
 struct PageAddress {
-  std::string role;  // pserver, trainer
+  std::string role;  // role of the process: "pserver" or "trainer"
   int rank = 0;
   Endpoint endpoint;
 };
 
 struct JobAccess {
-  std::string job;  // "": unknown; servers with a secret reject that
-  std::string dir;  // tandemrun's log directory; "": the user gave addresses
+  std::string job;  // name of the job; "": unknown, which servers with a secret reject
+  std::string dir;  // log directory of tandemrun; "": the user named addresses
   std::optional<JobRecord> record;
-  std::vector<Endpoint> pservers;  // includes those that the directory's events added later
-  std::set<int> drained;           // indices in pservers; they may have ended
+  std::vector<Endpoint> pservers;  // all pservers, including those that were added later
+  std::set<int> drained;           // indices of drained servers in `pservers`; they may have ended
   std::vector<PageAddress> pages;
-  std::string secret;  // "": no secret is proved
+  std::string secret;  // secret of the job; "": none
   rpc::TlsFiles tls;
-  bool insecure_allow_network = false;  // network traffic may be unencrypted
+  bool insecure_allow_network = false;  // true: network traffic without encryption is allowed
   std::shared_ptr<grpc::ChannelCredentials> credentials;
-  Duration timeout = std::chrono::seconds(5);  // for one reply
+  Duration timeout = std::chrono::seconds(5);  // time limit for one reply
 };
 
-// --pservers, --status_pages, --job, --secret_file, --tls_dir, --timeout_s, --output, and a
-// command's own flags in `more`.
+// Returns the specs of --pservers, --status_pages, --job, --secret_file, --tls_dir, --timeout_s and
+// --output, followed by `more`, the command's own flags.
 std::vector<FlagSpec> AccessFlags(std::vector<FlagSpec> more = {});
-// Finds the job from flags, or from the only positional argument, a log directory of tandemrun.
-// Without both it uses log-* in the working directory, if there is only one. With TLS the
-// certificate is the first of these roles' that exists in tandemrun's tls_dir. An error says which
-// input is missing.
+// Finds the job that flags name, or that the only positional argument names: a log directory of
+// tandemrun. Without both, uses the directory log-* in the working directory if there is exactly
+// one. With TLS it uses the certificate of the first of `roles` that exists in tandemrun's tls_dir.
+// The message of an error says which input is missing.
 StatusOr<JobAccess> FindJob(const ParsedArgs& args, const std::vector<rpc::PeerRole>& roles);
 
-// Whether the server failed to reply because it was drained, which is no error.
+// Returns whether the server failed to reply because it was drained, which is not an error.
 bool IsGone(const JobAccess& job, size_t server, const Status& answer);
 
-// Like FindJob, but requires pservers and a known job name.
+// Like FindJob, but requires that the job has pservers and that its name is known.
 StatusOr<JobAccess> FindPservers(const ParsedArgs& args);
 
-// Adds the event if the user named the job by its log directory; on failure prints a warning on
-// stderr.
+// Adds an event to the log directory if the user named the job by it. Warns on stderr on failure.
 void NoteEvent(const JobAccess& job, const JobEvent& event);
 
-// The administrative calls to one pserver. They block, with a deadline each. An error names the
-// server, and for a failed connection also the cause.
+// Makes administrative calls to one pserver. Each call blocks, at most until its deadline. An error
+// names the server and, if the connection failed, the cause.
 class ServerAccess {
  public:
   ServerAccess(const JobAccess& job, size_t server);
@@ -77,21 +76,23 @@ class ServerAccess {
   ServerAccess(ServerAccess&&) noexcept;
 
   Status GetStatus(StatusReply* reply);
-  StatusOr<std::pair<uint64_t, uint64_t>> Save(bool delta);  // version, bytes
-  StatusOr<uint64_t> Restore();                              // version
+  // Returns the version and the bytes of the checkpoint.
+  StatusOr<std::pair<uint64_t, uint64_t>> Save(bool delta);
+  StatusOr<uint64_t> Restore();  // restores a checkpoint and returns its version
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
-// The status.json of a page (common/http/status_page.h).
+// The content of status.json of a status page (common/http/status_page.h).
 struct Page {
   bool ready = false;
   double progress = -1;
   std::map<std::string, std::string> facts;
-  std::map<std::string, std::vector<std::pair<double, double>>> series;  // NaN: not finite
-  std::string Fact(const std::string& name) const;                       // "": no such fact
+  // Curves of the page by name; points of x and y; NaN: the value is not finite.
+  std::map<std::string, std::vector<std::pair<double, double>>> series;
+  std::string Fact(const std::string& name) const;  // "": the page has no such fact
 };
 StatusOr<Page> ReadPage(const Endpoint& address, Duration timeout);
 

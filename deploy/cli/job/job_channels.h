@@ -1,4 +1,4 @@
-// Calls to all pservers of a running job, for commands that use all of them together.
+// Connections to all pservers of a running job, for commands that call all of them.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,14 @@ namespace tandem::deploy {
 
 struct JobChannels {
   std::unique_ptr<ps::PsChannel> carrier;
-  std::vector<std::string> addresses;  // addresses of its servers, in order
+  std::vector<std::string> addresses;  // addresses of the servers, in the order of their numbers
 
   JobChannels(std::unique_ptr<ps::PsChannel> c, std::vector<std::string> a);
   ~JobChannels();
   JobChannels(JobChannels&&) = default;
 };
-// Connects once every server replies that is not drained. UNAVAILABLE: a server does not reply
-// within access.timeout; the message names the first.
+// Connects to all pservers that are not drained. Returns after each of them has replied.
+// UNAVAILABLE: a server does not reply within access.timeout; the message names the first.
 StatusOr<JobChannels> ConnectPservers(const JobAccess& access);
 
 }  // namespace tandem::deploy

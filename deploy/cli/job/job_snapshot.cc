@@ -9,7 +9,7 @@
 namespace tandem::deploy {
 namespace {
 
-constexpr double kSilentSeconds = 2;  // longer steps appear as silence of all trainers
+constexpr double kSilentSeconds = 2;  // a step that takes longer makes all trainers seem silent
 
 void AddVariables(const StatusReply& reply, int server, JobSnapshot& job) {
   const auto of = [&](const std::string& name) -> VariableRow& {
@@ -101,8 +101,9 @@ void AskPage(const JobAccess& access, const PageAddress& address,
   row.slowest = page->Fact("slowest");
 }
 
-// In sync mode a trainer can lead only by the one step for which it waits. A trainer that lags one
-// step is therefore slow only if it is silent too. The trainers that wait for it are also silent.
+// Finds the slow trainers. In sync mode a trainer can be ahead by at most one step, for which it
+// then waits. So a lag of one step is reported only for silent ones. Trainers that wait for it are
+// silent too.
 void FindSlow(JobSnapshot& job) {
   TD_REQUIRE(std::ranges::is_sorted(job.trainers, {}, &TrainerRow::rank));
   uint64_t ahead = 0;
@@ -127,7 +128,7 @@ void FindSlow(JobSnapshot& job) {
     }
   }
   if (job.slow.empty()) job.slow = std::move(silent);
-  // All ranks report the same rank, some a moment later.
+  // Each rank reports the slowest rank. All report the same rank, some a moment later.
   for (const TrainerRow& t : job.trainers) {
     if (t.slowest.empty() || t.slowest == "-") continue;
     if (t.slowest != "none") job.slow.push_back(t.slowest);

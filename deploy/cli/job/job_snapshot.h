@@ -1,4 +1,4 @@
-// The state of a running job, as its pservers and status pages reported it at one moment.
+// The state of a running job at one moment, as its pservers and status pages reported it.
 #pragma once
 
 #include <cstdint>
@@ -14,31 +14,35 @@ namespace tandem::deploy {
 struct ServerRow {
   int index = 0;
   std::string address;
-  Status status;      // if not OK, the other fields are unset
-  std::string state;  // serving; waiting for the first values; waiting for the first trainer
-  uint64_t version = 0, checkpoint_version = 0;  // in updates; 0: no checkpoint
+  Status status;  // result of the call to the server; if it is not OK, the other fields are unset
+  // Pserver state: "serving", "waiting for the first values" or "waiting for the first trainer".
+  std::string state;
+  // Versions of parameters and newest checkpoint, in updates. checkpoint_version 0: no checkpoint.
+  uint64_t version = 0, checkpoint_version = 0;
   int64_t slices = 0, elements = 0;
-  uint64_t rows = 0, row_bytes = 0;  // in tables
-  uint64_t rows_extended = 0;        // rows that have all their values
+  uint64_t rows = 0, row_bytes = 0;  // number and bytes of the rows in tables
+  uint64_t rows_extended = 0;        // number of rows that have all their values
 };
 
 struct TrainerRow {
   int rank = 0;
-  std::string state;  // not seen yet, at work, completed; or from its page: training, ...
+  // Trainer state: "not seen yet", "at work", "completed", or from its page, such as "training".
+  std::string state;
   bool on_servers = false;
-  uint64_t last_step = 0, pushes = 0;  // on_servers: minimum over the servers
-  double silent_seconds = 0;           // on_servers: since its last call to any server
-  double waited_seconds = 0;           // on_servers: for other trainers, on one of the servers
-  // From its page; "": no page.
+  uint64_t last_step = 0, pushes = 0;  // if on_servers is true: the minimum over the servers
+  double silent_seconds = 0;  // if on_servers is true: seconds since its last call to any server
+  // If on_servers is true: seconds of waiting for other trainers, on one of the servers.
+  double waited_seconds = 0;
+  // Texts from the trainer's status page; "": it has no page.
   std::string step, samples_per_second, data_wait, remaining, checkpoint;
-  std::string slowest;  // the straggler that the others wait for
+  std::string slowest;  // the straggler for which the other trainers wait
 };
 
 struct VariableRow {
   std::string name;
-  int64_t elements = 0;  // elements of slices
+  int64_t elements = 0;  // number of elements in the slices of the variable
   uint64_t rows = 0, row_bytes = 0, rows_extended = 0;
-  std::vector<int> servers;  // servers with a part, ascending
+  std::vector<int> servers;  // servers that have a part of the variable, ascending
   bool table = false;
 };
 
@@ -46,20 +50,20 @@ struct JobSnapshot {
   std::string job;
   Time at;
   std::vector<ServerRow> servers;
-  std::vector<TrainerRow> trainers;  // by rank
+  std::vector<TrainerRow> trainers;  // the trainers of the job, by rank
   std::map<std::string, VariableRow> variables;
-  size_t asked = 0;                   // number of processes queried
-  std::vector<std::string> problems;  // processes that do not reply, with the cause
-  // Trainers that lag, or that have sent nothing for some time; a sentence each.
+  size_t asked = 0;                   // number of processes that were queried
+  std::vector<std::string> problems;  // causes for processes that do not reply, one text each
+  // Trainers that lag, or that have sent nothing for some time, one sentence each.
   std::vector<std::string> slow;
 
   bool AllAnswer() const { return problems.empty(); }
   bool NobodyAnswers() const { return problems.size() == asked; }
-  // Version of the slowest server that replies, in updates of the job.
+  // Returns the version of the slowest server that replies, in updates of the job.
   uint64_t Version() const;
 };
 
-// Queries all processes. Never fails; problems lists the processes that did not reply.
+// Queries all processes of the job. Always succeeds: `problems` lists those that did not reply.
 JobSnapshot LookAt(const JobAccess& job);
 
 }  // namespace tandem::deploy

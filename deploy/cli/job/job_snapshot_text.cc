@@ -1,4 +1,4 @@
-// The text output of a JobSnapshot.
+// Prints a JobSnapshot as text.
 #include "deploy/cli/job/job_snapshot_text.h"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// The output of a JobSnapshot, as text and as JSON.
+// Prints a JobSnapshot as text and as JSON.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace tandem::deploy {
 
-// Text with tables. `before`: an earlier snapshot, for updates per second; may be null.
+// Returns text with tables. `before`: an earlier snapshot, for updates per second; may be null.
 std::string StatusText(const JobSnapshot& now, const JobSnapshot* before);
 std::string VariablesText(const JobSnapshot& now);
-// One JSON object each, with stable names.
+// Return one JSON object each. Its names do not change between versions.
 std::string StatusJson(const JobSnapshot& now);
 std::string VariablesJson(const JobSnapshot& now);
 

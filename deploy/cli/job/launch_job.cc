@@ -27,7 +27,7 @@ StatusOr<int> RunJob(const JobLaunch& launch) {
   TD_ASSIGN_OR_RETURN(LaunchOptions options, MakeLaunchOptions(parsed, ProgramDir()));
   const Environment env = WithoutRanks(CurrentEnvironment());
   TD_ASSIGN_OR_RETURN(const LaunchPlan plan, MakeLaunchPlan(options, env));
-  // Live until the job has ended
+  // The secrets exist until this object is destroyed, after the job has ended.
   TD_ASSIGN_OR_RETURN(const HeldSecrets secrets, PrepareFiles(plan));
   Supervisor::Options supervisor_options;
   supervisor_options.env = env;

@@ -1,5 +1,4 @@
-// Starts a job from a subcommand and waits for it, like tandemrun, with the job's files in one
-// directory.
+// Runs a job for a subcommand, as tandemrun does. All files of the job are in one directory.
 #pragma once
 
 #include <string>
@@ -11,24 +10,24 @@
 namespace tandem::deploy {
 
 struct JobLaunch {
-  const char* name = "tandem";  // prefix of messages
+  const char* name = "tandem";  // first word of messages to the user
   std::string job_file;
-  std::string dir;  // created; logs go to DIR/log, the result to DIR/result.json
-  std::vector<std::string> launch_args;   // tandemrun's: {"--mode=collective", "--nproc=2"}
-  std::vector<std::string> trainer_args;  // {"--epochs=3"}
-  std::string pserver_bin, trainer_bin;   // empty: in this program's directory
-  bool quiet = false;                     // do not show trainer 0's output
-  bool only_stderr = false;               // nothing on stdout
+  // Directory DIR, created if missing; logs are in DIR/log, the result in DIR/result.json.
+  std::string dir;
+  std::vector<std::string> launch_args;   // for tandemrun, such as {"--mode=collective"}
+  std::vector<std::string> trainer_args;  // arguments of the trainers, such as {"--epochs=3"}
+  std::string pserver_bin, trainer_bin;   // program paths; empty: in this program's directory
+  bool quiet = false;                     // true: do not show the output of trainer 0
+  bool only_stderr = false;               // true: print nothing on stdout
 
   std::string ResultFile() const { return dir + "/result.json"; }
 };
 
-// Returns the exit code of the job; 128 + signal if a signal ended it. All its processes have
-// ended.
+// Runs the job to its end. Returns its exit code, or 128 + signal if a signal ended it.
 StatusOr<int> RunJob(const JobLaunch& launch);
 
-// A command's work directory: `dir`, which is kept. With "" it is a new directory in the system's
-// temporary directory, removed at the end unless Keep() is called.
+// The work directory of a command. A directory that the user names is kept. Otherwise it is a new
+// temporary directory, removed on destruction unless Keep() was called.
 class WorkDir {
  public:
   WorkDir() = default;
@@ -36,7 +35,8 @@ class WorkDir {
   WorkDir& operator=(const WorkDir&) = delete;
   ~WorkDir();
 
-  // `name`: of the command, for a new directory. PERMISSION_DENIED: it cannot be created.
+  // Opens the directory `dir`, or makes a new one if `dir` is "". `name` is the command's name,
+  // for the name of a new directory. PERMISSION_DENIED: it cannot be created.
   Status Open(const std::string& dir, const std::string& name);
   void Keep() { temporary_ = false; }
   bool temporary() const { return temporary_; }

@@ -1,5 +1,5 @@
-// The commands rebalance and drain --pserver: move rows of tables and slices of dense variables
-// between the pservers of a running job.
+// Implements the commands rebalance and drain --pserver. They move rows of tables and slices of
+// dense variables between the pservers of a running job.
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The number of slices of dense variables; the other buckets are row buckets.
+// Returns how many of the buckets are slices of dense variables. All other buckets are row buckets.
 size_t SlicesOf(const std::vector<int>& buckets) {
   return static_cast<size_t>(
       std::count_if(buckets.begin(), buckets.end(), [](int b) { return b >= kRowBuckets; }));
@@ -112,15 +112,14 @@ Status CheckDrained(const std::vector<ps::ServedBuckets>& servers, int server) {
   return OkStatus();
 }
 
-// Adds an event to the log directory of a job of tandemrun, which `tandem status` and tandemrun
-// read.
+// Adds an event to the log directory of a job of tandemrun. `tandem status` and tandemrun read it.
 void Note(const JobAccess& access, const char* event, int server, const std::string& text) {
   NoteEvent(access, {"", event, absl::StrFormat("pserver %d", server), 0, text});
 }
 
 struct Rebalancing {
   std::vector<std::string> added;
-  int drained = -1;  // -1: none
+  int drained = -1;  // number of the server to drain; -1: none
   bool as_json = false, dry = false;
 };
 

@@ -1,4 +1,4 @@
-// The part of `tandem drain` that moves rows (rebalance.cc).
+// The part of `tandem drain` that moves rows between pservers (rebalance.cc).
 #pragma once
 
 #include "common/base/status.h"
@@ -6,7 +6,7 @@
 
 namespace tandem::deploy {
 
-// `tandem drain --pserver=N`: moves all rows of that server to the other servers.
+// Implements `tandem drain --pserver=N`: moves all rows of server N to the other servers.
 Status DrainPserver(const ParsedArgs& args);
 
 }  // namespace tandem::deploy

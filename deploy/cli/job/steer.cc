@@ -1,4 +1,4 @@
-// The commands save, restore, drain and events, with which an administrator controls a running job.
+// Implements the commands save, restore, drain and events, which control a running job.
 #include <poll.h>
 #include <signal.h>
 
@@ -20,8 +20,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Calls `act` for each server. `act` returns the text output and adds the same to the JSON. All
-// servers are called; the result is the first error.
+// Calls `act` for each server, even after an error, and returns the first error. `act` returns the
+// text output, and adds the same data to the JSON.
 Status OnEachServer(const ParsedArgs& args,
                     const std::function<StatusOr<std::string>(ServerAccess&, Json*)>& act) {
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
@@ -57,7 +57,7 @@ struct Checkpoints {
     versions.insert(server.checkpoint_version());
     sync |= server.mode() == UPDATE_MODE_SYNC;
   }
-  // The job cannot resume from different steps.
+  // True if the checkpoints are from different steps. A sync job cannot resume from such ones.
   bool Apart() const { return sync && versions.size() > 1; }
 };
 
@@ -84,7 +84,8 @@ Status Save(const ParsedArgs& args) {
     return absl::StrFormat("version %d written, %d bytes", saved.first, saved.second);
   };
   TD_RETURN_IF_ERROR(OnEachServer(args, save));
-  if (written.Apart() && !as_json) {  // a program compares the versions itself
+  // JSON output has no warning, because a program compares the versions itself.
+  if (written.Apart() && !as_json) {
     std::fprintf(
         stderr,
         "note: the checkpoints are of different steps, but tandem restore needs one step; hint: "
@@ -93,8 +94,8 @@ Status Save(const ParsedArgs& args) {
   return OkStatus();
 }
 
-// Checks all servers before the first one is restored. If one server cannot be restored, or only to
-// another step, the job cannot continue.
+// Checks that all servers can be restored to the same step, before the first server is restored.
+// Otherwise the job could not continue.
 Status CheckAllCanGoBack(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
   Checkpoints found;

@@ -1,4 +1,4 @@
-// The commands status, top, vars and steps, which show a running job.
+// Implements the commands status, top, vars and steps, which show a running job.
 #include <poll.h>
 #include <unistd.h>
 
@@ -22,13 +22,12 @@ constexpr char kWhere[] =
     "it\nthe only one in this directory is used. The speed of trainers is known if the job was "
     "started\nwith --status_port.\n";
 
-// Uses the least privileged role that has a certificate.
+// Finds the job. Uses the role with the fewest rights for which there is a certificate.
 StatusOr<JobAccess> FindToLook(const ParsedArgs& args) {
   return FindJob(args, {rpc::PeerRole::kObserver, rpc::PeerRole::kAdmin});
 }
 
-// The snapshot of the job. An error if no process replies and the directory shows that the job has
-// ended.
+// Returns the job's state; an error if no process replies and the directory shows the job's end.
 StatusOr<JobSnapshot> LookUnlessOver(const JobAccess& access) {
   JobSnapshot now = LookAt(access);
   if (now.NobodyAnswers() && access.record) {
@@ -37,7 +36,7 @@ StatusOr<JobSnapshot> LookUnlessOver(const JobAccess& access) {
   return now;
 }
 
-// OK if all processes replied; else exit code 69. The cause is printed already.
+// Returns 0 if all processes replied, otherwise exit code 69. The causes have been printed already.
 int Verdict(const JobSnapshot& now) { return now.AllAnswer() ? kExitOk : kExitUnavailable; }
 
 StatusOr<int> Show(const ParsedArgs& args, std::string (*text)(const JobSnapshot&),
@@ -49,7 +48,8 @@ StatusOr<int> Show(const ParsedArgs& args, std::string (*text)(const JobSnapshot
   return Verdict(now);
 }
 
-// Repeats: on a terminal it redraws in place, else it prints one snapshot after another.
+// Shows the state of the job repeatedly. On a terminal it redraws the output in place; otherwise it
+// prints one snapshot after another.
 StatusOr<int> Top(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   TD_ASSIGN_OR_RETURN(const int count, args.GetInt("count", 0, 1, 1000000000));
@@ -71,7 +71,7 @@ StatusOr<int> Top(const ParsedArgs& args) {
   return Verdict(*before);
 }
 
-// Prints the points of a curve from rank 0's page, by step.
+// Prints the points of a curve from the status page of rank 0, in the order of steps.
 StatusOr<int> Steps(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   TD_ASSIGN_OR_RETURN(const int last, args.GetInt("last", 10, 1, 1024));

@@ -1,4 +1,4 @@
-// tandem bench: measurements for users on their own machines.
+// Implements `tandem bench`: measurements that users make on their own machines.
 #include <unistd.h>
 
 #include <cstdio>
@@ -65,7 +65,7 @@ StatusOr<KnobBenchOptions> OptionsOf(const ParsedArgs& args) {
   return options;
 }
 
-// Prints progress on stderr: a line that is redrawn on a terminal, else one line per knob.
+// Prints the progress on stderr. On a terminal one line is redrawn; otherwise one line per knob.
 class BenchProgress {
  public:
   explicit BenchProgress(size_t knobs) : knobs_(knobs), terminal_(isatty(STDERR_FILENO) == 1) {}

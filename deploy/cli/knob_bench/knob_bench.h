@@ -1,6 +1,6 @@
-// The measurement of each knob by `tandem bench knobs`; the table is in knob_bench_table.cc. A test
-// compares it with the list of built knobs (common/strategy/knobs.h): each knob is in one of the
-// two lists.
+// The table of measurements that `tandem bench knobs` makes, one for each knob
+// (knob_bench_table.cc). A test compares it with the list of built knobs (common/strategy/knobs.h):
+// each knob is in one of the two lists.
 #pragma once
 
 #include <string>
@@ -11,58 +11,65 @@
 
 namespace tandem::deploy {
 
-// Tolerances of losses (KnobResult::LossDifference).
+// Allowed differences between the losses of two runs (KnobResult::LossDifference).
 inline constexpr double kSameBits = 0;
-inline constexpr double kOtherOrder = 1e-3;     // sums in another order
-inline constexpr double kHalfPrecision = 5e-2;  // gradients or activations of 16 bit
-inline constexpr double kNotComparable = -1;    // the knob changes the task or the reported loss
+// Allowed difference if the two runs add numbers in different orders.
+inline constexpr double kOtherOrder = 1e-3;
+// Allowed difference if gradients or activations have 16 bits.
+inline constexpr double kHalfPrecision = 5e-2;
+// Losses are not compared: the knob changes the task or the reported loss.
+inline constexpr double kNotComparable = -1;
 
-enum class BenchLaunch { kLocal, kTwoRanks, kFourRanks, kPserver };  // loopback processes
+// The processes of a run, which are connected over loopback.
+enum class BenchLaunch { kLocal, kTwoRanks, kFourRanks, kPserver };
 
-// A comparison of two jobs. One has `with` and `from`, if it is set. The other has `with`,
-// `changed` and `also`.
+// A comparison of two jobs. The first job has the settings `with`, and `from` if it is set. The
+// second job has the settings `with`, `changed` and `also`.
 struct KnobBench {
-  const char* knob;     // its path from DistributedStrategy
-  const char* changed;  // the value to compare with the default
-  // The value that must change: a name of CountsByName (trainer/session/run_counts.h), "loss" (of
-  // the last step), or "": only the time.
+  const char* knob;     // path of the knob from DistributedStrategy
+  const char* changed;  // value of the knob that is compared with the default
+  // Value that must differ between the jobs. It is a name of CountsByName
+  // (trainer/session/run_counts.h), or "loss", the loss of the last step. "": only times are
+  // compared.
   const char* counter;
-  const char* network = "lenet";  // a name in BenchNetworks(); the user may choose another
+  const char* network = "lenet";  // a name of BenchNetworks(); the user may choose another
   BenchLaunch launch = BenchLaunch::kLocal;
   double tolerance = kSameBits;
   std::vector<const char*> with =
-      {};  // settings of both runs: "NAME=VALUE"; {dir}: the work directory
-  std::vector<const char*> also = {};  // settings of the changed run
-  const char* from = nullptr;          // replaces the default if that gives no valid job
-  int steps = 0;                       // steps per run; 0: the network's
+      {};  // settings of both jobs, as "NAME=VALUE"; {dir} is the work directory
+  std::vector<const char*> also = {};  // further settings of the second job
+  // A value that replaces the default in the first job if the default gives no valid job.
+  const char* from = nullptr;
+  int steps = 0;  // steps per run; 0: the number of the network
 };
 
-// In the order of the proto file.
+// Returns the rows in the order of the proto file.
 const std::vector<KnobBench>& KnobBenches();
-// The rows about parameter servers, which are consecutive in KnobBenches().
+// Return the rows about parameter servers, which are consecutive in KnobBenches().
 std::vector<KnobBench> PserverKnobBenches();
 std::vector<KnobBench> PserverFlagBenches();
 
-// A built knob without a row in KnobBenches(), with the reason.
+// A built knob that has no row in KnobBenches(), and the reason.
 struct UnbenchedKnob {
   const char* knob;
   const char* why;
 };
 const std::vector<UnbenchedKnob>& UnbenchedKnobs();
 
-// A job on generated images.
+// A network that trains on generated images.
 struct BenchNetwork {
   const char* name;
   const char* doc;
-  int steps;        // steps of a run that takes about a second
-  const char* job;  // text of its file
+  int steps;        // number of steps of a run that takes about a second
+  const char* job;  // text of the job file
 };
 const std::vector<BenchNetwork>& BenchNetworks();
 
-// INVALID_ARGUMENT: unknown name; the message has the nearest one.
+// Returns the network with this name. INVALID_ARGUMENT: unknown; the message has the nearest name.
 StatusOr<const BenchNetwork*> FindBenchNetwork(std::string_view name);
-// The rows of the knobs named "a,b" (paths, or their ends); "": all. INVALID_ARGUMENT: unknown
-// name, with the nearest one, or a knob that is not measured, with the reason.
+// Returns the rows of the knobs in the list `names` ("a,b"). A name is a path or the end of a path.
+// "": all rows. INVALID_ARGUMENT: a name is unknown (the message has the nearest name), or its knob
+// is not measured (the message has the reason).
 StatusOr<std::vector<const KnobBench*>> ChooseKnobs(const std::string& names);
 
 }  // namespace tandem::deploy

@@ -1,4 +1,4 @@
-// The built knobs that `tandem bench knobs` does not measure.
+// The built knobs that `tandem bench knobs` does not measure, with reasons.
 #include "deploy/cli/knob_bench/knob_bench.h"
 
 namespace tandem::deploy {

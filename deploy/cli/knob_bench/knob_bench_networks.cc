@@ -1,4 +1,4 @@
-// The networks on which knobs are measured, and the choice of knobs.
+// The networks with which `tandem bench knobs` measures, and the selection of knobs by name.
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/strategy/knobs.h"
@@ -66,7 +66,7 @@ StatusOr<const BenchNetwork*> FindBenchNetwork(std::string_view name) {
 
 namespace {
 
-// Whether `name` is the path of the knob, or its end.
+// Returns whether `name` is the path of the knob, or the end of the path.
 bool Names(std::string_view name, std::string_view path) {
   return path == name || (path.size() > name.size() && path.ends_with(name) &&
                           path[path.size() - name.size() - 1] == '.');

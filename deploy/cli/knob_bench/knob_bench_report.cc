@@ -44,7 +44,7 @@ double Most(const std::vector<double>& v) {
   return v.empty() ? 0 : *std::max_element(v.begin(), v.end());
 }
 
-// Formats a number: "1234567", "12.5"; whole numbers without fraction.
+// Returns a number as text, such as "1234567" or "12.5". A whole number has no fraction.
 std::string Number(double v) {
   return v == std::floor(v) ? absl::StrFormat("%.0f", v) : absl::StrFormat("%.3g", v);
 }
@@ -59,7 +59,7 @@ std::string LossText(const KnobResult& r) {
   return absl::StrFormat("within %.2g (%.2g)", r.row->tolerance, difference);
 }
 
-// The cells of a row, for the terminal and the page.
+// Returns the cells of a row for the text table and the page.
 std::vector<std::string> Cells(const KnobResult& r) {
   std::string change = r.default_value + " -> " + r.row->changed;
   for (const char* setting : r.row->also) change += std::string(", ") + setting;
@@ -112,12 +112,12 @@ nlohmann::ordered_json RowJson(const KnobResult& r) {
   return json;
 }
 
-// Escapes a cell of a Markdown table.
+// Returns `text` escaped for a cell of a Markdown table.
 std::string Escaped(const std::string& text) {
   return absl::StrReplaceAll(text, {{"|", "\\|"}, {"->", "→"}});
 }
 
-// The meaning of the columns.
+// The text that explains the columns of the page.
 constexpr char kLegend[] =
     R"(Written by `tandem bench knobs --markdown=FILE`. Each knob's job is run at the default and
 with the changed value in turns. Time: a step with the changed value to one at the default, median

@@ -1,4 +1,4 @@
-// The results of `tandem bench knobs`: as text, as JSON and as a page.
+// Prints the results of `tandem bench knobs` as text, as JSON and as a page.
 #pragma once
 
 #include <string>
@@ -11,24 +11,24 @@ namespace tandem::deploy {
 struct KnobReport {
   std::vector<KnobResult> results;
   int rounds = 0;
-  std::string date;     // UTC, "2026-11-21 13:00"
-  std::string machine;  // "2 cores, Intel ..., 8 GB"
-  std::string version;  // version of this program
-  std::string commit;   // "": unknown
+  std::string date;     // date in UTC, such as "2026-11-21 13:00"
+  std::string machine;  // description of the machine, such as "2 cores, Intel ..., 8 GB"
+  std::string version;  // version of the program `tandem`
+  std::string commit;   // commit of the source; "": unknown
 };
 
-// Cores, processor and memory of this machine.
+// Returns the number of cores, the processor and the memory of this machine as text.
 std::string DescribeMachine();
 
-// A table with one line per knob; problems are red if `color_fd` supports colours.
+// Returns a table with one line per knob. Problems are red if `color_fd` supports colours.
 std::string KnobBenchText(const KnobReport& report, int color_fd);
-// One line: {"date", "machine", "version", "commit", "rounds", "knobs": [{"knob",
+// Returns one line of JSON: {"date", "machine", "version", "commit", "rounds", "knobs": [{"knob",
 // "network", "steps", "launch", "with", "also", "default", "changed", "counter": {"name",
 // "default", "changed"}, "time_ratio": {"median", "min", "max"}, "step_seconds", "peak_bytes":
-// {...}, "losses":
-// {"same_bits", "difference", "tolerance"}, "problem"}]}; tolerance null: not comparable.
+// {...}, "losses": {"same_bits", "difference", "tolerance"}, "problem"}]}. tolerance null: not
+// comparable.
 std::string KnobBenchJson(const KnobReport& report);
-// A page, which also lists the knobs that are not measured, with reasons.
+// Returns a page in Markdown. It also lists the knobs that are not measured, with the reasons.
 std::string KnobBenchMarkdown(const KnobReport& report);
 
 }  // namespace tandem::deploy

@@ -40,9 +40,10 @@ struct BenchJob {
   int steps = 0;
 };
 
-// The user's job, or one in the work directory.
+// Returns the measured job: the user's, or one of the row's network in the work directory.
 StatusOr<BenchJob> JobOf(const KnobBench& row, const KnobBenchOptions& options) {
-  constexpr int kUserSteps = 50, kStepsMin = 8, kStepsMax = 1000;  // see RunHistory::kRunsMax
+  // Numbers of steps. The maximum follows from RunHistory::kRunsMax.
+  constexpr int kUserSteps = 50, kStepsMin = 8, kStepsMax = 1000;
   const auto steps = [&](int normal) {
     return std::clamp(static_cast<int>(normal * options.length), kStepsMin, kStepsMax);
   };
@@ -61,7 +62,7 @@ std::string DefaultOf(const std::string& knob) {
   return "";
 }
 
-// The mean over the steps after the first quarter of the runs.
+// Returns the mean time of a step, without the first quarter of the runs in the history.
 double MeanStep(const nlohmann::json& history) {
   const auto seconds = history.at("seconds").get<std::vector<double>>();
   const auto steps = history.at("steps").get<std::vector<double>>();
@@ -73,7 +74,7 @@ double MeanStep(const nlohmann::json& history) {
   return count > 0 ? sum / count : 0;
 }
 
-// Runs the job once. An exit code of 128 or above means a signal.
+// Runs the job once. An exit code of 128 or more means that a signal ended the job.
 StatusOr<KnobRun> RunOnce(const KnobBench& row, const KnobBenchOptions& options,
                           const BenchJob& job, bool changed) {
   JobLaunch launch;
@@ -84,7 +85,7 @@ StatusOr<KnobRun> RunOnce(const KnobBench& row, const KnobBenchOptions& options,
   launch.pserver_bin = options.pserver_bin;
   launch.trainer_bin = options.trainer_bin;
   launch.quiet = launch.only_stderr = true;
-  // The row's own settings come after these, so they may override them; the knob comes last.
+  // The row's own settings come after these arguments and may override them. The knob comes last.
   launch.trainer_args = {absl::StrFormat("--mode=%s", ModeOf(row.launch)),
                          absl::StrFormat("--steps_max=%d", job.steps),
                          "--epochs=1000000",
@@ -193,7 +194,7 @@ StatusOr<KnobResult> BenchKnob(const KnobBench& row, const KnobBenchOptions& opt
   result.network = job.name;
   result.steps = job.steps;
   for (int round = 0; round < options.rounds; ++round) {
-    // Alternate the order, so that a machine that becomes slower or faster favours neither setting.
+    // Rounds begin with alternating settings, so that a change of the machine's speed favours none.
     for (const bool changed : {round % 2 != 0, round % 2 == 0}) {
       progress(absl::StrFormat("round %d of %d, %s", round + 1, options.rounds,
                                changed ? "changed" : "default"));

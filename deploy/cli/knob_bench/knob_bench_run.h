@@ -1,4 +1,4 @@
-// Runs a job with a knob at its default and changed, alternately.
+// Measures a knob: runs a job with the knob's default and with the changed value, alternately.
 #pragma once
 
 #include <functional>
@@ -12,25 +12,25 @@
 namespace tandem::deploy {
 
 struct KnobBenchOptions {
-  std::string dir;                       // directory for jobs and logs
-  std::string job;                       // file of the user's job; empty: use a network
-  std::string network;                   // replaces the rows' networks; empty: does not
-  double length = 1;                     // factor on the network's number of steps
-  int rounds = 3;                        // each round runs both settings once
-  std::string pserver_bin, trainer_bin;  // empty: in this program's directory
+  std::string dir;      // directory for job files and logs
+  std::string job;      // path of the user's job file; empty: use a network
+  std::string network;  // network that replaces those of the rows; empty: no replacement
+  double length = 1;    // factor for the network's number of steps
+  int rounds = 3;       // number of rounds; each round runs both settings once
+  std::string pserver_bin, trainer_bin;  // program paths; empty: in this program's directory
 };
 
-// One run of a job.
+// The result of one run of a job.
 struct KnobRun {
-  double step_seconds = 0;         // mean, without the first quarter of the steps
-  double peak_bytes = 0;           // largest resident memory of trainer 0
-  std::map<int64_t, double> loss;  // losses of trainer 0 by step, if fetched
+  double step_seconds = 0;         // mean seconds of a step, without the first quarter of the steps
+  double peak_bytes = 0;           // maximum resident memory of trainer 0, in bytes
+  std::map<int64_t, double> loss;  // losses of trainer 0 by step; only steps whose loss was fetched
   std::map<std::string, double> counts;
 
-  double Count(const std::string& name) const;  // 0: no such name
+  double Count(const std::string& name) const;  // 0: there is no counter of this name
 };
-// Reads a trainer's result (tandem-trainer --result_json). NOT_FOUND: no such file. DATA_LOSS: not
-// a result.
+// Reads the result of a trainer (tandem-trainer --result_json). NOT_FOUND: there is no such file.
+// DATA_LOSS: the file is not a result.
 StatusOr<KnobRun> ReadKnobRun(const std::string& path);
 
 inline constexpr int64_t kComparedSteps = 30;
@@ -38,26 +38,26 @@ inline constexpr int64_t kComparedSteps = 30;
 struct KnobResult {
   const KnobBench* row = nullptr;
   std::string default_value;
-  std::string network;          // or the path of the job
-  int steps = 0;                // per run
-  bool own_network = false;     // it is the row's network, on which the counter must change
-  Status status;                // not OK: it could not run, and the other fields are empty
-  KnobRun at_default, changed;  // runs of the last round
-  std::vector<double> ratios;   // time of changed / default, one per round
+  std::string network;          // name of the network, or path of the user's job
+  int steps = 0;                // number of steps per run
+  bool own_network = false;     // true: the network is the row's own, so the counter must change
+  Status status;                // result of the runs; if it is not OK, the other fields are empty
+  KnobRun at_default, changed;  // runs of the last round, with each of the two values
+  std::vector<double> ratios;  // time with the changed value / time with the default, one per round
 
   bool CounterMoved() const;
-  // Whether the losses are equal at every step that both runs have.
+  // Returns whether the two runs have equal losses at every step that both have.
   bool SameLosses() const;
-  // Largest difference over the first kComparedSteps steps, relative to the largest loss there.
-  // Later differences are not used: in any training, rounding errors grow with time.
+  // Returns the largest difference of losses in the first kComparedSteps steps, relative to the
+  // largest loss in them. Later steps are not used, because rounding errors grow in any training.
   double LossDifference() const;
-  // The problem: the run failed, the losses differ by more than the row allows, or the counter did
-  // not change on the row's own network; "": none.
+  // Returns a text about a problem: the run failed, the losses differ by more than the row allows,
+  // or the counter did not change on the row's own network. "": there is no problem.
   std::string Problem() const;
 };
 
-// `progress` receives the current run: "round 2 of 3, changed". CANCELLED: a signal ended a run.
-// Other failures of a job are in the result.
+// Measures one knob. `progress` receives a text about the current run, such as "round 2 of 3,
+// changed". CANCELLED: a signal ended a run. Any other failure of a job is in the result.
 StatusOr<KnobResult> BenchKnob(const KnobBench& row, const KnobBenchOptions& options,
                                const std::function<void(const std::string&)>& progress);
 

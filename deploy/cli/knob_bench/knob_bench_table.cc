@@ -117,7 +117,8 @@ Rows MethodRows() {
       {.knob = "deterministic",
        .changed = "true",
        .counter = "arena_bytes",
-       .launch = kTwo,  // one process would lose its kernels' threads to its replicas (cpu_num)
+       // With one process, its replicas (cpu_num) would reduce the threads of its kernels.
+       .launch = kTwo,
        .tolerance = kOtherOrder},
       {.knob = "logical_shards",
        .changed = "8",
@@ -235,7 +236,7 @@ Rows ExecutionRows() {
 }
 
 Rows AmpRows() {
-  // An initial scale that overflows until it has decreased.
+  // The initial scale is so high that it overflows until it has decreased.
   static constexpr char kHigh[] = "amp_configs.init_loss_scaling=1e12", kF16[] = "amp_dtype=f16";
   return {
       {.knob = "amp",

@@ -1,4 +1,4 @@
-// tandem plan: predicts the algorithms and times of a job's gradient allreduces.
+// Implements `tandem plan`: predicts algorithms and times of a job's gradient allreduces.
 #include <cstdio>
 
 #include "absl/strings/numbers.h"
@@ -43,7 +43,7 @@ const std::vector<FlagSpec>& Flags() {
   return kFlags;
 }
 
-// Whether a flag requests a simulation.
+// Returns whether a flag requests a simulation.
 bool IsSimulation(const ParsedArgs& args) {
   for (const FlagSpec& flag : Flags()) {
     if (std::string_view(flag.help).starts_with("simulated:") && args.Has(flag.name)) return true;
@@ -51,7 +51,7 @@ bool IsSimulation(const ParsedArgs& args) {
   return false;
 }
 
-// Latency and bandwidth of one kind of link; both are required.
+// Returns the latency and bandwidth of one kind of link from flags. Both flags are required.
 StatusOr<collective::WireCost> WireOf(const ParsedArgs& args, const char* alpha, const char* gbps,
                                       const char* between) {
   for (const char* flag : {alpha, gbps}) {
@@ -131,8 +131,8 @@ struct Shown {
 
 StatusOr<Shown> PlanSimulated(const ParsedArgs& args, bool json) {
   TD_ASSIGN_OR_RETURN(const SimulationRequest request, RequestOf(args));
-  // The buckets do not depend on the number of workers, and a small batch cannot be split among
-  // thousands, so 2 are used.
+  // The job is built for 2 workers: a small batch cannot be divided among thousands of workers, and
+  // the buckets do not depend on the number of workers.
   TD_ASSIGN_OR_RETURN(const PlanJob job, PlanJobOf(args.positional[0], 2));
   TD_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(job, request));
   return Shown{

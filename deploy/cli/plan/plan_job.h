@@ -1,4 +1,5 @@
-// The communication of one step of a job in collective mode, for commands that predict its time.
+// The communication in one step of a job in collective mode. Commands predict a step's time with
+// it.
 #pragma once
 
 #include <cstddef>
@@ -11,28 +12,28 @@
 namespace tandem::deploy {
 
 struct PlanBucket {
-  std::string name;  // its first variable, "and N more"
+  std::string name;  // name of its first variable, and "and N more"
   size_t count = 0, element_bytes = 4;
-  double ready = 1;  // share of the step's operators before it, without the optimizer
+  // Share of the step's operators that run before it, without the optimizer; 0 to 1.
+  double ready = 1;
 
   size_t bytes() const { return count * element_bytes; }
 };
 
 struct PlanJob {
   std::string name;
-  std::vector<PlanBucket> buckets;  // gradient allreduces, in the order of the step
-  collective::AllReduceRule rule;   // the job's rule to choose an algorithm
-  bool by_model = false;            // use the cost model instead (allreduce_choice)
+  std::vector<PlanBucket> buckets;  // buckets of gradient allreduces, in the order of the step
+  collective::AllReduceRule rule;   // the job's rule that chooses an algorithm
+  bool by_model = false;            // true: the cost model chooses the algorithm (allreduce_choice)
   collective::TransportKind carrier = collective::TransportKind::kAuto;
 
-  // Whether the ranks of one host use shared memory.
+  // Returns whether the ranks of one host use shared memory.
   bool shares_memory() const {
     return carrier != collective::TransportKind::kTcp && rule.group <= 1;
   }
 };
 
-// The job for `workers` workers, always in mode=collective. FAILED_PRECONDITION: its steps have no
-// allreduce.
+// Reads the job for `workers` workers in collective mode. FAILED_PRECONDITION: no allreduce.
 StatusOr<PlanJob> PlanJobOf(const std::string& job_path, int workers);
 
 }  // namespace tandem::deploy

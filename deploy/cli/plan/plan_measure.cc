@@ -12,20 +12,21 @@
 namespace tandem::deploy {
 namespace {
 
-constexpr Duration kProbe = std::chrono::milliseconds(50);  // half for each transport
-constexpr Duration kEach = std::chrono::milliseconds(20);   // time to measure one algorithm of a
-                                                            // bucket
-constexpr size_t kBytesMax = size_t{2} << 30;               // limit for all ranks' buffers
+// Measuring time; each of the two transports gets half of it.
+constexpr Duration kProbe = std::chrono::milliseconds(50);
+// Time to measure one algorithm for one bucket.
+constexpr Duration kEach = std::chrono::milliseconds(20);
+constexpr size_t kBytesMax = size_t{2} << 30;
 constexpr size_t kArenaMin = 2 * collective::kProbeBytesMax;
 constexpr const char* kMemory = "shared memory";
 
-// Bytes of buffers and scratch memory of all ranks.
+// Returns the bytes of the buffers and scratch memory of all ranks together.
 size_t BytesOf(collective::AllReduceAlgorithm algorithm, int ranks, size_t bytes) {
   const auto n = static_cast<size_t>(ranks);
   return n * bytes * (algorithm == collective::AllReduceAlgorithm::kDirect ? n + 1 : 1);
 }
 
-// The state of a measurement.
+// The state of one measurement.
 class Measuring {
  public:
   Measuring(const PlanJob& job, int ranks) : job_(job) {
@@ -43,7 +44,8 @@ class Measuring {
   Status Probe();
   Status TakeTcp(collective::AllReduceAlgorithm algorithm);
   Status TakeMemory();
-  // The measured time of a bucket, or nullopt if it is too large. Equal buckets are measured once.
+  // Returns the measured time of a bucket in seconds, or nullopt if the bucket is too large.
+  // Buckets of equal size are measured only once.
   StatusOr<std::optional<double>> TimeOf(collective::LocalWorld& world, size_t bytes, size_t memory,
                                          std::map<size_t, double>* known) const;
   void Mark();
@@ -228,7 +230,8 @@ std::string MeasuredJson(const PlanJob& job, const MeasuredPlan& plan) {
 }
 
 std::string MeasuredSvg(const PlanJob& job, const MeasuredPlan& plan) {
-  std::map<std::string, std::map<double, std::pair<double, double>>> ways;  // by bytes
+  // Points of a plot by name, then by bytes.
+  std::map<std::string, std::map<double, std::pair<double, double>>> ways;
   for (size_t b = 0; b < job.buckets.size(); ++b) {
     for (const AlgorithmTiming& way : plan.buckets[b]) {
       ways[way.name][static_cast<double>(job.buckets[b].bytes())] = {

@@ -1,5 +1,5 @@
-// `tandem plan` on this machine: fits a model with a short probe, and compares its prediction for
-// each gradient bucket with measurements.
+// `tandem plan` for this machine. Fits a cost model with short measurements, and compares its
+// prediction for each gradient bucket with a measured time.
 #pragma once
 
 #include <optional>
@@ -12,19 +12,19 @@
 namespace tandem::deploy {
 
 struct AlgorithmTiming {
-  std::string name;                // "ring", ...: over TCP; "shared memory"
-  double predicted = 0;            // seconds
-  std::optional<double> measured;  // seconds; nullopt: too large to measure
-  bool best = false;               // best prediction
-  bool chosen = false;             // the job's choice
+  std::string name;                // name of a TCP algorithm, such as "ring", or "shared memory"
+  double predicted = 0;            // predicted time in seconds
+  std::optional<double> measured;  // measured seconds; nullopt: bucket too large
+  bool best = false;               // true: this algorithm has the best prediction
+  bool chosen = false;             // true: the job chooses this algorithm
 };
 
 struct MeasuredPlan {
   int ranks = 0;
   collective::CostModel tcp;
   collective::SharedMemoryCost memory;
-  double probe = 0;                                   // duration of the probe, seconds
-  std::vector<std::vector<AlgorithmTiming>> buckets;  // buckets of the job, in order
+  double probe = 0;  // duration of the measurements for the model, in seconds
+  std::vector<std::vector<AlgorithmTiming>> buckets;  // timings of each bucket, in job order
 };
 
 StatusOr<MeasuredPlan> MeasurePlan(const PlanJob& job, int ranks);

@@ -9,9 +9,10 @@
 namespace tandem::deploy {
 namespace {
 
-constexpr int kDirectRanksMax = 128;  // the direct algorithm is not simulated for more ranks
+// Maximum number of ranks for which the direct algorithm is simulated.
+constexpr int kDirectRanksMax = 128;
 
-// The simulation for one number of ranks.
+// The simulation of the job with one number of ranks.
 class Scale {
  public:
   Scale(const SimulationRequest& request, int ranks)
@@ -37,7 +38,8 @@ class Scale {
   const SimulationRequest& request_;
   const collective::RankLayout layout_;
   collective::RankSkew starts_;
-  std::map<std::pair<size_t, size_t>, AlgorithmSeconds> known_;  // by elements and their size
+  // Known results; the key is the number of elements and the size of an element.
+  std::map<std::pair<size_t, size_t>, AlgorithmSeconds> known_;
 };
 
 double Last(const std::vector<double>& ends) {

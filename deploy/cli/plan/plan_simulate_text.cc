@@ -1,4 +1,4 @@
-// The output of a simulation by `tandem plan`.
+// Prints the result of a simulation by `tandem plan`.
 #include "deploy/cli/plan/plan_simulate_text.h"
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// The output of a simulation by `tandem plan`: text, JSON and a chart.
+// Prints the result of a simulation by `tandem plan` as text, as JSON and as a chart.
 #pragma once
 
 #include <string>

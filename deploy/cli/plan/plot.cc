@@ -14,8 +14,7 @@ namespace {
 
 constexpr double kWidth = 860, kHeight = 520;
 constexpr double kLeft = 70, kRight = 690, kTop = 60, kBottom = 460;
-// Colours that colour-blind readers can distinguish. Source: Okabe and Ito, "Color universal
-// design", 2008.
+// Colours for colour-blind readers too. Source: Okabe and Ito, "Color universal design", 2008.
 constexpr const char* kColors[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                    "#e69f00", "#56b4e9", "#000000"};
 
@@ -24,7 +23,7 @@ std::string Escaped(const std::string& text) {
                              {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
 }
 
-// A logarithmic axis between two powers of `base`.
+// A logarithmic axis that begins and ends at a power of `base`.
 class Axis {
  public:
   Axis(int base, double from, double to) : base_(base), from_(from), to_(to) {

@@ -1,4 +1,4 @@
-// A plot of lines and dots with logarithmic axes, as SVG.
+// Draws lines and dots over logarithmic axes, as an SVG image.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@ namespace tandem::deploy {
 struct PlotSeries {
   std::string name;
   std::vector<std::pair<double, double>>
-      points;         // (x, y), x ascending; points that are not > 0 are skipped
-  bool dots = false;  // instead of a line
+      points;         // points (x, y) in ascending order of x; points that are not > 0 are skipped
+  bool dots = false;  // true: draw the curve as dots instead of a line
 };
 
 struct Plot {
-  std::string title, note, x_name, y_name;  // any text
-  int x_base = 10;                          // base of the grid lines in x; in y it is 10
+  std::string title, note, x_name, y_name;  // texts of the plot, which may have any characters
+  int x_base = 10;                          // base of the grid lines of x; the base of y is 10
   std::vector<PlotSeries> series;
 };
 
-// An image of 860 x 520, with the legend on the right.
+// Returns an SVG image of 860 x 520 pixels, with the legend on the right.
 std::string PlotSvg(const Plot& plot);
 
 }  // namespace tandem::deploy

@@ -107,7 +107,8 @@ struct ShownCertificate {
   Status verdict;
 };
 
-// Checks a directory like a program that uses it, and a file by its dates.
+// Checks a certificate. For a directory it makes the checks of a program that uses the directory;
+// for a file it checks only the dates.
 StatusOr<ShownCertificate> Look(const std::string& path) {
   std::error_code error;
   const bool dir = std::filesystem::is_directory(path, error);
@@ -124,8 +125,8 @@ StatusOr<ShownCertificate> Look(const std::string& path) {
   shown.verdict = rpc::CheckTlsFiles(rpc::TlsFilesIn(path)).status();
   if (shown.verdict.ok()) {
     TD_ASSIGN_OR_RETURN(const std::string ca, rpc::ReadPem(rpc::TlsFilesIn(path).ca));
-    // The file may have another authority, for the other side only. Most jobs have one authority,
-    // though, and then a certificate that it did not issue is a mistake.
+    // The file may contain an authority that signs only certificates of the other side. But most
+    // jobs have one authority only, and a certificate from another authority is then a mistake.
     shown.verdict = rpc::CheckIssuer(pem, ca);
   }
   return shown;
@@ -189,7 +190,7 @@ Status Show(const ParsedArgs& args, const std::vector<std::string>& paths) {
     }
     if (first.ok()) first = Annotate(shown.verdict, shown.path);
   }
-  // A certificate may have bytes that are not valid text.
+  // A certificate may contain bytes that are not UTF-8; they are replaced.
   using nlohmann::json;
   const auto replace = json::error_handler_t::replace;
   if (as_json) std::puts(all.dump(2, ' ', false, replace).c_str());

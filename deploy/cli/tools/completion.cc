@@ -12,8 +12,8 @@ constexpr char kCompletionUsage[] =
     "shell\n  bash: eval \"$(tandem completion bash)\"      zsh: eval \"$(tandem completion "
     "zsh)\"\n";
 
-// The script takes the flags from the help text at completion time, so that they are never
-// outdated. bash splits words at "=", which does no harm to flags.
+// A completion script for bash. At completion time it reads the flags from the help text, so they
+// are never outdated. bash splits words at "=", which does not matter for flags.
 constexpr char kScript[] = R"(_tandem() {
   local current=${COMP_WORDS[COMP_CWORD]} program=${COMP_WORDS[0]} help=()
   COMPREPLY=()

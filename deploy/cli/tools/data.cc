@@ -57,11 +57,11 @@ StatusOr<OpenedJob> OpenJob(const std::string& path, const Args& settings) {
 // ---- inspect ------------------------------------------------------------------------------------
 
 struct ShownRange {
-  int records = 3;  // number of records to show
-  int values = 8;   // values to show of each feature
+  int records = 3;  // number of records that are shown
+  int values = 8;   // number of values to show for each feature
 };
 
-// The output, as text and as JSON.
+// The output of a command, as text and as JSON.
 struct Report {
   std::string text;
   Json json = Json::object();
@@ -90,8 +90,8 @@ void AddRecord(uint64_t number, const std::string& where, std::string_view recor
   records->push_back(std::move(json));
 }
 
-// Calls `visit` for every good record. Counts damaged ones; ends at damage after which no record
-// can be found.
+// Calls `visit` for every record that is not damaged, and counts the damaged records. Ends if no
+// record can be found after a damaged one.
 StatusOr<uint64_t> VisitRecords(
     reader::RecordScanner& scanner, reader::BadRecords& bad,
     const std::function<Status(uint64_t number, const reader::RecordFrame& frame)>& visit) {
@@ -177,7 +177,7 @@ struct Conversion {
   int64_t bad_records_max = 0;
 };
 
-// Writes record i to file i modulo the number of files.
+// Writes records to several files in turn: record i to file i modulo the number of files.
 class Shards {
  public:
   static StatusOr<Shards> Create(const Conversion& to) {
@@ -194,7 +194,7 @@ class Shards {
   Status Add(std::string_view record) {
     return writers_[records_++ % writers_.size()]->Add(record);
   }
-  // Completes the files and returns a report.
+  // Completes all files and returns a report about them.
   StatusOr<Report> Finish() {
     for (const auto& writer : writers_) TD_RETURN_IF_ERROR(writer->Finish());
     Report report;
@@ -223,7 +223,7 @@ StatusOr<Report> ConvertFile(const std::string& path, const Conversion& to) {
   return shards.Finish();
 }
 
-// The lines of a job file that read the output.
+// Returns the lines of a job file with which a job reads the output.
 std::string FeatureLines(const reader::Dataset& data) {
   std::string text;
   for (const reader::SampleField& field : data.fields()) {
@@ -293,7 +293,7 @@ Status Inspect(const ParsedArgs& parsed, bool as_json) {
   Report report;
   const Status status = IsJob(path) ? InspectJob(path, parsed.after_dashes, shown, report)
                                     : InspectFile(path, shown, report);
-  // Shows the good records even if others are damaged.
+  // The undamaged records are shown even if other records are damaged.
   if (status.ok() || !report.json.empty()) Print(report, as_json);
   return status;
 }
@@ -339,7 +339,7 @@ int RunData(const Args& args) {
   if (!ParseOrExplain("data", kDataUsage, flags, args, &parsed, &exit_code)) return exit_code;
   const std::string what = parsed.positional.empty() ? "" : parsed.positional[0];
   if (const Status status = CheckWords(parsed); !status.ok()) return Fail("data", status);
-  RaiseFileLimit();  // all shards are open at the same time
+  RaiseFileLimit();  // raises the limit on open files, because all shards are open at the same time
   const StatusOr<bool> as_json = WantsJson(parsed);
   if (!as_json.ok()) return Fail("data", as_json.status());
   const Status status = what == "inspect" ? Inspect(parsed, *as_json) : Convert(parsed, *as_json);

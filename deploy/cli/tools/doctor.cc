@@ -29,7 +29,7 @@ struct Finding {
   const char* what;
   Verdict verdict;
   std::string text;
-  std::string fix;  // empty: not needed
+  std::string fix;  // advice for the user; empty: nothing is needed
 };
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
@@ -117,7 +117,7 @@ Finding CheckOpenMp() {
   return {"openmp", Verdict::kOk, text, ""};
 }
 
-// Loads a library and unloads it again; returns the loader's message on failure.
+// Loads a library and unloads it again. Returns "", or the loader's message if this fails.
 std::string TryOpen(const std::string& path) {
   void* library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) return dlerror();

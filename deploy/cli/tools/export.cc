@@ -78,7 +78,8 @@ StatusOr<RowChoice> ChoiceOf(const ParsedArgs& args, Device& device) {
     return InvalidArgument("--rows=%s: expected full, base or delta [TD1006]%s", rows,
                            HintText(rows, modes));
   }
-  choice.mode = static_cast<RowChoice::Mode>(mode - modes.begin());  // same order as the enum
+  // The list `modes` has the same order as the enum.
+  choice.mode = static_cast<RowChoice::Mode>(mode - modes.begin());
   TD_ASSIGN_OR_RETURN(choice.base_threshold,
                       ThresholdOf(args, "base_threshold", choice.base_threshold));
   TD_ASSIGN_OR_RETURN(choice.delta_threshold,
@@ -100,7 +101,7 @@ StatusOr<RowChoice> ChoiceOf(const ParsedArgs& args, Device& device) {
   return choice;
 }
 
-// Prints the result.
+// Prints the result as text or, with --output=json, as JSON.
 void Say(const ParsedArgs& args, const std::string& text, const nlohmann::ordered_json& json) {
   std::fputs((args.Get("output") == "json" ? json.dump(2) + "\n" : text).c_str(), stdout);
 }
@@ -143,7 +144,8 @@ Status ExportTensors(const std::string& out, const std::string& what, const Pars
   return OkStatus();
 }
 
-// The program comes from the job file: a checkpoint only has its variables.
+// Exports the network. Its program comes from the job file, because a checkpoint has only
+// variables.
 Status ExportNetwork(const std::string& out, const ParsedArgs& args,
                      const trainer::Checkpoint& checkpoint) {
   if (!args.Has("job")) {
@@ -154,7 +156,8 @@ Status ExportNetwork(const std::string& out, const ParsedArgs& args,
   }
   TD_ASSIGN_OR_RETURN(const ProgramStages history,
                       HistoryOf(args.Get("job"), 1, {{"mode", "local"}}));
-  const Program& program = history.points.front().second;  // before all passes
+  // The program of the model, before all passes.
+  const Program& program = history.points.front().second;
   std::vector<std::string> outputs = absl::StrSplit(args.Get("outputs"), ',', absl::SkipEmpty());
   trainer::TensorMap tensors = checkpoint.params;
   tensors.insert(checkpoint.state.begin(), checkpoint.state.end());

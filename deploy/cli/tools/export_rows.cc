@@ -14,7 +14,8 @@ namespace tandem::deploy {
 namespace {
 
 using Mode = RowChoice::Mode;
-using Scores = std::map<std::string, std::unordered_map<uint64_t, float>>;  // by table and id
+// Scores of rows, by table and id.
+using Scores = std::map<std::string, std::unordered_map<uint64_t, float>>;
 
 struct Chosen {
   int64_t dim = 0;
@@ -22,8 +23,8 @@ struct Chosen {
   std::vector<float> values;
 };
 
-// Calls `take` with each row: its table, its index in `rows`, the start of its values there, and
-// its score.
+// A function that is called with each row: its table, its index `row` in `rows`, the index `begin`
+// of its first value in `rows`, and its score.
 using TakeRow = std::function<void(const ps::PsTable& table, const ps::PsTableRows& rows,
                                    size_t row, size_t begin, float score)>;
 Status ForEachRow(const std::string& path, const TakeRow& take) {
@@ -39,7 +40,7 @@ Status ForEachRow(const std::string& path, const TakeRow& take) {
       });
 }
 
-// Adds the weights of a row, which may be brief.
+// Appends the weights of a row to `to`. A row may be brief: it then has only its first value.
 void AddWeights(const ps::PsTableRows& rows, size_t row, size_t begin, Chosen& to) {
   const auto columns = rows.use[row].brief ? int64_t{1} : to.dim;
   const float* const weights = rows.content.data() + begin;

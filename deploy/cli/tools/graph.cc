@@ -21,7 +21,8 @@ constexpr char kGraphUsage[] =
     "tandem graph JOB    prints the training program of a job, operator by operator, and the "
     "effect\n                    of the passes that its strategy uses\n";
 
-// The index of the point that --before or --after names; the last one if neither is given.
+// Returns the index of the point that --before or --after names. If neither flag is present,
+// returns the index of the last point.
 StatusOr<size_t> PointOf(const ParsedArgs& parsed, const ProgramStages& history) {
   if (parsed.Has("before") && parsed.Has("after")) {
     return InvalidArgument(
@@ -50,7 +51,7 @@ StatusOr<size_t> PointOf(const ParsedArgs& parsed, const ProgramStages& history)
                          OrDidYouMean(name, names), ran);
 }
 
-// Runs graphviz: draws `dot_path` as the image `svg_path`.
+// Draws the graph in `dot_path` as the image `svg_path`, with the program dot of graphviz.
 Status DrawSvg(const std::string& dot_path, const std::string& svg_path) {
   std::vector<std::string> words = {"dot", "-Tsvg", "-o", svg_path, dot_path};
   std::vector<char*> argv;

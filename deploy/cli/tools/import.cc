@@ -63,7 +63,7 @@ std::string DirOf(const std::string& path) {
   return dir.empty() ? "." : dir;
 }
 
-// A data variable's type and shape; a variable first size is "batch": "f32[batch,1,28,28]".
+// Returns a data variable's type and shape. A variable first size is "batch": "f32[batch,1,28]".
 std::string TextOf(const Var& var) {
   if (!var.batch_leading) return ToString(var.desc);
   std::string text = absl::StrFormat("%s[batch", Name(var.desc.dtype));

@@ -26,7 +26,7 @@ constexpr char kLintUsage[] =
 struct Checked {
   const char* kind = "";
   strategy::Diagnostics diagnostics;
-  std::string canonical;  // SaveText of the input
+  std::string canonical;  // the input as SaveText prints it
 };
 
 Checked CheckJobFile(const strategy::TextFile& file, int ranks) {
@@ -43,7 +43,7 @@ Checked CheckJobFile(const strategy::TextFile& file, int ranks) {
   return checked;
 }
 
-// The mode in a saved strategy, else the mode that fits its contents.
+// Returns the mode in a saved strategy. If it has none, returns the mode that fits its contents.
 strategy::TrainMode ModeOf(const DistributedStrategy& strategy) {
   if (strategy.has_mode()) return static_cast<strategy::TrainMode>(strategy.mode());
   if (strategy.a_sync()) return strategy::TrainMode::kPserver;
@@ -72,7 +72,7 @@ int64_t UnreadErrors(const strategy::TextFile& file) {
   return diagnostics.errors();
 }
 
-// `type`: job, strategy, or "" for the one that parses better.
+// Checks a file. `type` is "job", "strategy", or "": the type for which the file has fewer errors.
 Checked Check(const strategy::TextFile& file, std::string type, int ranks) {
   if (type.empty()) {
     const bool strategy = UnreadErrors<DistributedStrategy>(file) < UnreadErrors<JobConfig>(file);
@@ -81,7 +81,7 @@ Checked Check(const strategy::TextFile& file, std::string type, int ranks) {
   return type == "job" ? CheckJobFile(file, ranks) : CheckStrategy(file);
 }
 
-// Prints the memory report, or adds it to `json`, the file's part of the output.
+// Prints the memory report, or adds it to `json`, which is the file's part of the JSON output.
 Status ShowMemory(const std::string& kind, const std::string& path, int workers, int rank,
                   Json* json) {
   if (kind != "job")
@@ -95,7 +95,8 @@ Status ShowMemory(const std::string& kind, const std::string& path, int workers,
   Json rows = Json::array();
   for (const MemoryRow& row : report.rows) {
     rows.push_back({{"after", row.point},
-                    {"behind", row.point},  // former name, until 0.2
+                    // Former name of the JSON field "point" until version 0.2.
+                    {"behind", row.point},
                     {"operators", row.operators},
                     {"no_reuse", row.no_reuse},
                     {"peak", row.peak},
@@ -111,8 +112,9 @@ Status ShowMemory(const std::string& kind, const std::string& path, int workers,
   return OkStatus();
 }
 
-// [{"file", "kind", "ok", "findings": [{"severity", "file", "line", "column", "message",
-// "hint"}]}], with --memory "memory" too, in bytes.
+// Returns the findings of a file as JSON. The output is a list of such objects: [{"file", "kind",
+// "ok", "findings": [{"severity", "file", "line", "column", "message", "hint"}]}]. With --memory an
+// object also has "memory", in bytes.
 Json ToJson(const std::string& path, const Checked& checked) {
   Json findings = Json::array();
   for (const strategy::Diagnostic& d : checked.diagnostics.entries()) {

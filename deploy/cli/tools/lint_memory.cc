@@ -25,8 +25,8 @@ size_t BytesOf(const Program& program, VarKind kind) {
 
 StatusOr<MemoryReport> MemoryOf(const ProgramStages& history) {
   MemoryReport report{.job = history.job, .batch = history.batch};
-  // Plans each point as if it were the last: the effect of a pass is the difference to the previous
-  // row.
+  // Each point is planned as if the program were complete at this point. So the effect of a pass is
+  // the difference to the previous row.
   for (const auto& [point, program] : history.points) {
     TD_ASSIGN_OR_RETURN(const MemoryPlan plan, PlanAt(program, {}));
     report.rows.push_back(RowOf(point, program, plan));

@@ -1,4 +1,4 @@
-// The output of `tandem lint --memory`.
+// The memory report of `tandem lint --memory`.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace tandem::deploy {
 
-// A point in the build of a program, in bytes of the temporaries of a step.
+// The memory of a program at one point of its build: the bytes of the temporaries of a step.
 struct MemoryRow {
   std::string point;
   size_t operators = 0, no_reuse = 0, peak = 0, lower_bound = 0;
@@ -17,19 +17,20 @@ struct MemoryRow {
 
 struct MemoryReport {
   std::string job;
-  int64_t batch = 0;  // samples of a step on one rank
+  int64_t batch = 0;  // number of samples of a step on one rank
   std::vector<MemoryRow> rows;
   size_t plan_bytes = 0;
   std::string plan_order;
   size_t parameter_bytes = 0, state_bytes = 0, data_bytes = 0;
 };
 
-// Computes for each point in the build of the program: the sum of the temporaries; the peak, which
-// is the size of the arena, without and with the strategy's memory passes; and the lower bound, the
-// most bytes alive at once. Also computes the bytes that live across steps.
+// Computes for each point in the build of the program: the sum of all temporaries; the peak, which
+// is the size of the arena, without and with the strategy's memory passes; and the lower bound,
+// which is the maximum of the bytes in use at the same time. Also computes the bytes of variables
+// that exist across steps.
 StatusOr<MemoryReport> MemoryOf(const ProgramStages& history);
 
-// The report as a table.
+// Returns the report as a table.
 std::string MemoryText(const MemoryReport& report);
 
 }  // namespace tandem::deploy

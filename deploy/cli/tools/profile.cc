@@ -25,7 +25,7 @@ constexpr char kProfileUsage[] =
     "DIR/timeline.json. With enable_rpc_profiler the timeline also shows the\nupdates of the "
     "pservers, with arrows for push, update and pull.\n";
 
-// By pserver: lower and upper bound of the offset to add to its clock, in us.
+// For each pserver a lower and an upper bound of the offset to add to its clock, in us.
 using Clocks = std::map<std::string, std::pair<double, double>>;
 
 double Middle(const std::pair<double, double>& bounds) {
@@ -37,9 +37,9 @@ struct Timeline {
   std::string path;
   json events;
   int rank = 0;
-  double first_us = 0, first_unix_us = 0;  // steady and wall clock at its time 0
-  std::string boot;       // boot id of its host: processes of one boot share the steady clock
-  Clocks pserver_clocks;  // offsets from the pservers' clocks to its own
+  double first_us = 0, first_unix_us = 0;  // clocks at time 0 of the timeline, in us
+  std::string boot;  // boot id of the host; processes with the same boot id share the steady clock
+  Clocks pserver_clocks;  // offsets from the pservers' clocks to the trainer's clock
 };
 
 StatusOr<Timeline> Read(const std::string& path) {
@@ -60,7 +60,8 @@ StatusOr<Timeline> Read(const std::string& path) {
     timeline.first_unix_us = head.at("first_unix_us").get<double>();
     timeline.boot = head.at("boot").get<std::string>();
     timeline.pserver_clocks = head.at("pserver_clocks").get<Clocks>();
-    if (timeline.boot.empty()) timeline.boot = path;  // treat it as a separate host
+    // Without a boot id, the trainer's host is treated as different from all other hosts.
+    if (timeline.boot.empty()) timeline.boot = path;
     for (const json& event : timeline.events) {
       (void)event.at("ph").get_ref<const std::string&>();
       (void)event.at("pid").get<int>();
@@ -99,10 +100,10 @@ StatusOr<std::vector<Timeline>> ReadAll(const std::string& dir) {
   return timelines;
 }
 
-// The methods to align clocks, the best first.
+// The methods to align the clocks of two timelines, the best method first.
 enum class Way { kSameHost, kPservers, kWallClock };
 
-// By host: the bounds that hold for all its trainers.
+// Returns for each host the bounds that hold for all trainers of the host.
 std::map<std::string, Clocks> ClocksOfHosts(const std::vector<Timeline>& timelines) {
   std::map<std::string, Clocks> hosts;
   for (const Timeline& t : timelines) {
@@ -115,12 +116,12 @@ std::map<std::string, Clocks> ClocksOfHosts(const std::vector<Timeline>& timelin
 }
 
 struct Shift {
-  double us = 0;                          // for all times
-  std::map<int, double> of_servers = {};  // additional shift of each server's process
+  double us = 0;                          // shift for all times of the timeline, in us
+  std::map<int, double> of_servers = {};  // additional shift for the process of each server, in us
   Way way = Way::kSameHost;
 };
 
-// The shift to add to the times of `t` to convert them to those of `reference`.
+// Returns the shift that converts times of `t` to times of `reference`.
 Shift ShiftOf(const Timeline& t, const Timeline& reference, std::map<std::string, Clocks>& hosts) {
   Shift shift{.us = t.first_us - reference.first_us};
   const Clocks &here = hosts[t.boot], &there = hosts[reference.boot];
@@ -141,8 +142,9 @@ Shift ShiftOf(const Timeline& t, const Timeline& reference, std::map<std::string
   return shift;
 }
 
-// Merges the events of several timelines, one after another. Duplicate events (names, updates of a
-// pserver) are kept once; arrows lead to the middle of the kept update.
+// Merges the events of several timelines. An event that is in several timelines, such as a name or
+// an update of a pserver, is kept once. Arrows to a duplicate update lead to the middle of the kept
+// one.
 class Merger {
  public:
   void Add(const Timeline& timeline, const Shift& shift) {
@@ -169,7 +171,7 @@ class Merger {
     }
   }
 
-  // Returns the events, with times that start at 0.
+  // Returns the merged events. Their times start at 0.
   json Take() {
     double first = 0;
     bool any = false;
@@ -191,8 +193,8 @@ class Merger {
  private:
   json events_ = json::array();
   std::set<std::string> names_;
-  std::map<std::pair<int, uint64_t>, double> updates_;  // middle of each update, by process and
-                                                        // version
+  std::map<std::pair<int, uint64_t>, double>
+      updates_;  // middle of each update, by (process, version)
   int64_t arrows_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// The training program of a job at every point of its build, for commands that show it.
+// The training program of a job after each stage of its build, for commands that show the program.
 #pragma once
 
 #include <string>
@@ -15,17 +15,18 @@
 namespace tandem::deploy {
 
 struct ProgramStages {
-  std::string job;    // the job's name
-  int64_t batch = 0;  // samples of a step on one rank
-  // In order: "model", the passes, "autodiff", "distribute".
+  std::string job;    // name of the job
+  int64_t batch = 0;  // number of samples of a step on one rank
+  // The programs after each stage, in order: "model", the passes, "autodiff", "distribute".
   std::vector<std::pair<std::string, Program>> points;
   std::vector<PassReport> passes;
-  MemoryOptions memory;                   // the strategy's settings
-  trainer::CollectiveOptions collective;  // for a job in collective mode
+  MemoryOptions memory;                   // memory settings of the strategy
+  trainer::CollectiveOptions collective;  // options of a job in collective mode
 };
 
-// Builds the programs of rank `rank` in the job's mode. There are `workers` workers, then
-// `heter_workers` heter workers. `overrides`: settings, like flags. Opens no connection.
+// Builds the programs of rank `rank` in the job's mode. The ranks are `workers` workers, followed
+// by `heter_workers` heter workers. `overrides` are settings that replace those of the job file, as
+// flags do. Opens no connection.
 StatusOr<ProgramStages> HistoryOf(const std::string& job_path, int workers,
                                   const trainer::Settings& overrides = {}, int rank = 0,
                                   int heter_workers = 0);

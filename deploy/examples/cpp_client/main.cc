@@ -1,5 +1,5 @@
-// Fits y = 2 x - 1 by gradient descent; weight and bias live on parameter servers.
-//   client HOST:PORT...
+// An example of a C++ client of parameter servers. It fits y = 2 x - 1 by gradient descent; weight
+// and bias are on the servers. Usage: client HOST:PORT...
 #include <cmath>
 #include <cstdio>
 #include <future>
@@ -18,7 +18,7 @@ struct Line {
   float weight = 0, bias = 0;
 };
 
-// Gradient of the mean of (weight x + bias - y)^2 / 2 over x = -1, -0.9, ..., 1.
+// Returns the gradient of the mean of (weight x + bias - y)^2 / 2 over x = -1, -0.9, ..., 1.
 Line Gradient(const Line& at) {
   Line sum;
   int count = 0;

@@ -1,4 +1,4 @@
-// The log of one process of a job, in the job's log directory.
+// The log file of one process of a job, in the job's log directory.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@
 
 namespace tandem::deploy {
 
-// Mode 0600. Not thread-safe.
+// A log file with mode 0600. Not thread-safe.
 class LogFile {
  public:
-  // Appends to an existing file.
+  // Opens the file for appending, and creates it if it is missing.
   static StatusOr<LogFile> Open(const std::string& path);
 
-  int fd() const { return file_.get(); }  // for a process that writes directly
+  int fd() const { return file_.get(); }  // for a process that writes to the log directly
   void Append(std::string_view text);
-  // Checks for a full disk after a process that writes its log directly has ended: its last lines
-  // may then be missing.
+  // Checks whether the disk is full, after a process that writes to the log directly has ended. The
+  // last lines of its log may then be missing.
   void LookForRoom();
-  // OK, or the reason why text is missing from the file since the first failed write.
+  // Returns OK, or why text is missing in the file since the first failed write.
   const Status& lost() const { return lost_; }
 
  private:

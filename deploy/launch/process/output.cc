@@ -17,8 +17,8 @@
 namespace tandem::deploy {
 namespace {
 
-constexpr size_t kReadBytes = 4096;  // a pipe accepts this size when poll reports it as writable
-constexpr size_t kLogLineBytesMax = 8192;  // longer lines are split
+constexpr size_t kReadBytes = 4096;  // bytes that a pipe accepts when poll() reports it as writable
+constexpr size_t kLogLineBytesMax = 8192;  // maximum length of a log line; longer lines are split
 constexpr size_t kDrainBytesMax = 1 << 20;
 constexpr std::streamoff kTailBytes = 64 << 10;
 
@@ -31,8 +31,8 @@ Status OpenPseudoTerminal(Fd& ours, Fd& theirs) {
   theirs.Reset(slave);
   termios settings{};
   if (tcgetattr(slave, &settings) == 0) {
-    settings.c_oflag &= ~static_cast<tcflag_t>(OPOST);  // the real terminal converts line ends
-                                                        // already
+    // No output processing: the real terminal already converts line ends.
+    settings.c_oflag &= ~static_cast<tcflag_t>(OPOST);
     tcsetattr(slave, TCSANOW, &settings);
   }
   fcntl(slave, F_SETFD, FD_CLOEXEC);
@@ -76,7 +76,7 @@ bool OutputChannel::ReadSome() {
     if (echo_fd_ >= 0) pending_.append(buffer, static_cast<size_t>(n));
     return true;
   }
-  // A pseudo-terminal returns EIO after its last writer has closed it.
+  // The end of the stream. A pseudo-terminal returns EIO after its last writer has closed it.
   if (n == 0 || (errno != EAGAIN && errno != EINTR)) read_end_.Reset();
   return false;
 }
@@ -94,7 +94,8 @@ void OutputChannel::OnWritable() {
   if (n > 0) {
     pending_.erase(0, static_cast<size_t>(n));
   } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
-    pending_.clear();  // the reader has closed it (EPIPE): continue with the log only
+    // EPIPE: the reader of the terminal has closed it, so only the log is written.
+    pending_.clear();
     echo_fd_ = -1;
   }
 }

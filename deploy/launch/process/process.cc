@@ -23,12 +23,13 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
   return pointers;
 }
 
-// Runs in the child between fork and exec, so it makes only async-signal-safe calls. Returns errno
-// on failure.
+// Turns the child into the program of `request`. It runs between fork and exec, so it makes only
+// async-signal-safe calls. Returns errno on failure.
 int BecomeProgram(const SpawnRequest& request, pid_t parent, char* const* argv, char* const* envp) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) return ESRCH;  // the launcher died before the previous line
+  // The launcher had died before the previous line was executed.
+  if (getppid() != parent) return ESRCH;
   for (const int s : {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGWINCH}) signal(s, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
@@ -72,7 +73,7 @@ StatusOr<Process> Process::Start(const SpawnRequest& request) {
   std::vector<std::string> env;
   for (const auto& [name, value] : request.env) env.push_back(name + "=" + value);
   const std::vector<char*> argv = Pointers(request.argv), envp = Pointers(env);
-  // A successful exec closes it; otherwise it transfers errno.
+  // A pipe that transfers the errno of a failed exec. A successful exec closes it.
   int report[2];
   if (pipe2(report, O_CLOEXEC) != 0)
     return ResourceExhausted("cannot create a pipe: %s", ErrnoText(errno));
@@ -86,7 +87,7 @@ StatusOr<Process> Process::Start(const SpawnRequest& request) {
     [[maybe_unused]] const ssize_t n = write(report[1], &error, sizeof(error));
     _exit(127);
   }
-  setpgid(pid, pid);  // in parent and child, so that neither must wait for the other
+  setpgid(pid, pid);  // parent and child both call it, so that neither must wait for the other
   Process process(pid);
   write_end.Reset();
   int error = 0;
@@ -104,7 +105,7 @@ Process::Process(Process&& other) noexcept
 Process::~Process() {
   if (pid_ < 0 || state_) return;
   Signal(SIGKILL);
-  Collect(WEXITED);  // does not block long: a killed process ends
+  Collect(WEXITED);  // does not block for long, because the process was killed
 }
 
 const std::optional<ExitState>& Process::Poll() {
@@ -115,7 +116,8 @@ const std::optional<ExitState>& Process::Poll() {
 void Process::Collect(int wait_flags) {
   siginfo_t info{};
   int result;
-  // Look first, reap afterwards: until it is reaped, the group's number cannot be reused.
+  // Checks for the end first and reaps the process later. The number of its process group cannot be
+  // reused before the process is reaped.
   do {
     result = waitid(P_PID, static_cast<id_t>(pid_), &info, wait_flags | WNOWAIT);
   } while (result != 0 && errno == EINTR);

@@ -1,5 +1,5 @@
-// One child process in its own process group. The kernel kills it when the launcher dies, so no
-// orphan remains.
+// One child process in its own process group. The kernel kills the child when the launcher dies, so
+// no process of the job outlives the launcher.
 #pragma once
 
 #include <sys/types.h>
@@ -16,43 +16,44 @@ namespace tandem::deploy {
 
 using Environment = std::map<std::string, std::string>;
 
-// The exit status of a process.
+// How a process ended.
 struct ExitState {
-  int code = 0;    // exit code; meaningless if a signal ended it
-  int signal = 0;  // 0: it exited by itself
+  int code = 0;    // exit code; not meaningful if a signal ended the process
+  int signal = 0;  // signal that ended the process; 0: it exited by itself
 
   bool ok() const { return code == 0 && signal == 0; }
-  // The exit code that a shell would report: the code, or 128 + signal (worth a restart, see
-  // ExitCode).
+  // Returns the exit code that a shell would report: the exit code, or 128 + signal. For 128 and
+  // above, a restart may help (see ExitCode).
   int AsExitCode() const { return signal != 0 ? 128 + signal : code; }
-  std::string Text() const;  // "exit code 3", "killed by SIGSEGV"
+  std::string Text() const;  // returns a text such as "exit code 3" or "killed by SIGSEGV"
 };
 
 struct SpawnRequest {
-  std::vector<std::string> argv;  // argv[0]: path of the program
-  Environment env;                // the whole environment; the child inherits no variables
-  int stdout_fd = -1;             // not owned, duplicated into the child
+  std::vector<std::string> argv;  // arguments; argv[0] is the path of the program
+  Environment env;                // all environment variables of the child; it inherits none
+  int stdout_fd = -1;             // descriptor for stdout; not owned, duplicated into the child
   int stderr_fd = -1;
   std::vector<int> inherited;  // inherited with the same numbers; not owned
 };
 
-// Not thread-safe. Start it from the main thread: the kernel kills the child when the thread that
-// started it ends.
+// A child process. Not thread-safe. Start it on the main thread, because the kernel kills the child
+// when the thread that started it ends.
 class Process {
  public:
-  // NOT_FOUND or PERMISSION_DENIED: the program cannot be executed; the child has then ended.
+  // Starts the program. NOT_FOUND or PERMISSION_DENIED: it cannot be executed; the child has ended.
   static StatusOr<Process> Start(const SpawnRequest& request);
 
   Process(Process&& other) noexcept;
   Process& operator=(Process&&) = delete;
-  ~Process();  // kills the whole group and waits for the child if it still runs
+  ~Process();  // kills the whole process group; if the child is running, waits for its end
 
   pid_t pid() const { return pid_; }
   bool running() const { return !state_.has_value(); }
-  const std::optional<ExitState>& state() const { return state_; }  // nullopt: running
-  // Does not block. Reaps the child if it has ended, and kills the rest of its group.
+  // How the child ended; nullopt: it is running.
+  const std::optional<ExitState>& state() const { return state_; }
+  // Checks for the child's end without blocking. If so, reaps it and kills the rest of its group.
   const std::optional<ExitState>& Poll();
-  // Sends `signal` to the child's group; does nothing if the child has ended.
+  // Sends `signal` to the child's process group. Does nothing if the child has ended.
   void Signal(int signal);
 
  private:
@@ -63,13 +64,13 @@ class Process {
   std::optional<ExitState> state_;
 };
 
-// The signal's name: "SIGKILL" for 9.
+// Returns the name of a signal, such as "SIGKILL" for 9.
 std::string SignalName(int signal);
 
-// The environment of this process. For launcher programs only.
+// Returns the environment of this process. Only launcher programs call this function.
 Environment CurrentEnvironment();
 
-// Directory of the running program's file, which also has its companion programs.
+// Returns the directory of the running program's file. It also has Tandem's other programs.
 std::string ProgramDir();
 
 }  // namespace tandem::deploy
