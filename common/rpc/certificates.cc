@@ -154,8 +154,8 @@ StatusOr<CertifiedKey> IssueCertificate(const CertifiedKey& authority, const Lea
   TD_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(authority.cert));
   if (!facts.authority)
     return InvalidArgument(
-        "certificate %s is not an authority [TD6015]; hint: tandem certs init DIR makes an "
-        "authority",
+        "certificate %s is not the certificate of an authority [TD6015]; hint: create an authority "
+        "with tandem certs init DIR",
         facts.subject);
   TD_RETURN_IF_ERROR(Annotate(CheckValidity(facts, WallSeconds()), "the authority's certificate"));
   TD_RETURN_IF_ERROR(Annotate(CheckKey(authority.cert, authority.key), "the authority"));
@@ -255,7 +255,9 @@ Status CheckKey(const std::string& cert_pem, const std::string& key_pem) {
   if (cert == nullptr) return InvalidArgument("the file contains no certificate [TD6015]");
   const KeyPtr key = ReadKey(key_pem);
   if (key == nullptr)
-    return InvalidArgument("the file contains no private key without a password [TD6015]");
+    return InvalidArgument(
+        "the private key is missing or protected by a password, expected a key without a password "
+        "[TD6015]");
   const bool fits = X509_check_private_key(cert.get(), key.get()) == 1;
   ERR_clear_error();
   return fits ? OkStatus()
@@ -329,8 +331,8 @@ Status WriteAuthority(const std::string& dir, const CertifiedKey& authority) {
   for (const std::string& path : {cert, key}) {
     if (access(path.c_str(), F_OK) == 0) {
       return AlreadyExists(
-          "%s already exists [TD2109], and a new authority would invalidate all its certificates; "
-          "hint: choose another directory",
+          "%s already exists [TD2109], and a new authority would invalidate all certificates of "
+          "the existing one; hint: choose another directory",
           path);
     }
   }
