@@ -25,8 +25,8 @@ Status WaitForDirectoryLock(const char* called, const std::string& dir, const ch
   const std::string what = absl::StrFormat("%s %s is in use by another process", called, dir);
   if (WaitForPreviousInstance(what, held)) return OkStatus();
   return Unavailable(
-      "%s, still after %.0f s [TD2104]; hint: stop that process (fuser %s shows it), or choose "
-      "another %s",
+      "%s, still after %.0f s [TD2104]; hint: find the other process with fuser %s and stop this "
+      "process, or choose another %s",
       what, Seconds(kPredecessorPatience), file, choice);
 }
 

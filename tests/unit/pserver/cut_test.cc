@@ -124,7 +124,7 @@ TEST_F(CutTest, CannotBeWhatItWasMeantToBe) {
   EXPECT_THAT(Said(), HasSubstr("the lease of snapshot 5 has expired"));
   ASSERT_TRUE(Hold(6).ok());
   Take(6, held->marks);
-  EXPECT_THAT(Said(), HasSubstr("trainer 0 pushed in the meantime"));
+  EXPECT_THAT(Said(), HasSubstr("trainer 0 pushed during the snapshot"));
   // An incarnation that other servers know becomes known here too, and the older one is rejected.
   held = Hold(7);
   ASSERT_TRUE(held.ok()) << held.status();
