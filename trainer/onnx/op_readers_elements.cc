@@ -182,7 +182,9 @@ Status Bound(const Node& n, bool max) {
   }
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(const std::string y, n.in(1));
-  if (!max) return Unimplemented("both inputs are computed, but one must be a constant [TD7015]");
+  if (!max)
+    return Unimplemented(
+        "the model computes both inputs of the node, expected a constant as one input [TD7015]");
   TD_ASSIGN_OR_RETURN(const std::string out, Elementwise(n, "elementwise_max", x, y));
   return n.Is(out);
 }

@@ -104,7 +104,7 @@ Status Repeat(const Node& n, const std::string& x, const Ints& sizes) {
   }
   if (sizes[at] != kBatch + 1)
     return Unimplemented(
-        "the result would repeat its input several times per sample, which is not supported "
+        "the result would repeat the input several times for each sample, which is not supported "
         "[TD1214]");
   const int64_t width = n.graph().program().Desc(x).shape.numel();
   TD_ASSIGN_OR_RETURN(const std::string row, n.TempReshape(x, {1, width}));
@@ -129,7 +129,7 @@ StatusOr<Shape> ShapeWithout(const Ints& sizes) {
   }
   if (batches > 1)
     return Unimplemented(
-        "two dimensions of the result depend on the batch, but only one may [TD1214]");
+        "two dimensions of the result depend on the batch, expected at most one [TD1214]");
   return ParseShape(dims);
 }
 

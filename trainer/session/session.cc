@@ -356,7 +356,7 @@ Status Session::Impl::TrainFrom(int64_t* from) {
   while (next < steps_total_) {
     if (superseded()) {
       TD_RETURN_IF_ERROR(runner_->point()->BeforeStep(next));
-      return Aborted("the step was stopped, because the ranks of the job change");
+      return Aborted("the step was stopped, because ranks join or leave the job");
     }
     const int64_t steps =
         runner_->watched() ? 1 : RunLengthOf(config_, next, steps_total_, steps_per_epoch());
