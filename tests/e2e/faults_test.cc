@@ -44,7 +44,7 @@ TEST_F(FaultsTest, WhoWaitsForTheOthersStopsWhenTold) {
     ASSERT_TRUE(trainer.WaitForText("waiting for")) << trainer.Output();
     trainer.Signal(SIGTERM);
     EXPECT_EQ(trainer.Wait(), 200) << trainer.Output();
-    EXPECT_THAT(trainer.Output(), testing::ContainsRegex("told to stop|was stopped"));
+    EXPECT_THAT(trainer.Output(), testing::ContainsRegex("stopped on request|was stopped"));
   }
 }
 
