@@ -208,7 +208,8 @@ void ReadNames(X509* cert, CertificateFacts& facts) {
 
 StatusOr<CertificateFacts> ReadCertificate(const std::string& pem) {
   const CertPtr cert = FirstCert(pem);
-  if (cert == nullptr) return InvalidArgument("the file contains no certificate [TD6015]");
+  if (cert == nullptr)
+    return InvalidArgument("the PEM file contains no certificate, expected at least one [TD6015]");
   CertificateFacts facts;
   facts.subject = NameText(X509_get_subject_name(cert.get()));
   facts.issuer = NameText(X509_get_issuer_name(cert.get()));
@@ -252,7 +253,8 @@ Status CheckValidity(const CertificateFacts& facts, int64_t now) {
 
 Status CheckKey(const std::string& cert_pem, const std::string& key_pem) {
   const CertPtr cert = FirstCert(cert_pem);
-  if (cert == nullptr) return InvalidArgument("the file contains no certificate [TD6015]");
+  if (cert == nullptr)
+    return InvalidArgument("the PEM file contains no certificate, expected at least one [TD6015]");
   const KeyPtr key = ReadKey(key_pem);
   if (key == nullptr)
     return InvalidArgument(
@@ -266,7 +268,8 @@ Status CheckKey(const std::string& cert_pem, const std::string& key_pem) {
 
 Status CheckIssuer(const std::string& cert_pem, const std::string& ca_pem) {
   const CertPtr cert = FirstCert(cert_pem);
-  if (cert == nullptr) return InvalidArgument("the file contains no certificate [TD6015]");
+  if (cert == nullptr)
+    return InvalidArgument("the PEM file contains no certificate, expected at least one [TD6015]");
   const BioPtr text = ReadOnlyBio(ca_pem);
   while (const CertPtr ca = NextCert(text.get())) {
     const bool signed_by = X509_verify(cert.get(), X509_get0_pubkey(ca.get())) == 1;

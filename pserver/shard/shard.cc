@@ -211,7 +211,7 @@ StatusOr<bool> Shard::InitParams(const Caller& caller, uint64_t version,
     Turn turn(*this);
     TD_RETURN_IF_ERROR(AdmitCaller(caller));
     if (caller.trainer != 0) {
-      return FailedPrecondition("trainer %d sends initial parameters, but only trainer 0 may",
+      return FailedPrecondition("trainer %d sends initial parameters, expected trainer 0",
                                 caller.trainer);
     }
     if (state_.initialised()) return true;

@@ -154,7 +154,7 @@ TEST_F(FaultsTest, SigtermLeavesACheckpoint) {
   EXPECT_EQ(job->Wait(), 128 + SIGTERM);
   EXPECT_FALSE(std::filesystem::is_empty(Path("ck")));
   // Rank 0 reports its progress; a requested stop is not an error.
-  EXPECT_THAT(job->Output(), HasSubstr("tandem-trainer: stopped on request after step "));
+  EXPECT_THAT(job->Output(), HasSubstr("tandem-trainer: training stopped on request after step "));
   EXPECT_THAT(job->Output(), HasSubstr("; the checkpoint is in " + Path("ck") + " [TD7007]"));
   EXPECT_THAT(job->Output(), testing::Not(HasSubstr("error")));
 }

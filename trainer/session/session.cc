@@ -78,13 +78,14 @@ class Session::Impl {
     const std::string& dir = config_.checkpoint().dir();
     if (dir.empty()) {
       return Cancelled(
-          "stopped on request after step %d; nothing was saved, because checkpoint.dir is not set "
+          "training stopped on request after step %d; nothing was saved, because checkpoint.dir is "
+          "not set "
           "[TD7007]",
           steps);
     }
-    if (!saves) return Cancelled("stopped on request after step %d [TD7007]", steps);
-    return Cancelled("stopped on request after step %d; the checkpoint is in %s [TD7007]", steps,
-                     dir);
+    if (!saves) return Cancelled("training stopped on request after step %d [TD7007]", steps);
+    return Cancelled("training stopped on request after step %d; the checkpoint is in %s [TD7007]",
+                     steps, dir);
   }
   Status TrainRun(int64_t first, int64_t steps);
   Status AfterWatched(bool last);

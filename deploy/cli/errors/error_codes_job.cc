@@ -200,7 +200,8 @@ std::vector<ErrorCode> ProgramErrors() {
        "an operator does not support the shapes or types of its inputs",
        "a layer with the wrong width; images in another layout; a label of another type",
        "compare the shapes in the message; tandem graph JOB shows the whole program",
-       "matmul (program.pbtxt op #1): X is f32[-1,8], Y is f32[4,2]; trans_x=0, trans_y=0; inner "
+       "operator matmul (program.pbtxt op #1): X is f32[-1,8], Y is f32[4,2]; trans_x=0, "
+       "trans_y=0; inner "
        "dimensions 8 and 4 differ [TD1207]"},
       {1208, "the program and the data do not fit",
        "each field of the data is the value of the data variable with the same name",

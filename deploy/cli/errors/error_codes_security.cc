@@ -251,7 +251,7 @@ std::vector<ErrorCode> RunningErrors() {
       {7007, "stopped on request", "a signal or tandem drain ended the job after a complete step",
        "Ctrl-C, SIGTERM of a supervisor, tandem drain",
        "nothing; with checkpoint.dir the same command resumes after this step",
-       "stopped on request after step 480 [TD7007]"},
+       "training stopped on request after step 480 [TD7007]"},
       {7008, "nothing to work on",
        "the named directory, file or job contains nothing for this command",
        "another directory or job; a job without the needed setting",

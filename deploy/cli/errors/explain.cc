@@ -108,7 +108,7 @@ const std::vector<CodeRow>& CodeTable() {
        "pserver/shard/named_barriers.cc"},
       {StatusCode::kCancelled, "the process was stopped on request (SIGTERM, Ctrl-C, tandem drain)",
        "nothing; a restarted job resumes from its checkpoint",
-       "stopped on request after step 480 [TD7007]", "trainer/session/session.cc"},
+       "training stopped on request after step 480 [TD7007]", "trainer/session/session.cc"},
       {StatusCode::kResourceExhausted, "memory, disk or a queue is full",
        "free the resource that the message names; no change is incomplete",
        "cannot write to log /var/lib/tandem: the disk has 1048576 free bytes, but 268435456 bytes "

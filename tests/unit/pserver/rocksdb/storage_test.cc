@@ -142,7 +142,7 @@ TEST_F(StorageTest, AFolderThatStaysInUseIsRefused) {
   const Status status = OpenRocksdbStorage(dir_).status();
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("find the other process with fuser " + dir_ + "/LOCK"));
+              HasSubstr("find that process with fuser " + dir_ + "/LOCK"));
 }
 
 TEST_F(StorageTest, WithLittleRoomItIsReadAndNothingIsWritten) {
