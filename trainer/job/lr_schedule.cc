@@ -36,9 +36,8 @@ Status CheckUnused(const Config& config) {
   };
   for (const auto& row : rows) {
     if (row.is_set && !row.used) {
-      return InvalidArgument(
-          "schedule.%s has no effect with kind: %s, but only with kind: %s [TD1107]", row.field,
-          Config::Kind_Name(kind), row.kinds);
+      return InvalidArgument("schedule.%s has no effect with kind: %s, expected kind: %s [TD1107]",
+                             row.field, Config::Kind_Name(kind), row.kinds);
     }
   }
   return OkStatus();

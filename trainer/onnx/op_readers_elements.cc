@@ -91,7 +91,8 @@ StatusOr<std::string> Broadcast(const Node& n, const std::string& type, const st
   if (one || outer) return AsProduct(n, type, x, y);
   if (axis < 0) {
     return Unimplemented(
-        "shapes %s and %s: the dimensions of one must be consecutive dimensions of the other "
+        "shapes %s and %s cannot be broadcast: the dimensions of one shape must be consecutive "
+        "dimensions of the other shape "
         "[TD7015]",
         ToString(of_x), ToString(of_y));
   }

@@ -80,7 +80,7 @@ Status Constant(const Node& n) {
   const auto *one = n.attributes().Find("value_float"), *list = n.attributes().Find("value_floats");
   if (one == nullptr && list == nullptr)
     return Unimplemented(
-        "only numbers are supported as a constant, not strings or sparse tensors [TD7015]");
+        "the constant contains strings or a sparse tensor, expected numbers [TD7015]");
   std::vector<float> numbers;
   if (one != nullptr) numbers.push_back(one->f());
   if (one == nullptr) numbers.assign(list->floats().begin(), list->floats().end());
@@ -261,7 +261,7 @@ Status KnownCast(const Node& n, const Tensor& from, int64_t to) {
     Ints numbers;
     if (from.numel() > Shape::kRankMax)
       return Unimplemented(
-          "a cast of %d constants to integers is not supported, only of a short list [TD7015]",
+          "a cast of %d constants to integers is not supported, expected a short list [TD7015]",
           from.numel());
     for (int64_t i = 0; i < from.numel(); ++i) {
       const float number = NumberAt(from, i);

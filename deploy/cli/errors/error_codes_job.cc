@@ -18,7 +18,7 @@ std::vector<ErrorCode> FlagErrors() {
       {1003, "a flag without a value", "the flag needs a value",
        "the flag is the last word of the line, or \"=\" is missing",
        "write --flag=VALUE; --help shows the form of the value",
-       "--epochs needs a value: N [TD1003]"},
+       "--epochs needs a value of the form N [TD1003]"},
       {1004, "a value of a flag is out of range",
        "the value of the flag is not a number, or not in the allowed range",
        "a unit after the number (30s), a fraction, an empty shell variable",
