@@ -242,9 +242,9 @@ Status CheckNetwork(const JobConfig& config, const RankInfo& rank) {
   if (!FLAGS_insecure_allow_network) {
     if (!told) return OkStatus();  // JoinWorld then uses only addresses of this host
     return PermissionDenied(
-        "the ranks that meet at %s would send gradients over the network without encryption "
-        "[TD6002]; hint: use pserver mode, which supports TLS, or allow it in a trusted network "
-        "with --insecure_allow_network (docs/project/threat-model.md)",
+        "rendezvous at %s: the connections between hosts are not encrypted, which is not allowed "
+        "[TD6002]; hint: use pserver mode with TLS, or in a trusted network set "
+        "--insecure_allow_network (docs/project/threat-model.md)",
         rank.rendezvous);
   }
   std::fprintf(

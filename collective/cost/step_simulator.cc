@@ -229,7 +229,7 @@ StatusOr<std::vector<double>> Walker::Run() {
   std::vector<double> ends;
   for (const Rank& rank : ranks_) {
     if (!rank.progress.done())
-      return Internal("the schedules of the ranks wait for each other, which is a deadlock");
+      return Internal("the schedules of the ranks deadlock: each rank waits for another rank");
     ends.push_back(rank.end);
   }
   return ends;

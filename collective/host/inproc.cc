@@ -102,7 +102,7 @@ class InprocTransport final : public Transport {
       }
       if (!hub_->changed[rank_].WaitUntil(hub_->mu, deadline)) break;
     }
-    return DeadlineExceeded("a wait for %s timed out",
+    return DeadlineExceeded("the communication with %s timed out",
                             PeerName(recv_from.empty() ? send_to : recv_from[0]));
   }
 
@@ -126,7 +126,7 @@ class InprocTransport final : public Transport {
   Status Check(int peer) TD_REQUIRES(hub_->mu) {
     TD_RETURN_IF_ERROR(OwnCopy(hub_->failure[rank_]));
     if (!hub_->left[peer]) return OkStatus();
-    return Unavailable("%s has closed its communicator [TD3005]; hint: look at its log",
+    return Unavailable("%s has closed its communicator [TD3005]; hint: read the log of this peer",
                        PeerName(peer));
   }
 

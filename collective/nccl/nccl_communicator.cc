@@ -402,7 +402,7 @@ Status NcclCommunicator::Await(Time deadline, Done done) {
     if (now >= deadline) {
       return DeadlineExceeded(
           "a device operation has not finished after %.1f s: a rank is missing or hangs [TD3006]; "
-          "hint: tandem status LOG_DIR",
+          "hint: find this rank with tandem status LOG_DIR",
           Seconds(now - begin));
     }
     if (now < begin + kSpin) continue;

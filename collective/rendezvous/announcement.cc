@@ -84,13 +84,16 @@ std::string SignedText(const Announcement& announcement, const std::string& secr
 }
 
 StatusOr<Announcement> ReadUnverified(const std::string& text) {
-  const auto broken = [] { return DataLoss("the announcement of rank 0 is incomplete"); };
+  const auto broken = [] {
+    return DataLoss("the rendezvous announcement of rank 0 is incomplete");
+  };
   if (text.size() > kTextMax) return broken();
   const std::vector<std::string> lines = absl::StrSplit(text, '\n');
   if (lines[0] != kHead && lines[0].starts_with(kName)) {
     return FailedPrecondition(
-        "the announcement was written by another version of Tandem (\"%s\", expected \"%s\") "
-        "[TD3013]; hint: install the same version of Tandem on all hosts",
+        "the rendezvous announcement of rank 0 is from another version of Tandem: its first line "
+        "is \"%s\", expected \"%s\" [TD3013]; hint: install the same version of Tandem on all "
+        "hosts",
         Plain(lines[0]), kHead);
   }
   if (lines.size() != 9 || lines[0] != kHead || !lines[8].empty()) return broken();

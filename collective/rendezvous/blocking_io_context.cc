@@ -47,7 +47,7 @@ void BlockingIoContext::Look(Time deadline) {
   io_.restart();
   io_.run_one_until(std::min(deadline, SteadyNow() + kLookEvery));
   if (config_.stop && config_.stop()) {
-    return End(Cancelled("rank %d was told to stop while it waited for %s", config_.rank,
+    return End(Cancelled("rank %d stopped on request while it waited for %s", config_.rank,
                          waiting_for_.empty() ? "the others" : waiting_for_));
   }
   const Time now = SteadyNow();

@@ -37,7 +37,7 @@ Status Greet(BlockingIoContext& waiter, const std::string& secret, Time deadline
              PeerConnection& line, bool& again) {
   const auto broken = [&](const Error& error) {
     again = true;
-    return Unavailable("the handshake failed: %s", error.message());
+    return Unavailable("the handshake with the peer rank failed: %s", error.message());
   };
   again = false;
   Error error = waiter.Write(*line.socket, &line.hello, sizeof(Hello), deadline);

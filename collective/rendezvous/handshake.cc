@@ -16,8 +16,8 @@ namespace tandem::collective {
 Status CheckGreeting(const Greeting& greeting) {
   if (greeting.magic != Greeting::kMagic) {
     return InvalidArgument(
-        "the peer does not speak Tandem's handshake: got 0x%08x, expected 0x%08x", greeting.magic,
-        Greeting::kMagic);
+        "the peer is not a rank of Tandem: its handshake begins with 0x%08x, expected 0x%08x",
+        greeting.magic, Greeting::kMagic);
   }
   if (greeting.version != Greeting::kVersion) {
     return FailedPrecondition(

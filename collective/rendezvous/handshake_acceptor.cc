@@ -268,7 +268,9 @@ Status HandshakeAcceptor::Admit(const Hello& hello) {
   TD_RETURN_IF_ERROR(CheckAim(hello));
   if (hello.channel != static_cast<uint32_t>(Channel::kControl) &&
       hello.channel != static_cast<uint32_t>(Channel::kData)) {
-    return FailedPrecondition("there is no channel %d", hello.channel);
+    return FailedPrecondition("rank %d asked for channel %d, expected %d or %d", hello.rank,
+                              hello.channel, static_cast<uint32_t>(Channel::kControl),
+                              static_cast<uint32_t>(Channel::kData));
   }
   const bool joins = config_.rank == 0 && hello.channel == static_cast<uint32_t>(Channel::kControl);
   if (!joins && generation_ != 0 && hello.generation != generation_) {
@@ -296,8 +298,9 @@ Status HandshakeAcceptor::CheckAim(const Hello& hello) const {
   }
   // The rank may have read an announcement just before rank 0 replaced it. It will read again.
   if (hello.meeting != meeting_) {
-    return Aborted("rank %d used an announcement that is not from this rank 0 [TD3014]",
-                   hello.rank);
+    return Aborted(
+        "rank %d used the rendezvous announcement of another process, not of this rank 0 [TD3014]",
+        hello.rank);
   }
   if (!address_) return OkStatus();
   char host[sizeof(hello.to_host)];

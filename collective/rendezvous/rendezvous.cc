@@ -36,8 +36,8 @@ Mac MapMac(const std::string& secret, const Hello& hello, const Challenge& chall
 
 Status GaveUp() {
   return Unavailable(
-      "rank 0 stopped the start of the job: a rank was lost [TD3005]; hint: look at the log of "
-      "rank 0");
+      "rank 0 stopped the start of the job, because a rank was lost [TD3005]; hint: look at the "
+      "log of rank 0");
 }
 
 uint64_t DrawGeneration() {
@@ -128,8 +128,8 @@ Status RendezvousSession::AwaitRanks(absl::FunctionRef<std::vector<int>()> missi
     waiter_.WaitFor("rank " + names, ranks);
     if (SteadyNow() >= waiter_.deadline()) {
       return DeadlineExceeded(
-          "rank %d of %d at %s: rank %s %s within %s [TD3002]; hint: look at their logs, and check "
-          "that they use this address",
+          "rank %d of %d at %s: rank %s %s within %s [TD3002]; hint: read the logs of these ranks, "
+          "and check that these ranks use this address",
           config_.rank, config_.size, ToString(listener_.address()), names, late,
           FormatDuration(config_.timeout));
     }
@@ -253,7 +253,7 @@ Status RendezvousSession::AgreeOther(tcp::socket& line) {
   if (error != asio::error::timed_out) return GaveUp();
   return DeadlineExceeded(
       "rank %d of %d: %s did not confirm within %s that all ranks are connected [TD3002]; hint: "
-      "look at its log",
+      "read the log of rank 0",
       config_.rank, config_.size, Named(0), FormatDuration(config_.timeout));
 }
 
@@ -322,13 +322,13 @@ Status RendezvousSession::ReadMap(PeerConnection& line) {
   if (error == asio::error::timed_out) {
     return DeadlineExceeded(
         "rank %d of %d: rank 0 at %s did not confirm within %s that all ranks have joined "
-        "[TD3002]; hint: look at its log",
+        "[TD3002]; hint: read the log of rank 0",
         config_.rank, config_.size, ToString(map_[0]), FormatDuration(config_.timeout));
   }
   if (error) {
     return Unavailable(
         "rank %d of %d: rank 0 at %s was lost while the job started: %s [TD3005]; hint: look at "
-        "its log",
+        "the log of rank 0",
         config_.rank, config_.size, ToString(map_[0]), error.message());
   }
   const Mac mac = MapMac(config_.secret, line.hello, line.challenge, head.generation,
@@ -366,8 +366,8 @@ StatusOr<PeerConnection> RendezvousSession::Enter(int peer, Channel channel) {
     if (!over) reason = std::string(status.message());
     if (over) {
       return DeadlineExceeded(
-          "rank %d of %d cannot reach %s within %s (%s) [TD3001]; hint: check that it runs, and "
-          "that the address is right",
+          "rank %d of %d cannot reach %s within %s (%s) [TD3001]; hint: check that this peer runs, "
+          "and that its address is right",
           config_.rank, config_.size, Named(peer), FormatDuration(config_.timeout), reason);
     }
     waiter_.Pause(backoff);

@@ -14,8 +14,8 @@ constexpr Duration kAnnounceAgain = std::chrono::milliseconds(250);
 Status CheckNetwork(const WorldConfig& config, const std::string& host) {
   if (config.network_allowed || IsLoopback(Endpoint{host, 0})) return OkStatus();
   return PermissionDenied(
-      "the ranks that meet at %s would send gradients over the network without encryption "
-      "[TD6002]; hint: allow it in a trusted network with --insecure_allow_network",
+      "rendezvous at %s: the connections between hosts are not encrypted, which is not allowed "
+      "[TD6002]; hint: in a trusted network, set --insecure_allow_network",
       host);
 }
 
@@ -30,8 +30,8 @@ StatusOr<std::string> RendezvousHandler::Host() const {
   const std::string& host = config_.listen_host;
   if (host == "0.0.0.0" || host == "::") {
     return InvalidArgument(
-        "rank 0 cannot announce %s, because it is not an address that other hosts can reach; hint: "
-        "name one address",
+        "rank 0 cannot announce %s, because other hosts cannot reach this address; hint: set "
+        "--listen_host to one address of this host",
         host);
   }
   if (!host.empty()) return host;

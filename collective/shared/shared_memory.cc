@@ -197,7 +197,8 @@ StatusOr<std::shared_ptr<SharedMemory>> Agreement::Lead() {
 StatusOr<std::shared_ptr<SharedMemory>> Agreement::Take(const Offer& offer) {
   if (offer.part_bytes == 0) return Unavailable("the peer offered no shared memory");
   if (offer.part_bytes != part_bytes_)
-    return FailedPrecondition("the peer expects shared memory of another size");
+    return FailedPrecondition("the peer offers %d bytes of shared memory, expected %d bytes",
+                              offer.part_bytes, part_bytes_);
   TD_ASSIGN_OR_RETURN(Fd fd, ReceiveMemory(GetText(offer.socket), deadline_));
   return SharedMemory::Map(std::move(fd), mesh_.size, part_bytes_);
 }

@@ -177,7 +177,7 @@ Status TcpTransport::Gone(int peer, int error) {
   }
   if (!failure_.ok()) return OwnCopy(failure_);
   if (left_[static_cast<size_t>(peer)]) {
-    return Unavailable("%s has closed its communicator [TD3005]; hint: look at its log",
+    return Unavailable("%s has closed its communicator [TD3005]; hint: read the log of this peer",
                        PeerName(peer));
   }
   return Unavailable("%s is lost: %s [TD3005]; hint: look at its log", PeerName(peer),
@@ -246,13 +246,13 @@ Status TcpTransport::Wait(int send_to, std::span<const int> recv_from, Time dead
   }
   if (recv_from.empty()) {
     return DeadlineExceeded(
-        "a wait for %s timed out: it receives no data [TD3006]; hint: tandem status LOG_DIR names "
-        "the slowest rank",
+        "timed out while this rank sent to %s, which receives no data [TD3006]; hint: find the "
+        "slowest rank with tandem status LOG_DIR",
         PeerName(send_to));
   }
   return DeadlineExceeded(
-      "a wait for %s timed out: it sends no data [TD3006]; hint: tandem status LOG_DIR names the "
-      "slowest rank",
+      "timed out while this rank waited for %s, which sends no data [TD3006]; hint: find the "
+      "slowest rank with tandem status LOG_DIR",
       PeerName(recv_from[0]));
 }
 

@@ -317,8 +317,9 @@ Status ToSlice(const RawSlice& raw, CodedSlice& s) {
                       DTypeFromNumber(t.dtype > 1000 ? -1 : static_cast<int>(t.dtype)));
   TD_ASSIGN_OR_RETURN(s.desc.shape, ParseShape(t.dims));
   if (t.content.bytes != s.desc.bytes()) {
-    return InvalidArgument("the content has %d bytes, but %s needs %d bytes", t.content.bytes,
-                           ToString(s.desc), s.desc.bytes());
+    return InvalidArgument(
+        "the tensor data of the message have %d bytes, but type and shape %s need %d bytes",
+        t.content.bytes, ToString(s.desc), s.desc.bytes());
   }
   s.offset = raw.offset;
   s.content = t.content;
@@ -451,7 +452,8 @@ Status CopyContent(Fragments message, const CodedSlice& slice, void* to) {
   const uint32_t sum = Crc32c(0, to, slice.content.bytes);
   if (sum == *slice.crc32c) return OkStatus();
   return DataLoss(
-      "%s at element %d is damaged: the CRC32C of the content is %08x, but the message says %08x",
+      "the slice of %s that starts at element %d is damaged: the CRC32C of the content is %08x, "
+      "but the message says %08x",
       slice.variable, slice.offset, sum, *slice.crc32c);
 }
 

@@ -162,7 +162,7 @@ StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const HttpServerOptions&
   if (!IsLoopback(options.listen) && !options.insecure_allow_network) {
     return PermissionDenied(
         "%s is a network address, but status pages have no TLS [TD6001]; hint: listen on "
-        "127.0.0.1, or allow it with --insecure_allow_network",
+        "127.0.0.1, or allow network addresses with --insecure_allow_network",
         ToString(options.listen));
   }
   TD_REQUIRE(options.connections_max > 0 && options.timeout > Duration::zero());

@@ -41,7 +41,8 @@ StatusOr<ElasticWorld> ReadElasticWorld(const std::string& path) {
                     world.members.size() == count &&
                     std::is_sorted(world.members.begin(), world.members.end());
   if (!good)
-    return DataLoss("%s is not a world file with the ranks of the job: \"%s\"", path, text);
+    return DataLoss("world file %s does not name the ranks of the job: it contains \"%s\"", path,
+                    text);
   return world;
 }
 

@@ -38,7 +38,7 @@ StatusOr<void*> OpenLibrary(const std::vector<std::string>& places) {
 
 StatusOr<void*> FindSymbol(void* library, const char* name) {
   if (void* symbol = dlsym(library, name)) return symbol;
-  return Unavailable("the library has no function %s", name);
+  return Unavailable("the loaded library has no function %s", name);
 }
 
 }  // namespace tandem

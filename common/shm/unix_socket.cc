@@ -63,7 +63,7 @@ StatusOr<Fd> ConnectAbstract(const std::string& name) {
   const Address address(name);
   if (!fd.valid() || ::connect(fd.get(), address.get(), address.length) != 0) {
     return Unavailable(
-        "the peer's Unix-domain socket is not reachable (%s): the peer is on another host or in "
+        "cannot reach the Unix-domain socket of the peer (%s): the peer is on another host or in "
         "another network namespace",
         ErrnoText(errno));
   }

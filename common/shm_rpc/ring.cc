@@ -33,8 +33,8 @@ bool RingSender::Write(const RingEntry& entry) {
 StatusOr<uint64_t> RingSender::Taken() {
   const uint64_t taken = ring_.taken.load(std::memory_order_acquire);
   if (taken < taken_ || taken > written_) {
-    return DataLoss("the peer claims to have read %d of %d ring entries, but %d were read before",
-                    taken, written_, taken_);
+    return DataLoss("the peer reports %d of %d ring entries as read, but reported %d before", taken,
+                    written_, taken_);
   }
   return taken_ = taken;
 }
@@ -43,7 +43,8 @@ StatusOr<std::optional<RingEntry>> RingReceiver::Read() {
   const uint64_t waiting = ring_.written.load(std::memory_order_acquire) - read_;
   if (waiting == 0) return std::optional<RingEntry>();
   if (waiting > ShmRpcRing::kEntries)
-    return DataLoss("the ring contains %d entries, which is more than its capacity", waiting);
+    return DataLoss("the ring contains %d entries, which is more than the capacity of the ring",
+                    waiting);
   return std::optional<RingEntry>(ring_.entries[read_++ % ShmRpcRing::kEntries]);
 }
 

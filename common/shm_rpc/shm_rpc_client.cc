@@ -34,7 +34,8 @@ StatusOr<std::unique_ptr<ShmRpcClient>> ShmRpcClient::Connect(const ShmRpcTicket
     return DataLoss("the server's reply is not a shared-memory RPC ticket");
   }
   TD_ASSIGN_OR_RETURN(Fd socket, ConnectAbstract(invitation.socket));
-  if (!IsSameUser(socket.get())) return PermissionDenied("the server belongs to another user");
+  if (!IsSameUser(socket.get()))
+    return PermissionDenied("the server process belongs to another user");
   std::memcpy(hello.ticket, invitation.ticket.data(), sizeof(hello.ticket));
   if (::send(socket.get(), &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello)) {
     return Unavailable("cannot connect to the server's shared-memory socket: %s", ErrnoText(errno));
@@ -45,7 +46,7 @@ StatusOr<std::unique_ptr<ShmRpcClient>> ShmRpcClient::Connect(const ShmRpcTicket
       ReceiveFds(socket.get(), std::as_writable_bytes(std::span(&welcome, 1)), 2, deadline));
   if (welcome.magic != Hello::kMagic || welcome.version != Hello::kVersion ||
       welcome.connection_bytes <= kControlBytes) {
-    return DataLoss("the server's welcome is not of version %d of the shared-memory RPC",
+    return DataLoss("the server did not confirm version %d of the shared-memory RPC",
                     Hello::kVersion);
   }
   using Others = SealedMemory::Others;

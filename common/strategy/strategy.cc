@@ -66,8 +66,8 @@ StatusOr<const FieldPlace*> FindForOverride(const FieldIndex& index, std::string
   }
   if (place->field().cpp_type() == gpb::FieldDescriptor::CPPTYPE_MESSAGE) {
     return InvalidArgument(
-        "\"%s\" is a group of settings and has no value [TD1103]; hint: name one of them, as in "
-        "%s.FIELD=value",
+        "\"%s\" is a group of settings and has no value [TD1103]; hint: name one setting of the "
+        "group, as in %s.FIELD=value",
         name, place->path);
   }
   return place;

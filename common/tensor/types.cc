@@ -60,7 +60,8 @@ StatusOr<Shape> ParseShape(std::span<const int64_t> dims) {
   for (int64_t d : dims) {
     if (d < 0 || (d > 0 && numel > kNumelMax / d)) {
       return InvalidArgument(
-          "shape [%s] is invalid: a dimension is negative, or the size is too large [TD1207]",
+          "shape [%s] is invalid: a dimension is negative, or the number of elements is too large "
+          "[TD1207]",
           absl::StrJoin(dims.begin(), dims.end(), ","));
     }
     numel *= d;

@@ -10,8 +10,9 @@ Status CheckIdxDir(const std::string& dir) {
     const std::string path = dir + "/" + name;
     std::error_code error;
     if (!std::filesystem::exists(path, error) && !std::filesystem::exists(path + ".gz", error)) {
-      return NotFound("directory %s has neither the file %s nor the same file with .gz [TD2001]",
-                      dir, name);
+      return NotFound(
+          "directory %s contains neither file %s nor this file compressed as .gz [TD2001]", dir,
+          name);
     }
   }
   return OkStatus();

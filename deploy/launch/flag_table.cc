@@ -80,7 +80,7 @@ Status ParseFlag(const std::vector<FlagSpec>& table, const std::vector<std::stri
     }
   } else if (*spec->value != '\0' && !OptionalValue(*spec)) {
     if (at + 1 >= args.size())
-      return InvalidArgument("%s needs a value: %s [TD1003]", spelled, spec->value);
+      return InvalidArgument("%s needs a value of the form %s [TD1003]", spelled, spec->value);
     value.text = args[++at];
   }
   if (value.text == "false" && *spec->value == '\0') return OkStatus();

@@ -102,7 +102,7 @@ StatusOr<JobRecord> ReadJobRecord(const std::string& log_dir) {
   TD_RETURN_IF_ERROR(text.status());
   const json whole = json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (whole.is_discarded())
-    return DataLoss("%s is not a file of tandemrun: it is not JSON [TD7002]", path);
+    return DataLoss("%s is not a file of tandemrun: the content is not JSON [TD7002]", path);
   JobRecord record;
   // Files of other versions may have fewer or more fields. A field with a wrong type makes the
   // library throw.
@@ -145,9 +145,10 @@ Status SignalLauncher(const JobRecord& record, int signal) {
   const std::string place = "/proc/" + std::to_string(record.launcher_pid);
   if (stat(place.c_str(), &info) == 0 && info.st_uid != geteuid()) {
     return PermissionDenied(
-        "process %d, which job.json of job %s names, belongs to user %d, expected user %d, and was "
-        "not signalled [TD6028]; hint: run the command as the user who started the job",
-        record.launcher_pid, record.job, info.st_uid, geteuid());
+        "process %d was not signalled: the process belongs to user %d, expected user %d (job.json "
+        "of job %s names this process) [TD6028]; hint: run the command as the user who started the "
+        "job",
+        record.launcher_pid, info.st_uid, geteuid(), record.job);
   }
   if (syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0) == 0) return OkStatus();
   return PermissionDenied("cannot signal tandemrun (pid %d): %s [TD6028]", record.launcher_pid,
@@ -160,8 +161,8 @@ Status CheckDirFree(const std::string& log_dir) {
   if (!record.ok() || record->launcher_pid == getpid() || !LauncherRuns(*record)) return OkStatus();
   if (!CheckNotOver(log_dir, *record).ok()) return OkStatus();
   return FailedPrecondition(
-      "job %s still runs in %s (tandemrun, pid %d) [TD7011]; hint: stop it with tandem drain %s, "
-      "or choose another directory with --log_dir=DIR",
+      "job %s still runs in %s (tandemrun, pid %d) [TD7011]; hint: stop the job with tandem drain "
+      "%s, or choose another directory with --log_dir=DIR",
       record->job, log_dir, record->launcher_pid, log_dir);
 }
 
@@ -237,8 +238,9 @@ Status CheckNotGone(const std::string& log_dir, const JobRecord& record,
     return OkStatus();
   }
   return FailedPrecondition(
-      "job %s of %s: tandemrun (pid %d) ended unexpectedly, and the kernel ended its processes on "
-      "this host [TD7013]; hint: start the job again; tandem events %s shows the last event",
+      "job %s of %s: tandemrun (pid %d) ended unexpectedly, and the kernel ended the processes of "
+      "the job on this host [TD7013]; hint: start the job again; tandem events %s shows the last "
+      "event",
       record.job, log_dir, record.launcher_pid, log_dir);
 }
 

@@ -53,11 +53,11 @@ StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
   const LaunchMode with_servers = hybrid ? LaunchMode::kHybrid : LaunchMode::kPserver;
   if (flag && *flag != LaunchMode::kPserver && *flag != LaunchMode::kHybrid &&
       !about_servers.empty()) {
-    return InvalidArgument("%s contradicts --mode=%s, because it needs pserver mode [TD1005]",
+    return InvalidArgument("%s needs pserver mode, which contradicts --mode=%s [TD1005]",
                            about_servers, ModeName(*flag));
   }
   if (flag && *flag != LaunchMode::kCollective && !about_ranks.empty()) {
-    return InvalidArgument("%s contradicts --mode=%s, because it needs collective mode [TD1005]",
+    return InvalidArgument("%s needs collective mode, which contradicts --mode=%s [TD1005]",
                            about_ranks, ModeName(*flag));
   }
   if (flag) return *flag;
@@ -85,7 +85,7 @@ Status FillHeterWorkers(const ParsedArgs& args, LaunchOptions& options) {
   }
   const std::string flag = Spelled(args, "heter_workers");
   if (options.mode != LaunchMode::kHybrid) {
-    return InvalidArgument("%s contradicts --mode=%s, because it needs hybrid mode [TD1005]", flag,
+    return InvalidArgument("%s needs hybrid mode, which contradicts --mode=%s [TD1005]", flag,
                            ModeName(options.mode));
   }
   TD_ASSIGN_OR_RETURN(const std::vector<ProcessEndpoint> added, CountOrList(args, "heter_workers"));
@@ -202,7 +202,7 @@ Status CheckHosts(const ParsedArgs& args, const LaunchOptions& options) {
   if (local == 0) {
     return InvalidArgument(
         "this machine (%s) is not one of the given hosts [TD1011]; hint: run this command on each "
-        "of them",
+        "of the given hosts",
         HostName());
   }
   const int cards = static_cast<int>(options.workers.gpus.size());
@@ -219,7 +219,7 @@ Status FillRendezvous(const ParsedArgs& args, LaunchOptions& options) {
   if (!args.Has("rendezvous")) return OkStatus();
   if (options.mode != LaunchMode::kCollective && options.mode != LaunchMode::kHybrid) {
     return InvalidArgument(
-        "%s has no effect in %s mode, because it has no ranks that meet [TD1005]",
+        "%s has no effect in %s mode, because this mode has no rendezvous of ranks [TD1005]",
         Spelled(args, "rendezvous"), ModeName(options.mode));
   }
   options.workers.rendezvous = args.Get("rendezvous");

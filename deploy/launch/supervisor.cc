@@ -88,8 +88,8 @@ Status Supervisor::StartAll() {
     const Status status = Annotate(Start(p), p.Name());
     if (status.code() == StatusCode::kNotFound) {
       return NotFound(
-          "a program of the job is missing: %s [TD7001]; hint: build it with ./deploy/build.sh, or "
-          "name another program with --%s_bin=FILE",
+          "a program of the job is missing: %s [TD7001]; hint: build the program with "
+          "./deploy/build.sh, or name another program with --%s_bin=FILE",
           std::string(status.message()), RoleName(p.role));
     }
     TD_RETURN_IF_ERROR(status);

@@ -93,7 +93,7 @@ Status Backend::StartSearch(Device& device, const NonFiniteScan& search) const {
 
 StatusOr<DeviceProperties> Backend::Properties(int index) const {
   if (module_ == nullptr || module_->properties == nullptr)
-    return NotFound("the CPU is not a CUDA device");
+    return NotFound("place cpu is not a CUDA device");
   return module_->properties(index);
 }
 

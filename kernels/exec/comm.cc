@@ -7,8 +7,8 @@ Status CommDone::Wait(Time deadline) {
   while (!done_) {
     if (!cv_.WaitUntil(mu_, deadline) && !done_) {
       return DeadlineExceeded(
-          "a wait for communication timed out [TD3006]; hint: tandem status LOG_DIR names the "
-          "slowest rank");
+          "the communication with other ranks timed out [TD3006]; hint: find the slowest rank with "
+          "tandem status LOG_DIR");
     }
   }
   return status_;

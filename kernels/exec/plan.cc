@@ -191,7 +191,8 @@ Status PlanMaker::AddKernel(int op_index) {
 Status PlanMaker::AddComm(int op_index, int flight) {
   const Op& op = plan_->program_.ops[op_index];
   if (comm_ == nullptr) {
-    return FailedPrecondition("the program communicates (%s), but has no communicator", op.type);
+    return FailedPrecondition(
+        "operator %s communicates with other ranks, but the program has no communicator", op.type);
   }
   CommNode node{
       .op = &op, .in = {}, .out = {}, .place = scope_.device().place(), .device = plan_->device_};
@@ -328,7 +329,7 @@ StatusOr<Tensor> Plan::Get(std::string_view var) const {
   const auto it = readable_.find(std::string(var));
   if (it == readable_.end()) {
     return NotFound(
-        "variable \"%s\" is not available: it is neither data, parameter, state nor fetched",
+        "variable \"%s\" is not available, expected data, a parameter, state or a fetched variable",
         std::string(var));
   }
   return it->second;

@@ -86,8 +86,9 @@ Status Initialize(const Program& program, uint64_t seed, Scope& scope) {
       continue;
     }
     if (var.desc.dtype != DType::kF32) {
-      return Unimplemented("initial values of \"%s\" are not implemented for element type %s",
-                           var.name, Name(var.desc.dtype));
+      return Unimplemented(
+          "initial values of variable \"%s\" are not implemented for element type %s", var.name,
+          Name(var.desc.dtype));
     }
     std::vector<float> values(static_cast<size_t>(tensor.numel()));
     FillInitial(var.name, var.init, var.desc.shape, seed, 0, values);

@@ -94,7 +94,9 @@ Status CheckRanges(const GradientSettings& s) {
   for (const double v : {s.clip_norm, s.clip_global_norm, s.l1_decay, s.l2_decay}) {
     if (!(v >= 0) || !std::isfinite(v)) {
       return InvalidArgument(
-          "optimizer: a limit of a norm or a weight decay is %g, expected at least 0 [TD1104]", v);
+          "optimizer: clip_norm, clip_global_norm, l1_decay or l2_decay is %g, expected at least 0 "
+          "[TD1104]",
+          v);
     }
   }
   if ((s.clip_values ? 1 : 0) + (s.clip_norm > 0 ? 1 : 0) + (s.clip_global_norm > 0 ? 1 : 0) > 1) {

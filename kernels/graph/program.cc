@@ -115,7 +115,8 @@ StatusOr<std::vector<TensorDesc>> InferOutputs(const Program& program, const Op&
   for (const TensorDesc& output : outputs) {
     // Even small inputs can have a result that no memory can hold.
     const auto shape = ParseShape(output.shape.dims());
-    if (!shape.ok()) return view.Error("result: " + std::string(shape.status().message()));
+    if (!shape.ok())
+      return view.Error("the result is invalid: " + std::string(shape.status().message()));
   }
   return outputs;
 }

@@ -134,7 +134,8 @@ StatusOr<Op> OpFromProto(const pb::OpDef& def) {
   for (const pb::OpDef& inner : def.body()) {
     if (inner.body_size() > 0)
       return InvalidArgument(
-          "the body of an operator contains an operator with a body, which is not allowed");
+          "the body of an operator contains another operator with a body, but bodies cannot be "
+          "nested");
     TD_ASSIGN_OR_RETURN(Op inner_op, OpFromProto(inner));
     op.body.push_back(std::move(inner_op));
   }

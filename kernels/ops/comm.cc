@@ -79,8 +79,7 @@ Status InferPushRows(const OpView& view, std::span<TensorDesc>) {
 }
 
 Status InferRecv(const OpView& view, std::span<TensorDesc> outputs) {
-  if (view.attr<int64_t>("peer") < 0)
-    return view.Error("attribute peer is not the number of a rank");
+  if (view.attr<int64_t>("peer") < 0) return view.Error("attribute peer is not a valid rank");
   const StatusOr<Shape> shape = ParseShape(view.attr<std::vector<int64_t>>("out_shape"));
   if (!shape.ok())
     return view.Error("attribute out_shape is invalid: " + std::string(shape.status().message()));

@@ -142,7 +142,7 @@ Status Caller::ExchangeAndWait(int attempts) {
                  [this, ended] { placement_.ExchangeAll({}, 1, [ended] { ended->Set(); }); });
   if (ended->WaitUntil(channel_.Now() + options_.patience.call_timeout())) return OkStatus();
   return DeadlineExceeded(
-      "no server replied to the request for the map of row buckets in time [TD4025]");
+      "no server replied in time to the request for the map of row buckets [TD4025]");
 }
 
 void Caller::BeginClose() {

@@ -114,7 +114,7 @@ StatusOr<std::unique_ptr<PsClient>> PsClient::Connect(const std::vector<std::str
     return InvalidArgument(
         "the client has no pserver addresses [TD3003]; hint: set --pservers=HOST:PORT,...");
   if (options.trainer < 0 || options.trainer >= options.trainers) {
-    return InvalidArgument("trainer %d is out of range: ranks are 0 to %d", options.trainer,
+    return InvalidArgument("trainer %d is out of range, expected 0 to %d", options.trainer,
                            options.trainers - 1);
   }
   TD_ASSIGN_OR_RETURN(auto channel, GrpcPsChannel::Connect(endpoints, options));
@@ -135,7 +135,8 @@ std::unique_ptr<PsClient> PsClient::Over(std::unique_ptr<PsChannel> channel,
 StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, PsMode mode,
                                       const PsOptimizer& optimizer,
                                       const std::vector<PsTable>& tables) {
-  if (!impl_->tables.empty()) return FailedPrecondition("Configure was already called");
+  if (!impl_->tables.empty())
+    return FailedPrecondition("Configure was called twice, expected one call");
   TD_ASSIGN_OR_RETURN(JobTables made,
                       JobTables::Make(variables, mode, tables, impl_->options.partition));
   const RowCache::Options cache_options{impl_->options.row_cache.bytes,

@@ -144,8 +144,8 @@ StatusOr<FoundValues> JobConfigurator::CheckValues(
   found.init_again = fresh != nullptr;
   if (fresh != nullptr && highest->version() != 0) {
     return FailedPrecondition(
-        "%s restored a checkpoint of step %d, but %s has none [TD7012]; hint: start every server "
-        "with its directory, or none",
+        "%s restored a checkpoint of step %d, but %s has no checkpoint [TD7012]; hint: start all "
+        "servers with their directories, or all servers without a directory",
         at_highest->name, highest->version(), fresh->name);
   }
   return found;

@@ -117,7 +117,7 @@ Status ParamInitializer::Send(const FoundValues& found, std::span<const PsTensor
   if (found.init_again && version != 0) {
     return FailedPrecondition(
         "the initial parameters are of step %d, but some servers are at step 0 [TD7012]; hint: "
-        "start all servers with their directories, or none",
+        "start all servers with their directories, or all servers without a directory",
         version);
   }
   for (const auto& server : placement_.first_servers()) {
@@ -160,8 +160,9 @@ Status ParamInitializer::SendSlices(const PsServer& server,
     request.Clear();
   }
   if (!reply.initialised()) {
-    return Internal("%s received all initial parameters, but reports that it is not initialised",
-                    server.name);
+    return Internal(
+        "%s received all initial parameters, but reports that its parameters are not initialised",
+        server.name);
   }
   return OkStatus();
 }
@@ -187,8 +188,7 @@ Status ParamInitializer::SendRows(const PsServer& server, uint64_t version,
       if (s.variable != table.variable) continue;
       if (s.values.size() != 1) {
         return InvalidArgument(
-            "slot %s of table %s has %d elements, expected one, because slots of rows belong to "
-            "their rows",
+            "slot %s of table %s has %d elements, expected one, because each row has its own slots",
             s.slot, s.variable, s.values.size());
       }
       messages.AddScalar(s);

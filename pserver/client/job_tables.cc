@@ -27,7 +27,7 @@ StatusOr<JobTables> JobTables::Make(const std::vector<PsVariable>& variables, Ps
   for (const PsSlice& slice : made.slices_) {
     if (slice.numel <= kSliceElementsMax) continue;
     return InvalidArgument(
-        "a slice of %s has %d elements, but a message can contain only %d; hint: use more "
+        "a slice of %s has %d elements, expected at most %d in one message; hint: use more "
         "pservers, and slice_var_up",
         variables[slice.variable].name, slice.numel, kSliceElementsMax);
   }

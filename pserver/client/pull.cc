@@ -138,8 +138,9 @@ StatusOr<uint64_t> TakePull(const PullPart& part, codec::Fragments message,
     const PullPart::Range& range = part.ranges[i];
     if (s.variable != range.variable || s.offset != range.offset ||
         !(s.desc == TensorDesc{DType::kF32, Shape{range.numel}})) {
-      return DataLoss("expected %s f32[%d] at element %d, got %s %s at element %d", range.variable,
-                      range.numel, range.offset, s.variable, ToString(s.desc), s.offset);
+      return DataLoss(
+          "the reply is wrong: expected slice %s f32[%d] at element %d, got %s %s at element %d",
+          range.variable, range.numel, range.offset, s.variable, ToString(s.desc), s.offset);
     }
     TD_RETURN_IF_ERROR(codec::CopyContent(message, s, range.to));
   }

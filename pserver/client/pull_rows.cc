@@ -152,7 +152,7 @@ StatusOr<std::map<size_t, std::shared_ptr<RowPuller::RowsPart>>> RowPuller::Spli
     for (const RowsRange& range : part->request.rows()) {
       if (static_cast<size_t>(range.id_size()) <= kRowsOfMessageMax) continue;
       return InvalidArgument(
-          "cannot pull %d rows of table %s from %s at once, expected at most %d rows",
+          "cannot pull %d rows of table %s from %s in one call, expected at most %d rows",
           range.id_size(), range.variable(), parts_.placement.ServerAt(server).name,
           kRowsOfMessageMax);
     }
@@ -172,7 +172,8 @@ StatusOr<codec::CodedPullReply> RowPuller::TakeRows(const RowsPart& part,
     const auto n = static_cast<int64_t>(part.to[i].size());
     if (s.variable != table || s.desc.dtype != DType::kF32 ||
         s.desc.shape != Shape{n, part.dims[i]}) {
-      return DataLoss("expected %d rows of %s, got %s %s", n, table, s.variable, ToString(s.desc));
+      return DataLoss("the reply is wrong: expected %d rows of table %s, got %s %s", n, table,
+                      s.variable, ToString(s.desc));
     }
     TD_RETURN_IF_ERROR(CopyRows(message, s, part.dims[i], part.to[i]));
   }

@@ -55,8 +55,8 @@ void PushResplitter::OnMoved(std::shared_ptr<PushCall> push, const Status& why) 
 
 void PushResplitter::Redirect(std::shared_ptr<PushCall> push, const Status& why) {
   if (caller_.Now() >= push->deadline) {
-    return push->done(
-        DeadlineExceeded("the new owner of the rows is unknown: %s", std::string(why.message())));
+    return push->done(DeadlineExceeded("the client cannot find the new owner of the rows: %s",
+                                       std::string(why.message())));
   }
   const size_t server = push->part.server;
   const auto again = [this, push] {
@@ -104,8 +104,8 @@ void PushResplitter::SendRejected(const std::shared_ptr<PushGroup>& group) {
       caller_.Now(), closing, *now, [&](const PushPart& part) { return Owners(part, *now); });
   for (const auto& push : rejected.late) {
     push->done(closing ? Cancelled("the client is shutting down")
-                       : DeadlineExceeded("step %d: %s rejects a push, because a migration of its "
-                                          "rows did not end in time [TD4025]; hint: tandem status",
+                       : DeadlineExceeded("step %d: %s rejects a push, because a migration of rows "
+                                          "did not end in time [TD4025]; hint: run tandem status",
                                           DisplayStep(push->part.header.step),
                                           placement_.ServerAt(push->part.server).name));
   }

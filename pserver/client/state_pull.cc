@@ -22,7 +22,7 @@ StatusOr<std::vector<PsSlot>> StatePuller::Pull() {
     if (caller_.Now() >= give_up) {
       return Unavailable(
           "cannot read the optimizer state, because servers are transferring slices; hint: try "
-          "again");
+          "again after the migration");
     }
   }
 }
@@ -67,7 +67,8 @@ Status StatePuller::Add(const PsServer& server, const SlotTensor& s, Slots& all)
       numel == 1 && whole != 1 && tables_.slices()[tables_.SlicesOf(*index)[0]].numel != 1;
   if (s.offset() < 0 || numel < 1 || (!one && numel > whole - s.offset()) ||
       content.size() != static_cast<size_t>(numel) * sizeof(float)) {
-    return DataLoss("%s sent slot %s, which does not fit its variable", server.name, s.slot());
+    return DataLoss("%s sent slot %s, but the size of this slot does not match its variable",
+                    server.name, s.slot());
   }
   auto& slots = all.by_variable[*index];
   auto slot = std::find_if(slots.begin(), slots.end(), has_name);
@@ -78,7 +79,7 @@ Status StatePuller::Add(const PsServer& server, const SlotTensor& s, Slots& all)
   }
   const auto at = static_cast<size_t>(one ? 0 : s.offset());
   if (at + static_cast<size_t>(numel) > slot->values.size()) {
-    return DataLoss("%s sent slot %s with different sizes", server.name, s.slot());
+    return DataLoss("%s sent parts of slot %s with contradicting sizes", server.name, s.slot());
   }
   std::memcpy(slot->values.data() + at, content.data(), content.size());
   return OkStatus();

@@ -62,8 +62,8 @@ StatusOr<uint64_t> PersistentCounter::Read() const {
   std::memcpy(&number, record.data(), kNumberBytes);
   if (record != Encode(number)) {
     return DataLoss(
-        "%s is damaged: CRC32C [TD2118]; hint: restore a copy of the directory, or move it away to "
-        "start without it",
+        "%s is damaged: its CRC32C is wrong [TD2118]; hint: restore a copy of the directory, or "
+        "move it away to start without it",
         path_);
   }
   return number;

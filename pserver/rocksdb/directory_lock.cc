@@ -26,9 +26,9 @@ Status WaitForDirectoryLock(const char* called, const std::string& dir, const ch
   const std::string what = absl::StrFormat("%s %s is in use by another process", called, dir);
   if (WaitForPreviousInstance(what, held)) return OkStatus();
   return Unavailable(
-      "%s, still after %.0f s [TD2104]; hint: stop that process (fuser %s shows it), or choose "
-      "another %s",
-      what, Seconds(kPredecessorPatience), file, choice);
+      "%s %s is still in use by another process after %.0f s [TD2104]; hint: find that process "
+      "with fuser %s and stop it, or choose another %s",
+      called, dir, Seconds(kPredecessorPatience), file, choice);
 }
 
 }  // namespace tandem::pserver

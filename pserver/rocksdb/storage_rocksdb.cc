@@ -257,8 +257,8 @@ class RocksdbStorage final : public Storage {
     for (it->Seek(LogKey(expected)); it->Valid() && it->key().starts_with(kLogBegin); it->Next()) {
       if (it->key() != LogKey(expected)) {
         return DataLoss(
-            "%s: entry %d of the update log is missing, %s is there [TD2118]; hint: restore a copy "
-            "of the directory, or move it away to start without it",
+            "%s: the update log lacks entry %d and continues with entry %s [TD2118]; hint: restore "
+            "a copy of the directory, or move it away to start without it",
             dir_, expected, it->key().ToString());
       }
       TD_ASSIGN_OR_RETURN(LogEntry entry, DecodeLogEntry(expected, it->value().ToStringView()));
@@ -269,7 +269,7 @@ class RocksdbStorage final : public Storage {
     TD_ASSIGN_OR_RETURN(const uint64_t synced, synced_.Read());
     if (expected > synced) return OkStatus();
     return DataLoss(
-        "%s: entry %d is the last one of the update log, but %d was on the disk [TD2118]; hint: "
+        "%s: the update log ends at entry %d, expected entry %d, which was durable [TD2118]; hint: "
         "restore a copy of the directory, or move it away to start without it",
         dir_, expected - 1, synced);
   }
@@ -335,8 +335,8 @@ class RocksdbStorage final : public Storage {
     uint64_t version = 0;
     if (!(file >> version)) {
       return DataLoss(
-          "%s is damaged: no number [TD2118]; hint: restore a copy of the directory, or move it "
-          "away to start without it",
+          "%s is damaged: it contains no version number [TD2118]; hint: restore a copy of the "
+          "directory, or move it away to start without it",
           AcknowledgedPath());
     }
     return version;
@@ -395,7 +395,8 @@ class RocksdbStorage final : public Storage {
     }
     if (meta.version() == *delta.base) return meta;
     return FailedPrecondition(
-        "a delta of version %d needs the base version %d, but the base has version %d",
+        "a delta of version %d needs a full checkpoint of version %d, but the full checkpoint has "
+        "version %d",
         delta.version, *delta.base, meta.version());
   }
 

@@ -63,8 +63,8 @@ StatusOr<ShardMeta> ParseMeta(const std::string& what, const std::string& record
   }
   if (meta.format() != kFormat && meta.format() != kFormatMoved) {
     return FailedPrecondition(
-        "%s has format %d; this program reads formats %d and %d [TD2119]; hint: start the version "
-        "of Tandem that wrote it",
+        "%s has format %d, expected format %d or %d [TD2119]; hint: start the version of Tandem "
+        "that wrote this store",
         what, meta.format(), kFormat, kFormatMoved);
   }
   TD_RETURN_IF_ERROR(CheckFile(what, meta));

@@ -11,7 +11,7 @@ Status CheckAccess(PserverCall call, const std::string& job,
   const rpc::PserverCallRow& row = rpc::RowOf(call);
   if (uris.size() != 1) {
     return PermissionDenied(
-        "%s: the certificate of the caller has %d URIs, expected one that names role and job "
+        "%s: the certificate of the caller has %d URIs, expected one URI that names role and job "
         "[TD6009]; hint: tandem certs issue DIR --job=%s --role=%s",
         row.name, uris.size(), job, rpc::RoleName(row.roles.back()));
   }

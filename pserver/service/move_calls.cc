@@ -48,7 +48,8 @@ Status OfferBuckets(const OfferBucketsRequest& request, Shard& shard) {
 
 Status ReleaseBuckets(const ReleaseBucketsRequest& request, Shard& shard,
                       ReleaseBucketsReply* reply) {
-  if (request.move_size() == 0) return InvalidArgument("migration: no row buckets are named");
+  if (request.move_size() == 0)
+    return InvalidArgument("migration: the request names no row bucket, expected at least one");
   TD_ASSIGN_OR_RETURN(const BucketMap map,
                       shard.migrations().Release(request.job(), FromProto(request.move())));
   ToProto(map, reply->mutable_map());

@@ -47,10 +47,12 @@ Status BucketMigrations::CheckMovable(const std::string& job) const {
 Status BucketMigrations::CheckFreeze(const FreezeRequest& request) const {
   const int index = state_.options.index;
   if (request.target < 0 || (request.target == index && !state_.sync())) {
-    return InvalidArgument("row buckets cannot move from pserver %d to pserver %d", index,
-                           request.target);
+    return InvalidArgument(
+        "pserver %d cannot move row buckets to pserver %d: the request names an invalid target",
+        index, request.target);
   }
-  if (request.buckets.empty()) return InvalidArgument("migration: no row buckets are named");
+  if (request.buckets.empty())
+    return InvalidArgument("migration: the request names no row bucket, expected at least one");
   if (!std::is_sorted(request.buckets.begin(), request.buckets.end(), std::less_equal<>())) {
     return InvalidArgument("migration: the row buckets must be in ascending order");
   }
@@ -60,7 +62,8 @@ Status BucketMigrations::CheckFreeze(const FreezeRequest& request) const {
   }
   if (state_.sync() && request.step == 0) {
     return InvalidArgument(
-        "migration: sync mode needs a step before which row buckets move, but none is named");
+        "migration: sync mode needs the step at which row buckets move, but the request names no "
+        "step");
   }
   return OkStatus();
 }
@@ -98,8 +101,9 @@ StatusOr<BucketMigration> BucketMigrations::Freeze(const std::string& job,
 
 Status BucketMigrations::Begin(const FreezeRequest& request) {
   if (state_.sync() && state_.version >= request.step) {
-    return Aborted("row buckets were to move before step %d, but this server is at step %d",
-                   DisplayStep(request.step), DisplayStep(state_.version));
+    return Aborted(
+        "the request moves row buckets before step %d, but this server is already at step %d",
+        DisplayStep(request.step), DisplayStep(state_.version));
   }
   if (request.target == state_.options.index) {
     frozen_ = {.order = request, .moves = {}, .until = {}};
@@ -176,8 +180,9 @@ Status BucketMigrations::CheckTarget(const BucketMigration& migration) const {
   for (const BucketMove& m : migration.moves) {
     if (m.bucket < 0 || m.bucket >= kBucketsMax || m.server != index || m.epoch > kEpochMax) {
       return InvalidArgument(
-          "the ownership of row bucket %d by pserver %d with epoch %d is invalid", m.bucket,
-          m.server, m.epoch);
+          "migration: row bucket %d, owner pserver %d, epoch %d: the bucket or the epoch is out of "
+          "range, or this server is not the owner",
+          m.bucket, m.server, m.epoch);
     }
   }
   return OkStatus();
@@ -196,7 +201,8 @@ Status BucketMigrations::Offer(const std::string& job, const BucketMigration& mi
   if (known == migration.moves.size()) return OkStatus();
   if (known != 0)
     return FailedPrecondition(
-        "the row buckets were not accepted, because some of their migrations have already ended");
+        "this server rejects the row buckets, because the migrations of some buckets have already "
+        "ended");
   TD_RETURN_IF_ERROR(CheckOffer(migration));
   TD_RETURN_IF_ERROR(Take(migration));
   // The offer, instead of the freeze, now prevents the step from beginning.
@@ -208,8 +214,8 @@ Status BucketMigrations::Offer(const std::string& job, const BucketMigration& mi
 Status BucketMigrations::CheckOffer(const BucketMigration& migration) const {
   if (moves_.leaving) {
     return FailedPrecondition(
-        "pserver %d is being drained and accepts no rows; hint: add it again with tandem rebalance "
-        "--add=HOST:PORT",
+        "pserver %d is being drained and accepts no rows; hint: add this pserver again with tandem "
+        "rebalance --add=HOST:PORT",
         state_.options.index);
   }
   return state_.sync() ? CheckOfferStep(migration) : OkStatus();
@@ -223,7 +229,8 @@ Status BucketMigrations::CheckOfferStep(const BucketMigration& migration) const 
     return OkStatus();
   }
   return Aborted(
-      "row buckets arrive for step %d, but this server is at step %d and does not wait for them",
+      "row buckets arrive for step %d, but this server is at step %d and does not wait for these "
+      "buckets",
       DisplayStep(migration.version), DisplayStep(state_.version));
 }
 
@@ -269,8 +276,8 @@ Status BucketMigrations::CheckNews(const BucketMap& known) const {
   for (const BucketMove& m : known.moves()) {
     if (m.epoch <= moves_.map.epoch(m.bucket) || !state_.Serves(m.bucket)) continue;
     return FailedPrecondition(
-        "this server owns row bucket %d and never gave it to pserver %d (epoch %d); hint: check "
-        "that the caller is of the same run of job \"%s\"",
+        "this server owns row bucket %d and never transferred this bucket to pserver %d (epoch "
+        "%d); hint: check that the caller is of the same run of job \"%s\"",
         m.bucket, m.server, m.epoch, state_.config.job);
   }
   return OkStatus();
@@ -337,15 +344,16 @@ void BucketMigrations::AddSlices(MapAnswer& answer) const {
 Status BucketMigrations::CheckGeneration(const PushHead& head) const {
   if (head.generation == moves_.generation) return OkStatus();
   return OutOfRange(
-      "trainer %d push %d was partitioned with ownership epoch %d, but this server has epoch %d; "
-      "send it again",
+      "trainer %d: push %d has ownership epoch %d, but this server has epoch %d; hint: partition "
+      "and send the push again",
       head.caller.trainer, head.sequence, head.generation, moves_.generation);
 }
 
 Status BucketMigrations::CheckStepHeld(const PushHead& head) const {
   if (head.step != state_.version || !StepHeld()) return OkStatus();
   return OutOfRange(
-      "trainer %d push %d waits, because row buckets move before step %d; send it again",
+      "trainer %d: push %d cannot be applied yet, because row buckets move before step %d; hint: "
+      "send the push again later",
       head.caller.trainer, head.sequence, DisplayStep(head.step));
 }
 
@@ -358,7 +366,8 @@ StatusOr<bool> BucketMigrations::TakenElsewhere(const PushHead& head) const {
   const SequenceWindow::Seen seen = taken->Look(head.origin_sequence);
   if (seen == SequenceWindow::Seen::kTooOld) {
     return FailedPrecondition(
-        "trainer %d push %d to pserver %d is too old to tell whether it was accepted",
+        "trainer %d: push %d to pserver %d is too old: this server no longer knows whether it "
+        "accepted the push",
         head.caller.trainer, head.origin_sequence, server);
   }
   return seen == SequenceWindow::Seen::kTaken;
@@ -402,8 +411,9 @@ Status BucketMigrations::Restore(MoveState moves, const ShardSnapshot& header) {
   if (!moves.MovesSlices()) moves.placed = header.config.slices;
   if (moves.generation < moves_.generation || moves.map.version() < moves_.map.version()) {
     return FailedPrecondition(
-        "row buckets moved between servers after the checkpoint of version %d, so it cannot be "
-        "restored alone [TD7012]; hint: write checkpoints directly after a migration",
+        "the checkpoint of version %d cannot be restored alone, because row buckets moved between "
+        "servers after this checkpoint [TD7012]; hint: write checkpoints directly after a "
+        "migration",
         header.version);
   }
   moves_ = std::move(moves);

@@ -24,8 +24,9 @@ StatusOr<ShardSnapshot> Shard::Checkpoints::Take(bool delta) {
     }
     if (delta && !shard_.base_.version()) {
       return FailedPrecondition(
-          "a delta needs a full checkpoint as its base, but this server has written none since its "
-          "start, its last restore or its last migration; hint: tandem save");
+          "a delta needs a full checkpoint as its base, but this server has written no full "
+          "checkpoint since its start, its last restore or its last migration; hint: run tandem "
+          "save");
     }
     TD_ASSIGN_OR_RETURN(copy, shard_.snapshotter_.Begin(delta, shard_.migrations_.moves()));
   }
@@ -72,8 +73,9 @@ StatusOr<ShardSnapshot> Shard::Checkpoints::Restore(const SnapshotReader& read) 
 
 Status Shard::Checkpoints::Restore(const ShardSnapshot& snapshot) {
   if (snapshot.slices.size() != snapshot.config.slices.size()) {
-    return DataLoss("the checkpoint contains %d slices, but its configuration has %d",
-                    snapshot.slices.size(), snapshot.config.slices.size());
+    return DataLoss(
+        "the checkpoint contains %d slices, but the configuration in the checkpoint has %d slices",
+        snapshot.slices.size(), snapshot.config.slices.size());
   }
   return Restore([&snapshot](SnapshotSink& sink) { return SendChunks(snapshot, sink); }).status();
 }
@@ -85,7 +87,8 @@ Status Shard::Checkpoints::Replace(SnapshotLoader& loader) {
   TD_RETURN_IF_ERROR(
       shard_.migrations_.Restore(header.moves == nullptr ? MoveState() : *header.moves, header));
   const Status back =
-      Aborted("this server was restored from the checkpoint of version %d", header.version);
+      Aborted("the call failed, because this server was restored from the checkpoint of version %d",
+              header.version);
   shard_.calls_.FailAll(back, turn.ready());
   shard_.OnHoldEnded(shard_.hold_.End(back), turn.ready());
   state.rollbacks += state.params != nullptr;

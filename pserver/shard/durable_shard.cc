@@ -212,8 +212,9 @@ StatusOr<uint64_t> DurableShard::Recover() {
   if (const size_t missing = checkpoints.missing_pushes(); missing != 0) {
     if (log_ == nullptr) {
       return FailedPrecondition(
-          "trainers keep the values of %d pushes after the checkpoint of version %d [TD4012]; "
-          "hint: start this server with --durability=replayable again",
+          "only the trainers have the values of %d pushes after the checkpoint of version %d, but "
+          "this server cannot receive these values without --durability=replayable [TD4012]; hint: "
+          "start this server with --durability=replayable again",
           missing, image.version);
     }
     LOG(INFO) << "waiting for trainers to retransmit " << missing << " pushes";
@@ -229,8 +230,8 @@ StatusOr<uint64_t> DurableShard::Recover() {
 Status DurableShard::CheckMoves() const {
   if (storage_ == nullptr || log_ != nullptr) return OkStatus();
   return FailedPrecondition(
-      "rows cannot move to a server without durability, because it would lose them on a restart "
-      "[TD4012]; hint: start the pservers with --durability=logged");
+      "rows cannot move to a server without durability, because such a server would lose the rows "
+      "on a restart [TD4012]; hint: start the pservers with --durability=logged");
 }
 
 void DurableShard::WhenDurable(WriteAheadLog::Written done) {

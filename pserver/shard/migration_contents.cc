@@ -58,13 +58,17 @@ Status UnpackSlices(const BucketMigration& migration, ShardState& state) {
   ShardConfig all = state.config;
   for (const SliceMigration& s : migration.slices) {
     if (missing.erase(s.spec.bucket) == 0) {
-      return InvalidArgument("slice of %s: partition %d cannot move", s.spec.variable,
-                             s.spec.bucket);
+      return InvalidArgument(
+          "migration: the message has a slice of %s in partition %d, but does not move this "
+          "partition",
+          s.spec.variable, s.spec.bucket);
     }
     all.slices.push_back(s.spec);
   }
   if (!missing.empty()) {
-    return InvalidArgument("partition %d moves, but its slice is missing", *missing.begin());
+    return InvalidArgument(
+        "migration: the message moves partition %d, but has no slice of this partition",
+        *missing.begin());
   }
   TD_RETURN_IF_ERROR(CheckConfig(all));
   for (const SliceMigration& s : migration.slices) {

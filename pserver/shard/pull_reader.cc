@@ -74,8 +74,8 @@ Status PullReader::AddSlice(const PullQuery& query, int slice, int64_t offset, i
   TD_REQUIRE(offset >= spec.offset && offset + numel <= spec.offset + spec.numel);
   Buffer values = slices.Previous(slice);
   if (IsPrevious(result) && values == nullptr) {
-    return FailedPrecondition("%s of version %d is no longer available on a server", spec.variable,
-                              result.version);
+    return FailedPrecondition("pull: the values of %s of version %d are no longer on this server",
+                              spec.variable, result.version);
   }
   if (!IsPrevious(result)) {
     TD_ASSIGN_OR_RETURN(values, slices.Params(slice));

@@ -59,7 +59,7 @@ StatusOr<PushVerdict> PushGate::Check(const PushHead& head) const {
   if (!state_.journal.replaying()) TD_RETURN_IF_ERROR(CheckTime(head));
   const TrainerRegistry::Trainer& t = state_.trainers[head.caller.trainer];
   if (t.completed) {
-    return FailedPrecondition("trainer %d pushes after it has completed the job",
+    return FailedPrecondition("trainer %d pushes, but this trainer has already completed the job",
                               head.caller.trainer);
   }
   // The older incarnation of the trainer completed this step on this server. Other servers still
@@ -78,7 +78,8 @@ StatusOr<PushVerdict> PushGate::CheckSequence(const PushHead& head) const {
       return PushVerdict::kDuplicate;
     case SequenceWindow::Seen::kTooOld:
       return FailedPrecondition(
-          "trainer %d push %d is too old to tell whether it was accepted; the newest push is %d",
+          "trainer %d: push %d is too old: this server no longer knows whether it accepted the "
+          "push; the newest push is %d",
           head.caller.trainer, head.sequence, t.taken.highest());
     case SequenceWindow::Seen::kNew:
       break;

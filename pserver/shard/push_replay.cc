@@ -39,14 +39,14 @@ StatusOr<uint64_t> PushReplay::Supply(const PushHead& head, std::vector<Buffer> 
 Status PushReplay::CheckComplete() const {
   if (queue_.empty()) return OkStatus();
   return Unavailable(
-      "this server was restarted and waits for the pushes after its checkpoint from %s",
+      "this server was restarted from a checkpoint and waits for the later pushes from %s",
       queue_.Senders());
 }
 
 Status PushReplay::CheckComplete(const CallerId& caller) const {
   if (const size_t count = queue_.MissingOf(caller.trainer, caller.incarnation); count != 0) {
     return DataLoss(
-        "this server was restarted and waits for %d pushes after its checkpoint from trainer %d",
+        "this server was restarted from a checkpoint and waits for %d later pushes from trainer %d",
         count, caller.trainer);
   }
   return CheckComplete();
@@ -83,8 +83,9 @@ bool PushReplay::ForgetLostSteps() {
 Status PushReplay::Failure(const Status& why) const {
   if (lost_steps_.empty()) return why;
   return Aborted(
-      "trainer %d was restarted together with this server, so its pushes for step %d are lost "
-      "[TD7012]; hint: resume from the checkpoint of the trainers, with empty server directories",
+      "trainer %d was restarted together with this server, so the pushes of this trainer for step "
+      "%d are lost [TD7012]; hint: resume from the checkpoint of the trainers, with empty server "
+      "directories",
       lost_steps_.begin()->first, DisplayStep(lost_steps_.begin()->second));
 }
 

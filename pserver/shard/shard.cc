@@ -68,7 +68,7 @@ StatusOr<ConfigureResult> Shard::Configure(const CallerId& caller, const ShardCo
   TD_RETURN_IF_ERROR(CheckSettings(settings));
   TD_RETURN_IF_ERROR(factory_.Check(config));
   if (caller.trainer < 0 || caller.trainer >= config.trainers) {
-    return InvalidArgument("trainer %d is out of range: ranks are 0 to %d [TD4003]", caller.trainer,
+    return InvalidArgument("trainer %d is out of range, expected 0 to %d [TD4003]", caller.trainer,
                            config.trainers - 1);
   }
   if (options_.replayable && config.delay_compensation > 0) {
@@ -208,14 +208,14 @@ StatusOr<bool> Shard::InitParams(const CallerId& caller, uint64_t version,
     Turn turn(*this);
     TD_RETURN_IF_ERROR(AdmitCaller(caller));
     if (caller.trainer != 0) {
-      return FailedPrecondition("trainer %d sends initial parameters, but only trainer 0 may",
+      return FailedPrecondition("trainer %d sends initial parameters, expected trainer 0",
                                 caller.trainer);
     }
     if (state_.initialised()) return true;
     if (state_.storing_first != 0) {
       return Unavailable(
-          "the initial parameters are already being written to the directory [TD4017]; hint: try "
-          "again when that is done");
+          "the server is already writing the initial parameters to its directory [TD4017]; hint: "
+          "try again later");
     }
     before = state_.params->progress().flags();
     TD_RETURN_IF_ERROR(state_.params->Init(version, params, slots, rows));
@@ -240,7 +240,9 @@ Status Shard::StoreFirst(Snapshotter::Copy copy, const std::vector<bool>& before
   Turn turn(*this);
   TD_RETURN_IF_ERROR(state_.broken);
   if (state_.storing_first != number) {
-    return Aborted("the server was restored while it received the initial parameters");
+    return Aborted(
+        "the call failed, because the server was restored while it received the initial "
+        "parameters");
   }
   state_.storing_first = 0;
   if (!stored.ok()) {
@@ -291,8 +293,8 @@ StatusOr<bool> Shard::CheckValues(const PushHead& head, const PushTicket& ticket
   counters_.rejected.Add(1);
   counters_.refused.Add(1);
   return InvalidArgument(
-      "%s; the push was rejected [TD4013]; hint: the knob nonfinite_gradients chooses another "
-      "policy",
+      "%s; the server rejected the push [TD4013]; hint: set the knob nonfinite_gradients to "
+      "another policy",
       found.message());
 }
 
@@ -470,7 +472,7 @@ Status Shard::ReplayChange(ReplayQueue::Change change) {
   }
   TD_ASSIGN_OR_RETURN(const PushVerdict verdict, gate_.Check(entry.head));
   if (verdict == PushVerdict::kDuplicate)
-    return InvalidArgument("the retransmitted push was already accepted");
+    return InvalidArgument("the server has already accepted this retransmitted push");
   PushTicket ticket;
   for (Buffer& values : entry.values) ticket.buffers.emplace_back(std::move(values));
   if (!entry.head.slices.empty()) {  // if there are no slices, the push was skipped or is lost

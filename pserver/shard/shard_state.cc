@@ -30,7 +30,7 @@ Status ShardState::CheckRank(const CallerId& caller) const {
   }
   TD_RETURN_IF_ERROR(CheckJob(caller.job, config.job));
   if (caller.trainer < 0 || caller.trainer >= config.trainers) {
-    return InvalidArgument("trainer %d is out of range: ranks are 0 to %d", caller.trainer,
+    return InvalidArgument("trainer %d is out of range, expected 0 to %d", caller.trainer,
                            config.trainers - 1);
   }
   return OkStatus();

@@ -12,8 +12,9 @@ Status SnapshotLoader::Begin(ShardSnapshot head) {
   TD_RETURN_IF_ERROR(CheckConfig(head.config));
   TD_RETURN_IF_ERROR(factory_.Check(head.config));
   if (head.tables.size() != head.config.tables.size()) {
-    return DataLoss("the checkpoint contains %d tables, but its configuration has %d",
-                    head.tables.size(), head.config.tables.size());
+    return DataLoss(
+        "the checkpoint contains %d tables, but the configuration in the checkpoint has %d tables",
+        head.tables.size(), head.config.tables.size());
   }
   TD_ASSIGN_OR_RETURN(params_, factory_.Make(head.config));
   if (head.moves != nullptr) {

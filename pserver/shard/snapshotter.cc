@@ -52,8 +52,10 @@ StatusOr<Snapshotter::Copy> Snapshotter::Begin(bool delta, const MoveState& move
 
 StatusOr<bool> Snapshotter::CopyChunk(Copy& copy) {
   if (copy.number != number_) {
-    return Aborted("the server was restored while it wrote the checkpoint of version %d",
-                   copy.snapshot.version);
+    return Aborted(
+        "the checkpoint of version %d failed, because the server was restored during the "
+        "checkpoint",
+        copy.snapshot.version);
   }
   TD_RETURN_IF_ERROR(state_.broken);
   TD_REQUIRE(copying_);

@@ -41,8 +41,8 @@ Status TrainerTimeouts::CheckResponsive(Time now, const std::vector<int>& unresp
   const int r = unresponsive.front();
   const TrainerRegistry::Trainer& t = state_.trainers[r];
   return Aborted(
-      "trainer %d is lost: no call for %.1f s (%s); the other trainers wait for it at step %d "
-      "[TD4006]; hint: look at its log",
+      "trainer %d is lost: no call for %.1f s (%s); the other trainers wait for this trainer at "
+      "step %d [TD4006]; hint: look at its log",
       r, Seconds(now - state_.trainers.last_heard(r)),
       t.pushes != 0 ? absl::StrFormat("its last push was for step %d", DisplayStep(t.last_step))
       : state_.trainers.seen(r) ? "it has not pushed yet"

@@ -103,7 +103,8 @@ Time WaitingCalls::NextDeadline() const {
 
 Status WaitingCalls::InitDeadline(const InitCall& call, Time now) const {
   return DeadlineExceeded(
-      "waited %.1f s for the initial parameters of trainer 0 (%d of %d slices arrived) [TD4007]",
+      "timed out after %.1f s: trainer 0 sent only %d of %d slices of the initial parameters "
+      "[TD4007]",
       Seconds(now - call.since), state_.params->progress().count(),
       state_.params->progress().size());
 }
@@ -112,18 +113,19 @@ Status WaitingCalls::PullDeadline(const PullCall& call, Time now) const {
   const double waited = Seconds(now - call.since);
   if (!state_.initialised()) {
     return DeadlineExceeded(
-        "pull: waited %.1f s for the initial parameters of trainer 0 (%d of %d slices arrived) "
-        "[TD4007]",
+        "pull: timed out after %.1f s: trainer 0 sent only %d of %d slices of the initial "
+        "parameters [TD4007]",
         waited, state_.params->progress().count(), state_.params->progress().size());
   }
   if (const auto behind = state_.trainers.Behind(call.query.min_step); !behind.empty()) {
     return DeadlineExceeded(
-        "pull: waited %.1f s for %s, which has not reached step %d (max_staleness) [TD4007]",
-        waited, TrainerList(behind), DisplayStep(call.query.min_step));
+        "pull: timed out after %.1f s: %s did not reach step %d (max_staleness) [TD4007]", waited,
+        TrainerList(behind), DisplayStep(call.query.min_step));
   }
   if (state_.sync()) return StepDeadline(call, now);
   return DeadlineExceeded(
-      "pull of version %d: waited %.1f s, but this server is at version %d [TD4007]",
+      "pull of version %d: timed out after %.1f s: this server has only reached version %d "
+      "[TD4007]",
       call.query.min_version, waited, state_.version);
 }
 
@@ -137,9 +139,11 @@ Status WaitingCalls::StepDeadline(const PullCall& call, Time now) const {
     lacks = ", which did not push a gradient of " +
             absl::StrJoin(state_.params->step().Lacks(missing[0]), ", ");
   }
-  return DeadlineExceeded("pull of version %d: waited %.1f s for %s at step %d%s%s [TD4007]",
-                          call.query.min_version, Seconds(now - call.since), TrainerList(missing),
-                          DisplayStep(state_.version), lacks, all ? "" : "; the others arrived");
+  return DeadlineExceeded(
+      "pull of version %d: timed out after %.1f s: this server waited for %s at step %d%s%s "
+      "[TD4007]",
+      call.query.min_version, Seconds(now - call.since), TrainerList(missing),
+      DisplayStep(state_.version), lacks, all ? "" : "; the others arrived");
 }
 
 std::vector<int> WaitingCalls::Awaited() const {

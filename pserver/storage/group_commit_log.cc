@@ -46,8 +46,8 @@ Status GroupCommitLog::Ready(uint64_t bytes) {
     all = waiting_bytes_ + bytes;
     if (waiting_bytes_ != 0 && all > options_.waiting_bytes_max) {
       return ResourceExhausted(
-          "the write-ahead log is too slow: %d bytes of pushes are waiting, %d bytes arrived, and "
-          "at most %d bytes may wait [TD4016]; hint: use a faster disk",
+          "the write-ahead log is too slow: %d bytes of pushes are waiting, and %d more bytes "
+          "arrived, but at most %d bytes may wait [TD4016]; hint: use a faster disk",
           waiting_bytes_, bytes, options_.waiting_bytes_max);
     }
   }

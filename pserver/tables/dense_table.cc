@@ -20,8 +20,8 @@ Status CheckScope(const SliceSpec& slice, const OptimizerSpec& optimizer) {
   TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(optimizer));
   if (reach == UpdateScope::kAll) {
     return Unimplemented(
-        "optimizer.clip_global_norm is not supported on pservers, because each server has only its "
-        "own gradients [TD1108]; hint: clip_norm");
+        "optimizer.clip_global_norm is not supported on pservers, because each server has only the "
+        "gradients of its own slices [TD1108]; hint: use clip_norm");
   }
   if (reach == UpdateScope::kElement || slice.numel == slice.shape.numel()) return OkStatus();
   return InvalidArgument(
@@ -137,9 +137,9 @@ StatusOr<std::vector<SliceMigration>> DenseTable::Migrations(std::span<const Buc
     bytes_sum += bytes(slice);
     if (bytes_sum > kMigrationBytesMax) {
       return ResourceExhausted(
-          "the slice of %s cannot move: it has %d MB with its optimizer state, but at most %d MB "
-          "can move at once [TD1109]; hint: start the job with slice_var_up and more pservers, "
-          "which makes smaller slices",
+          "the slice of %s cannot move: the slice has %d MB with its optimizer state, but at most "
+          "%d MB can move at once [TD1109]; hint: start the job with slice_var_up and more "
+          "pservers, which makes smaller slices",
           spec(slice).variable, bytes_sum >> 20, kMigrationBytesMax >> 20);
     }
     TD_ASSIGN_OR_RETURN(SliceSnapshot snapshot, Snapshot(slice));
@@ -238,8 +238,8 @@ StatusOr<bool> DenseTable::Compensated(int slice, int trainer, float strength,
 Status DenseTable::SetParam(int slice, std::span<const float> values) {
   Slice& s = At(slice);
   if (static_cast<int64_t>(values.size()) != s.spec.numel) {
-    return InvalidArgument("%s at element %d has %d values, expected %d", s.spec.variable,
-                           s.spec.offset, values.size(), s.spec.numel);
+    return InvalidArgument("the slice of %s that starts at element %d has %d values, expected %d",
+                           s.spec.variable, s.spec.offset, values.size(), s.spec.numel);
   }
   s.params.reset();
   return s.update->Write(s.update->param_value(), values.data());
@@ -252,8 +252,9 @@ Status DenseTable::SetSlot(int slice, const std::string& slot, std::span<const f
     names.push_back(have.name);
     if (have.name != slot) continue;
     if (static_cast<int64_t>(values.size()) != have.value.numel()) {
-      return InvalidArgument("slot %s at element %d has %d values, expected %d", slot,
-                             s.spec.offset, values.size(), have.value.numel());
+      return InvalidArgument(
+          "slot %s of the slice that starts at element %d has %d values, expected %d", slot,
+          s.spec.offset, values.size(), have.value.numel());
     }
     return s.update->Write(have.value, values.data());
   }

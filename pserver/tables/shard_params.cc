@@ -43,8 +43,10 @@ Status ShardParams::Init(uint64_t version, const std::vector<SliceValues>& param
   for (const SliceValues& p : params) {
     TD_ASSIGN_OR_RETURN(const int slice, slices_->index().Find(p.variable, p.offset));
     if (p.numel != slices_->spec(slice).numel) {
-      return InvalidArgument("initial values of %s at element %d: got %d elements, expected %d",
-                             p.variable, p.offset, p.numel, slices_->spec(slice).numel);
+      return InvalidArgument(
+          "the initial values of the slice of %s that starts at element %d have %d elements, "
+          "expected %d",
+          p.variable, p.offset, p.numel, slices_->spec(slice).numel);
     }
     if (const int64_t bad = FirstNotFinite(Floats(p.values, p.numel)); bad >= 0) {
       return InvalidArgument("initial values of %s: element %d is not finite [TD4013]", p.variable,
@@ -69,8 +71,7 @@ Status ShardParams::InitSlot(const SlotValues& slot) {
   if (const int table = tables_->Find(slot.variable); table >= 0) {
     if (slot.numel != 1) {
       return InvalidArgument(
-          "slot %s of table %s has %d elements, expected one, because slots of rows belong to "
-          "their rows",
+          "slot %s of table %s has %d elements, expected one, because each row has its own slots",
           slot.slot, slot.variable, slot.numel);
     }
     return tables_->table(table).SetScalar(slot.slot, Floats(slot.values, 1)[0]);
@@ -84,7 +85,7 @@ Status ShardParams::InitRows(const RowValues& rows, uint64_t version) {
   if (table < 0) return NotFound("this server has no table \"%s\"", rows.variable);
   if (const int64_t bad = FirstNotFinite(rows.content); bad >= 0) {
     return InvalidArgument(
-        "initial values of table %s: value %d of its rows is not finite [TD4013]", rows.variable,
+        "initial values of table %s: value %d of the rows is not finite [TD4013]", rows.variable,
         bad);
   }
   return tables_->table(table).SetRows(rows, version);
@@ -93,7 +94,8 @@ Status ShardParams::InitRows(const RowValues& rows, uint64_t version) {
 StatusOr<int> ShardParams::FindRange(const PullRange& range, const MoveState& moves) const {
   const StatusOr<int> slice = slices_->index().FindRange(range);
   if (slice.ok() ? slices_->served(*slice) : !moves.MovesSlices()) return slice;
-  return OutOfRange("%s at element %d is not on this server now", range.variable, range.offset);
+  return OutOfRange("the slice of %s that starts at element %d is not on this server now",
+                    range.variable, range.offset);
 }
 
 StatusOr<std::vector<int>> ShardParams::FindPush(const PushHead& head,
@@ -121,13 +123,15 @@ StatusOr<std::vector<int>> ShardParams::FindPush(const PushHead& head,
     const TensorDesc expected{DType::kF32, Shape{slices_->spec(slice).numel}};
     if (!(s.desc == expected)) {
       return InvalidArgument(
-          "trainer %d step %d: the gradient of %s at element %d is %s, expected %s",
+          "trainer %d step %d: the gradient of the slice of %s that starts at element %d is %s, "
+          "expected %s",
           head.caller.trainer, DisplayStep(head.step), s.variable, s.offset, ToString(s.desc),
           ToString(expected));
     }
     if (in_message[slice] || IsGathered(slice, head.caller.trainer)) {
       return InvalidArgument(
-          "trainer %d step %d: the push contains two gradients of %s at element %d",
+          "trainer %d step %d: the push contains two gradients of the slice of %s that starts at "
+          "element %d",
           head.caller.trainer, DisplayStep(head.step), s.variable, s.offset);
     }
     in_message[slice] = true;

@@ -79,7 +79,7 @@ Status SparseTable::Limit(ColdStore& cold, uint64_t bytes) {
   if (idle_ == UntouchedRowPolicy::kFade) {
     return Unimplemented(
         "the optimizer also changes rows without a gradient, so all rows of table %s must fit into "
-        "memory [TD1203]; hint: set optimizer.lazy_mode, or allow %.1f MB in table_memory_mb",
+        "memory [TD1203]; hint: set optimizer.lazy_mode, or set table_memory_mb to at least %.1f",
         spec_.variable, bytes_max() / 1e6);
   }
   rows_.Limit(cold, bytes);

@@ -94,8 +94,9 @@ Status SparseTables::SetPrevious(std::span<const RowValues> previous) {
     if (found < 0) return NotFound("there is no table \"%s\"", rows.variable);
     const auto dim = static_cast<size_t>(table(found).spec().dim());
     if (rows.content.size() != rows.ids.size() * dim) {
-      return InvalidArgument("%d values were sent for %d previous rows of table %s",
-                             rows.content.size(), rows.ids.size(), rows.variable);
+      return InvalidArgument(
+          "the request has %d values in total for %d previous rows of table %s, expected %d",
+          rows.content.size(), rows.ids.size(), rows.variable, rows.ids.size() * dim);
     }
   }
   for (const RowValues& rows : previous) table(Find(rows.variable)).SetPrevious(rows);

@@ -134,7 +134,7 @@ StatusOr<ShardConfig> FromProto(const ConfigureRequest& request) {
   ShardConfig config;
   config.job = request.job();
   if (request.trainers() > 1'000'000) {
-    return InvalidArgument("the job has too many trainers: %d", request.trainers());
+    return InvalidArgument("the job has %d trainers, expected at most 1000000", request.trainers());
   }
   config.trainers = static_cast<int>(request.trainers());
   TD_ASSIGN_OR_RETURN(config.mode, ModeFromProto(request));

@@ -191,7 +191,7 @@ TEST_F(DevicePserver, ATableWithACopyIsRefused) {
   const JobRun run = RunServers("copy", "cpu", OnDevice({}));
   EXPECT_NE(run.exit_code, 0);
   EXPECT_THAT(run.output + ReadWholeFile(Path("copy.log") + "/workerlog.0"),
-              HasSubstr("hint: use is_distributed"));
+              HasSubstr("hint: set the model argument distributed=1"));
 }
 
 TEST_F(DevicePserver, TheCudaKernelsServeTables) {

@@ -44,7 +44,7 @@ TEST_F(FaultsTest, WhoWaitsForTheOthersStopsWhenTold) {
     ASSERT_TRUE(trainer.WaitForText("waiting for")) << trainer.Output();
     trainer.Signal(SIGTERM);
     EXPECT_EQ(trainer.Wait(), 200) << trainer.Output();
-    EXPECT_THAT(trainer.Output(), testing::ContainsRegex("told to stop|was stopped"));
+    EXPECT_THAT(trainer.Output(), testing::ContainsRegex("stopped on request|was stopped"));
   }
 }
 
@@ -155,7 +155,7 @@ TEST_F(FaultsTest, SigtermLeavesACheckpoint) {
   EXPECT_EQ(job->Wait(), 128 + SIGTERM);
   EXPECT_FALSE(std::filesystem::is_empty(Path("ck")));
   // Rank 0 reports the last step. A requested stop is not an error.
-  EXPECT_THAT(job->Output(), HasSubstr("tandem-trainer: stopped on request after step "));
+  EXPECT_THAT(job->Output(), HasSubstr("tandem-trainer: training stopped on request after step "));
   EXPECT_THAT(job->Output(), HasSubstr("; the checkpoint is in " + Path("ck") + " [TD7007]"));
   EXPECT_THAT(job->Output(), testing::Not(HasSubstr("error")));
 }

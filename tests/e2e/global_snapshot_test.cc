@@ -209,7 +209,7 @@ TEST_F(CutTest, WhatThereIsNotIsSaid) {
   EXPECT_THAT(early->Output(), HasSubstr("the parameters of this server are not initialised yet"));
   const auto both = Tandem({"save", "--snapshot", "--mode=delta"});
   EXPECT_NE(both->Wait(60), 0);
-  EXPECT_THAT(both->Output(), HasSubstr("so --mode has no effect with it"));
+  EXPECT_THAT(both->Output(), HasSubstr("--mode has no effect with --snapshot"));
 }
 
 }  // namespace

@@ -223,7 +223,7 @@ TEST_F(SecurityTest, RanksMeetInTheClearOnlyWhenThatIsAllowed) {
                                    "--rendezvous=240.0.0.1:7000", "--start_timeout_ms=100"};
   ChildProcess refused("tandem-trainer", args, env, Path("refused.out"));
   EXPECT_EQ(refused.Wait(), 77);
-  EXPECT_THAT(refused.Output(), HasSubstr("over the network without encryption"));
+  EXPECT_THAT(refused.Output(), HasSubstr("the connections between hosts are not encrypted"));
   args.push_back("--insecure_allow_network");
   ChildProcess allowed("tandem-trainer", args, env, Path("allowed.out"));
   EXPECT_NE(allowed.Wait(), 0);  // the trainer fails, because no server listens at that address

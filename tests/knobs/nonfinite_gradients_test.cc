@@ -81,7 +81,7 @@ TEST_P(NonfiniteTest, RejectNamesWhatItFoundAndChangesNothing) {
   EXPECT_EQ(dense.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(dense.message()),
               AllOf(HasSubstr("trainer 0 step 1: gradient of w, element 2 is infinite"),
-                    HasSubstr("the push was rejected [TD4013]")));
+                    HasSubstr("the server rejected the push [TD4013]")));
   const Status rows = Push(0, 0, {1, 1, 1, 1}, {1, 3}, {1, 1, 1, kNaN});
   EXPECT_THAT(std::string(rows.message()), HasSubstr("gradient of emb, row 3, element 1 is NaN"));
   EXPECT_EQ(Pushes("rejected"), 2);
@@ -143,7 +143,7 @@ TEST_P(NonfiniteTest, FirstValuesAreFinite) {
   const ps::PsTensor tensor = {"w", w.data(), 4};
   const ps::PsTableRows rows{.variable = "emb", .ids = {1}, .content = {1, kNaN}};
   EXPECT_THAT(std::string(client->InitOrFetch({&tensor, 1}, 0, {}, {&rows, 1}).status().message()),
-              HasSubstr("table emb: value 1 of its rows is not finite"));
+              HasSubstr("table emb: value 1 of the rows is not finite"));
   w[2] = kInfinite;
   EXPECT_THAT(std::string(client->InitOrFetch({&tensor, 1}).status().message()),
               HasSubstr("initial values of w: element 2 is not finite"));

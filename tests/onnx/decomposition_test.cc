@@ -425,7 +425,7 @@ TEST(OnnxRefusals, SayWhatToDo) {
   fixed.Weight("first", {8, 1, 2}, 1);
   NodeAttr(fixed.Node("Concat", {"first", "x"}, "y"), "axis").set_i(1);
   EXPECT_THAT(fixed.Refused(),
-              HasSubstr("the model contains numbers that fit only batch size 8: "));
+              HasSubstr("the model contains constants that fit only batch size 8: "));
   EXPECT_THAT(fixed.Refused(), HasSubstr("[TD7016]; hint: export the model with a dynamic batch"));
   HandGraph loop({4});
   loop.Node("Range", {"x", "x", "x"}, "y");

@@ -145,7 +145,7 @@ TEST(OnnxLastSoftmax, IsOverTheLastDimensionAlone) {
     EXPECT_THAT(segments.Refused(Loss::kSoftmax),
                 HasSubstr("node 1, " + std::string(type) +
                           " \"\": axis = 1 is not supported for an input with 4 dimensions, "
-                          "expected the last one [TD7015] (UNIMPLEMENTED)"));
+                          "expected the last dimension [TD7015] (UNIMPLEMENTED)"));
     // Up to opset 12, the default axis is 1.
     Graph old({5, 4}, 12), young({5, 4}, 13);
     old.Node(type, {"x"}, "y");
@@ -232,10 +232,8 @@ TEST(OnnxBatch, IsNoSizeThatStays) {
   NodeAttr(kept.Node("Shape", {"x"}, "batch"), "end").set_i(1);
   kept.Node("Concat", {"batch", "two"}, "sizes");
   kept.Node("Reshape", {"w", "sizes"}, "y");
-  EXPECT_THAT(
-      kept.Refused(),
-      HasSubstr(
-          "\"w\" and the reshaped result must both depend on the batch, or neither [TD1214]"));
+  EXPECT_THAT(kept.Refused(), HasSubstr("only one of \"w\" and its reshaped result depends on the "
+                                        "batch, expected both or neither [TD1214]"));
   Graph constant({3});
   constant.Weight("bias", {2, 3}, 1.0f);
   constant.Node("Add", {"x", "bias"}, "y");

@@ -104,7 +104,8 @@ TEST(FusedSourceTest, WhatIsRefusedIsNamed) {
     sum.inputs[0].push_back(F32({3}));
     sum.body[0].inputs[0].push_back(absl::StrCat("in", i));
   }
-  EXPECT_EQ(Refusal(sum), "a fused chain of 5001 tensors is too long");
+  EXPECT_EQ(Refusal(sum),
+            "the fused chain has 5001 tensors, which is more than this kernel supports");
 }
 
 TEST(NvrtcLibraryTest, WhatIsMissingIsNamed) {

@@ -100,7 +100,8 @@ StatusOr<CheckpointManifest> ReadManifest(const std::string& path) {
   FirstError error;
   parser.RecordErrorsTo(&error);
   if (!parser.ParseFromString(text, &manifest)) {
-    return DataLoss("%s is damaged, because it cannot be parsed: %s [TD2102]", file, error.text);
+    return DataLoss("%s is damaged, because the content cannot be parsed: %s [TD2102]", file,
+                    error.text);
   }
   if (manifest.format() != kFormat) {
     return DataLoss(
@@ -189,7 +190,7 @@ StatusOr<Checkpoint> CheckpointStore::LoadNewest(Device& device,
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     StatusOr<Checkpoint> checkpoint = LoadCheckpoint(PathOf(*step), device);
     if (checkpoint.ok() && checkpoint->step != *step) {
-      checkpoint = DataLoss("the manifest of %s is of another step, %d [TD2102]", PathOf(*step),
+      checkpoint = DataLoss("the manifest of %s is for another step, %d [TD2102]", PathOf(*step),
                             checkpoint->step);
     }
     if (checkpoint.ok()) return checkpoint;

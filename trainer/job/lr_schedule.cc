@@ -36,9 +36,8 @@ Status CheckUnused(const Config& config) {
   };
   for (const auto& row : rows) {
     if (row.is_set && !row.used) {
-      return InvalidArgument(
-          "schedule.%s has no effect with kind: %s; it has an effect with kind: %s [TD1107]",
-          row.field, Config::Kind_Name(kind), row.kinds);
+      return InvalidArgument("schedule.%s has no effect with kind: %s, expected kind: %s [TD1107]",
+                             row.field, Config::Kind_Name(kind), row.kinds);
     }
   }
   return OkStatus();
@@ -133,8 +132,9 @@ StatusOr<LrSchedule> LrSchedule::Make(const LearningRateSchedule& config, double
         config.decay_steps() > 0 ? config.decay_steps() : steps_total - config.warmup_steps();
     if (out.decay_steps_ < 1) {
       return InvalidArgument(
-          "schedule.decay_steps is 0 (the whole job), but the job has only %d steps and %d of them "
-          "are warm-up [TD1104]; hint: set decay_steps",
+          "schedule.decay_steps is 0 (until the end of the job), but no step is left for the "
+          "decay: the job has %d steps, and %d of them are warm-up [TD1104]; hint: reduce "
+          "schedule.warmup_steps, or run more steps",
           steps_total, config.warmup_steps());
     }
   }

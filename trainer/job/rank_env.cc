@@ -126,9 +126,9 @@ Status Reader::ReadFamily(const Family& family, RankInfo& info) const {
   TD_ASSIGN_OR_RETURN(info.local_size,
                       Number(family.local_size, 1, info.size, info.local_rank + 1));
   if (info.local_rank >= info.local_size || info.local_rank > info.rank) {
-    return InvalidArgument("environment: %s=%d contradicts %s=%d (local size %d) [TD1013]",
-                           family.local_rank, info.local_rank, family.rank, info.rank,
-                           info.local_size);
+    return InvalidArgument(
+        "environment: %s=%d, expected at most %s=%d and less than the local size %d [TD1013]",
+        family.local_rank, info.local_rank, family.rank, info.rank, info.local_size);
   }
   return OkStatus();
 }
@@ -233,8 +233,8 @@ Status Reader::ReadHeterWorkers(RankInfo& info) const {
   if (info.heter_workers == 0 || info.role == Role::kPserver) return OkStatus();
   if (info.workers() > 0 && info.workers() % info.heter_workers == 0) return OkStatus();
   return InvalidArgument(
-      "environment: TANDEM_HETER_WORKERS=%d of %d ranks, but the number of trainers must be a "
-      "multiple of the number of heter workers [TD1004]",
+      "environment: TANDEM_HETER_WORKERS=%d of %d ranks: the number of trainers is not a multiple "
+      "of the number of heter workers [TD1004]",
       info.heter_workers, info.size);
 }
 
@@ -245,7 +245,8 @@ Status Reader::CompareWithTorch(const RankInfo& info) const {
   if (rank == info.rank && size == info.size) return OkStatus();
   return InvalidArgument(
       "environment: PADDLE_TRAINER_ID names rank %d of %d, but RANK and WORLD_SIZE name rank %d of "
-      "%d [TD1013]; hint: unset one of the two, or set TANDEM_RANK and TANDEM_SIZE",
+      "%d [TD1013]; hint: unset PADDLE_TRAINER_ID, or unset RANK and WORLD_SIZE, or set "
+      "TANDEM_RANK and TANDEM_SIZE",
       info.rank, info.size, rank, size);
 }
 

@@ -16,7 +16,7 @@ namespace tandem::trainer {
 void CollectiveComm::EndFlights() {
   MutexLock lock(mu_);
   if (busy_)
-    communicators_.Abort(Cancelled("the training mode was closed with pending communication"));
+    communicators_.Abort(Cancelled("the training mode was closed while communication was pending"));
   while (busy_) idle_.WaitUntil(mu_, Time::max());
   DCHECK(waiting_.empty());
 }

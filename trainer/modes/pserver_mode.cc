@@ -219,8 +219,8 @@ Status PserverMode::ReadFrom(const std::string& path) {
   if (path.empty() == table.empty()) return OkStatus();
   if (path.empty()) {
     return FailedPrecondition(
-        "the checkpoint has no rows of table \"%s\", which is_distributed [TD4021]; hint: resume "
-        "without is_distributed, or start with another checkpoint.dir",
+        "the checkpoint has no rows of the distributed table \"%s\" [TD4021]; hint: resume without "
+        "is_distributed, or start with another checkpoint.dir",
         table);
   }
   return RefuseTableFile(path);

@@ -12,7 +12,7 @@ Status PserverProgram::Distribute(Program& program, const std::vector<ParamGrad>
   if (reach_ == UpdateScope::kAll && !options_.geo()) {
     return Unimplemented(
         "optimizer.clip_global_norm is not supported in pserver mode, because each server has only "
-        "its own gradients [TD1108]; hint: use clip_norm, or mode collective");
+        "the gradients of its own slices [TD1108]; hint: use clip_norm, or mode collective");
   }
   std::vector<ParamGrad> dense = given;
   if (!options_.geo()) {

@@ -44,7 +44,8 @@ Status TablesAndDense::CheckTogether(int64_t of_tables, int64_t of_dense) const 
   if (of_tables == of_dense || of_tables == of_dense + 1) return OkStatus();
   return FailedPrecondition(
       "pservers and trainers are at different steps: the tables are before step %d, the dense "
-      "parameters before step %d [TD7012]; hint: restart both from the checkpoint of the job",
+      "parameters before step %d [TD7012]; hint: restart pservers and trainers from the checkpoint "
+      "of the job",
       DisplayStep(of_tables), DisplayStep(of_dense));
 }
 

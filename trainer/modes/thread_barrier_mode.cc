@@ -25,7 +25,7 @@ class ThreadBarrierMode final : public ProgramShaper,
     TD_ASSIGN_OR_RETURN(const std::vector<std::string> tables, DistributedTables(program));
     if (!tables.empty()) {
       return Unimplemented(
-          "use_thread_barrier with table \"%s\", which is_distributed, is not implemented [TD1109]",
+          "use_thread_barrier is not implemented with the distributed table \"%s\" [TD1109]",
           tables[0]);
     }
     TD_ASSIGN_OR_RETURN(const std::vector<ParamGrad> grads,

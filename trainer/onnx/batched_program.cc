@@ -69,7 +69,7 @@ Status BatchedProgram::Append(Op op) {
   const Status here = AppendOp(program_, op);
   if (!here.ok() && ReadsFixedBatch(op)) {
     return Unimplemented(
-        "the model contains numbers that fit only batch size %d: %s [TD7016]; hint: export the "
+        "the model contains constants that fit only batch size %d: %s [TD7016]; hint: export the "
         "model with a dynamic batch",
         fixed_batch_, std::string(here.message()));
   }
@@ -118,8 +118,8 @@ StatusOr<std::optional<BatchAxis>> BatchedProgram::BatchOf(const std::string& va
     if (here[axis] == there[axis]) continue;
     if (batch) {
       return Unimplemented(
-          "dimensions %d and %d of \"%s\" both depend on the batch, but only one dimension may "
-          "[TD1214]",
+          "dimensions %d and %d of \"%s\" depend on the batch, but only one dimension may depend "
+          "on the batch [TD1214]",
           batch->axis, axis, var);
     }
     if (here[axis] * kOtherBuildBatch != there[axis] * kBuildBatch ||
@@ -167,8 +167,8 @@ Status BatchedProgram::Reshape(const std::string& var, const std::vector<int64_t
   }
   if (batch.has_value() != (at >= 0)) {
     return Unimplemented(
-        "\"%s\" and the reshaped result must both depend on the batch, or neither [TD1214]; hint: "
-        "export the model with a dynamic batch",
+        "only one of \"%s\" and its reshaped result depends on the batch, expected both or neither "
+        "[TD1214]; hint: export the model with a dynamic batch",
         var);
   }
   const int64_t times = batch ? sizes[static_cast<size_t>(at)] - kBatch : 0;

@@ -91,7 +91,8 @@ StatusOr<ExternalData::Range> ExternalData::Find(const ::onnx::TensorProto& tens
   TD_RETURN_IF_ERROR(CheckName(place.name));
   if (dir_.empty()) {
     return Unimplemented(
-        "the numbers are in file \"%s\", but the model was read from memory and has no directory",
+        "the tensor data are in file \"%s\", but the model was read from memory and has no "
+        "directory",
         place.name);
   }
   if (place.length.value_or(bytes) != bytes) {

@@ -103,8 +103,8 @@ StatusOr<std::string> GraphReader::State(const std::string& value) {
   const KnownValue* const known = known_.Get(value);
   if (known == nullptr || vars_.contains(value)) {
     return Unimplemented(
-        "\"%s\" is a running statistic, but another node computes or reads it [TD7015]; hint: "
-        "export the model after model.eval()",
+        "\"%s\" is a running statistic, but another node computes or reads this statistic "
+        "[TD7015]; hint: export the model after model.eval()",
         value);
   }
   return Declare(value, VarKind::kState, known->tensor);
@@ -130,7 +130,8 @@ StatusOr<std::string> GraphReader::Matrix(const std::string& value, bool transpo
 StatusOr<std::string> GraphReader::Ones() {
   if (!ones_.empty()) return ones_;
   if (first_input_.empty())
-    return Unimplemented("the model has no input, so its batch size is unknown [TD1214]");
+    return Unimplemented(
+        "the model has no input, so the batch size of the model is unknown [TD1214]");
   std::string x = first_input_;
   const auto append = [&](const char* type, AttrMap attrs) {
     const std::string out = program_.NewVar(std::string("batch.") + type);

@@ -207,7 +207,7 @@ Status CheckLastAxis(const Node& n, const std::string& x, int64_t fallback) {
   return axis == rank - 1 ? OkStatus()
                           : Unimplemented(
                                 "axis = %d is not supported for an input with %d dimensions, "
-                                "expected the last one [TD7015]",
+                                "expected the last dimension [TD7015]",
                                 axis, rank);
 }
 

@@ -94,7 +94,8 @@ StatusOr<std::string> Broadcast(const Node& n, const std::string& type, const st
   if (one || outer) return AsProduct(n, type, x, y);
   if (axis < 0) {
     return Unimplemented(
-        "shapes %s and %s: the dimensions of one must be consecutive dimensions of the other "
+        "shapes %s and %s cannot be broadcast: the dimensions of one shape must be consecutive "
+        "dimensions of the other shape "
         "[TD7015]",
         ToString(of_x), ToString(of_y));
   }
@@ -187,7 +188,9 @@ Status Bound(const Node& n, bool max) {
   }
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(const std::string y, n.in(1));
-  if (!max) return Unimplemented("both inputs are computed, but one must be a constant [TD7015]");
+  if (!max)
+    return Unimplemented(
+        "the model computes both inputs of the node, expected a constant as one input [TD7015]");
   TD_ASSIGN_OR_RETURN(const std::string out, Elementwise(n, "elementwise_max", x, y));
   return n.Is(out);
 }

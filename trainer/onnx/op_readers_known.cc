@@ -81,7 +81,7 @@ Status Constant(const Node& n) {
   const auto *one = n.attributes().Find("value_float"), *list = n.attributes().Find("value_floats");
   if (one == nullptr && list == nullptr)
     return Unimplemented(
-        "only numbers are supported as a constant, not strings or sparse tensors [TD7015]");
+        "the constant contains strings or a sparse tensor, expected numbers [TD7015]");
   std::vector<float> numbers;
   if (one != nullptr) numbers.push_back(one->f());
   if (one == nullptr) numbers.assign(list->floats().begin(), list->floats().end());
@@ -106,7 +106,7 @@ Status Repeat(const Node& n, const std::string& x, const Ints& sizes) {
   }
   if (sizes[at] != kBatch + 1)
     return Unimplemented(
-        "the result would repeat its input several times per sample, which is not supported "
+        "the result would repeat the input several times for each sample, which is not supported "
         "[TD1214]");
   const int64_t width = n.graph().program().Desc(x).shape.numel();
   TD_ASSIGN_OR_RETURN(const std::string row, n.TempReshape(x, {1, width}));
@@ -131,7 +131,7 @@ StatusOr<Shape> ShapeWithout(const Ints& sizes) {
   }
   if (batches > 1)
     return Unimplemented(
-        "two dimensions of the result depend on the batch, but only one may [TD1214]");
+        "two dimensions of the result depend on the batch, expected at most one [TD1214]");
   return ParseShape(dims);
 }
 
@@ -263,7 +263,7 @@ Status KnownCast(const Node& n, const Tensor& from, int64_t to) {
     Ints numbers;
     if (from.numel() > Shape::kRankMax)
       return Unimplemented(
-          "a cast of %d constants to integers is not supported, only of a short list [TD7015]",
+          "a cast of %d constants to integers is not supported, expected a short list [TD7015]",
           from.numel());
     for (int64_t i = 0; i < from.numel(); ++i) {
       const float number = NumberAt(from, i);

@@ -40,7 +40,7 @@ Status BatchNorm(const Node& n) {
 
 Status LayerNorm(const Node& n) {
   if (n.outputs() > 1)
-    return Unimplemented("the mean and deviation as further outputs are not supported [TD7015]");
+    return Unimplemented("the outputs mean and deviation are not supported [TD7015]");
   TD_RETURN_IF_ERROR(n.attributes().Only("stash_type", 1));
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_RETURN_IF_ERROR(CheckLastAxis(n, x, -1));

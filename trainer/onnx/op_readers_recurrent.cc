@@ -71,7 +71,7 @@ StatusOr<Layer> LayerOf(const Node& n, int64_t gates) {
   }
   const int64_t hidden = n.attributes().Int("hidden_size", layer.hidden);
   if (hidden != layer.hidden) {
-    return InvalidArgument("hidden_size = %d contradicts the size %d of R [TD2108]", hidden,
+    return InvalidArgument("hidden_size is %d, but input R has hidden size %d [TD2108]", hidden,
                            layer.hidden);
   }
   TD_RETURN_IF_ERROR(CheckStandard(n, layer));

@@ -167,7 +167,7 @@ StatusOr<Cuts> CutsOf(const Node& n) {
 Status KnownSlice(const Node& n, const Ints& list, const Cuts& cuts) {
   if (cuts.axes.size() != 1 || (cuts.axes[0] != 0 && cuts.axes[0] != -1)) {
     return InvalidArgument(
-        "the sliced list has one dimension, but axes names another one [TD2108]");
+        "the sliced list has one dimension, but input axes names another dimension [TD2108]");
   }
   const auto size = static_cast<int64_t>(list.size());
   const auto place = [size](int64_t at) {

@@ -113,8 +113,8 @@ Status AsyncCommunicator::Send(uint64_t step, float learning_rate,
       return OkStatus();
     case PushResult::kFull:
       return DeadlineExceeded(
-          "step %d: %d steps still wait to be sent (send_queue_size) after %s [TD4025]; hint: look "
-          "for a slow or stopped pserver with tandem status LOG_DIR",
+          "step %d: %d steps still wait in the send queue (send_queue_size) after %s [TD4025]; "
+          "hint: look for a slow or stopped pserver with tandem status LOG_DIR",
           DisplayStep(step), options_.queue_max, FormatDuration(options_.timeout));
     case PushResult::kClosed:
       break;

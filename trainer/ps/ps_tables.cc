@@ -105,8 +105,8 @@ StatusOr<PsTables> PsTables::Take(Program& program, const OptimizerSpec& optimiz
     const bool remote = var->kind == VarKind::kRemote;
     if (remote && !why.empty()) {
       return Unimplemented(
-          "table \"%s\" is_distributed, but pservers do not support optimizer %s, because it %s "
-          "[TD1203]",
+          "the distributed table \"%s\" cannot use optimizer %s on pservers, because this "
+          "optimizer %s [TD1203]",
           pair.param, optimizer.type, why);
     }
     if (!why.empty()) {
@@ -125,7 +125,7 @@ StatusOr<PsTables> PsTables::Take(Program& program, const OptimizerSpec& optimiz
   }
   for (const std::string& name : distributed) {
     if (all.Find(name).ok()) continue;
-    return Unimplemented("table \"%s\" is_distributed, but has no gradient [TD1209]", name);
+    return Unimplemented("the distributed table \"%s\" has no gradient [TD1209]", name);
   }
   std::erase_if(grads, [&](const ParamGrad& pair) {
     return std::any_of(taken.begin(), taken.end(),

@@ -169,7 +169,7 @@ Status ElasticRun::AwaitAnother(const ElasticWorld& world) {
   for (int look = 0; !Superseded(world.version); ++look) {
     if (!member && look % kLooksPerWord == 0) TellReady(process.launcher, process.rank);
     if (stop_.WaitFor(kLookEvery))
-      return Cancelled("stopped on request while the rank was not in the job");
+      return Cancelled("the rank stopped on request while it was not part of the job");
   }
   return OkStatus();
 }

@@ -18,15 +18,14 @@ Status SetFirstValues(const JobConfig& config, const SessionOptions& options,
   for (const Op& op : program.ops) {
     if (op.type != "push_rows" || !file.tensors.contains(op.inputs[0][0])) continue;
     return Unimplemented(
-        "%s: table \"%s\" exists only on pservers, which create its rows on first use, so it "
-        "cannot be initialised from a file [TD2105]; hint: use a dense table (model argument "
-        "sparse=0)",
+        "%s: cannot initialise table \"%s\" from a file, because pservers create the rows of this "
+        "table on first use [TD2105]; hint: use a dense table (model argument sparse=0)",
         path, op.inputs[0][0]);
   }
   size_t taken = 0;
   for (const auto& [name, tensor] : file.tensors) taken += program.FindVar(name) != nullptr ? 1 : 0;
   if (taken == 0) {
-    return NotFound("%s: none of its tensors is a variable of the model [TD2105]", path);
+    return NotFound("%s: no tensor of the file is a variable of the model [TD2105]", path);
   }
   std::string others;
   for (const Var* var : program.VarsOf(VarKind::kParam)) {

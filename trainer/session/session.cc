@@ -79,13 +79,14 @@ class Session::Impl {
     const std::string& dir = config_.checkpoint().dir();
     if (dir.empty()) {
       return Cancelled(
-          "stopped on request after step %d; nothing was saved, because checkpoint.dir is not set "
+          "training stopped on request after step %d; nothing was saved, because checkpoint.dir is "
+          "not set "
           "[TD7007]",
           steps);
     }
-    if (!saves) return Cancelled("stopped on request after step %d [TD7007]", steps);
-    return Cancelled("stopped on request after step %d; the checkpoint is in %s [TD7007]", steps,
-                     dir);
+    if (!saves) return Cancelled("training stopped on request after step %d [TD7007]", steps);
+    return Cancelled("training stopped on request after step %d; the checkpoint is in %s [TD7007]",
+                     steps, dir);
   }
   Status TrainRun(int64_t first, int64_t steps);
   Status AfterWatched(bool last);
@@ -360,7 +361,7 @@ Status Session::Impl::TrainFrom(int64_t* from) {
   while (next < steps_total_) {
     if (superseded()) {
       TD_RETURN_IF_ERROR(runner_->point()->BeforeStep(next));
-      return Aborted("the step was stopped, because the ranks of the job change");
+      return Aborted("the step was stopped, because ranks join or leave the job");
     }
     const int64_t steps =
         runner_->watched() ? 1 : RunLengthOf(config_, next, steps_total_, steps_per_epoch());

@@ -39,7 +39,7 @@ StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(int64_t steps_p
   if (!config_.checkpoint().resume() && !options_.rank.restarted) {
     return FailedPrecondition(
         "%s contains checkpoints up to step %d, but checkpoint.resume is false [TD2104]; hint: "
-        "choose another checkpoint.dir, or empty this one",
+        "choose another checkpoint.dir, or empty this directory",
         store_.dir(), there.back());
   }
   std::vector<std::string> warnings;

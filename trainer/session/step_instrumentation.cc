@@ -16,7 +16,7 @@ StatusOr<StepInstrumentation> StepInstrumentation::Make(const JobConfig& config,
   }
   if (flags.benchmark() && (profile || flags.check_nan_inf())) {
     return InvalidArgument(
-        "benchmark and %s exclude each other, because one would distort the times of the other "
+        "benchmark and %s exclude each other, because each would distort the times of the other "
         "[TD1108]",
         profile ? "profile.dir" : "check_nan_inf");
   }

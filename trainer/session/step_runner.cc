@@ -135,7 +135,7 @@ Status StepRunner::NextBatch(int64_t step) {
   TD_ASSIGN_OR_RETURN(const reader::Batch* const data,
                       feed_->Next(begin + std::chrono::minutes(10)));
   if (data == nullptr) {
-    return Internal("the data ended at step %d of %d", DisplayStep(step), steps_total_);
+    return Internal("the training data ended at step %d of %d", DisplayStep(step), steps_total_);
   }
   const Time end = clock_.Now();
   wait_seconds_ += Seconds(end - begin);

@@ -243,8 +243,9 @@ StatusOr<Settings> FromLines(const std::string& path, const std::string& text) {
   for (const std::string& line : lines) {
     const size_t eq = line.find('=');
     if (eq == std::string::npos)
-      return DataLoss("%s: \"%s\" is not a setting; hint: remove the file to measure again", path,
-                      line);
+      return DataLoss(
+          "%s: \"%s\" is not a setting; hint: remove the file to measure the settings again", path,
+          line);
     settings.emplace_back(line.substr(0, eq), line.substr(eq + 1));
   }
   return settings;

@@ -156,8 +156,8 @@ StatusOr<CertifiedKey> IssueCertificate(const CertifiedKey& authority, const Lea
   TD_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(authority.cert));
   if (!facts.authority)
     return InvalidArgument(
-        "certificate %s is not an authority [TD6015]; hint: tandem certs init DIR makes an "
-        "authority",
+        "certificate %s is not the certificate of an authority [TD6015]; hint: create an authority "
+        "with tandem certs init DIR",
         facts.subject);
   TD_RETURN_IF_ERROR(Annotate(CheckValidity(facts, WallSeconds()), "the authority's certificate"));
   TD_RETURN_IF_ERROR(Annotate(CheckKey(authority.cert, authority.key), "the authority"));
@@ -211,7 +211,8 @@ void ReadNames(X509* cert, CertificateFacts& facts) {
 
 StatusOr<CertificateFacts> ReadCertificate(const std::string& pem) {
   const CertPtr cert = FirstCert(pem);
-  if (cert == nullptr) return InvalidArgument("the file contains no certificate [TD6015]");
+  if (cert == nullptr)
+    return InvalidArgument("the PEM file contains no certificate, expected at least one [TD6015]");
   CertificateFacts facts;
   facts.subject = NameText(X509_get_subject_name(cert.get()));
   facts.issuer = NameText(X509_get_issuer_name(cert.get()));
@@ -255,10 +256,13 @@ Status CheckValidity(const CertificateFacts& facts, int64_t now) {
 
 Status CheckKey(const std::string& cert_pem, const std::string& key_pem) {
   const CertPtr cert = FirstCert(cert_pem);
-  if (cert == nullptr) return InvalidArgument("the file contains no certificate [TD6015]");
+  if (cert == nullptr)
+    return InvalidArgument("the PEM file contains no certificate, expected at least one [TD6015]");
   const KeyPtr key = ReadKey(key_pem);
   if (key == nullptr)
-    return InvalidArgument("the file contains no private key without a password [TD6015]");
+    return InvalidArgument(
+        "the private key is missing or protected by a password, expected a key without a password "
+        "[TD6015]");
   const bool fits = X509_check_private_key(cert.get(), key.get()) == 1;
   ERR_clear_error();
   return fits ? OkStatus()
@@ -267,7 +271,8 @@ Status CheckKey(const std::string& cert_pem, const std::string& key_pem) {
 
 Status CheckIssuer(const std::string& cert_pem, const std::string& ca_pem) {
   const CertPtr cert = FirstCert(cert_pem);
-  if (cert == nullptr) return InvalidArgument("the file contains no certificate [TD6015]");
+  if (cert == nullptr)
+    return InvalidArgument("the PEM file contains no certificate, expected at least one [TD6015]");
   const BioPtr text = ReadOnlyBio(ca_pem);
   while (const CertPtr ca = NextCert(text.get())) {
     const bool signed_by = X509_verify(cert.get(), X509_get0_pubkey(ca.get())) == 1;
@@ -332,8 +337,8 @@ Status WriteAuthority(const std::string& dir, const CertifiedKey& authority) {
   for (const std::string& path : {cert, key}) {
     if (access(path.c_str(), F_OK) == 0) {
       return AlreadyExists(
-          "%s already exists [TD2109], and a new authority would invalidate all its certificates; "
-          "hint: choose another directory",
+          "%s already exists [TD2109], and a new authority would invalidate all certificates of "
+          "the existing one; hint: choose another directory",
           path);
     }
   }

@@ -40,7 +40,8 @@ StatusOr<TlsFiles> ChooseTlsFiles(const std::string& dir, const TlsFiles& files)
   if (dir.empty()) return files;
   if (files.enabled()) {
     return InvalidArgument(
-        "tls_dir and tls_cert, tls_key or tls_ca are both set [TD1005]; hint: keep tls_dir");
+        "tls_dir is set together with tls_cert, tls_key or tls_ca [TD1005]; hint: set only "
+        "tls_dir");
   }
   const TlsFiles chosen = TlsFilesIn(dir);
   std::error_code error;

@@ -164,7 +164,7 @@ Status HandshakeFailed(const Endpoint& server, const TlsFiles& tls, const Handsh
   if (shake.error == SSL_ERROR_SSL) {
     return FailedPrecondition(
         "the server at %s does not use TLS, but this client does [TD6004]; hint: set tls_dir for "
-        "both or for neither",
+        "server and client, or for neither",
         at);
   }
   return Unavailable("the server at %s did not reply to the TLS handshake in time [TD4001]", at);
@@ -210,8 +210,8 @@ Status CheckAccepted(const Endpoint& server, const TlsFiles& tls, SSL* ssl) {
         ToString(server));
   }
   return Unauthenticated(
-      "the server at %s rejects certificate %s (%s) [TD6007]; hint: compare its authority with the "
-      "server's ca.crt (tandem certs show)",
+      "the server at %s rejects certificate %s (%s) [TD6007]; hint: check with tandem certs show "
+      "that the authority in the server's ca.crt signed this certificate",
       ToString(server), tls.cert, Named(SSL_get_certificate(ssl)));
 }
 

@@ -61,8 +61,8 @@ Status OpenDir(const ParsedArgs& args, WorkDir& dir) {
     std::getline(std::ifstream(part + "/job.pbtxt") >> std::ws, first_line);
     if (first_line != kOurs) {
       return FailedPrecondition(
-          "%s already exists, and an earlier demo did not create it [TD2109]; hint: choose another "
-          "--dir",
+          "directory %s already exists, but is not from an earlier demo [TD2109]; hint: choose "
+          "another --dir",
           part);
     }
     std::filesystem::remove_all(part, error);

@@ -171,7 +171,10 @@ StatusOr<UpdateCount> CountUpdates(const std::string& log_dir, int servers, int6
     const int64_t version = LastNumberAfter(LogOf(log_dir, i), " ends at version ");
     const int64_t repeated = LastNumberAfter(LogOf(log_dir, i), "repeated pushes: ");
     if (version < 0 || repeated < 0) {
-      return DataLoss("%s does not contain the last version of the server", LogOf(log_dir, i));
+      return DataLoss(
+          "log %s does not contain both the last version and the number of repeated pushes of the "
+          "server",
+          LogOf(log_dir, i));
     }
     count.lost += std::max<int64_t>(0, steps - version);
     count.doubled += std::max<int64_t>(0, version - steps);

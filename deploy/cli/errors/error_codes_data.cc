@@ -86,7 +86,8 @@ std::vector<ErrorCode> FileErrors() {
        "program",
        "a changed network; a checkpoint of another job",
        "undo the change of the job, or start with an empty checkpoint.dir",
-       "checkpoint ck: \"fc_0.w_0\" is f32[84,10], but the program needs f32[120,10] [TD2105]"},
+       "checkpoint ck: variable \"fc_0.w_0\" is f32[84,10], but the program needs f32[120,10] "
+       "[TD2105]"},
       {2106, "a file or directory cannot be read or written",
        "a system call failed; the message contains the reason",
        "a missing directory; missing permissions; a file in the middle of the path",
@@ -108,7 +109,8 @@ std::vector<ErrorCode> FileErrors() {
        "the file or directory already exists, and Tandem does not overwrite it",
        "the command was run before; a directory with other files",
        "choose another directory, or remove the existing files",
-       "mine/pserver already exists, and an earlier demo did not create it [TD2109]; hint: choose "
+       "directory mine/pserver already exists, but is not from an earlier demo [TD2109]; hint: "
+       "choose "
        "another --dir"},
   };
 }
@@ -184,8 +186,8 @@ std::vector<ErrorCode> HostErrors() {
        "the record of a checkpoint has a format that this program does not read",
        "a newer version of Tandem wrote the directory",
        "start the version of Tandem that wrote it; or move the directory away to start without it",
-       "data/shard-0: record meta has format 4; this program reads formats 2 and 3 [TD2119]; hint: "
-       "start the version of Tandem that wrote it"},
+       "data/shard-0: record meta has format 4, expected format 2 or 3 [TD2119]; hint: start the "
+       "version of Tandem that wrote this store"},
   };
 }
 

@@ -18,7 +18,7 @@ std::vector<ErrorCode> FlagErrors() {
       {1003, "a flag without a value", "the flag needs a value",
        "the flag is the last word of the line, or \"=\" is missing",
        "write --flag=VALUE; --help shows the form of the value",
-       "--epochs needs a value: N [TD1003]"},
+       "--epochs needs a value of the form N [TD1003]"},
       {1004, "a value of a flag is out of range",
        "the value of the flag is not a number, or not in the allowed range",
        "a unit after the number (30s), a fraction, an empty shell variable",
@@ -28,7 +28,7 @@ std::vector<ErrorCode> FlagErrors() {
        "each flag is valid, but together they contradict each other or have no effect",
        "flags of pserver mode and of collective mode in one command; a flag that needs another one",
        "remove one of the flags, or add the flag that the message names",
-       "--workers contradicts --mode=collective, because it needs pserver mode [TD1005]"},
+       "--workers needs pserver mode, which contradicts --mode=collective [TD1005]"},
       {1006, "an unknown word as a value", "the flag accepts only a few words",
        "a spelling mistake", "use one of the words that the message lists",
        "--mode: expected local, pserver, collective or hybrid, got \"colective\" [TD1006]"},
@@ -60,7 +60,7 @@ std::vector<ErrorCode> ArgumentErrors() {
       {1011, "a value of the wrong form", "the value must have a certain form",
        "a missing part; a character that is not allowed",
        "use the form that the message shows; --help has an example",
-       "--straggler: expected RANK:FACTOR as in 3:2.5, got \"x\" [TD1011]"},
+       "--straggler: expected RANK:FACTOR, such as 3:2.5, got \"x\" [TD1011]"},
       {1012, "a port of the status pages is in use",
        "with --status_port each process of the job serves a status page: the first trainer on the "
        "given port, other processes on the following ports",
@@ -155,7 +155,7 @@ std::vector<ErrorCode> TaskErrors() {
        "use --mode=collective without sparse gradients, --mode=pserver without dense ones; or set "
        "model argument sparse=1 or distributed=1",
        "mode hybrid needs a network with sparse and dense gradients, but this network has 0 sparse "
-       "and 4 dense ones [TD1113]; hint: --mode=collective"},
+       "and 4 dense gradients [TD1113]; hint: --mode=collective"},
   };
 }
 
@@ -200,7 +200,8 @@ std::vector<ErrorCode> ProgramErrors() {
        "an operator does not support the shapes or types of its inputs",
        "a layer with the wrong width; images in another layout; a label of another type",
        "compare the shapes in the message; tandem graph JOB shows the whole program",
-       "matmul (program.pbtxt op #1): X is f32[-1,8], Y is f32[4,2]; trans_x=0, trans_y=0; inner "
+       "operator matmul (program.pbtxt op #1): X is f32[-1,8], Y is f32[4,2]; trans_x=0, "
+       "trans_y=0; inner "
        "dimensions 8 and 4 differ [TD1207]"},
       {1208, "the program and the data do not fit",
        "each field of the data is the value of the data variable with the same name",
@@ -290,7 +291,7 @@ std::vector<ErrorCode> NodeErrors() {
        "the exporter computed numbers for the batch of its example and stored them",
        "torch.onnx.export without dynamic_shapes, of a model that repeats a parameter",
        "export the model with a dynamic batch: torch.onnx.export(..., dynamic_shapes=...)",
-       "the model contains numbers that fit only batch size 8: ... [TD7016]"},
+       "the model contains constants that fit only batch size 8: ... [TD7016]"},
   };
 }
 

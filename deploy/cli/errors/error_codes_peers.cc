@@ -33,7 +33,7 @@ std::vector<ErrorCode> ProcessErrors() {
        "restored",
        "nothing: the rank reads the announcement again; if the error persists, check the write "
        "permissions of the directory or etcd",
-       "rank 1 used an announcement that is not from this rank 0 [TD3014]"},
+       "rank 1 used the rendezvous announcement of another process, not of this rank 0 [TD3014]"},
   };
 }
 
@@ -46,12 +46,12 @@ std::vector<ErrorCode> RankErrors() {
        "rank 0 is not running yet; a wrong --rendezvous; a firewall",
        "check the log of rank 0; ping its host; raise --start_timeout_ms",
        "rank 1 of 2 cannot reach rank 0 at 127.0.0.1:7000 within 300ms (Connection refused) "
-       "[TD3001]; hint: check that it runs, and that the address is right"},
+       "[TD3001]; hint: check that this peer runs, and that its address is right"},
       {3002, "missing ranks", "the job starts when all ranks have joined, and some have not",
        "a process that was never started or ended at once; a different number of ranks",
        "check the logs of the ranks that the message names",
-       "rank 0 of 2 at 127.0.0.1:7000: rank 1 did not join within 2s [TD3002]; hint: look at their "
-       "logs, and check that they use this address"},
+       "rank 0 of 2 at 127.0.0.1:7000: rank 1 did not join within 2s [TD3002]; hint: read the logs "
+       "of these ranks, and check that these ranks use this address"},
       {3003, "a mode without its other processes",
        "the trainer was started alone, but its job needs servers or other ranks",
        "tandem-trainer was started by hand, without tandemrun",
@@ -74,7 +74,7 @@ std::vector<ErrorCode> RankErrors() {
        "a rank sent or received nothing within the time limit of a step",
        "the rank is stopped, swaps, or is much slower; a network that loses all packets",
        "run tandem status LOG_DIR for the slowest rank; raise --step_timeout_ms",
-       "a wait for rank 1 timed out: it sends no data [TD3006]"},
+       "timed out while this rank waited for rank 1, which sends no data [TD3006]"},
       {3007, "a rank of another job",
        "the caller is not of this job, or expects another number of ranks",
        "two jobs at one address; different --nproc on the hosts",
@@ -128,8 +128,8 @@ std::vector<ErrorCode> ServerStateErrors() {
       {4013, "a gradient that is not finite", "the server rejected the push",
        "a learning rate that is too high; damaged data",
        "find the operator with --check_nan_inf=true; nonfinite_gradients: Skip skips such steps",
-       "trainer 0 step 3: gradient of w, element 3 is NaN; the push was rejected [TD4013]; hint: "
-       "the knob nonfinite_gradients chooses another policy"},
+       "trainer 0 step 3: gradient of w, element 3 is NaN; the server rejected the push [TD4013]; "
+       "hint: set the knob nonfinite_gradients to another policy"},
       {4014, "trainers with different settings",
        "the settings of this trainer differ from those of the running trainers",
        "trainers that were started by hand from different job files or flags; different data on "
@@ -150,13 +150,13 @@ std::vector<ErrorCode> ServerStateErrors() {
        "more bytes of pushes wait for the write-ahead log or for a checkpoint than allowed",
        "a disk that is slower than the trainers",
        "use a faster disk, push less often, or raise --keep_pushes_mb",
-       "the write-ahead log is too slow: 4294967000 bytes of pushes are waiting, 1048576 bytes "
-       "arrived, and at most 4294967296 bytes may wait [TD4016]"},
+       "the write-ahead log is too slow: 4294967000 bytes of pushes are waiting, and 1048576 more "
+       "bytes arrived, but at most 4294967296 bytes may wait [TD4016]"},
       {4017, "the initial parameters are being written",
        "the server already received the initial parameters, and writes its first checkpoint",
        "trainer 0 was restarted in the meantime",
        "start the trainer again when the checkpoint is written",
-       "the initial parameters are already being written to the directory [TD4017]"},
+       "the server is already writing the initial parameters to its directory [TD4017]"},
   };
 }
 
@@ -168,7 +168,8 @@ std::vector<ErrorCode> ServerCallErrors() {
        "a number of another job, or of a snapshot that newer ones replaced; a program that chooses "
        "numbers itself",
        "list the snapshots with tandem restore --list; tandem save --snapshot chooses the number",
-       "snapshot 7 does not exist on all 3 servers, but snapshots 4, 5 do [TD4020]; hint: tandem "
+       "snapshot 7 does not exist on all 3 servers; these snapshots do: 4, 5 [TD4020]; hint: "
+       "tandem "
        "restore --list shows the snapshots"},
       {4021, "tables that another mode does not support",
        "a checkpoint has rows of is_distributed tables, which only pservers store, but the job "
@@ -205,7 +206,7 @@ std::vector<ErrorCode> ServerCallErrors() {
        "the server was killed and was not restarted; its host failed or is stopped",
        "run tandem status --pservers=LIST; check the log of the server; start it again at its "
        "address with its directory, and the calls continue",
-       "pserver 0 (127.0.0.1:7000): no reply within 62.0 s [TD4025]"},
+       "pserver 0 (127.0.0.1:7000): no reply to Pull within 62.0 s [TD4025]"},
       {4026, "a step without all gradients",
        "in sync mode servers update parameters after each trainer pushed all variables and tables; "
        "this trainer requested the update without having pushed all",
@@ -232,8 +233,8 @@ std::vector<ErrorCode> PserverErrors() {
        "the client called the server repeatedly until the time limit of a start",
        "the server is not running, or starts slowly from a large checkpoint; a wrong --pservers",
        "run tandem status LOG_DIR; check the log of the server; raise --start_timeout_ms",
-       "pserver 0 (127.0.0.1:1) did not reply within 3 s [TD4001]; hint: check that it runs and "
-       "that its address is right"},
+       "pserver 0 (127.0.0.1:1) did not reply within 3 s [TD4001]; hint: check that this pserver "
+       "runs and that its address is right"},
       {4002, "a server of another job", "the caller and the server are of different jobs",
        "two jobs at one address; another --name; an old server",
        "use the same --job and --name everywhere, and another port for the other job",
@@ -260,12 +261,12 @@ std::vector<ErrorCode> PserverErrors() {
        "the trainer was killed, or its host failed",
        "check its log; --max_restarts restarts lost trainers",
        "trainer 1 is lost: no call for 60.0 s (it has not pushed yet); the other trainers wait for "
-       "it at step 12 [TD4006]"},
+       "this trainer at step 12 [TD4006]"},
       {4007, "a wait for trainers timed out",
        "a step or barrier is not complete in time; the message names the missing trainers",
        "a trainer that is slow, stopped or evaluates; a step_timeout_ms that is too short",
        "run tandem status LOG_DIR for the missing trainers; raise --step_timeout_ms",
-       "barrier \"save\": waited 30.0 s for trainer 2; the others arrived [TD4007]"},
+       "barrier \"save\": timed out after 30.0 s: trainer 2 did not arrive [TD4007]"},
       {4008, "a trainer that was replaced",
        "another process has the rank of this trainer, and the servers reject calls of the old one",
        "a supervisor restarted the trainer while the old process still ran; two processes with one "

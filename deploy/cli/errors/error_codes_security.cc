@@ -13,13 +13,13 @@ std::vector<ErrorCode> ConnectionErrors() {
        "create certificates with tandem certs init and issue, and set --tls_dir; or listen on "
        "127.0.0.1; or use --insecure_allow_network in a trusted network",
        "0.0.0.0:0 is a network address, but status pages have no TLS [TD6001]; hint: listen on "
-       "127.0.0.1, or allow it with --insecure_allow_network"},
+       "127.0.0.1, or allow network addresses with --insecure_allow_network"},
       {6002, "gradients over a network without encryption",
        "ranks of collective mode do not use TLS between each other",
        "ranks on several hosts without the flag that allows it",
        "use --insecure_allow_network in a trusted network; or use pserver mode, which supports TLS",
-       "the ranks that meet at 240.0.0.1:7000 would send gradients over the network without "
-       "encryption [TD6002]; hint: allow it in a trusted network with --insecure_allow_network"},
+       "rendezvous at 240.0.0.1:7000: the connections between hosts are not encrypted, which is "
+       "not allowed [TD6002]; hint: in a trusted network, set --insecure_allow_network"},
       {6003, "a client without TLS at a server with TLS",
        "the server and the client cannot communicate",
        "the trainer or tool was started without tls_dir",
@@ -31,7 +31,7 @@ std::vector<ErrorCode> ConnectionErrors() {
        "the server was started without tls_dir; the address of another program",
        "set tls_dir for both or for neither",
        "the server at 127.0.0.1:7000 does not use TLS, but this client does [TD6004]; hint: set "
-       "tls_dir for both or for neither"},
+       "tls_dir for server and client, or for neither"},
       {6005, "a rejected certificate of a server",
        "the certificate has expired, or an authority issued it that this client does not trust",
        "two authorities (tandem certs init ran twice); an old ca.crt; a wrong clock",
@@ -186,7 +186,7 @@ std::vector<ErrorCode> DirErrors() {
        "a second job would overwrite the logs and the secret of the first",
        "the same command was run twice; jobs of one name in one directory",
        "stop the job with tandem drain LOG_DIR, or use another directory with --log_dir=DIR",
-       "job j still runs in ./log-j (tandemrun, pid 4711) [TD7011]; hint: stop it with tandem "
+       "job j still runs in ./log-j (tandemrun, pid 4711) [TD7011]; hint: stop the job with tandem "
        "drain ./log-j, or choose another directory with --log_dir=DIR"},
       {7012, "checkpoints of different steps",
        "the servers and the trainers must continue from the same step, but their checkpoints are "
@@ -195,16 +195,18 @@ std::vector<ErrorCode> DirErrors() {
        "without its checkpoint",
        "restore all processes from checkpoints of one step; save while no trainer pushes, or use "
        "--checkpoint_every_steps of the pservers",
-       "the pservers were not restored: sync mode needs checkpoints of one step, but these are of "
-       "versions 17 and 18 [TD7012]; hint: run tandem save while no trainer pushes, or start the "
+       "the pservers were not restored: sync mode needs checkpoints of one version, but the "
+       "pservers have checkpoints of versions 17 and 18 [TD7012]; hint: run tandem save while no "
+       "trainer pushes, or start the "
        "pservers with --checkpoint_every_steps"},
       {7013, "a launcher that ended unexpectedly",
        "tandemrun ended without a last event, and the kernel ended the job's processes on this "
        "host",
        "kill -9; memory shortage; the end of a login session that kills its processes",
        "start the job again, which resumes from its last checkpoint",
-       "job j of ./log-j: tandemrun (pid 4711) ended unexpectedly, and the kernel ended its "
-       "processes on this host [TD7013]; hint: start the job again; tandem events ./log-j shows "
+       "job j of ./log-j: tandemrun (pid 4711) ended unexpectedly, and the kernel ended the "
+       "processes of the job on this host [TD7013]; hint: start the job again; tandem events "
+       "./log-j shows "
        "the last event"},
   };
 }
@@ -217,7 +219,7 @@ std::vector<ErrorCode> RunningErrors() {
        "Tandem is not built; a wrong --trainer_bin or --pserver_bin",
        "build it with ./deploy/build.sh, or correct the path",
        "a program of the job is missing: trainer 0: cannot start ./none: No such file or directory "
-       "[TD7001]; hint: build it with ./deploy/build.sh, or name another program with "
+       "[TD7001]; hint: build the program with ./deploy/build.sh, or name another program with "
        "--trainer_bin=FILE"},
       {7002, "a directory that is not the log directory of a job",
        "commands find a running job by its log directory",
@@ -233,23 +235,23 @@ std::vector<ErrorCode> RunningErrors() {
       {7004, "a job without pservers", "the command works only for jobs with parameter servers",
        "a job of collective or local mode",
        "use checkpoint.dir in the job file: the trainers of such a job write checkpoints",
-       "the job has no pservers [TD7004]; hint: its trainers store all state and write checkpoints "
-       "themselves (checkpoint.dir)"},
+       "the job has no pservers: the trainers store all state [TD7004]; hint: let the trainers "
+       "write checkpoints (checkpoint.dir)"},
       {7005, "a job without status pages", "the command reads the status pages of the trainers",
        "the job was started without --status_port",
        "start the job with tandemrun --status_port=8000",
        "the trainers of the job have no status pages [TD7005]; hint: start the job with tandemrun "
-       "--status_port=8000, or use --status_pages=HOST:PORT"},
+       "--status_port=8000, or set --status_pages=HOST:PORT"},
       {7006, "a job that does not end",
        "the job did not end within the time limit after the stop request",
        "a step or a checkpoint that takes long; a process that hangs",
        "run tandem events LOG_DIR; wait longer (--wait_s), or kill the job as the hint says",
-       "job j has not ended within 1 s [TD7006]; hint: run tandem events log-b, or kill 4711 to "
-       "end it now"},
+       "job j has not ended within 1 s [TD7006]; hint: run tandem events log-b, or kill process "
+       "4711 to end the job now"},
       {7007, "stopped on request", "a signal or tandem drain ended the job after a complete step",
        "Ctrl-C, SIGTERM of a supervisor, tandem drain",
        "nothing; with checkpoint.dir the same command resumes after this step",
-       "stopped on request after step 480 [TD7007]"},
+       "training stopped on request after step 480 [TD7007]"},
       {7008, "nothing to work on",
        "the named directory, file or job contains nothing for this command",
        "another directory or job; a job without the needed setting",

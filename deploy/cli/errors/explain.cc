@@ -101,15 +101,15 @@ const std::vector<CodeRow>& CodeTable() {
       {StatusCode::kAborted, "another process of the job was lost, or the job was restored",
        "find the first failure with tandem events LOG_DIR, and restart the job",
        "trainer 1 is lost: no call for 60.0 s (it has not pushed yet); the other trainers wait for "
-       "it at step 12 [TD4006]",
+       "this trainer at step 12 [TD4006]",
        "pserver/shard/trainer_timeouts.cc"},
       {StatusCode::kDeadlineExceeded, "another process did not arrive in time",
        "check the process that the message names: it is slow, stopped or not reachable",
-       "barrier \"save\": waited 30.0 s for trainer 2; the others arrived [TD4007]",
+       "barrier \"save\": timed out after 30.0 s: trainer 2 did not arrive [TD4007]",
        "pserver/shard/trainers/named_barriers.cc"},
       {StatusCode::kCancelled, "the process was stopped on request (SIGTERM, Ctrl-C, tandem drain)",
        "nothing; a restarted job resumes from its checkpoint",
-       "stopped on request after step 480 [TD7007]", "trainer/session/session.cc"},
+       "training stopped on request after step 480 [TD7007]", "trainer/session/session.cc"},
       {StatusCode::kResourceExhausted, "memory, disk or a queue is full",
        "free the resource that the message names; no change is incomplete",
        "cannot write to log /var/lib/tandem: the disk has 1048576 free bytes, but 268435456 bytes "

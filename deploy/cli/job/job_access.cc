@@ -50,8 +50,9 @@ StatusOr<std::string> OnlyDirHere() {
   }
   std::sort(found.begin(), found.end());
   return InvalidArgument(
-      "there are two log directories of jobs, %s and %s [TD1007]; hint: name one", found[0],
-      found[1]);
+      "there are two log directories of jobs, %s and %s [TD1007]; hint: name one of these "
+      "directories",
+      found[0], found[1]);
 }
 
 Status TakeRecord(const JobRecord& record, JobAccess& access) {
@@ -86,7 +87,8 @@ Status TakeSecret(std::string file, JobAccess& access) {
   TD_ASSIGN_OR_RETURN(access.secret, rpc::ReadSecretFile(file));
   if (access.job.empty())
     return InvalidArgument(
-        "the secret is set, but not the name of its job [TD1007]; hint: --job=NAME");
+        "the secret of a job is set, but the name of the job is missing [TD1007]; hint: set "
+        "--job=NAME");
   return OkStatus();
 }
 
@@ -163,8 +165,8 @@ StatusOr<JobAccess> FindJob(const ParsedArgs& args, const std::vector<rpc::PeerR
   if (args.Has("pservers") || args.Has("status_pages")) {
     if (!args.positional.empty()) {
       return InvalidArgument(
-          "a log directory and --pservers or --status_pages exclude each other [TD1005]; hint: use "
-          "one of them");
+          "a log directory and --pservers or --status_pages exclude each other [TD1005]; hint: "
+          "name the log directory alone, or set the flags alone");
     }
     TD_ASSIGN_OR_RETURN(access.pservers, ParseList("--pservers", args.Get("pservers")));
     TD_ASSIGN_OR_RETURN(const auto pages, ParseList("--status_pages", args.Get("status_pages")));
@@ -196,8 +198,8 @@ StatusOr<JobAccess> FindPservers(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(JobAccess access, FindJob(args, {rpc::PeerRole::kAdmin}));
   if (access.pservers.empty()) {
     return FailedPrecondition(
-        "the job has no pservers [TD7004]; hint: its trainers store all state and write "
-        "checkpoints themselves (checkpoint.dir)");
+        "the job has no pservers: the trainers store all state [TD7004]; hint: let the trainers "
+        "write checkpoints (checkpoint.dir)");
   }
   if (access.job.empty())
     return InvalidArgument("the name of the job is missing [TD1007]; hint: --job=NAME");

@@ -85,19 +85,19 @@ Status CheckDrain(const std::vector<ps::ServedBuckets>& servers, int server) {
       [server](const ps::ServedBuckets& s) { return s.server != server && !s.leaving; });
   if (!another) {
     return FailedPrecondition(
-        "pserver %d cannot be drained, because it would be the last one [TD1005]; hint: add "
-        "another one with tandem rebalance --add=HOST:PORT",
+        "pserver %d cannot be drained, because this pserver is the last one that is not drained "
+        "[TD1005]; hint: add another pserver with tandem rebalance --add=HOST:PORT",
         server);
   }
   if (server == 0) {
     return FailedPrecondition(
-        "pserver 0 cannot be drained, because it also serves the barriers of the trainers "
+        "pserver 0 cannot be drained, because pserver 0 also serves the barriers of the trainers "
         "[TD1005]; hint: drain another pserver");
   }
   if (it->slices == 0) return OkStatus();
   return FailedPrecondition(
       "pserver %d has %d slices of dense variables that cannot move, because an older version of "
-      "Tandem wrote them [TD1109]; hint: save the job and start it again with other servers",
+      "Tandem wrote them [TD1109]; hint: save the job, and start the job again with other servers",
       server, it->slices);
 }
 
@@ -106,7 +106,7 @@ Status CheckDrained(const std::vector<ps::ServedBuckets>& servers, int server) {
     if (s.server != server || s.buckets.empty()) continue;
     return FailedPrecondition(
         "pserver %d received %d partitions during its drain, probably from tandem rebalance --add; "
-        "hint: drain it again",
+        "hint: drain this pserver again",
         server, s.buckets.size());
   }
   return OkStatus();

@@ -64,7 +64,7 @@ struct Checkpoints {
 Status Save(const ParsedArgs& args) {
   if (args.Has("snapshot") && args.Has("mode")) {
     return InvalidArgument(
-        "--snapshot always writes complete snapshots, so --mode has no effect with it [TD1005]; "
+        "--mode has no effect with --snapshot, because snapshots are always complete [TD1005]; "
         "hint: remove --mode");
   }
   if (args.Has("snapshot")) return SaveGlobalSnapshot(args);
@@ -108,9 +108,9 @@ Status CheckAllCanGoBack(const ParsedArgs& args) {
   }
   if (!found.Apart()) return OkStatus();
   return FailedPrecondition(
-      "the pservers were not restored: sync mode needs checkpoints of one step, but these are of "
-      "versions %s [TD7012]; hint: run tandem save while no trainer pushes, or start the pservers "
-      "with --checkpoint_every_steps",
+      "the pservers were not restored: sync mode needs checkpoints of one version, but the "
+      "pservers have checkpoints of versions %s [TD7012]; hint: run tandem save while no trainer "
+      "pushes, or start the pservers with --checkpoint_every_steps",
       absl::StrJoin(found.versions, " and "));
 }
 
@@ -173,8 +173,8 @@ Status Drain(const ParsedArgs& args) {
     if (SteadyNow() >= deadline) {
       if (seconds == 0) return OkStatus();
       return DeadlineExceeded(
-          "job %s has not ended within %d s [TD7006]; hint: run tandem events %s, or kill %d to "
-          "end it now",
+          "job %s has not ended within %d s [TD7006]; hint: run tandem events %s, or kill process "
+          "%d to end the job now",
           record.job, seconds, dir, record.launcher_pid);
     }
     poll(nullptr, 0, 50);

@@ -83,7 +83,7 @@ StatusOr<int> Steps(const ParsedArgs& args) {
   if (first == nullptr) {
     return FailedPrecondition(
         "the trainers of the job have no status pages [TD7005]; hint: start the job with tandemrun "
-        "--status_port=8000, or use --status_pages=HOST:PORT");
+        "--status_port=8000, or set --status_pages=HOST:PORT");
   }
   const StatusOr<Page> page = ReadPage(first->endpoint, access.timeout);
   if (!page.ok()) {

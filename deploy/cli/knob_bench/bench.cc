@@ -44,10 +44,12 @@ const std::vector<FlagSpec>& BenchFlags() {
 StatusOr<KnobBenchOptions> OptionsOf(const ParsedArgs& args) {
   KnobBenchOptions options;
   if (args.Has("short") && args.Has("long")) {
-    return InvalidArgument("--short and --long exclude each other [TD1005]");
+    return InvalidArgument(
+        "--short and --long exclude each other [TD1005]; hint: set only one of them");
   }
   if (args.Has("job") && args.Has("network")) {
-    return InvalidArgument("--job and --network exclude each other [TD1005]");
+    return InvalidArgument(
+        "--job and --network exclude each other [TD1005]; hint: set only one of them");
   }
   options.length = args.Has("short") ? 0.05 : args.Has("long") ? 2 : 1;
   const int rounds = args.Has("short") ? 1 : args.Has("long") ? 5 : 3;
@@ -147,7 +149,8 @@ int RunBench(const Args& args) {
     const std::string got = words.empty() ? "nothing" : "\"" + words.back() + "\"";
     return Fail(
         "bench",
-        InvalidArgument("expected the word knobs, got %s [TD1006]; hint: tandem bench knobs", got));
+        InvalidArgument(
+            "expected the subcommand knobs, got %s [TD1006]; hint: run tandem bench knobs", got));
   }
   const StatusOr<int> code = BenchKnobs(parsed);
   return code.ok() ? *code : Fail("bench", code.status());

@@ -57,8 +57,8 @@ StatusOr<collective::WireCost> WireOf(const ParsedArgs& args, const char* alpha,
   for (const char* flag : {alpha, gbps}) {
     if (args.Has(flag)) continue;
     return InvalidArgument(
-        "--%s is missing [TD1007]; hint: a simulation needs --%s and --%s for the links between %s",
-        flag, alpha, gbps, between);
+        "--%s is missing [TD1007]; hint: set --%s and --%s for the links between %s", flag, alpha,
+        gbps, between);
   }
   TD_ASSIGN_OR_RETURN(const double us, args.GetDouble(alpha, 0, 0, 1e7));
   TD_ASSIGN_OR_RETURN(const double speed, args.GetDouble(gbps, 0, 1e-6, 1e6));
@@ -69,7 +69,7 @@ Status ReadStraggler(const std::string& text, SimulationRequest* request) {
   const size_t colon = text.find(':');
   if (colon == std::string::npos || !absl::SimpleAtoi(text.substr(0, colon), &request->slow_rank) ||
       !absl::SimpleAtod(text.substr(colon + 1), &request->slow_factor)) {
-    return InvalidArgument("--straggler: expected RANK:FACTOR as in 3:2.5, got \"%s\" [TD1011]",
+    return InvalidArgument("--straggler: expected RANK:FACTOR, such as 3:2.5, got \"%s\" [TD1011]",
                            text);
   }
   if (request->slow_rank < 0 || request->slow_rank >= request->layout.ranks) {
@@ -156,7 +156,7 @@ StatusOr<Shown> PlanMeasured(const ParsedArgs& args, bool json) {
 Status Plan(const ParsedArgs& args) {
   if (args.positional.size() != 1) {
     return InvalidArgument(
-        "expected one job file, got %d [TD1007]; hint: tandem plan JOB --ranks=2",
+        "expected one job file, got %d [TD1007]; hint: run tandem plan JOB --ranks=2",
         args.positional.size());
   }
   TD_ASSIGN_OR_RETURN(const bool json, WantsJson(args));

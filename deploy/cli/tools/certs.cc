@@ -208,7 +208,7 @@ Status Certs(const ParsedArgs& args) {
     return InvalidArgument("tandem certs %s needs a directory [TD1007]; hint: tandem certs --help",
                            verb);
   }
-  return InvalidArgument("expected init, issue or show [TD1006]%s",
+  return InvalidArgument("the subcommand is \"%s\", expected init, issue or show [TD1006]%s", verb,
                          HintText(verb, {"init", "issue", "show"}));
 }
 

@@ -301,22 +301,24 @@ Status Inspect(const ParsedArgs& parsed, bool as_json) {
 Status CheckWords(const ParsedArgs& args) {
   if (args.positional.empty()) {
     return InvalidArgument(
-        "expected inspect or convert [TD1007]; hint: tandem data inspect train.tfrecord");
+        "the subcommand is missing, expected inspect or convert [TD1007]; hint: run tandem data "
+        "inspect train.tfrecord");
   }
   const std::string& what = args.positional[0];
   if (what != "inspect" && what != "convert") {
-    return InvalidArgument("expected inspect or convert, got \"%s\" [TD1006]%s", what,
+    return InvalidArgument("the subcommand is \"%s\", expected inspect or convert [TD1006]%s", what,
                            OrDidYouMean(what, {"inspect", "convert"}));
   }
   const size_t given = args.positional.size() - 1;
   if (what == "inspect" && given != 1) {
     return InvalidArgument(
-        "expected one FILE or JOB [TD1007]; hint: tandem data inspect job.pbtxt");
+        "inspect needs one argument, a FILE or a JOB [TD1007]; hint: run tandem data inspect "
+        "job.pbtxt");
   }
   if (what == "convert" && given != 2) {
     return InvalidArgument(
-        "expected a FILE or JOB and OUT [TD1007]; hint: tandem data convert job.pbtxt "
-        "out.tfrecord");
+        "convert needs two arguments, a FILE or a JOB, and OUT [TD1007]; hint: run tandem data "
+        "convert job.pbtxt out.tfrecord");
   }
   return OkStatus();
 }

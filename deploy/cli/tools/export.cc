@@ -87,7 +87,7 @@ StatusOr<RowChoice> ChoiceOf(const ParsedArgs& args, Device& device) {
   TD_ASSIGN_OR_RETURN(choice.delta_keep, args.GetInt("delta_keep", 0, 0, INT32_MAX));
   if (args.Has("since") != (choice.mode == RowChoice::Mode::kDelta)) {
     return InvalidArgument(
-        "--since has no effect without --rows=delta, and --rows=delta needs it [TD1005]; hint: set "
+        "only one of --since and --rows=delta is set, expected both or neither [TD1005]; hint: set "
         "--since to the checkpoint of the last export");
   }
   if (args.Has("since")) {
@@ -180,7 +180,8 @@ Status ExportNetwork(const std::string& out, const ParsedArgs& args,
 Status Export(const ParsedArgs& args) {
   if (args.positional.size() != 2) {
     return InvalidArgument(
-        "expected a checkpoint and a file [TD1007]; hint: tandem export DIR model.npz");
+        "expected two arguments, a checkpoint and an output file [TD1007]; hint: run tandem export "
+        "DIR model.npz");
   }
   TD_RETURN_IF_ERROR(WantsJson(args).status());
   const std::string& out = args.positional[1];

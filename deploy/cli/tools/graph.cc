@@ -130,8 +130,8 @@ int RunGraph(const Args& args) {
   };
   if (!ParseOrExplain("graph", kGraphUsage, flags, args, &parsed, &exit_code)) return exit_code;
   if (parsed.positional.size() != 1) {
-    return Fail("graph",
-                InvalidArgument("expected one JOB file [TD1007]; hint: tandem graph job.pbtxt"));
+    return Fail("graph", InvalidArgument(
+                             "expected one JOB file [TD1007]; hint: run tandem graph job.pbtxt"));
   }
   const auto workers = parsed.GetInt("workers", 1, 1, 65536);
   if (!workers.ok()) return Fail("graph", workers.status());

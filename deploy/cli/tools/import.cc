@@ -74,7 +74,8 @@ std::string TextOf(const Var& var) {
 Status Import(const ParsedArgs& args) {
   if (args.positional.size() != 2) {
     return InvalidArgument(
-        "expected a model and a directory [TD1007]; hint: tandem import model.onnx mine");
+        "expected two arguments, a model file and a directory [TD1007]; hint: run tandem import "
+        "model.onnx mine");
   }
   const std::string &path = args.positional[0], &dir = args.positional[1];
   TD_ASSIGN_OR_RETURN(onnx::ImportOptions options, OptionsOf(args));

@@ -66,12 +66,11 @@ int RunKnobs(const Args& args) {
     return Fail(
         "knobs",
         InvalidArgument(
-            "the command needs the name of a knob [TD1007]; hint: tandem knobs explain a_sync"));
+            "the name of a knob is missing [TD1007]; hint: run tandem knobs explain a_sync"));
   }
   if (words.empty())
-    return Fail(
-        "knobs",
-        InvalidArgument("expected list, explain or markdown [TD1007]; hint: tandem knobs list"));
+    return Fail("knobs", InvalidArgument("the subcommand is missing, expected list, explain or "
+                                         "markdown [TD1007]; hint: run tandem knobs list"));
   return Fail("knobs",
               InvalidArgument("expected list, explain or markdown, got \"%s\" [TD1006]%s", words[0],
                               HintText(words[0], {"list", "explain", "markdown"})));

@@ -158,7 +158,8 @@ int RunLint(const Args& args) {
                                         type, HintText(type, {"job", "strategy"})));
   }
   if (parsed.positional.empty()) {
-    return Fail("lint", InvalidArgument("no file given [TD1007]; hint: tandem lint job.pbtxt"));
+    return Fail("lint",
+                InvalidArgument("no file is named [TD1007]; hint: run tandem lint job.pbtxt"));
   }
   const auto workers = parsed.GetInt("workers", 1, 1, 65536);
   if (!workers.ok()) return Fail("lint", workers.status());

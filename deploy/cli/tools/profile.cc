@@ -213,7 +213,7 @@ const char* TextOf(Way way) {
 Status Merge(const ParsedArgs& args) {
   if (args.positional.empty() || args.positional.size() > 2) {
     return InvalidArgument(
-        "expected the directory of a profile [TD1007]; hint: tandem profile prof");
+        "expected the directory of a profile [TD1007]; hint: run tandem profile prof");
   }
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   const std::string& dir = args.positional[0];

@@ -115,8 +115,8 @@ StatusOr<int> NamedSections(const Program& forward) {
   for (const int section : named) {
     if (section == next++) continue;
     return InvalidArgument(
-        "program \"%s\": op_device names section %d, but not section %d [TD1104]", forward.name,
-        section, next - 1);
+        "program \"%s\": op_device names section %d, but no operator names section %d [TD1104]",
+        forward.name, section, next - 1);
   }
   return next;
 }
@@ -130,8 +130,8 @@ Status AssignSections(Program& forward, int sections) {
   }
   if (static_cast<int>(forward.ops.size()) < sections) {
     return InvalidArgument(
-        "program \"%s\" has %d operators, which is too few for %d sections [TD1104]", forward.name,
-        forward.ops.size(), sections);
+        "program \"%s\" has %d operators, which is fewer than its %d sections [TD1104]",
+        forward.name, forward.ops.size(), sections);
   }
   if (named == 0) {
     const std::vector<size_t> begins = BalancedCut(forward, sections);
@@ -188,15 +188,16 @@ Status CheckGuard(const Program& forward, const std::string& device) {
       const Op*& user = users.emplace(name, &op).first->second;
       if (const auto writer = writers.find(name); !guarded && writer != writers.end()) {
         status = InvalidArgument(
-            "the %s lacks device guard \"%s\", but reads \"%s\" of an operator with it, and heter "
-            "workers send back only gradients [TD1107]; hint: set op_device \"%s\" for this "
+            "the %s has no device guard \"%s\", but reads \"%s\" from an operator with this guard; "
+            "heter workers send back only gradients [TD1107]; hint: set op_device \"%s\" for this "
             "operator, too",
             Told(op), device, name, device);
       } else if (forward.FindVar(name)->kind == VarKind::kParam &&
                  SectionOf(*user) != SectionOf(op)) {
         status = InvalidArgument(
-            "the parameter \"%s\" is used by the %s and by the %s, but only one of them has device "
-            "guard \"%s\" [TD1107]; hint: set the guard for both operators or for neither",
+            "the parameter \"%s\" is used by the %s and by the %s, but only one of the two "
+            "operators has device guard \"%s\" [TD1107]; hint: set the guard for both operators or "
+            "for neither",
             name, Told(*user), Told(op), device);
       }
     });
@@ -282,8 +283,9 @@ class PipelinePartitioner {
     const int from = *writers.begin();
     if (writers.size() > 1) {
       return InvalidArgument(
-          "pipeline: \"%s\" is written in sections %d and %d, expected one section [TD1104]", name,
-          from, *writers.rbegin());
+          "pipeline: variable \"%s\" is written in sections %d and %d, expected one section "
+          "[TD1104]",
+          name, from, *writers.rbegin());
     }
     const bool forward = !IsBackward(program_.ops[uses.writers.front()]);
     readers.erase(from);
@@ -293,8 +295,9 @@ class PipelinePartitioner {
         continue;
       }
       return InvalidArgument(
-          "pipeline: \"%s\" of section %d is read in section %d, against the direction of %s "
-          "[TD1104]; hint: use a later op_device for its readers",
+          "pipeline: variable \"%s\" of section %d is read in section %d, but the pipeline sends "
+          "%s in the other direction [TD1104]; hint: set a later op_device for the operators that "
+          "read this variable",
           name, from, to, forward ? "the values" : "the gradients");
     }
     return OkStatus();
@@ -309,8 +312,9 @@ class PipelinePartitioner {
     const bool constant = uses.writers.empty() && program_.FindVar(name)->kind == VarKind::kState;
     if (users.size() == 1 || constant) return OkStatus();
     return InvalidArgument(
-        "pipeline: \"%s\" is used in sections %d and %d, but can be used only in one section "
-        "[TD1104]; hint: move all operators that use it into one section (op_device)",
+        "pipeline: variable \"%s\" is used in sections %d and %d, but can be used in only one "
+        "section [TD1104]; hint: move all operators that use this variable into one section "
+        "(op_device)",
         name, *users.begin(), *users.rbegin());
   }
 

@@ -192,7 +192,7 @@ StatusOr<int64_t> Sharder::Fetch(const Region& region) {
 
 StatusOr<ShardedParams> Sharder::Run() {
   for (const Var* var : program_.VarsOf(VarKind::kParam)) {
-    if (!IsParam(var->name)) return Internal("sharding: variable \"%s\" has no owner", var->name);
+    if (!IsParam(var->name)) return Internal("sharding: no rank owns variable \"%s\"", var->name);
   }
   ShardedParams done;
   const StatusOr<size_t> loss = FindLossGradient(program_);

@@ -159,8 +159,8 @@ StatusOr<std::vector<std::string>> DistributedTables(const Program& program) {
   for (const std::string& table : tables) {
     if (program.FindVar(table)->kind != VarKind::kParam || IdsOf(program, table).empty()) {
       return InvalidArgument(
-          "table \"%s\" is_distributed, but another operator than a lookup by ids of the batch "
-          "uses it [TD1207]",
+          "table \"%s\" has is_distributed, but an operator other than a lookup by ids of the "
+          "batch uses the table [TD1207]",
           table);
     }
     const std::vector<size_t> lookups = LookupsOf(program, table);
@@ -171,8 +171,8 @@ StatusOr<std::vector<std::string>> DistributedTables(const Program& program) {
                         TextOf(op, "click") == TextOf(first, "click");
       if (!IsDistributed(op) || !same) {
         return InvalidArgument(
-            "table \"%s\": its lookups differ in is_distributed, padding_idx, table_rules or click "
-            "[TD1207]",
+            "table \"%s\": the lookups of this table differ in is_distributed, padding_idx, "
+            "table_rules or click, expected equal values [TD1207]",
             table);
       }
       if (op.type == "lookup_table") TD_RETURN_IF_ERROR(CheckClick(program, table, op));

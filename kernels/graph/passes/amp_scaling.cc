@@ -156,8 +156,8 @@ StatusOr<int64_t> Scaler::Run() {
   if (grads_.empty()) {
     if (!Has("c_reduce_sum")) return 0;
     return InvalidArgument(
-        "amp with reduce_strategy Reduce or sharding needs a parameter on every rank, but there "
-        "are more ranks than parameters [TD1108]; hint: use fewer ranks");
+        "amp with reduce_strategy Reduce or sharding needs at least one parameter for each rank, "
+        "but there are more ranks than parameters [TD1108]; hint: use fewer ranks");
   }
   // A fixed scale is not saved: it comes from the job file, even if a checkpoint has another one.
   TD_RETURN_IF_ERROR(

@@ -111,7 +111,8 @@ Status Merger::ClearConditions() {
   for (const std::string& condition : conditions) {
     if (!written.contains(condition))
       return Internal(
-          "gradient_merge: another operator uses the condition \"%s\" of the merged operators",
+          "gradient_merge: the merged operators have condition \"%s\", but none of these operators "
+          "writes the condition",
           condition);
     TD_RETURN_IF_ERROR(InsertOp(
         program_, 0,

@@ -79,7 +79,7 @@ StatusOr<Kernel> UnlessSlower(const OpView& view, const PrepareContext& ctx, Pre
                                                         "own or oneDNN: " + ConvProblem(view),
                                                         ctx.settings.conv.scratch_max, measure));
   if (fastest == "own") return kernel;
-  return Unimplemented("the measurement chose a oneDNN kernel instead");
+  return Unimplemented("the measurement chose a oneDNN kernel, not this kernel");
 }
 
 }  // namespace tandem

@@ -74,8 +74,8 @@ Status Check(const SampledImages& s, const PackedImage* images, const int32_t* t
   for (int64_t i = 0; i < s.count; ++i, taps += 2 * size) {
     if (!LiesIn(images[i], size, s.pixel_bytes)) {
       return InvalidArgument(
-          "image %d, %dx%d at byte %d, lies outside of the %d bytes of Pixels, or is larger than "
-          "%dx%d",
+          "image %d (%dx%d pixels at byte %d) lies outside of the %d bytes of Pixels, or is larger "
+          "than %dx%d pixels",
           i, images[i].width, images[i].height, images[i].begin, s.pixel_bytes, 2 * size, 2 * size);
     }
     for (int64_t k = 0; k < 2 * size; ++k) {

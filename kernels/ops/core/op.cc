@@ -46,8 +46,8 @@ Status OpView::Error(const std::string& what) const {
     }
   }
   const std::string where = op_.source.empty() ? "" : absl::StrCat(" (", op_.source, ")");
-  return InvalidArgument("%s%s: %s%s%s [TD1207]", op_.type, where, absl::StrJoin(parts, ", "),
-                         parts.empty() ? "" : "; ", what);
+  return InvalidArgument("operator %s%s: %s%s%s [TD1207]", op_.type, where,
+                         absl::StrJoin(parts, ", "), parts.empty() ? "" : "; ", what);
 }
 
 Attr OpView::Default(std::string_view name) const {

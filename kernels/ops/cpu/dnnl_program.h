@@ -119,7 +119,7 @@ StatusOr<DnnlProgram> BuildDnnl(const PrepareContext& ctx, const Build& build) {
     build(program);
     return program;
   } catch (const dnnl::error& e) {
-    return Unimplemented("oneDNN: %s", e.what());
+    return Unimplemented("oneDNN failed: %s", e.what());
   }
 }
 

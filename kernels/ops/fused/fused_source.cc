@@ -107,8 +107,9 @@ std::string GroupWriter::NameOf(int v, const char* kind) {
 std::string GroupWriter::First(int v) {
   if (const auto it = firsts_.find(v); it != firsts_.end()) return it->second;
   if (value(v).in < 0)
-    Refuse(Unimplemented(
-        "a result with one element is used inside the fused operator, which is not supported"));
+    Refuse(
+        Unimplemented("an operator of the fused group reads a one-element result of the same "
+                      "group, which is not supported"));
   const std::string name = NameOf(v, "s");
   Before(absl::StrFormat("const float %s = First<%s>(%s);", name, Type(v), Address(v)));
   return name;
@@ -120,8 +121,9 @@ std::string GroupWriter::InValue(int v) {
   auto it = names_.find(v);
   if (it == names_.end()) {
     if (value(v).in < 0)
-      Refuse(Unimplemented(
-          "a result with one element is used inside the fused operator, which is not supported"));
+      Refuse(
+          Unimplemented("an operator of the fused group reads a one-element result of the same "
+                        "group, which is not supported"));
     const std::string name = NameOf(v, "v");
     Before(absl::StrFormat("float %s[n];", name));
     Before(absl::StrFormat("Load<%s>(%s, i, %s);", Type(v), Address(v), name));
@@ -143,8 +145,9 @@ void GroupWriter::Set(size_t i, const std::string& expression) {
 std::string GroupWriter::EndIn(size_t i) {
   const int v = step_->in[i];
   if (value(v).in < 0)
-    Refuse(Unimplemented(
-        "a result with one element is used inside the fused operator, which is not supported"));
+    Refuse(
+        Unimplemented("an operator of the fused group reads a one-element result of the same "
+                      "group, which is not supported"));
   return absl::StrFormat("First<%s>(%s)", Type(v), Address(v));
 }
 
@@ -393,7 +396,9 @@ Status SizeTable(FusedSource& source) {
   if (bytes(source.groups_max, all) <= kFusedTableMax) return OkStatus();
   source.groups_max = (kFusedTableMax - bytes(0, 0)) / bytes(1, most);
   source.addresses_max = source.groups_max * most;
-  if (source.groups_max == 0) return Unimplemented("a fused chain of %d tensors is too long", most);
+  if (source.groups_max == 0)
+    return Unimplemented("the fused chain has %d tensors, which is more than this kernel supports",
+                         most);
   return OkStatus();
 }
 

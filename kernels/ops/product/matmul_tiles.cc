@@ -89,7 +89,7 @@ StatusOr<Kernel> PrepareTileFcGrad(const OpView& view, const PrepareContext& ctx
   const int64_t m = x[0], k = x[1], n = w[1];
   TD_REQUIRE(view.in(2).dtype == DType::kF32 && view.in(2).shape == Shape({m, n}));
   if (!view.has_out(0) && !view.has_out(1))
-    return Unimplemented("no output of this operator is requested");
+    return Unimplemented("the program requests no output of this operator");
   FcGradState state{{}, {}, BiasGrad(DType::kF32, m, n, ctx.threads)};
   size_t scratch = 0;
   if (view.has_out(0)) {

@@ -16,7 +16,7 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   TD_RETURN_IF_ERROR(NeedLabel(view, 1));
   const TensorDesc& buckets = view.in(2);
   if (buckets.dtype != DType::kI64 || buckets.shape.rank() != 1 || buckets.shape[0] < 2) {
-    return view.Error("input StatPos must be i64[buckets], with at least two buckets");
+    return view.Error("input StatPos must be i64[buckets] with at least two buckets");
   }
   TD_RETURN_IF_ERROR(NeedSame(view, 2, "StatPos", 3, "StatNeg"));
   outputs[0] = {DType::kF32, {1}};

@@ -11,7 +11,7 @@ Status Check(const OpView& view) {
     return view.Error("the last dimension of X has size 0, expected at least 1");
   if (!view.attr<bool>("causal")) return OkStatus();
   if (x.rank() < 2 || x[x.rank() - 1] < x[x.rank() - 2]) {
-    return view.Error("causal needs matrices [..., t, s] with t <= s");
+    return view.Error("attribute causal needs matrices [..., t, s] with t <= s");
   }
   return OkStatus();
 }

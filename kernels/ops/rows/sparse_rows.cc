@@ -50,7 +50,7 @@ Status NeedHeight(const OpView& view) {
 Status InferSum(const OpView& view, std::span<TensorDesc> outputs) {
   TD_RETURN_IF_ERROR(NeedHeight(view));
   if (view.in_count() < 2 || view.in_count() % 2 != 0 || !view.has_in(0)) {
-    return view.Error("expected one or more (values, rows) pairs as input X");
+    return view.Error("expected one or more pairs (values, rows) as inputs X");
   }
   int64_t rows = 0;
   for (size_t i = 0; i < view.in_count(); i += 2) {

@@ -50,7 +50,7 @@ StatusOr<Window> WindowOf(const OpView& view, const Shape& x) {
   const Ints axes = view.attr<Ints>("axes"), starts = view.attr<Ints>("starts"),
              ends = view.attr<Ints>("ends");
   if (axes.size() != starts.size() || axes.size() != ends.size()) {
-    return view.Error("axes, starts and ends must have the same length");
+    return view.Error("attributes axes, starts and ends must have the same length");
   }
   Window w{x, x};
   for (int d = 0; d < x.rank(); ++d) w.begin[d] = 0;

@@ -137,8 +137,8 @@ Status RunCompress(CompressState& s, const KernelArgs& args) {
   }
   const int64_t k = SelectedOf(s.n, sparsity);
   if (k > s.capacity) {
-    return InvalidArgument("dgc: Sparsity %g selects %d elements, but capacity is %d", sparsity, k,
-                           s.capacity);
+    return InvalidArgument("dgc: Sparsity %g selects %d elements, but attribute capacity is %d",
+                           sparsity, k, s.capacity);
   }
   selected[0] = static_cast<int32_t>(k);
   std::fill(selected + SelectionWords(k), selected + SelectionWords(s.capacity), 0);
@@ -170,8 +170,7 @@ struct AddState {
 Status AddSelection(const AddState& s, const int32_t* selection, float lr, float* param) {
   const int64_t k = selection[0];
   if (k < 0 || SelectionWords(k) > s.words) {
-    return InvalidArgument("dgc: a selection has %d elements, but there is room for %d", k,
-                           s.words / 2);
+    return InvalidArgument("dgc: a selection has %d elements, expected at most %d", k, s.words / 2);
   }
   const int32_t* indices = selection + 1;
   int64_t last = -1;

@@ -9,8 +9,8 @@ Status Run(UpdateState& s, const KernelArgs& kernel) {
   args.lr = s.lr(kernel);
   if (!(args.lr > 0)) {
     return InvalidArgument(
-        "ftrl divides by the learning rate, which is %g at this step, expected above 0; hint: a "
-        "warm-up starts at 0, so remove it",
+        "ftrl divides by the learning rate, which is %g at this step, expected above 0; hint: "
+        "remove the warm-up, because a warm-up starts at 0",
         args.lr);
   }
   return RunUpdate(s, args, kernel);

@@ -44,7 +44,8 @@ inline UpdateArgs DecayedAdagradArgs(const OpView& view) {
 inline StatusOr<UpdateArgs> RmspropArgs(const OpView& view) {
   constexpr size_t kMeanGrad = 4;
   if (view.has_in(kMeanGrad) != view.attr<bool>("centered")) {
-    return view.Error("input MeanGrad must be given with centered=true, and only then");
+    return view.Error(
+        "input MeanGrad is required with centered=true, and not allowed with centered=false");
   }
   return UpdateArgs{.epsilon = AttrF32(view, "epsilon"),
                     .mu = AttrF32(view, "mu"),

@@ -55,8 +55,8 @@ Status ClientSession::Accept(const OpenSessionRequest& offer, const OpenSessionR
 Status ClientSession::Explain(const Status& refused) const {
   if (refused.code() != StatusCode::kUnimplemented) return refused;
   return FailedPrecondition(
-      "the program that listens on %s has no call OpenSession, so it is an earlier version or not "
-      "a pserver [TD6022]; hint: run the same version of Tandem on both sides",
+      "the program that listens on %s has no call OpenSession: it is an earlier version or not a "
+      "pserver [TD6022]; hint: run the same version of Tandem on both sides",
       address_);
 }
 

@@ -169,11 +169,11 @@ Status GrpcPsChannel::WaitForServer(const Server& server, Time start) {
       !ConnectedBy(*server.raw.channel, std::min({deadline, next_message, SteadyNow() + kLook}))) {
     const Time now = SteadyNow();
     if (options_.callbacks.stop && options_.callbacks.stop())
-      return Cancelled("the wait for %s was stopped", server.name);
+      return Cancelled("the client stopped on request while it waited for %s", server.name);
     if (now >= deadline) {
       return Unavailable(
-          "%s did not reply within %.0f s [TD4001]; hint: check that it runs and that its address "
-          "is right",
+          "%s did not reply within %.0f s [TD4001]; hint: check that this pserver runs and that "
+          "its address is right",
           server.name, Seconds(options_.patience.start_timeout));
     }
     if (now < next_message) continue;

@@ -149,7 +149,8 @@ Status RawCall::Explain(const grpc::Status& status) const {
                                     : Annotate(rpc::FromGrpc(status),
                                                absl::StrFormat("attempt %d", retries_.attempts()));
   }
-  return DeadlineExceeded("no reply within %.1f s [TD4025]%s", Seconds(SteadyNow() - start_),
+  return DeadlineExceeded("no reply to %s within %.1f s [TD4025]%s", rpc::NameOf(call_),
+                          Seconds(SteadyNow() - start_),
                           last_error_.empty() ? "" : "; the error before: " + last_error_);
 }
 

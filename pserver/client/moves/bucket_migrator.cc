@@ -58,7 +58,7 @@ Status BucketMigrator::Pause() {
   const std::shared_ptr<PsEvent> over = carrier_.MakeEvent();
   carrier_.After(std::chrono::milliseconds(20), [over] { over->Set(); });
   if (over->WaitUntil(carrier_.Now() + options_.call_timeout)) return OkStatus();
-  return Cancelled("the migration was stopped");
+  return Cancelled("the migration of row buckets was stopped on request");
 }
 
 template <typename Request, typename Reply>
@@ -129,8 +129,9 @@ Status BucketMigrator::Leave(int server) {
     });
     if (source == now.end()) return OkStatus();
     if (carrier_.Now() >= give_up) {
-      return Unavailable("row buckets of %s are still frozen for pserver %d; hint: try again",
-                         NameOf(source->server), server);
+      return Unavailable(
+          "row buckets of %s are still frozen for a migration to pserver %d; hint: try again",
+          NameOf(source->server), server);
     }
     TD_RETURN_IF_ERROR(Pause());
   }
@@ -150,7 +151,9 @@ StatusOr<std::vector<ServedBuckets>> BucketMigrator::Where() {
   // during this loop may be known only to its source.
   for (bool news = true; news;) {
     if (carrier_.Now() >= give_up) {
-      return Unavailable("another migration of this job is running; hint: wait until it has ended");
+      return Unavailable(
+          "another migration of this job is running; hint: wait until the other migration has "
+          "ended");
     }
     news = false;
     now.clear();
@@ -165,8 +168,8 @@ StatusOr<std::vector<ServedBuckets>> BucketMigrator::Where() {
       TD_RETURN_IF_ERROR(told);
       if (static_cast<int>(reply.index()) != server) {
         return FailedPrecondition(
-            "%s reports that it is pserver %d [TD1005]; hint: name servers in the order of their "
-            "--index, new servers last",
+            "%s reports that its index is %d, which is not its position in the list of servers "
+            "[TD1005]; hint: name servers in the order of their --index, new servers last",
             NameOf(server), reply.index());
       }
       news |= !all.Learn(FromProto(reply.map())).empty();
@@ -217,8 +220,8 @@ Status BucketMigrator::AwaitStep() {
     if (made) return OkStatus();
     if (carrier_.Now() >= give_up) {
       return Unavailable(
-          "trainers made no step for %.0f s, so they may still use the old owner of the rows; "
-          "hint: try again while trainers run",
+          "trainers made no step for %.0f s, so the trainers may still use the old owner of the "
+          "rows; hint: try again while trainers run",
           Seconds(options_.patience));
     }
     TD_RETURN_IF_ERROR(Pause());

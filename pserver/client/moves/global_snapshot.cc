@@ -77,7 +77,7 @@ Status GlobalSnapshotCoordinator::CallAll(rpc::PserverCall call, const Request& 
                   });
   }
   if (!all->ended->WaitUntil(carrier_.Now() + timeout + kGrace)) {
-    return Cancelled("%s did not reply", rpc::NameOf(call));
+    return Cancelled("a server did not reply to the call %s in time", rpc::NameOf(call));
   }
   for (size_t i = 0; i < servers_.size(); ++i) {
     TD_RETURN_IF_ERROR(
@@ -130,7 +130,7 @@ StatusOr<std::vector<CutMarkDef>> GlobalSnapshotCoordinator::Merge(
     if (i == 0) marks.assign(held[i].mark().begin(), held[i].mark().end());
     if (held[i].mark_size() != static_cast<int>(marks.size())) {
       return FailedPrecondition(
-          "the snapshot failed, because %s has %d trainers, but another server has %d",
+          "the snapshot failed, because %s has %d trainers, but another server has %d trainers",
           PserverName(servers_[i].server, servers_[i].address), held[i].mark_size(), marks.size());
     }
     for (size_t r = 0; r < marks.size(); ++r) Raise(held[i].mark(static_cast<int>(r)), marks[r]);
@@ -226,8 +226,8 @@ StatusOr<GlobalSnapshotReport> GlobalSnapshotCoordinator::Restore(uint64_t numbe
     return NotFound("no snapshot exists on all %d servers [TD4020]", servers_.size());
   if (request.cut() == 0) {
     return NotFound(
-        "snapshot %d does not exist on all %d servers, but snapshots %s do [TD4020]; hint: tandem "
-        "restore --list shows the snapshots",
+        "snapshot %d does not exist on all %d servers; these snapshots do: %s [TD4020]; hint: "
+        "tandem restore --list shows the snapshots",
         number, servers_.size(), absl::StrJoin(whole, ", "));
   }
   std::vector<RestoreCheckpointReply> back;

@@ -12,8 +12,8 @@ StatusOr<std::vector<SnapshotFrontier>> GlobalSnapshotHold::Hold(uint64_t number
                                                                  const TrainerRegistry& trainers) {
   if (number <= last_) {
     return FailedPrecondition(
-        "snapshot %d: the number must be higher than the last one, %d [TD4020]; hint: run tandem "
-        "save --snapshot, which chooses the number",
+        "snapshot %d: the number must be higher than the number of the last snapshot, %d [TD4020]; "
+        "hint: run tandem save --snapshot, which chooses the number",
         number, last_);
   }
   const bool same = hold_.number == number && hold_.taker == taker && !hold_.order;
@@ -47,15 +47,16 @@ Status GlobalSnapshotHold::CheckOrder(const SnapshotRequest& order,
                                       const TrainerRegistry& trainers) const {
   const bool held = hold_.number == order.number && hold_.taker == order.taker && !hold_.order;
   if (!held || clock_.Now() >= hold_.until) {
-    return Aborted("the lease of snapshot %d has expired, so pushes no longer wait for it",
+    return Aborted("the lease of snapshot %d has expired, so this server accepts pushes again",
                    order.number);
   }
   for (int r = 0; r < trainers.size(); ++r) {
     const auto i = static_cast<size_t>(r);
     if (std::ssize(order.marks) != trainers.size() || order.marks[i].trainer != r) {
       return InvalidArgument(
-          "snapshot %d: expected the push windows of all %d trainers, in their order", order.number,
-          trainers.size());
+          "snapshot %d: the request must list the push windows of all %d trainers in the order of "
+          "their ranks",
+          order.number, trainers.size());
     }
   }
   return OkStatus();
@@ -78,8 +79,10 @@ Status GlobalSnapshotHold::Admits(const PushHead& head) const {
       return OkStatus();
     }
   }
-  return OutOfRange("trainer %d push %d waits, because snapshot %d is in progress; send it again",
-                    head.caller.trainer, head.sequence, hold_.number);
+  return OutOfRange(
+      "trainer %d: push %d cannot be applied yet, because snapshot %d is in progress; hint: send "
+      "the push again later",
+      head.caller.trainer, head.sequence, hold_.number);
 }
 
 Status GlobalSnapshotHold::Verdict(const TrainerRegistry& trainers,
@@ -104,14 +107,15 @@ Status GlobalSnapshotHold::VerdictOf(const SnapshotFrontier& frontier,
   const uint64_t ended =
       frontier.completed ? sent : SentNumbers::At(frontier.numbers.ended, server_);
   if (t.taken.highest() > sent) {
-    return Aborted("the snapshot failed, because trainer %d pushed in the meantime",
+    return Aborted("the snapshot failed, because trainer %d pushed during the snapshot",
                    frontier.trainer);
   }
   for (uint64_t n = sent; n > ended; --n) {
     if (t.taken.Look(n) == SequenceWindow::Seen::kTaken) continue;
     return Unavailable(
-        "push %d of trainer %d is missing: the server did not receive it or rejected it", n,
-        frontier.trainer);
+        "push %d of trainer %d is missing: the server did not receive the push or rejected the "
+        "push",
+        n, frontier.trainer);
   }
   return OkStatus();
 }
@@ -140,7 +144,7 @@ std::optional<GlobalSnapshotHold::Ended> GlobalSnapshotHold::Release(uint64_t nu
   if (hold_.number == number && hold_.taker != taker) return std::nullopt;
   last_ = std::max(last_, number);
   if (hold_.number != number) return std::nullopt;
-  return End(Aborted("snapshot %d was abandoned", number));
+  return End(Aborted("snapshot %d failed, because its caller cancelled it", number));
 }
 
 }  // namespace tandem::pserver

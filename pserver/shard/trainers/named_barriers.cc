@@ -16,7 +16,7 @@ Status NamedBarriers::Check(const std::string& name, const Call& call) const {
                            name.size());
   }
   if (call.generation == 0)
-    return InvalidArgument("barrier: the number of the use is 0, expected at least 1");
+    return InvalidArgument("barrier: the request has generation 0, expected at least 1");
   const auto found = barriers_.find(name);
   const bool room = barriers_.size() < kBarriersMax || Oldest() != barriers_.end();
   if (found == barriers_.end() && !room) {
@@ -25,8 +25,9 @@ Status NamedBarriers::Check(const std::string& name, const Call& call) const {
         kBarriersMax);
   }
   if (roster_[call.trainer].completed) {
-    return FailedPrecondition("trainer %d enters barrier \"%s\" after it has completed the job",
-                              call.trainer, name);
+    return FailedPrecondition(
+        "trainer %d enters barrier \"%s\", but this trainer has already completed the job",
+        call.trainer, name);
   }
   if (found != barriers_.end() && found->second.calls.size() >= WaitList<Call>::kCallsMax) {
     return ResourceExhausted("barrier \"%s\": %d calls already wait, which is the maximum", name,
@@ -119,7 +120,7 @@ void NamedBarriers::Expire(Time now, ReadyAnswers& ready) {
         [&, &name = name](const Call& call) -> Status {
           if (call.deadline > now) return OkStatus();
           return DeadlineExceeded(
-              "barrier \"%s\": waited %.1f s for %s; the others arrived [TD4007]", name,
+              "barrier \"%s\": timed out after %.1f s: %s did not arrive [TD4007]", name,
               Seconds(now - call.since), missing[call.generation]);
         },
         ready);

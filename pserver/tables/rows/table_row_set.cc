@@ -54,14 +54,15 @@ Status TableRowSet::CheckContent(const RowValues& values) const {
   const auto brief = static_cast<size_t>(
       std::ranges::count_if(values.use, [](const RowAge& use) { return use.brief; }));
   if (brief > 0 && !accessor_.extends()) {
-    return InvalidArgument("table %s has %d short rows, which accessor=%s does not support", table_,
-                           brief, Name(rules_.accessor));
+    return InvalidArgument(
+        "table %s has %d rows without an embedding, which accessor=%s does not support", table_,
+        brief, Name(rules_.accessor));
   }
   const size_t expected = (values.ids.size() - brief) * static_cast<size_t>(width_) +
                           brief * static_cast<size_t>(brief_width_);
   if (values.content.size() == expected) return OkStatus();
-  return InvalidArgument("%d rows of table %s have %d values, expected %d", values.ids.size(),
-                         table_, values.content.size(), expected);
+  return InvalidArgument("%d rows of table %s have %d values in total, expected %d",
+                         values.ids.size(), table_, values.content.size(), expected);
 }
 
 Status TableRowSet::Set(const RowValues& values, uint64_t version) {

@@ -169,7 +169,8 @@ TEST_P(DeltaTest, NeedsAWholeOne) {
   const auto refused = [&] {
     const Status status = client_->Save(/*delta=*/true).status();
     EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
-    EXPECT_THAT(std::string(status.message()), HasSubstr("has written none since its start"));
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("has written no full checkpoint since its start"));
   };
   // A server with a log has already written its initial values as a full checkpoint.
   if (GetParam().durability == Durability::kNone) refused();

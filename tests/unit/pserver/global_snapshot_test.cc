@@ -126,7 +126,7 @@ TEST_F(CutTest, CannotBeWhatItWasMeantToBe) {
   EXPECT_THAT(Said(), HasSubstr("the lease of snapshot 5 has expired"));
   ASSERT_TRUE(Hold(6).ok());
   Take(6, held->marks);
-  EXPECT_THAT(Said(), HasSubstr("trainer 0 pushed in the meantime"));
+  EXPECT_THAT(Said(), HasSubstr("trainer 0 pushed during the snapshot"));
   // Server 0 learns a newer incarnation from the marks of the other servers. It then rejects the
   // older incarnation.
   held = Hold(7);

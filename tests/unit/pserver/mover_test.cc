@@ -102,7 +102,8 @@ TEST_F(MovesTest, BucketsThatStayFrozenForWhoIsLeavingAreNamed) {
   ps::BucketMigrator mover(carrier, {"host:0", "host:1"}, {.patience = seconds(10)});
   const Status status = mover.Leave(1);
   EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("are still frozen for pserver 1"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("are still frozen for a migration to pserver 1"));
 }
 
 TEST(PlanTest, WhoIsLeavingGivesAllAndGetsNone) {

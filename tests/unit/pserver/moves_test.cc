@@ -88,8 +88,7 @@ TEST_F(MovesTest, APushThatWasRefusedOnceIsRefusedForEver) {
   ASSERT_TRUE(Move(*b, *a, {5}, 0).ok());
   const auto late = Push(*a, Head(1, 1), ids);
   EXPECT_EQ(late.status().code(), StatusCode::kOutOfRange);
-  EXPECT_THAT(std::string(late.status().message()),
-              HasSubstr("partitioned with ownership epoch 0"));
+  EXPECT_THAT(std::string(late.status().message()), HasSubstr("has ownership epoch 0"));
   EXPECT_TRUE(Push(*a, Head(2, 1, /*generation=*/1), ids).ok());
 }
 

@@ -172,8 +172,8 @@ TEST_F(SliceMovesTest, AParcelMustHaveWhatItSaysAndFit) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(why));
   };
-  refused("its slice is missing", [](BucketMigration& p) { p.slices.clear(); });
-  refused("partition 1026 cannot move",
+  refused("has no slice of this partition", [](BucketMigration& p) { p.slices.clear(); });
+  refused("in partition 1026, but does not move",
           [](BucketMigration& p) { p.slices[0].spec.bucket = kThird; });
   refused("overlaps another", [](BucketMigration& p) { p.slices[0].spec.offset = 4; });
   EXPECT_EQ(StateOf(*b).size(), 1u);

@@ -13,8 +13,7 @@ StatusOr<size_t> UsedWords(const int32_t* selection, size_t room, const std::str
   if (k >= 0 && static_cast<size_t>(SelectionWords(k)) <= room) {
     return static_cast<size_t>(SelectionWords(k));
   }
-  return InvalidArgument("%s: %d elements were selected, but there is room for %d", what, k,
-                         room / 2);
+  return InvalidArgument("%s: %d elements were selected, expected at most %d", what, k, room / 2);
 }
 
 size_t WordsOf(const CommTensor& selection) {

@@ -31,8 +31,8 @@ StatusOr<int> StagedComm::Register(const CommNode& node) {
   const bool staged_here = node.place.kind != PlaceKind::kCpu;
   if (staged_here && node.op->type == "pull_rows") {
     return Unimplemented(
-        "table \"%s\" on %s is not distributed, and a copy of a whole table on a device is not "
-        "implemented [TD1109]; hint: use is_distributed (model argument distributed=1)",
+        "table \"%s\" must be distributed if it is on device %s [TD1109]; hint: set the model "
+        "argument distributed=1",
         node.in[0].var, ToString(node.place));
   }
   auto staged = std::make_unique<Node>();

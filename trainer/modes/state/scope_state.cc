@@ -58,8 +58,9 @@ Status PutInto(const TensorMap& tensors, const std::string& dir, Scope& scope) {
     const Tensor* target = scope.Find(name);
     if (target == nullptr || target->data() == tensor.data()) continue;
     if (target->desc() != tensor.desc()) {
-      return FailedPrecondition("checkpoint %s: \"%s\" is %s, but the program needs %s [TD2105]",
-                                dir, name, ToString(tensor.desc()), ToString(target->desc()));
+      return FailedPrecondition(
+          "checkpoint %s: variable \"%s\" is %s, but the program needs %s [TD2105]", dir, name,
+          ToString(tensor.desc()), ToString(target->desc()));
     }
     TD_RETURN_IF_ERROR(scope.device().CopyFromHost(target->data(), tensor.data(), tensor.bytes()));
   }

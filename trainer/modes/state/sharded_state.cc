@@ -63,7 +63,7 @@ Status ShardedState::Scatter(collective::Communicator& communicator, const Tenso
       const Tensor& given = state.at(slot.name);
       if (given.desc() != slot.desc) {
         return FailedPrecondition(
-            "the checkpoint's \"%s\" is %s, but the program needs %s [TD2105]", slot.name,
+            "variable \"%s\" is %s in the checkpoint, but the program needs %s [TD2105]", slot.name,
             ToString(given.desc()), ToString(slot.desc));
       }
       TD_RETURN_IF_ERROR(host.CopyFromHost(copy.data(), given.data(), copy.bytes()));
@@ -72,7 +72,8 @@ Status ShardedState::Scatter(collective::Communicator& communicator, const Tenso
     if (OwnerFor(communicator.rank()) != slot.owner) continue;
     const Tensor* own = scope.Find(slot.name);
     if (own == nullptr)
-      return Internal("the rank that owns \"%s\" does not have its value", slot.name);
+      return Internal("the rank that owns variable \"%s\" does not have the value of this variable",
+                      slot.name);
     TD_RETURN_IF_ERROR(scope.device().CopyFromHost(own->data(), copy.data(), copy.bytes()));
   }
   return OkStatus();
@@ -85,7 +86,9 @@ Status ShardedState::Gather(collective::Communicator& communicator, const Scope&
     if (communicator.rank() == slot.owner) {
       const Tensor* own = scope.Find(slot.name);
       if (own == nullptr)
-        return Internal("the rank that owns \"%s\" does not have its value", slot.name);
+        return Internal(
+            "the rank that owns variable \"%s\" does not have the value of this variable",
+            slot.name);
       TD_RETURN_IF_ERROR(scope.device().CopyToHost(copy.data(), own->data(), copy.bytes()));
     }
     TD_RETURN_IF_ERROR(Broadcast(communicator, copy, slot.owner, slot.name, deadline));

@@ -17,7 +17,7 @@ Status Check(const RecordFiles& files) {
   }
   if (files.test_share > 0 && !files.test.empty()) {
     return InvalidArgument(
-        "test_share and test_file are both set [TD1108]; hint: keep one of the two");
+        "test_share and test_file are both set [TD1108]; hint: keep only one of these settings");
   }
   return OkStatus();
 }

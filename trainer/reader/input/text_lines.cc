@@ -123,9 +123,10 @@ PieceResult PieceReader::Read(uint64_t index) {
   result.status = Load(begin, std::min(begin + kPieceBytes, file_.size()));
   if (!result.status.ok()) return result;
   if (offset_ == 0 && text_.starts_with("\x1f\x8b")) {
-    result.status =
-        DataLoss("%s is compressed by gzip, which is not supported here [TD2009]; hint: gunzip it",
-                 file_.path());
+    result.status = DataLoss(
+        "%s is compressed by gzip, which is not supported here [TD2009]; hint: unpack the file "
+        "with gunzip",
+        file_.path());
     return result;
   }
   // One bad record more than the limit rejects the file, independently of the remaining lines.

@@ -384,7 +384,7 @@ TEST(NcclLibraryTest, WhatIsMissingIsNamed) {
   EXPECT_THAT(std::string(absent.message()), HasSubstr("/nowhere/libnccl.so.2"));
   const Status other = OpenNccl(StandIn("libtandem_cuda.so")).status();
   EXPECT_THAT(std::string(other.message()),
-              HasSubstr("the library has no function ncclGetVersion"));
+              HasSubstr("the loaded library has no function ncclGetVersion"));
   EXPECT_EQ(NcclVersionText(22809), "2.28.9");
 }
 

@@ -299,7 +299,9 @@ TEST(RelayTest, AnOldAnnouncementLeadsNowhere) {
     const Status status = JoinWorld(world).status();
     done = true;
     EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status;
-    EXPECT_THAT(Text(status), HasSubstr("an announcement that is not from this rank 0 [TD3014]"));
+    EXPECT_THAT(
+        Text(status),
+        HasSubstr("the rendezvous announcement of another process, not of this rank 0 [TD3014]"));
   });
   std::filesystem::remove_all(folder);
 }

@@ -447,7 +447,7 @@ TEST_F(CliTest, DemoFailsWithItsRun) {
 TEST_F(CliTest, DemoWithoutData) {
   EXPECT_EQ(Tandem({"demo", "--data=" + dir_}), kExitUsage);
   EXPECT_THAT(Err(),
-              HasSubstr("directory " + dir_ + " has neither the file train-images-idx3-ubyte"));
+              HasSubstr("directory " + dir_ + " contains neither file train-images-idx3-ubyte"));
   EXPECT_THAT(Err(), HasSubstr("hint: set --data to a directory"));
 }
 

@@ -58,7 +58,9 @@ const std::map<std::string, std::string>& Elsewhere() {
       {"the demo failed to kill and recover a pserver: %s", kRace},
       {"the demo cannot read the progress of the job, because its trainers have no status page",
        "the demo always asks for one"},
-      {"%s does not contain the last version of the server", "cli_test"},
+      {"log %s does not contain both the last version and the number of repeated pushes of the "
+       "server",
+       "cli_test"},
       {"%s is not a JSON object with accuracy, images_per_s, seconds, steps and params_sha256",
        "cli_test"},
       {"the trainer wrote no result file %s", "cli_test"},
@@ -69,20 +71,22 @@ const std::map<std::string, std::string>& Elsewhere() {
       {"the job %s failed with exit code %d (see its output above)",
        "minutes of measuring; knob_bench_test"},
       {"pserver %d has %d slices of dense variables that cannot move, because an older version of "
-       "Tandem wrote them [TD1109]; hint: save the job and start it again with other servers",
+       "Tandem wrote them [TD1109]; hint: save the job, and start the job again with other servers",
        "trainers of another version"},
       {"pserver %d received %d partitions during its drain, probably from tandem rebalance --add; "
-       "hint: drain it again",
+       "hint: drain this pserver again",
        "another command about the same pserver at the same moment"},
-      {"pserver %d cannot be drained, because it would be the last one [TD1005]; hint: add another "
-       "one with tandem rebalance --add=HOST:PORT",
+      {"pserver %d cannot be drained, because this pserver is the last one that is not drained "
+       "[TD1005]; hint: add another pserver with tandem rebalance --add=HOST:PORT",
        kServers},
-      {"pserver 0 cannot be drained, because it also serves the barriers of the trainers [TD1005]; "
+      {"pserver 0 cannot be drained, because pserver 0 also serves the barriers of the trainers "
+       "[TD1005]; "
        "hint: drain another pserver",
        kServers},
       {"there is no pserver %d: the job has %d pservers [TD1004]", kServers},
-      {"the pservers were not restored: sync mode needs checkpoints of one step, but these are of "
-       "versions %s [TD7012]; hint: run tandem save while no trainer pushes, or start the pservers "
+      {"the pservers were not restored: sync mode needs checkpoints of one version, but the "
+       "pservers have checkpoints of versions %s [TD7012]; hint: run tandem save while no trainer "
+       "pushes, or start the pservers "
        "with --checkpoint_every_steps",
        "two servers and a client; python_pserver_faults_test"},
       {"cannot start dot: %s [TD7009]", kKernel},
@@ -90,12 +94,14 @@ const std::map<std::string, std::string>& Elsewhere() {
        "choose another --status_port",
        "launch_line_test"},
       {"tandemrun (pid %d) of job %s is not running [TD7003]", kLauncher},
-      {"process %d, which job.json of job %s names, belongs to user %d, expected user %d, and was "
-       "not signalled [TD6028]; hint: run the command as the user who started the job",
+      {"process %d was not signalled: the process belongs to user %d, expected user %d (job.json "
+       "of job %s names this process) [TD6028]; hint: run the command as the user who started the "
+       "job",
        kLauncher},
       {"cannot signal tandemrun (pid %d): %s [TD6028]", kLauncher},
-      {"job %s of %s: tandemrun (pid %d) ended unexpectedly, and the kernel ended its processes on "
-       "this host [TD7013]; hint: start the job again; tandem events %s shows the last event",
+      {"job %s of %s: tandemrun (pid %d) ended unexpectedly, and the kernel ended the processes of "
+       "the job on this host [TD7013]; hint: start the job again; tandem events %s shows the last "
+       "event",
        kLauncher},
       {"cannot listen on %s: %s [TD4009]; hint: choose another address, or end the program that "
        "uses it",

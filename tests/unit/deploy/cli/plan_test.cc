@@ -144,7 +144,8 @@ TEST_F(PlanTest, ErrorsSayWhatToDo) {
   };
   EXPECT_THAT(
       error({}),
-      HasSubstr("expected one job file, got 0 [TD1007] (INVALID_ARGUMENT)\nhint: tandem plan JOB"));
+      HasSubstr(
+          "expected one job file, got 0 [TD1007] (INVALID_ARGUMENT)\nhint: run tandem plan JOB"));
   EXPECT_THAT(error({dir_ + "/none"}), HasSubstr("none"));
   EXPECT_THAT(error({job, "--ranks=17"}), HasSubstr("hint: simulate more ranks"));
   EXPECT_THAT(error({job, "--ranks=1"}), HasSubstr("from 2 to 4096"));

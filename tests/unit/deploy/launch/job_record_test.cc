@@ -147,7 +147,8 @@ TEST_F(JobRecordTest, AProcessOfAnotherUserIsNotSignalled) {
   const Status refused = deploy::SignalLauncher(record, SIGTERM);
   EXPECT_EQ(refused.code(), StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(refused.message()),
-              HasSubstr("belongs to user 65534, expected user 0, and was not signalled [TD6028]"));
+              HasSubstr("was not signalled: the process belongs to user 65534, expected user 0 "
+                        "(job.json of job j names this process) [TD6028]"));
   EXPECT_EQ(EndOf(pid), 0);
 }
 
@@ -164,9 +165,10 @@ TEST_F(JobRecordTest, ALauncherThatIsGoneIsTold) {
   EXPECT_FALSE(Exists("log/job.secret")) << "it ended with its maker";
   EXPECT_FALSE(Exists("log/tls/admin/tls.key"));
 
-  const std::string said = "tandemrun (pid " + pid +
-                           ") ended unexpectedly, and the kernel ended its processes on this "
-                           "host [TD7013]";
+  const std::string said =
+      "tandemrun (pid " + pid +
+      ") ended unexpectedly, and the kernel ended the processes of the job on this "
+      "host [TD7013]";
   for (const char* command : {"status", "drain"}) {
     EXPECT_EQ(Tandem({command, dir_ + "/log", command[0] == 's' ? "--timeout_s=1" : "--wait_s=1"}),
               kExitConfig);

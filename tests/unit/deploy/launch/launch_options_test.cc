@@ -137,7 +137,7 @@ TEST_F(LaunchOptionsTest, RefusedLines) {
       {"--heter_workers=2 @/job.pbtxt", "hybrid mode needs --servers"},
       {"--heter_workers=2 --nproc=2 @/job.pbtxt", "--heter_workers needs pserver mode"},
       {"--mode=pserver --servers=1 --workers=1 --heter_workers=1 @/job.pbtxt",
-       "--heter_workers contradicts --mode=pserver, because it needs hybrid mode"},
+       "--heter_workers needs hybrid mode, which contradicts --mode=pserver"},
       {"--servers=1 --workers=3 --heter_workers=2 @/job.pbtxt",
        "--heter_workers: 3 trainers cannot be divided equally among 2 heter workers [TD1004]"},
       {"--servers=1 --workers=1 --heter_place=cuda @/job.pbtxt",

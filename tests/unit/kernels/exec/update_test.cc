@@ -214,7 +214,9 @@ TEST(Optimizer, SlotsFollowTheAttributes) {
 TEST(Optimizer, FtrlSaysThatAWarmUpFromZeroIsNotForIt) {
   const Trained t = Train(WordNet(false), {"ftrl", {}}, 1, 0.0f);
   EXPECT_EQ(t.status.code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(Message(t.status), HasSubstr("expected above 0; hint: a warm-up starts at 0"));
+  EXPECT_THAT(
+      Message(t.status),
+      HasSubstr("expected above 0; hint: remove the warm-up, because a warm-up starts at 0"));
 }
 
 }  // namespace

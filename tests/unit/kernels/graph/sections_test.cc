@@ -109,9 +109,10 @@ TEST(SectionsTest, RefusesWhatIsNoSection) {
   program.ops[1].attrs[kOpDevice] = std::string("tpu");
   EXPECT_THAT(Verify(program).message(), HasSubstr("op_device is \"tpu\""));
   program.ops[1].attrs[kOpDevice] = std::string("gpu:2");
-  EXPECT_THAT(NamedSections(program).status().message(), HasSubstr("but not section 0"));
+  EXPECT_THAT(NamedSections(program).status().message(),
+              HasSubstr("but no operator names section 0"));
   Program small = Mlp(8, 0, 64);
-  EXPECT_THAT(AssignSections(small, 100).message(), HasSubstr("too few for 100 sections"));
+  EXPECT_THAT(AssignSections(small, 100).message(), HasSubstr("fewer than its 100 sections"));
 }
 
 TEST(SectionsTest, RefusesWhatFlowsBackAndWhatIsShared) {
@@ -119,7 +120,7 @@ TEST(SectionsTest, RefusesWhatFlowsBackAndWhatIsShared) {
   for (size_t i = 0; i < program.ops.size(); ++i) {
     program.ops[i].attrs[kOpDevice] = DeviceOf(i < 2 ? 1 : 0);
   }
-  EXPECT_THAT(CutSections(program).status().message(), HasSubstr("against the direction"));
+  EXPECT_THAT(CutSections(program).status().message(), HasSubstr("in the other direction"));
   Program shared = Mlp(8, 2, 64);
   shared.ops[2].inputs[1] = shared.ops[0].inputs[1];
   const std::string weight = shared.ops[0].inputs[1][0];
@@ -158,7 +159,7 @@ TEST(SectionsTest, TheGuardRefusesWhatIsOnTheWrongSide) {
               }),
               HasSubstr("no operator of program \"mlp\" has device guard \"gpu\""));
   EXPECT_THAT(refused([](Program& p) { p.ops[3].attrs.erase(kOpDevice); }),
-              AllOf(HasSubstr("lacks device guard \"gpu\", but reads \"fc_1.out\""),
+              AllOf(HasSubstr("has no device guard \"gpu\", but reads \"fc_1.out\""),
                     HasSubstr("the relu that makes \"relu_1.out\"")));
   EXPECT_THAT(refused([](Program& p) { p.ops[2].inputs[1] = p.ops[0].inputs[1]; }),
               HasSubstr("the parameter \"fc_0.w\" is used by the fc that makes \"fc_0.out\" and by "

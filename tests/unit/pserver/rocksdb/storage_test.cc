@@ -141,7 +141,8 @@ TEST_F(StorageTest, AFolderThatStaysInUseIsRefused) {
   ASSERT_TRUE(held.ok()) << held.status();
   const Status status = OpenRocksdbStorage(dir_).status();
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("fuser " + dir_ + "/LOCK shows it"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("find that process with fuser " + dir_ + "/LOCK"));
 }
 
 TEST_F(StorageTest, WithLittleRoomItIsReadAndNothingIsWritten) {

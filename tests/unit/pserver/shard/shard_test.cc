@@ -138,7 +138,7 @@ TEST_F(ShardTest, RefusesBadPushes) {
       {"job", [](PushHead& h) { h.caller.job = "other"; }, StatusCode::kFailedPrecondition,
        "serves job \"job\""},
       {"trainer", [](PushHead& h) { h.caller.trainer = 2; }, StatusCode::kInvalidArgument,
-       "ranks are 0 to 1"},
+       "expected 0 to 1"},
       {"incarnation", [](PushHead& h) { h.caller.incarnation = 6; },
        StatusCode::kFailedPrecondition, "incarnation 6 are rejected [TD4008]"},
       {"sequence", [](PushHead& h) { h.sequence = 0; }, StatusCode::kFailedPrecondition, "too old"},
@@ -229,7 +229,8 @@ TEST_F(ShardTest, DeadlineNamesTheMissingTrainer) {
   shard_->ExpireWaiters();
   EXPECT_EQ(pulled->status().code(), StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(pulled->status().message()),
-              HasSubstr("waited 12.0 s for trainer 1 at step 1; the others arrived [TD4007]"));
+              HasSubstr("timed out after 12.0 s: this server waited for trainer 1 at step 1; the "
+                        "others arrived [TD4007]"));
   EXPECT_EQ(shard_->NextDeadline(), Time::max());
 }
 
@@ -266,7 +267,7 @@ TEST_F(ShardTest, ASilentTrainerIsNamedToEverybodyWhoWaits) {
     EXPECT_THAT(
         std::string(p->status().message()),
         HasSubstr("trainer 1 is lost: no call for 5.0 s (its last push was for step 1); the "
-                  "other trainers wait for it at step 2 [TD4006]"));
+                  "other trainers wait for this trainer at step 2 [TD4006]"));
   }
 }
 
@@ -372,7 +373,7 @@ TEST_F(ShardTest, WaitInitAndPullWaitForTheFirstValues) {
   clock_.Advance(seconds(2));
   shard_->ExpireWaiters();
   EXPECT_THAT(std::string(initialised.status().message()),
-              HasSubstr("waited 2.0 s for the initial parameters of trainer 0 (0 of 3 slices"));
+              HasSubstr("timed out after 2.0 s: trainer 0 sent only 0 of 3 slices"));
   shard_->WaitInit(Rank(1), clock_.Now() + seconds(2),
                    [&](StatusOr<uint64_t> v) { initialised = std::move(v); });
   EXPECT_EQ(Push(Head(Rank(0), 1, 0), 1.0f).status().code(), StatusCode::kFailedPrecondition);

@@ -282,7 +282,7 @@ TEST_F(RowPrefetchTest, WhatIsUsedOtherwiseIsRefused) {
   Program program = TwoLookups(12, true, -1);
   ASSERT_TRUE(AppendOp(program, {.type = "mean", .inputs = {{"w"}}, .outputs = {{"other"}}}).ok());
   EXPECT_THAT(std::string(DistributedTables(program).status().message()),
-              HasSubstr("table \"w\" is_distributed, but another operator"));
+              HasSubstr("table \"w\" has is_distributed, but an operator other than a lookup"));
   program = TwoLookups(12, true, -1);
   program.ops[1].attrs["padding_idx"] = int64_t{3};
   EXPECT_THAT(std::string(DistributedTables(program).status().message()),

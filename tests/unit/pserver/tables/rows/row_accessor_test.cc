@@ -273,7 +273,8 @@ TEST_F(CtrTableTest, WhatCannotBeIsRefused) {
   rows.use = {{.brief = true}};
   EXPECT_TRUE(table->SetRows(rows, 0).ok());
   rows.content = {1, 2};
-  EXPECT_THAT(std::string(table->SetRows(rows, 0).message()), HasSubstr("2 values, expected 1"));
+  EXPECT_THAT(std::string(table->SetRows(rows, 0).message()),
+              HasSubstr("2 values in total, expected 1"));
   EXPECT_THAT(std::string(Make("")->SetRows(rows, 0).message()), HasSubstr("accessor=common"));
 }
 

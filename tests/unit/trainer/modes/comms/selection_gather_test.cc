@@ -44,7 +44,7 @@ TEST_F(SelectionGatherTest, RefusesWhatDoesNotFit) {
     return std::string(Make(0).Unpack(words.data(), each).message());
   };
   EXPECT_THAT(unpack({3, 0, 0, 0, 0, 0, 0, 0}, 4),
-              HasSubstr("3 elements were selected, but there is room for 2"));
+              HasSubstr("3 elements were selected, expected at most 2"));
   EXPECT_THAT(unpack({-1, 0, 0, 0, 0, 0, 0, 0}, 4), HasSubstr("all_a"));
   EXPECT_THAT(unpack({2, 0, 0, 0, 0, 0, 0, 0}, 4),
               HasSubstr("rank 0 sent an incomplete selection of \"a\""));
@@ -53,7 +53,8 @@ TEST_F(SelectionGatherTest, RefusesWhatDoesNotFit) {
               HasSubstr("rank 0 sent 1 words after its last selection"));
   a_[0] = 3;
   Words all(12);
-  EXPECT_THAT(std::string(Make(0).Pack(all.data()).status().message()), HasSubstr("room for 2"));
+  EXPECT_THAT(std::string(Make(0).Pack(all.data()).status().message()),
+              HasSubstr("expected at most 2"));
 }
 
 }  // namespace
