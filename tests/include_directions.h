@@ -159,7 +159,7 @@ inline const std::map<std::string, std::set<std::string>>& IncludeDirections() {
        {"common/base", "common/tables", "common/tensor", "pserver/disk", "pserver/shard/log",
         "pserver/shard/trainers", "pserver/state", "pserver/storage", "pserver/tables"}},
       {"pserver/shard/log", {"common/base", "pserver/state"}},
-      {"pserver/shard/trainers", {"common/base", "pserver/state"}},
+      {"pserver/shard/trainers", {"common/base", "common/tables", "pserver/state"}},
       {"pserver/state",
        {"common/base", "common/os", "common/shm", "common/tables", "common/tensor",
         "kernels/graph"}},

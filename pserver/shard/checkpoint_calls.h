@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "pserver/shard/snapshot_loader.h"
 #include "pserver/shard/shard.h"
+#include "pserver/shard/snapshot_loader.h"
 
 namespace tandem::pserver {
 

@@ -1,4 +1,4 @@
-// What a shard reports about itself: the reply to Configure, and its status.
+// Reports of a shard about itself: the reply to Configure, and its status.
 #pragma once
 
 #include <cstddef>

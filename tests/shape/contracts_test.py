@@ -17,7 +17,7 @@ HEADS = {
                   "# body HEADER SOURCE: free functions of HEADER that SOURCE defines. This list only gets shorter.\n",
     "requires.txt": "# room, functions in its headers whose comment has REQUIRES while no body checks anything.\n"
                     "# These figures only get smaller.\n",
-    "assertions.txt": "# module, assertions (CHECK, DCHECK, TD_REQUIRE, static_assert) per 1,000 lines that it keeps.\n"
+    "assertions.txt": "# module, assertions (CHECK, DCHECK, TD_REQUIRE, static_assert) per 1,000 lines without comments.\n"
                       "# These figures only get larger.\n",
 }
 STEP = 1.0  # a module that passes its figure by this much gets a new figure

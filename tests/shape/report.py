@@ -85,7 +85,7 @@ that only gets better:
 |---|---|
 | a free function is defined in the source with the stem of its header | `bodies.txt` |
 | a function whose comment has `REQUIRES` checks something in its body | `requires.txt` |
-| a module keeps its assertions per 1,000 lines | `assertions.txt` |
+| a module keeps its assertions per 1,000 lines without comments | `assertions.txt` |
 
 `bodies.txt` also names the headers that are explicit tables of functions, such as the operators.
 """

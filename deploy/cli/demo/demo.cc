@@ -12,9 +12,9 @@
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 #include "deploy/cli/demo/demo_data.h"
-#include "deploy/cli/idx_data.h"
 #include "deploy/cli/demo/demo_kill.h"
 #include "deploy/cli/demo/demo_report.h"
+#include "deploy/cli/idx_data.h"
 #include "deploy/cli/job/launch_job.h"
 
 namespace tandem::deploy {

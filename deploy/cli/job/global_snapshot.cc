@@ -120,11 +120,12 @@ Status ListGlobalSnapshots(const ParsedArgs& args) {
     for (const ps::ServerSnapshot& s : one.servers) servers.push_back(s.server);
     std::vector<uint64_t> versions;
     for (const ps::ServerSnapshot& s : one.servers) versions.push_back(s.version);
-    all.push_back({{"snapshot", one.number},
-                   {"cut", one.number},  // former name of the JSON field "snapshot" until version 0.2
-                   {"whole", one.whole},
-                   {"pservers", servers},
-                   {"versions", versions}});
+    all.push_back(
+        {{"snapshot", one.number},
+         {"cut", one.number},  // former name of the JSON field "snapshot" until version 0.2
+         {"whole", one.whole},
+         {"pservers", servers},
+         {"versions", versions}});
     rows.push_back({std::to_string(one.number), VersionsOf(one.servers),
                     absl::StrJoin(servers, " "),
                     one.whole ? "" : "not on all pservers: cannot be restored"});

@@ -1,5 +1,5 @@
-// The sessions of one client with one server (common/rpc/credentials/session_proof.h). A new session
-// replaces a lost one.
+// The sessions of one client with one server (common/rpc/credentials/session_proof.h). A new
+// session replaces a lost one.
 #pragma once
 
 #include <memory>

@@ -40,7 +40,7 @@ struct ServerSnapshot {
   Duration held = Duration::zero();  // time for which the server held new pushes
 };
 struct GlobalSnapshotReport {
-  uint64_t number = 0;  // of the global snapshot
+  uint64_t number = 0;  // number of the global snapshot
   std::vector<ServerSnapshot> servers;
   Duration held() const;  // longest time for which a server held new pushes
 };
