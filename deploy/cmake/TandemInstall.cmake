@@ -35,13 +35,13 @@ install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tandem FIL
   PATTERN *.md PATTERN *.svg PATTERN *.png)
 
 set_target_properties(tandem_pserver_client PROPERTIES EXPORT_NAME client)
-install(TARGETS tandem_pserver_client tandem_pserver_client_carrier tandem_pserver_client_placement
+install(TARGETS tandem_pserver_client tandem_pserver_client_carrier tandem_pserver_client_job tandem_pserver_client_pushes tandem_pserver_client_placement
     tandem_shm_rpc tandem_shm tandem_codec tandem_rpc tandem_rpc_credentials tandem_tensor tandem_base tandem_os tandem_threads tandem_grpc tandem_proto tandem_tables
   EXPORT TandemTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/tandem COMPONENT dev)
 # Installs pserver/client/client.h and the headers that it includes, and no others of the installed
 # libraries.
 foreach(header common/base/agreement.h common/base/check.h common/base/clock.h common/base/endpoint.h common/base/status.h common/rpc/channel.h
-        common/rpc/credentials/identity.h common/rpc/pserver_call.h common/rpc/credentials/tls_files.h common/tensor/types.h pserver/client/client.h pserver/client/table_rows.h pserver/client/carrier/options.h pserver/client/placement/partition.h)
+        common/rpc/credentials/identity.h common/rpc/pserver_call.h common/rpc/credentials/tls_files.h common/tensor/types.h pserver/client/client.h pserver/client/job/ps_types.h pserver/client/job/table_rows.h pserver/client/carrier/options.h pserver/client/placement/partition.h)
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/${folder} COMPONENT dev)
 endforeach()

@@ -9,7 +9,7 @@
 #include "pserver/client/carrier/ps_channel.h"
 #include "pserver/client/carrier/wait_group.h"
 #include "pserver/client/placement.h"
-#include "pserver/client/resender.h"
+#include "pserver/client/pushes/resender.h"
 #include "pserver/client/wait_reporter.h"
 
 namespace google::protobuf {

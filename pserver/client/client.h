@@ -8,107 +8,17 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "pserver/client/carrier/options.h"
-#include "pserver/client/table_rows.h"
+#include "pserver/client/job/ps_types.h"
 
 namespace tandem::ps {
-
-enum class PsMode : uint8_t { kSync, kASync };
-
-struct PsOptimizer {
-  // name of an optimizer, "momentum", "adam" ...: an operator of docs/reference/operators.md with
-  // an output ParamOut
-  std::string type = "sgd";
-  std::map<std::string, std::variant<bool, int64_t, double, std::string>> attrs;
-};
-
-struct PsTensor {
-  std::string variable;
-  float* data = nullptr;
-  int64_t numel = 0;  // number of elements of the whole variable
-};
-struct PsConstTensor {
-  std::string variable;
-  const float* data = nullptr;
-  int64_t numel = 0;
-};
-// A table [height, dim]. The servers store the rows that had a gradient. Rows without a gradient
-// have initial values that follow from `seed` and `init`: the constant a; uniform in [a, b); normal
-// with mean a and deviation b. `rules` may delay the creation of rows and may remove rows.
-struct PsTable {
-  enum class InitKind : uint8_t { kConstant, kUniform, kNormal, kXavierUniform, kMsraNormal };
-  std::string variable;
-  int64_t height = 0, dim = 0;
-  InitKind init = InitKind::kConstant;
-  float a = 0, b = 0;
-  uint64_t seed = 0;
-  // Rules, as table_rules in a job file: "admit_count=5 ttl=20000"; empty: no rules.
-  std::string rules;
-};
-// A gradient of some rows of a table: ascending ids, and dim values for each row. With
-// accessor=ctr, each row has two more numbers before its values: shows and clicks.
-struct PsConstRows {
-  std::string variable;
-  std::span<const int64_t> ids;
-  const float* values = nullptr;
-};
-// Rows of a table to pull. Row ids[i] is written to to[i].
-struct PsRows {
-  std::string variable;
-  std::vector<int64_t> ids;
-  std::vector<float*> to;
-};
-using RowSink = std::function<Status(const PsTableRows& rows)>;
-// Passes the initial rows of all tables to `take` in pieces. The client calls this function once
-// for each server.
-using RowSource = std::function<Status(const RowSink& take)>;
-// An optimizer slot of a whole variable. It has one element, or as many elements as the variable.
-struct PsSlot {
-  std::string variable, slot;
-  std::vector<float> values;
-};
-
-// Condition that a server must fulfil before it replies to a pull.
-struct PullCondition {
-  uint64_t version = 0;  // minimum number of applied updates; in sync mode of steps
-  // a_sync: minimum number of steps that every trainer has pushed, except trainers that completed.
-  uint64_t step = 0;
-  // Sync: the pull receives exactly `version`, even if a server has already reached the next one.
-  bool exactly = false;
-};
-using PsWhen = PullCondition;  // former name, from releases before 0.2
-
-struct PsState {
-  // The servers have values: from a checkpoint, or from an earlier InitOrFetch.
-  bool initialised = false;
-  bool restored = false;  // the values are from a checkpoint of the servers
-  uint64_t version = 0;   // lowest version of all servers; in sync mode the next step
-};
-
-struct PsServerInfo {
-  std::string endpoint;
-  bool configured = false, initialised = false;
-  uint64_t version = 0, checkpoint_version = 0, incarnation = 0;
-  size_t slices = 0;
-  int64_t elements = 0;
-  uint64_t rows = 0, row_bytes = 0;  // number of rows and their size in bytes, in all tables
-  // Row counts, as in TableStatus of proto/pserver.proto.
-  uint64_t waiting = 0, dropped = 0, removed = 0, extended = 0;
-};
-
-// Numbers of requested rows that the row cache had (hits) and did not have (misses).
-struct PsCacheCounts {
-  uint64_t hits = 0, misses = 0;
-};
 
 class PsChannel;
 

@@ -7,7 +7,7 @@
 #include "pserver/client/calls.h"
 #include "pserver/client/client.h"
 #include "pserver/client/init.h"
-#include "pserver/client/job_tables.h"
+#include "pserver/client/job/job_tables.h"
 #include "pserver/client/request_filler.h"
 
 namespace tandem {

@@ -6,7 +6,7 @@
 
 #include "common/base/require.h"
 #include "proto/pserver.pb.h"
-#include "pserver/client/table_rows.h"
+#include "pserver/client/job/table_rows.h"
 
 namespace tandem::ps {
 namespace {

@@ -11,10 +11,10 @@
 
 #include "common/base/mutex.h"
 #include "pserver/client/carrier/ps_channel.h"
-#include "pserver/client/job_tables.h"
-#include "pserver/client/owner_map.h"
+#include "pserver/client/job/job_tables.h"
+#include "pserver/client/job/owner_map.h"
+#include "pserver/client/pushes/resender.h"
 #include "pserver/client/request_filler.h"
-#include "pserver/client/resender.h"
 #include "pserver/client/row_cache.h"
 #include "pserver/client/silence_watch.h"
 

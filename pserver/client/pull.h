@@ -9,7 +9,7 @@
 #include "common/codec/tensor_codec.h"
 #include "pserver/client/calls.h"
 #include "pserver/client/client.h"
-#include "pserver/client/job_tables.h"
+#include "pserver/client/job/job_tables.h"
 #include "pserver/client/request_filler.h"
 
 namespace tandem::ps {

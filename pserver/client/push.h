@@ -9,13 +9,13 @@
 
 #include "pserver/client/calls.h"
 #include "pserver/client/client.h"
-#include "pserver/client/job_tables.h"
+#include "pserver/client/job/job_tables.h"
 #include "pserver/client/pull.h"
 #include "pserver/client/push_admission.h"
 #include "pserver/client/push_call.h"
 #include "pserver/client/push_group.h"
-#include "pserver/client/push_numbering.h"
-#include "pserver/client/push_part.h"
+#include "pserver/client/pushes/push_numbering.h"
+#include "pserver/client/pushes/push_part.h"
 
 namespace tandem::ps {
 

@@ -6,7 +6,7 @@
 
 #include "common/base/clock.h"
 #include "pserver/client/client.h"
-#include "pserver/client/push_part.h"
+#include "pserver/client/pushes/push_part.h"
 
 namespace tandem::ps {
 

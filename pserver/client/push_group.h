@@ -8,7 +8,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "pserver/client/owner_map.h"
+#include "pserver/client/job/owner_map.h"
 #include "pserver/client/push_call.h"
 
 namespace tandem::ps {

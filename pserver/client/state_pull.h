@@ -6,7 +6,7 @@
 
 #include "pserver/client/calls.h"
 #include "pserver/client/client.h"
-#include "pserver/client/job_tables.h"
+#include "pserver/client/job/job_tables.h"
 
 namespace tandem {
 class SlotTensor;

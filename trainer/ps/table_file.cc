@@ -5,7 +5,7 @@
 #include "common/base/check.h"
 #include "common/tables/row_buckets.h"
 #include "proto/pserver.pb.h"
-#include "pserver/client/table_rows.h"
+#include "pserver/client/job/table_rows.h"
 
 namespace tandem::trainer {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "pserver/client/push_part.h"
+#include "pserver/client/pushes/push_part.h"
 
 namespace tandem::ps {
 

@@ -1,4 +1,4 @@
-#include "pserver/client/push_numbering.h"
+#include "pserver/client/pushes/push_numbering.h"
 
 #include <algorithm>
 

@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "pserver/client/client.h"
-#include "pserver/client/owner_map.h"
+#include "pserver/client/job/owner_map.h"
+#include "pserver/client/job/ps_types.h"
+#include "pserver/client/placement/partition.h"
 
 namespace tandem::ps {
 

@@ -8,8 +8,8 @@
 
 #include "common/codec/tensor_codec.h"
 #include "common/tables/push_header.h"
-#include "pserver/client/job_tables.h"
-#include "pserver/client/owner_map.h"
+#include "pserver/client/job/job_tables.h"
+#include "pserver/client/job/owner_map.h"
 
 namespace tandem::ps {
 

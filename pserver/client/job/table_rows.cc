@@ -1,4 +1,4 @@
-#include "pserver/client/table_rows.h"
+#include "pserver/client/job/table_rows.h"
 
 #include <algorithm>
 

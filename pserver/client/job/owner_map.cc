@@ -1,4 +1,4 @@
-#include "pserver/client/owner_map.h"
+#include "pserver/client/job/owner_map.h"
 
 #include <algorithm>
 

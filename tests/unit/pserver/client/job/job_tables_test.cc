@@ -1,4 +1,4 @@
-#include "pserver/client/job_tables.h"
+#include "pserver/client/job/job_tables.h"
 
 #include "common/tables/row_buckets.h"
 #include "gmock/gmock.h"

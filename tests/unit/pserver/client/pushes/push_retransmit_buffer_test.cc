@@ -1,6 +1,6 @@
 // Tests the pushes that a client keeps until a checkpoint holds them. This includes pushes for
 // which the client does not know whether the server accepted them.
-#include "pserver/client/push_retransmit_buffer.h"
+#include "pserver/client/pushes/push_retransmit_buffer.h"
 
 #include "gtest/gtest.h"
 

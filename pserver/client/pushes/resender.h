@@ -9,7 +9,7 @@
 
 #include "common/base/mutex.h"
 #include "pserver/client/carrier/ps_channel.h"
-#include "pserver/client/push_retransmit_buffer.h"
+#include "pserver/client/pushes/push_retransmit_buffer.h"
 
 namespace tandem::ps {
 

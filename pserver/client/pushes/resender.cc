@@ -1,4 +1,4 @@
-#include "pserver/client/resender.h"
+#include "pserver/client/pushes/resender.h"
 
 #include <atomic>
 #include <utility>

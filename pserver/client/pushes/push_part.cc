@@ -1,4 +1,4 @@
-#include "pserver/client/push_part.h"
+#include "pserver/client/pushes/push_part.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "pserver/client/push_retransmit_buffer.h"
+#include "pserver/client/pushes/push_retransmit_buffer.h"
 
 #include <algorithm>
 #include <cstring>
