@@ -68,6 +68,17 @@ def messages(source):
     return found
 
 
+def code_of(source, block):
+    """The line of code that a comment belongs to, without the comment; "" for the head of a file."""
+    with open(f"{source}/{block.path}", encoding="utf-8") as text:
+        lines = text.read().split("\n")[block.line - 1:]
+    code = re.sub(r"\s*//.*", "", lines[0]).strip()
+    if code:
+        return code
+    after = next((line.strip() for line in lines if not line.strip().startswith("//")), "")
+    return re.sub(r"\s*//.*", "", after)
+
+
 def faults(block):
     """The banned words of a comment, and its first word if it begins with a fragment."""
     found = [m.group().lower() for m in BANNED.finditer(block.text)]

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "pserver/client/carrier/options.h"
 #include "pserver/client/carrier/ps_channel.h"
 #include "pserver/client/pushes/push_retransmit_buffer.h"
 
