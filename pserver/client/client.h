@@ -17,12 +17,13 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/tables/update_policy.h"
 #include "pserver/client/carrier/options.h"
 #include "pserver/client/table_rows.h"
 
 namespace tandem::ps {
 
-enum class PsMode : uint8_t { kSync, kASync };
+using PsMode = UpdatePolicy;
 
 struct PsOptimizer {
   // "momentum", "adam", ...: an operator of docs/reference/operators.md with a ParamOut

@@ -14,7 +14,7 @@ Status CheckFinite(const PushHead& head, const PushTicket& ticket);
 // Returns the empty form of a skipped push, which still counts, and empties the ticket. Sync: zeros
 // for slices and no rows for tables, because a step needs every part from every trainer. REQUIRES:
 // (sync) the ticket owns its values.
-PushHead EmptyPush(const PushHead& head, ShardMode mode, const ShardParams& params,
+PushHead EmptyPush(const PushHead& head, UpdatePolicy mode, const ShardParams& params,
                    PushTicket& ticket);
 
 // Corrects gradients that were computed from older parameters to the current ones, to first order.

@@ -26,7 +26,7 @@ struct ShardState {
   bool initialised() const {
     return params != nullptr && params->progress().whole() && storing_first == 0;
   }
-  bool sync() const { return config.mode == ShardMode::kSync; }
+  bool sync() const { return config.mode == UpdatePolicy::kSync; }
   bool Serves(int bucket) const { return params != nullptr && params->Serves(bucket); }
   // Differs after each rollback, because earlier pulls may have newer versions.
   uint64_t incarnation() const { return options.server_incarnation + (rollbacks << 32); }

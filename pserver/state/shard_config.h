@@ -9,21 +9,11 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/tables/table_rules.h"
+#include "common/tables/update_policy.h"
 #include "common/tensor/types.h"
 #include "kernels/graph/optimizer.h"
 
 namespace tandem::pserver {
-
-enum class ShardMode : uint8_t { kSync, kASync };
-const char* Name(ShardMode mode);  // "sync", "a_sync"
-
-// Handling of a push with NaN or infinity.
-enum class NonfinitePolicy : uint8_t {
-  kReject,  // rejected; the message names the first value
-  kSkip,    // accepted without effect: in sync mode its gradients are zeros
-  kApply    // no check
-};
-const char* Name(NonfinitePolicy policy);  // "reject", "skip", "apply"
 
 // Elements [offset, offset + numel) of a flattened f32 variable.
 struct SliceSpec {
@@ -54,7 +44,7 @@ struct TableSpec {
 struct ShardConfig {
   std::string job;
   int trainers = 0;
-  ShardMode mode = ShardMode::kSync;
+  UpdatePolicy mode = UpdatePolicy::kSync;
   OptimizerSpec optimizer;
   std::vector<SliceSpec> slices;
   Duration step_timeout = std::chrono::seconds(60);

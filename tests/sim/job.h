@@ -17,7 +17,7 @@ namespace tandem::pserver {
 
 struct SimPlan {
   uint64_t seed = 1;
-  ShardMode mode = ShardMode::kSync;
+  UpdatePolicy mode = UpdatePolicy::kSync;
   int servers = 2, trainers = 2;
   int steps = 20;  // steps of each trainer
   WalSync wal_sync = WalSync::kAlways;
@@ -44,7 +44,7 @@ struct SimPlan {
   bool keep_trace = false;
 };
 // Derives the whole plan from the seed.
-SimPlan PlanOf(uint64_t seed, ShardMode mode, bool replayable = false);
+SimPlan PlanOf(uint64_t seed, UpdatePolicy mode, bool replayable = false);
 // The same job without faults.
 SimPlan WithoutMischief(SimPlan plan);
 

@@ -153,7 +153,7 @@ void SimServer::Kill(bool power) {
 }
 
 // In sync mode a trainer may request the previous version.
-bool SimServer::Grows() { return shard().Info().config.mode == ShardMode::kASync; }
+bool SimServer::Grows() { return shard().Info().config.mode == UpdatePolicy::kASync; }
 
 void SimServer::Handle(rpc::PserverCall call, const std::string& request, Answer answer) {
   const std::shared_ptr<Life> life = life_;  // the call may kill the process

@@ -26,7 +26,7 @@ class SimTest : public testing::Test {
   // Runs the plan; returns "" or what is wrong.
   std::string Wrong(const SimPlan& plan, SimReport* out = nullptr) {
     SimReport report = RunJob(plan);
-    if (report.failure.empty() && plan.mode == ShardMode::kSync && !report.given_up) {
+    if (report.failure.empty() && plan.mode == UpdatePolicy::kSync && !report.given_up) {
       const SimReport calm = RunJob(WithoutMischief(plan));
       if (!calm.failure.empty()) report.failure = "without faults: " + calm.failure;
       if (calm.parameters != report.parameters) {
@@ -50,7 +50,7 @@ class SimTest : public testing::Test {
 };
 
 struct Kind {
-  ShardMode mode;
+  UpdatePolicy mode;
   bool replayable = false;  // else logged
   // Sync: buckets move in every job; `torn`: and trainers die meanwhile.
   bool moves = false, torn = false;
@@ -134,18 +134,18 @@ TEST_P(ModeTest, ASeedIsOneRun) {
 // tests/sim/mutants has errors of servers.
 struct SeededBug {
   const char* name;
-  ShardMode mode;
+  UpdatePolicy mode;
   std::function<void(SimPlan&)> make;
 };
 
 std::vector<SeededBug> SeededBugs() {
   return {
-      {"NeverSynced", ShardMode::kASync,
+      {"NeverSynced", UpdatePolicy::kASync,
        [](SimPlan& plan) {
          plan.wal_sync = WalSync::kNone;
          plan.power = true;
        }},
-      {"PreviousNotKept", ShardMode::kSync, [](SimPlan& plan) { plan.forget_previous = true; }},
+      {"PreviousNotKept", UpdatePolicy::kSync, [](SimPlan& plan) { plan.forget_previous = true; }},
   };
 }
 
@@ -169,11 +169,11 @@ INSTANTIATE_TEST_SUITE_P(Bugs, SeededBugTest, testing::ValuesIn(SeededBugs()),
 
 INSTANTIATE_TEST_SUITE_P(
     Modes, ModeTest,
-    testing::Values(Kind{ShardMode::kSync}, Kind{ShardMode::kASync},
-                    Kind{.mode = ShardMode::kSync, .replayable = true},
-                    Kind{.mode = ShardMode::kASync, .replayable = true},
-                    Kind{.mode = ShardMode::kSync, .moves = true},
-                    Kind{.mode = ShardMode::kSync, .moves = true, .torn = true}),
+    testing::Values(Kind{UpdatePolicy::kSync}, Kind{UpdatePolicy::kASync},
+                    Kind{.mode = UpdatePolicy::kSync, .replayable = true},
+                    Kind{.mode = UpdatePolicy::kASync, .replayable = true},
+                    Kind{.mode = UpdatePolicy::kSync, .moves = true},
+                    Kind{.mode = UpdatePolicy::kSync, .moves = true, .torn = true}),
     [](const auto& info) { return Name(info.param); });
 
 }  // namespace

@@ -29,7 +29,7 @@ class StorageTest : public ShardFixture {
 
   ShardSnapshot Image(uint64_t pushes) {
     Make();
-    Start(Config(1, ShardMode::kSync, "adam"));
+    Start(Config(1, UpdatePolicy::kSync, "adam"));
     for (uint64_t s = 0; s < pushes; ++s) CHECK(Push(Head(Rank(0), s + 1, s, 0.1f), 0.5f).ok());
     return *shard_->checkpoints().Take();
   }
@@ -279,7 +279,7 @@ TEST_F(StorageTest, WhatIsServedStaysWhereACheckpointIsDamaged) {
   const auto storage = *OpenRocksdbStorage(dir_);
   DurableShard durable({}, storage.get(), clock_, backend_, device_, metrics_);
   shard_ = std::make_unique<Shard>(Shard::Options(), clock_, backend_, device_, metrics_);
-  Start(Config(1, ShardMode::kASync));
+  Start(Config(1, UpdatePolicy::kASync));
   ASSERT_TRUE(durable.shard().checkpoints().Restore(*shard_->checkpoints().Take()).ok());
   ASSERT_TRUE(durable.Save().ok());
   const auto push = [&](uint64_t n) {

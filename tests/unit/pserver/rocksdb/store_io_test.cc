@@ -128,7 +128,7 @@ TEST_F(StoreIoTest, WithoutALogAFailedCheckpointEndsNothing) {
                             }},
                        storage.get(), clock_, backend_, device_, metrics_);
   Shard& shard = durable.shard();
-  ShardConfig config = Config(1, ShardMode::kASync);
+  ShardConfig config = Config(1, UpdatePolicy::kASync);
   config.slices.resize(1);
   ASSERT_TRUE(shard.Configure(Rank(0), config).ok());
   ASSERT_TRUE(shard.InitParams(Rank(0), 0, {{"fc_0.w", 0, 4, FloatBuffer({1, 2, 3, 4})}}, {}).ok());

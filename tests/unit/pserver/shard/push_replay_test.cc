@@ -18,7 +18,7 @@ class PushReplayTest : public PartsTest {
 };
 
 TEST_F(PushReplayTest, ChangesComeInTheirOrderOnceTheirValuesAreHere) {
-  Start(ShardMode::kASync);
+  Start(UpdatePolicy::kASync);
   PushReplay replay(*state_);
   ASSERT_EQ(replay.Add(Order(1, 0, 1), /*lost=*/false), OkStatus());
   ASSERT_EQ(replay.Add(Order(2, 1, 1), /*lost=*/false), OkStatus());
@@ -38,7 +38,7 @@ TEST_F(PushReplayTest, ChangesComeInTheirOrderOnceTheirValuesAreHere) {
 }
 
 TEST_F(PushReplayTest, CallersLearnWhoMustSendAgain) {
-  Start(ShardMode::kASync);
+  Start(UpdatePolicy::kASync);
   PushReplay replay(*state_);
   EXPECT_EQ(replay.CheckComplete(), OkStatus());
   ASSERT_TRUE(replay.Add(Order(1, 1, 1), /*lost=*/false).ok());
@@ -55,7 +55,7 @@ TEST_F(PushReplayTest, CallersLearnWhoMustSendAgain) {
 }
 
 TEST_F(PushReplayTest, ValuesOfOlderIncarnationsAreLost) {
-  Start(ShardMode::kASync);
+  Start(UpdatePolicy::kASync);
   PushReplay replay(*state_);
   ASSERT_TRUE(replay.Add(Order(1, 0, 1), /*lost=*/false).ok());
   replay.Lose(0, kIncarnation);
@@ -67,7 +67,7 @@ TEST_F(PushReplayTest, ValuesOfOlderIncarnationsAreLost) {
 
 // Sync: the replacement sends an incomplete step again, but a complete one was acknowledged.
 TEST_F(PushReplayTest, ALostPushOfACompleteStepEndsTheJob) {
-  Start(ShardMode::kSync);
+  Start(UpdatePolicy::kSync);
   PushReplay incomplete(*state_);
   incomplete.OnLostPush(Head(0, 1, 0));
   EXPECT_TRUE(incomplete.Finish().ok()) << "trainer 1 has not pushed the step";

@@ -9,7 +9,7 @@ namespace {
 class SnapshotterTest : public PartsTest {
  protected:
   SnapshotterTest() {
-    Start(ShardMode::kASync);
+    Start(UpdatePolicy::kASync);
     snapshotter_ = std::make_unique<Snapshotter>(*state_, base_);
   }
 
@@ -70,7 +70,7 @@ TEST_F(SnapshotterTest, AReplacedStateEndsTheCopy) {
 
 TEST_F(SnapshotterTest, ASnapshotNamesTheLastSettledChange) {
   options_.log = &log_;
-  Start(ShardMode::kASync);
+  Start(UpdatePolicy::kASync);
   Snapshotter logged(*state_, base_);
   state_->journal.Note(LogEntry::Kind::kComplete, Head(0, 0, 0));
   EXPECT_EQ(logged.CopyNow(/*delta=*/false, {})->log_number, 0u);

@@ -41,7 +41,7 @@ TEST(UpdateProgramTest, AGradientElsewhereGivesTheSameBits) {
 class InPlaceTest : public ShardFixture {
  protected:
   // Whether a shard of `mode` reads values in place.
-  bool Takes(ShardMode mode, Shard::Options options = {}) {
+  bool Takes(UpdatePolicy mode, Shard::Options options = {}) {
     Make(std::move(options));
     Start(Config(1, mode));
     const std::vector<float> values = {1, 2, 3, 4};
@@ -62,10 +62,10 @@ class InPlaceTest : public ShardFixture {
 };
 
 TEST_F(InPlaceTest, ValuesAreTakenWhereTheyLieUnlessTheyAreKept) {
-  EXPECT_TRUE(Takes(ShardMode::kASync));
-  EXPECT_TRUE(Takes(ShardMode::kSync));  // no other trainer is waited for
+  EXPECT_TRUE(Takes(UpdatePolicy::kASync));
+  EXPECT_TRUE(Takes(UpdatePolicy::kSync));  // no other trainer is waited for
   LogInMemory log;
-  EXPECT_FALSE(Takes(ShardMode::kASync, {.log = &log}));
+  EXPECT_FALSE(Takes(UpdatePolicy::kASync, {.log = &log}));
   EXPECT_EQ(log.entries.back().kind, LogEntry::Kind::kPush);
   shard_.reset();  // before the log
 }
@@ -73,7 +73,7 @@ TEST_F(InPlaceTest, ValuesAreTakenWhereTheyLieUnlessTheyAreKept) {
 // In sync mode only the last push of a step is read from a foreign buffer in place.
 TEST_F(InPlaceTest, OnlyTheLastPushOfAStepIsTakenWhereItLies) {
   Make();
-  Start(Config(2, ShardMode::kSync));
+  Start(Config(2, UpdatePolicy::kSync));
   const std::vector<float> values = {1, 2, 3, 4}, others = {3, 2, 1, 0};
   const auto push = [&](int rank, const std::vector<float>& from) {
     const void* const where[] = {from.data(), from.data(), from.data()};
@@ -96,7 +96,7 @@ TEST_F(InPlaceTest, OnlyTheLastPushOfAStepIsTakenWhereItLies) {
 // push is copied, because the step now waits.
 TEST_F(InPlaceTest, WhatWaitsAfterAllIsCopied) {
   Make();
-  Start(Config(2, ShardMode::kSync));
+  Start(Config(2, UpdatePolicy::kSync));
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1).ok());
   std::vector<float> values(4, 3);
   const void* const where[] = {values.data(), values.data(), values.data()};
