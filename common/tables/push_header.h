@@ -29,7 +29,7 @@ struct PushHeader {
   CallerId caller;
   uint64_t sequence = 0, step = 0;
   float learning_rate = 0;
-  uint64_t generation = 0;  // of the server, by which the sender chose the rows
+  uint64_t generation = 0;  // the server's, by which the sender chose the rows
   // The server to which the sender sent the gradients before (index + 1; 0: none).
   int origin_server = 0;
   uint64_t origin_sequence = 0;

@@ -52,7 +52,7 @@ class BucketMigrations {
   // Learns the moves in `known`; the answer tells the buckets of this server.
   StatusOr<MapAnswer> Learn(const BucketMap& known);
   // Makes a logged change again.
-  Status Replay(const LogEntry& entry);
+  Status Replay(const MoveRecord& record);
   // Ends the freeze after its lease. Call it before any use of a bucket.
   void Thaw();
 
@@ -86,13 +86,13 @@ class BucketMigrations {
   Status CheckOfferStep(const BucketMigration& migration) const;
   Status Take(const BucketMigration& migration);
   void TakeMark(const ServerPushState& mark, int source);
-  void GiveAway(const MoveRecord& record);
+  void GiveAway(const MoveReleasedRecord& record);
   Status CheckNews(const BucketMap& known) const;
   void LearnMoves(const BucketMap& known);
   MapAnswer Answer() const;
   void AddSlices(MapAnswer& answer) const;
   void TakeBack();
-  void Note(LogEntry::Kind kind, MoveRecord record);
+  void Note(MoveRecord record);
   Status DropBucket(int bucket);
   // Removes data of a dropped bucket before it returns.
   void ForgetBucket(int bucket);

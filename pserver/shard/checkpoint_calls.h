@@ -35,7 +35,7 @@ class Shard::Checkpoints {
   StatusOr<ShardSnapshot> Restore(const SnapshotReader& read);
   Status Restore(const ShardSnapshot& snapshot);
   // Re-applies a change after the last restored snapshot; before any other call. DATA_LOSS: it does
-  // not fit. A push without values (LogEntry::Kind::kOrder) waits for them, and so do all entries
+  // not fit. A push without values (OrderRecord) waits for them, and so do all entries
   // after it. Until then, trainers are told to retransmit their kept pushes (DATA_LOSS), or to wait
   // for other trainers (UNAVAILABLE).
   Status Replay(LogEntry entry);

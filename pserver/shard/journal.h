@@ -22,9 +22,8 @@ class Journal {
   Status Ready(uint64_t bytes) const;
 
   // Append a change. They do nothing while changes are replayed.
-  void Note(LogEntry::Kind kind, const PushHead& head);
+  void Note(LogRecord record);
   void NotePush(const PushHead& head, const PushTicket& ticket);
-  void NoteMove(LogEntry::Kind kind, MoveRecord record);
 
   // Number of the last logged or replayed change.
   uint64_t number() const { return number_; }

@@ -1,4 +1,4 @@
-// What a shard reports about itself: the reply to Configure, and its status.
+// The status of a shard, and its reply to Configure.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +38,7 @@ struct TableInfo {
   // Since the server started:
   uint64_t dropped = 0;  // gradients of rows that were not admitted
   uint64_t removed = 0;  // rows
-  size_t extended = 0;   // of `rows`: full rows (row_accessor.h)
+  size_t extended = 0;   // full rows among `rows` (row_accessor.h)
   // Only if rows may be outside memory (row_tiers.h). The last three count since the table was
   // created:
   size_t cold_rows = 0;     // of `rows`

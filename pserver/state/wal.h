@@ -4,39 +4,48 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/tables/push_header.h"
+#include "common/tensor/device.h"
+#include "pserver/state/bucket_move.h"
 #include "pserver/state/push.h"
 
 namespace tandem::pserver {
 
-struct MoveRecord;  // see bucket_move.h
+// ---- Changes ------------------------------------------------------------------------------------
 
-// One change. The update and its mark (trainer, incarnation, sequence) are one record, so neither
+// A push. The update and its mark (trainer, incarnation, sequence) are one record, so neither
 // exists without the other.
-struct LogEntry {
-  enum class Kind : uint8_t {
-    kPush = 1,      // head and values
-    kAdopt = 2,     // head.caller was restarted: the gradients of its older incarnation are dropped
-    kComplete = 3,  // head.caller sends no more pushes
-    // Records with `move`, about row buckets:
-    kMoveBegun = 4,     // ownership epochs of moves, which are used once
-    kMoveOffered = 5,   // received, and not served yet
-    kMoveReleased = 6,  // given away
-    kMoveLearned = 7,   // served from now on, or dropped
-    kOrder = 8,         // a push whose values its sender keeps: only the head, without slices
-    kMoveRefused = 9,   // `move`: buckets are rejected from now on, or accepted again
-  };
-  uint64_t number = 0;  // 1, 2, 3 ... over the life of the data directory
-  Kind kind = Kind::kPush;
+struct PushRecord {
   PushHead head;
   std::vector<Buffer> values;  // in the order of head.slices; immutable
-  std::shared_ptr<const MoveRecord> move = nullptr;
-  uint64_t sender_bytes = 0;  // kOrder: bytes of the values; not written
 };
+// A push whose values its sender keeps.
+struct OrderRecord {
+  PushHeader header;
+  uint64_t sender_bytes = 0;  // bytes of the values; not written
+};
+// The trainer was restarted at this step: the gradients of its older incarnation are dropped.
+struct AdoptRecord {
+  CallerId caller;
+  uint64_t step = 0;
+};
+// The trainer sends no more pushes.
+struct CompleteRecord {
+  CallerId caller;
+};
+using LogRecord = std::variant<PushRecord, OrderRecord, AdoptRecord, CompleteRecord, MoveRecord>;
+
+struct LogEntry {
+  uint64_t number = 0;  // 1, 2, 3 ... over the life of the data directory
+  LogRecord record;
+};
+
+// ---- The log ------------------------------------------------------------------------------------
 
 // When written entries are synced to the disk. Written entries always survive the death of the
 // process.

@@ -35,7 +35,7 @@ class SimDisk {
   const std::map<uint64_t, ShardSnapshot>& cuts() const { return cuts_; }  // by number
 
   // Records a PushRequest that a trainer sent. The log leaves its values to the trainer
-  // (LogEntry::Kind::kOrder).
+  // (OrderRecord).
   void Sent(const std::string& request);
 
   // The recorded order: a checkpoint, and every log entry since then, even if a later checkpoint

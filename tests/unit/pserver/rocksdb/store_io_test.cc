@@ -55,10 +55,9 @@ class StoreIoTest : public ShardFixture {
   }
   ~StoreIoTest() override { std::filesystem::remove_all(dir_); }
   static LogEntry Entry(uint64_t number) {
-    LogEntry entry{.number = number};
-    entry.head = Head({"job", 0, 7}, number, number - 1);
-    entry.values.assign(entry.head.slices.size(), FloatBuffer({1, 2, 3, 4}));
-    return entry;
+    PushRecord push{Head({"job", 0, 7}, number, number - 1), {}};
+    push.values.assign(push.head.slices.size(), FloatBuffer({1, 2, 3, 4}));
+    return {number, std::move(push)};
   }
 
   std::string dir_;

@@ -59,7 +59,7 @@ TEST_F(PushGateTest, ADuplicateIsAcceptedAlsoWhereANewPushIsNot) {
 
 TEST_F(PushGateTest, AReplayedPushPassesWithoutTheOtherChecks) {
   Make(UpdatePolicy::kASync);
-  LogEntry entry{.number = 1, .kind = LogEntry::Kind::kOrder, .head = Head(0, 1, 0), .values = {}};
+  LogEntry entry{1, OrderRecord{Head(0, 1, 0)}};
   ASSERT_TRUE(replay_->Add(std::move(entry), /*lost=*/false).ok());
   PushHead head = Head(0, 1, 0);
   head.generation = 9;

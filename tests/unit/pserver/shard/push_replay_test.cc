@@ -11,9 +11,7 @@ using testing::HasSubstr;
 class PushReplayTest : public PartsTest {
  protected:
   static LogEntry Order(uint64_t number, int trainer, uint64_t sequence, uint64_t step = 0) {
-    LogEntry entry{.number = number, .kind = LogEntry::Kind::kOrder, .head = {}, .values = {}};
-    entry.head = Head(trainer, sequence, step);
-    return entry;
+    return {number, OrderRecord{Head(trainer, sequence, step)}};
   }
 };
 

@@ -72,7 +72,7 @@ TEST_F(SnapshotterTest, ASnapshotNamesTheLastSettledChange) {
   options_.log = &log_;
   Start(UpdatePolicy::kASync);
   Snapshotter logged(*state_, base_);
-  state_->journal.Note(LogEntry::Kind::kComplete, Head(0, 0, 0));
+  state_->journal.Note(CompleteRecord{Head(0, 0, 0).caller});
   EXPECT_EQ(logged.CopyNow(/*delta=*/false, {})->log_number, 0u);
   state_->Settle();
   EXPECT_EQ(logged.CopyNow(/*delta=*/false, {})->log_number, 1u);

@@ -4,6 +4,8 @@
 #include "pserver/tables/update_program.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
+#include <variant>
+
 namespace tandem::pserver {
 namespace {
 
@@ -66,7 +68,7 @@ TEST_F(InPlaceTest, ValuesAreTakenWhereTheyLieUnlessTheyAreKept) {
   EXPECT_TRUE(Takes(UpdatePolicy::kSync));  // no other trainer is waited for
   LogInMemory log;
   EXPECT_FALSE(Takes(UpdatePolicy::kASync, {.log = &log}));
-  EXPECT_EQ(log.entries.back().kind, LogEntry::Kind::kPush);
+  EXPECT_TRUE(std::holds_alternative<PushRecord>(log.entries.back().record));
   shard_.reset();  // before the log
 }
 
