@@ -142,7 +142,7 @@ inline const std::map<std::string, std::set<std::string>>& IncludeDirections() {
         "pserver/client/carrier", "pserver/client/job", "pserver/client/pushes"}},
       {"pserver/client/carrier",
        {"common/base", "common/codec", "common/rpc", "common/rpc/credentials", "common/shm_rpc",
-        "common/tensor", "common/threads", "proto", "pserver/client/placement"}},
+        "common/tables", "common/tensor", "common/threads", "proto", "pserver/client/placement"}},
       {"pserver/client/job", {"common/base", "common/tables", "proto", "pserver/client/placement"}},
       {"pserver/client/moves",
        {"common/base", "common/codec", "common/rpc", "common/tables", "proto",

@@ -15,6 +15,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/tables/update_policy.h"
 #include "pserver/client/carrier/options.h"
 #include "pserver/client/job/ps_types.h"
 

@@ -9,6 +9,7 @@
 #include "common/base/require.h"
 #include "common/codec/bucket_map_proto.h"
 #include "common/codec/optimizer_def.h"
+#include "common/codec/update_policy_proto.h"
 #include "common/tables/row_buckets.h"
 #include "proto/pserver.pb.h"
 
@@ -51,8 +52,7 @@ void FillOptions(const PsOptions& options, ConfigureRequest* request) {
   request->set_protocol(1);
   request->set_trainers(static_cast<uint32_t>(options.trainers));
   request->set_step_timeout_ms(RequestFiller::TimeoutMs(options.patience.step_timeout));
-  // PsNonfinite and NonfiniteGradients have the same numeric values.
-  request->set_nonfinite(static_cast<NonfiniteGradients>(options.rules.nonfinite));
+  request->set_nonfinite(ToProto(options.rules.nonfinite));
   request->set_lost_after_ms(RequestFiller::TimeoutMs(options.rules.lost_after));
   request->set_delay_compensation(static_cast<float>(options.rules.delay_compensation));
   request->set_keeps_pushes(true);
@@ -94,7 +94,7 @@ StatusOr<std::vector<ConfigureReply>> JobConfigurator::Configure(const PsOptimiz
   for (size_t i = 0; i < servers.size(); ++i) {
     ConfigureRequest request;
     requests_.FillCaller(&request);
-    request.set_mode(tables_.sync() ? UPDATE_MODE_SYNC : UPDATE_MODE_A_SYNC);
+    request.set_mode(ToProto(tables_.sync() ? PsMode::kSync : PsMode::kASync));
     codec::FillOptimizer(optimizer, request.mutable_optimizer());
     FillSlices(tables_, i, &request);
     FillOptions(options_, &request);

@@ -1,12 +1,26 @@
 // Converts WAL entries to bytes and back.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "common/codec/tensor_codec.h"
 #include "pserver/state/wal.h"
 
 namespace tandem::pserver {
+
+// The kind of an entry: its first byte on the disk.
+enum class LogKind : uint8_t {
+  kPush = 1,
+  kAdopt = 2,
+  kComplete = 3,
+  kMoveBegun = 4,
+  kMoveOffered = 5,
+  kMoveReleased = 6,
+  kMoveLearned = 7,
+  kOrder = 8,
+  kMoveRefused = 9,
+};
 
 // Encodes an entry without its number. The fragments of the result refer to the values of `entry`.
 codec::EncodedMessage EncodeLogEntry(const LogEntry& entry);

@@ -261,8 +261,9 @@ class RocksdbStorage final : public Storage {
             "a copy of the directory, or move it away to start without it",
             dir_, expected, it->key().ToString());
       }
-      TD_ASSIGN_OR_RETURN(LogEntry entry, DecodeLogEntry(expected, it->value().ToStringView()));
-      TD_RETURN_IF_ERROR(take(std::move(entry)));
+      StatusOr<LogEntry> entry = DecodeLogEntry(expected, it->value().ToStringView());
+      TD_RETURN_IF_ERROR(entry.status());
+      TD_RETURN_IF_ERROR(take(*std::move(entry)));
       ++expected;
     }
     TD_RETURN_IF_ERROR(FromRocksdb(it->status(), "cannot read the write-ahead log of " + dir_));

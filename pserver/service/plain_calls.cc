@@ -47,7 +47,8 @@ void FillStatus(const ShardInfo& info, StatusReply* reply) {
   reply->set_configured(info.configured);
   reply->set_initialised(info.initialised);
   if (info.configured) {
-    reply->set_mode(info.config.mode == ShardMode::kSync ? UPDATE_MODE_SYNC : UPDATE_MODE_A_SYNC);
+    reply->set_mode(info.config.mode == UpdatePolicy::kSync ? UPDATE_MODE_SYNC
+                                                            : UPDATE_MODE_A_SYNC);
   }
   reply->set_version(info.version);
   for (const SliceSpec& s : info.config.slices) {

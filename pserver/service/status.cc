@@ -85,7 +85,7 @@ http::StatusDocument StatusOf(const ShardInfo& info, int index, const Status& st
       {"parameters", std::to_string(elements)},
   };
   say_storage();
-  if (info.config.mode == ShardMode::kSync && info.config.trainers > 1) {
+  if (info.config.mode == UpdatePolicy::kSync && info.config.trainers > 1) {
     document.facts.emplace_back("slowest", Slowest(info));
   }
   document.tables = {Trainers(info), Slices(info)};

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <utility>
+#include <variant>
 
 #include "common/base/require.h"
 #include "common/base/step_number.h"
+#include "common/base/visitor.h"
 #include "pserver/shard/migration_contents.h"
 
 namespace tandem::pserver {
@@ -113,7 +116,7 @@ Status BucketMigrations::Begin(const FreezeRequest& request) {
     if (!state_.Serves(b)) return OutOfRange("row bucket %d is not on this server", b);
   }
   std::vector<BucketMove> moves = moves_.MovesOf(request.buckets, request.target);
-  Note(LogEntry::Kind::kMoveBegun, {.moves = moves, .parcel = {}, .map = {}});
+  Note(MoveBegunRecord{moves});
   moves_.Begin(moves);
   for (const int b : request.buckets) {
     if (!state_.sync()) state_.params->Keep(b, false);
@@ -136,7 +139,7 @@ void BucketMigrations::TakeBack() {
   if (!state_.journal.Ready(0).ok()) return;  // no room in the log; a later call tries again
   BucketMap back = moves_.TakeBack(state_.options.index);
   if (back.moves().empty()) return;
-  Note(LogEntry::Kind::kMoveLearned, {.moves = {}, .parcel = {}, .map = std::move(back)});
+  Note(MoveLearnedRecord{std::move(back)});
 }
 
 StatusOr<BucketMap> BucketMigrations::Release(const std::string& job,
@@ -151,16 +154,16 @@ StatusOr<BucketMap> BucketMigrations::Release(const std::string& job,
         "restarted; the buckets are still on that server",
         state_.options.index);
   }
-  MoveRecord record{.moves = moves, .parcel = {}, .map = {}};
+  MoveReleasedRecord record{.moves = moves, .map = {}};
   record.map.SetAddress(moves.front().server, frozen_.order->address);
   GiveAway(record);
-  Note(LogEntry::Kind::kMoveReleased, std::move(record));
+  Note(std::move(record));
   return moves_.map;
 }
 
 // Gives the buckets of a logged release away. Must not fail: after a partial change, two servers
 // might serve the same bucket.
-void BucketMigrations::GiveAway(const MoveRecord& record) {
+void BucketMigrations::GiveAway(const MoveReleasedRecord& record) {
   moves_.GiveAway(record.moves, record.map);
   frozen_ = {};
   for (const BucketMove& move : record.moves) ForgetBucket(move.bucket);
@@ -207,7 +210,7 @@ Status BucketMigrations::Offer(const std::string& job, const BucketMigration& mi
   TD_RETURN_IF_ERROR(Take(migration));
   // The offer, instead of the freeze, now prevents the step from beginning.
   if (state_.sync()) frozen_ = {};
-  Note(LogEntry::Kind::kMoveOffered, {.moves = {}, .parcel = migration, .map = {}});
+  Note(MoveOfferedRecord{std::make_shared<BucketMigration>(migration)});
   return OkStatus();
 }
 
@@ -264,7 +267,7 @@ Status BucketMigrations::Refuse(const std::string& job, bool refuse) {
   TD_RETURN_IF_ERROR(CheckMovable(job));
   if (moves_.leaving == refuse) return OkStatus();
   moves_.leaving = refuse;
-  Note(LogEntry::Kind::kMoveRefused, {.moves = {}, .parcel = {}, .map = {}, .leaving = refuse});
+  Note(MoveRefusedRecord{refuse});
   return OkStatus();
 }
 
@@ -299,7 +302,7 @@ StatusOr<MapAnswer> BucketMigrations::Learn(const BucketMap& known) {
   if (moves_.Concerns(known)) {
     TD_RETURN_IF_ERROR(CheckMovable(state_.config.job));
     LearnMoves(known);
-    Note(LogEntry::Kind::kMoveLearned, {.moves = {}, .parcel = {}, .map = known});
+    Note(MoveLearnedRecord{known});
   } else {
     moves_.map.Learn(known);
   }
@@ -375,34 +378,39 @@ StatusOr<bool> BucketMigrations::TakenElsewhere(const PushHead& head) const {
 
 // ---- The log and the whole state ----------------------------------------------------------------
 
-void BucketMigrations::Note(LogEntry::Kind kind, MoveRecord record) {
-  state_.journal.NoteMove(kind, std::move(record));
+void BucketMigrations::Note(MoveRecord record) {
+  state_.journal.Note(std::move(record));
   base_.Forget();  // a delta of the changes by pushes would no longer be complete
   // Does not settle the log position while a step is being gathered, because the gathered gradients
   // are in no snapshot. A replay may then make this change twice, which has no effect.
   if (state_.params->step().NothingGathered()) state_.Settle();
 }
 
-Status BucketMigrations::Replay(const LogEntry& entry) {
-  TD_REQUIRE(entry.move != nullptr && state_.journal.replaying());
+Status BucketMigrations::Replay(const MoveRecord& record) {
+  TD_REQUIRE(state_.journal.replaying());
   if (state_.params == nullptr) return FailedPrecondition("this server is not configured");
   base_.Forget();
-  switch (entry.kind) {
-    case LogEntry::Kind::kMoveBegun:
-      moves_.Begin(entry.move->moves);
-      break;
-    case LogEntry::Kind::kMoveOffered:
-      TD_RETURN_IF_ERROR(Take(entry.move->parcel));
-      break;
-    case LogEntry::Kind::kMoveReleased:
-      GiveAway(*entry.move);
-      break;
-    case LogEntry::Kind::kMoveRefused:
-      moves_.leaving = entry.move->leaving;
-      break;
-    default:
-      LearnMoves(entry.move->map);
-  }
+  TD_RETURN_IF_ERROR(std::visit(Visitor{[&](const MoveBegunRecord& r) {
+                                          moves_.Begin(r.moves);
+                                          return OkStatus();
+                                        },
+                                        [&](const MoveOfferedRecord& r) {
+                                          TD_REQUIRE(r.migration != nullptr);
+                                          return Take(*r.migration);
+                                        },
+                                        [&](const MoveReleasedRecord& r) {
+                                          GiveAway(r);
+                                          return OkStatus();
+                                        },
+                                        [&](const MoveLearnedRecord& r) {
+                                          LearnMoves(r.map);
+                                          return OkStatus();
+                                        },
+                                        [&](const MoveRefusedRecord& r) {
+                                          moves_.leaving = r.leaving;
+                                          return OkStatus();
+                                        }},
+                                record));
   if (state_.params->step().NothingGathered()) state_.Settle();
   return OkStatus();
 }

@@ -54,7 +54,7 @@ class BucketMigrations {
   // Learns the moves in `known`. The result has the moves that this server knows, and its buckets.
   StatusOr<MapAnswer> Learn(const BucketMap& known);
   // Makes a change again that is in the log.
-  Status Replay(const LogEntry& entry);
+  Status Replay(const MoveRecord& record);
   // Ends the freeze if its lease has ended. Call it before any use of a bucket.
   void Thaw();
 
@@ -89,13 +89,13 @@ class BucketMigrations {
   Status CheckOfferStep(const BucketMigration& migration) const;
   Status Take(const BucketMigration& migration);
   void TakeMark(const ServerPushState& mark, int source);
-  void GiveAway(const MoveRecord& record);
+  void GiveAway(const MoveReleasedRecord& record);
   Status CheckNews(const BucketMap& known) const;
   void LearnMoves(const BucketMap& known);
   MapAnswer Answer() const;
   void AddSlices(MapAnswer& answer) const;
   void TakeBack();
-  void Note(LogEntry::Kind kind, MoveRecord record);
+  void Note(MoveRecord record);
   Status DropBucket(int bucket);
   // Removes a dropped bucket. If its rows cannot be removed from the disk, only logs a warning.
   void ForgetBucket(int bucket);

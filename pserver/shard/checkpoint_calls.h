@@ -35,7 +35,7 @@ class Shard::Checkpoints {
   StatusOr<ShardSnapshot> Restore(const SnapshotReader& read);
   Status Restore(const ShardSnapshot& snapshot);
   // Applies a logged change after the last restored snapshot. Call it before any other call.
-  // DATA_LOSS: the change does not match the state. A push without values (LogEntry::Kind::kOrder)
+  // DATA_LOSS: the change does not match the state. A push without values (OrderRecord)
   // waits for its values, and all entries after it wait too. Until then, trainers receive DATA_LOSS
   // if they must retransmit their kept pushes, and UNAVAILABLE if they must wait for other
   // trainers.

@@ -32,11 +32,11 @@ Status CheckFinite(const PushHead& head, const PushTicket& ticket) {
   return OkStatus();
 }
 
-PushHead EmptyPush(const PushHead& head, ShardMode mode, const ShardParams& params,
+PushHead EmptyPush(const PushHead& head, UpdatePolicy mode, const ShardParams& params,
                    PushTicket& ticket) {
   ticket.skipped = true;
   PushHead emptied = head;
-  if (mode != ShardMode::kSync) {
+  if (mode != UpdatePolicy::kSync) {
     emptied.slices.clear();
     ticket.slices.clear();
     ticket.buffers.clear();

@@ -14,7 +14,7 @@ Status CheckFinite(const PushHead& head, const PushTicket& ticket);
 // Returns an empty push that replaces a skipped push, which still counts. Also empties the ticket.
 // Sync: the empty push has zeros for slices and no rows for tables, because a step needs every part
 // from every trainer. REQUIRES: in sync mode, the ticket owns its values.
-PushHead EmptyPush(const PushHead& head, ShardMode mode, const ShardParams& params,
+PushHead EmptyPush(const PushHead& head, UpdatePolicy mode, const ShardParams& params,
                    PushTicket& ticket);
 
 // Corrects gradients that were computed from older parameters. The correction to the current

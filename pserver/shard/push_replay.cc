@@ -2,11 +2,26 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "common/base/require.h"
 #include "common/base/step_number.h"
+#include "common/base/visitor.h"
 
 namespace tandem::pserver {
+namespace {
+
+// Null: no trainer made the change.
+const CallerId* CallerOf(const LogRecord& record) {
+  return std::visit(Visitor{[](const PushRecord& r) { return &r.head.caller; },
+                            [](const OrderRecord& r) { return &r.header.caller; },
+                            [](const AdoptRecord& r) { return &r.caller; },
+                            [](const CompleteRecord& r) { return &r.caller; },
+                            [](const MoveRecord&) -> const CallerId* { return nullptr; }},
+                    record);
+}
+
+}  // namespace
 
 uint64_t PushReplay::last_number() const {
   return queue_.empty() ? state_.journal.number() : queue_.last_number();
@@ -21,8 +36,10 @@ Status PushReplay::Add(LogEntry entry, bool lost) {
   if (entry.number != last_number() + 1) {
     return DataLoss("entry %d of the write-ahead log is out of order", entry.number);
   }
-  uint64_t& newest = incarnations_[entry.head.caller.trainer];
-  newest = std::max(newest, entry.head.caller.incarnation);
+  if (const CallerId* const caller = CallerOf(entry.record); caller != nullptr) {
+    uint64_t& newest = incarnations_[caller->trainer];
+    newest = std::max(newest, caller->incarnation);
+  }
   queue_.Add(std::move(entry), lost);
   return OkStatus();
 }

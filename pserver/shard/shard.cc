@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <variant>
 
 #include "common/base/require.h"
 #include "common/base/step_number.h"
+#include "common/base/visitor.h"
 #include "pserver/shard/checkpoint_calls.h"
 #include "pserver/shard/global_snapshot_calls.h"
 #include "pserver/shard/migration_calls.h"
@@ -13,10 +15,6 @@
 
 namespace tandem::pserver {
 namespace {
-
-PushHead HeadOf(const CallerId& caller, uint64_t step) {
-  return {{.caller = caller, .step = step}, {}};
-}
 
 std::vector<Buffer> TakeBuffers(PushTicket& ticket) {
   std::vector<Buffer> buffers;
@@ -159,7 +157,7 @@ Status Shard::AdmitCaller(const CallerId& caller) {
 void Shard::Adopt(const CallerId& caller) {
   TrainerRegistry::Trainer& t = state_.trainers[caller.trainer];
   TD_REQUIRE(caller.incarnation > t.incarnation);
-  state_.journal.Note(LogEntry::Kind::kAdopt, HeadOf(caller, state_.version));
+  state_.journal.Note(AdoptRecord{caller, state_.version});
   // The older incarnation kept pushes, which are lost with it. A checkpoint must therefore contain
   // them soon.
   const bool soon = options_.replayable && !state_.journal.replaying() && t.incarnation != 0 &&
@@ -179,7 +177,7 @@ StatusOr<int> Shard::Complete(const CallerId& caller) {
   Turn turn(*this);
   TD_RETURN_IF_ERROR(AdmitCaller(caller));
   if (!state_.trainers[caller.trainer].completed) {
-    state_.journal.Note(LogEntry::Kind::kComplete, HeadOf(caller, 0));
+    state_.journal.Note(CompleteRecord{caller});
     CompleteTrainer(caller.trainer, turn.ready());
   }
   int left = 0;
@@ -446,39 +444,49 @@ Status Shard::RunReplay() {
 }
 
 Status Shard::ReplayChange(ReplayQueue::Change change) {
-  LogEntry& entry = change.entry;
-  const Journal::Replay replaying(state_.journal, entry.number);
-  if (entry.move != nullptr) return migrations_.Replay(entry);
-  const int trainer = entry.head.caller.trainer;
-  TD_RETURN_IF_ERROR(AdmitCaller(entry.head.caller));
+  const Journal::Replay replaying(state_.journal, change.entry.number);
   Ready ready;  // receives no replies, because no call waits before the replay has ended
-  if (entry.kind == LogEntry::Kind::kAdopt) {
-    // The part of the older incarnation for an incomplete step is dropped, so its values are not
-    // needed.
-    if (entry.head.step == state_.version) replay_.OnReplaced(trainer);
-    return OkStatus();
-  }
-  if (entry.kind == LogEntry::Kind::kComplete) {
-    CompleteTrainer(trainer, ready);
-    return OkStatus();
-  }
-  if (change.lost && state_.sync()) {
-    replay_.OnLostPush(entry.head);
-    return gate_.CheckStep(entry.head);
-  }
-  if (change.lost) {
-    ++state_.trainers[trainer].lost_pushes;
-    counters_.lost_pushes.Add(1);
-  }
-  TD_ASSIGN_OR_RETURN(const PushVerdict verdict, gate_.Check(entry.head));
-  if (verdict == PushVerdict::kDuplicate)
-    return InvalidArgument("the server has already accepted this retransmitted push");
-  PushTicket ticket;
-  for (Buffer& values : entry.values) ticket.buffers.emplace_back(std::move(values));
-  if (!entry.head.slices.empty()) {  // if there are no slices, the push was skipped or is lost
-    TD_ASSIGN_OR_RETURN(ticket.slices, state_.params->FindPush(entry.head, migrations_.moves()));
-  }
-  return TakePush(entry.head, std::move(ticket), ready);
+  const auto replay_push = [&](const PushHead& head, std::vector<Buffer> values)
+                               TD_REQUIRES(mu_) -> Status {
+    TD_RETURN_IF_ERROR(AdmitCaller(head.caller));
+    if (change.lost && state_.sync()) {
+      replay_.OnLostPush(head);
+      return gate_.CheckStep(head);
+    }
+    if (change.lost) {
+      ++state_.trainers[head.caller.trainer].lost_pushes;
+      counters_.lost_pushes.Add(1);
+    }
+    TD_ASSIGN_OR_RETURN(const PushVerdict verdict, gate_.Check(head));
+    if (verdict == PushVerdict::kDuplicate)
+      return InvalidArgument("the server has already accepted this retransmitted push");
+    PushTicket ticket;
+    for (Buffer& buffer : values) ticket.buffers.emplace_back(std::move(buffer));
+    if (!head.slices.empty()) {  // if there are no slices, the push was skipped or is lost
+      TD_ASSIGN_OR_RETURN(ticket.slices, state_.params->FindPush(head, migrations_.moves()));
+    }
+    return TakePush(head, std::move(ticket), ready);
+  };
+  return std::visit(
+      Visitor{[&](const MoveRecord& r) TD_REQUIRES(mu_) { return migrations_.Replay(r); },
+              [&](const AdoptRecord& r) TD_REQUIRES(mu_) {
+                TD_RETURN_IF_ERROR(AdmitCaller(r.caller));
+                // An incomplete step does not need the part of the older incarnation.
+                if (r.step == state_.version) replay_.OnReplaced(r.caller.trainer);
+                return OkStatus();
+              },
+              [&](const CompleteRecord& r) TD_REQUIRES(mu_) {
+                TD_RETURN_IF_ERROR(AdmitCaller(r.caller));
+                CompleteTrainer(r.caller.trainer, ready);
+                return OkStatus();
+              },
+              [&](PushRecord& r)
+                  TD_REQUIRES(mu_) { return replay_push(r.head, std::move(r.values)); },
+              [&](const OrderRecord& r) TD_REQUIRES(mu_) {
+                TD_REQUIRE(change.lost);  // otherwise its values were supplied
+                return replay_push({r.header, {}}, {});
+              }},
+      change.entry.record);
 }
 
 // ---- Pulls and barriers -------------------------------------------------------------------------

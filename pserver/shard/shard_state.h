@@ -26,7 +26,7 @@ struct ShardState {
   bool initialised() const {
     return params != nullptr && params->progress().whole() && storing_first == 0;
   }
-  bool sync() const { return config.mode == ShardMode::kSync; }
+  bool sync() const { return config.mode == UpdatePolicy::kSync; }
   bool Serves(int bucket) const { return params != nullptr && params->Serves(bucket); }
   // Incarnation of the server. It changes at each rollback, because values that were pulled before
   // may have newer versions.

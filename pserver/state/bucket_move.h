@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "pserver/state/move_state.h"
@@ -55,13 +57,34 @@ struct BucketPlacement {
   bool moving = false;  // whether some buckets are moving, so that their owner may change
 };
 
-// The contents of a WAL record about moves.
-struct MoveRecord {
+// ---- Changes of the owners of buckets, as they are logged --------------------------------------
+
+// Ownership epochs of moves, which are used once.
+struct MoveBegunRecord {
   std::vector<BucketMove> moves;
-  BucketMigration parcel;
+};
+// Buckets that are received, and not served yet.
+struct MoveOfferedRecord {
+  std::shared_ptr<const BucketMigration> migration;
+};
+// Buckets that are given away.
+struct MoveReleasedRecord {
+  std::vector<BucketMove> moves;
   BucketMap map;
+};
+// Buckets that are served from now on, or dropped.
+struct MoveLearnedRecord {
+  BucketMap map;
+};
+// Buckets are rejected from now on, or accepted again.
+struct MoveRefusedRecord {
   bool leaving = false;
 };
+
+using MoveRecord = std::variant<MoveBegunRecord, MoveOfferedRecord, MoveReleasedRecord,
+                                MoveLearnedRecord, MoveRefusedRecord>;
+
+// ---- Exchange of maps --------------------------------------------------------------------------
 
 struct MapAnswer {
   BucketMap map;

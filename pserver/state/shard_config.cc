@@ -142,20 +142,6 @@ std::string ListDifference(const char* what, const std::vector<T>& now,
 
 }  // namespace
 
-const char* Name(ShardMode mode) { return mode == ShardMode::kSync ? "sync" : "a_sync"; }
-
-const char* Name(NonfinitePolicy policy) {
-  switch (policy) {
-    case NonfinitePolicy::kReject:
-      return "reject";
-    case NonfinitePolicy::kSkip:
-      return "skip";
-    case NonfinitePolicy::kApply:
-      return "apply";
-  }
-  return "unknown";
-}
-
 Status CheckConfig(const ShardConfig& config) {
   if (!IsName(config.job, 64, "._-")) {
     return InvalidArgument("job name \"%s\" is invalid, expected [A-Za-z0-9._-]{1,64} [TD1011]",
@@ -179,7 +165,7 @@ Status CheckConfig(const ShardConfig& config) {
     return InvalidArgument("delay_compensation is %g, expected at least 0",
                            config.delay_compensation);
   }
-  if (config.delay_compensation > 0 && config.mode == ShardMode::kSync) {
+  if (config.delay_compensation > 0 && config.mode == UpdatePolicy::kSync) {
     return InvalidArgument(
         "delay_compensation has no effect in sync mode, because no gradient is stale");
   }

@@ -9,21 +9,11 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/tables/table_rules.h"
+#include "common/tables/update_policy.h"
 #include "common/tensor/types.h"
 #include "kernels/graph/optimizer.h"
 
 namespace tandem::pserver {
-
-enum class ShardMode : uint8_t { kSync, kASync };
-const char* Name(ShardMode mode);  // returns "sync" or "a_sync"
-
-// How a shard handles a push that contains NaN or infinity.
-enum class NonfinitePolicy : uint8_t {
-  kReject,  // rejects the push; the message names the first such value
-  kSkip,    // accepts the push without effect: in sync mode its gradients count as zeros
-  kApply    // does not check the values
-};
-const char* Name(NonfinitePolicy policy);  // returns "reject", "skip" or "apply"
 
 // A slice: elements [offset, offset + numel) of a flattened f32 variable.
 struct SliceSpec {
@@ -55,7 +45,7 @@ struct TableSpec {
 struct ShardConfig {
   std::string job;
   int trainers = 0;
-  ShardMode mode = ShardMode::kSync;
+  UpdatePolicy mode = UpdatePolicy::kSync;
   OptimizerSpec optimizer;
   std::vector<SliceSpec> slices;
   Duration step_timeout = std::chrono::seconds(60);

@@ -1,4 +1,4 @@
-// Reports of a shard about itself: the reply to Configure, and its status.
+// The status of a shard, and its reply to Configure.
 #pragma once
 
 #include <cstddef>

@@ -5,41 +5,50 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/tables/push_header.h"
+#include "common/tensor/device.h"
+#include "pserver/state/bucket_move.h"
 #include "pserver/state/push.h"
 
 namespace tandem::pserver {
 
-struct MoveRecord;  // defined in bucket_move.h
+// ---- Changes ------------------------------------------------------------------------------------
 
-// A logged change. The update and its mark (trainer, incarnation, sequence) are in one record. A
-// crash therefore leaves both or neither in the log.
-struct LogEntry {
-  enum class Kind : uint8_t {
-    kPush = 1,  // a push, in `head` and `values`
-    // The trainer head.caller was restarted; gradients of its older incarnation are dropped.
-    kAdopt = 2,
-    kComplete = 3,  // the trainer head.caller sends no more pushes
-    // The records kMove... have `move`, and concern row buckets and slices.
-    kMoveBegun = 4,     // moves have begun; their ownership epochs are used up
-    kMoveOffered = 5,   // buckets were received, but are not served yet
-    kMoveReleased = 6,  // buckets were given away
-    kMoveLearned = 7,   // received buckets are served from now on, or were dropped
-    kOrder = 8,         // a push whose values its sender keeps; `head` has no slices
-    kMoveRefused = 9,   // the server rejects buckets from now on, or accepts them again (`move`)
-  };
-  uint64_t number = 0;  // 1, 2, 3 ... without a gap as long as the data directory exists
-  Kind kind = Kind::kPush;
+// A push. The update and its mark (trainer, incarnation, sequence) are in one record. A crash
+// therefore leaves both or neither in the log.
+struct PushRecord {
   PushHead head;
   std::vector<Buffer> values;  // values of each slice in head.slices; immutable
-  std::shared_ptr<const MoveRecord> move = nullptr;
-  // kOrder: bytes of the values that the sender keeps; not in the record.
+};
+// A push whose values its sender keeps.
+struct OrderRecord {
+  PushHeader header;
+  // Bytes of the values that the sender keeps; not in the record.
   uint64_t sender_bytes = 0;
 };
+// The trainer was restarted at this step: the gradients of its older incarnation are dropped.
+struct AdoptRecord {
+  CallerId caller;
+  uint64_t step = 0;
+};
+// The trainer sends no more pushes.
+struct CompleteRecord {
+  CallerId caller;
+};
+using LogRecord = std::variant<PushRecord, OrderRecord, AdoptRecord, CompleteRecord, MoveRecord>;
+
+// A logged change.
+struct LogEntry {
+  uint64_t number = 0;  // 1, 2, 3 ... without a gap as long as the data directory exists
+  LogRecord record;
+};
+
+// ---- The log ------------------------------------------------------------------------------------
 
 // When the log syncs written entries to the disk. Entries that are written, but not synced, survive
 // the death of the process, but not of the machine.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "common/base/check.h"
 #include "common/base/require.h"
@@ -15,7 +16,9 @@ constexpr Duration kAgain = std::chrono::milliseconds(100);
 
 uint64_t ValueBytes(const LogEntry& entry) {
   uint64_t bytes = 0;
-  for (const PushHead::Slice& s : entry.head.slices) bytes += s.desc.bytes();
+  const auto* const push = std::get_if<PushRecord>(&entry.record);
+  if (push == nullptr) return 0;
+  for (const PushHead::Slice& s : push->head.slices) bytes += s.desc.bytes();
   return bytes;
 }
 
@@ -92,7 +95,10 @@ Status GroupCommitLog::Write() {
     appended = bytes.status();
     if (bytes.ok()) {
       bytes_ += *bytes;
-      for (const LogEntry& entry : batch_) bytes_ += entry.sender_bytes;
+      for (const LogEntry& entry : batch_) {
+        const auto* const order = std::get_if<OrderRecord>(&entry.record);
+        if (order != nullptr) bytes_ += order->sender_bytes;
+      }
       bytes_total_.Add(static_cast<double>(*bytes));
       unsynced_ = options_.sync == WalSync::kInterval;
     }

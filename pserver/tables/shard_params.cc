@@ -29,7 +29,7 @@ StatusOr<std::unique_ptr<ShardParams>> ShardParams::Make(const ShardConfig& conf
 
 ShardParams::ShardParams(const ShardConfig& config, std::unique_ptr<DenseTable> slices,
                          std::unique_ptr<SparseTables> tables)
-    : sync_(config.mode == ShardMode::kSync),
+    : sync_(config.mode == UpdatePolicy::kSync),
       slices_(std::move(slices)),
       tables_(std::move(tables)),
       progress_(slices_->size() + tables_->size()),

@@ -32,7 +32,8 @@ StatusOr<std::unique_ptr<SparseTables>> SparseTables::Make(const ShardConfig& co
     all->index_[spec.variable] = static_cast<int>(all->tables_.size());
     all->tables_.push_back(*std::move(table));
   }
-  if (memory.bytes != 0) TD_RETURN_IF_ERROR(all->Limit(memory, config.mode == ShardMode::kASync));
+  if (memory.bytes != 0)
+    TD_RETURN_IF_ERROR(all->Limit(memory, config.mode == UpdatePolicy::kASync));
   return all;
 }
 

@@ -187,22 +187,4 @@ void ToProto(const MoveState& state, MovesMeta* out) {
   for (const SliceSpec& slice : state.placed) ToProto(slice, out->add_placed());
 }
 
-StatusOr<MoveRecord> FromProto(const MoveEntry& entry) {
-  MoveRecord record;
-  record.moves = FromProto(entry.move());
-  if (entry.has_parcel()) {
-    TD_ASSIGN_OR_RETURN(record.parcel, FromProto(entry.parcel()));
-  }
-  record.map = FromProto(entry.map());
-  record.leaving = entry.leaving();
-  return record;
-}
-
-void ToProto(const MoveRecord& record, MoveEntry* out) {
-  ToProto(record.moves, out->mutable_move());
-  if (!record.parcel.moves.empty()) ToProto(record.parcel, out->mutable_parcel());
-  ToProto(record.map, out->mutable_map());
-  out->set_leaving(record.leaving);
-}
-
 }  // namespace tandem::pserver

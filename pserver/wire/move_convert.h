@@ -22,7 +22,5 @@ StatusOr<BucketMigration> FromProto(const ParcelDef& parcel);
 void ToProto(const BucketMigration& parcel, ParcelDef* out);
 StatusOr<MoveState> FromProto(const MovesMeta& meta);
 void ToProto(const MoveState& state, MovesMeta* out);
-StatusOr<MoveRecord> FromProto(const MoveEntry& entry);
-void ToProto(const MoveRecord& record, MoveEntry* out);
 
 }  // namespace tandem::pserver

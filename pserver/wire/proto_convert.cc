@@ -6,26 +6,12 @@
 
 #include "common/base/crc32c.h"
 #include "common/codec/optimizer_def.h"
+#include "common/codec/update_policy_proto.h"
 #include "proto/pserver.pb.h"
 #include "pserver/state/buffer_pool.h"
 
 namespace tandem::pserver {
 namespace {
-
-StatusOr<ShardMode> ModeFromProto(const ConfigureRequest& request) {
-  switch (request.mode()) {
-    case UPDATE_MODE_SYNC:
-      return ShardMode::kSync;
-    case UPDATE_MODE_A_SYNC:
-      return ShardMode::kASync;
-    case UPDATE_MODE_HALF_ASYNC:
-    case UPDATE_MODE_GEO:
-      return InvalidArgument("mode %s is not a mode of a server, expected sync or a_sync",
-                             UpdateMode_Name(request.mode()));
-    default:
-      return InvalidArgument("update mode %d is unknown, expected sync or a_sync", request.mode());
-  }
-}
 
 StatusOr<OptimizerSpec> OptimizerFromProto(const OptimizerDef& def) {
   OptimizerSpec spec;
@@ -137,18 +123,12 @@ StatusOr<ShardConfig> FromProto(const ConfigureRequest& request) {
     return InvalidArgument("the job has %d trainers, expected at most 1000000", request.trainers());
   }
   config.trainers = static_cast<int>(request.trainers());
-  TD_ASSIGN_OR_RETURN(config.mode, ModeFromProto(request));
+  TD_ASSIGN_OR_RETURN(config.mode, FromProto(request.mode()));
   TD_ASSIGN_OR_RETURN(config.optimizer, OptimizerFromProto(request.optimizer()));
   constexpr uint64_t kTimeoutMsMax = uint64_t{7} * 24 * 3600 * 1000;
   const uint64_t timeout_ms = request.step_timeout_ms() == 0 ? 60'000 : request.step_timeout_ms();
   config.step_timeout = std::chrono::milliseconds(std::min(timeout_ms, kTimeoutMsMax));
-  if (!NonfiniteGradients_IsValid(request.nonfinite())) {
-    return InvalidArgument(
-        "nonfinite gradient policy %d is unknown, expected reject, skip or apply",
-        static_cast<int>(request.nonfinite()));
-  }
-  // NonfiniteGradients and NonfinitePolicy have the same numeric values.
-  config.nonfinite = static_cast<NonfinitePolicy>(request.nonfinite());
+  TD_ASSIGN_OR_RETURN(config.nonfinite, FromProto(request.nonfinite()));
   const uint64_t lost_ms = request.lost_after_ms() == 0 ? 900'000 : request.lost_after_ms();
   config.lost_after = std::chrono::milliseconds(std::min(lost_ms, kTimeoutMsMax));
   config.delay_compensation = request.delay_compensation();
@@ -169,7 +149,7 @@ void ToProto(const ShardConfig& config, ConfigureRequest* request) {
   request->set_protocol(1);
   request->set_job(config.job);
   request->set_trainers(static_cast<uint32_t>(config.trainers));
-  request->set_mode(config.mode == ShardMode::kSync ? UPDATE_MODE_SYNC : UPDATE_MODE_A_SYNC);
+  request->set_mode(ToProto(config.mode));
   codec::FillOptimizer(config.optimizer, request->mutable_optimizer());
   for (const SliceSpec& s : config.slices) {
     ToProto(s, request->add_slice());
@@ -187,7 +167,7 @@ void ToProto(const ShardConfig& config, ConfigureRequest* request) {
     def->set_rules(ToString(t.rules));
   }
   request->set_step_timeout_ms(static_cast<uint64_t>(Millis(config.step_timeout)));
-  request->set_nonfinite(static_cast<NonfiniteGradients>(config.nonfinite));
+  request->set_nonfinite(ToProto(config.nonfinite));
   request->set_lost_after_ms(static_cast<uint64_t>(Millis(config.lost_after)));
   request->set_delay_compensation(config.delay_compensation);
 }

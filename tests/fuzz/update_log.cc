@@ -54,20 +54,19 @@ std::string Seed(const pserver::LogEntry& entry) {
 
 std::vector<std::string> Seeds() {
   CpuDevice device;
-  pserver::LogEntry push{
-      kNumber, pserver::LogEntry::Kind::kPush, {{{"job", 1, 99}, 5, 6, 0.25f}, {}}, {}};
+  pserver::PushRecord push{{{{"job", 1, 99}, 5, 6, 0.25f}, {}}, {}};
   push.head.slices.push_back({"fc_0.w", 2, {DType::kF32, {3}}});
   auto values = device.Allocate(3 * sizeof(float));
   CHECK(values.ok());
   std::memset(values->get(), 0, 3 * sizeof(float));
   push.values.push_back(*std::move(values));
-  auto move = std::make_shared<pserver::MoveRecord>();
-  move->moves.push_back({});
-  move->parcel.config.job = "job";
-  move->parcel.source = 1;
-  const pserver::LogEntry learned{kNumber, pserver::LogEntry::Kind::kMoveLearned, {}, {}, move};
-  return {Seed(push), Seed({kNumber, pserver::LogEntry::Kind::kAdopt, {{{"job", 1, 99}}, {}}, {}}),
-          Seed(learned)};
+  auto migration = std::make_shared<pserver::BucketMigration>();
+  migration->moves.push_back({});
+  migration->config.job = "job";
+  migration->source = 1;
+  return {Seed({kNumber, push}), Seed({kNumber, pserver::AdoptRecord{{"job", 1, 99}, 0}}),
+          Seed({kNumber, pserver::MoveBegunRecord{{BucketMove()}}}),
+          Seed({kNumber, pserver::MoveOfferedRecord{migration}})};
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "tests/sim/disk.h"
 
 #include <utility>
+#include <variant>
 
 #include "common/base/check.h"
 #include "common/base/crc32c.h"
@@ -150,13 +151,13 @@ void SimDisk::DieIn(uint64_t operations, std::function<void()> kill) {
 }
 
 void SimDisk::Sent(const std::string& request) {
-  std::string record(1, static_cast<char>(LogEntry::Kind::kPush));
+  std::string record(1, static_cast<char>(LogKind::kPush));
   codec::PutFixed32(record, Crc32c(0, request.data(), request.size()));
   record += request;
   const StatusOr<LogEntry> entry = DecodeLogEntry(1, record);
   CHECK(entry.ok()) << entry.status();
-  const CallerId& caller = entry->head.caller;
-  sent_[{caller.trainer, caller.incarnation, entry->head.sequence}] = std::move(record);
+  const PushHead& head = std::get<PushRecord>(entry->record).head;
+  sent_[{head.caller.trainer, head.caller.incarnation, head.sequence}] = std::move(record);
 }
 
 std::vector<LogEntry> SimDisk::History() const {
@@ -165,10 +166,10 @@ std::vector<LogEntry> SimDisk::History() const {
     if (number <= base_->log_number) continue;
     StatusOr<LogEntry> entry = DecodeLogEntry(number, record);
     CHECK(entry.ok()) << entry.status();
-    if (entry->kind == LogEntry::Kind::kOrder) {
-      const CallerId& caller = entry->head.caller;
-      entry = DecodeLogEntry(number,
-                             sent_.at({caller.trainer, caller.incarnation, entry->head.sequence}));
+    if (const auto* const order = std::get_if<OrderRecord>(&entry->record)) {
+      const CallerId& caller = order->header.caller;
+      entry = DecodeLogEntry(
+          number, sent_.at({caller.trainer, caller.incarnation, order->header.sequence}));
       CHECK(entry.ok()) << entry.status();
     }
     entries.push_back(*std::move(entry));

@@ -37,7 +37,7 @@ class SimDisk {
   const std::map<uint64_t, ShardSnapshot>& cuts() const { return cuts_; }
 
   // Records a PushRequest that a trainer sent. The server's log does not contain its values,
-  // because the trainer keeps them (LogEntry::Kind::kOrder).
+  // because the trainer keeps them (OrderRecord).
   void Sent(const std::string& request);
 
   // The recorded order: a checkpoint, and every later log entry, even if a later checkpoint dropped

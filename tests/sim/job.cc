@@ -64,7 +64,7 @@ uint64_t SimJob::StepBound(uint64_t done) const {
 
 Status SimJob::Step(ps::PsClient& client, SimProcess& process, uint64_t step, SimBatch& batch,
                     SimBatch& next, const std::function<void()>& meanwhile) {
-  const ps::PullCondition when{.version = plan_.mode == ShardMode::kSync ? step + 1 : 0,
+  const ps::PullCondition when{.version = plan_.mode == UpdatePolicy::kSync ? step + 1 : 0,
                                .step = StepBound(step + 1)};
   if (plan_.push_and_pull) {
     return Await(process, [&](const auto& done) {
@@ -98,7 +98,7 @@ Status SimJob::Train(int rank, uint64_t incarnation, const std::shared_ptr<SimPr
   const std::vector<std::string> known(addresses_.begin(), addresses_.begin() + plan_.servers);
   const auto client = ps::PsClient::Over(
       std::make_unique<SimCarrier>(process, network_, servers, plan_.retries), known, options);
-  const bool sync = plan_.mode == ShardMode::kSync;
+  const bool sync = plan_.mode == UpdatePolicy::kSync;
   TD_RETURN_IF_ERROR(client
                          ->Configure(ledger_.Variables(),
                                      sync ? ps::PsMode::kSync : ps::PsMode::kASync, {},
@@ -267,7 +267,7 @@ void SimJob::Mischief() {
 }
 
 void SimJob::CheckServers() {
-  const bool sync = plan_.mode == ShardMode::kSync;
+  const bool sync = plan_.mode == UpdatePolicy::kSync;
   std::vector<ShardSnapshot> images;
   if (const std::string wrong = OwnersAreWrong(/*settled=*/plan_.moves); !wrong.empty())
     Fail(wrong);

@@ -18,7 +18,7 @@ namespace tandem::pserver {
 
 struct SimPlan {
   uint64_t seed = 1;
-  ShardMode mode = ShardMode::kSync;
+  UpdatePolicy mode = UpdatePolicy::kSync;
   int servers = 2, trainers = 2;
   int steps = 20;  // number of steps of each trainer
   WalSync wal_sync = WalSync::kAlways;
@@ -48,7 +48,7 @@ struct SimPlan {
   bool keep_trace = false;
 };
 // Derives all other fields of the plan from `seed`.
-SimPlan PlanOf(uint64_t seed, ShardMode mode, bool replayable = false);
+SimPlan PlanOf(uint64_t seed, UpdatePolicy mode, bool replayable = false);
 // Returns the plan of the same job without faults.
 SimPlan WithoutMischief(SimPlan plan);
 

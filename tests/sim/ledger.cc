@@ -5,9 +5,11 @@
 #include <map>
 #include <span>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_format.h"
 #include "common/base/rng.h"
+#include "common/base/visitor.h"
 #include "common/tables/row_buckets.h"
 #include "pserver/state/bucket_move.h"
 
@@ -81,32 +83,39 @@ class RecordedMoves {
     if (base.moves != nullptr) offered_ = base.moves->offered;
     for (const SliceSpec& s : base.config.slices) slices_[s.bucket] = {s.variable, s.offset};
   }
-  void Make(const LogEntry& entry, RowMap& rows, SliceMap& slices) {
-    const MoveRecord& record = *entry.move;
-    if (entry.kind == LogEntry::Kind::kMoveOffered) {
-      for (const BucketMove& m : record.parcel.moves) {
-        Drop(m.bucket, rows, slices);
-        offered_[m.bucket] = m.epoch;
-      }
-      for (const RowValues& values : record.parcel.rows) AddRows(values, rows);
-      for (const SliceMigration& s : record.parcel.slices) {
-        const std::span<const float> values = Floats(s.snapshot.param, s.spec.numel);
-        slices_[s.spec.bucket] = {s.spec.variable, s.spec.offset};
-        slices[slices_[s.spec.bucket]] = {values.begin(), values.end()};
-      }
+  void Make(const MoveRecord& move, RowMap& rows, SliceMap& slices) {
+    std::visit(Visitor{[](const MoveBegunRecord&) {},
+                       [&](const MoveOfferedRecord& r) { Receive(*r.migration, rows, slices); },
+                       [&](const MoveReleasedRecord& r) {
+                         for (const BucketMove& m : r.moves) Drop(m.bucket, rows, slices);
+                         Learn(r.map, rows, slices);
+                       },
+                       [&](const MoveLearnedRecord& r) { Learn(r.map, rows, slices); },
+                       [](const MoveRefusedRecord&) {}},
+               move);
+  }
+
+ private:
+  void Receive(const BucketMigration& migration, RowMap& rows, SliceMap& slices) {
+    for (const BucketMove& m : migration.moves) {
+      Drop(m.bucket, rows, slices);
+      offered_[m.bucket] = m.epoch;
     }
-    if (entry.kind == LogEntry::Kind::kMoveReleased) {
-      for (const BucketMove& m : record.moves) Drop(m.bucket, rows, slices);
+    for (const RowValues& values : migration.rows) AddRows(values, rows);
+    for (const SliceMigration& s : migration.slices) {
+      const std::span<const float> values = Floats(s.snapshot.param, s.spec.numel);
+      slices_[s.spec.bucket] = {s.spec.variable, s.spec.offset};
+      slices[slices_[s.spec.bucket]] = {values.begin(), values.end()};
     }
-    for (const BucketMove& m : record.map.moves()) {
+  }
+  void Learn(const BucketMap& map, RowMap& rows, SliceMap& slices) {
+    for (const BucketMove& m : map.moves()) {
       const auto offered = offered_.find(m.bucket);
       if (offered == offered_.end() || m.epoch < offered->second) continue;
       if (m.epoch > offered->second) Drop(m.bucket, rows, slices);
       offered_.erase(offered);
     }
   }
-
- private:
   void Drop(int bucket, RowMap& rows, SliceMap& slices) const {
     const auto slice = slices_.find(bucket);
     if (slice != slices_.end()) slices.erase(slice->second);
@@ -380,21 +389,24 @@ std::string CheckOrder(const ShardSnapshot& image, const SimDisk& disk) {
   RowMap rows = RowsOf(base);
   RecordedMoves moves(base);
   for (const LogEntry& entry : disk.History()) {
-    if (entry.move != nullptr) moves.Make(entry, rows, params);
-    if (entry.kind != LogEntry::Kind::kPush) continue;
-    const float rate = entry.head.learning_rate;
-    for (size_t i = 0; i < entry.head.slices.size(); ++i) {
-      const PushHead::Slice& slice = entry.head.slices[i];
+    if (const auto* const move = std::get_if<MoveRecord>(&entry.record)) {
+      moves.Make(*move, rows, params);
+    }
+    const auto* const push = std::get_if<PushRecord>(&entry.record);
+    if (push == nullptr) continue;
+    const float rate = push->head.learning_rate;
+    for (size_t i = 0; i < push->head.slices.size(); ++i) {
+      const PushHead::Slice& slice = push->head.slices[i];
       if (slice.variable != "rows") {
-        Update(Floats(entry.values[i], slice.desc.shape.numel()), rate,
+        Update(Floats(push->values[i], slice.desc.shape.numel()), rate,
                params[{slice.variable, slice.offset}]);
         continue;
       }
-      const auto* const ids = reinterpret_cast<const int64_t*>(entry.values[i].get());
+      const auto* const ids = reinterpret_cast<const int64_t*>(push->values[i].get());
       const int64_t count = slice.desc.shape[0];
       constexpr size_t kWidth = kCounts + kSimRowDim;
       const std::span<const float> values =
-          Floats(entry.values[++i], count * static_cast<int64_t>(kWidth));
+          Floats(push->values[++i], count * static_cast<int64_t>(kWidth));
       for (int64_t r = 0; r < count; ++r) {
         UpdateRow(values.subspan(static_cast<size_t>(r) * kWidth, kWidth), rate, rows[ids[r]]);
       }

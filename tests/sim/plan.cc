@@ -4,7 +4,7 @@
 
 namespace tandem::pserver {
 
-SimPlan PlanOf(uint64_t seed, ShardMode mode, bool replayable) {
+SimPlan PlanOf(uint64_t seed, UpdatePolicy mode, bool replayable) {
   SimWorld chance(StreamKey(seed, "plan"));
   SimPlan plan{.seed = seed, .mode = mode};
   plan.servers = 1 + static_cast<int>(chance.Below(3));
@@ -16,7 +16,7 @@ SimPlan PlanOf(uint64_t seed, ShardMode mode, bool replayable) {
   // A sync job cannot continue if acknowledged steps are lost, because its servers would be at
   // different steps. So its servers lose power only with wal_sync=always.
   plan.power = plan.wal_sync == WalSync::kAlways ||
-               (plan.wal_sync == WalSync::kInterval && mode == ShardMode::kASync);
+               (plan.wal_sync == WalSync::kInterval && mode == UpdatePolicy::kASync);
   plan.log_bytes_max = chance.Chance(0.5) ? 2'000 + chance.Below(20'000) : uint64_t{1} << 40;
   plan.checkpoint_every_steps = chance.Chance(0.5) ? 1 + chance.Below(8) : 0;
   plan.retries = chance.Chance(0.5) ? 3 : 1000;
@@ -28,16 +28,16 @@ SimPlan PlanOf(uint64_t seed, ShardMode mode, bool replayable) {
   plan.moves = chance.Chance(0.5) && !replayable;
   if (plan.moves) {
     // More steps, because in sync mode rows move only between two steps.
-    if (mode == ShardMode::kSync) plan.steps *= 2;
+    if (mode == UpdatePolicy::kSync) plan.steps *= 2;
     plan.mischief *= 2;
     if (chance.Chance(0.5)) plan.network.repeat = 0.3;
     if (chance.Chance(0.5)) plan.network.dawdle = 0.1;
   }
   plan.replayable = replayable;
   if (replayable && chance.Chance(0.5)) plan.keep_bytes_max = 1'000 + chance.Below(20'000);
-  plan.cuts = mode == ShardMode::kASync && chance.Chance(0.6);
-  plan.rows_ahead = mode == ShardMode::kSync && chance.Chance(0.5);
-  if (mode == ShardMode::kASync && chance.Chance(0.4)) {
+  plan.cuts = mode == UpdatePolicy::kASync && chance.Chance(0.6);
+  plan.rows_ahead = mode == UpdatePolicy::kSync && chance.Chance(0.5);
+  if (mode == UpdatePolicy::kASync && chance.Chance(0.4)) {
     plan.staleness = static_cast<int>(chance.Below(4));
   }
   return plan;

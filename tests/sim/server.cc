@@ -158,7 +158,7 @@ void SimServer::Kill(bool power) {
 }
 
 // In sync mode a trainer may request the previous version, so the version in replies may decrease.
-bool SimServer::Grows() { return shard().Info().config.mode == ShardMode::kASync; }
+bool SimServer::Grows() { return shard().Info().config.mode == UpdatePolicy::kASync; }
 
 void SimServer::Handle(rpc::PserverCall call, const std::string& request, Answer answer) {
   // Holds a reference to the process, because the call may kill it.

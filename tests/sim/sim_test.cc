@@ -27,7 +27,7 @@ class SimTest : public testing::Test {
   // Runs the plan. Returns "" or a description of the failure.
   std::string Wrong(const SimPlan& plan, SimReport* out = nullptr) {
     SimReport report = RunJob(plan);
-    if (report.failure.empty() && plan.mode == ShardMode::kSync && !report.given_up) {
+    if (report.failure.empty() && plan.mode == UpdatePolicy::kSync && !report.given_up) {
       const SimReport calm = RunJob(WithoutMischief(plan));
       if (!calm.failure.empty()) report.failure = "without faults: " + calm.failure;
       if (calm.parameters != report.parameters) {
@@ -51,7 +51,7 @@ class SimTest : public testing::Test {
 };
 
 struct Kind {
-  ShardMode mode;
+  UpdatePolicy mode;
   // true: servers log only the order of pushes; false: servers log whole pushes.
   bool replayable = false;
   // Sync mode only. moves: buckets move in every job. torn: trainers also die during moves.
@@ -136,18 +136,18 @@ TEST_P(ModeTest, ASeedIsOneRun) {
 // might check nothing. tests/sim/mutants has errors of servers.
 struct SeededBug {
   const char* name;
-  ShardMode mode;
+  UpdatePolicy mode;
   std::function<void(SimPlan&)> make;
 };
 
 std::vector<SeededBug> SeededBugs() {
   return {
-      {"NeverSynced", ShardMode::kASync,
+      {"NeverSynced", UpdatePolicy::kASync,
        [](SimPlan& plan) {
          plan.wal_sync = WalSync::kNone;
          plan.power = true;
        }},
-      {"PreviousNotKept", ShardMode::kSync, [](SimPlan& plan) { plan.forget_previous = true; }},
+      {"PreviousNotKept", UpdatePolicy::kSync, [](SimPlan& plan) { plan.forget_previous = true; }},
   };
 }
 
@@ -171,11 +171,11 @@ INSTANTIATE_TEST_SUITE_P(Bugs, SeededBugTest, testing::ValuesIn(SeededBugs()),
 
 INSTANTIATE_TEST_SUITE_P(
     Modes, ModeTest,
-    testing::Values(Kind{ShardMode::kSync}, Kind{ShardMode::kASync},
-                    Kind{.mode = ShardMode::kSync, .replayable = true},
-                    Kind{.mode = ShardMode::kASync, .replayable = true},
-                    Kind{.mode = ShardMode::kSync, .moves = true},
-                    Kind{.mode = ShardMode::kSync, .moves = true, .torn = true}),
+    testing::Values(Kind{UpdatePolicy::kSync}, Kind{UpdatePolicy::kASync},
+                    Kind{.mode = UpdatePolicy::kSync, .replayable = true},
+                    Kind{.mode = UpdatePolicy::kASync, .replayable = true},
+                    Kind{.mode = UpdatePolicy::kSync, .moves = true},
+                    Kind{.mode = UpdatePolicy::kSync, .moves = true, .torn = true}),
     [](const auto& info) { return Name(info.param); });
 
 }  // namespace

@@ -43,8 +43,7 @@ class GroupWriter {
   const std::vector<int>& values() const { return addresses_; }
   bool ends() const { return !end_.empty(); }
 
-  // ---- Code of the current operator; tensors are numbered by position
-  // -----------------------------
+  // ---- Code of the current operator; tensors are numbered by position --------------------------
   const OpView& view() const { return *view_; }
   // In returns the expression for the current element of an input. InFirst returns that of the only
   // element of a tensor with one element.

@@ -10,16 +10,12 @@
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/pserver_call.h"
+#include "common/tables/update_policy.h"
 #include "pserver/client/placement/partition.h"
 
 namespace tandem::ps {
 
-// How servers handle a push that contains NaN or infinity.
-enum class PsNonfinite : uint8_t {
-  kReject,  // rejects the push with INVALID_ARGUMENT; the message names the first such value
-  kSkip,    // accepts the push without effect: in sync mode its gradients count as zeros
-  kApply    // does not check the values
-};
+using PsNonfinite = NonfinitePolicy;
 
 // The transport of pushes and pulls; all other calls use gRPC. Results are bit-identical with every
 // transport.

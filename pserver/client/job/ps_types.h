@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/tables/update_policy.h"
 #include "pserver/client/job/table_rows.h"
 
 namespace tandem::ps {
 
-enum class PsMode : uint8_t { kSync, kASync };
+using PsMode = UpdatePolicy;
 
 struct PsOptimizer {
   // name of an optimizer, "momentum", "adam" ...: an operator of docs/reference/operators.md with

@@ -1,6 +1,5 @@
 #include "pserver/shard/log/journal.h"
 
-#include <memory>
 #include <utility>
 
 #include "common/base/require.h"
@@ -12,31 +11,22 @@ Status Journal::Ready(uint64_t bytes) const {
   return log_->Ready(replayable_ ? 0 : bytes);
 }
 
-void Journal::Note(LogEntry::Kind kind, const PushHead& head) {
+void Journal::Note(LogRecord record) {
   if (!notes()) return;
-  log_->Append({.number = ++number_, .kind = kind, .head = head, .values = {}});
+  log_->Append({.number = ++number_, .record = std::move(record)});
 }
 
 void Journal::NotePush(const PushHead& head, const PushTicket& ticket) {
   if (!notes()) return;
-  LogEntry entry{.number = ++number_, .kind = LogEntry::Kind::kPush, .head = {}, .values = {}};
   // Logs the values of a skipped push, which differ from the values that its sender keeps.
-  if (!replayable_ || ticket.skipped) {
-    entry.head = head;
-    for (const PushBytes& values : ticket.buffers) entry.values.push_back(values.buffer());
-  } else {
-    entry.kind = LogEntry::Kind::kOrder;
-    entry.head = {head, {}};
-    for (const PushHead::Slice& s : head.slices) entry.sender_bytes += s.desc.bytes();
+  if (replayable_ && !ticket.skipped) {
+    OrderRecord order{.header = head};
+    for (const PushHead::Slice& s : head.slices) order.sender_bytes += s.desc.bytes();
+    return Note(std::move(order));
   }
-  log_->Append(std::move(entry));
-}
-
-void Journal::NoteMove(LogEntry::Kind kind, MoveRecord record) {
-  if (!notes()) return;
-  LogEntry entry{.number = ++number_, .kind = kind, .head = {}, .values = {}};
-  entry.move = std::make_shared<MoveRecord>(std::move(record));
-  log_->Append(std::move(entry));
+  PushRecord push{.head = head, .values = {}};
+  for (const PushBytes& values : ticket.buffers) push.values.push_back(values.buffer());
+  Note(std::move(push));
 }
 
 void Journal::Resume(uint64_t number) {

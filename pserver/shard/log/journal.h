@@ -22,9 +22,8 @@ class Journal {
   Status Ready(uint64_t bytes) const;
 
   // Append a change to the log. They do nothing during a replay of logged changes.
-  void Note(LogEntry::Kind kind, const PushHead& head);
+  void Note(LogRecord record);
   void NotePush(const PushHead& head, const PushTicket& ticket);
-  void NoteMove(LogEntry::Kind kind, MoveRecord record);
 
   // Number of the last logged or replayed change.
   uint64_t number() const { return number_; }

@@ -2,6 +2,7 @@
 
 #include <iterator>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -11,7 +12,8 @@ namespace tandem::pserver {
 
 void ReplayQueue::Add(LogEntry entry, bool lost) {
   TD_REQUIRE(changes_.empty() || entry.number == last_number() + 1);
-  if (entry.kind == LogEntry::Kind::kOrder && !lost) ids_[IdOf(entry.head)] = entry.number;
+  const auto* const order = std::get_if<OrderRecord>(&entry.record);
+  if (order != nullptr && !lost) ids_[IdOf(order->header)] = entry.number;
   changes_.push_back({std::move(entry), lost});
 }
 
@@ -27,14 +29,13 @@ StatusOr<uint64_t> ReplayQueue::Take(const PushHead& head, std::vector<Buffer> v
   const auto id = ids_.find(IdOf(head));
   TD_REQUIRE(id != ids_.end());
   LogEntry& entry = At(id->second).entry;
-  if (entry.head.step != head.step || entry.head.learning_rate != head.learning_rate) {
+  const PushHeader& logged = std::get<OrderRecord>(entry.record).header;
+  if (logged.step != head.step || logged.learning_rate != head.learning_rate) {
     return InvalidArgument(
         "trainer %d retransmits push %d for step %d, but the push was for step %d",
-        head.caller.trainer, head.sequence, DisplayStep(head.step), DisplayStep(entry.head.step));
+        head.caller.trainer, head.sequence, DisplayStep(head.step), DisplayStep(logged.step));
   }
-  entry.kind = LogEntry::Kind::kPush;
-  entry.head = head;
-  entry.values = std::move(values);
+  entry.record = PushRecord{head, std::move(values)};
   ids_.erase(id);
   return entry.number;
 }
@@ -49,7 +50,7 @@ void ReplayQueue::Lose(int trainer, uint64_t before_incarnation) {
 std::optional<ReplayQueue::Change> ReplayQueue::Next() {
   if (changes_.empty()) return {};
   const Change& next = changes_.front();
-  if (next.entry.kind == LogEntry::Kind::kOrder && !next.lost) return {};
+  if (std::holds_alternative<OrderRecord>(next.entry.record) && !next.lost) return {};
   Change change = std::move(changes_.front());
   changes_.pop_front();
   return change;

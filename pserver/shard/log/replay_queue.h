@@ -55,8 +55,8 @@ class ReplayQueue {
  private:
   // Identifies a push: trainer, incarnation, sequence.
   using PushId = std::tuple<int, uint64_t, uint64_t>;
-  static PushId IdOf(const PushHead& head) {
-    return {head.caller.trainer, head.caller.incarnation, head.sequence};
+  static PushId IdOf(const PushHeader& push) {
+    return {push.caller.trainer, push.caller.incarnation, push.sequence};
   }
   Change& At(uint64_t number);
 

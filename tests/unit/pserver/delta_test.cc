@@ -241,7 +241,7 @@ TEST_F(DeltaShardTest, EveryThirdIsWhole) {
     if (kept) shard_->checkpoints().OnStored(image);
   };
   Make(std::move(options));
-  Start(Config(1, ShardMode::kSync));
+  Start(Config(1, UpdatePolicy::kSync));
   const auto steps = [&](uint64_t from, uint64_t to) {
     deltas.clear();
     for (uint64_t step = from; step < to; ++step) {

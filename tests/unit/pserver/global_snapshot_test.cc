@@ -54,7 +54,7 @@ class CutTest : public ShardFixture {
 };
 
 TEST_F(CutTest, WaitsForWhatBelongsToItAndForNothingElse) {
-  Start(Config(2, ShardMode::kASync));
+  Start(Config(2, UpdatePolicy::kASync));
   ASSERT_TRUE(PushOnce(Stamped(0, 1, {1, 1}, {0, 0})).ok());
   ASSERT_TRUE(PushOnce(Stamped(1, 1, {1, 4}, {0, 0})).ok());
   const auto held = Hold(5);
@@ -89,7 +89,7 @@ TEST_F(CutTest, WaitsForWhatBelongsToItAndForNothingElse) {
 }
 
 TEST_F(CutTest, WhatNeverComesIsNamedAndPushesGoOn) {
-  Start(Config(1, ShardMode::kASync));
+  Start(Config(1, UpdatePolicy::kASync));
   ASSERT_TRUE(PushOnce(Stamped(0, 1, {1, 1}, {0, 0})).ok());
   ASSERT_TRUE(Hold(5).ok());
   Take(5, {{0, kIncarnation, false, {{2, 1}, {0, 0}}}});
@@ -114,7 +114,7 @@ TEST_F(CutTest, WhatNeverComesIsNamedAndPushesGoOn) {
 }
 
 TEST_F(CutTest, CannotBeWhatItWasMeantToBe) {
-  Start(Config(2, ShardMode::kASync));
+  Start(Config(2, UpdatePolicy::kASync));
   ASSERT_TRUE(PushOnce(Stamped(0, 1, {1, 1}, {0, 0})).ok());
   auto held = Hold(5);
   ASSERT_TRUE(held.ok());
@@ -149,7 +149,7 @@ TEST_F(CutTest, CannotBeWhatItWasMeantToBe) {
 // state would have a higher number.
 TEST_F(CutTest, ANumberThatIsNotAboveThoseOnTheDiskIsRefused) {
   auto storage = *OpenRocksdbStorage(dir_);
-  Start(Config(1, ShardMode::kASync));
+  Start(Config(1, UpdatePolicy::kASync));
   ASSERT_TRUE(PushOnce(Stamped(0, 1, {1, 1}, {0, 0})).ok());
   ASSERT_TRUE(storage->Write(*shard_->checkpoints().Take()).ok());
   ASSERT_TRUE(storage->WriteGlobalSnapshot(1000, *shard_->checkpoints().Take(), 0).ok());
@@ -164,7 +164,7 @@ TEST_F(CutTest, ANumberThatIsNotAboveThoseOnTheDiskIsRefused) {
 }
 
 TEST_F(CutTest, OfTwoThatChooseOneNumberTheSecondWaitsForAnotherTime) {
-  Start(Config(1, ShardMode::kASync));
+  Start(Config(1, UpdatePolicy::kASync));
   ASSERT_TRUE(PushOnce(Stamped(0, 1, {1, 1}, {0, 0})).ok());
   ASSERT_TRUE(shard_->global_snapshots().Hold("job", 5, seconds(2), /*taker=*/7).ok());
   EXPECT_TRUE(shard_->global_snapshots().Hold("job", 5, seconds(2), 7).ok())
@@ -178,18 +178,18 @@ TEST_F(CutTest, OfTwoThatChooseOneNumberTheSecondWaitsForAnotherTime) {
 }
 
 TEST_F(CutTest, WhoCannotTakePartSaysSo) {
-  Start(Config(1, ShardMode::kASync));
+  Start(Config(1, UpdatePolicy::kASync));
   ASSERT_TRUE(PushOnce(Head(Rank(0), 1, 0)).ok());
   EXPECT_THAT(std::string(Hold(5).status().message()),
               HasSubstr("trainer 0 does not number its messages"));
   shard_.reset();
-  Start(Config(1, ShardMode::kSync));
+  Start(Config(1, UpdatePolicy::kSync));
   EXPECT_THAT(std::string(Hold(5).status().message()), HasSubstr("in sync mode"));
 }
 
 TEST_F(CutTest, StaysOnTheDiskBesideTheCheckpoint) {
   auto storage = *OpenRocksdbStorage(dir_);
-  Start(Config(1, ShardMode::kASync, "adam"));
+  Start(Config(1, UpdatePolicy::kASync, "adam"));
   const auto image = [&](uint64_t sequence) {
     CHECK(PushOnce(Stamped(0, sequence, {sequence, sequence}, {0, 0})).ok());
     return *shard_->checkpoints().Take();
@@ -238,7 +238,7 @@ TEST_F(CutTest, AServerThatWentBackStaysThere) {
     EXPECT_EQ(before, logged ? 1u : 0u);
     // The functions of the fixture use shard_, so it points to the shard of `durable`.
     shard_.reset(&durable->shard());
-    if (!logged) Start(Config(1, ShardMode::kASync));
+    if (!logged) Start(Config(1, UpdatePolicy::kASync));
     const auto push = [&](uint64_t n) { return PushOnce(Stamped(0, n, {n, n}, {n - 1, n - 1})); };
     ASSERT_TRUE(logged || push(1).ok());
     StatusOr<DurableShard::SnapshotPart> file = Internal("not answered");

@@ -109,7 +109,7 @@ class MovesTest : public testing::Test {
     return Tell(to, map);
   }
 
-  ShardMode mode_ = ShardMode::kASync;
+  UpdatePolicy mode_ = UpdatePolicy::kASync;
   FakeClock clock_;
   Metrics metrics_;
   CpuDevice device_;

@@ -313,7 +313,7 @@ TEST_F(SliceMovesTest, APushWhosePullWaitsForASliceThatGoesWasTaken) {
 
 class StepSliceMovesTest : public SliceMovesTest {
  protected:
-  StepSliceMovesTest() { mode_ = ShardMode::kSync; }
+  StepSliceMovesTest() { mode_ = UpdatePolicy::kSync; }
   static FreezeRequest Before(uint64_t step, int target, const std::vector<int>& buckets) {
     return {buckets, target, "host:1", seconds(2), step};
   }

@@ -11,7 +11,7 @@ using testing::HasSubstr;
 
 class StepMovesTest : public MovesTest {
  protected:
-  StepMovesTest() { mode_ = ShardMode::kSync; }
+  StepMovesTest() { mode_ = UpdatePolicy::kSync; }
 
   StatusOr<PushOutcome> PushStep(Shard& shard, int trainer, uint64_t step,
                                  const std::vector<uint64_t>& ids, uint64_t generation = 0) {

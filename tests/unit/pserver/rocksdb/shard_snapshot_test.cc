@@ -72,7 +72,7 @@ class ImageTest : public ShardFixture {
     EXPECT_EQ(rows_found, image.version == 0 ? 0u : static_cast<size_t>(kRows));
   }
 
-  ShardConfig config_{.job = "job", .trainers = 1, .mode = ShardMode::kASync};
+  ShardConfig config_{.job = "job", .trainers = 1, .mode = UpdatePolicy::kASync};
   std::vector<SliceValues> params_;
   PushHead head_{{Rank(0), 0, 0, 1.0f}, {}};
 };

@@ -29,14 +29,14 @@ TEST_F(ShardStorageTest, TheFirstValuesAreKeptWhileOthersAreAnswered) {
       const Status again = shard_->InitParams(Rank(0), 0, {}, {}).status();
       EXPECT_EQ(again.code(), StatusCode::kUnavailable) << again;
       EXPECT_NE(again.message().find("[TD4017]"), std::string_view::npos) << again;
-      EXPECT_EQ(shard_->Configure(Rank(0), Config(1, ShardMode::kASync))->initialised, false);
+      EXPECT_EQ(shard_->Configure(Rank(0), Config(1, UpdatePolicy::kASync))->initialised, false);
     });
     kept = other.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
     CHECK(kept) << "somebody waits for the first checkpoint";
     return OkStatus();
   };
   Make(options);
-  Start(Config(1, ShardMode::kASync));
+  Start(Config(1, UpdatePolicy::kASync));
   EXPECT_TRUE(kept);
   EXPECT_TRUE(waiting->ok()) << "answered once the first values are kept";
   EXPECT_TRUE(shard_->Info().initialised);
@@ -57,7 +57,7 @@ TEST_F(ShardStorageTest, WithoutRoomWhoConfiguresOrPushesIsRefused) {
   Shard::Options options;
   options.log = &log;
   Make(options);
-  Start(Config(1, ShardMode::kASync));
+  Start(Config(1, UpdatePolicy::kASync));
   log.room = 47;  // room for one byte less than a push needs
   const int before = log.entries;
   EXPECT_EQ(Push(Head(Rank(0), 1, 0), 1.0f).status(), ResourceExhausted("48 bytes do not fit"));

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <variant>
 
 #include "gmock/gmock.h"
 #include "proto/pserver.pb.h"
@@ -29,7 +30,7 @@ class StorageTest : public ShardFixture {
 
   ShardSnapshot Image(uint64_t pushes) {
     Make();
-    Start(Config(1, ShardMode::kSync, "adam"));
+    Start(Config(1, UpdatePolicy::kSync, "adam"));
     for (uint64_t s = 0; s < pushes; ++s) CHECK(Push(Head(Rank(0), s + 1, s, 0.1f), 0.5f).ok());
     return *shard_->checkpoints().Take();
   }
@@ -151,7 +152,7 @@ TEST_F(StorageTest, WithLittleRoomItIsReadAndNothingIsWritten) {
   const auto storage = OpenRocksdbStorage(dir_, nullptr, uint64_t{1} << 62);
   ASSERT_TRUE(storage.ok()) << storage.status();
   EXPECT_TRUE(Same(**(*storage)->Read(), image));
-  const LogEntry entry{.number = 1};
+  const LogEntry entry{1, PushRecord()};
   for (const Status& status :
        {(*storage)->CheckRoom(0), (*storage)->AppendLog({&entry, 1}, false).status(),
         (*storage)->Write(image).status()}) {
@@ -168,10 +169,11 @@ TEST_F(StorageTest, WhatACheckpointDropsGivesItsRoomBack) {
   const ShardSnapshot image = Image(1);
   ASSERT_TRUE(storage->Write(image).ok());
   LogEntry entry;
-  entry.head = Head(Rank(0), 1, 0);
+  PushRecord push{Head(Rank(0), 1, 0), {}};
   const int64_t elements = 1 << 20;
-  entry.head.slices = {{"w", 0, {DType::kF32, Shape{elements}}}};
-  entry.values = {FloatBuffer(std::vector<float>(static_cast<size_t>(elements), 1.0f))};
+  push.head.slices = {{"w", 0, {DType::kF32, Shape{elements}}}};
+  push.values = {FloatBuffer(std::vector<float>(static_cast<size_t>(elements), 1.0f))};
+  entry.record = std::move(push);
   const auto table_bytes = [this] {
     uint64_t bytes = 0;
     for (const auto& file : std::filesystem::directory_iterator(dir_)) {
@@ -281,7 +283,7 @@ TEST_F(StorageTest, WhatIsServedStaysWhereACheckpointIsDamaged) {
   const auto storage = *OpenRocksdbStorage(dir_);
   DurableShard durable({}, storage.get(), clock_, backend_, device_, metrics_);
   shard_ = std::make_unique<Shard>(Shard::Options(), clock_, backend_, device_, metrics_);
-  Start(Config(1, ShardMode::kASync));
+  Start(Config(1, UpdatePolicy::kASync));
   ASSERT_TRUE(durable.shard().checkpoints().Restore(*shard_->checkpoints().Take()).ok());
   ASSERT_TRUE(durable.Save().ok());
   const auto push = [&](uint64_t n) {
@@ -348,11 +350,12 @@ TEST_F(StorageTest, NoFlippedByteOfTheLogIsLoaded) {
   {
     const auto storage = *OpenRocksdbStorage(dir_);
     ASSERT_TRUE(storage->Write(image).ok());
-    std::vector<LogEntry> entries;
+    std::vector<LogEntry> entries(kEntries);
     for (uint64_t n = 1; n <= kEntries; ++n) {
       PushHead head = Head(Rank(0), n + 2, n + 1);
       head.slices.resize(1);
-      entries.push_back({n, LogEntry::Kind::kPush, head, {FloatBuffer({1.0f * n, 2, 3, 4})}});
+      entries[n - 1].number = n;
+      entries[n - 1].record = PushRecord{head, {FloatBuffer({1.0f * n, 2, 3, 4})}};
     }
     for (LogEntry& entry : entries) ASSERT_TRUE(storage->AppendLog({&entry, 1}, true).ok());
   }
@@ -362,7 +365,7 @@ TEST_F(StorageTest, NoFlippedByteOfTheLogIsLoaded) {
     TD_ASSIGN_OR_RETURN(const auto read, storage->Read());
     float sum = 0;
     TD_RETURN_IF_ERROR(storage->ReadLog(0, [&](const LogEntry& entry) {
-      sum += reinterpret_cast<const float*>(entry.values[0].get())[0];
+      sum += reinterpret_cast<const float*>(std::get<PushRecord>(entry.record).values[0].get())[0];
       return OkStatus();
     }));
     return read.has_value() && Same(*read, image) && sum == 6;

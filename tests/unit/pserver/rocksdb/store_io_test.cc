@@ -55,10 +55,9 @@ class StoreIoTest : public ShardFixture {
   }
   ~StoreIoTest() override { std::filesystem::remove_all(dir_); }
   static LogEntry Entry(uint64_t number) {
-    LogEntry entry{.number = number};
-    entry.head = Head({"job", 0, 7}, number, number - 1);
-    entry.values.assign(entry.head.slices.size(), FloatBuffer({1, 2, 3, 4}));
-    return entry;
+    PushRecord push{Head({"job", 0, 7}, number, number - 1), {}};
+    push.values.assign(push.head.slices.size(), FloatBuffer({1, 2, 3, 4}));
+    return {number, std::move(push)};
   }
 
   std::string dir_;
@@ -128,7 +127,7 @@ TEST_F(StoreIoTest, WithoutALogAFailedCheckpointEndsNothing) {
                             }},
                        storage.get(), clock_, backend_, device_, metrics_);
   Shard& shard = durable.shard();
-  ShardConfig config = Config(1, ShardMode::kASync);
+  ShardConfig config = Config(1, UpdatePolicy::kASync);
   config.slices.resize(1);
   ASSERT_TRUE(shard.Configure(Rank(0), config).ok());
   ASSERT_TRUE(shard.InitParams(Rank(0), 0, {{"fc_0.w", 0, 4, FloatBuffer({1, 2, 3, 4})}}, {}).ok());

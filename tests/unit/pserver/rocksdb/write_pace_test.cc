@@ -128,7 +128,7 @@ TEST_F(PacedSaveTest, RestsAsLongAsItsCallerHasPatience) {
   options.pace = &pace;
   DurableShard durable(std::move(options), storage.get(), clock_, backend_, device_, metrics_);
   constexpr int64_t kNumel = 3 << 19;  // 6 MiB, written in chunks of 2 MiB
-  ShardConfig config = Config(1, ShardMode::kASync);
+  ShardConfig config = Config(1, UpdatePolicy::kASync);
   config.slices = {{"w", Shape{kNumel}, 0, kNumel}};
   Start(config, 3);
   ASSERT_TRUE(durable.shard().checkpoints().Restore(*shard_->checkpoints().Take()).ok());

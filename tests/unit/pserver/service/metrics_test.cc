@@ -23,7 +23,7 @@ class ShardMetricsTest : public ShardFixture {
 };
 
 TEST_F(ShardMetricsTest, TheSlowestTrainerWaitsLeast) {
-  Start(Config(3, ShardMode::kSync));
+  Start(Config(3, UpdatePolicy::kSync));
   const std::string waiting = "tandem_pserver_waiting_calls";
   std::vector<std::shared_ptr<StatusOr<PullResult>>> pulled;
   for (int r : {0, 1, 2}) {
@@ -41,7 +41,7 @@ TEST_F(ShardMetricsTest, TheSlowestTrainerWaitsLeast) {
 }
 
 TEST_F(ShardMetricsTest, WaitsThatFailCountToo) {
-  Start(Config(2, ShardMode::kSync));
+  Start(Config(2, UpdatePolicy::kSync));
   auto pulled = Pending();
   PullLater(1, 1, seconds(3), pulled);
   clock_.Advance(seconds(3));

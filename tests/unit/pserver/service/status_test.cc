@@ -17,7 +17,7 @@ class StatusTest : public ShardFixture {
 };
 
 TEST_F(StatusTest, TheTrainerForWhichOthersWaitIsTheSlowest) {
-  Start(Config(3, ShardMode::kSync));
+  Start(Config(3, UpdatePolicy::kSync));
   EXPECT_THAT(Page().facts, Contains(Pair("slowest", "none")));
   for (uint64_t step = 0; step < 2; ++step) {
     auto first = Pending(), second = Pending();
@@ -47,7 +47,7 @@ TEST_F(StatusTest, TheTrainerForWhichOthersWaitIsTheSlowest) {
 }
 
 TEST_F(StatusTest, WhoCannotWriteIsNotReadyAndSaysWhy) {
-  Start(Config(1, ShardMode::kSync));
+  Start(Config(1, UpdatePolicy::kSync));
   EXPECT_TRUE(Page().ready);
   const http::StatusDocument page = StatusOf(shard_->Info(), 0, ResourceExhausted("1 byte free"));
   EXPECT_FALSE(page.ready);
@@ -55,7 +55,7 @@ TEST_F(StatusTest, WhoCannotWriteIsNotReadyAndSaysWhy) {
 }
 
 TEST_F(StatusTest, NobodyIsSlowAlone) {
-  Start(Config(1, ShardMode::kSync));
+  Start(Config(1, UpdatePolicy::kSync));
   for (const auto& [name, value] : Page().facts) EXPECT_NE(name, "slowest") << value;
 }
 

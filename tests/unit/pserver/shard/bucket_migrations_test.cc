@@ -28,7 +28,7 @@ class BucketMigrationsTest : public PartsTest {
 };
 
 TEST_F(BucketMigrationsTest, ALeaseThatEndsGivesTheBucketsBack) {
-  Start(ShardMode::kASync);
+  Start(UpdatePolicy::kASync);
   BucketMigrations migrations(*state_, base_);
   const StatusOr<BucketMigration> frozen = Freeze(migrations);
   ASSERT_TRUE(frozen.ok()) << frozen.status();
@@ -43,7 +43,7 @@ TEST_F(BucketMigrationsTest, ALeaseThatEndsGivesTheBucketsBack) {
 }
 
 TEST_F(BucketMigrationsTest, TheOwnerChangesWithTheRelease) {
-  Start(ShardMode::kASync);
+  Start(UpdatePolicy::kASync);
   BucketMigrations migrations(*state_, base_);
   const StatusOr<BucketMigration> frozen = Freeze(migrations);
   ASSERT_TRUE(migrations.Release("job", frozen->moves).ok());
@@ -60,7 +60,7 @@ TEST_F(BucketMigrationsTest, TheOwnerChangesWithTheRelease) {
 }
 
 TEST_F(BucketMigrationsTest, OfferedBucketsAreServedOnceTheyAreReleased) {
-  Start(ShardMode::kASync);
+  Start(UpdatePolicy::kASync);
   BucketMigrations source(*state_, base_);
   const uint64_t id = Id();
   RowValues row{.variable = "emb", .ids = {id}, .content = {3, 4}};
@@ -70,7 +70,7 @@ TEST_F(BucketMigrationsTest, OfferedBucketsAreServedOnceTheyAreReleased) {
   const BucketMap released = *source.Release("job", migration.moves);
 
   options_.index = 1;
-  Start(ShardMode::kASync);
+  Start(UpdatePolicy::kASync);
   for (int b = 0; b < kRowBuckets; ++b) ASSERT_TRUE(state_->params->Drop(b).ok());
   BucketMigrations target(*state_, base_);
   EXPECT_TRUE(target.GaveAllRows());
@@ -94,7 +94,7 @@ TEST_F(BucketMigrationsTest, OfferedBucketsAreServedOnceTheyAreReleased) {
 }
 
 TEST_F(BucketMigrationsTest, AnOfferIsForThisServerAlone) {
-  Start(ShardMode::kASync);
+  Start(UpdatePolicy::kASync);
   BucketMigrations migrations(*state_, base_);
   BucketMigration other = *Freeze(migrations);
   EXPECT_EQ(migrations.CheckTarget(other).code(), StatusCode::kInvalidArgument);
@@ -105,7 +105,7 @@ TEST_F(BucketMigrationsTest, AnOfferIsForThisServerAlone) {
 }
 
 TEST_F(BucketMigrationsTest, InSyncModeTheStepIsHeldAndTheLeaseTakesTheBucketsBack) {
-  Start(ShardMode::kSync);
+  Start(UpdatePolicy::kSync);
   BucketMigrations migrations(*state_, base_);
   EXPECT_EQ(Freeze(migrations, /*step=*/0).status().code(), StatusCode::kInvalidArgument);
   ASSERT_TRUE(Freeze(migrations, /*step=*/1)->moves.empty()) << "the step is still to come";
@@ -122,7 +122,7 @@ TEST_F(BucketMigrationsTest, InSyncModeTheStepIsHeldAndTheLeaseTakesTheBucketsBa
 }
 
 TEST_F(BucketMigrationsTest, NothingMovesDuringAGlobalSnapshotOrFromAReplayableServer) {
-  Start(ShardMode::kASync);
+  Start(UpdatePolicy::kASync);
   BucketMigrations migrations(*state_, base_);
   EXPECT_EQ(Freeze(migrations, 0, /*pushes_held=*/true).status().code(), StatusCode::kUnavailable);
   EXPECT_EQ(migrations.CheckMovable("another").code(), StatusCode::kFailedPrecondition);
@@ -131,7 +131,7 @@ TEST_F(BucketMigrationsTest, NothingMovesDuringAGlobalSnapshotOrFromAReplayableS
 }
 
 TEST_F(BucketMigrationsTest, ARestoreMustNotForgetMoves) {
-  Start(ShardMode::kASync);
+  Start(UpdatePolicy::kASync);
   BucketMigrations migrations(*state_, base_);
   const MoveState before = migrations.moves();
   const StatusOr<BucketMigration> frozen = Freeze(migrations);

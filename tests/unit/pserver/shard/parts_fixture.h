@@ -24,7 +24,7 @@ class PartsTest : public testing::Test {
 
   // Returns a configuration with two trainers, a slice "w" of 4 elements, and a table "emb" with
   // all row buckets.
-  static ShardConfig Config(ShardMode mode) {
+  static ShardConfig Config(UpdatePolicy mode) {
     ShardConfig config{.job = "job", .trainers = 2, .mode = mode};
     config.optimizer.type = "sgd";
     config.slices = {{"w", Shape{4}, 0, 4}};
@@ -38,7 +38,7 @@ class PartsTest : public testing::Test {
     return config;
   }
   // Starts the shard's parts for a job whose two trainers have called.
-  void Start(ShardMode mode) {
+  void Start(UpdatePolicy mode) {
     const ShardConfig config = Config(mode);
     const ParamsFactory factory(options_, backend_, device_);
     state_ = std::make_unique<ShardState>(options_, clock_, metrics_);

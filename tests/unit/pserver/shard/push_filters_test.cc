@@ -43,9 +43,9 @@ TEST_F(PushFiltersTest, TheFirstBadValueIsNamed) {
 }
 
 TEST_F(PushFiltersTest, AnEmptyPushOfAStepStillHasAllItsParts) {
-  Start(ShardMode::kSync);
+  Start(UpdatePolicy::kSync);
   PushTicket ticket = Ticket({1, 2, 3, NAN});
-  const PushHead emptied = EmptyPush(Both(), ShardMode::kSync, *state_->params, ticket);
+  const PushHead emptied = EmptyPush(Both(), UpdatePolicy::kSync, *state_->params, ticket);
   EXPECT_TRUE(ticket.skipped);
   ASSERT_EQ(emptied.slices.size(), 3u);
   EXPECT_EQ(emptied.slices[1].desc.shape, Shape{0});
@@ -53,12 +53,12 @@ TEST_F(PushFiltersTest, AnEmptyPushOfAStepStillHasAllItsParts) {
   const auto zeros = Floats(ticket.buffers[0], 4);
   EXPECT_THAT(std::vector<float>(zeros.begin(), zeros.end()), ElementsAre(0, 0, 0, 0));
   PushTicket other = Ticket({1, 2, 3, NAN});
-  EXPECT_TRUE(EmptyPush(Both(), ShardMode::kASync, *state_->params, other).slices.empty());
+  EXPECT_TRUE(EmptyPush(Both(), UpdatePolicy::kASync, *state_->params, other).slices.empty());
   EXPECT_TRUE(other.buffers.empty());
 }
 
 TEST_F(PushFiltersTest, AGradientFromOldParametersIsCorrected) {
-  Start(ShardMode::kASync);
+  Start(UpdatePolicy::kASync);
   const Buffer pulled = *state_->params->slices().Params(0);
   state_->params->slices().Pulled(0, 0, pulled);
   ApplyOnes();  // an update by another trainer: each element decreases by 0.5

@@ -12,7 +12,7 @@ using std::chrono::seconds;
 
 class PushGateTest : public PartsTest {
  protected:
-  void Make(ShardMode mode) {
+  void Make(UpdatePolicy mode) {
     Start(mode);
     replay_ = std::make_unique<PushReplay>(*state_);
     migrations_ = std::make_unique<BucketMigrations>(*state_, base_);
@@ -29,7 +29,7 @@ class PushGateTest : public PartsTest {
 };
 
 TEST_F(PushGateTest, ASecondCheckSeesWhatCameMeanwhile) {
-  Make(ShardMode::kASync);
+  Make(UpdatePolicy::kASync);
   PushTicket ticket = *gate_->Admit(Head(0, 1, 0), {});
   EXPECT_EQ(ticket.verdict, PushVerdict::kNew);
   ASSERT_EQ(gate_->Recheck(Head(0, 1, 0), ticket), OkStatus());
@@ -44,7 +44,7 @@ TEST_F(PushGateTest, ASecondCheckSeesWhatCameMeanwhile) {
 }
 
 TEST_F(PushGateTest, ADuplicateIsAcceptedAlsoWhereANewPushIsNot) {
-  Make(ShardMode::kASync);
+  Make(UpdatePolicy::kASync);
   state_->trainers[0].taken.Take(1);
   PushHead head = Head(0, 1, 0);
   head.generation = 9;
@@ -58,8 +58,8 @@ TEST_F(PushGateTest, ADuplicateIsAcceptedAlsoWhereANewPushIsNot) {
 }
 
 TEST_F(PushGateTest, AReplayedPushPassesWithoutTheOtherChecks) {
-  Make(ShardMode::kASync);
-  LogEntry entry{.number = 1, .kind = LogEntry::Kind::kOrder, .head = Head(0, 1, 0), .values = {}};
+  Make(UpdatePolicy::kASync);
+  LogEntry entry{1, OrderRecord{Head(0, 1, 0)}};
   ASSERT_TRUE(replay_->Add(std::move(entry), /*lost=*/false).ok());
   PushHead head = Head(0, 1, 0);
   head.generation = 9;
@@ -71,7 +71,7 @@ TEST_F(PushGateTest, AReplayedPushPassesWithoutTheOtherChecks) {
 }
 
 TEST_F(PushGateTest, AllTrainersSendTheSameLearningRateOfAStep) {
-  Make(ShardMode::kSync);
+  Make(UpdatePolicy::kSync);
   EXPECT_EQ(gate_->CheckStep(Head(0, 1, 0, NAN)).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(gate_->CheckStep(Head(0, 1, 1)).code(), StatusCode::kFailedPrecondition);
   gate_->OnAccepted(Head(0, 1, 0, 0.5f));
@@ -87,11 +87,11 @@ TEST_F(PushGateTest, AllTrainersSendTheSameLearningRateOfAStep) {
 TEST_F(PushGateTest, ValuesStayInTheMessageOnlyIfNothingNeedsThemLater) {
   const std::vector<float> values(4, 1.0f);
   const std::vector<const void*> in_place = {values.data()};
-  Make(ShardMode::kASync);
+  Make(UpdatePolicy::kASync);
   PushTicket now = *gate_->Admit(Head(0, 1, 0), in_place);
   EXPECT_FALSE(now.buffers[0].owned());
   EXPECT_EQ(now.buffers[0].data(), reinterpret_cast<const std::byte*>(values.data()));
-  Make(ShardMode::kSync);
+  Make(UpdatePolicy::kSync);
   PushTicket waits = *gate_->Admit(Head(0, 1, 0), in_place);
   EXPECT_TRUE(waits.buffers[0].owned()) << "the step waits for trainer 1";
   ASSERT_EQ(gate_->OwnValuesIfStepWaits(Head(0, 1, 0), now), OkStatus());

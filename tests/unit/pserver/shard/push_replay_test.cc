@@ -11,14 +11,12 @@ using testing::HasSubstr;
 class PushReplayTest : public PartsTest {
  protected:
   static LogEntry Order(uint64_t number, int trainer, uint64_t sequence, uint64_t step = 0) {
-    LogEntry entry{.number = number, .kind = LogEntry::Kind::kOrder, .head = {}, .values = {}};
-    entry.head = Head(trainer, sequence, step);
-    return entry;
+    return {number, OrderRecord{Head(trainer, sequence, step)}};
   }
 };
 
 TEST_F(PushReplayTest, ChangesComeInTheirOrderOnceTheirValuesAreHere) {
-  Start(ShardMode::kASync);
+  Start(UpdatePolicy::kASync);
   PushReplay replay(*state_);
   ASSERT_EQ(replay.Add(Order(1, 0, 1), /*lost=*/false), OkStatus());
   ASSERT_EQ(replay.Add(Order(2, 1, 1), /*lost=*/false), OkStatus());
@@ -38,7 +36,7 @@ TEST_F(PushReplayTest, ChangesComeInTheirOrderOnceTheirValuesAreHere) {
 }
 
 TEST_F(PushReplayTest, CallersLearnWhoMustSendAgain) {
-  Start(ShardMode::kASync);
+  Start(UpdatePolicy::kASync);
   PushReplay replay(*state_);
   EXPECT_EQ(replay.CheckComplete(), OkStatus());
   ASSERT_TRUE(replay.Add(Order(1, 1, 1), /*lost=*/false).ok());
@@ -55,7 +53,7 @@ TEST_F(PushReplayTest, CallersLearnWhoMustSendAgain) {
 }
 
 TEST_F(PushReplayTest, ValuesOfOlderIncarnationsAreLost) {
-  Start(ShardMode::kASync);
+  Start(UpdatePolicy::kASync);
   PushReplay replay(*state_);
   ASSERT_TRUE(replay.Add(Order(1, 0, 1), /*lost=*/false).ok());
   replay.Lose(0, kIncarnation);
@@ -68,7 +66,7 @@ TEST_F(PushReplayTest, ValuesOfOlderIncarnationsAreLost) {
 // Sync mode: the replacement of a trainer sends the push of an incomplete step again. The push of a
 // complete step cannot be replaced, because the step was acknowledged.
 TEST_F(PushReplayTest, ALostPushOfACompleteStepEndsTheJob) {
-  Start(ShardMode::kSync);
+  Start(UpdatePolicy::kSync);
   PushReplay incomplete(*state_);
   incomplete.OnLostPush(Head(0, 1, 0));
   EXPECT_TRUE(incomplete.Finish().ok()) << "trainer 1 has not pushed the step";

@@ -33,7 +33,7 @@ class ShardFixture : public testing::Test {
   static constexpr uint64_t kIncarnation = 7;
 
   // Returns a configuration with two variables. One of them is split into two slices.
-  static ShardConfig Config(int trainers, ShardMode mode, const std::string& optimizer = "sgd") {
+  static ShardConfig Config(int trainers, UpdatePolicy mode, const std::string& optimizer = "sgd") {
     ShardConfig config{.job = "job", .trainers = trainers, .mode = mode};
     config.optimizer.type = optimizer;
     config.slices = {

@@ -13,7 +13,7 @@ class ShardReplayTest : public ShardFixture {
   void TearDown() override { shard_.reset(); }  // the shard ends before its log
   void StartReplayable() {
     Make({.log = &log_, .replayable = true});
-    Start(Config(2, ShardMode::kSync));
+    Start(Config(2, UpdatePolicy::kSync));
     first_ = *shard_->checkpoints().Take();
   }
   // Restarts the shard with the first checkpoint and the log.

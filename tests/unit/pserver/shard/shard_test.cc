@@ -18,7 +18,7 @@ using testing::HasSubstr;
 class ShardTest : public ShardFixture {};
 
 TEST_F(ShardTest, SyncAppliesOncePerStepWhenAllArrived) {
-  Start(Config(2, ShardMode::kSync));
+  Start(Config(2, UpdatePolicy::kSync));
   auto pulled = Pending();
   PullLater(0, 1, seconds(10), pulled);
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1.0f).ok());
@@ -40,7 +40,7 @@ TEST_F(ShardTest, GradientsMayComeInSeveralMessagesAndAnyOrder) {
   const std::vector<std::vector<int>> orders = {{0, 1, 2}, {2, 1, 0}, {1, 2, 0}};
   for (const std::vector<int>& order : orders) {
     Make();
-    Start(Config(3, ShardMode::kSync), 0.0f);
+    Start(Config(3, UpdatePolicy::kSync), 0.0f);
     for (int r : order) {
       PushHead one = Head(Rank(r), 1, 0), rest = Head(Rank(r), 2, 0);
       one.slices.resize(1);
@@ -57,7 +57,7 @@ TEST_F(ShardTest, GradientsMayComeInSeveralMessagesAndAnyOrder) {
 }
 
 TEST_F(ShardTest, MomentumKeepsItsSlotsBetweenSteps) {
-  Start(Config(1, ShardMode::kSync, "momentum"), 0.0f);
+  Start(Config(1, UpdatePolicy::kSync, "momentum"), 0.0f);
   float value = 0, velocity = 0;
   for (uint64_t step = 0; step < 3; ++step) {
     ASSERT_TRUE(Push(Head(Rank(0), step + 1, step, 0.1f), 1.0f).ok());
@@ -74,7 +74,7 @@ TEST_F(ShardTest, MomentumKeepsItsSlotsBetweenSteps) {
 }
 
 TEST_F(ShardTest, DuplicateIsAcknowledgedAndNotAppliedTwice) {
-  Start(Config(1, ShardMode::kASync));
+  Start(Config(1, UpdatePolicy::kASync));
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1.0f).ok());
   const StatusOr<PushOutcome> again = Push(Head(Rank(0), 1, 0), 1.0f);
   ASSERT_TRUE(again.ok()) << again.status();
@@ -83,14 +83,14 @@ TEST_F(ShardTest, DuplicateIsAcknowledgedAndNotAppliedTwice) {
   EXPECT_THAT(Values(*PullNow(0)), Each(0.5f));
   // In sync mode the push is also recognised after its step has ended.
   Make();
-  Start(Config(1, ShardMode::kSync));
+  Start(Config(1, UpdatePolicy::kSync));
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1.0f).ok());
   EXPECT_TRUE(Push(Head(Rank(0), 1, 0), 1.0f)->duplicate);
   EXPECT_THAT(Values(*PullNow(0)), Each(0.5f));
 }
 
 TEST_F(ShardTest, TheSamePushOnTwoThreadsCountsOnce) {
-  Start(Config(1, ShardMode::kASync));
+  Start(Config(1, UpdatePolicy::kASync));
   const PushHead head = Head(Rank(0), 1, 0);
   StatusOr<PushTicket> a = shard_->AdmitPush(head), b = shard_->AdmitPush(head);
   ASSERT_TRUE(a.ok() && b.ok());
@@ -143,7 +143,7 @@ TEST_F(ShardTest, RefusesBadPushes) {
        StatusCode::kFailedPrecondition, "incarnation 6 are rejected [TD4008]"},
       {"sequence", [](PushHead& h) { h.sequence = 0; }, StatusCode::kFailedPrecondition, "too old"},
   };
-  Start(Config(2, ShardMode::kSync));
+  Start(Config(2, UpdatePolicy::kSync));
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1.0f).ok());
   ASSERT_TRUE(Push(Head(Rank(1), 1, 0), 1.0f).ok());
   for (const Case& c : cases) {
@@ -160,7 +160,7 @@ TEST_F(ShardTest, RefusesBadPushes) {
 }
 
 TEST_F(ShardTest, RefusesNotFiniteGradientsByName) {
-  Start(Config(1, ShardMode::kSync));
+  Start(Config(1, UpdatePolicy::kSync));
   const PushHead head = Head(Rank(0), 1, 0);
   for (float bad :
        {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
@@ -176,17 +176,18 @@ TEST_F(ShardTest, RefusesNotFiniteGradientsByName) {
 }
 
 TEST_F(ShardTest, TrainersMustSendTheSameLearningRate) {
-  Start(Config(2, ShardMode::kSync));
+  Start(Config(2, UpdatePolicy::kSync));
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0, 0.5f), 1.0f).ok());
   EXPECT_THAT(std::string(Push(Head(Rank(1), 1, 0, 0.25f), 1.0f).status().message()),
               HasSubstr("trainer 1 sends learning rate 0.25, but trainer 0 sent 0.5"));
 }
 
 TEST_F(ShardTest, AnotherConfigurationIsRefusedByItsDifference) {
-  Start(Config(2, ShardMode::kSync));
-  EXPECT_TRUE(shard_->Configure(Rank(1), Config(2, ShardMode::kSync)).ok());
-  ShardConfig mode = Config(2, ShardMode::kASync), slices = Config(2, ShardMode::kSync);
-  ShardConfig optimizer = Config(2, ShardMode::kSync, "adam"), count = Config(3, ShardMode::kSync);
+  Start(Config(2, UpdatePolicy::kSync));
+  EXPECT_TRUE(shard_->Configure(Rank(1), Config(2, UpdatePolicy::kSync)).ok());
+  ShardConfig mode = Config(2, UpdatePolicy::kASync), slices = Config(2, UpdatePolicy::kSync);
+  ShardConfig optimizer = Config(2, UpdatePolicy::kSync, "adam"),
+              count = Config(3, UpdatePolicy::kSync);
   slices.slices[2].numel = 3;
   EXPECT_THAT(std::string(shard_->Configure(Rank(1), mode).status().message()),
               HasSubstr("mode is a_sync, was sync [TD4004]"));
@@ -200,11 +201,11 @@ TEST_F(ShardTest, AnotherConfigurationIsRefusedByItsDifference) {
 
 TEST_F(ShardTest, BadConfigurationsAreRefused) {
   Make();
-  ShardConfig overlap = Config(1, ShardMode::kSync), outside = overlap, name = overlap;
+  ShardConfig overlap = Config(1, UpdatePolicy::kSync), outside = overlap, name = overlap;
   overlap.slices[1].offset = 3;
   outside.slices[1].offset = std::numeric_limits<int64_t>::max();
   name.slices[0].variable = "../../etc/passwd";
-  ShardConfig optimizer = Config(1, ShardMode::kSync, "sdg");
+  ShardConfig optimizer = Config(1, UpdatePolicy::kSync, "sdg");
   for (const ShardConfig& config : {overlap, outside, name, optimizer}) {
     const Status status = shard_->Configure(Rank(0), config).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
@@ -212,11 +213,11 @@ TEST_F(ShardTest, BadConfigurationsAreRefused) {
   const Status early = shard_->AdmitPush(Head(Rank(0), 1, 0)).status();
   EXPECT_EQ(early.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(early.message()), HasSubstr("[TD4005]"));
-  EXPECT_TRUE(shard_->Configure(Rank(0), Config(1, ShardMode::kSync)).ok());
+  EXPECT_TRUE(shard_->Configure(Rank(0), Config(1, UpdatePolicy::kSync)).ok());
 }
 
 TEST_F(ShardTest, DeadlineNamesTheMissingTrainer) {
-  Start(Config(3, ShardMode::kSync));
+  Start(Config(3, UpdatePolicy::kSync));
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1.0f).ok());
   ASSERT_TRUE(Push(Head(Rank(2), 1, 0), 1.0f).ok());
   auto pulled = Pending();
@@ -235,7 +236,7 @@ TEST_F(ShardTest, DeadlineNamesTheMissingTrainer) {
 }
 
 TEST_F(ShardTest, DeadlineNamesTheMissingGradient) {
-  Start(Config(1, ShardMode::kSync));
+  Start(Config(1, UpdatePolicy::kSync));
   PushHead part = Head(Rank(0), 1, 0);
   const std::string absent = part.slices.back().variable;
   part.slices.pop_back();
@@ -250,7 +251,7 @@ TEST_F(ShardTest, DeadlineNamesTheMissingGradient) {
 }
 
 TEST_F(ShardTest, ASilentTrainerIsNamedToEverybodyWhoWaits) {
-  ShardConfig config = Config(3, ShardMode::kSync);
+  ShardConfig config = Config(3, UpdatePolicy::kSync);
   config.step_timeout = seconds(5);
   Start(config);
   for (int r = 0; r < 3; ++r) ASSERT_TRUE(Push(Head(Rank(r), 1, 0), 1.0f).ok());
@@ -279,7 +280,7 @@ TEST_F(ShardTest, ASilentTrainerThatIsReplacedIsToldOfAndWaitedFor) {
   options.replaces = true;
   options.on_silent = [&](int trainer, Duration silent) { told.emplace_back(trainer, silent); };
   Make(std::move(options));
-  ShardConfig config = Config(2, ShardMode::kSync);
+  ShardConfig config = Config(2, UpdatePolicy::kSync);
   config.step_timeout = seconds(5);
   Start(config);
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1.0f).ok());
@@ -305,12 +306,12 @@ TEST_F(ShardTest, ASilentTrainerThatIsReplacedIsToldOfAndWaitedFor) {
 }
 
 TEST_F(ShardTest, AReplacedTrainerPushesTheSameStepAgain) {
-  Start(Config(2, ShardMode::kSync));
+  Start(Config(2, UpdatePolicy::kSync));
   PushHead part = Head(Rank(1), 1, 0);
   part.slices.resize(1);
   ASSERT_TRUE(Push(part, 100.0f).ok());
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1.0f).ok());
-  ASSERT_TRUE(shard_->Configure(Rank(1, 8), Config(2, ShardMode::kSync)).ok());
+  ASSERT_TRUE(shard_->Configure(Rank(1, 8), Config(2, UpdatePolicy::kSync)).ok());
   // The push comes from the older incarnation and is rejected.
   EXPECT_FALSE(Push(Head(Rank(1, 7), 2, 0), 1.0f).ok());
   ASSERT_TRUE(Push(Head(Rank(1, 8), 1, 0), 3.0f).ok());
@@ -318,7 +319,7 @@ TEST_F(ShardTest, AReplacedTrainerPushesTheSameStepAgain) {
 }
 
 TEST_F(ShardTest, CompleteLowersStepsAndBarriers) {
-  Start(Config(2, ShardMode::kSync));
+  Start(Config(2, UpdatePolicy::kSync));
   auto pulled = Pending();
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1.0f).ok());
   PullLater(0, 1, seconds(10), pulled);
@@ -333,7 +334,7 @@ TEST_F(ShardTest, CompleteLowersStepsAndBarriers) {
 }
 
 TEST_F(ShardTest, BarrierWaitsForAllAndNamesTheMissing) {
-  Start(Config(2, ShardMode::kSync));
+  Start(Config(2, UpdatePolicy::kSync));
   std::vector<Status> got(3, Unimplemented("pending"));
   const auto enter = [&](int rank, uint64_t generation, size_t slot) {
     shard_->Barrier(Rank(rank), "epoch", generation, clock_.Now() + seconds(3),
@@ -353,7 +354,7 @@ TEST_F(ShardTest, BarrierWaitsForAllAndNamesTheMissing) {
 }
 
 TEST_F(ShardTest, AsyncAppliesAtOnce) {
-  Start(Config(2, ShardMode::kASync));
+  Start(Config(2, UpdatePolicy::kASync));
   EXPECT_EQ(Push(Head(Rank(1), 1, 9), 1.0f)->version, 1u);
   EXPECT_THAT(Values(*PullNow(1)), Each(0.5f));
   EXPECT_EQ(Push(Head(Rank(1), 3, 4), 1.0f)->version, 2u);
@@ -364,7 +365,7 @@ TEST_F(ShardTest, AsyncAppliesAtOnce) {
 
 TEST_F(ShardTest, WaitInitAndPullWaitForTheFirstValues) {
   Make();
-  const ShardConfig config = Config(2, ShardMode::kSync);
+  const ShardConfig config = Config(2, UpdatePolicy::kSync);
   for (int r : {0, 1}) ASSERT_TRUE(shard_->Configure(Rank(r), config).ok());
   StatusOr<uint64_t> initialised = Unimplemented("pending");
   shard_->WaitInit(Rank(1), clock_.Now() + seconds(2),
@@ -389,7 +390,7 @@ TEST_F(ShardTest, WaitInitAndPullWaitForTheFirstValues) {
 
 // The update needs the norm of the variable, so the optimizer is correct only for whole variables.
 TEST_F(ShardTest, OptimizersOfWholeVariablesRefuseSlices) {
-  ShardConfig config = Config(1, ShardMode::kSync, "lamb");
+  ShardConfig config = Config(1, UpdatePolicy::kSync, "lamb");
   Make();
   Status status = shard_->Configure(Rank(0), config).status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
@@ -404,7 +405,7 @@ TEST_F(ShardTest, OptimizersOfWholeVariablesRefuseSlices) {
 }
 
 TEST_F(ShardTest, ImageAndRestoreContinueWithTheSameBits) {
-  const ShardConfig config = Config(2, ShardMode::kSync, "adam");
+  const ShardConfig config = Config(2, UpdatePolicy::kSync, "adam");
   Start(config);
   const auto step = [this](uint64_t s) {
     for (int r : {0, 1}) {
@@ -435,7 +436,7 @@ TEST_F(ShardTest, ImageAndRestoreContinueWithTheSameBits) {
 }
 
 TEST_F(ShardTest, RestoreOfAnotherJobIsRefused) {
-  Start(Config(1, ShardMode::kSync));
+  Start(Config(1, UpdatePolicy::kSync));
   const ShardSnapshot image = *shard_->checkpoints().Take();
   Make({.job = "other"});
   EXPECT_THAT(
@@ -450,13 +451,13 @@ TEST_F(ShardTest, CheckpointHookSeesEveryNthVersion) {
           seen.push_back(copy()->version);
           EXPECT_EQ(version, seen.back());
         }});
-  Start(Config(1, ShardMode::kSync));
+  Start(Config(1, UpdatePolicy::kSync));
   for (uint64_t s = 0; s < 5; ++s) ASSERT_TRUE(Push(Head(Rank(0), s + 1, s), 1.0f).ok());
   EXPECT_THAT(seen, testing::ElementsAre(2u, 4u));
 }
 
 TEST_F(ShardTest, ShutdownAnswersEverybody) {
-  Start(Config(2, ShardMode::kSync));
+  Start(Config(2, UpdatePolicy::kSync));
   auto pulled = Pending();
   PullLater(0, 1, seconds(10), pulled);
   shard_->Shutdown();

@@ -10,7 +10,7 @@ namespace {
 class SnapshotterTest : public PartsTest {
  protected:
   SnapshotterTest() {
-    Start(ShardMode::kASync);
+    Start(UpdatePolicy::kASync);
     snapshotter_ = std::make_unique<Snapshotter>(*state_, base_);
   }
 
@@ -71,9 +71,9 @@ TEST_F(SnapshotterTest, AReplacedStateEndsTheCopy) {
 
 TEST_F(SnapshotterTest, ASnapshotNamesTheLastSettledChange) {
   options_.log = &log_;
-  Start(ShardMode::kASync);
+  Start(UpdatePolicy::kASync);
   Snapshotter logged(*state_, base_);
-  state_->journal.Note(LogEntry::Kind::kComplete, Head(0, 0, 0));
+  state_->journal.Note(CompleteRecord{Head(0, 0, 0).caller});
   EXPECT_EQ(logged.CopyNow(/*delta=*/false, {})->log_number, 0u);
   state_->Settle();
   EXPECT_EQ(logged.CopyNow(/*delta=*/false, {})->log_number, 1u);

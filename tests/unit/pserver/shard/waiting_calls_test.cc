@@ -15,7 +15,7 @@ using testing::IsEmpty;
 
 class WaitingCallsTest : public PartsTest {
  protected:
-  void Make(ShardMode mode) {
+  void Make(UpdatePolicy mode) {
     Start(mode);
     migrations_ = std::make_unique<BucketMigrations>(*state_, base_);
     reader_ = std::make_unique<PullReader>(*state_, *migrations_, counters_);
@@ -54,7 +54,7 @@ class WaitingCallsTest : public PartsTest {
 };
 
 TEST_F(WaitingCallsTest, APullIsAnsweredAtItsVersion) {
-  Make(ShardMode::kASync);
+  Make(UpdatePolicy::kASync);
   Pull(1);
   calls_->Wake(ready_);
   EXPECT_THAT(ready_, IsEmpty());
@@ -70,7 +70,7 @@ TEST_F(WaitingCallsTest, APullIsAnsweredAtItsVersion) {
 }
 
 TEST_F(WaitingCallsTest, AReplyWaitsForTheLogAndAnErrorDoesNot) {
-  Make(ShardMode::kASync);
+  Make(UpdatePolicy::kASync);
   Pull(0);
   ASSERT_EQ(ready_.size(), 1u);
   ready_[0](DataLoss("the log has ended"));
@@ -82,7 +82,7 @@ TEST_F(WaitingCallsTest, AReplyWaitsForTheLogAndAnErrorDoesNot) {
 }
 
 TEST_F(WaitingCallsTest, ADeadlineNamesWhoIsMissing) {
-  Make(ShardMode::kSync);
+  Make(UpdatePolicy::kSync);
   Pull(1);
   EXPECT_EQ(calls_->NextDeadline(), clock_.Now() + seconds(10));
   EXPECT_THAT(calls_->Awaited(), ElementsAre(1)) << "trainer 0 waits itself";
@@ -95,7 +95,7 @@ TEST_F(WaitingCallsTest, ADeadlineNamesWhoIsMissing) {
 }
 
 TEST_F(WaitingCallsTest, AWithdrawnCallAndACallOfAnOldIncarnationEnd) {
-  Make(ShardMode::kASync);
+  Make(UpdatePolicy::kASync);
   const int tag = 0;
   Pull(1, 0, &tag);
   calls_->Leave(&tag, ready_);
@@ -112,7 +112,7 @@ TEST_F(WaitingCallsTest, AWithdrawnCallAndACallOfAnOldIncarnationEnd) {
 }
 
 TEST_F(WaitingCallsTest, APullOfMovedSlicesFails) {
-  Make(ShardMode::kASync);
+  Make(UpdatePolicy::kASync);
   for (int b = 0; b < kRowBuckets; ++b) ASSERT_TRUE(state_->params->Drop(b).ok());
   PullQuery rows{.caller = {"job", 0, kIncarnation}, .ranges = {}, .at_version = {}};
   rows.rows = {{"emb", {1}}};
@@ -128,7 +128,7 @@ TEST_F(WaitingCallsTest, APullOfMovedSlicesFails) {
 // In a_sync mode other trainers no longer wait for a lost trainer. In sync mode the step needs its
 // push, so the error names it.
 TEST_F(WaitingCallsTest, AnUnresponsiveTrainerIsLostOrNamed) {
-  Make(ShardMode::kASync);
+  Make(UpdatePolicy::kASync);
   state_->config.lost_after = seconds(100);
   state_->config.step_timeout = seconds(5);
   for (const int r : {0, 1}) state_->trainers.Hear(r);
@@ -150,7 +150,7 @@ TEST_F(WaitingCallsTest, AnUnresponsiveTrainerIsLostOrNamed) {
   Send();
   EXPECT_TRUE(result_.ok()) << result_.status();
 
-  Make(ShardMode::kSync);
+  Make(UpdatePolicy::kSync);
   clock_.Advance(seconds(10000));
   EXPECT_THAT(timeouts_->LoseSilent(clock_.Now()), IsEmpty());
 }

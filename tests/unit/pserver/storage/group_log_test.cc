@@ -25,9 +25,9 @@ class GroupLogTest : public testing::Test {
   }
   // Appends a push of `elements` values.
   void Append(int64_t elements = 4) {
-    LogEntry entry{.number = ++number_};
-    entry.head.slices = {{"w", 0, {DType::kF32, Shape{elements}}}};
-    Log().Append(std::move(entry));
+    PushRecord push;
+    push.head.slices = {{"w", 0, {DType::kF32, Shape{elements}}}};
+    Log().Append({++number_, std::move(push)});
   }
   std::shared_ptr<Status> Answer() {
     const auto answer = std::make_shared<Status>(Unimplemented("not answered"));

@@ -5,6 +5,8 @@
 #include "pserver/tables/update_program.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
+#include <variant>
+
 namespace tandem::pserver {
 namespace {
 
@@ -42,7 +44,7 @@ TEST(UpdateProgramTest, AGradientElsewhereGivesTheSameBits) {
 class InPlaceTest : public ShardFixture {
  protected:
   // Returns whether a shard of `mode` reads the values of a push in place.
-  bool Takes(ShardMode mode, Shard::Options options = {}) {
+  bool Takes(UpdatePolicy mode, Shard::Options options = {}) {
     Make(std::move(options));
     Start(Config(1, mode));
     const std::vector<float> values = {1, 2, 3, 4};
@@ -63,18 +65,18 @@ class InPlaceTest : public ShardFixture {
 };
 
 TEST_F(InPlaceTest, ValuesAreTakenWhereTheyLieUnlessTheyAreKept) {
-  EXPECT_TRUE(Takes(ShardMode::kASync));
-  EXPECT_TRUE(Takes(ShardMode::kSync));  // true: a single trainer's step waits for no other push
+  EXPECT_TRUE(Takes(UpdatePolicy::kASync));
+  EXPECT_TRUE(Takes(UpdatePolicy::kSync));  // true: a single trainer's step waits for no other push
   LogInMemory log;
-  EXPECT_FALSE(Takes(ShardMode::kASync, {.log = &log}));
-  EXPECT_EQ(log.entries.back().kind, LogEntry::Kind::kPush);
+  EXPECT_FALSE(Takes(UpdatePolicy::kASync, {.log = &log}));
+  EXPECT_TRUE(std::holds_alternative<PushRecord>(log.entries.back().record));
   shard_.reset();  // the shard ends before its log
 }
 
 // In sync mode, only the last push of a step is read in place from the buffer of the message.
 TEST_F(InPlaceTest, OnlyTheLastPushOfAStepIsTakenWhereItLies) {
   Make();
-  Start(Config(2, ShardMode::kSync));
+  Start(Config(2, UpdatePolicy::kSync));
   const std::vector<float> values = {1, 2, 3, 4}, others = {3, 2, 1, 0};
   const auto push = [&](int rank, const std::vector<float>& from) {
     const void* const where[] = {from.data(), from.data(), from.data()};
@@ -97,7 +99,7 @@ TEST_F(InPlaceTest, OnlyTheLastPushOfAStepIsTakenWhereItLies) {
 // applied. The step must wait then, so the push is copied.
 TEST_F(InPlaceTest, WhatWaitsAfterAllIsCopied) {
   Make();
-  Start(Config(2, ShardMode::kSync));
+  Start(Config(2, UpdatePolicy::kSync));
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1).ok());
   std::vector<float> values(4, 3);
   const void* const where[] = {values.data(), values.data(), values.data()};

@@ -18,7 +18,7 @@ class ShardParamsTest : public testing::Test {
  protected:
   // Creates two slices and a table of 2 columns with all its buckets. The first slice is movable
   // only if `bucket` is set.
-  void Make(ShardMode mode, int bucket = 0) {
+  void Make(UpdatePolicy mode, int bucket = 0) {
     config_ = {.job = "job", .trainers = 2, .mode = mode};
     config_.optimizer.type = "sgd";
     config_.slices = {{"w", Shape{3}, 0, 3, bucket}, {"b", Shape{1}, 0, 1}};
@@ -72,14 +72,14 @@ class ShardParamsTest : public testing::Test {
 };
 
 TEST_F(ShardParamsTest, TablesCountOnBehindSlices) {
-  Make(ShardMode::kSync);
+  Make(UpdatePolicy::kSync);
   EXPECT_THAT(*params_->FindPush(Push(0), {}), ElementsAre(kIndexOfTable, kIndexOfTable, 1, 0));
   EXPECT_FALSE(params_->IsTable(1));
   EXPECT_TRUE(params_->IsTable(kIndexOfTable));
 }
 
 TEST_F(ShardParamsTest, FirstValuesAreGivenOnceAllOfAMessageCouldBeSet) {
-  Make(ShardMode::kSync);
+  Make(UpdatePolicy::kSync);
   const SliceValues w{"w", 0, 3, FloatBuffer({1, 2, 3})};
   EXPECT_EQ(params_->Init(0, {w, {"b", 0, 2, FloatBuffer({1, 2})}}, {}, {}).code(),
             StatusCode::kInvalidArgument);
@@ -97,7 +97,7 @@ TEST_F(ShardParamsTest, FirstValuesAreGivenOnceAllOfAMessageCouldBeSet) {
 }
 
 TEST_F(ShardParamsTest, AStepIsWhatAllGaveOfSlicesAndTables) {
-  Make(ShardMode::kSync);
+  Make(UpdatePolicy::kSync);
   Init();
   for (const int trainer : {0, 1}) {
     const PushHead head = Push(trainer);
@@ -122,7 +122,7 @@ TEST_F(ShardParamsTest, AStepIsWhatAllGaveOfSlicesAndTables) {
 }
 
 TEST_F(ShardParamsTest, APushIsAppliedAtOnce) {
-  Make(ShardMode::kASync);
+  Make(UpdatePolicy::kASync);
   Init();
   const PushHead head = Push(0);
   for (uint64_t version : {0, 1}) {
@@ -137,7 +137,7 @@ TEST_F(ShardParamsTest, APushIsAppliedAtOnce) {
 // Row buckets are numbered from 0 on, and slices that are not movable have bucket 0. An offer of
 // row bucket 0 must not affect these slices.
 TEST_F(ShardParamsTest, ABucketOfRowsThatIsOfferedIsNoSlice) {
-  Make(ShardMode::kSync, kRowBuckets);
+  Make(UpdatePolicy::kSync, kRowBuckets);
   MoveState moves;
   moves.offered = {{0, 1}, {kRowBuckets, 1}};
   ASSERT_TRUE(params_->PlaceBuckets(moves, /*server=*/0).ok());
@@ -151,7 +151,7 @@ TEST_F(ShardParamsTest, ABucketOfRowsThatIsOfferedIsNoSlice) {
 }
 
 TEST_F(ShardParamsTest, ASliceThatGoesIsTheOneThatComes) {
-  Make(ShardMode::kSync, kRowBuckets + 3);
+  Make(UpdatePolicy::kSync, kRowBuckets + 3);
   Init();
   const std::vector<BucketMove> moves = {{kRowBuckets + 3, 1, 1}};
   const std::vector<SliceMigration> parcels =

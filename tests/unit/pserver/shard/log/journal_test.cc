@@ -1,6 +1,8 @@
 // Tests the numbers of changes, and which parts of a push are logged.
 #include "pserver/shard/log/journal.h"
 
+#include <variant>
+
 #include "tests/unit/pserver/shard/parts_fixture.h"
 
 namespace tandem::pserver {
@@ -19,9 +21,9 @@ class JournalTest : public PartsTest {
 
 TEST_F(JournalTest, NumbersFollowEachOtherAndTheRestoredOnes) {
   Journal journal(&log_, /*replayable=*/false);
-  journal.Note(LogEntry::Kind::kComplete, Head(0, 0, 0));
+  journal.Note(CompleteRecord{Head(0, 0, 0).caller});
   journal.Resume(10);
-  journal.NoteMove(LogEntry::Kind::kMoveBegun, {});
+  journal.Note(MoveBegunRecord{});
   EXPECT_THAT(Numbers(), ElementsAre(1, 11));
   EXPECT_EQ(journal.settled_number(), 0u);
   journal.Settle();
@@ -32,10 +34,10 @@ TEST_F(JournalTest, AReplayedChangeIsNotLoggedAgain) {
   Journal journal(&log_, /*replayable=*/false);
   {
     const Journal::Replay replay(journal, 5);
-    journal.Note(LogEntry::Kind::kComplete, Head(0, 0, 0));
+    journal.Note(CompleteRecord{Head(0, 0, 0).caller});
     EXPECT_EQ(journal.number(), 5u);
   }
-  journal.Note(LogEntry::Kind::kComplete, Head(1, 0, 0));
+  journal.Note(CompleteRecord{Head(1, 0, 0).caller});
   EXPECT_THAT(Numbers(), ElementsAre(6));
 }
 
@@ -46,17 +48,17 @@ TEST_F(JournalTest, AReplayablePushIsLoggedWithoutItsValues) {
   ticket.skipped = true;
   journal.NotePush(Head(0, 2, 3), ticket);
   ASSERT_EQ(log_.entries.size(), 2u);
-  EXPECT_EQ(log_.entries[0].kind, LogEntry::Kind::kOrder);
-  EXPECT_TRUE(log_.entries[0].values.empty());
-  EXPECT_EQ(log_.entries[0].head.step, 3u);
-  EXPECT_EQ(log_.entries[0].sender_bytes, 16u);
-  EXPECT_EQ(log_.entries[1].kind, LogEntry::Kind::kPush) << "its sender has other values";
-  EXPECT_EQ(log_.entries[1].values.size(), 1u);
+  const auto& order = std::get<OrderRecord>(log_.entries[0].record);
+  EXPECT_EQ(order.header.step, 3u);
+  EXPECT_EQ(order.sender_bytes, 16u);
+  const auto* const push = std::get_if<PushRecord>(&log_.entries[1].record);
+  ASSERT_NE(push, nullptr) << "its sender has other values";
+  EXPECT_EQ(push->values.size(), 1u);
 }
 
 TEST_F(JournalTest, WithoutALogNothingIsNumbered) {
   Journal journal(nullptr, /*replayable=*/false);
-  journal.Note(LogEntry::Kind::kComplete, Head(0, 0, 0));
+  journal.Note(CompleteRecord{Head(0, 0, 0).caller});
   EXPECT_EQ(journal.number(), 0u);
   EXPECT_EQ(journal.Ready(1 << 30), OkStatus());
 }

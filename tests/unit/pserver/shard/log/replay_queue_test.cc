@@ -6,14 +6,14 @@
 namespace tandem::pserver {
 namespace {
 
-using Kind = LogEntry::Kind;
-
 PushHead Head(int trainer, uint64_t incarnation, uint64_t sequence, uint64_t step = 0) {
   return {{.caller = {"job", trainer, incarnation}, .sequence = sequence, .step = step}, {}};
 }
 
-LogEntry Entry(uint64_t number, Kind kind, const PushHead& head) {
-  return {.number = number, .kind = kind, .head = head};
+LogEntry Push(uint64_t number, const PushHead& head) { return {number, PushRecord{head, {}}}; }
+LogEntry Order(uint64_t number, const PushHead& head) { return {number, OrderRecord{head}}; }
+LogEntry Complete(uint64_t number, const CallerId& caller) {
+  return {number, CompleteRecord{caller}};
 }
 
 // Returns the numbers of the changes that may be applied now, in order. Numbers of changes without
@@ -31,10 +31,10 @@ TEST(OwedPushesTest, NobodyOvertakesAPushWithoutValues) {
   ReplayQueue owed;
   EXPECT_TRUE(owed.empty());
   EXPECT_FALSE(owed.Next().has_value());
-  owed.Add(Entry(5, Kind::kPush, Head(0, 1, 1)), false);
-  owed.Add(Entry(6, Kind::kOrder, Head(1, 1, 1)), false);
-  owed.Add(Entry(7, Kind::kComplete, Head(0, 1, 0)), false);
-  owed.Add(Entry(8, Kind::kOrder, Head(0, 1, 2)), false);
+  owed.Add(Push(5, Head(0, 1, 1)), false);
+  owed.Add(Order(6, Head(1, 1, 1)), false);
+  owed.Add(Complete(7, Head(0, 1, 0).caller), false);
+  owed.Add(Order(8, Head(0, 1, 2)), false);
   EXPECT_EQ(owed.last_number(), 8u);
   EXPECT_EQ(owed.missing(), 2u);
   EXPECT_THAT(Turn(owed), testing::ElementsAre(5));
@@ -49,7 +49,7 @@ TEST(OwedPushesTest, NobodyOvertakesAPushWithoutValues) {
 
 TEST(OwedPushesTest, OnlyThePushThatItWas) {
   ReplayQueue owed;
-  owed.Add(Entry(1, Kind::kOrder, Head(2, 7, 3, 4)), false);
+  owed.Add(Order(1, Head(2, 7, 3, 4)), false);
   EXPECT_TRUE(owed.Misses(Head(2, 7, 3)));
   EXPECT_FALSE(owed.Misses(Head(2, 7, 4)));
   EXPECT_FALSE(owed.Misses(Head(2, 8, 3)));
@@ -61,12 +61,12 @@ TEST(OwedPushesTest, OnlyThePushThatItWas) {
 
 TEST(OwedPushesTest, WhatAnOlderIncarnationKeptIsLostInItsTurn) {
   ReplayQueue owed;
-  owed.Add(Entry(1, Kind::kOrder, Head(0, 1, 1)), false);
-  owed.Add(Entry(2, Kind::kOrder, Head(1, 1, 1)), false);
-  owed.Add(Entry(3, Kind::kOrder, Head(1, 1, 2)), false);
-  owed.Add(Entry(4, Kind::kOrder, Head(1, 2, 1)), false);
+  owed.Add(Order(1, Head(0, 1, 1)), false);
+  owed.Add(Order(2, Head(1, 1, 1)), false);
+  owed.Add(Order(3, Head(1, 1, 2)), false);
+  owed.Add(Order(4, Head(1, 2, 1)), false);
   // This push is lost, so no trainer is asked for its values.
-  owed.Add(Entry(5, Kind::kOrder, Head(0, 1, 2)), /*lost=*/true);
+  owed.Add(Order(5, Head(0, 1, 2)), /*lost=*/true);
   EXPECT_EQ(owed.Senders(), "trainer 0 (1), trainer 1 (3)");
   EXPECT_EQ(owed.MissingOf(1, 1), 2u);
   owed.Lose(1, 2);

@@ -11,7 +11,7 @@ using testing::HasSubstr;
 
 class GlobalSnapshotHoldTest : public PartsTest {
  protected:
-  GlobalSnapshotHoldTest() { Start(ShardMode::kASync); }
+  GlobalSnapshotHoldTest() { Start(UpdatePolicy::kASync); }
 
   TrainerRegistry& trainers() { return state_->trainers; }
   void Accept(int trainer, uint64_t sequence) {

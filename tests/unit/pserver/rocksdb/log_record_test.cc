@@ -1,0 +1,144 @@
+// The bytes of each kind of log entry, beside those that protobuf writes.
+#include "pserver/rocksdb/log_record.h"
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/base/crc32c.h"
+#include "common/codec/bucket_map_proto.h"
+#include "common/codec/wire.h"
+#include "common/tensor/device.h"
+#include "gtest/gtest.h"
+#include "proto/pserver.pb.h"
+#include "pserver/wire/move_convert.h"
+
+namespace tandem::pserver {
+namespace {
+
+std::string Flat(const codec::EncodedMessage& message) {
+  std::string bytes;
+  for (const auto& p : message.pieces) {
+    bytes += p.data ? std::string(static_cast<const char*>(p.data), p.bytes) : p.owned;
+  }
+  return bytes;
+}
+
+std::string OnDisk(char kind, const google::protobuf::MessageLite& message) {
+  const std::string body = message.SerializeAsString();
+  std::string bytes(1, kind);
+  codec::PutFixed32(bytes, Crc32c(0, body.data(), body.size()));
+  return bytes + body;
+}
+
+PushHeader Header() {
+  return {.caller = {"job", 2, 77},
+          .sequence = 5,
+          .step = 6,
+          .learning_rate = 0.25f,
+          .generation = 8,
+          .origin_server = 1,
+          .origin_sequence = 4,
+          .numbers = {{3, 4}, {1, 2}},
+          .finite = true};
+}
+
+PushRequest Logged() {
+  PushRequest request;
+  request.set_job("job");
+  request.set_trainer_id(2);
+  request.set_incarnation(77);
+  request.set_sequence(5);
+  request.set_step(6);
+  request.set_learning_rate(0.25f);
+  for (const uint64_t n : {3, 4}) request.add_sent(n);
+  for (const uint64_t n : {1, 2}) request.add_ended(n);
+  return request;
+}
+
+// Expects these bytes for the record. Returns the record as it is read from them.
+LogRecord ExpectBytes(const LogRecord& record, const std::string& bytes) {
+  EXPECT_EQ(Flat(EncodeLogEntry({7, record})), bytes);
+  const StatusOr<LogEntry> entry = DecodeLogEntry(7, bytes);
+  EXPECT_TRUE(entry.ok()) << entry.status();
+  if (!entry.ok()) return {};
+  EXPECT_EQ(entry->number, 7u);
+  EXPECT_EQ(entry->record.index(), record.index());
+  EXPECT_EQ(Flat(EncodeLogEntry(*entry)), bytes);
+  return entry->record;
+}
+
+TEST(LogRecordTest, AnOrderHasTheHeaderWithoutWhatConcernsItsAcceptance) {
+  const LogRecord read = ExpectBytes(OrderRecord{Header(), 16}, OnDisk(8, Logged()));
+  const PushHeader& header = std::get<OrderRecord>(read).header;
+  EXPECT_EQ(header.numbers.ended, Header().numbers.ended);
+  EXPECT_EQ(header.generation, 0u);
+  EXPECT_EQ(header.origin_server, 0);
+  EXPECT_FALSE(header.finite);
+}
+
+TEST(LogRecordTest, APushHasItsValuesToo) {
+  CpuDevice device;
+  Buffer values = *device.Allocate(2 * sizeof(float));
+  const float numbers[] = {1, 2};
+  std::memcpy(values.get(), numbers, sizeof(numbers));
+  PushRequest request = Logged();
+  SliceTensor* slice = request.add_slice();
+  slice->set_variable("w");
+  slice->set_offset(3);
+  slice->mutable_tensor()->set_dtype(F32);
+  slice->mutable_tensor()->add_dims(2);
+  slice->mutable_tensor()->set_content(std::string(reinterpret_cast<const char*>(numbers), 8));
+  const LogRecord read = ExpectBytes(
+      PushRecord{{Header(), {{"w", 3, {DType::kF32, Shape{2}}}}}, {values}}, OnDisk(1, request));
+  const auto& push = std::get<PushRecord>(read);
+  ASSERT_EQ(push.values.size(), 1u);
+  EXPECT_EQ(std::memcmp(push.values[0].get(), numbers, sizeof(numbers)), 0);
+}
+
+TEST(LogRecordTest, ChangesOfATrainerHaveItsNameAndAnAdoptionItsStep) {
+  PushRequest request;
+  request.set_job("job");
+  request.set_trainer_id(2);
+  request.set_incarnation(77);
+  ExpectBytes(CompleteRecord{Header().caller}, OnDisk(3, request));
+  request.set_step(6);
+  ExpectBytes(AdoptRecord{Header().caller, 6}, OnDisk(2, request));
+}
+
+TEST(LogRecordTest, EachChangeOfOwnersHasAMapAndOnlyItsOwnFields) {
+  MoveEntry entry;
+  entry.mutable_map();
+  const std::vector<BucketMove> moves = {{.bucket = 9, .epoch = 4, .server = 1}};
+  BucketMap map;
+  map.SetAddress(1, "host:1");
+  BucketMoveDef* move = entry.add_move();
+  move->set_bucket(9);
+  move->set_epoch(4);
+  move->set_server(1);
+  ExpectBytes(MoveBegunRecord{moves}, OnDisk(4, entry));
+  ToProto(map, entry.mutable_map());
+  ExpectBytes(MoveReleasedRecord{moves, map}, OnDisk(6, entry));
+  entry.clear_move();
+  ExpectBytes(MoveLearnedRecord{map}, OnDisk(7, entry));
+  entry.mutable_map()->Clear();
+  entry.set_leaving(true);
+  ExpectBytes(MoveRefusedRecord{true}, OnDisk(9, entry));
+}
+
+TEST(LogRecordTest, AnOfferHasTheContentsOfTheBuckets) {
+  auto migration = std::make_shared<BucketMigration>();
+  migration->moves = {{.bucket = 9, .epoch = 4, .server = 1}};
+  migration->source = 2;
+  MoveEntry entry;
+  entry.mutable_map();
+  ToProto(*migration, entry.mutable_parcel());
+  const LogRecord read = ExpectBytes(MoveOfferedRecord{migration}, OnDisk(5, entry));
+  const auto& move = std::get<MoveRecord>(read);
+  EXPECT_EQ(std::get<MoveOfferedRecord>(move).migration->source, 2);
+}
+
+}  // namespace
+}  // namespace tandem::pserver
