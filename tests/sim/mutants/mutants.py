@@ -82,19 +82,20 @@ MUTANTS = [
     Mutant(
         "never_asks", "after a restart, pushes without logged values are dropped",
         [Edit(SHARD + "checkpoint_calls.cc", "/*lost=*/false", "/*lost=*/true"),
-         Edit(SHARD + "shard.cc", "  if (change.lost) {\n    ++state_.trainers[trainer].lost_pushes;\n",
-              "  if (false) {\n    ++state_.trainers[trainer].lost_pushes;\n")],
+         Edit(SHARD + "shard.cc",
+              "    if (change.lost) {\n      ++state_.trainers[head.caller.trainer].lost_pushes;\n",
+              "    if (false) {\n      ++state_.trainers[head.caller.trainer].lost_pushes;\n")],
         [sim("a_sync_replayable", 2), sim("sync_replayable", 2)]),
     Mutant(
         "snapshots_early", "a global snapshot does not wait for its missing pushes",
-        [Edit(SHARD + "global_snapshot_hold.cc", "  for (uint64_t n = sent; n > ended; --n) {\n",
+        [Edit(SHARD + "trainers/global_snapshot_hold.cc", "  for (uint64_t n = sent; n > ended; --n) {\n",
               "  for (uint64_t n = ended; n > ended; --n) {\n")],
         [sim("a_sync", 38)]),
     Mutant(
         "holds_nothing", "new pushes are accepted during a hold for a global snapshot",
-        [Edit(SHARD + "global_snapshot_hold.cc", "  if (!active()) return OkStatus();\n",
+        [Edit(SHARD + "trainers/global_snapshot_hold.cc", "  if (!active()) return OkStatus();\n",
               "  if (!active() || hold_.number != 0) return OkStatus();\n"),
-         Edit(SHARD + "global_snapshot_hold.cc", "  if (t.taken.highest() > sent) {\n",
+         Edit(SHARD + "trainers/global_snapshot_hold.cc", "  if (t.taken.highest() > sent) {\n",
               "  if (sent == UINT64_MAX) {\n")],
         [sim("a_sync", 57)]),
     Mutant(
