@@ -33,7 +33,7 @@ struct SliceSpec {
 struct TableSpec {
   std::string variable;
   Shape shape;  // shape of the whole table: [height, dim]
-  Init init;
+  graph::Init init;
   uint64_t seed = 0;
   int bucket_begin = 0, bucket_end = 0;
   TableRules rules;
@@ -46,7 +46,7 @@ struct ShardConfig {
   std::string job;
   int trainers = 0;
   UpdatePolicy mode = UpdatePolicy::kSync;
-  OptimizerSpec optimizer;
+  graph::OptimizerSpec optimizer;
   std::vector<SliceSpec> slices;
   Duration step_timeout = std::chrono::seconds(60);
   std::vector<TableSpec> tables;
