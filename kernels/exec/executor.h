@@ -81,7 +81,7 @@ class Executor {
   // one condition, or (on a device) the kernels of a graph.
   struct Piece {
     std::span<const PlanStep> steps;
-    const float* run_if;  // condition of all steps of the piece; nullptr: none
+    const float* run_if;  // the steps of the piece run if this value is not 0; nullptr: always
     // True until the piece is recorded as a graph. It is recorded in the second run, because
     // kernels choose their algorithms in the first run.
     bool to_record = false;
