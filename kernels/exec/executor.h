@@ -104,7 +104,7 @@ class Executor {
   }
 
   const Plan& plan_;
-  std::vector<Piece> pieces_;           // together they contain all steps of the plan, in order
+  std::vector<Piece> pieces_;           // together they contain all steps, in the plan's order
   std::unique_ptr<Dataflow> dataflow_;  // nullptr: one thread runs the steps in program order
   RunningComms comms_;
   LoopThreads loops_;

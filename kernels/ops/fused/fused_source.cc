@@ -77,7 +77,7 @@ class GroupWriter {
   const OpView* view_ = nullptr;
   const BodyStep* step_ = nullptr;
   int number_ = 0;
-  std::vector<int> addresses_;  // indices of the values whose addresses the code uses, in order
+  std::vector<int> addresses_;  // by number of an address in the code: index of its value
   // By index of a value: the name of the variable that holds its elements.
   std::map<int, std::string> names_;
   std::map<int, std::string> firsts_;
