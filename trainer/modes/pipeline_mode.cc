@@ -147,7 +147,7 @@ Status PipelineMode::Distribute(Program& program, const std::vector<ParamGrad>& 
   if (reach == UpdateScope::kAll) {
     return Unimplemented(
         "clip_global_norm is not implemented with pipeline or heter workers, because no rank has "
-        "all gradients [TD1109]; hint: clip_norm");
+        "all gradients [TD1109]; hint: use clip_norm");
   }
   TD_RETURN_IF_ERROR(KeepSpread(program, grads));
   TD_ASSIGN_OR_RETURN(SectionProgram made, UnrollSection(program, grads, rank_));
@@ -244,7 +244,7 @@ StatusOr<int64_t> PipelineMode::Join(const Program& program, Scope& scope, const
   TD_RETURN_IF_ERROR(RefuseTableRules(program));
   if (scope.device().place().kind != PlaceKind::kCpu && !kinds()) {
     return Unimplemented(
-        "pipeline between CUDA places is not implemented [TD1109]; hint: --place=cpu");
+        "pipeline between CUDA places is not implemented [TD1109]; hint: use --place=cpu");
   }
   scope_ = &scope;
   TD_RETURN_IF_ERROR(ConnectAll(stop));
