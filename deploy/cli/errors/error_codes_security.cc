@@ -109,7 +109,7 @@ std::vector<ErrorCode> CertificateErrors() {
        "the certificate was not renewed; a wrong clock of this machine",
        "issue a new one with tandem certs issue, which running processes load without a restart; "
        "check the clock with date",
-       "certificate \"CN=pserver of j\" expired on 2026-01-01 [TD6008]; hint: issue a new "
+       "certificate \"CN = pserver of j\" expired on 2026-01-01 [TD6008]; hint: issue a new "
        "certificate with tandem certs issue"},
       {6009, "a call that the role does not allow",
        "the role of the certificate (trainer, pserver, observer, admin) does not allow the call",
