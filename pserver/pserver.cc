@@ -90,9 +90,9 @@ struct Pserver::Impl {
   CallMetrics call_metrics;
   RealClock clock;
   CpuDevice device;
-  Backend backend = Backend::Cpu();
-  std::optional<Backend> slice_backend;  // set if slices are on another device than `device`
-  std::unique_ptr<Device> slice_device;  // set together with slice_backend
+  exec::Backend backend = exec::Backend::Cpu();
+  std::optional<exec::Backend> slice_backend;  // set if slices are on another device than `device`
+  std::unique_ptr<Device> slice_device;        // set together with slice_backend
   CheckpointThrottle pace{
       {[this] { return durable == nullptr ? 0 : durable->shard().pushes(); }, {}}};
   // Set when the shutdown begins, so that writers no longer pause.
@@ -205,7 +205,7 @@ Status CheckOptions(PserverOptions& options) {
 Status Pserver::Impl::OpenPlace(const PserverOptions& options) {
   TD_ASSIGN_OR_RETURN(const Place place, ParsePlace(options.place));
   if (place.kind == PlaceKind::kCpu) return OkStatus();
-  auto opened = Backend::For(place);
+  auto opened = exec::Backend::For(place);
   if (!opened.ok()) {
     return InvalidArgument("--place=%s cannot be used: %s", options.place,
                            std::string(opened.status().message()));

@@ -6,7 +6,7 @@
 #include "common/os/library.h"
 #include "kernels/exec/cuda_module_build.h"
 
-namespace tandem {
+namespace tandem::exec {
 namespace {
 
 StatusOr<const BackendModule*> Open(const std::string& path) {
@@ -97,12 +97,12 @@ StatusOr<DeviceProperties> Backend::Properties(int index) const {
   return module_->properties(index);
 }
 
-std::span<const KernelImpl> Backend::Find(std::string_view op) const {
+std::span<const ops::KernelImpl> Backend::Find(std::string_view op) const {
   if (module_ == nullptr) {
-    const OpDef* def = FindOp(op);
-    return def == nullptr ? std::span<const KernelImpl>() : def->cpu_kernels();
+    const ops::OpDef* def = ops::FindOp(op);
+    return def == nullptr ? std::span<const ops::KernelImpl>() : def->cpu_kernels();
   }
-  for (const KernelRegistration& row : module_->kernels()) {
+  for (const ops::KernelRegistration& row : module_->kernels()) {
     if (op == row.op) return row.impls;
   }
   return {};
@@ -111,10 +111,10 @@ std::span<const KernelImpl> Backend::Find(std::string_view op) const {
 std::set<std::string> Backend::Apart() const {
   std::set<std::string> apart;
   if (module_ == nullptr) return apart;
-  for (const KernelRegistration& row : module_->kernels()) {
+  for (const ops::KernelRegistration& row : module_->kernels()) {
     if (row.apart) apart.insert(row.op);
   }
   return apart;
 }
 
-}  // namespace tandem
+}  // namespace tandem::exec

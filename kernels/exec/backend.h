@@ -13,7 +13,7 @@
 #include "kernels/exec/roofline.h"
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::exec {
 
 // A search for elements that are not finite (check_nan_inf). The memory of `failed` and `first` is
 // device memory and must initially contain kNone.
@@ -45,7 +45,7 @@ struct BackendModule {
   // Number of devices, or why there are none ("no NVIDIA driver: libcuda.so.1 is missing").
   StatusOr<int> (*device_count)();
   StatusOr<std::unique_ptr<Device>> (*make_device)(int index, const DeviceMemoryOptions& memory);
-  std::span<const KernelRegistration> (*kernels)();
+  std::span<const ops::KernelRegistration> (*kernels)();
   // Records the work that `work` submits to the compute stream of `device`, without running it. An
   // error leaves the stream unchanged.
   StatusOr<std::unique_ptr<LaunchGraph>> (*record)(Device& device, const DeviceWork& work);
@@ -94,7 +94,7 @@ class Backend {
   StatusOr<DeviceProperties> Properties(int index) const;
   // Returns the implementations of operator `op`, the preferred one first. Empty: this backend has
   // no implementation of the operator.
-  std::span<const KernelImpl> Find(std::string_view op) const;
+  std::span<const ops::KernelImpl> Find(std::string_view op) const;
   // Returns the operators whose outputs must not share memory with their inputs on this backend
   // (KernelRegistration::apart).
   std::set<std::string> Apart() const;
@@ -105,4 +105,4 @@ class Backend {
   const BackendModule* module_;  // nullptr: the built-in table of the CPU (kernels/ops/op_table.cc)
 };
 
-}  // namespace tandem
+}  // namespace tandem::exec

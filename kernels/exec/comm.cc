@@ -1,6 +1,6 @@
 #include "kernels/exec/comm.h"
 
-namespace tandem {
+namespace tandem::exec {
 
 Status CommDone::Wait(Time deadline) {
   MutexLock lock(mu_);
@@ -20,4 +20,4 @@ void CommDone::Reset() {
   status_ = OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::exec

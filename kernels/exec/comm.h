@@ -14,7 +14,7 @@
 #include "common/tensor/types.h"
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::exec {
 
 // One tensor of a communication operator. Its memory belongs to the plan or scope and does not move
 // while the plan exists.
@@ -26,7 +26,7 @@ struct CommTensor {
 
 // One communication operator of a plan.
 struct CommNode {
-  const Op* op;  // the operator, with its type, attributes and source position
+  const ops::Op* op;  // the operator, with its type, attributes and source position
   std::vector<CommTensor> in, out;
   Place place;
   Device* device = nullptr;  // the device of `place`; nullptr for the CPU
@@ -82,4 +82,4 @@ class CommHandler {
   virtual Duration timeout() const = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::exec

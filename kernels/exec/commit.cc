@@ -2,46 +2,46 @@
 
 #include "common/base/require.h"
 
-namespace tandem {
+namespace tandem::exec {
 
-std::set<std::string> CopiedTables(const Program& program) {
+std::set<std::string> CopiedTables(const graph::Program& program) {
   std::set<std::string> tables;
-  for (const Op& op : program.ops) {
+  for (const ops::Op& op : program.ops) {
     if (op.type != "pull_rows") continue;
-    ForEachWrite(op, [&](const std::string& name) { tables.insert(name); });
+    graph::ForEachWrite(op, [&](const std::string& name) { tables.insert(name); });
   }
   return tables;
 }
 
-Commit FindCommit(const Program& program) {
+Commit FindCommit(const graph::Program& program) {
   const int n = static_cast<int>(program.ops.size());
   const std::set<std::string> copies = CopiedTables(program);
-  const auto lasting = [&](const Op& op) {
+  const auto lasting = [&](const ops::Op& op) {
     std::set<std::string> vars;
-    ForEachWrite(op, [&](const std::string& name) {
-      const VarKind kind = program.FindVar(name)->kind;
-      const bool lasts = kind == VarKind::kParam || kind == VarKind::kState;
+    graph::ForEachWrite(op, [&](const std::string& name) {
+      const graph::VarKind kind = program.FindVar(name)->kind;
+      const bool lasts = kind == graph::VarKind::kParam || kind == graph::VarKind::kState;
       if (lasts && !copies.contains(name)) vars.insert(name);
     });
     return vars;
   };
   Commit commit;
   for (int i = 0; i < n; ++i) {
-    if (FindOp(program.ops[i].type)->is_comm) commit.op = i + 1;
+    if (ops::FindOp(program.ops[i].type)->is_comm) commit.op = i + 1;
   }
   while (commit.op < n && lasting(program.ops[commit.op]).empty()) ++commit.op;
   TD_REQUIRE(commit.op >= 0 && commit.op <= n);
   std::set<std::string> early, late, received;
   for (int i = 0; i < n; ++i) {
-    const Op& op = program.ops[i];
+    const ops::Op& op = program.ops[i];
     (i < commit.op ? early : late).merge(lasting(op));
     // Rows of tables that pull_rows and prefetch_rows receive are values of earlier steps. They do
     // not count as received in this step.
     const bool pulls = op.type == "pull_rows" || op.type == "prefetch_rows";
-    bool receives = FindOp(op.type)->is_comm && !pulls;
-    ForEachRead(op, [&](const std::string& name) { receives |= received.contains(name); });
+    bool receives = ops::FindOp(op.type)->is_comm && !pulls;
+    graph::ForEachRead(op, [&](const std::string& name) { receives |= received.contains(name); });
     if (!receives) continue;
-    ForEachWrite(op, [&](const std::string& name) { received.insert(name); });
+    graph::ForEachWrite(op, [&](const std::string& name) { received.insert(name); });
   }
   commit.early.assign(early.begin(), early.end());
   commit.late.assign(late.begin(), late.end());
@@ -51,4 +51,4 @@ Commit FindCommit(const Program& program) {
   return commit;
 }
 
-}  // namespace tandem
+}  // namespace tandem::exec

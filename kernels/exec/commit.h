@@ -10,7 +10,7 @@
 
 #include "kernels/graph/program.h"
 
-namespace tandem {
+namespace tandem::exec {
 
 struct Commit {
   // Index of the first operator after the last communication that writes a persistent variable
@@ -25,11 +25,11 @@ struct Commit {
   std::vector<std::string> own;
 };
 
-Commit FindCommit(const Program& program);
+Commit FindCommit(const graph::Program& program);
 
 // Returns the tables of which the program has only a copy (pull_rows). Each step pulls the rows
 // that it needs before it reads them. Therefore writes to these tables do not count as writes of
 // persistent variables.
-std::set<std::string> CopiedTables(const Program& program);
+std::set<std::string> CopiedTables(const graph::Program& program);
 
-}  // namespace tandem
+}  // namespace tandem::exec

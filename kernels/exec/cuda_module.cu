@@ -8,20 +8,21 @@
 #include "kernels/exec/finite_search_cuda.h"
 #include "kernels/ops/cuda/cuda_kernels.h"
 
-namespace tandem {
+namespace tandem::exec {
 namespace {
 
-std::span<const KernelRegistration> CudaKernels() {
-  static const std::vector<KernelRegistration> rows = [] {
-    std::vector<KernelRegistration> all;
+std::span<const ops::KernelRegistration> CudaKernels() {
+  static const std::vector<ops::KernelRegistration> rows = [] {
+    std::vector<ops::KernelRegistration> all;
     for (const auto family :
-         {ActivationCudaRows,   AucCudaRows,          BatchNormCudaRows, ConvCudaRows,
-          CopyCudaRows,         DgcCudaRows,          DropoutCudaRows,   ElementwiseCudaRows,
-          FusedCudaRows,        LayerNormCudaRows,    LookupCudaRows,    LossScalingCudaRows,
-          OptimizerCudaRows,    PoolCudaRows,         ProductCudaRows,   ReduceCudaRows,
-          SampleImageCudaRows,  SequencePoolCudaRows, SoftmaxCudaRows,   SparseRowsCudaRows,
-          SyncBatchNormCudaRows}) {
-      for (KernelRegistration& row : family()) all.push_back(std::move(row));
+         {ops::ActivationCudaRows, ops::AucCudaRows,         ops::BatchNormCudaRows,
+          ops::ConvCudaRows,       ops::CopyCudaRows,        ops::DgcCudaRows,
+          ops::DropoutCudaRows,    ops::ElementwiseCudaRows, ops::FusedCudaRows,
+          ops::LayerNormCudaRows,  ops::LookupCudaRows,      ops::LossScalingCudaRows,
+          ops::OptimizerCudaRows,  ops::PoolCudaRows,        ops::ProductCudaRows,
+          ops::ReduceCudaRows,     ops::SampleImageCudaRows, ops::SequencePoolCudaRows,
+          ops::SoftmaxCudaRows,    ops::SparseRowsCudaRows,  ops::SyncBatchNormCudaRows}) {
+      for (ops::KernelRegistration& row : family()) all.push_back(std::move(row));
     }
     return all;
   }();
@@ -53,16 +54,20 @@ const BackendModule kModule = {
 
 }  // namespace
 
+}  // namespace tandem::exec
+
+namespace tandem::ops {
+
 std::span<const KernelImpl> CudaImplsOf(std::string_view op) {
-  for (const KernelRegistration& row : CudaKernels()) {
+  for (const KernelRegistration& row : exec::CudaKernels()) {
     if (op == row.op) return row.impls;
   }
   return {};
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops
 
-extern "C" __attribute__((visibility("default"))) const tandem::BackendModule*
+extern "C" __attribute__((visibility("default"))) const tandem::exec::BackendModule*
 tandem_backend_module() {
-  return &tandem::kModule;
+  return &tandem::exec::kModule;
 }

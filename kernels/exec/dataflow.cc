@@ -7,7 +7,7 @@
 #include "common/base/require.h"
 #include "common/threads/runner.h"
 
-namespace tandem {
+namespace tandem::exec {
 namespace {
 
 // How often a thread polls before it sleeps. Waking a sleeping thread takes tens of microseconds,
@@ -123,4 +123,4 @@ Dataflow::Failure Dataflow::Run(const RunStep& run) {
   return failure_;
 }
 
-}  // namespace tandem
+}  // namespace tandem::exec

@@ -11,7 +11,7 @@
 #include "common/base/status.h"
 #include "kernels/exec/step_graph.h"
 
-namespace tandem {
+namespace tandem::exec {
 
 class Dataflow {
  public:
@@ -61,4 +61,4 @@ class Dataflow {
   std::atomic<int> news_{0};
 };
 
-}  // namespace tandem
+}  // namespace tandem::exec

@@ -8,7 +8,7 @@
 #include "common/base/check.h"
 #include "common/base/require.h"
 
-namespace tandem {
+namespace tandem::exec {
 namespace {
 
 uintptr_t PageBytes() { return static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)); }
@@ -52,4 +52,4 @@ size_t ResidentBytes(std::span<std::byte> pages) {
                                                   [](unsigned char r) { return (r & 1) != 0; }));
 }
 
-}  // namespace tandem
+}  // namespace tandem::exec

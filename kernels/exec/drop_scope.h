@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-namespace tandem {
+namespace tandem::exec {
 
 struct DropOptions {
   int every_runs = 0;  // release after every N runs; 0: never
@@ -28,4 +28,4 @@ void GiveBack(std::span<std::byte> pages);
 // Returns how many bytes of `pages` are in physical memory. REQUIRES: `pages` are whole pages.
 size_t ResidentBytes(std::span<std::byte> pages);
 
-}  // namespace tandem
+}  // namespace tandem::exec

@@ -4,7 +4,7 @@
 #include "kernels/exec/dataflow.h"
 #include "kernels/exec/graph_pieces.h"
 
-namespace tandem {
+namespace tandem::exec {
 
 // A piece is a group of plan steps that run or are skipped together. On the CPU, each step of a
 // data flow is one piece. Each step with a condition is also one piece, because an earlier step may
@@ -142,7 +142,7 @@ inline Status Executor::RunStep(const PlanStep& step, int thread) {
   if (step.run != nullptr) [[likely]] {
     if (thread == 0) [[likely]]
       return step.run(step.args);
-    KernelArgs args = step.args;
+    ops::KernelArgs args = step.args;
     args.scratch = plan_.scratch(thread);
     return step.run(args);
   }
@@ -198,11 +198,11 @@ void Executor::ReportCapturedGraphs() {
     news_ += absl::StrFormat("cuda_graph: %d launches were reduced to %d\n", launches, graphs);
 }
 
-Status AtOp(const Program& program, int op, const Status& status) {
-  const Op& at = program.ops[static_cast<size_t>(op)];
+Status AtOp(const graph::Program& program, int op, const Status& status) {
+  const ops::Op& at = program.ops[static_cast<size_t>(op)];
   std::string where = absl::StrFormat("op #%d %s", op, at.type);
   if (!at.source.empty()) where += " (" + at.source + ")";
   return Annotate(status, where);
 }
 
-}  // namespace tandem
+}  // namespace tandem::exec

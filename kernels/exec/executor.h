@@ -21,7 +21,7 @@
 #include "kernels/exec/running_comms.h"
 #include "kernels/ops/cpu/loop_threads.h"
 
-namespace tandem {
+namespace tandem::exec {
 
 class Dataflow;
 
@@ -47,7 +47,7 @@ class ExecObserver {
 
 // Returns `status` as an error of operator `op` of `program`: adds the operator's name and source
 // position to the message.
-Status AtOp(const Program& program, int op, const Status& status);
+Status AtOp(const graph::Program& program, int op, const Status& status);
 
 // Runs one plan. Holds what a run changes, except the memory of the plan. Not thread-safe.
 class Executor {
@@ -107,7 +107,7 @@ class Executor {
   std::vector<Piece> pieces_;           // together they contain all steps, in the plan's order
   std::unique_ptr<Dataflow> dataflow_;  // nullptr: one thread runs the steps in program order
   RunningComms comms_;
-  LoopThreads loops_;
+  ops::LoopThreads loops_;
   // threads per OpenMP loop, for LoopThreads; 1: plan steps run concurrently
   const int loop_threads_;
   Mutex observing_;
@@ -121,4 +121,4 @@ class Executor {
   int64_t steps_run_ = 0, runs_ = 0, drops_ = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::exec

@@ -2,7 +2,7 @@
 
 #include "kernels/ops/cuda/cuda_launch.h"
 
-namespace tandem {
+namespace tandem::exec {
 namespace {
 
 using Cell = unsigned long long;  // the type that atomicMin expects
@@ -28,13 +28,13 @@ __device__ void Find(const void* data, int64_t numel, Bits exponent, Cell number
   };
   const bool aligned = reinterpret_cast<uintptr_t>(data) % 16 == 0;
   const int64_t packs = aligned ? numel / kPack : 0;
-  for (int64_t i = GridIndex(); i < packs; i += GridSize()) {
-    const auto pack = reinterpret_cast<const Pack<Bits, kPack>*>(at)[i];
+  for (int64_t i = ops::GridIndex(); i < packs; i += ops::GridSize()) {
+    const auto pack = reinterpret_cast<const ops::Pack<Bits, kPack>*>(at)[i];
     for (int e = 0; e < kPack; ++e) {
       if ((pack.at[e] & exponent) == exponent) return found(i * kPack + e);
     }
   }
-  for (int64_t i = packs * kPack + GridIndex(); i < numel; i += GridSize()) {
+  for (int64_t i = packs * kPack + ops::GridIndex(); i < numel; i += ops::GridSize()) {
     if ((at[i] & exponent) == exponent) return found(i);
   }
 }
@@ -57,8 +57,8 @@ __global__ void SearchKernel(Table table, Cell number, bool inputs, Cell* failed
 }  // namespace
 
 Status StartCudaSearch(Device& device, const NonFiniteScan& search) {
-  TD_RETURN_IF_ERROR(CheckCuda(cudaSetDevice(device.place().index), "cudaSetDevice"));
-  KernelArgs args{};
+  TD_RETURN_IF_ERROR(ops::CheckCuda(cudaSetDevice(device.place().index), "cudaSetDevice"));
+  ops::KernelArgs args{};
   args.stream = device.stream();
   for (size_t begin = 0; begin < search.tensors.size(); begin += Table::kTensors) {
     const size_t count = std::min(Table::kTensors, search.tensors.size() - begin);
@@ -68,12 +68,13 @@ Status StartCudaSearch(Device& device, const NonFiniteScan& search) {
       table.at[t] = search.tensors[begin + t];
       longest = std::max(longest, table.at[t].numel);
     }
-    const dim3 blocks(CudaBlocks(longest, kCudaThreads * 4), static_cast<unsigned>(count));
-    TD_RETURN_IF_ERROR(Launch(args, blocks, kCudaThreads, SearchKernel, table, Cell{search.number},
-                              search.inputs, reinterpret_cast<Cell*>(search.failed),
-                              reinterpret_cast<Cell*>(search.first + begin)));
+    const dim3 blocks(ops::CudaBlocks(longest, ops::kCudaThreads * 4),
+                      static_cast<unsigned>(count));
+    TD_RETURN_IF_ERROR(ops::Launch(
+        args, blocks, ops::kCudaThreads, SearchKernel, table, Cell{search.number}, search.inputs,
+        reinterpret_cast<Cell*>(search.failed), reinterpret_cast<Cell*>(search.first + begin)));
   }
   return OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::exec

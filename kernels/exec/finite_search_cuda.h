@@ -3,9 +3,9 @@
 
 #include "kernels/exec/backend.h"
 
-namespace tandem {
+namespace tandem::exec {
 
 // Implements BackendModule::search.
 Status StartCudaSearch(Device& device, const NonFiniteScan& search);
 
-}  // namespace tandem
+}  // namespace tandem::exec

@@ -5,7 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/require.h"
 
-namespace tandem {
+namespace tandem::exec {
 namespace {
 
 using TypeCounts = std::map<std::string, int>;
@@ -55,4 +55,4 @@ std::string PiecesText(const Plan& plan) {
                          Listed("reads the condition of", conditional));
 }
 
-}  // namespace tandem
+}  // namespace tandem::exec

@@ -10,7 +10,7 @@
 
 #include "kernels/exec/plan.h"
 
-namespace tandem {
+namespace tandem::exec {
 
 // Plan steps [begin, end), at least one. A segment is either kernels under one condition, which the
 // host reads first, or one communication.
@@ -26,4 +26,4 @@ std::vector<GraphSegment> SplitIntoGraphSegments(std::span<const PlanStep> steps
 // Returns text for users: number of graphs per step, and operators that need the host between.
 std::string PiecesText(const Plan& plan);
 
-}  // namespace tandem
+}  // namespace tandem::exec

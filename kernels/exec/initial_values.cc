@@ -7,7 +7,7 @@
 #include "common/base/rng.h"
 #include "kernels/ops/cpu/math_loops.h"
 
-namespace tandem {
+namespace tandem::exec {
 namespace {
 
 // Returns fan-in and fan-out of a weight. A matrix is [k, n], a filter is OIHW.
@@ -33,7 +33,7 @@ void FillUniform(uint64_t key, uint64_t offset, double low, double high, std::sp
 void FillNormal(uint64_t key, std::span<const uint64_t> offsets, int64_t n, double mean,
                 double stddev, float* out) {
   const auto rows = static_cast<int64_t>(offsets.size());
-  BestMathLoops().normal(key, offsets.data(), rows, out, n);
+  ops::BestMathLoops().normal(key, offsets.data(), rows, out, n);
   for (float& z : std::span(out, static_cast<size_t>(rows * n))) {
     z = static_cast<float>(mean) + static_cast<float>(stddev) * z;
   }
@@ -41,14 +41,14 @@ void FillNormal(uint64_t key, std::span<const uint64_t> offsets, int64_t n, doub
 
 }  // namespace
 
-InitialValues::InitialValues(const std::string& name, const Init& init, const Shape& shape,
+InitialValues::InitialValues(const std::string& name, const graph::Init& init, const Shape& shape,
                              uint64_t seed)
     : kind_(init.kind), key_(StreamKey(seed, "init:" + name)), a_(init.a), b_(init.b) {
   const Fans fans = FansOf(shape);
-  if (kind_ == Init::kXavierUniform) {
+  if (kind_ == graph::Init::kXavierUniform) {
     b_ = std::sqrt(6.0 / (fans.in + fans.out));
     a_ = -b_;
-  } else if (kind_ == Init::kMsraNormal) {
+  } else if (kind_ == graph::Init::kMsraNormal) {
     a_ = 0.0;
     b_ = std::sqrt(2.0 / fans.in);
   }
@@ -63,20 +63,20 @@ void InitialValues::Fill(int64_t offset, std::span<float> out) const {
 void InitialValues::FillRows(std::span<const uint64_t> offsets, int64_t n, float* out) const {
   TD_REQUIRE(n >= 0 && (out != nullptr || n == 0 || offsets.empty()));
   switch (kind_) {
-    case Init::kConstant:
+    case graph::Init::kConstant:
       return void(
           std::fill_n(out, static_cast<int64_t>(offsets.size()) * n, static_cast<float>(a_)));
-    case Init::kUniform:
-    case Init::kXavierUniform:
+    case graph::Init::kUniform:
+    case graph::Init::kXavierUniform:
       for (const uint64_t offset : offsets) {
         FillUniform(key_, offset, a_, b_, {out, static_cast<size_t>(n)});
         out += n;
       }
       return;
-    case Init::kNormal:
-    case Init::kMsraNormal:
+    case graph::Init::kNormal:
+    case graph::Init::kMsraNormal:
       return FillNormal(key_, offsets, n, a_, b_, out);
   }
 }
 
-}  // namespace tandem
+}  // namespace tandem::exec

@@ -7,12 +7,12 @@
 #include "absl/strings/str_format.h"
 #include "common/base/require.h"
 
-namespace tandem {
+namespace tandem::exec {
 namespace {
 
 class MemoryPlanner {
  public:
-  MemoryPlanner(const Program& program, const std::vector<Flight>& flights,
+  MemoryPlanner(const graph::Program& program, const std::vector<Flight>& flights,
                 const MemoryOptions& options)
       : program_(program),
         flights_(flights),
@@ -32,7 +32,7 @@ class MemoryPlanner {
   bool MayReplace(int at, const std::string& out, const std::string& in) const;
   std::vector<Lifetime> UntilFreed(std::vector<Lifetime> blocks) const;
 
-  const Program& program_;
+  const graph::Program& program_;
   const std::vector<Flight>& flights_;
   const MemoryOptions& options_;
   const int end_;  // number of operators of the program
@@ -47,8 +47,8 @@ class MemoryPlanner {
 
 void MemoryPlanner::Extend(const std::string& name, int at) {
   TD_REQUIRE(at >= 0 && at <= end_);
-  const Var* var = program_.FindVar(name);
-  if (var == nullptr || var->kind != VarKind::kTemp) return;
+  const graph::Var* var = program_.FindVar(name);
+  if (var == nullptr || var->kind != graph::VarKind::kTemp) return;
   const auto [it, added] = index_.try_emplace(name, lives_.size());
   if (added) {
     lives_.push_back({var->desc.bytes(), at, at});
@@ -59,14 +59,14 @@ void MemoryPlanner::Extend(const std::string& name, int at) {
 
 Status MemoryPlanner::FindLives(const std::vector<std::string>& fetch) {
   for (int i = 0; i < end_; ++i) {
-    ForEachWrite(program_.ops[i], [&](const std::string& v) { Extend(v, i); });
-    ForEachMemoryRead(program_.ops[i], [&](const std::string& v) { Extend(v, i); });
+    graph::ForEachWrite(program_.ops[i], [&](const std::string& v) { Extend(v, i); });
+    graph::ForEachMemoryRead(program_.ops[i], [&](const std::string& v) { Extend(v, i); });
   }
   for (const Flight& flight : flights_) {
     TD_REQUIRE(flight.start >= 0 && flight.start < flight.wait && flight.wait <= end_);
-    const Op& op = program_.ops[flight.start];
-    ForEachRead(op, [&](const std::string& v) { Extend(v, flight.wait); });
-    ForEachWrite(op, [&](const std::string& v) { Extend(v, flight.wait); });
+    const ops::Op& op = program_.ops[flight.start];
+    graph::ForEachRead(op, [&](const std::string& v) { Extend(v, flight.wait); });
+    graph::ForEachWrite(op, [&](const std::string& v) { Extend(v, flight.wait); });
   }
   for (const std::string& name : fetch) {
     if (program_.FindVar(name) == nullptr)
@@ -107,8 +107,8 @@ bool MemoryPlanner::MayReplace(int at, const std::string& out, const std::string
 }
 
 void MemoryPlanner::ShareAt(int at) {
-  const Op& op = program_.ops[at];
-  const OpDef& def = *FindOp(op.type);
+  const ops::Op& op = program_.ops[at];
+  const ops::OpDef& def = *ops::FindOp(op.type);
   if (def.is_comm || !op.run_if.empty() || options_.apart.contains(op.type)) return;
   const std::vector<std::string> in = Positions(op.inputs), out = Positions(op.outputs);
   std::set<std::string> taken;
@@ -187,21 +187,21 @@ size_t MemoryPlanner::LargestLive(const std::set<std::string>& temporaries) cons
 
 }  // namespace
 
-std::vector<Flight> FindCommIntervals(const Program& program) {
+std::vector<Flight> FindCommIntervals(const graph::Program& program) {
   std::vector<Flight> flights;
   const int n = static_cast<int>(program.ops.size());
   for (int i = 0; i < n; ++i) {
-    const Op& op = program.ops[i];
-    if (!FindOp(op.type)->is_comm) continue;
+    const ops::Op& op = program.ops[i];
+    if (!ops::FindOp(op.type)->is_comm) continue;
     std::set<std::string> reads, writes;
-    ForEachRead(op, [&](const std::string& v) { reads.insert(v); });
-    ForEachWrite(op, [&](const std::string& v) { writes.insert(v); });
+    graph::ForEachRead(op, [&](const std::string& v) { reads.insert(v); });
+    graph::ForEachWrite(op, [&](const std::string& v) { writes.insert(v); });
     int wait = i + 1;
     for (; wait < n; ++wait) {
       bool touches = false;
-      ForEachMemoryRead(program.ops[wait],
-                        [&](const std::string& v) { touches |= writes.contains(v); });
-      ForEachWrite(program.ops[wait], [&](const std::string& v) {
+      graph::ForEachMemoryRead(program.ops[wait],
+                               [&](const std::string& v) { touches |= writes.contains(v); });
+      graph::ForEachWrite(program.ops[wait], [&](const std::string& v) {
         touches |= writes.contains(v) || reads.contains(v);
       });
       if (touches) break;
@@ -212,7 +212,7 @@ std::vector<Flight> FindCommIntervals(const Program& program) {
   return flights;
 }
 
-StatusOr<MemoryPlan> PlanMemory(const Program& program, const std::vector<Flight>& flights,
+StatusOr<MemoryPlan> PlanMemory(const graph::Program& program, const std::vector<Flight>& flights,
                                 const std::vector<std::string>& fetch,
                                 const MemoryOptions& options) {
   MemoryPlanner planner(program, flights, options);
@@ -221,7 +221,7 @@ StatusOr<MemoryPlan> PlanMemory(const Program& program, const std::vector<Flight
   return planner.Pack();
 }
 
-size_t LargestLive(const Program& program, const std::vector<Flight>& flights,
+size_t LargestLive(const graph::Program& program, const std::vector<Flight>& flights,
                    const std::set<std::string>& temporaries) {
   const MemoryOptions options;
   MemoryPlanner planner(program, flights, options);
@@ -236,4 +236,4 @@ std::string ToText(const MemoryPlan& plan) {
       mb(plan.bytes), mb(plan.bytes_min), mb(plan.bytes_sum), plan.inplace.size());
 }
 
-}  // namespace tandem
+}  // namespace tandem::exec

@@ -13,7 +13,7 @@
 #include "kernels/exec/packing.h"
 #include "kernels/graph/program.h"
 
-namespace tandem {
+namespace tandem::exec {
 
 struct MemoryOptions {
   // Lets an output use the memory of an input that no later operator reads, if the operator allows
@@ -37,7 +37,7 @@ struct Flight {
 
 // Returns the communications in program order. The executor waits for one before the first later
 // operator that reads or writes an output of the communication, or writes one of its inputs.
-std::vector<Flight> FindCommIntervals(const Program& program);
+std::vector<Flight> FindCommIntervals(const graph::Program& program);
 
 struct MemoryPlan {
   // By name of the temporary: its offset in the arena in bytes.
@@ -54,16 +54,16 @@ struct MemoryPlan {
 // their value after a run. NOT_FOUND: a variable of `fetch` does not exist. A variable has memory
 // from its first write to its last read. An operator that uses only the shape of an input is not a
 // read of that input.
-StatusOr<MemoryPlan> PlanMemory(const Program& program, const std::vector<Flight>& flights,
+StatusOr<MemoryPlan> PlanMemory(const graph::Program& program, const std::vector<Flight>& flights,
                                 const std::vector<std::string>& fetch,
                                 const MemoryOptions& options);
 
 // Returns the largest number of bytes that the variables of `temporaries` need at once. No output
 // uses the memory of an input.
-size_t LargestLive(const Program& program, const std::vector<Flight>& flights,
+size_t LargestLive(const graph::Program& program, const std::vector<Flight>& flights,
                    const std::set<std::string>& temporaries);
 
 // Returns "61.2 MB for temporaries (at least 60.1 MB live at once; 230.0 MB without reuse), ...".
 std::string ToText(const MemoryPlan& plan);
 
-}  // namespace tandem
+}  // namespace tandem::exec

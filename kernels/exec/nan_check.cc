@@ -5,7 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "common/tensor/finite.h"
 
-namespace tandem {
+namespace tandem::exec {
 namespace {
 
 constexpr uint64_t kNone = NonFiniteScan::kNone;
@@ -33,7 +33,7 @@ NanCheck::NanCheck(const Plan& plan, const Backend& backend) : plan_(plan), back
     return found;
   };
   for (const PlanStep& step : plan.steps()) {
-    const Op& op = plan.program().ops[static_cast<size_t>(step.op)];
+    const ops::Op& op = plan.program().ops[static_cast<size_t>(step.op)];
     StepFloats found{.in = floats(op.inputs), .out = floats(op.outputs), .written = {}};
     size_t position = 0;
     for (const auto& slot : op.outputs) {
@@ -175,4 +175,4 @@ Status NanCheck::ReadBack() {
                                                              verdict.message(), fault.message()));
 }
 
-}  // namespace tandem
+}  // namespace tandem::exec

@@ -7,7 +7,7 @@
 
 #include "kernels/exec/executor.h"
 
-namespace tandem {
+namespace tandem::exec {
 
 // Searches every output of every operator for values that are not finite. A step takes about as
 // long as if it wrote its outputs twice. On a device, a kernel searches after each operator. The
@@ -62,4 +62,4 @@ class NanCheck final : public ExecObserver {
   size_t cells_count_ = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::exec

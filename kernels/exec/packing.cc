@@ -10,7 +10,7 @@
 #include "common/base/require.h"
 #include "common/tensor/device.h"
 
-namespace tandem {
+namespace tandem::exec {
 namespace {
 
 using Lifetimes = std::span<const Lifetime>;
@@ -156,4 +156,4 @@ Packing PackArena(Lifetimes lifetimes) {
   return best;
 }
 
-}  // namespace tandem
+}  // namespace tandem::exec

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace tandem {
+namespace tandem::exec {
 
 // A block of memory that is needed from operator `first` to operator `last`, both included.
 struct Lifetime {
@@ -31,4 +31,4 @@ Packing PackArena(std::span<const Lifetime> lifetimes);
 // alignment. No packing is smaller.
 size_t LargestLiveSum(std::span<const Lifetime> lifetimes);
 
-}  // namespace tandem
+}  // namespace tandem::exec

@@ -9,14 +9,14 @@
 #include "kernels/exec/commit.h"
 #include "kernels/ops/cuda/code_cache.h"
 
-namespace tandem {
+namespace tandem::exec {
 
 // Makes a plan in several passes over the program: persistent storage, positions of the waits,
 // memory of the temporaries, kernels. For several threads, a last pass finds the dependencies
 // between steps.
 class PlanMaker {
  public:
-  PlanMaker(const Program& program, const Backend& backend, Scope& scope, CommHandler* comm,
+  PlanMaker(const graph::Program& program, const Backend& backend, Scope& scope, CommHandler* comm,
             const PlanOptions& options)
       : program_(program), backend_(backend), scope_(scope), comm_(comm), options_(options) {}
 
@@ -29,21 +29,23 @@ class PlanMaker {
   Status AddSteps();
   Status AddComm(int op_index, int flight);
   Status AddKernel(int op_index);
-  KernelArgs Arguments(const Op& op);
-  std::vector<MemoryAccess> AccessesOf(const Op& op) const;
+  ops::KernelArgs Arguments(const ops::Op& op);
+  std::vector<MemoryAccess> AccessesOf(const ops::Op& op) const;
   void LinkSteps();
   bool IsOff(const std::string& type, std::string_view impl) const;
-  StatusOr<Kernel> Choose(const OpView& view);
+  StatusOr<ops::Kernel> Choose(const ops::OpView& view);
   void NoteRefused(const std::string& type, std::string_view impl,
                    const std::vector<std::string>& reasons);
 
   void* Address(const std::string& var) const;
   const TensorDesc* Desc(const std::string& var) const;
-  const float* Condition(const Op& op) const { return static_cast<float*>(Address(op.run_if)); }
+  const float* Condition(const ops::Op& op) const {
+    return static_cast<float*>(Address(op.run_if));
+  }
   template <typename Fn>
   static void ForEachPosition(const std::vector<std::vector<std::string>>& slots, Fn fn);
 
-  const Program& program_;
+  const graph::Program& program_;
   const Backend& backend_;
   Scope& scope_;
   CommHandler* const comm_;
@@ -51,7 +53,7 @@ class PlanMaker {
   std::unique_ptr<Plan> plan_{new Plan()};
   std::unordered_map<std::string, Tensor> storage_;
   std::vector<Flight> flights_;
-  CodeCache own_code_;
+  ops::CodeCache own_code_;
   int commit_ = 0;  // index of the first operator that must run after all communication
 };
 
@@ -74,9 +76,9 @@ const TensorDesc* PlanMaker::Desc(const std::string& var) const {
 }
 
 Status PlanMaker::PlaceLasting() {
-  for (const Var& var : program_.vars()) {
-    if (var.kind == VarKind::kTemp || var.kind == VarKind::kRemote) continue;
-    if (var.kind == VarKind::kData) {
+  for (const graph::Var& var : program_.vars()) {
+    if (var.kind == graph::VarKind::kTemp || var.kind == graph::VarKind::kRemote) continue;
+    if (var.kind == graph::VarKind::kData) {
       TD_ASSIGN_OR_RETURN(storage_[var.name], Tensor::Make(var.desc, scope_.device()));
     } else {
       TD_ASSIGN_OR_RETURN(storage_[var.name], scope_.Declare(var.name, var.desc));
@@ -99,7 +101,7 @@ Status PlanMaker::PlaceTemporaries() {
   for (const std::string& name : options_.fetch) {
     TD_REQUIRE(storage_.contains(name));
     const Tensor& tensor = plan_->readable_[name] = storage_[name];
-    if (program_.FindVar(name)->kind != VarKind::kTemp) continue;
+    if (program_.FindVar(name)->kind != graph::VarKind::kTemp) continue;
     kept.emplace_back(static_cast<std::byte*>(tensor.data()), tensor.bytes());
   }
   plan_->drop_ = options_.drop;
@@ -126,10 +128,10 @@ void PlanMaker::NoteRefused(const std::string& type, std::string_view impl,
   if (!absl::StrContains(plan_->notes_, note)) plan_->notes_ += note;
 }
 
-StatusOr<Kernel> PlanMaker::Choose(const OpView& view) {
+StatusOr<ops::Kernel> PlanMaker::Choose(const ops::OpView& view) {
   const std::string& type = view.op().type;
   std::vector<std::string> reasons;
-  for (const KernelImpl& impl : backend_.Find(type)) {
+  for (const ops::KernelImpl& impl : backend_.Find(type)) {
     if (IsOff(type, impl.name)) {
       reasons.push_back(std::string(impl.name) + ": switched off");
       continue;
@@ -152,9 +154,9 @@ StatusOr<Kernel> PlanMaker::Choose(const OpView& view) {
                        ToString(scope_.device().place()), why);
 }
 
-KernelArgs PlanMaker::Arguments(const Op& op) {
+ops::KernelArgs PlanMaker::Arguments(const ops::Op& op) {
   auto& pointers = plan_->pointers_.emplace_back();
-  const SlotList& slots = FindOp(op.type)->inputs;
+  const ops::SlotList& slots = ops::FindOp(op.type)->inputs;
   for (size_t s = 0; s < op.inputs.size(); ++s) {
     const auto add = [&](const std::string& v) {
       pointers.push_back(slots[s].shape_only ? nullptr : Address(v));
@@ -173,11 +175,11 @@ KernelArgs PlanMaker::Arguments(const Op& op) {
 }
 
 Status PlanMaker::AddKernel(int op_index) {
-  const Op& op = plan_->program_.ops[op_index];
+  const ops::Op& op = plan_->program_.ops[op_index];
   std::vector<const TensorDesc*> in, out;
   ForEachPosition(op.inputs, [&](const std::string& v) { in.push_back(Desc(v)); });
   ForEachPosition(op.outputs, [&](const std::string& v) { out.push_back(Desc(v)); });
-  TD_ASSIGN_OR_RETURN(Kernel kernel, Choose(OpView(op, *FindOp(op.type), in, out)));
+  TD_ASSIGN_OR_RETURN(ops::Kernel kernel, Choose(ops::OpView(op, *ops::FindOp(op.type), in, out)));
   plan_->scratch_bytes_ = std::max(plan_->scratch_bytes_, kernel.scratch_bytes);
   PlanStep step{.run = kernel.run, .op = op_index};
   step.args = Arguments(op);
@@ -189,14 +191,14 @@ Status PlanMaker::AddKernel(int op_index) {
 }
 
 Status PlanMaker::AddComm(int op_index, int flight) {
-  const Op& op = plan_->program_.ops[op_index];
+  const ops::Op& op = plan_->program_.ops[op_index];
   if (comm_ == nullptr) {
     return FailedPrecondition(
         "operator %s communicates with other ranks, but the program has no communicator", op.type);
   }
   CommNode node{
       .op = &op, .in = {}, .out = {}, .place = scope_.device().place(), .device = plan_->device_};
-  const KernelArgs args = Arguments(op);
+  const ops::KernelArgs args = Arguments(op);
   size_t position = 0;
   ForEachPosition(op.inputs, [&](const std::string& v) {
     const void* data = args.in[position++];
@@ -217,8 +219,8 @@ Status PlanMaker::AddComm(int op_index, int flight) {
 // Checks that a device has kernels for all operators. The error names each operator without one.
 Status PlanMaker::FindKernels() const {
   std::set<std::string> missing;
-  for (const Op& op : program_.ops) {
-    if (!FindOp(op.type)->is_comm && backend_.Find(op.type).empty()) missing.insert(op.type);
+  for (const ops::Op& op : program_.ops) {
+    if (!ops::FindOp(op.type)->is_comm && backend_.Find(op.type).empty()) missing.insert(op.type);
   }
   if (missing.empty()) return OkStatus();
   return Unimplemented(
@@ -237,7 +239,7 @@ Status PlanMaker::AddSteps() {
           {.args = Arguments(plan_->program_.ops[op]), .op = op, .comm_wait = static_cast<int>(f)});
     }
     if (i == n) break;
-    if (FindOp(program_.ops[i].type)->is_comm) {
+    if (ops::FindOp(program_.ops[i].type)->is_comm) {
       TD_RETURN_IF_ERROR(AddComm(i, next_flight++));
     } else {
       TD_RETURN_IF_ERROR(AddKernel(i));
@@ -251,13 +253,13 @@ Status PlanMaker::AddSteps() {
   return OkStatus();
 }
 
-std::vector<MemoryAccess> PlanMaker::AccessesOf(const Op& op) const {
+std::vector<MemoryAccess> PlanMaker::AccessesOf(const ops::Op& op) const {
   std::vector<MemoryAccess> accesses;
   const auto add = [&](const std::string& v, bool write) {
     accesses.push_back({static_cast<const std::byte*>(Address(v)), Desc(v)->bytes(), write});
   };
-  ForEachMemoryRead(op, [&](const std::string& v) { add(v, false); });
-  ForEachWrite(op, [&](const std::string& v) { add(v, true); });
+  graph::ForEachMemoryRead(op, [&](const std::string& v) { add(v, false); });
+  graph::ForEachWrite(op, [&](const std::string& v) { add(v, true); });
   return accesses;
 }
 
@@ -285,7 +287,7 @@ void PlanMaker::LinkSteps() {
 }
 
 StatusOr<std::unique_ptr<Plan>> PlanMaker::Make() {
-  TD_RETURN_IF_ERROR(Verify(program_));
+  TD_RETURN_IF_ERROR(graph::Verify(program_));
   plan_->program_ = program_;
   plan_->comm_ = comm_;
   const bool cpu = scope_.device().place().kind == PlaceKind::kCpu;
@@ -317,7 +319,7 @@ void Plan::DropTemporaries() const {
   for (const auto& pages : droppable_) GiveBack(pages);
 }
 
-StatusOr<std::unique_ptr<Plan>> Plan::Make(const Program& program, const Backend& backend,
+StatusOr<std::unique_ptr<Plan>> Plan::Make(const graph::Program& program, const Backend& backend,
                                            Scope& scope, CommHandler* comm,
                                            const PlanOptions& options) {
   auto plan = PlanMaker(program, backend, scope, comm, options).Make();
@@ -354,4 +356,4 @@ std::vector<const void**> Plan::Readers(std::string_view var) {
   return readers;
 }
 
-}  // namespace tandem
+}  // namespace tandem::exec

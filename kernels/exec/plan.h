@@ -18,7 +18,7 @@
 #include "kernels/graph/program.h"
 #include "kernels/ops/core/kernel_settings.h"
 
-namespace tandem {
+namespace tandem::exec {
 
 struct PlanOptions {
   int threads = 1;                 // number of threads per kernel
@@ -28,8 +28,8 @@ struct PlanOptions {
   // The types of operators that may use the implementation "onednn". Empty: all types may.
   std::vector<std::string> onednn_ops;
   // The cache of compiled kernels, not owned. nullptr: the plan makes its own cache.
-  CodeCache* code = nullptr;
-  KernelSettings settings;  // options that only some kernels read
+  ops::CodeCache* code = nullptr;
+  ops::KernelSettings settings;  // options that only some kernels read
   MemoryOptions memory;
   DropOptions drop;
   // If true, the plan waits for all communication before the first operator that makes the training
@@ -48,9 +48,9 @@ struct PlanOptions {
 
 // One step of the plan: a kernel, the start of a communication, or the wait for it.
 struct PlanStep {
-  KernelFn run = nullptr;  // kernel; nullptr: the step starts or waits for a communication
+  ops::KernelFn run = nullptr;  // kernel; nullptr: the step starts or waits for a communication
   // Pointers into the argument arrays of Plan, in the order of the operator's positions.
-  KernelArgs args{};
+  ops::KernelArgs args{};
   int op = 0;           // index of the operator in the program, for messages
   int comm_start = -1;  // number of the communication to start; -1: none
   int comm_wait = -1;   // number of the communication to wait for; -1: none
@@ -64,12 +64,12 @@ struct PlanStep {
 class Plan {
  public:
   // Makes a plan. UNIMPLEMENTED, naming both: the place has no kernel for the operator.
-  static StatusOr<std::unique_ptr<Plan>> Make(const Program& program, const Backend& backend,
+  static StatusOr<std::unique_ptr<Plan>> Make(const graph::Program& program, const Backend& backend,
                                               Scope& scope, CommHandler* comm,
                                               const PlanOptions& options);
   ~Plan();
 
-  const Program& program() const { return program_; }
+  const graph::Program& program() const { return program_; }
   // Returns the memory of a kData variable (to be filled before a run), a fetched temporary, or a
   // variable of the scope. NOT_FOUND: any other variable.
   StatusOr<Tensor> Get(std::string_view var) const;
@@ -115,7 +115,7 @@ class Plan {
   friend class PlanMaker;
   Plan() = default;
 
-  Program program_;
+  graph::Program program_;
   std::vector<PlanStep> steps_;
   std::vector<std::vector<void*>> pointers_;   // arrays with the arguments of the steps' kernels
   std::vector<std::shared_ptr<void>> states_;  // memory that kernels keep between calls
@@ -137,4 +137,4 @@ class Plan {
   std::string notes_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::exec

@@ -9,13 +9,13 @@
 #include "common/base/require.h"
 #include "kernels/exec/roofline.h"
 
-namespace tandem {
+namespace tandem::exec {
 namespace {
 
-std::string NameOf(const Program& program, const Span& span, bool detail) {
+std::string NameOf(const graph::Program& program, const Span& span, bool detail) {
   if (span.op < 0)
     return span.lane == TraceTrack::kDevice ? absl::StrFormat("%s (device)", span.what) : span.what;
-  const Op& op = program.ops[static_cast<size_t>(span.op)];
+  const ops::Op& op = program.ops[static_cast<size_t>(span.op)];
   std::string name = op.type;
   if (detail) {
     name = absl::StrFormat("#%d %s", span.op, op.type);
@@ -59,7 +59,7 @@ std::string Share(double amount, double seconds, double peak) {
 }
 
 // Explains why shares of the peak are missing. "": no share is missing.
-std::string NoShareText(const std::vector<ProfileRow>& rows, const MachinePeak& peak) {
+std::string NoShareText(const std::vector<ProfileRow>& rows, const ops::MachinePeak& peak) {
   bool flops = false, bytes = false;
   for (const ProfileRow& row : rows) {
     if (row.lane != TraceTrack::kCompute || row.total <= 0) continue;
@@ -77,7 +77,7 @@ std::string NoShareText(const std::vector<ProfileRow>& rows, const MachinePeak& 
   return text;
 }
 
-std::string Rates(const ProfileRow& row, const MachinePeak& peak) {
+std::string Rates(const ProfileRow& row, const ops::MachinePeak& peak) {
   if (row.lane == TraceTrack::kDevice)
     return Share(row.flops, row.total, 0) + Share(row.bytes, row.total, 0);
   if (row.lane != TraceTrack::kCompute) return "";
@@ -145,9 +145,9 @@ void Profiler::Add(const char* what, int64_t run, Time begin, Time end) {
 }
 
 std::vector<ProfileRow> SumUp(const Profiler& profiler, ProfileOrder order, bool detail) {
-  const Program& program = profiler.plan().program();
+  const graph::Program& program = profiler.plan().program();
   std::vector<OpCost> costs;
-  for (const Op& op : program.ops) costs.push_back(CostOf(program, op));
+  for (const ops::Op& op : program.ops) costs.push_back(CostOf(program, op));
   std::map<std::string, ProfileRow> rows;
   // The track with the work of operators. On a device, an operator may have one span per kernel.
   const TraceTrack worker =
@@ -178,7 +178,7 @@ std::vector<ProfileRow> SumUp(const Profiler& profiler, ProfileOrder order, bool
   return sorted;
 }
 
-std::string ProfileTable(const std::vector<ProfileRow>& rows, const MachinePeak& peak) {
+std::string ProfileTable(const std::vector<ProfileRow>& rows, const ops::MachinePeak& peak) {
   size_t width = 5;
   double busy = 0, device = 0;  // seconds of the executor's thread (busy) and of the device
   for (const ProfileRow& row : rows) {
@@ -273,4 +273,4 @@ std::string ToString(const CommOverlap& overlap) {
       overlap.on_way * ms, overlap.exposed * ms, 100 * hidden);
 }
 
-}  // namespace tandem
+}  // namespace tandem::exec

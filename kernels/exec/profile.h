@@ -13,7 +13,9 @@
 #include "kernels/exec/trace/device_trace.h"
 #include "kernels/ops/cpu/machine_peak.h"
 
-namespace tandem {
+namespace tandem::exec {
+
+using tandem::ToString;
 
 // The track of a span in a timeline.
 enum class TraceTrack : uint8_t {
@@ -88,7 +90,7 @@ std::vector<ProfileRow> SumUp(const Profiler& profiler, ProfileOrder order, bool
 // Returns a table with the columns of Paddle's profiler (Event, Calls, Total, Min., Max., Ave.,
 // Ratio.), times in ms. Further columns are operations and bytes per second, each with its share of
 // `peak`. If shares are missing, the table says why.
-std::string ProfileTable(const std::vector<ProfileRow>& rows, const MachinePeak& peak);
+std::string ProfileTable(const std::vector<ProfileRow>& rows, const ops::MachinePeak& peak);
 
 // The times of communication, with and without overlap with other work.
 struct CommOverlap {
@@ -111,4 +113,4 @@ DeviceBusy BusyOf(std::span<const Span> spans);
 // Returns "device: busy 1.234 ms of 2.000 ms a step, 62 %"; "" if the device was not traced.
 std::string ToString(const DeviceBusy& busy);
 
-}  // namespace tandem
+}  // namespace tandem::exec

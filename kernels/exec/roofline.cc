@@ -5,7 +5,7 @@
 #include "kernels/ops/core/op.h"
 #include "kernels/ops/cpu/half.h"
 
-namespace tandem {
+namespace tandem::exec {
 namespace {
 
 // Floating-point operations of one multiprocessor per cycle: twice its multiply-adds. Source:
@@ -38,7 +38,7 @@ StatusOr<DevicePeak> PeakOf(const DeviceProperties& card) {
                     .bytes = card.memory_clock_hz * kTransfersPerCycle * card.bus_bits / 8};
 }
 
-OpCost CostOf(const Program& program, const Op& op) {
+OpCost CostOf(const graph::Program& program, const ops::Op& op) {
   std::vector<const TensorDesc*> in, out;
   OpCost cost;
   const auto add = [&](const std::vector<std::vector<std::string>>& slots, auto& descs) {
@@ -52,15 +52,15 @@ OpCost CostOf(const Program& program, const Op& op) {
   };
   add(op.inputs, in);
   add(op.outputs, out);
-  const OpDef& def = *FindOp(op.type);
-  if (def.flops != nullptr) cost.flops = def.flops(OpView(op, def, in, out));
+  const ops::OpDef& def = *ops::FindOp(op.type);
+  if (def.flops != nullptr) cost.flops = def.flops(ops::OpView(op, def, in, out));
   return cost;
 }
 
-double LeastSeconds(const Program& program, const DevicePeak& peak, bool tf32) {
+double LeastSeconds(const graph::Program& program, const DevicePeak& peak, bool tf32) {
   double seconds = 0;
-  for (const Op& op : program.ops) {
-    if (FindOp(op.type)->is_comm) continue;
+  for (const ops::Op& op : program.ops) {
+    if (ops::FindOp(op.type)->is_comm) continue;
     const OpCost cost = CostOf(program, op);
     double flops = peak.f32_flops;
     if (cost.flops > 0 && IsHalf(program.FindVar(op.inputs[0][0])->desc.dtype)) {
@@ -73,4 +73,4 @@ double LeastSeconds(const Program& program, const DevicePeak& peak, bool tf32) {
   return seconds;
 }
 
-}  // namespace tandem
+}  // namespace tandem::exec

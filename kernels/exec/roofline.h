@@ -5,7 +5,7 @@
 #include "common/base/status.h"
 #include "kernels/graph/program.h"
 
-namespace tandem {
+namespace tandem::exec {
 
 // The properties of a GPU that its driver reports.
 struct DeviceProperties {
@@ -28,12 +28,12 @@ StatusOr<DevicePeak> PeakOf(const DeviceProperties& card);
 struct OpCost {
   double flops = 0, bytes = 0;  // flops of 0: the operator only moves memory
 };
-OpCost CostOf(const Program& program, const Op& op);
+OpCost CostOf(const graph::Program& program, const ops::Op& op);
 
 // Returns the shortest time in seconds for one run of all operators, one after another, without
 // communication. An operator takes the longer of two times: for its computation and for its memory
 // traffic. `tf32`: products of f32 matrices use tf32. A real step can be faster if its data is in
 // caches.
-double LeastSeconds(const Program& program, const DevicePeak& peak, bool tf32);
+double LeastSeconds(const graph::Program& program, const DevicePeak& peak, bool tf32);
 
-}  // namespace tandem
+}  // namespace tandem::exec

@@ -4,7 +4,7 @@
 
 #include "common/base/require.h"
 
-namespace tandem {
+namespace tandem::exec {
 
 RunningComms::RunningComms(CommHandler* handler, std::span<const int> nodes)
     : handler_(handler), comms_(nodes.size()) {
@@ -66,4 +66,4 @@ CommTimes RunningComms::times(int threads) const {
   return {on_way_, static_cast<double>(waited_ns_.load()) * 1e-9 / threads};
 }
 
-}  // namespace tandem
+}  // namespace tandem::exec

@@ -10,7 +10,7 @@
 #include "common/base/status.h"
 #include "kernels/exec/comm.h"
 
-namespace tandem {
+namespace tandem::exec {
 
 // In each iteration, every communication is started or skipped, in the order of their numbers.
 // Start, Skip and Wait may be called by several threads if the plan's steps order the starts. The
@@ -55,4 +55,4 @@ class RunningComms {
   double on_way_ = 0;                   // seconds in which at least one communication was running
 };
 
-}  // namespace tandem
+}  // namespace tandem::exec

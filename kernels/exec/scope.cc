@@ -7,7 +7,7 @@
 
 #include "kernels/exec/initial_values.h"
 
-namespace tandem {
+namespace tandem::exec {
 
 StatusOr<Tensor> Scope::Declare(const std::string& name, const TensorDesc& desc) {
   auto it = tensors_.find(name);
@@ -26,14 +26,15 @@ const Tensor* Scope::Find(std::string_view name) const {
   return it == tensors_.end() ? nullptr : &it->second;
 }
 
-Status NameLargest(const Status& status, const Program& program) {
+Status NameLargest(const Status& status, const graph::Program& program) {
   if (status.code() != StatusCode::kResourceExhausted) return status;
-  std::vector<const Var*> vars;
-  for (const Var& var : program.vars()) {
-    if (var.kind != VarKind::kRemote) vars.push_back(&var);
+  std::vector<const graph::Var*> vars;
+  for (const graph::Var& var : program.vars()) {
+    if (var.kind != graph::VarKind::kRemote) vars.push_back(&var);
   }
-  std::stable_sort(vars.begin(), vars.end(),
-                   [](const Var* a, const Var* b) { return a->desc.bytes() > b->desc.bytes(); });
+  std::stable_sort(vars.begin(), vars.end(), [](const graph::Var* a, const graph::Var* b) {
+    return a->desc.bytes() > b->desc.bytes();
+  });
   std::string names;
   for (size_t i = 0; i < std::min<size_t>(vars.size(), 5); ++i) {
     names += absl::StrFormat("%s%s %s (%.1f MiB)", i == 0 ? "" : ", ", vars[i]->name,
@@ -44,8 +45,8 @@ Status NameLargest(const Status& status, const Program& program) {
                            names);
 }
 
-void FillInitial(const std::string& name, const Init& init, const Shape& shape, uint64_t seed,
-                 int64_t offset, std::span<float> out) {
+void FillInitial(const std::string& name, const graph::Init& init, const Shape& shape,
+                 uint64_t seed, int64_t offset, std::span<float> out) {
   InitialValues(name, init, shape, seed).Fill(offset, out);
 }
 
@@ -53,13 +54,13 @@ namespace {
 
 // A program that needs more than the memory of the machine is rejected now. Otherwise the system
 // would kill the process later.
-Status CheckFits(const Program& program) {
+Status CheckFits(const graph::Program& program) {
   const double memory =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
-  const Var* largest = nullptr;
+  const graph::Var* largest = nullptr;
   double bytes = 0;
-  for (const Var& var : program.vars()) {
-    if (var.kind != VarKind::kParam && var.kind != VarKind::kState) continue;
+  for (const graph::Var& var : program.vars()) {
+    if (var.kind != graph::VarKind::kParam && var.kind != graph::VarKind::kState) continue;
     bytes += static_cast<double>(var.desc.bytes());
     if (largest == nullptr || var.desc.bytes() > largest->desc.bytes()) largest = &var;
   }
@@ -72,14 +73,14 @@ Status CheckFits(const Program& program) {
 
 }  // namespace
 
-Status Initialize(const Program& program, uint64_t seed, Scope& scope) {
+Status Initialize(const graph::Program& program, uint64_t seed, Scope& scope) {
   TD_RETURN_IF_ERROR(CheckFits(program));
-  for (const Var& var : program.vars()) {
-    if (var.kind != VarKind::kParam && var.kind != VarKind::kState) continue;
+  for (const graph::Var& var : program.vars()) {
+    if (var.kind != graph::VarKind::kParam && var.kind != graph::VarKind::kState) continue;
     StatusOr<Tensor> declared = scope.Declare(var.name, var.desc);
     TD_RETURN_IF_ERROR(NameLargest(declared.status(), program));
     const Tensor& tensor = *declared;
-    if (var.desc.dtype == DType::kI64 && var.init.kind == Init::kConstant) {
+    if (var.desc.dtype == DType::kI64 && var.init.kind == graph::Init::kConstant) {
       const std::vector<int64_t> counts(static_cast<size_t>(tensor.numel()),
                                         static_cast<int64_t>(var.init.a));
       TD_RETURN_IF_ERROR(scope.device().CopyFromHost(tensor.data(), counts.data(), tensor.bytes()));
@@ -97,4 +98,4 @@ Status Initialize(const Program& program, uint64_t seed, Scope& scope) {
   return OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::exec

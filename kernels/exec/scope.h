@@ -8,7 +8,7 @@
 #include "common/tensor/tensor.h"
 #include "kernels/graph/program.h"
 
-namespace tandem {
+namespace tandem::exec {
 
 // Holds variables by name. Not thread-safe. Must not change while an executor runs a plan that uses
 // the scope. Several plans (train, evaluate) may share one scope.
@@ -31,16 +31,16 @@ class Scope {
 
 // If `status` is RESOURCE_EXHAUSTED, returns it with the names of the program's largest variables
 // appended. Otherwise returns `status` unchanged.
-Status NameLargest(const Status& status, const Program& program);
+Status NameLargest(const Status& status, const graph::Program& program);
 
 // Writes elements [offset, offset + out.size()) of the initial value of variable `name` to `out`.
 // `shape` is the shape of the whole variable. The bits do not depend on the ranges in which callers
 // fill the variable.
-void FillInitial(const std::string& name, const Init& init, const Shape& shape, uint64_t seed,
-                 int64_t offset, std::span<float> out);
+void FillInitial(const std::string& name, const graph::Init& init, const Shape& shape,
+                 uint64_t seed, int64_t offset, std::span<float> out);
 
 // Declares every kParam and kState of the program and sets its initial value. RESOURCE_EXHAUSTED:
 // these variables need more than the memory of the machine.
-Status Initialize(const Program& program, uint64_t seed, Scope& scope);
+Status Initialize(const graph::Program& program, uint64_t seed, Scope& scope);
 
-}  // namespace tandem
+}  // namespace tandem::exec

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace tandem {
+namespace tandem::exec {
 namespace {
 
 bool Meet(const MemoryAccess& a, const MemoryAccess& b) {
@@ -52,4 +52,4 @@ StepGraph StepGraphBuilder::Build() const {
   return graph;
 }
 
-}  // namespace tandem
+}  // namespace tandem::exec

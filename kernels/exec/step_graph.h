@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-namespace tandem {
+namespace tandem::exec {
 
 // A range of memory that a plan step reads or writes.
 struct MemoryAccess {
@@ -41,4 +41,4 @@ class StepGraphBuilder {
   std::vector<Seen> seen_;             // earlier accesses that may conflict with a later step
 };
 
-}  // namespace tandem
+}  // namespace tandem::exec

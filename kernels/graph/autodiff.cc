@@ -8,26 +8,26 @@
 #include "kernels/graph/op_device.h"
 #include "kernels/graph/variable_hint.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
-class Differentiator final : public GradContext {
+class Differentiator final : public ops::GradContext {
  public:
   explicit Differentiator(Program& program) : program_(program), forward_ops_(program.ops) {}
 
   StatusOr<std::vector<ParamGrad>> Run(float loss_scale);
 
-  const Op& op() const override { return *op_; }
+  const ops::Op& op() const override { return *op_; }
   std::string OutGrad(size_t slot, size_t i) const override;
   std::string InGrad(size_t slot, size_t i) override;
-  SparseGradNames InGradSparse(size_t slot, size_t i) override;
+  ops::SparseGradNames InGradSparse(size_t slot, size_t i) override;
   void Append(std::string type, std::vector<std::vector<std::string>> inputs,
-              std::vector<std::vector<std::string>> outputs, AttrMap attrs) override;
+              std::vector<std::vector<std::string>> outputs, ops::AttrMap attrs) override;
 
  private:
   void FindNeeded();
-  bool FlowsBack(const Op& op) const;
-  Status DifferentiateOp(const Op& op);
+  bool FlowsBack(const ops::Op& op) const;
+  Status DifferentiateOp(const ops::Op& op);
   // Adds up the parts of the gradient of `var`, so that one variable holds the whole gradient. The
   // result is sparse if all parts are sparse and `dense` is false.
   Status Settle(const std::string& var, bool dense);
@@ -36,15 +36,15 @@ class Differentiator final : public GradContext {
   std::string NextPart(const std::string& var) const;
 
   Program& program_;
-  const std::vector<Op> forward_ops_;
+  const std::vector<ops::Op> forward_ops_;
   std::set<std::string> needed_;  // variables whose values depend on a parameter
   // By operator: the parameters that it reads and that no earlier operator reads. Their gradients
   // are complete after the gradient operators of this operator.
   std::vector<std::vector<std::string>> first_read_by_;
   // By forward variable: the parts of its gradient that were written so far. Several parts are
   // added when all have been written.
-  std::map<std::string, std::vector<SparseGradNames>> parts_;
-  const Op* op_ = nullptr;
+  std::map<std::string, std::vector<ops::SparseGradNames>> parts_;
+  const ops::Op* op_ = nullptr;
   Status status_;
 };
 
@@ -67,7 +67,7 @@ void Differentiator::FindNeeded() {
   }
 }
 
-bool Differentiator::FlowsBack(const Op& op) const {
+bool Differentiator::FlowsBack(const ops::Op& op) const {
   for (const auto& slot : op.outputs) {
     for (const std::string& name : slot) {
       if (parts_.contains(name) && needed_.contains(name)) return true;
@@ -96,15 +96,15 @@ std::string Differentiator::InGrad(size_t slot, size_t i) {
   return name;
 }
 
-SparseGradNames Differentiator::InGradSparse(size_t slot, size_t i) {
+ops::SparseGradNames Differentiator::InGradSparse(size_t slot, size_t i) {
   const std::string var = In(slot, i);
   if (!Needed(var)) return {};
   const std::string name = NextPart(var);
-  return parts_[var].emplace_back(SparseGradNames{name, name + "@ROWS"});
+  return parts_[var].emplace_back(ops::SparseGradNames{name, name + "@ROWS"});
 }
 
 void Differentiator::Append(std::string type, std::vector<std::vector<std::string>> inputs,
-                            std::vector<std::vector<std::string>> outputs, AttrMap attrs) {
+                            std::vector<std::vector<std::string>> outputs, ops::AttrMap attrs) {
   // "" means "absent" in GradContext. An operator has an empty slot instead.
   for (auto* slots : {&inputs, &outputs}) {
     for (auto& slot : *slots) {
@@ -118,14 +118,14 @@ void Differentiator::Append(std::string type, std::vector<std::vector<std::strin
                                             .inputs = std::move(inputs),
                                             .outputs = std::move(outputs),
                                             .attrs = std::move(attrs),
-                                            .role = OpRole::kBackward,
+                                            .role = ops::OpRole::kBackward,
                                             .source = op_->source});
   if (status_.ok()) status_ = status;
 }
 
 Status Differentiator::MakeDense(const std::string& var) {
   TD_REQUIRE(parts_.contains(var));
-  for (SparseGradNames& part : parts_.at(var)) {
+  for (ops::SparseGradNames& part : parts_.at(var)) {
     if (part.rows.empty()) continue;
     TD_ASSIGN_OR_RETURN(const ParamGrad dense, Densify(program_, {var, part.values, part.rows}));
     part = {dense.grad, ""};
@@ -137,12 +137,13 @@ Status Differentiator::Settle(const std::string& var, bool dense) {
   const auto it = parts_.find(var);
   if (it == parts_.end()) return OkStatus();
   auto& parts = it->second;
-  for (const SparseGradNames& part : parts) dense |= part.rows.empty();
+  for (const ops::SparseGradNames& part : parts) dense |= part.rows.empty();
   if (dense) TD_RETURN_IF_ERROR(MakeDense(var));
   if (parts.size() < 2) return OkStatus();
-  SparseGradNames total{program_.FreshName(GradName(var) + "@SUM"), ""};
-  Op op{.type = "sum", .inputs = {{}}, .outputs = {{total.values}}, .role = OpRole::kBackward};
-  for (const SparseGradNames& part : parts) {
+  ops::SparseGradNames total{program_.FreshName(GradName(var) + "@SUM"), ""};
+  ops::Op op{
+      .type = "sum", .inputs = {{}}, .outputs = {{total.values}}, .role = ops::OpRole::kBackward};
+  for (const ops::SparseGradNames& part : parts) {
     op.inputs[0].push_back(part.values);
     if (!dense) op.inputs[0].push_back(part.rows);
   }
@@ -158,12 +159,12 @@ Status Differentiator::Settle(const std::string& var, bool dense) {
   return OkStatus();
 }
 
-Status Differentiator::DifferentiateOp(const Op& op) {
+Status Differentiator::DifferentiateOp(const ops::Op& op) {
   TD_REQUIRE(!op.outputs.empty());
   for (const auto& slot : op.outputs) {
     for (const std::string& name : slot) TD_RETURN_IF_ERROR(Settle(name, true));
   }
-  TD_ASSIGN_OR_RETURN(const OpDef* def, GetOp(op.type));
+  TD_ASSIGN_OR_RETURN(const ops::OpDef* def, ops::GetOp(op.type));
   if (def->grad == nullptr) {
     return InvalidArgument(
         "the loss depends on parameters through operator %s, which has no gradient [TD1209]",
@@ -203,7 +204,7 @@ StatusOr<std::vector<ParamGrad>> Differentiator::Run(float loss_scale) {
                                          .attrs = {{"shape", std::vector<int64_t>{1}},
                                                    {"dtype", std::string("f32")},
                                                    {"value", double{loss_scale}}},
-                                         .role = OpRole::kLoss}));
+                                         .role = ops::OpRole::kLoss}));
   parts_[program_.loss] = {{seed, ""}};
 
   std::vector<ParamGrad> result;
@@ -212,7 +213,7 @@ StatusOr<std::vector<ParamGrad>> Differentiator::Run(float loss_scale) {
     for (const std::string& param : first_read_by_[i]) {
       if (!parts_.contains(param)) continue;
       TD_RETURN_IF_ERROR(Settle(param, false));
-      const SparseGradNames& grad = parts_[param].front();
+      const ops::SparseGradNames& grad = parts_[param].front();
       TD_REQUIRE(parts_[param].size() == 1 && !grad.values.empty());
       result.push_back({param, grad.values, grad.rows});
     }
@@ -236,11 +237,11 @@ StatusOr<ParamGrad> Densify(Program& program, const ParamGrad& pair) {
                          .inputs = {{pair.grad}, {pair.rows}},
                          .outputs = {{dense}},
                          .attrs = {{"height", program.FindVar(pair.param)->desc.shape[0]}},
-                         .role = OpRole::kBackward}));
+                         .role = ops::OpRole::kBackward}));
   return ParamGrad{pair.param, dense};
 }
 
-StatusOr<ParamGrad> WidenGradient(Program& program, const ParamGrad& pair, OpRole role) {
+StatusOr<ParamGrad> WidenGradient(Program& program, const ParamGrad& pair, ops::OpRole role) {
   TD_REQUIRE(program.FindVar(pair.grad) != nullptr);
   const DType dtype = program.FindVar(pair.grad)->desc.dtype;
   if (dtype == DType::kF32) return pair;
@@ -253,4 +254,4 @@ StatusOr<ParamGrad> WidenGradient(Program& program, const ParamGrad& pair, OpRol
   return ParamGrad{pair.param, wide, pair.rows};
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -7,7 +7,7 @@
 
 #include "kernels/graph/program.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 // A parameter and its gradient. A sparse gradient (kernels/ops/rows/sparse_rows.h) has its values
 // in `grad` and its row numbers in `rows`. `rows` is empty for a dense gradient.
@@ -32,6 +32,6 @@ std::string GradName(const std::string& var);
 StatusOr<ParamGrad> Densify(Program& program, const ParamGrad& pair);
 // Returns an f32 gradient: `pair` itself if its gradient is f32, else the output of an appended
 // cast with role `role`.
-StatusOr<ParamGrad> WidenGradient(Program& program, const ParamGrad& pair, OpRole role);
+StatusOr<ParamGrad> WidenGradient(Program& program, const ParamGrad& pair, ops::OpRole role);
 
-}  // namespace tandem
+}  // namespace tandem::graph

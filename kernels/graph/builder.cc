@@ -3,7 +3,7 @@
 #include "kernels/graph/op_device.h"
 #include "kernels/ops/elementwise/dropout.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 ProgramBuilder::ProgramBuilder(std::string name, int64_t batch) : batch_(batch) {
   program_.name = std::move(name);
@@ -14,7 +14,7 @@ bool ProgramBuilder::Keep(const Status& status) {
   return status_.ok();
 }
 
-bool ProgramBuilder::Append(Op op) {
+bool ProgramBuilder::Append(ops::Op op) {
   if (!device_.empty()) op.attrs[kOpDevice] = device_;
   return Keep(AppendOp(program_, std::move(op)));
 }
@@ -53,16 +53,18 @@ std::string ProgramBuilder::State(const std::string& name, const TensorDesc& des
 }
 
 std::string ProgramBuilder::Layer(const std::string& type,
-                                  std::vector<std::vector<std::string>> inputs, AttrMap attrs) {
+                                  std::vector<std::vector<std::string>> inputs,
+                                  ops::AttrMap attrs) {
   return Named(NextName(type), type, std::move(inputs), std::move(attrs));
 }
 
 std::string ProgramBuilder::Named(const std::string& layer, const std::string& type,
-                                  std::vector<std::vector<std::string>> inputs, AttrMap attrs) {
+                                  std::vector<std::vector<std::string>> inputs,
+                                  ops::AttrMap attrs) {
   if (!status_.ok()) return "";
-  const OpDef* def = FindOp(type);
+  const ops::OpDef* def = ops::FindOp(type);
   if (def == nullptr) {
-    Keep(GetOp(type).status());
+    Keep(ops::GetOp(type).status());
     return "";
   }
   const std::string out = layer + ".out";
@@ -137,7 +139,7 @@ std::string ProgramBuilder::BatchNorm(const std::string& x, Act act) {
       State(layer + ".variance", {DType::kF32, channels}, {Init::kConstant, 1.0f});
   if (!status_.ok()) return "";
   const std::string out = layer + ".out";
-  Op op = {
+  ops::Op op = {
       .type = "batch_norm",
       .inputs = {{x}, {w}, {b}, {mean}, {variance}},
       .outputs = {
@@ -164,13 +166,13 @@ std::string ProgramBuilder::LayerNorm(const std::string& x) {
 
 std::string ProgramBuilder::Dropout(const std::string& x, double probability) {
   if (probability == 0 || !status_.ok()) return x;
-  if (program_.FindVar(kDropoutPosition) == nullptr) {
-    State(kDropoutPosition, {DType::kI64, {4}}, {Init::kConstant});
+  if (program_.FindVar(ops::kDropoutPosition) == nullptr) {
+    State(ops::kDropoutPosition, {DType::kI64, {4}}, {Init::kConstant});
     if (!status_.ok()) return "";
-    program_.FindVar(kDropoutPosition)->saved = false;
+    program_.FindVar(ops::kDropoutPosition)->saved = false;
   }
   const std::string layer = NextName("dropout");
-  return Named(layer, "dropout", {{x}, {kDropoutPosition}},
+  return Named(layer, "dropout", {{x}, {ops::kDropoutPosition}},
                {{"dropout_prob", probability}, {"name", layer}});
 }
 
@@ -189,12 +191,12 @@ std::vector<std::string> ProgramBuilder::Split(const std::string& x, int64_t axi
 }
 
 std::vector<std::string> ProgramBuilder::SplitInto(const std::string& x, size_t count,
-                                                   AttrMap attrs) {
+                                                   ops::AttrMap attrs) {
   std::vector<std::string> parts(count);
   if (!status_.ok()) return parts;
   const std::string layer = NextName("split");
   for (size_t i = 0; i < parts.size(); ++i) parts[i] = layer + ".out" + std::to_string(i);
-  Op op = {.type = "split", .inputs = {{x}}, .outputs = {parts}, .attrs = std::move(attrs)};
+  ops::Op op = {.type = "split", .inputs = {{x}}, .outputs = {parts}, .attrs = std::move(attrs)};
   return Append(std::move(op)) ? parts : std::vector<std::string>(count);
 }
 
@@ -210,9 +212,9 @@ std::string ProgramBuilder::Pool2d(const std::string& x, const PoolArgs& args) {
 std::string ProgramBuilder::Embedding(const std::string& ids, const EmbeddingArgs& args) {
   const std::string layer = NextName("embedding");
   const std::string w = Param(layer + ".w", {args.rows, args.dim}, args.init);
-  AttrMap attrs = {{"is_sparse", args.sparse || args.distributed},
-                   {"padding_idx", args.padding_idx},
-                   {"squeeze_last", false}};
+  ops::AttrMap attrs = {{"is_sparse", args.sparse || args.distributed},
+                        {"padding_idx", args.padding_idx},
+                        {"squeeze_last", false}};
   if (args.distributed) attrs["is_distributed"] = true;
   if (!args.rules.empty()) attrs["table_rules"] = args.rules;
   if (!args.click.empty()) attrs["click"] = args.click;
@@ -234,9 +236,9 @@ std::string ProgramBuilder::SoftmaxLoss(const std::string& logits, const std::st
   if (!status_.ok()) return "";
   const std::string layer = NextName("softmax_loss");
   const std::string rows = layer + ".rows";
-  Op op = {.type = "softmax_with_cross_entropy",
-           .inputs = {{logits}, {label}},
-           .outputs = {{layer + ".softmax"}, {rows}}};
+  ops::Op op = {.type = "softmax_with_cross_entropy",
+                .inputs = {{logits}, {label}},
+                .outputs = {{layer + ".softmax"}, {rows}}};
   if (!Append(std::move(op))) return "";
   program_.loss = Layer("mean", {{rows}}, {});
   if (factor != 1) program_.loss = Layer("scale", {{program_.loss}}, {{"scale", factor}});
@@ -246,9 +248,9 @@ std::string ProgramBuilder::SoftmaxLoss(const std::string& logits, const std::st
 std::string ProgramBuilder::SigmoidLoss(const std::string& logits, const std::string& label) {
   if (!status_.ok()) return "";
   const std::string layer = NextName("sigmoid_loss");
-  Op op = {.type = "sigmoid_cross_entropy",
-           .inputs = {{logits}, {label}},
-           .outputs = {{layer + ".sigmoid"}, {layer + ".rows"}}};
+  ops::Op op = {.type = "sigmoid_cross_entropy",
+                .inputs = {{logits}, {label}},
+                .outputs = {{layer + ".sigmoid"}, {layer + ".rows"}}};
   if (!Append(std::move(op))) return "";
   program_.loss = Layer("mean", {{layer + ".rows"}}, {});
   return layer + ".sigmoid";
@@ -263,9 +265,9 @@ std::string ProgramBuilder::Auc(const std::string& probability, const std::strin
     if (State(counts.back(), {DType::kI64, {kBuckets}}, {}).empty()) return "";
   }
   const std::string out = layer + ".out";
-  Op op = {.type = "auc",
-           .inputs = {{probability}, {label}, {counts[0]}, {counts[1]}},
-           .outputs = {{out}, {counts[0]}, {counts[1]}}};
+  ops::Op op = {.type = "auc",
+                .inputs = {{probability}, {label}, {counts[0]}, {counts[1]}},
+                .outputs = {{out}, {counts[0]}, {counts[1]}}};
   if (!Append(std::move(op))) return "";
   program_.metrics.push_back(out);
   return out;
@@ -291,4 +293,4 @@ StatusOr<Program> ProgramBuilder::Finish() {
   return std::move(program_);
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -7,7 +7,7 @@
 
 #include "kernels/graph/program.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 enum class Act : uint8_t { kNone, kRelu };
 
@@ -95,20 +95,20 @@ class ProgramBuilder {
   std::string Accuracy(const std::string& logits, const std::string& label);
   // Adds an operator of any type with one output. The output's name begins with the type.
   std::string Layer(const std::string& type, std::vector<std::vector<std::string>> inputs,
-                    AttrMap attrs);
+                    ops::AttrMap attrs);
 
   StatusOr<Program> Finish();
 
  private:
   bool Keep(const Status& status);  // stores the first error; true if `status` is OK
-  bool Append(Op op);               // true if the operator was appended
+  bool Append(ops::Op op);          // true if the operator was appended
   const TensorDesc* Desc(const std::string& var);
   std::string State(const std::string& name, const TensorDesc& desc, Init init);
   std::string NextName(const std::string& layer);
   // Adds an operator with the output `<layer>.out`.
   std::string Named(const std::string& layer, const std::string& type,
-                    std::vector<std::vector<std::string>> inputs, AttrMap attrs);
-  std::vector<std::string> SplitInto(const std::string& x, size_t count, AttrMap attrs);
+                    std::vector<std::vector<std::string>> inputs, ops::AttrMap attrs);
+  std::vector<std::string> SplitInto(const std::string& x, size_t count, ops::AttrMap attrs);
 
   Program program_;
   Status status_;
@@ -117,4 +117,4 @@ class ProgramBuilder {
   std::unordered_map<std::string, int> counts_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::graph

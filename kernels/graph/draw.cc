@@ -5,22 +5,22 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
-const char* ColorOf(OpRole role) {
+const char* ColorOf(ops::OpRole role) {
   switch (role) {
-    case OpRole::kForward:
+    case ops::OpRole::kForward:
       return "#cfe2f3";
-    case OpRole::kLoss:
+    case ops::OpRole::kLoss:
       return "#fff2cc";
-    case OpRole::kBackward:
+    case ops::OpRole::kBackward:
       return "#f4cccc";
-    case OpRole::kComm:
+    case ops::OpRole::kComm:
       return "#d9d2e9";
-    case OpRole::kOptimize:
+    case ops::OpRole::kOptimize:
       return "#d9ead3";
-    case OpRole::kInit:
+    case ops::OpRole::kInit:
       return "#eeeeee";
   }
   return "#ffffff";
@@ -35,9 +35,9 @@ std::string Quoted(std::string_view text) {
   return out + "\"";
 }
 
-std::string LabelOf(const Op& op) {
+std::string LabelOf(const ops::Op& op) {
   std::string label = op.type;
-  for (const Op& inner : op.body) absl::StrAppend(&label, "\\n· ", inner.type);
+  for (const ops::Op& inner : op.body) absl::StrAppend(&label, "\\n· ", inner.type);
   if (!op.run_if.empty()) absl::StrAppend(&label, "\\nif ", op.run_if);
   return label;
 }
@@ -58,7 +58,7 @@ std::string ToDot(const Program& program, const std::string& title) {
     return Quoted(name);
   };
   for (size_t i = 0; i < program.ops.size(); ++i) {
-    const Op& op = program.ops[i];
+    const ops::Op& op = program.ops[i];
     const std::string node = absl::StrCat("op", i);
     absl::StrAppend(&nodes, "  ", node, " [shape=box, style=filled, fillcolor=\"", ColorOf(op.role),
                     "\", label=", Quoted(LabelOf(op)), "];\n");
@@ -71,4 +71,4 @@ std::string ToDot(const Program& program, const std::string& title) {
   return absl::StrCat(text, nodes, edges, "}\n");
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

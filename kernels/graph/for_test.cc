@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-namespace tandem {
+namespace tandem::graph {
 
 Program ForTest(Program program) {
-  for (Op& op : program.ops) {
-    const auto& attrs = FindOp(op.type)->attrs;
-    const bool has = std::any_of(attrs.begin(), attrs.end(), [](const AttrDef& attr) {
+  for (ops::Op& op : program.ops) {
+    const auto& attrs = ops::FindOp(op.type)->attrs;
+    const bool has = std::any_of(attrs.begin(), attrs.end(), [](const ops::AttrDef& attr) {
       return std::string_view(attr.name) == "is_test";
     });
     if (has) op.attrs["is_test"] = true;
@@ -15,4 +15,4 @@ Program ForTest(Program program) {
   return program;
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -3,10 +3,10 @@
 
 #include "kernels/graph/program.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 // Returns a copy of a forward program for evaluation: every operator with the attribute `is_test`
 // has it set. batch_norm then normalises with its running statistics and does not change them.
 Program ForTest(Program program);
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -5,12 +5,12 @@
 
 #include "absl/strings/str_split.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
 // Moves attribute `name` from `attrs` to `out`. Returns false if `attrs` does not have it.
 template <typename T>
-StatusOr<bool> Take(AttrMap& attrs, const char* name, T* out) {
+StatusOr<bool> Take(ops::AttrMap& attrs, const char* name, T* out) {
   const auto it = attrs.find(name);
   if (it == attrs.end()) return false;
   if (!std::holds_alternative<T>(it->second)) {
@@ -27,7 +27,7 @@ std::string NewGrad(const Program& program, const std::string& grad, const char*
 }
 
 StatusOr<std::vector<ParamGrad>> ClipEach(Program& program, const std::vector<ParamGrad>& grads,
-                                          const std::string& type, const AttrMap& attrs) {
+                                          const std::string& type, const ops::AttrMap& attrs) {
   std::vector<ParamGrad> clipped;
   for (const ParamGrad& pair : grads) {
     const std::string out = NewGrad(program, pair.grad, "CLIP");
@@ -35,7 +35,7 @@ StatusOr<std::vector<ParamGrad>> ClipEach(Program& program, const std::vector<Pa
                                           .inputs = {{pair.grad}},
                                           .outputs = {{out}},
                                           .attrs = attrs,
-                                          .role = OpRole::kOptimize}));
+                                          .role = ops::OpRole::kOptimize}));
     clipped.push_back({pair.param, out, pair.rows});
   }
   return clipped;
@@ -43,11 +43,11 @@ StatusOr<std::vector<ParamGrad>> ClipEach(Program& program, const std::vector<Pa
 
 StatusOr<std::vector<ParamGrad>> ClipAll(Program& program, const std::vector<ParamGrad>& grads,
                                          double norm) {
-  Op op{.type = "clip_by_global_norm",
-        .inputs = {{}},
-        .outputs = {{}},
-        .attrs = {{"max_norm", norm}},
-        .role = OpRole::kOptimize};
+  ops::Op op{.type = "clip_by_global_norm",
+             .inputs = {{}},
+             .outputs = {{}},
+             .attrs = {{"max_norm", norm}},
+             .role = ops::OpRole::kOptimize};
   std::vector<ParamGrad> clipped;
   for (const ParamGrad& pair : grads) {
     const std::string out = NewGrad(program, pair.grad, "CLIP");
@@ -74,11 +74,11 @@ StatusOr<std::vector<ParamGrad>> Regularize(Program& program, const GradientSett
   for (ParamGrad& pair : grads) {
     if ((s.l1_decay == 0 && s.l2_decay == 0) || s.Excluded(pair.param)) continue;
     const std::string out = NewGrad(program, pair.grad, "DECAY");
-    Op op{.type = "regularize",
-          .inputs = {{pair.param}, {pair.grad}, {}},
-          .outputs = {{out}},
-          .attrs = {{"l1", s.l1_decay}, {"l2", s.l2_decay}},
-          .role = OpRole::kOptimize};
+    ops::Op op{.type = "regularize",
+               .inputs = {{pair.param}, {pair.grad}, {}},
+               .outputs = {{out}},
+               .attrs = {{"l1", s.l1_decay}, {"l2", s.l2_decay}},
+               .role = ops::OpRole::kOptimize};
     if (!pair.rows.empty()) op.inputs[2] = {pair.rows};
     TD_RETURN_IF_ERROR(AppendOp(program, std::move(op)));
     pair.grad = out;
@@ -114,7 +114,7 @@ bool GradientSettings::Excluded(const std::string& param) const {
                      [&param](const auto& part) { return param.find(part) != std::string::npos; });
 }
 
-StatusOr<GradientSettings> TakeGradientSettings(AttrMap& attrs) {
+StatusOr<GradientSettings> TakeGradientSettings(ops::AttrMap& attrs) {
   GradientSettings s;
   TD_ASSIGN_OR_RETURN(const bool min, Take(attrs, "clip_min", &s.clip_min));
   TD_ASSIGN_OR_RETURN(const bool max, Take(attrs, "clip_max", &s.clip_max));
@@ -140,4 +140,4 @@ StatusOr<std::vector<ParamGrad>> RewriteGradients(Program& program,
   return Regularize(program, settings, std::move(clipped));
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -7,7 +7,7 @@
 #include "kernels/graph/autodiff.h"
 #include "kernels/graph/program.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 // Clipping and weight decay, the settings that all optimizers share (kernels/graph/optimizer.h).
 struct GradientSettings {
@@ -22,7 +22,7 @@ struct GradientSettings {
 
 // Removes the gradient settings from `attrs` and returns them. INVALID_ARGUMENT: a setting has the
 // wrong type or range, or more than one kind of clipping is set.
-StatusOr<GradientSettings> TakeGradientSettings(AttrMap& attrs);
+StatusOr<GradientSettings> TakeGradientSettings(ops::AttrMap& attrs);
 
 // Appends operators that clip the gradients, then operators that add the derivatives of the
 // penalties. Returns the changed gradients in the order of the originals. A sparse gradient stays
@@ -31,4 +31,4 @@ StatusOr<std::vector<ParamGrad>> RewriteGradients(Program& program,
                                                   const GradientSettings& settings,
                                                   const std::vector<ParamGrad>& grads);
 
-}  // namespace tandem
+}  // namespace tandem::graph

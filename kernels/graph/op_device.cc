@@ -4,9 +4,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/require.h"
 
-namespace tandem {
+namespace tandem::graph {
 
-StatusOr<int> SectionOf(const Attr& device) {
+StatusOr<int> SectionOf(const ops::Attr& device) {
   const auto* text = std::get_if<std::string>(&device);
   const std::string given = text == nullptr ? "no text" : "\"" + *text + "\"";
   int section = -1;
@@ -22,19 +22,19 @@ StatusOr<int> SectionOf(const Attr& device) {
   return section;
 }
 
-int SectionOf(const Op& op) {
+int SectionOf(const ops::Op& op) {
   const auto device = op.attrs.find(kOpDevice);
   TD_REQUIRE(device == op.attrs.end() || SectionOf(device->second).ok());
   return device == op.attrs.end() ? -1 : *SectionOf(device->second);
 }
 
-std::string_view DeviceKindOf(const Op& op) {
+std::string_view DeviceKindOf(const ops::Op& op) {
   const auto device = op.attrs.find(kOpDevice);
   TD_REQUIRE(device == op.attrs.end() || SectionOf(device->second).ok());
   if (device == op.attrs.end()) return "";
   return std::string_view(std::get<std::string>(device->second)).substr(0, 3);
 }
 
-Attr DeviceOf(int section) { return absl::StrCat("cpu:", section); }
+ops::Attr DeviceOf(int section) { return absl::StrCat("cpu:", section); }
 
-}  // namespace tandem
+}  // namespace tandem::graph

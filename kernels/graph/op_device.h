@@ -9,7 +9,7 @@
 #include "common/base/status.h"
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 inline constexpr const char* kOpDevice = "op_device";
 // Largest number of pipeline stages that a program can name.
@@ -17,14 +17,14 @@ inline constexpr int kSectionsMax = 4096;
 
 // Returns the pipeline stage in the attribute's value. -1: the value names a device without a
 // stage. INVALID_ARGUMENT: the value has another form.
-StatusOr<int> SectionOf(const Attr& device);
+StatusOr<int> SectionOf(const ops::Attr& device);
 // Returns the pipeline stage of the operator. -1: the operator names no stage. REQUIRES: AppendOp
 // has checked the attribute.
-int SectionOf(const Op& op);
-Attr DeviceOf(int section);
+int SectionOf(const ops::Op& op);
+ops::Attr DeviceOf(int section);
 
 // Returns "cpu", "gpu", or "" if the operator names no device. The view points into the attribute.
 // REQUIRES: AppendOp has checked the attribute.
-std::string_view DeviceKindOf(const Op& op);
+std::string_view DeviceKindOf(const ops::Op& op);
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -7,7 +7,7 @@
 #include "common/base/require.h"
 #include "kernels/graph/gradient_rewrite.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
 // A kind of state that an optimizer keeps for each parameter.
@@ -25,7 +25,7 @@ struct OptimizerRow {
   const char* op;
   std::vector<SlotRow> slots;
   UpdateScope reach = UpdateScope::kElement;
-  AttrMap defaults = {};  // attributes whose defaults differ from those of the operator
+  ops::AttrMap defaults = {};  // attributes whose defaults differ from those of the operator
   // If true, a gradient of 0 changes a parameter even if its slots have their initial values.
   bool moves_fresh = false;
 };
@@ -66,8 +66,8 @@ std::string SlotName(const std::string& param, const SlotRow& slot) {
   return param + "@" + slot.suffix;
 }
 
-const AttrDef* FindAttr(const OpDef& def, const std::string& name) {
-  for (const AttrDef& attr : def.attrs) {
+const ops::AttrDef* FindAttr(const ops::OpDef& def, const std::string& name) {
+  for (const ops::AttrDef& attr : def.attrs) {
     if (name == attr.name) return &attr;
   }
   return nullptr;
@@ -76,31 +76,31 @@ const AttrDef* FindAttr(const OpDef& def, const std::string& name) {
 // Returns the value of attribute `name` in `attrs`, or its default if it is not set. Also returns
 // the default if the value has the wrong type; AppendOp rejects such a value.
 template <typename T>
-T AttrValue(const AttrMap& attrs, const OpDef& def, const std::string& name) {
+T AttrValue(const ops::AttrMap& attrs, const ops::OpDef& def, const std::string& name) {
   const auto given = attrs.find(name);
   if (given != attrs.end() && std::holds_alternative<T>(given->second)) {
     return std::get<T>(given->second);
   }
-  const AttrDef* attr = FindAttr(def, name);
+  const ops::AttrDef* attr = FindAttr(def, name);
   CHECK(attr != nullptr) << def.type << " declares no attribute " << name;
   return std::get<T>(attr->default_value);
 }
 
-bool Kept(const SlotRow& slot, const AttrMap& attrs, const OpDef& def) {
+bool Kept(const SlotRow& slot, const ops::AttrMap& attrs, const ops::OpDef& def) {
   return slot.only_with == nullptr || AttrValue<bool>(attrs, def, slot.only_with);
 }
 
 // Returns the attributes of `spec`, completed with the defaults of the optimizer type.
-AttrMap AttrsOf(const OptimizerSpec& spec, const OptimizerRow& row) {
-  AttrMap attrs = spec.attrs;
+ops::AttrMap AttrsOf(const OptimizerSpec& spec, const OptimizerRow& row) {
+  ops::AttrMap attrs = spec.attrs;
   attrs.insert(row.defaults.begin(), row.defaults.end());
   return attrs;
 }
 
-bool TakesRows(const OpDef& def) { return std::string_view(def.inputs.back().name) == "Rows"; }
+bool TakesRows(const ops::OpDef& def) { return std::string_view(def.inputs.back().name) == "Rows"; }
 
-Status AppendOne(Program& program, const AttrMap& attrs, const OptimizerRow& row, const OpDef& def,
-                 const ParamGrad& pair) {
+Status AppendOne(Program& program, const ops::AttrMap& attrs, const OptimizerRow& row,
+                 const ops::OpDef& def, const ParamGrad& pair) {
   const Var* param = program.FindVar(pair.param);
   if (param == nullptr) return NotFound("there is no parameter \"%s\" [TD1205]", pair.param);
   const TensorDesc desc = param->desc;
@@ -110,11 +110,11 @@ Status AppendOne(Program& program, const AttrMap& attrs, const OptimizerRow& row
         "[TD1203]",
         row.type, pair.param);
   }
-  Op op{.type = row.op,
-        .inputs = {{pair.param}, {pair.grad}},
-        .outputs = {{pair.param}},
-        .attrs = attrs,
-        .role = OpRole::kOptimize};
+  ops::Op op{.type = row.op,
+             .inputs = {{pair.param}, {pair.grad}},
+             .outputs = {{pair.param}},
+             .attrs = attrs,
+             .role = ops::OpRole::kOptimize};
   for (const SlotRow& slot : row.slots) {
     auto& in = op.inputs.emplace_back();
     auto& out = op.outputs.emplace_back();
@@ -136,7 +136,8 @@ Status AppendOne(Program& program, const AttrMap& attrs, const OptimizerRow& row
 }
 
 // Rejects decay_exclude if no weight decay is set.
-Status CheckExclude(const AttrMap& attrs, const GradientSettings& settings, const OpDef& def) {
+Status CheckExclude(const ops::AttrMap& attrs, const GradientSettings& settings,
+                    const ops::OpDef& def) {
   const bool decays = settings.l1_decay > 0 || settings.l2_decay > 0 ||
                       (FindAttr(def, "weight_decay") != nullptr &&
                        AttrValue<double>(attrs, def, "weight_decay") > 0);
@@ -153,14 +154,14 @@ std::vector<std::string> OptimizerTypes() {
   return types;
 }
 
-StatusOr<const OpDef*> OptimizerOp(const std::string& type) {
+StatusOr<const ops::OpDef*> OptimizerOp(const std::string& type) {
   TD_ASSIGN_OR_RETURN(const OptimizerRow* row, FindRow(type));
-  return GetOp(row->op);
+  return ops::GetOp(row->op);
 }
 
 StatusOr<UpdateScope> ReachOf(const OptimizerSpec& spec) {
   TD_ASSIGN_OR_RETURN(const OptimizerRow* row, FindRow(spec.type));
-  AttrMap attrs = spec.attrs;
+  ops::AttrMap attrs = spec.attrs;
   TD_ASSIGN_OR_RETURN(const GradientSettings settings, TakeGradientSettings(attrs));
   if (settings.clip_global_norm > 0) return UpdateScope::kAll;
   return settings.clip_norm > 0 ? UpdateScope::kParameter : row->reach;
@@ -168,8 +169,8 @@ StatusOr<UpdateScope> ReachOf(const OptimizerSpec& spec) {
 
 StatusOr<UntouchedRowPolicy> IdleRowsOf(const OptimizerSpec& spec, const std::string& param) {
   TD_ASSIGN_OR_RETURN(const OptimizerRow* row, FindRow(spec.type));
-  TD_ASSIGN_OR_RETURN(const OpDef* def, GetOp(row->op));
-  AttrMap attrs = AttrsOf(spec, *row);
+  TD_ASSIGN_OR_RETURN(const ops::OpDef* def, ops::GetOp(row->op));
+  ops::AttrMap attrs = AttrsOf(spec, *row);
   TD_ASSIGN_OR_RETURN(const GradientSettings settings, TakeGradientSettings(attrs));
   const bool lazy =
       FindAttr(*def, "lazy_mode") == nullptr || AttrValue<bool>(attrs, *def, "lazy_mode");
@@ -182,13 +183,13 @@ StatusOr<UntouchedRowPolicy> IdleRowsOf(const OptimizerSpec& spec, const std::st
 Status AppendOptimizer(Program& program, const OptimizerSpec& spec,
                        const std::vector<ParamGrad>& params) {
   TD_ASSIGN_OR_RETURN(const OptimizerRow* row, FindRow(spec.type));
-  TD_ASSIGN_OR_RETURN(const OpDef* def, GetOp(row->op));
-  AttrMap attrs = AttrsOf(spec, *row);
+  TD_ASSIGN_OR_RETURN(const ops::OpDef* def, ops::GetOp(row->op));
+  ops::AttrMap attrs = AttrsOf(spec, *row);
   TD_ASSIGN_OR_RETURN(const GradientSettings settings, TakeGradientSettings(attrs));
   TD_RETURN_IF_ERROR(CheckExclude(attrs, settings, *def));
   std::vector<ParamGrad> wide;  // gradients as f32, because optimizers support only f32
   for (const ParamGrad& pair : params) {
-    TD_ASSIGN_OR_RETURN(wide.emplace_back(), WidenGradient(program, pair, OpRole::kOptimize));
+    TD_ASSIGN_OR_RETURN(wide.emplace_back(), WidenGradient(program, pair, ops::OpRole::kOptimize));
   }
   TD_ASSIGN_OR_RETURN(const auto grads, RewriteGradients(program, settings, wide));
   TD_REQUIRE(grads.size() == params.size());
@@ -197,7 +198,7 @@ Status AppendOptimizer(Program& program, const OptimizerSpec& spec,
         {.name = kLearningRateVar, .kind = VarKind::kState, .desc = {DType::kF32, {1}}}));
   }
   for (const ParamGrad& pair : grads) {
-    AttrMap own = attrs;
+    ops::AttrMap own = attrs;
     const bool excluded = settings.Excluded(pair.param);
     if (excluded && FindAttr(*def, "weight_decay") != nullptr) own["weight_decay"] = 0.0;
     TD_RETURN_IF_ERROR(AppendOne(program, own, *row, *def, pair));
@@ -208,7 +209,7 @@ Status AppendOptimizer(Program& program, const OptimizerSpec& spec,
 StatusOr<std::vector<std::string>> OptimizerSlots(const OptimizerSpec& spec,
                                                   const std::string& param) {
   TD_ASSIGN_OR_RETURN(const OptimizerRow* row, FindRow(spec.type));
-  TD_ASSIGN_OR_RETURN(const OpDef* def, GetOp(row->op));
+  TD_ASSIGN_OR_RETURN(const ops::OpDef* def, ops::GetOp(row->op));
   std::vector<std::string> names;
   for (const SlotRow& slot : row->slots) {
     if (Kept(slot, spec.attrs, *def)) names.push_back(SlotName(param, slot));
@@ -216,4 +217,4 @@ StatusOr<std::vector<std::string>> OptimizerSlots(const OptimizerSpec& spec,
   return names;
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -9,7 +9,7 @@
 #include "kernels/graph/autodiff.h"
 #include "kernels/graph/program.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 // The type of an optimizer (see OptimizerTypes) and its attributes. Some attributes belong to the
 // optimizer's operator (mu, use_nesterov, beta1, ...; docs/reference/operators.md). All optimizers
@@ -22,7 +22,7 @@ namespace tandem {
 //     in their name have no weight decay of any kind
 struct OptimizerSpec {
   std::string type = "sgd";
-  AttrMap attrs;
+  ops::AttrMap attrs;
 };
 
 // Returns "sgd, momentum, adam, ...", for messages and docs.
@@ -30,7 +30,7 @@ std::vector<std::string> OptimizerTypes();
 
 // Returns the operator that implements an optimizer type. INVALID_ARGUMENT: the type is unknown;
 // the message names the most similar type.
-StatusOr<const OpDef*> OptimizerOp(const std::string& type);
+StatusOr<const ops::OpDef*> OptimizerOp(const std::string& type);
 
 // The values that the update of one element needs, besides the element's own gradient and slots.
 enum class UpdateScope : uint8_t {
@@ -65,4 +65,4 @@ Status AppendOptimizer(Program& program, const OptimizerSpec& spec,
 StatusOr<std::vector<std::string>> OptimizerSlots(const OptimizerSpec& spec,
                                                   const std::string& param);
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -9,7 +9,7 @@
 #include "kernels/graph/op_device.h"
 #include "kernels/graph/variable_hint.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
 bool GoodName(std::string_view name) {
@@ -21,11 +21,11 @@ bool GoodName(std::string_view name) {
 }
 
 // Returns the operator's name for messages: "conv2d at model.pbtxt:7".
-std::string Label(const Op& op) {
+std::string Label(const ops::Op& op) {
   return op.source.empty() ? op.type : op.type + " at " + op.source;
 }
 
-Status CheckSlots(const Op& op, const SlotList& defs,
+Status CheckSlots(const ops::Op& op, const ops::SlotList& defs,
                   const std::vector<std::vector<std::string>>& slots, const char* side) {
   if (slots.size() != defs.size()) {
     return InvalidArgument("%s has %d %s slots, expected %d [TD1206]", Label(op), slots.size(),
@@ -33,14 +33,14 @@ Status CheckSlots(const Op& op, const SlotList& defs,
   }
   for (size_t s = 0; s < defs.size(); ++s) {
     const size_t n = slots[s].size();
-    const bool good =
-        defs[s].arity == Arity::kMany || n == 1 || (n == 0 && defs[s].arity == Arity::kOptional);
+    const bool good = defs[s].arity == ops::Arity::kMany || n == 1 ||
+                      (n == 0 && defs[s].arity == ops::Arity::kOptional);
     if (!good) {
       return InvalidArgument("%s: %s slot %s has %d variables, expected one [TD1206]", Label(op),
                              side, defs[s].name, n);
     }
     const bool unnamed = std::find(slots[s].begin(), slots[s].end(), "") != slots[s].end();
-    if (unnamed && defs[s].arity != Arity::kOptional) {
+    if (unnamed && defs[s].arity != ops::Arity::kOptional) {
       return InvalidArgument("%s: %s slot %s has a variable without a name [TD1206]", Label(op),
                              side, defs[s].name);
     }
@@ -48,17 +48,17 @@ Status CheckSlots(const Op& op, const SlotList& defs,
   return OkStatus();
 }
 
-Status CheckAttrs(const Op& op, const OpDef& def) {
+Status CheckAttrs(const ops::Op& op, const ops::OpDef& def) {
   for (const auto& [name, value] : op.attrs) {
     if (name == kOpDevice) {
       TD_RETURN_IF_ERROR(Annotate(SectionOf(value).status(), Label(op)));
       continue;
     }
     const auto it = std::find_if(def.attrs.begin(), def.attrs.end(),
-                                 [&name = name](const AttrDef& a) { return name == a.name; });
+                                 [&name = name](const ops::AttrDef& a) { return name == a.name; });
     if (it == def.attrs.end()) {
       std::vector<std::string> known;
-      for (const AttrDef& attr : def.attrs) known.emplace_back(attr.name);
+      for (const ops::AttrDef& attr : def.attrs) known.emplace_back(attr.name);
       return InvalidArgument("%s has no attribute \"%s\" (attributes: %s) [TD1206]%s", Label(op),
                              name, known.empty() ? "none" : absl::StrJoin(known, ", "),
                              OrDidYouMean(name, known));
@@ -70,7 +70,7 @@ Status CheckAttrs(const Op& op, const OpDef& def) {
       return InvalidArgument("%s: attribute \"%s\" has the wrong type [TD1206]", Label(op), name);
     }
   }
-  for (const AttrDef& attr : def.attrs) {
+  for (const ops::AttrDef& attr : def.attrs) {
     if (attr.default_value.index() == 0 && op.attrs.find(attr.name) == op.attrs.end()) {
       return InvalidArgument("%s: attribute \"%s\" is missing: %s [TD1206]", Label(op), attr.name,
                              attr.doc);
@@ -80,7 +80,7 @@ Status CheckAttrs(const Op& op, const OpDef& def) {
 }
 
 // Returns the descriptions of the operator's inputs by position. nullptr: the input is absent.
-StatusOr<std::vector<const TensorDesc*>> Inputs(const Program& program, const Op& op) {
+StatusOr<std::vector<const TensorDesc*>> Inputs(const Program& program, const ops::Op& op) {
   std::vector<const TensorDesc*> descs;
   for (const auto& slot : op.inputs) {
     if (slot.empty()) descs.push_back(nullptr);
@@ -98,19 +98,19 @@ StatusOr<std::vector<const TensorDesc*>> Inputs(const Program& program, const Op
   return descs;
 }
 
-size_t OutputPositions(const Op& op) {
+size_t OutputPositions(const ops::Op& op) {
   size_t n = 0;
   for (const auto& slot : op.outputs) n += std::max<size_t>(slot.size(), 1);
   return n;
 }
 
 // Infers the descriptions of the outputs, by position.
-StatusOr<std::vector<TensorDesc>> InferOutputs(const Program& program, const Op& op,
-                                               const OpDef& def) {
+StatusOr<std::vector<TensorDesc>> InferOutputs(const Program& program, const ops::Op& op,
+                                               const ops::OpDef& def) {
   TD_ASSIGN_OR_RETURN(auto inputs, Inputs(program, op));
   TD_REQUIRE(def.infer != nullptr);
   std::vector<TensorDesc> outputs(OutputPositions(op));
-  const OpView view(op, def, inputs, {});
+  const ops::OpView view(op, def, inputs, {});
   TD_RETURN_IF_ERROR(def.infer(view, outputs));
   for (const TensorDesc& output : outputs) {
     // Even small inputs can have a result that no memory can hold.
@@ -123,7 +123,7 @@ StatusOr<std::vector<TensorDesc>> InferOutputs(const Program& program, const Op&
 
 // Calls fn(variable, position) for every output that is present.
 template <typename Fn>
-Status ForEachOutput(const Op& op, Fn fn) {
+Status ForEachOutput(const ops::Op& op, Fn fn) {
   size_t position = 0;
   for (const auto& slot : op.outputs) {
     if (slot.empty()) ++position;
@@ -135,14 +135,14 @@ Status ForEachOutput(const Op& op, Fn fn) {
   return OkStatus();
 }
 
-Status CheckOp(const Op& op, const OpDef& def) {
+Status CheckOp(const ops::Op& op, const ops::OpDef& def) {
   if (op.body.empty() == def.has_body) {
     return InvalidArgument(
         "operator %s is invalid: %s", Label(op),
         def.has_body ? "the body is missing" : "the operator has a body, which is not allowed");
   }
-  for (const Op& inner : op.body) {
-    TD_ASSIGN_OR_RETURN(const OpDef* inner_def, GetOp(inner.type));
+  for (const ops::Op& inner : op.body) {
+    TD_ASSIGN_OR_RETURN(const ops::OpDef* inner_def, ops::GetOp(inner.type));
     TD_RETURN_IF_ERROR(Annotate(CheckOp(inner, *inner_def), Label(op)));
     if (!inner.run_if.empty())
       return InvalidArgument(
@@ -153,7 +153,7 @@ Status CheckOp(const Op& op, const OpDef& def) {
   return CheckAttrs(op, def);
 }
 
-Status CheckCondition(const Program& program, const Op& op) {
+Status CheckCondition(const Program& program, const ops::Op& op) {
   if (op.run_if.empty()) return OkStatus();
   const Var* var = program.FindVar(op.run_if);
   if (var == nullptr || var->desc != TensorDesc{DType::kF32, {1}}) {
@@ -163,7 +163,7 @@ Status CheckCondition(const Program& program, const Op& op) {
   return OkStatus();
 }
 
-std::string Slots(const SlotList& defs, const std::vector<std::vector<std::string>>& slots) {
+std::string Slots(const ops::SlotList& defs, const std::vector<std::vector<std::string>>& slots) {
   TD_REQUIRE(slots.size() <= defs.size());
   std::vector<std::string> parts;
   for (size_t s = 0; s < slots.size(); ++s) {
@@ -173,8 +173,8 @@ std::string Slots(const SlotList& defs, const std::vector<std::vector<std::strin
   return absl::StrJoin(parts, ", ");
 }
 
-std::string DumpOp(const Op& op) {
-  const OpDef* def = FindOp(op.type);
+std::string DumpOp(const ops::Op& op) {
+  const ops::OpDef* def = ops::FindOp(op.type);
   CHECK(def != nullptr) << op.type;
   std::string condition = op.run_if.empty() ? "" : " if " + op.run_if;
   if (const int section = SectionOf(op); section >= 0) {
@@ -225,8 +225,8 @@ std::string Program::FreshName(const std::string& base) const {
 
 namespace {
 
-Status AppendOp(Program& program, Op op, bool anew) {
-  TD_ASSIGN_OR_RETURN(const OpDef* def, GetOp(op.type));
+Status AppendOp(Program& program, ops::Op op, bool anew) {
+  TD_ASSIGN_OR_RETURN(const ops::OpDef* def, ops::GetOp(op.type));
   TD_RETURN_IF_ERROR(CheckOp(op, *def));
   TD_RETURN_IF_ERROR(CheckCondition(program, op));
   TD_ASSIGN_OR_RETURN(auto outputs, InferOutputs(program, op, *def));
@@ -248,8 +248,8 @@ Status AppendOp(Program& program, Op op, bool anew) {
 
 }  // namespace
 
-Status AppendOp(Program& program, Op op) { return AppendOp(program, std::move(op), false); }
-Status AppendOpReinferred(Program& program, Op op) {
+Status AppendOp(Program& program, ops::Op op) { return AppendOp(program, std::move(op), false); }
+Status AppendOpReinferred(Program& program, ops::Op op) {
   return AppendOp(program, std::move(op), true);
 }
 
@@ -258,8 +258,8 @@ Status BindBatch(Program& program, int64_t batch) {
   for (Var& var : program.vars()) {
     if (var.batch_leading) var.desc.shape[0] = batch;
   }
-  for (const Op& op : program.ops) {
-    TD_ASSIGN_OR_RETURN(const OpDef* def, GetOp(op.type));
+  for (const ops::Op& op : program.ops) {
+    TD_ASSIGN_OR_RETURN(const ops::OpDef* def, ops::GetOp(op.type));
     TD_ASSIGN_OR_RETURN(auto outputs, InferOutputs(program, op, *def));
     TD_RETURN_IF_ERROR(ForEachOutput(op, [&](const std::string& name, size_t i) -> Status {
       Var* var = program.FindVar(name);
@@ -282,8 +282,8 @@ Status Verify(const Program& program) {
   for (const Var& var : program.vars()) {
     if (var.kind != VarKind::kTemp) written.insert(var.name);
   }
-  for (const Op& op : program.ops) {
-    TD_ASSIGN_OR_RETURN(const OpDef* def, GetOp(op.type));
+  for (const ops::Op& op : program.ops) {
+    TD_ASSIGN_OR_RETURN(const ops::OpDef* def, ops::GetOp(op.type));
     TD_RETURN_IF_ERROR(CheckOp(op, *def));
     TD_RETURN_IF_ERROR(CheckCondition(program, op));
     std::string unwritten, lost;
@@ -316,7 +316,7 @@ Status Verify(const Program& program) {
 
 std::string Dump(const Program& program) {
   std::string text;
-  for (const Op& op : program.ops) {
+  for (const ops::Op& op : program.ops) {
     text += DumpOp(op);
     if (!op.outputs.empty() && !op.outputs[0].empty()) {
       if (const Var* var = program.FindVar(op.outputs[0][0])) {
@@ -324,9 +324,9 @@ std::string Dump(const Program& program) {
       }
     }
     text += "\n";
-    for (const Op& inner : op.body) text += "  " + DumpOp(inner) + "\n";
+    for (const ops::Op& inner : op.body) text += "  " + DumpOp(inner) + "\n";
   }
   return text;
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

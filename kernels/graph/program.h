@@ -15,7 +15,7 @@
 #include "common/tensor/types.h"
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 // The kinds of variables. kRemote is a parameter that is stored elsewhere: on pservers
 // (passes/distribute.h) or on another rank (passes/shard_params.h). It has no memory on this rank,
@@ -45,7 +45,7 @@ class Program {
   std::string name;
   std::string loss;                  // name of the variable to minimise; empty: none
   std::vector<std::string> metrics;  // names of variables that are printed with the loss
-  std::vector<Op> ops;
+  std::vector<ops::Op> ops;
 
   // Declares a variable. ALREADY_EXISTS: another variable has its name. INVALID_ARGUMENT: the name
   // does not match [A-Za-z0-9._@/-]{1,200}.
@@ -68,11 +68,11 @@ class Program {
 // Appends `op`. First checks the operator against its definition: slots, attributes, attribute
 // types, known variables. Infers the outputs and declares new outputs as kTemp variables. An output
 // that is already declared must have the inferred description.
-Status AppendOp(Program& program, Op op);
+Status AppendOp(Program& program, ops::Op op);
 
 // Appends `op` like AppendOp. If an output is an already declared temporary, its description
 // becomes the inferred one.
-Status AppendOpReinferred(Program& program, Op op);
+Status AppendOpReinferred(Program& program, ops::Op op);
 
 // Sets the batch dimension of every kData variable and infers all shapes. REQUIRES: batch >= 1.
 Status BindBatch(Program& program, int64_t batch);
@@ -84,7 +84,7 @@ Status Verify(const Program& program);
 
 // Calls fn(name) for every variable that `op` reads: present inputs, and the condition.
 template <typename Fn>
-void ForEachRead(const Op& op, Fn fn) {
+void ForEachRead(const ops::Op& op, Fn fn) {
   for (const auto& slot : op.inputs) {
     for (const std::string& name : slot) {
       if (!name.empty()) fn(name);
@@ -96,8 +96,8 @@ void ForEachRead(const Op& op, Fn fn) {
 // Calls fn(name) for every variable whose memory `op` reads. Inputs with SlotDef::shape_only are
 // skipped. REQUIRES: the type of `op` is known.
 template <typename Fn>
-void ForEachMemoryRead(const Op& op, Fn fn) {
-  const OpDef* const def = FindOp(op.type);
+void ForEachMemoryRead(const ops::Op& op, Fn fn) {
+  const ops::OpDef* const def = ops::FindOp(op.type);
   TD_REQUIRE(def != nullptr && op.inputs.size() <= def->inputs.size());
   for (size_t s = 0; s < op.inputs.size(); ++s) {
     if (def->inputs[s].shape_only) continue;
@@ -110,7 +110,7 @@ void ForEachMemoryRead(const Op& op, Fn fn) {
 
 // Calls fn(name) for every variable that `op` writes.
 template <typename Fn>
-void ForEachWrite(const Op& op, Fn fn) {
+void ForEachWrite(const ops::Op& op, Fn fn) {
   for (const auto& slot : op.outputs) {
     for (const std::string& name : slot) {
       if (!name.empty()) fn(name);
@@ -123,4 +123,4 @@ void ForEachWrite(const Op& op, Fn fn) {
 // body of an operator is indented below it.
 std::string Dump(const Program& program);
 
-}  // namespace tandem
+}  // namespace tandem::graph

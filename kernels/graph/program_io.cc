@@ -7,7 +7,7 @@
 #include "kernels/graph/variable_hint.h"
 #include "proto/program.pb.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
 StatusOr<Init> InitFromProto(const pb::InitDef& def) {
@@ -66,7 +66,7 @@ StatusOr<Var> VarFromProto(const pb::VarDef& def, int64_t batch) {
   return var;
 }
 
-Attr AttrFromProto(const pb::AttrDef& def) {
+ops::Attr AttrFromProto(const pb::AttrDef& def) {
   switch (def.value_case()) {
     case pb::AttrDef::kI:
       return def.i();
@@ -105,14 +105,14 @@ using SlotDefs = google::protobuf::RepeatedPtrField<pb::SlotDef>;
 
 // Returns the named slots of an operator in the order of its definition.
 StatusOr<std::vector<std::vector<std::string>>> SlotsFromProto(const SlotDefs& given,
-                                                               const SlotList& defs) {
+                                                               const ops::SlotList& defs) {
   std::vector<std::vector<std::string>> slots(defs.size());
   for (const pb::SlotDef& slot : given) {
     const auto it = std::find_if(defs.begin(), defs.end(),
-                                 [&slot](const SlotDef& d) { return slot.slot() == d.name; });
+                                 [&slot](const ops::SlotDef& d) { return slot.slot() == d.name; });
     if (it == defs.end()) {
       std::vector<std::string> known;
-      for (const SlotDef& d : defs) known.emplace_back(d.name);
+      for (const ops::SlotDef& d : defs) known.emplace_back(d.name);
       return InvalidArgument("there is no slot \"%s\" (slots: %s) [TD1206]%s", slot.slot(),
                              absl::StrJoin(known, ", "), OrDidYouMean(slot.slot(), known));
     }
@@ -123,9 +123,9 @@ StatusOr<std::vector<std::vector<std::string>>> SlotsFromProto(const SlotDefs& g
   return slots;
 }
 
-StatusOr<Op> OpFromProto(const pb::OpDef& def) {
-  TD_ASSIGN_OR_RETURN(const OpDef* definition, GetOp(def.type()));
-  Op op;
+StatusOr<ops::Op> OpFromProto(const pb::OpDef& def) {
+  TD_ASSIGN_OR_RETURN(const ops::OpDef* definition, ops::GetOp(def.type()));
+  ops::Op op;
   op.type = def.type();
   TD_ASSIGN_OR_RETURN(op.inputs, SlotsFromProto(def.input(), definition->inputs));
   TD_ASSIGN_OR_RETURN(op.outputs, SlotsFromProto(def.output(), definition->outputs));
@@ -136,13 +136,13 @@ StatusOr<Op> OpFromProto(const pb::OpDef& def) {
       return InvalidArgument(
           "the body of an operator contains another operator with a body, but bodies cannot be "
           "nested");
-    TD_ASSIGN_OR_RETURN(Op inner_op, OpFromProto(inner));
+    TD_ASSIGN_OR_RETURN(ops::Op inner_op, OpFromProto(inner));
     op.body.push_back(std::move(inner_op));
   }
   return op;
 }
 
-void SlotsToProto(const SlotList& defs, const std::vector<std::vector<std::string>>& slots,
+void SlotsToProto(const ops::SlotList& defs, const std::vector<std::vector<std::string>>& slots,
                   SlotDefs* out) {
   for (size_t s = 0; s < slots.size(); ++s) {
     if (slots[s].empty()) continue;
@@ -152,8 +152,8 @@ void SlotsToProto(const SlotList& defs, const std::vector<std::vector<std::strin
   }
 }
 
-void OpToProto(const Op& op, pb::OpDef* def) {
-  const OpDef* definition = FindOp(op.type);
+void OpToProto(const ops::Op& op, pb::OpDef* def) {
+  const ops::OpDef* definition = ops::FindOp(op.type);
   CHECK(definition != nullptr) << op.type;
   def->set_type(op.type);
   SlotsToProto(definition->inputs, op.inputs, def->mutable_input());
@@ -164,7 +164,7 @@ void OpToProto(const Op& op, pb::OpDef* def) {
     std::visit(AttrWriter{attr}, value);
   }
   if (!op.run_if.empty()) def->set_run_if(op.run_if);
-  for (const Op& inner : op.body) OpToProto(inner, def->add_body());
+  for (const ops::Op& inner : op.body) OpToProto(inner, def->add_body());
 }
 
 }  // namespace
@@ -214,9 +214,9 @@ void ToProto(const Program& program, pb::ProgramDef* out) {
     if (var.batch_leading) def->set_dims(0, -1);
     if (var.kind != VarKind::kData) InitToProto(var.init, def->mutable_init());
   }
-  for (const Op& op : program.ops) OpToProto(op, out->add_op());
+  for (const ops::Op& op : program.ops) OpToProto(op, out->add_op());
   out->set_loss(program.loss);
   for (const std::string& metric : program.metrics) out->add_metric(metric);
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -4,11 +4,11 @@
 
 #include "kernels/graph/program.h"
 
-namespace tandem {
-
-namespace pb {
+namespace tandem::pb {
 class ProgramDef;
-}
+}  // namespace tandem::pb
+
+namespace tandem::graph {
 
 // Makes a Program from `def`. Dimensions of -1 at the first position become `batch`. Every operator
 // is checked as in AppendOp. Error messages name an operator by `source` ("model.pbtxt") and its
@@ -18,4 +18,4 @@ StatusOr<Program> FromProto(const pb::ProgramDef& def, int64_t batch, const std:
 // them.
 void ToProto(const Program& program, pb::ProgramDef* out);
 
-}  // namespace tandem
+}  // namespace tandem::graph

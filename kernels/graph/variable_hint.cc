@@ -5,7 +5,7 @@
 #include "common/base/nearest.h"
 #include "kernels/graph/program.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 std::string OrVariableMeant(const Program& program, std::string_view name) {
   std::vector<std::string> names;
@@ -13,4 +13,4 @@ std::string OrVariableMeant(const Program& program, std::string_view name) {
   return OrDidYouMean(name, names);
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

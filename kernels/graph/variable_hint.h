@@ -4,11 +4,11 @@
 #include <string>
 #include <string_view>
 
-namespace tandem {
+namespace tandem::graph {
 
 class Program;
 
 // Returns `; did you mean "x"?`, or "" if no variable has a similar name.
 std::string OrVariableMeant(const Program& program, std::string_view name);
 
-}  // namespace tandem
+}  // namespace tandem::graph

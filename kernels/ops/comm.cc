@@ -7,7 +7,7 @@
 #include "kernels/ops/rows/sparse_rows.h"
 #include "kernels/ops/update/dgc.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 Status InferSame(const OpView& view, std::span<TensorDesc> outputs) {
@@ -257,4 +257,4 @@ constinit const OpDef kGeoExchange = {
     .has_side_effect = true,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

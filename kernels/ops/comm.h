@@ -3,9 +3,9 @@
 
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 extern const OpDef kAllGatherSelected, kAllReduceSum, kBroadcast, kBroadcastParams, kGeoExchange,
     kPrefetchRows, kPullRows, kPushPull, kPushRows, kRankReduceSum, kRecvV2, kSendV2;
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -7,7 +7,7 @@
 #include "kernels/ops/comm.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // The definitions of all operators, sorted by type in ASCII order.
@@ -146,4 +146,4 @@ StatusOr<const OpDef*> GetOp(std::string_view type) {
                   OrDidYouMean(type, names));
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -18,7 +18,7 @@ Status NoFolder() {
 }  // namespace
 
 DurableShard::DurableShard(Options options, Storage* storage, const Clock& clock,
-                           const Backend& backend, Device& device, Metrics& metrics)
+                           const exec::Backend& backend, Device& device, Metrics& metrics)
     : aside_(std::move(options.aside)),
       later_(std::move(options.later)),
       pace_(options.pace),

@@ -35,7 +35,7 @@ class DurableShard {
   };
 
   // `storage` null: nothing is stored. All arguments except `options` must outlive this object.
-  DurableShard(Options options, Storage* storage, const Clock& clock, const Backend& backend,
+  DurableShard(Options options, Storage* storage, const Clock& clock, const exec::Backend& backend,
                Device& device, Metrics& metrics);
   ~DurableShard();  // calls Close first, because callbacks that wait for the log may use the shard
 

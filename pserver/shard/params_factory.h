@@ -13,7 +13,7 @@ namespace tandem::pserver {
 class ParamsFactory {
  public:
   // All arguments must outlive this object.
-  ParamsFactory(const ShardOptions& options, const Backend& backend, Device& device)
+  ParamsFactory(const ShardOptions& options, const exec::Backend& backend, Device& device)
       : options_(options), backend_(backend), device_(device) {}
 
   // FAILED_PRECONDITION: the options are for another job, or for another number of trainers.
@@ -23,7 +23,7 @@ class ParamsFactory {
 
  private:
   const ShardOptions& options_;
-  const Backend& backend_;
+  const exec::Backend& backend_;
   Device& device_;
 };
 

@@ -26,7 +26,7 @@ std::vector<Buffer> TakeBuffers(PushTicket& ticket) {
 
 }  // namespace
 
-Shard::Shard(Options options, const Clock& clock, const Backend& backend, Device& device,
+Shard::Shard(Options options, const Clock& clock, const exec::Backend& backend, Device& device,
              Metrics& metrics)
     : options_(std::move(options)),
       factory_(options_, backend, device),

@@ -61,7 +61,7 @@ class Shard {
   class Checkpoints;      // the state as a whole, for the owner that stores it (checkpoint_calls.h)
 
   // All arguments except `options` must outlive the shard.
-  Shard(Options options, const Clock& clock, const Backend& backend, Device& device,
+  Shard(Options options, const Clock& clock, const exec::Backend& backend, Device& device,
         Metrics& metrics);
   ~Shard();
 

@@ -14,7 +14,7 @@ namespace tandem::pserver {
 // Backend and device of dense slices and their optimizer state.
 struct SlicePlace {
   // null: slices use the backend and the device of the rows. Both must outlive the shard.
-  const Backend* backend = nullptr;
+  const exec::Backend* backend = nullptr;
   Device* device = nullptr;
 };
 

@@ -28,7 +28,7 @@ bool IsName(const std::string& name, size_t length_max, const char* also) {
   });
 }
 
-std::string AttrText(const Attr& attr) {
+std::string AttrText(const ops::Attr& attr) {
   if (const bool* b = std::get_if<bool>(&attr)) return *b ? "true" : "false";
   if (const int64_t* i = std::get_if<int64_t>(&attr)) return std::to_string(*i);
   if (const double* f = std::get_if<double>(&attr)) return absl::StrFormat("%.9g", *f);
@@ -36,7 +36,7 @@ std::string AttrText(const Attr& attr) {
   return "(list)";
 }
 
-std::string OptimizerText(const OptimizerSpec& spec) {
+std::string OptimizerText(const graph::OptimizerSpec& spec) {
   std::string text = spec.type + "(";
   for (const auto& [name, value] : spec.attrs) {
     if (text.back() != '(') text += ", ";

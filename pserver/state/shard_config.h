@@ -43,7 +43,7 @@ struct SliceSpec {
 struct TableSpec {
   std::string variable;
   Shape shape;  // shape of the whole table: [height, dim]
-  Init init;
+  graph::Init init;
   uint64_t seed = 0;
   int bucket_begin = 0, bucket_end = 0;
   TableRules rules;
@@ -56,7 +56,7 @@ struct ShardConfig {
   std::string job;
   int trainers = 0;
   ShardMode mode = ShardMode::kSync;
-  OptimizerSpec optimizer;
+  graph::OptimizerSpec optimizer;
   std::vector<SliceSpec> slices;
   Duration step_timeout = std::chrono::seconds(60);
   std::vector<TableSpec> tables;

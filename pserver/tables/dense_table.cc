@@ -16,14 +16,15 @@ namespace {
 constexpr size_t kMigrationBytesMax = size_t{1} << 30;
 
 // UNIMPLEMENTED: the update of the slice would depend on values outside the slice.
-Status CheckScope(const SliceSpec& slice, const OptimizerSpec& optimizer) {
-  TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(optimizer));
-  if (reach == UpdateScope::kAll) {
+Status CheckScope(const SliceSpec& slice, const graph::OptimizerSpec& optimizer) {
+  TD_ASSIGN_OR_RETURN(const graph::UpdateScope reach, graph::ReachOf(optimizer));
+  if (reach == graph::UpdateScope::kAll) {
     return Unimplemented(
         "optimizer.clip_global_norm is not supported on pservers, because each server has only the "
         "gradients of its own slices [TD1108]; hint: use clip_norm");
   }
-  if (reach == UpdateScope::kElement || slice.numel == slice.shape.numel()) return OkStatus();
+  if (reach == graph::UpdateScope::kElement || slice.numel == slice.shape.numel())
+    return OkStatus();
   return InvalidArgument(
       "optimizer %s needs norms of complete variables, but this server has only a part of a "
       "variable [TD1108]; hint: set slice_var_up: false",
@@ -33,7 +34,7 @@ Status CheckScope(const SliceSpec& slice, const OptimizerSpec& optimizer) {
 }  // namespace
 
 StatusOr<std::unique_ptr<DenseTable>> DenseTable::Make(const ShardConfig& config,
-                                                       const Backend& backend, Device& device,
+                                                       const exec::Backend& backend, Device& device,
                                                        std::shared_ptr<Arena> arena,
                                                        ForkJoin* workers) {
   auto table = std::unique_ptr<DenseTable>(
@@ -43,7 +44,7 @@ StatusOr<std::unique_ptr<DenseTable>> DenseTable::Make(const ShardConfig& config
   return table;
 }
 
-DenseTable::DenseTable(const ShardConfig& config, const Backend& backend, Device& device,
+DenseTable::DenseTable(const ShardConfig& config, const exec::Backend& backend, Device& device,
                        std::shared_ptr<Arena> arena, ForkJoin* workers)
     : workers_(workers),
       backend_(backend),

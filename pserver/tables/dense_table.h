@@ -26,7 +26,7 @@ class DenseTable {
   // `device`; all other data is in host memory. `backend`, `device` and `workers` must outlive the
   // table. `workers` null: only the calling thread works. `arena`: memory for the buffer pool.
   static StatusOr<std::unique_ptr<DenseTable>> Make(const ShardConfig& config,
-                                                    const Backend& backend, Device& device,
+                                                    const exec::Backend& backend, Device& device,
                                                     std::shared_ptr<Arena> arena = nullptr,
                                                     ForkJoin* workers = nullptr);
 
@@ -97,7 +97,7 @@ class DenseTable {
     bool served = true;
   };
 
-  DenseTable(const ShardConfig& config, const Backend& backend, Device& device,
+  DenseTable(const ShardConfig& config, const exec::Backend& backend, Device& device,
              std::shared_ptr<Arena> arena, ForkJoin* workers);
   Slice& At(int slice) {
     TD_REQUIRE(slice >= 0 && static_cast<size_t>(slice) < slices_.size());
@@ -114,9 +114,9 @@ class DenseTable {
   StatusOr<Buffer> CopyOf(const UpdateProgram& update, const Tensor& value);
 
   ForkJoin* const workers_;
-  const Backend& backend_;
+  const exec::Backend& backend_;
   Device& device_;
-  const OptimizerSpec optimizer_;
+  const graph::OptimizerSpec optimizer_;
   const size_t trainers_;
   BufferPool pool_;
   Buffer staged_;  // pinned host memory for the largest value; null: all values are in host memory

@@ -13,8 +13,8 @@ constexpr int64_t kChunkFloats = 16384;
 
 }  // namespace
 
-StatusOr<RowUpdater> RowUpdater::Make(const TableSpec& spec, const OptimizerSpec& optimizer,
-                                      const Backend& backend, Device& device, int threads) {
+StatusOr<RowUpdater> RowUpdater::Make(const TableSpec& spec, const graph::OptimizerSpec& optimizer,
+                                      const exec::Backend& backend, Device& device, int threads) {
   const int64_t dim = spec.dim(), rows = std::max<int64_t>(2, kChunkFloats / dim);
   RowUpdater made(spec, rows);
   for (int part = 0; part < threads; ++part) {

@@ -23,8 +23,8 @@ class RowUpdater {
  public:
   // `threads`: number of concurrent calls of Update. `backend` and `device` must outlive this
   // object.
-  static StatusOr<RowUpdater> Make(const TableSpec& spec, const OptimizerSpec& optimizer,
-                                   const Backend& backend, Device& device, int threads);
+  static StatusOr<RowUpdater> Make(const TableSpec& spec, const graph::OptimizerSpec& optimizer,
+                                   const exec::Backend& backend, Device& device, int threads);
 
   // Names of the slots of rows.
   const std::vector<std::string>& slots() const { return slot_names_; }

@@ -32,9 +32,9 @@ class ShardParams {
  public:
   // Where the values are, and what computes their updates. All members must outlive the parameters.
   struct Place {
-    const Backend& slice_backend;
+    const exec::Backend& slice_backend;
     Device& slice_device;
-    const Backend& row_backend;
+    const exec::Backend& row_backend;
     Device& row_device;
     // Memory for returned buffers; if null or full, other memory is used.
     std::shared_ptr<Arena> arena;

@@ -9,22 +9,23 @@ namespace {
 
 constexpr size_t kAhead = 16;  // number of rows that are prefetched before they are used
 
-Status CheckOptimizer(const TableSpec& spec, const OptimizerSpec& optimizer) {
-  TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(optimizer));
-  if (reach != UpdateScope::kElement) {
+Status CheckOptimizer(const TableSpec& spec, const graph::OptimizerSpec& optimizer) {
+  TD_ASSIGN_OR_RETURN(const graph::UpdateScope reach, graph::ReachOf(optimizer));
+  if (reach != graph::UpdateScope::kElement) {
     return Unimplemented(
         "optimizer %s with these settings needs norms of complete parameters, which tables do not "
         "support [TD1203]",
         optimizer.type);
   }
-  TD_ASSIGN_OR_RETURN(const UntouchedRowPolicy idle, IdleRowsOf(optimizer, spec.variable));
-  if (idle == UntouchedRowPolicy::kMove) {
+  TD_ASSIGN_OR_RETURN(const graph::UntouchedRowPolicy idle,
+                      graph::IdleRowsOf(optimizer, spec.variable));
+  if (idle == graph::UntouchedRowPolicy::kMove) {
     return Unimplemented(
         "optimizer %s also changes rows that never had a gradient, which tables do not support "
         "[TD1203]; hint: set optimizer.lazy_mode",
         optimizer.type);
   }
-  if (idle == UntouchedRowPolicy::kFade && RowAccessor(spec.rules, spec.dim()).extends()) {
+  if (idle == graph::UntouchedRowPolicy::kFade && RowAccessor(spec.rules, spec.dim()).extends()) {
     return Unimplemented(
         "optimizer %s also changes rows without a gradient, which accessor=%s does not support "
         "[TD1203]; hint: set optimizer.lazy_mode",
@@ -42,18 +43,19 @@ int64_t BriefWidth(const TableSpec& spec, const RowUpdater& updater) {
 }  // namespace
 
 StatusOr<std::unique_ptr<SparseTable>> SparseTable::Make(const TableSpec& spec,
-                                                         const OptimizerSpec& optimizer,
-                                                         const Backend& backend, Device& device,
-                                                         ForkJoin* workers) {
+                                                         const graph::OptimizerSpec& optimizer,
+                                                         const exec::Backend& backend,
+                                                         Device& device, ForkJoin* workers) {
   TD_RETURN_IF_ERROR(CheckOptimizer(spec, optimizer));
-  TD_ASSIGN_OR_RETURN(const UntouchedRowPolicy idle, IdleRowsOf(optimizer, spec.variable));
+  TD_ASSIGN_OR_RETURN(const graph::UntouchedRowPolicy idle,
+                      graph::IdleRowsOf(optimizer, spec.variable));
   TD_ASSIGN_OR_RETURN(RowUpdater updater,
                       RowUpdater::Make(spec, optimizer, backend, device,
                                        workers == nullptr ? 1 : workers->threads()));
   return std::unique_ptr<SparseTable>(new SparseTable(spec, idle, std::move(updater), workers));
 }
 
-SparseTable::SparseTable(const TableSpec& spec, UntouchedRowPolicy idle, RowUpdater updater,
+SparseTable::SparseTable(const TableSpec& spec, graph::UntouchedRowPolicy idle, RowUpdater updater,
                          ForkJoin* workers)
     : spec_(spec),
       buckets_(spec),
@@ -69,14 +71,14 @@ SparseTable::SparseTable(const TableSpec& spec, UntouchedRowPolicy idle, RowUpda
 
 double SparseTable::bytes_max(bool may_get_all) const {
   // With kFade, all rows of the table stay in memory, so the table needs no more.
-  const bool all = may_get_all && idle_ != UntouchedRowPolicy::kFade;
+  const bool all = may_get_all && idle_ != graph::UntouchedRowPolicy::kFade;
   const double buckets = all ? kRowBuckets : spec_.bucket_end - spec_.bucket_begin;
   const double rows = static_cast<double>(spec_.height()) * buckets / kRowBuckets;
   return rows * static_cast<double>(RowMemoryBytes(rows_.width(/*brief=*/false)));
 }
 
 Status SparseTable::Limit(ColdStore& cold, uint64_t bytes) {
-  if (idle_ == UntouchedRowPolicy::kFade) {
+  if (idle_ == graph::UntouchedRowPolicy::kFade) {
     return Unimplemented(
         "the optimizer also changes rows without a gradient, so all rows of table %s must fit into "
         "memory [TD1203]; hint: set optimizer.lazy_mode, or set table_memory_mb to at least %.1f",
@@ -141,7 +143,7 @@ void SparseTable::BeginCopy(CowTableSnapshot& copy, uint64_t version,
   TD_REQUIRE(!since.has_value() || *since <= version);
   TableSnapshot head;
   head.scalars = updater_.scalars();
-  head.partial = since.has_value() && idle_ == UntouchedRowPolicy::kStay;
+  head.partial = since.has_value() && idle_ == graph::UntouchedRowPolicy::kStay;
   const auto age_max = head.partial ? static_cast<uint32_t>(version - *since) : UINT32_MAX;
   copy.Begin({static_cast<uint32_t>(version), age_max, buckets_.kept()}, std::move(head));
 }
@@ -184,15 +186,16 @@ Status SparseTable::Begin(uint64_t version, bool keep_previous) {
 Status SparseTable::Apply(std::span<const RowsGradient> gradients, float learning_rate) {
   const RowsGradient merged = merger_.Sum(gradients);
   if (rows_.tiers() != nullptr) TD_RETURN_IF_ERROR(rows_.tiers()->Fetch(merged.ids));
-  if (idle_ == UntouchedRowPolicy::kStay) {
+  if (idle_ == graph::UntouchedRowPolicy::kStay) {
     snapshot_.BeforeChange(merged.ids);
   } else {
     snapshot_.BeforeChangeOfAll();
   }
   const auto [ids, values] = DropRejected(merged);
   TD_RETURN_IF_ERROR(Place(ids));
-  TD_RETURN_IF_ERROR(idle_ == UntouchedRowPolicy::kStay ? UpdateTouched(ids, values, learning_rate)
-                                                        : UpdateAll(ids, values, learning_rate));
+  TD_RETURN_IF_ERROR(idle_ == graph::UntouchedRowPolicy::kStay
+                         ? UpdateTouched(ids, values, learning_rate)
+                         : UpdateAll(ids, values, learning_rate));
   updater_.Finish();
   TD_RETURN_IF_ERROR(Extend(ids));
   // If there is no room now, the next call of Prepare reports the error.

@@ -35,8 +35,8 @@ class SparseTable {
   // thread works. UNIMPLEMENTED: the optimizer needs norms of whole parameters, or changes rows
   // that never had a gradient.
   static StatusOr<std::unique_ptr<SparseTable>> Make(const TableSpec& spec,
-                                                     const OptimizerSpec& optimizer,
-                                                     const Backend& backend, Device& device,
+                                                     const graph::OptimizerSpec& optimizer,
+                                                     const exec::Backend& backend, Device& device,
                                                      ForkJoin* workers = nullptr);
   // Bytes of memory that the table needs if every possible row exists. `may_get_all`: the server
   // may receive all row buckets.
@@ -109,7 +109,7 @@ class SparseTable {
     const float* fresh;  // initial values of the row; null: the values must be generated
   };
 
-  SparseTable(const TableSpec& spec, UntouchedRowPolicy idle, RowUpdater updater,
+  SparseTable(const TableSpec& spec, graph::UntouchedRowPolicy idle, RowUpdater updater,
               ForkJoin* workers);
   // Begins `copy` with the rows that changed since version `since`; nullopt: with all rows.
   void BeginCopy(CowTableSnapshot& copy, uint64_t version, std::optional<uint64_t> since) const;
@@ -131,7 +131,7 @@ class SparseTable {
 
   const TableSpec spec_;
   BucketOwnership buckets_;
-  const UntouchedRowPolicy idle_;
+  const graph::UntouchedRowPolicy idle_;
   const int64_t dim_;  // number of weights of a row
   TableRowSet rows_;
   uint32_t version_ = 0;  // version that the last Begin received

@@ -22,7 +22,8 @@ std::vector<double> ShareMemory(const std::vector<double>& bytes_max, double byt
 }
 
 StatusOr<std::unique_ptr<SparseTables>> SparseTables::Make(const ShardConfig& config,
-                                                           const Backend& backend, Device& device,
+                                                           const exec::Backend& backend,
+                                                           Device& device,
                                                            const TableMemory& memory,
                                                            ForkJoin* workers) {
   auto all = std::make_unique<SparseTables>();

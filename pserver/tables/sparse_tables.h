@@ -28,7 +28,7 @@ class SparseTables {
  public:
   // `backend`, `device`, `memory.cold` and `workers` must outlive the tables.
   static StatusOr<std::unique_ptr<SparseTables>> Make(const ShardConfig& config,
-                                                      const Backend& backend, Device& device,
+                                                      const exec::Backend& backend, Device& device,
                                                       const TableMemory& memory = {},
                                                       ForkJoin* workers = nullptr);
 

@@ -11,60 +11,61 @@ namespace {
 
 // Builds the program for parameters of `shape`, which is [numel], or [height, dim] for gradients of
 // rows.
-StatusOr<Program> Build(const ParamGrad& pair, const Shape& shape, const OptimizerSpec& optimizer) {
-  Program program;
+StatusOr<graph::Program> Build(const graph::ParamGrad& pair, const Shape& shape,
+                               const graph::OptimizerSpec& optimizer) {
+  graph::Program program;
   program.name = "update:" + pair.param;
   const TensorDesc desc{DType::kF32, shape};
-  TD_RETURN_IF_ERROR(program.AddVar({.name = pair.param, .kind = VarKind::kParam, .desc = desc}));
-  TD_RETURN_IF_ERROR(program.AddVar({.name = pair.grad, .kind = VarKind::kData, .desc = desc}));
+  TD_RETURN_IF_ERROR(
+      program.AddVar({.name = pair.param, .kind = graph::VarKind::kParam, .desc = desc}));
+  TD_RETURN_IF_ERROR(
+      program.AddVar({.name = pair.grad, .kind = graph::VarKind::kData, .desc = desc}));
   if (!pair.rows.empty()) {
     const TensorDesc rows{DType::kI64, {shape[0]}};
-    TD_RETURN_IF_ERROR(program.AddVar({.name = pair.rows, .kind = VarKind::kData, .desc = rows}));
+    TD_RETURN_IF_ERROR(
+        program.AddVar({.name = pair.rows, .kind = graph::VarKind::kData, .desc = rows}));
   }
-  TD_RETURN_IF_ERROR(AppendOptimizer(program, optimizer, {pair}));
+  TD_RETURN_IF_ERROR(graph::AppendOptimizer(program, optimizer, {pair}));
   return program;
 }
 
 }  // namespace
 
 StatusOr<std::unique_ptr<UpdateProgram>> UpdateProgram::Make(const std::string& var, int64_t numel,
-                                                             const OptimizerSpec& optimizer,
-                                                             const Backend& backend,
+                                                             const graph::OptimizerSpec& optimizer,
+                                                             const exec::Backend& backend,
                                                              Device& device) {
-  const ParamGrad pair{var, GradName(var)};
-  TD_ASSIGN_OR_RETURN(const Program program, Build(pair, {numel}, optimizer));
+  const graph::ParamGrad pair{var, graph::GradName(var)};
+  TD_ASSIGN_OR_RETURN(const graph::Program program, Build(pair, {numel}, optimizer));
   return Prepare(program, pair, optimizer, backend, device);
 }
 
-StatusOr<std::unique_ptr<UpdateProgram>> UpdateProgram::MakeRows(const std::string& var,
-                                                                 int64_t height, int64_t dim,
-                                                                 const OptimizerSpec& optimizer,
-                                                                 const Backend& backend,
-                                                                 Device& device) {
-  const ParamGrad pair{var, GradName(var), GradName(var) + "@ROWS"};
-  TD_ASSIGN_OR_RETURN(const Program program, Build(pair, {height, dim}, optimizer));
+StatusOr<std::unique_ptr<UpdateProgram>> UpdateProgram::MakeRows(
+    const std::string& var, int64_t height, int64_t dim, const graph::OptimizerSpec& optimizer,
+    const exec::Backend& backend, Device& device) {
+  const graph::ParamGrad pair{var, graph::GradName(var), graph::GradName(var) + "@ROWS"};
+  TD_ASSIGN_OR_RETURN(const graph::Program program, Build(pair, {height, dim}, optimizer));
   return Prepare(program, pair, optimizer, backend, device);
 }
 
-StatusOr<std::unique_ptr<UpdateProgram>> UpdateProgram::Prepare(const Program& program,
-                                                                const ParamGrad& pair,
-                                                                const OptimizerSpec& optimizer,
-                                                                const Backend& backend,
-                                                                Device& device) {
+StatusOr<std::unique_ptr<UpdateProgram>> UpdateProgram::Prepare(
+    const graph::Program& program, const graph::ParamGrad& pair,
+    const graph::OptimizerSpec& optimizer, const exec::Backend& backend, Device& device) {
   auto update = std::unique_ptr<UpdateProgram>(new UpdateProgram(device));
   // The seed has no effect: a trainer sends the parameters, and slots start from constants.
-  TD_RETURN_IF_ERROR(Initialize(program, /*seed=*/0, update->scope_));
+  TD_RETURN_IF_ERROR(exec::Initialize(program, /*seed=*/0, update->scope_));
   TD_ASSIGN_OR_RETURN(update->plan_,
-                      Plan::Make(program, backend, update->scope_, /*comm=*/nullptr, {}));
-  update->executor_ = std::make_unique<Executor>(*update->plan_);
+                      exec::Plan::Make(program, backend, update->scope_, /*comm=*/nullptr, {}));
+  update->executor_ = std::make_unique<exec::Executor>(*update->plan_);
   TD_ASSIGN_OR_RETURN(update->param_, update->plan_->Get(pair.param));
   TD_ASSIGN_OR_RETURN(update->grad_, update->plan_->Get(pair.grad));
   if (!pair.rows.empty()) {
     TD_ASSIGN_OR_RETURN(update->rows_, update->plan_->Get(pair.rows));
   }
   update->grad_readers_ = update->plan_->Readers(pair.grad);
-  TD_ASSIGN_OR_RETURN(update->learning_rate_, update->plan_->Get(kLearningRateVar));
-  TD_ASSIGN_OR_RETURN(const std::vector<std::string> slots, OptimizerSlots(optimizer, pair.param));
+  TD_ASSIGN_OR_RETURN(update->learning_rate_, update->plan_->Get(graph::kLearningRateVar));
+  TD_ASSIGN_OR_RETURN(const std::vector<std::string> slots,
+                      graph::OptimizerSlots(optimizer, pair.param));
   for (const std::string& name : slots) {
     TD_ASSIGN_OR_RETURN(Tensor value, update->plan_->Get(name));
     CHECK(value.dtype() == DType::kF32) << "slot " << name;

@@ -31,16 +31,18 @@ class UpdateProgram {
   // the slots at the optimizer's initial values. `device` must outlive this object.
   // INVALID_ARGUMENT: the optimizer or one of its attributes is unknown.
   static StatusOr<std::unique_ptr<UpdateProgram>> Make(const std::string& var, int64_t numel,
-                                                       const OptimizerSpec& optimizer,
-                                                       const Backend& backend, Device& device);
+                                                       const graph::OptimizerSpec& optimizer,
+                                                       const exec::Backend& backend,
+                                                       Device& device);
 
   // Creates a program for `height` rows of `dim` elements, and for sparse gradients of at most
   // `height` rows (kernels/ops/rows/sparse_rows.h). grad() has the values of the rows whose numbers
   // are in rows().
   static StatusOr<std::unique_ptr<UpdateProgram>> MakeRows(const std::string& var, int64_t height,
                                                            int64_t dim,
-                                                           const OptimizerSpec& optimizer,
-                                                           const Backend& backend, Device& device);
+                                                           const graph::OptimizerSpec& optimizer,
+                                                           const exec::Backend& backend,
+                                                           Device& device);
 
   // Whether the values are in host memory, so that param(), grad(), rows() and the spans of slots
   // may be used. Otherwise use Read and Write.
@@ -69,17 +71,18 @@ class UpdateProgram {
 
  private:
   explicit UpdateProgram(Device& device) : device_(device), scope_(device) {}
-  static StatusOr<std::unique_ptr<UpdateProgram>> Prepare(const Program& program,
-                                                          const ParamGrad& pair,
-                                                          const OptimizerSpec& optimizer,
-                                                          const Backend& backend, Device& device);
+  static StatusOr<std::unique_ptr<UpdateProgram>> Prepare(const graph::Program& program,
+                                                          const graph::ParamGrad& pair,
+                                                          const graph::OptimizerSpec& optimizer,
+                                                          const exec::Backend& backend,
+                                                          Device& device);
 
   Status ApplyOnDevice(const float* gradient, float learning_rate);
 
   Device& device_;
-  Scope scope_;
-  std::unique_ptr<Plan> plan_;
-  std::unique_ptr<Executor> executor_;
+  exec::Scope scope_;
+  std::unique_ptr<exec::Plan> plan_;
+  std::unique_ptr<exec::Executor> executor_;
   Tensor param_, grad_, rows_, learning_rate_;
   std::vector<const void**> grad_readers_;  // pointers of the plan to the gradient (Plan::Readers)
   std::vector<Slot> slots_;

@@ -27,11 +27,11 @@ StatusOr<ShardMode> ModeFromProto(const ConfigureRequest& request) {
   }
 }
 
-StatusOr<OptimizerSpec> OptimizerFromProto(const OptimizerDef& def) {
-  OptimizerSpec spec;
+StatusOr<graph::OptimizerSpec> OptimizerFromProto(const OptimizerDef& def) {
+  graph::OptimizerSpec spec;
   spec.type = def.type();
   for (const OptimizerAttr& attr : def.attr()) {
-    Attr value;
+    ops::Attr value;
     switch (attr.value_case()) {
       case OptimizerAttr::kF:
         value = attr.f();
@@ -100,7 +100,7 @@ StatusOr<TableSpec> TableFromProto(const TableDef& def) {
                            static_cast<int>(def.init().kind()));
   }
   // InitDef::Kind and Init::Kind have the same numeric values.
-  table.init = {static_cast<Init::Kind>(def.init().kind()), def.init().a(), def.init().b()};
+  table.init = {static_cast<graph::Init::Kind>(def.init().kind()), def.init().a(), def.init().b()};
   TD_ASSIGN_OR_RETURN(table.rules, ParseTableRules(def.rules()));
   constexpr uint32_t kMax = INT32_MAX;
   table.bucket_begin = static_cast<int>(std::min(def.bucket_begin(), kMax));

@@ -10,13 +10,13 @@ namespace tandem::bench {
 // a sparse and of a dense gradient are equal, for the peer too.
 StatusOr<Report> DeepFmDense(const RunOptions& options) {
   constexpr int64_t kBatch = 512, kIds = 1'000'000;
-  TD_ASSIGN_OR_RETURN(Program program, trainer::BuildModel("deepfm",
-                                                           {{"fields", "39"},
-                                                            {"rows", std::to_string(kIds)},
-                                                            {"dim", "16"},
-                                                            {"hidden", "400,400,400"},
-                                                            {"sparse", "1"}},
-                                                           kBatch));
+  TD_ASSIGN_OR_RETURN(graph::Program program, trainer::BuildModel("deepfm",
+                                                                  {{"fields", "39"},
+                                                                   {"rows", std::to_string(kIds)},
+                                                                   {"dim", "16"},
+                                                                   {"hidden", "400,400,400"},
+                                                                   {"sparse", "1"}},
+                                                                  kBatch));
   return RunTraining({.program = std::move(program),
                       .classes = 2,
                       .ids = kIds,

@@ -43,7 +43,7 @@ Status DensePs::PushAll(const Values& gradients) {
 
 Status DensePs::PullAll() {
   const Time start = SteadyNow();
-  CommDone done;
+  exec::CommDone done;
   ps_.client->Pull(0, params_, [&](const StatusOr<uint64_t>& v) { done.Complete(v.status()); });
   const Status pulled = done.Wait(Time::max());
   pull_seconds_.push_back(Seconds(SteadyNow() - start));

@@ -6,7 +6,7 @@ namespace tandem::bench {
 
 StatusOr<Report> LenetTrain(const RunOptions& options) {
   constexpr int64_t kBatch = 64, kClasses = 10;
-  TD_ASSIGN_OR_RETURN(Program program, trainer::BuildModel("lenet", {}, kBatch));
+  TD_ASSIGN_OR_RETURN(graph::Program program, trainer::BuildModel("lenet", {}, kBatch));
   return RunTraining({.program = std::move(program),
                       .classes = kClasses,
                       .learning_rate = 0.01,

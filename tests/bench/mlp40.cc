@@ -9,17 +9,18 @@ namespace tandem::bench {
 StatusOr<Report> Mlp40Step(const RunOptions& options) {
   constexpr int kLayers = 40;
   constexpr int64_t kWidth = 64, kBatch = 8;
-  ProgramBuilder builder("mlp40", kBatch);
+  graph::ProgramBuilder builder("mlp40", kBatch);
   std::string x = builder.Data("img", DType::kF32, {kWidth});
   const std::string label = builder.Data("label", DType::kI64, {1});
-  for (int i = 0; i < kLayers; ++i) x = builder.Fc(x, kWidth, Act::kRelu);
+  for (int i = 0; i < kLayers; ++i) x = builder.Fc(x, kWidth, graph::Act::kRelu);
   builder.SoftmaxLoss(x, label);
-  TD_ASSIGN_OR_RETURN(Program program, builder.Finish());
+  TD_ASSIGN_OR_RETURN(graph::Program program, builder.Finish());
   // Xavier initialization, the default of the layers, halves the variance at each relu. After 40
   // layers the outputs would be too small to learn from or to compare. The code therefore uses the
   // initialization of He et al., "Delving Deep into Rectifiers", ICCV 2015.
-  for (Var& var : program.vars()) {
-    if (var.kind == VarKind::kParam && var.desc.shape.rank() == 2) var.init = {Init::kMsraNormal};
+  for (graph::Var& var : program.vars()) {
+    if (var.kind == graph::VarKind::kParam && var.desc.shape.rank() == 2)
+      var.init = {graph::Init::kMsraNormal};
   }
   return RunTraining(
       {.program = std::move(program), .classes = kWidth, .learning_rate = 1e-3, .chunk_steps = 50},

@@ -13,37 +13,38 @@ constexpr int kOps = 1000;
 constexpr int kChunk = 200;  // number of runs of the plan per time measurement
 
 struct Nothing {};
-Status DoNothing(Nothing&, const KernelArgs&) { return OkStatus(); }
-StatusOr<Kernel> PrepareNothing(const OpView&, const PrepareContext&) {
-  return MakeKernel<Nothing, DoNothing>(Nothing());
+Status DoNothing(Nothing&, const ops::KernelArgs&) { return OkStatus(); }
+StatusOr<ops::Kernel> PrepareNothing(const ops::OpView&, const ops::PrepareContext&) {
+  return ops::MakeKernel<Nothing, DoNothing>(Nothing());
 }
 
 // A CPU backend whose kernel for `scale` does nothing.
-const BackendModule kEmptyModule = {
-    .abi = BackendModule::kAbi,
+const exec::BackendModule kEmptyModule = {
+    .abi = exec::BackendModule::kAbi,
     .name = "empty",
     .device_count = []() -> StatusOr<int> { return 1; },
     .make_device = [](int, const DeviceMemoryOptions&) -> StatusOr<std::unique_ptr<Device>> {
       return std::unique_ptr<Device>(std::make_unique<CpuDevice>());
     },
-    .kernels = []() -> std::span<const KernelRegistration> {
-      static const std::vector<KernelRegistration> rows = {{"scale", {{"empty", PrepareNothing}}}};
+    .kernels = []() -> std::span<const ops::KernelRegistration> {
+      static const std::vector<ops::KernelRegistration> rows = {
+          {"scale", {{"empty", PrepareNothing}}}};
       return rows;
     },
 };
 
 // Returns a program with kOps operators `scale`. Each of them reads the output of the previous one.
 // All tensors have one element.
-StatusOr<Program> Chain() {
-  Program program;
+StatusOr<graph::Program> Chain() {
+  graph::Program program;
   program.name = "chain";
   TD_RETURN_IF_ERROR(
-      program.AddVar({.name = "x0", .kind = VarKind::kData, .desc = {DType::kF32, {1, 1}}}));
+      program.AddVar({.name = "x0", .kind = graph::VarKind::kData, .desc = {DType::kF32, {1, 1}}}));
   for (int i = 0; i < kOps; ++i) {
-    TD_RETURN_IF_ERROR(AppendOp(program, {.type = "scale",
-                                          .inputs = {{absl::StrFormat("x%d", i)}},
-                                          .outputs = {{absl::StrFormat("x%d", i + 1)}},
-                                          .attrs = {{"scale", 1.0}}}));
+    TD_RETURN_IF_ERROR(graph::AppendOp(program, {.type = "scale",
+                                                 .inputs = {{absl::StrFormat("x%d", i)}},
+                                                 .outputs = {{absl::StrFormat("x%d", i + 1)}},
+                                                 .attrs = {{"scale", 1.0}}}));
   }
   return program;
 }
@@ -63,27 +64,27 @@ StatusOr<double> NanosPerOp(double seconds, const std::function<Status()>& run) 
   return Median(nanos);
 }
 
-StatusOr<double> Executed(const Backend& backend, double seconds) {
-  TD_ASSIGN_OR_RETURN(const Program program, Chain());
+StatusOr<double> Executed(const exec::Backend& backend, double seconds) {
+  TD_ASSIGN_OR_RETURN(const graph::Program program, Chain());
   TD_ASSIGN_OR_RETURN(const auto device, backend.MakeDevice(0));
-  Scope scope(*device);
-  TD_ASSIGN_OR_RETURN(const auto plan, Plan::Make(program, backend, scope, nullptr, {}));
+  exec::Scope scope(*device);
+  TD_ASSIGN_OR_RETURN(const auto plan, exec::Plan::Make(program, backend, scope, nullptr, {}));
   TD_ASSIGN_OR_RETURN(const Tensor x, plan->Get("x0"));
   x.span<float>()[0] = 1;
-  Executor executor(*plan);
+  exec::Executor executor(*plan);
   return NanosPerOp(seconds, [&] { return executor.Run(kChunk); });
 }
 
 // Calls the kernels of the empty `scale` in a loop without an executor. The result is the minimum
 // cost of calls through pointers.
 StatusOr<double> BareLoop(double seconds) {
-  std::vector<KernelFn> kernels(kOps, MakeKernel<Nothing, DoNothing>(Nothing()).run);
+  std::vector<ops::KernelFn> kernels(kOps, ops::MakeKernel<Nothing, DoNothing>(Nothing()).run);
   Nothing state;
-  const KernelArgs args{
+  const ops::KernelArgs args{
       .in = nullptr, .out = nullptr, .scratch = nullptr, .state = &state, .stream = nullptr};
   return NanosPerOp(seconds, [&] {
     for (int i = 0; i < kChunk; ++i) {
-      for (const KernelFn kernel : kernels) TD_RETURN_IF_ERROR(kernel(args));
+      for (const ops::KernelFn kernel : kernels) TD_RETURN_IF_ERROR(kernel(args));
     }
     return OkStatus();
   });
@@ -94,8 +95,8 @@ StatusOr<double> BareLoop(double seconds) {
 StatusOr<Report> OpOverhead(const RunOptions& options) {
   const double seconds = options.seconds / 3;
   TD_ASSIGN_OR_RETURN(const double empty,
-                      Executed(Backend::Of(PlaceKind::kCpu, kEmptyModule), seconds));
-  TD_ASSIGN_OR_RETURN(const double scale, Executed(Backend::Cpu(), seconds));
+                      Executed(exec::Backend::Of(PlaceKind::kCpu, kEmptyModule), seconds));
+  TD_ASSIGN_OR_RETURN(const double scale, Executed(exec::Backend::Cpu(), seconds));
   TD_ASSIGN_OR_RETURN(const double bare, BareLoop(seconds));
   Report report;
   report.Add("ns_per_op", empty);

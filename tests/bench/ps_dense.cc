@@ -34,8 +34,8 @@ ps::PsOptions Over(ps::PsTransport transport) {
 }
 
 void Sgd(float* param, const float* gradient) {
-  BestUpdateLoops().sgd({.lr = kRate},
-                        {.p = param, .g = gradient, .s = {}, .po = param, .so = {}, .n = kNumel});
+  ops::BestUpdateLoops().sgd(
+      {.lr = kRate}, {.p = param, .g = gradient, .s = {}, .po = param, .so = {}, .n = kNumel});
 }
 
 // A ring of slots in shared memory. One thread copies gradients into the slots, another one applies

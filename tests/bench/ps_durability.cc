@@ -223,7 +223,7 @@ StatusOr<Report> PsRecovery(const RunOptions& options) {
   uint64_t step = 0;
   for (size_t i = 0; i < ids.size(); i += kRowsOfPush, ++step) {
     const auto some = std::span(ids).subspan(i, std::min(kRowsOfPush, ids.size() - i));
-    CommDone done;
+    exec::CommDone done;
     ps.client->Push(step, kRate, {}, [&](const Status& s) { done.Complete(s); },
                     {{"emb", some, ones.data()}});
     TD_RETURN_IF_ERROR(done.Wait(Time::max()));

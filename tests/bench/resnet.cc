@@ -11,7 +11,7 @@ namespace {
 StatusOr<Report> Resnet(const std::string& model, int64_t batch, int64_t classes,
                         std::map<std::string, std::string> args, const RunOptions& options) {
   args["classes"] = std::to_string(classes);
-  TD_ASSIGN_OR_RETURN(Program program, trainer::BuildModel(model, args, batch));
+  TD_ASSIGN_OR_RETURN(graph::Program program, trainer::BuildModel(model, args, batch));
   DistributedStrategy strategy;
   strategy.mutable_build_strategy()->set_fuse_bn_act_ops(true);
   strategy.mutable_build_strategy()->set_fuse_all_optimizer_ops(true);

@@ -71,7 +71,7 @@ Status RowsTable::Start(const Options& options) {
 }
 
 Status RowsTable::Push(std::span<const int64_t> ids) {
-  CommDone done;
+  exec::CommDone done;
   ps_.client->Push(step_++, 0.01f, {}, [&done](const Status& status) { done.Complete(status); },
                    {{"emb", ids, ones_.data()}});
   return done.Wait(Time::max());

@@ -53,7 +53,7 @@ class RowsTable {
   struct UnderWay {
     std::vector<float> out = std::vector<float>(kKeys * kDim);
     bool started = false;
-    CommDone done;
+    exec::CommDone done;
   };
   static Status Await(UnderWay& pull);
 

@@ -17,7 +17,7 @@ namespace {
 class Direct {
  public:
   Status Start() {
-    pserver::TableSpec spec{"emb", Shape{kHeight, kDim}, {Init::kUniform, -0.1f, 0.1f}, 1,
+    pserver::TableSpec spec{"emb", Shape{kHeight, kDim}, {graph::Init::kUniform, -0.1f, 0.1f}, 1,
                             0,     kRowBuckets};
     TD_ASSIGN_OR_RETURN(spec.rules, ParseTableRules("admit_count=2"));
     TD_ASSIGN_OR_RETURN(table_, pserver::SparseTable::Make(spec, {"sgd", {}}, backend_, device_));
@@ -40,7 +40,7 @@ class Direct {
 
  private:
   CpuDevice device_;
-  Backend backend_ = Backend::Cpu();
+  exec::Backend backend_ = exec::Backend::Cpu();
   std::unique_ptr<pserver::SparseTable> table_;
   std::vector<float> out_ = std::vector<float>(kKeys * kDim);
 };

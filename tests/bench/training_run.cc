@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint64_t kSeed = 1;
 
-double MatmulFlops(const Program& program, const Op& op) {
+double MatmulFlops(const graph::Program& program, const ops::Op& op) {
   const Shape& x = program.FindVar(op.inputs[0][0])->desc.shape;
   const auto it = op.attrs.find("trans_x");
   const bool transposed = it != op.attrs.end() && std::get<bool>(it->second);
@@ -30,9 +30,9 @@ double MatmulFlops(const Program& program, const Op& op) {
 
 // Returns the floating-point operations of the matrix products and convolutions in a step: two per
 // multiply-add.
-double FlopsPerStep(const Program& program) {
+double FlopsPerStep(const graph::Program& program) {
   double flops = 0;
-  for (const Op& op : program.ops) {
+  for (const ops::Op& op : program.ops) {
     if (op.type == "matmul") flops += MatmulFlops(program, op);
     const bool grad = op.type == "fc_grad" || op.type == "conv2d_grad";
     if (!grad && op.type != "fc" && op.type != "conv2d") continue;
@@ -66,27 +66,27 @@ class TrainingRun {
   TrainingCase& training_;
   const RunOptions& options_;
   CpuDevice device_;
-  Scope scope_{device_};
-  std::unique_ptr<Plan> plan_;
+  exec::Scope scope_{device_};
+  std::unique_ptr<exec::Plan> plan_;
   // Values of the variables before the first step, by name.
   std::map<std::string, std::vector<float>> first_;
 };
 
 Status TrainingRun::Prepare() {
-  Program& program = training_.program;
+  graph::Program& program = training_.program;
   const DistributedStrategy none;
-  PassPipeline passes(training_.strategy == nullptr ? none : *training_.strategy, nullptr);
-  const auto run = [&](PassStage stage, std::vector<ParamGrad>& grads) {
+  graph::PassPipeline passes(training_.strategy == nullptr ? none : *training_.strategy, nullptr);
+  const auto run = [&](graph::PassStage stage, std::vector<graph::ParamGrad>& grads) {
     return training_.strategy == nullptr ? OkStatus() : passes.Run(stage, program, grads);
   };
-  std::vector<ParamGrad> grads;
-  TD_RETURN_IF_ERROR(run(PassStage::kForward, grads));
-  TD_ASSIGN_OR_RETURN(grads, AppendBackward(program, 1.0f));
-  TD_RETURN_IF_ERROR(run(PassStage::kBackward, grads));
-  TD_RETURN_IF_ERROR(AppendOptimizer(program, training_.optimizer, grads));
-  TD_RETURN_IF_ERROR(run(PassStage::kUpdate, grads));
-  TD_RETURN_IF_ERROR(Initialize(program, kSeed, scope_));
-  const Tensor* rate = scope_.Find(kLearningRateVar);
+  std::vector<graph::ParamGrad> grads;
+  TD_RETURN_IF_ERROR(run(graph::PassStage::kForward, grads));
+  TD_ASSIGN_OR_RETURN(grads, graph::AppendBackward(program, 1.0f));
+  TD_RETURN_IF_ERROR(run(graph::PassStage::kBackward, grads));
+  TD_RETURN_IF_ERROR(graph::AppendOptimizer(program, training_.optimizer, grads));
+  TD_RETURN_IF_ERROR(run(graph::PassStage::kUpdate, grads));
+  TD_RETURN_IF_ERROR(exec::Initialize(program, kSeed, scope_));
+  const Tensor* rate = scope_.Find(graph::kLearningRateVar);
   if (rate == nullptr) return Internal("the program has no learning rate");
   rate->span<float>()[0] = static_cast<float>(training_.learning_rate);
   for (const auto& [name, tensor] : scope_.tensors()) {
@@ -94,15 +94,16 @@ Status TrainingRun::Prepare() {
     const auto values = tensor.span<float>();
     first_[name].assign(values.begin(), values.end());
   }
-  const PlanOptions plan_options{
+  const exec::PlanOptions plan_options{
       .threads = options_.threads, .fetch = {program.loss}, .num_threads = options_.num_threads};
-  TD_ASSIGN_OR_RETURN(plan_, Plan::Make(program, Backend::Cpu(), scope_, nullptr, plan_options));
+  TD_ASSIGN_OR_RETURN(
+      plan_, exec::Plan::Make(program, exec::Backend::Cpu(), scope_, nullptr, plan_options));
   return FillData();
 }
 
 Status TrainingRun::FillData() {
   const uint64_t key = StreamKey(kSeed, "bench:data");
-  for (const Var* var : training_.program.VarsOf(VarKind::kData)) {
+  for (const graph::Var* var : training_.program.VarsOf(graph::VarKind::kData)) {
     TD_ASSIGN_OR_RETURN(const Tensor tensor, plan_->Get(var->name));
     if (tensor.dtype() == DType::kF32) {
       const auto values = tensor.span<float>();
@@ -135,10 +136,10 @@ Status TrainingRun::Export() const {
     manifest << role << ' ' << name << ' ' << (tensor.dtype() == DType::kI64 ? "i64" : "f32") << ' '
              << absl::StrJoin(tensor.shape().dims(), ",") << ' ' << file << '\n';
   };
-  for (const Var* var : training_.program.VarsOf(VarKind::kParam)) {
+  for (const graph::Var* var : training_.program.VarsOf(graph::VarKind::kParam)) {
     add("param", var->name, *scope_.Find(var->name));
   }
-  for (const Var* var : training_.program.VarsOf(VarKind::kData)) {
+  for (const graph::Var* var : training_.program.VarsOf(graph::VarKind::kData)) {
     TD_ASSIGN_OR_RETURN(const Tensor tensor, plan_->Get(var->name));
     add("data", var->name, tensor);
   }
@@ -162,7 +163,7 @@ void TrainingRun::Restore() {
 
 StatusOr<std::vector<double>> TrainingRun::Losses(int steps) {
   TD_ASSIGN_OR_RETURN(const Tensor loss, plan_->Get(training_.program.loss));
-  Executor executor(*plan_);
+  exec::Executor executor(*plan_);
   std::vector<double> losses;
   for (int i = 0; i < steps; ++i) {
     TD_RETURN_IF_ERROR(executor.Run());
@@ -172,7 +173,7 @@ StatusOr<std::vector<double>> TrainingRun::Losses(int steps) {
 }
 
 StatusOr<std::vector<double>> TrainingRun::MicrosPerStep() {
-  Executor executor(*plan_);
+  exec::Executor executor(*plan_);
   std::vector<double> micros;
   double total = 0;
   bool warm = false;  // whether the first chunk of steps, which is not measured, has ended
@@ -195,7 +196,7 @@ StatusOr<Report> TrainingRun::Run() {
   if (!options_.export_dir.empty()) TD_RETURN_IF_ERROR(Export());
   TD_ASSIGN_OR_RETURN(const std::vector<double> losses, Losses(options_.check_steps));
   TD_ASSIGN_OR_RETURN(const std::vector<double> micros, MicrosPerStep());
-  const Var* data = training_.program.VarsOf(VarKind::kData).front();
+  const graph::Var* data = training_.program.VarsOf(graph::VarKind::kData).front();
   const double median = Median(micros);
   const std::set<std::string> kernels(plan_->choices().begin(), plan_->choices().end());
 

@@ -16,10 +16,10 @@ namespace tandem::bench {
 // classes in turn. "ids" (i64 [batch, columns]) gets random ids; each column draws them from a
 // separate part of [0, ids).
 struct TrainingCase {
-  Program program;
+  graph::Program program;
   int64_t classes = 0;
   int64_t ids = 0;
-  OptimizerSpec optimizer = {"momentum", {{"mu", 0.9}}};
+  graph::OptimizerSpec optimizer = {"momentum", {{"mu", 0.9}}};
   double learning_rate = 0;
   int chunk_steps = 50;  // number of steps per time measurement
   // The passes of this strategy change the program, as in a job in local mode. nullptr: no passes.

@@ -8,7 +8,7 @@ namespace tandem::bench {
 StatusOr<Report> TransformerLm(const RunOptions& options) {
   constexpr int64_t kBatch = 8, kTokens = 256;
   TD_ASSIGN_OR_RETURN(
-      Program program,
+      graph::Program program,
       trainer::BuildModel("transformer_lm",
                           {{"layers", "4"}, {"width", "256"}, {"heads", "8"}, {"sequence", "128"}},
                           kBatch));

@@ -21,9 +21,9 @@ std::string FakeCupti() {
 }
 
 TEST(DeviceTrace, EachSpanKnowsWhoStartedIt) {
-  const auto trace = DeviceTrace::Start(FakeCupti());
+  const auto trace = exec::DeviceTrace::Start(FakeCupti());
   ASSERT_TRUE(trace.ok()) << trace.status();
-  EXPECT_EQ(DeviceTrace::Start(FakeCupti()).status().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(exec::DeviceTrace::Start(FakeCupti()).status().code(), StatusCode::kUnavailable);
   void* const library = dlopen(FakeCupti().c_str(), RTLD_LAZY);
   ASSERT_NE(library, nullptr);
   const auto now = reinterpret_cast<uint64_t (*)()>(dlsym(library, "tandem_fake_cupti_now"));
@@ -45,7 +45,7 @@ TEST(DeviceTrace, EachSpanKnowsWhoStartedIt) {
   // between.
   constexpr auto kSlack = std::chrono::seconds(5);
   for (size_t i = 0; i < want.size(); ++i) {
-    const DeviceSpan& span = (*spans)[i];
+    const exec::DeviceSpan& span = (*spans)[i];
     EXPECT_EQ(std::pair(span.id, span.what), want[i]);
     EXPECT_LE(span.begin, span.end);
     EXPECT_GT(span.begin, before - kSlack);
@@ -57,7 +57,7 @@ TEST(DeviceTrace, EachSpanKnowsWhoStartedIt) {
 }
 
 TEST(DeviceTrace, WithoutCuptiThatIsSaid) {
-  const Status status = DeviceTrace::Start("/nowhere/libcupti.so").status();
+  const Status status = exec::DeviceTrace::Start("/nowhere/libcupti.so").status();
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()), HasSubstr("CUPTI (libcupti.so): "));
   EXPECT_THAT(std::string(status.message()), HasSubstr("/nowhere/libcupti.so"));

@@ -23,10 +23,10 @@ void CheckRaw(reader::ImageListOptions options, const std::vector<float>& want) 
   const Status status = (*data)->Fill({&first, 1}, out);
   CHECK(status.ok()) << status;
   CHECK(LiesIn(image, 4, static_cast<int64_t>(pixels.size())));
-  std::vector<std::byte> scratch(ImageScratchBytes(image.width));
+  std::vector<std::byte> scratch(ops::ImageScratchBytes(image.width));
   std::vector<float> got(want.size());
-  SampleImage(reader::FormOf(options), pixels.data() + image.begin, image.width, image.height,
-              taps.data(), scratch.data(), got.data());
+  ops::SampleImage(reader::FormOf(options), pixels.data() + image.begin, image.width, image.height,
+                   taps.data(), scratch.data(), got.data());
   CHECK(got == want);
 }
 

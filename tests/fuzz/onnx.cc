@@ -22,11 +22,11 @@ bool Accepts(std::string_view input) {
   const auto import = onnx::ImportModel(input, "m.onnx", options, device);
   CHECK(import.ok() || import.status().message().find("m.onnx") != std::string::npos)
       << import.status();
-  if (import.ok()) CHECK(Verify(import->program).ok());
+  if (import.ok()) CHECK(graph::Verify(import->program).ok());
   return import.ok();
 }
 
-void AddSeed(const Program& program, std::vector<std::string>& seeds) {
+void AddSeed(const graph::Program& program, std::vector<std::string>& seeds) {
   CpuDevice device;
   const auto model = onnx::ExportModel(program, *onnx::ValuesOf(program, device), {}, {});
   CHECK(model.ok()) << model.status();

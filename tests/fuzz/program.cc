@@ -8,7 +8,7 @@ namespace tandem {
 namespace {
 
 bool Accepts(std::string_view input) {
-  Program program;
+  graph::Program program;
   const Status status = BuildProgram(std::string(input), &program);
   CHECK(status.ok() || !status.message().empty());
   if (!status.ok()) return false;

@@ -40,25 +40,25 @@ constexpr Card kCards[] = {{"H200", R"({
 class DnnGraphs : public testing::TestWithParam<Card> {
  protected:
   void SetUp() override {
-    auto device = DnnDeviceFrom(GetParam().json);
+    auto device = ops::DnnDeviceFrom(GetParam().json);
     ASSERT_TRUE(device.ok()) << device.status();
     device_ = *std::move(device);
   }
   // Checks that the graph has a plan, and that the plan's text gives the same plan again.
-  void ExpectPlan(const DnnGraph& graph, size_t workspace_max) {
+  void ExpectPlan(const ops::DnnGraph& graph, size_t workspace_max) {
     const auto plan = graph.MakePlan(device_, workspace_max);
     ASSERT_TRUE(plan.ok()) << plan.status();
     const auto text = plan->text();
     ASSERT_TRUE(text.ok()) << text.status();
-    const auto again = DnnPlan::Restore(device_, *text);
+    const auto again = ops::DnnPlan::Restore(device_, *text);
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(again->workspace(), plan->workspace());
   }
-  void ExpectNone(const DnnGraph& graph) {
+  void ExpectNone(const ops::DnnGraph& graph) {
     EXPECT_EQ(graph.MakePlan(device_, SIZE_MAX).status().code(), StatusCode::kUnimplemented);
   }
 
-  DnnDescriptor device_;
+  ops::DnnDescriptor device_;
 };
 INSTANTIATE_TEST_SUITE_P(Of, DnnGraphs, testing::ValuesIn(kCards),
                          [](const auto& card) { return std::string(card.param.name); });
@@ -74,18 +74,19 @@ TEST_P(DnnGraphs, NormalisationsOfResNet50) {
                      {2048, 7, false, false}, {2048, 7, true, true},  {128, 56, true, false}};
   for (const auto& n : norms) {
     SCOPED_TRACE(testing::Message() << n.channels << " channels of " << n.side);
-    const BatchNormGraphShape s = {CUDNN_DATA_HALF, 128, n.channels, n.side * n.side, n.relu, n.z};
-    ExpectPlan(BatchNormGraph(s).graph, kBatchNormWorkspace);
-    ExpectPlan(BatchNormGradGraph(s).graph, kBatchNormWorkspace);
+    const ops::BatchNormGraphShape s = {CUDNN_DATA_HALF, 128,    n.channels,
+                                        n.side * n.side, n.relu, n.z};
+    ExpectPlan(ops::BatchNormGraph(s).graph, kBatchNormWorkspace);
+    ExpectPlan(ops::BatchNormGradGraph(s).graph, kBatchNormWorkspace);
   }
 }
 
 TEST_P(DnnGraphs, NormalisationsOfEveryType) {
   for (const auto type : {CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16, CUDNN_DATA_FLOAT}) {
     for (const bool relu : {false, true}) {
-      const BatchNormGraphShape s = {type, 4, 16, 25, relu, relu};
-      ExpectPlan(BatchNormGraph(s).graph, kBatchNormWorkspace);
-      ExpectPlan(BatchNormGradGraph(s).graph, kBatchNormWorkspace);
+      const ops::BatchNormGraphShape s = {type, 4, 16, 25, relu, relu};
+      ExpectPlan(ops::BatchNormGraph(s).graph, kBatchNormWorkspace);
+      ExpectPlan(ops::BatchNormGradGraph(s).graph, kBatchNormWorkspace);
     }
   }
 }
@@ -93,13 +94,13 @@ TEST_P(DnnGraphs, NormalisationsOfEveryType) {
 // Channels that do not fill whole pieces of 16 bytes have no plan. Therefore the kernels require
 // whole pieces.
 TEST_P(DnnGraphs, OtherChannelsHaveNoPlan) {
-  ExpectNone(BatchNormGraph({CUDNN_DATA_HALF, 4, 12, 25, true, true}).graph);
-  ExpectNone(BatchNormGradGraph({CUDNN_DATA_HALF, 4, 12, 25, true, true}).graph);
-  ExpectNone(BatchNormGraph({CUDNN_DATA_FLOAT, 4, 6, 25, true, true}).graph);
+  ExpectNone(ops::BatchNormGraph({CUDNN_DATA_HALF, 4, 12, 25, true, true}).graph);
+  ExpectNone(ops::BatchNormGradGraph({CUDNN_DATA_HALF, 4, 12, 25, true, true}).graph);
+  ExpectNone(ops::BatchNormGraph({CUDNN_DATA_FLOAT, 4, 6, 25, true, true}).graph);
 }
 
-ConvShape Square(int64_t in_c, int64_t in, int64_t out_c, int64_t kernel, int64_t stride,
-                 int64_t pad, int64_t groups = 1) {
+ops::ConvShape Square(int64_t in_c, int64_t in, int64_t out_c, int64_t kernel, int64_t stride,
+                      int64_t pad, int64_t groups = 1) {
   const int64_t out = (in + 2 * pad - kernel) / stride + 1;
   return {.batch = 32,
           .in_c = in_c,
@@ -117,7 +118,7 @@ constexpr size_t kConvWorkspace = size_t{256} << 20;
 
 // Convolutions of LeNet, ResNeXt and MobileNet, and one convolution of each kind in ResNet-50.
 TEST_P(DnnGraphs, ConvolutionsAndTheirGradients) {
-  const ConvShape convs[] = {
+  const ops::ConvShape convs[] = {
       Square(1, 28, 6, 5, 1, 2),         Square(6, 14, 16, 5, 1, 0),
       Square(3, 224, 64, 7, 2, 3),       Square(64, 56, 64, 1, 1, 0),
       Square(64, 56, 64, 3, 1, 1),       Square(64, 56, 256, 1, 1, 0),
@@ -125,41 +126,41 @@ TEST_P(DnnGraphs, ConvolutionsAndTheirGradients) {
       Square(512, 7, 512, 3, 1, 1),      Square(2048, 7, 512, 1, 1, 0),
       Square(128, 56, 128, 3, 1, 1, 32), Square(32, 112, 32, 3, 1, 1, 32),
       Square(64, 112, 64, 3, 2, 1, 64),  Square(1024, 7, 1024, 3, 1, 1, 1024)};
-  for (const ConvShape& s : convs) {
+  for (const ops::ConvShape& s : convs) {
     for (const auto type : {CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16}) {
       SCOPED_TRACE(testing::Message() << s.in_c << " to " << s.out_c << " channels of " << s.in[0]
                                       << " in " << s.groups << " groups, type " << type);
-      ExpectPlan(ConvOutputGraph(s, type, {}).graph, kConvWorkspace);
-      ExpectPlan(ConvInputGradGraph(s, type).graph, kConvWorkspace);
-      ExpectPlan(ConvFilterGradGraph(s, type).graph, kConvWorkspace);
+      ExpectPlan(ops::ConvOutputGraph(s, type, {}).graph, kConvWorkspace);
+      ExpectPlan(ops::ConvInputGradGraph(s, type).graph, kConvWorkspace);
+      ExpectPlan(ops::ConvFilterGradGraph(s, type).graph, kConvWorkspace);
     }
   }
 }
 
 // Convolutions of LeNet and VGG-16, and convolutions of ResNet-50, with bias and optionally relu.
 TEST_P(DnnGraphs, ConvolutionsWithBiasAndRelu) {
-  const ConvShape convs[] = {Square(1, 28, 6, 5, 1, 2),     Square(6, 14, 16, 5, 1, 0),
-                             Square(3, 224, 64, 3, 1, 1),   Square(64, 224, 64, 3, 1, 1),
-                             Square(512, 14, 512, 3, 1, 1), Square(3, 224, 64, 7, 2, 3),
-                             Square(256, 56, 512, 1, 2, 0)};
-  for (const ConvShape& s : convs) {
+  const ops::ConvShape convs[] = {Square(1, 28, 6, 5, 1, 2),     Square(6, 14, 16, 5, 1, 0),
+                                  Square(3, 224, 64, 3, 1, 1),   Square(64, 224, 64, 3, 1, 1),
+                                  Square(512, 14, 512, 3, 1, 1), Square(3, 224, 64, 7, 2, 3),
+                                  Square(256, 56, 512, 1, 2, 0)};
+  for (const ops::ConvShape& s : convs) {
     for (const bool relu : {false, true}) {
       SCOPED_TRACE(testing::Message() << s.in_c << " to " << s.out_c << " channels");
       const auto type = relu ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
-      ExpectPlan(ConvOutputGraph(s, type, {.bias = true, .relu = relu}).graph, kConvWorkspace);
+      ExpectPlan(ops::ConvOutputGraph(s, type, {.bias = true, .relu = relu}).graph, kConvWorkspace);
     }
   }
 }
 
 // A convolution has several different plans, so that a search can measure them.
 TEST_P(DnnGraphs, SeveralPlansOfOneConvolution) {
-  const ConvShape s = Square(64, 56, 64, 3, 1, 1);
-  for (const ConvGraph& g :
-       {ConvOutputGraph(s, CUDNN_DATA_HALF, {}), ConvInputGradGraph(s, CUDNN_DATA_HALF),
-        ConvFilterGradGraph(s, CUDNN_DATA_HALF)}) {
+  const ops::ConvShape s = Square(64, 56, 64, 3, 1, 1);
+  for (const ops::ConvGraph& g :
+       {ops::ConvOutputGraph(s, CUDNN_DATA_HALF, {}), ops::ConvInputGradGraph(s, CUDNN_DATA_HALF),
+        ops::ConvFilterGradGraph(s, CUDNN_DATA_HALF)}) {
     std::set<std::string> texts;
     size_t made = 0;
-    for (size_t number = 0; number < DnnGraph::kFallback; ++number) {
+    for (size_t number = 0; number < ops::DnnGraph::kFallback; ++number) {
       const auto plan = g.graph.MakeProposal(device_, number);
       if (!plan.ok()) continue;
       ++made;
@@ -172,20 +173,20 @@ TEST_P(DnnGraphs, SeveralPlansOfOneConvolution) {
 
 // A proposal keeps its number however many proposals are requested. Thus the number can be stored.
 TEST_P(DnnGraphs, AProposalIsTheSameAgain) {
-  const ConvShape s = Square(64, 56, 64, 3, 1, 1);
-  const ConvGraph g = ConvOutputGraph(s, CUDNN_DATA_HALF, {});
+  const ops::ConvShape s = Square(64, 56, 64, 3, 1, 1);
+  const ops::ConvGraph g = ops::ConvOutputGraph(s, CUDNN_DATA_HALF, {});
   const auto best = g.graph.MakePlan(device_, kConvWorkspace);
   ASSERT_TRUE(best.ok()) << best.status();
   // Compares only the 200 characters about the engine. The code that follows them contains
   // uninitialised memory of some engines.
-  const auto engine_of = [](const DnnPlan& plan) {
+  const auto engine_of = [](const ops::DnnPlan& plan) {
     const std::string text = *plan.text();
     const size_t at = text.find("\"engine\":");
     EXPECT_NE(at, std::string::npos) << text;
     return text.substr(at, 200);
   };
   std::set<std::string> engines;
-  for (size_t number = 0; number < DnnGraph::kProposals; ++number) {
+  for (size_t number = 0; number < ops::DnnGraph::kProposals; ++number) {
     const auto plan = g.graph.MakeProposal(device_, number);
     const auto again = g.graph.MakeProposal(device_, number);
     ASSERT_EQ(plan.ok(), again.ok()) << number;
@@ -195,53 +196,53 @@ TEST_P(DnnGraphs, AProposalIsTheSameAgain) {
   }
   EXPECT_TRUE(engines.contains(engine_of(*best)));
   EXPECT_GT(engines.size(), 1u);
-  EXPECT_FALSE(g.graph.MakeProposal(device_, DnnGraph::kProposals).ok());
+  EXPECT_FALSE(g.graph.MakeProposal(device_, ops::DnnGraph::kProposals).ok());
 }
 
 // cuDNN cannot add a bias to a grouped convolution in bf16. A separate kernel must then add the
 // bias.
 TEST_P(DnnGraphs, NoBiasBehindGroupsOfBf16) {
-  const ConvShape s = Square(32, 112, 32, 3, 1, 1, 32);
-  ExpectNone(ConvOutputGraph(s, CUDNN_DATA_BFLOAT16, {.bias = true}).graph);
+  const ops::ConvShape s = Square(32, 112, 32, 3, 1, 1, 32);
+  ExpectNone(ops::ConvOutputGraph(s, CUDNN_DATA_BFLOAT16, {.bias = true}).graph);
 }
 
 TEST_P(DnnGraphs, WorkspaceIsLimited) {
-  const BatchNormGraph norm({CUDNN_DATA_HALF, 128, 512, 784, true, false});
+  const ops::BatchNormGraph norm({CUDNN_DATA_HALF, 128, 512, 784, true, false});
   EXPECT_EQ(norm.graph.MakePlan(device_, 16).status().code(), StatusCode::kUnimplemented);
 }
 
 TEST(DnnGraphKeys, TellGraphsApart) {
   const auto key = [](bool swapped) {
-    DnnGraph g;
+    ops::DnnGraph g;
     const auto a = g.Channels(8), b = g.Channels(8), y = g.Channels(8);
     g.Pointwise(CUDNN_POINTWISE_ADD, swapped ? b : a, swapped ? a : b, y);
     return g.key();
   };
   EXPECT_EQ(key(false), key(false));
   EXPECT_NE(key(false), key(true));
-  const ConvShape one = Square(8, 14, 16, 3, 1, 1);
-  ConvShape other = one;
+  const ops::ConvShape one = Square(8, 14, 16, 3, 1, 1);
+  ops::ConvShape other = one;
   other.pad[1] = 2;
-  const auto of = [](const ConvGraph& g) { return g.graph.key(); };
-  EXPECT_NE(of(ConvOutputGraph(one, CUDNN_DATA_HALF, {})),
-            of(ConvOutputGraph(other, CUDNN_DATA_HALF, {})));
+  const auto of = [](const ops::ConvGraph& g) { return g.graph.key(); };
+  EXPECT_NE(of(ops::ConvOutputGraph(one, CUDNN_DATA_HALF, {})),
+            of(ops::ConvOutputGraph(other, CUDNN_DATA_HALF, {})));
   // Two graphs with the same tensor shapes but different operations have different keys.
-  ConvShape square = Square(16, 14, 16, 3, 1, 1);
+  ops::ConvShape square = Square(16, 14, 16, 3, 1, 1);
   square.batch = 16;
   for (auto* size : {&square.in, &square.out, &square.kernel}) (*size)[0] = (*size)[1] = 3;
-  EXPECT_NE(of(ConvInputGradGraph(square, CUDNN_DATA_HALF)),
-            of(ConvFilterGradGraph(square, CUDNN_DATA_HALF)));
+  EXPECT_NE(of(ops::ConvInputGradGraph(square, CUDNN_DATA_HALF)),
+            of(ops::ConvFilterGradGraph(square, CUDNN_DATA_HALF)));
 }
 
 TEST_P(DnnGraphs, WhatIsNoPlansTextIsRefused) {
   for (const std::string text : {"", "{}", "no text"}) {
-    EXPECT_FALSE(DnnPlan::Restore(device_, text).ok()) << text;
+    EXPECT_FALSE(ops::DnnPlan::Restore(device_, text).ok()) << text;
   }
 }
 
 TEST(DnnDevices, WhatIsNoDeviceIsRefused) {
-  EXPECT_FALSE(DnnDeviceFrom("{}").ok());
-  EXPECT_FALSE(DnnDeviceFrom("").ok());
+  EXPECT_FALSE(ops::DnnDeviceFrom("{}").ok());
+  EXPECT_FALSE(ops::DnnDeviceFrom("").ok());
 }
 
 }  // namespace

@@ -25,18 +25,18 @@ class CudaModule : public testing::Test {
     ASSERT_TRUE(module.ok()) << module.status();
     module_ = *module;
   }
-  const BackendModule* module_ = nullptr;
+  const exec::BackendModule* module_ = nullptr;
 };
 
 TEST_F(CudaModule, RowsNameOperators) {
   std::set<std::string> seen;
-  for (const KernelRegistration& row : module_->kernels()) {
-    const OpDef* def = FindOp(row.op);
+  for (const ops::KernelRegistration& row : module_->kernels()) {
+    const ops::OpDef* def = ops::FindOp(row.op);
     ASSERT_NE(def, nullptr) << row.op;
     EXPECT_FALSE(def->is_comm) << row.op;
     EXPECT_TRUE(seen.insert(row.op).second) << row.op << " is there twice";
     EXPECT_FALSE(row.impls.empty()) << row.op;
-    for (const KernelImpl& impl : row.impls) EXPECT_STRNE(impl.name, "") << row.op;
+    for (const ops::KernelImpl& impl : row.impls) EXPECT_STRNE(impl.name, "") << row.op;
   }
 }
 
@@ -57,7 +57,7 @@ TEST_F(CudaModule, PreparesOrRefusesEveryRow) {
   for (OpCase& c : RandomCases(7, 240)) cases.push_back(std::move(c));
   std::map<std::string, int> prepared, refused;
   for (const OpCase& c : cases) {
-    for (const KernelImpl& impl : KernelsOf(*module_, c.op)) {
+    for (const ops::KernelImpl& impl : KernelsOf(*module_, c.op)) {
       auto run = KernelRun::Make(c, DescriptionsOf(c));
       ASSERT_TRUE(run.ok()) << CaseName(c) << ": " << run.status();
       const Status status = (*run)->Prepare(impl, 1, KernelRun::kDeviceConvScratch);
@@ -68,7 +68,7 @@ TEST_F(CudaModule, PreparesOrRefusesEveryRow) {
     }
   }
   int rows = 0, not_served = 0;
-  for (const KernelRegistration& row : module_->kernels()) {
+  for (const ops::KernelRegistration& row : module_->kernels()) {
     EXPECT_GT(prepared[row.op], 0) << row.op << " serves no row of the bench";
     rows += prepared[row.op];
     not_served += refused[row.op];
@@ -99,7 +99,7 @@ class CudaDevice : public CudaModule {
     std::set<std::string> without;
     for (const OpCase& c : cases) {
       if (small && c.bench) continue;
-      const KernelRegistration* const row = RowOf(*module_, c.op);
+      const ops::KernelRegistration* const row = RowOf(*module_, c.op);
       if (row == nullptr) without.insert(c.op);
       if (row == nullptr) continue;
       ++rows;
@@ -136,7 +136,7 @@ TEST_F(CudaDevice, RandomShapes) { Check(RandomCases(7, 240)); }
 
 // Runs `impl` on the device and compares the bits of its outputs with those of `here`, which has
 // already run on the CPU. Returns whether `impl` supports the row.
-bool SameBits(const OpCase& c, const KernelRun& here, const KernelImpl& impl, Device* device) {
+bool SameBits(const OpCase& c, const KernelRun& here, const ops::KernelImpl& impl, Device* device) {
   auto there = KernelRun::Make(c, DrawInputs(c, kCheckSeed), device);
   EXPECT_TRUE(there.ok());
   if (!there.ok() || !(*there)->Prepare(impl, 1).ok()) return false;
@@ -155,19 +155,19 @@ bool SameBits(const OpCase& c, const KernelRun& here, const KernelImpl& impl, De
 TEST_F(CudaDevice, ElementwiseFormulasGiveTheBitsOfTheCpu) {
   std::map<std::string, int> compared;  // number of compared rows, by name of the implementation
   for (const OpCase& c : AllCases()) {
-    const OpDef& def = *FindOp(c.op);
+    const ops::OpDef& def = *ops::FindOp(c.op);
     if (!def.elementwise && !def.has_body) continue;
     auto here = KernelRun::Make(c, DrawInputs(c, kCheckSeed));
     ASSERT_TRUE(here.ok()) << here.status();
     if (!(*here)->Prepare(def.cpu_kernels()[0], 1).ok()) continue;
     ASSERT_TRUE((*here)->Run().ok()) << CaseName(c);
-    for (const KernelImpl& impl : KernelsOf(*module_, c.op)) {
+    for (const ops::KernelImpl& impl : KernelsOf(*module_, c.op)) {
       if (SameBits(c, **here, impl, device_.get())) ++compared[impl.name];
     }
   }
   EXPECT_GT(compared["cuda"], 50);
   EXPECT_GT(compared["sequence"], 30);
-  EXPECT_EQ(compared["nvrtc"] > 30, OpenNvrtc().ok());
+  EXPECT_EQ(compared["nvrtc"] > 30, ops::OpenNvrtc().ok());
 }
 
 TEST_F(CudaDevice, WrongIdsAndLabelsAreNamed) {
@@ -219,7 +219,7 @@ TEST_F(CudaDevice, WrongIdsAndLabelsAreNamed) {
 // Runs the search for non-finite numbers on the device. The search writes its results into cells.
 class CudaSearch : public CudaDevice {
  protected:
-  static constexpr uint64_t kNone = NonFiniteScan::kNone;
+  static constexpr uint64_t kNone = exec::NonFiniteScan::kNone;
   static constexpr size_t kTensors = 70;  // number of tensors; one launch cannot search as many
 
   void SetUp() override {
@@ -239,7 +239,7 @@ class CudaSearch : public CudaDevice {
   }
   // Searches `tensors` and returns the values of all cells.
   std::vector<uint64_t> Found(uint64_t number, bool inputs,
-                              const std::vector<NonFiniteScan::Floats>& tensors) {
+                              const std::vector<exec::NonFiniteScan::Floats>& tensors) {
     auto* const cells = reinterpret_cast<uint64_t*>(cells_.get());
     const Status status = module_->search(*device_, {number, tensors, inputs, cells, cells + 1});
     EXPECT_TRUE(status.ok()) << status;
@@ -262,15 +262,16 @@ TEST_F(CudaSearch, FirstElementOfEveryTypeAndAlignment) {
   const std::vector<float> one = {kInf}, finite(100, 1e-45f);
   const Buffer on_f = OnDevice(f), on_half = OnDevice(half), on_brain = OnDevice(brain);
   const Buffer on_one = OnDevice(one), on_finite = OnDevice(finite);
-  const std::vector<NonFiniteScan::Floats> tensors = {{on_f.get(), DType::kF32, 5000},
-                                                      {on_f.get() + 4, DType::kF32, 1302},
-                                                      {on_f.get() + 4, DType::kF32, 4999},
-                                                      {on_half.get(), DType::kF16, 3000},
-                                                      {on_half.get(), DType::kBF16, 3000},
-                                                      {on_brain.get() + 2, DType::kBF16, 2999},
-                                                      {on_one.get(), DType::kF32, 1},
-                                                      {on_finite.get(), DType::kF32, 100},
-                                                      {nullptr, DType::kF32, 0}};
+  const std::vector<exec::NonFiniteScan::Floats> tensors = {
+      {on_f.get(), DType::kF32, 5000},
+      {on_f.get() + 4, DType::kF32, 1302},
+      {on_f.get() + 4, DType::kF32, 4999},
+      {on_half.get(), DType::kF16, 3000},
+      {on_half.get(), DType::kBF16, 3000},
+      {on_brain.get() + 2, DType::kBF16, 2999},
+      {on_one.get(), DType::kF32, 1},
+      {on_finite.get(), DType::kF32, 100},
+      {nullptr, DType::kF32, 0}};
   const std::vector<uint64_t> found = Found(7, false, tensors);
   const std::vector<uint64_t> want = {7, 1303, kNone, 1302, 2998, kNone, 16, 0, kNone, kNone};
   EXPECT_EQ(std::vector(found.begin(), found.begin() + 10), want);
@@ -281,12 +282,12 @@ TEST_F(CudaSearch, TheFirstSearchThatFindsSomethingIsKept) {
   const Buffer finite = OnDevice(values);
   values[200] = std::numeric_limits<float>::infinity();
   const Buffer wrong = OnDevice(values);
-  const NonFiniteScan::Floats good = {finite.get(), DType::kF32, 300};
-  const NonFiniteScan::Floats bad = {wrong.get(), DType::kF32, 300};
+  const exec::NonFiniteScan::Floats good = {finite.get(), DType::kF32, 300};
+  const exec::NonFiniteScan::Floats bad = {wrong.get(), DType::kF32, 300};
   const std::vector<uint64_t> nothing(1 + kTensors, kNone);
   EXPECT_EQ(Found(3, false, {good, good}), nothing);
   EXPECT_EQ(Found(3, true, {bad}), nothing) << "its outputs are finite";
-  std::vector<NonFiniteScan::Floats> many(kTensors, good);
+  std::vector<exec::NonFiniteScan::Floats> many(kTensors, good);
   many[66] = bad;
   std::vector<uint64_t> found = Found(4, false, many);
   auto want = nothing;

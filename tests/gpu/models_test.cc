@@ -31,34 +31,34 @@ class NamedCuda final : public Device {
   CpuDevice host_;
 };
 
-StatusOr<Program> Training(const std::string& model, const Args& args,
-                           const std::string& optimizer) {
-  TD_ASSIGN_OR_RETURN(Program program, trainer::BuildModel(model, args, 4));
-  TD_ASSIGN_OR_RETURN(const auto grads, AppendBackward(program, 1.0f));
-  OptimizerSpec spec;
+StatusOr<graph::Program> Training(const std::string& model, const Args& args,
+                                  const std::string& optimizer) {
+  TD_ASSIGN_OR_RETURN(graph::Program program, trainer::BuildModel(model, args, 4));
+  TD_ASSIGN_OR_RETURN(const auto grads, graph::AppendBackward(program, 1.0f));
+  graph::OptimizerSpec spec;
   spec.type = optimizer;
-  TD_RETURN_IF_ERROR(AppendOptimizer(program, spec, grads));
+  TD_RETURN_IF_ERROR(graph::AppendOptimizer(program, spec, grads));
   return program;
 }
 
 // A handler that accepts every communication operator but transfers nothing.
-class NoComm final : public CommHandler {
+class NoComm final : public exec::CommHandler {
  public:
-  StatusOr<int> Register(const CommNode&) override { return 0; }
-  void Start(int, int64_t, CommDone* done) override { done->Complete(OkStatus()); }
+  StatusOr<int> Register(const exec::CommNode&) override { return 0; }
+  void Start(int, int64_t, exec::CommDone* done) override { done->Complete(OkStatus()); }
   Duration timeout() const override { return std::chrono::seconds(1); }
 };
 
 // Plans a program for a CUDA device. Returns the status of the planning.
-Status PlanOf(const StatusOr<Program>& program) {
+Status PlanOf(const StatusOr<graph::Program>& program) {
   TD_RETURN_IF_ERROR(program.status());
   const auto module = optest::OpenCudaModule();
   if (!module.ok()) return module.status();
   NamedCuda device;
-  Scope scope(device);
-  const Backend backend = Backend::Of(PlaceKind::kCuda, **module);
+  exec::Scope scope(device);
+  const exec::Backend backend = exec::Backend::Of(PlaceKind::kCuda, **module);
   NoComm comm;
-  return Plan::Make(*program, backend, scope, &comm, PlanOptions{}).status();
+  return exec::Plan::Make(*program, backend, scope, &comm, exec::PlanOptions{}).status();
 }
 
 TEST(CudaModels, HaveAKernelForEveryOperator) {
@@ -86,7 +86,7 @@ TEST(CudaModels, HaveAKernelForEveryOperator) {
 TEST(CudaModels, SyncBatchNorm) {
   auto program = Training("resnet18", {{"image", "3,32,32"}, {"stem", "3"}}, "sgd");
   ASSERT_TRUE(program.ok()) << program.status();
-  const auto found = SyncBatchNorm(*program, 0, 2);
+  const auto found = graph::SyncBatchNorm(*program, 0, 2);
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(*found, 20);
   EXPECT_TRUE(PlanOf(program).ok()) << PlanOf(program);
@@ -95,12 +95,12 @@ TEST(CudaModels, SyncBatchNorm) {
 TEST(CudaModels, DeepGradientCompression) {
   auto program = trainer::BuildModel("lenet", {}, 4);
   ASSERT_TRUE(program.ok()) << program.status();
-  const auto grads = AppendBackward(*program, 1.0f);
+  const auto grads = graph::AppendBackward(*program, 1.0f);
   ASSERT_TRUE(grads.ok()) << grads.status();
-  OptimizerSpec momentum;
+  graph::OptimizerSpec momentum;
   momentum.type = "momentum";
-  const DgcRule rule{.begin_step = 0, .ramp_steps = 1, .sparsity = {0.9f}};
-  const auto slots = AppendCompressed(*program, momentum, {*grads}, rule, 2);
+  const graph::DgcRule rule{.begin_step = 0, .ramp_steps = 1, .sparsity = {0.9f}};
+  const auto slots = graph::AppendCompressed(*program, momentum, {*grads}, rule, 2);
   ASSERT_TRUE(slots.ok()) << slots.status();
   EXPECT_FALSE(slots->empty());
   EXPECT_TRUE(PlanOf(program).ok()) << PlanOf(program);
@@ -110,7 +110,7 @@ TEST(CudaModels, DeepGradientCompression) {
 TEST(CudaModels, WhatIsMissingIsNamed) {
   auto program = Training("resnet18", {{"image", "3,32,32"}, {"stem", "3"}}, "sgd");
   ASSERT_TRUE(program.ok()) << program.status();
-  for (Op& op : program->ops) {
+  for (ops::Op& op : program->ops) {
     if (op.type == "batch_norm") op.attrs["data_layout"] = std::string("nChw16c");
   }
   const Status status = PlanOf(program);

@@ -12,25 +12,26 @@
 namespace tandem::optest {
 namespace {
 
-static_assert(sizeof(NvrtcResult) == sizeof(nvrtcResult) && NVRTC_SUCCESS == 0);
-static_assert(sizeof(NvrtcProgram) == sizeof(nvrtcProgram));
+static_assert(sizeof(ops::NvrtcResult) == sizeof(nvrtcResult) && NVRTC_SUCCESS == 0);
+static_assert(sizeof(ops::NvrtcProgram) == sizeof(nvrtcProgram));
 
 using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
 StatusOr<std::string> Compile(const std::string& source, int major = 9, int minor = 0) {
-  TD_ASSIGN_OR_RETURN(const NvrtcLibrary nvrtc, OpenNvrtc());
-  return CompileWithNvrtc(nvrtc, source, FusedHeaders(), major, minor);
+  TD_ASSIGN_OR_RETURN(const ops::NvrtcLibrary nvrtc, ops::OpenNvrtc());
+  return ops::CompileWithNvrtc(nvrtc, source, ops::FusedHeaders(), major, minor);
 }
 
 // Returns the source code of the fused operator in a row.
-StatusOr<FusedSource> SourceOf(const OpCase& c) {
-  const Op op = MakeOp(c);
+StatusOr<ops::FusedSource> SourceOf(const OpCase& c) {
+  const ops::Op op = MakeOp(c);
   std::vector<const TensorDesc*> in;
   for (const Draw& draw : c.inputs[0]) in.push_back(&draw.desc);
-  TD_ASSIGN_OR_RETURN(const Body body, BindBody(OpView(op, *FindOp(c.op), in, {})));
-  return WriteFusedSource(body);
+  TD_ASSIGN_OR_RETURN(const ops::Body body,
+                      ops::BindBody(ops::OpView(op, *ops::FindOp(c.op), in, {})));
+  return ops::WriteFusedSource(body);
 }
 
 TEST(NvrtcTest, EveryFusedRowCompiles) {
@@ -58,15 +59,15 @@ TEST(NvrtcTest, EveryFusedRowCompiles) {
 struct Details {
   std::string log, ptx;
 };
-Details DetailsOf(const FusedSource& source, const char* arch) {
+Details DetailsOf(const ops::FusedSource& source, const char* arch) {
   Details details;
-  const auto nvrtc = OpenNvrtc();
+  const auto nvrtc = ops::OpenNvrtc();
   std::vector<const char*> names, texts;
-  for (const HeaderText& header : FusedHeaders()) {
+  for (const ops::HeaderText& header : ops::FusedHeaders()) {
     names.push_back(header.name);
     texts.push_back(header.text);
   }
-  NvrtcProgram program = nullptr;
+  ops::NvrtcProgram program = nullptr;
   const int headers = static_cast<int>(names.size());
   nvrtc->CreateProgram(&program, source.text.c_str(), "f.cu", headers, texts.data(), names.data());
   const char* const options[] = {arch, "--fmad=false", "--std=c++17", "--ptxas-options=-v"};
@@ -81,8 +82,10 @@ Details DetailsOf(const FusedSource& source, const char* arch) {
   void* const library = dlopen("libnvrtc.so.13", RTLD_LAZY | RTLD_NOLOAD);
   // NVRTC is older and gives no PTX; most tests need only the log.
   if (library == nullptr) return details;
-  take(reinterpret_cast<NvrtcResult (*)(NvrtcProgram, size_t*)>(dlsym(library, "nvrtcGetPTXSize")),
-       reinterpret_cast<NvrtcResult (*)(NvrtcProgram, char*)>(dlsym(library, "nvrtcGetPTX")),
+  take(reinterpret_cast<ops::NvrtcResult (*)(ops::NvrtcProgram, size_t*)>(
+           dlsym(library, "nvrtcGetPTXSize")),
+       reinterpret_cast<ops::NvrtcResult (*)(ops::NvrtcProgram, char*)>(
+           dlsym(library, "nvrtcGetPTX")),
        &details.ptx);
   nvrtc->DestroyProgram(&program);
   return details;

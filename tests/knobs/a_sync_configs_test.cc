@@ -104,10 +104,10 @@ TEST(AsyncConfigs, MaxMergeVarNumAndIsSgdOptimizer) {
               ElementsAre(Seen{1, 1, true}, Seen{4, 3.5f, true}, Seen{4, 7.5f, true}));
 }
 
-OptimizerSpec Momentum(double mu) { return {.type = "momentum", .attrs = {{"mu", mu}}}; }
+graph::OptimizerSpec Momentum(double mu) { return {.type = "momentum", .attrs = {{"mu", mu}}}; }
 
 // Returns the warning about pushes that the server applies after `updates` updates by other pushes.
-std::string SaidOf(const OptimizerSpec& optimizer, uint64_t updates) {
+std::string SaidOf(const graph::OptimizerSpec& optimizer, uint64_t updates) {
   StaleGradients stale(optimizer);
   std::string said;
   for (uint64_t i = 0; i < 2 * StaleGradients::kPushes; ++i) {
@@ -296,13 +296,14 @@ class RegimeTest : public testing::Test {
       t.mode = MakePserverMode(options);
       const TensorDesc desc{DType::kF32, Shape{4}};
       for (const char* name : {"w", "w@GRAD"}) {
-        const VarKind kind = std::string(name) == "w" ? VarKind::kParam : VarKind::kData;
+        const graph::VarKind kind =
+            std::string(name) == "w" ? graph::VarKind::kParam : graph::VarKind::kData;
         CHECK(t.program.AddVar({.name = name, .kind = kind, .desc = desc}).ok());
       }
       CHECK(t.mode.programs->Distribute(t.program, {{"w", "w@GRAD"}}).ok());
-      CHECK(Initialize(t.program, 1, t.scope).ok());
+      CHECK(exec::Initialize(t.program, 1, t.scope).ok());
       t.w = *t.scope.Declare("w", desc);
-      CommNode node{&t.program.ops.back(), {}, {{"w", desc, t.w.data()}}, {}};
+      exec::CommNode node{&t.program.ops.back(), {}, {{"w", desc, t.w.data()}}, {}};
       node.in.push_back({"w@GRAD", desc, options.geo() ? t.w.data() : t.gradient});
       CHECK(t.mode.training->Register(node).ok());
       const auto started = t.mode.membership->Join(t.program, t.scope, {}, 0, nullptr);
@@ -312,7 +313,7 @@ class RegimeTest : public testing::Test {
   // Starts the exchange of a trainer's step. The trainer's `done` receives the result.
   void Step(int trainer, int64_t step) {
     Trainer& t = *trainers_[static_cast<size_t>(trainer)];
-    t.done = std::make_unique<CommDone>();
+    t.done = std::make_unique<exec::CommDone>();
     ASSERT_TRUE(t.mode.steps->BeginStep(step, 1.0f).ok());
     t.mode.training->Start(0, step, t.done.get());
   }
@@ -320,11 +321,11 @@ class RegimeTest : public testing::Test {
 
   struct Trainer {
     CpuDevice device;
-    Scope scope{device};
-    Program program;
+    exec::Scope scope{device};
+    graph::Program program;
     Tensor w;
     float gradient[4] = {1, 1, 1, 1};
-    std::unique_ptr<CommDone> done;
+    std::unique_ptr<exec::CommDone> done;
     TrainingMode mode;
   };
   Metrics metrics_;
@@ -332,7 +333,7 @@ class RegimeTest : public testing::Test {
   std::vector<std::unique_ptr<Trainer>> trainers_;
 };
 
-bool Ends(CommDone& done, Duration within) { return done.Wait(SteadyNow() + within).ok(); }
+bool Ends(exec::CommDone& done, Duration within) { return done.Wait(SteadyNow() + within).ok(); }
 constexpr Duration kSoon = std::chrono::seconds(20), kNotYet = milliseconds(200);
 
 TEST_F(RegimeTest, GeoPushesEveryKStepsAndAtTheEnd) {

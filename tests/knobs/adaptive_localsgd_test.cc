@@ -47,7 +47,7 @@ TEST_F(AdaptiveLocalSgdTest, FollowsTheRule) {
   for (const Row& row : rows) {
     const Ran ran = Run(Programs(Knobs(row.first, row.begin)).train, row.steps, 1e-20f);
     EXPECT_EQ(ran.communications, 2 * row.averages) << row.first << ", " << row.begin;
-    EXPECT_EQ(ran.state.at(kAverageStepsVar), std::vector<float>{static_cast<float>(row.k)});
+    EXPECT_EQ(ran.state.at(graph::kAverageStepsVar), std::vector<float>{static_cast<float>(row.k)});
   }
 }
 

@@ -12,19 +12,19 @@ namespace {
 class AddtoTest : public KnobProgramTest {
  protected:
   // Four layers read the value h, so the gradient of h is the sum of four parts.
-  static Program Train(bool addto, PassReport* report) {
-    ProgramBuilder b("fan", 64);
-    const auto h = b.Fc(b.Data("x", DType::kF32, {8}), 256, Act::kRelu);
+  static graph::Program Train(bool addto, graph::PassReport* report) {
+    graph::ProgramBuilder b("fan", 64);
+    const auto h = b.Fc(b.Data("x", DType::kF32, {8}), 256, graph::Act::kRelu);
     auto sum = b.Fc(h, 4);
     for (int i = 0; i < 3; ++i) sum = b.Add(sum, b.Fc(h, 4));
     b.SoftmaxLoss(sum, b.Data("label", DType::kI64, {1}));
-    Program program = *b.Finish();
-    auto grads = *AppendBackward(program, 1.0f);
+    graph::Program program = *b.Finish();
+    auto grads = *graph::AppendBackward(program, 1.0f);
     DistributedStrategy strategy;
     strategy.mutable_build_strategy()->set_enable_addto(addto);
-    PassPipeline passes(strategy, nullptr);
-    EXPECT_TRUE(passes.Run(PassStage::kBackward, program, grads).ok());
-    EXPECT_TRUE(AppendOptimizer(program, {}, grads).ok());
+    graph::PassPipeline passes(strategy, nullptr);
+    EXPECT_TRUE(passes.Run(graph::PassStage::kBackward, program, grads).ok());
+    EXPECT_TRUE(graph::AppendOptimizer(program, {}, grads).ok());
     const auto reports = passes.TakeReports();
     if (!reports.empty()) *report = reports[0];
     return program;
@@ -32,8 +32,8 @@ class AddtoTest : public KnobProgramTest {
 };
 
 TEST_F(AddtoTest, LessMemoryTheSameBits) {
-  PassReport report;
-  const Program plain = Train(false, &report), addto = Train(true, &report);
+  graph::PassReport report;
+  const graph::Program plain = Train(false, &report), addto = Train(true, &report);
   EXPECT_EQ(Count(plain, "sum"), 1);
   EXPECT_EQ(Count(addto, "sum"), 3);
   EXPECT_EQ(report.outcome.matched, 1);

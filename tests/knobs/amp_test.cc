@@ -13,23 +13,23 @@ class AmpTest : public KnobProgramTest {
     return Programs(more);
   }
   // Returns the element type of input `i` of the first operator of type `op_type`.
-  static DType InputType(const Program& program, const std::string& op_type, size_t i = 0) {
-    for (const Op& op : program.ops) {
+  static DType InputType(const graph::Program& program, const std::string& op_type, size_t i = 0) {
+    for (const ops::Op& op : program.ops) {
       if (op.type == op_type) return program.FindVar(op.inputs[i][0])->desc.dtype;
     }
     ADD_FAILURE() << "no " << op_type;
     return DType::kU8;
   }
   // Returns the number of variables that more than one cast operator reads.
-  static int CastTwice(const Program& program) {
+  static int CastTwice(const graph::Program& program) {
     std::map<std::string, int> casts;
     int twice = 0;
-    for (const Op& op : program.ops) {
+    for (const ops::Op& op : program.ops) {
       if (op.type == "cast" && ++casts[op.inputs[0][0]] == 2) ++twice;
     }
     return twice;
   }
-  static std::vector<float> ScaleAfter(const Program& program, int steps) {
+  static std::vector<float> ScaleAfter(const graph::Program& program, int steps) {
     const Ran ran = Run(program, steps);
     return {ran.state.at("loss_scaling")[0], ran.state.at("loss_scaling.good_steps")[0],
             ran.state.at("loss_scaling.bad_steps")[0]};
@@ -45,7 +45,7 @@ Overrides Overflowing(Overrides more) {
 
 TEST_F(AmpTest, ProductsAndWhatLiesBetweenThem) {
   const JobPrograms programs = Amp();
-  const Program& train = programs.train;
+  const graph::Program& train = programs.train;
   for (const char* type : {"conv2d", "conv2d_grad", "pool2d", "fc", "fc_grad"}) {
     EXPECT_EQ(InputType(train, type), DType::kBF16) << type;
   }
@@ -61,14 +61,14 @@ TEST_F(AmpTest, ProductsAndWhatLiesBetweenThem) {
 }
 
 TEST_F(AmpTest, CustomLists) {
-  const Program black = Amp({{"custom_black_list", "conv2d"}}).train;
+  const graph::Program black = Amp({{"custom_black_list", "conv2d"}}).train;
   EXPECT_EQ(InputType(black, "conv2d"), DType::kF32);
   EXPECT_EQ(InputType(black, "pool2d"), DType::kF32) << "it follows";
   EXPECT_EQ(InputType(black, "fc"), DType::kBF16);
-  const Program seeds = Amp({{"custom_black_list", "mul"}}).train;
+  const graph::Program seeds = Amp({{"custom_black_list", "mul"}}).train;
   EXPECT_EQ(InputType(seeds, "fc"), DType::kF32) << "Paddle's name";
-  const std::string filter = Programs({}).train.VarsOf(VarKind::kParam)[0]->name;
-  const Program var = Amp({{"custom_black_varnames", filter}}).train;
+  const std::string filter = Programs({}).train.VarsOf(graph::VarKind::kParam)[0]->name;
+  const graph::Program var = Amp({{"custom_black_varnames", filter}}).train;
   EXPECT_EQ(InputType(var, "conv2d"), DType::kF32) << filter;
   EXPECT_EQ(InputType(var, "fc"), DType::kBF16);
   UseModel("zoo: \"mlp\"");
@@ -89,7 +89,7 @@ TEST_F(AmpTest, TheScaleIsTakenOutAgain) {
 }
 
 TEST_F(AmpTest, GrowsEveryNSteps) {
-  const Program train =
+  const graph::Program train =
       Amp({{"init_loss_scaling", "128"}, {"incr_every_n_steps", "3"}, {"incr_ratio", "4"}}).train;
   EXPECT_EQ(ScaleAfter(train, 2), (std::vector<float>{128, 2, 0}));
   EXPECT_EQ(ScaleAfter(train, 3), (std::vector<float>{512, 0, 0}));
@@ -98,7 +98,7 @@ TEST_F(AmpTest, GrowsEveryNSteps) {
 }
 
 TEST_F(AmpTest, ShrinksWithOverflows) {
-  const Program train =
+  const graph::Program train =
       Amp(Overflowing({{"decr_every_n_nan_or_inf", "3"}, {"decr_ratio", "0.25"}})).train;
   EXPECT_EQ(ScaleAfter(train, 2), (std::vector<float>{1e30f, 0, 2}));
   EXPECT_EQ(ScaleAfter(train, 3), (std::vector<float>{0.25e30f, 0, 0}));
@@ -107,7 +107,7 @@ TEST_F(AmpTest, ShrinksWithOverflows) {
 // A step with an overflow changes neither the parameters nor the momentum, and applies no decay.
 TEST_F(AmpTest, AStepWithAnOverflowIsLeftOut) {
   for (const char* dynamic : {"true", "false"}) {
-    const Program train =
+    const graph::Program train =
         Amp(Overflowing({{"use_dynamic_loss_scaling", dynamic}, {"optimizer.l2_decay", "0.1"}}))
             .train;
     const Ran ran = Run(train, 4);
@@ -118,7 +118,7 @@ TEST_F(AmpTest, AStepWithAnOverflowIsLeftOut) {
     }
   }
   // Training continues after the loss scale has decreased enough.
-  const Program train =
+  const graph::Program train =
       Amp(Overflowing({{"decr_every_n_nan_or_inf", "1"}, {"decr_ratio", "1e-3"}})).train;
   EXPECT_EQ(Run(train, 7).params, Run(train, 0).params);
   EXPECT_NE(Run(train, 12).params, Run(train, 0).params);
@@ -127,13 +127,13 @@ TEST_F(AmpTest, AStepWithAnOverflowIsLeftOut) {
 TEST_F(AmpTest, GradientsTravelIn16Bits) {
   const Overrides collective = {{"mode", "collective"}, {"fuse_grad_size_in_MB", "1024"}};
   EXPECT_EQ(InputType(Programs(collective, 2).train, "c_allreduce_sum"), DType::kF32);
-  const Program train = [&] {
+  const graph::Program train = [&] {
     Overrides amp = collective;
     amp.emplace_back("amp", "true");
     return Programs(amp, 2).train;
   }();
   int half = 0, whole = 0;
-  for (const Op& op : train.ops) {
+  for (const ops::Op& op : train.ops) {
     if (op.type != "c_allreduce_sum") continue;
     for (const std::string& name : op.inputs[0]) {
       (train.FindVar(name)->desc.dtype == DType::kBF16 ? half : whole) += 1;
@@ -147,7 +147,7 @@ TEST_F(AmpTest, GradientsTravelIn16Bits) {
 // the overflows on other ranks.
 TEST_F(AmpTest, OwnersAgree) {
   const Overrides owners = {{"mode", "collective"}, {"reduce_strategy", "Reduce"}, {"amp", "true"}};
-  const Program train = Programs(owners, 2).train;
+  const graph::Program train = Programs(owners, 2).train;
   EXPECT_EQ(Count(train, "c_allreduce_sum"), 1);
   size_t last_reduce = 0, agreement = 0, first_update = 0;
   for (size_t i = 0; i < train.ops.size(); ++i) {
@@ -179,7 +179,7 @@ TEST_F(AmpTest, GoesWithMergedGradientsAndFusedUpdates) {
   EXPECT_EQ(Run(merged(sgd), 11).params, Run(Amp(sgd).train, 2).params);
   EXPECT_EQ(Run(merged(sgd), 12).params, Run(Amp(sgd).train, 3).params);
   EXPECT_EQ(ScaleAfter(merged(sgd), 11)[1], 2) << "two updates";
-  const Program overflow = merged(kOverflow);
+  const graph::Program overflow = merged(kOverflow);
   EXPECT_EQ(Run(overflow, 8).params, Run(overflow, 0).params);
   const Overrides fused = {{"fuse_all_optimizer_ops", "true"}, {"init_loss_scaling", "1024"}};
   EXPECT_EQ(Run(Amp(fused).train, 3).params, Run(Amp(sgd).train, 3).params);

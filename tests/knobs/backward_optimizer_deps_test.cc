@@ -9,11 +9,11 @@ namespace {
 
 class BackwardOptimizerDepsTest : public KnobProgramTest {
  protected:
-  static int UpdatesBeforeTheEndOfBackward(const Program& program) {
+  static int UpdatesBeforeTheEndOfBackward(const graph::Program& program) {
     int updates = 0, before = 0;
-    for (const Op& op : program.ops) {
-      if (op.role == OpRole::kOptimize) ++updates;
-      if (op.role == OpRole::kBackward) before = updates;
+    for (const ops::Op& op : program.ops) {
+      if (op.role == ops::OpRole::kOptimize) ++updates;
+      if (op.role == ops::OpRole::kBackward) before = updates;
     }
     return before;
   }
@@ -31,14 +31,14 @@ TEST_F(BackwardOptimizerDepsTest, UpdatesMoveUpAndMemoryFalls) {
 }
 
 TEST_F(BackwardOptimizerDepsTest, BehindAnAllreduceTheNextOneIsStartedFirst) {
-  const Program program = Programs({{"mode", "collective"},
-                                    {"fuse_grad_size_in_MB", "-1"},
-                                    {"enable_backward_optimizer_op_deps", "false"}})
-                              .train;
+  const graph::Program program = Programs({{"mode", "collective"},
+                                           {"fuse_grad_size_in_MB", "-1"},
+                                           {"enable_backward_optimizer_op_deps", "false"}})
+                                     .train;
   int started = 0, updated = 0;
-  for (const Op& op : program.ops) {
-    started += op.role == OpRole::kComm ? 2 : 0;  // two gradients per layer
-    updated += op.role == OpRole::kOptimize ? 1 : 0;
+  for (const ops::Op& op : program.ops) {
+    started += op.role == ops::OpRole::kComm ? 2 : 0;  // two gradients per layer
+    updated += op.role == ops::OpRole::kOptimize ? 1 : 0;
     if (started < 10) {
       EXPECT_LE(updated, std::max(0, started - 2));
     }

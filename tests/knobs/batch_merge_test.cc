@@ -10,8 +10,8 @@ using BatchMergeTest = KnobProgramTest;
 
 TEST_F(BatchMergeTest, MemoryOfAPart) {
   const JobPrograms plain = Programs({}), parts = Programs({{"batch_merge_repeats", "4"}});
-  EXPECT_EQ(plain.train.VarsOf(VarKind::kData)[0]->desc.shape[0], 8);
-  EXPECT_EQ(parts.train.VarsOf(VarKind::kData)[0]->desc.shape[0], 2);
+  EXPECT_EQ(plain.train.VarsOf(graph::VarKind::kData)[0]->desc.shape[0], 8);
+  EXPECT_EQ(parts.train.VarsOf(graph::VarKind::kData)[0]->desc.shape[0], 2);
   EXPECT_LT(Run(parts.train, 4).arena_bytes, Run(plain.train, 1).arena_bytes / 2);
 }
 

@@ -14,7 +14,7 @@ using ::testing::Not;
 class BenchmarkTest : public KnobProgramTest {};
 
 TEST_F(BenchmarkTest, ALineForEachOperatorOfEachStep) {
-  const Program program = Programs({}).train;
+  const graph::Program program = Programs({}).train;
   const JobRun run =
       RunJob("on", {"--mode=local"},
              {"--steps_max=4", "--FLAGS_benchmark=true", "--num_iteration_per_run=4"});

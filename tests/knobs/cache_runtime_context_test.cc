@@ -21,27 +21,27 @@ TEST_F(CacheRuntimeContextTest, IsReportedAsAlwaysSo) {
 }
 
 TEST_F(CacheRuntimeContextTest, APlanLooksVariablesUpOnce) {
-  const Program program = Programs({}).train;
+  const graph::Program program = Programs({}).train;
   CpuDevice device;
-  Scope scope(device);
-  ASSERT_TRUE(Initialize(program, 7, scope).ok());
-  auto plan = Plan::Make(program, Backend::Cpu(), scope, nullptr, {});
+  exec::Scope scope(device);
+  ASSERT_TRUE(exec::Initialize(program, 7, scope).ok());
+  auto plan = exec::Plan::Make(program, exec::Backend::Cpu(), scope, nullptr, {});
   ASSERT_TRUE(plan.ok()) << plan.status();
   const auto addresses = [&plan] {
     std::vector<const void*> found;
-    for (const PlanStep& step : (*plan)->steps()) found.push_back(step.args.in[0]);
+    for (const exec::PlanStep& step : (*plan)->steps()) found.push_back(step.args.in[0]);
     return found;
   };
-  for (const Var* var : program.VarsOf(VarKind::kData)) {
+  for (const graph::Var* var : program.VarsOf(graph::VarKind::kData)) {
     const Tensor input = *(*plan)->Get(var->name);
     std::memset(input.data(), 0, input.bytes());
   }
   const auto before = addresses();
-  Executor executor(**plan);
+  exec::Executor executor(**plan);
   ASSERT_TRUE(executor.Run(2).ok());
   EXPECT_EQ(addresses(), before);
   bool updates_in_place = false;
-  for (const PlanStep& step : (*plan)->steps()) {
+  for (const exec::PlanStep& step : (*plan)->steps()) {
     updates_in_place |= step.args.in[0] == scope.Find("fc_0.w")->data();
   }
   EXPECT_TRUE(updates_in_place) << "steps hold the scope's own memory";

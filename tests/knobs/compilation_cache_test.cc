@@ -14,11 +14,11 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 std::string Network() {
-  ProgramBuilder b("norms", 8);
+  graph::ProgramBuilder b("norms", 8);
   std::string x = b.Data("img", DType::kF32, {1, 8, 8});
   for (int i = 0; i < 2; ++i) {
     x = b.Conv2d(x, {.channels = 16, .kernel = 3, .padding = 1, .bias = i == 0});
-    x = b.BatchNorm(x, Act::kRelu);
+    x = b.BatchNorm(x, graph::Act::kRelu);
   }
   b.SoftmaxLoss(b.Fc(x, 10), b.Data("label", DType::kI64, {1}));
   return TextOf(b);

@@ -32,15 +32,15 @@ class ConvSearchTest : public KnobProgramTest {
     int64_t measured = 0, found = 0;
   };
   Chosen Choose(const Overrides& knobs) {
-    const Program program = Programs(knobs).train;
+    const graph::Program program = Programs(knobs).train;
     const EffectiveJob job = Job(knobs);
     auto options = PlanOptionsOf(*job.config, 2);
     EXPECT_TRUE(options.ok()) << options.status();
     CpuDevice device;
     const auto search = ConvSearchOf(*job.config, dir_ + "/", device.place(), &notes_);
     options->settings.conv.search = search.get();
-    Scope scope(device);
-    const auto plan = Plan::Make(program, Backend::Cpu(), scope, nullptr, *options);
+    exec::Scope scope(device);
+    const auto plan = exec::Plan::Make(program, exec::Backend::Cpu(), scope, nullptr, *options);
     EXPECT_TRUE(plan.ok()) << plan.status();
     Chosen chosen{.scratch_bytes = (*plan)->scratch_bytes()};
     for (const std::string& choice : (*plan)->choices()) {

@@ -187,10 +187,11 @@ TEST_F(DeviceConv, WhatIsNotToBeHadAnyMoreIsChosenByRule) {
 // Convolutions with and without a bias. With 16 bits the relu is part of cuDNN's graph; with f32 it
 // follows a single call.
 TEST_F(DeviceConv, ReluIsPartOfAConvolution) {
-  ProgramBuilder b("relus", 8);
+  graph::ProgramBuilder b("relus", 8);
   std::string x = b.Data("img", DType::kF32, {1, 8, 8});
   for (const bool bias : {true, false}) {
-    x = b.Conv2d(x, {.channels = 16, .kernel = 3, .padding = 1, .bias = bias, .act = Act::kRelu});
+    x = b.Conv2d(
+        x, {.channels = 16, .kernel = 3, .padding = 1, .bias = bias, .act = graph::Act::kRelu});
   }
   b.SoftmaxLoss(b.Fc(x, 10), b.Data("label", DType::kI64, {1}));
   Write("program.pbtxt", TextOf(b));

@@ -26,7 +26,7 @@ seed: 3
 // A convolution, its normalisation and a layer. The program is small, so that rounding errors stay
 // small.
 std::string NormedProgram() {
-  ProgramBuilder b("normed", 8);
+  graph::ProgramBuilder b("normed", 8);
   const std::string conv = b.Conv2d(b.Data("img", DType::kF32, {1, 8, 8}),
                                     {.channels = 4, .kernel = 3, .padding = 1, .bias = false});
   b.SoftmaxLoss(b.Fc(b.BatchNorm(conv), 10), b.Data("label", DType::kI64, {1}));
@@ -35,13 +35,13 @@ std::string NormedProgram() {
 
 // A residual block: relu(norm(conv(x)) + norm(conv(x))), x = relu(norm(conv(images))).
 std::string ResidualProgram() {
-  ProgramBuilder b("residual", 8);
-  const auto norm = [&b](const std::string& x, Act act) {
+  graph::ProgramBuilder b("residual", 8);
+  const auto norm = [&b](const std::string& x, graph::Act act) {
     return b.BatchNorm(b.Conv2d(x, {.channels = 16, .kernel = 3, .padding = 1, .bias = false}),
                        act);
   };
-  const std::string x = norm(b.Data("img", DType::kF32, {1, 8, 8}), Act::kRelu);
-  const std::string y = b.Relu(b.Add(norm(x, Act::kNone), norm(x, Act::kNone)));
+  const std::string x = norm(b.Data("img", DType::kF32, {1, 8, 8}), graph::Act::kRelu);
+  const std::string y = b.Relu(b.Add(norm(x, graph::Act::kNone), norm(x, graph::Act::kNone)));
   b.SoftmaxLoss(b.Fc(y, 10), b.Data("label", DType::kI64, {1}));
   return TextOf(b);
 }

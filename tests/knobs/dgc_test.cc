@@ -27,7 +27,7 @@ class DgcTest : public KnobProgramTest {
 };
 
 TEST(DgcRuleTest, WalksTheListOnce) {
-  const DgcRule rule = {.begin_step = 10, .ramp_steps = 5, .sparsity = {0.5, 0.75, 0.9}};
+  const graph::DgcRule rule = {.begin_step = 10, .ramp_steps = 5, .sparsity = {0.5, 0.75, 0.9}};
   std::vector<float> walked;
   for (int64_t step = 10; step < 18; ++step) walked.push_back(rule.SparsityAt(step));
   EXPECT_THAT(walked, ElementsAre(0.5f, 0.5f, 0.75f, 0.75f, 0.9f, 0.9f, 0.9f, 0.9f));
@@ -35,12 +35,12 @@ TEST(DgcRuleTest, WalksTheListOnce) {
 
 // Only one of LeNet's ten parameters, of 400 x 120 elements, is large enough.
 TEST_F(DgcTest, CompressesLargeParametersAlone) {
-  const Program train = Programs({{"mode", "collective"}, {"dgc", "true"}}, 2).train;
+  const graph::Program train = Programs({{"mode", "collective"}, {"dgc", "true"}}, 2).train;
   std::vector<std::string> compressed;
-  for (const Op& op : train.ops) {
+  for (const ops::Op& op : train.ops) {
     if (op.type == "dgc_update") compressed.push_back(op.inputs[0][0]);
   }
-  ASSERT_EQ(compressed.size(), 1u) << Dump(train);
+  ASSERT_EQ(compressed.size(), 1u) << graph::Dump(train);
   EXPECT_EQ(train.FindVar(compressed[0])->desc.shape.numel(), 48000);
   EXPECT_EQ(Count(train, "dgc_compress"), 1);
   EXPECT_EQ(Count(train, "c_allgather_selected"), 1);
@@ -59,7 +59,7 @@ TEST_F(DgcTest, SendsWholeGradientsUntilItBegins) {
 TEST_F(DgcTest, SendsTheShareThatIsAskedFor) {
   const double whole = Bytes(Two("plain", {}));
   const auto saved = [](double sparsity) {
-    const int64_t words = SelectionWords(SelectedOf(48000, static_cast<float>(sparsity)));
+    const int64_t words = ops::SelectionWords(ops::SelectedOf(48000, static_cast<float>(sparsity)));
     return 4.0 * static_cast<double>(48000 - words);
   };
   EXPECT_EQ(Bytes(Two("default", {"--dgc=true"})), whole - 20 * saved(0.999));

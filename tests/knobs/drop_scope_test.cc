@@ -13,7 +13,7 @@ namespace {
 
 class DropScopeTest : public KnobProgramTest {
  protected:
-  static PlanOptions Options(int runs_per_drop, double limit_mb) {
+  static exec::PlanOptions Options(int runs_per_drop, double limit_mb) {
     JobConfig config;
     auto* strategy = config.mutable_strategy();
     if (runs_per_drop > 0) {
@@ -27,9 +27,9 @@ class DropScopeTest : public KnobProgramTest {
     return *options;
   }
 
-  static size_t Resident(const Plan& plan) {
+  static size_t Resident(const exec::Plan& plan) {
     size_t bytes = 0;
-    for (const auto& pages : plan.droppable()) bytes += ResidentBytes(pages);
+    for (const auto& pages : plan.droppable()) bytes += exec::ResidentBytes(pages);
     return bytes;
   }
 
@@ -39,21 +39,21 @@ class DropScopeTest : public KnobProgramTest {
     int64_t drops = 0;
     float loss = 0;
   };
-  Trace RunWith(PlanOptions options, int runs) {
-    const Program program = Programs({}).train;
+  Trace RunWith(exec::PlanOptions options, int runs) {
+    const graph::Program program = Programs({}).train;
     CpuDevice device;
-    Scope scope(device);
-    EXPECT_TRUE(Initialize(program, 7, scope).ok());
-    scope.Find(kLearningRateVar)->span<float>()[0] = 0.0625f;
+    exec::Scope scope(device);
+    EXPECT_TRUE(exec::Initialize(program, 7, scope).ok());
+    scope.Find(graph::kLearningRateVar)->span<float>()[0] = 0.0625f;
     options.fetch = {program.loss};
-    const auto plan = Plan::Make(program, Backend::Cpu(), scope, nullptr, options);
+    const auto plan = exec::Plan::Make(program, exec::Backend::Cpu(), scope, nullptr, options);
     EXPECT_TRUE(plan.ok()) << plan.status();
-    for (const Var* var : program.VarsOf(VarKind::kData)) {
+    for (const graph::Var* var : program.VarsOf(graph::VarKind::kData)) {
       const Tensor tensor = *(*plan)->Get(var->name);
       std::memset(tensor.data(), 0, tensor.bytes());
     }
     Trace trace;
-    Executor executor(**plan);
+    exec::Executor executor(**plan);
     for (int i = 0; i < runs; ++i) {
       EXPECT_TRUE(executor.Run().ok());
       trace.holds.push_back(Resident(**plan) > 0);

@@ -38,7 +38,8 @@ class Doubling final : public collective::Communicator {
 };
 
 // Returns the bytes in transit for `data`, whose entries are gradient buckets. Doubles `data`.
-size_t BytesSent(bool half, std::vector<std::vector<float>>& data, OpRole role = OpRole::kComm) {
+size_t BytesSent(bool half, std::vector<std::vector<float>>& data,
+                 ops::OpRole role = ops::OpRole::kComm) {
   CollectiveOptions options;
   options.common.ranks = 2;
   options.common.half_communication = half;
@@ -46,17 +47,17 @@ size_t BytesSent(bool half, std::vector<std::vector<float>>& data, OpRole role =
   world.push_back(std::make_unique<Doubling>());
   const auto& doubling = static_cast<const Doubling&>(*world[0]);
   const auto mode = MakeCollectiveMode(options, std::move(world));
-  Op op;
+  ops::Op op;
   op.type = "c_allreduce_sum";
   op.role = role;
-  CommNode node{.op = &op, .in = {}, .out = {}, .place = {}};
+  exec::CommNode node{.op = &op, .in = {}, .out = {}, .place = {}};
   for (auto& values : data) {
     const auto n = static_cast<int64_t>(values.size());
     node.out.push_back({"v", {DType::kF32, {n}}, values.data()});
   }
   const auto index = mode.training->Register(node);
   EXPECT_TRUE(index.ok()) << index.status();
-  CommDone done;
+  exec::CommDone done;
   mode.training->Start(*index, 0, &done);
   EXPECT_TRUE(done.Wait(SteadyNow()).ok());
   return doubling.bytes;
@@ -80,7 +81,7 @@ TEST(Fp16AllReduce, HalfTheBytes) {
 
 TEST(Fp16AllReduce, GradientsAlone) {
   std::vector<std::vector<float>> statistics = {{1.0f, 2.0f}};
-  EXPECT_EQ(BytesSent(true, statistics, OpRole::kForward), 8u) << "those of sync_batch_norm";
+  EXPECT_EQ(BytesSent(true, statistics, ops::OpRole::kForward), 8u) << "those of sync_batch_norm";
 }
 
 using Fp16AllReduceJob = JobTest;

@@ -35,7 +35,7 @@ TEST_F(FuseAllOptimizerTest, TheSameBits) {
 TEST_F(FuseAllOptimizerTest, OnPserversThereIsNothingToFuse) {
   const JobPrograms programs =
       Programs({{"mode", "pserver"}, {"fuse_all_optimizer_ops", "true"}}, 2);
-  const PassReport report = ReportOf(programs, "fuse_all_optimizer_ops");
+  const graph::PassReport report = ReportOf(programs, "fuse_all_optimizer_ops");
   EXPECT_EQ(report.outcome.matched, 0);
   EXPECT_NE(report.outcome.reason.find("pservers"), std::string::npos) << report.outcome.reason;
   EXPECT_FALSE(report.by_default);

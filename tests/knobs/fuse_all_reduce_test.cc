@@ -18,9 +18,9 @@ class FuseAllReduceTest : public KnobProgramTest {
   // receives the size of the last collective.
   std::vector<size_t> Sizes(Overrides knobs, size_t* last_bytes) {
     knobs.emplace_back("mode", "collective");
-    const Program program = Programs(knobs, 2).train;
+    const graph::Program program = Programs(knobs, 2).train;
     std::vector<size_t> sizes;
-    for (const Op& op : program.ops) {
+    for (const ops::Op& op : program.ops) {
       if (op.type != "c_allreduce_sum") continue;
       sizes.push_back(op.outputs[0].size());
       *last_bytes = 0;

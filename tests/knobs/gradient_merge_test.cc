@@ -8,7 +8,7 @@ namespace {
 
 class GradientMergeTest : public KnobProgramTest {
  protected:
-  Program Merged(const std::string& k, Overrides more = {}) {
+  graph::Program Merged(const std::string& k, Overrides more = {}) {
     more.emplace_back("gradient_merge", "true");
     more.emplace_back("gradient_merge_k_steps", k);
     return Programs(more).train;

@@ -219,8 +219,8 @@ TEST_F(HeterWorkerTest, EachHasTrainersOfItsOwn) {
   for (int rank = 0; rank < 6; ++rank) {
     SCOPED_TRACE(rank);
     std::set<int64_t> peers;
-    const Program train = Programs(knobs, 6, rank, 2).train;
-    for (const Op& op : train.ops) {
+    const graph::Program train = Programs(knobs, 6, rank, 2).train;
+    for (const ops::Op& op : train.ops) {
       if (const auto peer = op.attrs.find("peer"); peer != op.attrs.end()) {
         peers.insert(std::get<int64_t>(peer->second));
       }
@@ -234,10 +234,10 @@ TEST_F(HeterWorkerTest, EachHasTrainersOfItsOwn) {
 // Trainers have the tables and call the pservers. Heter workers have all other parameters.
 TEST_F(HeterWorkerTest, EachKindHasItsOperators) {
   const Overrides knobs = {{"mode", "hybrid"}, {kGuard, "gpu"}};
-  const Program whole = Programs({{"mode", "hybrid"}}, 2).train;
+  const graph::Program whole = Programs({{"mode", "hybrid"}}, 2).train;
   for (const int rank : {0, 1, 2, 3}) {
     SCOPED_TRACE(rank);
-    const Program train = Programs(knobs, 4, rank, 2).train;
+    const graph::Program train = Programs(knobs, 4, rank, 2).train;
     const bool trainer = rank < 2;
     for (const char* type : {"lookup_table", "pull_rows", "push_rows"}) {
       EXPECT_EQ(Count(train, type), trainer ? Count(whole, type) : 0) << type;
@@ -248,14 +248,14 @@ TEST_F(HeterWorkerTest, EachKindHasItsOperators) {
     }
     EXPECT_EQ(Count(train, "c_allreduce_sum"), trainer ? 0 : Count(whole, "c_allreduce_sum"));
     std::set<std::string> params;
-    for (const Var* var : train.VarsOf(VarKind::kParam)) params.insert(var->name);
+    for (const graph::Var* var : train.VarsOf(graph::VarKind::kParam)) params.insert(var->name);
     EXPECT_EQ(params.contains("embedding_0.w"), trainer);
     EXPECT_EQ(params.contains("fc_0.w"), !trainer);
     // Weights and vectors go to the heter worker, their gradients come back. The first trainer also
     // receives loss and metric.
     EXPECT_EQ(Count(train, "send_v2"), rank == 2 ? 4 : 2);
     EXPECT_EQ(Count(train, "recv_v2"), rank == 0 ? 4 : 2);
-    for (const Op& op : train.ops) {
+    for (const ops::Op& op : train.ops) {
       const auto peer = op.attrs.find("peer");
       if (peer == op.attrs.end()) continue;
       EXPECT_EQ(std::get<int64_t>(peer->second), (rank + 2) % 4) << op.type;

@@ -12,7 +12,7 @@ namespace {
 
 class InplaceTest : public KnobProgramTest {
  protected:
-  static PlanOptions Inplace(bool on) {
+  static exec::PlanOptions Inplace(bool on) {
     DistributedStrategy strategy;
     strategy.mutable_build_strategy()->set_enable_inplace(on);
     return {.threads = 2, .memory = MemoryOptionsOf(strategy)};
@@ -25,7 +25,7 @@ TEST_F(InplaceTest, LessMemoryTheSameBits) {
   UseModel(
       "zoo: \"transformer_lm\" arg { name: \"layers\" value: \"1\" }"
       " arg { name: \"width\" value: \"16\" } arg { name: \"heads\" value: \"4\" }");
-  const Program program = Programs({}).train;
+  const graph::Program program = Programs({}).train;
   const Ran apart = Run(program, 3, 0.0625f, Inplace(false));
   const Ran shared = Run(program, 3, 0.0625f, Inplace(true));
   EXPECT_EQ(apart.inplace, 0u);

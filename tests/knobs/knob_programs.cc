@@ -47,27 +47,27 @@ JobPrograms KnobProgramTest::Programs(const Overrides& knobs, int ranks, int ind
   return *std::move(programs);
 }
 
-int KnobProgramTest::Count(const Program& program, const std::string& type) {
+int KnobProgramTest::Count(const graph::Program& program, const std::string& type) {
   int count = 0;
-  for (const Op& op : program.ops) count += op.type == type ? 1 : 0;
+  for (const ops::Op& op : program.ops) count += op.type == type ? 1 : 0;
   return count;
 }
 
-PassReport KnobProgramTest::ReportOf(const JobPrograms& programs, const std::string& pass) {
-  for (const PassReport& report : programs.passes) {
+graph::PassReport KnobProgramTest::ReportOf(const JobPrograms& programs, const std::string& pass) {
+  for (const graph::PassReport& report : programs.passes) {
     if (report.name == pass) return report;
   }
-  PassReport none;
+  graph::PassReport none;
   none.outcome.reason = "not run";
   return none;
 }
 
 namespace {
 
-class WorldOfOne final : public CommHandler {
+class WorldOfOne final : public exec::CommHandler {
  public:
-  StatusOr<int> Register(const CommNode&) override { return 0; }
-  void Start(int, int64_t, CommDone* done) override {
+  StatusOr<int> Register(const exec::CommNode&) override { return 0; }
+  void Start(int, int64_t, exec::CommDone* done) override {
     ++started;
     done->Complete(OkStatus());
   }
@@ -75,8 +75,8 @@ class WorldOfOne final : public CommHandler {
   int started = 0;
 };
 
-void Feed(const Plan& plan) {
-  for (const Var* var : plan.program().VarsOf(VarKind::kData)) {
+void Feed(const exec::Plan& plan) {
+  for (const graph::Var* var : plan.program().VarsOf(graph::VarKind::kData)) {
     const Tensor tensor = *plan.Get(var->name);
     if (tensor.dtype() == DType::kI64) {
       auto labels = tensor.span<int64_t>();
@@ -90,25 +90,26 @@ void Feed(const Plan& plan) {
 
 }  // namespace
 
-KnobProgramTest::Ran KnobProgramTest::Run(const Program& program, int steps, float learning_rate,
-                                          PlanOptions options) {
+KnobProgramTest::Ran KnobProgramTest::Run(const graph::Program& program, int steps,
+                                          float learning_rate, exec::PlanOptions options) {
   CpuDevice device;
-  Scope scope(device);
+  exec::Scope scope(device);
   WorldOfOne world;
-  EXPECT_TRUE(Initialize(program, 7, scope).ok());
+  EXPECT_TRUE(exec::Initialize(program, 7, scope).ok());
   options.fetch = {program.loss};
-  auto plan = Plan::Make(program, Backend::Cpu(), scope, &world, options);
+  auto plan = exec::Plan::Make(program, exec::Backend::Cpu(), scope, &world, options);
   EXPECT_TRUE(plan.ok()) << plan.status();
   Feed(**plan);
-  scope.Find(kLearningRateVar)->span<float>()[0] = learning_rate;
-  const Status status = Executor(**plan).Run(steps);
+  scope.Find(graph::kLearningRateVar)->span<float>()[0] = learning_rate;
+  const Status status = exec::Executor(**plan).Run(steps);
   EXPECT_TRUE(status.ok()) << status;
   Ran ran;
-  for (const VarKind kind : {VarKind::kParam, VarKind::kState}) {
-    for (const Var* var : program.VarsOf(kind)) {
+  for (const graph::VarKind kind : {graph::VarKind::kParam, graph::VarKind::kState}) {
+    for (const graph::Var* var : program.VarsOf(kind)) {
       if (var->desc.dtype != DType::kF32) continue;
       const auto span = scope.Find(var->name)->span<float>();
-      (kind == VarKind::kParam ? ran.params : ran.state)[var->name] = {span.begin(), span.end()};
+      (kind == graph::VarKind::kParam ? ran.params : ran.state)[var->name] = {span.begin(),
+                                                                              span.end()};
     }
   }
   ran.arena_bytes = (*plan)->arena_bytes();

@@ -29,10 +29,10 @@ class KnobProgramTest : public JobTest {
   // The last `heter_workers` ranks are heter workers. The test fails if the programs cannot be
   // built.
   JobPrograms Programs(const Overrides& knobs, int ranks = 1, int rank = 0, int heter_workers = 0);
-  static int Count(const Program& program, const std::string& type);
+  static int Count(const graph::Program& program, const std::string& type);
   // Returns the report of pass `pass`. If the pass did not run, the report has no location and the
   // reason "not run".
-  static PassReport ReportOf(const JobPrograms& programs, const std::string& pass);
+  static graph::PassReport ReportOf(const JobPrograms& programs, const std::string& pass);
   // Results of Run. Run executes a program of Programs() in this process as a world of one, with
   // the same batch at every step.
   struct Ran {
@@ -43,8 +43,8 @@ class KnobProgramTest : public JobTest {
     int communications = 0;
     float loss = 0;  // loss of the last step
   };
-  static Ran Run(const Program& program, int steps, float learning_rate = 0.0625f,
-                 PlanOptions options = {.threads = 2});
+  static Ran Run(const graph::Program& program, int steps, float learning_rate = 0.0625f,
+                 exec::PlanOptions options = {.threads = 2});
   // Replaces the model of the job, for example by UseModel("zoo: \"mlp\"").
   void UseModel(const std::string& text);
   // Arguments of tandemrun for a job in mode `mode`: one trainer if local, otherwise two.

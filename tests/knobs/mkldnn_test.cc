@@ -18,13 +18,13 @@ class MkldnnTest : public KnobProgramTest {
 
   // Returns the number of operators of each type that a plan of this job runs in oneDNN.
   std::map<std::string, int> InOneDnn(const Overrides& knobs) {
-    const Program program = Programs(knobs).train;
+    const graph::Program program = Programs(knobs).train;
     const EffectiveJob job = Job(knobs);
     const auto options = PlanOptionsOf(*job.config, 1);
     EXPECT_TRUE(options.ok()) << options.status();
     CpuDevice device;
-    Scope scope(device);
-    const auto plan = Plan::Make(program, Backend::Cpu(), scope, nullptr, *options);
+    exec::Scope scope(device);
+    const auto plan = exec::Plan::Make(program, exec::Backend::Cpu(), scope, nullptr, *options);
     EXPECT_TRUE(plan.ok()) << plan.status();
     std::map<std::string, int> counts;
     for (const std::string& choice : (*plan)->choices()) {

@@ -66,7 +66,7 @@ class Reductions {
     mode_ = MakeCollectiveMode(options, std::move(all));
     op_.type = "c_allreduce_sum";
     for (int i = 0; i < 4; ++i) {
-      CommNode node{.op = &op_, .in = {}, .out = {}, .place = {}};
+      exec::CommNode node{.op = &op_, .in = {}, .out = {}, .place = {}};
       node.out = {{std::string(1, static_cast<char>('a' + i)), {DType::kF32, {1}}, &data_[i]}};
       const auto index = mode_.training->Register(node);
       EXPECT_TRUE(index.ok()) << index.status();
@@ -77,15 +77,15 @@ class Reductions {
     for (size_t i = 0; i < log.works.size(); ++i) {
       if (!log.works[i]->finished()) log.works[i]->End();  // this call may start the next reduction
     }
-    for (CommDone& done : done_) EXPECT_TRUE(done.Wait(SteadyNow()).ok());
+    for (exec::CommDone& done : done_) EXPECT_TRUE(done.Wait(SteadyNow()).ok());
     EXPECT_EQ(log.works.size(), 4u);
   }
   Log log;
 
  private:
-  Op op_;
+  ops::Op op_;
   float data_[4] = {};
-  CommDone done_[4];
+  exec::CommDone done_[4];
   TrainingMode mode_;
 };
 

@@ -14,9 +14,9 @@ class NumThreadsTest : public KnobProgramTest {};
 
 // ---- Order of operators -------------------------------------------------------------------------
 
-class Order final : public ExecObserver {
+class Order final : public exec::ExecObserver {
  public:
-  Status OnStep(const PlanStep& step, int64_t, Time, Time) override {
+  Status OnStep(const exec::PlanStep& step, int64_t, Time, Time) override {
     ops.push_back(step.op);
     return OkStatus();
   }
@@ -36,7 +36,7 @@ struct Role {
   double scale;
 };
 
-Status Meet(Role& role, const KernelArgs& args) {
+Status Meet(Role& role, const ops::KernelArgs& args) {
   *static_cast<float*>(args.out[0]) = *static_cast<const float*>(args.in[0]);
   Meeting& m = *g_meeting;
   MutexLock lock(m.mu);
@@ -53,19 +53,20 @@ Status Meet(Role& role, const KernelArgs& args) {
   return OkStatus();
 }
 
-StatusOr<Kernel> PrepareMeet(const OpView& view, const PrepareContext&) {
-  return MakeKernel<Role, Meet>(Role{view.attr<double>("scale")});
+StatusOr<ops::Kernel> PrepareMeet(const ops::OpView& view, const ops::PrepareContext&) {
+  return ops::MakeKernel<Role, Meet>(Role{view.attr<double>("scale")});
 }
 
-const BackendModule kMeetingModule = {
-    .abi = BackendModule::kAbi,
+const exec::BackendModule kMeetingModule = {
+    .abi = exec::BackendModule::kAbi,
     .name = "meeting",
     .device_count = []() -> StatusOr<int> { return 1; },
     .make_device = [](int, const DeviceMemoryOptions&) -> StatusOr<std::unique_ptr<Device>> {
       return std::unique_ptr<Device>(std::make_unique<CpuDevice>());
     },
-    .kernels = []() -> std::span<const KernelRegistration> {
-      static const std::vector<KernelRegistration> rows = {{"scale", {{"meeting", PrepareMeet}}}};
+    .kernels = []() -> std::span<const ops::KernelRegistration> {
+      static const std::vector<ops::KernelRegistration> rows = {
+          {"scale", {{"meeting", PrepareMeet}}}};
       return rows;
     },
 };
@@ -77,12 +78,13 @@ struct BranchRun {
   std::vector<int> order;
 };
 BranchRun RunBranches(int num_threads, bool sequential) {
-  Program program;
+  graph::Program program;
   EXPECT_TRUE(
-      program.AddVar({.name = "x", .kind = VarKind::kData, .desc = {DType::kF32, {1, 1}}}).ok());
+      program.AddVar({.name = "x", .kind = graph::VarKind::kData, .desc = {DType::kF32, {1, 1}}})
+          .ok());
   const auto add = [&](const char* in, const char* out, double scale) {
     EXPECT_TRUE(
-        AppendOp(
+        graph::AppendOp(
             program,
             {.type = "scale", .inputs = {{in}}, .outputs = {{out}}, .attrs = {{"scale", scale}}})
             .ok());
@@ -98,15 +100,15 @@ BranchRun RunBranches(int num_threads, bool sequential) {
   options->fetch = {"b", "c"};
   // Without reuse of memory, c does not wait for the memory of a.
   options->memory = {.reuse = false, .eager_delete_bytes = -1};
-  const Backend backend = Backend::Of(PlaceKind::kCpu, kMeetingModule);
+  const exec::Backend backend = exec::Backend::Of(PlaceKind::kCpu, kMeetingModule);
   CpuDevice device;
-  Scope scope(device);
-  const auto plan = Plan::Make(program, backend, scope, nullptr, *options);
+  exec::Scope scope(device);
+  const auto plan = exec::Plan::Make(program, backend, scope, nullptr, *options);
   EXPECT_TRUE(plan.ok()) << plan.status();
   Meeting meeting;
   g_meeting = &meeting;
   Order order;
-  Executor executor(**plan);
+  exec::Executor executor(**plan);
   executor.SetObserver(&order);
   EXPECT_TRUE(executor.Run().ok());
   const std::vector<int> first = std::exchange(order.ops, {});
@@ -142,10 +144,10 @@ TEST_F(NumThreadsTest, TheBitsOfProgramOrder) {
       "zoo: \"residual_cnn\" arg { name: \"channels\" value: \"8\" }"
       " arg { name: \"blocks\" value: \"3\" }");
   for (const char* mode : {"local", "collective"}) {
-    const Program program = Programs({{"mode", mode}, {"fuse_grad_size_in_MB", "-1"}}).train;
+    const graph::Program program = Programs({{"mode", mode}, {"fuse_grad_size_in_MB", "-1"}}).train;
     const auto ordered = KnobProgramTest::Run(program, 4);
     for (const int n : {2, 4}) {
-      PlanOptions options = {.threads = 2, .num_threads = n};
+      exec::PlanOptions options = {.threads = 2, .num_threads = n};
       options.memory.inplace = n == 4;
       const auto flow = KnobProgramTest::Run(program, 4, 0.0625f, options);
       EXPECT_EQ(flow.params, ordered.params) << mode << ", " << n << " threads";

@@ -128,15 +128,15 @@ TEST_F(PipelineTest, ReplicasReduceTheirGradients) {
 
 // A rank has only the operators, parameters and slots of its section.
 TEST_F(PipelineTest, EachRankHasItsSection) {
-  const Program whole = Programs({{"mode", "collective"}}, 3).train;
+  const graph::Program whole = Programs({{"mode", "collective"}}, 3).train;
   std::multiset<std::string> params, slots;
   int updates = 0;
   for (int rank = 0; rank < 3; ++rank) {
-    const Program train =
+    const graph::Program train =
         Programs({{"mode", "collective"}, {"pipeline", "true"}, {"micro_batch", "2"}}, 3, rank)
             .train;
-    for (const Var* var : train.VarsOf(VarKind::kParam)) params.insert(var->name);
-    for (const Var* var : train.VarsOf(VarKind::kState)) {
+    for (const graph::Var* var : train.VarsOf(graph::VarKind::kParam)) params.insert(var->name);
+    for (const graph::Var* var : train.VarsOf(graph::VarKind::kState)) {
       if (var->name.find("@velocity") != std::string::npos) slots.insert(var->name);
     }
     updates += Count(train, "momentum");
@@ -144,8 +144,8 @@ TEST_F(PipelineTest, EachRankHasItsSection) {
     EXPECT_EQ(train.loss.empty(), rank == 1) << "the last has it, and tells rank 0";
   }
   std::multiset<std::string> all, all_slots;
-  for (const Var* var : whole.VarsOf(VarKind::kParam)) all.insert(var->name);
-  for (const Var* var : whole.VarsOf(VarKind::kState)) {
+  for (const graph::Var* var : whole.VarsOf(graph::VarKind::kParam)) all.insert(var->name);
+  for (const graph::Var* var : whole.VarsOf(graph::VarKind::kState)) {
     if (var->name.find("@velocity") != std::string::npos) all_slots.insert(var->name);
   }
   EXPECT_EQ(params, all);

@@ -22,7 +22,7 @@ TEST_F(RecomputeTest, LessMemoryMoreOperatorsTheSameBits) {
   const JobPrograms again =
       Programs({{"recompute", "true"},
                 {"recompute_configs.checkpoints", "relu_4.out,relu_6.out,relu_8.out"}});
-  const PassReport report = ReportOf(again, "recompute");
+  const graph::PassReport report = ReportOf(again, "recompute");
   EXPECT_GT(report.outcome.matched, 0);
   EXPECT_EQ(again.train.ops.size(),
             plain.train.ops.size() + static_cast<size_t>(report.outcome.matched));

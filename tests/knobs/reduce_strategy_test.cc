@@ -24,9 +24,9 @@ class ReduceStrategyTest : public KnobProgramTest {
     knobs.insert(knobs.end(), {{"mode", "collective"}, {"reduce_strategy", "Reduce"}});
     return Programs(knobs, ranks, rank);
   }
-  static int64_t SlotElements(const Program& program) {
+  static int64_t SlotElements(const graph::Program& program) {
     int64_t sum = 0;
-    for (const Var* var : program.VarsOf(VarKind::kState)) {
+    for (const graph::Var* var : program.VarsOf(graph::VarKind::kState)) {
       if (var->name.find("@velocity") != std::string::npos) sum += var->desc.shape.numel();
     }
     return sum;
@@ -51,32 +51,33 @@ class ReduceStrategyTest : public KnobProgramTest {
 };
 
 TEST(OwnersTest, AHundredEqualParametersOverFour) {
-  Program program;
-  std::vector<ParamGrad> grads;
+  graph::Program program;
+  std::vector<graph::ParamGrad> grads;
   for (int i = 0; i < 100; ++i) {
     const std::string name = "p" + std::to_string(i);
     ASSERT_TRUE(
-        program.AddVar({.name = name, .kind = VarKind::kParam, .desc = {DType::kF32, {8, 8}}})
+        program
+            .AddVar({.name = name, .kind = graph::VarKind::kParam, .desc = {DType::kF32, {8, 8}}})
             .ok());
     grads.push_back({name, name + "@GRAD", ""});
   }
   std::vector<int> updates(4, 0);
-  for (const int owner : OwnersOf(program, grads, 4)) ++updates[static_cast<size_t>(owner)];
+  for (const int owner : graph::OwnersOf(program, grads, 4)) ++updates[static_cast<size_t>(owner)];
   EXPECT_THAT(updates, ::testing::Each(25));
 }
 
 // Each of LeNet's ten parameters is owned by one of three ranks.
 TEST_F(ReduceStrategyTest, EachParameterHasOneOwner) {
-  const Program whole = Programs({{"mode", "collective"}}, 3).train;
+  const graph::Program whole = Programs({{"mode", "collective"}}, 3).train;
   std::set<std::string> updated;
   int updates = 0;
   int64_t slots = 0;
   for (int rank = 0; rank < 3; ++rank) {
-    const Program train = Reduced({{"fuse_all_reduce_ops", "false"}}, 3, rank).train;
+    const graph::Program train = Reduced({{"fuse_all_reduce_ops", "false"}}, 3, rank).train;
     EXPECT_EQ(Count(train, "c_allreduce_sum"), 0);
     EXPECT_EQ(Count(train, "c_reduce_sum"), 10);
     EXPECT_EQ(Count(train, "c_broadcast"), 10);
-    for (const Op& op : train.ops) {
+    for (const ops::Op& op : train.ops) {
       if (op.type != "momentum") continue;
       ++updates;
       updated.insert(op.outputs[0][0]);
@@ -91,7 +92,7 @@ TEST_F(ReduceStrategyTest, EachParameterHasOneOwner) {
 }
 
 TEST_F(ReduceStrategyTest, FusedTheyTravelOncePerOwner) {
-  const Program fused = Reduced({{"fuse_broadcast_ops", "true"}}, 3, 1).train;
+  const graph::Program fused = Reduced({{"fuse_broadcast_ops", "true"}}, 3, 1).train;
   EXPECT_EQ(Count(fused, "c_broadcast"), 3);
   EXPECT_EQ(Count(fused, "c_reduce_sum"), 3) << "one group, three owners";
   EXPECT_EQ(Count(Reduced({}, 3, 1).train, "c_broadcast"), 10);

@@ -29,15 +29,17 @@ class ShardingTest : public KnobProgramTest {
     knobs.insert(knobs.end(), {{"mode", "collective"}, {"sharding", "true"}});
     return Programs(knobs, ranks, rank);
   }
-  static int64_t BytesOf(const Program& program, VarKind kind) {
+  static int64_t BytesOf(const graph::Program& program, graph::VarKind kind) {
     int64_t sum = 0;
-    for (const Var* var : program.VarsOf(kind)) sum += static_cast<int64_t>(var->desc.bytes());
+    for (const graph::Var* var : program.VarsOf(kind))
+      sum += static_cast<int64_t>(var->desc.bytes());
     return sum;
   }
   // Returns the maximum bytes of parameters and optimizer state that a rank has during a step.
-  static int64_t PeakOf(const Program& program) {
-    const size_t passing = LargestLive(program, FindCommIntervals(program), PassingParams(program));
-    return BytesOf(program, VarKind::kParam) + BytesOf(program, VarKind::kState) +
+  static int64_t PeakOf(const graph::Program& program) {
+    const size_t passing =
+        exec::LargestLive(program, exec::FindCommIntervals(program), graph::PassingParams(program));
+    return BytesOf(program, graph::VarKind::kParam) + BytesOf(program, graph::VarKind::kState) +
            static_cast<int64_t>(passing);
   }
   JobResult Train(const std::string& name, const std::string& ranks, const Args& flags) const {
@@ -59,12 +61,12 @@ class ShardingTest : public KnobProgramTest {
 
 // ---- Owners of the state ------------------------------------------------------------------------
 
-Program Chain(const std::vector<int64_t>& rows) {
-  Program program;
+graph::Program Chain(const std::vector<int64_t>& rows) {
+  graph::Program program;
   for (size_t i = 0; i < rows.size(); ++i) {
     EXPECT_TRUE(program
                     .AddVar({.name = "p" + std::to_string(i),
-                             .kind = VarKind::kParam,
+                             .kind = graph::VarKind::kParam,
                              .desc = {DType::kF32, {rows[i], 1}}})
                     .ok());
   }
@@ -73,7 +75,8 @@ Program Chain(const std::vector<int64_t>& rows) {
 
 std::vector<int> OwnersOfChain(const std::vector<int64_t>& rows, int ranks) {
   std::vector<int> owners;
-  for (const auto& [name, owner] : OwnersInOrder(Chain(rows), ranks)) owners.push_back(owner);
+  for (const auto& [name, owner] : graph::OwnersInOrder(Chain(rows), ranks))
+    owners.push_back(owner);
   return owners;
 }
 
@@ -89,18 +92,19 @@ TEST(OwnersInOrderTest, RunsOfAboutEqualSize) {
 
 TEST_F(ShardingTest, EachParameterAndEachSlotExistsOnce) {
   UseDeepNetwork();
-  const Program whole = Programs({{"mode", "collective"}}, 4).train;
+  const graph::Program whole = Programs({{"mode", "collective"}}, 4).train;
   int64_t params = 0, updates = 0;
   for (int rank = 0; rank < 4; ++rank) {
-    const Program train = Sharded({}, 4, rank).train;
-    params += BytesOf(train, VarKind::kParam);
+    const graph::Program train = Sharded({}, 4, rank).train;
+    params += BytesOf(train, graph::VarKind::kParam);
     updates += Count(train, "momentum");
     EXPECT_EQ(Count(train, "c_broadcast"), 0);
     EXPECT_EQ(Count(train, "c_allreduce_sum"), 0);
-    EXPECT_EQ(train.VarsOf(VarKind::kParam).size() + train.VarsOf(VarKind::kRemote).size(),
-              whole.VarsOf(VarKind::kParam).size());
+    EXPECT_EQ(
+        train.VarsOf(graph::VarKind::kParam).size() + train.VarsOf(graph::VarKind::kRemote).size(),
+        whole.VarsOf(graph::VarKind::kParam).size());
   }
-  EXPECT_EQ(params, BytesOf(whole, VarKind::kParam));
+  EXPECT_EQ(params, BytesOf(whole, graph::VarKind::kParam));
   EXPECT_EQ(updates, Count(whole, "momentum"));
 }
 
@@ -135,8 +139,8 @@ TEST_F(ShardingTest, LintShowsWhatARankHolds) {
     EXPECT_NE(at, std::string::npos) << text;
     return at == std::string::npos ? -1 : std::stol(text.substr(at + words.size()));
   };
-  EXPECT_EQ(bytes("1"), BytesOf(Programs({}).train, VarKind::kParam));
-  EXPECT_EQ(bytes("2"), BytesOf(Sharded({}, 2, 0).train, VarKind::kParam));
+  EXPECT_EQ(bytes("1"), BytesOf(Programs({}).train, graph::VarKind::kParam));
+  EXPECT_EQ(bytes("2"), BytesOf(Sharded({}, 2, 0).train, graph::VarKind::kParam));
 }
 
 // ---- Messages of a step -------------------------------------------------------------------------
@@ -144,15 +148,15 @@ TEST_F(ShardingTest, LintShowsWhatARankHolds) {
 // Between each broadcast and the first reader of its result, at least one operator computes.
 TEST_F(ShardingTest, SegmentsComeWhileTheOneBeforeIsComputed) {
   UseDeepNetwork();
-  const Program train = Sharded({{"sharding_configs.fuse_broadcast_MB", "0"}}, 2, 0).train;
-  const std::vector<Flight> flights = FindCommIntervals(train);
+  const graph::Program train = Sharded({{"sharding_configs.fuse_broadcast_MB", "0"}}, 2, 0).train;
+  const std::vector<exec::Flight> flights = exec::FindCommIntervals(train);
   int ahead = 0;
-  for (const Flight& flight : flights) {
-    const Op& op = train.ops[static_cast<size_t>(flight.start)];
+  for (const exec::Flight& flight : flights) {
+    const ops::Op& op = train.ops[static_cast<size_t>(flight.start)];
     if (op.type != "c_broadcast_params") continue;
     for (int i = flight.start + 1; i < flight.wait; ++i) {
-      const Op& between = train.ops[static_cast<size_t>(i)];
-      if (!FindOp(between.type)->is_comm) {
+      const ops::Op& between = train.ops[static_cast<size_t>(i)];
+      if (!ops::FindOp(between.type)->is_comm) {
         ++ahead;
         break;
       }
@@ -197,21 +201,21 @@ TEST_F(ShardingTest, CountsAndBytesOfAStep) {
 // to backward.
 TEST_F(ShardingTest, WhatIsMadeOfParametersIsMadeAgain) {
   UseDeepNetwork();
-  const Program train = Sharded({{"amp", "true"}}, 2, 0).train;
-  const Program plain = Programs({{"mode", "collective"}, {"amp", "true"}}, 2).train;
-  const auto casts = [](const Program& program) {
-    return std::count_if(program.ops.begin(), program.ops.end(), [](const Op& op) {
-      return op.type == "cast" && op.role != OpRole::kOptimize;
+  const graph::Program train = Sharded({{"amp", "true"}}, 2, 0).train;
+  const graph::Program plain = Programs({{"mode", "collective"}, {"amp", "true"}}, 2).train;
+  const auto casts = [](const graph::Program& program) {
+    return std::count_if(program.ops.begin(), program.ops.end(), [](const ops::Op& op) {
+      return op.type == "cast" && op.role != ops::OpRole::kOptimize;
     });
   };
   EXPECT_EQ(casts(train), casts(plain) + 10);
   std::set<std::string> backward;  // variables that backward reads
-  for (const Op& op : train.ops) {
-    if (op.role != OpRole::kBackward) continue;
-    ForEachMemoryRead(op, [&](const std::string& name) { backward.insert(name); });
+  for (const ops::Op& op : train.ops) {
+    if (op.role != ops::OpRole::kBackward) continue;
+    graph::ForEachMemoryRead(op, [&](const std::string& name) { backward.insert(name); });
   }
-  for (const Op& op : train.ops) {
-    if (op.type != "cast" || op.role != OpRole::kForward) continue;
+  for (const ops::Op& op : train.ops) {
+    if (op.type != "cast" || op.role != ops::OpRole::kForward) continue;
     const bool of_weight = op.inputs[0][0].find(".w") != std::string::npos;
     EXPECT_FALSE(of_weight && backward.contains(op.outputs[0][0])) << op.outputs[0][0];
   }
@@ -306,9 +310,10 @@ TEST_F(ShardingTest, GroupsAreParallelInTheirData) {
   const Overrides groups = {{"sharding_configs.hybrid_dp", "true"},
                             {"sharding_configs.sharding_group_size", "2"}};
   for (int rank = 0; rank < 4; ++rank) {
-    const Program half = Sharded({}, 2, rank % 2).train, train = Sharded(groups, 4, rank).train;
-    EXPECT_EQ(BytesOf(train, VarKind::kParam), BytesOf(half, VarKind::kParam));
-    EXPECT_EQ(BytesOf(train, VarKind::kState), BytesOf(half, VarKind::kState));
+    const graph::Program half = Sharded({}, 2, rank % 2).train,
+                         train = Sharded(groups, 4, rank).train;
+    EXPECT_EQ(BytesOf(train, graph::VarKind::kParam), BytesOf(half, graph::VarKind::kParam));
+    EXPECT_EQ(BytesOf(train, graph::VarKind::kState), BytesOf(half, graph::VarKind::kState));
     EXPECT_EQ(Count(train, "c_broadcast_params"), Count(half, "c_broadcast_params"));
   }
 }

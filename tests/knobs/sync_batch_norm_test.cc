@@ -33,7 +33,7 @@ TEST_F(SyncBatchNormTest, TwoCollectivesMoreForEachNorm) {
   const Overrides plain = {{"mode", "collective"}};
   Overrides sync = plain;
   sync.emplace_back("sync_batch_norm", "true");
-  const Program without = Programs(plain, 2).train, with = Programs(sync, 2).train;
+  const graph::Program without = Programs(plain, 2).train, with = Programs(sync, 2).train;
   EXPECT_EQ(Count(without, "batch_norm_moments"), 0);
   EXPECT_EQ(Count(with, "batch_norm_moments"), kNorms);
   EXPECT_EQ(Count(with, "batch_norm_grad_sums"), kNorms);

@@ -28,17 +28,17 @@ OnnxCase FromZoo(const std::string& name, const Args& args) {
   return {name, *std::move(program)};
 }
 
-OnnxCase Written(const std::string& name, const std::function<void(ProgramBuilder&)>& body) {
-  ProgramBuilder builder(name, kBatch);
+OnnxCase Written(const std::string& name, const std::function<void(graph::ProgramBuilder&)>& body) {
+  graph::ProgramBuilder builder(name, kBatch);
   body(builder);
   auto program = builder.Finish();
   CHECK(program.ok()) << name << ": " << program.status();
   return {name, *std::move(program)};
 }
 
-void Images(ProgramBuilder& b) {
+void Images(graph::ProgramBuilder& b) {
   const std::string x = b.Data("x", DType::kF32, {4, 9, 7});
-  const std::string filter = b.Param("filter", {4, 3, 3, 3}, {Init::kMsraNormal});
+  const std::string filter = b.Param("filter", {4, 3, 3, 3}, {graph::Init::kMsraNormal});
   std::string y =
       b.Layer("conv2d_transpose", {{x}, {filter}},
               {{"strides", Ints{2, 1}}, {"paddings", Ints{1, 0}}, {"output_padding", Ints{1, 0}}});
@@ -52,10 +52,10 @@ void Images(ProgramBuilder& b) {
   b.Pool2d(y, {.max = true, .global = true});
 }
 
-void Numbers(ProgramBuilder& b) {
+void Numbers(graph::ProgramBuilder& b) {
   const std::string x = b.Data("x", DType::kF32, {4, 6});
-  const std::string row = b.Param("row", {6}, {Init::kUniform, 1.0f, 2.0f});
-  const std::string column = b.Param("column", {4}, {Init::kUniform, 1.0f, 2.0f});
+  const std::string row = b.Param("row", {6}, {graph::Init::kUniform, 1.0f, 2.0f});
+  const std::string column = b.Param("column", {4}, {graph::Init::kUniform, 1.0f, 2.0f});
   std::string y = b.Layer("elementwise_div", {{x}, {column}}, {{"axis", int64_t{1}}});
   y = b.Layer("elementwise_sub", {{y}, {row}}, {});
   y = b.Layer("elementwise_max", {{y}, {b.Layer("tanh", {{x}}, {})}}, {});
@@ -69,7 +69,7 @@ void Numbers(ProgramBuilder& b) {
   b.Layer("softmax", {{y}}, {});
 }
 
-void Shapes(ProgramBuilder& b) {
+void Shapes(graph::ProgramBuilder& b) {
   const std::string x = b.Data("x", DType::kF32, {4, 6});
   const std::string cut = b.Layer(
       "slice", {{x}}, {{"axes", Ints{1, 2}}, {"starts", Ints{1, -5}}, {"ends", Ints{3, 100}}});
@@ -82,27 +82,27 @@ void Shapes(ProgramBuilder& b) {
   b.Layer("reduce_sum", {{x}}, {});
 }
 
-void Rows(ProgramBuilder& b) {
+void Rows(graph::ProgramBuilder& b) {
   const std::string ids = b.Data("ids", DType::kI64, {5});
   const std::string one = b.Data("one", DType::kI64, {1});
   const std::string x = b.Embedding(ids, {.rows = 11, .dim = 4, .padding_idx = 2});
   for (const char* type : {"sum", "average", "sqrt", "max", "first", "last"}) {
     b.SequencePool(x, type);
   }
-  const std::string table = b.Param("table", {7, 3}, {Init::kNormal, 0.0f, 1.0f});
+  const std::string table = b.Param("table", {7, 3}, {graph::Init::kNormal, 0.0f, 1.0f});
   b.Layer("lookup_table", {{one}, {table}}, {});
-  const std::string scale = b.Param("scale", {20}, {Init::kUniform, 1.0f, 2.0f});
+  const std::string scale = b.Param("scale", {20}, {graph::Init::kUniform, 1.0f, 2.0f});
   b.Layer("layer_norm", {{x}, {scale}, {}}, {{"begin_norm_axis", int64_t{1}}});
 }
 
 // Parameters that several operators need in different forms: transposed and not transposed, or with
 // different rows set to zero.
-void Forms(ProgramBuilder& b) {
+void Forms(graph::ProgramBuilder& b) {
   const std::string ids = b.Data("ids", DType::kI64, {5});
-  const std::string weight = b.Param("weight", {4, 4}, {Init::kNormal, 0.0f, 1.0f});
+  const std::string weight = b.Param("weight", {4, 4}, {graph::Init::kNormal, 0.0f, 1.0f});
   const std::string y = b.Layer("fc", {{b.Data("x", DType::kF32, {4})}, {weight}, {}}, {});
   b.Layer("matmul", {{y}, {weight}}, {});
-  const std::string table = b.Param("table", {7, 3}, {Init::kNormal, 0.0f, 1.0f});
+  const std::string table = b.Param("table", {7, 3}, {graph::Init::kNormal, 0.0f, 1.0f});
   for (const int64_t row : {2, 4, -1}) {
     b.Layer("lookup_table", {{ids}, {table}}, {{"padding_idx", row}});
   }
@@ -111,10 +111,10 @@ void Forms(ProgramBuilder& b) {
 float Draw(std::mt19937_64& random) { return std::normal_distribution<float>()(random); }
 
 // Returns the number of rows of the smallest table in which `ids` are looked up.
-int64_t RowsOf(const Program& program, const std::string& ids) {
+int64_t RowsOf(const graph::Program& program, const std::string& ids) {
   int64_t rows = 2;
   bool found = false;
-  for (const Op& op : program.ops) {
+  for (const ops::Op& op : program.ops) {
     if (op.type != "lookup_table" || op.inputs[0][0] != ids) continue;
     const int64_t here = program.FindVar(op.inputs[1][0])->desc.shape[0];
     rows = found ? std::min(rows, here) : here;
@@ -164,13 +164,13 @@ std::vector<std::string> ExporterFiles(size_t bytes_max) {
   return models;
 }
 
-StatusOr<trainer::TensorMap> ValuesOf(const Program& program, Device& device) {
-  Scope scope(device);
-  TD_RETURN_IF_ERROR(Initialize(program, /*seed=*/1, scope));
+StatusOr<trainer::TensorMap> ValuesOf(const graph::Program& program, Device& device) {
+  exec::Scope scope(device);
+  TD_RETURN_IF_ERROR(exec::Initialize(program, /*seed=*/1, scope));
   trainer::TensorMap values;
   std::mt19937_64 random(5);
-  for (const Var& var : program.vars()) {
-    if (var.kind != VarKind::kParam && var.kind != VarKind::kState) continue;
+  for (const graph::Var& var : program.vars()) {
+    if (var.kind != graph::VarKind::kParam && var.kind != graph::VarKind::kState) continue;
     const Tensor& tensor = values[var.name] = *scope.Find(var.name);
     if (!var.name.starts_with("batch_norm")) continue;
     for (float& v : tensor.span<float>()) v = 0.5f + std::abs(Draw(random));
@@ -178,10 +178,11 @@ StatusOr<trainer::TensorMap> ValuesOf(const Program& program, Device& device) {
   return values;
 }
 
-StatusOr<trainer::TensorMap> InputsOf(const Program& program, uint64_t seed, Device& device) {
+StatusOr<trainer::TensorMap> InputsOf(const graph::Program& program, uint64_t seed,
+                                      Device& device) {
   std::mt19937_64 random(seed);
   trainer::TensorMap inputs;
-  for (const Var* var : program.VarsOf(VarKind::kData)) {
+  for (const graph::Var* var : program.VarsOf(graph::VarKind::kData)) {
     TD_ASSIGN_OR_RETURN(const Tensor tensor, Tensor::Make(var->desc, device));
     if (var->desc.dtype == DType::kF32) {
       for (float& v : tensor.span<float>()) v = Draw(random);
@@ -194,17 +195,18 @@ StatusOr<trainer::TensorMap> InputsOf(const Program& program, uint64_t seed, Dev
   return inputs;
 }
 
-StatusOr<trainer::TensorMap> RunForTest(const Program& training, const trainer::TensorMap& values,
+StatusOr<trainer::TensorMap> RunForTest(const graph::Program& training,
+                                        const trainer::TensorMap& values,
                                         const trainer::TensorMap& inputs,
                                         const std::vector<std::string>& outputs, Device& device) {
-  const Program program = ForTest(training);
-  Scope scope(device);
-  TD_RETURN_IF_ERROR(Initialize(program, /*seed=*/2, scope));
-  PlanOptions options;
+  const graph::Program program = graph::ForTest(training);
+  exec::Scope scope(device);
+  TD_RETURN_IF_ERROR(exec::Initialize(program, /*seed=*/2, scope));
+  exec::PlanOptions options;
   options.threads = 1;
   options.fetch = outputs;
   TD_ASSIGN_OR_RETURN(const auto plan,
-                      Plan::Make(program, Backend::Cpu(), scope, nullptr, options));
+                      exec::Plan::Make(program, exec::Backend::Cpu(), scope, nullptr, options));
   for (const trainer::TensorMap* map : {&values, &inputs}) {
     for (const auto& [name, tensor] : *map) {
       TD_ASSIGN_OR_RETURN(const Tensor to, plan->Get(name));
@@ -212,7 +214,7 @@ StatusOr<trainer::TensorMap> RunForTest(const Program& training, const trainer::
       std::memcpy(to.data(), tensor.data(), tensor.bytes());
     }
   }
-  TD_RETURN_IF_ERROR(Executor(*plan).Run());
+  TD_RETURN_IF_ERROR(exec::Executor(*plan).Run());
   trainer::TensorMap results;
   for (const std::string& name : outputs) {
     TD_ASSIGN_OR_RETURN(const Tensor from, plan->Get(name));

@@ -13,7 +13,7 @@ namespace tandem::onnx {
 
 struct OnnxCase {
   std::string name;
-  Program program;  // forward program, with the loss if the network has one
+  graph::Program program;  // forward program, with the loss if the network has one
 };
 
 std::vector<OnnxCase> OnnxCases();
@@ -24,14 +24,15 @@ std::vector<std::string> ExporterFiles(size_t bytes_max);
 
 // Returns values for all persistent variables, as tensors of `device`. Running statistics are not 0
 // and 1.
-StatusOr<trainer::TensorMap> ValuesOf(const Program& program, Device& device);
+StatusOr<trainer::TensorMap> ValuesOf(const graph::Program& program, Device& device);
 
 // Returns random data for every input, drawn from `seed`. Ids are valid row numbers.
-StatusOr<trainer::TensorMap> InputsOf(const Program& program, uint64_t seed, Device& device);
+StatusOr<trainer::TensorMap> InputsOf(const graph::Program& program, uint64_t seed, Device& device);
 
 // Runs the evaluation form of `program` with these values and inputs. Returns the values of
 // `outputs`.
-StatusOr<trainer::TensorMap> RunForTest(const Program& program, const trainer::TensorMap& values,
+StatusOr<trainer::TensorMap> RunForTest(const graph::Program& program,
+                                        const trainer::TensorMap& values,
                                         const trainer::TensorMap& inputs,
                                         const std::vector<std::string>& outputs, Device& device);
 

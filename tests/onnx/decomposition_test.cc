@@ -23,7 +23,7 @@ using Floats = std::vector<float>;
 using Ints = std::vector<int64_t>;
 using Strings = std::vector<std::string>;
 
-Floats NumbersOf(const Plan& plan, const std::string& var) {
+Floats NumbersOf(const exec::Plan& plan, const std::string& var) {
   const auto numbers = plan.Get(var)->span<float>();
   return {numbers.begin(), numbers.end()};
 }
@@ -37,25 +37,25 @@ Floats OutputOf(const HandGraph& graph, const Floats& x, int64_t batch = 1,
     ADD_FAILURE() << import.status();
     return {};
   }
-  Program& program = import->program;
-  EXPECT_TRUE(BindBatch(program, batch).ok());
-  PlanOptions options;
+  graph::Program& program = import->program;
+  EXPECT_TRUE(graph::BindBatch(program, batch).ok());
+  exec::PlanOptions options;
   options.fetch = {"y"};
   if (slopes != nullptr) {
     program.loss = "loss";
-    const Op mean{.type = "mean", .inputs = {{"y"}}, .outputs = {{"loss"}}};
-    EXPECT_TRUE(AppendOp(program, mean).ok());
+    const ops::Op mean{.type = "mean", .inputs = {{"y"}}, .outputs = {{"loss"}}};
+    EXPECT_TRUE(graph::AppendOp(program, mean).ok());
     const auto count = static_cast<float>(program.FindVar("y")->desc.shape.numel());
-    const auto grads = AppendBackward(program, count);
+    const auto grads = graph::AppendBackward(program, count);
     EXPECT_TRUE(grads.ok()) << grads.status();
-    options.fetch.push_back(GradName("w"));
+    options.fetch.push_back(graph::GradName("w"));
   }
   CpuDevice device;
-  Scope scope(device);
-  EXPECT_TRUE(Initialize(program, 1, scope).ok());
-  const auto plan = Plan::Make(program, Backend::Cpu(), scope, nullptr, options);
+  exec::Scope scope(device);
+  EXPECT_TRUE(exec::Initialize(program, 1, scope).ok());
+  const auto plan = exec::Plan::Make(program, exec::Backend::Cpu(), scope, nullptr, options);
   if (!plan.ok()) {
-    ADD_FAILURE() << plan.status() << "\n" << Dump(program);
+    ADD_FAILURE() << plan.status() << "\n" << graph::Dump(program);
     return {};
   }
   for (const auto& [name, tensor] : import->tensors) {
@@ -63,9 +63,9 @@ Floats OutputOf(const HandGraph& graph, const Floats& x, int64_t batch = 1,
   }
   EXPECT_EQ((*plan)->Get("x")->span<float>().size(), x.size());
   std::copy(x.begin(), x.end(), (*plan)->Get("x")->span<float>().begin());
-  const Status status = Executor(**plan).Run();
+  const Status status = exec::Executor(**plan).Run();
   EXPECT_TRUE(status.ok()) << status;
-  if (slopes != nullptr) *slopes = NumbersOf(**plan, GradName("w"));
+  if (slopes != nullptr) *slopes = NumbersOf(**plan, graph::GradName("w"));
   return NumbersOf(**plan, "y");
 }
 
@@ -398,7 +398,7 @@ TEST(OnnxKnown, AListOfOneSizeIsRepeated) {
   EXPECT_THAT(OutputOf(graph, {1, 2}), ElementsAre(2, 4, 2, 4, 2, 4));
   const auto import = graph.Import();
   ASSERT_TRUE(import.ok()) << import.status();
-  EXPECT_EQ(import->program.FindVar("bias")->kind, VarKind::kState);
+  EXPECT_EQ(import->program.FindVar("bias")->kind, graph::VarKind::kState);
 }
 
 TEST(OnnxKnown, AListOfOneSizeBecomesLonger) {

@@ -38,10 +38,10 @@ void Check(const std::string& bytes, int64_t* made) {
   const auto import = ImportModel(bytes, "m.onnx", options, device);
   if (import.ok()) {
     ++*made;
-    Program program = import->program;
-    ASSERT_TRUE(Verify(program).ok());
-    const Status other = BindBatch(program, 5);
-    ASSERT_TRUE(other.ok()) << other << "\n" << Dump(import->program);
+    graph::Program program = import->program;
+    ASSERT_TRUE(graph::Verify(program).ok());
+    const Status other = graph::BindBatch(program, 5);
+    ASSERT_TRUE(other.ok()) << other << "\n" << graph::Dump(import->program);
   } else {
     ASSERT_THAT(import.status().message(), testing::HasSubstr("m.onnx"));
   }

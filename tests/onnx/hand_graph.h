@@ -123,9 +123,9 @@ inline void SetInts(::onnx::NodeProto& node, const std::string& name,
   for (const int64_t value : values) attr.add_ints(value);
 }
 
-inline std::vector<std::string> Types(const Program& program) {
+inline std::vector<std::string> Types(const graph::Program& program) {
   std::vector<std::string> types;
-  for (const Op& op : program.ops) types.push_back(op.type);
+  for (const ops::Op& op : program.ops) types.push_back(op.type);
   return types;
 }
 

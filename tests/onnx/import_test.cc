@@ -82,7 +82,7 @@ TEST(OnnxPatterns, LayerNormalisationIsKnown) {
     const auto import = graph.Import();
     ASSERT_TRUE(import.ok()) << import.status();
     ASSERT_THAT(Types(import->program), ElementsAre("layer_norm"));
-    const Op& op = import->program.ops[0];
+    const ops::Op& op = import->program.ops[0];
     EXPECT_THAT(op.inputs, ElementsAre(Strings{"x"}, Strings{"gamma"}, Strings{"beta"}));
     EXPECT_EQ(std::get<double>(op.attrs.at("epsilon")), 0.25);
     // This node also reads the mean, so the mean must stay in the graph.
@@ -131,8 +131,8 @@ TEST(OnnxConstants, AMaskIsNotTrained) {
   graph.Node("Add", {"b", "mask"}, "y");
   const auto import = graph.Import();
   ASSERT_TRUE(import.ok()) << import.status();
-  EXPECT_EQ(import->program.FindVar("bias")->kind, VarKind::kParam);
-  EXPECT_EQ(import->program.FindVar("mask")->kind, VarKind::kState);
+  EXPECT_EQ(import->program.FindVar("bias")->kind, graph::VarKind::kParam);
+  EXPECT_EQ(import->program.FindVar("mask")->kind, graph::VarKind::kState);
 }
 
 // A loss over classes cannot replace a softmax over a dimension other than the last one.
@@ -192,8 +192,8 @@ Graph Turned() {
 Shape ShapeFor(const StatusOr<ImportedModel>& import, int64_t batch, const std::string& var) {
   EXPECT_TRUE(import.ok()) << import.status();
   if (!import.ok()) return {};
-  Program program = import->program;
-  EXPECT_TRUE(BindBatch(program, batch).ok());
+  graph::Program program = import->program;
+  EXPECT_TRUE(graph::BindBatch(program, batch).ok());
   return program.FindVar(var)->desc.shape;
 }
 
@@ -250,7 +250,7 @@ TEST(OnnxBatch, MayBeTurnedThereAndBack) {
   SetInts(graph.Node("Transpose", {"r"}, "y"), "perm", {1, 0, 2});
   auto import = graph.Import(Loss::kSoftmax);
   ASSERT_TRUE(import.ok()) << import.status();
-  ASSERT_TRUE(BindBatch(import->program, 5).ok());
+  ASSERT_TRUE(graph::BindBatch(import->program, 5).ok());
   EXPECT_EQ(import->program.FindVar("y")->desc.shape, Shape({5, 4, 6}));
   EXPECT_EQ(import->program.FindVar("label")->desc.shape, Shape({5, 4}));
 }
@@ -262,7 +262,7 @@ TEST(OnnxBatch, IsFollowedWhereShapesMeet) {
   graph.Node("Mul", {"x", "m"}, "y");
   auto import = graph.Import();
   ASSERT_TRUE(import.ok()) << import.status();
-  ASSERT_TRUE(BindBatch(import->program, 7).ok());
+  ASSERT_TRUE(graph::BindBatch(import->program, 7).ok());
   EXPECT_EQ(import->program.FindVar("y")->desc.shape, Shape({7, 4, 3}));
 }
 
@@ -281,7 +281,7 @@ TEST(OnnxBatch, StaysInViews) {
   for (const Graph& graph : {any, single}) {
     auto import = graph.Import();
     ASSERT_TRUE(import.ok()) << import.status();
-    ASSERT_TRUE(BindBatch(import->program, 5).ok());
+    ASSERT_TRUE(graph::BindBatch(import->program, 5).ok());
     EXPECT_EQ(import->program.FindVar("y")->desc.shape, Shape({5, 24}));
   }
 }
@@ -363,7 +363,7 @@ TEST(OnnxConstants, EachUseOfEqualNumbersIsAVariable) {
   graph.Node("Mul", {"a", "scale"}, "y");
   const auto import = graph.Import();
   ASSERT_TRUE(import.ok()) << import.status();
-  EXPECT_EQ(import->program.VarsOf(VarKind::kParam).size(), 2u);
+  EXPECT_EQ(import->program.VarsOf(graph::VarKind::kParam).size(), 2u);
 }
 
 // Writes a directory with the file "m.data" of 25 floats. All floats after the first one are 0 to

@@ -27,7 +27,8 @@ const OnnxCase& CaseOf(const std::string& name) {
   LOG(FATAL) << name;
 }
 
-StatusOr<ExportedModel> Exported(const Program& program, std::vector<std::string> outputs = {}) {
+StatusOr<ExportedModel> Exported(const graph::Program& program,
+                                 std::vector<std::string> outputs = {}) {
   CpuDevice device;
   TD_ASSIGN_OR_RETURN(const trainer::TensorMap values, ValuesOf(program, device));
   return ExportModel(program, values, std::move(outputs), {});
@@ -71,7 +72,7 @@ void ExpectEveryValueOnce(const ExportedModel& model) {
 }
 
 struct Network {
-  Program program;
+  graph::Program program;
   trainer::TensorMap values;
 };
 
@@ -92,8 +93,8 @@ StatusOr<Network> Returned(const Network& network, std::string* output, Device& 
 // Computes `output` of `network`. Ignores those of `inputs` that the network does not have.
 StatusOr<Tensor> ResultOf(const Network& network, const std::string& output,
                           const trainer::TensorMap& inputs, Device& device) {
-  Program program = network.program;
-  TD_RETURN_IF_ERROR(BindBatch(program, 4));
+  graph::Program program = network.program;
+  TD_RETURN_IF_ERROR(graph::BindBatch(program, 4));
   trainer::TensorMap taken;
   for (const auto& [name, tensor] : inputs) {
     if (program.FindVar(name) != nullptr) taken[name] = tensor;
@@ -118,8 +119,8 @@ class RoundTrip : public testing::TestWithParam<const char*> {};
 // export.
 TEST_P(RoundTrip, GivesTheSameNumbers) {
   CpuDevice device;
-  Program program = CaseOf(GetParam()).program;
-  ASSERT_TRUE(BindBatch(program, 4).ok());
+  graph::Program program = CaseOf(GetParam()).program;
+  ASSERT_TRUE(graph::BindBatch(program, 4).ok());
   const trainer::TensorMap inputs = *InputsOf(program, 3, device);
   Network network = {program, *ValuesOf(program, device)};
   std::string output;
@@ -178,13 +179,13 @@ TEST(OnnxExport, TakesTheOutputsThatAreNamed) {
 }
 
 TEST(OnnxExport, RefusesWhatHasNoFormByNameAndPlace) {
-  ProgramBuilder norm("norm", 3);
+  graph::ProgramBuilder norm("norm", 3);
   const std::string x = norm.Relu(norm.Data("x", DType::kF32, {4}));
   norm.Layer("clip_by_norm", {{x}}, {});
   EXPECT_THAT(ToString(Exported(*norm.Finish()).status()),
               HasSubstr("operator 1, clip_by_norm of \"clip_by_norm_0.out\": the operator cannot "
                         "be exported to ONNX [TD1217]"));
-  ProgramBuilder pool("pool", 3);
+  graph::ProgramBuilder pool("pool", 3);
   pool.Layer("sequence_pool",
              {{pool.Data("x", DType::kF32, {4, 2})}, {pool.Data("lengths", DType::kI64, {})}}, {});
   EXPECT_THAT(ToString(Exported(*pool.Finish()).status()),
@@ -209,12 +210,12 @@ TEST(ImportedModel, AddsALossThatCanBeTrained) {
   CpuDevice device;
   const auto import = ImportModel(model->bytes, "m.onnx", {}, device);
   ASSERT_TRUE(import.ok()) << import.status();
-  const Program& program = import->program;
+  const graph::Program& program = import->program;
   EXPECT_EQ(program.loss, "loss");
   EXPECT_THAT(program.metrics, ElementsAre("accuracy"));
   ASSERT_NE(program.FindVar("img"), nullptr);
   EXPECT_TRUE(program.FindVar("img")->batch_leading);
-  EXPECT_EQ(program.VarsOf(VarKind::kParam).size(), 10u);
+  EXPECT_EQ(program.VarsOf(graph::VarKind::kParam).size(), 10u);
   EXPECT_EQ(import->tensors.size(), 10u);
 }
 
@@ -234,7 +235,7 @@ TEST(ImportedModel, LeavesASoftmaxAtTheEndToTheLoss) {
   ASSERT_EQ(import->notes.size(), 1u);
   EXPECT_THAT(import->notes[0],
               HasSubstr("the last node, Softmax, is omitted, because the loss contains it"));
-  for (const Op& op : import->program.ops) EXPECT_NE(op.type, "softmax");
+  for (const ops::Op& op : import->program.ops) EXPECT_NE(op.type, "softmax");
 }
 
 TEST(ImportedModel, RefusesWhatItDoesNotUnderstand) {

@@ -23,15 +23,16 @@ struct Bad {
 };
 
 inline Status Append(const OpCase& c) {
-  Program program;
-  const Op op = MakeOp(c);
+  graph::Program program;
+  const ops::Op op = MakeOp(c);
   for (size_t slot = 0; slot < op.inputs.size(); ++slot) {
     for (size_t i = 0; i < op.inputs[slot].size(); ++i) {
-      TD_RETURN_IF_ERROR(program.AddVar(
-          {.name = op.inputs[slot][i], .kind = VarKind::kData, .desc = c.inputs[slot][i].desc}));
+      TD_RETURN_IF_ERROR(program.AddVar({.name = op.inputs[slot][i],
+                                         .kind = graph::VarKind::kData,
+                                         .desc = c.inputs[slot][i].desc}));
     }
   }
-  return AppendOp(program, op);
+  return graph::AppendOp(program, op);
 }
 
 inline void ExpectRefused(const Bad& bad) {
@@ -50,7 +51,7 @@ inline void ExpectRefused(const Bad& bad) {
 }
 
 inline OpCase Make(const std::string& op, std::vector<std::vector<Draw>> inputs,
-                   AttrMap attrs = {}) {
+                   ops::AttrMap attrs = {}) {
   return {.op = op, .inputs = std::move(inputs), .attrs = std::move(attrs)};
 }
 

@@ -16,7 +16,7 @@
 namespace tandem {
 namespace {
 
-using Compiled = CodeCache::Compiled<std::string>;
+using Compiled = ops::CodeCache::Compiled<std::string>;
 using Shared = std::shared_ptr<std::string>;
 using testing::ContainsRegex;
 using testing::HasSubstr;
@@ -27,7 +27,7 @@ class CodeCaches : public testing::Test {
  protected:
   // Gets the code of `key`. The compiler of this test returns "code of KEY", which the cache also
   // stores.
-  StatusOr<Shared> Get(CodeCache& cache, const std::string& key) {
+  StatusOr<Shared> Get(ops::CodeCache& cache, const std::string& key) {
     const auto load = [this](const std::string& bytes) -> StatusOr<Shared> {
       if (refuse_) return Internal("not here");
       return std::make_shared<std::string>(bytes);
@@ -56,7 +56,7 @@ class CodeCaches : public testing::Test {
 };
 
 TEST_F(CodeCaches, EqualKeysAreCompiledOnce) {
-  CodeCache cache;
+  ops::CodeCache cache;
   const auto first = Get(cache, "x"), second = Get(cache, "x"), other = Get(cache, "y");
   EXPECT_EQ(*first, *second);
   EXPECT_EQ(**other, "code of y");
@@ -66,7 +66,7 @@ TEST_F(CodeCaches, EqualKeysAreCompiledOnce) {
 }
 
 TEST_F(CodeCaches, OthersFindWhatIsKept) {
-  CodeCache first(folder_), second(folder_);
+  ops::CodeCache first(folder_), second(folder_);
   ASSERT_TRUE(Get(first, "x").ok());
   EXPECT_EQ(**Get(second, "x"), "code of x");
   EXPECT_EQ(compiled_, 1);
@@ -78,7 +78,7 @@ TEST_F(CodeCaches, OthersFindWhatIsKept) {
 }
 
 TEST_F(CodeCaches, WhatIsDamagedIsCompiledAgain) {
-  CodeCache first(folder_);
+  ops::CodeCache first(folder_);
   ASSERT_TRUE(Get(first, "x").ok());
   ASSERT_EQ(Files().size(), 1u);
   const std::string file = Files()[0];
@@ -89,13 +89,13 @@ TEST_F(CodeCaches, WhatIsDamagedIsCompiledAgain) {
       std::string damaged = whole.substr(0, cut ? bytes : whole.size());
       if (!cut) damaged[bytes] ^= 1;
       std::ofstream(file) << damaged;
-      CodeCache cache(folder_);
+      ops::CodeCache cache(folder_);
       compiled_ = 0;
       EXPECT_EQ(**Get(cache, "x"), "code of x");
       EXPECT_EQ(compiled_, 1) << "byte " << bytes;
     }
   }
-  CodeCache last(folder_);
+  ops::CodeCache last(folder_);
   compiled_ = 0;
   ASSERT_TRUE(Get(last, "x").ok());
   EXPECT_EQ(compiled_, 0) << "it was replaced";
@@ -104,7 +104,7 @@ TEST_F(CodeCaches, WhatIsDamagedIsCompiledAgain) {
 // Two keys have the same hash and thus the same file. The file is used only for the key that it
 // names.
 TEST_F(CodeCaches, AnotherKeysFileIsNotTaken) {
-  CodeCache first(folder_), second(folder_);
+  ops::CodeCache first(folder_), second(folder_);
   ASSERT_TRUE(Get(first, "x").ok());
   const std::string of_x = Files()[0];
   ASSERT_TRUE(Get(first, "y").ok());
@@ -115,7 +115,7 @@ TEST_F(CodeCaches, AnotherKeysFileIsNotTaken) {
 }
 
 TEST_F(CodeCaches, WhatCannotBeLoadedIsCompiledAgain) {
-  CodeCache first(folder_), second(folder_);
+  ops::CodeCache first(folder_), second(folder_);
   ASSERT_TRUE(Get(first, "x").ok());
   refuse_ = true;
   EXPECT_EQ(**Get(second, "x"), "code of x");
@@ -123,7 +123,7 @@ TEST_F(CodeCaches, WhatCannotBeLoadedIsCompiledAgain) {
 }
 
 TEST_F(CodeCaches, ErrorsAreThoseOfCompiling) {
-  CodeCache cache(folder_);
+  ops::CodeCache cache(folder_);
   fail_ = true;
   EXPECT_EQ(Get(cache, "x").status().code(), StatusCode::kUnimplemented);
   EXPECT_EQ(Files().size(), 0u);
@@ -131,7 +131,7 @@ TEST_F(CodeCaches, ErrorsAreThoseOfCompiling) {
   EXPECT_EQ(Get(cache, "x").status().code(), StatusCode::kUnimplemented);
   EXPECT_EQ(compiled_, 1) << "what failed would fail again";
   fail_ = false;
-  CodeCache next(folder_);
+  ops::CodeCache next(folder_);
   EXPECT_TRUE(Get(next, "x").ok()) << "not kept";
 }
 
@@ -142,7 +142,7 @@ TEST_F(CodeCaches, ManyKeepTheSameAtOnce) {
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&] {
       for (int round = 0; round < 50; ++round) {
-        CodeCache cache(folder_);
+        ops::CodeCache cache(folder_);
         const std::string code(size_t{1} << 16, 'c');
         const auto load = [](const std::string&) -> StatusOr<Shared> { return Internal("again"); };
         const auto compile = [&]() -> StatusOr<Compiled> {
@@ -159,7 +159,7 @@ TEST_F(CodeCaches, ManyKeepTheSameAtOnce) {
 }
 
 TEST_F(CodeCaches, WhatHasNoBytesIsNotKept) {
-  CodeCache cache(folder_);
+  ops::CodeCache cache(folder_);
   keep_ = false;
   ASSERT_TRUE(Get(cache, "x").ok());
   EXPECT_EQ(Files().size(), 0u);
@@ -167,7 +167,7 @@ TEST_F(CodeCaches, WhatHasNoBytesIsNotKept) {
 
 // Stored code is run. Therefore the cache rejects code that other users could have written.
 TEST_F(CodeCaches, WhatOthersCouldHaveWrittenIsNotRun) {
-  CodeCache first(folder_);
+  ops::CodeCache first(folder_);
   ASSERT_TRUE(Get(first, "x").ok());
   const std::string file = Files()[0];
   namespace fs = std::filesystem;
@@ -176,7 +176,7 @@ TEST_F(CodeCaches, WhatOthersCouldHaveWrittenIsNotRun) {
   for (const std::string& path : {file, folder_}) {
     const fs::perms before = fs::status(path).permissions();
     fs::permissions(path, fs::perms::others_write, fs::perm_options::add);
-    CodeCache cache(folder_);
+    ops::CodeCache cache(folder_);
     compiled_ = 0;
     EXPECT_EQ(**Get(cache, "x"), "code of x");
     EXPECT_EQ(compiled_, 1) << path;
@@ -188,7 +188,7 @@ TEST_F(CodeCaches, WhatOthersCouldHaveWrittenIsNotRun) {
   }
   if (geteuid() != 0) GTEST_SKIP() << "only root gives files away";
   ASSERT_EQ(chown(folder_.c_str(), 65534, 0), 0);
-  CodeCache cache(folder_);
+  ops::CodeCache cache(folder_);
   compiled_ = 0;
   EXPECT_EQ(**Get(cache, "x"), "code of x");
   EXPECT_EQ(compiled_, 1);
@@ -198,7 +198,7 @@ TEST_F(CodeCaches, WhatOthersCouldHaveWrittenIsNotRun) {
 TEST_F(CodeCaches, AFolderThatRefusesIsNamedOnce) {
   const std::string file = dir_.path() + "/file";
   std::ofstream(file) << "no folder";
-  CodeCache cache(file);
+  ops::CodeCache cache(file);
   EXPECT_EQ(**Get(cache, "x"), "code of x");
   EXPECT_EQ(**Get(cache, "y"), "code of y");
   EXPECT_THAT(cache.TakeNotes(),

@@ -53,7 +53,7 @@ void AddSoftmax(const Shape& x, double range, bool causal, bool bench, std::vect
 void AddLayerNorm(const Shape& x, int64_t axis, bool bench, std::vector<OpCase>& cases) {
   const int from = static_cast<int>(axis);
   const Shape row{x.numel(from, x.rank())}, rows{x.numel(0, from)};
-  const AttrMap attrs = {{"begin_norm_axis", axis}, {"epsilon", 1e-3}};
+  const ops::AttrMap attrs = {{"begin_norm_axis", axis}, {"epsilon", 1e-3}};
   for (const bool affine : {true, false}) {
     const auto param = [&] { return affine ? std::vector<Draw>{F32(row)} : std::vector<Draw>{}; };
     cases.push_back({.op = "layer_norm",
@@ -99,7 +99,7 @@ void AddDropout(const Shape& x, int64_t first, int64_t samples, double p, bool b
 }
 
 void AddReduce(const Shape& x, const Ints& dim, bool keep, std::vector<OpCase>& cases) {
-  const AttrMap attrs = {{"dim", dim}, {"keep_dim", keep}};
+  const ops::AttrMap attrs = {{"dim", dim}, {"keep_dim", keep}};
   for (const std::string op : {"reduce_sum", "reduce_mean", "reduce_max"}) {
     cases.push_back({.op = op,
                      .inputs = {{Distinct(x)}},
@@ -111,7 +111,7 @@ void AddReduce(const Shape& x, const Ints& dim, bool keep, std::vector<OpCase>& 
 
 void AddReduceGrads(std::vector<OpCase>& cases) {
   const Shape x{3, 4, 5}, out{3, 5};
-  const AttrMap attrs = {{"dim", Ints{1}}};
+  const ops::AttrMap attrs = {{"dim", Ints{1}}};
   for (const std::string op : {"reduce_sum_grad", "reduce_mean_grad"}) {
     cases.push_back(
         {.op = op, .inputs = {{F32(x)}, {F32(out)}}, .attrs = attrs, .tolerance = {.rel = 2.5e-7}});

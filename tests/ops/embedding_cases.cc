@@ -6,7 +6,7 @@ namespace {
 struct Lookup {
   Shape ids;
   int64_t rows, dim;
-  AttrMap attrs = {};
+  ops::AttrMap attrs = {};
   bool bench = false;
 };
 
@@ -32,7 +32,7 @@ void AddLookup(const Lookup& l, std::vector<OpCase>& cases) {
                    .attrs = l.attrs,
                    .tolerance = Products(1 + l.ids.numel() / std::max<int64_t>(l.rows, 1)),
                    .bench = l.bench});
-  AttrMap sparse = l.attrs;
+  ops::AttrMap sparse = l.attrs;
   sparse["is_sparse"] = true;
   cases.push_back(
       {.op = "lookup_table", .inputs = {{ids}, {w}}, .attrs = sparse, .grad_slots = {1}});
@@ -46,8 +46,8 @@ void AddLookup(const Lookup& l, std::vector<OpCase>& cases) {
 }  // namespace
 
 std::vector<OpCase> EmbeddingCases() {
-  const AttrMap keep = {{"squeeze_last", false}};
-  const AttrMap padding = {{"padding_idx", int64_t{2}}};
+  const ops::AttrMap keep = {{"squeeze_last", false}};
+  const ops::AttrMap padding = {{"padding_idx", int64_t{2}}};
   const Lookup lookups[] = {
       {{1}, 1, 1},
       {{5}, 7, 3},

@@ -15,7 +15,7 @@ void AddActivation(const Shape& x, const Shape& y, int64_t axis, bool bench,
                    std::vector<OpCase>& cases) {
   for (const std::string act : {"relu", "scale"}) {
     for (const bool act_first : {false, true}) {
-      const AttrMap attrs = {
+      const ops::AttrMap attrs = {
           {"axis", axis},
           {"functors", act_first ? "elementwise_add," + act : act + ",elementwise_add"},
           {"scale", act == "scale" ? -1.5 : 1.0}};
@@ -70,7 +70,7 @@ void AddFormulas(int64_t n, DType type, std::vector<OpCase>& cases) {
     return d;
   };
   const bool kinks = type == DType::kF32;
-  const AttrMap tanh_form = {{"approximate", true}};
+  const ops::AttrMap tanh_form = {{"approximate", true}};
   const double eps = kinks ? 1e-5 : type == DType::kF16 ? 1e-2 : 1e-1;
   OpCase c = {.op = "fused_elementwise",
               .inputs = {{draw(F32({n})), draw(F32({n})), draw(AwayFromZero({n}))}},
@@ -107,7 +107,7 @@ void AddFormulas(int64_t n, DType type, std::vector<OpCase>& cases) {
 // is drawn smaller, '+' is far from 0, '1' has one element, '-' is absent.
 struct Update {
   std::string type, slots;
-  AttrMap attrs = {};
+  ops::AttrMap attrs = {};
 };
 
 // Adds a row with one update for each size. Each update has a separate learning rate.
@@ -119,7 +119,7 @@ void AddUpdates(const Update& update, const std::vector<int64_t>& sizes, bool be
               .bench = bench};
   c.many_outputs = 0;
   for (const int64_t n : sizes) {
-    Op op{.type = update.type, .inputs = {}, .outputs = {{Out(c.many_outputs++)}}};
+    ops::Op op{.type = update.type, .inputs = {}, .outputs = {{Out(c.many_outputs++)}}};
     op.attrs = update.attrs;
     const auto add = [&](const Draw& d) {
       op.inputs.push_back({In(c.inputs[0].size())});
@@ -141,7 +141,7 @@ void AddUpdates(const Update& update, const std::vector<int64_t>& sizes, bool be
     }
     add(F32({1}, 0.01, 0.1));
     // Leaves the input Rows empty, so the gradient is dense.
-    op.inputs.resize(FindOp(update.type)->inputs.size());
+    op.inputs.resize(ops::FindOp(update.type)->inputs.size());
     c.body.push_back(std::move(op));
   }
   cases.push_back(std::move(c));
@@ -197,7 +197,7 @@ std::vector<OpCase> FusedCases() {
   for (const DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
     for (const int64_t n : {1, 2049, 5003}) AddFormulas(n, type, cases);
   }
-  const AttrMap nesterov = {{"use_nesterov", true}}, centered = {{"centered", true}};
+  const ops::AttrMap nesterov = {{"use_nesterov", true}}, centered = {{"centered", true}};
   const std::vector<Update> updates = {{"sgd", ""},
                                        {"momentum", "p"},
                                        {"momentum", "p", nesterov},

@@ -17,12 +17,13 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-StatusOr<FusedSource> SourceOf(const OpCase& c) {
-  const Op op = MakeOp(c);
+StatusOr<ops::FusedSource> SourceOf(const OpCase& c) {
+  const ops::Op op = MakeOp(c);
   std::vector<const TensorDesc*> in;
   for (const Draw& draw : c.inputs[0]) in.push_back(&draw.desc);
-  TD_ASSIGN_OR_RETURN(const Body body, BindBody(OpView(op, *FindOp(c.op), in, {})));
-  return WriteFusedSource(body);
+  TD_ASSIGN_OR_RETURN(const ops::Body body,
+                      ops::BindBody(ops::OpView(op, *ops::FindOp(c.op), in, {})));
+  return ops::WriteFusedSource(body);
 }
 
 // Returns a fused operator that scales each input by its factor and writes one output per input.
@@ -71,9 +72,9 @@ TEST(FusedSourceTest, EveryElementwiseOperatorIsThereButFtrl) {
   std::set<std::string> served;
   for (const OpCase& c : FusedCases()) {
     if (c.op != "fused_elementwise" || !SourceOf(c).ok()) continue;
-    for (const Op& op : c.body) served.insert(op.type);
+    for (const ops::Op& op : c.body) served.insert(op.type);
   }
-  for (const OpDef* def : AllOps()) {
+  for (const ops::OpDef* def : ops::AllOps()) {
     const bool wanted = def->elementwise && std::string_view(def->type) != "ftrl";
     EXPECT_EQ(served.contains(def->type), wanted) << def->type;
   }
@@ -86,8 +87,8 @@ TEST(FusedSourceTest, WhatDoesNotFitIntoOneLaunchIsCut) {
   EXPECT_EQ(source->groups.size(), n);
   EXPECT_LT(source->groups_max, n);
   EXPECT_GE(source->groups_max, n / 2);
-  const size_t bytes = 8 + source->groups_max * sizeof(FusedGroup) + source->addresses_max * 8;
-  EXPECT_LE(bytes, static_cast<size_t>(kFusedTableMax));
+  const size_t bytes = 8 + source->groups_max * sizeof(ops::FusedGroup) + source->addresses_max * 8;
+  EXPECT_LE(bytes, static_cast<size_t>(ops::kFusedTableMax));
   EXPECT_EQ(source->addresses_max, 2 * source->groups_max);
 }
 
@@ -110,7 +111,7 @@ TEST(FusedSourceTest, WhatIsRefusedIsNamed) {
 }
 
 TEST(NvrtcLibraryTest, WhatIsMissingIsNamed) {
-  const Status status = OpenNvrtc("/nowhere/libnvrtc.so").status();
+  const Status status = ops::OpenNvrtc("/nowhere/libnvrtc.so").status();
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()), HasSubstr("NVRTC (libnvrtc.so): "));
   EXPECT_THAT(std::string(status.message()), HasSubstr("/nowhere/libnvrtc.so"));

@@ -66,7 +66,7 @@ class Fuzzer {
 
   // Returns a random attribute, usually of the type of the default value `like`. An attribute
   // without default gets a value of any type.
-  Attr Value(const Attr& like) {
+  ops::Attr Value(const ops::Attr& like) {
     size_t index = like.index();
     if (index == 0 || Below(20) == 0) index = 1 + Below(6);
     const Ints ints = {Integer(), Integer(), Integer()};
@@ -88,24 +88,24 @@ class Fuzzer {
   }
 
   OpCase FromNothing() {
-    const OpDef& def = *AllOps()[Below(AllOps().size())];
+    const ops::OpDef& def = *ops::AllOps()[Below(ops::AllOps().size())];
     OpCase c = {.op = def.type, .inputs = {}};
-    for (const SlotDef& slot : def.inputs) {
-      size_t n = slot.arity == Arity::kOptional ? Below(2) : 1;
-      if (slot.arity == Arity::kMany) n = Below(4);
+    for (const ops::SlotDef& slot : def.inputs) {
+      size_t n = slot.arity == ops::Arity::kOptional ? Below(2) : 1;
+      if (slot.arity == ops::Arity::kMany) n = Below(4);
       c.inputs.emplace_back(n, Tensor());
     }
-    for (const AttrDef& attr : def.attrs) {
-      if (Below(2) == 0) c.attrs[attr.name] = Value(ToAttr(attr.default_value));
+    for (const ops::AttrDef& attr : def.attrs) {
+      if (Below(2) == 0) c.attrs[attr.name] = Value(ops::ToAttr(attr.default_value));
     }
     return c;
   }
 
   void Mutate(OpCase& c) {
-    const OpDef& def = *FindOp(c.op);
+    const ops::OpDef& def = *ops::FindOp(c.op);
     if (!def.attrs.empty() && Below(2) == 0) {
-      const AttrDef& attr = def.attrs[Below(def.attrs.size())];
-      c.attrs[attr.name] = Value(ToAttr(attr.default_value));
+      const ops::AttrDef& attr = def.attrs[Below(def.attrs.size())];
+      c.attrs[attr.name] = Value(ops::ToAttr(attr.default_value));
       return;
     }
     if (c.inputs.empty()) return;
@@ -132,18 +132,19 @@ struct Counts {
 // Adds the operator to a new program. Checks that all shapes of the program are valid. Sets
 // `elements` to the number of elements of all variables.
 Status Append(const OpCase& c, int64_t& elements) {
-  Program program;
-  Op op = MakeOp(c);
-  if (FindOp(c.op)->is_comm) op.outputs = op.inputs;
+  graph::Program program;
+  ops::Op op = MakeOp(c);
+  if (ops::FindOp(c.op)->is_comm) op.outputs = op.inputs;
   for (size_t slot = 0; slot < op.inputs.size(); ++slot) {
     for (size_t i = 0; i < op.inputs[slot].size(); ++i) {
-      TD_RETURN_IF_ERROR(program.AddVar(
-          {.name = op.inputs[slot][i], .kind = VarKind::kData, .desc = c.inputs[slot][i].desc}));
+      TD_RETURN_IF_ERROR(program.AddVar({.name = op.inputs[slot][i],
+                                         .kind = graph::VarKind::kData,
+                                         .desc = c.inputs[slot][i].desc}));
     }
   }
-  TD_RETURN_IF_ERROR(AppendOp(program, op));
+  TD_RETURN_IF_ERROR(graph::AppendOp(program, op));
   elements = 0;
-  for (const Var& var : program.vars()) {
+  for (const graph::Var& var : program.vars()) {
     EXPECT_TRUE(ParseShape(var.desc.shape.dims()).ok())
         << CaseName(c) << " gives " << var.name << " of " << ToString(var.desc);
     elements += std::min<int64_t>(var.desc.shape.numel(), kElementsMax + 1);
@@ -167,7 +168,7 @@ void RunAll(const OpCase& c, Counts& counts) {
     if (value.desc.dtype == DType::kF32) continue;
     for (double& v : value.v) v = std::floor(v);
   }
-  for (const KernelImpl& impl : FindOp(c.op)->cpu_kernels()) {
+  for (const ops::KernelImpl& impl : ops::FindOp(c.op)->cpu_kernels()) {
     auto run = KernelRun::Make(c, inputs);
     ASSERT_TRUE(run.ok()) << CaseName(c) << ": " << run.status();
     const Status prepared = (*run)->Prepare(impl, 1 + static_cast<int>(counts.ran % 3));
@@ -191,7 +192,7 @@ void Check(const OpCase& c, Counts& counts) {
     return;
   }
   ++counts.accepted;
-  if (elements <= kElementsMax && !FindOp(c.op)->is_comm) RunAll(c, counts);
+  if (elements <= kElementsMax && !ops::FindOp(c.op)->is_comm) RunAll(c, counts);
 }
 
 TEST(Fuzz, RandomOperatorsAreRefusedOrRun) {

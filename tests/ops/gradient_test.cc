@@ -34,7 +34,7 @@ bool Differentiated(const OpCase& c, size_t slot) {
 }
 
 // Returns the names of the inputs whose gradients are checked.
-std::vector<std::string> Wanted(const OpCase& c, const Op& op) {
+std::vector<std::string> Wanted(const OpCase& c, const ops::Op& op) {
   std::vector<std::string> names;
   for (const size_t slot : c.grad_slots) {
     names.insert(names.end(), op.inputs[slot].begin(), op.inputs[slot].end());
@@ -44,31 +44,32 @@ std::vector<std::string> Wanted(const OpCase& c, const Op& op) {
 
 size_t PositionOf(const std::string& in) { return std::stoul(in.substr(2)); }
 
-StatusOr<Program> MakeProgram(const OpCase& c, const std::vector<Value>& inputs,
-                              std::vector<ParamGrad>& grads) {
-  Program program;
+StatusOr<graph::Program> MakeProgram(const OpCase& c, const std::vector<Value>& inputs,
+                                     std::vector<graph::ParamGrad>& grads) {
+  graph::Program program;
   program.name = "gradient";
-  const Op op = MakeOp(c);
+  const ops::Op op = MakeOp(c);
   for (size_t slot = 0; slot < op.inputs.size(); ++slot) {
-    const VarKind kind = Differentiated(c, slot) ? VarKind::kParam : VarKind::kData;
+    const graph::VarKind kind =
+        Differentiated(c, slot) ? graph::VarKind::kParam : graph::VarKind::kData;
     for (const std::string& name : op.inputs[slot]) {
       TD_RETURN_IF_ERROR(
           program.AddVar({.name = name, .kind = kind, .desc = inputs[PositionOf(name)].desc}));
     }
   }
-  TD_RETURN_IF_ERROR(AppendOp(program, op));
+  TD_RETURN_IF_ERROR(graph::AppendOp(program, op));
   const std::string out = op.outputs[c.grad_output][0];
   TD_RETURN_IF_ERROR(program.AddVar(
-      {.name = kWeight, .kind = VarKind::kData, .desc = program.FindVar(out)->desc}));
-  TD_RETURN_IF_ERROR(AppendOp(
+      {.name = kWeight, .kind = graph::VarKind::kData, .desc = program.FindVar(out)->desc}));
+  TD_RETURN_IF_ERROR(graph::AppendOp(
       program,
       {.type = "elementwise_mul", .inputs = {{out}, {kWeight}}, .outputs = {{"weighted"}}}));
   TD_RETURN_IF_ERROR(
-      AppendOp(program, {.type = "mean", .inputs = {{"weighted"}}, .outputs = {{kLoss}}}));
+      graph::AppendOp(program, {.type = "mean", .inputs = {{"weighted"}}, .outputs = {{kLoss}}}));
   program.loss = kLoss;
-  TD_ASSIGN_OR_RETURN(grads, AppendBackward(program, 1.0f));
-  for (ParamGrad& pair : grads) {
-    TD_ASSIGN_OR_RETURN(pair, Densify(program, pair));
+  TD_ASSIGN_OR_RETURN(grads, graph::AppendBackward(program, 1.0f));
+  for (graph::ParamGrad& pair : grads) {
+    TD_ASSIGN_OR_RETURN(pair, graph::Densify(program, pair));
   }
   return program;
 }
@@ -122,7 +123,8 @@ std::vector<Difference> Differences(const OpCase& c, std::vector<Value> inputs,
 
 class GradientRun {
  public:
-  GradientRun(const OpCase& c, const Program& program, const std::vector<ParamGrad>& grads)
+  GradientRun(const OpCase& c, const graph::Program& program,
+              const std::vector<graph::ParamGrad>& grads)
       : op_(MakeOp(c)), program_(program), grads_(grads) {}
 
   // Runs the program without the implementations in `disable`. UNIMPLEMENTED: the other
@@ -130,7 +132,7 @@ class GradientRun {
   Status Run(const std::vector<Value>& inputs, const Value& weight,
              const std::vector<std::string>& disable);
   Value Gradient(const std::string& input) const {
-    for (const ParamGrad& grad : grads_) {
+    for (const graph::ParamGrad& grad : grads_) {
       if (grad.param != input) continue;
       const auto tensor = plan_->Get(grad.grad);
       CHECK(tensor.ok()) << tensor.status();
@@ -142,19 +144,20 @@ class GradientRun {
   const std::vector<std::string>& choices() const { return plan_->choices(); }
 
  private:
-  const Op op_;
-  const Program& program_;
-  const std::vector<ParamGrad>& grads_;
+  const ops::Op op_;
+  const graph::Program& program_;
+  const std::vector<graph::ParamGrad>& grads_;
   CpuDevice device_;
-  Scope scope_{device_};
-  std::unique_ptr<Plan> plan_;
+  exec::Scope scope_{device_};
+  std::unique_ptr<exec::Plan> plan_;
 };
 
 Status GradientRun::Run(const std::vector<Value>& inputs, const Value& weight,
                         const std::vector<std::string>& disable) {
-  PlanOptions options{.threads = 1, .fetch = {}, .disable_impls = disable};
-  for (const ParamGrad& grad : grads_) options.fetch.push_back(grad.grad);
-  TD_ASSIGN_OR_RETURN(plan_, Plan::Make(program_, Backend::Cpu(), scope_, nullptr, options));
+  exec::PlanOptions options{.threads = 1, .fetch = {}, .disable_impls = disable};
+  for (const graph::ParamGrad& grad : grads_) options.fetch.push_back(grad.grad);
+  TD_ASSIGN_OR_RETURN(plan_,
+                      exec::Plan::Make(program_, exec::Backend::Cpu(), scope_, nullptr, options));
   for (const auto& slot : op_.inputs) {
     for (const std::string& name : slot) {
       TD_ASSIGN_OR_RETURN(const Tensor tensor, plan_->Get(name));
@@ -163,16 +166,16 @@ Status GradientRun::Run(const std::vector<Value>& inputs, const Value& weight,
   }
   TD_ASSIGN_OR_RETURN(const Tensor tensor, plan_->Get(kWeight));
   Store(weight, tensor.data());
-  return Executor(*plan_).Run();
+  return exec::Executor(*plan_).Run();
 }
 
 // Returns lists of implementations to disable. Each list adds the next implementation of an
 // operator, starting with the first one. Disabling makes the operator use its next implementation,
 // so all of them are tested in turn.
-std::vector<std::vector<std::string>> Choices(const Program& program) {
+std::vector<std::vector<std::string>> Choices(const graph::Program& program) {
   std::vector<std::vector<std::string>> choices = {{}};
-  for (const Op& op : program.ops) {
-    const auto& impls = FindOp(op.type)->cpu_kernels();
+  for (const ops::Op& op : program.ops) {
+    const auto& impls = ops::FindOp(op.type)->cpu_kernels();
     std::vector<std::string> off;
     for (size_t i = 0; i + 1 < impls.size(); ++i) {
       off.emplace_back(impls[i].name);
@@ -187,7 +190,7 @@ std::vector<std::vector<std::string>> Choices(const Program& program) {
 void CheckGradients(const OpCase& c) {
   SCOPED_TRACE(CaseName(c));
   const auto inputs = DrawInputs(c, kSeed);
-  std::vector<ParamGrad> grads;
+  std::vector<graph::ParamGrad> grads;
   const auto program = MakeProgram(c, inputs, grads);
   ASSERT_TRUE(program.ok()) << program.status();
   const OpCase weights = {.op = "scale", .inputs = {{F32(program->FindVar(kWeight)->desc.shape)}}};
@@ -242,7 +245,7 @@ TEST(Gradient, EveryDifferentiableOperatorIsChecked) {
   for (const OpCase& c : AllCases()) {
     if (!c.grad_slots.empty() && !c.bench) checked.insert(c.op);
   }
-  for (const OpDef* def : AllOps()) {
+  for (const ops::OpDef* def : ops::AllOps()) {
     EXPECT_EQ(checked.contains(def->type), def->grad != nullptr) << def->type;
   }
 }

@@ -21,7 +21,7 @@ struct Conv {
   bool winograd = false, relu = false;
 };
 
-AttrMap Attrs(const Conv& c) {
+ops::AttrMap Attrs(const Conv& c) {
   return {{"strides", c.strides},
           {"paddings", c.paddings},
           {"dilations", c.dilations},
@@ -187,7 +187,7 @@ void AddTransposed(std::vector<OpCase>& cases) {
 struct Samples {
   int64_t count, size;
   int64_t width, height;  // size of the largest image in pixels
-  AttrMap attrs = {};
+  ops::AttrMap attrs = {};
   bool bench = false;
   double rounding = 1.2e-7;  // rounding error of the output's type, relative to the largest value
 };
@@ -229,9 +229,9 @@ void AddSamples(const Samples& s, std::vector<OpCase>& cases) {
 }
 
 void AddAllSamples(std::vector<OpCase>& cases) {
-  const AttrMap normal = {{"scale", std::vector<double>{0.5, 0.25, 0.01}},
-                          {"bias", std::vector<double>{-2, 0, 1}}};
-  AttrMap last = normal, half = normal, half_last = normal;
+  const ops::AttrMap normal = {{"scale", std::vector<double>{0.5, 0.25, 0.01}},
+                               {"bias", std::vector<double>{-2, 0, 1}}};
+  ops::AttrMap last = normal, half = normal, half_last = normal;
   last["channels_last"] = half_last["channels_last"] = true;
   half["out_dtype"] = std::string("f16");
   half_last["out_dtype"] = std::string("bf16");

@@ -4,11 +4,11 @@
 namespace tandem::optest {
 namespace {
 
-OpCase Conv(const Shape& x, const Shape& w, AttrMap attrs = {}) {
+OpCase Conv(const Shape& x, const Shape& w, ops::AttrMap attrs = {}) {
   return Make("conv2d", {{F32(x)}, {F32(w)}, {}}, std::move(attrs));
 }
 
-OpCase Pool(const Shape& x, AttrMap attrs) {
+OpCase Pool(const Shape& x, ops::AttrMap attrs) {
   attrs.try_emplace("ksize", Ints{2, 2});
   return Make("pool2d", {{F32(x)}}, std::move(attrs));
 }
@@ -16,7 +16,7 @@ OpCase Pool(const Shape& x, AttrMap attrs) {
 TEST(Infer, RefusesBadSamples) {
   const Draw pixels = Of(DType::kU8, {64}), images = Of(DType::kI64, {2, 3}),
              taps = Of(DType::kI32, {2, 2, 4});
-  const auto sample = [](const Draw& p, const Draw& i, const Draw& t, AttrMap attrs = {}) {
+  const auto sample = [](const Draw& p, const Draw& i, const Draw& t, ops::AttrMap attrs = {}) {
     return Make("sample_image", {{p}, {i}, {t}}, std::move(attrs));
   };
   const Bad table[] = {
@@ -106,7 +106,7 @@ TEST(Infer, RefusesBadImages) {
   for (const Bad& bad : table) ExpectRefused(bad);
 }
 
-OpCase Norm(const Shape& x, const Shape& c, AttrMap attrs = {}) {
+OpCase Norm(const Shape& x, const Shape& c, ops::AttrMap attrs = {}) {
   return Make("batch_norm", {{F32(x)}, {F32(c)}, {F32(c)}, {F32(c)}, {F32(c)}}, std::move(attrs));
 }
 

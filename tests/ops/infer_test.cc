@@ -160,14 +160,14 @@ TEST(Infer, RefusesBadRegimes) {
 }
 
 TEST(Infer, RefusesBadFused) {
-  const auto body = [](Op inner) {
+  const auto body = [](ops::Op inner) {
     OpCase c = Make("fused_elementwise", {{F32({4}), F32({5})}});
     c.body = {std::move(inner)};
     return c;
   };
-  const Op relu = {.type = "relu", .inputs = {{"in0"}}, .outputs = {{"out0"}}};
-  const Op mean = {.type = "mean", .inputs = {{"in0"}}, .outputs = {{"out0"}}};
-  Op elsewhere = relu, other = relu, slots = relu, condition = relu;
+  const ops::Op relu = {.type = "relu", .inputs = {{"in0"}}, .outputs = {{"out0"}}};
+  const ops::Op mean = {.type = "mean", .inputs = {{"in0"}}, .outputs = {{"out0"}}};
+  ops::Op elsewhere = relu, other = relu, slots = relu, condition = relu;
   elsewhere.inputs = {{"nowhere"}};
   other.outputs = {{"aside"}};
   slots.inputs = {};
@@ -194,9 +194,9 @@ TEST(Infer, RefusesBadFused) {
 }
 
 TEST(Infer, RefusesBadRows) {
-  const AttrMap causal = {{"causal", true}};
-  const AttrMap axis = {{"begin_norm_axis", int64_t{2}}};
-  const auto norm = [](const Shape& x, const Shape& scale, const AttrMap& attrs) {
+  const ops::AttrMap causal = {{"causal", true}};
+  const ops::AttrMap axis = {{"begin_norm_axis", int64_t{2}}};
+  const auto norm = [](const Shape& x, const Shape& scale, const ops::AttrMap& attrs) {
     return Make("layer_norm", {{F32(x)}, {F32(scale)}, {}}, attrs);
   };
   const Bad table[] = {
@@ -232,7 +232,7 @@ TEST(Infer, RefusesBadLayouts) {
   const auto slice = [](const Ints& axes, const Ints& starts, const Ints& ends) {
     return Make("slice", {{F32({4, 5})}}, {{"axes", axes}, {"starts", starts}, {"ends", ends}});
   };
-  const auto split = [](size_t outputs, AttrMap attrs) {
+  const auto split = [](size_t outputs, ops::AttrMap attrs) {
     OpCase c = Make("split", {{F32({6, 4})}}, std::move(attrs));
     c.many_outputs = outputs;
     return c;
@@ -376,20 +376,20 @@ TEST(Infer, RefusesVariablesWithoutAName) {
   std::set<std::string> seen;
   for (const OpCase& c : AllCases()) {
     if (!seen.insert(c.op).second) continue;
-    const OpDef& def = *FindOp(c.op);
+    const ops::OpDef& def = *ops::FindOp(c.op);
     for (size_t slot = 0; slot < def.inputs.size() + def.outputs.size(); ++slot) {
       const bool input = slot < def.inputs.size();
       const size_t s = input ? slot : slot - def.inputs.size();
-      if ((input ? def.inputs : def.outputs)[s].arity == Arity::kOptional) continue;
-      Program program;
-      Op op = MakeOp(c);
+      if ((input ? def.inputs : def.outputs)[s].arity == ops::Arity::kOptional) continue;
+      graph::Program program;
+      ops::Op op = MakeOp(c);
       for (const Value& value : DrawInputs(c, 0)) {
         const std::string name = "in" + std::to_string(program.vars().size());
         ASSERT_TRUE(
-            program.AddVar({.name = name, .kind = VarKind::kData, .desc = value.desc}).ok());
+            program.AddVar({.name = name, .kind = graph::VarKind::kData, .desc = value.desc}).ok());
       }
       (input ? op.inputs : op.outputs)[s] = {""};
-      EXPECT_EQ(AppendOp(program, op).code(), StatusCode::kInvalidArgument)
+      EXPECT_EQ(graph::AppendOp(program, op).code(), StatusCode::kInvalidArgument)
           << c.op << (input ? " input " : " output ") << s;
     }
   }
@@ -398,14 +398,14 @@ TEST(Infer, RefusesVariablesWithoutAName) {
 // A communication operator without variables is rejected. It must have at least one input, and as
 // many outputs as inputs.
 TEST(Infer, RefusesCommunicationOfNothing) {
-  for (const OpDef* def : AllOps()) {
+  for (const ops::OpDef* def : ops::AllOps()) {
     if (!def->is_comm) continue;
-    Program program;
-    Op op{.type = def->type, .inputs = {{}}, .outputs = {{}}, .attrs = {}, .source = ""};
-    for (const AttrDef& attr : def->attrs) {
+    graph::Program program;
+    ops::Op op{.type = def->type, .inputs = {{}}, .outputs = {{}}, .attrs = {}, .source = ""};
+    for (const ops::AttrDef& attr : def->attrs) {
       if (attr.default_value.index() == 0) op.attrs[attr.name] = std::string("w");
     }
-    EXPECT_EQ(AppendOp(program, op).code(), StatusCode::kInvalidArgument) << def->type;
+    EXPECT_EQ(graph::AppendOp(program, op).code(), StatusCode::kInvalidArgument) << def->type;
   }
 }
 

@@ -35,9 +35,9 @@ void ExpectResults(const KernelRun& run, const std::vector<Value>& want,
 // Checks that the operator gives the same bits with each way of sharing memory that its definition
 // allows.
 void ExpectInplace(KernelRun& run, const Bits& want) {
-  std::vector<std::vector<InplacePair>> ways;
+  std::vector<std::vector<ops::InplacePair>> ways;
   std::set<int> outputs, inputs;
-  std::vector<InplacePair> all;
+  std::vector<ops::InplacePair> all;
   for (const auto& [out, in] : run.def().inplace) {
     if (!run.HasOutput(static_cast<size_t>(out)) || !run.HasInput(static_cast<size_t>(in))) {
       continue;
@@ -46,7 +46,7 @@ void ExpectInplace(KernelRun& run, const Bits& want) {
     if (outputs.insert(out).second && inputs.insert(in).second) all.emplace_back(out, in);
   }
   if (all.size() > 1) ways.push_back(all);
-  for (const std::vector<InplacePair>& way : ways) {
+  for (const std::vector<ops::InplacePair>& way : ways) {
     run.Alias(way);
     ASSERT_TRUE(run.Run().ok());
     EXPECT_EQ(AllBits(run) == want, true) << "output " << way[0].first << " in the place of input "
@@ -56,7 +56,7 @@ void ExpectInplace(KernelRun& run, const Bits& want) {
 }
 
 // Checks one implementation. Returns false if the implementation does not support the row.
-bool CheckImpl(const OpCase& c, const KernelImpl& impl, bool inplace,
+bool CheckImpl(const OpCase& c, const ops::KernelImpl& impl, bool inplace,
                const std::vector<Value>& inputs, const std::vector<Value>& want, Device* device) {
   Bits one_thread;
   for (int threads = 1; threads <= (device == nullptr ? 2 : 1); ++threads) {
@@ -84,11 +84,11 @@ bool CheckImpl(const OpCase& c, const KernelImpl& impl, bool inplace,
 
 }  // namespace
 
-int CheckCase(const OpCase& c, const KernelRegistration& row, Device* device) {
+int CheckCase(const OpCase& c, const ops::KernelRegistration& row, Device* device) {
   const auto inputs = DrawInputs(c, kCheckSeed);
   const auto want = RunOracle(c, inputs);
   int served = 0;
-  for (const KernelImpl& impl : row.impls) {
+  for (const ops::KernelImpl& impl : row.impls) {
     served += CheckImpl(c, impl, !row.apart, inputs, want, device) ? 1 : 0;
   }
   return served;

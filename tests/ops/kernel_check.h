@@ -13,6 +13,6 @@ inline constexpr uint64_t kCheckSeed = 20;
 // and that nothing is written outside the outputs. Also checks for equal bits: in a second run,
 // with each way of sharing memory that the operator and `row` allow, and in host memory with two
 // threads. `device`: where the implementations run; nullptr: in host memory.
-int CheckCase(const OpCase& c, const KernelRegistration& row, Device* device = nullptr);
+int CheckCase(const OpCase& c, const ops::KernelRegistration& row, Device* device = nullptr);
 
 }  // namespace tandem::optest

@@ -33,7 +33,7 @@ bool GuardedBuffer::GuardsIntact() const {
 }
 
 KernelRun::KernelRun(const OpCase& c, const std::vector<Value>& inputs, Device* device)
-    : op_(MakeOp(c)), def_(*FindOp(c.op)), inputs_(inputs), device_(device) {
+    : op_(MakeOp(c)), def_(*ops::FindOp(c.op)), inputs_(inputs), device_(device) {
   size_t position = 0;
   for (const auto& slot : op_.inputs) {
     for (size_t i = 0; i < std::max<size_t>(slot.size(), 1); ++i, ++position) {
@@ -59,7 +59,7 @@ Status KernelRun::Infer() {
     for (size_t i = 0; i < std::max<size_t>(slot.size(), 1); ++i) there.push_back(!slot.empty());
   }
   out_desc_.resize(there.size());
-  TD_RETURN_IF_ERROR(def_.infer(OpView(op_, def_, in_ptr_desc_, {}), out_desc_));
+  TD_RETURN_IF_ERROR(def_.infer(ops::OpView(op_, def_, in_ptr_desc_, {}), out_desc_));
   for (size_t i = 0; i < there.size(); ++i) {
     const bool present = there[i];
     out_ptr_desc_.push_back(present ? &out_desc_[i] : nullptr);
@@ -76,12 +76,12 @@ size_t KernelRun::BytesMoved() const {
   return bytes;
 }
 
-Status KernelRun::Prepare(const KernelImpl& impl, int threads, size_t conv_scratch_max) {
-  const OpView view(op_, def_, in_ptr_desc_, out_ptr_desc_);
-  const KernelSettings settings{.conv = {.scratch_max = conv_scratch_max}};
-  TD_ASSIGN_OR_RETURN(kernel_, impl.prepare(view, PrepareContext{.settings = settings,
-                                                                 .threads = threads,
-                                                                 .device = device_}));
+Status KernelRun::Prepare(const ops::KernelImpl& impl, int threads, size_t conv_scratch_max) {
+  const ops::OpView view(op_, def_, in_ptr_desc_, out_ptr_desc_);
+  const ops::KernelSettings settings{.conv = {.scratch_max = conv_scratch_max}};
+  TD_ASSIGN_OR_RETURN(kernel_, impl.prepare(view, ops::PrepareContext{.settings = settings,
+                                                                      .threads = threads,
+                                                                      .device = device_}));
   scratch_ = nullptr;
   return OkStatus();
 }

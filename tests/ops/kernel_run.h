@@ -48,7 +48,7 @@ class KernelRun {
   KernelRun(const KernelRun&) = delete;
   KernelRun& operator=(const KernelRun&) = delete;
 
-  const OpDef& def() const { return def_; }
+  const ops::OpDef& def() const { return def_; }
   // Descriptions of the outputs, by position.
   const std::vector<TensorDesc>& outputs() const { return out_desc_; }
   bool HasOutput(size_t position) const { return out_ptr_desc_[position] != nullptr; }
@@ -58,9 +58,9 @@ class KernelRun {
   // Maximum size of a convolution's scratch memory on a device, in bytes. It is small, because
   // scratch is copied to the device before the first run.
   static constexpr size_t kDeviceConvScratch = size_t{32} << 20;
-  Status Prepare(const KernelImpl& impl, int threads, size_t conv_scratch_max = SIZE_MAX);
+  Status Prepare(const ops::KernelImpl& impl, int threads, size_t conv_scratch_max = SIZE_MAX);
   // In the next runs, the output and the input of each pair share memory. Empty: none share memory.
-  void Alias(std::span<const InplacePair> pairs) { alias_.assign(pairs.begin(), pairs.end()); }
+  void Alias(std::span<const ops::InplacePair> pairs) { alias_.assign(pairs.begin(), pairs.end()); }
   // Stores the inputs, fills outputs and scratch with NaN, and runs the kernel once. INTERNAL: the
   // kernel wrote outside its outputs and scratch, or changed an input that shares no memory with an
   // output.
@@ -82,21 +82,21 @@ class KernelRun {
   Status CheckMemory() const;
   const GuardedBuffer& OutputBuffer(size_t position) const;
 
-  const Op op_;
-  const OpDef& def_;
+  const ops::Op op_;
+  const ops::OpDef& def_;
   const std::vector<Value> inputs_;
   std::vector<const TensorDesc*> in_ptr_desc_, out_ptr_desc_;
   std::vector<TensorDesc> out_desc_;
   std::vector<std::unique_ptr<GuardedBuffer>> in_, out_;
   std::unique_ptr<GuardedBuffer> scratch_;  // scratch memory, allocated by the first run
-  std::vector<InplacePair> alias_;
+  std::vector<ops::InplacePair> alias_;
   Device* const device_;
   // Copies of the buffers in the memory of the device.
   std::map<const GuardedBuffer*, Buffer> copies_;
-  Kernel kernel_;
+  ops::Kernel kernel_;
   std::vector<const void*> in_data_;
   std::vector<void*> out_data_;
-  KernelArgs args_{};
+  ops::KernelArgs args_{};
 };
 
 }  // namespace tandem::optest

@@ -18,7 +18,7 @@ constexpr uint64_t kSeed = kCheckSeed;
 
 void CheckCases(const std::vector<OpCase>& cases) {
   for (const OpCase& c : cases) {
-    const std::span<const KernelImpl> impls = FindOp(c.op)->cpu_kernels();
+    const std::span<const ops::KernelImpl> impls = ops::FindOp(c.op)->cpu_kernels();
     EXPECT_GT(CheckCase(c, {c.op.c_str(), {impls.begin(), impls.end()}}), 0)
         << CaseName(c) << ": no implementation serves this case";
     if (testing::Test::HasFatalFailure()) return;
@@ -55,7 +55,7 @@ TEST(Kernels, IdsOutsideTheTableAreNamed) {
       auto inputs = DrawInputs(c, kSeed);
       inputs[0].v[2] = id;
       auto run = KernelRun::Make(c, inputs);
-      ASSERT_TRUE(run.ok() && (*run)->Prepare(FindOp(c.op)->cpu_kernels()[0], 1).ok());
+      ASSERT_TRUE(run.ok() && (*run)->Prepare(ops::FindOp(c.op)->cpu_kernels()[0], 1).ok());
       const Status status = (*run)->Run();
       EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << c.op;
       EXPECT_NE(std::string(status.message()).find("element 2 of Ids"), std::string::npos)
@@ -97,7 +97,7 @@ TEST(Kernels, ImagesOutsideTheirPixelsAreNamed) {
     inputs[1].v = wrong.images;
     inputs[2].v = wrong.taps;
     auto run = KernelRun::Make(c, inputs);
-    ASSERT_TRUE(run.ok() && (*run)->Prepare(FindOp(c.op)->cpu_kernels()[0], 1).ok());
+    ASSERT_TRUE(run.ok() && (*run)->Prepare(ops::FindOp(c.op)->cpu_kernels()[0], 1).ok());
     const Status status = (*run)->Run();
     EXPECT_EQ(status.ok(), std::string_view(wrong.message).empty()) << wrong.message;
     EXPECT_NE(std::string(status.message()).find(wrong.message), std::string::npos) << status;
@@ -115,7 +115,7 @@ TEST(Kernels, DropoutIsTheSameForAnyCutOfABatch) {
                   std::vector<double>(static_cast<size_t>(samples * kElements), 1.0)};
     const OpCase c = {.op = "dropout", .inputs = {{F32(x.desc.shape)}, {Ids({4}, 9)}}};
     auto made = KernelRun::Make(c, {x, position});
-    CHECK(made.ok() && (*made)->Prepare(FindOp("dropout")->cpu_kernels()[0], 1).ok());
+    CHECK(made.ok() && (*made)->Prepare(ops::FindOp("dropout")->cpu_kernels()[0], 1).ok());
     CHECK((*made)->Run().ok());
     return (*made)->Output(0).v;
   };
@@ -134,7 +134,7 @@ TEST(Kernels, DropoutIsTheSameForAnyCutOfABatch) {
 TEST(Kernels, EveryOperatorHasACase) {
   std::set<std::string> covered;
   for (const OpCase& c : AllCases()) covered.insert(c.op);
-  for (const OpDef* def : AllOps()) {
+  for (const ops::OpDef* def : ops::AllOps()) {
     if (def->is_comm) continue;
     EXPECT_TRUE(covered.contains(def->type))
         << def->type << " has no row: add one to the family of its kind in tests/ops";

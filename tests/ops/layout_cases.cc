@@ -85,7 +85,7 @@ void AddSplits(std::vector<OpCase>& cases) {
                       {{6, 4}, -1, {1, 3}, 2},      {{3, 2, 5, 4}, 0, {}, 3},
                       {{2, 9, 3}, 1, {4, 0, 5}, 3}, {{2, 9, 3}, 1, {2, 3, 4}, 3}};
   for (const Row& row : rows) {
-    const AttrMap attrs = {
+    const ops::AttrMap attrs = {
         {"axis", row.axis},
         {"sections", row.sections},
         {"num", row.sections.empty() ? static_cast<int64_t>(row.count) : int64_t{0}}};
@@ -128,7 +128,7 @@ void AddSlices(std::vector<OpCase>& cases) {
                       {{4, 5, 6}, {-2}, {4}, {5}, {4, 1, 6}},
                       {{4, 5}, {0}, {2}, {2}, {0, 5}}};
   for (const Row& row : rows) {
-    const AttrMap attrs = {{"axes", row.axes}, {"starts", row.starts}, {"ends", row.ends}};
+    const ops::AttrMap attrs = {{"axes", row.axes}, {"starts", row.starts}, {"ends", row.ends}};
     cases.push_back({.op = "slice", .inputs = {{F32(row.x)}}, .attrs = attrs});
     if (row.part.numel() > 0) cases.back().grad_slots = {0};
     cases.push_back(
@@ -148,7 +148,7 @@ void AddCasts(std::vector<OpCase>& cases) {
     cases.push_back({.op = "cast_grad", .inputs = {{Of(from, {4, 5})}, {Of(DType::kF32, {4, 5})}}});
   }
   for (const DType to : all) {
-    const AttrMap attrs = {{"out_dtype", std::string(Name(to))}};
+    const ops::AttrMap attrs = {{"out_dtype", std::string(Name(to))}};
     cases.push_back({.op = "cast", .inputs = {{F32({64}, -1000, 1000)}}, .attrs = attrs});
     cases.push_back({.op = "cast", .inputs = {{Special({55})}}, .attrs = attrs});
   }

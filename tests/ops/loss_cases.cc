@@ -16,7 +16,7 @@ struct Rows {
 void AddSoftmax(const Rows& r, std::vector<OpCase>& cases) {
   const Shape shape{r.rows, r.classes};
   const Draw labels = Labels(r.rows, r.classes, r.ignore_every, r.ignore);
-  AttrMap attrs;
+  ops::AttrMap attrs;
   if (r.ignore != -100) attrs["ignore_index"] = r.ignore;
   cases.push_back({.op = "softmax_with_cross_entropy",
                    .inputs = {{F32(shape, -r.range, r.range)}, {labels}},

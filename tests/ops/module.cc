@@ -6,29 +6,29 @@
 
 namespace tandem::optest {
 
-StatusOr<const BackendModule*> OpenModule(const std::string& path) {
+StatusOr<const exec::BackendModule*> OpenModule(const std::string& path) {
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return Unavailable("%s cannot be opened: %s", path, dlerror());
-  using Entry = const BackendModule* (*)();
+  using Entry = const exec::BackendModule* (*)();
   const auto entry = reinterpret_cast<Entry>(dlsym(handle, "tandem_backend_module"));
-  if (entry == nullptr || entry()->abi != BackendModule::kAbi) {
+  if (entry == nullptr || entry()->abi != exec::BackendModule::kAbi) {
     return Unavailable("%s is no module of this build", path);
   }
   return entry();
 }
 
-StatusOr<const BackendModule*> OpenCudaModule() {
+StatusOr<const exec::BackendModule*> OpenCudaModule() {
   const char* bin = std::getenv("TANDEM_BIN_DIR");
   return OpenModule(std::string(bin == nullptr ? "build/bin" : bin) + "/../lib/libtandem_cuda.so");
 }
 
-std::span<const KernelImpl> KernelsOf(const BackendModule& module, std::string_view op) {
-  const KernelRegistration* row = RowOf(module, op);
-  return row == nullptr ? std::span<const KernelImpl>() : row->impls;
+std::span<const ops::KernelImpl> KernelsOf(const exec::BackendModule& module, std::string_view op) {
+  const ops::KernelRegistration* row = RowOf(module, op);
+  return row == nullptr ? std::span<const ops::KernelImpl>() : row->impls;
 }
 
-const KernelRegistration* RowOf(const BackendModule& module, std::string_view op) {
-  for (const KernelRegistration& row : module.kernels()) {
+const ops::KernelRegistration* RowOf(const exec::BackendModule& module, std::string_view op) {
+  for (const ops::KernelRegistration& row : module.kernels()) {
     if (op == row.op) return &row;
   }
   return nullptr;

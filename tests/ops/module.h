@@ -9,13 +9,13 @@ namespace tandem::optest {
 
 // Opens the module at `path`. It stays open until the process ends. UNAVAILABLE: the module cannot
 // be opened or belongs to another build.
-StatusOr<const BackendModule*> OpenModule(const std::string& path);
+StatusOr<const exec::BackendModule*> OpenModule(const std::string& path);
 // Opens the CUDA module of this build.
-StatusOr<const BackendModule*> OpenCudaModule();
+StatusOr<const exec::BackendModule*> OpenCudaModule();
 
 // Returns the module's kernels for the operator `op`; empty if the module has none.
-std::span<const KernelImpl> KernelsOf(const BackendModule& module, std::string_view op);
+std::span<const ops::KernelImpl> KernelsOf(const exec::BackendModule& module, std::string_view op);
 // Returns the module's kernel table entry for the operator `op`; nullptr if the module has none.
-const KernelRegistration* RowOf(const BackendModule& module, std::string_view op);
+const ops::KernelRegistration* RowOf(const exec::BackendModule& module, std::string_view op);
 
 }  // namespace tandem::optest

@@ -7,7 +7,7 @@ struct Norm {
   Shape x;
   bool bench = false;
   double low = -1;  // lower limit of X, which is drawn from [low, low + 2)
-  AttrMap attrs = {};
+  ops::AttrMap attrs = {};
 };
 
 int64_t Samples(const Norm& n) { return n.x.numel() / n.x[1]; }
@@ -69,7 +69,7 @@ void AddSync(const Norm& n, std::vector<OpCase>& cases) {
   const Draw x = F32(n.x, n.low, n.low + 2);
   const Draw sums = F32({2 * c + 1}, 1, 3);
   const Tolerance tolerance = Products(Samples(n));
-  AttrMap place = n.attrs;
+  ops::AttrMap place = n.attrs;
   place["rank"] = int64_t{1};
   place["ranks"] = int64_t{3};
   cases.push_back({.op = "batch_norm_moments",
@@ -124,9 +124,9 @@ void AddNorm(const Norm& n, std::vector<OpCase>& cases) {
 }  // namespace
 
 std::vector<OpCase> NormCases() {
-  const AttrMap test = {{"is_test", true}};
-  const AttrMap blocked = {{"data_layout", std::string("nChw16c")}};
-  const AttrMap last = {{"data_layout", std::string("NHWC")}};
+  const ops::AttrMap test = {{"is_test", true}};
+  const ops::AttrMap blocked = {{"data_layout", std::string("nChw16c")}};
+  const ops::AttrMap last = {{"data_layout", std::string("NHWC")}};
   const Norm norms[] = {
       {.x = {2, 3, 4, 5}},
       {.x = {4, 2, 8, 8}, .low = 30},  // the mean of X is far from 0

@@ -48,8 +48,8 @@ double SecondsOf(const std::function<void()>& work, const std::function<void()>&
 
 // Measures one implementation and prints a line. On a device (`device` is set) there is no peak, on
 // the CPU `peak` is set.
-void Time(const OpCase& c, const KernelImpl& impl, const std::vector<Value>& inputs,
-          const std::vector<Value>& want, const MachinePeak* peak, Device* device) {
+void Time(const OpCase& c, const ops::KernelImpl& impl, const std::vector<Value>& inputs,
+          const std::vector<Value>& want, const ops::MachinePeak* peak, Device* device) {
   auto made = KernelRun::Make(c, inputs, device);
   CHECK(made.ok()) << made.status();
   KernelRun& run = **made;
@@ -78,13 +78,13 @@ void Time(const OpCase& c, const KernelImpl& impl, const std::vector<Value>& inp
 }
 
 // Measures the rows that the flags request. `impls` returns the implementations of an operator.
-void TimeRows(const std::function<std::span<const KernelImpl>(std::string_view)>& impls,
-              const MachinePeak* peak, Device* device) {
+void TimeRows(const std::function<std::span<const ops::KernelImpl>(std::string_view)>& impls,
+              const ops::MachinePeak* peak, Device* device) {
   for (const OpCase& c : AllCases()) {
     if ((!c.bench && !FLAGS_all) || CaseName(c).find(FLAGS_filter) == std::string::npos) continue;
     const auto inputs = DrawInputs(c, 1);
     const auto want = RunOracle(c, inputs);
-    for (const KernelImpl& impl : impls(c.op)) Time(c, impl, inputs, want, peak, device);
+    for (const ops::KernelImpl& impl : impls(c.op)) Time(c, impl, inputs, want, peak, device);
   }
 }
 
@@ -105,13 +105,15 @@ int BenchCuda() {
 
 int Bench() {
   omp_set_num_threads(FLAGS_threads);
-  const MachinePeak peak = MeasurePeak(FLAGS_threads);
+  const ops::MachinePeak peak = ops::MeasurePeak(FLAGS_threads);
   std::printf(
       "peak on %d threads: %.1f GFLOP/s (oneDNN, 1536^3), %.1f GB/s (copy of 256 MiB); "
       "data in a cache goes beyond the latter\n",
       FLAGS_threads, peak.flops / 1e9, peak.bytes / 1e9);
   TimeRows(
-      [](std::string_view op) { return std::span<const KernelImpl>(FindOp(op)->cpu_kernels()); },
+      [](std::string_view op) {
+        return std::span<const ops::KernelImpl>(ops::FindOp(op)->cpu_kernels());
+      },
       &peak, nullptr);
   return 0;
 }

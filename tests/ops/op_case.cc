@@ -12,7 +12,7 @@
 namespace tandem::optest {
 namespace {
 
-std::string Text(const Attr& attr) {
+std::string Text(const ops::Attr& attr) {
   if (const auto* b = std::get_if<bool>(&attr)) return *b ? "true" : "false";
   if (const auto* i = std::get_if<int64_t>(&attr)) return std::to_string(*i);
   if (const auto* d = std::get_if<double>(&attr)) return absl::StrCat(*d);
@@ -182,7 +182,7 @@ std::string CaseName(const OpCase& c) {
   for (const auto& [key, value] : c.attrs) attrs.push_back(key + "=" + Text(value));
   if (!attrs.empty()) absl::StrAppend(&name, " {", absl::StrJoin(attrs, " "), "}");
   for (const size_t slot : c.absent_outputs) absl::StrAppend(&name, " -out", slot);
-  for (const Op& inner : c.body) absl::StrAppend(&name, " ", inner.type);
+  for (const ops::Op& inner : c.body) absl::StrAppend(&name, " ", inner.type);
   return name;
 }
 
@@ -199,10 +199,11 @@ std::vector<Value> DrawInputs(const OpCase& c, uint64_t seed) {
   return values;
 }
 
-Op MakeOp(const OpCase& c) {
-  const OpDef* def = FindOp(c.op);
+ops::Op MakeOp(const OpCase& c) {
+  const ops::OpDef* def = ops::FindOp(c.op);
   CHECK(def != nullptr) << c.op;
-  Op op{.type = c.op, .inputs = {}, .outputs = {}, .attrs = c.attrs, .source = "", .body = c.body};
+  ops::Op op{
+      .type = c.op, .inputs = {}, .outputs = {}, .attrs = c.attrs, .source = "", .body = c.body};
   size_t position = 0;
   for (const auto& slot : c.inputs) {
     auto& names = op.inputs.emplace_back();
@@ -212,7 +213,7 @@ Op MakeOp(const OpCase& c) {
   for (size_t s = 0; s < def->outputs.size(); ++s) {
     auto& names = op.outputs.emplace_back();
     const bool absent = std::count(c.absent_outputs.begin(), c.absent_outputs.end(), s) > 0;
-    const size_t n = def->outputs[s].arity == Arity::kMany ? c.many_outputs : 1;
+    const size_t n = def->outputs[s].arity == ops::Arity::kMany ? c.many_outputs : 1;
     for (size_t i = 0; i < n && !absent; ++i) names.push_back(absl::StrCat("out", s + i));
   }
   return op;

@@ -76,7 +76,7 @@ struct OpCase {
   std::string op;
   // The distributions of the inputs, by slot. An absent optional slot is an empty vector.
   std::vector<std::vector<Draw>> inputs;
-  AttrMap attrs = {};
+  ops::AttrMap attrs = {};
   // Positions of optional output slots that the row does not compute.
   std::vector<size_t> absent_outputs = {};
   size_t many_outputs = 1;  // number of variables in an output slot of arity kMany
@@ -89,7 +89,7 @@ struct OpCase {
   // threads.
   bool bits_vary_with_threads = false;
   // The operators of a fused operator, with variables in0, in1, ... and out0, out1, ...
-  std::vector<Op> body = {};
+  std::vector<ops::Op> body = {};
   double flops = 0;    // floating-point operations; 0: speed is measured in bytes moved
   bool bench = false;  // whether the benchmark measures the row
 };
@@ -103,7 +103,7 @@ std::vector<Value> DrawInputs(const OpCase& c, uint64_t seed);
 
 // Returns the operator of the row. Variables are named in0, in1, ... and out0, out1, ... by
 // position.
-Op MakeOp(const OpCase& c);
+ops::Op MakeOp(const OpCase& c);
 
 // Store writes the elements of `value` to memory as `desc.dtype`, and Load reads such elements.
 // REQUIRES: `bytes` holds desc.bytes() bytes.

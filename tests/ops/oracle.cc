@@ -376,11 +376,11 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-Attr OracleArgs::Find(std::string_view name) const {
+ops::Attr OracleArgs::Find(std::string_view name) const {
   const auto it = attrs.find(name);
   if (it != attrs.end()) return it->second;
-  for (const AttrDef& attr : FindOp(op)->attrs) {
-    if (name == attr.name) return ToAttr(attr.default_value);
+  for (const ops::AttrDef& attr : ops::FindOp(op)->attrs) {
+    if (name == attr.name) return ops::ToAttr(attr.default_value);
   }
   LOG(FATAL) << op << " has no attribute " << name;
 }

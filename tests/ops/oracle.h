@@ -14,10 +14,10 @@ namespace tandem::optest {
 
 // Arguments of an oracle. Absent inputs are empty Values (rank 0, no elements).
 struct OracleArgs {
-  const AttrMap& attrs;
+  const ops::AttrMap& attrs;
   std::string_view op;
   std::span<const Value> in;
-  std::span<const Op> body = {};
+  std::span<const ops::Op> body = {};
 
   bool Has(size_t i) const { return i < in.size() && !in[i].v.empty(); }
   const Shape& shape(size_t i) const { return in[i].desc.shape; }
@@ -27,7 +27,7 @@ struct OracleArgs {
   T Get(std::string_view name) const {
     return std::get<T>(Find(name));
   }
-  Attr Find(std::string_view name) const;
+  ops::Attr Find(std::string_view name) const;
 };
 
 // Computes all outputs by position, including outputs that the row does not need.

@@ -32,7 +32,7 @@ Values OracleFusedElemwiseActivation(const OracleArgs& a) {
     for (double& v : y.v) v = Act(a, v);
   }
   const Value in[] = {a.in[0], y};
-  const AttrMap attrs = {{"axis", a.Get<int64_t>("axis")}};
+  const ops::AttrMap attrs = {{"axis", a.Get<int64_t>("axis")}};
   Values sum = FindOracle("elementwise_add")({attrs, "elementwise_add", in});
   if (!ActFirst(a)) {
     for (double& v : sum[0].v) v = Act(a, v);
@@ -44,7 +44,7 @@ Values OracleFusedElemwiseActivationGrad(const OracleArgs& a) {
   Value g = a.in[2];
   for (size_t i = 0; !ActFirst(a) && i < g.v.size(); ++i) g.v[i] *= ActSlope(a, a[0][i]);
   const Value in[] = {a.in[0], a.in[1], g};
-  const AttrMap attrs = {{"axis", a.Get<int64_t>("axis")}};
+  const ops::AttrMap attrs = {{"axis", a.Get<int64_t>("axis")}};
   Values grads = FindOracle("elementwise_add_grad")({attrs, "elementwise_add_grad", in});
   for (size_t i = 0; ActFirst(a) && i < grads[1].v.size(); ++i) {
     grads[1].v[i] *= ActSlope(a, a[1][i]);
@@ -56,7 +56,7 @@ Values OracleFusedElemwiseActivationGrad(const OracleArgs& a) {
 Values OracleFusedElementwise(const OracleArgs& a) {
   std::map<std::string, Value> values;
   for (size_t i = 0; i < a.in.size(); ++i) values["in" + std::to_string(i)] = a.in[i];
-  for (const Op& op : a.body) {
+  for (const ops::Op& op : a.body) {
     Values in;
     for (const auto& slot : op.inputs) {
       if (slot.empty()) in.emplace_back();

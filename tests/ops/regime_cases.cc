@@ -51,7 +51,7 @@ void AddCompress(const Shape& shape, bool bench, std::vector<OpCase>& cases) {
   const int64_t n = shape.numel();
   for (const float sparsity : {0.0f, 0.5f, 0.9f, 0.999f}) {
     if (bench && sparsity < 0.99f) continue;
-    const int64_t k = SelectedOf(n, sparsity);
+    const int64_t k = ops::SelectedOf(n, sparsity);
     OpCase c = {.op = "dgc_compress",
                 .inputs = {{F32(shape)}, {F32(shape)}, {F32(shape)}, {One(sparsity)}},
                 .attrs = {{"capacity", k}, {"use_nesterov", sparsity == 0.9f}},
@@ -68,11 +68,11 @@ void AddCompress(const Shape& shape, bool bench, std::vector<OpCase>& cases) {
 
 // Draws `rows` selections. Each selects up to `capacity` of n elements.
 Draw Selections(int64_t rows, int64_t capacity, int64_t n) {
-  const TensorDesc desc = {DType::kI32, {rows, SelectionWords(capacity)}};
+  const TensorDesc desc = {DType::kI32, {rows, ops::SelectionWords(capacity)}};
   const auto derive = [desc, rows, capacity, n](std::span<const Value>) {
     Value value{desc, std::vector<double>(static_cast<size_t>(desc.shape.numel()), 0.0)};
     for (int64_t r = 0; r < rows; ++r) {
-      double* words = value.v.data() + r * SelectionWords(capacity);
+      double* words = value.v.data() + r * ops::SelectionWords(capacity);
       const int64_t k = std::min(n, capacity - std::min(capacity, r % 2));
       words[0] = static_cast<double>(k);
       for (int64_t j = 0; j < k; ++j) {

@@ -24,7 +24,7 @@ std::vector<Value> Cut(const std::vector<Value>& whole, int64_t begin, int64_t e
 
 // Runs `c` with these inputs. Returns the bits of the outputs by position.
 std::vector<std::string> RunOn(const OpCase& c, const std::vector<Value>& inputs,
-                               const KernelImpl& impl, int threads, bool in_place) {
+                               const ops::KernelImpl& impl, int threads, bool in_place) {
   std::vector<std::string> bits;
   auto run = KernelRun::Make(c, inputs);
   EXPECT_TRUE(run.ok()) << run.status();
@@ -42,7 +42,7 @@ std::vector<std::string> RunOn(const OpCase& c, const std::vector<Value>& inputs
 void ExpectSlicesAlike(const OpCase& c, const std::vector<int64_t>& cuts, int threads) {
   const auto inputs = DrawInputs(c, kSeed);
   const int64_t n = inputs[0].desc.shape.numel();
-  for (const KernelImpl& impl : FindOp(c.op)->cpu_kernels()) {
+  for (const ops::KernelImpl& impl : ops::FindOp(c.op)->cpu_kernels()) {
     const auto whole = RunOn(c, inputs, impl, threads, false);
     for (const int64_t cut : cuts) {
       SCOPED_TRACE(CaseName(c) + ": " + impl.name + ", cut at " + std::to_string(cut));

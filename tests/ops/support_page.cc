@@ -29,7 +29,7 @@ constexpr const char* kHead =
     "| operator | CPU | CUDA | gradient | in place |\n"
     "|---|---|---|---|---|\n";
 
-std::string Text(const Attr& attr) {
+std::string Text(const ops::Attr& attr) {
   struct Visitor {
     std::string operator()(std::monostate) const { return "must be given"; }
     std::string operator()(bool b) const { return b ? "true" : "false"; }
@@ -68,14 +68,14 @@ InputTypes TypesOfInputs() {
 }
 
 // Lists the slots with their types. `types` may have fewer elements than there are slots.
-std::string Slots(const SlotList& slots, const std::vector<std::string>& types) {
+std::string Slots(const ops::SlotList& slots, const std::vector<std::string>& types) {
   std::vector<std::string> texts;
   for (size_t i = 0; i < slots.size(); ++i) {
-    const SlotDef& slot = slots[i];
+    const ops::SlotDef& slot = slots[i];
     const std::string type = i < types.size() && !types[i].empty() ? " " + types[i] : "";
-    const char* arity = slot.arity == Arity::kOptional ? " (optional)"
-                        : slot.arity == Arity::kMany   ? " (any number)"
-                                                       : "";
+    const char* arity = slot.arity == ops::Arity::kOptional ? " (optional)"
+                        : slot.arity == ops::Arity::kMany   ? " (any number)"
+                                                            : "";
     texts.push_back(
         absl::StrCat(slot.name, type, arity, slot.shape_only ? " (its shape alone)" : ""));
   }
@@ -83,9 +83,9 @@ std::string Slots(const SlotList& slots, const std::vector<std::string>& types) 
 }
 
 // Lists the slots that may share memory, for example "Out over X".
-std::string Inplace(const OpDef& def) {
+std::string Inplace(const ops::OpDef& def) {
   const auto add = [&def](std::string* out, const std::pair<int, int>& pair) {
-    const auto name = [](const SlotList& slots, int i) {
+    const auto name = [](const ops::SlotList& slots, int i) {
       return slots[std::min(static_cast<size_t>(i), slots.size() - 1)].name;
     };
     absl::StrAppend(out, name(def.outputs, pair.first), " over ", name(def.inputs, pair.second));
@@ -95,8 +95,10 @@ std::string Inplace(const OpDef& def) {
 
 constexpr const char* kCompiled = "compiled, never run on a device";
 
-std::string Row(const OpDef& def, const std::set<std::string>& cuda) {
-  const auto impl = [](std::string* out, const KernelImpl& i) { absl::StrAppend(out, i.name); };
+std::string Row(const ops::OpDef& def, const std::set<std::string>& cuda) {
+  const auto impl = [](std::string* out, const ops::KernelImpl& i) {
+    absl::StrAppend(out, i.name);
+  };
   const std::string cpu =
       def.is_comm ? "communication" : absl::StrJoin(def.cpu_kernels(), ", ", impl);
   return absl::StrCat("| ", def.type, " | ", cpu, " | ",
@@ -104,12 +106,12 @@ std::string Row(const OpDef& def, const std::set<std::string>& cuda) {
                       def.grad != nullptr ? "yes" : "no", " | ", Inplace(def), " |\n");
 }
 
-std::string Section(const OpDef& def, const std::vector<std::string>& types) {
+std::string Section(const ops::OpDef& def, const std::vector<std::string>& types) {
   std::string text = absl::StrCat("\n## ", def.type, "\n\n", def.doc, "\n\n");
   absl::StrAppend(&text, "- inputs: ", Slots(def.inputs, types), "\n");
   absl::StrAppend(&text, "- outputs: ", Slots(def.outputs, {}), "\n");
-  for (const AttrDef& attr : def.attrs) {
-    absl::StrAppend(&text, "- `", attr.name, "` (", Text(ToAttr(attr.default_value)),
+  for (const ops::AttrDef& attr : def.attrs) {
+    absl::StrAppend(&text, "- `", attr.name, "` (", Text(ops::ToAttr(attr.default_value)),
                     "): ", attr.doc, "\n");
   }
   return text;
@@ -136,16 +138,16 @@ std::string WithoutCudaKernel(std::string_view op) {
 
 std::string SupportPage(const std::set<std::string>& cuda) {
   std::string page = kHead;
-  for (const OpDef* def : AllOps()) page += Row(*def, cuda);
+  for (const ops::OpDef* def : ops::AllOps()) page += Row(*def, cuda);
   InputTypes types = TypesOfInputs();
-  for (const OpDef* def : AllOps()) page += Section(*def, types[def->type]);
+  for (const ops::OpDef* def : ops::AllOps()) page += Section(*def, types[def->type]);
   return page;
 }
 
 StatusOr<std::set<std::string>> CudaOps(const std::string& path) {
-  TD_ASSIGN_OR_RETURN(const BackendModule* module, OpenModule(path));
+  TD_ASSIGN_OR_RETURN(const exec::BackendModule* module, OpenModule(path));
   std::set<std::string> ops;
-  for (const KernelRegistration& row : module->kernels()) ops.insert(row.op);
+  for (const ops::KernelRegistration& row : module->kernels()) ops.insert(row.op);
   return ops;
 }
 

@@ -44,11 +44,12 @@ TEST(Support, ReadsItsOwnCudaColumn) {
 }
 
 TEST(Support, EveryOperatorIsDescribed) {
-  for (const OpDef* def : AllOps()) {
+  for (const ops::OpDef* def : ops::AllOps()) {
     EXPECT_NE(def->doc, nullptr) << def->type;
     EXPECT_NE(def->infer, nullptr) << def->type;
     EXPECT_EQ(def->cpu_kernels().empty(), def->is_comm) << def->type;
-    for (const AttrDef& attr : def->attrs) EXPECT_STRNE(attr.doc, "") << def->type << attr.name;
+    for (const ops::AttrDef& attr : def->attrs)
+      EXPECT_STRNE(attr.doc, "") << def->type << attr.name;
   }
 }
 
@@ -59,7 +60,7 @@ TEST(Support, EveryOperatorHasACudaEntryOrAReason) {
   const auto module = CudaOps(Env("TANDEM_BIN_DIR") + "/../lib/libtandem_cuda.so");
   const std::set<std::string> cuda =
       module.ok() ? *module : CudaOpsOfPage(ReadFile(source + "/docs/reference/operators.md"));
-  for (const OpDef* def : AllOps()) {
+  for (const ops::OpDef* def : ops::AllOps()) {
     EXPECT_NE(cuda.contains(def->type), !WithoutCudaKernel(def->type).empty()) << def->type;
   }
 }

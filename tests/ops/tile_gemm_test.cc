@@ -15,11 +15,11 @@ namespace tandem {
 namespace {
 
 struct Product {
-  TileGemm::Sizes s;
+  ops::TileGemm::Sizes s;
   std::vector<float> a, b, bias;
 };
 
-Product Draw(const TileGemm::Sizes& s) {
+Product Draw(const ops::TileGemm::Sizes& s) {
   Product p{s, {}, {}, {}};
   std::mt19937 rng(static_cast<unsigned>(s.m * 31 + s.n * 7 + s.k));
   std::normal_distribution<float> normal;
@@ -33,7 +33,7 @@ Product Draw(const TileGemm::Sizes& s) {
 }
 
 StatusOr<std::vector<float>> Multiply(const Product& p, bool with_bias = true) {
-  TD_ASSIGN_OR_RETURN(const TileGemm gemm, TileGemm::Make(p.s));
+  TD_ASSIGN_OR_RETURN(const ops::TileGemm gemm, ops::TileGemm::Make(p.s));
   CpuDevice device;
   TD_ASSIGN_OR_RETURN(const Buffer scratch, device.Allocate(gemm.scratch_bytes()));
   std::vector<float> c(static_cast<size_t>(p.s.m * p.s.n), std::nanf(""));
@@ -41,7 +41,7 @@ StatusOr<std::vector<float>> Multiply(const Product& p, bool with_bias = true) {
   return c;
 }
 
-bool NoTiles() { return AmxTileLoops() == nullptr; }
+bool NoTiles() { return ops::AmxTileLoops() == nullptr; }
 
 // Returns the largest error of an element of `c`, relative to the sum of |a b| and |bias|.
 double WorstError(const Product& p, const std::vector<float>& c) {
@@ -127,9 +127,10 @@ TEST(TileGemm, ScalesAndPassesOnWhatIsNoNumber) {
 }
 
 TEST(TileGemm, RefusesSmallProducts) {
-  const Status small = TileGemm::Make({8, 8, 8, false, false}).status();
+  const Status small = ops::TileGemm::Make({8, 8, 8, false, false}).status();
   EXPECT_EQ(small.code(), StatusCode::kUnimplemented) << small;
-  EXPECT_EQ(TileGemm::Make({0, 64, 64, false, false}).status().code(), StatusCode::kUnimplemented);
+  EXPECT_EQ(ops::TileGemm::Make({0, 64, 64, false, false}).status().code(),
+            StatusCode::kUnimplemented);
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ struct SimServer::Life : std::enable_shared_from_this<Life> {
   Time turn_due = Time::max();
   Metrics metrics;
   CpuDevice device;
-  Backend backend = Backend::Cpu();
+  exec::Backend backend = exec::Backend::Cpu();
   std::unique_ptr<Storage> storage;
   EventDeadlines deadlines;
   std::unique_ptr<DurableShard> durable;

@@ -10,9 +10,9 @@
 namespace tandem {
 
 // Finishes the builder and returns the text of its program.
-inline std::string TextOf(ProgramBuilder& builder) {
+inline std::string TextOf(graph::ProgramBuilder& builder) {
   pb::ProgramDef def;
-  ToProto(*builder.Finish(), &def);
+  graph::ToProto(*builder.Finish(), &def);
   return def.Utf8DebugString();
 }
 

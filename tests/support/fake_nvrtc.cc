@@ -16,7 +16,7 @@
 
 #include "kernels/ops/cuda/nvrtc_library.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 struct NvrtcProgramState {
   std::string source, log, code;
@@ -54,14 +54,14 @@ extern "C" void tandem_on_host_place(const Dims* (*get)(int which)) { place = ge
 
 constexpr char kEpilogue[] = R"text(
 extern "C" const unsigned long tandem_on_host_param_bytes;
-const unsigned long tandem_on_host_param_bytes = sizeof(tandem::Table);
+const unsigned long tandem_on_host_param_bytes = sizeof(tandem::ops::Table);
 )text";
 
 // Name of a header that uses instructions of the device. The stand-in replaces the header.
 constexpr char kElementsName[] = "kernels/ops/fused/fused_elements.h";
 constexpr char kElements[] = R"text(#pragma once
 #include <cstdint>
-namespace tandem {
+namespace tandem::ops {
 struct F16 { _Float16 value; };
 struct BF16 { uint16_t bits; };
 template <typename T> struct Element;
@@ -122,71 +122,72 @@ NvrtcResult Compile(NvrtcProgramState& program, const std::filesystem::path& dir
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::ops
 
-using tandem::NvrtcProgram;
-using tandem::NvrtcResult;
+using tandem::ops::NvrtcProgram;
+using tandem::ops::NvrtcResult;
 
 extern "C" {
 
 const char* nvrtcGetErrorString(NvrtcResult result) {
-  return result == tandem::kCompilation ? "NVRTC_ERROR_COMPILATION" : "an error of the stand-in";
+  return result == tandem::ops::kCompilation ? "NVRTC_ERROR_COMPILATION"
+                                             : "an error of the stand-in";
 }
 
 NvrtcResult nvrtcVersion(int* major, int* minor) {
   *major = 13;
   *minor = 0;
-  return tandem::kSuccess;
+  return tandem::ops::kSuccess;
 }
 
 NvrtcResult nvrtcCreateProgram(NvrtcProgram* program, const char* source, const char*, int headers,
                                const char* const* texts, const char* const* names) {
-  auto made = std::make_unique<tandem::NvrtcProgramState>();
+  auto made = std::make_unique<tandem::ops::NvrtcProgramState>();
   made->source = source;
   for (int i = 0; i < headers; ++i) made->headers[names[i]] = texts[i];
   *program = made.release();
-  return tandem::kSuccess;
+  return tandem::ops::kSuccess;
 }
 
 NvrtcResult nvrtcDestroyProgram(NvrtcProgram* program) {
-  const std::unique_ptr<tandem::NvrtcProgramState> owned(*program);
+  const std::unique_ptr<tandem::ops::NvrtcProgramState> owned(*program);
   *program = nullptr;
-  return tandem::kSuccess;
+  return tandem::ops::kSuccess;
 }
 
 NvrtcResult nvrtcCompileProgram(NvrtcProgram program, int options, const char* const* option) {
   const std::set<std::string> known = {"--gpu-architecture=sm_80", "--fmad=false", "--std=c++17"};
-  if (std::set<std::string>(option, option + options) != known) return tandem::kInvalidOption;
+  if (std::set<std::string>(option, option + options) != known) return tandem::ops::kInvalidOption;
   const char* const fault = std::getenv("TANDEM_FAKE_NVRTC_FAULT");
   if (fault != nullptr && std::strcmp(fault, "compile") == 0) {
     program->log = "fused.cu(1): error: as TANDEM_FAKE_NVRTC_FAULT asks for";
-    return tandem::kCompilation;
+    return tandem::ops::kCompilation;
   }
   std::string dir = (std::filesystem::temp_directory_path() / "nvrtc.XXXXXX").string();
-  if (mkdtemp(dir.data()) == nullptr) return tandem::kFailed;
-  const NvrtcResult result = tandem::Compile(*program, dir);
+  if (mkdtemp(dir.data()) == nullptr) return tandem::ops::kFailed;
+  const NvrtcResult result = tandem::ops::Compile(*program, dir);
   std::filesystem::remove_all(dir);
   return result;
 }
 
 NvrtcResult nvrtcGetProgramLogSize(NvrtcProgram program, size_t* bytes) {
   *bytes = program->log.size() + 1;
-  return tandem::kSuccess;
+  return tandem::ops::kSuccess;
 }
 
 NvrtcResult nvrtcGetProgramLog(NvrtcProgram program, char* log) {
   std::memcpy(log, program->log.c_str(), program->log.size() + 1);
-  return tandem::kSuccess;
+  return tandem::ops::kSuccess;
 }
 
 NvrtcResult nvrtcGetCUBINSize(NvrtcProgram program, size_t* bytes) {
   *bytes = program->code.size();
-  return tandem::kSuccess;
+  return tandem::ops::kSuccess;
 }
 
 NvrtcResult nvrtcGetCUBIN(NvrtcProgram program, char* cubin) {
   std::memcpy(cubin, program->code.data(), program->code.size());
-  return tandem::kSuccess;
+  return tandem::ops::kSuccess;
 }
 
 }  // extern "C"

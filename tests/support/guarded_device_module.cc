@@ -170,10 +170,10 @@ class GuardedGraph final : public LaunchGraph {
     return OkStatus();
   }
   int64_t launches() const override { return static_cast<int64_t>(calls_.size()); }
-  void Add(KernelFn run, const KernelArgs& args) { calls_.emplace_back(run, args); }
+  void Add(ops::KernelFn run, const ops::KernelArgs& args) { calls_.emplace_back(run, args); }
 
  private:
-  std::vector<std::pair<KernelFn, KernelArgs>> calls_;
+  std::vector<std::pair<ops::KernelFn, ops::KernelArgs>> calls_;
 };
 
 // The graph that this thread records now; nullptr: none.
@@ -188,8 +188,8 @@ StatusOr<std::unique_ptr<LaunchGraph>> Record(Device&, const DeviceWork& work) {
   return std::unique_ptr<LaunchGraph>(std::move(graph));
 }
 
-Status RunInside(Kernel& kernel, const KernelArgs& args) {
-  KernelArgs inner = args;
+Status RunInside(ops::Kernel& kernel, const ops::KernelArgs& args) {
+  ops::KernelArgs inner = args;
   inner.state = kernel.state.get();
   if (recorded != nullptr) {
     recorded->Add(kernel.run, inner);
@@ -200,13 +200,13 @@ Status RunInside(Kernel& kernel, const KernelArgs& args) {
 }
 
 // Prepares the first CPU kernel that supports the operator.
-StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& context) {
+StatusOr<ops::Kernel> Prepare(const ops::OpView& view, const ops::PrepareContext& context) {
   Status why = Unimplemented("it has none");
-  for (const KernelImpl& impl : FindOp(view.op().type)->cpu_kernels()) {
+  for (const ops::KernelImpl& impl : ops::FindOp(view.op().type)->cpu_kernels()) {
     auto kernel = impl.prepare(view, context);
     if (kernel.ok()) {
       const size_t scratch = kernel->scratch_bytes;
-      return MakeKernel<Kernel, RunInside>(*std::move(kernel), scratch);
+      return ops::MakeKernel<ops::Kernel, RunInside>(*std::move(kernel), scratch);
     }
     if (kernel.status().code() != StatusCode::kUnimplemented) return kernel.status();
     why = kernel.status();
@@ -219,10 +219,10 @@ StatusOr<std::unique_ptr<Device>> MakeDevice(int index, const DeviceMemoryOption
   return std::unique_ptr<Device>(std::make_unique<GuardedDevice>(index, memory));
 }
 // The kernel of auc is left out. So tests can check that jobs with auc are rejected.
-std::span<const KernelRegistration> Kernels() {
-  static const std::vector<KernelRegistration> rows = [] {
-    std::vector<KernelRegistration> all;
-    for (const OpDef* def : AllOps()) {
+std::span<const ops::KernelRegistration> Kernels() {
+  static const std::vector<ops::KernelRegistration> rows = [] {
+    std::vector<ops::KernelRegistration> all;
+    for (const ops::OpDef* def : ops::AllOps()) {
       const bool given = !def->cpu_kernels().empty() && std::string_view(def->type) != "auc";
       if (given) all.push_back({def->type, {{"guarded", Prepare}}});
     }
@@ -237,7 +237,7 @@ Status Copy(Device& device, const SideStream* side, void* to, const void* from, 
   return OkStatus();
 }
 
-Status Search(Device&, const NonFiniteScan& search) {
+Status Search(Device&, const exec::NonFiniteScan& search) {
   const Inside inside;
   const uint64_t failed = *search.failed;
   if (search.inputs ? failed != search.number : failed < search.number) return OkStatus();
@@ -251,21 +251,21 @@ Status Search(Device&, const NonFiniteScan& search) {
   return OkStatus();
 }
 
-const BackendModule kModule = {BackendModule::kAbi,
-                               "guarded",
-                               DeviceCount,
-                               MakeDevice,
-                               Kernels,
-                               Record,
-                               nullptr,
-                               Copy,
-                               Search,
-                               nullptr};
+const exec::BackendModule kModule = {exec::BackendModule::kAbi,
+                                     "guarded",
+                                     DeviceCount,
+                                     MakeDevice,
+                                     Kernels,
+                                     Record,
+                                     nullptr,
+                                     Copy,
+                                     Search,
+                                     nullptr};
 
 }  // namespace
 }  // namespace tandem
 
-extern "C" __attribute__((visibility("default"))) const tandem::BackendModule*
+extern "C" __attribute__((visibility("default"))) const tandem::exec::BackendModule*
 tandem_backend_module() {
   return &tandem::kModule;
 }

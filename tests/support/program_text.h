@@ -93,21 +93,22 @@ inline constexpr const char* kProgramPieces[] = {"{",
                                                  "loss: \"c\"",
                                                  "attr { name: \"axis\" i: 7 }"};
 
-inline StatusOr<Program> ParseProgram(const std::string& text) {
+inline StatusOr<graph::Program> ParseProgram(const std::string& text) {
   pb::ProgramDef def;
   strategy::Diagnostics diagnostics;
   strategy::ParseTextProto({"net.pbtxt", text}, &def, nullptr, &diagnostics);
   TD_RETURN_IF_ERROR(diagnostics.status());
-  return FromProto(def, 8, "net.pbtxt");
+  return graph::FromProto(def, 8, "net.pbtxt");
 }
 
 // Parses `text` and builds the program, as a trainer does before it plans memory.
-inline Status BuildProgram(const std::string& text, Program* program) {
+inline Status BuildProgram(const std::string& text, graph::Program* program) {
   TD_ASSIGN_OR_RETURN(*program, ParseProgram(text));
-  TD_ASSIGN_OR_RETURN(const std::vector<ParamGrad> grads, AppendBackward(*program, 1.0f));
-  OptimizerSpec momentum;
+  TD_ASSIGN_OR_RETURN(const std::vector<graph::ParamGrad> grads,
+                      graph::AppendBackward(*program, 1.0f));
+  graph::OptimizerSpec momentum;
   momentum.type = "momentum";
-  return AppendOptimizer(*program, momentum, grads);
+  return graph::AppendOptimizer(*program, momentum, grads);
 }
 
 }  // namespace tandem

@@ -24,15 +24,15 @@
 namespace tandem {
 namespace {
 
-StatusOr<Program> ReadProgram(const std::string& path) {
+StatusOr<graph::Program> ReadProgram(const std::string& path) {
   pb::ProgramDef def;
   strategy::Diagnostics diagnostics;
   TD_RETURN_IF_ERROR(strategy::LoadTextProto(path, &def, nullptr, &diagnostics));
-  return FromProto(def, 1, path);
+  return graph::FromProto(def, 1, path);
 }
 
 // Copies each tensor into the variable of the plan with the same name.
-Status Feed(const Plan& plan, const trainer::TensorMap& tensors) {
+Status Feed(const exec::Plan& plan, const trainer::TensorMap& tensors) {
   for (const auto& [name, tensor] : tensors) {
     TD_ASSIGN_OR_RETURN(const Tensor to, plan.Get(name));
     if (to.desc() != tensor.desc()) {
@@ -45,43 +45,45 @@ Status Feed(const Plan& plan, const trainer::TensorMap& tensors) {
 }
 
 // Applies the amp pass. Only the type of the first operator is on the list of 16-bit operators.
-Status CastFirst(Program& program) {
+Status CastFirst(graph::Program& program) {
   DistributedStrategy strategy;
   strategy.set_amp(true);
   strategy.mutable_amp_configs()->add_custom_white_list(program.ops[0].type);
-  std::vector<ParamGrad> grads;
-  return PassPipeline(strategy, nullptr).Run(PassStage::kForward, program, grads);
+  std::vector<graph::ParamGrad> grads;
+  return graph::PassPipeline(strategy, nullptr).Run(graph::PassStage::kForward, program, grads);
 }
 
 Status RunOne(const std::string& stem, int threads, bool half) {
-  TD_ASSIGN_OR_RETURN(Program program, ReadProgram(stem + ".pbtxt"));
+  TD_ASSIGN_OR_RETURN(graph::Program program, ReadProgram(stem + ".pbtxt"));
   if (half) TD_RETURN_IF_ERROR(CastFirst(program));
-  std::vector<ParamGrad> grads;
+  std::vector<graph::ParamGrad> grads;
   if (!program.loss.empty()) {
-    TD_ASSIGN_OR_RETURN(grads, AppendBackward(program, 1.0f));
-    for (ParamGrad& grad : grads) {
-      TD_ASSIGN_OR_RETURN(grad, Densify(program, grad));
+    TD_ASSIGN_OR_RETURN(grads, graph::AppendBackward(program, 1.0f));
+    for (graph::ParamGrad& grad : grads) {
+      TD_ASSIGN_OR_RETURN(grad, graph::Densify(program, grad));
     }
   }
   CpuDevice device;
-  Scope scope(device);
-  TD_RETURN_IF_ERROR(Initialize(program, 1, scope));
-  PlanOptions options;
+  exec::Scope scope(device);
+  TD_RETURN_IF_ERROR(exec::Initialize(program, 1, scope));
+  exec::PlanOptions options;
   options.threads = threads;
-  for (const Var* var : program.VarsOf(VarKind::kTemp)) options.fetch.push_back(var->name);
+  for (const graph::Var* var : program.VarsOf(graph::VarKind::kTemp))
+    options.fetch.push_back(var->name);
   TD_ASSIGN_OR_RETURN(const auto plan,
-                      Plan::Make(program, Backend::Cpu(), scope, nullptr, options));
+                      exec::Plan::Make(program, exec::Backend::Cpu(), scope, nullptr, options));
   TD_ASSIGN_OR_RETURN(const trainer::Safetensors in,
                       trainer::ReadSafetensors(stem + ".safetensors", device));
   TD_RETURN_IF_ERROR(Feed(*plan, in.tensors));
-  TD_RETURN_IF_ERROR(Executor(*plan).Run());
+  TD_RETURN_IF_ERROR(exec::Executor(*plan).Run());
   trainer::TensorMap out;
   for (const std::string& name : options.fetch) {
     TD_ASSIGN_OR_RETURN(out[name], plan->Get(name));
   }
-  for (const Var* var : program.VarsOf(VarKind::kState)) out[var->name] = *plan->Get(var->name);
-  for (const ParamGrad& grad : grads) {
-    TD_ASSIGN_OR_RETURN(out[GradName(grad.param)], plan->Get(grad.grad));
+  for (const graph::Var* var : program.VarsOf(graph::VarKind::kState))
+    out[var->name] = *plan->Get(var->name);
+  for (const graph::ParamGrad& grad : grads) {
+    TD_ASSIGN_OR_RETURN(out[graph::GradName(grad.param)], plan->Get(grad.grad));
   }
   return trainer::WriteSafetensors(stem + ".out.safetensors", out, {});
 }

@@ -32,7 +32,7 @@ Status CheckDevice(const JobConfig& config, const RankInfo& rank) {
 
 // Chooses the device of this rank. With place "cuda", on a host with N devices, it is device
 // local_rank modulo N. If two ranks get the same device, NCCL reports the error.
-StatusOr<Place> PlaceOf(const JobConfig& config, const RankInfo& rank, const Backend& backend,
+StatusOr<Place> PlaceOf(const JobConfig& config, const RankInfo& rank, const exec::Backend& backend,
                         Place place) {
   if (place.kind == PlaceKind::kCpu || config.place().find(':') != std::string::npos) return place;
   TD_ASSIGN_OR_RETURN(const int devices, backend.DeviceCount());
@@ -52,7 +52,7 @@ DeviceMemoryOptions MemoryOf(const JobConfig& config) {
 
 class PinnedMemory final : public Device {
  public:
-  explicit PinnedMemory(const Backend& backend) : backend_(backend) {}
+  explicit PinnedMemory(const exec::Backend& backend) : backend_(backend) {}
   Place place() const override { return {}; }
   StatusOr<Buffer> Allocate(size_t bytes) override { return backend_.AllocatePinned(bytes); }
   Status CopyFromHost(void* to, const void* from, size_t bytes) override {
@@ -65,14 +65,14 @@ class PinnedMemory final : public Device {
   Status Synchronize() override { return OkStatus(); }
 
  private:
-  const Backend backend_;
+  const exec::Backend backend_;
 };
 
 }  // namespace
 
 StatusOr<JobDevice> OpenJobDevice(const JobConfig& config, const RankInfo& rank) {
   TD_ASSIGN_OR_RETURN(Place place, ParsePlace(config.place()));
-  StatusOr<Backend> backend = Backend::For(place);
+  StatusOr<exec::Backend> backend = exec::Backend::For(place);
   if (!backend.ok()) {
     return InvalidArgument("--place=%s cannot be used: %s", config.place(),
                            std::string(backend.status().message()));

@@ -14,7 +14,7 @@ class JobConfig;
 namespace tandem::trainer {
 
 struct JobDevice {
-  Backend backend;
+  exec::Backend backend;
   std::unique_ptr<Device> device;
   // Host memory from which batches are copied to the device without an intermediate copy. On the
   // CPU it is ordinary host memory.

@@ -35,14 +35,14 @@ std::string AttrName(const FieldDescriptor& field) {
 bool Uses(const std::string& type, const std::string& attr) {
   if (IsCommon(attr)) return true;
   if (attr == "weight_decay" && type == "adam") return false;
-  const auto def = OptimizerOp(type);
+  const auto def = graph::OptimizerOp(type);
   return def.ok() && std::any_of((*def)->attrs.begin(), (*def)->attrs.end(),
-                                 [&attr](const AttrDef& a) { return attr == a.name; });
+                                 [&attr](const ops::AttrDef& a) { return attr == a.name; });
 }
 
 std::vector<std::string> TypesThatUse(const std::string& attr) {
   std::vector<std::string> types;
-  for (const std::string& type : OptimizerTypes()) {
+  for (const std::string& type : graph::OptimizerTypes()) {
     if (Uses(type, attr)) types.push_back(type);
   }
   return types;
@@ -57,7 +57,7 @@ std::vector<const FieldDescriptor*> SettingsGiven(const OptimizerConfig& config)
   return given;
 }
 
-Attr ValueOf(const OptimizerConfig& config, const FieldDescriptor& field) {
+ops::Attr ValueOf(const OptimizerConfig& config, const FieldDescriptor& field) {
   const auto& reflection = *config.GetReflection();
   if (field.is_repeated()) return absl::StrJoin(config.decay_exclude(), ",");
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL) return reflection.GetBool(config, &field);
@@ -65,7 +65,7 @@ Attr ValueOf(const OptimizerConfig& config, const FieldDescriptor& field) {
 }
 
 // Changes the optimizer to the one that the strategy's lars or lamb requires.
-void ApplyStrategy(const DistributedStrategy& strategy, OptimizerSpec* spec) {
+void ApplyStrategy(const DistributedStrategy& strategy, graph::OptimizerSpec* spec) {
   const auto exclude = [&spec](const auto& parts) {
     if (!parts.empty()) spec->attrs["decay_exclude"] = absl::StrJoin(parts, ",");
   };
@@ -112,7 +112,7 @@ void CheckOptimizer(const JobConfig& job, const strategy::Origins& origins,
   const auto place = [&origins](const std::string& field) {
     return origins.Of("optimizer." + field).place;
   };
-  if (const auto def = OptimizerOp(config.type()); !def.ok()) {
+  if (const auto def = graph::OptimizerOp(config.type()); !def.ok()) {
     diagnostics->Error(place("type"), std::string(def.status().message()));
     return;
   }
@@ -130,14 +130,14 @@ void CheckOptimizer(const JobConfig& job, const strategy::Origins& origins,
                        "an entry of optimizer.decay_exclude is empty or contains a comma [TD1104]");
   }
   CheckStrategy(job, origins, diagnostics);
-  if (const auto reach = ReachOf(OptimizerSpecOf(job)); !reach.ok()) {
+  if (const auto reach = graph::ReachOf(OptimizerSpecOf(job)); !reach.ok()) {
     diagnostics->Error(origins.Of("optimizer").place, std::string(reach.status().message()));
   }
 }
 
-OptimizerSpec OptimizerSpecOf(const JobConfig& job) {
+graph::OptimizerSpec OptimizerSpecOf(const JobConfig& job) {
   const OptimizerConfig& config = job.optimizer();
-  OptimizerSpec spec;
+  graph::OptimizerSpec spec;
   spec.type = config.type();
   for (const FieldDescriptor* field : SettingsGiven(config)) {
     spec.attrs[AttrName(*field)] = ValueOf(config, *field);

@@ -23,6 +23,6 @@ void CheckOptimizer(const JobConfig& job, const strategy::Origins& origins,
 // Returns the settings that the job sets; other settings have the operator's defaults. The
 // strategy's lars changes momentum to lars_momentum, and its lamb changes adam to lamb. Both add
 // their own settings.
-OptimizerSpec OptimizerSpecOf(const JobConfig& job);
+graph::OptimizerSpec OptimizerSpecOf(const JobConfig& job);
 
 }  // namespace tandem::trainer

@@ -11,13 +11,13 @@ namespace tandem::trainer {
 
 bool SamplesInStep(const JobConfig& config) { return config.strategy().runtime_flags().use_dali(); }
 
-Status SampleImagesIn(const JobConfig& config, Program& program) {
+Status SampleImagesIn(const JobConfig& config, graph::Program& program) {
   TD_ASSIGN_OR_RETURN(const reader::ImageListOptions options,
                       reader::ImageOptionsOf(config.data(), ""));
-  const ImageForm form = reader::FormOf(options);
+  const ops::ImageForm form = reader::FormOf(options);
   const int64_t size = form.size;
-  Var* image = program.FindVar(reader::kImageField);
-  if (image == nullptr || image->kind != VarKind::kData || image->desc.shape.rank() == 0) {
+  graph::Var* image = program.FindVar(reader::kImageField);
+  if (image == nullptr || image->kind != graph::VarKind::kData || image->desc.shape.rank() == 0) {
     return InvalidArgument("use_dali: the program has no data variable \"%s\" [TD1208]",
                            reader::kImageField);
   }
@@ -29,16 +29,18 @@ Status SampleImagesIn(const JobConfig& config, Program& program) {
         "data variable \"%s\" of the program is %s, but data.images makes %s [TD1208]",
         reader::kImageField, ToString(image->desc), ToString(made));
   }
-  image->kind = VarKind::kTemp;
+  image->kind = graph::VarKind::kTemp;
   image->batch_leading = false;
   const auto add = [&program](const char* name, DType dtype, const Shape& shape) {
-    return program.AddVar(
-        {.name = name, .kind = VarKind::kData, .desc = {dtype, shape}, .batch_leading = true});
+    return program.AddVar({.name = name,
+                           .kind = graph::VarKind::kData,
+                           .desc = {dtype, shape},
+                           .batch_leading = true});
   };
   TD_RETURN_IF_ERROR(add(reader::kImagePixels, DType::kU8, {batch, 12 * size * size}));
   TD_RETURN_IF_ERROR(add(reader::kImageSizes, DType::kI64, {batch, 3}));
   TD_RETURN_IF_ERROR(add(reader::kImageTaps, DType::kI32, {batch, 2, size}));
-  TD_RETURN_IF_ERROR(AppendOp(
+  TD_RETURN_IF_ERROR(graph::AppendOp(
       program, {.type = "sample_image",
                 .inputs = {{reader::kImagePixels}, {reader::kImageSizes}, {reader::kImageTaps}},
                 .outputs = {{reader::kImageField}},

@@ -17,6 +17,6 @@ bool SamplesInStep(const JobConfig& config);
 // Inserts the operator sample_image at the start of a forward program. The operator writes "img",
 // which was a data variable before. The fields of a raw image list (trainer/reader/image_list.h)
 // become data variables. INVALID_ARGUMENT: the program reads no image lists.
-Status SampleImagesIn(const JobConfig& config, Program& program);
+Status SampleImagesIn(const JobConfig& config, graph::Program& program);
 
 }  // namespace tandem::trainer

@@ -20,7 +20,7 @@ struct Columns {
 };
 
 // Multiplies the vectors [batch, fields, ...] by the values [batch, fields].
-std::string Weighted(ProgramBuilder& builder, const std::string& vectors,
+std::string Weighted(graph::ProgramBuilder& builder, const std::string& vectors,
                      const std::string& values) {
   if (values.empty()) return vectors;
   return builder.Layer("elementwise_mul", {{vectors}, {values}}, {{"axis", int64_t{0}}});
@@ -28,13 +28,13 @@ std::string Weighted(ProgramBuilder& builder, const std::string& vectors,
 
 // Makes a fully connected layer on `x`, and on the numbers `dense` if there are any. Its product
 // with both is the sum of two products: one with `x` and one with `dense`.
-std::string DeepLayer(ProgramBuilder& builder, const std::string& x, const std::string& dense,
-                      int64_t units) {
+std::string DeepLayer(graph::ProgramBuilder& builder, const std::string& x,
+                      const std::string& dense, int64_t units) {
   const std::string out = builder.Fc(x, units);
   return dense.empty() ? out : builder.Add(out, builder.Fc(dense, units));
 }
 
-Columns BuildColumns(ProgramBuilder& builder, ModelArgs& args) {
+Columns BuildColumns(graph::ProgramBuilder& builder, ModelArgs& args) {
   const int64_t fields = args.Int("fields", 1, 4096);
   const int64_t rows = args.Int("rows", 1, int64_t{1} << 48);
   const int64_t dim = args.Int("dim", 1, 4096);
@@ -44,9 +44,9 @@ Columns BuildColumns(ProgramBuilder& builder, ModelArgs& args) {
   Columns c;
   c.ids = builder.Data("ids", DType::kI64, {fields});
   c.label = builder.Data("label", DType::kI64, {1});
-  EmbeddingArgs table{.rows = rows, .dim = 1, .sparse = sparse, .distributed = distributed};
+  graph::EmbeddingArgs table{.rows = rows, .dim = 1, .sparse = sparse, .distributed = distributed};
   table.rules = args.Text("table_rules");
-  table.init = {Init::kNormal, 0.0f, 0.01f};
+  table.init = {graph::Init::kNormal, 0.0f, 0.01f};
   const auto rules = ParseTableRules(table.rules);  // invalid rules are reported by the lookup
   const bool counted = rules.ok() && rules->counts() > 0;
   if (counted) table.click = c.label;
@@ -80,13 +80,13 @@ Columns BuildColumns(ProgramBuilder& builder, ModelArgs& args) {
   return c;
 }
 
-void Finish(ProgramBuilder& builder, const std::string& logits, const std::string& label) {
+void Finish(graph::ProgramBuilder& builder, const std::string& logits, const std::string& label) {
   builder.Auc(builder.SigmoidLoss(logits, label), label);
 }
 
 // Returns the sum of the products of all pairs of vectors of different fields. It uses the identity
 // of Rendle, "Factorization Machines", ICDM 2010: 0.5 sum over dim of ((sum of v)^2 - sum of v^2).
-std::string Pairs(ProgramBuilder& builder, const std::string& vectors, int64_t dim) {
+std::string Pairs(graph::ProgramBuilder& builder, const std::string& vectors, int64_t dim) {
   const std::string sum = builder.SequencePool(vectors, "sum");
   const std::string squares = builder.SequencePool(builder.Mul(vectors, vectors), "sum");
   const std::string minus = builder.Layer("scale", {{squares}}, {{"scale", -1.0}});
@@ -97,12 +97,12 @@ std::string Pairs(ProgramBuilder& builder, const std::string& vectors, int64_t d
 
 }  // namespace
 
-void BuildWideDeep(ProgramBuilder& builder, ModelArgs& args) {
+void BuildWideDeep(graph::ProgramBuilder& builder, ModelArgs& args) {
   const Columns c = BuildColumns(builder, args);
   Finish(builder, builder.Add(c.wide, c.deep), c.label);
 }
 
-void BuildDeepFm(ProgramBuilder& builder, ModelArgs& args) {
+void BuildDeepFm(graph::ProgramBuilder& builder, ModelArgs& args) {
   const Columns c = BuildColumns(builder, args);
   const std::string pairs = Pairs(builder, c.vectors, args.Int("dim", 1, 4096));
   Finish(builder, builder.Add(builder.Add(c.wide, pairs), c.deep), c.label);

@@ -11,15 +11,15 @@
 
 namespace tandem::trainer {
 
-StatusOr<Program> ForwardProgram(const ModelConfig& model, const std::string& job_dir,
-                                 int64_t batch) {
+StatusOr<graph::Program> ForwardProgram(const ModelConfig& model, const std::string& job_dir,
+                                        int64_t batch) {
   if (model.has_program()) {
     const bool absolute = model.program().starts_with("/");
     const std::string path = absolute ? model.program() : job_dir + model.program();
     pb::ProgramDef def;
     strategy::Diagnostics diagnostics;
     TD_RETURN_IF_ERROR(strategy::LoadTextProto(path, &def, nullptr, &diagnostics));
-    return FromProto(def, batch, path);
+    return graph::FromProto(def, batch, path);
   }
   std::map<std::string, std::string> args;
   for (const ModelArg& arg : model.arg()) {
@@ -31,8 +31,8 @@ StatusOr<Program> ForwardProgram(const ModelConfig& model, const std::string& jo
 }
 
 StatusOr<int> NamedSectionsOf(const JobConfig& config, const std::string& job_dir) {
-  TD_ASSIGN_OR_RETURN(const Program forward, ForwardProgram(config.model(), job_dir, 1));
-  return NamedSections(forward);
+  TD_ASSIGN_OR_RETURN(const graph::Program forward, ForwardProgram(config.model(), job_dir, 1));
+  return graph::NamedSections(forward);
 }
 
 }  // namespace tandem::trainer

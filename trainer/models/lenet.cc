@@ -5,7 +5,7 @@
 
 namespace tandem::trainer {
 
-std::string BuildLenet(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
+std::string BuildLenet(graph::ProgramBuilder& builder, ModelArgs& args, const std::string& images,
                        const std::vector<int64_t>& dims, int64_t classes) {
   const auto channels = args.Ints("channels", 2, 2, 1, 4096);
   const auto hidden = args.Ints("hidden", 0, 16, 1, 65536);
@@ -18,11 +18,11 @@ std::string BuildLenet(ProgramBuilder& builder, ModelArgs& args, const std::stri
     return "";
   }
   std::string x = builder.Conv2d(
-      images, {.channels = channels[0], .kernel = 5, .padding = 2, .act = Act::kRelu});
+      images, {.channels = channels[0], .kernel = 5, .padding = 2, .act = graph::Act::kRelu});
   x = builder.Pool2d(x, {.max = true, .kernel = 2, .stride = 2});
-  x = builder.Conv2d(x, {.channels = channels[1], .kernel = 5, .act = Act::kRelu});
+  x = builder.Conv2d(x, {.channels = channels[1], .kernel = 5, .act = graph::Act::kRelu});
   x = builder.Pool2d(x, {.max = true, .kernel = 2, .stride = 2});
-  for (int64_t units : hidden) x = builder.Fc(x, units, Act::kRelu);
+  for (int64_t units : hidden) x = builder.Fc(x, units, graph::Act::kRelu);
   return builder.Fc(x, classes);
 }
 

@@ -7,16 +7,18 @@
 namespace tandem::trainer {
 namespace {
 
-std::string ConvNormRelu(ProgramBuilder& builder, const std::string& x, ConvArgs args) {
+std::string ConvNormRelu(graph::ProgramBuilder& builder, const std::string& x,
+                         graph::ConvArgs args) {
   args.padding = args.kernel / 2;
   args.bias = false;
-  return builder.BatchNorm(builder.Conv2d(x, args), Act::kRelu);
+  return builder.BatchNorm(builder.Conv2d(x, args), graph::Act::kRelu);
 }
 
 }  // namespace
 
-std::string BuildMobilenetV1(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
-                             const std::vector<int64_t>&, int64_t classes) {
+std::string BuildMobilenetV1(graph::ProgramBuilder& builder, ModelArgs& args,
+                             const std::string& images, const std::vector<int64_t>&,
+                             int64_t classes) {
   struct Layer {
     int64_t channels, stride;
   };

@@ -192,7 +192,7 @@ StatusOr<std::map<std::string, std::string>> Merge(
   return values;
 }
 
-void BuildClassifier(ProgramBuilder& builder, ModelArgs& values, BuildLogitsFn build) {
+void BuildClassifier(graph::ProgramBuilder& builder, ModelArgs& values, BuildLogitsFn build) {
   const std::vector<int64_t> dims = values.Ints("image", 3, 3, 1, kSideMax);
   const int64_t classes = values.Int("classes", 2, kSideMax);
   if (!values.status().ok()) return;
@@ -234,8 +234,8 @@ Status CheckModelNames(const std::string& name, const std::map<std::string, std:
   return Merge(*model, args).status();
 }
 
-StatusOr<Program> BuildModel(const std::string& name,
-                             const std::map<std::string, std::string>& args, int64_t batch) {
+StatusOr<graph::Program> BuildModel(const std::string& name,
+                                    const std::map<std::string, std::string>& args, int64_t batch) {
   TD_ASSIGN_OR_RETURN(const ModelRow* model, FindModel(name));
   TD_ASSIGN_OR_RETURN(auto merged, Merge(*model, args));
   ModelArgs values(model->name, std::move(merged));
@@ -243,14 +243,14 @@ StatusOr<Program> BuildModel(const std::string& name,
     return InvalidArgument("model \"%s\": the batch size is %d, expected at least 1 [TD1104]", name,
                            batch);
 
-  ProgramBuilder builder(model->name, batch);
+  graph::ProgramBuilder builder(model->name, batch);
   if (model->logits != nullptr) {
     BuildClassifier(builder, values, model->logits);
   } else {
     model->build(builder, values);
   }
   TD_RETURN_IF_ERROR(values.status());
-  StatusOr<Program> program = builder.Finish();
+  StatusOr<graph::Program> program = builder.Finish();
   if (!program.ok()) return Annotate(program.status(), absl::StrFormat("model \"%s\"", name));
   return program;
 }

@@ -41,7 +41,7 @@ Status CheckModelNames(const std::string& name, const std::map<std::string, std:
 // their defaults. BindBatch can change `batch` later. NOT_FOUND: there is no such model.
 // INVALID_ARGUMENT: an argument is unknown, or its value is bad. The message has the nearest name
 // or the accepted range.
-StatusOr<Program> BuildModel(const std::string& name,
-                             const std::map<std::string, std::string>& args, int64_t batch);
+StatusOr<graph::Program> BuildModel(const std::string& name,
+                                    const std::map<std::string, std::string>& args, int64_t batch);
 
 }  // namespace tandem::trainer

@@ -19,7 +19,7 @@ struct TransformerArgs {
   double dropout;
 };
 
-constexpr Init kSmall = {Init::kNormal, 0.0f, 0.02f};
+constexpr graph::Init kSmall = {graph::Init::kNormal, 0.0f, 0.02f};
 
 TransformerArgs ReadArgs(ModelArgs& args) {
   TransformerArgs t{};
@@ -38,7 +38,7 @@ TransformerArgs ReadArgs(ModelArgs& args) {
 }
 
 // Applies multi-head attention. The result has rows [batch * sequence, width].
-std::string Attention(ProgramBuilder& b, const TransformerArgs& t, const std::string& x,
+std::string Attention(graph::ProgramBuilder& b, const TransformerArgs& t, const std::string& x,
                       bool causal) {
   TD_REQUIRE(t.width % t.heads == 0);
   const int64_t dim = t.width / t.heads;
@@ -56,12 +56,12 @@ std::string Attention(ProgramBuilder& b, const TransformerArgs& t, const std::st
   return b.Dropout(b.Fc(rows, t.width), t.dropout);
 }
 
-std::string Mlp(ProgramBuilder& b, const TransformerArgs& t, const std::string& x) {
+std::string Mlp(graph::ProgramBuilder& b, const TransformerArgs& t, const std::string& x) {
   return b.Dropout(b.Fc(b.Layer("gelu", {{b.Fc(x, 4 * t.width)}}, {}), t.width), t.dropout);
 }
 
 // Returns the sum of the token vectors and position vectors, as rows [batch * sequence, width].
-std::string Vectors(ProgramBuilder& b, const TransformerArgs& t, const std::string& ids) {
+std::string Vectors(graph::ProgramBuilder& b, const TransformerArgs& t, const std::string& ids) {
   const std::string tokens = b.Embedding(ids, {.rows = t.vocabulary, .dim = t.width});
   const std::string places = b.Param("position.w", {t.sequence, t.width}, kSmall);
   return b.Reshape(b.Add(tokens, places), {-1, t.width});
@@ -69,7 +69,7 @@ std::string Vectors(ProgramBuilder& b, const TransformerArgs& t, const std::stri
 
 }  // namespace
 
-void BuildTransformerLm(ProgramBuilder& builder, ModelArgs& args) {
+void BuildTransformerLm(graph::ProgramBuilder& builder, ModelArgs& args) {
   const TransformerArgs t = ReadArgs(args);
   const std::string ids = builder.Data("ids", DType::kI64, {t.sequence});
   const std::string label = builder.Data("label", DType::kI64, {t.sequence});
@@ -84,7 +84,7 @@ void BuildTransformerLm(ProgramBuilder& builder, ModelArgs& args) {
   builder.Accuracy(logits, next);
 }
 
-void BuildBert(ProgramBuilder& builder, ModelArgs& args) {
+void BuildBert(graph::ProgramBuilder& builder, ModelArgs& args) {
   const TransformerArgs t = ReadArgs(args);
   const int64_t predicted = args.Int("predicted", 1, t.sequence);
   const std::string ids = builder.Data("ids", DType::kI64, {t.sequence});

@@ -5,7 +5,7 @@
 
 namespace tandem::trainer {
 
-std::string BuildVgg16(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
+std::string BuildVgg16(graph::ProgramBuilder& builder, ModelArgs& args, const std::string& images,
                        const std::vector<int64_t>& dims, int64_t classes) {
   struct Stage {
     int convolutions;
@@ -23,11 +23,11 @@ std::string BuildVgg16(ProgramBuilder& builder, ModelArgs& args, const std::stri
   for (const Stage& stage : {Stage{2, 64}, {2, 128}, {3, 256}, {3, 512}, {3, 512}}) {
     for (int i = 0; i < stage.convolutions; ++i) {
       x = builder.Conv2d(x, {.channels = stage.channels, .kernel = 3, .padding = 1, .bias = !norm});
-      x = norm ? builder.BatchNorm(x, Act::kRelu) : builder.Relu(x);
+      x = norm ? builder.BatchNorm(x, graph::Act::kRelu) : builder.Relu(x);
     }
     x = builder.Pool2d(x, {.max = true, .kernel = 2, .stride = 2});
   }
-  for (const int64_t units : hidden) x = builder.Fc(x, units, Act::kRelu);
+  for (const int64_t units : hidden) x = builder.Fc(x, units, graph::Act::kRelu);
   return builder.Fc(x, classes);
 }
 

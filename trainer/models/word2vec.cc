@@ -5,7 +5,7 @@
 
 namespace tandem::trainer {
 
-void BuildWord2Vec(ProgramBuilder& builder, ModelArgs& args) {
+void BuildWord2Vec(graph::ProgramBuilder& builder, ModelArgs& args) {
   const int64_t rows = args.Int("rows", 3, int64_t{1} << 48);
   const int64_t dim = args.Int("dim", 1, 65536);
   const int64_t targets = 1 + args.Int("negatives", 1, 1000);
@@ -15,11 +15,12 @@ void BuildWord2Vec(ProgramBuilder& builder, ModelArgs& args) {
   const std::string target = builder.Data("target", DType::kI64, {targets});
   const std::string label = builder.Data("label", DType::kI64, {targets});
   const float limit = 0.5f / static_cast<float>(dim);
-  EmbeddingArgs table{.rows = rows, .dim = dim, .sparse = sparse, .distributed = distributed};
+  graph::EmbeddingArgs table{
+      .rows = rows, .dim = dim, .sparse = sparse, .distributed = distributed};
   table.rules = args.Text("table_rules");
-  table.init = {Init::kUniform, -limit, limit};
+  table.init = {graph::Init::kUniform, -limit, limit};
   const std::string words = builder.Embedding(center, table);
-  table.init = {Init::kConstant};
+  table.init = {graph::Init::kConstant};
   const std::string neighbours = builder.Embedding(target, table);
   const std::string products = builder.Reshape(builder.Mul(words, neighbours), {-1, dim, 1});
   const std::string flat = builder.Reshape(label, {-1, 1});

@@ -12,36 +12,40 @@ namespace tandem::trainer {
 
 // Builds a whole forward program: data variables, layers, loss and metrics. Errors are kept in
 // `builder` and `args`.
-using BuildModelFn = void (*)(ProgramBuilder& builder, ModelArgs& args);
+using BuildModelFn = void (*)(graph::ProgramBuilder& builder, ModelArgs& args);
 
-void BuildWideDeep(ProgramBuilder& builder, ModelArgs& args);
-void BuildDeepFm(ProgramBuilder& builder, ModelArgs& args);
-void BuildWord2Vec(ProgramBuilder& builder, ModelArgs& args);
-void BuildBert(ProgramBuilder& builder, ModelArgs& args);
-void BuildTransformerLm(ProgramBuilder& builder, ModelArgs& args);
+void BuildWideDeep(graph::ProgramBuilder& builder, ModelArgs& args);
+void BuildDeepFm(graph::ProgramBuilder& builder, ModelArgs& args);
+void BuildWord2Vec(graph::ProgramBuilder& builder, ModelArgs& args);
+void BuildBert(graph::ProgramBuilder& builder, ModelArgs& args);
+void BuildTransformerLm(graph::ProgramBuilder& builder, ModelArgs& args);
 
 // Builds the layers of an image classifier between the image and the logits.
 //   images: the variable [batch, dims...], dims = {channels, height, width}
 // Returns the variable of the logits [batch, classes]. Errors are kept in `builder` and `args`.
-using BuildLogitsFn = std::string (*)(ProgramBuilder& builder, ModelArgs& args,
+using BuildLogitsFn = std::string (*)(graph::ProgramBuilder& builder, ModelArgs& args,
                                       const std::string& images, const std::vector<int64_t>& dims,
                                       int64_t classes);
 
-std::string BuildSoftmax(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
+std::string BuildSoftmax(graph::ProgramBuilder& builder, ModelArgs& args, const std::string& images,
                          const std::vector<int64_t>& dims, int64_t classes);
-std::string BuildMlp(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
+std::string BuildMlp(graph::ProgramBuilder& builder, ModelArgs& args, const std::string& images,
                      const std::vector<int64_t>& dims, int64_t classes);
-std::string BuildLenet(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
+std::string BuildLenet(graph::ProgramBuilder& builder, ModelArgs& args, const std::string& images,
                        const std::vector<int64_t>& dims, int64_t classes);
-std::string BuildResidualCnn(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
-                             const std::vector<int64_t>& dims, int64_t classes);
-std::string BuildVgg16(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
+std::string BuildResidualCnn(graph::ProgramBuilder& builder, ModelArgs& args,
+                             const std::string& images, const std::vector<int64_t>& dims,
+                             int64_t classes);
+std::string BuildVgg16(graph::ProgramBuilder& builder, ModelArgs& args, const std::string& images,
                        const std::vector<int64_t>& dims, int64_t classes);
-std::string BuildResnet18(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
-                          const std::vector<int64_t>& dims, int64_t classes);
-std::string BuildResnet50(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
-                          const std::vector<int64_t>& dims, int64_t classes);
-std::string BuildMobilenetV1(ProgramBuilder& builder, ModelArgs& args, const std::string& images,
-                             const std::vector<int64_t>& dims, int64_t classes);
+std::string BuildResnet18(graph::ProgramBuilder& builder, ModelArgs& args,
+                          const std::string& images, const std::vector<int64_t>& dims,
+                          int64_t classes);
+std::string BuildResnet50(graph::ProgramBuilder& builder, ModelArgs& args,
+                          const std::string& images, const std::vector<int64_t>& dims,
+                          int64_t classes);
+std::string BuildMobilenetV1(graph::ProgramBuilder& builder, ModelArgs& args,
+                             const std::string& images, const std::vector<int64_t>& dims,
+                             int64_t classes);
 
 }  // namespace tandem::trainer

@@ -46,7 +46,7 @@ std::vector<ReducedBucket> CollectiveComm::Reduced() const {
   return reduced;
 }
 
-StatusOr<int> CollectiveComm::Register(const CommNode& node) {
+StatusOr<int> CollectiveComm::Register(const exec::CommNode& node) {
   TD_ASSIGN_OR_RETURN(auto bucket,
                       CommBucket::Make(node, options_.common.rank, options_.common.ranks,
                                        options_.common.half_communication));
@@ -56,7 +56,7 @@ StatusOr<int> CollectiveComm::Register(const CommNode& node) {
   return static_cast<int>(buckets_.size()) - 1;
 }
 
-void CollectiveComm::Start(int index, int64_t step, CommDone* done) {
+void CollectiveComm::Start(int index, int64_t step, exec::CommDone* done) {
   TD_REQUIRE(index >= 0 && static_cast<size_t>(index) < buckets_.size());
   const Flight flight = {buckets_[static_cast<size_t>(index)].get(), step, done};
   // NCCL connects in the first operations, and CUDA loads code. If work waits for the device

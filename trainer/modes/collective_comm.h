@@ -23,15 +23,15 @@ namespace tandem::trainer {
 // Distributes the communication nodes of a plan over the communicators. With one_comm_at_a_time and
 // several communicators, a node starts after the previous node has ended. Thus all ranks have the
 // same order.
-class CollectiveComm final : public CommHandler {
+class CollectiveComm final : public exec::CommHandler {
  public:
   // All arguments must outlive this object. `communicators` must exist until EndFlights.
   CollectiveComm(const CollectiveOptions& options, CollectiveCommunicators& communicators,
                  RankWaits& waits)
       : options_(options), communicators_(communicators), waits_(waits) {}
 
-  StatusOr<int> Register(const CommNode& node) override;
-  void Start(int index, int64_t step, CommDone* done) override TD_EXCLUDES(mu_);
+  StatusOr<int> Register(const exec::CommNode& node) override;
+  void Start(int index, int64_t step, exec::CommDone* done) override TD_EXCLUDES(mu_);
   Duration timeout() const override { return 2 * options_.common.step_timeout; }
 
   // Returns the buckets that are summed over the ranks. ChooseByModel chooses an allreduce
@@ -50,7 +50,7 @@ class CollectiveComm final : public CommHandler {
   struct Flight {
     CommBucket* bucket;
     int64_t step;
-    CommDone* done;
+    exec::CommDone* done;
   };
 
   collective::Communicator& CommunicatorOf(const CommBucket& bucket) const {

@@ -43,9 +43,9 @@ class CollectiveMode final : public Membership, public StateKeeper, public StepH
   CollectiveProgram& programs() { return program_; }
   CollectiveComm& comm() { return comm_; }
 
-  StatusOr<int64_t> Join(const Program& program, Scope& scope, const TensorMap& state, int64_t step,
-                         const Stop& stop) override;
-  StatusOr<int64_t> Recover(const Status& why, const Program& program, StepRollback& point,
+  StatusOr<int64_t> Join(const graph::Program& program, exec::Scope& scope, const TensorMap& state,
+                         int64_t step, const Stop& stop) override;
+  StatusOr<int64_t> Recover(const Status& why, const graph::Program& program, StepRollback& point,
                             const Stop& stop) override;
   StatusOr<bool> Stopping(bool mine) override {
     if (!state_is_spread()) return mine;
@@ -63,8 +63,10 @@ class CollectiveMode final : public Membership, public StateKeeper, public StepH
 
   bool state_is_spread() const override { return program_.spread(); }
   bool params_are_spread() const override { return !program_.params().empty(); }
-  StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) override;
-  StatusOr<TensorMap> Params(const Program& program, Scope& scope, Device& host) override;
+  StatusOr<TensorMap> State(const graph::Program& program, const exec::Scope& scope,
+                            Device& device) override;
+  StatusOr<TensorMap> Params(const graph::Program& program, exec::Scope& scope,
+                             Device& host) override;
 
   Status BeginStep(int64_t step, float learning_rate) override {
     TD_REQUIRE(scope_ != nullptr);
@@ -86,14 +88,14 @@ class CollectiveMode final : public Membership, public StateKeeper, public StepH
     return comm_.AllocateBuckets();
   }
   // Connects to the peers and synchronises the state. Repeats both steps until they succeed.
-  StatusOr<int64_t> Meet(const Program& program, StepRollback* point, int64_t begin,
+  StatusOr<int64_t> Meet(const graph::Program& program, StepRollback* point, int64_t begin,
                          Duration timeout, const Stop& stop);
   std::optional<DgcState>& dgc() { return program_.dgc(); }
   int AverageSteps() const;  // returns k of adaptive_localsgd; 0: adaptive_localsgd is not used
 
   const CollectiveOptions options_;
-  Scope* scope_ = nullptr;  // scope of the training program; set by Join
-  int reported_steps_ = 0;  // value of AverageSteps() at the last report
+  exec::Scope* scope_ = nullptr;  // scope of the training program; set by Join
+  int reported_steps_ = 0;        // value of AverageSteps() at the last report
   int recoveries_ = 0;
   CollectiveProgram program_{options_};
   Mutex pause_mu_;
@@ -103,8 +105,8 @@ class CollectiveMode final : public Membership, public StateKeeper, public StepH
   CollectiveCommunicators communicators_;  // last member, because its threads use the other members
 };
 
-StatusOr<int64_t> CollectiveMode::Join(const Program& program, Scope& scope, const TensorMap& state,
-                                       int64_t step, const Stop& stop) {
+StatusOr<int64_t> CollectiveMode::Join(const graph::Program& program, exec::Scope& scope,
+                                       const TensorMap& state, int64_t step, const Stop& stop) {
   TD_RETURN_IF_ERROR(RefuseTableRules(program));
   scope_ = &scope;
   if (options_.returns.peers_return) {
@@ -141,8 +143,8 @@ StatusOr<int64_t> CollectiveMode::Join(const Program& program, Scope& scope, con
   return agreed;
 }
 
-StatusOr<int64_t> CollectiveMode::Meet(const Program& program, StepRollback* point, int64_t begin,
-                                       Duration timeout, const Stop& stop) {
+StatusOr<int64_t> CollectiveMode::Meet(const graph::Program& program, StepRollback* point,
+                                       int64_t begin, Duration timeout, const Stop& stop) {
   const Time deadline = SteadyNow() + timeout;
   while (true) {
     communicators_.Clear();
@@ -171,7 +173,7 @@ StatusOr<int64_t> CollectiveMode::Meet(const Program& program, StepRollback* poi
 
 // Either all ranks undo the changes of the step, or a rank that completed the step supplies its
 // result. Thus all ranks continue with the same bits as without the failure.
-StatusOr<int64_t> CollectiveMode::Recover(const Status& why, const Program& program,
+StatusOr<int64_t> CollectiveMode::Recover(const Status& why, const graph::Program& program,
                                           StepRollback& point, const Stop& stop) {
   const bool broken = !communicators_.empty() && MayReturn(communicators_.Numbered(0).Health());
   if (!options_.returns.peers_return || !broken) return why;
@@ -181,7 +183,7 @@ StatusOr<int64_t> CollectiveMode::Recover(const Status& why, const Program& prog
   return step;
 }
 
-StatusOr<TensorMap> CollectiveMode::State(const Program& program, const Scope& scope,
+StatusOr<TensorMap> CollectiveMode::State(const graph::Program& program, const exec::Scope& scope,
                                           Device& device) {
   TD_ASSIGN_OR_RETURN(TensorMap state, ScopeState(program, scope, device));
   const Time deadline = SteadyNow() + comm_.timeout();
@@ -191,7 +193,8 @@ StatusOr<TensorMap> CollectiveMode::State(const Program& program, const Scope& s
   return state;
 }
 
-StatusOr<TensorMap> CollectiveMode::Params(const Program& program, Scope& scope, Device& host) {
+StatusOr<TensorMap> CollectiveMode::Params(const graph::Program& program, exec::Scope& scope,
+                                           Device& host) {
   if (!params_are_spread()) return ParamsOf(program, scope, host);
   TensorMap params;
   const Time deadline = SteadyNow() + comm_.timeout();
@@ -220,7 +223,7 @@ void CollectiveMode::AddCounts(ModeCounts* counts) const {
 }
 
 int CollectiveMode::AverageSteps() const {
-  const Tensor* steps = scope_ == nullptr ? nullptr : scope_->Find(kAverageStepsVar);
+  const Tensor* steps = scope_ == nullptr ? nullptr : scope_->Find(graph::kAverageStepsVar);
   if (steps == nullptr || steps->place().kind != PlaceKind::kCpu) return 0;
   return static_cast<int>(steps->span<float>()[0]);
 }
@@ -248,22 +251,22 @@ std::optional<ShardOptions> ShardOptionsOf(const DistributedStrategy& strategy, 
       .group = configs.hybrid_dp() && group < ranks ? group : 0};
 }
 
-std::optional<AverageRule> AverageRuleOf(const DistributedStrategy& strategy) {
+std::optional<graph::AverageRule> AverageRuleOf(const DistributedStrategy& strategy) {
   if (strategy.localsgd()) {
     const LocalSgdConfigs& local = strategy.localsgd_configs();
-    return AverageRule{local.k_steps(), local.begin_step()};
+    return graph::AverageRule{local.k_steps(), local.begin_step()};
   }
   if (strategy.adaptive_localsgd()) {
     const AdaptiveLocalSgdConfigs& local = strategy.adaptive_localsgd_configs();
-    return AverageRule{local.init_k_steps(), local.begin_step(), /*adaptive=*/true};
+    return graph::AverageRule{local.init_k_steps(), local.begin_step(), /*adaptive=*/true};
   }
   return {};
 }
 
-std::optional<DgcRule> DgcRuleOf(const DistributedStrategy& strategy) {
+std::optional<graph::DgcRule> DgcRuleOf(const DistributedStrategy& strategy) {
   if (!strategy.dgc()) return {};
   const DgcConfigs& dgc = strategy.dgc_configs();
-  DgcRule rule{dgc.rampup_begin_step(), dgc.rampup_step()};
+  graph::DgcRule rule{dgc.rampup_begin_step(), dgc.rampup_step()};
   if (dgc.sparsity_size() > 0) rule.sparsity.assign(dgc.sparsity().begin(), dgc.sparsity().end());
   return rule;
 }

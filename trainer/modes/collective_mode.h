@@ -45,8 +45,10 @@ struct CollectiveOptions {
   bool fuse_broadcast = false;   // fuse broadcasts of parameters; used with update_by_owner
   // Parameters are stored on their owners only; nullopt: on all ranks.
   std::optional<ShardOptions> shard;
-  std::optional<AverageRule> average;  // LocalSGD: average parameters, not gradients; nullopt: off
-  std::optional<DgcRule> dgc;  // send only a few elements of large gradients (DGC); nullopt: off
+  std::optional<graph::AverageRule>
+      average;  // LocalSGD: average parameters, not gradients; nullopt: off
+  std::optional<graph::DgcRule>
+      dgc;  // send only a few elements of large gradients (DGC); nullopt: off
   // The following options determine the communicators. tree_order: values are summed over the ranks
   // in the order of a tree (collective/schedule/ring.h).
   bool tree_order = false;

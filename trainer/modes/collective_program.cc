@@ -10,58 +10,60 @@
 
 namespace tandem::trainer {
 
-Status CollectiveProgram::Distribute(Program& program, const std::vector<ParamGrad>& given) {
+Status CollectiveProgram::Distribute(graph::Program& program,
+                                     const std::vector<graph::ParamGrad>& given) {
   TD_RETURN_IF_ERROR(DistributeGradients(program, given));
   const bool halve = options_.common.half_communication && options_.between_devices;
-  return halve ? HalveCommunication(program) : OkStatus();
+  return halve ? graph::HalveCommunication(program) : OkStatus();
 }
 
-Status CollectiveProgram::DistributeGradients(Program& program,
-                                              const std::vector<ParamGrad>& given) {
-  TD_ASSIGN_OR_RETURN(const std::vector<ParamGrad> grads,
+Status CollectiveProgram::DistributeGradients(graph::Program& program,
+                                              const std::vector<graph::ParamGrad>& given) {
+  TD_ASSIGN_OR_RETURN(const std::vector<graph::ParamGrad> grads,
                       DensifyGradients(program, given, options_.common));
   if (options_.sync_batch_norm) {
     TD_RETURN_IF_ERROR(
-        SyncBatchNorm(program, options_.common.rank, options_.common.ranks).status());
+        graph::SyncBatchNorm(program, options_.common.rank, options_.common.ranks).status());
   }
   if (options_.update_by_owner || options_.shard) return DistributeByOwner(program, grads);
   if (options_.dgc) return DistributeCompressed(program, grads);
   const auto groups = Grouped(program, grads);
-  if (!options_.average) TD_RETURN_IF_ERROR(InsertAllReduce(program, groups));
-  TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.common.optimizer, grads));
+  if (!options_.average) TD_RETURN_IF_ERROR(graph::InsertAllReduce(program, groups));
+  TD_RETURN_IF_ERROR(graph::AppendOptimizer(program, options_.common.optimizer, grads));
   if (!options_.average) return OkStatus();
-  return AppendAverage(program, groups, *options_.average, options_.common.ranks);
+  return graph::AppendAverage(program, groups, *options_.average, options_.common.ranks);
 }
 
-std::vector<std::vector<ParamGrad>> CollectiveProgram::Grouped(
-    const Program& program, const std::vector<ParamGrad>& grads) const {
+std::vector<std::vector<graph::ParamGrad>> CollectiveProgram::Grouped(
+    const graph::Program& program, const std::vector<graph::ParamGrad>& grads) const {
   return GroupedGradients(program, grads, options_.common);
 }
 
-Status CollectiveProgram::DistributeCompressed(Program& program,
-                                               const std::vector<ParamGrad>& grads) {
-  std::vector<ParamGrad> large, small;
-  for (const ParamGrad& pair : grads) {
-    (IsCompressed(program, pair) ? large : small).push_back(pair);
+Status CollectiveProgram::DistributeCompressed(graph::Program& program,
+                                               const std::vector<graph::ParamGrad>& grads) {
+  std::vector<graph::ParamGrad> large, small;
+  for (const graph::ParamGrad& pair : grads) {
+    (graph::IsCompressed(program, pair) ? large : small).push_back(pair);
   }
   if (options_.common.leader()) {
     LOG(INFO) << absl::StrFormat(
         "dgc: %d of %d parameters have at least %d elements and are compressed", large.size(),
-        grads.size(), kDgcElementsMin);
+        grads.size(), graph::kDgcElementsMin);
   }
-  TD_RETURN_IF_ERROR(InsertAllReduce(program, Grouped(program, small)));
-  TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.common.optimizer, small));
+  TD_RETURN_IF_ERROR(graph::InsertAllReduce(program, Grouped(program, small)));
+  TD_RETURN_IF_ERROR(graph::AppendOptimizer(program, options_.common.optimizer, small));
   if (large.empty()) return OkStatus();
-  TD_ASSIGN_OR_RETURN(auto slots,
-                      AppendCompressed(program, options_.common.optimizer, Grouped(program, large),
-                                       *options_.dgc, options_.common.ranks));
+  TD_ASSIGN_OR_RETURN(auto slots, graph::AppendCompressed(program, options_.common.optimizer,
+                                                          Grouped(program, large), *options_.dgc,
+                                                          options_.common.ranks));
   dgc_.emplace(*options_.dgc, std::move(slots));
   return OkStatus();
 }
 
-Status CollectiveProgram::DistributeByOwner(Program& program, const std::vector<ParamGrad>& grads) {
-  TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(options_.common.optimizer));
-  if (reach == UpdateScope::kAll) {
+Status CollectiveProgram::DistributeByOwner(graph::Program& program,
+                                            const std::vector<graph::ParamGrad>& grads) {
+  TD_ASSIGN_OR_RETURN(const graph::UpdateScope reach, graph::ReachOf(options_.common.optimizer));
+  if (reach == graph::UpdateScope::kAll) {
     return Unimplemented(
         "%s with clip_global_norm is not implemented, because no rank has all gradients [TD1109]; "
         "hint: use clip_norm",
@@ -72,30 +74,31 @@ Status CollectiveProgram::DistributeByOwner(Program& program, const std::vector<
         "sharding with hybrid_dp is not implemented between CUDA places [TD1109]; hint: use "
         "--place=cpu");
   }
-  std::vector<int> owners = OwnersOf(program, grads, options_.common.ranks);
+  std::vector<int> owners = graph::OwnersOf(program, grads, options_.common.ranks);
   if (options_.shard) {
-    owners_ = OwnersInOrder(program, group());
+    owners_ = graph::OwnersInOrder(program, group());
     params_ = ShardedState::OfParams(program, owners_, group());
     for (size_t i = 0; i < grads.size(); ++i) owners[i] = owners_.at(grads[i].param);
   }
   DCHECK_EQ(owners.size(), grads.size());
-  std::vector<ParamGrad> own;
-  std::vector<std::vector<ParamGrad>> single;
+  std::vector<graph::ParamGrad> own;
+  std::vector<std::vector<graph::ParamGrad>> single;
   for (size_t i = 0; i < grads.size(); ++i) {
     if (owners[i] == number()) own.push_back(grads[i]);
     single.push_back({grads[i]});
   }
   TD_ASSIGN_OR_RETURN(
       slots_, ShardedState::Make(program, options_.common.optimizer, grads, owners, group()));
-  TD_RETURN_IF_ERROR(InsertReduce(program, SplitByOwner(Grouped(program, grads), grads, owners),
-                                  options_.shard ? options_.shard->group : 0));
-  TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.common.optimizer, own));
+  TD_RETURN_IF_ERROR(
+      graph::InsertReduce(program, graph::SplitByOwner(Grouped(program, grads), grads, owners),
+                          options_.shard ? options_.shard->group : 0));
+  TD_RETURN_IF_ERROR(graph::AppendOptimizer(program, options_.common.optimizer, own));
   if (options_.shard) return OkStatus();  // ranks request the parameters; no broadcast is needed
   if (options_.fuse_broadcast) single = {grads};
-  return AppendBroadcast(program, SplitByOwner(single, grads, owners));
+  return graph::AppendBroadcast(program, graph::SplitByOwner(single, grads, owners));
 }
 
-Status CollectiveProgram::SplitParams(Program& program) {
+Status CollectiveProgram::SplitParams(graph::Program& program) {
   if (!options_.shard) return OkStatus();
   const ShardOptions& shard = *options_.shard;
   return ShardParams(program, {number(), shard.group, owners_, shard.segment_bytes}).status();

@@ -19,9 +19,9 @@ class CollectiveProgram final : public ProgramShaper {
   // `options` must outlive this object.
   explicit CollectiveProgram(const CollectiveOptions& options) : options_(options) {}
 
-  Status Distribute(Program& program, const std::vector<ParamGrad>& given) override;
-  Status DistributeForward(Program& program) override { return SplitParams(program); }
-  Status SplitParams(Program& program) override;
+  Status Distribute(graph::Program& program, const std::vector<graph::ParamGrad>& given) override;
+  Status DistributeForward(graph::Program& program) override { return SplitParams(program); }
+  Status SplitParams(graph::Program& program) override;
 
   const ShardedState& slots() const { return slots_; }  // optimizer slots that are on owners
   // Returns the parameters that are on owners (sharding).
@@ -30,11 +30,11 @@ class CollectiveProgram final : public ProgramShaper {
   bool spread() const { return options_.update_by_owner || options_.shard || dgc_; }
 
  private:
-  Status DistributeGradients(Program& program, const std::vector<ParamGrad>& given);
-  Status DistributeByOwner(Program& program, const std::vector<ParamGrad>& grads);
-  Status DistributeCompressed(Program& program, const std::vector<ParamGrad>& grads);
-  std::vector<std::vector<ParamGrad>> Grouped(const Program& program,
-                                              const std::vector<ParamGrad>& grads) const;
+  Status DistributeGradients(graph::Program& program, const std::vector<graph::ParamGrad>& given);
+  Status DistributeByOwner(graph::Program& program, const std::vector<graph::ParamGrad>& grads);
+  Status DistributeCompressed(graph::Program& program, const std::vector<graph::ParamGrad>& grads);
+  std::vector<std::vector<graph::ParamGrad>> Grouped(
+      const graph::Program& program, const std::vector<graph::ParamGrad>& grads) const;
 
   // Returns the number of ranks among which parameters are divided (group) and this rank's number
   // among them (number).
@@ -45,7 +45,7 @@ class CollectiveProgram final : public ProgramShaper {
   int number() const { return options_.common.rank % group(); }
 
   const CollectiveOptions& options_;
-  ParamOwners owners_;  // owner of each parameter; used with sharding
+  graph::ParamOwners owners_;  // owner of each parameter; used with sharding
   ShardedState slots_, params_;
   std::optional<DgcState> dgc_;
 };

@@ -32,13 +32,13 @@ struct CommonOptions {
   // The settings that all ranks must have in common (trainer/job/job_agreement.h); empty: they are
   // not compared.
   Agreement agreement;
-  OptimizerSpec optimizer;
+  graph::OptimizerSpec optimizer;
   uint64_t seed = 0;  // seed of the initial values
   Duration start_timeout = std::chrono::seconds(60);
   Duration step_timeout = std::chrono::seconds(60);
   std::string launcher;         // address of the launcher, for reports of unresponsive processes
   bool fuse_all_reduce = true;  // one collective call reduces several gradients
-  GroupRule group_rule;         // how fuse_all_reduce groups the gradients
+  graph::GroupRule group_rule;  // how fuse_all_reduce groups the gradients
   bool half_communication = false;  // f32 gradients are sent as f16
 
   bool leader() const { return rank == 0; }

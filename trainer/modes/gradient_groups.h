@@ -11,20 +11,20 @@
 namespace tandem::trainer {
 
 // Makes sparse gradients dense (DensifyAll). Rank 0 logs a line if any gradient changes.
-StatusOr<std::vector<ParamGrad>> DensifyGradients(Program& program,
-                                                  const std::vector<ParamGrad>& grads,
-                                                  const CommonOptions& options);
+StatusOr<std::vector<graph::ParamGrad>> DensifyGradients(graph::Program& program,
+                                                         const std::vector<graph::ParamGrad>& grads,
+                                                         const CommonOptions& options);
 
 // Divides the gradients into groups, one per collective call. Without fuse_all_reduce each gradient
 // is a group.
-std::vector<std::vector<ParamGrad>> GroupedGradients(const Program& program,
-                                                     const std::vector<ParamGrad>& grads,
-                                                     const CommonOptions& options);
+std::vector<std::vector<graph::ParamGrad>> GroupedGradients(
+    const graph::Program& program, const std::vector<graph::ParamGrad>& grads,
+    const CommonOptions& options);
 
 // `sparse`: gradients of rows of tables. `dense`: gradients of whole parameters.
 struct GradientKinds {
-  std::vector<ParamGrad> sparse, dense;
+  std::vector<graph::ParamGrad> sparse, dense;
 };
-GradientKinds SplitGradients(const std::vector<ParamGrad>& grads);
+GradientKinds SplitGradients(const std::vector<graph::ParamGrad>& grads);
 
 }  // namespace tandem::trainer

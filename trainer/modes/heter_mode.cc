@@ -21,22 +21,22 @@ class HeterMode final : public ProgramShaper {
     evaluation_.Bind(joined_.tables().evaluation, joined_.dense().evaluation);
   }
 
-  Status PlaceOperators(Program& forward) override {
-    return AssignGuard(forward, options_.sections.device_guard);
+  Status PlaceOperators(graph::Program& forward) override {
+    return graph::AssignGuard(forward, options_.sections.device_guard);
   }
-  Status Distribute(Program& program, const std::vector<ParamGrad>& grads) override;
-  Status DistributeForward(Program& program) override {
+  Status Distribute(graph::Program& program, const std::vector<graph::ParamGrad>& grads) override;
+  Status DistributeForward(graph::Program& program) override {
     return joined_.tables().programs->DistributeForward(program);
   }
-  StatusOr<Program> EvaluatedPart(const Program& bound) override {
+  StatusOr<graph::Program> EvaluatedPart(const graph::Program& bound) override {
     return joined_.dense().programs->EvaluatedPart(bound);
   }
 
   // Returns whether this rank is a trainer. Only trainers have a client of the pservers.
   bool trains() const { return options_.tables.common.rank < options_.tables.common.ranks; }
   TablesAndDense& joined() { return joined_; }
-  CommHandler& training() { return training_; }
-  CommHandler& evaluation() { return evaluation_; }
+  exec::CommHandler& training() { return training_; }
+  exec::CommHandler& evaluation() { return evaluation_; }
 
  private:
   const HeterOptions options_;
@@ -44,7 +44,7 @@ class HeterMode final : public ProgramShaper {
   TablesAndDense joined_;  // last member, because its calls end in the members above
 };
 
-Status HeterMode::Distribute(Program& program, const std::vector<ParamGrad>& grads) {
+Status HeterMode::Distribute(graph::Program& program, const std::vector<graph::ParamGrad>& grads) {
   const auto [sparse, dense] = SplitGradients(grads);
   if (sparse.empty()) {
     return InvalidArgument(

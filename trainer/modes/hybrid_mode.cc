@@ -21,14 +21,14 @@ class HybridMode final : public ProgramShaper {
     comm_.Bind(joined_.tables().training, joined_.dense().training);
   }
 
-  Status Distribute(Program& program, const std::vector<ParamGrad>& grads) override;
-  Status DistributeForward(Program& program) override {
+  Status Distribute(graph::Program& program, const std::vector<graph::ParamGrad>& grads) override;
+  Status DistributeForward(graph::Program& program) override {
     return joined_.tables().programs->DistributeForward(program);
   }
 
   TablesAndDense& joined() { return joined_; }
-  CommHandler& comm() { return comm_; }
-  CommHandler& push_first() { return push_first_; }
+  exec::CommHandler& comm() { return comm_; }
+  exec::CommHandler& push_first() { return push_first_; }
 
  private:
   SplitComm comm_;
@@ -36,7 +36,7 @@ class HybridMode final : public ProgramShaper {
   TablesAndDense joined_;  // last member, because its calls end in the members above
 };
 
-Status HybridMode::Distribute(Program& program, const std::vector<ParamGrad>& grads) {
+Status HybridMode::Distribute(graph::Program& program, const std::vector<graph::ParamGrad>& grads) {
   const auto [sparse, dense] = SplitGradients(grads);
   if (sparse.empty() || dense.empty()) {
     return InvalidArgument(

@@ -14,21 +14,23 @@ class LocalMode final : public ProgramShaper,
  public:
   explicit LocalMode(const CommonOptions& options) : options_(options) {}
 
-  Status Distribute(Program& program, const std::vector<ParamGrad>& grads) override {
-    return AppendOptimizer(program, options_.optimizer, grads);
+  Status Distribute(graph::Program& program, const std::vector<graph::ParamGrad>& grads) override {
+    return graph::AppendOptimizer(program, options_.optimizer, grads);
   }
-  StatusOr<int64_t> Join(const Program& program, Scope& scope, const TensorMap&, int64_t step,
-                         const Stop&) override {
+  StatusOr<int64_t> Join(const graph::Program& program, exec::Scope& scope, const TensorMap&,
+                         int64_t step, const Stop&) override {
     TD_RETURN_IF_ERROR(RefuseTableRules(program));
     scope_ = &scope;
     return step;
   }
   Status Finish() override { return OkStatus(); }
   void Abort(const Status&) override {}
-  StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) override {
+  StatusOr<TensorMap> State(const graph::Program& program, const exec::Scope& scope,
+                            Device& device) override {
     return ScopeState(program, scope, device);
   }
-  StatusOr<TensorMap> Params(const Program& program, Scope& scope, Device& host) override {
+  StatusOr<TensorMap> Params(const graph::Program& program, exec::Scope& scope,
+                             Device& host) override {
     return ParamsOf(program, scope, host);
   }
   Status BeginStep(int64_t, float learning_rate) override {
@@ -38,7 +40,7 @@ class LocalMode final : public ProgramShaper,
 
  private:
   const CommonOptions options_;
-  Scope* scope_ = nullptr;  // scope of the training program; set by Join
+  exec::Scope* scope_ = nullptr;  // scope of the training program; set by Join
 };
 
 }  // namespace

@@ -29,18 +29,19 @@ class ProgramShaper {
  public:
   virtual ~ProgramShaper() = default;
   // Assigns the model's operators to ranks (op_device). Runs before all passes.
-  virtual Status PlaceOperators(Program&) { return OkStatus(); }
+  virtual Status PlaceOperators(graph::Program&) { return OkStatus(); }
   // Inserts the communication operators and the optimizer's operators after the operators that
   // compute gradients.
-  virtual Status Distribute(Program& program, const std::vector<ParamGrad>& grads) = 0;
+  virtual Status Distribute(graph::Program& program,
+                            const std::vector<graph::ParamGrad>& grads) = 0;
   // Inserts the communication operators into the forward program of evaluations.
-  virtual Status DistributeForward(Program&) { return OkStatus(); }
+  virtual Status DistributeForward(graph::Program&) { return OkStatus(); }
   // Removes the parameters that only other ranks store from the training program. Runs after all
   // passes.
-  virtual Status SplitParams(Program&) { return OkStatus(); }
+  virtual Status SplitParams(graph::Program&) { return OkStatus(); }
   // Returns the part of the forward program that this rank runs in evaluations. `bound`: the
   // forward program, bound to the size of the rank's batch.
-  virtual StatusOr<Program> EvaluatedPart(const Program& bound) { return bound; }
+  virtual StatusOr<graph::Program> EvaluatedPart(const graph::Program& bound) { return bound; }
 };
 
 // This rank's connections to its peers, from the first step to the last. Not thread-safe, except
@@ -59,14 +60,14 @@ class Membership {
   // true while this rank waited for peers. In a mode with pservers, Join may be called again after
   // an aborted step. The trainer is then a new incarnation, and the servers treat the aborted step
   // as not begun.
-  virtual StatusOr<int64_t> Join(const Program& program, Scope& scope, const TensorMap& state,
-                                 int64_t step, const Stop& stop) = 0;
+  virtual StatusOr<int64_t> Join(const graph::Program& program, exec::Scope& scope,
+                                 const TensorMap& state, int64_t step, const Stop& stop) = 0;
   // Recovers after a step or Finish failed with `why`. Waits until the lost peers are back and
   // brings all ranks to the same state. If necessary, rolls the state of this rank back to `point`.
   // Returns the step to continue with. Returns `why` if recovery is impossible or `stop` returns
   // true.
-  virtual StatusOr<int64_t> Recover(const Status& why, const Program&, StepRollback& /*point*/,
-                                    const Stop&) {
+  virtual StatusOr<int64_t> Recover(const Status& why, const graph::Program&,
+                                    StepRollback& /*point*/, const Stop&) {
     return why;
   }
   // Returns whether this rank must stop after the current step. `mine`: this rank was asked to
@@ -100,10 +101,12 @@ class StateKeeper {
   // all ranks must call Params, and all ranks take part in evaluations.
   virtual bool params_are_spread() const { return false; }
   // Returns optimizer slots and statistics by the name of the variable, in new memory of `device`.
-  virtual StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) = 0;
+  virtual StatusOr<TensorMap> State(const graph::Program& program, const exec::Scope& scope,
+                                    Device& device) = 0;
   // Returns the parameters by name. If parameters are divided, only rank 0 gets complete
   // parameters, in new memory of `host`.
-  virtual StatusOr<TensorMap> Params(const Program& program, Scope& scope, Device& host) = 0;
+  virtual StatusOr<TensorMap> Params(const graph::Program& program, exec::Scope& scope,
+                                     Device& host) = 0;
 };
 
 // Access to the tables whose rows pservers store.
@@ -155,8 +158,8 @@ struct TrainingMode {
   StepHooks* steps = nullptr;
   // Handlers for the communication operators of training and of evaluation. nullptr: there are no
   // such operators.
-  CommHandler* training = nullptr;
-  CommHandler* evaluation = nullptr;
+  exec::CommHandler* training = nullptr;
+  exec::CommHandler* evaluation = nullptr;
   ServerTables* tables = nullptr;  // nullptr: the mode has no tables on pservers
   const RpcLog* calls = nullptr;   // the calls to pservers; nullptr: not recorded
   EvaluationPart evaluation_part = EvaluationPart::kNone;

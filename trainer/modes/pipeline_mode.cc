@@ -30,21 +30,21 @@ class PipelineMode final : public ProgramShaper,
                            public Membership,
                            public StateKeeper,
                            public StepHooks,
-                           public CommHandler {
+                           public exec::CommHandler {
  public:
   explicit PipelineMode(const PipelineOptions& options)
       : options_(options), rank_(RankOf(options.common.rank)) {}
 
-  CommHandler& comm() { return staged_; }
-  const PipelineRank& rank() const { return rank_; }
+  exec::CommHandler& comm() { return staged_; }
+  const graph::PipelineRank& rank() const { return rank_; }
 
-  Status Distribute(Program& program, const std::vector<ParamGrad>& grads) override;
-  StatusOr<Program> EvaluatedPart(const Program& bound) override {
-    return ForwardSection(bound, rank_);
+  Status Distribute(graph::Program& program, const std::vector<graph::ParamGrad>& grads) override;
+  StatusOr<graph::Program> EvaluatedPart(const graph::Program& bound) override {
+    return graph::ForwardSection(bound, rank_);
   }
 
-  StatusOr<int64_t> Join(const Program& program, Scope& scope, const TensorMap& state, int64_t step,
-                         const Stop& stop) override;
+  StatusOr<int64_t> Join(const graph::Program& program, exec::Scope& scope, const TensorMap& state,
+                         int64_t step, const Stop& stop) override;
   StatusOr<bool> Stopping(bool mine) override { return AnyRank(*world_, mine, timeout()); }
   std::vector<double> WaitedSeconds() const override { return waits_.Seconds(); }
   Status Finish() override;
@@ -54,8 +54,10 @@ class PipelineMode final : public ProgramShaper,
 
   bool state_is_spread() const override { return true; }
   bool params_are_spread() const override { return true; }
-  StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& host) override;
-  StatusOr<TensorMap> Params(const Program& program, Scope& scope, Device& host) override;
+  StatusOr<TensorMap> State(const graph::Program& program, const exec::Scope& scope,
+                            Device& host) override;
+  StatusOr<TensorMap> Params(const graph::Program& program, exec::Scope& scope,
+                             Device& host) override;
 
   Status BeginStep(int64_t step, float learning_rate) override {
     TD_REQUIRE(scope_ != nullptr && world_ != nullptr);
@@ -64,8 +66,8 @@ class PipelineMode final : public ProgramShaper,
   }
   void AddCounts(ModeCounts* counts) const override;
 
-  StatusOr<int> Register(const CommNode& node) override;
-  void Start(int index, int64_t step, CommDone* done) override;
+  StatusOr<int> Register(const exec::CommNode& node) override;
+  void Start(int index, int64_t step, exec::CommDone* done) override;
   Duration timeout() const override { return 2 * options_.common.step_timeout; }
 
  private:
@@ -74,22 +76,22 @@ class PipelineMode final : public ProgramShaper,
   // heter workers.
   bool kinds() const { return options_.heter_workers > 0; }
   int trainers() const { return options_.common.ranks - options_.heter_workers; }
-  PipelineRank RankOf(int rank) const;
+  graph::PipelineRank RankOf(int rank) const;
   std::vector<int> Replicas() const;  // all ranks that run this rank's stage
   int OwnerOf(int section) const { return kinds() ? section * trainers() : section; }
   std::vector<collective::Communicator*> All() const;
   collective::Communicator& CommunicatorOf(const CommBucket& bucket) const;
-  Status KeepSpread(const Program& whole, const std::vector<ParamGrad>& grads);
+  Status KeepSpread(const graph::Program& whole, const std::vector<graph::ParamGrad>& grads);
   Status ConnectAll(const Stop& stop);
   Status GiveMemory(CommBucket& bucket);
-  StatusOr<TensorMap> Gather(const ShardedState& spread, TensorMap own, const Scope& scope,
+  StatusOr<TensorMap> Gather(const ShardedState& spread, TensorMap own, const exec::Scope& scope,
                              Device& host);
 
   const PipelineOptions options_;
-  const PipelineRank rank_;
+  const graph::PipelineRank rank_;
   // Copies tensors to the host, because a heter worker may be on a device.
   StagedComm staged_{*this};
-  Scope* scope_ = nullptr;
+  exec::Scope* scope_ = nullptr;
   ShardedState params_, state_;
   TensorMap last_params_;  // complete parameters; on rank 0, after Finish
   bool finished_ = false;
@@ -102,9 +104,9 @@ class PipelineMode final : public ProgramShaper,
   std::unique_ptr<collective::Communicator> world_, forward_, backward_, replicas_;
 };
 
-PipelineRank PipelineMode::RankOf(int rank) const {
+graph::PipelineRank PipelineMode::RankOf(int rank) const {
   TD_REQUIRE(rank >= 0 && rank < options_.common.ranks);
-  PipelineRank found{.sections = options_.sections, .micro_batches = options_.micro_batches};
+  graph::PipelineRank found{.sections = options_.sections, .micro_batches = options_.micro_batches};
   if (!kinds()) {
     found.section = rank % options_.sections;
     found.first_rank = rank - found.section;
@@ -142,42 +144,45 @@ collective::Communicator& PipelineMode::CommunicatorOf(const CommBucket& bucket)
   return forward ? *forward_ : *backward_;
 }
 
-Status PipelineMode::Distribute(Program& program, const std::vector<ParamGrad>& grads) {
-  TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(options_.common.optimizer));
-  if (reach == UpdateScope::kAll) {
+Status PipelineMode::Distribute(graph::Program& program,
+                                const std::vector<graph::ParamGrad>& grads) {
+  TD_ASSIGN_OR_RETURN(const graph::UpdateScope reach, graph::ReachOf(options_.common.optimizer));
+  if (reach == graph::UpdateScope::kAll) {
     return Unimplemented(
         "clip_global_norm is not implemented with pipeline or heter workers, because no rank has "
         "all gradients [TD1109]; hint: use clip_norm");
   }
   TD_RETURN_IF_ERROR(KeepSpread(program, grads));
-  TD_ASSIGN_OR_RETURN(SectionProgram made, UnrollSection(program, grads, rank_));
+  TD_ASSIGN_OR_RETURN(graph::SectionProgram made, graph::UnrollSection(program, grads, rank_));
   program = std::move(made.program);
   if (Replicas().size() > 1) {
     TD_RETURN_IF_ERROR(
-        InsertAllReduce(program, GroupedGradients(program, made.grads, options_.common)));
+        graph::InsertAllReduce(program, GroupedGradients(program, made.grads, options_.common)));
   }
-  TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.common.optimizer, made.grads));
-  for (Op& reset : made.resets) TD_RETURN_IF_ERROR(AppendOp(program, std::move(reset)));
+  TD_RETURN_IF_ERROR(graph::AppendOptimizer(program, options_.common.optimizer, made.grads));
+  for (ops::Op& reset : made.resets) TD_RETURN_IF_ERROR(graph::AppendOp(program, std::move(reset)));
   return OkStatus();
 }
 
 // Records which rank owns each variable of the whole program. The owners are the ranks of the first
 // replica.
-Status PipelineMode::KeepSpread(const Program& whole, const std::vector<ParamGrad>& grads) {
-  TD_ASSIGN_OR_RETURN(const Sections divided, CutSections(whole));
+Status PipelineMode::KeepSpread(const graph::Program& whole,
+                                const std::vector<graph::ParamGrad>& grads) {
+  TD_ASSIGN_OR_RETURN(const graph::Sections divided, graph::CutSections(whole));
   std::set<std::string> tables;  // tables whose rows are on pservers (heter_mode.cc)
-  for (const Op& op : whole.ops) {
+  for (const ops::Op& op : whole.ops) {
     if (op.type == "lookup_table_sparse_grad") tables.insert(op.inputs[1].front());
   }
   std::vector<int> owners;
-  for (const ParamGrad& pair : grads) owners.push_back(OwnerOf(divided.homes.at(pair.param)));
+  for (const graph::ParamGrad& pair : grads)
+    owners.push_back(OwnerOf(divided.homes.at(pair.param)));
   TD_ASSIGN_OR_RETURN(state_, ShardedState::Make(whole, options_.common.optimizer, grads, owners,
                                                  options_.sections));
   std::map<std::string, int> params;
-  for (const Var& var : whole.vars()) {
+  for (const graph::Var& var : whole.vars()) {
     const auto home = divided.homes.find(var.name);
     if (home == divided.homes.end() || !var.saved || tables.contains(var.name)) continue;
-    if (var.kind == VarKind::kParam) {
+    if (var.kind == graph::VarKind::kParam) {
       params.emplace(var.name, OwnerOf(home->second));
     } else {
       state_.Add(var.name, var.desc, OwnerOf(home->second));
@@ -226,7 +231,7 @@ Status PipelineMode::ConnectAll(const Stop& stop) {
       "pipeline: %d sections, %d replicas, %d micro batches; over %s; a rank waits (sections - 1) "
       "/ (micro batches + sections - 1) = %.2f of a step if all sections take equal time",
       options_.sections, options_.common.ranks / options_.sections, options_.micro_batches,
-      world_->name(), BubbleShare(options_.sections, options_.micro_batches));
+      world_->name(), graph::BubbleShare(options_.sections, options_.micro_batches));
   return OkStatus();
 }
 
@@ -239,8 +244,8 @@ Status PipelineMode::GiveMemory(CommBucket& bucket) {
 
 // All ranks begin with the same initial values. If the job resumes, rank 0 sends the values of the
 // checkpoint to the other ranks.
-StatusOr<int64_t> PipelineMode::Join(const Program& program, Scope& scope, const TensorMap& state,
-                                     int64_t step, const Stop& stop) {
+StatusOr<int64_t> PipelineMode::Join(const graph::Program& program, exec::Scope& scope,
+                                     const TensorMap& state, int64_t step, const Stop& stop) {
   TD_RETURN_IF_ERROR(RefuseTableRules(program));
   if (scope.device().place().kind != PlaceKind::kCpu && !kinds()) {
     return Unimplemented(
@@ -259,18 +264,20 @@ StatusOr<int64_t> PipelineMode::Join(const Program& program, Scope& scope, const
 }
 
 StatusOr<TensorMap> PipelineMode::Gather(const ShardedState& spread, TensorMap own,
-                                         const Scope& scope, Device& host) {
+                                         const exec::Scope& scope, Device& host) {
   TD_RETURN_IF_ERROR(AsLostPeer(
       spread.Gather(*world_, scope, host, leader() ? &own : nullptr, SteadyNow() + timeout())));
   return own;
 }
 
-StatusOr<TensorMap> PipelineMode::State(const Program& program, const Scope& scope, Device& host) {
+StatusOr<TensorMap> PipelineMode::State(const graph::Program& program, const exec::Scope& scope,
+                                        Device& host) {
   TD_ASSIGN_OR_RETURN(TensorMap own, ScopeState(program, scope, host));
   return Gather(state_, std::move(own), scope, host);
 }
 
-StatusOr<TensorMap> PipelineMode::Params(const Program& program, Scope& scope, Device& host) {
+StatusOr<TensorMap> PipelineMode::Params(const graph::Program& program, exec::Scope& scope,
+                                         Device& host) {
   if (finished_ && leader()) return last_params_;
   TD_ASSIGN_OR_RETURN(TensorMap own, ParamsOf(program, scope, host));
   return finished_ ? std::move(own) : Gather(params_, std::move(own), scope, host);
@@ -284,20 +291,20 @@ Status PipelineMode::Finish() {
   return world_->Barrier({.what = "end of the job"})->Wait(SteadyNow() + timeout());
 }
 
-StatusOr<int> PipelineMode::Register(const CommNode& node) {
+StatusOr<int> PipelineMode::Register(const exec::CommNode& node) {
   TD_ASSIGN_OR_RETURN(auto bucket,
                       CommBucket::Make(node, options_.common.rank, options_.common.ranks,
                                        options_.common.half_communication));
   // The name must equal the trainer's name: a micro batch of a heter worker is the whole batch of a
   // trainer.
-  if (rank_.rank_each) bucket->name = WholeName(bucket->name);
+  if (rank_.rank_each) bucket->name = graph::WholeName(bucket->name);
   bucket->index = buckets_.size();
   if (world_ != nullptr) TD_RETURN_IF_ERROR(GiveMemory(*bucket));
   buckets_.push_back(std::move(bucket));
   return static_cast<int>(buckets_.size()) - 1;
 }
 
-void PipelineMode::Start(int index, int64_t step, CommDone* done) {
+void PipelineMode::Start(int index, int64_t step, exec::CommDone* done) {
   TD_REQUIRE(index >= 0 && static_cast<size_t>(index) < buckets_.size());
   CommBucket* bucket = buckets_[static_cast<size_t>(index)].get();
   const auto end = [done, step](const Status& status) {
@@ -324,7 +331,7 @@ void PipelineMode::AddCounts(ModeCounts* counts) const {
   }
   counts->pipeline_sections = options_.sections;
   counts->pipeline_micro_batches = options_.micro_batches;
-  counts->pipeline_bubble = BubbleShare(options_.sections, options_.micro_batches);
+  counts->pipeline_bubble = graph::BubbleShare(options_.sections, options_.micro_batches);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace tandem::trainer {
 PserverComm::PserverComm(const PserverOptions& options, PsTables& tables)
     : options_(options),
       tables_(tables),
-      evaluation_(PserverTimeout(options), [this](ps::PsRows rows, CommDone* done) {
+      evaluation_(PserverTimeout(options), [this](ps::PsRows rows, exec::CommDone* done) {
         PullToEvaluate(std::move(rows), done);
       }) {}
 
@@ -45,7 +45,7 @@ void PserverComm::BeginStep(int64_t step, float learning_rate) {
   learning_rate_ = learning_rate;
 }
 
-void PserverComm::PullToEvaluate(ps::PsRows rows, CommDone* done) {
+void PserverComm::PullToEvaluate(ps::PsRows rows, exec::CommDone* done) {
   const ps::PullCondition when{.version = AwaitedVersion(), .exactly = options_.sync()};
   std::vector<ps::PsRows> one;
   one.push_back(std::move(rows));
@@ -54,7 +54,7 @@ void PserverComm::PullToEvaluate(ps::PsRows rows, CommDone* done) {
   });
 }
 
-StatusOr<int> PserverComm::Register(const CommNode& node) {
+StatusOr<int> PserverComm::Register(const exec::CommNode& node) {
   const auto index = static_cast<int>(nodes_.size());
   if (node.op->type == "pull_rows" || node.op->type == "prefetch_rows") {
     nodes_.push_back(Node::kPullRows);
@@ -73,7 +73,7 @@ StatusOr<int> PserverComm::Register(const CommNode& node) {
   CHECK_EQ(node.in.size(), node.out.size());
   CHECK(tensors_.empty()) << "more than one exchange in a program";
   for (size_t i = 0; i < node.out.size(); ++i) {
-    const CommTensor& param = node.out[i];
+    const exec::CommTensor& param = node.out[i];
     if (param.desc.dtype != DType::kF32) {
       return Unimplemented(
           "parameter \"%s\" has element type %s, but pservers support only f32 [TD1207]", param.var,
@@ -95,7 +95,7 @@ std::vector<ps::PsTensor> PserverComm::View(ValueSets& values) const {
 
 StatusOr<uint64_t> PserverComm::Exchange(const GradientSet* push, ValueSets* pull) {
   StatusOr<uint64_t> result = uint64_t{0};
-  CommDone done;
+  exec::CommDone done;
   const auto arrived = [&](StatusOr<uint64_t> version) {
     result = std::move(version);
     done.Complete(OkStatus());
@@ -133,7 +133,7 @@ Status PserverComm::SendAndReceive() {
   return OkStatus();
 }
 
-void PserverComm::GeoExchange(CommDone* done) {
+void PserverComm::GeoExchange(exec::CommDone* done) {
   geo_pending_ = 0;
   ++pushes_;
   ++pulls_;
@@ -144,7 +144,7 @@ void PserverComm::GeoExchange(CommDone* done) {
                     });
 }
 
-void PserverComm::Start(int index, int64_t, CommDone* done) {
+void PserverComm::Start(int index, int64_t, exec::CommDone* done) {
   TD_REQUIRE(client_ != nullptr && index >= 0 && static_cast<size_t>(index) < nodes_.size());
   switch (nodes_[static_cast<size_t>(index)]) {
     case Node::kPullRows:
@@ -164,11 +164,11 @@ uint64_t PserverComm::StepBound(uint64_t done) const {
   return done - std::min(done, static_cast<uint64_t>(bound));
 }
 
-void PserverComm::StartPullRows(CommDone* done) {
+void PserverComm::StartPullRows(exec::CommDone* done) {
   pulling_.push_back(done);
   if (pulling_.size() < tables_.size()) return;
   const auto complete = [all = std::exchange(pulling_, {})](const Status& status) {
-    for (CommDone* one : all) one->Complete(status);
+    for (exec::CommDone* one : all) one->Complete(status);
   };
   StatusOr<std::vector<ps::PsRows>> rows = tables_.Batch();
   if (!rows.ok()) return complete(rows.status());
@@ -185,7 +185,7 @@ void PserverComm::StartPullRows(CommDone* done) {
 
 // Copies the gradient. The rows are sent together with the dense gradients, in one message per
 // server and step.
-void PserverComm::StartPushRows(CommDone* done) {
+void PserverComm::StartPushRows(exec::CommDone* done) {
   StatusOr<RowSet> rows = tables_.CopyGradient(pushing_.size());
   if (!rows.ok()) return done->Complete(rows.status());
   pushing_.push_back(*std::move(rows));
@@ -193,7 +193,7 @@ void PserverComm::StartPushRows(CommDone* done) {
   done->Complete(OkStatus());
 }
 
-void PserverComm::StartPushPull(CommDone* done) {
+void PserverComm::StartPushPull(exec::CommDone* done) {
   const auto step = static_cast<uint64_t>(step_);
   if (options_.regime == PsSyncMode::kASync) return done->Complete(SendAndReceive());
   if (options_.geo()) {
@@ -219,7 +219,7 @@ void PserverComm::StartPushPull(CommDone* done) {
 Status PserverComm::Finish() {
   if (communicator_) TD_RETURN_IF_ERROR(communicator_->Finish());
   if (geo_pending_ == 0) return OkStatus();
-  CommDone done;
+  exec::CommDone done;
   GeoExchange(&done);
   return done.Wait(Time::max());
 }

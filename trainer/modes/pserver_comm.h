@@ -24,18 +24,18 @@ namespace tandem::trainer {
 // Owns the client of the pservers. Pulls the rows of all tables together, when the last pull
 // operator starts. Pushes the gradients of rows together with the dense gradients. A pull and a
 // push are each one message per server and step.
-class PserverComm final : public CommHandler {
+class PserverComm final : public exec::CommHandler {
  public:
   // All arguments must outlive this object.
   PserverComm(const PserverOptions& options, PsTables& tables);
 
-  StatusOr<int> Register(const CommNode& node) override;
-  void Start(int index, int64_t step, CommDone* done) override;
+  StatusOr<int> Register(const exec::CommNode& node) override;
+  void Start(int index, int64_t step, exec::CommDone* done) override;
   Duration timeout() const override;
   // Return the handlers of the training program and of evaluations. Both handlers accept tensors on
   // any device.
-  CommHandler& training() { return staged_; }
-  CommHandler& evaluation() { return staged_evaluation_; }
+  exec::CommHandler& training() { return staged_; }
+  exec::CommHandler& evaluation() { return staged_evaluation_; }
 
   // Sets the client of the pservers. Begin must be called after SetClient and before the first
   // step.
@@ -66,11 +66,11 @@ class PserverComm final : public CommHandler {
   // Implements AsyncCommunicator::Exchange.
   StatusOr<uint64_t> Exchange(const GradientSet* push, ValueSets* pull);
   Status SendAndReceive();
-  void GeoExchange(CommDone* done);
-  void StartPullRows(CommDone* done);
-  void PullToEvaluate(ps::PsRows rows, CommDone* done);
-  void StartPushRows(CommDone* done);
-  void StartPushPull(CommDone* done);
+  void GeoExchange(exec::CommDone* done);
+  void StartPullRows(exec::CommDone* done);
+  void PullToEvaluate(ps::PsRows rows, exec::CommDone* done);
+  void StartPushRows(exec::CommDone* done);
+  void StartPushPull(exec::CommDone* done);
   uint64_t StepBound(uint64_t done) const;
 
   const PserverOptions& options_;
@@ -78,7 +78,7 @@ class PserverComm final : public CommHandler {
   PrefetchHandler evaluation_;
   StagedComm staged_{*this}, staged_evaluation_{evaluation_};
   std::vector<Node> nodes_;  // kinds of the plan's communication nodes, by index
-  std::vector<CommDone*> pulling_;
+  std::vector<exec::CommDone*> pulling_;
   NextBatchHint next_;           // data of the next step, set by Foresee
   std::vector<RowSet> pushing_;  // rows of this step's push_rows operators, not yet sent
   // The arguments of the plan's push_pull or geo_exchange operator.

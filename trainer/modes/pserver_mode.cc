@@ -33,8 +33,8 @@ class PserverMode final : public Membership,
   PserverComm& comm() { return comm_; }
   const RpcLog& calls() const { return calls_; }
 
-  StatusOr<int64_t> Join(const Program& program, Scope& scope, const TensorMap& state, int64_t step,
-                         const Stop& stop) override;
+  StatusOr<int64_t> Join(const graph::Program& program, exec::Scope& scope, const TensorMap& state,
+                         int64_t step, const Stop& stop) override;
   std::vector<double> WaitedSeconds() const override { return waits_.Seconds(); }
   Status Finish() override;
   // A trainer that was asked to stop reports this to the servers. If a trainer fails, the servers
@@ -43,8 +43,10 @@ class PserverMode final : public Membership,
     if (why.code() == StatusCode::kCancelled && comm_.client()) (void)comm_.client()->Complete();
   }
 
-  StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) override;
-  StatusOr<TensorMap> Params(const Program& program, Scope& scope, Device& host) override {
+  StatusOr<TensorMap> State(const graph::Program& program, const exec::Scope& scope,
+                            Device& device) override;
+  StatusOr<TensorMap> Params(const graph::Program& program, exec::Scope& scope,
+                             Device& host) override {
     return ParamsOf(program, scope, host);
   }
 
@@ -75,8 +77,8 @@ class PserverMode final : public Membership,
   StatusOr<std::vector<ps::PsSlot>> SlotsOf(const TensorMap& state) const;
 
   const PserverOptions options_;
-  Scope* scope_ = nullptr;  // scope of the training program; set by Join
-  std::string table_file_;  // file with the rows of the checkpoint to resume from
+  exec::Scope* scope_ = nullptr;  // scope of the training program; set by Join
+  std::string table_file_;        // file with the rows of the checkpoint to resume from
   // Number of slices on all servers, and number of elements on the server with the most.
   int64_t slices_ = 0, largest_share_ = 0;
   RpcLog calls_{options_.rpc_profiler};
@@ -88,7 +90,7 @@ class PserverMode final : public Membership,
 StatusOr<std::vector<ps::PsSlot>> PserverMode::SlotsOf(const TensorMap& state) const {
   std::vector<ps::PsSlot> slots;
   for (const std::string& param : program_.params()) {
-    TD_ASSIGN_OR_RETURN(const auto names, OptimizerSlots(options_.common.optimizer, param));
+    TD_ASSIGN_OR_RETURN(const auto names, graph::OptimizerSlots(options_.common.optimizer, param));
     for (const std::string& name : names) {
       const auto it = state.find(name);
       if (it == state.end()) continue;
@@ -148,8 +150,8 @@ Status PserverMode::CountSlices(const std::vector<ps::PsVariable>& variables) {
   return OkStatus();
 }
 
-StatusOr<int64_t> PserverMode::Join(const Program& program, Scope& scope, const TensorMap& state,
-                                    int64_t step, const Stop& stop) {
+StatusOr<int64_t> PserverMode::Join(const graph::Program& program, exec::Scope& scope,
+                                    const TensorMap& state, int64_t step, const Stop& stop) {
   scope_ = &scope;
   comm_.ForgetStep();
   // Tables that only servers store have no rules in the program any more.
@@ -233,7 +235,8 @@ Status PserverMode::Finish() {
   return comm_.client()->Complete();
 }
 
-StatusOr<TensorMap> PserverMode::State(const Program& program, const Scope& scope, Device& device) {
+StatusOr<TensorMap> PserverMode::State(const graph::Program& program, const exec::Scope& scope,
+                                       Device& device) {
   TD_RETURN_IF_ERROR(Gather());
   TD_ASSIGN_OR_RETURN(TensorMap state, ScopeState(program, scope, device));
   TD_RETURN_IF_ERROR(program_.tables().AddState(*comm_.client(), device, state));

@@ -7,42 +7,43 @@
 
 namespace tandem::trainer {
 
-Status PserverProgram::Distribute(Program& program, const std::vector<ParamGrad>& given) {
-  TD_ASSIGN_OR_RETURN(reach_, ReachOf(options_.common.optimizer));
-  if (reach_ == UpdateScope::kAll && !options_.geo()) {
+Status PserverProgram::Distribute(graph::Program& program,
+                                  const std::vector<graph::ParamGrad>& given) {
+  TD_ASSIGN_OR_RETURN(reach_, graph::ReachOf(options_.common.optimizer));
+  if (reach_ == graph::UpdateScope::kAll && !options_.geo()) {
     return Unimplemented(
         "optimizer.clip_global_norm is not supported in pserver mode, because each server has only "
         "the gradients of its own slices [TD1108]; hint: use clip_norm, or mode collective");
   }
-  std::vector<ParamGrad> dense = given;
+  std::vector<graph::ParamGrad> dense = given;
   if (!options_.geo()) {
     TD_ASSIGN_OR_RETURN(tables_, PsTables::Take(program, options_.common.optimizer,
                                                 options_.common.leader(), dense));
   }
-  for (const Var* var : program.VarsOf(VarKind::kParam)) {
-    const bool trained = std::any_of(dense.begin(), dense.end(), [var](const ParamGrad& pair) {
-      return pair.param == var->name;
-    });
+  for (const graph::Var* var : program.VarsOf(graph::VarKind::kParam)) {
+    const bool trained =
+        std::any_of(dense.begin(), dense.end(),
+                    [var](const graph::ParamGrad& pair) { return pair.param == var->name; });
     if (trained) params_.push_back(var->name);
   }
   if (options_.geo()) {
-    TD_RETURN_IF_ERROR(AppendOptimizer(program, options_.common.optimizer, given));
-    return AppendGeoExchange(program, params_);
+    TD_RETURN_IF_ERROR(graph::AppendOptimizer(program, options_.common.optimizer, given));
+    return graph::AppendGeoExchange(program, params_);
   }
-  TD_ASSIGN_OR_RETURN(std::vector<ParamGrad> grads,
+  TD_ASSIGN_OR_RETURN(std::vector<graph::ParamGrad> grads,
                       DensifyGradients(program, dense, options_.common));
-  for (ParamGrad& pair : grads) {  // all gradients become f32, because pservers store f32
-    TD_ASSIGN_OR_RETURN(pair, WidenGradient(program, pair, OpRole::kBackward));
+  for (graph::ParamGrad& pair : grads) {  // all gradients become f32, because pservers store f32
+    TD_ASSIGN_OR_RETURN(pair, graph::WidenGradient(program, pair, ops::OpRole::kBackward));
   }
-  return AppendPushPull(program, grads);
+  return graph::AppendPushPull(program, grads);
 }
 
 // An evaluation reads the rows after the last step in sync mode. In the other regimes it reads the
 // current rows.
-Status PserverProgram::DistributeForward(Program& program) {
+Status PserverProgram::DistributeForward(graph::Program& program) {
   if (options_.geo()) return OkStatus();
-  TD_ASSIGN_OR_RETURN(const auto tables, DistributedTables(program));
-  return PrefetchTables(program, tables);
+  TD_ASSIGN_OR_RETURN(const auto tables, graph::DistributedTables(program));
+  return graph::PrefetchTables(program, tables);
 }
 
 }  // namespace tandem::trainer

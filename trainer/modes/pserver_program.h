@@ -19,12 +19,12 @@ class PserverProgram final : public ProgramShaper {
   // `options` must outlive this object.
   explicit PserverProgram(const PserverOptions& options) : options_(options) {}
 
-  Status Distribute(Program& program, const std::vector<ParamGrad>& given) override;
-  Status DistributeForward(Program& program) override;
+  Status Distribute(graph::Program& program, const std::vector<graph::ParamGrad>& given) override;
+  Status DistributeForward(graph::Program& program) override;
 
   // Returns whether the optimizer update of an element needs values of the whole parameter. This
   // method and those below are valid after Distribute.
-  bool whole_params() const { return reach_ != UpdateScope::kElement && !options_.geo(); }
+  bool whole_params() const { return reach_ != graph::UpdateScope::kElement && !options_.geo(); }
   // Returns the trained parameters except tables, in program order.
   const std::vector<std::string>& params() const { return params_; }
   PsTables& tables() { return tables_; }
@@ -32,7 +32,7 @@ class PserverProgram final : public ProgramShaper {
 
  private:
   const PserverOptions& options_;
-  UpdateScope reach_ = UpdateScope::kElement;
+  graph::UpdateScope reach_ = graph::UpdateScope::kElement;
   std::vector<std::string> params_;
   PsTables tables_;
 };

@@ -4,8 +4,8 @@
 
 namespace tandem::trainer {
 
-Status RefuseTableRules(const Program& program) {
-  for (const Op& op : program.ops) {
+Status RefuseTableRules(const graph::Program& program) {
+  for (const ops::Op& op : program.ops) {
     const auto rules = op.attrs.find("table_rules");
     if (op.type != "lookup_table" || rules == op.attrs.end()) continue;
     return Unimplemented(

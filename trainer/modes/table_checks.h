@@ -11,7 +11,7 @@ namespace tandem::trainer {
 
 // Rejects table_rules. UNIMPLEMENTED: a table of the program has table_rules; the message names the
 // table.
-Status RefuseTableRules(const Program& program);
+Status RefuseTableRules(const graph::Program& program);
 
 // Rejects a checkpoint's file of table rows. FAILED_PRECONDITION: `path`, the name of this file, is
 // not ""; the message names the file.

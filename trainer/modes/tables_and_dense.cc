@@ -17,8 +17,8 @@ TablesAndDense::TablesAndDense(Options options, TrainingMode tables, TrainingMod
   TD_REQUIRE(tables_.membership != nullptr && dense_.membership != nullptr);
 }
 
-StatusOr<int64_t> TablesAndDense::Join(const Program& program, Scope& scope, const TensorMap& state,
-                                       int64_t step, const Stop& stop) {
+StatusOr<int64_t> TablesAndDense::Join(const graph::Program& program, exec::Scope& scope,
+                                       const TensorMap& state, int64_t step, const Stop& stop) {
   scope_ = &scope;
   TD_ASSIGN_OR_RETURN(const int64_t of_tables,
                       tables_.membership->Join(program, scope, state, step, stop));
@@ -27,7 +27,7 @@ StatusOr<int64_t> TablesAndDense::Join(const Program& program, Scope& scope, con
   return step;
 }
 
-StatusOr<int64_t> TablesAndDense::Recover(const Status& why, const Program& program,
+StatusOr<int64_t> TablesAndDense::Recover(const Status& why, const graph::Program& program,
                                           StepRollback& point, const Stop& stop) {
   TD_REQUIRE(scope_ != nullptr);
   TD_ASSIGN_OR_RETURN(const int64_t step, dense_.membership->Recover(why, program, point, stop));
@@ -61,7 +61,7 @@ void TablesAndDense::Abort(const Status& why) {
 
 // Every rank could request the state of the tables. Only rank 0 does, because only rank 0 writes
 // the state.
-StatusOr<TensorMap> TablesAndDense::State(const Program& program, const Scope& scope,
+StatusOr<TensorMap> TablesAndDense::State(const graph::Program& program, const exec::Scope& scope,
                                           Device& device) {
   TD_ASSIGN_OR_RETURN(TensorMap state, dense_.state->State(program, scope, device));
   if (!options_.leader) return state;
@@ -72,7 +72,8 @@ StatusOr<TensorMap> TablesAndDense::State(const Program& program, const Scope& s
 
 // If parameters are divided, the mode of the dense parameters does not return the tables. Rank 0
 // adds its copies of the tables.
-StatusOr<TensorMap> TablesAndDense::Params(const Program& program, Scope& scope, Device& host) {
+StatusOr<TensorMap> TablesAndDense::Params(const graph::Program& program, exec::Scope& scope,
+                                           Device& host) {
   TD_ASSIGN_OR_RETURN(TensorMap params, dense_.state->Params(program, scope, host));
   if (!params_are_spread()) return params;
   TD_ASSIGN_OR_RETURN(TensorMap own, ParamsOf(program, scope, host));

@@ -30,9 +30,9 @@ class TablesAndDense final : public Membership, public StateKeeper, public StepH
 
   // FAILED_PRECONDITION: the tables and the dense parameters are at different steps. In sync mode
   // the tables may be one step ahead.
-  StatusOr<int64_t> Join(const Program& program, Scope& scope, const TensorMap& state, int64_t step,
-                         const Stop& stop) override;
-  StatusOr<int64_t> Recover(const Status& why, const Program& program, StepRollback& point,
+  StatusOr<int64_t> Join(const graph::Program& program, exec::Scope& scope, const TensorMap& state,
+                         int64_t step, const Stop& stop) override;
+  StatusOr<int64_t> Recover(const Status& why, const graph::Program& program, StepRollback& point,
                             const Stop& stop) override;
   StatusOr<bool> Stopping(bool mine) override { return dense_.membership->Stopping(mine); }
   StatusOr<int64_t> ValueOfRank0(int64_t value) override {
@@ -45,8 +45,10 @@ class TablesAndDense final : public Membership, public StateKeeper, public StepH
 
   bool state_is_spread() const override { return dense_.state->state_is_spread(); }
   bool params_are_spread() const override { return dense_.state->params_are_spread(); }
-  StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) override;
-  StatusOr<TensorMap> Params(const Program& program, Scope& scope, Device& host) override;
+  StatusOr<TensorMap> State(const graph::Program& program, const exec::Scope& scope,
+                            Device& device) override;
+  StatusOr<TensorMap> Params(const graph::Program& program, exec::Scope& scope,
+                             Device& host) override;
 
   Status BeginStep(int64_t step, float learning_rate) override;
   std::string TakeMessage(int64_t step) override { return dense_.steps->TakeMessage(step); }
@@ -56,7 +58,7 @@ class TablesAndDense final : public Membership, public StateKeeper, public StepH
   Status CheckTogether(int64_t of_tables, int64_t of_dense) const;
 
   const Options options_;
-  Scope* scope_ = nullptr;  // scope of the training program; set by Join
+  exec::Scope* scope_ = nullptr;  // scope of the training program; set by Join
   PushBeforeReduceComm* const push_first_;
   const TrainingMode tables_, dense_;
 };

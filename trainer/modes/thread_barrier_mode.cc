@@ -15,31 +15,32 @@ class ThreadBarrierMode final : public ProgramShaper,
                                 public Membership,
                                 public StateKeeper,
                                 public StepHooks,
-                                public CommHandler {
+                                public exec::CommHandler {
  public:
   ThreadBarrierMode(const CommonOptions& options, TrainingMode places,
                     std::optional<TrainingMode> servers)
       : options_(options), places_(std::move(places)), servers_(std::move(servers)) {}
 
-  Status Distribute(Program& program, const std::vector<ParamGrad>& given) override {
-    TD_ASSIGN_OR_RETURN(const std::vector<std::string> tables, DistributedTables(program));
+  Status Distribute(graph::Program& program, const std::vector<graph::ParamGrad>& given) override {
+    TD_ASSIGN_OR_RETURN(const std::vector<std::string> tables, graph::DistributedTables(program));
     if (!tables.empty()) {
       return Unimplemented(
           "use_thread_barrier is not implemented with the distributed table \"%s\" [TD1109]",
           tables[0]);
     }
-    TD_ASSIGN_OR_RETURN(const std::vector<ParamGrad> grads,
+    TD_ASSIGN_OR_RETURN(const std::vector<graph::ParamGrad> grads,
                         DensifyGradients(program, given, options_));
-    std::vector<std::vector<ParamGrad>> groups = {grads};
-    if (options_.fuse_all_reduce) groups = GroupGradients(program, grads, options_.group_rule);
+    std::vector<std::vector<graph::ParamGrad>> groups = {grads};
+    if (options_.fuse_all_reduce)
+      groups = graph::GroupGradients(program, grads, options_.group_rule);
     const std::vector<int> first(grads.size(), 0);
-    TD_RETURN_IF_ERROR(InsertReduce(program, SplitByOwner(groups, grads, first)));
+    TD_RETURN_IF_ERROR(graph::InsertReduce(program, graph::SplitByOwner(groups, grads, first)));
     if (servers_) TD_RETURN_IF_ERROR(servers_->programs->Distribute(program, grads));
-    return AppendBroadcast(program, SplitByOwner({grads}, grads, first));
+    return graph::AppendBroadcast(program, graph::SplitByOwner({grads}, grads, first));
   }
 
-  StatusOr<int64_t> Join(const Program& program, Scope& scope, const TensorMap& state, int64_t step,
-                         const Stop& stop) override {
+  StatusOr<int64_t> Join(const graph::Program& program, exec::Scope& scope, const TensorMap& state,
+                         int64_t step, const Stop& stop) override {
     if (servers_) {
       TD_ASSIGN_OR_RETURN(step, servers_->membership->Join(program, scope, state, step, stop));
     }
@@ -54,11 +55,13 @@ class ThreadBarrierMode final : public ProgramShaper,
     if (servers_) servers_->membership->Abort(why);
   }
 
-  StatusOr<TensorMap> State(const Program& program, const Scope& scope, Device& device) override {
+  StatusOr<TensorMap> State(const graph::Program& program, const exec::Scope& scope,
+                            Device& device) override {
     return servers_ ? servers_->state->State(program, scope, device)
                     : ScopeState(program, scope, device);
   }
-  StatusOr<TensorMap> Params(const Program& program, Scope& scope, Device& host) override {
+  StatusOr<TensorMap> Params(const graph::Program& program, exec::Scope& scope,
+                             Device& host) override {
     return ParamsOf(program, scope, host);
   }
 
@@ -69,12 +72,14 @@ class ThreadBarrierMode final : public ProgramShaper,
     if (servers_) servers_->steps->AddCounts(counts);
   }
 
-  StatusOr<int> Register(const CommNode& node) override {
+  StatusOr<int> Register(const exec::CommNode& node) override {
     const bool within = node.op->type == "c_reduce_sum" || node.op->type == "c_broadcast";
     TD_REQUIRE(within || servers_);
     return routes_.Register(within ? places_.training : servers_->training, node);
   }
-  void Start(int index, int64_t step, CommDone* done) override { routes_.Start(index, step, done); }
+  void Start(int index, int64_t step, exec::CommDone* done) override {
+    routes_.Start(index, step, done);
+  }
   Duration timeout() const override { return places_.training->timeout(); }
 
  private:

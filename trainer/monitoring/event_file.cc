@@ -97,7 +97,7 @@ void EventFile::Write(const std::string& event) {
                                << ToString(status_);
 }
 
-void EventFile::AddGraph(const Program& program) {
+void EventFile::AddGraph(const graph::Program& program) {
   pb::Event event = EventAt(0);
   event.set_graph_def(ToGraphDef(program));
   Write(event.SerializeAsString());

@@ -31,7 +31,7 @@ class EventFile {
   ~EventFile();
 
   // Adds the program of the run. May be called once.
-  void AddGraph(const Program& program);
+  void AddGraph(const graph::Program& program);
 
   struct Scalar {
     std::string tag;  // name of the curve, for example "train/loss"

@@ -14,16 +14,16 @@ constexpr int kProducer = 22;
 // Returns the part of a variable's name that all variables of its layer share.
 std::string LayerOf(const std::string& var) { return var.substr(0, var.find_first_of(".@")); }
 
-const char* KindName(VarKind kind) {
+const char* KindName(graph::VarKind kind) {
   switch (kind) {
-    case VarKind::kData:
+    case graph::VarKind::kData:
       return "Data";
-    case VarKind::kParam:
+    case graph::VarKind::kParam:
       return "Parameter";
-    case VarKind::kRemote:
+    case graph::VarKind::kRemote:
       return "RemoteTable";
-    case VarKind::kState:
-    case VarKind::kTemp:
+    case graph::VarKind::kState:
+    case graph::VarKind::kTemp:
       return "State";
   }
   return "";
@@ -31,19 +31,19 @@ const char* KindName(VarKind kind) {
 
 class GraphWriter {
  public:
-  explicit GraphWriter(const Program& program) : program_(program) {
+  explicit GraphWriter(const graph::Program& program) : program_(program) {
     graph_.mutable_versions()->set_producer(kProducer);
   }
 
-  void Add(const Op& op) {
+  void Add(const ops::Op& op) {
     // Collects the sources before the node is made. A variable that exists before the first
     // operator becomes a node when it is first read.
     std::vector<std::string> sources;
-    ForEachRead(op, [&](const std::string& var) { sources.push_back(SourceOf(var)); });
+    graph::ForEachRead(op, [&](const std::string& var) { sources.push_back(SourceOf(var)); });
     pb::NodeDef* node = NewNode(LayerOf(NamesakeOf(op)) + "/" + op.type, op.type);
     for (std::string& source : sources) node->add_input(std::move(source));
     int output = 0;
-    ForEachWrite(op, [&](const std::string& var) {
+    graph::ForEachWrite(op, [&](const std::string& var) {
       AddShape(var, node);
       sources_[var] = output == 0 ? node->name() : node->name() + ":" + std::to_string(output);
       ++output;
@@ -55,12 +55,13 @@ class GraphWriter {
  private:
   // Returns the variable whose name determines the operator's layer: the first parameter that the
   // operator reads, or else a variable that it writes.
-  std::string NamesakeOf(const Op& op) const {
+  std::string NamesakeOf(const ops::Op& op) const {
     std::string param, written;
-    ForEachRead(op, [&](const std::string& var) {
-      if (param.empty() && program_.FindVar(var)->kind == VarKind::kParam) param = var;
+    graph::ForEachRead(op, [&](const std::string& var) {
+      if (param.empty() && program_.FindVar(var)->kind == graph::VarKind::kParam) param = var;
     });
-    ForEachWrite(op, [&](const std::string& var) { written = written.empty() ? var : written; });
+    graph::ForEachWrite(op,
+                        [&](const std::string& var) { written = written.empty() ? var : written; });
     return !param.empty() ? param : !written.empty() ? written : op.type;
   }
   std::string SourceOf(const std::string& var) {
@@ -90,7 +91,7 @@ class GraphWriter {
       shape->add_dim()->set_size(size);
   }
 
-  const Program& program_;
+  const graph::Program& program_;
   pb::GraphDef graph_;
   std::set<std::string> names_;
   // Name of the node that wrote each variable last.
@@ -99,9 +100,9 @@ class GraphWriter {
 
 }  // namespace
 
-std::string ToGraphDef(const Program& program) {
+std::string ToGraphDef(const graph::Program& program) {
   GraphWriter writer(program);
-  for (const Op& op : program.ops) writer.Add(op);
+  for (const ops::Op& op : program.ops) writer.Add(op);
   return writer.Take();
 }
 

@@ -11,6 +11,6 @@ namespace tandem::trainer {
 // each variable that exists before the first operator (parameters, state, data). An edge starts at
 // the operator that wrote the variable last, and has the variable's shape. The nodes of a layer
 // form a group: operators that read "fc_0.w" or write "fc_0.out" are in "fc_0".
-std::string ToGraphDef(const Program& program);
+std::string ToGraphDef(const graph::Program& program);
 
 }  // namespace tandem::trainer

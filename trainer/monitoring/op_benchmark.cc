@@ -11,26 +11,26 @@ namespace tandem::trainer {
 namespace {
 
 // Returns the first and the last operator that uses each temporary.
-std::map<std::string, std::pair<size_t, size_t>> LivesOf(const Program& program) {
+std::map<std::string, std::pair<size_t, size_t>> LivesOf(const graph::Program& program) {
   std::map<std::string, std::pair<size_t, size_t>> lives;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const auto touch = [&](const std::string& name) {
-      if (program.FindVar(name)->kind != VarKind::kTemp) return;
+      if (program.FindVar(name)->kind != graph::VarKind::kTemp) return;
       lives.try_emplace(name, i, i).first->second.second = i;
     };
-    ForEachRead(program.ops[i], touch);
-    ForEachWrite(program.ops[i], touch);
+    graph::ForEachRead(program.ops[i], touch);
+    graph::ForEachWrite(program.ops[i], touch);
   }
   return lives;
 }
 
 }  // namespace
 
-OpBenchmark::OpBenchmark(const Plan& plan)
+OpBenchmark::OpBenchmark(const exec::Plan& plan)
     : plan_(plan), written_(plan.program().ops.size()), alive_(plan.program().ops.size()) {
-  const Program& program = plan.program();
+  const graph::Program& program = plan.program();
   for (size_t i = 0; i < program.ops.size(); ++i) {
-    ForEachWrite(program.ops[i], [&](const std::string& name) {
+    graph::ForEachWrite(program.ops[i], [&](const std::string& name) {
       written_[i] += program.FindVar(name)->desc.bytes();
     });
   }
@@ -42,9 +42,9 @@ OpBenchmark::OpBenchmark(const Plan& plan)
   rows_.reserve(plan.steps().size());
 }
 
-Status OpBenchmark::BeforeStep(const PlanStep&, int64_t) { return WaitForDevice(); }
+Status OpBenchmark::BeforeStep(const exec::PlanStep&, int64_t) { return WaitForDevice(); }
 
-Status OpBenchmark::OnStep(const PlanStep& step, int64_t, Time begin, Time end) {
+Status OpBenchmark::OnStep(const exec::PlanStep& step, int64_t, Time begin, Time end) {
   if (plan_.device() != nullptr) {
     TD_RETURN_IF_ERROR(WaitForDevice());
     end = SteadyNow();

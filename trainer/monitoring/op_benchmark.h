@@ -9,13 +9,13 @@
 
 namespace tandem::trainer {
 
-class OpBenchmark final : public ExecObserver {
+class OpBenchmark final : public exec::ExecObserver {
  public:
   // `plan` is not owned and must outlive this object.
-  explicit OpBenchmark(const Plan& plan);
+  explicit OpBenchmark(const exec::Plan& plan);
 
-  Status BeforeStep(const PlanStep& step, int64_t run) override;
-  Status OnStep(const PlanStep& step, int64_t run, Time begin, Time end) override;
+  Status BeforeStep(const exec::PlanStep& step, int64_t run) override;
+  Status OnStep(const exec::PlanStep& step, int64_t run, Time begin, Time end) override;
 
   // Returns a line for each operator run since the last call: its time, the bytes that it writes,
   // and the bytes of all live temporaries. Clears the records.
@@ -31,7 +31,7 @@ class OpBenchmark final : public ExecObserver {
     return plan_.device() == nullptr ? OkStatus() : plan_.device()->Synchronize();
   }
 
-  const Plan& plan_;
+  const exec::Plan& plan_;
   std::vector<size_t> written_, alive_;  // bytes that each operator writes, and live bytes
   std::vector<Row> rows_;
 };

@@ -22,7 +22,7 @@ void RunTotals::AddRun(int64_t last, int64_t steps, double seconds) {
   seconds_ += seconds;
 }
 
-RunTotals::Added RunTotals::SetTimes(double data_wait, const CommTimes& comm) {
+RunTotals::Added RunTotals::SetTimes(double data_wait, const exec::CommTimes& comm) {
   const Added added{.data_wait = std::max(0.0, data_wait - data_wait_),
                     .comm = {.on_way = std::max(0.0, comm.on_way - comm_.on_way),
                              .exposed = std::max(0.0, comm.exposed - comm_.exposed)}};

@@ -15,7 +15,7 @@ class RunTotals {
   // The increase of two sums since the previous call of SetTimes.
   struct Added {
     double data_wait = 0;
-    CommTimes comm;
+    exec::CommTimes comm;
   };
 
   // Begins at time `now`, before step `first_step` of the job, which has `steps_total` steps. Sums
@@ -24,7 +24,7 @@ class RunTotals {
   // Adds a run of `steps` steps, which took `seconds`. `last`: the last step of the run.
   void AddRun(int64_t last, int64_t steps, double seconds);
   // Sets the sums since the session began. Returns their increase since the previous call.
-  Added SetTimes(double data_wait, const CommTimes& comm);
+  Added SetTimes(double data_wait, const exec::CommTimes& comm);
 
   int64_t steps_done() const { return steps_done_; }  // number of the job's steps that are done
   double SamplesPerSecond() const;  // mean speed of this process's steps; 0: no step was done
@@ -40,7 +40,7 @@ class RunTotals {
   int64_t steps_done_ = 0;
   int64_t steps_here_ = 0;  // number of steps that this process has done
   double seconds_ = 0, data_wait_ = 0;
-  CommTimes comm_;
+  exec::CommTimes comm_;
   Time begin_{};
 };
 

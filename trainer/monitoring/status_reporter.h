@@ -24,8 +24,8 @@ struct StatusJob {
   std::string metric;  // name of the metric ("accuracy", "auc"); "": none
   int rank = 0, ranks = 1;
   int64_t first_step = 0, steps_total = 0;
-  int64_t samples_per_step = 0;      // samples of a step on all ranks
-  const Program* program = nullptr;  // the training program; used during Begin only
+  int64_t samples_per_step = 0;             // samples of a step on all ranks
+  const graph::Program* program = nullptr;  // the training program; used during Begin only
 };
 
 // A run of training steps; `last` is its last step.
@@ -36,7 +36,7 @@ struct StatusSteps {
   std::vector<double> waited_by_rank;
   double data_wait_seconds = 0;  // seconds waited for data since the session began
   uint32_t batches_ready = 0;    // batches that the reader has ready
-  CommTimes comm = {};           // communication times since the session began
+  exec::CommTimes comm = {};     // communication times since the session began
   // Number of steps at the start of the run that the job repeated after a loss of all ranks.
   int64_t repeated = 0;
 };

@@ -20,32 +20,32 @@ namespace {
 
 using nlohmann::json;
 
-const char* NameOf(TraceTrack track) {
+const char* NameOf(exec::TraceTrack track) {
   switch (track) {
-    case TraceTrack::kCompute:
+    case exec::TraceTrack::kCompute:
       return "compute";
-    case TraceTrack::kComm:
+    case exec::TraceTrack::kComm:
       return "communication";
-    case TraceTrack::kFeed:
+    case exec::TraceTrack::kFeed:
       return "data";
-    case TraceTrack::kDevice:
+    case exec::TraceTrack::kDevice:
       return "device";
   }
   return "";
 }
 
-const char* NameOf(OpRole role) {
+const char* NameOf(ops::OpRole role) {
   switch (role) {
-    case OpRole::kForward:
-    case OpRole::kLoss:
+    case ops::OpRole::kForward:
+    case ops::OpRole::kLoss:
       return "forward";
-    case OpRole::kBackward:
+    case ops::OpRole::kBackward:
       return "backward";
-    case OpRole::kComm:
+    case ops::OpRole::kComm:
       return "communication";
-    case OpRole::kOptimize:
+    case ops::OpRole::kOptimize:
       return "optimize";
-    case OpRole::kInit:
+    case ops::OpRole::kInit:
       return "init";
   }
   return "";
@@ -55,20 +55,20 @@ const char* NameOf(OpRole role) {
 constexpr int kServerTrack = 16;
 
 // Returns the thread number of a span in the trace. Each stream of a device has a separate thread.
-int ThreadOf(const Span& span) {
+int ThreadOf(const exec::Span& span) {
   return std::min(static_cast<int>(span.lane) + span.stream, kServerTrack - 1);
 }
 
 // Makes the event of a span, without its phase and times.
-json EventOf(const Program& program, const Span& span, int rank) {
+json EventOf(const graph::Program& program, const exec::Span& span, int rank) {
   json event = {{"pid", rank}, {"tid", ThreadOf(span)}, {"name", span.what}};
   json args = {{"step", span.run}};
   event["cat"] = NameOf(span.lane);
   if (span.op >= 0) {
-    const Op& op = program.ops[static_cast<size_t>(span.op)];
+    const ops::Op& op = program.ops[static_cast<size_t>(span.op)];
     event["name"] = *span.what == '\0' ? op.type : absl::StrFormat("%s %s", span.what, op.type);
-    if (span.lane == TraceTrack::kDevice) event["name"] = span.what;
-    if (span.lane == TraceTrack::kCompute || span.lane == TraceTrack::kDevice)
+    if (span.lane == exec::TraceTrack::kDevice) event["name"] = span.what;
+    if (span.lane == exec::TraceTrack::kCompute || span.lane == exec::TraceTrack::kDevice)
       event["cat"] = NameOf(op.role);
     args["op"] = span.op;
     if (!op.source.empty()) args["source"] = op.source;
@@ -228,9 +228,9 @@ json ClocksOf(const std::vector<ps::PsCall>& calls, double first_us, const std::
 }
 
 // Returns the begin of the first and the end of the last profiled step.
-std::pair<Time, Time> Extent(const Profiler& profiler) {
+std::pair<Time, Time> Extent(const exec::Profiler& profiler) {
   std::pair<Time, Time> extent = {Time::max(), Time::min()};
-  for (const Span& span : profiler.spans()) {
+  for (const exec::Span& span : profiler.spans()) {
     extent.first = std::min(extent.first, span.begin);
     extent.second = std::max(extent.second, span.end);
   }
@@ -239,21 +239,22 @@ std::pair<Time, Time> Extent(const Profiler& profiler) {
 
 }  // namespace
 
-std::string ChromeTrace(const Profiler& profiler, const std::vector<ps::PsCall>& calls,
+std::string ChromeTrace(const exec::Profiler& profiler, const std::vector<ps::PsCall>& calls,
                         const std::string& job, int rank) {
   TraceEvents events(Extent(profiler).first, rank);
   events.Name("process_name", 0, absl::StrFormat("%s rank %d", job, rank));
-  for (const TraceTrack track : {TraceTrack::kCompute, TraceTrack::kComm, TraceTrack::kFeed}) {
+  for (const exec::TraceTrack track :
+       {exec::TraceTrack::kCompute, exec::TraceTrack::kComm, exec::TraceTrack::kFeed}) {
     events.Name("thread_name", static_cast<int>(track), NameOf(track));
   }
   std::set<int> streams;
-  for (const Span& span : profiler.spans()) {
-    if (span.lane != TraceTrack::kDevice || !streams.insert(ThreadOf(span)).second) continue;
+  for (const exec::Span& span : profiler.spans()) {
+    if (span.lane != exec::TraceTrack::kDevice || !streams.insert(ThreadOf(span)).second) continue;
     events.Name("thread_name", ThreadOf(span), absl::StrFormat("device, stream %d", span.stream));
   }
-  for (const Span& span : profiler.spans()) {
+  for (const exec::Span& span : profiler.spans()) {
     json event = EventOf(profiler.plan().program(), span, rank);
-    if (span.lane == TraceTrack::kComm) {
+    if (span.lane == exec::TraceTrack::kComm) {
       events.AddAsync(std::move(event), span.begin, span.end);
     } else {
       events.AddSpan(std::move(event), span.begin, span.end);
@@ -268,13 +269,14 @@ std::string ChromeTrace(const Profiler& profiler, const std::vector<ps::PsCall>&
   return trace.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-StepProfile::StepProfile(const ProfileConfig& config, ProfilePlace place, const Plan& plan)
+StepProfile::StepProfile(const ProfileConfig& config, ProfilePlace place, const exec::Plan& plan)
     : config_(std::make_unique<ProfileConfig>(config)), place_(std::move(place)), profiler_(plan) {}
 
 StepProfile::~StepProfile() = default;
 
 StatusOr<std::unique_ptr<StepProfile>> StepProfile::Make(const ProfileConfig& config,
-                                                         ProfilePlace place, const Plan& plan) {
+                                                         ProfilePlace place,
+                                                         const exec::Plan& plan) {
   if (config.first_step() < 0 || config.steps() < 1) {
     return InvalidArgument(
         "profile: %d steps from step %d on, expected at least 1 step and a first step of at least "
@@ -284,7 +286,7 @@ StatusOr<std::unique_ptr<StepProfile>> StepProfile::Make(const ProfileConfig& co
   return std::unique_ptr<StepProfile>(new StepProfile(config, std::move(place), plan));
 }
 
-Profiler* StepProfile::At(int64_t step) {
+exec::Profiler* StepProfile::At(int64_t step) {
   const int64_t first = config_->first_step();
   if (step < first || step >= first + config_->steps()) return nullptr;
   if (step == first && profiler_.plan().device() != nullptr) traced_ = profiler_.TraceDevice();
@@ -303,16 +305,16 @@ StatusOr<std::string> StepProfile::Write() {
   if (traced_.ok()) traced_ = profiler_.EndTrace();
   std::error_code error;
   std::filesystem::create_directories(place_.dir, error);
-  const auto order = static_cast<ProfileOrder>(config_->order());
-  std::string table =
-      ProfileTable(SumUp(profiler_, order, config_->op_detail()), MeasurePeak(place_.threads));
-  const CommOverlap overlap = OverlapOf(profiler_.spans());
+  const auto order = static_cast<exec::ProfileOrder>(config_->order());
+  std::string table = exec::ProfileTable(exec::SumUp(profiler_, order, config_->op_detail()),
+                                         ops::MeasurePeak(place_.threads));
+  const exec::CommOverlap overlap = exec::OverlapOf(profiler_.spans());
   table += ToString(overlap);
-  table += ToString(BusyOf(profiler_.spans()));
+  table += ToString(exec::BusyOf(profiler_.spans()));
   if (place_.bubble > 0) {
     double total = 0;  // computing and waiting time of the rank in seconds
-    for (const Span& span : profiler_.spans()) {
-      if (span.lane == TraceTrack::kCompute) total += Seconds(span.end - span.begin);
+    for (const exec::Span& span : profiler_.spans()) {
+      if (span.lane == exec::TraceTrack::kCompute) total += Seconds(span.end - span.begin);
     }
     table += absl::StrFormat(
         "pipeline: a rank waits %.0f %% of a step; the ideal, with sections of equal length, is "
@@ -330,8 +332,8 @@ StatusOr<std::string> StepProfile::Write() {
   TD_RETURN_IF_ERROR(WriteText(path, table));
   TD_RETURN_IF_ERROR(WriteText(timeline, ChromeTrace(profiler_, calls, place_.job, place_.rank)));
   int64_t steps = 0, run = -1;
-  for (const Span& span : profiler_.spans()) {
-    if (span.lane == TraceTrack::kDevice) continue;
+  for (const exec::Span& span : profiler_.spans()) {
+    if (span.lane == exec::TraceTrack::kDevice) continue;
     steps += span.run != run ? 1 : 0;
     run = span.run;
   }

@@ -34,24 +34,24 @@ class StepProfile {
  public:
   // `plan` must outlive this object. INVALID_ARGUMENT: the configuration selects no step.
   static StatusOr<std::unique_ptr<StepProfile>> Make(const ProfileConfig& config,
-                                                     ProfilePlace place, const Plan& plan);
+                                                     ProfilePlace place, const exec::Plan& plan);
   ~StepProfile();
 
   // Returns the profiler for step `step` of this session (from 0); nullptr: the step is not
   // profiled.
-  Profiler* At(int64_t step);
+  exec::Profiler* At(int64_t step);
   // Writes the files once, after the last profiled step or after the `last` step of the session.
   // Returns a message for the user; "": nothing was written. PERMISSION_DENIED: a file cannot be
   // written; the message names the file.
   StatusOr<std::string> After(int64_t step, bool last);
 
  private:
-  StepProfile(const ProfileConfig& config, ProfilePlace place, const Plan& plan);
+  StepProfile(const ProfileConfig& config, ProfilePlace place, const exec::Plan& plan);
   StatusOr<std::string> Write();
 
   const std::unique_ptr<const ProfileConfig> config_;
   const ProfilePlace place_;
-  Profiler profiler_;
+  exec::Profiler profiler_;
   Status traced_;  // error of tracing the device; OK: traced
   bool written_ = false;
 };
@@ -66,7 +66,7 @@ inline constexpr int kServerProcess = 1'000'000;
 // its updates have times of the rank's clock. Arrows lead from pushes to updates and to the replies
 // with the parameters. "otherData" has the clock data to align several timelines
 // (deploy/cli/tools/profile.cc).
-std::string ChromeTrace(const Profiler& profiler, const std::vector<ps::PsCall>& calls,
+std::string ChromeTrace(const exec::Profiler& profiler, const std::vector<ps::PsCall>& calls,
                         const std::string& job, int rank);
 
 }  // namespace tandem::trainer

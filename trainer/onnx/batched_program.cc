@@ -14,12 +14,12 @@ constexpr size_t kVarNameBytesMax = 150;
 
 }  // namespace
 
-BatchedProgram::BatchedProgram(Program& program) : program_(program) {
+BatchedProgram::BatchedProgram(graph::Program& program) : program_(program) {
   TD_REQUIRE(program.ops.empty());
 }
 
 const TensorDesc& BatchedProgram::Desc(const std::string& var) const {
-  const tandem::Var* const found = program_.FindVar(var);
+  const tandem::graph::Var* const found = program_.FindVar(var);
   TD_REQUIRE(found != nullptr);
   return found->desc;
 }
@@ -33,7 +33,7 @@ std::string BatchedProgram::NewVar(const std::string& base) const {
   return program_.FreshName(name.empty() ? "value" : name);
 }
 
-Status BatchedProgram::AddVar(tandem::Var var) {
+Status BatchedProgram::AddVar(tandem::graph::Var var) {
   if (var.batch_leading) var.desc.shape[0] = kBuildBatch;
   TD_RETURN_IF_ERROR(program_.AddVar(var));
   if (var.batch_leading) var.desc.shape[0] = kOtherBuildBatch;
@@ -48,25 +48,25 @@ Status BatchedProgram::AddInput(const std::string& var, DType dtype,
   TD_ASSIGN_OR_RETURN(const Shape shape, ParseShape(whole));
   if (fixed_batch > 0) fixed_batch_ = fixed_batch;
   return AddVar(
-      {.name = var, .kind = VarKind::kData, .desc = {dtype, shape}, .batch_leading = true});
+      {.name = var, .kind = graph::VarKind::kData, .desc = {dtype, shape}, .batch_leading = true});
 }
 
 // Returns whether `op` reads a parameter or state whose first dimension is the batch size for which
 // the model was saved.
-bool BatchedProgram::ReadsFixedBatch(const Op& op) const {
+bool BatchedProgram::ReadsFixedBatch(const ops::Op& op) const {
   bool reads = false;
-  ForEachRead(op, [&](const std::string& name) {
-    const tandem::Var* var = program_.FindVar(name);
-    const bool kept =
-        var != nullptr && (var->kind == VarKind::kParam || var->kind == VarKind::kState);
+  graph::ForEachRead(op, [&](const std::string& name) {
+    const tandem::graph::Var* var = program_.FindVar(name);
+    const bool kept = var != nullptr &&
+                      (var->kind == graph::VarKind::kParam || var->kind == graph::VarKind::kState);
     reads |= kept && fixed_batch_ > 1 && var->desc.shape.rank() > 0 &&
              var->desc.shape[0] == fixed_batch_;
   });
   return reads;
 }
 
-Status BatchedProgram::Append(Op op) {
-  const Status here = AppendOp(program_, op);
+Status BatchedProgram::Append(ops::Op op) {
+  const Status here = graph::AppendOp(program_, op);
   if (!here.ok() && ReadsFixedBatch(op)) {
     return Unimplemented(
         "the model contains constants that fit only batch size %d: %s [TD7016]; hint: export the "
@@ -74,7 +74,7 @@ Status BatchedProgram::Append(Op op) {
         fixed_batch_, std::string(here.message()));
   }
   TD_RETURN_IF_ERROR(here);
-  const Status other = AppendOp(other_, op);
+  const Status other = graph::AppendOp(other_, op);
   if (!other.ok()) {
     return Unimplemented(
         "the operator accepts batch size %d, but not %d: %s [TD1214]; hint: export the model with "
@@ -86,19 +86,19 @@ Status BatchedProgram::Append(Op op) {
 }
 
 Status BatchedProgram::Append(const std::string& type, std::vector<std::vector<std::string>> inputs,
-                              AttrMap attrs, const std::string& out) {
-  const OpDef* const found = FindOp(type);
+                              ops::AttrMap attrs, const std::string& out) {
+  const ops::OpDef* const found = ops::FindOp(type);
   TD_REQUIRE(found != nullptr);
-  const OpDef& def = *found;
+  const ops::OpDef& def = *found;
   inputs.resize(def.inputs.size());
   std::vector<std::vector<std::string>> outputs = {{out}};
   for (size_t s = 1; s < def.outputs.size(); ++s) {
     outputs.push_back({program_.FreshName(out + "." + def.outputs[s].name)});
   }
-  return Append(Op{.type = type,
-                   .inputs = std::move(inputs),
-                   .outputs = std::move(outputs),
-                   .attrs = std::move(attrs)});
+  return Append(ops::Op{.type = type,
+                        .inputs = std::move(inputs),
+                        .outputs = std::move(outputs),
+                        .attrs = std::move(attrs)});
 }
 
 bool BatchedProgram::DependsOnBatch(const std::string& var, int axis) const {
@@ -192,15 +192,15 @@ Status BatchedProgram::Reshape(const std::string& var, const std::vector<int64_t
 
 // Copies the sample layout of the operator's inputs to its outputs. An output gets the layout of an
 // input whose batch dimension has the same number of batches.
-void BatchedProgram::CarryPieces(const Op& op) {
+void BatchedProgram::CarryPieces(const ops::Op& op) {
   std::map<int64_t, int64_t> pieces;  // sample layouts of the inputs, by number of batches
-  ForEachRead(op, [&](const std::string& var) {
+  graph::ForEachRead(op, [&](const std::string& var) {
     const auto it = pieces_.find(var);
     const auto batch = it == pieces_.end() ? std::nullopt : BatchOf(var).value_or(std::nullopt);
     if (batch) pieces.emplace(batch->times, it->second);
   });
   if (pieces.empty()) return;
-  ForEachWrite(op, [&](const std::string& var) {
+  graph::ForEachWrite(op, [&](const std::string& var) {
     const auto batch = BatchOf(var).value_or(std::nullopt);
     const auto it = batch ? pieces.find(batch->times) : pieces.end();
     if (it != pieces.end()) pieces_[var] = it->second;

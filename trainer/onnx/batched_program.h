@@ -27,27 +27,27 @@ struct BatchAxis {
 class BatchedProgram {
  public:
   // `program`: receives the operators; must be empty at first and outlive this object.
-  explicit BatchedProgram(Program& program);
+  explicit BatchedProgram(graph::Program& program);
 
-  const Program& forward() const { return program_; }
+  const graph::Program& forward() const { return program_; }
   const TensorDesc& Desc(const std::string& var) const;
   // Returns an unused variable name, derived from `base`.
   std::string NewVar(const std::string& base) const;
 
   // Declares a variable. If var.batch_leading is set, the first dimension of the variable is the
   // batch and may have any size.
-  Status AddVar(tandem::Var var);
+  Status AddVar(tandem::graph::Var var);
   // Declares the data variable `var`. Its first dimension is the batch, and `dims` are its other
   // dimensions. `fixed_batch`: the batch size for which the model was saved; 0: it was saved for
   // any size.
   Status AddInput(const std::string& var, DType dtype, const std::vector<int64_t>& dims,
                   int64_t fixed_batch);
   // Appends an operator. UNIMPLEMENTED: the operator accepts only one of the two batch sizes.
-  Status Append(Op op);
+  Status Append(ops::Op op);
   // Appends an operator of type `type`. `out`: name of its first output; the names of the other
   // outputs are derived from it. REQUIRES: there is an operator `type`.
   Status Append(const std::string& type, std::vector<std::vector<std::string>> inputs,
-                AttrMap attrs, const std::string& out);
+                ops::AttrMap attrs, const std::string& out);
   // Appends a reshape of `var` to `sizes`. A size that depends on the batch is written with kBatch.
   // UNIMPLEMENTED: after the reshape, the elements of a sample would not be contiguous.
   Status Reshape(const std::string& var, const std::vector<int64_t>& sizes, const std::string& out);
@@ -65,12 +65,12 @@ class BatchedProgram {
   int64_t fixed_batch() const { return fixed_batch_; }
 
  private:
-  bool ReadsFixedBatch(const Op& op) const;
+  bool ReadsFixedBatch(const ops::Op& op) const;
   bool DependsOnBatch(const std::string& var, int axis) const;
-  void CarryPieces(const Op& op);
+  void CarryPieces(const ops::Op& op);
 
-  Program& program_;
-  Program other_;  // the same program as program_, for the other batch size
+  graph::Program& program_;
+  graph::Program other_;  // the same program as program_, for the other batch size
   int64_t fixed_batch_ = 0;
   // For variables with a dimension of several batches: the number of consecutive elements of this
   // dimension that belong to one sample. It is 1 for variables that are not in the map.

@@ -15,60 +15,61 @@ namespace {
 
 using Names = std::set<std::string>;
 
-bool AnyRead(const Op& op, const Names& names) {
+bool AnyRead(const ops::Op& op, const Names& names) {
   bool found = false;
-  ForEachRead(op, [&](const std::string& name) { found |= names.contains(name); });
+  graph::ForEachRead(op, [&](const std::string& name) { found |= names.contains(name); });
   return found;
 }
 
-bool AnyWritten(const Op& op, const Names& names) {
+bool AnyWritten(const ops::Op& op, const Names& names) {
   bool found = false;
-  ForEachWrite(op, [&](const std::string& name) { found |= names.contains(name); });
+  graph::ForEachWrite(op, [&](const std::string& name) { found |= names.contains(name); });
   return found;
 }
 
 // Returns the inputs of the input slots named Label, and all values that are computed from these
 // inputs.
-Names DependOnLabels(const Program& program) {
+Names DependOnLabels(const graph::Program& program) {
   Names labels;
   for (auto op = program.ops.rbegin(); op != program.ops.rend(); ++op) {
-    const auto& slots = FindOp(op->type)->inputs;
+    const auto& slots = ops::FindOp(op->type)->inputs;
     for (size_t s = 0; s < slots.size(); ++s) {
       if (std::string_view(slots[s].name) != "Label") continue;
       labels.insert(op->inputs[s].begin(), op->inputs[s].end());
     }
     if (!AnyWritten(*op, labels)) continue;
-    ForEachRead(*op, [&](const std::string& name) { labels.insert(name); });
+    graph::ForEachRead(*op, [&](const std::string& name) { labels.insert(name); });
   }
-  for (const Op& op : program.ops) {
+  for (const ops::Op& op : program.ops) {
     if (!AnyRead(op, labels)) continue;
-    ForEachWrite(op, [&](const std::string& name) { labels.insert(name); });
+    graph::ForEachWrite(op, [&](const std::string& name) { labels.insert(name); });
   }
   return labels;
 }
 
 // Returns the outputs that ExportModel exports by default.
-std::vector<std::string> DefaultOutputs(const Program& program) {
+std::vector<std::string> DefaultOutputs(const graph::Program& program) {
   const Names dependent = DependOnLabels(program);
   Names read;
-  for (const Op& op : program.ops) {
+  for (const ops::Op& op : program.ops) {
     if (dependent.empty() || AnyRead(op, dependent)) {
-      ForEachRead(op, [&](const std::string& name) { read.insert(name); });
+      graph::ForEachRead(op, [&](const std::string& name) { read.insert(name); });
     }
   }
   std::vector<std::string> outputs;
-  for (const Op& op : program.ops) {
+  for (const ops::Op& op : program.ops) {
     // Only the first output of an operator is used. The others are statistics or a mask.
     for (const std::string& name :
          op.outputs.empty() ? std::vector<std::string>() : op.outputs[0]) {
-      if (program.FindVar(name)->kind != VarKind::kTemp || dependent.contains(name)) continue;
+      if (program.FindVar(name)->kind != graph::VarKind::kTemp || dependent.contains(name))
+        continue;
       if (read.contains(name) != dependent.empty()) outputs.push_back(name);
     }
   }
   return outputs;
 }
 
-Status CheckOutputs(const Program& program, const std::vector<std::string>& outputs) {
+Status CheckOutputs(const graph::Program& program, const std::vector<std::string>& outputs) {
   if (outputs.empty())
     return InvalidArgument(
         "all operators of the program read the labels, so no output can be exported; hint: name "
@@ -76,7 +77,7 @@ Status CheckOutputs(const Program& program, const std::vector<std::string>& outp
   for (const std::string& name : outputs) {
     if (program.FindVar(name) != nullptr) continue;
     std::vector<std::string> known;
-    for (const Var& var : program.vars()) known.push_back(var.name);
+    for (const graph::Var& var : program.vars()) known.push_back(var.name);
     return NotFound("the program has no variable \"%s\", which --outputs names%s", name,
                     OrDidYouMean(name, known));
   }
@@ -84,13 +85,14 @@ Status CheckOutputs(const Program& program, const std::vector<std::string>& outp
 }
 
 // Returns the operators that compute `outputs`, in program order.
-std::vector<const Op*> OpsFor(const Program& program, const std::vector<std::string>& outputs) {
+std::vector<const ops::Op*> OpsFor(const graph::Program& program,
+                                   const std::vector<std::string>& outputs) {
   Names needed(outputs.begin(), outputs.end());
-  std::vector<const Op*> ops;
+  std::vector<const ops::Op*> ops;
   for (auto op = program.ops.rbegin(); op != program.ops.rend(); ++op) {
     if (!AnyWritten(*op, needed)) continue;
     ops.push_back(&*op);
-    ForEachRead(*op, [&](const std::string& name) { needed.insert(name); });
+    graph::ForEachRead(*op, [&](const std::string& name) { needed.insert(name); });
   }
   std::reverse(ops.begin(), ops.end());
   return ops;
@@ -99,12 +101,12 @@ std::vector<const Op*> OpsFor(const Program& program, const std::vector<std::str
 // Writes the descriptions of inputs and outputs. Sizes that depend on the batch get names.
 class ValueInfo {
  public:
-  static StatusOr<ValueInfo> Make(const Program& program) {
+  static StatusOr<ValueInfo> Make(const graph::Program& program) {
     ValueInfo info;
     info.one_ = program;
     info.other_ = program;
-    TD_RETURN_IF_ERROR(BindBatch(info.one_, kBatch));
-    TD_RETURN_IF_ERROR(BindBatch(info.other_, kOtherBatch));
+    TD_RETURN_IF_ERROR(graph::BindBatch(info.one_, kBatch));
+    TD_RETURN_IF_ERROR(graph::BindBatch(info.other_, kOtherBatch));
     return info;
   }
 
@@ -129,11 +131,12 @@ class ValueInfo {
 
  private:
   static constexpr int64_t kBatch = 2, kOtherBatch = 3;
-  Program one_, other_;
+  graph::Program one_, other_;
 };
 
-Status WriteOps(const Program& program, const std::vector<const Op*>& ops, GraphWriter& graph) {
-  for (const Op* op : ops) {
+Status WriteOps(const graph::Program& program, const std::vector<const ops::Op*>& ops,
+                GraphWriter& graph) {
+  for (const ops::Op* op : ops) {
     Status status =
         op->run_if.empty()
             ? WriteOp(program, *op, graph)
@@ -148,7 +151,7 @@ Status WriteOps(const Program& program, const std::vector<const Op*>& ops, Graph
   return OkStatus();
 }
 
-void WriteHead(const Program& program, const trainer::StringMap& metadata,
+void WriteHead(const graph::Program& program, const trainer::StringMap& metadata,
                ::onnx::ModelProto* model) {
   model->set_ir_version(7);  // the version of the format that belongs to opset 12
   model->set_producer_name("tandem");
@@ -165,10 +168,11 @@ void WriteHead(const Program& program, const trainer::StringMap& metadata,
 
 }  // namespace
 
-StatusOr<ExportedModel> ExportModel(const Program& training, const trainer::TensorMap& tensors,
+StatusOr<ExportedModel> ExportModel(const graph::Program& training,
+                                    const trainer::TensorMap& tensors,
                                     std::vector<std::string> outputs,
                                     const trainer::StringMap& metadata) {
-  const Program program = ForTest(training);
+  const graph::Program program = graph::ForTest(training);
   if (outputs.empty()) outputs = DefaultOutputs(program);
   TD_RETURN_IF_ERROR(CheckOutputs(program, outputs));
   TD_ASSIGN_OR_RETURN(const ValueInfo info, ValueInfo::Make(program));
@@ -176,12 +180,12 @@ StatusOr<ExportedModel> ExportModel(const Program& training, const trainer::Tens
   WriteHead(program, metadata, &model);
   ::onnx::GraphProto& graph = *model.mutable_graph();
   GraphWriter writer(program, tensors, graph);
-  const std::vector<const Op*> ops = OpsFor(program, outputs);
+  const std::vector<const ops::Op*> ops = OpsFor(program, outputs);
   TD_RETURN_IF_ERROR(WriteOps(program, ops, writer));
   ExportedModel result;
-  for (const Var* var : program.VarsOf(VarKind::kData)) {
+  for (const graph::Var* var : program.VarsOf(graph::VarKind::kData)) {
     if (!std::any_of(ops.begin(), ops.end(),
-                     [&](const Op* op) { return AnyRead(*op, {var->name}); })) {
+                     [&](const ops::Op* op) { return AnyRead(*op, {var->name}); })) {
       continue;
     }
     info.Write(var->name, var->name, graph.add_input());

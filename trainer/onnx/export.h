@@ -26,7 +26,8 @@ struct ExportedModel {
 // output is no variable, or `tensors` lacks a parameter. FAILED_PRECONDITION: a tensor has another
 // shape than its variable. UNIMPLEMENTED: an operator has no ONNX form; the message names the
 // operator and its position. RESOURCE_EXHAUSTED: the model exceeds the limit of ONNX, 2 GiB.
-StatusOr<ExportedModel> ExportModel(const Program& program, const trainer::TensorMap& tensors,
+StatusOr<ExportedModel> ExportModel(const graph::Program& program,
+                                    const trainer::TensorMap& tensors,
                                     std::vector<std::string> outputs,
                                     const trainer::StringMap& metadata);
 

@@ -60,19 +60,20 @@ void GraphReader::Bind(const std::string& value, const std::string& var) {
   vars_[value] = var;
 }
 
-StatusOr<std::string> GraphReader::Declare(const std::string& value, VarKind kind, Tensor tensor) {
+StatusOr<std::string> GraphReader::Declare(const std::string& value, graph::VarKind kind,
+                                           Tensor tensor) {
   if (tensor.dtype() != DType::kF32) {
     return Unimplemented(
         "input \"%s\" contains integers, but this operator accepts only floating-point numbers "
         "[TD7015]",
         value);
   }
-  TD_REQUIRE(kind == VarKind::kParam || kind == VarKind::kState);
+  TD_REQUIRE(kind == graph::VarKind::kParam || kind == graph::VarKind::kState);
   const std::string name = program_.NewVar(value);
   // The model supplies the values. If training does not use these values, it initialises the
   // parameter in the usual way.
-  Init init = {Init::kConstant, 0.0f};
-  if (tensor.shape().rank() >= 2) init = {Init::kXavierUniform};
+  graph::Init init = {graph::Init::kConstant, 0.0f};
+  if (tensor.shape().rank() >= 2) init = {graph::Init::kXavierUniform};
   TD_RETURN_IF_ERROR(
       program_.AddVar({.name = name, .kind = kind, .desc = tensor.desc(), .init = init}));
   tensors_[name] = std::move(tensor);
@@ -96,7 +97,8 @@ StatusOr<std::string> GraphReader::Var(const std::string& value) {
   if (known == nullptr)
     return InvalidArgument(
         "input \"%s\" is not the output of an earlier node and not an initializer [TD2108]", value);
-  return Declare(value, known->trained ? VarKind::kParam : VarKind::kState, known->tensor);
+  return Declare(value, known->trained ? graph::VarKind::kParam : graph::VarKind::kState,
+                 known->tensor);
 }
 
 StatusOr<std::string> GraphReader::State(const std::string& value) {
@@ -107,7 +109,7 @@ StatusOr<std::string> GraphReader::State(const std::string& value) {
         "[TD7015]; hint: export the model after model.eval()",
         value);
   }
-  return Declare(value, VarKind::kState, known->tensor);
+  return Declare(value, graph::VarKind::kState, known->tensor);
 }
 
 StatusOr<std::string> GraphReader::Matrix(const std::string& value, bool transposed) {
@@ -118,7 +120,7 @@ StatusOr<std::string> GraphReader::Matrix(const std::string& value, bool transpo
   if (is_matrix && transposed_.contains(value)) return vars_[value];
   if (is_matrix && !vars_.contains(value)) {
     TD_ASSIGN_OR_RETURN(Tensor tensor, Transposed(known->tensor, known_.host()));
-    const VarKind kind = known->trained ? VarKind::kParam : VarKind::kState;
+    const graph::VarKind kind = known->trained ? graph::VarKind::kParam : graph::VarKind::kState;
     TD_ASSIGN_OR_RETURN(const std::string var, Declare(value, kind, std::move(tensor)));
     if (!known->uniform) transposed_.insert(value);
     return var;
@@ -133,7 +135,7 @@ StatusOr<std::string> GraphReader::Ones() {
     return Unimplemented(
         "the model has no input, so the batch size of the model is unknown [TD1214]");
   std::string x = first_input_;
-  const auto append = [&](const char* type, AttrMap attrs) {
+  const auto append = [&](const char* type, ops::AttrMap attrs) {
     const std::string out = program_.NewVar(std::string("batch.") + type);
     const Status status = program_.Append(type, {{x}}, std::move(attrs), out);
     x = out;

@@ -48,7 +48,7 @@ class GraphReader {
   StatusOr<std::string> Ones();
 
  private:
-  StatusOr<std::string> Declare(const std::string& value, VarKind kind, Tensor tensor);
+  StatusOr<std::string> Declare(const std::string& value, graph::VarKind kind, Tensor tensor);
   StatusOr<std::string> Transpose(const std::string& value, const std::string& var);
 
   const int64_t opset_;

@@ -73,8 +73,8 @@ int ElementTypeNumber(DType dtype) {
 }
 
 bool GraphWriter::IsWeight(const std::string& var) const {
-  const Var* found = program_.FindVar(var);
-  return found->kind != VarKind::kTemp && found->kind != VarKind::kData;
+  const graph::Var* found = program_.FindVar(var);
+  return found->kind != graph::VarKind::kTemp && found->kind != graph::VarKind::kData;
 }
 
 StatusOr<const Tensor*> GraphWriter::Weight(const std::string& var) const {
@@ -142,7 +142,7 @@ StatusOr<std::string> GraphWriter::WithZeroRow(const std::string& var, int64_t r
 }
 
 void GraphWriter::Node(const char* type, const std::vector<std::string>& inputs,
-                       const std::vector<std::string>& outputs, const AttrMap& attrs) {
+                       const std::vector<std::string>& outputs, const ops::AttrMap& attrs) {
   TD_REQUIRE(!outputs.empty());
   ::onnx::NodeProto* node = graph_.add_node();
   node->set_op_type(type);
@@ -165,7 +165,7 @@ std::string GraphWriter::NewName(const std::string& base) {
 }
 
 std::string GraphWriter::Temp(const char* type, const std::vector<std::string>& inputs,
-                              const AttrMap& attrs) {
+                              const ops::AttrMap& attrs) {
   const std::string out = NewName(type);
   Node(type, inputs, {out}, attrs);
   return out;

@@ -21,7 +21,8 @@ namespace tandem::onnx {
 class GraphWriter {
  public:
   // All arguments must outlive this object. The nodes are added to `graph`.
-  GraphWriter(const Program& program, const trainer::TensorMap& tensors, ::onnx::GraphProto& graph)
+  GraphWriter(const graph::Program& program, const trainer::TensorMap& tensors,
+              ::onnx::GraphProto& graph)
       : program_(program), tensors_(tensors), graph_(graph) {}
 
   // Returns the ONNX value of variable `var`. At the first call for a parameter or state, adds an
@@ -44,10 +45,10 @@ class GraphWriter {
   // Adds a node. Attributes of type bool, integer, float, string and list are converted to ONNX's
   // attribute types.
   void Node(const char* type, const std::vector<std::string>& inputs,
-            const std::vector<std::string>& outputs, const AttrMap& attrs = {});
+            const std::vector<std::string>& outputs, const ops::AttrMap& attrs = {});
   // Adds a node with one output, and returns the new name of this output.
   std::string Temp(const char* type, const std::vector<std::string>& inputs,
-                   const AttrMap& attrs = {});
+                   const ops::AttrMap& attrs = {});
 
   // Return an initializer with the numbers. Equal numbers are written only once. In Floats, equal
   // numbers are those with the same `key`.
@@ -64,7 +65,7 @@ class GraphWriter {
   // or variable.
   std::string NewName(const std::string& base);
 
-  const Program& program_;
+  const graph::Program& program_;
   const trainer::TensorMap& tensors_;
   ::onnx::GraphProto& graph_;
   // ONNX values, by variable and form (plain, transposed, with a zero row).

@@ -187,18 +187,18 @@ Status AddLabel(const std::string& logits, const Shape& shape, GraphReader* read
         ToString(reader->program().Desc(logits).shape));
   }
   return reader->program().AddVar({.name = "label",
-                                   .kind = VarKind::kData,
+                                   .kind = graph::VarKind::kData,
                                    .desc = {DType::kI64, shape},
                                    .batch_leading = true});
 }
 
-Status MeanLoss(const std::string& rows, Program* program, GraphReader* reader) {
+Status MeanLoss(const std::string& rows, graph::Program* program, GraphReader* reader) {
   program->loss = reader->program().NewVar("loss");
   return reader->program().Append("mean", {{rows}}, {}, program->loss);
 }
 
 // Adds the softmax loss. The logits [..., classes] are reshaped to rows, the labels to a column.
-Status SoftmaxLoss(std::string logits, GraphReader* reader, Program* program) {
+Status SoftmaxLoss(std::string logits, GraphReader* reader, graph::Program* program) {
   const Shape shape = reader->program().Desc(logits).shape;
   if (shape.rank() < 2) {
     return InvalidArgument(
@@ -222,25 +222,25 @@ Status SoftmaxLoss(std::string logits, GraphReader* reader, Program* program) {
   }
   const std::string rows = reader->program().NewVar("loss.rows");
   TD_RETURN_IF_ERROR(reader->program().Append(
-      Op{.type = "softmax_with_cross_entropy",
-         .inputs = {{logits}, {label}},
-         .outputs = {{reader->program().NewVar("loss.softmax")}, {rows}}}));
+      ops::Op{.type = "softmax_with_cross_entropy",
+              .inputs = {{logits}, {label}},
+              .outputs = {{reader->program().NewVar("loss.softmax")}, {rows}}}));
   TD_RETURN_IF_ERROR(MeanLoss(rows, program, reader));
   program->metrics = {reader->program().NewVar("accuracy")};
   return reader->program().Append("accuracy", {{logits}, {label}}, {}, program->metrics[0]);
 }
 
-Status SigmoidLoss(const std::string& logits, GraphReader* reader, Program* program) {
+Status SigmoidLoss(const std::string& logits, GraphReader* reader, graph::Program* program) {
   TD_RETURN_IF_ERROR(AddLabel(logits, reader->program().Desc(logits).shape, reader));
   const std::string rows = reader->program().NewVar("loss.rows");
   TD_RETURN_IF_ERROR(reader->program().Append(
-      Op{.type = "sigmoid_cross_entropy",
-         .inputs = {{logits}, {"label"}},
-         .outputs = {{reader->program().NewVar("loss.sigmoid")}, {rows}}}));
+      ops::Op{.type = "sigmoid_cross_entropy",
+              .inputs = {{logits}, {"label"}},
+              .outputs = {{reader->program().NewVar("loss.sigmoid")}, {rows}}}));
   return MeanLoss(rows, program, reader);
 }
 
-Status AddLoss(const std::string& output, Loss loss, GraphReader* reader, Program* program) {
+Status AddLoss(const std::string& output, Loss loss, GraphReader* reader, graph::Program* program) {
   TD_ASSIGN_OR_RETURN(const std::string var, reader->Var(output));
   if (reader->program().Desc(var).dtype != DType::kF32) {
     return InvalidArgument(
@@ -280,7 +280,7 @@ Status Read(::onnx::ModelProto& model, const ImportOptions& options, Device& hos
   }
   AddNotes(graph, &out->notes);
   TD_RETURN_IF_ERROR(AddLoss(output, options.loss, &reader, &out->program));
-  return Verify(out->program);
+  return graph::Verify(out->program);
 }
 
 }  // namespace

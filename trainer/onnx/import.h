@@ -28,7 +28,7 @@ struct ImportOptions {
 };
 
 struct ImportedModel {
-  Program program;                 // the forward program, built for an arbitrary batch size
+  graph::Program program;          // the forward program, built for an arbitrary batch size
   trainer::TensorMap tensors;      // values of the program's parameters and states
   std::vector<std::string> notes;  // messages about the import, for the user
 };

@@ -77,7 +77,7 @@ const std::string& Node::out(size_t output) const {
 const std::string& Node::name() const { return node_.name(); }
 
 Status Node::Done(const std::string& type, std::vector<std::vector<std::string>> inputs,
-                  AttrMap attrs) const {
+                  ops::AttrMap attrs) const {
   const std::string var = graph_.program().NewVar(out());
   TD_RETURN_IF_ERROR(graph_.program().Append(type, std::move(inputs), std::move(attrs), var));
   graph_.Bind(out(), var);
@@ -104,7 +104,7 @@ Status Node::Reshape(const std::string& var, const std::vector<int64_t>& sizes) 
 
 StatusOr<std::string> Node::Temp(const std::string& type,
                                  std::vector<std::vector<std::string>> inputs,
-                                 AttrMap attrs) const {
+                                 ops::AttrMap attrs) const {
   const std::string var = graph_.program().NewVar(out() + "." + type);
   TD_RETURN_IF_ERROR(graph_.program().Append(type, std::move(inputs), std::move(attrs), var));
   return var;

@@ -58,10 +58,10 @@ class Node {
                                     const std::vector<int64_t>& sizes) const;
   // Appends the last operator for the node; its output is the result of the node.
   Status Done(const std::string& type, std::vector<std::vector<std::string>> inputs,
-              AttrMap attrs = {}) const;
+              ops::AttrMap attrs = {}) const;
   // Appends an intermediate operator for the node, and returns the variable of its output.
   StatusOr<std::string> Temp(const std::string& type, std::vector<std::vector<std::string>> inputs,
-                             AttrMap attrs = {}) const;
+                             ops::AttrMap attrs = {}) const;
 
  private:
   const ::onnx::NodeProto& node_;

@@ -116,7 +116,8 @@ Status Split(const Node& n) {
   }
   const auto parts = static_cast<int64_t>(n.outputs());
   TD_RETURN_IF_ERROR(n.attributes().Only("num_outputs", parts));
-  AttrMap attrs = {{"axis", n.attributes().Int("axis", 0)}, {"num", sections.empty() ? parts : 0}};
+  ops::AttrMap attrs = {{"axis", n.attributes().Int("axis", 0)},
+                        {"num", sections.empty() ? parts : 0}};
   attrs["sections"] = sections;
   std::vector<std::string> outs;
   for (size_t i = 0; i < n.outputs(); ++i) {
@@ -124,7 +125,7 @@ Status Split(const Node& n) {
     n.graph().Bind(n.out(i), outs.back());
   }
   return n.graph().program().Append(
-      Op{.type = "split", .inputs = {{x}}, .outputs = {outs}, .attrs = std::move(attrs)});
+      ops::Op{.type = "split", .inputs = {{x}}, .outputs = {outs}, .attrs = std::move(attrs)});
 }
 
 Status Dropout(const Node& n) {
@@ -141,13 +142,13 @@ Status Dropout(const Node& n) {
     ratio = *given;
   }
   if (ratio == 0) return Identity(n);
-  if (n.graph().program().forward().FindVar(kDropoutPosition) == nullptr) {
-    TD_RETURN_IF_ERROR(n.graph().program().AddVar({.name = kDropoutPosition,
-                                                   .kind = VarKind::kState,
+  if (n.graph().program().forward().FindVar(ops::kDropoutPosition) == nullptr) {
+    TD_RETURN_IF_ERROR(n.graph().program().AddVar({.name = ops::kDropoutPosition,
+                                                   .kind = graph::VarKind::kState,
                                                    .desc = {DType::kI64, {4}},
                                                    .saved = false}));
   }
-  return n.Done("dropout", {{x}, {kDropoutPosition}},
+  return n.Done("dropout", {{x}, {ops::kDropoutPosition}},
                 {{"dropout_prob", ratio}, {"name", n.graph().program().NewVar(n.out())}});
 }
 

@@ -76,9 +76,9 @@ Status Softplus(const Node& n) {
   const std::string out = n.graph().program().NewVar(n.out());
   n.graph().Bind(n.out(), out);
   return n.graph().program().Append(
-      Op{.type = "sigmoid_cross_entropy",
-         .inputs = {{x}, {label}},
-         .outputs = {{n.graph().program().NewVar(out + ".sigmoid")}, {out}}});
+      ops::Op{.type = "sigmoid_cross_entropy",
+              .inputs = {{x}, {label}},
+              .outputs = {{n.graph().program().NewVar(out + ".sigmoid")}, {out}}});
 }
 
 // Returns clip(alpha * x + beta, 0, 1).

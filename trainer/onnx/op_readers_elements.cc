@@ -48,7 +48,7 @@ StatusOr<std::string> State(const Node& n, const char* name, const Shape& shape,
 
 // Appends an operator whose result has the name of the node's result.
 StatusOr<std::string> Named(const Node& n, const std::string& type, const std::string& x,
-                            const std::string& y, AttrMap attrs = {}) {
+                            const std::string& y, ops::AttrMap attrs = {}) {
   const std::string out = n.graph().program().NewVar(n.out());
   TD_RETURN_IF_ERROR(n.graph().program().Append(type, {{x}, {y}}, std::move(attrs), out));
   return out;

@@ -46,7 +46,7 @@ StatusOr<std::string> AsImage(const Node& n, const std::string& x, bool* row) {
 }
 
 // Appends the last operator of the node. `row`: the result is converted to a row again.
-Status Give(const Node& n, bool row, const std::string& type, Slots inputs, AttrMap attrs) {
+Status Give(const Node& n, bool row, const std::string& type, Slots inputs, ops::AttrMap attrs) {
   if (!row) return n.Done(type, std::move(inputs), std::move(attrs));
   TD_ASSIGN_OR_RETURN(const std::string image, n.Temp(type, std::move(inputs), std::move(attrs)));
   TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().program().Sizes(image));
@@ -186,11 +186,11 @@ Status ConvTranspose(const Node& n) {
         "output_shape and asymmetric pads are not supported [TD7015]; hint: use padding and "
         "output_padding");
   }
-  AttrMap attrs = {{"strides", w.strides},
-                   {"paddings", w.begins},
-                   {"dilations", w.dilations},
-                   {"output_padding", more},
-                   {"groups", n.attributes().Int("group", 1)}};
+  ops::AttrMap attrs = {{"strides", w.strides},
+                        {"paddings", w.begins},
+                        {"dilations", w.dilations},
+                        {"output_padding", more},
+                        {"groups", n.attributes().Int("group", 1)}};
   if (!n.has(2)) return Give(n, row, "conv2d_transpose", {{x}, {filter}}, std::move(attrs));
   TD_ASSIGN_OR_RETURN(x, n.Temp("conv2d_transpose", {{x}, {filter}}, std::move(attrs)));
   TD_ASSIGN_OR_RETURN(const std::string bias, n.in(2));

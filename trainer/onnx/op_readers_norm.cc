@@ -27,15 +27,15 @@ Status BatchNorm(const Node& n) {
   const std::string y = n.graph().program().NewVar(n.out());
   n.graph().Bind(n.out(), y);
   return n.graph().program().Append(
-      Op{.type = "batch_norm",
-         .inputs = inputs,
-         .outputs = {{y},
-                     inputs[3],
-                     inputs[4],
-                     {n.graph().program().NewVar(y + ".SavedMean")},
-                     {n.graph().program().NewVar(y + ".SavedInvStd")}},
-         .attrs = {{"epsilon", n.attributes().Float("epsilon", 1e-5)},
-                   {"momentum", n.attributes().Float("momentum", 0.9)}}});
+      ops::Op{.type = "batch_norm",
+              .inputs = inputs,
+              .outputs = {{y},
+                          inputs[3],
+                          inputs[4],
+                          {n.graph().program().NewVar(y + ".SavedMean")},
+                          {n.graph().program().NewVar(y + ".SavedInvStd")}},
+              .attrs = {{"epsilon", n.attributes().Float("epsilon", 1e-5)},
+                        {"momentum", n.attributes().Float("momentum", 0.9)}}});
 }
 
 Status LayerNorm(const Node& n) {
@@ -65,7 +65,7 @@ bool IsNeutral(const Node& n, size_t i, float number) {
 // Sets the result of the node to X times the scale of its channel (input 1) plus the bias of its
 // channel (input 2).
 Status GiveChannels(const Node& n, std::string x) {
-  const AttrMap channels = {{"axis", int64_t{1}}};
+  const ops::AttrMap channels = {{"axis", int64_t{1}}};
   if (!IsNeutral(n, 1, 1)) {
     TD_ASSIGN_OR_RETURN(const std::string scale, n.in(1));
     TD_ASSIGN_OR_RETURN(x, n.Temp("elementwise_mul", {{x}, {scale}}, channels));

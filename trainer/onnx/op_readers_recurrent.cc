@@ -104,7 +104,7 @@ class Unrolled {
   std::string Name(const std::string& what) const {
     return graph_.program().NewVar(absl::StrFormat("%s.%s.%s", n_.name(), at_, what));
   }
-  std::string Op(const std::string& type, std::vector<Names> inputs, AttrMap attrs = {}) {
+  std::string Op(const std::string& type, std::vector<Names> inputs, ops::AttrMap attrs = {}) {
     const std::string out = Name(type);
     if (status_.ok())
       status_ = graph_.program().Append(type, std::move(inputs), std::move(attrs), out);
@@ -150,10 +150,10 @@ Names Unrolled::Split(const std::string& x, int64_t axis, int64_t count, const I
     parts.push_back(Name(absl::StrFormat("part%d", i)));
   }
   if (!status_.ok()) return parts;
-  AttrMap attrs = {{"axis", axis}, {"num", count}};
+  ops::AttrMap attrs = {{"axis", axis}, {"num", count}};
   if (!sizes.empty()) attrs = {{"axis", axis}, {"sections", sizes}};
-  status_ = graph_.program().Append(
-      tandem::Op{.type = "split", .inputs = {{x}}, .outputs = {parts}, .attrs = std::move(attrs)});
+  status_ = graph_.program().Append(tandem::ops::Op{
+      .type = "split", .inputs = {{x}}, .outputs = {parts}, .attrs = std::move(attrs)});
   return parts;
 }
 

@@ -14,11 +14,11 @@ using Strings = std::vector<std::string>;
 // Gives access to an operator while its ONNX nodes are written.
 class OpNode {
  public:
-  OpNode(const Op& op, const OpView& view, GraphWriter& graph)
+  OpNode(const ops::Op& op, const ops::OpView& view, GraphWriter& graph)
       : op_(op), view_(view), graph_(graph) {}
 
   GraphWriter& graph() const { return graph_; }
-  const OpView& view() const { return view_; }
+  const ops::OpView& view() const { return view_; }
   template <typename T>
   T attr(std::string_view name) const {
     return view_.attr<T>(name);
@@ -40,17 +40,17 @@ class OpNode {
     return values;
   }
   // Adds the last node of the operator. Its output is the operator's output.
-  Status Done(const char* type, const Strings& inputs, const AttrMap& attrs = {}) const {
+  Status Done(const char* type, const Strings& inputs, const ops::AttrMap& attrs = {}) const {
     graph_.Node(type, inputs, {out()}, attrs);
     return OkStatus();
   }
-  std::string Temp(const char* type, const Strings& inputs, const AttrMap& attrs = {}) const {
+  std::string Temp(const char* type, const Strings& inputs, const ops::AttrMap& attrs = {}) const {
     return graph_.Temp(type, inputs, attrs);
   }
 
  private:
-  const Op& op_;
-  const OpView& view_;
+  const ops::Op& op_;
+  const ops::OpView& view_;
   GraphWriter& graph_;
 };
 
@@ -207,9 +207,9 @@ Status Pool(const OpNode& n) {
   if (n.attr<bool>("global_pooling")) {
     return n.Done(max ? "GlobalMaxPool" : "GlobalAveragePool", {x});
   }
-  AttrMap attrs = {{"kernel_shape", n.attr<Ints>("ksize")},
-                   {"strides", n.attr<Ints>("strides")},
-                   {"pads", Pads(n.attr<Ints>("paddings"))}};
+  ops::AttrMap attrs = {{"kernel_shape", n.attr<Ints>("ksize")},
+                        {"strides", n.attr<Ints>("strides")},
+                        {"pads", Pads(n.attr<Ints>("paddings"))}};
   if (!max) attrs["count_include_pad"] = !n.attr<bool>("exclusive");
   return n.Done(max ? "MaxPool" : "AveragePool", {x}, attrs);
 }
@@ -228,7 +228,7 @@ Status LayerNorm(const OpNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   const Shape& shape = n.shape(0);
   const int64_t begin = n.attr<int64_t>("begin_norm_axis");
-  const AttrMap rows = {{"axes", Range(begin, shape.rank())}, {"keepdims", true}};
+  const ops::AttrMap rows = {{"axes", Range(begin, shape.rank())}, {"keepdims", true}};
   const std::string centred = n.Temp("Sub", {x, n.Temp("ReduceMean", {x}, rows)});
   const std::string variance = n.Temp("ReduceMean", {n.Temp("Mul", {centred, centred})}, rows);
   const std::string epsilon = n.graph().Float(n.attr<double>("epsilon"));
@@ -269,7 +269,7 @@ Status Concat(const OpNode& n) {
 
 Status Split(const OpNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  AttrMap attrs = {{"axis", n.attr<int64_t>("axis")}};
+  ops::AttrMap attrs = {{"axis", n.attr<int64_t>("axis")}};
   if (const auto sections = n.attr<Ints>("sections"); !sections.empty()) attrs["split"] = sections;
   n.graph().Node("Split", {x}, n.outs(), attrs);
   return OkStatus();
@@ -320,7 +320,7 @@ Status Reduce(const OpNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   const Ints dims = n.attr<Ints>("dim");
   const bool keep = n.attr<bool>("keep_dim");
-  AttrMap attrs = {{"keepdims", keep}};
+  ops::AttrMap attrs = {{"keepdims", keep}};
   if (!dims.empty()) attrs["axes"] = dims;
   const bool all = dims.empty() || static_cast<int>(dims.size()) == n.shape(0).rank();
   if (keep || !all) return n.Done(kType, {x}, attrs);
@@ -346,7 +346,7 @@ Status SequencePool(const OpNode& n) {
     const std::string index = n.Temp("Squeeze", {n.graph().Ints({at})}, {{"axes", Ints{0}}});
     return n.Done("Gather", {x, index}, {{"axis", int64_t{1}}});
   }
-  const AttrMap attrs = {{"axes", Ints{1}}, {"keepdims", false}};
+  const ops::AttrMap attrs = {{"axes", Ints{1}}, {"keepdims", false}};
   if (type == "max") return n.Done("ReduceMax", {x}, attrs);
   if (type == "average") return n.Done("ReduceMean", {x}, attrs);
   if (type == "sum") return n.Done("ReduceSum", {x}, attrs);
@@ -397,14 +397,14 @@ constexpr Row kWriteRows[] = {
 
 }  // namespace
 
-Status WriteOp(const Program& program, const Op& op, GraphWriter& graph) {
-  const OpDef& def = *FindOp(op.type);
+Status WriteOp(const graph::Program& program, const ops::Op& op, GraphWriter& graph) {
+  const ops::OpDef& def = *ops::FindOp(op.type);
   std::vector<const TensorDesc*> in;
   for (size_t s = 0; s < def.inputs.size(); ++s) {
-    if (op.inputs[s].empty() && def.inputs[s].arity == Arity::kOptional) in.push_back(nullptr);
+    if (op.inputs[s].empty() && def.inputs[s].arity == ops::Arity::kOptional) in.push_back(nullptr);
     for (const std::string& name : op.inputs[s]) in.push_back(&program.FindVar(name)->desc);
   }
-  const OpView view(op, def, in, {});
+  const ops::OpView view(op, def, in, {});
   for (const Row& row : kWriteRows) {
     if (op.type == row.type) return row.write(OpNode(op, view, graph));
   }

@@ -10,6 +10,6 @@ namespace tandem::onnx {
 
 // Adds the ONNX nodes that compute the operator `op` of `program`. UNIMPLEMENTED: ONNX has no form
 // of the operator; the message has the reason.
-Status WriteOp(const Program& program, const Op& op, GraphWriter& graph);
+Status WriteOp(const graph::Program& program, const ops::Op& op, GraphWriter& graph);
 
 }  // namespace tandem::onnx

@@ -16,11 +16,12 @@ namespace tandem::trainer {
 namespace {
 
 // Returns the reason why the optimizer cannot update a table; "": it can.
-StatusOr<std::string> WhyNot(const OptimizerSpec& optimizer, const std::string& table) {
-  TD_ASSIGN_OR_RETURN(const UpdateScope reach, ReachOf(optimizer));
-  if (reach != UpdateScope::kElement) return std::string("needs norms of complete parameters");
-  TD_ASSIGN_OR_RETURN(const UntouchedRowPolicy idle, IdleRowsOf(optimizer, table));
-  if (idle == UntouchedRowPolicy::kMove) {
+StatusOr<std::string> WhyNot(const graph::OptimizerSpec& optimizer, const std::string& table) {
+  TD_ASSIGN_OR_RETURN(const graph::UpdateScope reach, graph::ReachOf(optimizer));
+  if (reach != graph::UpdateScope::kElement)
+    return std::string("needs norms of complete parameters");
+  TD_ASSIGN_OR_RETURN(const graph::UntouchedRowPolicy idle, graph::IdleRowsOf(optimizer, table));
+  if (idle == graph::UntouchedRowPolicy::kMove) {
     return std::string("also changes rows without a gradient; hint: set optimizer.lazy_mode");
   }
   return std::string();
@@ -54,7 +55,7 @@ void PutInFront(const std::vector<float>& counts, int64_t first, RowSet* set) {
 
 }  // namespace
 
-StatusOr<ps::PsOptimizer> ToPsOptimizer(const OptimizerSpec& spec) {
+StatusOr<ps::PsOptimizer> ToPsOptimizer(const graph::OptimizerSpec& spec) {
   ps::PsOptimizer optimizer;
   optimizer.type = spec.type;
   for (const auto& [name, value] : spec.attrs) {
@@ -71,38 +72,40 @@ StatusOr<ps::PsOptimizer> ToPsOptimizer(const OptimizerSpec& spec) {
   return optimizer;
 }
 
-StatusOr<std::vector<PsTables::Slot>> PsTables::SlotsOf(const OptimizerSpec& optimizer,
+StatusOr<std::vector<PsTables::Slot>> PsTables::SlotsOf(const graph::OptimizerSpec& optimizer,
                                                         const std::string& table) {
-  Program program;
+  graph::Program program;
   const TensorDesc desc{DType::kF32, {2, 2}};
-  TD_RETURN_IF_ERROR(program.AddVar({.name = table, .kind = VarKind::kParam, .desc = desc}));
-  const std::string grad = GradName(table);
-  TD_RETURN_IF_ERROR(program.AddVar({.name = grad, .kind = VarKind::kData, .desc = desc}));
-  TD_RETURN_IF_ERROR(AppendOptimizer(program, optimizer, {{table, grad}}));
-  TD_ASSIGN_OR_RETURN(const std::vector<std::string> names, OptimizerSlots(optimizer, table));
+  TD_RETURN_IF_ERROR(program.AddVar({.name = table, .kind = graph::VarKind::kParam, .desc = desc}));
+  const std::string grad = graph::GradName(table);
+  TD_RETURN_IF_ERROR(program.AddVar({.name = grad, .kind = graph::VarKind::kData, .desc = desc}));
+  TD_RETURN_IF_ERROR(graph::AppendOptimizer(program, optimizer, {{table, grad}}));
+  TD_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                      graph::OptimizerSlots(optimizer, table));
   std::vector<Slot> slots;
   for (const std::string& name : names) {
-    const Var* var = program.FindVar(name);
+    const graph::Var* var = program.FindVar(name);
     slots.push_back({name, var->desc.shape.numel() == 1, var->init.a});
   }
   return slots;
 }
 
-StatusOr<PsTables> PsTables::Take(Program& program, const OptimizerSpec& optimizer, bool log,
-                                  std::vector<ParamGrad>& grads) {
+StatusOr<PsTables> PsTables::Take(graph::Program& program, const graph::OptimizerSpec& optimizer,
+                                  bool log, std::vector<graph::ParamGrad>& grads) {
   PsTables all;
-  std::vector<ParamGrad> taken;
-  TD_ASSIGN_OR_RETURN(const std::vector<std::string> distributed, DistributedTables(program));
-  TD_RETURN_IF_ERROR(PrefetchTables(program, distributed));
+  std::vector<graph::ParamGrad> taken;
+  TD_ASSIGN_OR_RETURN(const std::vector<std::string> distributed,
+                      graph::DistributedTables(program));
+  TD_RETURN_IF_ERROR(graph::PrefetchTables(program, distributed));
   std::map<std::string, std::string> rules;
-  for (const Op& op : program.ops) {
+  for (const ops::Op& op : program.ops) {
     if (op.type != "prefetch_rows") continue;
     rules[op.inputs[0][0]] = std::get<std::string>(op.attrs.at("table_rules"));
   }
-  for (const ParamGrad& pair : TableGradients(program, grads)) {
+  for (const graph::ParamGrad& pair : graph::TableGradients(program, grads)) {
     TD_ASSIGN_OR_RETURN(const std::string why, WhyNot(optimizer, pair.param));
-    const Var* var = program.FindVar(pair.param);
-    const bool remote = var->kind == VarKind::kRemote;
+    const graph::Var* var = program.FindVar(pair.param);
+    const bool remote = var->kind == graph::VarKind::kRemote;
     if (remote && !why.empty()) {
       return Unimplemented(
           "the distributed table \"%s\" cannot use optimizer %s on pservers, because this "
@@ -127,15 +130,15 @@ StatusOr<PsTables> PsTables::Take(Program& program, const OptimizerSpec& optimiz
     if (all.Find(name).ok()) continue;
     return Unimplemented("the distributed table \"%s\" has no gradient [TD1209]", name);
   }
-  std::erase_if(grads, [&](const ParamGrad& pair) {
+  std::erase_if(grads, [&](const graph::ParamGrad& pair) {
     return std::any_of(taken.begin(), taken.end(),
-                       [&](const ParamGrad& t) { return t.param == pair.param; });
+                       [&](const graph::ParamGrad& t) { return t.param == pair.param; });
   });
   LOG_IF(INFO, log && !taken.empty())
       << taken.size() << (taken.size() == 1 ? " table" : " tables") << " on the servers"
       << (distributed.empty() ? "" : absl::StrFormat(", %d of them only there", distributed.size()))
       << "; only the rows of a batch are transferred";
-  TD_RETURN_IF_ERROR(InsertTables(program, taken));
+  TD_RETURN_IF_ERROR(graph::InsertTables(program, taken));
   return all;
 }
 
@@ -146,7 +149,7 @@ StatusOr<PsTables::Table*> PsTables::Find(const std::string& name) {
   return Internal("variable \"%s\" is not a table", name);
 }
 
-Status PsTables::RegisterPull(const CommNode& node) {
+Status PsTables::RegisterPull(const exec::CommNode& node) {
   TD_ASSIGN_OR_RETURN(Table* const table, Find(node.in[0].var));
   if (table->distributed) {
     table->prefetch.emplace(node);
@@ -160,7 +163,7 @@ Status PsTables::RegisterPull(const CommNode& node) {
   return OkStatus();
 }
 
-Status PsTables::RegisterPush(const CommNode& node) {
+Status PsTables::RegisterPush(const exec::CommNode& node) {
   TD_ASSIGN_OR_RETURN(Table* const table, Find(node.in[0].var));
   table->values = static_cast<const float*>(node.in[1].data);
   table->rows = {static_cast<const int64_t*>(node.in[2].data),
@@ -181,7 +184,7 @@ StatusOr<std::vector<ps::PsRows>> PsTables::Batch() {
     TD_REQUIRE(table.weights != nullptr);  // RegisterPull has set table.weights
     ps::PsRows& rows = all.emplace_back(ps::PsRows{.variable = table.name, .ids = {}, .to = {}});
     for (const auto& ids : table.ids) {
-      TD_RETURN_IF_ERROR(Annotate(CheckIds(ids, table.shape[0]), "table " + table.name));
+      TD_RETURN_IF_ERROR(Annotate(ops::CheckIds(ids, table.shape[0]), "table " + table.name));
     }
     table.index.Set(table.ids, /*padding=*/-1);
     rows.ids = table.index.rows();
@@ -223,7 +226,7 @@ StatusOr<RowSet> PsTables::CopyGradient(size_t i) const {
   const int64_t first = table.prefetch ? table.prefetch->first() : 0;
   const auto height =
       table.prefetch ? first + static_cast<int64_t>(table.batch.size()) : table.shape[0];
-  TD_ASSIGN_OR_RETURN(const int64_t count, CheckSparseRows(table.rows, height));
+  TD_ASSIGN_OR_RETURN(const int64_t count, ops::CheckSparseRows(table.rows, height));
   const int64_t dim = table.shape[1];
   RowSet set{{table.rows.begin(), table.rows.begin() + count},
              {table.values, table.values + count * dim},
@@ -264,8 +267,8 @@ std::vector<ps::PsTable> PsTables::Definitions(uint64_t seed) const {
   return all;
 }
 
-StatusOr<std::vector<ps::PsTableRows>> PsTables::Rows(const Scope& scope, const TensorMap& state,
-                                                      uint64_t seed) const {
+StatusOr<std::vector<ps::PsTableRows>> PsTables::Rows(const exec::Scope& scope,
+                                                      const TensorMap& state, uint64_t seed) const {
   std::vector<ps::PsTableRows> all;
   for (const Table& t : tables_) {
     if (t.distributed) continue;
@@ -275,7 +278,7 @@ StatusOr<std::vector<ps::PsTableRows>> PsTables::Rows(const Scope& scope, const 
     const float* weights = scope.Find(t.name)->span<float>().data();
     std::vector<float> fresh(static_cast<size_t>(dim));
     for (int64_t id = 0; id < t.shape[0]; ++id) {
-      FillInitial(t.name, t.init, t.shape, seed, id * dim, fresh);
+      exec::FillInitial(t.name, t.init, t.shape, seed, id * dim, fresh);
       const float* row = weights + id * dim;
       bool same = std::memcmp(row, fresh.data(), fresh.size() * sizeof(float)) == 0;
       std::vector<float> content(row, row + dim);
@@ -309,7 +312,7 @@ std::vector<ps::PsSlot> PsTables::Scalars(const TensorMap& state) const {
   return all;
 }
 
-Status PsTables::Gather(ps::PsClient& client, uint64_t version, Scope& scope) const {
+Status PsTables::Gather(ps::PsClient& client, uint64_t version, exec::Scope& scope) const {
   for (const Table& t : tables_) {
     if (t.distributed) continue;
     TD_ASSIGN_OR_RETURN(const ps::PsTableRows rows, client.PullTable(t.name, false, version));

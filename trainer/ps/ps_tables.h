@@ -26,7 +26,7 @@ namespace tandem::trainer {
 
 // Converts the optimizer to the type that the pserver client uses. INVALID_ARGUMENT: an attribute
 // is a list.
-StatusOr<ps::PsOptimizer> ToPsOptimizer(const OptimizerSpec& spec);
+StatusOr<ps::PsOptimizer> ToPsOptimizer(const graph::OptimizerSpec& spec);
 
 // All tables of a trainer. Not thread-safe.
 class PsTables {
@@ -34,15 +34,15 @@ class PsTables {
   // Finds the gradients in `grads` that this optimizer can update as tables, and removes them from
   // `grads`. Adds their operators pull_rows and push_rows to the program. `log`: logs the found
   // tables.
-  static StatusOr<PsTables> Take(Program& program, const OptimizerSpec& optimizer, bool log,
-                                 std::vector<ParamGrad>& grads);
+  static StatusOr<PsTables> Take(graph::Program& program, const graph::OptimizerSpec& optimizer,
+                                 bool log, std::vector<graph::ParamGrad>& grads);
 
   bool empty() const { return tables_.empty(); }
   size_t size() const { return tables_.size(); }
 
   // ---- Calls of a plan --------------------------------------------------------------------------
-  Status RegisterPull(const CommNode& node);
-  Status RegisterPush(const CommNode& node);
+  Status RegisterPull(const exec::CommNode& node);
+  Status RegisterPush(const exec::CommNode& node);
   // Returns the rows that the batch needs, each row once. INVALID_ARGUMENT: an id is outside its
   // table.
   StatusOr<std::vector<ps::PsRows>> Batch();
@@ -67,12 +67,12 @@ class PsTables {
   // Rows returns the rows of `scope` that differ from their initial values, and their optimizer
   // slots from `state` (the state of a checkpoint). Scalars returns the slots that are one number
   // per table.
-  StatusOr<std::vector<ps::PsTableRows>> Rows(const Scope& scope, const TensorMap& state,
+  StatusOr<std::vector<ps::PsTableRows>> Rows(const exec::Scope& scope, const TensorMap& state,
                                               uint64_t seed) const;
   std::vector<ps::PsSlot> Scalars(const TensorMap& state) const;
   // Waits until the servers have version `version` or a later one. Afterwards updates the copies of
   // the tables in the scope.
-  Status Gather(ps::PsClient& client, uint64_t version, Scope& scope) const;
+  Status Gather(ps::PsClient& client, uint64_t version, exec::Scope& scope) const;
   // Waits until the servers have version `version` or a later one. Afterwards writes the rows of
   // distributed tables to a file (trainer/ps/table_file.h).
   Status Write(ps::PsClient& client, uint64_t version, const std::string& path) const;
@@ -92,7 +92,7 @@ class PsTables {
   struct Table {
     std::string name;
     Shape shape;  // number of rows of the table, and number of values of a row
-    Init init;
+    graph::Init init;
     std::vector<Slot> slots;
     bool distributed = false;
     std::string rules;  // the rules of the table, a serialized TableRules
@@ -104,11 +104,12 @@ class PsTables {
     RowIndex index;  // rows that `ids` refer to; unused if the table is distributed
     std::span<const int64_t> rows;
     const float* values = nullptr;
-    std::optional<CommTensor> click;  // clicks of the batch's records; set if clicks are counted
+    std::optional<exec::CommTensor>
+        click;  // clicks of the batch's records; set if clicks are counted
   };
 
   StatusOr<Table*> Find(const std::string& name);
-  static StatusOr<std::vector<Slot>> SlotsOf(const OptimizerSpec& optimizer,
+  static StatusOr<std::vector<Slot>> SlotsOf(const graph::OptimizerSpec& optimizer,
                                              const std::string& table);
 
   std::vector<Table> tables_;

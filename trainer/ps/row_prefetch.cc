@@ -9,7 +9,7 @@
 
 namespace tandem::trainer {
 
-PrefetchNode::PrefetchNode(const CommNode& node)
+PrefetchNode::PrefetchNode(const exec::CommNode& node)
     : table_(node.in[0].var),
       height_(node.in[0].desc.shape[0]),
       dim_(node.in[0].desc.shape[1]),
@@ -27,7 +27,7 @@ PrefetchNode::PrefetchNode(const CommNode& node)
 
 Status PrefetchNode::Index(std::span<const std::span<const int64_t>> ids, RowIndex* index) const {
   for (const auto& some : ids) {
-    TD_RETURN_IF_ERROR(Annotate(CheckIds(some, height_), "table " + table_));
+    TD_RETURN_IF_ERROR(Annotate(ops::CheckIds(some, height_), "table " + table_));
   }
   index->Set(ids, padding_);
   return OkStatus();
@@ -74,7 +74,7 @@ StatusOr<ps::PsRows> PrefetchNode::Ask() {
   return rows;
 }
 
-std::vector<float> PrefetchNode::Counts(const CommTensor& click) const {
+std::vector<float> PrefetchNode::Counts(const exec::CommTensor& click) const {
   const auto clicked = [&click](size_t record) {
     return click.desc.dtype == DType::kF32
                ? static_cast<const float*>(click.data)[record]
@@ -93,7 +93,7 @@ std::vector<float> PrefetchNode::Counts(const CommTensor& click) const {
   return counts;
 }
 
-StatusOr<int> PrefetchHandler::Register(const CommNode& node) {
+StatusOr<int> PrefetchHandler::Register(const exec::CommNode& node) {
   if (node.op->type != "prefetch_rows" || node.place.kind != PlaceKind::kCpu) {
     return Unimplemented("%s on %s is not implemented in an evaluation [TD1109]", node.op->type,
                          ToString(node.place));
@@ -102,7 +102,7 @@ StatusOr<int> PrefetchHandler::Register(const CommNode& node) {
   return static_cast<int>(nodes_.size()) - 1;
 }
 
-void PrefetchHandler::Start(int index, int64_t, CommDone* done) {
+void PrefetchHandler::Start(int index, int64_t, exec::CommDone* done) {
   TD_REQUIRE(index >= 0 && static_cast<size_t>(index) < nodes_.size());
   StatusOr<ps::PsRows> rows = nodes_[static_cast<size_t>(index)].Ask();
   if (!rows.ok()) return done->Complete(rows.status());

@@ -18,7 +18,7 @@ namespace tandem::trainer {
 // The state of one prefetch_rows operator of a plan.
 class PrefetchNode {
  public:
-  explicit PrefetchNode(const CommNode& node);
+  explicit PrefetchNode(const exec::CommNode& node);
 
   // Reads the current ids and returns the rows to pull with their destinations. Writes the
   // operator's output Index, and zeros after the last row of the output Rows. INVALID_ARGUMENT: an
@@ -33,7 +33,7 @@ class PrefetchNode {
   // Returns two counts for each row of the last Ask, as [rows, 2]. The first is the number of uses
   // in the batch. The second is the number of uses by records with a click. `click`: one number per
   // record.
-  std::vector<float> Counts(const CommTensor& click) const;
+  std::vector<float> Counts(const exec::CommTensor& click) const;
 
  private:
   Status Index(std::span<const std::span<const int64_t>> ids, RowIndex* index) const;
@@ -52,14 +52,14 @@ class PrefetchNode {
 
 // Runs the prefetch_rows operators of plans without training. Keeps the nodes of destroyed plans,
 // but does not use them.
-class PrefetchHandler final : public CommHandler {
+class PrefetchHandler final : public exec::CommHandler {
  public:
-  using Pull = std::function<void(ps::PsRows rows, CommDone* done)>;
+  using Pull = std::function<void(ps::PsRows rows, exec::CommDone* done)>;
   // `pull` must complete `done` after the rows have arrived.
   PrefetchHandler(Duration timeout, Pull pull) : timeout_(timeout), pull_(std::move(pull)) {}
 
-  StatusOr<int> Register(const CommNode& node) override;
-  void Start(int index, int64_t step, CommDone* done) override;
+  StatusOr<int> Register(const exec::CommNode& node) override;
+  void Start(int index, int64_t step, exec::CommDone* done) override;
   Duration timeout() const override { return timeout_; }
 
  private:

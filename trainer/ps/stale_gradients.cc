@@ -9,7 +9,7 @@
 namespace tandem::trainer {
 namespace {
 
-double Number(const OptimizerSpec& optimizer, const char* name, double otherwise) {
+double Number(const graph::OptimizerSpec& optimizer, const char* name, double otherwise) {
   const auto it = optimizer.attrs.find(name);
   if (it == optimizer.attrs.end()) return otherwise;
   const double* const value = std::get_if<double>(&it->second);
@@ -18,7 +18,7 @@ double Number(const OptimizerSpec& optimizer, const char* name, double otherwise
 
 // Describes the momentum of an optimizer (the share of the last update that the next update
 // repeats) for a message. "": the optimizer has no momentum.
-std::string MomentumOf(const OptimizerSpec& optimizer) {
+std::string MomentumOf(const graph::OptimizerSpec& optimizer) {
   const std::string& type = optimizer.type;
   if (type == "momentum" || type == "lars_momentum" || type == "rmsprop") {
     const double momentum = Number(optimizer, "mu", type == "rmsprop" ? 0.0 : 0.9);
@@ -33,7 +33,8 @@ std::string MomentumOf(const OptimizerSpec& optimizer) {
 
 }  // namespace
 
-StaleGradients::StaleGradients(const OptimizerSpec& optimizer) : momentum_(MomentumOf(optimizer)) {}
+StaleGradients::StaleGradients(const graph::OptimizerSpec& optimizer)
+    : momentum_(MomentumOf(optimizer)) {}
 
 AsyncCommunicator::Exchange StaleGradients::Watch(AsyncCommunicator::Exchange exchange,
                                                   uint64_t version) {

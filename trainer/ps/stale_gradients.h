@@ -23,7 +23,7 @@ class StaleGradients {
   // one measured job of this age had no loss.
   static constexpr double kUpdatesMax = 5;
 
-  explicit StaleGradients(const OptimizerSpec& optimizer);
+  explicit StaleGradients(const graph::OptimizerSpec& optimizer);
 
   // Returns an exchange that calls `exchange` and measures the age of its gradients. `version`:
   // version of the trainer's first parameters. This object must outlive the returned exchange.

@@ -21,6 +21,8 @@
 namespace tandem::reader {
 namespace {
 
+using ops::PackedImage;
+
 constexpr uint64_t kFileBytesMax = uint64_t{1} << 30;
 constexpr uint64_t kDraws = 16;  // random numbers per sample in the random stream of its epoch
 // Number of tries for a rectangle. The random number after them determines whether the image is
@@ -316,8 +318,8 @@ Status Check(const ImageListOptions& options) {
 
 }  // namespace
 
-ImageForm FormOf(const ImageListOptions& options) {
-  ImageForm form{.size = options.size, .channels_last = options.nhwc};
+ops::ImageForm FormOf(const ImageListOptions& options) {
+  ops::ImageForm form{.size = options.size, .channels_last = options.nhwc};
   for (size_t c = 0; c < 3; ++c) {
     form.scale[c] = 1 / (255 * options.stddev[c]);
     form.bias[c] = -options.mean[c] / options.stddev[c];

@@ -51,7 +51,7 @@ struct ImageListOptions {
 };
 
 // Returns the size, layout and normalisation of a sample.
-ImageForm FormOf(const ImageListOptions& options);
+ops::ImageForm FormOf(const ImageListOptions& options);
 
 // Opens the list. The fields are "img" f32 and "label" i64 [1]. With `raw` the inputs of
 // sample_image replace "img": kImagePixels (packed), kImageSizes and kImageTaps.

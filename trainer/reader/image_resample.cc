@@ -8,6 +8,10 @@
 namespace tandem::reader {
 namespace {
 
+using ops::ImageTap;
+using ops::Packed;
+using ops::TapOf;
+
 void FillTaps(double begin, double length, int pixels, std::span<int32_t> taps) {
   const auto size = static_cast<int>(taps.size());
   for (int i = 0; i < size; ++i) {
@@ -68,11 +72,12 @@ void PackPixels(const ImagePixels& image, int size, std::span<int32_t> taps, uin
   Pair(columns, image.width);
 }
 
-void ImageResampler::Run(const ImagePixels& image, const ImageForm& form, bool flip, float* out) {
+void ImageResampler::Run(const ImagePixels& image, const ops::ImageForm& form, bool flip,
+                         float* out) {
   taps_.resize(static_cast<size_t>(form.size) * 2);
-  scratch_.resize(std::max(scratch_.size(), ImageScratchBytes(image.width)));
+  scratch_.resize(std::max(scratch_.size(), ops::ImageScratchBytes(image.width)));
   PlaceTaps(image, static_cast<int>(form.size), flip, taps_);
-  SampleImage(form, image.rgb, image.width, image.height, taps_.data(), scratch_.data(), out);
+  ops::SampleImage(form, image.rgb, image.width, image.height, taps_.data(), scratch_.data(), out);
 }
 
 }  // namespace tandem::reader

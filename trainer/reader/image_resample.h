@@ -29,7 +29,7 @@ class ImageResampler {
  public:
   // Interpolates the rectangle image.rect_* bilinearly. Writes the result to `out`, [3, size, size]
   // or [size, size, 3] according to `form`.
-  void Run(const ImagePixels& image, const ImageForm& form, bool flip, float* out);
+  void Run(const ImagePixels& image, const ops::ImageForm& form, bool flip, float* out);
 
  private:
   std::vector<int32_t> taps_;

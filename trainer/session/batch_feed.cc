@@ -17,7 +17,8 @@ constexpr Duration kSpin = std::chrono::microseconds(50), kNap = std::chrono::mi
 
 }  // namespace
 
-StatusOr<std::unique_ptr<BatchFeed>> BatchFeed::Make(const JobConfig& config, const Plan& plan,
+StatusOr<std::unique_ptr<BatchFeed>> BatchFeed::Make(const JobConfig& config,
+                                                     const exec::Plan& plan,
                                                      const reader::Dataset& dataset,
                                                      reader::Prefetcher& reader,
                                                      const JobDevice& place) {

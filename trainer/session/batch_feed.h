@@ -26,7 +26,7 @@ class BatchFeed {
   // `config` determines whether there is a double buffer, and how many batches of the plan one
   // batch of `reader` contains. `reader` must read `dataset` into place.batch_memory. All arguments
   // but `config` must outlive the feed. Returns the errors of BindFields.
-  static StatusOr<std::unique_ptr<BatchFeed>> Make(const JobConfig& config, const Plan& plan,
+  static StatusOr<std::unique_ptr<BatchFeed>> Make(const JobConfig& config, const exec::Plan& plan,
                                                    const reader::Dataset& dataset,
                                                    reader::Prefetcher& reader,
                                                    const JobDevice& place);

@@ -11,10 +11,10 @@
 namespace tandem::trainer {
 namespace {
 
-bool WritesHalf(const Program& program, const Op& op) {
+bool WritesHalf(const graph::Program& program, const ops::Op& op) {
   for (const auto& slot : op.outputs) {
     for (const std::string& name : slot) {
-      const Var* var = program.FindVar(name);
+      const graph::Var* var = program.FindVar(name);
       if (var != nullptr && (var->desc.dtype == DType::kBF16 || var->desc.dtype == DType::kF16)) {
         return true;
       }
@@ -25,17 +25,17 @@ bool WritesHalf(const Program& program, const Op& op) {
 
 // Counts the bytes of parameters and state in the scope, and the peak size of other ranks'
 // parameters on this rank.
-void CountHeld(const Program& program, const Scope& scope, ProgramCounts* counts) {
+void CountHeld(const graph::Program& program, const exec::Scope& scope, ProgramCounts* counts) {
   double held = 0;
-  for (const VarKind kind : {VarKind::kParam, VarKind::kState}) {
-    for (const Var* var : program.VarsOf(kind)) {
+  for (const graph::VarKind kind : {graph::VarKind::kParam, graph::VarKind::kState}) {
+    for (const graph::Var* var : program.VarsOf(kind)) {
       const Tensor* tensor = scope.Find(var->name);
       if (tensor != nullptr) held += static_cast<double>(tensor->bytes());
     }
   }
   counts->held_bytes = held;
-  counts->passing_bytes =
-      static_cast<double>(LargestLive(program, FindCommIntervals(program), PassingParams(program)));
+  counts->passing_bytes = static_cast<double>(
+      exec::LargestLive(program, exec::FindCommIntervals(program), graph::PassingParams(program)));
 }
 
 // Returns the largest resident memory of this process so far, in bytes. 0: the system does not
@@ -53,14 +53,14 @@ double PeakBytes() {
 
 void Increment(Count* count) { *count = count->value_or(0) + 1; }
 
-void CountProgram(const JobPrograms& programs, const Plan& plan, ProgramCounts* counts) {
-  for (const Op& op : programs.train.ops) {
+void CountProgram(const JobPrograms& programs, const exec::Plan& plan, ProgramCounts* counts) {
+  for (const ops::Op& op : programs.train.ops) {
     Increment(&counts->ops);
     ++counts->ops_by_type[op.type];
     if (WritesHalf(programs.train, op)) Increment(&counts->ops_16bit);
     if (!op.run_if.empty()) Increment(&counts->ops_conditional);
   }
-  for (const PassReport& pass : programs.passes) {
+  for (const graph::PassReport& pass : programs.passes) {
     counts->passes[pass.name] += static_cast<double>(pass.outcome.matched);
   }
   for (const std::string& choice : plan.choices()) {
@@ -86,13 +86,14 @@ RunCounts CountsOf(const RunParts& parts) {
     counts.device.launches = static_cast<double>(parts.executor.launches());
   }
   const auto card = parts.backend.Properties(parts.scope.device().place().index);
-  const auto peak = card.ok() ? PeakOf(*card) : card.status();
+  const auto peak = card.ok() ? exec::PeakOf(*card) : card.status();
   if (peak.ok()) {
-    counts.device.limit_ms = 1e3 * LeastSeconds(parts.plan.program(), *peak, parts.tensor_op_math);
+    counts.device.limit_ms =
+        1e3 * exec::LeastSeconds(parts.plan.program(), *peak, parts.tensor_op_math);
   }
   counts.feed_bytes = static_cast<double>(parts.feed_bytes);
   counts.drops = static_cast<double>(parts.executor.drops());
-  const Tensor* scale = parts.scope.Find(kLossScalingVar);
+  const Tensor* scale = parts.scope.Find(graph::kLossScalingVar);
   if (scale != nullptr) {
     const auto value = ReadScalar(parts.scope, *scale);
     if (value.ok()) counts.loss_scaling = *value;

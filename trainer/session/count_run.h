@@ -15,15 +15,15 @@ namespace tandem::trainer {
 // The parts of a session to count, after the session's last step.
 struct RunParts {
   const JobPrograms& programs;
-  const Plan& plan;
-  const Executor& executor;
-  const Scope& scope;
+  const exec::Plan& plan;
+  const exec::Executor& executor;
+  const exec::Scope& scope;
   const RunHistory& history;
   const CountingComm* comm;  // nullptr: the mode has no communication
   const TrainingMode& mode;
   int64_t feed_bytes;
-  const Backend& backend;  // the backend with which `plan` was made
-  bool tensor_op_math;     // value of KernelSettings::tensor_op_math
+  const exec::Backend& backend;  // the backend with which `plan` was made
+  bool tensor_op_math;           // value of KernelSettings::tensor_op_math
 };
 RunCounts CountsOf(const RunParts& parts);
 

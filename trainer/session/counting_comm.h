@@ -12,12 +12,12 @@
 namespace tandem::trainer {
 
 // Forwards communications to another handler and counts them.
-class CountingComm final : public CommHandler {
+class CountingComm final : public exec::CommHandler {
  public:
   // `inner` must outlive this object.
-  explicit CountingComm(CommHandler& inner) : inner_(inner) {}
-  StatusOr<int> Register(const CommNode& node) override;
-  void Start(int index, int64_t step, CommDone* done) override;
+  explicit CountingComm(exec::CommHandler& inner) : inner_(inner) {}
+  StatusOr<int> Register(const exec::CommNode& node) override;
+  void Start(int index, int64_t step, exec::CommDone* done) override;
   Duration timeout() const override { return inner_.timeout(); }
 
   // Returns the number and bytes of the communications for each type of operator. Must not be
@@ -30,7 +30,7 @@ class CountingComm final : public CommHandler {
     int64_t started = 0;
     double bytes = 0;  // size in bytes of the outputs of one communication
   };
-  CommHandler& inner_;
+  exec::CommHandler& inner_;
   std::vector<Node> nodes_;  // communication nodes, by the index that `inner` returned
 };
 

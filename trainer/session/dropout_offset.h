@@ -20,6 +20,6 @@ struct DropoutOffset {
   int part = 0, parts = 1;
   int micro_batches = 1;
 };
-Status PlaceDropout(Scope& scope, const reader::ReadShare& share, const DropoutOffset& place);
+Status PlaceDropout(exec::Scope& scope, const reader::ReadShare& share, const DropoutOffset& place);
 
 }  // namespace tandem::trainer

@@ -33,10 +33,10 @@ struct ElasticState {
 
 // Undoes the steps since `point`, and copies the state of `program` from `scope`. nullptr: `point`
 // has not saved any state.
-StatusOr<std::shared_ptr<const ElasticState>> KeepState(const Program& program, Scope& scope,
-                                                        StepRollback& point,
+StatusOr<std::shared_ptr<const ElasticState>> KeepState(const graph::Program& program,
+                                                        exec::Scope& scope, StepRollback& point,
                                                         ElasticState::Done done);
 // Copies the tensors of `kept` into the variables of `scope` that have the same names.
-Status TakeUp(const ElasticState& kept, Scope& scope);
+Status TakeUp(const ElasticState& kept, exec::Scope& scope);
 
 }  // namespace tandem::trainer

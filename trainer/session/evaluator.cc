@@ -12,9 +12,9 @@ namespace tandem::trainer {
 namespace {
 
 // Returns the operator that computes the program's first metric; nullptr: there is none.
-const Op* MetricOp(const Program& program) {
+const ops::Op* MetricOp(const graph::Program& program) {
   if (program.metrics.empty()) return nullptr;
-  for (const Op& op : program.ops) {
+  for (const ops::Op& op : program.ops) {
     for (const auto& slot : op.outputs) {
       if (std::find(slot.begin(), slot.end(), program.metrics[0]) != slot.end()) return &op;
     }
@@ -24,22 +24,22 @@ const Op* MetricOp(const Program& program) {
 
 // Returns the names of the variables that the first metric carries from batch to batch (the counts
 // of auc).
-std::vector<std::string> MetricState(const Program& program) {
+std::vector<std::string> MetricState(const graph::Program& program) {
   std::vector<std::string> state;
-  const Op* op = MetricOp(program);
+  const ops::Op* op = MetricOp(program);
   if (op == nullptr) return state;
   for (const auto& slot : op->outputs) {
     for (const std::string& name : slot) {
-      const Var* var = program.FindVar(name);
-      if (var != nullptr && var->kind == VarKind::kState) state.push_back(name);
+      const graph::Var* var = program.FindVar(name);
+      if (var != nullptr && var->kind == graph::VarKind::kState) state.push_back(name);
     }
   }
   return state;
 }
 
 // Checks that each id of `field` is a row number of the table in which it is looked up.
-Status CheckTables(const Program& program, const reader::SampleField& field) {
-  for (const Op& op : program.ops) {
+Status CheckTables(const graph::Program& program, const reader::SampleField& field) {
+  for (const ops::Op& op : program.ops) {
     const bool prefetch = op.type == "prefetch_rows";
     if (!prefetch && op.type != "lookup_table") continue;
     const auto& ids = op.inputs[prefetch ? 1 : 0];
@@ -55,15 +55,16 @@ Status CheckTables(const Program& program, const reader::SampleField& field) {
   return OkStatus();
 }
 
-std::string DataNames(const Program& program) {
+std::string DataNames(const graph::Program& program) {
   std::vector<std::string> names;
-  for (const Var* var : program.VarsOf(VarKind::kData)) names.push_back('"' + var->name + '"');
+  for (const graph::Var* var : program.VarsOf(graph::VarKind::kData))
+    names.push_back('"' + var->name + '"');
   return names.empty() ? "none" : absl::StrJoin(names, ", ");
 }
 
 }  // namespace
 
-StatusOr<std::vector<Tensor>> BindFields(const Plan& plan, const reader::Dataset& dataset) {
+StatusOr<std::vector<Tensor>> BindFields(const exec::Plan& plan, const reader::Dataset& dataset) {
   std::vector<Tensor> bound;
   for (const reader::SampleField& field : dataset.fields()) {
     const auto tensor = plan.Get(field.name);
@@ -84,7 +85,7 @@ StatusOr<std::vector<Tensor>> BindFields(const Plan& plan, const reader::Dataset
     TD_RETURN_IF_ERROR(CheckTables(plan.program(), field));
     bound.push_back(*tensor);
   }
-  for (const Var* var : plan.program().VarsOf(VarKind::kData)) {
+  for (const graph::Var* var : plan.program().VarsOf(graph::VarKind::kData)) {
     const auto& fields = dataset.fields();
     if (std::none_of(fields.begin(), fields.end(),
                      [var](const reader::SampleField& f) { return f.name == var->name; })) {
@@ -100,16 +101,16 @@ StatusOr<Evaluator::Sized*> Evaluator::ForBatch(size_t place, uint32_t batch) {
   TD_REQUIRE(place < sized_.size());
   Sized& sized = sized_[place][batch];
   if (sized.plan != nullptr) return &sized;
-  TD_RETURN_IF_ERROR(BindBatch(forward_, batch));
-  Program program = forward_;
+  TD_RETURN_IF_ERROR(graph::BindBatch(forward_, batch));
+  graph::Program program = forward_;
   if (part_) {
     TD_ASSIGN_OR_RETURN(program, part_(forward_));
   }
-  PlanOptions options = options_;
+  exec::PlanOptions options = options_;
   if (!program.loss.empty()) options.fetch = {program.loss};
   if (!program.metrics.empty()) options.fetch.push_back(program.metrics[0]);
-  TD_ASSIGN_OR_RETURN(sized.plan, Plan::Make(program, backend_, scope_, comm_, options));
-  sized.executor = std::make_unique<Executor>(*sized.plan);
+  TD_ASSIGN_OR_RETURN(sized.plan, exec::Plan::Make(program, backend_, scope_, comm_, options));
+  sized.executor = std::make_unique<exec::Executor>(*sized.plan);
   sized.fetch = options.fetch;
   TD_ASSIGN_OR_RETURN(const auto bound, BindFields(*sized.plan, *dataset_));
   for (const Tensor& field : bound) TD_RETURN_IF_ERROR(Stage(field, &sized));
@@ -147,10 +148,12 @@ int64_t Evaluator::batches() const { return (int64_t{dataset_->size()} + Batch()
 Status Evaluator::Serve(int64_t batches) {
   TD_REQUIRE(comm_ != nullptr && batches >= 0);
   if (served_.plan == nullptr) {
-    Program communication = forward_;
-    std::erase_if(communication.ops, [](const Op& op) { return !FindOp(op.type)->is_comm; });
-    TD_ASSIGN_OR_RETURN(served_.plan, Plan::Make(communication, backend_, scope_, comm_, options_));
-    served_.executor = std::make_unique<Executor>(*served_.plan);
+    graph::Program communication = forward_;
+    std::erase_if(communication.ops,
+                  [](const ops::Op& op) { return !ops::FindOp(op.type)->is_comm; });
+    TD_ASSIGN_OR_RETURN(served_.plan,
+                        exec::Plan::Make(communication, backend_, scope_, comm_, options_));
+    served_.executor = std::make_unique<exec::Executor>(*served_.plan);
   }
   for (int64_t i = 0; i < batches; ++i) TD_RETURN_IF_ERROR(served_.executor->Run());
   return OkStatus();
@@ -236,8 +239,8 @@ StatusOr<Evaluation> Evaluator::Run() {
   return total;
 }
 
-std::string MetricName(const Program& program) {
-  const Op* op = MetricOp(program);
+std::string MetricName(const graph::Program& program) {
+  const ops::Op* op = MetricOp(program);
   return op == nullptr ? "" : op->type;
 }
 

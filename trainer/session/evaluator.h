@@ -31,7 +31,7 @@ struct Evaluation {
 // and therefore runs on one replica.
 class Evaluator {
  public:
-  using Part = std::function<StatusOr<Program>(const Program& bound)>;
+  using Part = std::function<StatusOr<graph::Program>(const graph::Program& bound)>;
 
   // `dataset`: may be null if only Serve is called. `options`: options of the plans; the evaluator
   // adds the values to fetch. `comm`: runs the program's communication; an evaluator with `comm`
@@ -40,9 +40,10 @@ class Evaluator {
   // batch (ProgramShaper::EvaluatedPart); empty: the whole program. If the selected part has no
   // loss, the evaluation is empty. All arguments but `forward` and `options` must outlive the
   // evaluator.
-  Evaluator(Program forward, const Backend& backend, Scope& scope, const reader::Dataset* dataset,
-            PlanOptions options, CommHandler* comm = nullptr, int places = 1, Part part = nullptr)
-      : forward_(ForTest(std::move(forward))),
+  Evaluator(graph::Program forward, const exec::Backend& backend, exec::Scope& scope,
+            const reader::Dataset* dataset, exec::PlanOptions options,
+            exec::CommHandler* comm = nullptr, int places = 1, Part part = nullptr)
+      : forward_(graph::ForTest(std::move(forward))),
         backend_(backend),
         scope_(scope),
         dataset_(dataset),
@@ -62,8 +63,8 @@ class Evaluator {
 
   // A plan for one batch size. It is made when this size is first needed.
   struct Sized {
-    std::unique_ptr<Plan> plan;
-    std::unique_ptr<Executor> executor;
+    std::unique_ptr<exec::Plan> plan;
+    std::unique_ptr<exec::Executor> executor;
     std::vector<void*> inputs;  // host memory into which the dataset's fields are read
     // On a device: pairs of a tensor in host memory and the device tensor to which it is copied.
     std::vector<std::pair<Tensor, Tensor>> staged;
@@ -76,13 +77,13 @@ class Evaluator {
   StatusOr<Evaluation> RunBatch(Sized& sized, uint32_t at, uint32_t batch) const;
   StatusOr<std::vector<Evaluation>> RunBatches(size_t places);
 
-  Program forward_;
-  const Backend& backend_;
-  Scope& scope_;
+  graph::Program forward_;
+  const exec::Backend& backend_;
+  exec::Scope& scope_;
   CpuDevice host_;
   const reader::Dataset* const dataset_;
-  const PlanOptions options_;
-  CommHandler* const comm_;
+  const exec::PlanOptions options_;
+  exec::CommHandler* const comm_;
   const Part part_;
   std::vector<std::map<uint32_t, Sized>> sized_;  // plans by batch size, one map for each replica
   Sized served_;                                  // the plan of Serve: only communication operators
@@ -90,10 +91,10 @@ class Evaluator {
 
 // Returns the type of the operator that computes the program's first metric, for example
 // "accuracy"; "": the program has no metric.
-std::string MetricName(const Program& program);
+std::string MetricName(const graph::Program& program);
 
 // Returns the plan's data variables in the order of the dataset's fields. INVALID_ARGUMENT: the
 // program and the data do not match; the message names both.
-StatusOr<std::vector<Tensor>> BindFields(const Plan& plan, const reader::Dataset& dataset);
+StatusOr<std::vector<Tensor>> BindFields(const exec::Plan& plan, const reader::Dataset& dataset);
 
 }  // namespace tandem::trainer

@@ -9,13 +9,14 @@
 namespace tandem::trainer {
 
 Status SetFirstValues(const JobConfig& config, const SessionOptions& options,
-                      const Program& program, Scope& scope, Device& host, std::string* notes) {
-  TD_RETURN_IF_ERROR(Initialize(program, config.seed(), scope));
+                      const graph::Program& program, exec::Scope& scope, Device& host,
+                      std::string* notes) {
+  TD_RETURN_IF_ERROR(exec::Initialize(program, config.seed(), scope));
   if (config.model().parameters().empty()) return OkStatus();
   const std::string path = InJobDir(options.job_dir, config.model().parameters());
   TD_ASSIGN_OR_RETURN(const Safetensors file, ReadSafetensors(path, host));
   TD_RETURN_IF_ERROR(PutInto(file.tensors, path, scope));
-  for (const Op& op : program.ops) {
+  for (const ops::Op& op : program.ops) {
     if (op.type != "push_rows" || !file.tensors.contains(op.inputs[0][0])) continue;
     return Unimplemented(
         "%s: cannot initialise table \"%s\" from a file, because pservers create the rows of this "
@@ -28,7 +29,7 @@ Status SetFirstValues(const JobConfig& config, const SessionOptions& options,
     return NotFound("%s: no tensor of the file is a variable of the model [TD2105]", path);
   }
   std::string others;
-  for (const Var* var : program.VarsOf(VarKind::kParam)) {
+  for (const graph::Var* var : program.VarsOf(graph::VarKind::kParam)) {
     if (!file.tensors.contains(var->name)) others += (others.empty() ? "" : ", ") + var->name;
   }
   *notes += absl::StrFormat("parameters: %d of %d tensors of %s are loaded%s\n", taken,

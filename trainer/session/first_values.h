@@ -21,6 +21,7 @@ namespace tandem::trainer {
 // its variable differ in type or shape. UNIMPLEMENTED: the file has values of a table whose rows
 // pservers create.
 Status SetFirstValues(const JobConfig& config, const SessionOptions& options,
-                      const Program& program, Scope& scope, Device& host, std::string* notes);
+                      const graph::Program& program, exec::Scope& scope, Device& host,
+                      std::string* notes);
 
 }  // namespace tandem::trainer

@@ -28,7 +28,7 @@ int NumThreads(const DistributedStrategy& strategy, PlaceKind place) {
 
 }  // namespace
 
-MemoryOptions MemoryOptionsOf(const DistributedStrategy& strategy) {
+exec::MemoryOptions MemoryOptionsOf(const DistributedStrategy& strategy) {
   const double eager_gb = strategy.runtime_flags().eager_delete_tensor_gb();
   const BuildStrategy& build = strategy.build_strategy();
   const bool freed_late = build.memory_optimize() == BuildStrategy::Auto && eager_gb < 0;
@@ -37,12 +37,12 @@ MemoryOptions MemoryOptionsOf(const DistributedStrategy& strategy) {
           .eager_delete_bytes = static_cast<int64_t>(eager_gb * static_cast<double>(1 << 30))};
 }
 
-std::string PlanReport(const DistributedStrategy& strategy, const Plan& plan) {
+std::string PlanReport(const DistributedStrategy& strategy, const exec::Plan& plan) {
   const BuildStrategy& build = strategy.build_strategy();
   std::string text;
   if (build.has_enable_inplace() || build.has_memory_optimize() ||
       strategy.runtime_flags().has_eager_delete_tensor_gb()) {
-    text += "memory: " + ToText(plan.memory()) + "\n";
+    text += "memory: " + exec::ToText(plan.memory()) + "\n";
   }
   const ExecutionStrategy& execution = strategy.execution_strategy();
   if (execution.has_num_iteration_per_drop_scope() ||
@@ -67,7 +67,8 @@ std::string PlanReport(const DistributedStrategy& strategy, const Plan& plan) {
   }
   if (execution.cuda_graph()) {
     text += "cuda_graph: " +
-            (plan.recorder() == nullptr ? "not available on the CPU" : PiecesText(plan)) + "\n";
+            (plan.recorder() == nullptr ? "not available on the CPU" : exec::PiecesText(plan)) +
+            "\n";
   }
   if (strategy.has_conv_workspace_size_limit()) {
     text += absl::StrFormat("scratch memory: %.1f MB, conv_workspace_size_limit %d MB\n",
@@ -89,13 +90,13 @@ int ThreadsOf(const JobConfig& config, const RankInfo& rank) {
   return std::max(1, cores / std::max(1, rank.local_size));
 }
 
-StatusOr<PlanOptions> PlanOptionsOf(const JobConfig& config, int threads) {
+StatusOr<exec::PlanOptions> PlanOptionsOf(const JobConfig& config, int threads) {
   const DistributedStrategy& strategy = config.strategy();
-  PlanOptions options;
+  exec::PlanOptions options;
   options.threads = threads;
   if (!strategy.runtime_flags().use_mkldnn()) options.disable_impls = {"onednn"};
   for (const std::string& type : strategy.build_strategy().mkldnn_enabled_op_types()) {
-    TD_RETURN_IF_ERROR(Annotate(GetOp(type).status(), "mkldnn_enabled_op_types"));
+    TD_RETURN_IF_ERROR(Annotate(ops::GetOp(type).status(), "mkldnn_enabled_op_types"));
     options.onednn_ops.push_back(type);
   }
   options.memory = MemoryOptionsOf(strategy);
@@ -121,8 +122,8 @@ StatusOr<PlanOptions> PlanOptionsOf(const JobConfig& config, int threads) {
   return options;
 }
 
-std::unique_ptr<ConvSearch> ConvSearchOf(const JobConfig& config, const std::string& job_dir,
-                                         const Place& place, std::string* notes) {
+std::unique_ptr<ops::ConvSearch> ConvSearchOf(const JobConfig& config, const std::string& job_dir,
+                                              const Place& place, std::string* notes) {
   const DistributedStrategy& strategy = config.strategy();
   if (!strategy.cudnn_exhaustive_search()) return nullptr;
   const bool on_cpu = place.kind == PlaceKind::kCpu;
@@ -136,14 +137,14 @@ std::unique_ptr<ConvSearch> ConvSearchOf(const JobConfig& config, const std::str
     return nullptr;
   }
   const std::string path = InJobDir(job_dir, strategy.conv_search_cache());
-  auto search = std::make_unique<ConvSearch>(path);
+  auto search = std::make_unique<ops::ConvSearch>(path);
   if (const Status status = search->Load(); !status.ok()) {
     *notes += "warning: " + ToString(status) + "; all algorithms are measured again\n";
   }
   return search;
 }
 
-std::string SaveSearched(ConvSearch& search, int64_t* saved) {
+std::string SaveSearched(ops::ConvSearch& search, int64_t* saved) {
   if (search.measured() == *saved) return "";
   *saved = search.measured();
   std::string notes;

@@ -22,22 +22,22 @@ int ThreadsOf(const JobConfig& config, const RankInfo& rank);
 
 // Returns the options of a plan that the job determines: kernel threads, use of oneDNN and others.
 // NOT_FOUND: mkldnn_enabled_op_types has an unknown operator type; the message names it.
-StatusOr<PlanOptions> PlanOptionsOf(const JobConfig& config, int threads);
+StatusOr<exec::PlanOptions> PlanOptionsOf(const JobConfig& config, int threads);
 
 // Returns the memory options for enable_inplace, memory_optimize and eager_delete_tensor_gb.
-MemoryOptions MemoryOptionsOf(const DistributedStrategy& strategy);
+exec::MemoryOptions MemoryOptionsOf(const DistributedStrategy& strategy);
 // Returns a report about a plan's memory, order and algorithms. It has lines only for the knobs
 // that are set.
-std::string PlanReport(const DistributedStrategy& strategy, const Plan& plan);
+std::string PlanReport(const DistributedStrategy& strategy, const exec::Plan& plan);
 
 // Makes the search of cudnn_exhaustive_search and loads the results in its file. nullptr: the job
 // has no search. `place`: the device of the job. Adds notes for the user to `notes`, one per line.
-std::unique_ptr<ConvSearch> ConvSearchOf(const JobConfig& config, const std::string& job_dir,
-                                         const Place& place, std::string* notes);
+std::unique_ptr<ops::ConvSearch> ConvSearchOf(const JobConfig& config, const std::string& job_dir,
+                                              const Place& place, std::string* notes);
 
 // Saves the results of `search` to its file if the number of measured problems differs from
 // `*saved`, and updates `*saved`. Other sessions can use the file. Returns notes for the user, one
 // per line.
-std::string SaveSearched(ConvSearch& search, int64_t* saved);
+std::string SaveSearched(ops::ConvSearch& search, int64_t* saved);
 
 }  // namespace tandem::trainer

@@ -40,8 +40,8 @@ float LossScale(const JobConfig& config, double share) {
   return 1.0f;
 }
 
-Status CheckAllDense(const std::vector<ParamGrad>& grads) {
-  for (const ParamGrad& pair : grads) {
+Status CheckAllDense(const std::vector<graph::ParamGrad>& grads) {
+  for (const graph::ParamGrad& pair : grads) {
     if (pair.rows.empty()) continue;
     return Unimplemented(
         "deterministic with the sparse gradient of \"%s\" is not implemented [TD1109]; hint: make "
@@ -55,7 +55,7 @@ Status CheckAllDense(const std::vector<ParamGrad>& grads) {
 
 StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& job_dir,
                                     int64_t batch, int64_t global_batch, const TrainingMode& mode,
-                                    const ProgramObserver& observer) {
+                                    const graph::ProgramObserver& observer) {
   TD_REQUIRE(mode.programs != nullptr && batch > 0 && batch <= global_batch);
   const DistributedStrategy& strategy = config.strategy();
   const bool pipeline = strategy.pipeline();
@@ -76,24 +76,25 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
   JobPrograms programs;
   TD_ASSIGN_OR_RETURN(programs.forward, ForwardProgram(config.model(), job_dir, batch));
   if (SamplesInStep(config)) TD_RETURN_IF_ERROR(SampleImagesIn(config, programs.forward));
-  if (pipeline) TD_RETURN_IF_ERROR(AssignSections(programs.forward, config.model().sections()));
+  if (pipeline)
+    TD_RETURN_IF_ERROR(graph::AssignSections(programs.forward, config.model().sections()));
   TD_RETURN_IF_ERROR(mode.programs->PlaceOperators(programs.forward));
   programs.train = programs.forward;
-  Program& train = programs.train;
-  std::vector<ParamGrad> grads;
+  graph::Program& train = programs.train;
+  std::vector<graph::ParamGrad> grads;
   TD_ASSIGN_OR_RETURN(const Place place, ParsePlace(config.place()));
-  PassPipeline passes(config.strategy(), observer, place.kind);
+  graph::PassPipeline passes(config.strategy(), observer, place.kind);
   TD_RETURN_IF_ERROR(passes.Observe("model", train));
-  TD_RETURN_IF_ERROR(passes.Run(PassStage::kForward, train, grads));
-  TD_ASSIGN_OR_RETURN(grads, AppendBackward(train, LossScale(config, share)));
-  if (config.data().remainder() == DataConfig::JOIN) TD_RETURN_IF_ERROR(WeightSteps(train));
+  TD_RETURN_IF_ERROR(passes.Run(graph::PassStage::kForward, train, grads));
+  TD_ASSIGN_OR_RETURN(grads, graph::AppendBackward(train, LossScale(config, share)));
+  if (config.data().remainder() == DataConfig::JOIN) TD_RETURN_IF_ERROR(graph::WeightSteps(train));
   TD_RETURN_IF_ERROR(passes.Observe("autodiff", train));
   if (config.strategy().deterministic()) TD_RETURN_IF_ERROR(CheckAllDense(grads));
-  TD_RETURN_IF_ERROR(passes.Run(PassStage::kBackward, train, grads));
+  TD_RETURN_IF_ERROR(passes.Run(graph::PassStage::kBackward, train, grads));
   TD_RETURN_IF_ERROR(mode.programs->Distribute(train, grads));
   TD_RETURN_IF_ERROR(mode.programs->DistributeForward(programs.forward));
   TD_RETURN_IF_ERROR(passes.Observe("distribute", train));
-  TD_RETURN_IF_ERROR(passes.Run(PassStage::kUpdate, train, grads));
+  TD_RETURN_IF_ERROR(passes.Run(graph::PassStage::kUpdate, train, grads));
   if (config.strategy().sharding()) {
     TD_RETURN_IF_ERROR(mode.programs->SplitParams(train));
     TD_RETURN_IF_ERROR(passes.Observe("sharding", train));
@@ -102,15 +103,16 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
   return programs;
 }
 
-ProgramObserver DrawInto(const std::string& dir) {
+graph::ProgramObserver DrawInto(const std::string& dir) {
   if (dir.empty()) return nullptr;
   int count = 0;
-  return [dir, count](std::string_view point, const Program& program) mutable -> Status {
+  return [dir, count](std::string_view point, const graph::Program& program) mutable -> Status {
     std::error_code error;
     std::filesystem::create_directories(dir, error);
     const std::string path = absl::StrFormat("%s/%02d_%s.dot", dir, count++, point);
     return Annotate(
-        WriteTextFile(path, ToDot(program, absl::StrFormat("%s after %s", program.name, point))),
+        WriteTextFile(path,
+                      graph::ToDot(program, absl::StrFormat("%s after %s", program.name, point))),
         "debug_graphviz_path");
   };
 }
@@ -119,10 +121,11 @@ namespace {
 
 // Checks that the data variables of the program match the data. These are the checks of BindFields
 // (trainer/session/evaluator.h) that need no data files.
-Status CheckDataNames(const Program& program, const DataConfig& data) {
+Status CheckDataNames(const graph::Program& program, const DataConfig& data) {
   const std::vector<std::string> fields = reader::FieldNames(data);
   std::vector<std::string> variables;
-  for (const Var* var : program.VarsOf(VarKind::kData)) variables.push_back(var->name);
+  for (const graph::Var* var : program.VarsOf(graph::VarKind::kData))
+    variables.push_back(var->name);
   const auto in = [](const std::vector<std::string>& names, const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };

@@ -13,9 +13,9 @@ class JobConfig;
 namespace tandem::trainer {
 
 struct JobPrograms {
-  Program train;    // forward, backward and the operators of the mode
-  Program forward;  // program of evaluations; computes the loss and metrics of `train`
-  std::vector<PassReport> passes;  // changes that each pass of the strategy made in `train`
+  graph::Program train;    // forward, backward and the operators of the mode
+  graph::Program forward;  // program of evaluations; computes the loss and metrics of `train`
+  std::vector<graph::PassReport> passes;  // changes that each pass of the strategy made in `train`
 };
 
 // Builds the programs. `batch`: samples per step on this rank; `global_batch`: samples per step on
@@ -24,11 +24,11 @@ struct JobPrograms {
 // stage of the build.
 StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& job_dir,
                                     int64_t batch, int64_t global_batch, const TrainingMode& mode,
-                                    const ProgramObserver& observer = nullptr);
+                                    const graph::ProgramObserver& observer = nullptr);
 
 // Returns an observer that draws the program after each stage into a file of `dir`: 00_model.dot,
 // 01_autodiff.dot and so on. The observer creates `dir`. Returns an empty function if `dir` is "".
-ProgramObserver DrawInto(const std::string& dir);
+graph::ProgramObserver DrawInto(const std::string& dir);
 
 // Builds the programs of one local trainer, and discards them. This finds errors in the model, its
 // arguments, the optimizer or the names of the data before a process starts.

@@ -35,7 +35,7 @@ int64_t RunLengthOf(const JobConfig& config, int64_t step, int64_t steps_total,
 
 // Describes, for the status page, the session whose first step is `next`.
 StatusJob StatusJobOf(const JobConfig& config, const SessionOptions& options,
-                      const Program& program, const std::string& metric, int64_t next,
+                      const graph::Program& program, const std::string& metric, int64_t next,
                       int64_t steps_total) {
   return {.name = config.name(),
           .mode = Mode_Name(config.mode()),
@@ -106,7 +106,7 @@ class Session::Impl {
   bool CountsRepeats() const {
     return furthest_.has_value() && (leader() || !config_.strategy().a_sync());
   }
-  const Program& program() const { return runner_->programs().train; }
+  const graph::Program& program() const { return runner_->programs().train; }
   int64_t steps_per_epoch() const { return runner_->steps_per_epoch(); }
   bool ends_epoch(int64_t step) const { return (step + 1) % steps_per_epoch() == 0; }
 
@@ -196,8 +196,8 @@ Status Session::Impl::StartMode() {
         StatusJobOf(config_, options_, program(), runner_->metric_name(), next, steps_total_));
   }
   if (leader()) {
-    Tell(ReportText(runner_->programs().passes) + PlanReport(config_.strategy(), runner_->plan()) +
-         runner_->TakeNotes());
+    Tell(graph::ReportText(runner_->programs().passes) +
+         PlanReport(config_.strategy(), runner_->plan()) + runner_->TakeNotes());
     if (speed_test()) {
       Tell(
           "reader_queue_speed_test_mode: every step uses the first batch, so the job does not "

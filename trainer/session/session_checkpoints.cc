@@ -12,7 +12,7 @@
 
 namespace tandem::trainer {
 
-Status SendStateToRank0(const TrainingMode& mode, const Program& program, Scope& scope,
+Status SendStateToRank0(const TrainingMode& mode, const graph::Program& program, exec::Scope& scope,
                         Device& host) {
   const StateKeeper& state = *mode.state;
   TD_REQUIRE(state.state_is_spread() || !state.params_are_spread());
@@ -31,7 +31,8 @@ SessionCheckpoints::SessionCheckpoints(const JobConfig& config, const SessionOpt
       store_(InJobDir(options.job_dir, config.checkpoint().dir()), config.checkpoint().keep()) {}
 
 StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(int64_t steps_per_epoch,
-                                                                 Scope& scope, const Warn& warn) {
+                                                                 exec::Scope& scope,
+                                                                 const Warn& warn) {
   TD_RETURN_IF_ERROR(store_.Claim());
   TD_ASSIGN_OR_RETURN(const std::vector<uint64_t> there, store_.Steps());
   if (there.empty()) return Resumed();
@@ -70,8 +71,9 @@ StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(int64_t steps_p
 
 // With gradient_merge the state is that of the last update. A resumed job repeats the steps since
 // this update.
-Status SessionCheckpoints::Save(int64_t steps_done, int64_t steps_per_epoch, const Program& program,
-                                Scope& scope, const Warn& warn) {
+Status SessionCheckpoints::Save(int64_t steps_done, int64_t steps_per_epoch,
+                                const graph::Program& program, exec::Scope& scope,
+                                const Warn& warn) {
   TD_REQUIRE(steps_done >= 0 && steps_per_epoch > 0);
   if (const auto& strategy = config_.strategy(); strategy.gradient_merge()) {
     steps_done -= steps_done % strategy.gradient_merge_configs().k_steps();

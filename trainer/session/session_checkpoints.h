@@ -19,7 +19,7 @@ namespace tandem::trainer {
 
 // Sends this rank's shards of the state to rank 0. The other ranks must call it when rank 0 calls
 // SessionCheckpoints::Save.
-Status SendStateToRank0(const TrainingMode& mode, const Program& program, Scope& scope,
+Status SendStateToRank0(const TrainingMode& mode, const graph::Program& program, exec::Scope& scope,
                         Device& host);
 
 // Loads and saves checkpoints on rank 0. Not thread-safe.
@@ -41,12 +41,12 @@ class SessionCheckpoints {
   // checkpoint. Creates the directory. PERMISSION_DENIED: the directory is not writable.
   // FAILED_PRECONDITION: the checkpoint belongs to another job, or checkpoint.resume is false
   // although there is a checkpoint.
-  StatusOr<Resumed> Resume(int64_t steps_per_epoch, Scope& scope, const Warn& warn);
+  StatusOr<Resumed> Resume(int64_t steps_per_epoch, exec::Scope& scope, const Warn& warn);
 
   // Saves a checkpoint after `steps_done` steps. If the state is sharded over the ranks, all other
   // ranks must be in SendStateToRank0.
-  Status Save(int64_t steps_done, int64_t steps_per_epoch, const Program& program, Scope& scope,
-              const Warn& warn);
+  Status Save(int64_t steps_done, int64_t steps_per_epoch, const graph::Program& program,
+              exec::Scope& scope, const Warn& warn);
 
  private:
   const JobConfig& config_;

@@ -6,7 +6,8 @@
 namespace tandem::trainer {
 
 StatusOr<StepInstrumentation> StepInstrumentation::Make(const JobConfig& config, ProfilePlace place,
-                                                        const Plan& plan, const Backend& backend) {
+                                                        const exec::Plan& plan,
+                                                        const exec::Backend& backend) {
   const RuntimeFlags& flags = config.strategy().runtime_flags();
   const bool profile = !config.profile().dir().empty();
   if (profile && flags.check_nan_inf()) {
@@ -22,12 +23,12 @@ StatusOr<StepInstrumentation> StepInstrumentation::Make(const JobConfig& config,
   }
   StepInstrumentation watch;
   if (flags.check_nan_inf()) {
-    TD_ASSIGN_OR_RETURN(watch.nan_check_, NanCheck::Make(plan, backend));
+    TD_ASSIGN_OR_RETURN(watch.nan_check_, exec::NanCheck::Make(plan, backend));
   }
   if (flags.benchmark()) watch.benchmark_ = std::make_unique<OpBenchmark>(plan);
   if (config.strategy().pipeline()) {
-    place.bubble =
-        BubbleShare(config.model().sections(), config.strategy().pipeline_configs().micro_batch());
+    place.bubble = graph::BubbleShare(config.model().sections(),
+                                      config.strategy().pipeline_configs().micro_batch());
   }
   if (profile) {
     TD_ASSIGN_OR_RETURN(watch.profile_,
@@ -36,9 +37,9 @@ StatusOr<StepInstrumentation> StepInstrumentation::Make(const JobConfig& config,
   return watch;
 }
 
-void StepInstrumentation::Observe(int64_t step, Executor& executor) {
+void StepInstrumentation::Observe(int64_t step, exec::Executor& executor) {
   profiler_ = profile_ ? profile_->At(step) : nullptr;
-  ExecObserver* observer = nan_check_.get();
+  exec::ExecObserver* observer = nan_check_.get();
   if (profiler_ != nullptr) observer = profiler_;
   if (benchmark_ != nullptr) observer = benchmark_.get();
   executor.SetObserver(observer);

@@ -23,13 +23,13 @@ class StepInstrumentation {
   // profile.dir of the job. `backend`: the backend of the plan; it must outlive this object.
   // INVALID_ARGUMENT: the job requests two observers.
   static StatusOr<StepInstrumentation> Make(const JobConfig& config, ProfilePlace place,
-                                            const Plan& plan, const Backend& backend);
+                                            const exec::Plan& plan, const exec::Backend& backend);
 
   // Attaches the observer to `executor` for step number `step` of this session (from 0).
-  void Observe(int64_t step, Executor& executor);
+  void Observe(int64_t step, exec::Executor& executor);
   // Returns the profiler, to which the trainer adds its own spans; nullptr: the current step is not
   // profiled.
-  Profiler* profiler() { return profiler_; }
+  exec::Profiler* profiler() { return profiler_; }
   // Returns whether each step is observed, so that steps must run one at a time.
   bool each_step() const { return nan_check_ || profile_ || benchmark_; }
   // Must be called after step `step`. `last`: it is the last step of the session. Returns a message
@@ -37,10 +37,10 @@ class StepInstrumentation {
   StatusOr<std::string> After(int64_t step, bool last);
 
  private:
-  std::unique_ptr<NanCheck> nan_check_;
+  std::unique_ptr<exec::NanCheck> nan_check_;
   std::unique_ptr<StepProfile> profile_;
   std::unique_ptr<OpBenchmark> benchmark_;
-  Profiler* profiler_ = nullptr;
+  exec::Profiler* profiler_ = nullptr;
 };
 
 }  // namespace tandem::trainer

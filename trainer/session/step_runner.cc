@@ -18,8 +18,8 @@ namespace tandem::trainer {
 namespace {
 
 // Makes the point to which a failed step is rolled back. Returns the errors of StepRollback::Make.
-StatusOr<StepRollback> ReturnPointOf(const JobConfig& config, const Program& program, Scope& scope,
-                                     Device& host) {
+StatusOr<StepRollback> ReturnPointOf(const JobConfig& config, const graph::Program& program,
+                                     exec::Scope& scope, Device& host) {
   const DistributedStrategy& strategy = config.strategy();
   const int64_t period =
       strategy.gradient_merge() ? strategy.gradient_merge_configs().k_steps() : 1;
@@ -50,7 +50,7 @@ reader::ReadShare StepRunner::share() const {
 
 Status StepRunner::OpenData() {
   TD_ASSIGN_OR_RETURN(place_, OpenJobDevice(config_, options_.rank));
-  scope_ = std::make_unique<Scope>(*place_->device);
+  scope_ = std::make_unique<exec::Scope>(*place_->device);
   TD_ASSIGN_OR_RETURN(reader_,
                       reader::OpenReader(config_, *options_.train, share(), *place_->batch_memory));
   batch_ = reader_->batch();
@@ -68,30 +68,30 @@ Status StepRunner::BuildPlan() {
   metric_name_ = MetricName(programs_.forward);
   TD_RETURN_IF_ERROR(SetFirstValues(config_, options_, programs_.train, *scope_, host_, &notes_));
   const int threads = ThreadsOf(config_, options_.rank);
-  TD_ASSIGN_OR_RETURN(PlanOptions plan_options, PlanOptionsOf(config_, threads));
+  TD_ASSIGN_OR_RETURN(exec::PlanOptions plan_options, PlanOptionsOf(config_, threads));
   conv_search_ = ConvSearchOf(config_, options_.job_dir, place_->device->place(), &notes_);
   plan_options.settings.conv.search = conv_search_.get();
-  code_ = std::make_unique<CodeCache>(
+  code_ = std::make_unique<ops::CodeCache>(
       InJobDir(options_.job_dir, config_.strategy().compilation_cache_dir()));
   plan_options.code = code_.get();
-  const PlanOptions evaluation = plan_options;
+  const exec::PlanOptions evaluation = plan_options;
   plan_options.commit = options_.rank.peers_return;
   plan_options.fetch = programs_.train.metrics;
   if (!programs_.train.loss.empty()) plan_options.fetch.push_back(programs_.train.loss);
   if (mode_.training != nullptr) comm_ = std::make_unique<CountingComm>(*mode_.training);
-  TD_ASSIGN_OR_RETURN(
-      plan_, Plan::Make(programs_.train, place_->backend, *scope_, comm_.get(), plan_options));
+  TD_ASSIGN_OR_RETURN(plan_, exec::Plan::Make(programs_.train, place_->backend, *scope_,
+                                              comm_.get(), plan_options));
   notes_ += plan_->notes();
   if (options_.rank.peers_return) {
     TD_ASSIGN_OR_RETURN(point_, ReturnPointOf(config_, programs_.train, *scope_, host_));
   }
   NoteKernels();
-  executor_ = std::make_unique<Executor>(*plan_);
+  executor_ = std::make_unique<exec::Executor>(*plan_);
   TD_ASSIGN_OR_RETURN(feed_, BatchFeed::Make(config_, *plan_, *options_.train, *reader_, *place_));
   if (mode_.evaluation_part != EvaluationPart::kNone) {
     Evaluator::Part part;
     if (mode_.evaluation_part == EvaluationPart::kSection) {
-      part = [this](const Program& bound) { return mode_.programs->EvaluatedPart(bound); };
+      part = [this](const graph::Program& bound) { return mode_.programs->EvaluatedPart(bound); };
     }
     evaluator_ =
         std::make_unique<Evaluator>(programs_.forward, place_->backend, *scope_, options_.test,
@@ -142,7 +142,7 @@ Status StepRunner::NextBatch(int64_t step) {
   if (watch_.profiler() != nullptr) {
     watch_.profiler()->Add("wait for data", executor_->steps_run(), begin, end);
   }
-  TD_RETURN_IF_ERROR(SetScalar(*scope_, kStepWeightVar, static_cast<float>(data->weight)));
+  TD_RETURN_IF_ERROR(SetScalar(*scope_, graph::kStepWeightVar, static_cast<float>(data->weight)));
   return mode_.steps->BeginStep(step, schedule_->At(step));
 }
 
@@ -174,7 +174,7 @@ StatusOr<StepRunner::Ran> StepRunner::RunSteps(const Run& run) {
 // Adds the results of one of `parts` parts of a batch. The loss and metric of a step are the means
 // over its parts.
 Status StepRunner::AddResults(int parts, Ran* ran) {
-  const Program& program = programs_.train;
+  const graph::Program& program = programs_.train;
   TD_ASSIGN_OR_RETURN(const double loss, ReadScalar(*scope_, *plan_, program.loss));
   ran->loss += loss / parts;
   if (program.metrics.empty()) return OkStatus();

@@ -60,11 +60,11 @@ class StepRunner {
   // Name of the first metric, for example "accuracy"; empty: no metric.
   const std::string& metric_name() const { return metric_name_; }
   const JobPrograms& programs() const { return programs_; }
-  const Plan& plan() const { return *plan_; }
-  Scope& scope() { return *scope_; }
+  const exec::Plan& plan() const { return *plan_; }
+  exec::Scope& scope() { return *scope_; }
   CpuDevice& host() { return host_; }
   const reader::Prefetcher& reader() const { return *reader_; }
-  Executor& executor() { return *executor_; }
+  exec::Executor& executor() { return *executor_; }
   // Returns the rollback point of the steps. nullptr: there is none, because the loss of a peer
   // ends the job.
   StepRollback* point() { return point_ ? &*point_ : nullptr; }
@@ -106,15 +106,15 @@ class StepRunner {
   CpuDevice host_;
   std::optional<JobDevice> place_;
   std::unique_ptr<reader::Prefetcher> reader_;
-  std::unique_ptr<Scope> scope_;
-  std::unique_ptr<CodeCache> code_;
+  std::unique_ptr<exec::Scope> scope_;
+  std::unique_ptr<ops::CodeCache> code_;
   JobPrograms programs_;
   std::unique_ptr<CountingComm> comm_;  // nullptr: the mode has no communication
-  std::unique_ptr<Plan> plan_;
+  std::unique_ptr<exec::Plan> plan_;
   std::optional<StepRollback> point_;
-  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<exec::Executor> executor_;
   std::unique_ptr<BatchFeed> feed_;
-  std::unique_ptr<ConvSearch> conv_search_;
+  std::unique_ptr<ops::ConvSearch> conv_search_;
   int64_t searched_ = -1;  // number of problems of conv_search_ that are already saved
   std::string notes_;
   StepInstrumentation watch_;

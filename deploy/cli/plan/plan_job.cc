@@ -6,7 +6,7 @@
 namespace tandem::deploy {
 namespace {
 
-PlanBucket BucketOf(const Program& program, const Op& op, bool half) {
+PlanBucket BucketOf(const graph::Program& program, const ops::Op& op, bool half) {
   PlanBucket bucket;
   const auto& names = op.outputs[0];
   for (const std::string& name : names) {
@@ -14,7 +14,7 @@ PlanBucket BucketOf(const Program& program, const Op& op, bool half) {
     bucket.count += static_cast<size_t>(desc.shape.numel());
     bucket.element_bytes = SizeOf(desc.dtype);
   }
-  if (half && bucket.element_bytes == 4 && op.role == OpRole::kComm) bucket.element_bytes = 2;
+  if (half && bucket.element_bytes == 4 && op.role == ops::OpRole::kComm) bucket.element_bytes = 2;
   bucket.name = names[0];
   if (names.size() > 1) bucket.name += absl::StrFormat(" and %d more", names.size() - 1);
   return bucket;
@@ -25,7 +25,7 @@ PlanBucket BucketOf(const Program& program, const Op& op, bool half) {
 StatusOr<PlanJob> PlanJobOf(const std::string& job_path, int workers) {
   TD_ASSIGN_OR_RETURN(const ProgramStages history,
                       HistoryOf(job_path, workers, {{"mode", "collective"}}));
-  const Program& program = history.points.back().second;
+  const graph::Program& program = history.points.back().second;
   PlanJob job;
   job.name = history.job;
   const trainer::CollectiveOptions& options = history.collective;
@@ -35,11 +35,11 @@ StatusOr<PlanJob> PlanJobOf(const std::string& job_path, int workers) {
   job.rule.group = options.group;
   job.rule.form = options.form;
   size_t computing = 0;
-  for (const Op& op : program.ops) {
+  for (const ops::Op& op : program.ops) {
     if (op.type == "c_allreduce_sum") {
       job.buckets.push_back(BucketOf(program, op, options.common.half_communication));
       job.buckets.back().ready = static_cast<double>(computing);
-    } else if (op.role != OpRole::kOptimize) {
+    } else if (op.role != ops::OpRole::kOptimize) {
       ++computing;
     }
   }

@@ -129,7 +129,7 @@ Finding CheckCuda() {
   const std::string module = ProgramDir() + "/../lib/libtandem_cuda.so";
   if (!std::filesystem::exists(module)) {
     return {"cuda", Verdict::kNote, "no CUDA module (lib/libtandem_cuda.so): CPU only",
-            std::string("for GPUs: ") + kBuildCudaModule +
+            std::string("for GPUs: ") + exec::kBuildCudaModule +
                 ", with CUDA 12 or newer in /usr/local/cuda"};
   }
   if (const std::string error = TryOpen("libcuda.so.1"); !error.empty()) {

@@ -157,7 +157,7 @@ Status ExportNetwork(const std::string& out, const ParsedArgs& args,
   TD_ASSIGN_OR_RETURN(const ProgramStages history,
                       HistoryOf(args.Get("job"), 1, {{"mode", "local"}}));
   // The program of the model, before all passes.
-  const Program& program = history.points.front().second;
+  const graph::Program& program = history.points.front().second;
   std::vector<std::string> outputs = absl::StrSplit(args.Get("outputs"), ',', absl::SkipEmpty());
   trainer::TensorMap tensors = checkpoint.params;
   tensors.insert(checkpoint.state.begin(), checkpoint.state.end());

@@ -42,7 +42,7 @@ StatusOr<size_t> PointOf(const ParsedArgs& parsed, const ProgramStages& history)
   }
   std::string ran;
   for (const std::string& point : names) ran += (ran.empty() ? "" : ", ") + point;
-  for (const Pass& pass : AllPasses()) {
+  for (const graph::Pass& pass : graph::AllPasses()) {
     if (name != pass.name) continue;
     return InvalidArgument(
         "the strategy of the job does not use pass %s [TD1006] (passes of the job: %s)", name, ran);
@@ -72,16 +72,16 @@ Status DrawSvg(const std::string& dot_path, const std::string& svg_path) {
   return OkStatus();
 }
 
-nlohmann::ordered_json GraphJson(const Program& program, const std::string& point,
+nlohmann::ordered_json GraphJson(const graph::Program& program, const std::string& point,
                                  const ProgramStages& history) {
   auto operators = nlohmann::ordered_json::array(), passes = operators;
-  for (const Op& op : program.ops) {
+  for (const ops::Op& op : program.ops) {
     auto reads = nlohmann::ordered_json::array(), writes = reads;
-    ForEachRead(op, [&](const std::string& name) { reads.push_back(name); });
-    ForEachWrite(op, [&](const std::string& name) { writes.push_back(name); });
+    graph::ForEachRead(op, [&](const std::string& name) { reads.push_back(name); });
+    graph::ForEachWrite(op, [&](const std::string& name) { writes.push_back(name); });
     operators.push_back({{"type", op.type}, {"reads", reads}, {"writes", writes}});
   }
-  for (const PassReport& report : history.passes) {
+  for (const graph::PassReport& report : history.passes) {
     passes.push_back({{"pass", report.name},
                       {"matched", report.outcome.matched},
                       {"reason", report.outcome.reason}});
@@ -94,7 +94,7 @@ Status Show(const ParsedArgs& parsed, const ProgramStages& history) {
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(parsed));
   TD_ASSIGN_OR_RETURN(const size_t at, PointOf(parsed, history));
   const auto& [point, program] = history.points[at];
-  const std::string dot = ToDot(program, program.name + " after " + point);
+  const std::string dot = graph::ToDot(program, program.name + " after " + point);
   if (parsed.Has("dot")) return WriteTextFile(parsed.Get("dot"), dot);
   if (parsed.Has("svg")) {
     const std::string svg = parsed.Get("svg"), source = svg + ".dot";
@@ -108,8 +108,8 @@ Status Show(const ParsedArgs& parsed, const ProgramStages& history) {
     return OkStatus();
   }
   std::printf("# %s after %s: %zu operators\n%s", program.name.c_str(), point.c_str(),
-              program.ops.size(), Dump(program).c_str());
-  std::fputs(ReportText(history.passes).c_str(), stderr);
+              program.ops.size(), graph::Dump(program).c_str());
+  std::fputs(graph::ReportText(history.passes).c_str(), stderr);
   return OkStatus();
 }
 

@@ -64,7 +64,7 @@ std::string DirOf(const std::string& path) {
 }
 
 // Returns a data variable's type and shape. A variable first size is "batch": "f32[batch,1,28]".
-std::string TextOf(const Var& var) {
+std::string TextOf(const graph::Var& var) {
   if (!var.batch_leading) return ToString(var.desc);
   std::string text = absl::StrFormat("%s[batch", Name(var.desc.dtype));
   for (const int64_t size : var.desc.shape.dims().subspan(1)) absl::StrAppend(&text, ",", size);
@@ -92,7 +92,7 @@ Status Import(const ParsedArgs& args) {
   std::filesystem::create_directories(dir, error);
   if (error) return FileError(dir, "cannot be created", error.value());
   pb::ProgramDef def;
-  ToProto(model.program, &def);
+  graph::ToProto(model.program, &def);
   const auto write_tensors = [&](const std::string& to) {
     return trainer::WriteSafetensors(to, model.tensors, {});
   };
@@ -112,7 +112,7 @@ Status Import(const ParsedArgs& args) {
                                  {"tensors", model.tensors.size()},
                                  {"elements", elements},
                                  {"data", nlohmann::ordered_json::object()}};
-  for (const Var* var : model.program.VarsOf(VarKind::kData)) {
+  for (const graph::Var* var : model.program.VarsOf(graph::VarKind::kData)) {
     text += absl::StrFormat("  data \"%s\": %s\n", var->name, TextOf(*var));
     json["data"][var->name] = TextOf(*var);
   }

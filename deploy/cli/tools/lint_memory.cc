@@ -5,19 +5,21 @@
 namespace tandem::deploy {
 namespace {
 
-StatusOr<MemoryPlan> PlanAt(const Program& program, const MemoryOptions& options) {
+StatusOr<exec::MemoryPlan> PlanAt(const graph::Program& program,
+                                  const exec::MemoryOptions& options) {
   std::vector<std::string> fetch = program.metrics;
   if (!program.loss.empty()) fetch.push_back(program.loss);
-  return PlanMemory(program, FindCommIntervals(program), fetch, options);
+  return exec::PlanMemory(program, exec::FindCommIntervals(program), fetch, options);
 }
 
-MemoryRow RowOf(const std::string& point, const Program& program, const MemoryPlan& plan) {
+MemoryRow RowOf(const std::string& point, const graph::Program& program,
+                const exec::MemoryPlan& plan) {
   return {point, program.ops.size(), plan.bytes_sum, plan.bytes, plan.bytes_min};
 }
 
-size_t BytesOf(const Program& program, VarKind kind) {
+size_t BytesOf(const graph::Program& program, graph::VarKind kind) {
   size_t bytes = 0;
-  for (const Var* var : program.VarsOf(kind)) bytes += var->desc.bytes();
+  for (const graph::Var* var : program.VarsOf(kind)) bytes += var->desc.bytes();
   return bytes;
 }
 
@@ -28,27 +30,27 @@ StatusOr<MemoryReport> MemoryOf(const ProgramStages& history) {
   // Each point is planned as if the program were complete at this point. So the effect of a pass is
   // the difference to the previous row.
   for (const auto& [point, program] : history.points) {
-    TD_ASSIGN_OR_RETURN(const MemoryPlan plan, PlanAt(program, {}));
+    TD_ASSIGN_OR_RETURN(const exec::MemoryPlan plan, PlanAt(program, {}));
     report.rows.push_back(RowOf(point, program, plan));
   }
-  const Program& last = history.points.back().second;
-  MemoryOptions options;
+  const graph::Program& last = history.points.back().second;
+  exec::MemoryOptions options;
   if (history.memory.inplace) {
     options.inplace = true;
-    TD_ASSIGN_OR_RETURN(const MemoryPlan plan, PlanAt(last, options));
+    TD_ASSIGN_OR_RETURN(const exec::MemoryPlan plan, PlanAt(last, options));
     report.rows.push_back(
         RowOf(absl::StrFormat("enable_inplace (%d places)", plan.inplace.size()), last, plan));
   }
   if (!history.memory.reuse && history.memory.eager_delete_bytes != 0) {
-    TD_ASSIGN_OR_RETURN(const MemoryPlan plan, PlanAt(last, history.memory));
+    TD_ASSIGN_OR_RETURN(const exec::MemoryPlan plan, PlanAt(last, history.memory));
     report.rows.push_back(RowOf("memory_optimize, eager deletion", last, plan));
   }
-  TD_ASSIGN_OR_RETURN(const MemoryPlan plan, PlanAt(last, history.memory));
+  TD_ASSIGN_OR_RETURN(const exec::MemoryPlan plan, PlanAt(last, history.memory));
   report.plan_bytes = plan.bytes;
   report.plan_order = plan.order;
-  report.parameter_bytes = BytesOf(last, VarKind::kParam);
-  report.state_bytes = BytesOf(last, VarKind::kState);
-  report.data_bytes = BytesOf(last, VarKind::kData);
+  report.parameter_bytes = BytesOf(last, graph::VarKind::kParam);
+  report.state_bytes = BytesOf(last, graph::VarKind::kState);
+  report.data_bytes = BytesOf(last, graph::VarKind::kData);
   return report;
 }
 

@@ -35,7 +35,7 @@ StatusOr<ProgramStages> HistoryOf(const std::string& job_path, int workers,
                       static_cast<uint32_t>(rank.kind_size() / each));
   history.job = job.config->name();
   history.batch = share.size;
-  const auto keep = [&history](std::string_view point, const Program& program) {
+  const auto keep = [&history](std::string_view point, const graph::Program& program) {
     history.points.emplace_back(point, program);
     return OkStatus();
   };

@@ -18,9 +18,9 @@ struct ProgramStages {
   std::string job;    // name of the job
   int64_t batch = 0;  // number of samples of a step on one rank
   // The programs after each stage, in order: "model", the passes, "autodiff", "distribute".
-  std::vector<std::pair<std::string, Program>> points;
-  std::vector<PassReport> passes;
-  MemoryOptions memory;                   // memory settings of the strategy
+  std::vector<std::pair<std::string, graph::Program>> points;
+  std::vector<graph::PassReport> passes;
+  exec::MemoryOptions memory;             // memory settings of the strategy
   trainer::CollectiveOptions collective;  // options of a job in collective mode
 };
 

@@ -5,7 +5,7 @@
 
 #include "common/os/library.h"
 
-namespace tandem {
+namespace tandem::exec {
 namespace {
 
 template <typename Fn>
@@ -46,4 +46,4 @@ StatusOr<CuptiLibrary> OpenCupti(const std::string& path) {
   return cupti;
 }
 
-}  // namespace tandem
+}  // namespace tandem::exec

@@ -10,7 +10,7 @@
 
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::exec {
 
 using CuptiResult = int;  // result code of a CUPTI function; 0: success
 
@@ -85,4 +85,4 @@ struct CuptiLibrary {
 // or a function is missing.
 StatusOr<CuptiLibrary> OpenCupti(const std::string& path = "");
 
-}  // namespace tandem
+}  // namespace tandem::exec

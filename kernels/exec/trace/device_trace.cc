@@ -10,7 +10,7 @@
 #include "common/base/mutex.h"
 #include "kernels/exec/trace/cupti_library.h"
 
-namespace tandem {
+namespace tandem::exec {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
@@ -188,4 +188,4 @@ StatusOr<std::unique_ptr<DeviceTrace>> DeviceTrace::Start(const std::string& lib
   return std::unique_ptr<DeviceTrace>(std::move(trace));
 }
 
-}  // namespace tandem
+}  // namespace tandem::exec

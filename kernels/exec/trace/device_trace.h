@@ -10,7 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::exec {
 
 struct DeviceSpan {
   uint64_t id = 0;  // id from DeviceTrace::Enter; 0: the host set no id
@@ -37,4 +37,4 @@ class DeviceTrace {
   virtual StatusOr<std::vector<DeviceSpan>> Take() = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::exec

@@ -9,7 +9,7 @@
 #include "kernels/graph/passes/rewrite.h"
 #include "kernels/ops/update/dgc.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
 using Groups = std::vector<std::vector<ParamGrad>>;
@@ -29,7 +29,7 @@ class Compressor {
   // Backward then continues while the ranks communicate.
   Status InsertSelection(const ParamGrad& pair, std::string* selected);
   Status InsertExchange(const std::vector<ParamGrad>& group);
-  Status Insert(Op op) { return InsertOp(program_, at_++, std::move(op)); }
+  Status Insert(ops::Op op) { return InsertOp(program_, at_++, std::move(op)); }
 
   Program& program_;
   OptimizerSpec optimizer_;  // optimizer; its gradient settings are moved to local_
@@ -38,7 +38,7 @@ class Compressor {
   GradientSettings local_;  // clipping and decay for the gradient part of one rank
   size_t at_ = 0;
   std::vector<std::string> slots_;
-  std::vector<Op> updates_;  // operators that run after all communication
+  std::vector<ops::Op> updates_;  // operators that run after all communication
 };
 
 Status Compressor::AddStates() {
@@ -90,20 +90,20 @@ Status Compressor::InsertSelection(const ParamGrad& pair, std::string* selected)
                                .inputs = {{slot}},
                                .outputs = {{slot}},
                                .attrs = {{"scale", 1.0 / ranks_}},
-                               .role = OpRole::kOptimize,
+                               .role = ops::OpRole::kOptimize,
                                .run_if = kDgcBeginsVar}));
   }
   const float least =
       static_cast<float>(*std::min_element(rule_.sparsity.begin(), rule_.sparsity.end()));
-  AttrMap attrs = optimizer_.attrs;
+  ops::AttrMap attrs = optimizer_.attrs;
   attrs.erase("lazy_mode");  // lazy_mode applies only to sparse rows
-  attrs["capacity"] = SelectedOf(desc.shape.numel(), least);
+  attrs["capacity"] = ops::SelectedOf(desc.shape.numel(), least);
   *selected = program_.FreshName(pair.grad + "@SELECTED");
   return Insert({.type = "dgc_compress",
                  .inputs = {{pair.grad}, {velocity}, {residual}, {kDgcSparsityVar}},
                  .outputs = {{velocity}, {residual}, {*selected}},
                  .attrs = std::move(attrs),
-                 .role = OpRole::kOptimize,
+                 .role = ops::OpRole::kOptimize,
                  .run_if = kDgcSelectedVar});
 }
 
@@ -111,12 +111,12 @@ Status Compressor::InsertExchange(const std::vector<ParamGrad>& group) {
   std::vector<std::string> grads;
   for (const ParamGrad& pair : group) grads.push_back(pair.grad);
   at_ = BehindWritersOf(program_, grads);
-  Op gather = {.type = "c_allgather_selected",
-               .inputs = {{}},
-               .outputs = {{}},
-               .attrs = {{"ranks", int64_t{ranks_}}},
-               .role = OpRole::kComm,
-               .run_if = kDgcSelectedVar};
+  ops::Op gather = {.type = "c_allgather_selected",
+                    .inputs = {{}},
+                    .outputs = {{}},
+                    .attrs = {{"ranks", int64_t{ranks_}}},
+                    .role = ops::OpRole::kComm,
+                    .run_if = kDgcSelectedVar};
   for (const ParamGrad& pair : group) {
     TD_RETURN_IF_ERROR(InsertSelection(pair, &gather.inputs[0].emplace_back()));
     const std::string all =
@@ -124,7 +124,7 @@ Status Compressor::InsertExchange(const std::vector<ParamGrad>& group) {
     updates_.push_back({.type = "dgc_update",
                         .inputs = {{pair.param}, {all}, {kLearningRateVar}},
                         .outputs = {{pair.param}},
-                        .role = OpRole::kOptimize,
+                        .role = ops::OpRole::kOptimize,
                         .run_if = kDgcSelectedVar});
   }
   return Insert(std::move(gather));
@@ -146,7 +146,7 @@ StatusOr<std::vector<std::string>> Compressor::Run(const Groups& groups) {
   TD_RETURN_IF_ERROR(InsertAllReduce(program_, own, kDgcWholeVar));
   TD_RETURN_IF_ERROR(AppendMomentum(own));
   for (const auto& group : own) TD_RETURN_IF_ERROR(InsertExchange(group));
-  for (Op& op : updates_) TD_RETURN_IF_ERROR(AppendOp(program_, std::move(op)));
+  for (ops::Op& op : updates_) TD_RETURN_IF_ERROR(AppendOp(program_, std::move(op)));
   return std::move(slots_);
 }
 
@@ -169,4 +169,4 @@ StatusOr<std::vector<std::string>> AppendCompressed(
   return Compressor(program, optimizer, rule, ranks).Run(groups);
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -11,7 +11,7 @@
 #include "kernels/graph/optimizer.h"
 #include "kernels/graph/program.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 struct DgcRule {
   int64_t begin_step = 0;  // first step with compression; earlier steps use plain momentum
@@ -48,4 +48,4 @@ StatusOr<std::vector<std::string>> AppendCompressed(
     Program& program, const OptimizerSpec& optimizer,
     const std::vector<std::vector<ParamGrad>>& groups, const DgcRule& rule, int ranks);
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -6,7 +6,7 @@
 #include "kernels/graph/optimizer.h"
 #include "kernels/graph/passes/rewrite.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
 std::string LayerOf(const std::string& param) { return param.substr(0, param.find('.')); }
@@ -125,7 +125,7 @@ Status InsertAllReduce(Program& program, const std::vector<std::vector<ParamGrad
                                 {.type = "c_allreduce_sum",
                                  .inputs = {names},
                                  .outputs = {names},
-                                 .role = OpRole::kComm,
+                                 .role = ops::OpRole::kComm,
                                  .run_if = run_if}));
   }
   return OkStatus();
@@ -143,13 +143,13 @@ Status AppendMeans(Program& program, const std::vector<std::string>& vars,
                                           .inputs = {{vars[i]}},
                                           .outputs = {{means[i]}},
                                           .attrs = {{"scale", 1.0 / ranks}},
-                                          .role = OpRole::kOptimize,
+                                          .role = ops::OpRole::kOptimize,
                                           .run_if = due}));
   }
   return AppendOp(program, {.type = "c_allreduce_sum",
                             .inputs = {means},
                             .outputs = {means},
-                            .role = OpRole::kComm,
+                            .role = ops::OpRole::kComm,
                             .run_if = due});
 }
 
@@ -176,7 +176,7 @@ Status AppendAdaptiveSteps(Program& program, const AverageRule& rule, const std:
        .inputs = {{loss}, {kLearningRateVar}, {base_loss}, {base_rate}, {kAverageStepsVar}},
        .outputs = {{base_loss}, {base_rate}, {kAverageStepsVar}},
        .attrs = {{"init_k_steps", rule.k_steps}},
-       .role = OpRole::kOptimize,
+       .role = ops::OpRole::kOptimize,
        .run_if = due});
 }
 
@@ -213,13 +213,14 @@ Status AppendPushPull(Program& program, const std::vector<ParamGrad>& grads) {
   // Backward reads the parameters. Therefore the operator that receives them comes after backward.
   return AppendOp(
       program,
-      {.type = "push_pull", .inputs = {names}, .outputs = {params}, .role = OpRole::kComm});
+      {.type = "push_pull", .inputs = {names}, .outputs = {params}, .role = ops::OpRole::kComm});
 }
 
 Status AppendGeoExchange(Program& program, const std::vector<std::string>& params) {
-  return AppendOp(
-      program,
-      {.type = "geo_exchange", .inputs = {params}, .outputs = {params}, .role = OpRole::kComm});
+  return AppendOp(program, {.type = "geo_exchange",
+                            .inputs = {params},
+                            .outputs = {params},
+                            .role = ops::OpRole::kComm});
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -6,7 +6,7 @@
 #include "kernels/graph/autodiff.h"
 #include "kernels/graph/program.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 // The limits of gradient buckets: Fleet's fuse_grad_size_in_MB, fuse_grad_size_in_TFLOPS and
 // last_comm_group_size_MB. In spite of its name, fuse_grad_size_in_TFLOPS limits the number of
@@ -78,4 +78,4 @@ Status PrefetchTables(Program& program, const std::vector<std::string>& tables);
 // nothing if there are no gradients.
 Status AppendPushPull(Program& program, const std::vector<ParamGrad>& grads);
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -5,7 +5,7 @@
 
 #include "kernels/graph/passes/rewrite.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
 class Halver {
@@ -16,14 +16,14 @@ class Halver {
 
   // Changes the program. After an error the program is unusable.
   Status Run() {
-    for (Op& op : before_) {
+    for (ops::Op& op : before_) {
       for (const auto& slots : {op.inputs, op.outputs}) {
         for (const auto& slot : slots) {
           for (const std::string& var : slot) TD_RETURN_IF_ERROR(Widen(var));
         }
       }
       const bool reduces = op.type == "c_allreduce_sum" || op.type == "c_reduce_sum";
-      if (reduces && op.role == OpRole::kComm) TD_RETURN_IF_ERROR(Narrow(op));
+      if (reduces && op.role == ops::OpRole::kComm) TD_RETURN_IF_ERROR(Narrow(op));
       TD_RETURN_IF_ERROR(AppendOp(program_, std::move(op)));
     }
     return OkStatus();
@@ -34,7 +34,7 @@ class Halver {
     std::string var, run_if;
   };
 
-  Status Cast(const std::string& from, const std::string& to, const char* dtype, OpRole role,
+  Status Cast(const std::string& from, const std::string& to, const char* dtype, ops::OpRole role,
               const std::string& run_if) {
     return AppendOp(program_, {.type = "cast",
                                .inputs = {{from}},
@@ -46,13 +46,13 @@ class Halver {
 
   // All gradients of one reduction must have the same element type. Therefore either all of them
   // are converted to f16 or none is.
-  Status Narrow(Op& op) {
+  Status Narrow(ops::Op& op) {
     for (const std::string& grad : op.inputs[0]) {
       if (program_.FindVar(grad)->desc.dtype != DType::kF32) return OkStatus();
     }
     for (std::string& grad : op.inputs[0]) {
       const std::string half = program_.FreshName(grad + "@HALF");
-      TD_RETURN_IF_ERROR(Cast(grad, half, "f16", OpRole::kBackward, op.run_if));
+      TD_RETURN_IF_ERROR(Cast(grad, half, "f16", ops::OpRole::kBackward, op.run_if));
       halves_[grad] = {half, op.run_if};
       grad = half;
     }
@@ -65,11 +65,11 @@ class Halver {
     if (found == halves_.end()) return OkStatus();
     const Half half = std::move(found->second);
     halves_.erase(found);
-    return Cast(half.var, var, "f32", OpRole::kOptimize, half.run_if);
+    return Cast(half.var, var, "f32", ops::OpRole::kOptimize, half.run_if);
   }
 
   Program& program_;
-  std::vector<Op> before_;
+  std::vector<ops::Op> before_;
   // The f16 copies that are being reduced, by name of the f32 gradient.
   std::map<std::string, Half> halves_;
 };
@@ -78,4 +78,4 @@ class Halver {
 
 Status HalveCommunication(Program& program) { return Halver(program).Run(); }
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -5,11 +5,11 @@
 
 #include "kernels/graph/program.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 // Inserts casts of f32 gradients to f16 before each reduction, which then reduces the f16
 // gradients. The cast back to f32 is inserted before the next reader of the gradient. Until then,
 // communication overlaps with computation.
 Status HalveCommunication(Program& program);
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -11,7 +11,7 @@
 #include "kernels/graph/passes/rewrite.h"
 #include "kernels/ops/elementwise/dropout.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 std::vector<PipelineRow> OneForwardOneBackward(int section, int sections, int micro_batches) {
   TD_REQUIRE(section >= 0 && section < sections && micro_batches >= 1);
@@ -88,7 +88,8 @@ class Unroller {
 std::string Unroller::At(const std::string& name, int micro) const {
   TD_REQUIRE(micro >= 0 && micro < rank_.micro_batches);
   const VarKind kind = whole_.FindVar(name)->kind;
-  const bool own = kind == VarKind::kTemp || kind == VarKind::kData || name == kDropoutPosition;
+  const bool own =
+      kind == VarKind::kTemp || kind == VarKind::kData || name == ops::kDropoutPosition;
   return own && several() ? MicroName(name, micro) : name;
 }
 
@@ -128,10 +129,10 @@ Status Unroller::Begin() {
     if (!used.contains(var.name)) continue;
     TD_RETURN_IF_ERROR(Declare(var.name));
     if (var.kind != VarKind::kData || !several()) continue;
-    Op split = {.type = "split",
-                .inputs = {{var.name}},
-                .outputs = {{}},
-                .attrs = {{"axis", int64_t{0}}, {"num", int64_t{rank_.micro_batches}}}};
+    ops::Op split = {.type = "split",
+                     .inputs = {{var.name}},
+                     .outputs = {{}},
+                     .attrs = {{"axis", int64_t{0}}, {"num", int64_t{rank_.micro_batches}}}};
     for (int m = 0; m < rank_.micro_batches; ++m) split.outputs[0].push_back(At(var.name, m));
     TD_RETURN_IF_ERROR(AppendOp(out_, std::move(split)));
   }
@@ -141,7 +142,7 @@ Status Unroller::Begin() {
 Status Unroller::Run(bool forward, int micro) {
   for (size_t i = 0; i < whole_.ops.size(); ++i) {
     if (!mine(i) || IsBackward(whole_.ops[i]) == forward) continue;
-    Op op = whole_.ops[i];
+    ops::Op op = whole_.ops[i];
     op.attrs.erase(kOpDevice);
     for (auto* slots : {&op.inputs, &op.outputs}) {
       for (auto& slot : *slots) {
@@ -318,4 +319,4 @@ StatusOr<Program> ForwardSection(const Program& forward, const PipelineRank& ran
   return unroller.Take();
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

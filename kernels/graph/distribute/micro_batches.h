@@ -12,7 +12,7 @@
 #include "kernels/graph/distribute/sections.h"
 #include "kernels/graph/program.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 // One row of the schedule: forward or backward of one micro batch.
 struct PipelineRow {
@@ -55,7 +55,7 @@ struct SectionProgram {
   Program program;
   // The sums over the micro batches, in the order in which they become ready.
   std::vector<ParamGrad> grads;
-  std::vector<Op> resets;  // operators that run at the end of the step
+  std::vector<ops::Op> resets;  // operators that run at the end of the step
 };
 // Returns the program of this rank. `whole` is the program with backward, bound to the size of one
 // micro batch. The data variables of the result hold all micro batches. Gradients are accumulated
@@ -68,4 +68,4 @@ StatusOr<SectionProgram> UnrollSection(const Program& whole, const std::vector<P
 // and metrics to stage 0.
 StatusOr<Program> ForwardSection(const Program& forward, const PipelineRank& rank);
 
-}  // namespace tandem
+}  // namespace tandem::graph

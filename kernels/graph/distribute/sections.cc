@@ -9,7 +9,7 @@
 #include "kernels/graph/passes/rewrite.h"
 #include "kernels/ops/elementwise/dropout.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
 // Cost of moving one byte to or from memory, in floating-point operations.
@@ -21,8 +21,8 @@ double Bytes(const Program& program, const std::string& var) {
 
 // Returns the cost of the operator in floating-point operations, or the cost of its memory traffic
 // if that is higher.
-double CostOf(const Program& program, const Op& op) {
-  const OpDef& def = *FindOp(op.type);
+double CostOf(const Program& program, const ops::Op& op) {
+  const ops::OpDef& def = *ops::FindOp(op.type);
   double bytes = 0;
   ForEachMemoryRead(op, [&](const std::string& name) { bytes += Bytes(program, name); });
   ForEachWrite(op, [&](const std::string& name) { bytes += Bytes(program, name); });
@@ -39,7 +39,7 @@ double CostOf(const Program& program, const Op& op) {
   };
   add(op.inputs, &in);
   add(op.outputs, &out);
-  return std::max(moved, def.flops(OpView(op, def, in, out)));
+  return std::max(moved, def.flops(ops::OpView(op, def, in, out)));
 }
 
 // Returns for each i the cost of a stage boundary before operator `i`: values written before it and
@@ -91,7 +91,7 @@ using Writers = std::map<std::string, std::set<int>>;  // by variable: the stage
 
 // Returns the stage of an operator that names no stage. A forward operator gets the latest of the
 // stages from which it reads, a backward operator the earliest.
-int Inherited(const Op& op, const Writers& writers) {
+int Inherited(const ops::Op& op, const Writers& writers) {
   const bool backward = IsBackward(op);
   int section = -1;
   ForEachRead(op, [&](const std::string& name) {
@@ -108,7 +108,7 @@ int Inherited(const Op& op, const Writers& writers) {
 
 StatusOr<int> NamedSections(const Program& forward) {
   std::set<int> named;
-  for (const Op& op : forward.ops) {
+  for (const ops::Op& op : forward.ops) {
     if (const int section = SectionOf(op); section >= 0) named.insert(section);
   }
   int next = 0;
@@ -139,14 +139,14 @@ Status AssignSections(Program& forward, int sections) {
       forward.ops[begins[s]].attrs[kOpDevice] = DeviceOf(static_cast<int>(s));
     }
     int section = 0;
-    for (Op& op : forward.ops) {
+    for (ops::Op& op : forward.ops) {
       section = std::max(section, SectionOf(op));
       op.attrs[kOpDevice] = DeviceOf(section);
     }
     return OkStatus();
   }
   Writers writers;
-  for (Op& op : forward.ops) {
+  for (ops::Op& op : forward.ops) {
     if (SectionOf(op) < 0) op.attrs[kOpDevice] = DeviceOf(std::max(0, Inherited(op, writers)));
     ForEachWrite(op, [&](const std::string& name) { writers[name].insert(SectionOf(op)); });
   }
@@ -155,7 +155,7 @@ Status AssignSections(Program& forward, int sections) {
 
 namespace {
 
-bool IsTableLookup(const Op& op) {
+bool IsTableLookup(const ops::Op& op) {
   const auto is = [&op](const char* attr) {
     const auto it = op.attrs.find(attr);
     return it != op.attrs.end() && std::get<bool>(it->second);
@@ -164,7 +164,7 @@ bool IsTableLookup(const Op& op) {
 }
 
 // Describes an operator for a message by its first output, because operators have no names.
-std::string Told(const Op& op) {
+std::string Told(const ops::Op& op) {
   std::string out;
   ForEachWrite(op, [&](const std::string& name) { out = out.empty() ? name : out; });
   return absl::StrFormat("%s that makes \"%s\"", op.type, out);
@@ -174,8 +174,8 @@ std::string Told(const Op& op) {
 // 1. All operators that use a parameter must be in one stage.
 Status CheckGuard(const Program& forward, const std::string& device) {
   // `writers`: operators in stage 1, by output. `users`: first reader of each variable.
-  std::map<std::string, const Op*> writers, users;
-  for (const Op& op : forward.ops) {
+  std::map<std::string, const ops::Op*> writers, users;
+  for (const ops::Op& op : forward.ops) {
     const bool guarded = SectionOf(op) == 1;
     if (guarded && IsTableLookup(op)) {
       return InvalidArgument(
@@ -185,7 +185,7 @@ Status CheckGuard(const Program& forward, const std::string& device) {
     }
     Status status;
     ForEachRead(op, [&](const std::string& name) {
-      const Op*& user = users.emplace(name, &op).first->second;
+      const ops::Op*& user = users.emplace(name, &op).first->second;
       if (const auto writer = writers.find(name); !guarded && writer != writers.end()) {
         status = InvalidArgument(
             "the %s has no device guard \"%s\", but reads \"%s\" from an operator with this guard; "
@@ -228,7 +228,8 @@ Status CheckGuard(const Program& forward, const std::string& device) {
 }  // namespace
 
 Status AssignGuard(Program& forward, const std::string& device) {
-  for (Op& op : forward.ops) op.attrs[kOpDevice] = DeviceOf(DeviceKindOf(op) == device ? 1 : 0);
+  for (ops::Op& op : forward.ops)
+    op.attrs[kOpDevice] = DeviceOf(DeviceKindOf(op) == device ? 1 : 0);
   return CheckGuard(forward, device);
 }
 
@@ -244,7 +245,7 @@ class PipelinePartitioner {
     std::vector<std::pair<size_t, Crossing>> found;
     for (const auto& [name, uses] : uses_) {
       const VarKind kind = program_.FindVar(name)->kind;
-      if (kind == VarKind::kData || name == kDropoutPosition) continue;
+      if (kind == VarKind::kData || name == ops::kDropoutPosition) continue;
       if (kind == VarKind::kTemp) {
         TD_RETURN_IF_ERROR(AddCrossings(name, uses, &found));
       } else {
@@ -264,10 +265,10 @@ class PipelinePartitioner {
 
   void FindSections() {
     Writers writers;
-    for (const Op& op : program_.ops) {
+    for (const ops::Op& op : program_.ops) {
       int section = SectionOf(op);
       // The gradient of the loss is computed in the stage that computes the loss.
-      if (op.role == OpRole::kLoss) section = *writers.at(program_.loss).rbegin();
+      if (op.role == ops::OpRole::kLoss) section = *writers.at(program_.loss).rbegin();
       if (section < 0) section = std::max(0, Inherited(op, writers));
       cut_.of_op.push_back(section);
       ForEachWrite(op, [&](const std::string& name) { writers[name].insert(section); });
@@ -329,4 +330,4 @@ StatusOr<Sections> CutSections(const Program& program) {
   return PipelinePartitioner(program).Run();
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

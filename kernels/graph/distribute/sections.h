@@ -8,7 +8,7 @@
 
 #include "kernels/graph/program.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 // Returns the number of stages that the operators of a forward program name
 // (kernels/graph/op_device.h). 0: they name none. INVALID_ARGUMENT: no operator names one of the
@@ -47,8 +47,8 @@ struct Sections {
 StatusOr<Sections> CutSections(const Program& program);
 
 // Returns true if the operator belongs to backward, false if it belongs to forward.
-inline bool IsBackward(const Op& op) {
-  return op.role == OpRole::kLoss || op.role == OpRole::kBackward;
+inline bool IsBackward(const ops::Op& op) {
+  return op.role == ops::OpRole::kLoss || op.role == ops::OpRole::kBackward;
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

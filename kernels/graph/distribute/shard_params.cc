@@ -7,7 +7,7 @@
 #include "common/base/require.h"
 #include "kernels/graph/passes/rewrite.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
 // Operators [begin, end) that share one received copy of a parameter: forward or backward.
@@ -31,7 +31,7 @@ std::vector<std::string> InOrderOfUse(const Program& program, const Region& regi
   std::vector<std::string> order;
   std::set<std::string> seen;
   for (size_t i = region.begin; i < region.end; ++i) {
-    if (program.ops[i].role == OpRole::kOptimize) continue;
+    if (program.ops[i].role == ops::OpRole::kOptimize) continue;
     ForEachMemoryRead(program.ops[i], [&](const std::string& name) {
       if (!is_param(name) || !seen.insert(name).second) return;
       order.push_back(name);
@@ -64,8 +64,8 @@ class Sharder {
 std::map<std::string, size_t> Sharder::FindDerived(size_t end) const {
   std::map<std::string, size_t> derived;
   for (size_t i = 0; i < end; ++i) {
-    const Op& op = program_.ops[i];
-    if (FindOp(op.type)->has_side_effect || !op.run_if.empty()) continue;
+    const ops::Op& op = program_.ops[i];
+    if (ops::FindOp(op.type)->has_side_effect || !op.run_if.empty()) continue;
     bool reads = false, of_params = true;
     ForEachMemoryRead(op, [&](const std::string& name) {
       reads = true;
@@ -87,14 +87,14 @@ Status Sharder::DeriveAgain(size_t backward) {
   TD_REQUIRE(backward < program_.ops.size());
   const std::map<std::string, size_t> derived = FindDerived(backward);
   if (derived.empty()) return OkStatus();
-  const std::vector<Op> before = program_.ops;
+  const std::vector<ops::Op> before = program_.ops;
   std::map<std::string, std::string> again;
   const std::function<Status(std::string*)> redirect = [&](std::string* name) -> Status {
     const auto it = derived.find(*name);
     if (it == derived.end()) return OkStatus();
     if (!again.contains(*name)) {
-      Op copy = before[it->second];
-      copy.role = OpRole::kBackward;
+      ops::Op copy = before[it->second];
+      copy.role = ops::OpRole::kBackward;
       for (auto& slot : copy.inputs) {
         for (std::string& input : slot) TD_RETURN_IF_ERROR(redirect(&input));
       }
@@ -113,8 +113,8 @@ Status Sharder::DeriveAgain(size_t backward) {
   };
   program_.ops.resize(backward);
   for (size_t i = backward; i < before.size(); ++i) {
-    Op op = before[i];
-    const SlotList& slots = FindOp(op.type)->inputs;
+    ops::Op op = before[i];
+    const ops::SlotList& slots = ops::FindOp(op.type)->inputs;
     for (size_t s = 0; s < op.inputs.size(); ++s) {
       if (slots[s].shape_only) continue;
       for (std::string& name : op.inputs[s]) TD_RETURN_IF_ERROR(redirect(&name));
@@ -155,14 +155,15 @@ StatusOr<int64_t> Sharder::Fetch(const Region& region) {
   const std::vector<Segment> segments = Cut(region);
   std::map<std::string, std::string> here;
   // By index of an operator: the broadcasts that are inserted before it.
-  std::vector<std::vector<Op>> before(region.end);
+  std::vector<std::vector<ops::Op>> before(region.end);
   size_t at = region.begin;  // index of the first operator that uses the preceding segment
   for (size_t s = 0; s < segments.size(); ++s) {
-    Op fetch = {.type = "c_broadcast_params",
-                .inputs = {segments[s].params},
-                .outputs = {{}},
-                .attrs = {{"root", int64_t{segments[s].owner}}, {"group", int64_t{rule_.group}}},
-                .role = program_.ops[segments[s].first_use].role};
+    ops::Op fetch = {
+        .type = "c_broadcast_params",
+        .inputs = {segments[s].params},
+        .outputs = {{}},
+        .attrs = {{"root", int64_t{segments[s].owner}}, {"group", int64_t{rule_.group}}},
+        .role = program_.ops[segments[s].first_use].role};
     for (const std::string& name : segments[s].params) {
       here[name] = IsOwn(name) ? name : program_.FreshName(name + region.suffix);
       fetch.outputs[0].push_back(here[name]);
@@ -172,12 +173,12 @@ StatusOr<int64_t> Sharder::Fetch(const Region& region) {
     }
     before[at].push_back(std::move(fetch));
   }
-  std::vector<Op> ops;
+  std::vector<ops::Op> ops;
   ops.swap(program_.ops);
   for (size_t i = 0; i < ops.size(); ++i) {
     if (i >= region.begin && i < region.end) {
-      for (Op& fetch : before[i]) TD_RETURN_IF_ERROR(AppendOp(program_, std::move(fetch)));
-      const SlotList& slots = FindOp(ops[i].type)->inputs;
+      for (ops::Op& fetch : before[i]) TD_RETURN_IF_ERROR(AppendOp(program_, std::move(fetch)));
+      const ops::SlotList& slots = ops::FindOp(ops[i].type)->inputs;
       for (size_t s = 0; s < ops[i].inputs.size(); ++s) {
         if (slots[s].shape_only) continue;
         for (std::string& name : ops[i].inputs[s]) {
@@ -218,7 +219,7 @@ StatusOr<ShardedParams> ShardParams(Program& program, const ShardRule& rule) {
 
 std::set<std::string> PassingParams(const Program& program) {
   std::set<std::string> passing;
-  for (const Op& op : program.ops) {
+  for (const ops::Op& op : program.ops) {
     if (op.type != "c_broadcast_params") continue;
     ForEachWrite(op, [&](const std::string& name) {
       if (program.FindVar(name)->kind == VarKind::kTemp) passing.insert(name);
@@ -274,4 +275,4 @@ ParamOwners OwnersInOrder(const Program& program, int ranks) {
   return result;
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

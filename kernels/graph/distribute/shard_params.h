@@ -12,7 +12,7 @@
 
 #include "kernels/graph/program.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 // Maps the name of a parameter to the rank of its owner.
 using ParamOwners = std::map<std::string, int>;
@@ -46,4 +46,4 @@ StatusOr<ShardedParams> ShardParams(Program& program, const ShardRule& rule);
 // Returns the temporaries of `program` that hold received parameters of other ranks.
 std::set<std::string> PassingParams(const Program& program);
 
-}  // namespace tandem
+}  // namespace tandem::graph

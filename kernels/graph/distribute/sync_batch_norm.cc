@@ -4,7 +4,7 @@
 
 #include "common/base/require.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
 class Synchroniser {
@@ -16,7 +16,7 @@ class Synchroniser {
 
   // Changes the program. After an error the program is unusable.
   StatusOr<int64_t> Run() {
-    for (Op& op : before_) {
+    for (ops::Op& op : before_) {
       const bool test = op.attrs.contains("is_test") && std::get<bool>(op.attrs.at("is_test"));
       if (!test && (op.type == "batch_norm" || op.type == "fused_bn_add_activation")) {
         TD_RETURN_IF_ERROR(Forward(op));
@@ -31,18 +31,18 @@ class Synchroniser {
   }
 
  private:
-  Status Append(const Op& like, Op op) {
+  Status Append(const ops::Op& like, ops::Op op) {
     op.role = like.role;
     op.source = like.source;
     return AppendOp(program_, std::move(op));
   }
-  Status AllReduce(const Op& like, const std::string& var) {
+  Status AllReduce(const ops::Op& like, const std::string& var) {
     return Append(like, {.type = "c_allreduce_sum", .inputs = {{var}}, .outputs = {{var}}});
   }
 
   // Inserts operators that compute the statistics over all ranks. `op` then normalises with these
   // statistics as if they were running statistics.
-  Status Forward(Op& op) {
+  Status Forward(ops::Op& op) {
     const std::string x = op.inputs[0][0];
     const std::string moments = program_.FreshName(x + "@MOMENTS");
     TD_RETURN_IF_ERROR(Append(op, {.type = "batch_norm_moments",
@@ -52,7 +52,7 @@ class Synchroniser {
     TD_RETURN_IF_ERROR(AllReduce(op, moments));
     const std::string mean = program_.FreshName(x + "@MEAN");
     const std::string variance = program_.FreshName(x + "@VARIANCE");
-    AttrMap attrs;
+    ops::AttrMap attrs;
     if (op.attrs.contains("momentum")) attrs["momentum"] = op.attrs.at("momentum");
     TD_RETURN_IF_ERROR(Append(op, {.type = "batch_norm_merge",
                                    .inputs = {{moments}, op.inputs[3], op.inputs[4]},
@@ -67,11 +67,11 @@ class Synchroniser {
     return OkStatus();
   }
 
-  Status Backward(Op& op, const std::string& y) {
+  Status Backward(ops::Op& op, const std::string& y) {
     const std::string sums = program_.FreshName(op.inputs[4][0] + "@SUMS");
-    Op sum{.type = "batch_norm_grad_sums",
-           .inputs = {op.inputs[0], op.inputs[2], op.inputs[4], {}},
-           .outputs = {{sums}}};
+    ops::Op sum{.type = "batch_norm_grad_sums",
+                .inputs = {op.inputs[0], op.inputs[2], op.inputs[4], {}},
+                .outputs = {{sums}}};
     if (!y.empty()) sum.inputs[3] = {y};
     TD_RETURN_IF_ERROR(Append(op, std::move(sum)));
     TD_RETURN_IF_ERROR(AllReduce(op, sums));
@@ -80,7 +80,7 @@ class Synchroniser {
   }
 
   Program& program_;
-  std::vector<Op> before_;
+  std::vector<ops::Op> before_;
   const int64_t rank_, ranks_;
   int64_t found_ = 0;
 };
@@ -92,4 +92,4 @@ StatusOr<int64_t> SyncBatchNorm(Program& program, int rank, int ranks) {
   return Synchroniser(program, rank, ranks).Run();
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

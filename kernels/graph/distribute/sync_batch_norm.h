@@ -3,7 +3,7 @@
 
 #include "kernels/graph/program.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 // Replaces every batch_norm, every fused_bn_add_activation, and their gradients. Each rank writes
 // its moments (or sums) to a small tensor. A c_allreduce_sum adds these tensors up, and the result
@@ -12,4 +12,4 @@ namespace tandem {
 // accumulation. Returns the number of normalisations. REQUIRES: `program` has its gradients.
 StatusOr<int64_t> SyncBatchNorm(Program& program, int rank, int ranks);
 
-}  // namespace tandem
+}  // namespace tandem::graph

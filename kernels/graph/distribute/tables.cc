@@ -5,14 +5,14 @@
 #include "kernels/graph/distribute/distribute.h"
 #include "kernels/graph/passes/rewrite.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
 bool Holds(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-bool IsDistributed(const Op& op) {
+bool IsDistributed(const ops::Op& op) {
   const auto it = op.attrs.find("is_distributed");
   return it != op.attrs.end() && std::get<bool>(it->second);
 }
@@ -21,7 +21,7 @@ bool IsDistributed(const Op& op) {
 // use, or its ids are not data of the batch.
 std::vector<std::string> IdsOf(const Program& program, const std::string& table) {
   std::vector<std::string> ids;
-  for (const Op& op : program.ops) {
+  for (const ops::Op& op : program.ops) {
     bool reads = false;
     for (const auto& slot : op.inputs) reads |= Holds(slot, table);
     // The operator lookup_table_sparse_grad uses only the shape of the table.
@@ -39,25 +39,25 @@ std::vector<std::string> IdsOf(const Program& program, const std::string& table)
 std::vector<size_t> LookupsOf(const Program& program, const std::string& table) {
   std::vector<size_t> lookups;
   for (size_t i = 0; i < program.ops.size(); ++i) {
-    const Op& op = program.ops[i];
+    const ops::Op& op = program.ops[i];
     const bool lookup = op.type == "lookup_table" || op.type == "lookup_table_sparse_grad";
     if (lookup && op.inputs[1].front() == table) lookups.push_back(i);
   }
   return lookups;
 }
 
-int64_t PaddingOf(const Op& op) {
+int64_t PaddingOf(const ops::Op& op) {
   const auto it = op.attrs.find("padding_idx");
   return it == op.attrs.end() ? -1 : std::get<int64_t>(it->second);
 }
 
-std::string TextOf(const Op& op, const char* attr) {
+std::string TextOf(const ops::Op& op, const char* attr) {
   const auto it = op.attrs.find(attr);
   return it == op.attrs.end() ? "" : std::get<std::string>(it->second);
 }
 
 // If the table counts clicks, checks that the variable of clicks has one number per record.
-Status CheckClick(const Program& program, const std::string& table, const Op& lookup) {
+Status CheckClick(const Program& program, const std::string& table, const ops::Op& lookup) {
   const std::string click = TextOf(lookup, "click");
   if (click.empty()) return OkStatus();
   const Var* const var = program.FindVar(click);
@@ -73,8 +73,8 @@ Status CheckClick(const Program& program, const std::string& table, const Op& lo
 }
 
 // Returns the prefetch_rows operator of `table`; nullptr: there is none.
-const Op* PrefetchOf(const Program& program, const std::string& table) {
-  for (const Op& op : program.ops) {
+const ops::Op* PrefetchOf(const Program& program, const std::string& table) {
+  for (const ops::Op& op : program.ops) {
     if (op.type == "prefetch_rows" && op.inputs[0][0] == table) return &op;
   }
   return nullptr;
@@ -95,7 +95,7 @@ Status PrefetchTable(Program& program, size_t at, const std::string& table) {
   const std::string rules = TextOf(program.ops[lookups.front()], "table_rules");
   const std::string click = TextOf(program.ops[lookups.front()], "click");
   for (const size_t i : lookups) {
-    Op& op = program.ops[i];
+    ops::Op& op = program.ops[i];
     const auto id = std::find(ids.begin(), ids.end(), op.inputs[0].front()) - ids.begin();
     TD_REQUIRE(static_cast<size_t>(id) < ids.size());
     op.inputs[0] = {index[static_cast<size_t>(id)]};
@@ -110,7 +110,7 @@ Status PrefetchTable(Program& program, size_t at, const std::string& table) {
                    .inputs = {{table}, ids},
                    .outputs = {{rows}, index},
                    .attrs = {{"padding_idx", padding}, {"table_rules", rules}, {"click", click}},
-                   .role = OpRole::kComm});
+                   .role = ops::OpRole::kComm});
 }
 
 }  // namespace
@@ -133,10 +133,10 @@ Status InsertTables(Program& program, const std::vector<ParamGrad>& tables) {
                                 {.type = "pull_rows",
                                  .inputs = {{pair.param}, ids},
                                  .outputs = {{pair.param}},
-                                 .role = OpRole::kComm}));
+                                 .role = ops::OpRole::kComm}));
   }
   for (const ParamGrad& pair : tables) {
-    const Op* const prefetch = PrefetchOf(program, pair.param);
+    const ops::Op* const prefetch = PrefetchOf(program, pair.param);
     std::vector<std::string> click;
     if (prefetch != nullptr && !TextOf(*prefetch, "click").empty()) {
       click.push_back(TextOf(*prefetch, "click"));
@@ -144,14 +144,14 @@ Status InsertTables(Program& program, const std::vector<ParamGrad>& tables) {
     TD_RETURN_IF_ERROR(AppendOp(program, {.type = "push_rows",
                                           .inputs = {{pair.param}, {pair.grad}, {pair.rows}, click},
                                           .outputs = {},
-                                          .role = OpRole::kComm}));
+                                          .role = ops::OpRole::kComm}));
   }
   return OkStatus();
 }
 
 StatusOr<std::vector<std::string>> DistributedTables(const Program& program) {
   std::vector<std::string> tables;
-  for (const Op& op : program.ops) {
+  for (const ops::Op& op : program.ops) {
     if (op.type != "lookup_table" || !IsDistributed(op)) continue;
     const std::string& table = op.inputs[1].front();
     if (!Holds(tables, table)) tables.push_back(table);
@@ -165,7 +165,7 @@ StatusOr<std::vector<std::string>> DistributedTables(const Program& program) {
     }
     const std::vector<size_t> lookups = LookupsOf(program, table);
     for (const size_t i : lookups) {
-      const Op &op = program.ops[i], &first = program.ops[lookups.front()];
+      const ops::Op &op = program.ops[i], &first = program.ops[lookups.front()];
       const bool same = PaddingOf(op) == PaddingOf(first) &&
                         TextOf(op, "table_rules") == TextOf(first, "table_rules") &&
                         TextOf(op, "click") == TextOf(first, "click");
@@ -196,4 +196,4 @@ Status PrefetchTables(Program& program, const std::vector<std::string>& tables) 
   return BindBatch(program, batch);
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -6,7 +6,7 @@
 #include "common/base/require.h"
 #include "kernels/graph/passes/rewrite.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 std::vector<int> OwnersOf(const Program& program, const std::vector<ParamGrad>& grads, int ranks) {
   TD_REQUIRE(ranks >= 1);
@@ -51,7 +51,7 @@ Status InsertReduce(Program& program, const std::vector<OwnedGroup>& groups, int
                   .inputs = {names},
                   .outputs = {names},
                   .attrs = {{"root", int64_t{group.owner}}, {"group", int64_t{ranks}}},
-                  .role = OpRole::kComm}));
+                  .role = ops::OpRole::kComm}));
   }
   return OkStatus();
 }
@@ -64,9 +64,9 @@ Status AppendBroadcast(Program& program, const std::vector<OwnedGroup>& groups) 
                                           .inputs = {names},
                                           .outputs = {names},
                                           .attrs = {{"root", int64_t{group.owner}}},
-                                          .role = OpRole::kComm}));
+                                          .role = ops::OpRole::kComm}));
   }
   return OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

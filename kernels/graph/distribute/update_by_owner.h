@@ -10,7 +10,7 @@
 #include "kernels/graph/autodiff.h"
 #include "kernels/graph/program.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 // Returns the owner of grads[i] in entry i. Each parameter in turn goes to the rank that has the
 // fewest elements so far. If several ranks have equally few, the lowest rank gets it. The result is
@@ -34,4 +34,4 @@ Status InsertReduce(Program& program, const std::vector<OwnedGroup>& groups, int
 // Appends one c_broadcast per group, after the updates. It sends the parameters of the group.
 Status AppendBroadcast(Program& program, const std::vector<OwnedGroup>& groups);
 
-}  // namespace tandem
+}  // namespace tandem::graph

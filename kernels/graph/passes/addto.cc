@@ -6,7 +6,7 @@
 #include "common/base/require.h"
 #include "kernels/graph/passes/rewrite.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
 // One sum of gradients. Its parts are in the order in which they are added.
@@ -19,8 +19,9 @@ struct Sum {
 // temporary that only this sum reads, and the parts must become ready in order.
 bool Fits(const Program& program, const std::unordered_map<std::string, Uses>& uses, size_t at) {
   TD_REQUIRE(at < program.ops.size());
-  const Op& op = program.ops[at];
-  if (op.type != "sum" || op.role != OpRole::kBackward || op.inputs[0].size() < 2) return false;
+  const ops::Op& op = program.ops[at];
+  if (op.type != "sum" || op.role != ops::OpRole::kBackward || op.inputs[0].size() < 2)
+    return false;
   size_t ready = 0;
   for (const std::string& part : op.inputs[0]) {
     const Uses& use = uses.at(part);
@@ -51,7 +52,7 @@ StatusOr<PassOutcome> AddInPlace(Program& program, PassContext& context) {
   }
   if (sums.empty()) return PassOutcome{0, "no gradient has several sources"};
   RemoveOps(program, gone);
-  for (Op& op : program.ops) {
+  for (ops::Op& op : program.ops) {
     for (auto* slots : {&op.inputs, &op.outputs}) {
       for (auto& slot : *slots) {
         for (std::string& name : slot) Rename(name, names);
@@ -68,10 +69,10 @@ StatusOr<PassOutcome> AddInPlace(Program& program, PassContext& context) {
                                   {.type = "sum",
                                    .inputs = {{parts[0], parts[i]}},
                                    .outputs = {{parts[0]}},
-                                   .role = OpRole::kBackward}));
+                                   .role = ops::OpRole::kBackward}));
     }
   }
   return PassOutcome{static_cast<int64_t>(sums.size()), ""};
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

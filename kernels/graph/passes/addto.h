@@ -4,10 +4,10 @@
 
 #include "kernels/graph/passes/pass.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 // Replaces sums of gradients by additions in place. The order of the additions is kept, so that the
 // result has the same bits.
 StatusOr<PassOutcome> AddInPlace(Program& program, PassContext& context);
 
-}  // namespace tandem
+}  // namespace tandem::graph

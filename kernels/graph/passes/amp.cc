@@ -10,7 +10,7 @@
 #include "kernels/ops/cpu/fast_half.h"
 #include "proto/strategy.pb.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
 enum class List : uint8_t { kWhite, kGray, kBlack };
@@ -82,9 +82,9 @@ class Rewriter {
 
  private:
   List ListOf(const std::string& type) const;
-  bool MustBeFull(const Op& op) const;
-  Width WidthOf(const Op& op) const;
-  Status CastInputs(Op& op, Width width);
+  bool MustBeFull(const ops::Op& op) const;
+  Width WidthOf(const ops::Op& op) const;
+  Status CastInputs(ops::Op& op, Width width);
   StatusOr<std::string> Cast(const std::string& name, DType to);
 
   Program& program_;
@@ -100,7 +100,7 @@ class Rewriter {
 Status Rewriter::ReadLists(const AmpConfigs& configs) {
   const auto read = [this](const auto& types, const char* knob, List list) -> Status {
     for (const std::string& type : types) {
-      TD_RETURN_IF_ERROR(Annotate(GetOp(OurName(type)).status(), knob));
+      TD_RETURN_IF_ERROR(Annotate(ops::GetOp(OurName(type)).status(), knob));
       custom_[OurName(type)] = list;
     }
     return OkStatus();
@@ -126,7 +126,7 @@ List Rewriter::ListOf(const std::string& type) const {
 // Returns true for operators that read or write a variable of custom_black_varnames. Also returns
 // true for operators whose results must be f32: the loss, metrics, and state that is not in a slot
 // which is always f32.
-bool Rewriter::MustBeFull(const Op& op) const {
+bool Rewriter::MustBeFull(const ops::Op& op) const {
   bool full = false;
   ForEachRead(op, [&](const std::string& name) { full |= black_vars_.contains(name); });
   const Row* row = FindRow(op.type);
@@ -138,7 +138,7 @@ bool Rewriter::MustBeFull(const Op& op) const {
   return full;
 }
 
-Width Rewriter::WidthOf(const Op& op) const {
+Width Rewriter::WidthOf(const ops::Op& op) const {
   if (op.type == "cast" || op.type == "sample_image") return Width::kAny;
   const List list = ListOf(op.type);
   if (MustBeFull(op) || list == List::kBlack) return Width::kFull;
@@ -163,7 +163,7 @@ StatusOr<std::string> Rewriter::Cast(const std::string& name, DType to) {
   return copies_[name] = copy;
 }
 
-Status Rewriter::CastInputs(Op& op, Width width) {
+Status Rewriter::CastInputs(ops::Op& op, Width width) {
   if (width == Width::kAny) return OkStatus();
   const Row* row = FindRow(op.type);
   const uint32_t f32_slots = row == nullptr ? 0 : row->f32_slots;
@@ -182,10 +182,10 @@ Status Rewriter::CastInputs(Op& op, Width width) {
 }
 
 StatusOr<int64_t> Rewriter::Run() {
-  std::vector<Op> before = std::move(program_.ops);
+  std::vector<ops::Op> before = std::move(program_.ops);
   program_.ops.clear();
   int64_t halved = 0;
-  for (Op& op : before) {
+  for (ops::Op& op : before) {
     const Width width = WidthOf(op);
     halved += width == Width::kHalf ? 1 : 0;
     TD_RETURN_IF_ERROR(CastInputs(op, width));
@@ -208,9 +208,9 @@ StatusOr<int64_t> Rewriter::Run() {
 void SampleInHalf(Program& program) {
   const UseMap uses = FindUses(program);
   for (size_t i = 0; i < program.ops.size(); ++i) {
-    const Op& cast = program.ops[i];
+    const ops::Op& cast = program.ops[i];
     if (cast.type != "cast" || !ReadOnlyBy(program, uses, cast.inputs[0][0], i)) continue;
-    const auto maker = std::find_if(program.ops.begin(), program.ops.end(), [&](const Op& op) {
+    const auto maker = std::find_if(program.ops.begin(), program.ops.end(), [&](const ops::Op& op) {
       return op.type == "sample_image" && op.outputs == cast.inputs;
     });
     if (maker == program.ops.end()) continue;
@@ -226,7 +226,7 @@ void SampleInHalf(Program& program) {
 StatusOr<PassOutcome> CastToHalf(Program& program, PassContext& context) {
   const AmpConfigs& configs = context.strategy.amp_configs();
   const DType half = configs.amp_dtype() == AmpConfigs::f16 ? DType::kF16 : DType::kBF16;
-  LOG_IF(WARNING, context.place == PlaceKind::kCpu && !HasFastHalf(half))
+  LOG_IF(WARNING, context.place == PlaceKind::kCpu && !ops::HasFastHalf(half))
       << "amp: this CPU has no instructions for products of " << Name(half)
       << "; products are computed in f32, and the casts make them slower than without amp";
   Rewriter rewriter(program, half);
@@ -236,4 +236,4 @@ StatusOr<PassOutcome> CastToHalf(Program& program, PassContext& context) {
   return PassOutcome{halved, "the program has no operator of the white list"};
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -5,7 +5,7 @@
 
 #include "kernels/graph/passes/pass.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 // Changes the forward pass. Operators of the white list get 16-bit inputs. Operators of the gray
 // list get 16-bit inputs if an operator before them is 16-bit and none is f32. All other operators
@@ -30,4 +30,4 @@ StatusOr<PassOutcome> ScaleLoss(Program& program, PassContext& context);
 
 inline constexpr char kLossScalingVar[] = "loss_scaling";
 
-}  // namespace tandem
+}  // namespace tandem::graph

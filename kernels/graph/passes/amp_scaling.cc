@@ -7,7 +7,7 @@
 #include "kernels/graph/passes/rewrite.h"
 #include "proto/strategy.pb.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
 bool IsF32(const Program& program, const std::string& var) {
@@ -22,8 +22,8 @@ class Scaler {
 
  private:
   // The update consists of the optimizer's operators for f32 gradients and the pushes to pservers.
-  static bool IsPush(const Op& op) { return op.type == "push_pull" || op.type == "push_rows"; }
-  static bool IsUpdate(const Op& op);
+  static bool IsPush(const ops::Op& op) { return op.type == "push_pull" || op.type == "push_rows"; }
+  static bool IsUpdate(const ops::Op& op);
   void FindGradients();
   Status AddState(const std::string& name, double value, bool saved);
   Status InsertUnscale();
@@ -32,7 +32,7 @@ class Scaler {
 
   bool Has(const char* type) const {
     return std::any_of(program_.ops.begin(), program_.ops.end(),
-                       [type](const Op& op) { return op.type == type; });
+                       [type](const ops::Op& op) { return op.type == type; });
   }
 
   Program& program_;
@@ -42,16 +42,16 @@ class Scaler {
   std::string finite_;
 };
 
-bool Scaler::IsUpdate(const Op& op) {
+bool Scaler::IsUpdate(const ops::Op& op) {
   if (IsPush(op)) return true;
-  return op.role == OpRole::kOptimize && op.run_if.empty() && op.type != "cast";
+  return op.role == ops::OpRole::kOptimize && op.run_if.empty() && op.type != "cast";
 }
 
 void Scaler::FindGradients() {
   std::set<std::string> seen;
   update_ = program_.ops.size();
   for (size_t i = 0; i < program_.ops.size(); ++i) {
-    const Op& op = program_.ops[i];
+    const ops::Op& op = program_.ops[i];
     if (!IsUpdate(op)) continue;
     update_ = std::min(update_, i);
     ForEachRead(op, [&](const std::string& name) {
@@ -76,11 +76,11 @@ Status Scaler::InsertUnscale() {
                               {.type = "check_finite_and_unscale",
                                .inputs = {{kLossScalingVar}, grads_},
                                .outputs = {{finite_}, grads_},
-                               .role = OpRole::kOptimize}));
+                               .role = ops::OpRole::kOptimize}));
   ++update_;
   if (Has("c_reduce_sum")) TD_RETURN_IF_ERROR(AgreeOverRanks());
   for (size_t i = update_; i < program_.ops.size(); ++i) {
-    Op& op = program_.ops[i];
+    ops::Op& op = program_.ops[i];
     if (IsUpdate(op) && !IsPush(op)) op.run_if = finite_;
   }
   if (!configs_.use_dynamic_loss_scaling()) return OkStatus();
@@ -97,7 +97,7 @@ Status Scaler::InsertUnscale() {
                  {"decr_every_n_nan_or_inf", int64_t{configs_.decr_every_n_nan_or_inf()}},
                  {"incr_ratio", configs_.incr_ratio()},
                  {"decr_ratio", configs_.decr_ratio()}},
-       .role = OpRole::kOptimize});
+       .role = ops::OpRole::kOptimize});
 }
 
 // Makes all ranks agree whether the gradients are finite. Each rank sees only its own sums, so all
@@ -106,14 +106,14 @@ Status Scaler::AgreeOverRanks() {
   const std::string overflows = program_.FreshName("loss_scaling@OVERFLOWS");
   const std::string none = program_.FreshName("loss_scaling@NO_OVERFLOW");
   const std::string agreed = program_.FreshName("loss_scaling@ALL_FINITE_EVERYWHERE");
-  const AttrMap one_minus = {{"scale", -1.0}, {"bias", 1.0}};
-  Op ops[] = {
+  const ops::AttrMap one_minus = {{"scale", -1.0}, {"bias", 1.0}};
+  ops::Op ops[] = {
       {.type = "scale", .inputs = {{finite_}}, .outputs = {{overflows}}, .attrs = one_minus},
       {.type = "c_allreduce_sum", .inputs = {{overflows}}, .outputs = {{overflows}}},
       {.type = "scale", .inputs = {{overflows}}, .outputs = {{none}}, .attrs = one_minus},
       {.type = "relu", .inputs = {{none}}, .outputs = {{agreed}}}};
-  for (Op& op : ops) {
-    op.role = op.type == "c_allreduce_sum" ? OpRole::kComm : OpRole::kOptimize;
+  for (ops::Op& op : ops) {
+    op.role = op.type == "c_allreduce_sum" ? ops::OpRole::kComm : ops::OpRole::kOptimize;
     TD_RETURN_IF_ERROR(InsertOp(program_, update_++, std::move(op)));
   }
   finite_ = agreed;
@@ -130,7 +130,7 @@ Status Scaler::SendZeros() {
                                .inputs = {{finite_}},
                                .outputs = {{overflow}},
                                .attrs = {{"scale", -1.0}, {"bias", 1.0}},
-                               .role = OpRole::kOptimize}));
+                               .role = ops::OpRole::kOptimize}));
   for (const std::string& grad : grads_) {
     const auto dims = program_.FindVar(grad)->desc.shape.dims();
     TD_RETURN_IF_ERROR(
@@ -141,7 +141,7 @@ Status Scaler::SendZeros() {
                   .attrs = {{"shape", std::vector<int64_t>(dims.begin(), dims.end())},
                             {"dtype", std::string("f32")},
                             {"value", 0.0}},
-                  .role = OpRole::kOptimize,
+                  .role = ops::OpRole::kOptimize,
                   .run_if = overflow}));
   }
   return OkStatus();
@@ -151,7 +151,7 @@ StatusOr<int64_t> Scaler::Run() {
   // A push of rows may come before other gradients are complete. Therefore all pushes move to the
   // end, after the check for finite gradients.
   std::stable_partition(program_.ops.begin(), program_.ops.end(),
-                        [](const Op& op) { return !IsPush(op); });
+                        [](const ops::Op& op) { return !IsPush(op); });
   FindGradients();
   if (grads_.empty()) {
     if (!Has("c_reduce_sum")) return 0;
@@ -184,7 +184,7 @@ StatusOr<PassOutcome> KeepHalfGradients(Program& program, PassContext& context) 
     if (it == uses.end() || !pair.rows.empty()) continue;
     if (it->second.writers.size() != 1 || !it->second.readers.empty()) continue;
     const size_t writer = it->second.writers[0];
-    const Op& op = program.ops[writer];
+    const ops::Op& op = program.ops[writer];
     if (op.type != "cast_grad" || !IsHalf(program.FindVar(op.inputs[1][0])->desc.dtype)) continue;
     gone[writer] = true;
     pair.grad = op.inputs[1][0];
@@ -199,4 +199,4 @@ StatusOr<PassOutcome> ScaleLoss(Program& program, PassContext& context) {
   return PassOutcome{scaled, "the program updates no parameter"};
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -6,7 +6,7 @@
 #include "kernels/graph/passes/fused.h"
 #include "kernels/graph/passes/rewrite.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
 class ChainFinder {
@@ -20,8 +20,8 @@ class ChainFinder {
  private:
   // Returns true for an elementwise operator whose tensors all have one shape. Optimizers are
   // excluded, because another pass fuses them (fuse_optimizer.h).
-  bool Fits(const Op& op) const;
-  const Shape& ShapeOf(const Op& op) const {
+  bool Fits(const ops::Op& op) const;
+  const Shape& ShapeOf(const ops::Op& op) const {
     return program_.FindVar(op.outputs[0][0])->desc.shape;
   }
   std::vector<size_t> Grow(size_t first);
@@ -33,9 +33,9 @@ class ChainFinder {
   int64_t candidates_ = 0;
 };
 
-bool ChainFinder::Fits(const Op& op) const {
-  const bool role = op.role == OpRole::kForward || op.role == OpRole::kBackward;
-  if (!role || !FindOp(op.type)->elementwise || !op.run_if.empty()) return false;
+bool ChainFinder::Fits(const ops::Op& op) const {
+  const bool role = op.role == ops::OpRole::kForward || op.role == ops::OpRole::kBackward;
+  if (!role || !ops::FindOp(op.type)->elementwise || !op.run_if.empty()) return false;
   bool alike = true;
   const auto check = [&](const std::string& name) {
     const Var* var = program_.FindVar(name);
@@ -64,7 +64,7 @@ std::vector<size_t> ChainFinder::Grow(size_t first) {
   std::set<std::string> written;
   ForEachWrite(program_.ops[first], [&](const std::string& name) { written.insert(name); });
   for (size_t i = first + 1; i < program_.ops.size(); ++i) {
-    const Op& op = program_.ops[i];
+    const ops::Op& op = program_.ops[i];
     bool reads = false;
     ForEachRead(op, [&](const std::string& name) { reads |= written.contains(name); });
     if (!reads || taken_[i] || !Fits(op) || ShapeOf(op) != ShapeOf(program_.ops[first])) continue;
@@ -97,7 +97,7 @@ StatusOr<PassOutcome> FuseChains(Program& program, PassContext&) {
   ChainFinder finder(program);
   const auto groups = finder.Find();
   std::vector<bool> gone(program.ops.size());
-  std::vector<Op> fused;
+  std::vector<ops::Op> fused;
   for (const auto& group : groups) {
     TD_ASSIGN_OR_RETURN(fused.emplace_back(), FuseElementwise(program, group));
   }
@@ -118,4 +118,4 @@ StatusOr<PassOutcome> FuseChains(Program& program, PassContext&) {
   return outcome;
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -5,8 +5,8 @@
 
 #include "kernels/graph/passes/pass.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 StatusOr<PassOutcome> FuseChains(Program& program, PassContext& context);
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -10,7 +10,7 @@
 #include "kernels/ops/core/image_layout.h"
 #include "proto/strategy.pb.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
 // Largest number of channels for which NCHW is kept. With so few channels, the NCHW kernels
@@ -22,18 +22,18 @@ constexpr int64_t kPlainChannelsMax = 24;
 // at every image size.
 constexpr int64_t kWinogradChannelsMin = 64;
 
-bool IsConv(const Op& op) {
+bool IsConv(const ops::Op& op) {
   return op.type == "conv2d" || op.type == "conv2d_grad" || op.type == "conv2d_relu";
 }
 
-bool AllOnes(const Op& op, const char* attr) {
+bool AllOnes(const ops::Op& op, const char* attr) {
   const auto it = op.attrs.find(attr);
   return it == op.attrs.end() ||
          std::get<std::vector<int64_t>>(it->second) == std::vector<int64_t>{1, 1};
 }
 
 // Returns true if the convolution `op` is fastest in NCHW.
-bool HasFewChannels(const Program& program, const Op& op) {
+bool HasFewChannels(const Program& program, const ops::Op& op) {
   TD_REQUIRE(IsConv(op));
   const TensorDesc& x = program.FindVar(op.inputs[0][0])->desc;
   const Shape& filter = program.FindVar(op.inputs[1][0])->desc.shape;
@@ -43,9 +43,9 @@ bool HasFewChannels(const Program& program, const Op& op) {
 
 // Returns true for operators with the attribute data_layout. All images of such an operator have
 // the same layout.
-bool HasDataLayout(const Op& op) {
-  const auto& attrs = FindOp(op.type)->attrs;
-  return std::any_of(attrs.begin(), attrs.end(), [](const AttrDef& attr) {
+bool HasDataLayout(const ops::Op& op) {
+  const auto& attrs = ops::FindOp(op.type)->attrs;
+  return std::any_of(attrs.begin(), attrs.end(), [](const ops::AttrDef& attr) {
     return std::string_view(attr.name) == "data_layout";
   });
 }
@@ -67,25 +67,25 @@ class Blocker {
   // Returns the layout that a pass may choose instead of NCHW: channels last for 16-bit images,
   // else blocks of 16 channels.
   std::string FastLayout(const std::string& name) const {
-    return IsHalfImage(name) ? kLastLayout : kBlockedLayout;
+    return IsHalfImage(name) ? ops::kLastLayout : ops::kBlockedLayout;
   }
   bool CanBlock(const std::string& name) const;
   // Returns true if element i of each output depends only on element i of the inputs, and all
   // shapes are equal.
-  bool IsElementwise(const Op& op) const;
-  bool ReadsBlocked(const Op& op) const;
-  bool AllCanBlock(const Op& op) const;
-  Status Convolution(Op op);
-  bool ForDevice(const Op& op) const;
-  Status DeviceConvolution(Op op);
-  Status InLayout(Op op, bool blocked);
-  StatusOr<std::string> Reordered(const std::string& name, bool blocked, OpRole role);
-  void SetLayout(Op& op, const char* attr, const std::string& name) const;
-  Status Append(Op op, const std::set<std::string>& blocked_outputs);
+  bool IsElementwise(const ops::Op& op) const;
+  bool ReadsBlocked(const ops::Op& op) const;
+  bool AllCanBlock(const ops::Op& op) const;
+  Status Convolution(ops::Op op);
+  bool ForDevice(const ops::Op& op) const;
+  Status DeviceConvolution(ops::Op op);
+  Status InLayout(ops::Op op, bool blocked);
+  StatusOr<std::string> Reordered(const std::string& name, bool blocked, ops::OpRole role);
+  void SetLayout(ops::Op& op, const char* attr, const std::string& name) const;
+  Status Append(ops::Op op, const std::set<std::string>& blocked_outputs);
 
   Program& program_;
   const PlaceKind place_;
-  const std::vector<Op> before_;
+  const std::vector<ops::Op> before_;
   std::set<std::string> blocked_;              // variables stored in their FastLayout
   std::map<std::string, std::string> copies_;  // by variable: its copy in the other layout
   int64_t convolutions_ = 0;
@@ -107,12 +107,12 @@ bool Blocker::CanBlock(const std::string& name) const {
   TD_REQUIRE(IsImage(name));
   const Var& var = *program_.FindVar(name);
   const bool fits = IsHalf(var.desc.dtype) ||
-                    (place_ == PlaceKind::kCpu && var.desc.shape[1] % kLayoutBlock == 0);
+                    (place_ == PlaceKind::kCpu && var.desc.shape[1] % ops::kLayoutBlock == 0);
   return fits && MayVanish(program_, name);
 }
 
-bool Blocker::IsElementwise(const Op& op) const {
-  const OpDef& def = *FindOp(op.type);
+bool Blocker::IsElementwise(const ops::Op& op) const {
+  const ops::OpDef& def = *ops::FindOp(op.type);
   const bool pointwise =
       def.elementwise || def.has_body || op.type.starts_with("fused_elemwise_activation");
   if (!pointwise || !op.run_if.empty() || op.inputs.empty() || op.inputs[0].empty()) return false;
@@ -126,13 +126,13 @@ bool Blocker::IsElementwise(const Op& op) const {
   return same;
 }
 
-bool Blocker::ReadsBlocked(const Op& op) const {
+bool Blocker::ReadsBlocked(const ops::Op& op) const {
   bool found = false;
   ForEachRead(op, [&](const std::string& name) { found |= blocked_.contains(name); });
   return found;
 }
 
-bool Blocker::AllCanBlock(const Op& op) const {
+bool Blocker::AllCanBlock(const ops::Op& op) const {
   bool can = true;
   const auto check = [&](const std::string& name) { can &= !IsImage(name) || CanBlock(name); };
   ForEachWrite(op, check);
@@ -141,26 +141,26 @@ bool Blocker::AllCanBlock(const Op& op) const {
 
 // Returns a variable with the value of `name` in the fast layout (`blocked`) or in NCHW. This is
 // `name` itself or a copy, for which a reorder is appended.
-StatusOr<std::string> Blocker::Reordered(const std::string& name, bool blocked, OpRole role) {
+StatusOr<std::string> Blocker::Reordered(const std::string& name, bool blocked, ops::OpRole role) {
   if (!IsImage(name) || blocked_.contains(name) == blocked) return name;
   if (const auto it = copies_.find(name); it != copies_.end()) return it->second;
   const std::string copy = program_.FreshName(name + (blocked ? "@BLOCKED" : "@PLAIN"));
-  Op op{.type = "reorder",
-        .inputs = {{name}},
-        .outputs = {{copy}},
-        .attrs = {{"from", blocked ? kPlainLayout : FastLayout(name)},
-                  {"to", blocked ? FastLayout(name) : kPlainLayout}},
-        .role = role};
+  ops::Op op{.type = "reorder",
+             .inputs = {{name}},
+             .outputs = {{copy}},
+             .attrs = {{"from", blocked ? ops::kPlainLayout : FastLayout(name)},
+                       {"to", blocked ? FastLayout(name) : ops::kPlainLayout}},
+             .role = role};
   TD_RETURN_IF_ERROR(AppendOp(program_, std::move(op)));
   if (blocked) blocked_.insert(copy);
   return copies_[name] = copy;
 }
 
-void Blocker::SetLayout(Op& op, const char* attr, const std::string& name) const {
-  op.attrs[attr] = blocked_.contains(name) ? FastLayout(name) : kPlainLayout;
+void Blocker::SetLayout(ops::Op& op, const char* attr, const std::string& name) const {
+  op.attrs[attr] = blocked_.contains(name) ? FastLayout(name) : ops::kPlainLayout;
 }
 
-Status Blocker::Append(Op op, const std::set<std::string>& blocked_outputs) {
+Status Blocker::Append(ops::Op op, const std::set<std::string>& blocked_outputs) {
   ForEachWrite(op, [&](const std::string& name) {
     copies_.erase(name);
     blocked_.erase(name);
@@ -170,7 +170,7 @@ Status Blocker::Append(Op op, const std::set<std::string>& blocked_outputs) {
 }
 
 // Adds an operator that is no convolution, with all its images in one layout.
-Status Blocker::InLayout(Op op, bool blocked) {
+Status Blocker::InLayout(ops::Op op, bool blocked) {
   for (auto& slot : op.inputs) {
     for (std::string& name : slot) {
       TD_ASSIGN_OR_RETURN(name, Reordered(name, blocked, op.role));
@@ -188,7 +188,7 @@ Status Blocker::InLayout(Op op, bool blocked) {
 
 // Adds a convolution on the CPU. Input and Output may have different layouts. An image that the
 // operator writes gets its best layout.
-Status Blocker::Convolution(Op op) {
+Status Blocker::Convolution(ops::Op op) {
   const bool grad = op.type == "conv2d_grad";
   const std::string x = op.inputs[0][0];
   const Shape& filter = program_.FindVar(op.inputs[1][0])->desc.shape;
@@ -204,7 +204,7 @@ Status Blocker::Convolution(Op op) {
   } else {
     const std::string& y = op.outputs[0][0];
     if (IsImage(y) && CanBlock(y) && !small) outputs.insert(y);
-    op.attrs["output_layout"] = outputs.empty() ? kPlainLayout : FastLayout(y);
+    op.attrs["output_layout"] = outputs.empty() ? ops::kPlainLayout : FastLayout(y);
   }
   const bool square = !half && filter[2] == 3 && filter[3] == 3 && filter[1] == in_c;
   if (square && std::min(in_c, out_c) >= kWinogradChannelsMin && AllOnes(op, "strides") &&
@@ -216,7 +216,7 @@ Status Blocker::Convolution(Op op) {
 }
 
 // Returns true if cuDNN has fast channels-last kernels for the convolution `op`.
-bool Blocker::ForDevice(const Op& op) const {
+bool Blocker::ForDevice(const ops::Op& op) const {
   if (!IsHalfImage(op.inputs[0][0])) return false;
   const std::string result = op.outputs[0].empty() ? "" : op.outputs[0][0];
   return !IsImage(result) || CanBlock(result);
@@ -224,7 +224,7 @@ bool Blocker::ForDevice(const Op& op) const {
 
 // Adds a convolution on a device. Input, Output and their gradients have the same layout. The
 // layout of the filter does not change.
-Status Blocker::DeviceConvolution(Op op) {
+Status Blocker::DeviceConvolution(ops::Op op) {
   const bool last = ForDevice(op);
   for (const size_t slot : {size_t{0}, size_t{2}}) {
     const bool images = slot == 0 || op.type == "conv2d_grad";
@@ -233,7 +233,7 @@ Status Blocker::DeviceConvolution(Op op) {
   }
   std::set<std::string> outputs;
   if (last) {
-    op.attrs["input_layout"] = op.attrs["output_layout"] = std::string(kLastLayout);
+    op.attrs["input_layout"] = op.attrs["output_layout"] = std::string(ops::kLastLayout);
     if (!op.outputs[0].empty() && IsImage(op.outputs[0][0])) outputs.insert(op.outputs[0][0]);
     ++convolutions_;
   }
@@ -241,7 +241,7 @@ Status Blocker::DeviceConvolution(Op op) {
 }
 
 StatusOr<int64_t> Blocker::Run() {
-  for (const Op& op : before_) {
+  for (const ops::Op& op : before_) {
     if (IsConv(op) && op.run_if.empty()) {
       TD_RETURN_IF_ERROR(place_ == PlaceKind::kCpu ? Convolution(op) : DeviceConvolution(op));
       continue;
@@ -262,15 +262,15 @@ StatusOr<PassOutcome> BlockLayouts(Program& program, PassContext& context) {
     if (types.empty() || std::find(types.begin(), types.end(), type) != types.end()) continue;
     return PassOutcome{0, std::string("mkldnn_enabled_op_types does not contain ") + type};
   }
-  const bool large = std::any_of(program.ops.begin(), program.ops.end(), [&](const Op& op) {
+  const bool large = std::any_of(program.ops.begin(), program.ops.end(), [&](const ops::Op& op) {
     if (op.type != "conv2d") return false;
     const TensorDesc& filter = program.FindVar(op.inputs[1][0])->desc;
     if (IsHalf(filter.dtype)) return !HasFewChannels(program, op);
-    return filter.shape[0] > kPlainChannelsMax && filter.shape[0] % kLayoutBlock == 0;
+    return filter.shape[0] > kPlainChannelsMax && filter.shape[0] % ops::kLayoutBlock == 0;
   });
   if (!large) {
     return PassOutcome{0, absl::StrFormat("no convolution has a multiple of %d channels above %d",
-                                          kLayoutBlock, kPlainChannelsMax)};
+                                          ops::kLayoutBlock, kPlainChannelsMax)};
   }
   TD_ASSIGN_OR_RETURN(const int64_t convolutions, Blocker(program, context.place).Run());
   return PassOutcome{convolutions, ""};
@@ -284,4 +284,4 @@ StatusOr<PassOutcome> ChannelsLast(Program& program, PassContext& context) {
   return PassOutcome{0, "no convolution has 16-bit images"};
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

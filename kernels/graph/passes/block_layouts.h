@@ -5,7 +5,7 @@
 
 #include "kernels/graph/passes/pass.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 // The pass use_mkldnn: on the CPU, uses oneDNN's blocked layout, or channels last for 16-bit
 // images. Selects Winograd's algorithm for 3x3 convolutions with many channels.
@@ -15,4 +15,4 @@ StatusOr<PassOutcome> BlockLayouts(Program& program, PassContext& context);
 // with one group.
 StatusOr<PassOutcome> ChannelsLast(Program& program, PassContext& context);
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -3,13 +3,13 @@
 #include "kernels/graph/passes/rewrite.h"
 #include "proto/strategy.pb.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
 std::vector<std::string> StateOfForward(const Program& program) {
   std::vector<std::string> found;
-  for (const Op& op : program.ops) {
-    if (op.role != OpRole::kForward) continue;
+  for (const ops::Op& op : program.ops) {
+    if (op.role != ops::OpRole::kForward) continue;
     ForEachWrite(op, [&](const std::string& name) {
       const Var& var = *program.FindVar(name);
       if (var.kind == VarKind::kState && var.saved) found.push_back(name);
@@ -18,11 +18,11 @@ std::vector<std::string> StateOfForward(const Program& program) {
   return found;
 }
 
-Op Copy(const std::string& from, const std::string& to, const std::string& run_if) {
+ops::Op Copy(const std::string& from, const std::string& to, const std::string& run_if) {
   return {.type = "sum",
           .inputs = {{from}},
           .outputs = {{to}},
-          .role = OpRole::kBackward,
+          .role = ops::OpRole::kBackward,
           .run_if = run_if};
 }
 
@@ -47,4 +47,4 @@ StatusOr<PassOutcome> KeepFirstState(Program& program, PassContext& context) {
   return PassOutcome{static_cast<int64_t>(state.size()), ""};
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -3,7 +3,7 @@
 
 #include "kernels/graph/passes/pass.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 // For the knob deterministic. Forward writes saved state, such as the running statistics of
 // batch_norm. After a step, this state is the one that the first of batch_merge_repeats parts
@@ -11,4 +11,4 @@ namespace tandem {
 // variable "mean@FIRST" stores the copy of each state.
 StatusOr<PassOutcome> KeepFirstState(Program& program, PassContext& context);
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -4,7 +4,7 @@
 
 #include "kernels/graph/passes/rewrite.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
 class BatchNormFuser {
@@ -31,17 +31,17 @@ std::optional<size_t> BatchNormFuser::Next(const std::string& var, const std::st
   const auto it = uses_.find(var);
   if (it == uses_.end() || it->second.readers.size() != 1) return std::nullopt;
   const size_t reader = it->second.readers[0];
-  const Op& op = program_.ops[reader];
+  const ops::Op& op = program_.ops[reader];
   if (gone_[reader] || op.type != type || !op.run_if.empty()) return std::nullopt;
   return ReadOnlyBy(program_, uses_, var, reader) ? std::optional(reader) : std::nullopt;
 }
 
 Status BatchNormFuser::Fuse(size_t norm, size_t relu, std::vector<std::string> z) {
-  const Op& before = program_.ops[norm];
-  Op op{.type = "fused_bn_add_activation",
-        .inputs = before.inputs,
-        .outputs = before.outputs,
-        .attrs = before.attrs};
+  const ops::Op& before = program_.ops[norm];
+  ops::Op op{.type = "fused_bn_add_activation",
+             .inputs = before.inputs,
+             .outputs = before.outputs,
+             .attrs = before.attrs};
   op.inputs.push_back(std::move(z));
   op.outputs[0] = program_.ops[relu].outputs[0];
   gone_[norm] = true;
@@ -58,7 +58,7 @@ Status BatchNormFuser::TryNorm(size_t norm, bool with_addition) {
   }
   const auto add = Next(y, "elementwise_add");
   if (!add) return OkStatus();
-  const Op& addition = program_.ops[*add];
+  const ops::Op& addition = program_.ops[*add];
   const std::string &first = addition.inputs[0][0], &second = addition.inputs[1][0];
   const std::string z = first == y ? second : first;
   if (z == y || program_.FindVar(z)->desc != program_.FindVar(y)->desc) return OkStatus();
@@ -94,4 +94,4 @@ StatusOr<PassOutcome> FuseBnAddAct(Program& program, PassContext&) {
   return BatchNormFuser(program).Run(true);
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -5,9 +5,9 @@
 
 #include "kernels/graph/passes/pass.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 StatusOr<PassOutcome> FuseBnAct(Program& program, PassContext& context);
 StatusOr<PassOutcome> FuseBnAddAct(Program& program, PassContext& context);
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -3,7 +3,7 @@
 #include "absl/strings/str_format.h"
 #include "kernels/graph/passes/rewrite.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 StatusOr<PassOutcome> FuseConvAct(Program& program, PassContext& context) {
   if (context.place == PlaceKind::kCpu) return PassOutcome{0, "on CPU relu works in place"};
@@ -12,14 +12,14 @@ StatusOr<PassOutcome> FuseConvAct(Program& program, PassContext& context) {
   PassOutcome outcome;
   int64_t convolutions = 0;
   for (size_t i = 0; i < program.ops.size(); ++i) {
-    const Op& conv = program.ops[i];
+    const ops::Op& conv = program.ops[i];
     if (conv.type != "conv2d" || !conv.run_if.empty()) continue;
     ++convolutions;
     const std::string& image = conv.outputs[0][0];
     const auto it = uses.find(image);
     if (it == uses.end() || it->second.readers.size() != 1) continue;
     const size_t at = it->second.readers[0];
-    const Op& relu = program.ops[at];
+    const ops::Op& relu = program.ops[at];
     if (relu.type != "relu" || !relu.run_if.empty() || !ReadOnlyBy(program, uses, image, at)) {
       continue;
     }
@@ -43,4 +43,4 @@ StatusOr<PassOutcome> FuseConvAct(Program& program, PassContext& context) {
   return outcome;
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -3,7 +3,7 @@
 #include "kernels/graph/passes/rewrite.h"
 #include "kernels/ops/fused/fused_elemwise_activation.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
 class AddActFuser {
@@ -16,7 +16,7 @@ class AddActFuser {
  private:
   // Returns true for an activation that can be fused. An activation with a bias cannot, because the
   // fused operator has no bias.
-  static bool IsActivation(const Op& op);
+  static bool IsActivation(const ops::Op& op);
   Status Fuse(size_t add, size_t act, bool act_first);
   Status TryAfter(size_t add);
   Status TryBefore(size_t add);
@@ -27,21 +27,21 @@ class AddActFuser {
   int64_t adds_ = 0, matched_ = 0;
 };
 
-bool AddActFuser::IsActivation(const Op& op) {
-  if (FunctorsOf(op.type, false).empty() || !op.run_if.empty()) return false;
+bool AddActFuser::IsActivation(const ops::Op& op) {
+  if (ops::FunctorsOf(op.type, false).empty() || !op.run_if.empty()) return false;
   const auto bias = op.attrs.find("bias");
   return bias == op.attrs.end() || std::get<double>(bias->second) == 0.0;
 }
 
 Status AddActFuser::Fuse(size_t add, size_t act, bool act_first) {
-  const Op &addition = program_.ops[add], &activation = program_.ops[act];
+  const ops::Op &addition = program_.ops[add], &activation = program_.ops[act];
   const size_t last = act_first ? add : act;
-  Op op{.type = "fused_elemwise_activation",
-        .inputs = addition.inputs,
-        .outputs = program_.ops[last].outputs,
-        .attrs = addition.attrs};
+  ops::Op op{.type = "fused_elemwise_activation",
+             .inputs = addition.inputs,
+             .outputs = program_.ops[last].outputs,
+             .attrs = addition.attrs};
   if (act_first) op.inputs[1] = activation.inputs[0];
-  op.attrs["functors"] = FunctorsOf(activation.type, act_first);
+  op.attrs["functors"] = ops::FunctorsOf(activation.type, act_first);
   if (const auto scale = activation.attrs.find("scale"); scale != activation.attrs.end()) {
     op.attrs["scale"] = scale->second;
   }
@@ -100,4 +100,4 @@ StatusOr<PassOutcome> FuseElewiseAddAct(Program& program, PassContext&) {
   return AddActFuser(program).Run();
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -3,9 +3,9 @@
 
 #include "kernels/graph/passes/pass.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 // Runs before autodiff, because the fused operator has its own gradient.
 StatusOr<PassOutcome> FuseElewiseAddAct(Program& program, PassContext& context);
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -7,16 +7,16 @@
 #include "kernels/graph/passes/fused.h"
 #include "kernels/graph/passes/rewrite.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
 // (type, condition) of the operators that are fused together.
 using Group = std::pair<std::string, std::string>;
 
 // Returns true if the operator updates its parameter element by element and its gradient is dense.
-bool Fits(const Program& program, const Op& op) {
-  const OpDef* def = FindOp(op.type);
-  if (op.role != OpRole::kOptimize || !def->elementwise) return false;
+bool Fits(const Program& program, const ops::Op& op) {
+  const ops::OpDef* def = ops::FindOp(op.type);
+  if (op.role != ops::OpRole::kOptimize || !def->elementwise) return false;
   const bool sparse =
       std::string_view(def->inputs.back().name) == "Rows" && !op.inputs.back().empty();
   if (sparse) return false;
@@ -37,8 +37,8 @@ StatusOr<PassOutcome> FuseOptimizer(Program& program, PassContext&) {
   std::map<Group, std::vector<size_t>> groups;
   int64_t updates = 0;
   for (size_t i = 0; i < program.ops.size(); ++i) {
-    const Op& op = program.ops[i];
-    updates += op.role == OpRole::kOptimize ? 1 : 0;
+    const ops::Op& op = program.ops[i];
+    updates += op.role == ops::OpRole::kOptimize ? 1 : 0;
     if (Fits(program, op)) groups[{op.type, op.run_if}].push_back(i);
   }
   std::vector<bool> gone(program.ops.size());
@@ -47,7 +47,7 @@ StatusOr<PassOutcome> FuseOptimizer(Program& program, PassContext&) {
     const size_t last = members.back();
     std::erase_if(members, [&](size_t i) { return !CanMove(program, i, last); });
     if (members.size() < 2) continue;
-    TD_ASSIGN_OR_RETURN(Op fused, FuseElementwise(program, members));
+    TD_ASSIGN_OR_RETURN(ops::Op fused, FuseElementwise(program, members));
     TD_RETURN_IF_ERROR(ReplaceOp(program, last, std::move(fused)));
     for (const size_t i : members) gone[i] = i != last;
     ++outcome.matched;
@@ -62,4 +62,4 @@ StatusOr<PassOutcome> FuseOptimizer(Program& program, PassContext&) {
   return outcome;
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -4,8 +4,8 @@
 
 #include "kernels/graph/passes/pass.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 StatusOr<PassOutcome> FuseOptimizer(Program& program, PassContext& context);
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -2,10 +2,10 @@
 
 #include "kernels/graph/passes/rewrite.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
-bool IsDepthwise(const Program& program, const Op& op) {
+bool IsDepthwise(const Program& program, const ops::Op& op) {
   if (op.type != "conv2d" || !op.run_if.empty()) return false;
   const auto groups = op.attrs.find("groups");
   if (groups == op.attrs.end()) return false;
@@ -26,9 +26,9 @@ StatusOr<PassOutcome> FuseReluDepthwiseConv(Program& program, PassContext&) {
     const auto it = uses.find(x);
     if (it->second.writers.size() != 1 || !ReadOnlyBy(program, uses, x, i)) continue;
     const size_t writer = it->second.writers[0];
-    const Op& relu = program.ops[writer];
+    const ops::Op& relu = program.ops[writer];
     if (relu.type != "relu" || !relu.run_if.empty()) continue;
-    Op op = program.ops[i];
+    ops::Op op = program.ops[i];
     op.inputs[0] = relu.inputs[0];
     op.attrs["fuse_relu_before_depthwise_conv"] = true;
     gone[writer] = true;
@@ -43,4 +43,4 @@ StatusOr<PassOutcome> FuseReluDepthwiseConv(Program& program, PassContext&) {
       absl::StrFormat("none of %d depthwise convolutions is the only reader of a relu", depthwise)};
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

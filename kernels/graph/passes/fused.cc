@@ -6,7 +6,7 @@
 #include "common/base/require.h"
 #include "kernels/graph/passes/rewrite.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
 void AddOnce(std::vector<std::string>& list, const std::string& name) {
@@ -15,7 +15,7 @@ void AddOnce(std::vector<std::string>& list, const std::string& name) {
 
 }  // namespace
 
-StatusOr<Op> FuseElementwise(const Program& program, const std::vector<size_t>& members) {
+StatusOr<ops::Op> FuseElementwise(const Program& program, const std::vector<size_t>& members) {
   TD_REQUIRE(!members.empty() && std::is_sorted(members.begin(), members.end()));
   TD_REQUIRE(members.back() < program.ops.size());
   const auto uses = FindUses(program);
@@ -26,10 +26,10 @@ StatusOr<Op> FuseElementwise(const Program& program, const std::vector<size_t>& 
     return std::any_of(use.readers.begin(), use.readers.end(),
                        [&](size_t reader) { return !inside.contains(reader); });
   };
-  Op fused{.type = "fused_elementwise", .inputs = {{}}, .outputs = {{}}};
+  ops::Op fused{.type = "fused_elementwise", .inputs = {{}}, .outputs = {{}}};
   std::set<std::string> written;
   for (const size_t i : members) {
-    Op op = program.ops[i];
+    ops::Op op = program.ops[i];
     TD_REQUIRE(op.body.empty() && op.run_if == program.ops[members.front()].run_if);
     for (const auto& slot : op.inputs) {
       for (const std::string& name : slot) {
@@ -46,4 +46,4 @@ StatusOr<Op> FuseElementwise(const Program& program, const std::vector<size_t>& 
   return fused;
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

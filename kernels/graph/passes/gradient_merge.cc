@@ -6,10 +6,12 @@
 #include "kernels/graph/passes/rewrite.h"
 #include "proto/strategy.pb.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
-bool IsTail(const Op& op) { return op.role == OpRole::kComm || op.role == OpRole::kOptimize; }
+bool IsTail(const ops::Op& op) {
+  return op.role == ops::OpRole::kComm || op.role == ops::OpRole::kOptimize;
+}
 
 class Merger {
  public:
@@ -38,7 +40,7 @@ class Merger {
 std::vector<std::string> Merger::FindGradients() const {
   std::vector<std::string> found;
   std::set<std::string> seen, tail_wrote;
-  for (const Op& op : program_.ops) {
+  for (const ops::Op& op : program_.ops) {
     if (!IsTail(op)) continue;
     ForEachRead(op, [&](const std::string& name) {
       if (program_.FindVar(name)->kind != VarKind::kTemp || tail_wrote.contains(name)) return;
@@ -50,7 +52,7 @@ std::vector<std::string> Merger::FindGradients() const {
 }
 
 void Merger::Redirect(const std::string& from, const std::string& to) {
-  for (Op& op : program_.ops) {
+  for (ops::Op& op : program_.ops) {
     if (!IsTail(op)) continue;
     for (auto* slots : {&op.inputs, &op.outputs}) {
       for (auto& slot : *slots) {
@@ -74,7 +76,7 @@ Status Merger::InsertConditions() {
 Status Merger::Accumulate(const std::string& grad) {
   TD_REQUIRE(due_.size() == stages_.size());
   const TensorDesc desc = program_.FindVar(grad)->desc;
-  std::vector<Op> ops;
+  std::vector<ops::Op> ops;
   std::string from = grad;
   int64_t every = 1;
   for (size_t i = 0; i < stages_.size(); ++i) {
@@ -82,12 +84,12 @@ Status Merger::Accumulate(const std::string& grad) {
     every *= stages_[i];
     const std::string total = grad + (last ? "@MERGED" : absl::StrFormat("@MERGED_BY_%d", every));
     TD_RETURN_IF_ERROR(AddAccumulator(program_, total, desc));
-    Op add = AddToAccumulator(total, from);
+    ops::Op add = AddToAccumulator(total, from);
     if (i > 0) add.run_if = due_[i - 1];
     ops.push_back(std::move(add));
     if (i > 0) {
       ops.push_back(ResetAccumulator(program_, from));
-      ops.back().role = OpRole::kBackward;
+      ops.back().role = ops::OpRole::kBackward;
       ops.back().run_if = due_[i - 1];
     }
     from = total;
@@ -95,7 +97,7 @@ Status Merger::Accumulate(const std::string& grad) {
   Redirect(grad, from);
   accumulators_.push_back(from);
   size_t at = BehindWritersOf(program_, {grad});
-  for (Op& op : ops) TD_RETURN_IF_ERROR(InsertOp(program_, at++, std::move(op)));
+  for (ops::Op& op : ops) TD_RETURN_IF_ERROR(InsertOp(program_, at++, std::move(op)));
   return OkStatus();
 }
 
@@ -103,7 +105,7 @@ Status Merger::Accumulate(const std::string& grad) {
 // steps without an update.
 Status Merger::ClearConditions() {
   std::set<std::string> written, conditions;
-  for (const Op& op : program_.ops) {
+  for (const ops::Op& op : program_.ops) {
     if (!IsTail(op)) continue;
     if (!op.run_if.empty()) conditions.insert(op.run_if);
     ForEachWrite(op, [&](const std::string& name) { written.insert(name); });
@@ -136,7 +138,7 @@ StatusOr<int64_t> Merger::Run() {
     TD_RETURN_IF_ERROR(AppendOp(program_, ResetAccumulator(program_, total)));
   }
   TD_RETURN_IF_ERROR(ClearConditions());
-  for (Op& op : program_.ops) {
+  for (ops::Op& op : program_.ops) {
     if (IsTail(op) && op.run_if.empty()) op.run_if = due_.back();
   }
   return static_cast<int64_t>(grads.size());
@@ -148,14 +150,14 @@ Status AddAccumulator(Program& program, const std::string& name, const TensorDes
   return program.AddVar({.name = name, .kind = VarKind::kState, .desc = desc, .saved = false});
 }
 
-Op AddToAccumulator(const std::string& accumulator, const std::string& part) {
+ops::Op AddToAccumulator(const std::string& accumulator, const std::string& part) {
   return {.type = "sum",
           .inputs = {{accumulator, part}},
           .outputs = {{accumulator}},
-          .role = OpRole::kBackward};
+          .role = ops::OpRole::kBackward};
 }
 
-Op ResetAccumulator(const Program& program, const std::string& accumulator) {
+ops::Op ResetAccumulator(const Program& program, const std::string& accumulator) {
   TD_REQUIRE(program.FindVar(accumulator) != nullptr);
   const TensorDesc& desc = program.FindVar(accumulator)->desc;
   const auto dims = desc.shape.dims();
@@ -165,12 +167,12 @@ Op ResetAccumulator(const Program& program, const std::string& accumulator) {
           .attrs = {{"shape", std::vector<int64_t>(dims.begin(), dims.end())},
                     {"dtype", std::string(Name(desc.dtype))},
                     {"value", 0.0}},
-          .role = OpRole::kOptimize};
+          .role = ops::OpRole::kOptimize};
 }
 
 Status ScaleLossGradient(Program& program, double factor) {
   TD_ASSIGN_OR_RETURN(const size_t at, FindLossGradient(program));
-  AttrMap& attrs = program.ops[at].attrs;
+  ops::AttrMap& attrs = program.ops[at].attrs;
   attrs["value"] = std::get<double>(attrs.at("value")) * factor;
   return OkStatus();
 }
@@ -198,4 +200,4 @@ StatusOr<PassOutcome> MergeGradients(Program& program, PassContext& context) {
   return PassOutcome{merged, merged == 0 ? "the program uses no gradient" : ""};
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -3,7 +3,7 @@
 
 #include "kernels/graph/passes/pass.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 // Implements the knobs gradient_merge (k_steps steps of the job) and batch_merge_repeats (parts of
 // one step's batch). Every dense gradient gets a state variable "w@GRAD@MERGED" as accumulator.
@@ -20,9 +20,9 @@ StatusOr<PassOutcome> MergeGradients(Program& program, PassContext& context);
 Status AddAccumulator(Program& program, const std::string& name, const TensorDesc& desc);
 // AddToAccumulator returns the operator that adds `part` to the accumulator. ResetAccumulator
 // returns the operator that sets the accumulator to zeros.
-Op AddToAccumulator(const std::string& accumulator, const std::string& part);
-Op ResetAccumulator(const Program& program, const std::string& accumulator);
+ops::Op AddToAccumulator(const std::string& accumulator, const std::string& part);
+ops::Op ResetAccumulator(const Program& program, const std::string& accumulator);
 // Changes the program so that the gradient of the loss is multiplied by `factor`.
 Status ScaleLossGradient(Program& program, double factor);
 
-}  // namespace tandem
+}  // namespace tandem::graph

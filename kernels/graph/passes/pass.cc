@@ -15,7 +15,7 @@
 #include "kernels/graph/passes/update_early.h"
 #include "proto/strategy.pb.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
 using S = DistributedStrategy;
@@ -82,4 +82,4 @@ const Pass kPasses[] = {
 
 std::span<const Pass> AllPasses() { return kPasses; }
 
-}  // namespace tandem
+}  // namespace tandem::graph

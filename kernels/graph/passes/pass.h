@@ -14,8 +14,10 @@
 #include "kernels/graph/program.h"
 
 namespace tandem {
-
 class DistributedStrategy;
+}  // namespace tandem
+
+namespace tandem::graph {
 
 // The time at which a pass runs. kForward: before autodiff, on forward operators only; autodiff
 // then makes the gradients of the changed operators. kBackward: after autodiff. kUpdate: after the
@@ -46,4 +48,4 @@ struct Pass {
 // before autodiff.
 std::span<const Pass> AllPasses();
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -4,7 +4,7 @@
 #include "common/base/require.h"
 #include "proto/strategy.pb.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
 bool HasField(const google::protobuf::Message& message, const std::string& name) {
@@ -69,4 +69,4 @@ std::string ReportText(std::span<const PassReport> reports) {
   return text;
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -11,7 +11,7 @@
 
 #include "kernels/graph/passes/pass.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 struct PassReport {
   std::string name;
@@ -52,4 +52,4 @@ class PassPipeline {
 // "pass x: no place: the reason". Passes that run by default and changed nothing are omitted.
 std::string ReportText(std::span<const PassReport> reports);
 
-}  // namespace tandem
+}  // namespace tandem::graph

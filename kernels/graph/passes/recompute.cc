@@ -6,7 +6,7 @@
 #include "common/base/nearest.h"
 #include "proto/strategy.pb.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
 class Recomputer {
@@ -24,11 +24,11 @@ class Recomputer {
   // Returns the name under which backward reads the value of `name`. The value stays in memory, or
   // operators that compute a copy of it are appended.
   StatusOr<std::string> Again(const std::string& name);
-  Status Repeat(const Op& op);
-  Status RedirectInputs(Op& op);
+  Status Repeat(const ops::Op& op);
+  Status RedirectInputs(ops::Op& op);
 
   Program& program_;
-  const std::vector<Op> before_;
+  const std::vector<ops::Op> before_;
   // forward temporaries that are not kept, with the index of their writer
   std::map<std::string, size_t> writer_;
   std::map<std::string, std::string> copy_;  // by temporary of writer_: its recomputed copy
@@ -40,7 +40,7 @@ Status Recomputer::FindWriters(const std::set<std::string>& checkpoints) {
   std::vector<std::string> forward;
   size_t last = 0;
   for (size_t i = 0; i < before_.size(); ++i) {
-    if (before_[i].role != OpRole::kForward) continue;
+    if (before_[i].role != ops::OpRole::kForward) continue;
     ForEachWrite(before_[i], [&](const std::string& name) {
       forward.push_back(name);
       if (missing.erase(name) > 0) last = i;
@@ -54,7 +54,8 @@ Status Recomputer::FindWriters(const std::set<std::string>& checkpoints) {
                      : near);
   }
   for (size_t i = 0; i <= last; ++i) {
-    if (before_[i].role != OpRole::kForward || FindOp(before_[i].type)->has_side_effect) continue;
+    if (before_[i].role != ops::OpRole::kForward || ops::FindOp(before_[i].type)->has_side_effect)
+      continue;
     ForEachWrite(before_[i], [&](const std::string& name) {
       const bool temporary = program_.FindVar(name)->kind == VarKind::kTemp;
       if (temporary && !checkpoints.contains(name)) writer_[name] = i;
@@ -63,8 +64,8 @@ Status Recomputer::FindWriters(const std::set<std::string>& checkpoints) {
   return OkStatus();
 }
 
-Status Recomputer::RedirectInputs(Op& op) {
-  const SlotList& slots = FindOp(op.type)->inputs;
+Status Recomputer::RedirectInputs(ops::Op& op) {
+  const ops::SlotList& slots = ops::FindOp(op.type)->inputs;
   for (size_t s = 0; s < op.inputs.size(); ++s) {
     if (slots[s].shape_only) continue;
     for (std::string& name : op.inputs[s]) {
@@ -75,9 +76,9 @@ Status Recomputer::RedirectInputs(Op& op) {
   return OkStatus();
 }
 
-Status Recomputer::Repeat(const Op& op) {
-  Op again = op;
-  again.role = OpRole::kBackward;
+Status Recomputer::Repeat(const ops::Op& op) {
+  ops::Op again = op;
+  again.role = ops::OpRole::kBackward;
   TD_RETURN_IF_ERROR(RedirectInputs(again));
   for (auto& slot : again.outputs) {
     for (std::string& name : slot) {
@@ -99,9 +100,9 @@ StatusOr<std::string> Recomputer::Again(const std::string& name) {
 
 StatusOr<int64_t> Recomputer::Run(const std::set<std::string>& checkpoints) {
   TD_RETURN_IF_ERROR(FindWriters(checkpoints));
-  for (const Op& op : before_) {
-    Op next = op;
-    if (op.role == OpRole::kBackward) TD_RETURN_IF_ERROR(RedirectInputs(next));
+  for (const ops::Op& op : before_) {
+    ops::Op next = op;
+    if (op.role == ops::OpRole::kBackward) TD_RETURN_IF_ERROR(RedirectInputs(next));
     program_.ops.push_back(std::move(next));
   }
   return repeated_;
@@ -118,4 +119,4 @@ StatusOr<PassOutcome> Recompute(Program& program, PassContext& context) {
                      repeated == 0 ? "backward needs no value before the checkpoints" : ""};
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

@@ -5,7 +5,7 @@
 
 #include "kernels/graph/passes/pass.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 // The knob recompute_configs names the checkpoints. Values after the last checkpoint stay in
 // memory. Copies ("x@RECOMPUTE") are computed before the first backward operator that needs them.
@@ -13,4 +13,4 @@ namespace tandem {
 // NOT_FOUND, naming the checkpoint: no forward operator writes it.
 StatusOr<PassOutcome> Recompute(Program& program, PassContext& context);
 
-}  // namespace tandem
+}  // namespace tandem::graph

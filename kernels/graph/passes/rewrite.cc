@@ -6,7 +6,7 @@
 #include "common/base/require.h"
 #include "kernels/graph/op_device.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 UseMap FindUses(const Program& program) {
   UseMap uses;
@@ -34,7 +34,7 @@ bool ReadOnlyBy(const Program& program, const UseMap& uses, const std::string& v
          MayVanish(program, var);
 }
 
-Status InsertOp(Program& program, size_t at, Op op) {
+Status InsertOp(Program& program, size_t at, ops::Op op) {
   TD_REQUIRE(at <= program.ops.size());
   TD_RETURN_IF_ERROR(AppendOp(program, std::move(op)));
   std::rotate(program.ops.begin() + static_cast<ptrdiff_t>(at), program.ops.end() - 1,
@@ -42,9 +42,9 @@ Status InsertOp(Program& program, size_t at, Op op) {
   return OkStatus();
 }
 
-Status ReplaceOp(Program& program, size_t at, Op op) {
+Status ReplaceOp(Program& program, size_t at, ops::Op op) {
   TD_REQUIRE(at < program.ops.size());
-  const Op& old = program.ops[at];
+  const ops::Op& old = program.ops[at];
   if (const auto device = old.attrs.find(kOpDevice); device != old.attrs.end()) {
     op.attrs[kOpDevice] = device->second;
   }
@@ -75,10 +75,10 @@ StatusOr<std::string> InsertEveryNth(Program& program, size_t at, const std::str
   Var var = {.name = counter, .kind = VarKind::kState, .desc = {DType::kF32, {1}}, .saved = saved};
   var.init.a = -static_cast<float>(first);
   TD_RETURN_IF_ERROR(program.AddVar(std::move(var)));
-  Op op = {.type = "every_nth",
-           .inputs = {{counter}, {}},
-           .outputs = {{counter}, {due}},
-           .attrs = {{"n", period.n}}};
+  ops::Op op = {.type = "every_nth",
+                .inputs = {{counter}, {}},
+                .outputs = {{counter}, {due}},
+                .attrs = {{"n", period.n}}};
   if (!period.var.empty()) op.inputs[1] = {period.var};
   TD_RETURN_IF_ERROR(InsertOp(program, at, std::move(op)));
   return due;
@@ -97,8 +97,8 @@ size_t BehindWritersOf(const Program& program, const std::vector<std::string>& v
 
 StatusOr<size_t> FindLossGradient(const Program& program) {
   for (size_t i = 0; i < program.ops.size(); ++i) {
-    const Op& op = program.ops[i];
-    if (op.role == OpRole::kLoss && op.type == "fill_constant") return i;
+    const ops::Op& op = program.ops[i];
+    if (op.role == ops::OpRole::kLoss && op.type == "fill_constant") return i;
   }
   return Internal("the program has no gradient of the loss");
 }
@@ -113,10 +113,10 @@ Status MultiplyLossGradient(Program& program, const std::string& factor) {
                   {.type = "elementwise_mul",
                    .inputs = {{unscaled}, {factor}},
                    .outputs = {{grad}},
-                   .role = OpRole::kLoss});
+                   .role = ops::OpRole::kLoss});
 }
 
-bool Conflict(const Op& a, const Op& b) {
+bool Conflict(const ops::Op& a, const ops::Op& b) {
   std::set<std::string> reads, writes;
   ForEachRead(a, [&](const std::string& name) { reads.insert(name); });
   ForEachWrite(a, [&](const std::string& name) { writes.insert(name); });
@@ -136,4 +136,4 @@ bool CanMove(const Program& program, size_t from, size_t to) {
   return true;
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

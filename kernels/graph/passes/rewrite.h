@@ -7,7 +7,7 @@
 
 #include "kernels/graph/program.h"
 
-namespace tandem {
+namespace tandem::graph {
 
 // Indices of the operators that write and that read one variable, ascending. An operator that reads
 // the variable twice is listed once.
@@ -26,9 +26,9 @@ bool MayVanish(const Program& program, const std::string& var);
 bool ReadOnlyBy(const Program& program, const UseMap& uses, const std::string& var, size_t reader);
 
 // Checks `op` as AppendOp does and inserts it before operator `at`.
-Status InsertOp(Program& program, size_t at, Op op);
+Status InsertOp(Program& program, size_t at, ops::Op op);
 // Replaces operator `at` with `op`, which gets the role and source position of the old operator.
-Status ReplaceOp(Program& program, size_t at, Op op);
+Status ReplaceOp(Program& program, size_t at, ops::Op op);
 // Removes each operator i for which marks[i] is true.
 void RemoveOps(Program& program, const std::vector<bool>& marks);
 
@@ -57,10 +57,10 @@ Status MultiplyLossGradient(Program& program, const std::string& factor);
 
 // Returns true if the order of operators `a` and `b` matters: one of them writes a variable that
 // the other reads or writes.
-bool Conflict(const Op& a, const Op& b);
+bool Conflict(const ops::Op& a, const ops::Op& b);
 
 // Returns true if operator `from` may move next to operator `to`. No operator between them may read
 // or write the outputs of `from`, or write its inputs.
 bool CanMove(const Program& program, size_t from, size_t to);
 
-}  // namespace tandem
+}  // namespace tandem::graph

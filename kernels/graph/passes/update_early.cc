@@ -4,7 +4,7 @@
 
 #include "kernels/graph/passes/rewrite.h"
 
-namespace tandem {
+namespace tandem::graph {
 namespace {
 
 // Returns the earliest index to which operator `at` may move. An update does not move before the
@@ -12,9 +12,9 @@ namespace {
 size_t Earliest(const Program& program, size_t at) {
   size_t to = at;
   while (to > 0 && !Conflict(program.ops[at], program.ops[to - 1])) --to;
-  if (to == 0 || program.ops[to - 1].role != OpRole::kComm) return to;
+  if (to == 0 || program.ops[to - 1].role != ops::OpRole::kComm) return to;
   for (size_t next = to; next < at; ++next) {
-    if (program.ops[next].role == OpRole::kComm) return next + 1;
+    if (program.ops[next].role == ops::OpRole::kComm) return next + 1;
   }
   return at;
 }
@@ -25,11 +25,11 @@ StatusOr<PassOutcome> UpdateEarly(Program& program, PassContext&) {
   PassOutcome outcome;
   const auto begin = program.ops.begin();
   for (size_t i = 0; i < program.ops.size(); ++i) {
-    if (program.ops[i].role != OpRole::kOptimize) continue;
+    if (program.ops[i].role != ops::OpRole::kOptimize) continue;
     const size_t to = Earliest(program, i);
     const bool passes_backward =
         std::any_of(begin + static_cast<ptrdiff_t>(to), begin + static_cast<ptrdiff_t>(i),
-                    [](const Op& op) { return op.role == OpRole::kBackward; });
+                    [](const ops::Op& op) { return op.role == ops::OpRole::kBackward; });
     if (!passes_backward) continue;
     std::rotate(begin + static_cast<ptrdiff_t>(to), begin + static_cast<ptrdiff_t>(i),
                 begin + static_cast<ptrdiff_t>(i) + 1);
@@ -39,4 +39,4 @@ StatusOr<PassOutcome> UpdateEarly(Program& program, PassContext&) {
   return outcome;
 }
 
-}  // namespace tandem
+}  // namespace tandem::graph

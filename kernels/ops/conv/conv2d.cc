@@ -3,7 +3,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 namespace {
 
@@ -169,4 +169,4 @@ constinit const OpDef kConv2dGrad = {
     .cpu = &kConv2dGradCpu,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

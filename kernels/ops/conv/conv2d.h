@@ -6,7 +6,7 @@
 #include "kernels/ops/core/image_layout.h"
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // The sizes and settings of a convolution. Images are NCHW, filters OIHW with I = channels /
 // groups. In each pair, index 0 is vertical and index 1 is horizontal.
@@ -34,4 +34,4 @@ StatusOr<ConvShape> ConvShapeOf(const OpView& view);
 // of that convolution.
 StatusOr<ConvShape> ConvTransposeShapeOf(const OpView& view);
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -7,7 +7,7 @@
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/half.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 Status RunPlain(ConvShape& s, const KernelArgs& args) {
@@ -76,4 +76,4 @@ constinit const KernelList kConv2dGradCpu = {
     {"onednn", NativeOrWidened<PrepareDnnlConvGrad>},
     {"plain", OrWidened<PreparePlain<RunPlainGrad>>}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

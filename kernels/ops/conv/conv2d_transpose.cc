@@ -5,7 +5,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 StatusOr<ConvShape> ConvTransposeShapeOf(const OpView& view) {
   TD_RETURN_IF_ERROR(NeedF32(view));
@@ -112,4 +112,4 @@ constinit const OpDef kConv2dTransposeGrad = {
     .cpu = &kConv2dTransposeGradCpu,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -4,7 +4,7 @@
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // `s` describes the convolution that the operator inverts. The output of that convolution is Input
@@ -37,4 +37,4 @@ constinit const KernelList kConv2dTransposeCpu = {{"onednn", PrepareDnnlConvTran
 constinit const KernelList kConv2dTransposeGradCpu = {{"onednn", PrepareDnnlConvTransposeGrad},
                                                       {"plain", PreparePlain<RunPlainGrad>}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

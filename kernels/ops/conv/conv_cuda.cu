@@ -6,7 +6,7 @@
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_reduce.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // ---- cuDNN, or plain loops if cuDNN does not support a case -------------------------------------
@@ -205,4 +205,4 @@ std::vector<KernelRegistration> ConvCudaRows() {
           Row<TransposeBackward, ConvTransposeShapeOf>("conv2d_transpose_grad")};
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -10,7 +10,7 @@
 #include "kernels/ops/cpu/loops.h"
 #include "kernels/ops/cpu/parallel.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 int64_t RoundUp(int64_t n) {
@@ -88,8 +88,8 @@ Status CheckShape(const ConvShape& s) {
 int PartsFor(const PrepareContext& ctx, const ConvShape& s) {
   constexpr int64_t kProductsPerElement = 16;
   const int64_t products = s.batch * s.out_c * s.out_plane() * s.taps();
-  return static_cast<int>(
-      std::min<int64_t>(s.batch, tandem::PartsFor(ctx.threads, products / kProductsPerElement)));
+  return static_cast<int>(std::min<int64_t>(
+      s.batch, tandem::ops::PartsFor(ctx.threads, products / kProductsPerElement)));
 }
 
 // Returns true if vectors of channels (ConvLoops::Transposed) are faster than long rows. They are
@@ -375,4 +375,4 @@ StatusOr<Kernel> PrepareDirectConvGrad(const OpView& view, const PrepareContext&
   return MakeKernel<GradState, RunGrad>(std::move(st), scratch);
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -4,9 +4,9 @@
 
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 StatusOr<Kernel> PrepareDirectConv(const OpView& view, const PrepareContext& ctx);
 StatusOr<Kernel> PrepareDirectConvGrad(const OpView& view, const PrepareContext& ctx);
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -4,7 +4,7 @@
 
 #include "kernels/ops/cuda/cuda_reduce.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 template <typename Bits>
 Status FilterTransposer::TurnAs(const KernelArgs& args, const void* from, void* to,
@@ -74,4 +74,4 @@ Status DnnConvolution::Describe(const ConvShape& s, DType dtype, cudnnTensorForm
   return DnnStatus(cudnnSetConvolutionMathType(d_.conv.get(), math), "math type");
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -3,7 +3,7 @@
 
 #include "kernels/ops/conv/conv_dnn_part_cuda.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // Transposes filters for cuDNN. A filter is stored as [k, c, taps]; cuDNN needs [k, taps, c].
 struct FilterTransposer {
@@ -71,4 +71,4 @@ class DnnConvolution {
   DnnConvPart<DnnFilterGrad> filter_grad_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace tandem {
+namespace tandem::ops {
 
 template <typename Part>
 auto DnnConvPart<Part>::Proposals(cudnnHandle_t dnn, const DnnConvDescriptors& d)
@@ -160,4 +160,4 @@ template class DnnConvPart<DnnOutput>;
 template class DnnConvPart<DnnInputGrad>;
 template class DnnConvPart<DnnFilterGrad>;
 
-}  // namespace tandem
+}  // namespace tandem::ops

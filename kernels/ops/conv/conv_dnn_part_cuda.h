@@ -17,7 +17,7 @@
 #include "kernels/ops/core/kernel_settings.h"
 #include "kernels/ops/cuda/dnn_cuda.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 struct DnnConvDescriptors {
   OwnedDnn<cudnnTensorDescriptor_t> x, y;
@@ -197,4 +197,4 @@ extern template class DnnConvPart<DnnOutput>;
 extern template class DnnConvPart<DnnInputGrad>;
 extern template class DnnConvPart<DnnFilterGrad>;
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -12,7 +12,7 @@
 #include "kernels/ops/conv/conv_search.h"
 #include "kernels/ops/cpu/dnnl_program.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 using Desc = dnnl::memory::desc;
@@ -459,4 +459,4 @@ StatusOr<Kernel> PrepareDnnlConvTransposeGrad(const OpView& view, const PrepareC
   return Prepare(view, ConvTransposeShapeOf(view), ctx, BuildTransposeGrad);
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -3,11 +3,11 @@
 
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 StatusOr<Kernel> PrepareDnnlConv(const OpView& view, const PrepareContext& ctx);
 StatusOr<Kernel> PrepareDnnlConvGrad(const OpView& view, const PrepareContext& ctx);
 StatusOr<Kernel> PrepareDnnlConvTranspose(const OpView& view, const PrepareContext& ctx);
 StatusOr<Kernel> PrepareDnnlConvTransposeGrad(const OpView& view, const PrepareContext& ctx);
 
-}  // namespace tandem
+}  // namespace tandem::ops

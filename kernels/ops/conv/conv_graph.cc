@@ -1,6 +1,6 @@
 #include "kernels/ops/conv/conv_graph.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 DnnGraph::Dims InputOf(const ConvShape& s) { return {s.batch, s.in_c, s.in[0], s.in[1]}; }
@@ -55,4 +55,4 @@ ConvGraph ConvFilterGradGraph(const ConvShape& s, cudnnDataType_t type) {
   return g;
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -6,7 +6,7 @@
 #include "kernels/ops/conv/conv2d.h"
 #include "kernels/ops/cuda/dnn_graph.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // A cuDNN graph that computes `out` from `a` and `b`: y from x and w, gx from w and gy, or gw from
 // x and gy. All tensors, filters included, have channels last.
@@ -32,4 +32,4 @@ ConvGraph ConvOutputGraph(const ConvShape& s, cudnnDataType_t type, const ConvEp
 ConvGraph ConvInputGradGraph(const ConvShape& s, cudnnDataType_t type);
 ConvGraph ConvFilterGradGraph(const ConvShape& s, cudnnDataType_t type);
 
-}  // namespace tandem
+}  // namespace tandem::ops

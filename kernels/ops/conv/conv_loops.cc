@@ -4,7 +4,7 @@
 
 #include "kernels/ops/cpu/loops.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 const ConvLoops& BestConvLoops() {
   const char* isa = BestLoops().isa;
@@ -12,4 +12,4 @@ const ConvLoops& BestConvLoops() {
   return std::strcmp(isa, "avx2") == 0 ? kConvLoopsAvx2 : kConvLoopsBase;
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-namespace tandem {
+namespace tandem::ops {
 
 struct ConvLoops {
   static constexpr int64_t kLanesMax = 16;
@@ -83,4 +83,4 @@ const ConvLoops& BestConvLoops();
 
 extern const ConvLoops kConvLoopsBase, kConvLoopsAvx2, kConvLoopsAvx512;
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -5,7 +5,7 @@
 #endif
 #include "kernels/ops/conv/conv_loops.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 constexpr int kWidth = TANDEM_LANES;
@@ -351,4 +351,4 @@ const ConvLoops TANDEM_CONV_LOOPS = {
     .copy_rows = CopyRows,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // Calls fn(filter index, input index) for every product in the sum of output element (n, o, y, x).
@@ -65,4 +65,4 @@ void PlainConvGrad(const ConvShape& s, const float* in, const float* filter, con
   });
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

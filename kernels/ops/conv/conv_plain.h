@@ -4,7 +4,7 @@
 
 #include "kernels/ops/conv/conv2d.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // Computes the output of a convolution. `bias` may be nullptr.
 void PlainConv(const ConvShape& s, const float* in, const float* filter, const float* bias,
@@ -14,4 +14,4 @@ void PlainConv(const ConvShape& s, const float* in, const float* filter, const f
 void PlainConvGrad(const ConvShape& s, const float* in, const float* filter, const float* g,
                    float* gin, float* gfilter, float* gbias);
 
-}  // namespace tandem
+}  // namespace tandem::ops

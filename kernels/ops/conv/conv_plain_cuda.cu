@@ -1,6 +1,6 @@
 #include "kernels/ops/conv/conv_plain_cuda.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // Returns input element x[at] as f32, after relu if s.relu_first is set.
@@ -124,4 +124,4 @@ template class PlainConvolution<float>;
 template class PlainConvolution<__half>;
 template class PlainConvolution<__nv_bfloat16>;
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -8,7 +8,7 @@
 #include "kernels/ops/cuda/cuda_reduce.h"
 #include "kernels/ops/cuda/images_cuda.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // Computes x [n, in_c, ..] * w -> y [n, out_c, ..] and its two gradients. Images are NCHW or NHWC.
 // Elements have type T, sums are f32. All pointers are device pointers.
@@ -38,4 +38,4 @@ extern template class PlainConvolution<float>;
 extern template class PlainConvolution<__half>;
 extern template class PlainConvolution<__nv_bfloat16>;
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -7,7 +7,7 @@
 #include "kernels/ops/cpu/dnnl_program.h"
 #include "kernels/ops/cpu/parallel.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 using Desc = dnnl::memory::desc;
@@ -118,4 +118,4 @@ void AddFilterGradOfColumns(DnnlProgram& program, const ConvShape& s, int column
                program.Out(1, PlainDesc(dims, DnnlType::bf16)));
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

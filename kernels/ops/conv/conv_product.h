@@ -11,7 +11,7 @@
 #include "common/tensor/types.h"
 #include "kernels/ops/conv/conv2d.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 class DnnlProgram;
 
@@ -47,4 +47,4 @@ class Columns {
 // unfolded input) and input 2 (Output@GRAD).
 void AddFilterGradOfColumns(DnnlProgram& program, const ConvShape& s, int columns);
 
-}  // namespace tandem
+}  // namespace tandem::ops

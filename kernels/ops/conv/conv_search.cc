@@ -14,7 +14,7 @@
 #include "common/base/clock.h"
 #include "common/os/files.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 constexpr char kHeader[] = "tandem: measured algorithms of convolutions, version 1";
@@ -156,4 +156,4 @@ std::string ConvProblem(const OpView& view) {
   return absl::StrJoin(parts, " ");
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -11,7 +11,7 @@
 #include "common/base/status.h"
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // The measurement of one algorithm for one problem.
 struct ConvMeasurement {
@@ -80,4 +80,4 @@ StatusOr<double> MeasureKernel(const Kernel& kernel, const OpView& view, double 
 StatusOr<Kernel> UnlessSlower(const OpView& view, const PrepareContext& ctx, PrepareFn own,
                               PrepareFn other);
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -7,7 +7,7 @@
 #include "kernels/ops/core/kernel_settings.h"
 #include "kernels/ops/cpu/dnnl_program.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 StatusOr<std::vector<Buffer>> Memory(size_t count, const std::function<size_t(size_t)>& bytes) {
@@ -82,4 +82,4 @@ StatusOr<Kernel> UnlessSlower(const OpView& view, const PrepareContext& ctx, Pre
   return Unimplemented("the measurement chose a oneDNN kernel, not this kernel");
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -5,7 +5,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 Status FillWindow(const OpView& view, PoolShape& s) {
@@ -122,4 +122,4 @@ constinit const OpDef kPool2dGrad = {
     .cpu = &kPool2dGradCpu,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -7,7 +7,7 @@
 #include "kernels/ops/core/op.h"
 #include "kernels/ops/formulas/host_device.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // The sizes and settings of a pooling. `planes` is batch x channels. In each pair, index 0 is
 // vertical and index 1 is horizontal. Every window contains at least one element of the plane.
@@ -45,4 +45,4 @@ TD_HD float PoolDivisor(const PoolShape& s, const PoolWindow& w) {
 // Returns the shape of the pooling that `view`, a pool2d or pool2d_grad, computes.
 StatusOr<PoolShape> PoolShapeOf(const OpView& view);
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -8,7 +8,7 @@
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/parallel.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 constexpr int64_t kLanes = kLayoutBlock;
@@ -111,4 +111,4 @@ StatusOr<Kernel> PrepareBlockedPoolGrad(const OpView& view, const PrepareContext
   return Prepare<RunGrad>(view, ctx);
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

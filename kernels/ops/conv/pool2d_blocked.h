@@ -3,9 +3,9 @@
 
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 StatusOr<Kernel> PrepareBlockedPool(const OpView& view, const PrepareContext& ctx);
 StatusOr<Kernel> PrepareBlockedPoolGrad(const OpView& view, const PrepareContext& ctx);
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -10,7 +10,7 @@
 #include "kernels/ops/cpu/loops.h"
 #include "kernels/ops/cpu/parallel.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // ---- Windows of any size ------------------------------------------------------------------------
@@ -153,4 +153,4 @@ constinit const KernelList kPool2dGradCpu = {{"blocked", OrWidened<PrepareBlocke
                                              {"onednn", NativeOrWidened<PrepareDnnlPoolGrad>},
                                              {"plain", OrWidened<PreparePlain<RunPlainGrad>>}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -5,7 +5,7 @@
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/images_cuda.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -112,4 +112,4 @@ std::vector<KernelRegistration> PoolCudaRows() {
                         Prepare<RunGrad<__nv_bfloat16>>>}}}};
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -3,7 +3,7 @@
 #include "kernels/ops/conv/pool2d.h"
 #include "kernels/ops/cpu/dnnl_program.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 using Desc = dnnl::memory::desc;
@@ -94,4 +94,4 @@ StatusOr<Kernel> PrepareDnnlPoolGrad(const OpView& view, const PrepareContext& c
   return Prepare(view, ctx, BuildGrad);
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

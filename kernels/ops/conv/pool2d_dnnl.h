@@ -3,9 +3,9 @@
 
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 StatusOr<Kernel> PrepareDnnlPool(const OpView& view, const PrepareContext& ctx);
 StatusOr<Kernel> PrepareDnnlPoolGrad(const OpView& view, const PrepareContext& ctx);
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -3,7 +3,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 Status Channels(const OpView& view, const char* name, std::array<float, 3>& out) {
@@ -73,4 +73,4 @@ constinit const OpDef kSampleImage = {
     .cpu = &kSampleImageCpu,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

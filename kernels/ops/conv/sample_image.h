@@ -7,7 +7,7 @@
 
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // Conversion of pixels to elements: value * scale + bias per channel, with value in [0, 255].
 struct ImageForm {
@@ -34,4 +34,4 @@ struct SampledImages {
 // attributes do not match.
 StatusOr<SampledImages> SampledImagesOf(const OpView& view);
 
-}  // namespace tandem
+}  // namespace tandem::ops

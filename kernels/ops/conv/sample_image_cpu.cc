@@ -13,7 +13,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // Returns colour `c`, interpolated between two neighbouring pixels of a blended row. tap.weight is
@@ -151,4 +151,4 @@ void SampleImage(const ImageForm& form, const uint8_t* rgb, int64_t width, int64
 
 constinit const KernelList kSampleImageCpu = {{"vector", OrWidened<Prepare>}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

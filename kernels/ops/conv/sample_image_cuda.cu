@@ -5,7 +5,7 @@
 #include "kernels/ops/cuda/cuda_launch.h"
 #include "kernels/ops/formulas/sample_image.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -92,4 +92,4 @@ std::vector<KernelRegistration> SampleImageCudaRows() {
   return {{"sample_image", {{"cuda", Prepare}}}};
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

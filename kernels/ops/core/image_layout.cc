@@ -1,6 +1,6 @@
 #include "kernels/ops/core/image_layout.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 StatusOr<ImageLayout> LayoutOf(const OpView& view, const char* attr, const Shape& shape) {
   const auto layout = view.attr<std::string>(attr);
@@ -22,4 +22,4 @@ StatusOr<ImageLayout> LayoutOf(const OpView& view, const char* attr, const Shape
   return ImageLayout::kBlocked;
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -5,7 +5,7 @@
 
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 enum class ImageLayout : uint8_t { kPlain, kBlocked, kLast };
 
@@ -27,4 +27,4 @@ constexpr AttrDef LayoutAttr(const char* name, const char* doc) {
   return {name, std::string_view(kPlainLayout), doc};
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

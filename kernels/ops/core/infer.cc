@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_join.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 Status NeedF32(const OpView& view, int other) {
   for (size_t i = 0; i < view.in_count(); ++i) {
@@ -94,4 +94,4 @@ Status InferAsFirst(const OpView& view, std::span<TensorDesc> outputs) {
   return OkStatus();
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

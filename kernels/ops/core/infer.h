@@ -7,7 +7,7 @@
 
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // Checks that every present input is f32. Input `other` may have any type; -1: no exception.
 Status NeedF32(const OpView& view, int other = -1);
@@ -34,4 +34,4 @@ Status InferAsFirst(const OpView& view, std::span<TensorDesc> outputs);
 // f32, f16 or bf16.
 Status InferAnyFloat(const OpView& view, std::span<TensorDesc> outputs);
 
-}  // namespace tandem
+}  // namespace tandem::ops

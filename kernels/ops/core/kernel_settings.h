@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace tandem {
+namespace tandem::ops {
 
 class ConvSearch;  // measures convolution algorithms, see kernels/ops/conv/conv_search.h
 
@@ -24,4 +24,4 @@ struct KernelSettings {
   bool persistent_batch_norm = true;
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -6,7 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/check.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 std::string NameIn(const std::vector<std::vector<std::string>>& slots, size_t slot, size_t i) {
@@ -60,4 +60,4 @@ Attr OpView::Default(std::string_view name) const {
 std::string GradContext::In(size_t slot, size_t i) const { return NameIn(op().inputs, slot, i); }
 std::string GradContext::Out(size_t slot, size_t i) const { return NameIn(op().outputs, slot, i); }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -22,6 +22,10 @@
 #include "kernels/ops/core/short_list.h"
 
 namespace tandem {
+class Device;
+}  // namespace tandem
+
+namespace tandem::ops {
 
 using Attr = std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<int64_t>,
                           std::vector<double>>;
@@ -182,7 +186,6 @@ struct Kernel {
 };
 
 class CodeCache;
-class Device;
 struct KernelSettings;
 
 struct PrepareContext {
@@ -281,4 +284,4 @@ const OpDef* FindOp(std::string_view type);  // nullptr: there is no operator of
 // names the most similar types.
 StatusOr<const OpDef*> GetOp(std::string_view type);
 
-}  // namespace tandem
+}  // namespace tandem::ops

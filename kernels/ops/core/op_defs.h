@@ -5,7 +5,7 @@
 
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 extern const OpDef kAccuracy;
 extern const OpDef kAdagrad;
@@ -171,4 +171,4 @@ extern const KernelList kTanhCpu;
 extern const KernelList kTanhGradCpu;
 extern const KernelList kTransposeCpu;
 
-}  // namespace tandem
+}  // namespace tandem::ops

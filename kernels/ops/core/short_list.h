@@ -8,7 +8,7 @@
 
 #include "common/base/require.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 template <typename T, size_t kCapacity>
 class ShortList {
@@ -45,4 +45,4 @@ class ShortList {
   size_t size_ = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -6,7 +6,7 @@
 #include "kernels/ops/core/kernel_settings.h"
 #include "kernels/ops/cpu/parallel.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // Elements per block. The tensors of a chain are few, so their blocks together stay in the
@@ -291,4 +291,4 @@ StatusOr<Kernel> PrepareBody(const Body& body, int threads) {
   return Preparer(body, threads).Prepare();
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

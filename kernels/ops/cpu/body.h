@@ -6,7 +6,7 @@
 
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // A value in the computation of a body: an input of the kernel, or an output of one of the body's
 // operators.
@@ -35,4 +35,4 @@ struct Body {
 // Returns a kernel that runs all steps on one block after another. Each block is run by one thread.
 StatusOr<Kernel> PrepareBody(const Body& body, int threads);
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -3,11 +3,11 @@
 
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 inline const float* InF32(const KernelArgs& args, int i) {
   return static_cast<const float*>(args.in[i]);
 }
 inline float* OutF32(const KernelArgs& args, int i) { return static_cast<float*>(args.out[i]); }
 
-}  // namespace tandem
+}  // namespace tandem::ops

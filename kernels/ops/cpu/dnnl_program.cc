@@ -7,7 +7,7 @@
 #include "kernels/ops/cpu/fast_half.h"
 #include "kernels/ops/cpu/half.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 OmpThreads::OmpThreads(int threads) : before_(omp_get_max_threads()) {
   if (threads != before_) omp_set_num_threads(threads);
@@ -123,4 +123,4 @@ dnnl::memory::desc ImageDesc(const std::vector<int64_t>& dims, ImageLayout layou
   return {dims, type, layout == ImageLayout::kLast ? Tag::nhwc : Tag::nChw16c};
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

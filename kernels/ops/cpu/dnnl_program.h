@@ -10,7 +10,7 @@
 #include "kernels/ops/core/image_layout.h"
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // Sets the number of threads that OpenMP regions of the calling thread use while this object
 // exists. oneDNN uses OpenMP.
@@ -123,4 +123,4 @@ StatusOr<DnnlProgram> BuildDnnl(const PrepareContext& ctx, const Build& build) {
   }
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

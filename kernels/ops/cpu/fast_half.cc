@@ -2,7 +2,7 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
-namespace tandem {
+namespace tandem::ops {
 
 // Without these instructions, oneDNN emulates products of bf16. Measured on AVX-512: 5 times slower
 // than f32.
@@ -12,4 +12,4 @@ bool HasFastHalf(DType dtype) {
          (isa == dnnl::cpu_isa::avx512_core_bf16 || isa == dnnl::cpu_isa::avx512_core_amx);
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

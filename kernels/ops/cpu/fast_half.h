@@ -3,9 +3,9 @@
 
 #include "common/tensor/types.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // Returns true if this machine computes products of `dtype` faster than products of f32.
 bool HasFastHalf(DType dtype);
 
-}  // namespace tandem
+}  // namespace tandem::ops

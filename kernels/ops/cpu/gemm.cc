@@ -5,7 +5,7 @@
 #include "common/base/require.h"
 #include "kernels/ops/cpu/parallel.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // libxsmm is column-major. The row-major product A B has the same memory layout as the column-major
 // product B' A'. Therefore B is the first operand for libxsmm, and a transposed A is a transposed
@@ -52,7 +52,7 @@ int XsmmGemm::PartsFor(int threads, int64_t m, int64_t n, int64_t k) {
   constexpr int64_t kProductsPerElement = 16;
   const int64_t cost = m * n * k / kProductsPerElement;
   return static_cast<int>(
-      std::min<int64_t>(tandem::PartsFor(threads, cost), std::max<int64_t>(m, 1)));
+      std::min<int64_t>(tandem::ops::PartsFor(threads, cost), std::max<int64_t>(m, 1)));
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

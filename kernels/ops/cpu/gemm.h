@@ -6,7 +6,7 @@
 
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // Computes C [m, n] = A [m, k] B [k, n], or C += A B. Matrices are row-major, dense and f32. The
 // rows of C are split into `parts`, which several threads may compute at the same time. The size of
@@ -46,4 +46,4 @@ class XsmmGemm {
   Fn kernel_[2] = {nullptr, nullptr};
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

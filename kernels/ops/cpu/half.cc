@@ -6,7 +6,7 @@
 #include "kernels/ops/cpu/half_loops.h"
 #include "kernels/ops/cpu/parallel.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 constexpr size_t kAlignment = 64;
@@ -192,4 +192,4 @@ StatusOr<Kernel> PrepareWidened(const OpView& view, const PrepareContext& ctx, P
   return MakeKernel<State, Run>(std::move(state), begin + bytes);
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

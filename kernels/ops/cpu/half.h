@@ -3,7 +3,7 @@
 
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // Returns true if an input or output of the operator has 16 bits.
 bool HasHalf(const OpView& view);
@@ -36,4 +36,4 @@ StatusOr<Kernel> F32Alone(const OpView& view, const PrepareContext& ctx) {
   return f32(view, ctx);
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -5,7 +5,7 @@
 #include "kernels/ops/cpu/half_loops_isa.h"
 #include "kernels/ops/cpu/loops.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 const HalfLoops& BestHalfLoops() {
   const char* isa = BestLoops().isa;
@@ -13,4 +13,4 @@ const HalfLoops& BestHalfLoops() {
   return std::strcmp(isa, "avx2") == 0 ? kHalfLoopsAvx2 : kHalfLoopsBase;
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace tandem {
+namespace tandem::ops {
 
 struct HalfLoops {
   using Widen = void (*)(const uint16_t* x, float* y, int64_t n);
@@ -18,4 +18,4 @@ struct HalfLoops {
 // Returns the loops for the best instruction set of this machine.
 const HalfLoops& BestHalfLoops();
 
-}  // namespace tandem
+}  // namespace tandem::ops

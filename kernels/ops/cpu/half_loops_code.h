@@ -6,7 +6,7 @@
 #include "kernels/ops/cpu/half_loops_isa.h"
 #include "kernels/ops/cpu/vector_code.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 inline float FloatOf(uint32_t bits) {
@@ -73,4 +73,4 @@ const HalfLoops TANDEM_LOOPS = {
     .round_bf16 = RoundBF16,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -3,8 +3,8 @@
 
 #include "kernels/ops/cpu/half_loops.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 extern const HalfLoops kHalfLoopsBase, kHalfLoopsAvx2, kHalfLoopsAvx512;
 
-}  // namespace tandem
+}  // namespace tandem::ops

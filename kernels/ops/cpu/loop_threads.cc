@@ -2,7 +2,7 @@
 
 #include <omp.h>
 
-namespace tandem {
+namespace tandem::ops {
 
 void LoopThreads::Spread(int threads) {
 #pragma omp parallel num_threads(threads)
@@ -12,4 +12,4 @@ void LoopThreads::Spread(int threads) {
   }
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

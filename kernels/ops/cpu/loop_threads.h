@@ -3,7 +3,7 @@
 
 #include "common/os/processors.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // Keeps the OpenMP threads of one calling thread apart. Only this thread may use the object.
 class LoopThreads {
@@ -20,4 +20,4 @@ class LoopThreads {
   LeaderCpuTracker leader_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

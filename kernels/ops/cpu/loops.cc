@@ -2,7 +2,7 @@
 
 #include "kernels/ops/cpu/loops_isa.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 const Loops& BestLoops() {
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
@@ -13,4 +13,4 @@ const Loops& BestLoops() {
   return kLoopsBase;
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-namespace tandem {
+namespace tandem::ops {
 
 struct Loops {
   const char* isa;
@@ -42,4 +42,4 @@ struct Loops {
 // Returns the loops for the best instruction set of this machine.
 const Loops& BestLoops();
 
-}  // namespace tandem
+}  // namespace tandem::ops

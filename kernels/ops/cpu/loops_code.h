@@ -9,7 +9,7 @@
 #include "kernels/ops/cpu/vector_code.h"
 #include "kernels/ops/formulas/activation.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 void AddOne(const float* x, float y, float* out, int64_t n) {
@@ -235,4 +235,4 @@ const Loops TANDEM_LOOPS = {
     .max_pool2_grad = MaxPool2Grad,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -5,8 +5,8 @@
 
 #include "kernels/ops/cpu/loops.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 extern const Loops kLoopsBase, kLoopsAvx2, kLoopsAvx512;
 
-}  // namespace tandem
+}  // namespace tandem::ops

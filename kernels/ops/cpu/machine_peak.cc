@@ -14,7 +14,7 @@
 
 #include "common/base/clock.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // Calls `work` again and again for a fixed time, after one warm-up call. Returns the duration of
@@ -92,4 +92,4 @@ MachinePeak MeasurePeak(int threads) {
   return {flops, SumOverThreads(threads, [part] { return CopiedBytes(part); }), others};
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

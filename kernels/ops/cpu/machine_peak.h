@@ -1,7 +1,7 @@
 // Measures the peak performance of this machine. op_bench and profiles compare with it.
 #pragma once
 
-namespace tandem {
+namespace tandem::ops {
 
 struct MachinePeak {
   // The operations per second, and the bytes read plus bytes written per second.
@@ -14,4 +14,4 @@ struct MachinePeak {
 // lower the result if each thread gets a CPU from time to time. Takes about a second and 512 MiB.
 MachinePeak MeasurePeak(int threads);
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -4,7 +4,7 @@
 
 #include "kernels/ops/cpu/loops.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 const MathLoops& BestMathLoops() {
   const char* isa = BestLoops().isa;
@@ -12,4 +12,4 @@ const MathLoops& BestMathLoops() {
   return std::strcmp(isa, "avx2") == 0 ? kMathLoopsAvx2 : kMathLoopsBase;
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace tandem {
+namespace tandem::ops {
 
 struct MathLoops {
   // Activations y = f(x) and their gradients. The argument `at` of a gradient is y for sigmoid and
@@ -55,4 +55,4 @@ const MathLoops& BestMathLoops();
 
 extern const MathLoops kMathLoopsBase, kMathLoopsAvx2, kMathLoopsAvx512;
 
-}  // namespace tandem
+}  // namespace tandem::ops

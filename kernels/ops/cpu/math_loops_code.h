@@ -7,7 +7,7 @@
 #include "kernels/ops/cpu/vector_code.h"
 #include "kernels/ops/formulas/activation.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // ---- Rows: element i is summed in lane i % 16, then the 16 lanes are added in order -------------
@@ -305,4 +305,4 @@ const MathLoops TANDEM_MATH_LOOPS = {
     .normalize_row_grad = NormalizeRowGrad,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -8,7 +8,7 @@
 
 #include "common/base/require.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // Calls work(part, begin, end) for `parts` nearly equal parts of [0, n), each on its own thread.
 // The bounds of the parts depend only on `parts` and n. Empty parts are called too.
@@ -47,4 +47,4 @@ inline int PartsFor(int threads, int64_t cost) {
   return static_cast<int>(std::clamp<int64_t>(cost / kCostMin, 1, std::max(threads, 1)));
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

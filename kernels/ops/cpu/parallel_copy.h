@@ -6,7 +6,7 @@
 
 #include "kernels/ops/cpu/parallel.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // Copies `bytes` bytes on up to `threads` threads. Does nothing if `to` equals `from`.
 inline void ParallelCopy(int threads, void* to, const void* from, size_t bytes) {
@@ -20,4 +20,4 @@ inline void ParallelCopy(int threads, void* to, const void* from, size_t bytes) 
   });
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -6,7 +6,7 @@
 #include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/cpu/update_loops.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // Computes the sum of squares. The result has the same bits for any number of threads. Each block
 // is summed in f32 lanes. The sums of the blocks are added in f64, in order.
@@ -40,4 +40,4 @@ class SquareSum {
   int parts_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

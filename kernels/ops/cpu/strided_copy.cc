@@ -5,7 +5,7 @@
 #include "common/base/require.h"
 #include "kernels/ops/cpu/parallel.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 template <typename T>
@@ -86,4 +86,4 @@ void StridedCopy::Run(const void* from, void* to, int threads) const {
   });
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -6,7 +6,7 @@
 
 #include "common/tensor/types.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // For each dimension: the distance in elements between two neighbours along it.
 using Strides = std::array<int64_t, Shape::kRankMax>;
@@ -43,4 +43,4 @@ class StridedCopy {
   size_t element_bytes_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -5,7 +5,7 @@
 #include "common/base/require.h"
 #include "kernels/ops/cpu/parallel.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -159,4 +159,4 @@ void TileGemm::Run(const float* a, const float* b, const float* bias, float* c,
   }
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -13,7 +13,7 @@
 #include "common/base/status.h"
 #include "kernels/ops/cpu/tile_loops.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // Computes C [m, n] = alpha op(A) op(B), or op(A) op(B) + bias. Matrices are row-major and dense.
 // op(A) is [m, k], op(B) is [k, n]. The order of the sums depends only on k. Therefore the bits
@@ -64,4 +64,4 @@ class TileGemm {
   int64_t k_block_ = 0, column_block_ = 0, row_block_ = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

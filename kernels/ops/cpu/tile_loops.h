@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace tandem {
+namespace tandem::ops {
 
 // The number of sides (rows or columns) in a panel, and of k values in a step.
 inline constexpr int64_t kTilePanel = 32;
@@ -50,4 +50,4 @@ struct TileLoops {
 // support AMX with bf16.
 const TileLoops* AmxTileLoops();
 
-}  // namespace tandem
+}  // namespace tandem::ops

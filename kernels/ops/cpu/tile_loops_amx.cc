@@ -7,7 +7,7 @@
 
 #include "kernels/ops/cpu/tile_loops.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 constexpr int64_t kHalf = 16;  // number of rows of a tile
@@ -230,4 +230,4 @@ const TileLoops* AmxTileLoops() {
   return found ? &loops : nullptr;
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

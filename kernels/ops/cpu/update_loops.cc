@@ -4,7 +4,7 @@
 
 #include "kernels/ops/cpu/loops.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 const UpdateLoops& BestUpdateLoops() {
   const char* isa = BestLoops().isa;
@@ -12,4 +12,4 @@ const UpdateLoops& BestUpdateLoops() {
   return std::strcmp(isa, "avx2") == 0 ? kUpdateLoopsAvx2 : kUpdateLoopsBase;
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -7,7 +7,7 @@
 
 #include "kernels/ops/formulas/update_args.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // A contiguous part of a parameter, its gradient and its slots. Slots are in the order of the
 // operator's inputs. A missing slot is nullptr.
@@ -41,4 +41,4 @@ const UpdateLoops& BestUpdateLoops();
 
 extern const UpdateLoops kUpdateLoopsBase, kUpdateLoopsAvx2, kUpdateLoopsAvx512;
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -7,7 +7,7 @@
 #include "kernels/ops/cpu/vector_code.h"
 #include "kernels/ops/formulas/update.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // Runs an optimizer step over one run of elements. The arguments are copied to local variables, so
@@ -85,4 +85,4 @@ const UpdateLoops TANDEM_UPDATE_LOOPS = {
     .sum_squares = SumSquares,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

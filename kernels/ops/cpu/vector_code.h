@@ -15,7 +15,7 @@
 #define TANDEM_VECTOR_LOOP _Pragma("GCC ivdep")
 #endif
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // Applies a formula (formulas/activation.h) to contiguous elements.
@@ -53,4 +53,4 @@ void PairGradYLoop(const float* x, const float* y, const float* g, float* out, i
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::ops

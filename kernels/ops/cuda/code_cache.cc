@@ -13,7 +13,7 @@
 #include "common/os/files.h"
 #include "common/os/own_files.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // A file contains this line, the CRC32C of all bytes after the CRC, the length of the key in bytes,
@@ -79,4 +79,4 @@ std::string CodeCache::TakeNotes() {
   return notes;
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

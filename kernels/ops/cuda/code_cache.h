@@ -11,7 +11,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // Compiled code by key, in memory and optionally in files. Must be used by one thread only.
 class CodeCache {
@@ -80,4 +80,4 @@ StatusOr<std::shared_ptr<T>> CodeCache::Get(const std::string& key, const Load& 
   return made->code;
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -8,7 +8,7 @@
 
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 std::vector<KernelRegistration> ActivationCudaRows();     // see ops/elementwise/activation_cuda.cu
 std::vector<KernelRegistration> AucCudaRows();            // see ops/reduce/auc_cuda.cu
@@ -36,4 +36,4 @@ std::vector<KernelRegistration> SyncBatchNormCudaRows();  // see ops/norm/sync_b
 // Empty: there is no kernel.
 std::span<const KernelImpl> CudaImplsOf(std::string_view op);
 
-}  // namespace tandem
+}  // namespace tandem::ops

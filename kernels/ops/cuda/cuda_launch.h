@@ -12,7 +12,7 @@
 #include "common/tensor/device_cuda.h"
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 inline const CudaStream& StreamOf(const KernelArgs& args) {
   return *static_cast<const CudaStream*>(args.stream);
@@ -184,4 +184,4 @@ __device__ inline void Blame(CudaFault* fault, CudaFault::Input input, int64_t a
   fault->limit = limit;
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

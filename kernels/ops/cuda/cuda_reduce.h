@@ -4,7 +4,7 @@
 
 #include "kernels/ops/cuda/cuda_launch.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // Combines one value of each thread of the block. Every thread gets the result. REQUIRES: all
 // threads of the block call this, and their number is a multiple of 32 and at most 1024.
@@ -163,4 +163,4 @@ struct MiddleSums {
   }
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -5,7 +5,7 @@
 #include "kernels/ops/cuda/cuda_launch.h"
 #include "kernels/ops/cuda/dnn_graph.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // Returns a key that names device and cuDNN version, for measurements made once per machine.
 inline StatusOr<std::string> DnnMachine(const Place& place) {
@@ -74,4 +74,4 @@ class DnnPlans {
   const PrepareContext& ctx_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

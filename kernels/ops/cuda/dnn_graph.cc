@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace tandem {
+namespace tandem::ops {
 
 namespace {
 
@@ -405,4 +405,4 @@ Status DnnPlan::Run(cudnnHandle_t handle, std::span<const Given> given, void* wo
   return DnnStatus(cudnnBackendExecute(handle, parts_.front().get(), pack.get()), "running a plan");
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

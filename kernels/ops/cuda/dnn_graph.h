@@ -14,7 +14,7 @@
 
 #include "kernels/ops/cuda/dnn_status.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // A finalized backend descriptor of cuDNN, with shared ownership.
 using DnnDescriptor = std::shared_ptr<void>;
@@ -119,4 +119,4 @@ class DnnGraph {
   std::string key_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -12,7 +12,7 @@
 #include "common/base/status.h"
 #include "common/tensor/types.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // Converts cuDNN's status. UNIMPLEMENTED: cuDNN does not support the case, but another kernel may.
 inline Status DnnStatus(cudnnStatus_t status, const char* what) {
@@ -45,4 +45,4 @@ inline cudnnDataType_t DnnTypeOf(DType dtype) {
                                  : CUDNN_DATA_FLOAT;
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

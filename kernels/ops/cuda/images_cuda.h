@@ -4,7 +4,7 @@
 #include "kernels/ops/core/image_layout.h"
 #include "kernels/ops/cuda/cuda_launch.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 struct CudaImages {
   int64_t channels, height, width;
@@ -32,4 +32,4 @@ struct CudaImages {
   }
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

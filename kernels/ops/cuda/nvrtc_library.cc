@@ -7,7 +7,7 @@
 #include "absl/strings/strip.h"
 #include "common/os/library.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 constexpr char kWhere[] = "NVRTC (libnvrtc.so)";
@@ -92,4 +92,4 @@ StatusOr<std::string> CompileWithNvrtc(const NvrtcLibrary& nvrtc, const std::str
   return cubin;
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

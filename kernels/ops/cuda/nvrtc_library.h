@@ -8,7 +8,7 @@
 
 #include "common/base/status.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 using NvrtcResult = int;  // result code of an NVRTC function; 0: success
 using NvrtcProgram = struct NvrtcProgramState*;
@@ -43,4 +43,4 @@ struct HeaderText {
 StatusOr<std::string> CompileWithNvrtc(const NvrtcLibrary& nvrtc, const std::string& source,
                                        std::span<const HeaderText> headers, int major, int minor);
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -3,7 +3,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // Writes the gradient of sigmoid or tanh, which is a function of the result.
@@ -102,4 +102,4 @@ constinit const OpDef kGeluGrad = {
     .elementwise = true,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -5,7 +5,7 @@
 #include "kernels/ops/cpu/math_loops.h"
 #include "kernels/ops/cpu/parallel.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 constexpr int64_t kCost = 2;  // cost of one element, in element operations
@@ -70,4 +70,4 @@ constinit const KernelList kTanhGradCpu = {
 constinit const KernelList kGeluCpu = {{"vector", OrWidened<PrepareGelu>}};
 constinit const KernelList kGeluGradCpu = {{"vector", OrWidened<PrepareGeluGrad>}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -5,7 +5,7 @@
 #include "kernels/ops/formulas/activation.h"
 #include "kernels/ops/formulas/update.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -170,4 +170,4 @@ std::vector<KernelRegistration> ActivationCudaRows() {
   };
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -10,7 +10,7 @@
 #include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/formulas/convert.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // Types for the 16-bit floats, which are both stored as uint16_t.
@@ -149,4 +149,4 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 constinit const KernelList kCastCpu = {{"vector", PrepareVector<0>}, {"plain", Prepare<0>}};
 constinit const KernelList kCastGradCpu = {{"vector", PrepareVector<1>}, {"plain", Prepare<1>}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

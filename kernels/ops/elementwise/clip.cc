@@ -4,7 +4,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 Status InferClip(const OpView& view, std::span<TensorDesc> outputs) {
@@ -99,4 +99,4 @@ constinit const OpDef kClipByGlobalNorm = {
     .cpu = &kClipByGlobalNormCpu,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

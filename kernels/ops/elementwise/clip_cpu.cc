@@ -8,7 +8,7 @@
 #include "kernels/ops/cpu/square_sum.h"
 #include "kernels/ops/cpu/update_loops.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct ClipState {
@@ -87,4 +87,4 @@ constinit const KernelList kClipGradCpu = {{"plain", PrepareClip<RunClipGrad>}};
 constinit const KernelList kClipByNormCpu = {{"vector", PrepareByNorm}};
 constinit const KernelList kClipByGlobalNormCpu = {{"vector", PrepareByNorm}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

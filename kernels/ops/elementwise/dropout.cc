@@ -6,7 +6,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
@@ -47,4 +47,4 @@ constinit const OpDef kDropout = {
     .inplace = {{0, 0}},
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace tandem {
+namespace tandem::ops {
 
 // Name of the state variable (i64 [4]) that is the input Position of dropout. The trainer writes a
 // DropoutPosition to it before each run.
@@ -25,4 +25,4 @@ inline uint32_t DropBelow(double p) {
 // Returns the factor for the elements that are not dropped. p: probability of dropping an element.
 inline float KeptScale(double p) { return static_cast<float>(1 / (1 - p)); }
 
-}  // namespace tandem
+}  // namespace tandem::ops

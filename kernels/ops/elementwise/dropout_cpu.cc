@@ -9,7 +9,7 @@
 #include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/elementwise/dropout.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -67,4 +67,4 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 constinit const KernelList kDropoutCpu = {{"vector", OrWidened<Prepare>}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

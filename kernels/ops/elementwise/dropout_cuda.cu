@@ -5,7 +5,7 @@
 #include "kernels/ops/cuda/cuda_launch.h"
 #include "kernels/ops/elementwise/dropout.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -89,4 +89,4 @@ std::vector<KernelRegistration> DropoutCudaRows() {
   return {{"dropout", {{"cuda", ByType<Prepare<float>, Prepare<__half>, Prepare<__nv_bfloat16>>}}}};
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

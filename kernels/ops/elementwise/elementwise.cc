@@ -3,7 +3,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 StatusOr<BroadcastShape> BroadcastShapeOf(const OpView& view) {
   TD_RETURN_IF_ERROR(NeedFloats(view, {0, 1, 2}));
@@ -186,4 +186,4 @@ constinit const OpDef kElementwiseMaxGrad = {
     .cpu = &kElementwiseMaxGradCpu,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

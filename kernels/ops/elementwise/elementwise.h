@@ -5,7 +5,7 @@
 
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // The shapes of X and Y for broadcasting. X is viewed as [outer, len, inner] and Y as [len].
 // Element (o, i, j) of X is combined with element i of Y.
@@ -22,4 +22,4 @@ void SumRepeats(const Loops& loops, const BroadcastShape& s, const float* g, flo
 // attribute axis.
 StatusOr<BroadcastShape> BroadcastShapeOf(const OpView& view);
 
-}  // namespace tandem
+}  // namespace tandem::ops

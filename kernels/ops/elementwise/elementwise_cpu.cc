@@ -10,7 +10,7 @@
 #include "kernels/ops/cpu/parallel_copy.h"
 #include "kernels/ops/elementwise/elementwise.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 enum class Kind { kAdd, kMul };
@@ -210,4 +210,4 @@ constinit const KernelList kElementwiseMaxCpu = {
 constinit const KernelList kElementwiseMaxGradCpu = {
     {"vector", OrWidened<PrepareMath<Math::kMax, RunMathGrad>>}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

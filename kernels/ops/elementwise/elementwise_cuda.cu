@@ -4,7 +4,7 @@
 #include "kernels/ops/elementwise/elementwise.h"
 #include "kernels/ops/formulas/activation.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -101,4 +101,4 @@ std::vector<KernelRegistration> ElementwiseCudaRows() {
           Forward<Max>("elementwise_max"), Backward<Max>("elementwise_max_grad")};
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -4,7 +4,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // Returns true if an element of type `dtype` can hold `value`. For integers, the fraction of
@@ -56,4 +56,4 @@ constinit const OpDef kFillConstant = {
     .cpu = &kFillConstantCpu,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -2,7 +2,7 @@
 
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -42,4 +42,4 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 
 constinit const KernelList kFillConstantCpu = {{"plain", Prepare}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

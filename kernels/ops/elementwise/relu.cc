@@ -1,7 +1,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 void Grad(GradContext& ctx) {
@@ -40,4 +40,4 @@ constinit const OpDef kReluGrad = {
     .elementwise = true,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

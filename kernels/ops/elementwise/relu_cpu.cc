@@ -5,7 +5,7 @@
 #include "kernels/ops/cpu/loops.h"
 #include "kernels/ops/cpu/parallel.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -49,4 +49,4 @@ StatusOr<Kernel> PrepareGrad(const OpView& view, const PrepareContext& ctx) {
 constinit const KernelList kReluCpu = {{"vector", OrWidened<Prepare>}};
 constinit const KernelList kReluGradCpu = {{"vector", OrWidened<PrepareGrad>}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -4,7 +4,7 @@
 #include "kernels/ops/cpu/half.h"
 #include "kernels/ops/cpu/loops.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -29,4 +29,4 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 
 constinit const KernelList kScaleCpu = {{"vector", OrWidened<Prepare>}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

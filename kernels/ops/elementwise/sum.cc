@@ -1,7 +1,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
@@ -37,4 +37,4 @@ constinit const OpDef kSum = {
     .elementwise = true,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

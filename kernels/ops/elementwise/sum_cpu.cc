@@ -7,7 +7,7 @@
 #include "kernels/ops/cpu/loops.h"
 #include "kernels/ops/cpu/parallel.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -43,4 +43,4 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 constinit const KernelList kSumCpu = {{"vector", OrWidened<Prepare>}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

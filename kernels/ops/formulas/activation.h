@@ -5,7 +5,7 @@
 
 #include "kernels/ops/formulas/exp.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct Relu {
@@ -123,4 +123,4 @@ struct Max {
 };
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -7,7 +7,7 @@
 
 #include "kernels/ops/formulas/host_device.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // Rounds x towards 0. A value outside the range becomes the nearest value of To, and NaN 0.
@@ -29,4 +29,4 @@ TD_HD To ToInteger(int64_t x) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -11,7 +11,7 @@
 
 #include "kernels/ops/formulas/host_device.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct DgcLevel {
@@ -38,4 +38,4 @@ TD_HD int64_t DgcSelectedOf(int64_t n, float sparsity) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::ops

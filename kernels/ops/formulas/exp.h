@@ -5,7 +5,7 @@
 
 #include "kernels/ops/formulas/host_device.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // Computes exp as 2^k e^r with r in [-ln2/2, ln2/2], and e^r by its Taylor polynomial of degree 7.
@@ -32,4 +32,4 @@ namespace {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::ops

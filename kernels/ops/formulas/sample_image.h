@@ -5,7 +5,7 @@
 
 #include "kernels/ops/formulas/host_device.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // A position between pixel `at` of a row or column and the next pixel. The next pixel has the
@@ -34,4 +34,4 @@ TD_HD bool LiesIn(const PackedImage& image, int64_t size, int64_t bytes) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::ops

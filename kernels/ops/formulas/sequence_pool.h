@@ -5,7 +5,7 @@
 
 #include "kernels/ops/formulas/host_device.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 enum class PoolType : uint8_t { kSum, kAverage, kSqrt, kMax, kFirst, kLast };
 
@@ -19,4 +19,4 @@ TD_HD float SequencePoolScale(PoolType type, int64_t length) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::ops

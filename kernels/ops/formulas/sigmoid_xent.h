@@ -5,7 +5,7 @@
 
 #include "kernels/ops/formulas/host_device.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct SigmoidXent {
@@ -23,4 +23,4 @@ struct SigmoidXent {
 };
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -8,7 +8,7 @@
 #include "kernels/ops/core/op.h"
 #include "kernels/ops/formulas/host_device.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct LossScaling {
@@ -78,4 +78,4 @@ inline LossScalingRule LossScalingRuleOf(const OpView& view) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::ops

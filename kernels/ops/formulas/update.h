@@ -6,7 +6,7 @@
 #include "kernels/ops/formulas/host_device.h"
 #include "kernels/ops/formulas/update_args.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct UpdateElement {
@@ -160,4 +160,4 @@ struct Clip {
 };
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::ops

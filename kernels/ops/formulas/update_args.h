@@ -1,7 +1,7 @@
 // The arguments of the optimizers' formulas (update.h) that are the same for all elements.
 #pragma once
 
-namespace tandem {
+namespace tandem::ops {
 
 // Hyper-parameters of an optimizer step. Each optimizer reads only its own parameters.
 struct UpdateArgs {
@@ -18,4 +18,4 @@ struct UpdateArgs {
 // Largest number of slots per parameter of any optimizer. Slots of one element are not included.
 inline constexpr int kUpdateSlotsMax = 3;
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -18,7 +18,7 @@
 #include "kernels/ops/fused/fused_elements.h"
 #include "kernels/ops/fused/fused_table.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 template <typename T, int n>
@@ -94,4 +94,4 @@ __device__ void EndFused(const Table& t) {
 }
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -10,7 +10,7 @@
 #include "kernels/ops/cuda/nvrtc_library.h"
 #include "kernels/ops/fused/fused_source.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // Compiled code that is loaded on the device.
@@ -183,16 +183,16 @@ StatusOr<Kernel> PrepareCompiled(const OpView& view, const PrepareContext& ctx) 
   return MakeKernel<CompiledState, RunCompiled>(std::move(state));
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops
 
 #else
 
-namespace tandem {
+namespace tandem::ops {
 
 StatusOr<Kernel> PrepareCompiled(const OpView&, const PrepareContext&) {
   return Unimplemented("this CUDA runtime cannot load code");
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops
 
 #endif

@@ -5,10 +5,10 @@
 
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // UNIMPLEMENTED: NVRTC is missing or does not support this device, or the CUDA runtime cannot load
 // code.
 StatusOr<Kernel> PrepareCompiled(const OpView& view, const PrepareContext& ctx);
 
-}  // namespace tandem
+}  // namespace tandem::ops

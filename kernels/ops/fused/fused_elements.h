@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct F16 {
@@ -48,4 +48,4 @@ struct Element<BF16> {
 };
 
 }  // namespace
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -8,7 +8,7 @@
 
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 class Binder {
@@ -163,4 +163,4 @@ constinit const OpDef kFusedElementwise = {
     .has_body = true,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -9,7 +9,7 @@
 #include "kernels/ops/fused/fused_elementwise.h"
 #include "kernels/ops/fused/fused_elemwise_activation.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // ---- fused_elementwise --------------------------------------------------------------------------
@@ -191,4 +191,4 @@ std::vector<KernelRegistration> FusedCudaRows() {
   };
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -5,7 +5,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct Row {
@@ -92,4 +92,4 @@ constinit const OpDef kFusedElemwiseActivationGrad = {
     .inplace = {{0, 2}},
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

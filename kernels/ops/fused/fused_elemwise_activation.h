@@ -7,7 +7,7 @@
 #include "kernels/ops/core/op.h"
 #include "kernels/ops/elementwise/elementwise.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 enum class FusedAct : uint8_t { kRelu, kScale };
 
@@ -24,4 +24,4 @@ StatusOr<FusedAdd> FusedAddOf(const OpView& view);
 // operator does not support the activation.
 std::string FunctorsOf(std::string_view activation, bool act_first);
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -7,7 +7,7 @@
 #include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/fused/fused_elemwise_activation.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // Number of elements that are added, and then activated while they are in the first-level cache.
@@ -125,4 +125,4 @@ StatusOr<Kernel> PrepareGrad(const OpView& view, const PrepareContext& ctx) {
 constinit const KernelList kFusedElemwiseActivationCpu = {{"vector", OrWidened<Prepare>}};
 constinit const KernelList kFusedElemwiseActivationGradCpu = {{"vector", OrWidened<PrepareGrad>}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

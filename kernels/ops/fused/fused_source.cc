@@ -12,7 +12,7 @@
 #include "kernels/ops/update/optimizer_args.h"
 #include "kernels/ops/update/optimizer_op.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // More bodies would compile slowly. They would also mean that the groups have little in common.
@@ -359,14 +359,14 @@ std::string Switch(size_t bodies, const char* call) {
 std::string Kernel(const char* name, const char* run) {
   return absl::StrFormat(
       "extern \"C\" __global__ void __launch_bounds__(tandem::kFusedThreads)\n"
-      "    %s(const tandem::Table __grid_constant__ t) {\n"
+      "    %s(const tandem::ops::Table __grid_constant__ t) {\n"
       "  tandem::%s<tandem::Bodies>(t);\n}\n",
       name, run);
 }
 
 std::string WholeText(const std::vector<std::string>& bodies, const FusedSource& source) {
   std::string text =
-      "#include \"kernels/ops/fused/fused_code.h\"\n\nnamespace tandem {\nnamespace {\n\n";
+      "#include \"kernels/ops/fused/fused_code.h\"\n\nnamespace tandem::ops {\nnamespace {\n\n";
   for (size_t i = 0; i < bodies.size(); ++i) {
     absl::StrAppend(&text, "struct Body", i, " {\n", bodies[i], "};\n\n");
   }
@@ -377,7 +377,7 @@ std::string WholeText(const std::vector<std::string>& bodies, const FusedSource&
                   "  }\n  static __device__ void End(int body, void* const* at) {\n",
                   Switch(bodies.size(), "End(at)"), "  }\n};\n\n}  // namespace\n\n");
   absl::StrAppend(&text, "using Table = FusedTable<", source.groups_max, ", ", source.addresses_max,
-                  ">;\n\n}  // namespace tandem\n\n");
+                  ">;\n\n}  // namespace tandem::ops\n\n");
   text += Kernel("fused", "RunFused");
   if (source.ends) absl::StrAppend(&text, "\n", Kernel("fused_end", "EndFused"));
   return text;
@@ -429,4 +429,4 @@ StatusOr<FusedSource> WriteFusedSource(const Body& body) {
   return source;
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -15,7 +15,7 @@
 #include "kernels/ops/fused/fused_elementwise.h"
 #include "kernels/ops/fused/fused_table.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 struct FusedSource {
   struct Group {
@@ -41,4 +41,4 @@ StatusOr<FusedSource> WriteFusedSource(const Body& body);
 // Returns all headers that the source includes, directly or through other headers.
 std::span<const HeaderText> FusedHeaders();
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace tandem {
+namespace tandem::ops {
 
 inline constexpr int kFusedThreads = 256;  // number of threads per block
 inline constexpr int kFusedPack = 4;       // number of elements that a thread processes at once
@@ -30,4 +30,4 @@ struct FusedTable {
 // Largest size of a table in bytes, about the limit of kernel parameters (CUDA 12.1 and later).
 inline constexpr int64_t kFusedTableMax = 32000;
 
-}  // namespace tandem
+}  // namespace tandem::ops

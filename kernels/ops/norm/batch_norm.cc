@@ -8,7 +8,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 StatusOr<BatchNormShape> BatchNormShapeOf(const OpView& view) {
   // X, Z, Y and their gradients may have 16 bits. Values that exist once per channel are f32.
@@ -170,4 +170,4 @@ constinit const OpDef kFusedBnAddActivationGrad = {
     .inplace = {{0, 4}, {3, 4}},
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -7,7 +7,7 @@
 #include "kernels/ops/core/op.h"
 #include "kernels/ops/formulas/host_device.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 struct BatchNormShape {
   int64_t batch, channels;
@@ -39,4 +39,4 @@ struct JoinedMoments {
 // Returns the shape of input 0 (X) of batch_norm, fused_bn_add_activation or their gradients.
 StatusOr<BatchNormShape> BatchNormShapeOf(const OpView& view);
 
-}  // namespace tandem
+}  // namespace tandem::ops

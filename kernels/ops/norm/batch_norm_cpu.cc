@@ -11,7 +11,7 @@
 #include "kernels/ops/norm/batch_norm_rows.h"
 #include "kernels/ops/norm/norm_loops.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 constexpr int64_t kLanes = NormLoops::kLanes;
@@ -315,4 +315,4 @@ constinit const KernelList kBatchNormMomentsCpu = {{"vector", PrepareMoments}};
 constinit const KernelList kBatchNormGradSumsCpu = {{"vector", PrepareGradSums}};
 constinit const KernelList kBatchNormMergeCpu = {{"plain", PrepareMerge}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

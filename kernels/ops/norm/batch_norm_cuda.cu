@@ -5,7 +5,7 @@
 #include "kernels/ops/norm/batch_norm_dnn_cuda.h"
 #include "kernels/ops/norm/batch_norm_graph.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 constexpr size_t AlignedBytes(size_t bytes) {
@@ -362,4 +362,4 @@ std::vector<KernelRegistration> BatchNormCudaRows() {
   };
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -4,7 +4,7 @@
 #include "kernels/ops/cuda/cuda_reduce.h"
 #include "kernels/ops/norm/batch_norm.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 struct BatchNormState {
   int64_t outer, channels, inner;  // sizes of X, viewed as [outer, channels, inner]
@@ -55,4 +55,4 @@ inline StatusOr<BatchNormState> BatchNormSettingsOf(const OpView& view, bool rel
   return state;
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

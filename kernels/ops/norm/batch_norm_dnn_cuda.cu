@@ -1,6 +1,6 @@
 #include "kernels/ops/norm/batch_norm_dnn_cuda.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 StatusOr<DnnBatchNorm> DnnBatchNorm::Make(const Shape& s, DType dtype, double epsilon,
                                           bool persistent) {
@@ -45,4 +45,4 @@ Status DnnBatchNorm::Backward(const KernelArgs& args, const void* x, const void*
       "gradients of batch normalisation");
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -3,7 +3,7 @@
 
 #include "kernels/ops/cuda/dnn_cuda.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // A batch normalisation by cuDNN. X is [images, channels, plane], or [images, plane, channels] with
 // channels last. All pointers are device pointers. Inputs must not share memory with outputs.
@@ -31,4 +31,4 @@ class DnnBatchNorm {
   OwnedDnn<cudnnTensorDescriptor_t> x_, channel_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -1,6 +1,6 @@
 #include "kernels/ops/norm/batch_norm_graph.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 BatchNormGraph::BatchNormGraph(const BatchNormGraphShape& s) {
   const DnnGraph::Dims dims = {s.images, s.channels, s.plane, 1};
@@ -53,4 +53,4 @@ BatchNormGradGraph::BatchNormGradGraph(const BatchNormGraphShape& s) {
   graph.BatchNormGrad(norm);
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

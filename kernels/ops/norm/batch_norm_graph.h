@@ -5,7 +5,7 @@
 
 #include "kernels/ops/cuda/dnn_graph.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // Largest workspace of a plan in bytes. Plans of ResNet-50 need less than 1 MiB.
 inline constexpr size_t kBatchNormWorkspace = size_t{4} << 20;
@@ -39,4 +39,4 @@ struct BatchNormGradGraph {
   explicit BatchNormGradGraph(const BatchNormGraphShape& s);
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -9,7 +9,7 @@
 #include "kernels/ops/norm/batch_norm.h"
 #include "kernels/ops/norm/norm_loops.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 constexpr int64_t kPiece = 4096;  // number of elements that are converted to f32 at a time (16 KB)
@@ -288,4 +288,4 @@ StatusOr<Kernel> PrepareRowsBatchNormGrad(const OpView& view, const PrepareConte
   return Prepare<RunGrad>(view, ctx);
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -4,10 +4,10 @@
 
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // Prepare kernels of batch_norm and fused_bn_add_activation.
 StatusOr<Kernel> PrepareRowsBatchNorm(const OpView& view, const PrepareContext& ctx);
 StatusOr<Kernel> PrepareRowsBatchNormGrad(const OpView& view, const PrepareContext& ctx);
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -2,7 +2,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct Rows {
@@ -96,4 +96,4 @@ constinit const OpDef kLayerNormGrad = {
     .cpu = &kLayerNormGradCpu,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

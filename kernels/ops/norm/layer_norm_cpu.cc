@@ -7,7 +7,7 @@
 #include "kernels/ops/cpu/math_loops.h"
 #include "kernels/ops/cpu/parallel.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -111,4 +111,4 @@ StatusOr<Kernel> PrepareGrad(const OpView& view, const PrepareContext& ctx) {
 constinit const KernelList kLayerNormCpu = {{"vector", Prepare}};
 constinit const KernelList kLayerNormGradCpu = {{"vector", PrepareGrad}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

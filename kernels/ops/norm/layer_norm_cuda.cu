@@ -2,7 +2,7 @@
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_reduce.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -104,4 +104,4 @@ std::vector<KernelRegistration> LayerNormCudaRows() {
           {"layer_norm_grad", {{"cuda", Prepare<RunGrad>}}}};
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -4,7 +4,7 @@
 
 #include "kernels/ops/cpu/loops.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 const NormLoops& BestNormLoops() {
   const char* isa = BestLoops().isa;
@@ -12,4 +12,4 @@ const NormLoops& BestNormLoops() {
   return std::strcmp(isa, "avx2") == 0 ? kNormLoopsAvx2 : kNormLoopsBase;
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace tandem {
+namespace tandem::ops {
 
 struct NormLoops {
   static constexpr int64_t kLanes = 16;
@@ -54,4 +54,4 @@ const NormLoops& BestNormLoops();
 
 extern const NormLoops kNormLoopsBase, kNormLoopsAvx2, kNormLoopsAvx512;
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -5,7 +5,7 @@
 #endif
 #include "kernels/ops/norm/norm_loops.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 constexpr int64_t kLanes = NormLoops::kLanes;
@@ -293,4 +293,4 @@ void RowGrad(const NormLoops::Grad& a, int64_t rows, int64_t channels) {
 const NormLoops TANDEM_NORM_LOOPS = {Sums,    Squares,       Apply,    GradSums,    Grad,
                                      RowSums, RowDeviations, RowApply, RowGradSums, RowGrad};
 
-}  // namespace tandem
+}  // namespace tandem::ops

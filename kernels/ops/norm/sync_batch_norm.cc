@@ -8,7 +8,7 @@
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/norm/batch_norm.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 Status InferMoments(const OpView& view, std::span<TensorDesc> outputs) {
@@ -89,4 +89,4 @@ constinit const OpDef kBatchNormGradSums = {
     .cpu = &kBatchNormGradSumsCpu,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

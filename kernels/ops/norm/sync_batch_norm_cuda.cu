@@ -2,7 +2,7 @@
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/norm/batch_norm_cuda.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct MomentsState {
@@ -97,4 +97,4 @@ std::vector<KernelRegistration> SyncBatchNormCudaRows() {
           {"batch_norm_moments", {{"cuda", PrepareMoments}}}};
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -4,7 +4,7 @@
 
 #include "kernels/ops/cpu/parallel.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 BiasGrad::BiasGrad(DType dtype, int64_t m, int64_t n, int threads)
     : loops_(BestLoops()),
@@ -34,4 +34,4 @@ void BiasGrad::Run(const void* grad, float* sum) const {
   });
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

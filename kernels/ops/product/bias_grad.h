@@ -5,7 +5,7 @@
 #include "kernels/ops/cpu/half_loops.h"
 #include "kernels/ops/cpu/loops.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // Sums the rows of a matrix. Columns are split among the threads, and each column is summed in the
 // order of the rows. Therefore the bits are the same for any number of threads. Thread-safe.
@@ -21,4 +21,4 @@ class BiasGrad {
   int parts_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -1,7 +1,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // Bias and its gradient are always f32.
@@ -78,4 +78,4 @@ constinit const OpDef kFcGrad = {
     .cpu = &kFcGradCpu,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -9,7 +9,7 @@
 #include "kernels/ops/product/matmul_dnnl.h"
 #include "kernels/ops/product/matmul_tiles.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // Sizes of the product: Input is [m, k], W is [k, n].
@@ -147,4 +147,4 @@ constinit const KernelList kFcGradCpu = {{"amx", F32Alone<PrepareTileFcGrad>},
                                          {"onednn", NativeOrWidened<PrepareDnnlFcGrad>},
                                          {"plain", OrWidened<PreparePlain<RunPlainGrad>>}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -3,7 +3,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 StatusOr<MatmulSizes> MatmulSizesOf(const OpView& view) {
   TD_RETURN_IF_ERROR(NeedFloats(view, {0, 1}));
@@ -97,4 +97,4 @@ constinit const OpDef kMatmul = {
     .cpu = &kMatmulCpu,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -3,7 +3,7 @@
 
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // Sizes and settings of out[b] [m, n] = alpha op(x[b]) op(y[b]), for b in [0, batch). op(x[b]) is
 // [m, k], op(y[b]) is [k, n].
@@ -17,4 +17,4 @@ struct MatmulSizes {
 // trans_y and alpha.
 StatusOr<MatmulSizes> MatmulSizesOf(const OpView& view);
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -10,7 +10,7 @@
 #include "kernels/ops/product/matmul_dnnl.h"
 #include "kernels/ops/product/matmul_tiles.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 using PlainState = MatmulSizes;
@@ -109,4 +109,4 @@ constinit const KernelList kMatmulCpu = {{"amx", F32Alone<PrepareTileMatmul>},
                                          {"onednn", NativeOrWidened<PrepareDnnlMatmul>},
                                          {"plain", OrWidened<PreparePlain>}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

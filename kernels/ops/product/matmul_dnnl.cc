@@ -5,7 +5,7 @@
 #include "kernels/ops/product/bias_grad.h"
 #include "kernels/ops/product/matmul.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 using Desc = dnnl::memory::desc;
@@ -115,4 +115,4 @@ StatusOr<Kernel> PrepareDnnlFcGrad(const OpView& view, const PrepareContext& ctx
       {std::move(program), BiasGrad(view.in(2).dtype, m, n, ctx.threads)}, scratch);
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

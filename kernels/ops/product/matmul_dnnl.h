@@ -3,10 +3,10 @@
 
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 StatusOr<Kernel> PrepareDnnlMatmul(const OpView& view, const PrepareContext& ctx);
 StatusOr<Kernel> PrepareDnnlFc(const OpView& view, const PrepareContext& ctx);
 StatusOr<Kernel> PrepareDnnlFcGrad(const OpView& view, const PrepareContext& ctx);
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -8,7 +8,7 @@
 #include "kernels/ops/product/bias_grad.h"
 #include "kernels/ops/product/matmul.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // ---- matmul: one product is split among threads, several are distributed whole ------------------
@@ -109,4 +109,4 @@ StatusOr<Kernel> PrepareTileFcGrad(const OpView& view, const PrepareContext& ctx
   return MakeKernel<FcGradState, RunFcGrad>(std::move(state), scratch);
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -3,10 +3,10 @@
 
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 StatusOr<Kernel> PrepareTileMatmul(const OpView& view, const PrepareContext& ctx);
 StatusOr<Kernel> PrepareTileFc(const OpView& view, const PrepareContext& ctx);
 StatusOr<Kernel> PrepareTileFcGrad(const OpView& view, const PrepareContext& ctx);
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -7,7 +7,7 @@
 #include "kernels/ops/cuda/cuda_reduce.h"
 #include "kernels/ops/product/matmul.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // workspace in bytes; cuBLAS's default on Hopper
@@ -297,4 +297,4 @@ std::vector<KernelRegistration> ProductCudaRows() {
   };
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -1,7 +1,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
@@ -34,4 +34,4 @@ constinit const OpDef kAccuracy = {
     .cpu = &kAccuracyCpu,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -1,7 +1,7 @@
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -44,4 +44,4 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 
 constinit const KernelList kAccuracyCpu = {{"plain", Prepare}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

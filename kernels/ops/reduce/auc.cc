@@ -4,7 +4,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
@@ -39,4 +39,4 @@ constinit const OpDef kAuc = {
     .inplace = {{1, 2}, {2, 3}},
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -3,7 +3,7 @@
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -54,4 +54,4 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 
 constinit const KernelList kAucCpu = {{"plain", Prepare}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

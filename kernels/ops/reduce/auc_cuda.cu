@@ -2,7 +2,7 @@
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_reduce.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -69,4 +69,4 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 
 std::vector<KernelRegistration> AucCudaRows() { return {{"auc", {{"cuda", Prepare}}}}; }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -3,7 +3,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 StatusOr<Reduction> ReductionOf(const OpView& view) {
   TD_RETURN_IF_ERROR(NeedF32(view));
@@ -135,4 +135,4 @@ constinit const OpDef kReduceMaxGrad = {
     .cpu = &kReduceMaxGradCpu,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -3,7 +3,7 @@
 
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 struct Reduction {
   Shape out;  // shape of the result
@@ -18,4 +18,4 @@ struct Reduction {
 // Returns the dimensions of a reduction, from input 0 and the attributes dim and keep_dim.
 StatusOr<Reduction> ReductionOf(const OpView& view);
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -9,7 +9,7 @@
 #include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/cpu/strided_copy.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 enum class Kind { kSum, kMean, kMax };
@@ -151,4 +151,4 @@ constinit const KernelList kReduceSumGradCpu = {{"plain", Prepare<RunGrad<Kind::
 constinit const KernelList kReduceMeanGradCpu = {{"plain", Prepare<RunGrad<Kind::kMean>>}};
 constinit const KernelList kReduceMaxGradCpu = {{"plain", Prepare<RunGrad<Kind::kMax>>}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

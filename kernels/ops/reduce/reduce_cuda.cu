@@ -3,7 +3,7 @@
 #include "kernels/ops/cuda/cuda_reduce.h"
 #include "kernels/ops/reduce/reduce.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // ---- mean ---------------------------------------------------------------------------------------
@@ -124,4 +124,4 @@ std::vector<KernelRegistration> ReduceCudaRows() {
   };
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -1,7 +1,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 Status NeedLabels(const OpView& view) {
@@ -56,4 +56,4 @@ constinit const OpDef kSigmoidXentGrad = {
     .inplace = {{0, 0}, {0, 2}},
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -2,7 +2,7 @@
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/formulas/sigmoid_xent.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -50,4 +50,4 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 constinit const KernelList kSigmoidXentCpu = {{"plain", Prepare<Run>}};
 constinit const KernelList kSigmoidXentGradCpu = {{"plain", Prepare<RunGrad>}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -1,7 +1,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 Status Check(const OpView& view) {
@@ -63,4 +63,4 @@ constinit const OpDef kSoftmaxGrad = {
     .inplace = {{0, 1}, {0, 0}},
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

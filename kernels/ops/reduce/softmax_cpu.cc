@@ -5,7 +5,7 @@
 #include "kernels/ops/cpu/math_loops.h"
 #include "kernels/ops/cpu/parallel.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -59,4 +59,4 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 constinit const KernelList kSoftmaxCpu = {{"vector", Prepare<Run>}};
 constinit const KernelList kSoftmaxGradCpu = {{"vector", Prepare<RunGrad>}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -5,7 +5,7 @@
 #include "kernels/ops/cuda/cuda_reduce.h"
 #include "kernels/ops/formulas/sigmoid_xent.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // ---- softmax ------------------------------------------------------------------------------------
@@ -239,4 +239,4 @@ std::vector<KernelRegistration> SoftmaxCudaRows() {
   };
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -4,7 +4,7 @@
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/loops.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -69,4 +69,4 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 constinit const KernelList kSoftmaxXentCpu = {{"vector", Prepare<Run>}};
 constinit const KernelList kSoftmaxXentGradCpu = {{"vector", Prepare<RunGrad>}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

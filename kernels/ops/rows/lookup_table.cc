@@ -6,7 +6,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 StatusOr<LookupShape> LookupShapeOf(const OpView& view) {
   const bool sparse = view.attr<bool>("is_sparse");
@@ -157,4 +157,4 @@ constinit const OpDef kLookupTableSparseGrad = {
     .cpu = &kLookupTableSparseGradCpu,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

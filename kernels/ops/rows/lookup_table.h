@@ -5,7 +5,7 @@
 
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 struct LookupShape {
   int64_t count = 0;  // number of ids
@@ -21,4 +21,4 @@ StatusOr<LookupShape> LookupShapeOf(const OpView& view);
 // Checks that every id is in [0, rows). INVALID_ARGUMENT: names the first id that is not.
 Status CheckIds(std::span<const int64_t> ids, int64_t rows);
 
-}  // namespace tandem
+}  // namespace tandem::ops

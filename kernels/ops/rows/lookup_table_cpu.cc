@@ -9,7 +9,7 @@
 #include "kernels/ops/rows/row_merger.h"
 #include "kernels/ops/rows/sparse_rows.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -104,4 +104,4 @@ constinit const KernelList kLookupTableCpu = {{"plain", Prepare<Run>}};
 constinit const KernelList kLookupTableGradCpu = {{"vector", Prepare<RunGrad>}};
 constinit const KernelList kLookupTableSparseGradCpu = {{"vector", PrepareSparseGrad}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

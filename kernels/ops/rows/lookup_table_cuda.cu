@@ -4,7 +4,7 @@
 #include "kernels/ops/rows/lookup_table.h"
 #include "kernels/ops/rows/sparse_rows_cuda.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -86,4 +86,4 @@ std::vector<KernelRegistration> LookupCudaRows() {
           {"lookup_table_sparse_grad", {{"cuda", PrepareGrad<RunSparseGrad>}}}};
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -8,7 +8,7 @@
 #include "kernels/ops/cpu/loops.h"
 #include "kernels/ops/cpu/parallel.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 constexpr int kDigitBits = 11;
@@ -80,4 +80,4 @@ void RowMerger::Finish(int64_t* rows, float* values, int64_t n) {
   });
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

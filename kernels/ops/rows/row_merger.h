@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace tandem {
+namespace tandem::ops {
 
 // Merges a list of (row, values) with duplicates into a sparse gradient. The values of equal rows
 // are added in the order of the list, beginning with 0. The bits are the same as in a dense
@@ -38,4 +38,4 @@ class RowMerger {
   int64_t added_ = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -3,7 +3,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 StatusOr<SequencePool> SequencePoolOf(const OpView& view) {
   static constexpr std::pair<const char*, PoolType> kTypes[] = {
@@ -80,4 +80,4 @@ constinit const OpDef kSequencePoolGrad = {
     .cpu = &kSequencePoolGradCpu,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

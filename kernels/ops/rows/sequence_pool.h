@@ -4,7 +4,7 @@
 #include "kernels/ops/core/op.h"
 #include "kernels/ops/formulas/sequence_pool.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 struct SequencePool {
   PoolType type = PoolType::kSum;
@@ -15,4 +15,4 @@ struct SequencePool {
 // and its attributes. INVALID_ARGUMENT: inputs and attributes do not match.
 StatusOr<SequencePool> SequencePoolOf(const OpView& view);
 
-}  // namespace tandem
+}  // namespace tandem::ops

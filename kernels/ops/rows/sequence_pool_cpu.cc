@@ -7,7 +7,7 @@
 #include "kernels/ops/formulas/sequence_pool.h"
 #include "kernels/ops/rows/sequence_pool.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -106,4 +106,4 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 constinit const KernelList kSequencePoolCpu = {{"vector", Prepare<Run>}};
 constinit const KernelList kSequencePoolGradCpu = {{"vector", Prepare<RunGrad>}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -5,7 +5,7 @@
 #include "kernels/ops/formulas/sequence_pool.h"
 #include "kernels/ops/rows/sequence_pool.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // Returns the number of steps of sequence `b`; 0, and records a fault, if the length is invalid.
@@ -84,4 +84,4 @@ std::vector<KernelRegistration> SequencePoolCudaRows() {
           {"sequence_pool_grad", {{"cuda", Prepare<RunGrad>}}}};
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

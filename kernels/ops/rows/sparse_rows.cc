@@ -5,7 +5,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 Status NeedSparseRows(const OpView& view, size_t values, size_t rows, int64_t dim) {
   const TensorDesc &v = view.in(values), &r = view.in(rows);
@@ -97,4 +97,4 @@ constinit const OpDef kSparseRowsToDense = {
     .cpu = &kSparseRowsToDenseCpu,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -12,7 +12,7 @@
 #include "common/base/prefetch.h"
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // Checks that inputs `values` and `rows` of `view` are the pair of a sparse gradient for a variable
 // [height, dim]. `dim` -1: any dim. INVALID_ARGUMENT: they are not such a pair.
@@ -35,4 +35,4 @@ inline void PrefetchRow(const float* row, int64_t dim) {
 // as a cache miss.
 inline int64_t RowsCost(int64_t count, int64_t dim) { return count * std::max<int64_t>(dim, 32); }
 
-}  // namespace tandem
+}  // namespace tandem::ops

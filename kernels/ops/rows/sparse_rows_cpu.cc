@@ -9,7 +9,7 @@
 #include "kernels/ops/rows/row_merger.h"
 #include "kernels/ops/rows/sparse_rows.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct SumState {
@@ -73,4 +73,4 @@ StatusOr<Kernel> PrepareDense(const OpView& view, const PrepareContext&) {
 constinit const KernelList kSumSparseRowsCpu = {{"vector", PrepareSum}};
 constinit const KernelList kSparseRowsToDenseCpu = {{"plain", PrepareDense}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -7,7 +7,7 @@
 
 #include "kernels/ops/cuda/cuda_kernels.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 constexpr size_t kAlignment = 256;  // alignment of the memory for CUB, in bytes
@@ -151,4 +151,4 @@ std::vector<KernelRegistration> SparseRowsCudaRows() {
           {"sparse_rows_to_dense", {{"cuda", PrepareDense}}}};
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -4,7 +4,7 @@
 
 #include "kernels/ops/cuda/cuda_launch.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // A list of rows and of the addresses of their values, in the scratch memory of a kernel.
 struct CudaRowList {
@@ -53,4 +53,4 @@ class CudaRowSort {
   size_t temp_at_, temp_bytes_ = 0;
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -7,7 +7,7 @@
 #include "kernels/ops/formulas/convert.h"
 #include "kernels/ops/shape/copy_parts.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // ---- cast ---------------------------------------------------------------------------------------
@@ -202,4 +202,4 @@ std::vector<KernelRegistration> CopyCudaRows() {
   };
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

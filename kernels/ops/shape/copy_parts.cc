@@ -3,7 +3,7 @@
 #include "kernels/ops/core/image_layout.h"
 #include "kernels/ops/shape/layout.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // `part` is a part of tensor `whole`. It begins at index `begin` of dimension `axis`.
@@ -136,4 +136,4 @@ StatusOr<CopyParts> ReorderParts(const OpView& view) {
   return CopyParts{{{copy, 0, 0, 0, 0}}, 0};
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -7,7 +7,7 @@
 #include "kernels/ops/core/op.h"
 #include "kernels/ops/cpu/strided_copy.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // A copy of a window of input `in` to a window of output `out`. `from`, `to`: byte offsets.
 struct CopyPart {
@@ -29,4 +29,4 @@ StatusOr<CopyParts> SliceParts(const OpView& view);
 StatusOr<CopyParts> SliceGradParts(const OpView& view);
 StatusOr<CopyParts> ReorderParts(const OpView& view);
 
-}  // namespace tandem
+}  // namespace tandem::ops

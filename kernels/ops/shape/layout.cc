@@ -7,7 +7,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 using Ints = std::vector<int64_t>;
 
@@ -341,4 +341,4 @@ constinit const OpDef kSliceGrad = {
     .cpu = &kSliceGradCpu,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

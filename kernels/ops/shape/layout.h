@@ -5,7 +5,7 @@
 
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // Returns the attribute axis as a dimension of `shape`. The attribute may be negative.
 StatusOr<int> AxisOf(const OpView& view, const Shape& shape);
@@ -23,4 +23,4 @@ StatusOr<Window> WindowOf(const OpView& view, const Shape& x);
 // Returns the permutation of transpose: dimension i of the result is dimension permutation[i] of X.
 StatusOr<std::vector<int>> PermutationOf(const OpView& view, int rank);
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -3,7 +3,7 @@
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/shape/copy_parts.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -36,4 +36,4 @@ constinit const KernelList kSplitGradCpu = {{"strided", Prepare<SplitGradParts>}
 constinit const KernelList kSliceCpu = {{"strided", Prepare<SliceParts>}};
 constinit const KernelList kSliceGradCpu = {{"strided", Prepare<SliceGradParts>}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

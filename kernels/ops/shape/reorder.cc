@@ -4,7 +4,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
@@ -29,4 +29,4 @@ constinit const OpDef kReorder = {
     .cpu = &kReorderCpu,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -9,7 +9,7 @@
 #include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/shape/copy_parts.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -97,4 +97,4 @@ StatusOr<Kernel> PrepareStrided(const OpView& view, const PrepareContext& ctx) {
 constinit const KernelList kReorderCpu = {
     {"vector", F32Alone<Prepare>}, {"onednn", PrepareDnnl}, {"strided", PrepareStrided}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

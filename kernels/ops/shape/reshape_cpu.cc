@@ -1,7 +1,7 @@
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/parallel_copy.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 template <int input>
@@ -28,4 +28,4 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 constinit const KernelList kReshapeCpu = {{"plain", Prepare<0>}};
 constinit const KernelList kReshapeGradCpu = {{"plain", Prepare<1>}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -5,7 +5,7 @@
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/update/optimizer_op.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
@@ -40,4 +40,4 @@ constinit const OpDef kAdam = {
     .elementwise = true,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

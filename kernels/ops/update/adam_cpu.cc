@@ -2,7 +2,7 @@
 #include "kernels/ops/formulas/update.h"
 #include "kernels/ops/update/optimizer_cpu.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 Status Run(UpdateState& s, const KernelArgs& kernel) {
@@ -25,4 +25,4 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 constinit const KernelList kAdamCpu = {{"vector", Prepare}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -3,7 +3,7 @@
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/update/optimizer_op.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
@@ -36,4 +36,4 @@ constinit const OpDef kAdamax = {
     .elementwise = true,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

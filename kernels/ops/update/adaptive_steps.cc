@@ -5,7 +5,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
@@ -40,4 +40,4 @@ constinit const OpDef kAdaptiveSteps = {
     .inplace = {{0, 2}, {1, 3}, {2, 4}},
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -2,7 +2,7 @@
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/formulas/step_state.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 Status Run(AdaptiveStepsRule& rule, const KernelArgs& args) {
@@ -23,4 +23,4 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 
 constinit const KernelList kAdaptiveStepsCpu = {{"plain", Prepare}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -10,7 +10,7 @@
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/formulas/dgc.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 int64_t SelectedOf(int64_t n, float sparsity) { return DgcSelectedOf(n, sparsity); }
 
@@ -83,4 +83,4 @@ constinit const OpDef kDgcUpdate = {
     .inplace = {{0, 0}},
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

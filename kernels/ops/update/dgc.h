@@ -9,7 +9,7 @@
 
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // Returns the number of elements to send out of n elements. `sparsity`, in [0, 1), is the share
 // that is not sent. At least one element is sent, unless n is 0. `sparsity` is an f32, as in the
@@ -22,4 +22,4 @@ constexpr int64_t SelectionWords(int64_t k) { return 1 + 2 * k; }
 // selection has this number of words.
 StatusOr<int64_t> SelectionCapacity(const OpView& view, const char* name, int64_t words);
 
-}  // namespace tandem
+}  // namespace tandem::ops

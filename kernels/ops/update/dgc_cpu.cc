@@ -9,7 +9,7 @@
 #include "kernels/ops/update/dgc.h"
 #include "kernels/ops/update/optimizer_cpu.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // elements that are updated, and then counted in the first-level cache
@@ -213,4 +213,4 @@ StatusOr<Kernel> PrepareUpdate(const OpView& view, const PrepareContext&) {
 constinit const KernelList kDgcCompressCpu = {{"vector", PrepareCompress}};
 constinit const KernelList kDgcUpdateCpu = {{"plain", PrepareUpdate}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -8,7 +8,7 @@
 #include "kernels/ops/update/dgc.h"
 #include "kernels/ops/update/optimizer_args.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 constexpr int kOneBlock = 1024;  // number of threads of the kernels that use one block
@@ -265,4 +265,4 @@ std::vector<KernelRegistration> DgcCudaRows() {
   return {{"dgc_compress", {{"cuda", PrepareCompress}}}, {"dgc_update", {{"cuda", PrepareUpdate}}}};
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

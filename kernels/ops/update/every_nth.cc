@@ -2,7 +2,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
@@ -31,4 +31,4 @@ constinit const OpDef kEveryNth = {
     .inplace = {{0, 0}},
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

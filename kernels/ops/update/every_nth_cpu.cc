@@ -2,7 +2,7 @@
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/formulas/step_state.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -25,4 +25,4 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 
 constinit const KernelList kEveryNthCpu = {{"plain", Prepare}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

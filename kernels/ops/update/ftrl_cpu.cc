@@ -1,7 +1,7 @@
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/update/optimizer_cpu.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 Status Run(UpdateState& s, const KernelArgs& kernel) {
@@ -26,4 +26,4 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 constinit const KernelList kFtrlCpu = {{"vector", Prepare}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

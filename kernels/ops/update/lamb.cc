@@ -4,7 +4,7 @@
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/update/optimizer_op.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
@@ -37,4 +37,4 @@ constinit const OpDef kLamb = {
     .inplace = {{0, 0}, {1, 2}, {2, 3}, {3, 4}, {4, 5}},
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

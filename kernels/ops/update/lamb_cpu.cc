@@ -3,7 +3,7 @@
 #include "kernels/ops/formulas/update.h"
 #include "kernels/ops/update/optimizer_cpu.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -55,4 +55,4 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 constinit const KernelList kLambCpu = {{"vector", Prepare}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

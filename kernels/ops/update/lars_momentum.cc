@@ -4,7 +4,7 @@
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/update/optimizer_op.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
@@ -31,4 +31,4 @@ constinit const OpDef kLarsMomentum = {
     .inplace = {{0, 0}, {1, 2}},
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -3,7 +3,7 @@
 #include "kernels/ops/formulas/update.h"
 #include "kernels/ops/update/optimizer_cpu.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -33,4 +33,4 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 constinit const KernelList kLarsMomentumCpu = {{"vector", Prepare}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

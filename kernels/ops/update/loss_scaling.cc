@@ -5,7 +5,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 Status InferCheck(const OpView& view, std::span<TensorDesc> outputs) {
@@ -71,4 +71,4 @@ constinit const OpDef kUpdateLossScaling = {
     .inplace = {{0, 1}, {1, 2}, {2, 3}},
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -9,7 +9,7 @@
 #include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/formulas/step_state.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 constexpr int kPartsMax = 64;
@@ -80,4 +80,4 @@ StatusOr<Kernel> PrepareUpdate(const OpView& view, const PrepareContext&) {
 constinit const KernelList kCheckFiniteAndUnscaleCpu = {{"vector", PrepareCheck}};
 constinit const KernelList kUpdateLossScalingCpu = {{"plain", PrepareUpdate}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

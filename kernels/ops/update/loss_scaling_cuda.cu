@@ -4,7 +4,7 @@
 #include "kernels/ops/cuda/cuda_launch.h"
 #include "kernels/ops/formulas/step_state.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct CheckState {
@@ -99,4 +99,4 @@ std::vector<KernelRegistration> LossScalingCudaRows() {
           {"update_loss_scaling", {{"cuda", PrepareUpdate}}}};
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

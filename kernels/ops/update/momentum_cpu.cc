@@ -1,7 +1,7 @@
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/update/optimizer_cpu.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
@@ -14,4 +14,4 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 constinit const KernelList kMomentumCpu = {{"vector", Prepare}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

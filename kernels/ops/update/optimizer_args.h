@@ -8,7 +8,7 @@
 #include "kernels/ops/core/op.h"
 #include "kernels/ops/cpu/update_loops.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // Returns true if an update with a sparse gradient changes all rows. Rows that the gradient does
 // not contain then have a gradient of 0.
@@ -60,4 +60,4 @@ inline UpdateArgs LarsArgs(const OpView& view) {
           .weight_decay = AttrF32(view, "weight_decay")};
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -5,7 +5,7 @@
 #include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/rows/sparse_rows.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 // Returns elements [begin, end) of the parameter and its slots. `g`: address of the gradient of
@@ -124,4 +124,4 @@ Status RunPlainUpdate(UpdateState& s, const KernelArgs& a) {
   return RunUpdate(s, args, a);
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -9,7 +9,7 @@
 #include "kernels/ops/update/optimizer_args.h"
 #include "kernels/ops/update/optimizer_op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 struct UpdateState {
   UpdateFn loop = nullptr;
@@ -39,4 +39,4 @@ Status RunUpdate(const UpdateState& state, const UpdateArgs& args, const KernelA
 // The kernel function of optimizers in which only the learning rate changes from step to step.
 Status RunPlainUpdate(UpdateState& state, const KernelArgs& kernel);
 
-}  // namespace tandem
+}  // namespace tandem::ops

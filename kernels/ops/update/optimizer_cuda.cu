@@ -8,7 +8,7 @@
 #include "kernels/ops/update/optimizer_args.h"
 #include "kernels/ops/update/optimizer_op.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -362,4 +362,4 @@ std::vector<KernelRegistration> OptimizerCudaRows() {
   };
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -3,7 +3,7 @@
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/rows/sparse_rows.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 Status InferOptimizer(const OpView& view, int scalars, std::span<TensorDesc> outputs) {
   const OpDef* def = FindOp(view.op().type);
@@ -26,4 +26,4 @@ Status InferOptimizer(const OpView& view, int scalars, std::span<TensorDesc> out
   return NeedF32(view, static_cast<int>(rows));
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -11,7 +11,7 @@
 
 #include "kernels/ops/core/op.h"
 
-namespace tandem {
+namespace tandem::ops {
 
 // The infer function of optimizers: checks types and infers shapes. `scalars`: number of slots, at
 // the end, that have one element instead of the parameter's shape.
@@ -26,4 +26,4 @@ constexpr AttrDef LazyModeAttr() {
   return {"lazy_mode", false, "with Rows: leave the other rows as they are"};
 }
 
-}  // namespace tandem
+}  // namespace tandem::ops

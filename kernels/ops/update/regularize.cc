@@ -4,7 +4,7 @@
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/rows/sparse_rows.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
@@ -34,4 +34,4 @@ constinit const OpDef kRegularize = {
     .inplace = {{0, 1}},
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

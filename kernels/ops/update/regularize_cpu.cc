@@ -5,7 +5,7 @@
 #include "kernels/ops/rows/sparse_rows.h"
 #include "kernels/ops/update/optimizer_cpu.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 struct State {
@@ -52,4 +52,4 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 constinit const KernelList kRegularizeCpu = {{"vector", Prepare}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

@@ -4,7 +4,7 @@
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/update/optimizer_op.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
@@ -41,4 +41,4 @@ constinit const OpDef kRmsprop = {
     .elementwise = true,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

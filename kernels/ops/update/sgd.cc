@@ -1,7 +1,7 @@
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/update/optimizer_op.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
@@ -21,4 +21,4 @@ constinit const OpDef kSgd = {
     .elementwise = true,
 };
 
-}  // namespace tandem
+}  // namespace tandem::ops

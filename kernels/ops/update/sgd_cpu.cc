@@ -1,7 +1,7 @@
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/update/optimizer_cpu.h"
 
-namespace tandem {
+namespace tandem::ops {
 namespace {
 
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
@@ -13,4 +13,4 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 
 constinit const KernelList kSgdCpu = {{"vector", Prepare}};
 
-}  // namespace tandem
+}  // namespace tandem::ops

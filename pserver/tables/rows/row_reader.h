@@ -53,7 +53,7 @@ class RowReader {
   const int64_t dim_;  // number of weights of a row
   TableRowSet& rows_;
   const RowParts& parts_;
-  const InitialValues initial_;
+  const exec::InitialValues initial_;
   PullLookupCache recent_;
 };
 

@@ -40,7 +40,7 @@ class MovesTest : public testing::Test {
     if (optimizer == "momentum") config.optimizer.attrs["mu"] = 0.9;
     config.tables = {{.variable = "emb",
                       .shape = Shape{kHeight, kDim},
-                      .init = {Init::kUniform, -1, 1},
+                      .init = {graph::Init::kUniform, -1, 1},
                       .seed = 3,
                       .bucket_begin = FirstBucket(server, servers),
                       .bucket_end = FirstBucket(server + 1, servers),
@@ -113,7 +113,7 @@ class MovesTest : public testing::Test {
   FakeClock clock_;
   Metrics metrics_;
   CpuDevice device_;
-  Backend backend_ = Backend::Cpu();
+  exec::Backend backend_ = exec::Backend::Cpu();
 };
 
 // A channel that delivers ExchangeMap and RefuseBuckets to shards synchronously.

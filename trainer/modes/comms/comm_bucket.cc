@@ -17,15 +17,15 @@ StatusOr<collective::CollectiveOp> CollectiveOpOf(const std::string& type) {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<CommBucket>> CommBucket::Make(const CommNode& node, int rank, int ranks,
-                                                       bool half_communication) {
+StatusOr<std::unique_ptr<CommBucket>> CommBucket::Make(const exec::CommNode& node, int rank,
+                                                       int ranks, bool half_communication) {
   auto bucket = std::make_unique<CommBucket>();
   TD_ASSIGN_OR_RETURN(bucket->op, CollectiveOpOf(node.op->type));
   bucket->rank = rank;
   bucket->borrows = node.op->type == "c_broadcast_params";
   if (bucket->op == collective::CollectiveOp::kReduce ||
       bucket->op == collective::CollectiveOp::kBroadcast) {
-    const AttrMap& attrs = node.op->attrs;
+    const ops::AttrMap& attrs = node.op->attrs;
     bucket->root = static_cast<int>(std::get<int64_t>(attrs.at("root")));
     if (const auto group = attrs.find("group"); group != attrs.end()) {
       bucket->group = static_cast<int>(std::get<int64_t>(group->second));
@@ -40,7 +40,7 @@ StatusOr<std::unique_ptr<CommBucket>> CommBucket::Make(const CommNode& node, int
   const bool on_host = node.place.kind == PlaceKind::kCpu;
   const bool gathers = bucket->op == collective::CollectiveOp::kAllGather;
   bucket->sources = gathers ? node.in : node.out;
-  for (const CommTensor& t : gathers && !on_host ? node.in : node.out) {
+  for (const exec::CommTensor& t : gathers && !on_host ? node.in : node.out) {
     if (t.desc.dtype != dtype)
       return InvalidArgument(
           "%s: the gradients of one bucket have different element types, expected one",
@@ -50,7 +50,7 @@ StatusOr<std::unique_ptr<CommBucket>> CommBucket::Make(const CommNode& node, int
   if (gathers && on_host) bucket->selections.emplace(node.in, node.out, rank, ranks);
   // Only gradients are converted. Parameters and statistics are sent unchanged.
   const bool half = half_communication && on_host && dtype == DType::kF32 &&
-                    node.op->role == OpRole::kComm &&
+                    node.op->role == ops::OpRole::kComm &&
                     bucket->op != collective::CollectiveOp::kBroadcast;
   bucket->dtype = half ? DType::kF16 : dtype;
   const size_t n = node.out.size();
@@ -80,7 +80,9 @@ collective::Collective CommBucket::Call(size_t given) const {
     call.count = given;
     return call;
   }
-  const auto numel = [](const CommTensor& t) { return static_cast<size_t>(t.desc.shape.numel()); };
+  const auto numel = [](const exec::CommTensor& t) {
+    return static_cast<size_t>(t.desc.shape.numel());
+  };
   call.to = to;
   call.from = from;
   const bool message = op == collective::CollectiveOp::kSendRecv;
@@ -101,7 +103,7 @@ Status CommBucket::Scatter(size_t given) {
 
 void CommBucket::Join() {
   std::byte* at = flat.get();
-  for (const CommTensor& t : tensors) {
+  for (const exec::CommTensor& t : tensors) {
     const auto n = static_cast<size_t>(t.desc.shape.numel());
     if (t.desc.dtype == dtype) {
       std::memcpy(at, t.data, t.desc.bytes());
@@ -116,7 +118,7 @@ void CommBucket::Join() {
 
 void CommBucket::Split() {
   const std::byte* at = flat.get();
-  for (const CommTensor& t : tensors) {
+  for (const exec::CommTensor& t : tensors) {
     const auto n = static_cast<size_t>(t.desc.shape.numel());
     if (t.desc.dtype == dtype) {
       std::memcpy(t.data, at, t.desc.bytes());

@@ -20,7 +20,7 @@ namespace tandem::trainer {
 struct CommBucket {
   // Makes the bucket of `node` for rank `rank` of `ranks` ranks. `half_communication`: f32
   // gradients are sent as f16 between hosts. UNIMPLEMENTED: this mode does not support the node.
-  static StatusOr<std::unique_ptr<CommBucket>> Make(const CommNode& node, int rank, int ranks,
+  static StatusOr<std::unique_ptr<CommBucket>> Make(const exec::CommNode& node, int rank, int ranks,
                                                     bool half_communication);
 
   // Copies the values to send into the flat buffer, if there is one. Returns their number.
@@ -32,8 +32,9 @@ struct CommBucket {
 
   collective::CollectiveOp op = collective::CollectiveOp::kAllReduce;
   int rank = 0, root = 0, group = 0;
-  int to = -1, from = -1;                    // ranks to send to and to receive from; kSendRecv only
-  std::vector<CommTensor> sources, tensors;  // tensors that this rank sends, and that it receives
+  int to = -1, from = -1;  // ranks to send to and to receive from; kSendRecv only
+  std::vector<exec::CommTensor> sources,
+      tensors;  // tensors that this rank sends, and that it receives
   std::string name;
   DType dtype = DType::kF32;  // type of the sent elements
   bool is_flat = false;       // true: tensors are sent from `flat`; false: from their own memory

@@ -6,7 +6,7 @@
 
 namespace tandem::trainer {
 
-StatusOr<int> PushBeforeReduceComm::Register(const CommNode& node) {
+StatusOr<int> PushBeforeReduceComm::Register(const exec::CommNode& node) {
   TD_ASSIGN_OR_RETURN(const int index, next_.Register(node));
   CHECK_EQ(index, static_cast<int>(watched_.size()));
   watched_.push_back(std::make_unique<Watched>(this, index));
@@ -15,8 +15,8 @@ StatusOr<int> PushBeforeReduceComm::Register(const CommNode& node) {
   return index;
 }
 
-void PushBeforeReduceComm::Start(int index, int64_t step, CommDone* done) {
-  CommDone* const watched = watched_[static_cast<size_t>(index)]->For(done);
+void PushBeforeReduceComm::Start(int index, int64_t step, exec::CommDone* done) {
+  exec::CommDone* const watched = watched_[static_cast<size_t>(index)]->For(done);
   Status broken;
   if (index == last_reduction_) {
     MutexLock lock(mu_);

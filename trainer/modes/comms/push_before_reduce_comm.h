@@ -14,13 +14,13 @@ namespace tandem::trainer {
 // last push of rows has succeeded. When this reduction ends on any rank, the servers therefore have
 // the rows of all ranks. After a failure it starts no last reduction until Reset is called, and a
 // delayed reduction fails.
-class PushBeforeReduceComm final : public CommHandler {
+class PushBeforeReduceComm final : public exec::CommHandler {
  public:
   // `next`: executes the communication; must outlive this object.
-  explicit PushBeforeReduceComm(CommHandler& next) : next_(next) {}
+  explicit PushBeforeReduceComm(exec::CommHandler& next) : next_(next) {}
 
-  StatusOr<int> Register(const CommNode& node) override;
-  void Start(int index, int64_t step, CommDone* done) override TD_EXCLUDES(mu_);
+  StatusOr<int> Register(const exec::CommNode& node) override;
+  void Start(int index, int64_t step, exec::CommDone* done) override TD_EXCLUDES(mu_);
   Duration timeout() const override { return next_.timeout(); }
 
   // Prepares for the repetition of a step. Must be called after an aborted step, when all
@@ -29,10 +29,10 @@ class PushBeforeReduceComm final : public CommHandler {
 
  private:
   // Records that a node has completed, and afterwards completes the plan's CommDone.
-  class Watched final : public CommDone {
+  class Watched final : public exec::CommDone {
    public:
     Watched(PushBeforeReduceComm* owner, int index) : owner_(owner), index_(index) {}
-    CommDone* For(CommDone* done) {
+    exec::CommDone* For(exec::CommDone* done) {
       done_ = done;
       return this;
     }
@@ -44,16 +44,16 @@ class PushBeforeReduceComm final : public CommHandler {
    private:
     PushBeforeReduceComm* const owner_;
     const int index_;
-    CommDone* done_ = nullptr;
+    exec::CommDone* done_ = nullptr;
   };
   struct Held {
     int64_t step;
-    CommDone* done;
+    exec::CommDone* done;
   };
 
   void Ended(int index, const Status& status) TD_EXCLUDES(mu_);
 
-  CommHandler& next_;
+  exec::CommHandler& next_;
   std::vector<std::unique_ptr<Watched>> watched_;  // one object per node, by the index of the node
   int last_push_ = -1, last_reduction_ = -1;
   Mutex mu_;

@@ -10,13 +10,13 @@ namespace {
 // Returns the number of words that a selection uses. `room`: capacity of the selection in words.
 StatusOr<size_t> UsedWords(const int32_t* selection, size_t room, const std::string& what) {
   const int64_t k = selection[0];
-  if (k >= 0 && static_cast<size_t>(SelectionWords(k)) <= room) {
-    return static_cast<size_t>(SelectionWords(k));
+  if (k >= 0 && static_cast<size_t>(ops::SelectionWords(k)) <= room) {
+    return static_cast<size_t>(ops::SelectionWords(k));
   }
   return InvalidArgument("%s: %d elements were selected, expected at most %d", what, k, room / 2);
 }
 
-size_t WordsOf(const CommTensor& selection) {
+size_t WordsOf(const exec::CommTensor& selection) {
   return static_cast<size_t>(selection.desc.shape.numel());
 }
 
@@ -24,21 +24,21 @@ size_t WordsOf(const CommTensor& selection) {
 
 size_t SelectionGather::words_max() const {
   size_t words = 0;
-  for (const CommTensor& t : selections_) words += WordsOf(t);
+  for (const exec::CommTensor& t : selections_) words += WordsOf(t);
   return words;
 }
 
 StatusOr<size_t> SelectionGather::Pack(int32_t* all) const {
   size_t words = 0;
-  for (const CommTensor& t : selections_) {
+  for (const exec::CommTensor& t : selections_) {
     TD_ASSIGN_OR_RETURN(const size_t used,
                         UsedWords(static_cast<const int32_t*>(t.data), WordsOf(t), t.var));
     words += used;
   }
   int32_t* at = all + rank_ * words;
-  for (const CommTensor& t : selections_) {
+  for (const exec::CommTensor& t : selections_) {
     const auto* from = static_cast<const int32_t*>(t.data);
-    const auto used = static_cast<size_t>(SelectionWords(from[0]));
+    const auto used = static_cast<size_t>(ops::SelectionWords(from[0]));
     std::memcpy(at, from, used * sizeof(int32_t));
     at += used;
   }

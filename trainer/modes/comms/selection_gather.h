@@ -13,8 +13,8 @@ namespace tandem::trainer {
 class SelectionGather {
  public:
   // `rank`: this rank's number among `ranks` ranks. The tensors' memory must outlive this object.
-  SelectionGather(std::vector<CommTensor> selections, std::vector<CommTensor> gathered, int rank,
-                  int ranks)
+  SelectionGather(std::vector<exec::CommTensor> selections, std::vector<exec::CommTensor> gathered,
+                  int rank, int ranks)
       : selections_(std::move(selections)),
         gathered_(std::move(gathered)),
         rank_(static_cast<size_t>(rank)),
@@ -30,7 +30,7 @@ class SelectionGather {
   Status Unpack(const int32_t* all, size_t words) const;
 
  private:
-  const std::vector<CommTensor> selections_, gathered_;
+  const std::vector<exec::CommTensor> selections_, gathered_;
   const size_t rank_, ranks_;
 };
 

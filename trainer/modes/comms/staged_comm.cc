@@ -7,10 +7,10 @@ namespace tandem::trainer {
 
 // Points `tensors` to host memory. A tensor that is also in `shared` uses the same host memory;
 // other tensors get new memory.
-StatusOr<std::vector<StagedComm::Copy>> StagedComm::Stage(std::vector<CommTensor>& tensors,
+StatusOr<std::vector<StagedComm::Copy>> StagedComm::Stage(std::vector<exec::CommTensor>& tensors,
                                                           const std::vector<Copy>& shared) {
   std::vector<Copy> copies;
-  for (CommTensor& tensor : tensors) {
+  for (exec::CommTensor& tensor : tensors) {
     if (tensor.data == nullptr) continue;
     Copy copy{tensor.data, nullptr, tensor.desc.bytes()};
     const auto same = std::find_if(shared.begin(), shared.end(), [&](const Copy& other) {
@@ -27,7 +27,7 @@ StatusOr<std::vector<StagedComm::Copy>> StagedComm::Stage(std::vector<CommTensor
   return copies;
 }
 
-StatusOr<int> StagedComm::Register(const CommNode& node) {
+StatusOr<int> StagedComm::Register(const exec::CommNode& node) {
   const bool staged_here = node.place.kind != PlaceKind::kCpu;
   if (staged_here && node.op->type == "pull_rows") {
     return Unimplemented(
@@ -36,7 +36,7 @@ StatusOr<int> StagedComm::Register(const CommNode& node) {
         node.in[0].var, ToString(node.place));
   }
   auto staged = std::make_unique<Node>();
-  CommNode inner = node;
+  exec::CommNode inner = node;
   if (staged_here) {
     staged->device = std::exchange(inner.device, nullptr);
     inner.place = Place{};
@@ -48,7 +48,7 @@ StatusOr<int> StagedComm::Register(const CommNode& node) {
   return static_cast<int>(nodes_.size()) - 1;
 }
 
-void StagedComm::Start(int index, int64_t step, CommDone* done) {
+void StagedComm::Start(int index, int64_t step, exec::CommDone* done) {
   Node& node = *nodes_[static_cast<size_t>(index)];
   if (node.device == nullptr) return inner_.Start(node.inner, step, done);
   node.done = done;

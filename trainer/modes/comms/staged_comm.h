@@ -12,14 +12,14 @@ namespace tandem::trainer {
 // to host memory when the node starts, and received values to the device when it ends. The copy to
 // the device runs on the handler's thread and on the compute stream, after earlier work of that
 // stream.
-class StagedComm final : public CommHandler {
+class StagedComm final : public exec::CommHandler {
  public:
   // `inner` must outlive this object.
-  explicit StagedComm(CommHandler& inner) : inner_(inner) {}
+  explicit StagedComm(exec::CommHandler& inner) : inner_(inner) {}
 
   // UNIMPLEMENTED: the node is a pull_rows on a device, which writes only some rows of a table.
-  StatusOr<int> Register(const CommNode& node) override;
-  void Start(int index, int64_t step, CommDone* done) override;
+  StatusOr<int> Register(const exec::CommNode& node) override;
+  void Start(int index, int64_t step, exec::CommDone* done) override;
   Duration timeout() const override { return inner_.timeout(); }
 
  private:
@@ -30,19 +30,19 @@ class StagedComm final : public CommHandler {
   };
   // Copies the received values to the device when the inner communication completes, and completes
   // `done`.
-  struct Node final : CommDone {
+  struct Node final : exec::CommDone {
     void Complete(Status status) override;
 
     Device* device = nullptr;  // device of the tensors; null: tensors are in host memory
     int inner = 0;
     std::vector<Copy> in, out;
     bool begun = false;  // `out` already has the device's values
-    CommDone* done = nullptr;
+    exec::CommDone* done = nullptr;
   };
-  StatusOr<std::vector<Copy>> Stage(std::vector<CommTensor>& tensors,
+  StatusOr<std::vector<Copy>> Stage(std::vector<exec::CommTensor>& tensors,
                                     const std::vector<Copy>& shared);
 
-  CommHandler& inner_;
+  exec::CommHandler& inner_;
   CpuDevice host_;
   std::vector<std::unique_ptr<Node>> nodes_;
 };

@@ -13,14 +13,15 @@ namespace {
 
 // Broadcasts the persistent variables of rank `root` to all ranks, into memory of `host`. Skips
 // tables that are copies, because the pservers have them.
-StatusOr<TensorMap> BroadcastState(collective::Communicator& communicator, const Program& program,
-                                   const Scope& scope, int root, Device& host) {
+StatusOr<TensorMap> BroadcastState(collective::Communicator& communicator,
+                                   const graph::Program& program, const exec::Scope& scope,
+                                   int root, Device& host) {
   TensorMap state;
   std::vector<std::shared_ptr<collective::Work>> works;
-  const std::set<std::string> copies = CopiedTables(program);
+  const std::set<std::string> copies = exec::CopiedTables(program);
   Status status;
-  for (const Var& var : program.vars()) {
-    if (var.kind != VarKind::kParam && var.kind != VarKind::kState) continue;
+  for (const graph::Var& var : program.vars()) {
+    if (var.kind != graph::VarKind::kParam && var.kind != graph::VarKind::kState) continue;
     if (copies.contains(var.name)) continue;
     const Tensor& own = *scope.Find(var.name);
     auto copy = Tensor::Make(own.desc(), host);
@@ -46,8 +47,8 @@ StatusOr<TensorMap> BroadcastState(collective::Communicator& communicator, const
 }  // namespace
 
 StatusOr<int64_t> SyncStateFromMostAdvanced(collective::Communicator& communicator,
-                                            const Program& program, Scope& scope, int64_t mine,
-                                            StepRollback* point, int64_t begin) {
+                                            const graph::Program& program, exec::Scope& scope,
+                                            int64_t mine, StepRollback* point, int64_t begin) {
   std::vector<int64_t> steps(static_cast<size_t>(communicator.size()));
   TD_RETURN_IF_ERROR(
       communicator.AllGather(&mine, steps.data(), 1, DType::kI64, {.what = "steps of all ranks"})

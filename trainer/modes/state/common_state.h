@@ -22,7 +22,7 @@ namespace tandem::trainer {
 // before step `begin`. Returns, on all ranks, the step before which the common state was taken.
 // After an error this rank's state is either unchanged or complete.
 StatusOr<int64_t> SyncStateFromMostAdvanced(collective::Communicator& communicator,
-                                            const Program& program, Scope& scope, int64_t mine,
-                                            StepRollback* point, int64_t begin);
+                                            const graph::Program& program, exec::Scope& scope,
+                                            int64_t mine, StepRollback* point, int64_t begin);
 
 }  // namespace tandem::trainer

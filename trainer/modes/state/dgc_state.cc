@@ -5,18 +5,19 @@
 
 namespace tandem::trainer {
 
-Status DgcState::BeginStep(Scope& scope, int64_t step) {
+Status DgcState::BeginStep(exec::Scope& scope, int64_t step) {
   step_ = step;
   if (selected()) sparsity_ = rule_.SparsityAt(step);
-  TD_RETURN_IF_ERROR(SetScalar(scope, kDgcWholeVar, selected() ? 0.0f : 1.0f));
-  TD_RETURN_IF_ERROR(SetScalar(scope, kDgcBeginsVar, step == rule_.begin_step ? 1.0f : 0.0f));
-  TD_RETURN_IF_ERROR(SetScalar(scope, kDgcSelectedVar, selected() ? 1.0f : 0.0f));
-  return SetScalar(scope, kDgcSparsityVar, sparsity_);
+  TD_RETURN_IF_ERROR(SetScalar(scope, graph::kDgcWholeVar, selected() ? 0.0f : 1.0f));
+  TD_RETURN_IF_ERROR(
+      SetScalar(scope, graph::kDgcBeginsVar, step == rule_.begin_step ? 1.0f : 0.0f));
+  TD_RETURN_IF_ERROR(SetScalar(scope, graph::kDgcSelectedVar, selected() ? 1.0f : 0.0f));
+  return SetScalar(scope, graph::kDgcSparsityVar, sparsity_);
 }
 
 // Before step begin_step has run, the slots are equal on all ranks. Step begin_step itself divides
 // the slots.
-Status DgcState::Split(Scope& scope, int64_t step, int ranks) const {
+Status DgcState::Split(exec::Scope& scope, int64_t step, int ranks) const {
   if (step <= rule_.begin_step) return OkStatus();
   for (const std::string& slot : slots_) {
     const Tensor& tensor = *scope.Find(slot);

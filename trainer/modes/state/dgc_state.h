@@ -18,15 +18,15 @@ namespace tandem::trainer {
 class DgcState {
  public:
   // `slots`: the names that AppendCompressed returned.
-  DgcState(DgcRule rule, std::vector<std::string> slots)
+  DgcState(graph::DgcRule rule, std::vector<std::string> slots)
       : rule_(std::move(rule)), slots_(std::move(slots)) {}
 
   // Sets the compression variables (begin, selection, sparsity) for a step. Must be called before
   // each step.
-  Status BeginStep(Scope& scope, int64_t step);
+  Status BeginStep(exec::Scope& scope, int64_t step);
   // Divides the slots of a checkpoint of step `step` by the number of ranks, so that each rank has
   // an equal part. Every rank must have the checkpoint in its scope.
-  Status Split(Scope& scope, int64_t step, int ranks) const;
+  Status Split(exec::Scope& scope, int64_t step, int ranks) const;
   // Replaces the slots in `state` by their sums over the ranks. A collective call: all ranks must
   // make it.
   Status Sum(collective::Communicator& communicator, TensorMap* state, Time deadline) const;
@@ -35,7 +35,7 @@ class DgcState {
  private:
   bool selected() const { return step_ >= rule_.begin_step; }
 
-  const DgcRule rule_;
+  const graph::DgcRule rule_;
   const std::vector<std::string> slots_;
   int64_t step_ = -1;  // the step of the last BeginStep
   float sparsity_ = 0, told_ = 0;

@@ -6,28 +6,28 @@
 
 namespace tandem::trainer {
 
-Status SetScalar(Scope& scope, const char* var, float value) {
+Status SetScalar(exec::Scope& scope, const char* var, float value) {
   const Tensor* tensor = scope.Find(var);
   if (tensor == nullptr) return OkStatus();
   TD_REQUIRE(tensor->bytes() == sizeof(value));
   return scope.device().CopyFromHost(tensor->data(), &value, sizeof(value));
 }
 
-StatusOr<float> ReadScalar(const Scope& scope, const Tensor& tensor) {
+StatusOr<float> ReadScalar(const exec::Scope& scope, const Tensor& tensor) {
   TD_REQUIRE(tensor.bytes() >= sizeof(float));
   float value = 0;
   TD_RETURN_IF_ERROR(scope.device().CopyToHost(&value, tensor.data(), sizeof(value)));
   return value;
 }
 
-StatusOr<float> ReadScalar(const Scope& scope, const Plan& plan, std::string_view var) {
+StatusOr<float> ReadScalar(const exec::Scope& scope, const exec::Plan& plan, std::string_view var) {
   TD_ASSIGN_OR_RETURN(const Tensor tensor, plan.Get(var));
   return ReadScalar(scope, tensor);
 }
 
-StatusOr<TensorMap> ParamsOf(const Program& program, Scope& scope, Device& host) {
+StatusOr<TensorMap> ParamsOf(const graph::Program& program, exec::Scope& scope, Device& host) {
   TensorMap params;
-  for (const Var* var : program.VarsOf(VarKind::kParam)) {
+  for (const graph::Var* var : program.VarsOf(graph::VarKind::kParam)) {
     const Tensor* tensor = scope.Find(var->name);
     TD_REQUIRE(tensor != nullptr);
     if (scope.device().place().kind == PlaceKind::kCpu) {
@@ -41,11 +41,12 @@ StatusOr<TensorMap> ParamsOf(const Program& program, Scope& scope, Device& host)
   return params;
 }
 
-StatusOr<TensorMap> ScopeState(const Program& program, const Scope& scope, Device& host) {
+StatusOr<TensorMap> ScopeState(const graph::Program& program, const exec::Scope& scope,
+                               Device& host) {
   TensorMap state;
-  for (const Var* var : program.VarsOf(VarKind::kState)) {
+  for (const graph::Var* var : program.VarsOf(graph::VarKind::kState)) {
     const Tensor* tensor = scope.Find(var->name);
-    if (!var->saved || var->name == kLearningRateVar || tensor == nullptr) continue;
+    if (!var->saved || var->name == graph::kLearningRateVar || tensor == nullptr) continue;
     TD_ASSIGN_OR_RETURN(Tensor copy, Tensor::Make(tensor->desc(), host));
     TD_RETURN_IF_ERROR(scope.device().CopyToHost(copy.data(), tensor->data(), copy.bytes()));
     state[var->name] = std::move(copy);
@@ -53,7 +54,7 @@ StatusOr<TensorMap> ScopeState(const Program& program, const Scope& scope, Devic
   return state;
 }
 
-Status PutInto(const TensorMap& tensors, const std::string& dir, Scope& scope) {
+Status PutInto(const TensorMap& tensors, const std::string& dir, exec::Scope& scope) {
   for (const auto& [name, tensor] : tensors) {
     const Tensor* target = scope.Find(name);
     if (target == nullptr || target->data() == tensor.data()) continue;

@@ -16,23 +16,24 @@ namespace tandem::trainer {
 
 // Sets the variable `var`, a state variable of one f32, to `value`. Does nothing if the scope lacks
 // the variable.
-Status SetScalar(Scope& scope, const char* var, float value);
+Status SetScalar(exec::Scope& scope, const char* var, float value);
 // Returns the value of `tensor`, which has one f32 on the scope's device.
-StatusOr<float> ReadScalar(const Scope& scope, const Tensor& tensor);
+StatusOr<float> ReadScalar(const exec::Scope& scope, const Tensor& tensor);
 // Returns the value of variable `var` of the plan, which has one f32.
-StatusOr<float> ReadScalar(const Scope& scope, const Plan& plan, std::string_view var);
-inline Status SetLearningRate(Scope& scope, float learning_rate) {
-  return SetScalar(scope, kLearningRateVar, learning_rate);
+StatusOr<float> ReadScalar(const exec::Scope& scope, const exec::Plan& plan, std::string_view var);
+inline Status SetLearningRate(exec::Scope& scope, float learning_rate) {
+  return SetScalar(scope, graph::kLearningRateVar, learning_rate);
 }
 
 // Returns the parameters of `program`; the scope must have all of them. Parameters on the CPU share
 // the scope's memory. Other parameters are copied to memory of `host`.
-StatusOr<TensorMap> ParamsOf(const Program& program, Scope& scope, Device& host);
+StatusOr<TensorMap> ParamsOf(const graph::Program& program, exec::Scope& scope, Device& host);
 // Returns copies, in memory of `host`, of every saved kState variable except the learning rate.
-StatusOr<TensorMap> ScopeState(const Program& program, const Scope& scope, Device& host);
+StatusOr<TensorMap> ScopeState(const graph::Program& program, const exec::Scope& scope,
+                               Device& host);
 // Copies a checkpoint's tensors into the scope. Variables that the checkpoint lacks are skipped,
 // because the mode stores their values elsewhere. FAILED_PRECONDITION: a tensor has another shape
 // or type; the message names `dir`.
-Status PutInto(const TensorMap& tensors, const std::string& dir, Scope& scope);
+Status PutInto(const TensorMap& tensors, const std::string& dir, exec::Scope& scope);
 
 }  // namespace tandem::trainer

@@ -15,15 +15,16 @@ Status Broadcast(collective::Communicator& communicator, const Tensor& tensor, i
 
 }  // namespace
 
-StatusOr<ShardedState> ShardedState::Make(const Program& program, const OptimizerSpec& optimizer,
-                                          const std::vector<ParamGrad>& grads,
+StatusOr<ShardedState> ShardedState::Make(const graph::Program& program,
+                                          const graph::OptimizerSpec& optimizer,
+                                          const std::vector<graph::ParamGrad>& grads,
                                           const std::vector<int>& owners, int group) {
-  Program whole = program;
-  TD_RETURN_IF_ERROR(AppendOptimizer(whole, optimizer, grads));
+  graph::Program whole = program;
+  TD_RETURN_IF_ERROR(graph::AppendOptimizer(whole, optimizer, grads));
   ShardedState state;
   state.group_ = group;
   for (size_t i = 0; i < grads.size(); ++i) {
-    TD_ASSIGN_OR_RETURN(const auto names, OptimizerSlots(optimizer, grads[i].param));
+    TD_ASSIGN_OR_RETURN(const auto names, graph::OptimizerSlots(optimizer, grads[i].param));
     for (const std::string& name : names) {
       state.slots_.push_back({name, whole.FindVar(name)->desc, owners[i]});
     }
@@ -31,7 +32,7 @@ StatusOr<ShardedState> ShardedState::Make(const Program& program, const Optimize
   return state;
 }
 
-ShardedState ShardedState::OfParams(const Program& program,
+ShardedState ShardedState::OfParams(const graph::Program& program,
                                     const std::map<std::string, int>& owners, int group) {
   ShardedState state;
   state.group_ = group;
@@ -46,7 +47,7 @@ bool ShardedState::Holds(const std::string& var) const {
 }
 
 Status ShardedState::Scatter(collective::Communicator& communicator, const TensorMap& state,
-                             Scope& scope, Time deadline) const {
+                             exec::Scope& scope, Time deadline) const {
   if (slots_.empty()) return OkStatus();
   CpuDevice host;
   const auto n = static_cast<int64_t>(slots_.size());
@@ -79,7 +80,7 @@ Status ShardedState::Scatter(collective::Communicator& communicator, const Tenso
   return OkStatus();
 }
 
-Status ShardedState::Gather(collective::Communicator& communicator, const Scope& scope,
+Status ShardedState::Gather(collective::Communicator& communicator, const exec::Scope& scope,
                             Device& host, TensorMap* state, Time deadline) const {
   for (const Slot& slot : slots_) {
     TD_ASSIGN_OR_RETURN(Tensor copy, Tensor::Make(slot.desc, host));

@@ -22,14 +22,15 @@ class ShardedState {
   // Describes the slots of an optimizer for `grads`. Rank owners[i] has the slots of grads[i]. In
   // each group of `group` ranks every slot has one owner. The values of a slot are equal in all
   // groups.
-  static StatusOr<ShardedState> Make(const Program& program, const OptimizerSpec& optimizer,
-                                     const std::vector<ParamGrad>& grads,
+  static StatusOr<ShardedState> Make(const graph::Program& program,
+                                     const graph::OptimizerSpec& optimizer,
+                                     const std::vector<graph::ParamGrad>& grads,
                                      const std::vector<int>& owners, int group);
 
   // Describes the sharded parameters. `owners`: the owner of each parameter within a group of
   // `group` ranks.
-  static ShardedState OfParams(const Program& program, const std::map<std::string, int>& owners,
-                               int group);
+  static ShardedState OfParams(const graph::Program& program,
+                               const std::map<std::string, int>& owners, int group);
 
   // Adds one variable, whose values are on rank `owner`.
   void Add(const std::string& var, const TensorDesc& desc, int owner) {
@@ -46,11 +47,11 @@ class ShardedState {
   // Scatter and Gather are collective calls; they transfer each variable in one broadcast. Scatter
   // copies the variables in rank 0's `state` to the scopes of their owners. Other variables are
   // unchanged.
-  Status Scatter(collective::Communicator& communicator, const TensorMap& state, Scope& scope,
+  Status Scatter(collective::Communicator& communicator, const TensorMap& state, exec::Scope& scope,
                  Time deadline) const;
   // Gather copies the variables of all owners to rank 0's `state`, in memory of `host`. Other ranks
   // have a copy of one variable at a time.
-  Status Gather(collective::Communicator& communicator, const Scope& scope, Device& host,
+  Status Gather(collective::Communicator& communicator, const exec::Scope& scope, Device& host,
                 TensorMap* state, Time deadline) const;
 
  private:

@@ -4,9 +4,9 @@
 
 namespace tandem::trainer {
 
-StatusOr<StepRollback> StepRollback::Make(const Program& program, Scope& scope, int64_t period,
-                                          int64_t runs, Device& host) {
-  const Commit commit = FindCommit(program);
+StatusOr<StepRollback> StepRollback::Make(const graph::Program& program, exec::Scope& scope,
+                                          int64_t period, int64_t runs, Device& host) {
+  const exec::Commit commit = exec::FindCommit(program);
   StepRollback point(scope, period);
   point.own_.insert(commit.own.begin(), commit.own.end());
   std::set<std::string> keep(commit.early.begin(), commit.early.end());

@@ -24,8 +24,8 @@ class StepRollback {
   // together. It is more than 1 if gradients are accumulated over several steps, because each rank
   // has only its own sums. If a period runs the program several times (`runs`), all variables that
   // the program writes are copied.
-  static StatusOr<StepRollback> Make(const Program& program, Scope& scope, int64_t period,
-                                     int64_t runs, Device& host);
+  static StatusOr<StepRollback> Make(const graph::Program& program, exec::Scope& scope,
+                                     int64_t period, int64_t runs, Device& host);
 
   // Saves the state. Must be called before each step; saves nothing at a step inside a period.
   Status BeforeStep(int64_t step);
@@ -38,9 +38,9 @@ class StepRollback {
   bool Own(const std::string& var) const { return own_.contains(var); }
 
  private:
-  explicit StepRollback(Scope& scope, int64_t period) : scope_(&scope), period_(period) {}
+  explicit StepRollback(exec::Scope& scope, int64_t period) : scope_(&scope), period_(period) {}
 
-  Scope* scope_;
+  exec::Scope* scope_;
   int64_t period_;
   int64_t step_ = -1;
   TensorMap kept_;

@@ -39,7 +39,7 @@ class NcclTest : public ::testing::Test {
     auto nccl = OpenNccl(StandIn("libnccl.so.2"));
     ASSERT_TRUE(nccl.ok()) << nccl.status();
     nccl_ = *nccl;
-    auto backend = Backend::Cuda(StandIn("libtandem_cuda.so"));
+    auto backend = exec::Backend::Cuda(StandIn("libtandem_cuda.so"));
     ASSERT_TRUE(backend.ok()) << backend.status();
     auto device = backend->MakeDevice(0);
     ASSERT_TRUE(device.ok()) << device.status();

@@ -20,10 +20,10 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // Fails communication number `fails`. All other communications succeed at once.
-class LosesOne final : public CommHandler {
+class LosesOne final : public exec::CommHandler {
  public:
-  StatusOr<int> Register(const CommNode&) override { return count++; }
-  void Start(int index, int64_t, CommDone* done) override {
+  StatusOr<int> Register(const exec::CommNode&) override { return count++; }
+  void Start(int index, int64_t, exec::CommDone* done) override {
     done->Complete(index == fails ? Unavailable("the peer is gone") : OkStatus());
   }
   Duration timeout() const override { return std::chrono::seconds(5); }
@@ -32,33 +32,33 @@ class LosesOne final : public CommHandler {
 
 // Returns the program images -> batch_norm -> fc -> loss. Each gradient is reduced separately, and
 // the optimizer is momentum.
-Program Network() {
-  ProgramBuilder b("net", 4);
+graph::Program Network() {
+  graph::ProgramBuilder b("net", 4);
   const auto x = b.Data("x", DType::kF32, {3, 2, 2});
   const auto label = b.Data("label", DType::kI64, {1});
-  b.SoftmaxLoss(b.Fc(b.Fc(b.BatchNorm(x), 4, Act::kRelu), 2), label);
+  b.SoftmaxLoss(b.Fc(b.Fc(b.BatchNorm(x), 4, graph::Act::kRelu), 2), label);
   auto program = b.Finish();
   CHECK(program.ok()) << program.status();
-  const auto grads = *AppendBackward(*program, 1.0f);
-  std::vector<std::vector<ParamGrad>> single;
-  for (const ParamGrad& pair : grads) single.push_back({pair});
-  CHECK(InsertAllReduce(*program, single).ok());
-  CHECK(AppendOptimizer(*program, {.type = "momentum"}, grads).ok());
+  const auto grads = *graph::AppendBackward(*program, 1.0f);
+  std::vector<std::vector<graph::ParamGrad>> single;
+  for (const graph::ParamGrad& pair : grads) single.push_back({pair});
+  CHECK(graph::InsertAllReduce(*program, single).ok());
+  CHECK(graph::AppendOptimizer(*program, {.type = "momentum"}, grads).ok());
   return *std::move(program);
 }
 
 TEST(Commit, LiesBehindAllCommunicationAndBeforeTheUpdates) {
-  const Program program = Network();
-  const Commit commit = FindCommit(program);
+  const graph::Program program = Network();
+  const exec::Commit commit = exec::FindCommit(program);
   for (size_t i = 0; i < program.ops.size(); ++i) {
-    const Op& op = program.ops[i];
+    const ops::Op& op = program.ops[i];
     const bool early = static_cast<int>(i) < commit.op;
-    EXPECT_TRUE(early || !FindOp(op.type)->is_comm) << op.type;
+    EXPECT_TRUE(early || !ops::FindOp(op.type)->is_comm) << op.type;
     EXPECT_TRUE(!early || op.type != "momentum");
   }
   EXPECT_EQ(commit.early.size(), 2u);  // the running mean and variance of the batch_norm
   EXPECT_EQ(commit.own, commit.early);
-  for (const Var* param : program.VarsOf(VarKind::kParam)) {
+  for (const graph::Var* param : program.VarsOf(graph::VarKind::kParam)) {
     EXPECT_THAT(commit.late, Contains(param->name));
     EXPECT_THAT(commit.early, Not(Contains(param->name)));
   }
@@ -67,24 +67,24 @@ TEST(Commit, LiesBehindAllCommunicationAndBeforeTheUpdates) {
 // The rows of a table on pservers are pulled before the step and pushed at its end. The local copy
 // of the table is not persistent state. The statistics of the rows belong to this rank.
 TEST(Commit, TablesOfServersAreNotTheRanks) {
-  ProgramBuilder b("net", 4);
+  graph::ProgramBuilder b("net", 4);
   const auto ids = b.Data("ids", DType::kI64, {1});
   const auto label = b.Data("label", DType::kI64, {1});
   const auto rows = b.Embedding(ids, {.rows = 9, .dim = 3, .sparse = true});
   b.SoftmaxLoss(b.Fc(b.BatchNorm(rows), 2), label);
   auto program = b.Finish();
   ASSERT_TRUE(program.ok()) << program.status();
-  std::vector<ParamGrad> tables, dense;
-  const std::vector<ParamGrad> grads = *AppendBackward(*program, 1.0f);
-  for (const ParamGrad& pair : grads) {
+  std::vector<graph::ParamGrad> tables, dense;
+  const std::vector<graph::ParamGrad> grads = *graph::AppendBackward(*program, 1.0f);
+  for (const graph::ParamGrad& pair : grads) {
     (pair.rows.empty() ? dense : tables).push_back(pair);
   }
   ASSERT_EQ(tables.size(), 1u);
-  ASSERT_TRUE(InsertTables(*program, tables).ok());
-  ASSERT_TRUE(InsertAllReduce(*program, {dense}).ok());
-  ASSERT_TRUE(AppendOptimizer(*program, {.type = "momentum"}, dense).ok());
-  EXPECT_THAT(CopiedTables(*program), ::testing::ElementsAre(tables[0].param));
-  const Commit commit = FindCommit(*program);
+  ASSERT_TRUE(graph::InsertTables(*program, tables).ok());
+  ASSERT_TRUE(graph::InsertAllReduce(*program, {dense}).ok());
+  ASSERT_TRUE(graph::AppendOptimizer(*program, {.type = "momentum"}, dense).ok());
+  EXPECT_THAT(exec::CopiedTables(*program), ::testing::ElementsAre(tables[0].param));
+  const exec::Commit commit = exec::FindCommit(*program);
   EXPECT_EQ(commit.early.size(), 2u);  // the running mean and variance of the batch_norm
   EXPECT_EQ(commit.own, commit.early);
   EXPECT_THAT(commit.late, Not(Contains(tables[0].param)));
@@ -92,45 +92,45 @@ TEST(Commit, TablesOfServersAreNotTheRanks) {
 }
 
 TEST(Commit, NothingIsLateWhereCommunicationComesLast) {
-  Program program = Network();
-  const std::string param = program.VarsOf(VarKind::kParam)[0]->name;
-  ASSERT_TRUE(AppendBroadcast(program, {{0, {{.param = param, .grad = ""}}}}).ok());
-  EXPECT_EQ(FindCommit(program).op, static_cast<int>(program.ops.size()));
-  EXPECT_TRUE(FindCommit(program).late.empty());
-  EXPECT_THAT(FindCommit(program).early, Contains(param));
-  EXPECT_THAT(FindCommit(program).own, Not(Contains(param)));
+  graph::Program program = Network();
+  const std::string param = program.VarsOf(graph::VarKind::kParam)[0]->name;
+  ASSERT_TRUE(graph::AppendBroadcast(program, {{0, {{.param = param, .grad = ""}}}}).ok());
+  EXPECT_EQ(exec::FindCommit(program).op, static_cast<int>(program.ops.size()));
+  EXPECT_TRUE(exec::FindCommit(program).late.empty());
+  EXPECT_THAT(exec::FindCommit(program).early, Contains(param));
+  EXPECT_THAT(exec::FindCommit(program).own, Not(Contains(param)));
 }
 
 // Returns the number of parameters that a failed run changes, for each communication that fails.
 std::vector<int> Changed(bool commit, int threads) {
   std::vector<int> changed;
-  const Program program = Network();
+  const graph::Program program = Network();
   for (int fails = 0;; ++fails) {
     CpuDevice device;
-    Scope scope(device);
+    exec::Scope scope(device);
     LosesOne comm;
     comm.fails = fails;
-    CHECK(Initialize(program, 7, scope).ok());
-    scope.Find(kLearningRateVar)->span<float>()[0] = 0.5f;
-    PlanOptions options;
+    CHECK(exec::Initialize(program, 7, scope).ok());
+    scope.Find(graph::kLearningRateVar)->span<float>()[0] = 0.5f;
+    exec::PlanOptions options;
     options.commit = commit;
     options.num_threads = threads;
-    auto plan = Plan::Make(program, Backend::Cpu(), scope, &comm, options);
+    auto plan = exec::Plan::Make(program, exec::Backend::Cpu(), scope, &comm, options);
     CHECK(plan.ok()) << plan.status();
     if (fails == comm.count) return changed;
     for (float& v : (*plan)->Get("x")->span<float>()) v = static_cast<float>(changed.size()) + 1;
     (*plan)->Get("x")->span<float>()[0] = -1;
     for (int64_t& v : (*plan)->Get("label")->span<int64_t>()) v = 1;
     std::map<std::string, std::vector<float>> before;
-    const auto params = program.VarsOf(VarKind::kParam);
-    for (const Var* param : params) {
+    const auto params = program.VarsOf(graph::VarKind::kParam);
+    for (const graph::Var* param : params) {
       const auto values = scope.Find(param->name)->span<float>();
       before[param->name].assign(values.begin(), values.end());
     }
-    Executor executor(**plan);
+    exec::Executor executor(**plan);
     EXPECT_THAT(std::string(executor.Run().message()), HasSubstr("the peer is gone"));
     changed.push_back(0);
-    for (const Var* param : params) {
+    for (const graph::Var* param : params) {
       const auto values = scope.Find(param->name)->span<float>();
       changed.back() += !std::equal(values.begin(), values.end(), before[param->name].begin());
     }

@@ -14,11 +14,11 @@ using ::testing::IsEmpty;
 
 std::byte g_memory[64];  // never accessed: a graph uses only addresses
 
-MemoryAccess Read(size_t at, size_t bytes = 4) { return {g_memory + at, bytes, false}; }
-MemoryAccess Write(size_t at, size_t bytes = 4) { return {g_memory + at, bytes, true}; }
+exec::MemoryAccess Read(size_t at, size_t bytes = 4) { return {g_memory + at, bytes, false}; }
+exec::MemoryAccess Write(size_t at, size_t bytes = 4) { return {g_memory + at, bytes, true}; }
 
 TEST(StepGraph, WaitsWhereOneWritesWhatTheOtherTouches) {
-  StepGraphBuilder graph;
+  exec::StepGraphBuilder graph;
   graph.Add({Write(0)});           // node 0: writes the first cell
   graph.Add({Read(0), Write(4)});  // node 1: reads the cell that node 0 wrote
   graph.Add({Read(0), Write(8)});  // node 2: reads the cell that node 0 wrote, parallel to node 1
@@ -26,7 +26,7 @@ TEST(StepGraph, WaitsWhereOneWritesWhatTheOtherTouches) {
   graph.Add({Read(4), Read(8)});   // node 4: reads the outputs of nodes 1 and 2
   graph.Add({Read(12)});           // node 5: reads memory that no node wrote
   graph.Add({Write(4, 8)});        // node 6: overwrites the cells of several nodes
-  const StepGraph g = graph.Build();
+  const exec::StepGraph g = graph.Build();
   EXPECT_THAT(g.followers[0], ElementsAre(1, 2, 3));
   EXPECT_THAT(g.followers[1], ElementsAre(3, 4, 6));
   EXPECT_THAT(g.followers[2], ElementsAre(3, 4, 6));
@@ -37,7 +37,7 @@ TEST(StepGraph, WaitsWhereOneWritesWhatTheOtherTouches) {
 }
 
 TEST(StepGraph, ReadersDoNotWaitForEachOther) {
-  StepGraphBuilder graph;
+  exec::StepGraphBuilder graph;
   for (int i = 0; i < 3; ++i) graph.Add({Read(0)});
   graph.Behind(0);
   EXPECT_THAT(graph.Build().waits_for, ElementsAre(0, 0, 1));
@@ -54,7 +54,7 @@ class Cells {
       graph_.Add({Read(4 * a), Read(4 * b), Write(4 * to)});
     }
   }
-  StepGraph graph() const { return graph_.Build(); }
+  exec::StepGraph graph() const { return graph_.Build(); }
   void Run(int step) {
     const auto [a, b, to] = steps_[static_cast<size_t>(step)];
     cells_[to] = cells_[a] * 31 + cells_[b] * 17 + static_cast<uint32_t>(step);
@@ -73,7 +73,7 @@ class Cells {
     size_t a, b, to;
   };
   std::vector<Step> steps_;
-  StepGraphBuilder graph_;
+  exec::StepGraphBuilder graph_;
   std::vector<uint32_t> cells_;
 };
 
@@ -81,9 +81,9 @@ TEST(Dataflow, GivesWhatProgramOrderGives) {
   for (const uint32_t seed : {1u, 2u, 3u}) {
     Cells cells(seed);
     const std::vector<uint32_t> want = cells.Ordered();
-    const StepGraph graph = cells.graph();
+    const exec::StepGraph graph = cells.graph();
     for (const int threads : {1, 2, 4}) {
-      Dataflow flow(graph, threads);
+      exec::Dataflow flow(graph, threads);
       for (int round = 0; round < 50; ++round) {
         cells.Reset();
         const auto failure = flow.Run([&](int step, int) {
@@ -99,9 +99,9 @@ TEST(Dataflow, GivesWhatProgramOrderGives) {
 
 TEST(Dataflow, OneThreadTakesTheProgramsOrder) {
   Cells cells(5);
-  const StepGraph graph = cells.graph();
+  const exec::StepGraph graph = cells.graph();
   std::vector<int> order;
-  Dataflow flow(graph, 1);
+  exec::Dataflow flow(graph, 1);
   (void)flow.Run([&](int step, int thread) {
     EXPECT_EQ(thread, 0);
     order.push_back(step);
@@ -112,10 +112,10 @@ TEST(Dataflow, OneThreadTakesTheProgramsOrder) {
 }
 
 TEST(Dataflow, AfterAnErrorNothingIsBegunAndTheNextRunIsWhole) {
-  StepGraphBuilder builder;
+  exec::StepGraphBuilder builder;
   for (int i = 0; i < 20; ++i) builder.Add({Read(0), Write(0)});
-  const StepGraph graph = builder.Build();
-  Dataflow flow(graph, 3);
+  const exec::StepGraph graph = builder.Build();
+  exec::Dataflow flow(graph, 3);
   for (int round = 0; round < 20; ++round) {
     std::atomic<int> ran{0};
     const auto failure = flow.Run([&](int step, int) {
@@ -137,10 +137,10 @@ TEST(Dataflow, AfterAnErrorNothingIsBegunAndTheNextRunIsWhole) {
 }
 
 TEST(Dataflow, AnErrorLeavesOutWhatWasReadyToo) {
-  StepGraphBuilder builder;
+  exec::StepGraphBuilder builder;
   for (size_t i = 0; i < 15; ++i) builder.Add({Write(4 * i)});
-  const StepGraph graph = builder.Build();
-  Dataflow flow(graph, 1);
+  const exec::StepGraph graph = builder.Build();
+  exec::Dataflow flow(graph, 1);
   int ran = 0;
   const auto failure = flow.Run([&](int step, int) {
     ++ran;
@@ -151,8 +151,8 @@ TEST(Dataflow, AnErrorLeavesOutWhatWasReadyToo) {
 }
 
 TEST(Dataflow, NothingToDo) {
-  const StepGraph graph;
-  EXPECT_EQ(Dataflow(graph, 2).Run([](int, int) { return OkStatus(); }).step, -1);
+  const exec::StepGraph graph;
+  EXPECT_EQ(exec::Dataflow(graph, 2).Run([](int, int) { return OkStatus(); }).step, -1);
 }
 
 }  // namespace

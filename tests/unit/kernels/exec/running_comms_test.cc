@@ -11,10 +11,10 @@ namespace tandem {
 namespace {
 
 // Records the starts of communications. Completes each at once, or when the test requests it.
-class FakeHandler final : public CommHandler {
+class FakeHandler final : public exec::CommHandler {
  public:
-  StatusOr<int> Register(const CommNode&) override { return 0; }
-  void Start(int index, int64_t step, CommDone* done) override {
+  StatusOr<int> Register(const exec::CommNode&) override { return 0; }
+  void Start(int index, int64_t step, exec::CommDone* done) override {
     nodes.push_back(index);
     steps.push_back(step);
     pending.push_back(done);
@@ -26,14 +26,14 @@ class FakeHandler final : public CommHandler {
   Status result;
   std::vector<int> nodes;
   std::vector<int64_t> steps;
-  std::vector<CommDone*> pending;
+  std::vector<exec::CommDone*> pending;
 };
 
 const std::vector<int> kNodes = {7, 3};  // indices of two communications in the handler
 
 TEST(RunningComms, StartsTheNodesOfThePlanInOrder) {
   FakeHandler handler;
-  RunningComms comms(&handler, kNodes);
+  exec::RunningComms comms(&handler, kNodes);
   for (int64_t step = 4; step < 6; ++step) {
     comms.Start(0, step);
     comms.Start(1, step);
@@ -47,7 +47,7 @@ TEST(RunningComms, StartsTheNodesOfThePlanInOrder) {
 
 TEST(RunningComms, ASkippedCommunicationNeverReachesTheHandler) {
   FakeHandler handler;
-  RunningComms comms(&handler, kNodes);
+  exec::RunningComms comms(&handler, kNodes);
   comms.Skip(0);
   comms.Start(1, 0);
   EXPECT_TRUE(comms.Wait(0).ok());
@@ -59,7 +59,7 @@ TEST(RunningComms, ASkippedCommunicationNeverReachesTheHandler) {
 
 TEST(RunningComms, AWaitReturnsTheErrorOfItsCommunicationOnly) {
   FakeHandler handler;
-  RunningComms comms(&handler, kNodes);
+  exec::RunningComms comms(&handler, kNodes);
   handler.result = Unavailable("rank 1 is lost");
   comms.Start(0, 0);
   handler.result = OkStatus();
@@ -74,7 +74,7 @@ TEST(RunningComms, AWaitReturnsTheErrorOfItsCommunicationOnly) {
 TEST(RunningComms, AWaitEndsAtTheTimeoutOfTheHandler) {
   FakeHandler handler;
   handler.at_once = false;
-  RunningComms comms(&handler, kNodes);
+  exec::RunningComms comms(&handler, kNodes);
   comms.Start(0, 0);
   EXPECT_EQ(comms.Wait(0).code(), StatusCode::kDeadlineExceeded);
   handler.pending[0]->Complete(OkStatus());
@@ -84,7 +84,7 @@ TEST(RunningComms, AWaitEndsAtTheTimeoutOfTheHandler) {
 TEST(RunningComms, AbandonWaitsForWhatRuns) {
   FakeHandler handler;
   handler.at_once = false;
-  RunningComms comms(&handler, kNodes);
+  exec::RunningComms comms(&handler, kNodes);
   comms.Start(0, 0);
   std::thread other([&handler] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -99,15 +99,15 @@ TEST(RunningComms, AbandonWaitsForWhatRuns) {
 TEST(RunningComms, TimesCountOverlapOnceAndWaitsByThread) {
   FakeHandler handler;
   handler.at_once = false;
-  RunningComms comms(&handler, kNodes);
+  exec::RunningComms comms(&handler, kNodes);
   comms.Start(0, 0);
   comms.Start(1, 0);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  for (CommDone* done : handler.pending) done->Complete(OkStatus());
+  for (exec::CommDone* done : handler.pending) done->Complete(OkStatus());
   EXPECT_TRUE(comms.Wait(0).ok());
   EXPECT_TRUE(comms.Wait(1).ok());
   comms.EndIteration();
-  const CommTimes one = comms.times(1), two = comms.times(2);
+  const exec::CommTimes one = comms.times(1), two = comms.times(2);
   EXPECT_GE(one.on_way, 0.02);
   EXPECT_LT(one.on_way, 0.04) << "both ran at the same time";
   EXPECT_DOUBLE_EQ(two.exposed, one.exposed / 2);

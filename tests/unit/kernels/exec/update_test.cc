@@ -22,12 +22,13 @@ std::string Message(const Status& status) { return std::string(status.message())
 
 // A program with two ids per sample, with repetitions. With `twice`, it looks up the same table
 // twice.
-Program WordNet(bool sparse, bool twice = false) {
-  ProgramBuilder b("words", kBatch);
+graph::Program WordNet(bool sparse, bool twice = false) {
+  graph::ProgramBuilder b("words", kBatch);
   const auto words = b.Data("words", DType::kI64, {2});
   const auto label = b.Data("label", DType::kI64, {1});
   std::string x = b.Embedding(
-      words, {.rows = kRows, .dim = kDim, .sparse = sparse, .init = {Init::kUniform, -1, 1}});
+      words,
+      {.rows = kRows, .dim = kDim, .sparse = sparse, .init = {graph::Init::kUniform, -1, 1}});
   if (twice) {
     const auto more = b.Data("more", DType::kI64, {2});
     x = b.Add(x, b.Layer("lookup_table", {{more}, {"embedding_0.w"}}, {{"is_sparse", sparse}}));
@@ -44,34 +45,34 @@ struct Trained {
   Status status;
 };
 
-std::vector<float> Values(const Program& program, const Scope& scope) {
+std::vector<float> Values(const graph::Program& program, const exec::Scope& scope) {
   std::vector<float> all;
-  for (const Var* var : program.VarsOf(VarKind::kParam)) {
+  for (const graph::Var* var : program.VarsOf(graph::VarKind::kParam)) {
     const auto v = scope.Find(var->name)->span<float>();
     all.insert(all.end(), v.begin(), v.end());
   }
   return all;
 }
 
-Trained Train(Program program, const OptimizerSpec& spec, int steps, float lr = 0.1f,
+Trained Train(graph::Program program, const graph::OptimizerSpec& spec, int steps, float lr = 0.1f,
               bool densify = false) {
   CpuDevice device;
-  Scope scope(device);
+  exec::Scope scope(device);
   Trained result;
-  auto grads = AppendBackward(program, 1.0f);
+  auto grads = graph::AppendBackward(program, 1.0f);
   CHECK(grads.ok()) << grads.status();
-  if (densify) grads = DensifyAll(program, *grads);
+  if (densify) grads = graph::DensifyAll(program, *grads);
   CHECK(grads.ok()) << grads.status();
-  result.status = AppendOptimizer(program, spec, *grads);
+  result.status = graph::AppendOptimizer(program, spec, *grads);
   if (!result.status.ok()) return result;
-  CHECK(Initialize(program, 7, scope).ok());
-  auto plan = Plan::Make(program, Backend::Cpu(), scope, nullptr, {.threads = 2});
+  CHECK(exec::Initialize(program, 7, scope).ok());
+  auto plan = exec::Plan::Make(program, exec::Backend::Cpu(), scope, nullptr, {.threads = 2});
   CHECK(plan.ok()) << plan.status();
-  (*plan)->Get(kLearningRateVar)->span<float>()[0] = lr;
+  (*plan)->Get(graph::kLearningRateVar)->span<float>()[0] = lr;
   result.before = Values(program, scope);
-  Executor executor(**plan);
+  exec::Executor executor(**plan);
   for (int step = 0; step < steps; ++step) {
-    for (const Var* var : program.VarsOf(VarKind::kData)) {
+    for (const graph::Var* var : program.VarsOf(graph::VarKind::kData)) {
       auto data = (*plan)->Get(var->name)->span<int64_t>();
       const int64_t limit = var->name == "label" ? kClasses : kRows / 2 + step % 3;
       for (size_t i = 0; i < data.size(); ++i) {
@@ -86,11 +87,11 @@ Trained Train(Program program, const OptimizerSpec& spec, int steps, float lr = 
 }
 
 TEST(SparseGradient, GivesTheBitsOfTheDenseOneUnderEveryOptimizer) {
-  for (const std::string& type : OptimizerTypes()) {
+  for (const std::string& type : graph::OptimizerTypes()) {
     for (const bool twice : {false, true}) {
-      const OptimizerSpec spec{type, {{"l2_decay", 0.0}}};
+      const graph::OptimizerSpec spec{type, {{"l2_decay", 0.0}}};
       const Trained sparse = Train(WordNet(true, twice), spec, 5);
-      if (ReachOf(spec).value() != UpdateScope::kElement) {
+      if (graph::ReachOf(spec).value() != graph::UpdateScope::kElement) {
         EXPECT_EQ(sparse.status.code(), StatusCode::kUnimplemented);
         EXPECT_THAT(Message(sparse.status), HasSubstr("\"embedding_0.w\" is sparse"));
         continue;
@@ -105,9 +106,10 @@ TEST(SparseGradient, GivesTheBitsOfTheDenseOneUnderEveryOptimizer) {
 }
 
 TEST(SparseGradient, ClipsLikeTheDenseOne) {
-  for (const AttrMap& attrs : {AttrMap{{"clip_global_norm", 0.05}}, AttrMap{{"clip_norm", 0.02}},
-                               AttrMap{{"clip_min", -0.01}, {"clip_max", 0.02}}}) {
-    const OptimizerSpec spec{"sgd", attrs};
+  for (const ops::AttrMap& attrs :
+       {ops::AttrMap{{"clip_global_norm", 0.05}}, ops::AttrMap{{"clip_norm", 0.02}},
+        ops::AttrMap{{"clip_min", -0.01}, {"clip_max", 0.02}}}) {
+    const graph::OptimizerSpec spec{"sgd", attrs};
     const Trained sparse = Train(WordNet(true), spec, 3), dense = Train(WordNet(false), spec, 3);
     ASSERT_EQ(sparse.params.size(), dense.params.size());
     for (size_t i = 0; i < dense.params.size(); ++i) {
@@ -129,7 +131,7 @@ TEST(SparseGradient, LazyModeLeavesOtherRowsAlone) {
 // One lookup of the table gives a sparse gradient, the other use gives a dense gradient. The sum is
 // dense.
 TEST(SparseGradient, MixedWithADenseOneBecomesDense) {
-  ProgramBuilder b("mixed", kBatch);
+  graph::ProgramBuilder b("mixed", kBatch);
   const auto words = b.Data("words", DType::kI64, {1});
   const auto x = b.Embedding(words, {.rows = kRows, .dim = kDim, .sparse = true});
   const auto flat = b.Reshape(x, {0, kDim});
@@ -138,13 +140,13 @@ TEST(SparseGradient, MixedWithADenseOneBecomesDense) {
   b.SoftmaxLoss(b.Fc(b.Add(flat, y), kClasses), b.Data("label", DType::kI64, {1}));
   auto program = b.Finish();
   ASSERT_TRUE(program.ok()) << program.status();
-  const auto grads = AppendBackward(*program, 1.0f);
+  const auto grads = graph::AppendBackward(*program, 1.0f);
   ASSERT_TRUE(grads.ok()) << grads.status();
-  for (const ParamGrad& pair : *grads) {
+  for (const graph::ParamGrad& pair : *grads) {
     EXPECT_EQ(pair.rows, "") << pair.param;
     EXPECT_EQ(program->FindVar(pair.grad)->desc, program->FindVar(pair.param)->desc);
   }
-  EXPECT_TRUE(Verify(*program).ok());
+  EXPECT_TRUE(graph::Verify(*program).ok());
 }
 
 double Moved(const Trained& t) {
@@ -165,16 +167,16 @@ TEST(GradientRewrite, GlobalNormLimitsTheStep) {
 }
 
 TEST(GradientRewrite, StandsInTheSeedsOrderAndLeavesOutWhatIsExcluded) {
-  Program program = WordNet(false);
-  const auto grads = AppendBackward(program, 1.0f);
+  graph::Program program = WordNet(false);
+  const auto grads = graph::AppendBackward(program, 1.0f);
   ASSERT_TRUE(grads.ok());
   const size_t before = program.ops.size();
-  const OptimizerSpec spec{
+  const graph::OptimizerSpec spec{
       "lamb", {{"clip_norm", 1.0}, {"l2_decay", 0.1}, {"decay_exclude", std::string(".b,embed")}}};
-  ASSERT_TRUE(AppendOptimizer(program, spec, *grads).ok());
+  ASSERT_TRUE(graph::AppendOptimizer(program, spec, *grads).ok());
   std::vector<std::string> types;
   for (size_t i = before; i < program.ops.size(); ++i) {
-    const Op& op = program.ops[i];
+    const ops::Op& op = program.ops[i];
     types.push_back(op.type);
     if (op.type == "regularize") {
       EXPECT_EQ(op.inputs[0][0], "fc_0.w");
@@ -188,11 +190,11 @@ TEST(GradientRewrite, StandsInTheSeedsOrderAndLeavesOutWhatIsExcluded) {
 }
 
 TEST(GradientRewrite, RefusesWhatContradicts) {
-  const auto error = [](const OptimizerSpec& spec) {
-    Program program = WordNet(false);
-    const auto grads = AppendBackward(program, 1.0f);
+  const auto error = [](const graph::OptimizerSpec& spec) {
+    graph::Program program = WordNet(false);
+    const auto grads = graph::AppendBackward(program, 1.0f);
     CHECK(grads.ok());
-    return Message(AppendOptimizer(program, spec, *grads));
+    return Message(graph::AppendOptimizer(program, spec, *grads));
   };
   EXPECT_THAT(error({"sgdd", {}}), HasSubstr("did you mean \"sgd\"?"));
   EXPECT_THAT(error({"sgd", {{"clip_norm", 1.0}, {"clip_global_norm", 1.0}}}), HasSubstr("one of"));
@@ -206,8 +208,9 @@ TEST(GradientRewrite, RefusesWhatContradicts) {
 }
 
 TEST(Optimizer, SlotsFollowTheAttributes) {
-  EXPECT_THAT(*OptimizerSlots({"rmsprop", {}}, "w"), ElementsAre("w@mean_square", "w@momentum"));
-  EXPECT_THAT(*OptimizerSlots({"rmsprop", {{"centered", true}}}, "w"),
+  EXPECT_THAT(*graph::OptimizerSlots({"rmsprop", {}}, "w"),
+              ElementsAre("w@mean_square", "w@momentum"));
+  EXPECT_THAT(*graph::OptimizerSlots({"rmsprop", {{"centered", true}}}, "w"),
               ElementsAre("w@mean_square", "w@momentum", "w@mean_grad"));
 }
 

@@ -24,31 +24,33 @@ DistributedStrategy Amp() {
   return strategy;
 }
 
-Status RunPasses(const DistributedStrategy& strategy, Program& program,
-                 PlaceKind place = PlaceKind::kCpu, std::vector<PassReport>* reports = nullptr) {
-  PassPipeline pipeline(strategy, nullptr, place);
-  std::vector<ParamGrad> grads;
-  TD_RETURN_IF_ERROR(pipeline.Run(PassStage::kForward, program, grads));
-  TD_ASSIGN_OR_RETURN(grads, AppendBackward(program, 0.5f));
-  TD_RETURN_IF_ERROR(pipeline.Run(PassStage::kBackward, program, grads));
-  TD_RETURN_IF_ERROR(AppendOptimizer(program, {"sgd", {}}, grads));
-  const Status status = pipeline.Run(PassStage::kUpdate, program, grads);
+Status RunPasses(const DistributedStrategy& strategy, graph::Program& program,
+                 PlaceKind place = PlaceKind::kCpu,
+                 std::vector<graph::PassReport>* reports = nullptr) {
+  graph::PassPipeline pipeline(strategy, nullptr, place);
+  std::vector<graph::ParamGrad> grads;
+  TD_RETURN_IF_ERROR(pipeline.Run(graph::PassStage::kForward, program, grads));
+  TD_ASSIGN_OR_RETURN(grads, graph::AppendBackward(program, 0.5f));
+  TD_RETURN_IF_ERROR(pipeline.Run(graph::PassStage::kBackward, program, grads));
+  TD_RETURN_IF_ERROR(graph::AppendOptimizer(program, {"sgd", {}}, grads));
+  const Status status = pipeline.Run(graph::PassStage::kUpdate, program, grads);
   if (reports != nullptr) *reports = pipeline.TakeReports();
   return status;
 }
 
 // A program that reads x twice: by fc, and by the addition after fc's relu.
-Program Small() {
-  ProgramBuilder b("small", 4);
+graph::Program Small() {
+  graph::ProgramBuilder b("small", 4);
   const auto x = b.Data("x", DType::kF32, {3});
-  b.SoftmaxLoss(b.Fc(b.Add(b.Fc(x, 3, Act::kRelu), x), 2), b.Data("label", DType::kI64, {1}));
+  b.SoftmaxLoss(b.Fc(b.Add(b.Fc(x, 3, graph::Act::kRelu), x), 2),
+                b.Data("label", DType::kI64, {1}));
   return *b.Finish();
 }
 
 // Returns one line per operator: its type, the types of its inputs, and "if" for a condition.
-std::string TypesOf(const Program& program) {
+std::string TypesOf(const graph::Program& program) {
   std::string text;
-  for (const Op& op : program.ops) {
+  for (const ops::Op& op : program.ops) {
     text += op.type;
     for (const auto& slot : op.inputs) {
       for (const auto& name : slot) {
@@ -61,7 +63,7 @@ std::string TypesOf(const Program& program) {
 }
 
 TEST(AmpPass, BeforeAndAfter) {
-  Program program = Small();
+  graph::Program program = Small();
   const Status status = RunPasses(Amp(), program);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(TypesOf(program), R"(cast f32
@@ -98,7 +100,7 @@ sgd f32 f32 f32 if
 TEST(AmpPass, RefusesWhatHasNo16BitForm) {
   DistributedStrategy strategy = Amp();
   strategy.mutable_amp_configs()->add_custom_white_list("softmax_with_cross_entropy");
-  Program program = Small();
+  graph::Program program = Small();
   const std::string message(RunPasses(strategy, program).message());
   EXPECT_THAT(message, HasSubstr("custom_white_list"));
   EXPECT_THAT(message, HasSubstr("softmax_with_cross_entropy has no 16-bit form"));
@@ -116,7 +118,7 @@ TEST(AmpPass, RefusesWhatHasNo16BitForm) {
 // another operator reads its output as f32.
 TEST(AmpPass, SamplesAreMadeWith16Bits) {
   for (const bool read_twice : {false, true}) {
-    ProgramBuilder b("samples", 4);
+    graph::ProgramBuilder b("samples", 4);
     const auto image = b.Layer("sample_image",
                                {{b.Data("pixels", DType::kU8, {75})},
                                 {b.Data("sizes", DType::kI64, {3})},
@@ -125,22 +127,22 @@ TEST(AmpPass, SamplesAreMadeWith16Bits) {
     auto out = b.Conv2d(image, {.channels = 3, .kernel = 1});
     if (read_twice) out = b.Add(out, b.Layer("softmax", {{image}}, {}));
     b.SoftmaxLoss(b.Fc(out, 2), b.Data("label", DType::kI64, {1}));
-    Program program = *b.Finish();
+    graph::Program program = *b.Finish();
     const Status status = RunPasses(Amp(), program);
     ASSERT_TRUE(status.ok()) << status;
     ASSERT_EQ(program.ops[0].type, "sample_image");
     const DType made = read_twice ? DType::kF32 : DType::kBF16;
     EXPECT_EQ(program.FindVar(program.ops[0].outputs[0][0])->desc.dtype, made);
     const auto conv = std::find_if(program.ops.begin(), program.ops.end(),
-                                   [](const Op& op) { return op.type == "conv2d"; });
+                                   [](const ops::Op& op) { return op.type == "conv2d"; });
     EXPECT_EQ(conv->inputs[0] == program.ops[0].outputs[0], !read_twice);
-    EXPECT_TRUE(Verify(program).ok());
+    EXPECT_TRUE(graph::Verify(program).ok());
   }
 }
 
 // Values that are printed or minimised are f32, whichever operator computes them.
 TEST(AmpPass, MetricsStayF32) {
-  Program program = Small();
+  graph::Program program = Small();
   program.metrics = {program.ops[1].outputs[0][0]};
   ASSERT_TRUE(RunPasses(Amp(), program).ok());
   EXPECT_EQ(program.FindVar(program.metrics[0])->desc.dtype, DType::kF32);
@@ -148,29 +150,30 @@ TEST(AmpPass, MetricsStayF32) {
 
 // With tables on pservers, rows are also pushed only after the check for overflows.
 TEST(AmpPass, RowsAreUnscaledBeforeTheyArePushed) {
-  ProgramBuilder b("rows", 4);
+  graph::ProgramBuilder b("rows", 4);
   const auto ids = b.Data("ids", DType::kI64, {2});
   const auto rows = b.Embedding(ids, {.rows = 9, .dim = 3, .sparse = true});
   b.SoftmaxLoss(b.Fc(b.Reshape(rows, {0, -1}), 2), b.Data("label", DType::kI64, {1}));
-  Program program = *b.Finish();
+  graph::Program program = *b.Finish();
   const DistributedStrategy strategy = Amp();
-  PassPipeline pipeline(strategy, nullptr);
-  std::vector<ParamGrad> grads;
-  ASSERT_TRUE(pipeline.Run(PassStage::kForward, program, grads).ok());
-  grads = *AppendBackward(program, 1.0f);
-  const std::vector<ParamGrad> tables = TableGradients(program, grads);
+  graph::PassPipeline pipeline(strategy, nullptr);
+  std::vector<graph::ParamGrad> grads;
+  ASSERT_TRUE(pipeline.Run(graph::PassStage::kForward, program, grads).ok());
+  grads = *graph::AppendBackward(program, 1.0f);
+  const std::vector<graph::ParamGrad> tables = graph::TableGradients(program, grads);
   ASSERT_EQ(tables.size(), 1u);
-  ASSERT_TRUE(InsertTables(program, tables).ok());
-  std::vector<ParamGrad> dense;
-  for (const ParamGrad& pair : grads) {
-    if (pair.rows.empty()) dense.push_back(*WidenGradient(program, pair, OpRole::kBackward));
+  ASSERT_TRUE(graph::InsertTables(program, tables).ok());
+  std::vector<graph::ParamGrad> dense;
+  for (const graph::ParamGrad& pair : grads) {
+    if (pair.rows.empty())
+      dense.push_back(*graph::WidenGradient(program, pair, ops::OpRole::kBackward));
   }
-  ASSERT_TRUE(AppendPushPull(program, dense).ok());
-  const Status status = pipeline.Run(PassStage::kUpdate, program, grads);
+  ASSERT_TRUE(graph::AppendPushPull(program, dense).ok());
+  const Status status = pipeline.Run(graph::PassStage::kUpdate, program, grads);
   ASSERT_TRUE(status.ok()) << status;
   const auto at = [&program](const char* type) {
     return std::find_if(program.ops.begin(), program.ops.end(),
-                        [type](const Op& op) { return op.type == type; });
+                        [type](const ops::Op& op) { return op.type == type; });
   };
   const auto check = at("check_finite_and_unscale");
   ASSERT_NE(check, program.ops.end());
@@ -180,20 +183,20 @@ TEST(AmpPass, RowsAreUnscaledBeforeTheyArePushed) {
 }
 
 // Returns the layouts that a 16-bit network of one convolution uses.
-std::vector<std::string> LayoutsOf(const ConvArgs& conv) {
-  ProgramBuilder b("images", 2);
+std::vector<std::string> LayoutsOf(const graph::ConvArgs& conv) {
+  graph::ProgramBuilder b("images", 2);
   std::string x = b.Data("x", DType::kF32, {3, 8, 8});
-  x = b.BatchNorm(b.Conv2d(x, conv), Act::kRelu);
+  x = b.BatchNorm(b.Conv2d(x, conv), graph::Act::kRelu);
   x = b.Pool2d(x, {.global = true});
   b.SoftmaxLoss(b.Fc(x, 2), b.Data("label", DType::kI64, {1}));
-  Program program = *b.Finish();
+  graph::Program program = *b.Finish();
   DistributedStrategy strategy = Amp();
   strategy.mutable_runtime_flags()->set_use_mkldnn(true);
   strategy.mutable_build_strategy()->set_fuse_bn_act_ops(true);
   const Status status = RunPasses(strategy, program);
   EXPECT_TRUE(status.ok()) << status;
   std::vector<std::string> layouts;
-  for (const Op& op : program.ops) {
+  for (const ops::Op& op : program.ops) {
     EXPECT_NE(op.type, "reorder");
     for (const char* attr : {"data_layout", "output_layout"}) {
       if (op.attrs.contains(attr)) layouts.push_back(std::get<std::string>(op.attrs.at(attr)));
@@ -218,12 +221,12 @@ TEST(AmpPass, FewChannelsStayPlain) {
 
 // The network x [2,3,8,8] -> conv -> batch_norm -> relu -> conv of `groups` -> batch_norm -> + ->
 // relu -> pool.
-Program Images(int64_t groups) {
-  ProgramBuilder b("images", 2);
+graph::Program Images(int64_t groups) {
+  graph::ProgramBuilder b("images", 2);
   const auto conv = [&b](const std::string& x, int64_t of) {
     return b.Conv2d(x, {.channels = 4, .kernel = 3, .padding = 1, .bias = false, .groups = of});
   };
-  const auto x = b.BatchNorm(conv(b.Data("x", DType::kF32, {3, 8, 8}), 1), Act::kRelu);
+  const auto x = b.BatchNorm(conv(b.Data("x", DType::kF32, {3, 8, 8}), 1), graph::Act::kRelu);
   const auto y = b.Relu(b.Add(b.BatchNorm(conv(x, groups)), x));
   b.SoftmaxLoss(b.Fc(b.Pool2d(y, {.max = false, .global = true}), 2),
                 b.Data("label", DType::kI64, {1}));
@@ -231,23 +234,23 @@ Program Images(int64_t groups) {
 }
 
 struct OnDevice {
-  Program program;
-  PassReport report;
+  graph::Program program;
+  graph::PassReport report;
   std::vector<std::string> reordered;
   std::map<std::string, std::set<std::string>> layouts;  // the layouts of each operator type
 };
 
 OnDevice LaidOut(const DistributedStrategy& strategy, PlaceKind place, int64_t groups) {
   OnDevice out{.program = Images(groups), .report = {}, .reordered = {}, .layouts = {}};
-  std::vector<PassReport> reports;
+  std::vector<graph::PassReport> reports;
   const Status status = RunPasses(strategy, out.program, place, &reports);
   EXPECT_TRUE(status.ok()) << status;
-  for (const PassReport& report : reports) {
+  for (const graph::PassReport& report : reports) {
     if (report.name == "amp.channels_last") out.report = report;
   }
-  for (const Op& op : out.program.ops) {
+  for (const ops::Op& op : out.program.ops) {
     if (op.type == "reorder") out.reordered.push_back(op.inputs[0][0]);
-    for (const AttrDef& attr : FindOp(op.type)->attrs) {
+    for (const ops::AttrDef& attr : ops::FindOp(op.type)->attrs) {
       if (!std::string_view(attr.name).ends_with("_layout")) continue;
       const auto set = op.attrs.find(attr.name);
       out.layouts[op.type].insert(set == op.attrs.end() ? "NCHW"
@@ -263,7 +266,7 @@ TEST(AmpPass, OnADeviceImagesTurnOnce) {
     const OnDevice out = LaidOut(Amp(), PlaceKind::kCuda, groups);
     EXPECT_EQ(out.report.outcome.matched, 4) << "two convolutions and their gradients";
     EXPECT_EQ(out.report.operators_after, out.report.operators_before + 1);
-    ASSERT_EQ(out.reordered.size(), 1u) << Dump(out.program);
+    ASSERT_EQ(out.reordered.size(), 1u) << graph::Dump(out.program);
     EXPECT_THAT(out.reordered[0], HasSubstr("x"));
     for (const auto& [type, layouts] : out.layouts) {
       EXPECT_EQ(layouts, std::set<std::string>{"NHWC"}) << type;
@@ -274,26 +277,26 @@ TEST(AmpPass, OnADeviceImagesTurnOnce) {
 
 // On a device, a convolution and the following relu are one operator.
 TEST(AmpPass, OnADeviceReluIsPartOfAConvolution) {
-  ProgramBuilder b("relu", 2);
-  const ConvArgs conv = {.channels = 4, .kernel = 3, .padding = 1, .act = Act::kRelu};
+  graph::ProgramBuilder b("relu", 2);
+  const graph::ConvArgs conv = {.channels = 4, .kernel = 3, .padding = 1, .act = graph::Act::kRelu};
   const auto x = b.Conv2d(b.Conv2d(b.Data("x", DType::kF32, {3, 8, 8}), conv), conv);
   b.SoftmaxLoss(b.Fc(x, 2), b.Data("label", DType::kI64, {1}));
-  const Program before = *b.Finish();
+  const graph::Program before = *b.Finish();
   DistributedStrategy strategy = Amp();
   strategy.mutable_build_strategy()->set_fuse_elewise_add_act_ops(true);
   for (const PlaceKind place : {PlaceKind::kCpu, PlaceKind::kCuda}) {
-    Program program = before;
-    std::vector<PassReport> reports;
+    graph::Program program = before;
+    std::vector<graph::PassReport> reports;
     ASSERT_TRUE(RunPasses(strategy, program, place, &reports).ok());
     std::map<std::string, int> count;
-    for (const Op& op : program.ops) ++count[op.type];
+    for (const ops::Op& op : program.ops) ++count[op.type];
     const bool device = place == PlaceKind::kCuda;
     EXPECT_EQ(count["conv2d_relu"], device ? 2 : 0);
     EXPECT_EQ(count["relu"], device ? 0 : 2);
     EXPECT_EQ(count["relu_grad"], 2);
     EXPECT_EQ(count["conv2d_grad"], 2);
     EXPECT_THAT(
-        ReportText(reports),
+        graph::ReportText(reports),
         HasSubstr(device ? "pass fuse_elewise_add_act_ops.conv: 2 places"
                          : "fuse_elewise_add_act_ops.conv: not applied: on CPU relu works"));
   }
@@ -302,16 +305,16 @@ TEST(AmpPass, OnADeviceReluIsPartOfAConvolution) {
 // A convolution is not merged with its relu if another operator also reads the output of the
 // convolution.
 TEST(AmpPass, AConvolutionThatOthersReadStays) {
-  ProgramBuilder b("both", 2);
+  graph::ProgramBuilder b("both", 2);
   const auto x = b.Conv2d(b.Data("x", DType::kF32, {3, 8, 8}), {.channels = 4, .kernel = 3});
   b.SoftmaxLoss(b.Fc(b.Mul(b.Relu(x), x), 2), b.Data("label", DType::kI64, {1}));
-  Program program = *b.Finish();
+  graph::Program program = *b.Finish();
   DistributedStrategy strategy = Amp();
   strategy.mutable_build_strategy()->set_fuse_elewise_add_act_ops(true);
-  std::vector<PassReport> reports;
+  std::vector<graph::PassReport> reports;
   ASSERT_TRUE(RunPasses(strategy, program, PlaceKind::kCuda, &reports).ok());
   EXPECT_THAT(
-      ReportText(reports),
+      graph::ReportText(reports),
       HasSubstr(
           "fuse_elewise_add_act_ops.conv: not applied: none of 1 conv2d is followed by a relu"));
 }
@@ -319,10 +322,10 @@ TEST(AmpPass, AConvolutionThatOthersReadStays) {
 TEST(AmpPass, WhereChannelsStayIsSaid) {
   EXPECT_EQ(LaidOut(Amp(), PlaceKind::kCpu, 1).report.outcome.reason,
             "on CPU use_mkldnn determines the layouts");
-  Program program = Small();
-  std::vector<PassReport> reports;
+  graph::Program program = Small();
+  std::vector<graph::PassReport> reports;
   ASSERT_TRUE(RunPasses(Amp(), program, PlaceKind::kCuda, &reports).ok());
-  EXPECT_THAT(ReportText(reports),
+  EXPECT_THAT(graph::ReportText(reports),
               HasSubstr("pass amp.channels_last: not applied: no convolution has 16-bit images"));
 }
 

@@ -20,8 +20,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // Returns the program x [4, width] -> h = fc(width) -> relu(h + x) -> loss.
-Program Residual(int64_t width = 3) {
-  ProgramBuilder b("residual", 4);
+graph::Program Residual(int64_t width = 3) {
+  graph::ProgramBuilder b("residual", 4);
   const auto x = b.Data("x", DType::kF32, {width});
   b.SoftmaxLoss(b.Relu(b.Add(b.Fc(x, width), x)), b.Data("label", DType::kI64, {1}));
   auto program = b.Finish();
@@ -38,60 +38,61 @@ DistributedStrategy Nothing() {
 }
 
 // Runs the passes of one stage that `strategy` requests.
-std::vector<PassReport> RunPasses(const DistributedStrategy& strategy, PassStage stage,
-                                  Program& program, std::vector<ParamGrad>& grads) {
-  PassPipeline pipeline(strategy, nullptr);
+std::vector<graph::PassReport> RunPasses(const DistributedStrategy& strategy,
+                                         graph::PassStage stage, graph::Program& program,
+                                         std::vector<graph::ParamGrad>& grads) {
+  graph::PassPipeline pipeline(strategy, nullptr);
   const Status status = pipeline.Run(stage, program, grads);
   EXPECT_TRUE(status.ok()) << status;
   return pipeline.TakeReports();
 }
 
 // Returns a program after the forward passes, autodiff and the update passes, with this optimizer.
-Program Trained(const DistributedStrategy& strategy, const OptimizerSpec& optimizer,
-                int64_t width = 3) {
-  Program program = Residual(width);
-  std::vector<ParamGrad> grads;
-  RunPasses(strategy, PassStage::kForward, program, grads);
-  grads = *AppendBackward(program, 1.0f);
-  RunPasses(strategy, PassStage::kBackward, program, grads);
-  CHECK(AppendOptimizer(program, optimizer, grads).ok());
-  RunPasses(strategy, PassStage::kUpdate, program, grads);
+graph::Program Trained(const DistributedStrategy& strategy, const graph::OptimizerSpec& optimizer,
+                       int64_t width = 3) {
+  graph::Program program = Residual(width);
+  std::vector<graph::ParamGrad> grads;
+  RunPasses(strategy, graph::PassStage::kForward, program, grads);
+  grads = *graph::AppendBackward(program, 1.0f);
+  RunPasses(strategy, graph::PassStage::kBackward, program, grads);
+  CHECK(graph::AppendOptimizer(program, optimizer, grads).ok());
+  RunPasses(strategy, graph::PassStage::kUpdate, program, grads);
   return program;
 }
 
 // Returns the parameters after `steps` steps with learning rate 0.1.
-std::map<std::string, std::vector<float>> Train(const Program& program, int steps) {
+std::map<std::string, std::vector<float>> Train(const graph::Program& program, int steps) {
   CpuDevice device;
-  Scope scope(device);
-  CHECK(Initialize(program, 7, scope).ok());
-  PlanOptions options;
+  exec::Scope scope(device);
+  CHECK(exec::Initialize(program, 7, scope).ok());
+  exec::PlanOptions options;
   options.threads = 2;
-  auto plan = Plan::Make(program, Backend::Cpu(), scope, nullptr, options);
+  auto plan = exec::Plan::Make(program, exec::Backend::Cpu(), scope, nullptr, options);
   CHECK(plan.ok()) << plan.status();
   auto x = (*plan)->Get("x")->span<float>();
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 5) - 2.0f;
   for (auto& label : (*plan)->Get("label")->span<int64_t>()) label = 1;
-  scope.Find(kLearningRateVar)->span<float>()[0] = 0.1f;
-  const Status status = Executor(**plan).Run(steps);
+  scope.Find(graph::kLearningRateVar)->span<float>()[0] = 0.1f;
+  const Status status = exec::Executor(**plan).Run(steps);
   CHECK(status.ok()) << status;
   std::map<std::string, std::vector<float>> values;
-  for (const Var* var : program.VarsOf(VarKind::kParam)) {
+  for (const graph::Var* var : program.VarsOf(graph::VarKind::kParam)) {
     const auto span = scope.Find(var->name)->span<float>();
     values[var->name] = {span.begin(), span.end()};
   }
   return values;
 }
 
-std::vector<std::string> Types(const Program& program) {
+std::vector<std::string> Types(const graph::Program& program) {
   std::vector<std::string> types;
-  for (const Op& op : program.ops) types.push_back(op.type);
+  for (const ops::Op& op : program.ops) types.push_back(op.type);
   return types;
 }
 
 TEST(Passes, AreNamedLikeTheirKnobs) {
   const auto* top = DistributedStrategy::descriptor();
   const auto* build = BuildStrategy::descriptor();
-  for (const Pass& pass : AllPasses()) {
+  for (const graph::Pass& pass : graph::AllPasses()) {
     const std::string name(pass.name), knob = name.substr(0, name.find('.'));
     EXPECT_TRUE(top->FindFieldByName(knob) != nullptr || build->FindFieldByName(knob) != nullptr ||
                 RuntimeFlags::descriptor()->FindFieldByName(knob) != nullptr)
@@ -101,34 +102,34 @@ TEST(Passes, AreNamedLikeTheirKnobs) {
 }
 
 TEST(Passes, OnlyWhatIsAskedForRuns) {
-  Program program = Residual();
-  const std::string before = Dump(program);
-  std::vector<ParamGrad> grads;
-  EXPECT_TRUE(RunPasses(Nothing(), PassStage::kForward, program, grads).empty());
-  EXPECT_EQ(Dump(program), before);
+  graph::Program program = Residual();
+  const std::string before = graph::Dump(program);
+  std::vector<graph::ParamGrad> grads;
+  EXPECT_TRUE(RunPasses(Nothing(), graph::PassStage::kForward, program, grads).empty());
+  EXPECT_EQ(graph::Dump(program), before);
 }
 
 TEST(Passes, ReportSaysWhyThereWasNoPlace) {
   DistributedStrategy strategy = Nothing();
   strategy.mutable_build_strategy()->set_fuse_elewise_add_act_ops(true);
-  ProgramBuilder b("plain", 4);
+  graph::ProgramBuilder b("plain", 4);
   b.SoftmaxLoss(b.Fc(b.Data("x", DType::kF32, {3}), 3), b.Data("label", DType::kI64, {1}));
-  Program program = *b.Finish();
-  std::vector<ParamGrad> grads;
-  const auto reports = RunPasses(strategy, PassStage::kForward, program, grads);
+  graph::Program program = *b.Finish();
+  std::vector<graph::ParamGrad> grads;
+  const auto reports = RunPasses(strategy, graph::PassStage::kForward, program, grads);
   ASSERT_EQ(reports.size(), 1u);
-  EXPECT_EQ(ReportText(reports),
+  EXPECT_EQ(graph::ReportText(reports),
             "pass fuse_elewise_add_act_ops: not applied: there is no elementwise_add\n");
 }
 
 TEST(Passes, FuseElewiseAddActBeforeAndAfter) {
   DistributedStrategy strategy;
-  Program program = Residual();
+  graph::Program program = Residual();
   EXPECT_THAT(Types(program),
               ElementsAre("fc", "elementwise_add", "relu", "softmax_with_cross_entropy", "mean"));
   strategy.mutable_build_strategy()->set_fuse_elewise_add_act_ops(true);
-  std::vector<ParamGrad> grads;
-  RunPasses(strategy, PassStage::kForward, program, grads);
+  std::vector<graph::ParamGrad> grads;
+  RunPasses(strategy, graph::PassStage::kForward, program, grads);
   EXPECT_THAT(Types(program),
               ElementsAre("fc", "fused_elemwise_activation", "softmax_with_cross_entropy", "mean"));
   EXPECT_EQ(std::get<std::string>(program.ops[1].attrs.at("functors")), "relu,elementwise_add");
@@ -138,12 +139,12 @@ TEST(Passes, FuseElewiseAddActBeforeAndAfter) {
 TEST(Passes, FuseElewiseAddActTakesTheActivationOfY) {
   DistributedStrategy strategy = Nothing();
   strategy.mutable_build_strategy()->set_fuse_elewise_add_act_ops(true);
-  ProgramBuilder b("inner", 4);
+  graph::ProgramBuilder b("inner", 4);
   const auto x = b.Data("x", DType::kF32, {3});
   b.Add(x, b.Relu(b.Fc(x, 3)));
-  Program program = *b.Finish();
-  std::vector<ParamGrad> grads;
-  RunPasses(strategy, PassStage::kForward, program, grads);
+  graph::Program program = *b.Finish();
+  std::vector<graph::ParamGrad> grads;
+  RunPasses(strategy, graph::PassStage::kForward, program, grads);
   EXPECT_THAT(Types(program), ElementsAre("fc", "fused_elemwise_activation"));
   EXPECT_EQ(std::get<std::string>(program.ops[1].attrs.at("functors")), "elementwise_add,relu");
 }
@@ -151,28 +152,28 @@ TEST(Passes, FuseElewiseAddActTakesTheActivationOfY) {
 TEST(Passes, FuseElewiseAddActLeavesASumThatOthersRead) {
   DistributedStrategy strategy = Nothing();
   strategy.mutable_build_strategy()->set_fuse_elewise_add_act_ops(true);
-  ProgramBuilder b("shared", 4);
+  graph::ProgramBuilder b("shared", 4);
   const auto x = b.Data("x", DType::kF32, {3});
   const auto sum = b.Add(b.Fc(x, 3), x);
   b.Fc(sum, 2);
   b.Relu(sum);
-  Program program = *b.Finish();
-  std::vector<ParamGrad> grads;
-  const auto reports = RunPasses(strategy, PassStage::kForward, program, grads);
+  graph::Program program = *b.Finish();
+  std::vector<graph::ParamGrad> grads;
+  const auto reports = RunPasses(strategy, graph::PassStage::kForward, program, grads);
   EXPECT_THAT(Types(program), ElementsAre("fc", "elementwise_add", "fc", "relu"));
   EXPECT_THAT(reports[0].outcome.reason, HasSubstr("none of 1 elementwise_add"));
 }
 
 TEST(Passes, FuseOptimizerBeforeAndAfter) {
   DistributedStrategy strategy;
-  const OptimizerSpec adam = {.type = "adam"};
-  const Program plain = Trained(strategy, adam);
+  const graph::OptimizerSpec adam = {.type = "adam"};
+  const graph::Program plain = Trained(strategy, adam);
   strategy.mutable_build_strategy()->set_fuse_all_optimizer_ops(true);
-  const Program fused = Trained(strategy, adam);
-  EXPECT_THAT(Dump(plain), Not(HasSubstr("fused")));
+  const graph::Program fused = Trained(strategy, adam);
+  EXPECT_THAT(graph::Dump(plain), Not(HasSubstr("fused")));
   EXPECT_EQ(fused.ops.size() + 1, plain.ops.size());
   EXPECT_EQ(fused.ops.back().type, "fused_elementwise");
-  EXPECT_THAT(Dump(fused), HasSubstr("\n  adam(Param=fc_0.w"));
+  EXPECT_THAT(graph::Dump(fused), HasSubstr("\n  adam(Param=fc_0.w"));
   EXPECT_EQ(Train(fused, 5), Train(plain, 5));
 }
 
@@ -180,12 +181,12 @@ TEST(Passes, FuseOptimizerBeforeAndAfter) {
 TEST(Passes, FuseOptimizerUpdatesLargeParametersInBlocks) {
   DistributedStrategy strategy;
   int fused = 0;
-  for (const std::string& type : OptimizerTypes()) {
-    if (*ReachOf({.type = type}) != UpdateScope::kElement) continue;
+  for (const std::string& type : graph::OptimizerTypes()) {
+    if (*graph::ReachOf({.type = type}) != graph::UpdateScope::kElement) continue;
     strategy.mutable_build_strategy()->set_fuse_all_optimizer_ops(false);
     const auto plain = Train(Trained(strategy, {.type = type}, 130), 5);
     strategy.mutable_build_strategy()->set_fuse_all_optimizer_ops(true);
-    const Program program = Trained(strategy, {.type = type}, 130);
+    const graph::Program program = Trained(strategy, {.type = type}, 130);
     EXPECT_EQ(program.ops.back().type, "fused_elementwise") << type;
     EXPECT_EQ(Train(program, 5), plain) << type;
     ++fused;
@@ -203,19 +204,19 @@ TEST(Passes, FuseOptimizerLeavesThoseThatLookAtWholeParameters) {
 
 TEST(Passes, FuseOptimizerKeepsALearningRatePerParameter) {
   const auto with_own_rate = [](bool fuse) {
-    Program program = Residual();
-    std::vector<ParamGrad> grads = *AppendBackward(program, 1.0f);
-    CHECK(AppendOptimizer(program, {.type = "momentum"}, grads).ok());
+    graph::Program program = Residual();
+    std::vector<graph::ParamGrad> grads = *graph::AppendBackward(program, 1.0f);
+    CHECK(graph::AppendOptimizer(program, {.type = "momentum"}, grads).ok());
     CHECK(program
               .AddVar({.name = "slow",
-                       .kind = VarKind::kState,
+                       .kind = graph::VarKind::kState,
                        .desc = {DType::kF32, {1}},
-                       .init = {Init::kConstant, 0.01f}})
+                       .init = {graph::Init::kConstant, 0.01f}})
               .ok());
     program.ops.back().inputs[3] = {"slow"};
     DistributedStrategy strategy;
     strategy.mutable_build_strategy()->set_fuse_all_optimizer_ops(fuse);
-    RunPasses(strategy, PassStage::kUpdate, program, grads);
+    RunPasses(strategy, graph::PassStage::kUpdate, program, grads);
     EXPECT_EQ(program.ops.back().type, fuse ? "fused_elementwise" : "momentum");
     return Train(program, 5);
   };
@@ -226,21 +227,22 @@ TEST(Passes, FuseOptimizerKeepsALearningRatePerParameter) {
 // ---- Conditions of operators --------------------------------------------------------------------
 
 TEST(RunIf, LeavesTheOperatorOutWhileItsVariableIsZero) {
-  Program program;
+  graph::Program program;
   for (const char* name : {"a", "go"}) {
-    CHECK(program.AddVar({.name = name, .kind = VarKind::kState, .desc = {DType::kF32, {1}}}).ok());
+    CHECK(program.AddVar({.name = name, .kind = graph::VarKind::kState, .desc = {DType::kF32, {1}}})
+              .ok());
   }
-  Op add_one{.type = "scale", .inputs = {{"a"}}, .outputs = {{"a"}}, .attrs = {{"bias", 1.0}}};
+  ops::Op add_one{.type = "scale", .inputs = {{"a"}}, .outputs = {{"a"}}, .attrs = {{"bias", 1.0}}};
   add_one.run_if = "go";
-  ASSERT_TRUE(AppendOp(program, add_one).ok());
-  ASSERT_TRUE(Verify(program).ok());
-  EXPECT_THAT(Dump(program), HasSubstr(" if go"));
+  ASSERT_TRUE(graph::AppendOp(program, add_one).ok());
+  ASSERT_TRUE(graph::Verify(program).ok());
+  EXPECT_THAT(graph::Dump(program), HasSubstr(" if go"));
   CpuDevice device;
-  Scope scope(device);
-  ASSERT_TRUE(Initialize(program, 1, scope).ok());
-  auto plan = Plan::Make(program, Backend::Cpu(), scope, nullptr, {});
+  exec::Scope scope(device);
+  ASSERT_TRUE(exec::Initialize(program, 1, scope).ok());
+  auto plan = exec::Plan::Make(program, exec::Backend::Cpu(), scope, nullptr, {});
   ASSERT_TRUE(plan.ok()) << plan.status();
-  Executor executor(**plan);
+  exec::Executor executor(**plan);
   ASSERT_TRUE(executor.Run(3).ok());
   EXPECT_EQ(scope.Find("a")->span<float>()[0], 0.0f);
   scope.Find("go")->span<float>()[0] = 1.0f;
@@ -249,34 +251,36 @@ TEST(RunIf, LeavesTheOperatorOutWhileItsVariableIsZero) {
 }
 
 TEST(RunIf, RefusesWhatHasNoOtherValueAndConditionsThatAreNone) {
-  Program program;
+  graph::Program program;
   for (const char* name : {"a", "go"}) {
-    CHECK(program.AddVar({.name = name, .kind = VarKind::kState, .desc = {DType::kF32, {1}}}).ok());
+    CHECK(program.AddVar({.name = name, .kind = graph::VarKind::kState, .desc = {DType::kF32, {1}}})
+              .ok());
   }
-  Op op{.type = "relu", .inputs = {{"a"}}, .outputs = {{"b"}}};
+  ops::Op op{.type = "relu", .inputs = {{"a"}}, .outputs = {{"b"}}};
   op.run_if = "nothing";
-  EXPECT_THAT(std::string(AppendOp(program, op).message()), HasSubstr("\"nothing\""));
+  EXPECT_THAT(std::string(graph::AppendOp(program, op).message()), HasSubstr("\"nothing\""));
   op.run_if = "go";
-  ASSERT_TRUE(AppendOp(program, op).ok());
-  EXPECT_TRUE(Verify(program).ok()) << "nobody reads it";
-  ASSERT_TRUE(AppendOp(program, {.type = "relu", .inputs = {{"b"}}, .outputs = {{"c"}}}).ok());
-  EXPECT_THAT(std::string(Verify(program).message()),
+  ASSERT_TRUE(graph::AppendOp(program, op).ok());
+  EXPECT_TRUE(graph::Verify(program).ok()) << "nobody reads it";
+  ASSERT_TRUE(
+      graph::AppendOp(program, {.type = "relu", .inputs = {{"b"}}, .outputs = {{"c"}}}).ok());
+  EXPECT_THAT(std::string(graph::Verify(program).message()),
               HasSubstr("\"b\", which is written only under the condition go"));
   program.ops.back().run_if = "go";
-  EXPECT_TRUE(Verify(program).ok());
+  EXPECT_TRUE(graph::Verify(program).ok());
 }
 
 // The result of check_finite_and_unscale is the condition of an update. An overflow skips the
 // update of the parameter and of the velocity, and the scale changes.
 TEST(RunIf, AnOverflowLeavesTheWholeUpdateOut) {
-  Program program;
+  graph::Program program;
   const TensorDesc one = {DType::kF32, {1}};
   const auto state = [&](const char* name, float value) {
     CHECK(program
               .AddVar({.name = name,
-                       .kind = VarKind::kState,
+                       .kind = graph::VarKind::kState,
                        .desc = one,
-                       .init = {Init::kConstant, value}})
+                       .init = {graph::Init::kConstant, value}})
               .ok());
   };
   for (const char* name : {"velocity", "good", "bad"}) state(name, 0);
@@ -284,16 +288,16 @@ TEST(RunIf, AnOverflowLeavesTheWholeUpdateOut) {
   state("g", 0);
   state("lr", 0.5f);
   state("scale", 128.0f);
-  const auto append = [&](Op op) {
-    const Status status = AppendOp(program, std::move(op));
+  const auto append = [&](ops::Op op) {
+    const Status status = graph::AppendOp(program, std::move(op));
     CHECK(status.ok()) << status;
   };
   append({.type = "check_finite_and_unscale",
           .inputs = {{"scale"}, {"g"}},
           .outputs = {{"finite"}, {"gradient"}}});
-  Op update{.type = "momentum",
-            .inputs = {{"w"}, {"gradient"}, {"velocity"}, {"lr"}, {}},
-            .outputs = {{"w"}, {"velocity"}}};
+  ops::Op update{.type = "momentum",
+                 .inputs = {{"w"}, {"gradient"}, {"velocity"}, {"lr"}, {}},
+                 .outputs = {{"w"}, {"velocity"}}};
   update.run_if = "finite";
   append(update);
   append({.type = "update_loss_scaling",
@@ -303,11 +307,11 @@ TEST(RunIf, AnOverflowLeavesTheWholeUpdateOut) {
                     {"decr_every_n_nan_or_inf", int64_t{2}},
                     {"decr_ratio", 0.5}}});
   CpuDevice device;
-  Scope scope(device);
-  CHECK(Initialize(program, 1, scope).ok());
-  auto plan = Plan::Make(program, Backend::Cpu(), scope, nullptr, {});
+  exec::Scope scope(device);
+  CHECK(exec::Initialize(program, 1, scope).ok());
+  auto plan = exec::Plan::Make(program, exec::Backend::Cpu(), scope, nullptr, {});
   ASSERT_TRUE(plan.ok()) << plan.status();
-  Executor executor(**plan);
+  exec::Executor executor(**plan);
   const auto value = [&](const char* name) { return scope.Find(name)->span<float>()[0]; };
   const float inf = std::numeric_limits<float>::infinity();
   struct Row {
@@ -328,12 +332,12 @@ TEST(RunIf, AnOverflowLeavesTheWholeUpdateOut) {
 // ---- Drawings of programs -----------------------------------------------------------------------
 
 TEST(Draw, AGraphWithEveryOperatorAndValue) {
-  const std::string dot = ToDot(Residual(), "a \"title\"");
+  const std::string dot = graph::ToDot(Residual(), "a \"title\"");
   EXPECT_THAT(dot, HasSubstr("label=\"a \\\"title\\\"\""));
   EXPECT_THAT(dot, HasSubstr("\"fc_0.w\" -> op0"));
   EXPECT_THAT(dot, HasSubstr("op0 -> op1 [label=\"fc_0.out\\n[4,3]\"]"));
   EXPECT_THAT(dot, HasSubstr("label=\"softmax_with_cross_entropy\""));
-  EXPECT_EQ(dot, ToDot(Residual(), "a \"title\""));
+  EXPECT_EQ(dot, graph::ToDot(Residual(), "a \"title\""));
 }
 
 // ---- Grouping of ResNet-50's gradients (He et al., CVPR 2016, table 1) --------------------------
@@ -360,14 +364,14 @@ class ResNet50 {
   }
 
   size_t count() const { return grads_.size(); }
-  std::vector<std::vector<ParamGrad>> Groups(double mb, int64_t n) const {
-    return GroupGradients(program_, grads_, {mb, n});
+  std::vector<std::vector<graph::ParamGrad>> Groups(double mb, int64_t n) const {
+    return graph::GroupGradients(program_, grads_, {mb, n});
   }
   std::vector<std::string> Sizes(double mb, int64_t n) const {
     std::vector<std::string> sizes;
     for (const auto& group : Groups(mb, n)) {
       size_t bytes = 0;
-      for (const ParamGrad& pair : group) bytes += program_.FindVar(pair.grad)->desc.bytes();
+      for (const graph::ParamGrad& pair : group) bytes += program_.FindVar(pair.grad)->desc.bytes();
       sizes.push_back(
           absl::StrFormat("%d/%.1f", group.size(), static_cast<double>(bytes) / 1048576));
     }
@@ -387,8 +391,8 @@ class ResNet50 {
   }
 
   const DType weights_;
-  Program program_;
-  std::vector<ParamGrad> grads_;
+  graph::Program program_;
+  std::vector<graph::ParamGrad> grads_;
   int layers_ = 0;
 };
 
@@ -410,12 +414,12 @@ TEST(GroupGradients, ResNet50WithAThousandClasses) {
 
 // Returns the program img [2,3,6,6] -> conv(32) -> batch_norm -> relu -> conv(32) -> batch_norm ->
 // + -> relu -> pool.
-Program Block() {
-  ProgramBuilder b("block", 2);
+graph::Program Block() {
+  graph::ProgramBuilder b("block", 2);
   const auto conv = [&b](const std::string& x) {
     return b.Conv2d(x, {.channels = 32, .kernel = 3, .padding = 1, .bias = false});
   };
-  const auto x = b.BatchNorm(conv(b.Data("x", DType::kF32, {3, 6, 6})), Act::kRelu);
+  const auto x = b.BatchNorm(conv(b.Data("x", DType::kF32, {3, 6, 6})), graph::Act::kRelu);
   const auto y = b.Relu(b.Add(b.BatchNorm(conv(x)), x));
   const auto logits = b.Fc(b.Pool2d(y, {.max = false, .global = true}), 3);
   b.SoftmaxLoss(logits, b.Data("label", DType::kI64, {1}));
@@ -427,9 +431,9 @@ Program Block() {
 TEST(Passes, FuseBnActBeforeAndAfter) {
   DistributedStrategy strategy = Nothing();
   strategy.mutable_build_strategy()->set_fuse_bn_act_ops(true);
-  Program program = Block();
-  std::vector<ParamGrad> grads;
-  RunPasses(strategy, PassStage::kForward, program, grads);
+  graph::Program program = Block();
+  std::vector<graph::ParamGrad> grads;
+  RunPasses(strategy, graph::PassStage::kForward, program, grads);
   EXPECT_THAT(Types(program), ElementsAre("conv2d", "fused_bn_add_activation", "conv2d",
                                           "batch_norm", "elementwise_add", "relu", "pool2d",
                                           "reshape", "fc", "softmax_with_cross_entropy", "mean"));
@@ -439,47 +443,47 @@ TEST(Passes, FuseBnActBeforeAndAfter) {
 TEST(Passes, FuseBnAddActTakesTheResidual) {
   DistributedStrategy strategy = Nothing();
   strategy.mutable_build_strategy()->set_fuse_bn_add_act_ops(true);
-  Program program = Block();
-  std::vector<ParamGrad> grads;
-  const auto reports = RunPasses(strategy, PassStage::kForward, program, grads);
+  graph::Program program = Block();
+  std::vector<graph::ParamGrad> grads;
+  const auto reports = RunPasses(strategy, graph::PassStage::kForward, program, grads);
   EXPECT_THAT(Types(program),
               ElementsAre("conv2d", "batch_norm", "relu", "conv2d", "fused_bn_add_activation",
                           "pool2d", "reshape", "fc", "softmax_with_cross_entropy", "mean"));
   EXPECT_EQ(program.ops[4].inputs[5][0], program.ops[2].outputs[0][0]);
   program = Residual();
-  EXPECT_EQ(RunPasses(strategy, PassStage::kForward, program, grads)[0].outcome.reason,
+  EXPECT_EQ(RunPasses(strategy, graph::PassStage::kForward, program, grads)[0].outcome.reason,
             "there is no batch_norm");
 }
 
 TEST(Passes, BlockedLayoutsReachFromTheFirstConvolutionToThePool) {
   DistributedStrategy strategy;
   strategy.mutable_build_strategy()->set_fuse_bn_act_ops(true);
-  Program program = Block();
-  std::vector<ParamGrad> grads;
-  RunPasses(strategy, PassStage::kForward, program, grads);
-  grads = *AppendBackward(program, 1.0f);
-  RunPasses(strategy, PassStage::kUpdate, program, grads);
+  graph::Program program = Block();
+  std::vector<graph::ParamGrad> grads;
+  RunPasses(strategy, graph::PassStage::kForward, program, grads);
+  grads = *graph::AppendBackward(program, 1.0f);
+  RunPasses(strategy, graph::PassStage::kUpdate, program, grads);
   int reorders = 0;
-  for (const Op& op : program.ops) {
+  for (const ops::Op& op : program.ops) {
     reorders += op.type == "reorder" ? 1 : 0;
     if (!op.attrs.contains("data_layout")) continue;
     EXPECT_EQ(std::get<std::string>(op.attrs.at("data_layout")), "nChw16c") << op.type;
   }
   // An image of one pixel has the same bytes in both layouts.
-  EXPECT_EQ(reorders, 0) << Dump(program);
+  EXPECT_EQ(reorders, 0) << graph::Dump(program);
   EXPECT_EQ(std::get<std::string>(program.ops[0].attrs.at("input_layout")), "NCHW");
   EXPECT_EQ(std::get<std::string>(program.ops[0].attrs.at("output_layout")), "nChw16c");
 }
 
 TEST(Passes, BlockedValuesAreReorderedForThoseWhoKnowThemPlain) {
-  ProgramBuilder b("plain end", 2);
+  graph::ProgramBuilder b("plain end", 2);
   const auto x = b.Data("x", DType::kF32, {3, 6, 6});
   const auto y = b.Relu(b.Conv2d(x, {.channels = 32, .kernel = 3}));
   b.SoftmaxLoss(b.Fc(y, 3), b.Data("label", DType::kI64, {1}));
-  Program program = *b.Finish();
+  graph::Program program = *b.Finish();
   DistributedStrategy strategy;
-  std::vector<ParamGrad> grads = *AppendBackward(program, 1.0f);
-  const auto reports = RunPasses(strategy, PassStage::kUpdate, program, grads);
+  std::vector<graph::ParamGrad> grads = *graph::AppendBackward(program, 1.0f);
+  const auto reports = RunPasses(strategy, graph::PassStage::kUpdate, program, grads);
   ASSERT_EQ(reports.size(), 1u);
   EXPECT_EQ(reports[0].name, "use_mkldnn");
   EXPECT_EQ(reports[0].outcome.matched, 2);

@@ -19,13 +19,13 @@ int64_t PeakKilobytes() {
 TEST(ProgramFuzz, MutatedPrograms) {
   const auto [seed, runs] = FuzzRunsOf(5000);
   std::mt19937_64 random(seed);
-  Program whole;
+  graph::Program whole;
   ASSERT_EQ(BuildProgram(kProgramText, &whole), OkStatus());
   const int64_t before = PeakKilobytes();
   int64_t built = 0;
   for (int64_t i = 0; i < runs; ++i) {
     const std::string text = MutateText(kProgramText, kProgramPieces, random);
-    Program program;
+    graph::Program program;
     const Status status = BuildProgram(text, &program);
     if (!status.ok()) {
       EXPECT_NE(status.message(), "") << "seed " << seed << " run " << i;

@@ -18,11 +18,11 @@ using ::testing::HasSubstr;
 std::string Message(const Status& status) { return std::string(status.message()); }
 
 // Returns the program x [batch, 3] -> fc(4) -> relu -> fc(2) -> softmax loss.
-Program SmallNet(int64_t batch) {
-  ProgramBuilder b("small", batch);
+graph::Program SmallNet(int64_t batch) {
+  graph::ProgramBuilder b("small", batch);
   const auto x = b.Data("x", DType::kF32, {3});
   const auto label = b.Data("label", DType::kI64, {1});
-  const auto logits = b.Fc(b.Fc(x, 4, Act::kRelu), 2);
+  const auto logits = b.Fc(b.Fc(x, 4, graph::Act::kRelu), 2);
   b.SoftmaxLoss(logits, label);
   b.Accuracy(logits, label);
   auto program = b.Finish();
@@ -32,27 +32,28 @@ Program SmallNet(int64_t batch) {
 
 class PlanTest : public ::testing::Test {
  protected:
-  std::unique_ptr<Plan> MakePlan(const Program& program, CommHandler* comm = nullptr) {
-    PlanOptions options;
+  std::unique_ptr<exec::Plan> MakePlan(const graph::Program& program,
+                                       exec::CommHandler* comm = nullptr) {
+    exec::PlanOptions options;
     if (!program.loss.empty()) options.fetch = {program.loss};
-    auto plan = Plan::Make(program, Backend::Cpu(), scope_, comm, options);
+    auto plan = exec::Plan::Make(program, exec::Backend::Cpu(), scope_, comm, options);
     CHECK(plan.ok()) << plan.status();
     return *std::move(plan);
   }
-  void Feed(const Plan& plan) {
+  void Feed(const exec::Plan& plan) {
     auto x = plan.Get("x")->span<float>();
     for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 5) - 2.0f;
     auto label = plan.Get("label")->span<int64_t>();
     for (size_t i = 0; i < label.size(); ++i) label[i] = x[i * 3] > 0 ? 1 : 0;
   }
-  float Loss(const Plan& plan) { return plan.Get(plan.program().loss)->span<float>()[0]; }
+  float Loss(const exec::Plan& plan) { return plan.Get(plan.program().loss)->span<float>()[0]; }
 
   CpuDevice device_;
-  Scope scope_{device_};
+  exec::Scope scope_{device_};
 };
 
 TEST(Program, RefusesBadNamesAndDoubles) {
-  Program program;
+  graph::Program program;
   EXPECT_TRUE(program.AddVar({.name = "a/b.c@GRAD_0-1"}).ok());
   EXPECT_EQ(program.AddVar({.name = "a/b.c@GRAD_0-1"}).code(), StatusCode::kAlreadyExists);
   for (const char* bad : {"", "a b", "../x", "a\n", "\xff"}) {
@@ -62,11 +63,12 @@ TEST(Program, RefusesBadNamesAndDoubles) {
 }
 
 TEST(Program, AppendOpSaysWhatIsWrong) {
-  const auto error = [](Op op) {
-    Program program;
+  const auto error = [](ops::Op op) {
+    graph::Program program;
     CHECK(
-        program.AddVar({.name = "x", .kind = VarKind::kData, .desc = {DType::kF32, {2, 3}}}).ok());
-    return Message(AppendOp(program, std::move(op)));
+        program.AddVar({.name = "x", .kind = graph::VarKind::kData, .desc = {DType::kF32, {2, 3}}})
+            .ok());
+    return Message(graph::AppendOp(program, std::move(op)));
   };
   EXPECT_THAT(error({.type = "reluu", .inputs = {{"x"}}, .outputs = {{"y"}}}), HasSubstr("relu"));
   EXPECT_THAT(error({.type = "relu", .inputs = {{"z"}}, .outputs = {{"y"}}}),
@@ -87,56 +89,56 @@ TEST(Program, AppendOpSaysWhatIsWrong) {
 }
 
 TEST(Program, BindBatchInfersAllShapesAgain) {
-  Program program = SmallNet(4);
-  ASSERT_TRUE(BindBatch(program, 7).ok());
+  graph::Program program = SmallNet(4);
+  ASSERT_TRUE(graph::BindBatch(program, 7).ok());
   EXPECT_EQ(program.FindVar("x")->desc.shape, Shape({7, 3}));
   EXPECT_EQ(program.FindVar("fc_1.out")->desc.shape, Shape({7, 2}));
   EXPECT_EQ(program.FindVar("fc_1.w")->desc.shape, Shape({4, 2}));
 }
 
 TEST(Autodiff, GivesGradientsInTheOrderTheyAreReady) {
-  Program program = SmallNet(4);
-  const auto grads = AppendBackward(program, 1.0f);
+  graph::Program program = SmallNet(4);
+  const auto grads = graph::AppendBackward(program, 1.0f);
   ASSERT_TRUE(grads.ok()) << grads.status();
   std::vector<std::string> layers;
-  for (const ParamGrad& pair : *grads) {
+  for (const graph::ParamGrad& pair : *grads) {
     layers.push_back(pair.param.substr(0, 4));
-    EXPECT_EQ(pair.grad, GradName(pair.param));
+    EXPECT_EQ(pair.grad, graph::GradName(pair.param));
   }
   EXPECT_THAT(layers, ElementsAre("fc_1", "fc_1", "fc_0", "fc_0"));
   EXPECT_EQ(program.FindVar("x@GRAD"), nullptr) << "nobody needs the gradient of the data";
-  EXPECT_TRUE(Verify(program).ok());
+  EXPECT_TRUE(graph::Verify(program).ok());
 }
 
 TEST(Autodiff, AddsTheGradientsOfAVariableUsedTwice) {
-  ProgramBuilder b("twice", 2);
+  graph::ProgramBuilder b("twice", 2);
   const auto x = b.Data("x", DType::kF32, {3});
   const auto h = b.Fc(x, 3);
   b.SoftmaxLoss(b.Add(h, b.Relu(h)), b.Data("label", DType::kI64, {1}));
   auto program = b.Finish();
   ASSERT_TRUE(program.ok()) << program.status();
-  ASSERT_TRUE(AppendBackward(*program, 1.0f).ok());
-  EXPECT_THAT(Dump(*program), HasSubstr("sum("));
+  ASSERT_TRUE(graph::AppendBackward(*program, 1.0f).ok());
+  EXPECT_THAT(graph::Dump(*program), HasSubstr("sum("));
 }
 
 TEST(Autodiff, RefusesWithoutLossOrParameters) {
-  ProgramBuilder b("no loss", 2);
+  graph::ProgramBuilder b("no loss", 2);
   b.Relu(b.Data("x", DType::kF32, {3}));
   auto program = b.Finish();
   ASSERT_TRUE(program.ok());
-  EXPECT_EQ(AppendBackward(*program, 1.0f).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(graph::AppendBackward(*program, 1.0f).status().code(), StatusCode::kFailedPrecondition);
 }
 
 TEST_F(PlanTest, TrainsASmallNet) {
-  Program program = SmallNet(8);
-  const auto grads = AppendBackward(program, 1.0f);
+  graph::Program program = SmallNet(8);
+  const auto grads = graph::AppendBackward(program, 1.0f);
   ASSERT_TRUE(grads.ok());
-  ASSERT_TRUE(AppendOptimizer(program, {.type = "momentum"}, *grads).ok());
-  ASSERT_TRUE(Initialize(program, 7, scope_).ok());
+  ASSERT_TRUE(graph::AppendOptimizer(program, {.type = "momentum"}, *grads).ok());
+  ASSERT_TRUE(exec::Initialize(program, 7, scope_).ok());
   auto plan = MakePlan(program);
-  plan->Get(kLearningRateVar)->span<float>()[0] = 0.1f;
+  plan->Get(graph::kLearningRateVar)->span<float>()[0] = 0.1f;
   Feed(*plan);
-  Executor executor(*plan);
+  exec::Executor executor(*plan);
   ASSERT_TRUE(executor.Run().ok());
   const float first = Loss(*plan);
   ASSERT_TRUE(executor.Run(60).ok());
@@ -146,15 +148,15 @@ TEST_F(PlanTest, TrainsASmallNet) {
 
 TEST_F(PlanTest, GradientScaleMultipliesGradients) {
   const auto gradient = [this](float scale) {
-    Program program = SmallNet(8);
-    CHECK(AppendBackward(program, scale).ok());
-    CHECK(Initialize(program, 7, scope_).ok());
-    PlanOptions options;
+    graph::Program program = SmallNet(8);
+    CHECK(graph::AppendBackward(program, scale).ok());
+    CHECK(exec::Initialize(program, 7, scope_).ok());
+    exec::PlanOptions options;
     options.fetch = {"fc_0.w@GRAD"};
-    auto plan = Plan::Make(program, Backend::Cpu(), scope_, nullptr, options);
+    auto plan = exec::Plan::Make(program, exec::Backend::Cpu(), scope_, nullptr, options);
     CHECK(plan.ok());
     Feed(**plan);
-    CHECK(Executor(**plan).Run().ok());
+    CHECK(exec::Executor(**plan).Run().ok());
     return (*plan)->Get("fc_0.w@GRAD")->span<float>()[1];
   };
   EXPECT_NE(gradient(1.0f), 0.0f);
@@ -162,12 +164,12 @@ TEST_F(PlanTest, GradientScaleMultipliesGradients) {
 }
 
 TEST_F(PlanTest, ErrorsNameTheOperator) {
-  Program program = SmallNet(4);
-  ASSERT_TRUE(Initialize(program, 7, scope_).ok());
+  graph::Program program = SmallNet(4);
+  ASSERT_TRUE(exec::Initialize(program, 7, scope_).ok());
   auto plan = MakePlan(program);
   Feed(*plan);
   plan->Get("label")->span<int64_t>()[2] = 99;
-  const Status status = Executor(*plan).Run();
+  const Status status = exec::Executor(*plan).Run();
   EXPECT_THAT(Message(status), HasSubstr("softmax_with_cross_entropy"));
   EXPECT_THAT(Message(status), HasSubstr("99"));
 }
@@ -175,17 +177,17 @@ TEST_F(PlanTest, ErrorsNameTheOperator) {
 // An operator may fail on any thread. The error contains the operator's type and the line of the
 // user's program.
 TEST_F(PlanTest, ErrorsNameTheLineOfTheProgram) {
-  Program program = SmallNet(4);
-  for (Op& op : program.ops) {
+  graph::Program program = SmallNet(4);
+  for (ops::Op& op : program.ops) {
     if (op.type == "softmax_with_cross_entropy") op.source = "model.pbtxt:52";
   }
-  ASSERT_TRUE(Initialize(program, 7, scope_).ok());
+  ASSERT_TRUE(exec::Initialize(program, 7, scope_).ok());
   for (const int threads : {1, 3}) {
     const auto plan =
-        Plan::Make(program, Backend::Cpu(), scope_, nullptr, {.num_threads = threads});
+        exec::Plan::Make(program, exec::Backend::Cpu(), scope_, nullptr, {.num_threads = threads});
     ASSERT_TRUE(plan.ok()) << plan.status();
     Feed(**plan);
-    Executor executor(**plan);
+    exec::Executor executor(**plan);
     EXPECT_TRUE(executor.Run().ok());
     (*plan)->Get("label")->span<int64_t>()[2] = 99;
     const Status status = executor.Run();
@@ -198,12 +200,13 @@ TEST_F(PlanTest, ErrorsNameTheLineOfTheProgram) {
 }
 
 TEST_F(PlanTest, RefusesWhenEveryImplementationIsOff) {
-  Program program = SmallNet(4);
-  PlanOptions options;
-  for (const OpDef* def : AllOps()) {
-    for (const KernelImpl& impl : def->cpu_kernels()) options.disable_impls.push_back(impl.name);
+  graph::Program program = SmallNet(4);
+  exec::PlanOptions options;
+  for (const ops::OpDef* def : ops::AllOps()) {
+    for (const ops::KernelImpl& impl : def->cpu_kernels())
+      options.disable_impls.push_back(impl.name);
   }
-  const auto plan = Plan::Make(program, Backend::Cpu(), scope_, nullptr, options);
+  const auto plan = exec::Plan::Make(program, exec::Backend::Cpu(), scope_, nullptr, options);
   EXPECT_EQ(plan.status().code(), StatusCode::kUnimplemented);
   EXPECT_THAT(Message(plan.status()), HasSubstr("no kernel for"));
   EXPECT_THAT(Message(plan.status()), HasSubstr("[TD5003]"));
@@ -217,12 +220,13 @@ TEST_F(PlanTest, ScopeRefusesAnotherShape) {
 
 // The initial values of a variable do not depend on how the variable is split.
 TEST(Scope, InitialValuesOfSlicesAreThoseOfTheWhole) {
-  for (const auto kind : {Init::kUniform, Init::kNormal, Init::kXavierUniform, Init::kMsraNormal}) {
+  for (const auto kind : {graph::Init::kUniform, graph::Init::kNormal, graph::Init::kXavierUniform,
+                          graph::Init::kMsraNormal}) {
     std::vector<float> whole(101), parts(101);
-    const Init init = {kind, -1.0f, 2.0f};
-    FillInitial("w", init, {101}, 3, 0, whole);
-    FillInitial("w", init, {101}, 3, 0, std::span(parts).subspan(0, 33));
-    FillInitial("w", init, {101}, 3, 33, std::span(parts).subspan(33));
+    const graph::Init init = {kind, -1.0f, 2.0f};
+    exec::FillInitial("w", init, {101}, 3, 0, whole);
+    exec::FillInitial("w", init, {101}, 3, 0, std::span(parts).subspan(0, 33));
+    exec::FillInitial("w", init, {101}, 3, 33, std::span(parts).subspan(33));
     EXPECT_EQ(whole, parts);
     EXPECT_EQ(std::set<float>(whole.begin(), whole.end()).size(), 101u);
   }
@@ -231,16 +235,16 @@ TEST(Scope, InitialValuesOfSlicesAreThoseOfTheWhole) {
 // ---- Communication ------------------------------------------------------------------------------
 
 // A communication that doubles its input after a delay, and records the order of events.
-class FakeComm final : public CommHandler {
+class FakeComm final : public exec::CommHandler {
  public:
-  StatusOr<int> Register(const CommNode& node) override {
+  StatusOr<int> Register(const exec::CommNode& node) override {
     nodes.push_back(node);
     return static_cast<int>(nodes.size()) - 1;
   }
-  void Start(int index, int64_t, CommDone* done) override {
+  void Start(int index, int64_t, exec::CommDone* done) override {
     started.push_back(index);
     if (!fail.ok()) return done->Complete(fail);
-    for (const CommTensor& t : nodes[static_cast<size_t>(index)].out) {
+    for (const exec::CommTensor& t : nodes[static_cast<size_t>(index)].out) {
       auto* values = static_cast<float*>(t.data);
       for (int64_t i = 0; i < t.desc.shape.numel(); ++i) values[i] *= 2.0f;
     }
@@ -248,38 +252,40 @@ class FakeComm final : public CommHandler {
   }
   Duration timeout() const override { return std::chrono::milliseconds(50); }
 
-  std::vector<CommNode> nodes;
+  std::vector<exec::CommNode> nodes;
   std::vector<int> started;
   Status fail;
   bool complete = true;
 };
 
 struct TrainedNet {
-  Program program;
-  std::vector<ParamGrad> grads;
+  graph::Program program;
+  std::vector<graph::ParamGrad> grads;
 };
-TrainedNet Distributed(const GroupRule& rule) {
+TrainedNet Distributed(const graph::GroupRule& rule) {
   TrainedNet net{SmallNet(8), {}};
-  net.grads = *AppendBackward(net.program, 0.5f);
-  CHECK(InsertAllReduce(net.program, GroupGradients(net.program, net.grads, rule)).ok());
-  CHECK(AppendOptimizer(net.program, {}, net.grads).ok());
+  net.grads = *graph::AppendBackward(net.program, 0.5f);
+  CHECK(graph::InsertAllReduce(net.program, graph::GroupGradients(net.program, net.grads, rule))
+            .ok());
+  CHECK(graph::AppendOptimizer(net.program, {}, net.grads).ok());
   return net;
 }
 
 TEST_F(PlanTest, SumOverTwoEqualRanksIsTheSameAsOne) {
   const auto train = [this](bool distributed) {
-    Scope scope(device_);
+    exec::Scope scope(device_);
     FakeComm comm;
-    Program program = SmallNet(8);
-    const auto grads = *AppendBackward(program, distributed ? 0.5f : 1.0f);
-    if (distributed) CHECK(InsertAllReduce(program, GroupGradients(program, grads, {})).ok());
-    CHECK(AppendOptimizer(program, {.type = "adam"}, grads).ok());
-    CHECK(Initialize(program, 7, scope).ok());
-    auto plan = Plan::Make(program, Backend::Cpu(), scope, &comm, {});
+    graph::Program program = SmallNet(8);
+    const auto grads = *graph::AppendBackward(program, distributed ? 0.5f : 1.0f);
+    if (distributed)
+      CHECK(graph::InsertAllReduce(program, graph::GroupGradients(program, grads, {})).ok());
+    CHECK(graph::AppendOptimizer(program, {.type = "adam"}, grads).ok());
+    CHECK(exec::Initialize(program, 7, scope).ok());
+    auto plan = exec::Plan::Make(program, exec::Backend::Cpu(), scope, &comm, {});
     CHECK(plan.ok()) << plan.status();
     Feed(**plan);
-    scope.Find(kLearningRateVar)->span<float>()[0] = 0.1f;
-    CHECK(Executor(**plan).Run(5).ok());
+    scope.Find(graph::kLearningRateVar)->span<float>()[0] = 0.1f;
+    CHECK(exec::Executor(**plan).Run(5).ok());
     EXPECT_EQ(comm.started.size(), distributed ? 5u : 0u);
     const auto w = scope.Find("fc_0.w")->span<float>();
     return std::vector<float>(w.begin(), w.end());
@@ -289,7 +295,7 @@ TEST_F(PlanTest, SumOverTwoEqualRanksIsTheSameAsOne) {
 
 TEST_F(PlanTest, OneCollectivePerLayerStartsBehindItsGradients) {
   TrainedNet net = Distributed({.group_mb = -1});
-  ASSERT_TRUE(Initialize(net.program, 7, scope_).ok());
+  ASSERT_TRUE(exec::Initialize(net.program, 7, scope_).ok());
   FakeComm comm;
   auto plan = MakePlan(net.program, &comm);
   ASSERT_EQ(comm.nodes.size(), 2u);
@@ -297,7 +303,7 @@ TEST_F(PlanTest, OneCollectivePerLayerStartsBehindItsGradients) {
   // The plan waits for the first communication only after it has computed the gradients of the
   // second layer.
   std::vector<std::string> order;
-  for (const PlanStep& step : plan->steps()) {
+  for (const exec::PlanStep& step : plan->steps()) {
     if (step.comm_start >= 0) order.push_back("start");
     if (step.comm_wait >= 0) order.push_back("wait");
     if (step.run && net.program.ops[static_cast<size_t>(step.op)].type == "fc_grad") {
@@ -309,28 +315,29 @@ TEST_F(PlanTest, OneCollectivePerLayerStartsBehindItsGradients) {
 
 TEST_F(PlanTest, CommunicationFailsOrIsLate) {
   TrainedNet net = Distributed({});
-  ASSERT_TRUE(Initialize(net.program, 7, scope_).ok());
+  ASSERT_TRUE(exec::Initialize(net.program, 7, scope_).ok());
   FakeComm comm;
   auto plan = MakePlan(net.program, &comm);
   Feed(*plan);
   comm.fail = Unavailable("rank 1 is gone");
-  EXPECT_THAT(Message(Executor(*plan).Run()), HasSubstr("rank 1 is gone"));
+  EXPECT_THAT(Message(exec::Executor(*plan).Run()), HasSubstr("rank 1 is gone"));
   comm.fail = OkStatus();
   comm.complete = false;
-  EXPECT_EQ(Executor(*plan).Run().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(exec::Executor(*plan).Run().code(), StatusCode::kDeadlineExceeded);
 }
 
 TEST_F(PlanTest, CommunicationWithoutHandlerIsRefused) {
   TrainedNet net = Distributed({});
-  EXPECT_EQ(Plan::Make(net.program, Backend::Cpu(), scope_, nullptr, {}).status().code(),
-            StatusCode::kFailedPrecondition);
+  EXPECT_EQ(
+      exec::Plan::Make(net.program, exec::Backend::Cpu(), scope_, nullptr, {}).status().code(),
+      StatusCode::kFailedPrecondition);
 }
 
 TEST(PushPull, SendsAllGradientsAndReceivesAllParameters) {
-  Program program = SmallNet(8);
-  const auto grads = *AppendBackward(program, 1.0f);
-  ASSERT_TRUE(AppendPushPull(program, grads).ok());
-  const Op& last = program.ops.back();
+  graph::Program program = SmallNet(8);
+  const auto grads = *graph::AppendBackward(program, 1.0f);
+  ASSERT_TRUE(graph::AppendPushPull(program, grads).ok());
+  const ops::Op& last = program.ops.back();
   EXPECT_EQ(last.type, "push_pull");
   EXPECT_THAT(last.inputs[0],
               ElementsAre("fc_1.w@GRAD", "fc_1.b@GRAD", "fc_0.w@GRAD", "fc_0.b@GRAD"));
@@ -341,8 +348,8 @@ TEST(PushPull, SendsAllGradientsAndReceivesAllParameters) {
 
 TEST(GroupGradients, ClosesBehindTheLayerThatFillsIt) {
   // A program of layers with 3, 2, 1 and 4 KiB of weights, each with a small bias.
-  Program program;
-  std::vector<ParamGrad> grads;
+  graph::Program program;
+  std::vector<graph::ParamGrad> grads;
   for (const auto& [layer, floats] : std::vector<std::pair<std::string, int64_t>>{
            {"a", 768}, {"b", 512}, {"c", 256}, {"d", 1024}}) {
     for (const std::string part : {".w", ".b"}) {
@@ -352,9 +359,10 @@ TEST(GroupGradients, ClosesBehindTheLayerThatFillsIt) {
       grads.push_back({name, name + "@GRAD"});
     }
   }
-  const auto sizes = [&](const GroupRule& rule) {
+  const auto sizes = [&](const graph::GroupRule& rule) {
     std::vector<size_t> result;
-    for (const auto& group : GroupGradients(program, grads, rule)) result.push_back(group.size());
+    for (const auto& group : graph::GroupGradients(program, grads, rule))
+      result.push_back(group.size());
     return result;
   };
   constexpr double kKiB = 1.0 / 1024;

@@ -18,11 +18,11 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-Program Mlp(int64_t batch, int layers, int64_t units) {
-  ProgramBuilder builder("mlp", batch);
+graph::Program Mlp(int64_t batch, int layers, int64_t units) {
+  graph::ProgramBuilder builder("mlp", batch);
   std::string x = builder.Data("x", DType::kF32, {units});
   const std::string label = builder.Data("label", DType::kI64, {1});
-  for (int i = 0; i < layers; ++i) x = builder.Fc(x, units, Act::kRelu);
+  for (int i = 0; i < layers; ++i) x = builder.Fc(x, units, graph::Act::kRelu);
   x = builder.Fc(x, 10);
   builder.SoftmaxLoss(x, label);
   builder.Accuracy(x, label);
@@ -31,20 +31,20 @@ Program Mlp(int64_t batch, int layers, int64_t units) {
 
 // ---- Schedule of micro batches ------------------------------------------------------------------
 
-std::string Text(const std::vector<PipelineRow>& rows) {
+std::string Text(const std::vector<graph::PipelineRow>& rows) {
   std::string text;
-  for (const PipelineRow& row : rows) {
+  for (const graph::PipelineRow& row : rows) {
     text += (row.forward ? "F" : "B") + std::to_string(row.micro) + " ";
   }
   return text;
 }
 
 TEST(OneForwardOneBackwardTest, Rows) {
-  EXPECT_EQ(Text(OneForwardOneBackward(0, 3, 4)), "F0 F1 F2 B0 F3 B1 B2 B3 ");
-  EXPECT_EQ(Text(OneForwardOneBackward(1, 3, 4)), "F0 F1 B0 F2 B1 F3 B2 B3 ");
-  EXPECT_EQ(Text(OneForwardOneBackward(2, 3, 4)), "F0 B0 F1 B1 F2 B2 F3 B3 ");
-  EXPECT_EQ(Text(OneForwardOneBackward(0, 4, 2)), "F0 F1 B0 B1 ") << "too few for";
-  EXPECT_EQ(Text(OneForwardOneBackward(0, 1, 2)), "F0 B0 F1 B1 ");
+  EXPECT_EQ(Text(graph::OneForwardOneBackward(0, 3, 4)), "F0 F1 F2 B0 F3 B1 B2 B3 ");
+  EXPECT_EQ(Text(graph::OneForwardOneBackward(1, 3, 4)), "F0 F1 B0 F2 B1 F3 B2 B3 ");
+  EXPECT_EQ(Text(graph::OneForwardOneBackward(2, 3, 4)), "F0 B0 F1 B1 F2 B2 F3 B3 ");
+  EXPECT_EQ(Text(graph::OneForwardOneBackward(0, 4, 2)), "F0 F1 B0 B1 ") << "too few for";
+  EXPECT_EQ(Text(graph::OneForwardOneBackward(0, 1, 2)), "F0 B0 F1 B1 ");
 }
 
 // All forward and backward passes run in order, and each backward runs after its forward. The
@@ -55,7 +55,8 @@ TEST(OneForwardOneBackwardTest, BoundsWhatLives) {
     for (int micro = 1; micro <= 9; ++micro) {
       for (int section = 0; section < sections; ++section) {
         int forward = 0, backward = 0, live = 0;
-        for (const PipelineRow& row : OneForwardOneBackward(section, sections, micro)) {
+        for (const graph::PipelineRow& row :
+             graph::OneForwardOneBackward(section, sections, micro)) {
           EXPECT_EQ(row.micro, row.forward ? forward++ : backward++);
           live = std::max(live, forward - backward);
           ASSERT_GE(forward, backward);
@@ -70,105 +71,107 @@ TEST(OneForwardOneBackwardTest, BoundsWhatLives) {
 
 // ---- Assignment of sections ---------------------------------------------------------------------
 
-std::vector<int> SectionsOfOps(const Program& program) {
+std::vector<int> SectionsOfOps(const graph::Program& program) {
   std::vector<int> sections;
-  for (const Op& op : program.ops) sections.push_back(SectionOf(op));
+  for (const ops::Op& op : program.ops) sections.push_back(graph::SectionOf(op));
   return sections;
 }
 
 TEST(SectionsTest, WithoutNamesTheyCostAboutTheSame) {
-  Program program = Mlp(8, 7, 64);
-  ASSERT_TRUE(AssignSections(program, 4).ok());
+  graph::Program program = Mlp(8, 7, 64);
+  ASSERT_TRUE(graph::AssignSections(program, 4).ok());
   std::vector<int> layers(4, 0);  // number of matrix products in each section
   int last = 0;
-  for (const Op& op : program.ops) {
-    EXPECT_GE(SectionOf(op), last);
-    last = SectionOf(op);
+  for (const ops::Op& op : program.ops) {
+    EXPECT_GE(graph::SectionOf(op), last);
+    last = graph::SectionOf(op);
     if (op.type == "fc" && op.outputs[0][0].find("fc_7") == std::string::npos) ++layers[last];
   }
   EXPECT_THAT(layers, ElementsAre(2, 2, 2, 1)) << "the last has the small layer and the loss";
 }
 
 TEST(SectionsTest, NamedOnesAreTaken) {
-  Program program = Mlp(8, 2, 64);
-  ASSERT_TRUE(NamedSections(program).ok());
-  EXPECT_EQ(*NamedSections(program), 0);
-  program.ops[0].attrs[kOpDevice] = std::string("gpu:0");
-  program.ops[2].attrs[kOpDevice] = std::string("cpu:1");
-  EXPECT_EQ(*NamedSections(program), 2);
-  ASSERT_TRUE(AssignSections(program, 2).ok());
+  graph::Program program = Mlp(8, 2, 64);
+  ASSERT_TRUE(graph::NamedSections(program).ok());
+  EXPECT_EQ(*graph::NamedSections(program), 0);
+  program.ops[0].attrs[graph::kOpDevice] = std::string("gpu:0");
+  program.ops[2].attrs[graph::kOpDevice] = std::string("cpu:1");
+  EXPECT_EQ(*graph::NamedSections(program), 2);
+  ASSERT_TRUE(graph::AssignSections(program, 2).ok());
   std::vector<int> wanted(program.ops.size(), 1);
   wanted[0] = wanted[1] = 0;
   EXPECT_EQ(SectionsOfOps(program), wanted) << "others are where their inputs are";
-  EXPECT_THAT(Dump(program), AllOf(HasSubstr(" in section 0"), HasSubstr(" in section 1")));
-  EXPECT_THAT(AssignSections(program, 3).message(), HasSubstr("names 2 sections"));
+  EXPECT_THAT(graph::Dump(program), AllOf(HasSubstr(" in section 0"), HasSubstr(" in section 1")));
+  EXPECT_THAT(graph::AssignSections(program, 3).message(), HasSubstr("names 2 sections"));
 }
 
 TEST(SectionsTest, RefusesWhatIsNoSection) {
-  Program program = Mlp(8, 2, 64);
-  program.ops[1].attrs[kOpDevice] = std::string("tpu");
-  EXPECT_THAT(Verify(program).message(), HasSubstr("op_device is \"tpu\""));
-  program.ops[1].attrs[kOpDevice] = std::string("gpu:2");
-  EXPECT_THAT(NamedSections(program).status().message(),
+  graph::Program program = Mlp(8, 2, 64);
+  program.ops[1].attrs[graph::kOpDevice] = std::string("tpu");
+  EXPECT_THAT(graph::Verify(program).message(), HasSubstr("op_device is \"tpu\""));
+  program.ops[1].attrs[graph::kOpDevice] = std::string("gpu:2");
+  EXPECT_THAT(graph::NamedSections(program).status().message(),
               HasSubstr("but no operator names section 0"));
-  Program small = Mlp(8, 0, 64);
-  EXPECT_THAT(AssignSections(small, 100).message(), HasSubstr("fewer than its 100 sections"));
+  graph::Program small = Mlp(8, 0, 64);
+  EXPECT_THAT(graph::AssignSections(small, 100).message(),
+              HasSubstr("fewer than its 100 sections"));
 }
 
 TEST(SectionsTest, RefusesWhatFlowsBackAndWhatIsShared) {
-  Program program = Mlp(8, 2, 64);
+  graph::Program program = Mlp(8, 2, 64);
   for (size_t i = 0; i < program.ops.size(); ++i) {
-    program.ops[i].attrs[kOpDevice] = DeviceOf(i < 2 ? 1 : 0);
+    program.ops[i].attrs[graph::kOpDevice] = graph::DeviceOf(i < 2 ? 1 : 0);
   }
-  EXPECT_THAT(CutSections(program).status().message(), HasSubstr("in the other direction"));
-  Program shared = Mlp(8, 2, 64);
+  EXPECT_THAT(graph::CutSections(program).status().message(), HasSubstr("in the other direction"));
+  graph::Program shared = Mlp(8, 2, 64);
   shared.ops[2].inputs[1] = shared.ops[0].inputs[1];
   const std::string weight = shared.ops[0].inputs[1][0];
-  ASSERT_TRUE(Verify(shared).ok());
-  for (size_t i = 0; i < shared.ops.size(); ++i) shared.ops[i].attrs[kOpDevice] = DeviceOf(i >= 2);
-  EXPECT_THAT(CutSections(shared).status().message(),
+  ASSERT_TRUE(graph::Verify(shared).ok());
+  for (size_t i = 0; i < shared.ops.size(); ++i)
+    shared.ops[i].attrs[graph::kOpDevice] = graph::DeviceOf(i >= 2);
+  EXPECT_THAT(graph::CutSections(shared).status().message(),
               HasSubstr("\"" + weight + "\" is used in sections 0 and 1"));
 }
 
 // ---- Sections with a device guard ---------------------------------------------------------------
 
 TEST(SectionsTest, TheGuardMakesTwoSections) {
-  Program program = Mlp(8, 2, 64);
+  graph::Program program = Mlp(8, 2, 64);
   for (size_t i = 2; i < program.ops.size(); ++i) {
-    program.ops[i].attrs[kOpDevice] = std::string(i % 2 == 0 ? "gpu" : "gpu:3");
+    program.ops[i].attrs[graph::kOpDevice] = std::string(i % 2 == 0 ? "gpu" : "gpu:3");
   }
-  program.ops[1].attrs[kOpDevice] = std::string("cpu");
-  ASSERT_TRUE(AssignGuard(program, "gpu").ok());
+  program.ops[1].attrs[graph::kOpDevice] = std::string("cpu");
+  ASSERT_TRUE(graph::AssignGuard(program, "gpu").ok());
   std::vector<int> wanted(program.ops.size(), 1);
   wanted[0] = wanted[1] = 0;
   EXPECT_EQ(SectionsOfOps(program), wanted);
 }
 
 TEST(SectionsTest, TheGuardRefusesWhatIsOnTheWrongSide) {
-  const auto refused = [](const std::function<void(Program&)>& change) {
-    Program program = Mlp(8, 2, 64);
+  const auto refused = [](const std::function<void(graph::Program&)>& change) {
+    graph::Program program = Mlp(8, 2, 64);
     for (size_t i = 2; i < program.ops.size(); ++i) {
-      program.ops[i].attrs[kOpDevice] = std::string("gpu");
+      program.ops[i].attrs[graph::kOpDevice] = std::string("gpu");
     }
     change(program);
-    return std::string(AssignGuard(program, "gpu").message());
+    return std::string(graph::AssignGuard(program, "gpu").message());
   };
-  EXPECT_EQ(refused([](Program&) {}), "");
-  EXPECT_THAT(refused([](Program& p) {
-                for (Op& op : p.ops) op.attrs.erase(kOpDevice);
+  EXPECT_EQ(refused([](graph::Program&) {}), "");
+  EXPECT_THAT(refused([](graph::Program& p) {
+                for (ops::Op& op : p.ops) op.attrs.erase(graph::kOpDevice);
               }),
               HasSubstr("no operator of program \"mlp\" has device guard \"gpu\""));
-  EXPECT_THAT(refused([](Program& p) { p.ops[3].attrs.erase(kOpDevice); }),
+  EXPECT_THAT(refused([](graph::Program& p) { p.ops[3].attrs.erase(graph::kOpDevice); }),
               AllOf(HasSubstr("has no device guard \"gpu\", but reads \"fc_1.out\""),
                     HasSubstr("the relu that makes \"relu_1.out\"")));
-  EXPECT_THAT(refused([](Program& p) { p.ops[2].inputs[1] = p.ops[0].inputs[1]; }),
+  EXPECT_THAT(refused([](graph::Program& p) { p.ops[2].inputs[1] = p.ops[0].inputs[1]; }),
               HasSubstr("the parameter \"fc_0.w\" is used by the fc that makes \"fc_0.out\" and by "
                         "the fc that makes \"fc_1.out\""));
-  EXPECT_THAT(refused([](Program& p) { p.loss = p.ops[0].outputs[0][0]; }),
+  EXPECT_THAT(refused([](graph::Program& p) { p.loss = p.ops[0].outputs[0][0]; }),
               HasSubstr("the loss \"fc_0.out\" is not computed under device guard"));
-  EXPECT_THAT(refused([](Program& p) { p.metrics = {p.ops[1].outputs[0][0]}; }),
+  EXPECT_THAT(refused([](graph::Program& p) { p.metrics = {p.ops[1].outputs[0][0]}; }),
               HasSubstr("metric \"relu_0.out\" is not computed under device guard"));
-  EXPECT_THAT(refused([](Program& p) {
+  EXPECT_THAT(refused([](graph::Program& p) {
                 p.ops[2].type = "lookup_table";
                 p.ops[2].attrs["is_sparse"] = true;
               }),
@@ -177,13 +180,13 @@ TEST(SectionsTest, TheGuardRefusesWhatIsOnTheWrongSide) {
 
 // ---- Programs of the ranks ----------------------------------------------------------------------
 
-SectionProgram Rank(Program program, int sections, int section, int micro) {
-  EXPECT_TRUE(AssignSections(program, sections).ok());
-  const auto grads = AppendBackward(program, 1.0f);
+graph::SectionProgram Rank(graph::Program program, int sections, int section, int micro) {
+  EXPECT_TRUE(graph::AssignSections(program, sections).ok());
+  const auto grads = graph::AppendBackward(program, 1.0f);
   EXPECT_TRUE(grads.ok()) << grads.status();
-  auto made = UnrollSection(program, *grads, {section, sections, 0, micro});
+  auto made = graph::UnrollSection(program, *grads, {section, sections, 0, micro});
   EXPECT_TRUE(made.ok()) << made.status();
-  EXPECT_TRUE(Verify(made->program).ok()) << Verify(made->program);
+  EXPECT_TRUE(graph::Verify(made->program).ok()) << graph::Verify(made->program);
   return *std::move(made);
 }
 
@@ -191,11 +194,11 @@ SectionProgram Rank(Program program, int sections, int section, int micro) {
 // number.
 TEST(UnrollSectionTest, MemoryIsBounded) {
   const auto bytes = [](int section, int micro) {
-    const Program program = Rank(Mlp(64, 6, 256), 3, section, micro).program;
-    const auto plan =
-        PlanMemory(program, FindCommIntervals(program), {}, {.inplace = true, .reuse = true});
+    const graph::Program program = Rank(Mlp(64, 6, 256), 3, section, micro).program;
+    const auto plan = exec::PlanMemory(program, exec::FindCommIntervals(program), {},
+                                       {.inplace = true, .reuse = true});
     size_t data = 0;  // bytes of the step's data, which exist from the start
-    for (const Var& var : program.vars()) {
+    for (const graph::Var& var : program.vars()) {
       if (var.name.starts_with("x@MICRO")) data += var.desc.bytes();
     }
     return plan->bytes - data;
@@ -251,9 +254,9 @@ class Rendezvous {
   bool Advance(int r) {
     bool moved = false;
     for (; at_[r] < programs_[r].ops.size(); ++at_[r], moved = true) {
-      const Op& op = programs_[r].ops[at_[r]];
+      const ops::Op& op = programs_[r].ops[at_[r]];
       bool waits = false;
-      ForEachRead(op, [&](const std::string& v) { waits |= under_way_.contains({r, v}); });
+      graph::ForEachRead(op, [&](const std::string& v) { waits |= under_way_.contains({r, v}); });
       if (waits) return moved;
       if (op.type != "send_v2" && op.type != "recv_v2") continue;
       const int peer = static_cast<int>(std::get<int64_t>(op.attrs.at("peer")));
@@ -283,7 +286,7 @@ class Rendezvous {
     return moved;
   }
 
-  std::vector<Program> programs_;
+  std::vector<graph::Program> programs_;
   std::vector<size_t> at_;
   std::vector<std::array<std::deque<Message>, 2>> lanes_;
   std::vector<bool> ended_;

@@ -22,7 +22,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr int64_t kHeight = 4000, kDim = 5;
-const Init kInit = {Init::kUniform, -0.5f, 0.5f};
+const graph::Init kInit = {graph::Init::kUniform, -0.5f, 0.5f};
 using Floats = std::vector<float>;
 
 struct Gradient {
@@ -82,7 +82,7 @@ class RowTiersTest : public testing::Test {
   // Creates a table with at most `rows_max` rows in memory; 0: all rows.
   std::unique_ptr<SparseTable> Make(const std::string& optimizer, const std::string& rules,
                                     int rows_max) {
-    OptimizerSpec of{optimizer, {}};
+    graph::OptimizerSpec of{optimizer, {}};
     if (optimizer == "adam") of.attrs["lazy_mode"] = true;
     TableSpec spec{"emb", Shape{kHeight, kDim}, kInit, 11, 0, kRowBuckets, {}};
     spec.rules = *ParseTableRules(rules);
@@ -201,7 +201,7 @@ class RowTiersTest : public testing::Test {
   std::string dir_;
   std::unique_ptr<RocksdbColdStore> store_;
   CpuDevice device_;
-  Backend backend_ = Backend::Cpu();
+  exec::Backend backend_ = exec::Backend::Cpu();
 };
 
 TEST_F(RowTiersTest, NoBitDependsOnTheTier) {

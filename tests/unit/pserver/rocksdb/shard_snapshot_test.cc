@@ -25,7 +25,7 @@ class ImageTest : public ShardFixture {
       params_.push_back({name, 0, kNumel, FloatBuffer(std::vector<float>(kNumel, 1.0f))});
       head_.slices.push_back({name, 0, {DType::kF32, Shape{kNumel}}});
     }
-    config_.tables = {{"emb", Shape{kRows, kDim}, {Init::kConstant}, 0, 0, kRowBuckets, {}}};
+    config_.tables = {{"emb", Shape{kRows, kDim}, {graph::Init::kConstant}, 0, 0, kRowBuckets, {}}};
     head_.slices.push_back({"emb", 0, {DType::kI64, Shape{kRows}}});
     head_.slices.push_back({"emb", 0, {DType::kF32, Shape{kRows, kDim}}});
   }

@@ -30,7 +30,7 @@ class PartsTest : public testing::Test {
     config.slices = {{"w", Shape{4}, 0, 4}};
     config.tables = {{.variable = "emb",
                       .shape = Shape{1000, 2},
-                      .init = {Init::kUniform, -1, 1},
+                      .init = {graph::Init::kUniform, -1, 1},
                       .seed = 3,
                       .bucket_begin = 0,
                       .bucket_end = kRowBuckets,
@@ -66,7 +66,7 @@ class PartsTest : public testing::Test {
   FakeClock clock_;
   Metrics metrics_;
   CpuDevice device_;
-  Backend backend_ = Backend::Cpu();
+  exec::Backend backend_ = exec::Backend::Cpu();
   LogInMemory log_;
   DeltaBase base_;
   std::unique_ptr<ShardState> state_;

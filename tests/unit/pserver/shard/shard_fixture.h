@@ -106,7 +106,7 @@ class ShardFixture : public testing::Test {
   FakeClock clock_;
   Metrics metrics_;
   CpuDevice device_;
-  Backend backend_ = Backend::Cpu();
+  exec::Backend backend_ = exec::Backend::Cpu();
   std::unique_ptr<Shard> shard_;
 };
 

@@ -22,7 +22,7 @@ std::vector<std::string> Train(ForkJoin* workers) {
   for (size_t i = 0; i < kNumel.size(); ++i) {
     config.slices.push_back({"v" + std::to_string(i), {kNumel[i]}, 0, kNumel[i]});
   }
-  const Backend backend = Backend::Cpu();
+  const exec::Backend backend = exec::Backend::Cpu();
   CpuDevice device;
   const auto table = *DenseTable::Make(config, backend, device, nullptr, workers);
   const auto values = [&](int slice, int seed) {
@@ -82,7 +82,7 @@ TEST(DenseTableTest, WithoutSlicesThereIsNothingToShare) {
   config.job = "job";
   config.trainers = 1;
   config.optimizer = {.type = "sgd", .attrs = {}};
-  const Backend backend = Backend::Cpu();
+  const exec::Backend backend = exec::Backend::Cpu();
   CpuDevice device;
   const auto table = *DenseTable::Make(config, backend, device, nullptr, &three);
   const std::vector<int> one = {0};

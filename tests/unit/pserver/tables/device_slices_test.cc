@@ -16,24 +16,24 @@ class DeviceSlices : public testing::Test {
  protected:
   void SetUp() override {
     const std::string bin = std::getenv("TANDEM_BIN_DIR");
-    auto opened = Backend::Cuda(bin + "/../tests/guarded_device/libtandem_cuda.so");
+    auto opened = exec::Backend::Cuda(bin + "/../tests/guarded_device/libtandem_cuda.so");
     ASSERT_TRUE(opened.ok()) << opened.status();
     backend_ = *std::move(opened);
     device_ = *backend_->MakeDevice(0);
   }
-  std::unique_ptr<DenseTable> Make(const OptimizerSpec& optimizer, bool on_device) {
+  std::unique_ptr<DenseTable> Make(const graph::OptimizerSpec& optimizer, bool on_device) {
     ShardConfig config;
     config.job = "job";
     config.trainers = 2;
     config.optimizer = optimizer;
     config.slices = {{"a", {kNumel[0]}, 0, kNumel[0]}, {"b", {kNumel[1]}, 0, kNumel[1]}};
     auto table = on_device ? DenseTable::Make(config, *backend_, *device_)
-                           : DenseTable::Make(config, Backend::Cpu(), host_);
+                           : DenseTable::Make(config, exec::Backend::Cpu(), host_);
     EXPECT_TRUE(table.ok()) << table.status();
     return *std::move(table);
   }
 
-  std::optional<Backend> backend_;
+  std::optional<exec::Backend> backend_;
   std::unique_ptr<Device> device_;
   CpuDevice host_;
 };
@@ -96,10 +96,10 @@ void Use(DenseTable& table) {
 }
 
 TEST_F(DeviceSlices, UpdatesGiveTheBitsOfTheCpu) {
-  const std::vector<OptimizerSpec> optimizers = {
+  const std::vector<graph::OptimizerSpec> optimizers = {
       {"sgd", {}},     {"momentum", {}}, {"adam", {}},
       {"adagrad", {}}, {"lamb", {}},     {"momentum", {{"l2_decay", 0.1}, {"clip_norm", 1.0}}}};
-  for (const OptimizerSpec& optimizer : optimizers) {
+  for (const graph::OptimizerSpec& optimizer : optimizers) {
     SCOPED_TRACE(optimizer.type);
     const auto host = Make(optimizer, false), device = Make(optimizer, true);
     Use(*host);

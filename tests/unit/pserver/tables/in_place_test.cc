@@ -9,15 +9,16 @@ namespace tandem::pserver {
 namespace {
 
 TEST(UpdateProgramTest, AGradientElsewhereGivesTheSameBits) {
-  const Backend backend = Backend::Cpu();
+  const exec::Backend backend = exec::Backend::Cpu();
   CpuDevice device;
-  const std::vector<OptimizerSpec> optimizers = {{"sgd", {}},
-                                                 {"momentum", {}},
-                                                 {"adam", {}},
-                                                 {"sgd", {{"clip_min", -0.5}, {"clip_max", 0.25}}},
-                                                 {"momentum", {{"l2_decay", 0.1}}},
-                                                 {"sgd", {{"clip_norm", 1.0}}}};
-  for (const OptimizerSpec& optimizer : optimizers) {
+  const std::vector<graph::OptimizerSpec> optimizers = {
+      {"sgd", {}},
+      {"momentum", {}},
+      {"adam", {}},
+      {"sgd", {{"clip_min", -0.5}, {"clip_max", 0.25}}},
+      {"momentum", {{"l2_decay", 0.1}}},
+      {"sgd", {{"clip_norm", 1.0}}}};
+  for (const graph::OptimizerSpec& optimizer : optimizers) {
     auto here = *UpdateProgram::Make("w", 100, optimizer, backend, device);
     auto there = *UpdateProgram::Make("w", 100, optimizer, backend, device);
     for (int step = 0; step < 3; ++step) {

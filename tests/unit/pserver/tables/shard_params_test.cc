@@ -65,7 +65,7 @@ class ShardParamsTest : public testing::Test {
     return {Floats(values, numel).begin(), Floats(values, numel).end()};
   }
 
-  const Backend backend_ = Backend::Cpu();
+  const exec::Backend backend_ = exec::Backend::Cpu();
   CpuDevice device_;
   ShardConfig config_;
   std::unique_ptr<ShardParams> params_;

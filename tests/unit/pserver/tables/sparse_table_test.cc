@@ -15,12 +15,14 @@ using testing::HasSubstr;
 
 constexpr int64_t kHeight = 3000, kDim = 7;  // a table with more rows than one chunk has
 constexpr uint64_t kSeed = 11;
-const Init kInit = {Init::kUniform, -0.5f, 0.5f};
+const graph::Init kInit = {graph::Init::kUniform, -0.5f, 0.5f};
 
-OptimizerSpec Spec(const std::string& type, AttrMap attrs = {}) { return {type, std::move(attrs)}; }
+graph::OptimizerSpec Spec(const std::string& type, ops::AttrMap attrs = {}) {
+  return {type, std::move(attrs)};
+}
 
 // Returns all optimizers that a table supports.
-std::vector<OptimizerSpec> Fitting() {
+std::vector<graph::OptimizerSpec> Fitting() {
   return {Spec("sgd"),
           Spec("adagrad"),
           Spec("momentum"),
@@ -70,7 +72,7 @@ Gradient RandomGradient(uint64_t step, uint64_t rank, uint64_t every) {
 
 class SparseTableTest : public testing::Test {
  protected:
-  std::unique_ptr<SparseTable> Make(const TableSpec& spec, const OptimizerSpec& optimizer,
+  std::unique_ptr<SparseTable> Make(const TableSpec& spec, const graph::OptimizerSpec& optimizer,
                                     ForkJoin* workers = nullptr) {
     auto table = SparseTable::Make(spec, optimizer, backend_, device_, workers);
     CHECK(table.ok()) << table.status();
@@ -94,9 +96,9 @@ class SparseTableTest : public testing::Test {
 
   // Returns the result of a single process, which applies the sum over the ranks to the whole
   // matrix.
-  std::vector<float> Whole(const OptimizerSpec& optimizer, int steps, uint64_t every) {
+  std::vector<float> Whole(const graph::OptimizerSpec& optimizer, int steps, uint64_t every) {
     auto update = *UpdateProgram::MakeRows("emb", kHeight, kDim, optimizer, backend_, device_);
-    FillInitial("emb", kInit, Shape{kHeight, kDim}, kSeed, 0, update->param());
+    exec::FillInitial("emb", kInit, Shape{kHeight, kDim}, kSeed, 0, update->param());
     for (int step = 0; step < steps; ++step) {
       std::vector<float> sum(kHeight * kDim, 0.0f);
       std::vector<bool> has(kHeight, false);
@@ -122,11 +124,11 @@ class SparseTableTest : public testing::Test {
   }
 
   CpuDevice device_;
-  Backend backend_ = Backend::Cpu();
+  exec::Backend backend_ = exec::Backend::Cpu();
 };
 
 TEST_F(SparseTableTest, UpdatesHaveTheBitsOfTheWholeMatrix) {
-  for (const OptimizerSpec& optimizer : Fitting()) {
+  for (const graph::OptimizerSpec& optimizer : Fitting()) {
     for (const uint64_t every : {2u, 40u}) {
       SCOPED_TRACE(optimizer.type + " every " + std::to_string(every));
       auto table = Make(TableOf(), optimizer);
@@ -143,7 +145,7 @@ TEST_F(SparseTableTest, UpdatesHaveTheBitsOfTheWholeMatrix) {
 
 TEST_F(SparseTableTest, PartsAtOnceHaveTheSameBits) {
   ForkJoin workers("rows", 2);
-  for (const OptimizerSpec& optimizer : Fitting()) {
+  for (const graph::OptimizerSpec& optimizer : Fitting()) {
     SCOPED_TRACE(optimizer.type);
     auto table = Make(TableOf(), optimizer, &workers);
     for (uint64_t step = 0; step < 4; ++step) {
@@ -187,7 +189,7 @@ TEST_F(SparseTableTest, APullBeforeAPushChangesNothing) {
 }
 
 TEST_F(SparseTableTest, TheNumberOfServersDoesNotMatter) {
-  for (const OptimizerSpec& optimizer : {Spec("adagrad"), Spec("adam")}) {
+  for (const graph::OptimizerSpec& optimizer : {Spec("adagrad"), Spec("adam")}) {
     const std::vector<float> expected = Whole(optimizer, 3, 50);
     for (const int servers : {1, 2, 3}) {
       std::vector<float> all(kHeight * kDim);
@@ -213,24 +215,24 @@ TEST_F(SparseTableTest, TheNumberOfServersDoesNotMatter) {
 
 // IdleRowsOf computes the effect of an optimizer's operators on new rows without a gradient.
 TEST_F(SparseTableTest, RowsThatNeverHadAGradientMoveWhereIdleRowsOfSaysSo) {
-  std::vector<OptimizerSpec> specs = Fitting();
+  std::vector<graph::OptimizerSpec> specs = Fitting();
   for (const char* type : {"adamw", "ftrl"}) specs.push_back(Spec(type));
   int moving = 0;
-  for (const OptimizerSpec& optimizer : specs) {
+  for (const graph::OptimizerSpec& optimizer : specs) {
     auto update = *UpdateProgram::MakeRows("emb", 8, kDim, optimizer, backend_, device_);
-    FillInitial("emb", kInit, Shape{8, kDim}, kSeed, 0, update->param());
+    exec::FillInitial("emb", kInit, Shape{8, kDim}, kSeed, 0, update->param());
     const std::vector<float> before(update->param().begin(), update->param().end());
     std::fill(update->rows().begin(), update->rows().end(), -1);
     ASSERT_TRUE(update->Apply(0.1f).ok());
     const std::vector<float> after(update->param().begin(), update->param().end());
-    const UntouchedRowPolicy idle = *IdleRowsOf(optimizer, "emb");
-    EXPECT_EQ(after != before, idle == UntouchedRowPolicy::kMove) << optimizer.type;
-    moving += idle == UntouchedRowPolicy::kMove;
+    const graph::UntouchedRowPolicy idle = *graph::IdleRowsOf(optimizer, "emb");
+    EXPECT_EQ(after != before, idle == graph::UntouchedRowPolicy::kMove) << optimizer.type;
+    moving += idle == graph::UntouchedRowPolicy::kMove;
     const auto table = SparseTable::Make(TableOf(), optimizer, backend_, device_);
-    EXPECT_EQ(table.ok(), idle != UntouchedRowPolicy::kMove) << optimizer.type;
+    EXPECT_EQ(table.ok(), idle != graph::UntouchedRowPolicy::kMove) << optimizer.type;
   }
   EXPECT_EQ(moving, 2);
-  for (const OptimizerSpec& whole : {Spec("lamb"), Spec("sgd", {{"clip_norm", 1.0}})}) {
+  for (const graph::OptimizerSpec& whole : {Spec("lamb"), Spec("sgd", {{"clip_norm", 1.0}})}) {
     EXPECT_THAT(
         std::string(SparseTable::Make(TableOf(), whole, backend_, device_).status().message()),
         HasSubstr("norms of complete parameters"));
@@ -238,7 +240,7 @@ TEST_F(SparseTableTest, RowsThatNeverHadAGradientMoveWhereIdleRowsOfSaysSo) {
 }
 
 TEST_F(SparseTableTest, PreviousWeightsAreThoseBeforeTheLastStep) {
-  for (const OptimizerSpec& optimizer : {Spec("sgd"), Spec("adam")}) {
+  for (const graph::OptimizerSpec& optimizer : {Spec("sgd"), Spec("adam")}) {
     auto table = Make(TableOf(), optimizer);
     std::vector<uint64_t> ids(kHeight);
     std::iota(ids.begin(), ids.end(), 0);
@@ -257,7 +259,7 @@ TEST_F(SparseTableTest, PreviousWeightsAreThoseBeforeTheLastStep) {
 }
 
 TEST_F(SparseTableTest, PagesAndImagesHoldEveryRowWithItsSlots) {
-  const OptimizerSpec adam = Spec("adam");
+  const graph::OptimizerSpec adam = Spec("adam");
   auto table = Make(TableOf(), adam);
   for (uint64_t step = 0; step < 3; ++step) {
     const Gradient g = RandomGradient(step, 0, 5);

@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr int64_t kDim = 2;
-const Init kInit = {Init::kUniform, -0.5f, 0.5f};
+const graph::Init kInit = {graph::Init::kUniform, -0.5f, 0.5f};
 using Floats = std::vector<float>;
 
 class TableRulesTest : public testing::Test {
@@ -42,7 +42,8 @@ class TableRulesTest : public testing::Test {
   // Returns a new row after `updates` updates with a gradient of ones.
   static Floats Fresh(uint64_t id, int updates = 0) {
     Floats row(kDim);
-    FillInitial("emb", kInit, {int64_t{1} << 50, kDim}, 11, static_cast<int64_t>(id) * kDim, row);
+    exec::FillInitial("emb", kInit, {int64_t{1} << 50, kDim}, 11, static_cast<int64_t>(id) * kDim,
+                      row);
     for (float& w : row) {
       for (int i = 0; i < updates; ++i) w -= 0.25f;
     }
@@ -50,7 +51,7 @@ class TableRulesTest : public testing::Test {
   }
 
   CpuDevice device_;
-  Backend backend_ = Backend::Cpu();
+  exec::Backend backend_ = exec::Backend::Cpu();
   const Floats zeros_ = Floats(kDim, 0.0f);
 };
 

@@ -9,9 +9,9 @@ namespace {
 using testing::HasSubstr;
 using Args = std::map<std::string, std::string>;
 
-int64_t Parameters(const Program& program) {
+int64_t Parameters(const graph::Program& program) {
   int64_t n = 0;
-  for (const Var* var : program.VarsOf(VarKind::kParam)) n += var->desc.shape.numel();
+  for (const graph::Var* var : program.VarsOf(graph::VarKind::kParam)) n += var->desc.shape.numel();
   return n;
 }
 
@@ -69,7 +69,7 @@ TEST(Models, HaveTheParametersTheyShould) {
     EXPECT_EQ(Parameters(*program), c.parameters) << c.name;
     EXPECT_FALSE(program->loss.empty());
     EXPECT_EQ(program->metrics.size(), std::string(c.name) == "bert_base" ? 0u : 1u);
-    const auto data = program->VarsOf(VarKind::kData);
+    const auto data = program->VarsOf(graph::VarKind::kData);
     ASSERT_EQ(data.size(), c.args.contains("dense") || c.args.contains("values") ||
                                    std::string(c.name) == "word2vec"
                                ? 3u
@@ -78,7 +78,7 @@ TEST(Models, HaveTheParametersTheyShould) {
     ASSERT_NE(program->FindVar("label"), nullptr);
     EXPECT_EQ(program->FindVar("label")->desc.dtype, DType::kI64);
     EXPECT_EQ(program->FindVar("label")->desc.shape[0], 16);
-    EXPECT_TRUE(Verify(*program).ok()) << Verify(*program);
+    EXPECT_TRUE(graph::Verify(*program).ok()) << graph::Verify(*program);
   }
 }
 
@@ -89,7 +89,7 @@ TEST(Models, OnServersWeightAndVectorOfAnIdAreOneRow) {
         {{"fields", "3"}, {"rows", "50"}, {"dim", "4"}, {"sparse", "1"}, {"distributed", "1"}}, 16);
     ASSERT_TRUE(program.ok()) << name << ": " << program.status();
     std::vector<Shape> tables;
-    for (const Op& op : program->ops) {
+    for (const ops::Op& op : program->ops) {
       if (op.type != "lookup_table") continue;
       tables.push_back(program->FindVar(op.inputs[1][0])->desc.shape);
     }
@@ -103,9 +103,10 @@ TEST(Models, AllBuildWithTheirDefaultsAndBindOtherBatches) {
     EXPECT_THAT(ListModelsText(), HasSubstr(model.name + ": "));
     auto program = BuildModel(model.name, {}, 4);
     ASSERT_TRUE(program.ok()) << model.name << ": " << program.status();
-    const Status bound = BindBatch(*program, 9);
+    const Status bound = graph::BindBatch(*program, 9);
     EXPECT_TRUE(bound.ok()) << model.name << ": " << bound;
-    for (const Var* data : program->VarsOf(VarKind::kData)) EXPECT_EQ(data->desc.shape[0], 9);
+    for (const graph::Var* data : program->VarsOf(graph::VarKind::kData))
+      EXPECT_EQ(data->desc.shape[0], 9);
   }
 }
 

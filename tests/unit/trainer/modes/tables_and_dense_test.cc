@@ -24,11 +24,12 @@ class FakeMode final : public Membership, public StateKeeper, public StepHooks {
   FakeMode(std::string name, Log& log) : name_(std::move(name)), log_(log) {}
   TrainingMode mode() { return {.membership = this, .state = this, .steps = this}; }
 
-  StatusOr<int64_t> Join(const Program&, Scope&, const TensorMap&, int64_t, const Stop&) override {
+  StatusOr<int64_t> Join(const graph::Program&, exec::Scope&, const TensorMap&, int64_t,
+                         const Stop&) override {
     log_.push_back(name_ + " joins");
     return step;
   }
-  StatusOr<int64_t> Recover(const Status& why, const Program&, StepRollback&,
+  StatusOr<int64_t> Recover(const Status& why, const graph::Program&, StepRollback&,
                             const Stop&) override {
     log_.push_back(name_ + " recovers");
     return recovers ? StatusOr<int64_t>(step) : why;
@@ -36,11 +37,11 @@ class FakeMode final : public Membership, public StateKeeper, public StepHooks {
   Status Finish() override { return Logged("finishes"); }
   void Abort(const Status&) override { (void)Logged("aborts"); }
   bool params_are_spread() const override { return spread; }
-  StatusOr<TensorMap> State(const Program&, const Scope&, Device& device) override {
+  StatusOr<TensorMap> State(const graph::Program&, const exec::Scope&, Device& device) override {
     log_.push_back(name_ + " gives state");
     return One(name_ + "@STATE", device);
   }
-  StatusOr<TensorMap> Params(const Program&, Scope&, Device& host) override {
+  StatusOr<TensorMap> Params(const graph::Program&, exec::Scope&, Device& host) override {
     return One(name_, host);
   }
   Status BeginStep(int64_t, float) override { return Logged("begins"); }
@@ -80,8 +81,8 @@ class TablesAndDenseTest : public testing::Test {
   Log log_;
   FakeMode tables_{"tables", log_}, dense_{"dense", log_};
   CpuDevice device_;
-  Scope scope_{device_};
-  Program program_;
+  exec::Scope scope_{device_};
+  graph::Program program_;
 };
 
 TEST_F(TablesAndDenseTest, TablesComeFirstAndAbortLast) {
@@ -130,7 +131,7 @@ TEST_F(TablesAndDenseTest, OnlyRank0RequestsTheStateOfTables) {
 
 TEST_F(TablesAndDenseTest, DividedParametersLackTheCopiesOfTables) {
   const TensorDesc desc{DType::kF32, Shape{1}};
-  ASSERT_TRUE(program_.AddVar({.name = "emb", .kind = VarKind::kParam, .desc = desc}).ok());
+  ASSERT_TRUE(program_.AddVar({.name = "emb", .kind = graph::VarKind::kParam, .desc = desc}).ok());
   ASSERT_TRUE(scope_.Declare("emb", desc).ok());
   EXPECT_THAT(*Joined().Params(program_, scope_, device_), ElementsAre(Key("dense")));
   dense_.spread = true;

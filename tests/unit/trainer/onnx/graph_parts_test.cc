@@ -16,7 +16,7 @@ class BatchedProgramTest : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(batched_.AddInput("x", DType::kF32, {6, 4}, 0).ok()); }
 
-  Program program_;
+  graph::Program program_;
   BatchedProgram batched_{program_};
 };
 

@@ -19,25 +19,25 @@ using testing::HasSubstr;
 constexpr int64_t kDim = 3;
 
 // Returns a program whose loss is the mean of w[a] * w[b]. The ids a and b are i64 [4, 2].
-Program TwoLookups(int64_t height, bool distributed, int64_t padding_idx) {
-  Program program;
-  const auto add = [&program](Op op) {
-    const Status status = AppendOp(program, std::move(op));
+graph::Program TwoLookups(int64_t height, bool distributed, int64_t padding_idx) {
+  graph::Program program;
+  const auto add = [&program](ops::Op op) {
+    const Status status = graph::AppendOp(program, std::move(op));
     CHECK(status.ok()) << status;
   };
   for (const char* ids : {"a", "b"}) {
     CHECK(program
               .AddVar({.name = ids,
-                       .kind = VarKind::kData,
+                       .kind = graph::VarKind::kData,
                        .desc = {DType::kI64, {4, 2}},
                        .batch_leading = true})
               .ok());
   }
   CHECK(program
             .AddVar({.name = "w",
-                     .kind = VarKind::kParam,
+                     .kind = graph::VarKind::kParam,
                      .desc = {DType::kF32, {height, kDim}},
-                     .init = {Init::kUniform, -1, 1}})
+                     .init = {graph::Init::kUniform, -1, 1}})
             .ok());
   for (const char* ids : {"a", "b"}) {
     add({.type = "lookup_table",
@@ -88,12 +88,13 @@ class NextRowsTest : public testing::Test {
   NextRowsTest() {
     op_.attrs = {{"padding_idx", int64_t{2}}};
     const auto ids = [](std::vector<int64_t>& memory) {
-      return CommTensor{"ids", {DType::kI64, {6}}, memory.data()};
+      return exec::CommTensor{"ids", {DType::kI64, {6}}, memory.data()};
     };
-    CommNode node{&op_,
-                  {{"w", {DType::kF32, {50, kDim}}, nullptr}, ids(a_), ids(b_)},
-                  {{"rows", {DType::kF32, {13, kDim}}, rows_.data()}, ids(index_a_), ids(index_b_)},
-                  Place{}};
+    exec::CommNode node{
+        &op_,
+        {{"w", {DType::kF32, {50, kDim}}, nullptr}, ids(a_), ids(b_)},
+        {{"rows", {DType::kF32, {13, kDim}}, rows_.data()}, ids(index_a_), ids(index_b_)},
+        Place{}};
     node_.emplace(node);
   }
   NextBatchHint Next(const std::vector<int64_t>& a, const std::vector<int64_t>& b) const {
@@ -106,7 +107,7 @@ class NextRowsTest : public testing::Test {
     return std::make_tuple(rows->ids, rows->to, index_a_, index_b_);
   }
 
-  Op op_;
+  ops::Op op_;
   std::vector<int64_t> a_ = {7, 2, 11, 0, 7, 5}, b_ = {1, 1, 0, 2, 3, 7}, index_a_ = a_,
                        index_b_ = b_;
   std::vector<float> rows_ = std::vector<float>(13 * kDim);
@@ -151,17 +152,17 @@ class RowPrefetchTest : public testing::Test {
  protected:
   // Runs one step with these ids. `rename` returns the id for a row of the gradient.
   template <typename Rename>
-  Outcome Run(Program& program, CommHandler* comm, const Rename& rename) {
-    Scope scope(device_);
-    CHECK(Initialize(program, 5, scope).ok());
-    const ParamGrad grad = grads_.at(0);
+  Outcome Run(graph::Program& program, exec::CommHandler* comm, const Rename& rename) {
+    exec::Scope scope(device_);
+    CHECK(exec::Initialize(program, 5, scope).ok());
+    const graph::ParamGrad grad = grads_.at(0);
     auto plan =
-        Plan::Make(program, backend_, scope, comm, {.fetch = {"loss", grad.grad, grad.rows}});
+        exec::Plan::Make(program, backend_, scope, comm, {.fetch = {"loss", grad.grad, grad.rows}});
     CHECK(plan.ok()) << plan.status();
     const std::vector<int64_t> a = {7, 2, 2, 11, 0, 7, 5, 2}, b = {11, 11, 0, 2, 3, 7, 2, 8};
     std::copy(a.begin(), a.end(), (*plan)->Get("a")->span<int64_t>().begin());
     std::copy(b.begin(), b.end(), (*plan)->Get("b")->span<int64_t>().begin());
-    Executor executor(**plan);
+    exec::Executor executor(**plan);
     const Status status = executor.Run();
     CHECK(status.ok()) << status;
     Outcome outcome{(*plan)->Get("loss")->span<float>()[0], {}};
@@ -173,17 +174,17 @@ class RowPrefetchTest : public testing::Test {
     }
     return outcome;
   }
-  Program Trained(int64_t height, bool distributed, int64_t padding_idx) {
-    Program program = TwoLookups(height, distributed, padding_idx);
-    auto grads = AppendBackward(program, 1.0f);
+  graph::Program Trained(int64_t height, bool distributed, int64_t padding_idx) {
+    graph::Program program = TwoLookups(height, distributed, padding_idx);
+    auto grads = graph::AppendBackward(program, 1.0f);
     CHECK(grads.ok()) << grads.status();
     grads_ = *grads;
     return program;
   }
 
   CpuDevice device_;
-  Backend backend_ = Backend::Cpu();
-  std::vector<ParamGrad> grads_;
+  exec::Backend backend_ = exec::Backend::Cpu();
+  std::vector<graph::ParamGrad> grads_;
 };
 
 TEST_F(RowPrefetchTest, RowsOfTheBatchDoForTheWholeTable) {
@@ -191,26 +192,26 @@ TEST_F(RowPrefetchTest, RowsOfTheBatchDoForTheWholeTable) {
   for (const int64_t height : {int64_t{12}, int64_t{1} << 50}) {
     for (const int64_t padding : {-1, 2}) {
       SCOPED_TRACE(padding);
-      Program whole = Trained(12, false, padding);
+      graph::Program whole = Trained(12, false, padding);
       const Outcome expected = Run(whole, nullptr, [](int64_t row) { return row; });
       EXPECT_EQ(expected.gradient.size(), padding < 0 ? 7u : 6u);
       EXPECT_EQ(expected.gradient.count(2), padding < 0 ? 1u : 0u);
 
-      Program program = Trained(height, true, padding);
-      const auto tables = DistributedTables(program);
+      graph::Program program = Trained(height, true, padding);
+      const auto tables = graph::DistributedTables(program);
       ASSERT_TRUE(tables.ok() && *tables == std::vector<std::string>{"w"}) << tables.status();
-      ASSERT_TRUE(PrefetchTables(program, *tables).ok());
-      EXPECT_EQ(program.FindVar("w")->kind, VarKind::kRemote);
-      const Program before = program;
-      ASSERT_TRUE(BindBatch(program, 9).ok()) << "other batches fit too";
+      ASSERT_TRUE(graph::PrefetchTables(program, *tables).ok());
+      EXPECT_EQ(program.FindVar("w")->kind, graph::VarKind::kRemote);
+      const graph::Program before = program;
+      ASSERT_TRUE(graph::BindBatch(program, 9).ok()) << "other batches fit too";
       EXPECT_EQ(program.FindVar("w@PREFETCH")->desc.shape[0], padding < 0 ? 36 : 37);
       program = before;
       std::vector<int64_t> asked;
-      PrefetchHandler handler(std::chrono::seconds(10), [&](ps::PsRows rows, CommDone* done) {
+      PrefetchHandler handler(std::chrono::seconds(10), [&](ps::PsRows rows, exec::CommDone* done) {
         asked = rows.ids;
         for (size_t i = 0; i < rows.ids.size(); ++i) {
-          FillInitial("w", {Init::kUniform, -1, 1}, {12, kDim}, 5, rows.ids[i] * kDim,
-                      {rows.to[i], kDim});
+          exec::FillInitial("w", {graph::Init::kUniform, -1, 1}, {12, kDim}, 5, rows.ids[i] * kDim,
+                            {rows.to[i], kDim});
         }
         done->Complete(OkStatus());
       });
@@ -227,17 +228,17 @@ TEST_F(RowPrefetchTest, RowsOfTheBatchDoForTheWholeTable) {
 }
 
 TEST_F(RowPrefetchTest, LookupsAndClicksAreCounted) {
-  const Op op{.type = "prefetch_rows", .attrs = {{"padding_idx", int64_t{2}}}};
+  const ops::Op op{.type = "prefetch_rows", .attrs = {{"padding_idx", int64_t{2}}}};
   std::vector<int64_t> a = {7, 2, 7, 5, 7, 2}, b = {5, 9}, a_index(6), b_index(2), labels = {1, 0};
   std::vector<float> rows(9 * kDim);
-  const CommNode node{.op = &op,
-                      .in = {{"w", {DType::kF32, {12, kDim}}, nullptr},
-                             {"a", {DType::kI64, {2, 3}}, a.data()},
-                             {"b", {DType::kI64, {2, 1}}, b.data()}},
-                      .out = {{"rows", {DType::kF32, {9, kDim}}, rows.data()},
-                              {"a_index", {DType::kI64, {2, 3}}, a_index.data()},
-                              {"b_index", {DType::kI64, {2, 1}}, b_index.data()}},
-                      .place = {}};
+  const exec::CommNode node{.op = &op,
+                            .in = {{"w", {DType::kF32, {12, kDim}}, nullptr},
+                                   {"a", {DType::kI64, {2, 3}}, a.data()},
+                                   {"b", {DType::kI64, {2, 1}}, b.data()}},
+                            .out = {{"rows", {DType::kF32, {9, kDim}}, rows.data()},
+                                    {"a_index", {DType::kI64, {2, 3}}, a_index.data()},
+                                    {"b_index", {DType::kI64, {2, 1}}, b_index.data()}},
+                            .place = {}};
   PrefetchNode prefetch(node);
   const auto asked = prefetch.Ask();
   ASSERT_TRUE(asked.ok()) << asked.status();
@@ -253,44 +254,45 @@ TEST_F(RowPrefetchTest, LookupsAndClicksAreCounted) {
 TEST_F(RowPrefetchTest, ClicksAreDataOfTheBatch) {
   for (const char* click : {"none", "a", "w"}) {
     SCOPED_TRACE(click);
-    Program program = TwoLookups(12, true, -1);
-    for (Op& op : program.ops) {
+    graph::Program program = TwoLookups(12, true, -1);
+    for (ops::Op& op : program.ops) {
       if (op.type != "lookup_table") continue;
       op.attrs["table_rules"] = std::string("accessor=ctr");
       op.attrs["click"] = std::string(click);
     }
-    EXPECT_THAT(std::string(DistributedTables(program).status().message()),
+    EXPECT_THAT(std::string(graph::DistributedTables(program).status().message()),
                 HasSubstr("must be data of the batch, with one number for each record"));
   }
 }
 
 TEST_F(RowPrefetchTest, ABadIdIsNamed) {
-  Program program = TwoLookups(11, true, -1);
-  ASSERT_TRUE(PrefetchTables(program, {"w"}).ok());
-  Scope scope(device_);
+  graph::Program program = TwoLookups(11, true, -1);
+  ASSERT_TRUE(graph::PrefetchTables(program, {"w"}).ok());
+  exec::Scope scope(device_);
   PrefetchHandler handler(std::chrono::seconds(10),
-                          [](ps::PsRows, CommDone* done) { done->Complete(OkStatus()); });
-  auto plan = Plan::Make(program, backend_, scope, &handler, {.fetch = {"loss"}});
+                          [](ps::PsRows, exec::CommDone* done) { done->Complete(OkStatus()); });
+  auto plan = exec::Plan::Make(program, backend_, scope, &handler, {.fetch = {"loss"}});
   ASSERT_TRUE(plan.ok()) << plan.status();
   std::fill_n((*plan)->Get("a")->span<int64_t>().begin(), 8, 1);
   std::fill_n((*plan)->Get("b")->span<int64_t>().begin(), 8, 11);
-  Executor executor(**plan);
+  exec::Executor executor(**plan);
   EXPECT_THAT(std::string(executor.Run().message()), HasSubstr("table w: id 11 (element 0"));
 }
 
 TEST_F(RowPrefetchTest, WhatIsUsedOtherwiseIsRefused) {
-  Program program = TwoLookups(12, true, -1);
-  ASSERT_TRUE(AppendOp(program, {.type = "mean", .inputs = {{"w"}}, .outputs = {{"other"}}}).ok());
-  EXPECT_THAT(std::string(DistributedTables(program).status().message()),
+  graph::Program program = TwoLookups(12, true, -1);
+  ASSERT_TRUE(
+      graph::AppendOp(program, {.type = "mean", .inputs = {{"w"}}, .outputs = {{"other"}}}).ok());
+  EXPECT_THAT(std::string(graph::DistributedTables(program).status().message()),
               HasSubstr("table \"w\" has is_distributed, but an operator other than a lookup"));
   program = TwoLookups(12, true, -1);
   program.ops[1].attrs["padding_idx"] = int64_t{3};
-  EXPECT_THAT(std::string(DistributedTables(program).status().message()),
+  EXPECT_THAT(std::string(graph::DistributedTables(program).status().message()),
               HasSubstr("differ in is_distributed, padding_idx"));
-  EXPECT_FALSE(AppendOp(program, {.type = "lookup_table",
-                                  .inputs = {{"a"}, {"w"}},
-                                  .outputs = {{"x"}},
-                                  .attrs = {{"is_distributed", true}}})
+  EXPECT_FALSE(graph::AppendOp(program, {.type = "lookup_table",
+                                         .inputs = {{"a"}, {"w"}},
+                                         .outputs = {{"x"}},
+                                         .attrs = {{"is_distributed", true}}})
                    .ok());
 }
 

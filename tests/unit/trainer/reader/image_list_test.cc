@@ -109,7 +109,7 @@ TEST(ImageResampler, IsBilinearBetweenCentres) {
   const ImagePixels image{pixels.data(), 3, 2, 0, 0, 3, 2};
   ImageResampler resampler;
   std::vector<float> out(3 * 6 * 6);
-  ImageForm form{.size = 6, .scale = {1, 1, 1}, .bias = {0, 1, 2}};
+  ops::ImageForm form{.size = 6, .scale = {1, 1, 1}, .bias = {0, 1, 2}};
   resampler.Run(image, form, /*flip=*/false, out.data());
   EXPECT_THAT(std::vector(out.begin(), out.begin() + 6), ElementsAre(0, 25, 75, 125, 175, 200));
   EXPECT_THAT(std::vector(out.begin() + 36, out.begin() + 42),
@@ -129,7 +129,7 @@ TEST(ImageResampler, PlanesAreChannelsLastInAnotherOrder) {
   for (const int size : {1, 3, 4, 18, 33}) {
     const auto n = static_cast<size_t>(size);
     std::vector<float> planes(3 * n * n), last(3 * n * n);
-    ImageForm form{.size = size, .scale = {1, 0.5f, 0.3f}, .bias = {0, -1, 2}};
+    ops::ImageForm form{.size = size, .scale = {1, 0.5f, 0.3f}, .bias = {0, -1, 2}};
     resampler.Run(image, form, /*flip=*/false, planes.data());
     form.channels_last = true;
     resampler.Run(image, form, /*flip=*/false, last.data());
@@ -282,13 +282,13 @@ TEST_F(ImageListTest, RawSamplesBecomeTheSameBits) {
     void* raw_out[] = {packed.data(), images.data(), taps.data(), raw_labels.data()};
     ASSERT_EQ(raw->FillEpoch(5, ids, raw_out), OkStatus());
     size_t used = 0;
-    std::vector<std::byte> scratch(ImageScratchBytes(2 * size));
+    std::vector<std::byte> scratch(ops::ImageScratchBytes(2 * size));
     for (size_t i = 0; i < ids.size(); ++i) {
       ASSERT_TRUE(LiesIn(images[i], size, static_cast<int64_t>(packed.size())));
       used += static_cast<size_t>(images[i].width * images[i].height * 3);
-      SampleImage(FormOf(options_), packed.data() + images[i].begin, images[i].width,
-                  images[i].height, taps.data() + i * 2 * size, scratch.data(),
-                  got.data() + i * 3 * size * size);
+      ops::SampleImage(FormOf(options_), packed.data() + images[i].begin, images[i].width,
+                       images[i].height, taps.data() + i * 2 * size, scratch.data(),
+                       got.data() + i * 3 * size * size);
     }
     EXPECT_EQ(got, want) << random;
     EXPECT_EQ(raw_labels, labels);

@@ -22,18 +22,18 @@ std::vector<float> Losses(const std::string& model, std::map<std::string, std::s
   args["classes"] = "10";
   auto program = trainer::BuildModel(model, args, kBatch);
   CHECK(program.ok()) << program.status();
-  const auto grads = AppendBackward(*program, 1.0f);
+  const auto grads = graph::AppendBackward(*program, 1.0f);
   CHECK(grads.ok()) << grads.status();
-  OptimizerSpec optimizer;
+  graph::OptimizerSpec optimizer;
   optimizer.type = "momentum";
-  CHECK(AppendOptimizer(*program, optimizer, *grads).ok());
+  CHECK(graph::AppendOptimizer(*program, optimizer, *grads).ok());
   CpuDevice device;
-  Scope scope(device);
-  CHECK(Initialize(*program, 3, scope).ok());
-  PlanOptions options;
+  exec::Scope scope(device);
+  CHECK(exec::Initialize(*program, 3, scope).ok());
+  exec::PlanOptions options;
   options.threads = 1;
   options.fetch = {program->loss};
-  const auto plan = Plan::Make(*program, Backend::Cpu(), scope, nullptr, options);
+  const auto plan = exec::Plan::Make(*program, exec::Backend::Cpu(), scope, nullptr, options);
   CHECK(plan.ok()) << plan.status();
 
   const auto data = *OpenSynthetic({.image = image, .classes = 10, .samples = kBatch});
@@ -41,8 +41,8 @@ std::vector<float> Losses(const std::string& model, std::map<std::string, std::s
   std::iota(ids.begin(), ids.end(), 0u);
   void* const out[] = {(*plan)->Get("img")->data(), (*plan)->Get("label")->data()};
   CHECK(data->Fill(ids, out).ok());
-  scope.Find(kLearningRateVar)->span<float>()[0] = learning_rate;
-  Executor executor(**plan);
+  scope.Find(graph::kLearningRateVar)->span<float>()[0] = learning_rate;
+  exec::Executor executor(**plan);
   std::vector<float> losses;
   for (int step = 0; step < steps; ++step) {
     const Status status = executor.Run();

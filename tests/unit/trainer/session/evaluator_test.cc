@@ -55,7 +55,7 @@ double AreaOf(uint32_t size) {
 // the counts of training. These counts are restored afterwards.
 TEST(Evaluator, AMetricThatRunsOverBatchesIsThatOfTheDataAlone) {
   constexpr uint32_t kSize = 1200;
-  ProgramBuilder b("auc", 4);
+  graph::ProgramBuilder b("auc", 4);
   const auto x = b.Data("x", DType::kF32, {1});
   const auto label = b.Data("label", DType::kI64, {1});
   b.Auc(b.SigmoidLoss(x, label), label);
@@ -64,13 +64,13 @@ TEST(Evaluator, AMetricThatRunsOverBatchesIsThatOfTheDataAlone) {
   EXPECT_EQ(MetricName(*program), "auc");
 
   CpuDevice device;
-  Scope scope(device);
-  ASSERT_TRUE(Initialize(*program, 1, scope).ok());
+  exec::Scope scope(device);
+  ASSERT_TRUE(exec::Initialize(*program, 1, scope).ok());
   const auto positive = scope.Find("auc_0@positive")->span<int64_t>();
   std::fill(positive.begin(), positive.end(), 5);
   const Scores data(kSize);
-  const Backend backend = Backend::Cpu();
-  Evaluator evaluator(*program, backend, scope, &data, PlanOptions{});
+  const exec::Backend backend = exec::Backend::Cpu();
+  Evaluator evaluator(*program, backend, scope, &data, exec::PlanOptions{});
   for (int run = 0; run < 2; ++run) {
     const auto evaluation = evaluator.Run();
     ASSERT_TRUE(evaluation.ok()) << evaluation.status();
@@ -84,7 +84,7 @@ TEST(Evaluator, AMetricThatRunsOverBatchesIsThatOfTheDataAlone) {
 // A metric without state is averaged over the samples, not over the batches.
 TEST(Evaluator, AMetricOfEachBatchIsAveragedOverSamples) {
   constexpr uint32_t kSize = 700;
-  ProgramBuilder b("accuracy", 4);
+  graph::ProgramBuilder b("accuracy", 4);
   const auto x = b.Data("x", DType::kF32, {1});
   const auto label = b.Data("label", DType::kI64, {1});
   b.SigmoidLoss(x, label);
@@ -92,12 +92,12 @@ TEST(Evaluator, AMetricOfEachBatchIsAveragedOverSamples) {
   const auto program = b.Finish();
   ASSERT_TRUE(program.ok()) << program.status();
   CpuDevice device;
-  Scope scope(device);
+  exec::Scope scope(device);
   const Scores data(kSize);
-  const Backend backend = Backend::Cpu();
+  const exec::Backend backend = exec::Backend::Cpu();
   double zeros = 0;
   for (uint32_t i = 0; i < kSize; ++i) zeros += Scores::Label(i) == 0 ? 1 : 0;
-  const auto evaluation = Evaluator(*program, backend, scope, &data, PlanOptions{}).Run();
+  const auto evaluation = Evaluator(*program, backend, scope, &data, exec::PlanOptions{}).Run();
   ASSERT_TRUE(evaluation.ok()) << evaluation.status();
   EXPECT_NEAR(evaluation->metric, zeros / kSize, 1e-6);
   EXPECT_EQ(MetricName(*program), "accuracy");
@@ -106,18 +106,18 @@ TEST(Evaluator, AMetricOfEachBatchIsAveragedOverSamples) {
 // Paddle calls this share_vars_from. The next evaluation uses the changed parameters, and each
 // variable exists only once.
 TEST(Evaluator, SharesTheVariablesOfTraining) {
-  ProgramBuilder b("shared", 4);
+  graph::ProgramBuilder b("shared", 4);
   const auto x = b.Data("x", DType::kF32, {1});
   b.SigmoidLoss(b.Fc(x, 1), b.Data("label", DType::kI64, {1}));
   const auto program = b.Finish();
   ASSERT_TRUE(program.ok()) << program.status();
   CpuDevice device;
-  Scope scope(device);
-  ASSERT_TRUE(Initialize(*program, 1, scope).ok());
+  exec::Scope scope(device);
+  ASSERT_TRUE(exec::Initialize(*program, 1, scope).ok());
   const size_t variables = scope.tensors().size();
   const Scores data(700);
-  const Backend backend = Backend::Cpu();
-  Evaluator evaluator(*program, backend, scope, &data, PlanOptions{});
+  const exec::Backend backend = exec::Backend::Cpu();
+  Evaluator evaluator(*program, backend, scope, &data, exec::PlanOptions{});
   const void* const weight = scope.Find("fc_0.w")->data();
   const double before = evaluator.Run()->loss;
   EXPECT_EQ(evaluator.Run()->loss, before);
@@ -129,7 +129,7 @@ TEST(Evaluator, SharesTheVariablesOfTraining) {
 
 // Three batches are divided over up to five replicas, so some replicas have no batch.
 TEST(Evaluator, PlacesPredictIndependentlyWithTheBitsOfOne) {
-  ProgramBuilder b("places", 4);
+  graph::ProgramBuilder b("places", 4);
   const auto x = b.Data("x", DType::kF32, {1});
   const auto label = b.Data("label", DType::kI64, {1});
   const auto logit = b.Fc(x, 1);
@@ -138,14 +138,14 @@ TEST(Evaluator, PlacesPredictIndependentlyWithTheBitsOfOne) {
   const auto program = b.Finish();
   ASSERT_TRUE(program.ok()) << program.status();
   CpuDevice device;
-  Scope scope(device);
-  ASSERT_TRUE(Initialize(*program, 1, scope).ok());
+  exec::Scope scope(device);
+  ASSERT_TRUE(exec::Initialize(*program, 1, scope).ok());
   const Scores data(1234);
-  const Backend backend = Backend::Cpu();
-  const auto one = Evaluator(*program, backend, scope, &data, PlanOptions{}).Run();
+  const exec::Backend backend = exec::Backend::Cpu();
+  const auto one = Evaluator(*program, backend, scope, &data, exec::PlanOptions{}).Run();
   ASSERT_TRUE(one.ok()) << one.status();
   for (const int places : {2, 3, 5}) {
-    Evaluator evaluator(*program, backend, scope, &data, PlanOptions{}, nullptr, places);
+    Evaluator evaluator(*program, backend, scope, &data, exec::PlanOptions{}, nullptr, places);
     for (int run = 0; run < 3; ++run) {
       const auto several = evaluator.Run();
       ASSERT_TRUE(several.ok()) << several.status();
@@ -158,15 +158,15 @@ TEST(Evaluator, PlacesPredictIndependentlyWithTheBitsOfOne) {
 
 // In an evaluation batch_norm uses its running statistics, and does not change them.
 TEST(Evaluator, TakesTheRunningStatistics) {
-  ProgramBuilder b("norm", 4);
+  graph::ProgramBuilder b("norm", 4);
   const auto x = b.BatchNorm(b.Data("x", DType::kF32, {1}));
   b.SigmoidLoss(x, b.Data("label", DType::kI64, {1}));
   const auto program = b.Finish();
   ASSERT_TRUE(program.ok()) << program.status();
 
   CpuDevice device;
-  Scope scope(device);
-  ASSERT_TRUE(Initialize(*program, 1, scope).ok());
+  exec::Scope scope(device);
+  ASSERT_TRUE(exec::Initialize(*program, 1, scope).ok());
   const auto mean = scope.Find("batch_norm_0.mean")->span<float>();
   const auto variance = scope.Find("batch_norm_0.variance")->span<float>();
   EXPECT_THAT(mean, Each(0.0f));
@@ -175,8 +175,8 @@ TEST(Evaluator, TakesTheRunningStatistics) {
   variance[0] = 4.0f;
   constexpr uint32_t kSize = 700;
   const Scores data(kSize);
-  const Backend backend = Backend::Cpu();
-  Evaluator evaluator(*program, backend, scope, &data, PlanOptions{});
+  const exec::Backend backend = exec::Backend::Cpu();
+  Evaluator evaluator(*program, backend, scope, &data, exec::PlanOptions{});
   const auto evaluation = evaluator.Run();
   ASSERT_TRUE(evaluation.ok()) << evaluation.status();
   double loss = 0;

@@ -15,7 +15,7 @@ using testing::HasSubstr;
 using Floats = std::vector<float>;
 
 constexpr int64_t kDim = 4;
-const Init kInit = {Init::kNormal, 0.0f, 0.5f};
+const graph::Init kInit = {graph::Init::kNormal, 0.0f, 0.5f};
 const Shape kShape = {int64_t{1} << 50, kDim};
 
 TEST(RowAccessor, ScoreAndThresholds) {
@@ -95,7 +95,7 @@ class CtrTableTest : public testing::Test {
  protected:
   StatusOr<std::unique_ptr<SparseTable>> TryMake(const std::string& rules, const std::string& type,
                                                  bool lazy = true) {
-    OptimizerSpec optimizer{type, {}};
+    graph::OptimizerSpec optimizer{type, {}};
     if (type == "adam") optimizer.attrs["lazy_mode"] = lazy;
     TableSpec spec{"emb", kShape, kInit, 11, 0, kRowBuckets, *ParseTableRules(rules)};
     return SparseTable::Make(spec, optimizer, backend_, device_);
@@ -121,7 +121,7 @@ class CtrTableTest : public testing::Test {
   }
   static Floats Fresh(uint64_t id) {
     Floats row(kDim);
-    FillInitial("emb", kInit, kShape, 11, static_cast<int64_t>(id) * kDim, row);
+    exec::FillInitial("emb", kInit, kShape, 11, static_cast<int64_t>(id) * kDim, row);
     return row;
   }
   static Pushed Random(uint64_t version, uint64_t rows) {
@@ -139,7 +139,7 @@ class CtrTableTest : public testing::Test {
   }
 
   CpuDevice device_;
-  Backend backend_ = Backend::Cpu();
+  exec::Backend backend_ = exec::Backend::Cpu();
 };
 
 TEST_F(CtrTableTest, ARowGetsItsEmbeddingBehindTheUpdateThatMakesItsScoreFull) {

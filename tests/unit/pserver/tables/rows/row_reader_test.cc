@@ -12,7 +12,7 @@ using testing::ElementsAre;
 
 constexpr int64_t kHeight = 1000, kDim = 3;
 constexpr uint64_t kSeed = 11;
-const Init kInit = {Init::kUniform, -0.5f, 0.5f};
+const graph::Init kInit = {graph::Init::kUniform, -0.5f, 0.5f};
 
 class RowReaderTest : public testing::Test {
  protected:
@@ -30,7 +30,7 @@ class RowReaderTest : public testing::Test {
   }
   static std::vector<float> Initial(uint64_t id) {
     std::vector<float> all(kHeight * kDim);
-    FillInitial("emb", kInit, Shape{kHeight, kDim}, kSeed, 0, all);
+    exec::FillInitial("emb", kInit, Shape{kHeight, kDim}, kSeed, 0, all);
     const auto begin = all.begin() + static_cast<int64_t>(id) * kDim;
     return {begin, begin + kDim};
   }

@@ -11,10 +11,10 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 // A handler that ends a started call only when the test calls End.
-class Fake final : public CommHandler {
+class Fake final : public exec::CommHandler {
  public:
-  StatusOr<int> Register(const CommNode&) override { return count_++; }
-  void Start(int index, int64_t, CommDone* done) override {
+  StatusOr<int> Register(const exec::CommNode&) override { return count_++; }
+  void Start(int index, int64_t, exec::CommDone* done) override {
     started.push_back(index);
     done_[index] = done;
   }
@@ -25,7 +25,7 @@ class Fake final : public CommHandler {
 
  private:
   int count_ = 0;
-  std::map<int, CommDone*> done_;
+  std::map<int, exec::CommDone*> done_;
 };
 
 class PushFirstTest : public ::testing::Test {
@@ -34,8 +34,8 @@ class PushFirstTest : public ::testing::Test {
     for (const char* type : {"pull_rows", "c_allreduce_sum", "c_allreduce_sum", "push_rows"}) {
       ops_.push_back({.type = type});
     }
-    for (const Op& op : ops_) {
-      CommNode node;
+    for (const ops::Op& op : ops_) {
+      exec::CommNode node;
       node.op = &op;
       EXPECT_TRUE(first_.Register(node).ok());
     }
@@ -47,10 +47,10 @@ class PushFirstTest : public ::testing::Test {
   }
   Status Ended(int index) { return done_[index].Wait(SteadyNow()); }
 
-  std::vector<Op> ops_;
+  std::vector<ops::Op> ops_;
   Fake fake_;
   PushBeforeReduceComm first_{fake_};
-  CommDone done_[4];
+  exec::CommDone done_[4];
 };
 
 TEST_F(PushFirstTest, TheLastReductionWaitsForThePush) {

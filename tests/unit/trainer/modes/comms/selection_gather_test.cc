@@ -12,7 +12,7 @@ using Words = std::vector<int32_t>;
 // A fixture with selections of 2 ranks: "a" has room for 2 elements, "b" for 1.
 class SelectionGatherTest : public ::testing::Test {
  protected:
-  static CommTensor Of(const std::string& name, Words& words, int64_t rows) {
+  static exec::CommTensor Of(const std::string& name, Words& words, int64_t rows) {
     const auto n = static_cast<int64_t>(words.size());
     TensorDesc desc = {DType::kI32, {n}};
     if (rows > 1) desc.shape = Shape{rows, n / rows};

@@ -16,16 +16,16 @@ namespace {
 
 constexpr int kRanks = 3;
 
-Program Network() {
-  ProgramBuilder b("net", 4);
+graph::Program Network() {
+  graph::ProgramBuilder b("net", 4);
   const auto x = b.Data("x", DType::kF32, {3, 2, 2});
   const auto label = b.Data("label", DType::kI64, {1});
   b.SoftmaxLoss(b.Fc(b.BatchNorm(x), 2), label);
   auto program = b.Finish();
   CHECK(program.ok()) << program.status();
-  const auto grads = *AppendBackward(*program, 1.0f);
-  CHECK(InsertAllReduce(*program, {grads}).ok());
-  CHECK(AppendOptimizer(*program, {.type = "momentum"}, grads).ok());
+  const auto grads = *graph::AppendBackward(*program, 1.0f);
+  CHECK(graph::InsertAllReduce(*program, {grads}).ok());
+  CHECK(graph::AppendOptimizer(*program, {.type = "momentum"}, grads).ok());
   return *std::move(program);
 }
 
@@ -33,22 +33,22 @@ class CommonStateTest : public ::testing::Test {
  protected:
   struct Rank {
     std::unique_ptr<CpuDevice> device = std::make_unique<CpuDevice>();
-    std::unique_ptr<Scope> scope = std::make_unique<Scope>(*device);
+    std::unique_ptr<exec::Scope> scope = std::make_unique<exec::Scope>(*device);
     std::optional<StepRollback> point;
     int64_t agreed = -1;
   };
 
   void SetUp() override {
     for (Rank& rank : ranks_) {
-      ASSERT_TRUE(Initialize(program_, 1, *rank.scope).ok());
+      ASSERT_TRUE(exec::Initialize(program_, 1, *rank.scope).ok());
       auto point = StepRollback::Make(program_, *rank.scope, 1, 1, *rank.device);
       ASSERT_TRUE(point.ok()) << point.status();
       rank.point.emplace(*std::move(point));
     }
-    for (const Var* var : program_.VarsOf(VarKind::kState)) {
+    for (const graph::Var* var : program_.VarsOf(graph::VarKind::kState)) {
       if (ranks_[0].point->Own(var->name)) own_ = var->name;
     }
-    for (const Var* var : program_.VarsOf(VarKind::kParam)) {
+    for (const graph::Var* var : program_.VarsOf(graph::VarKind::kParam)) {
       EXPECT_FALSE(ranks_[0].point->Own(var->name));
       param_ = var->name;
     }
@@ -82,7 +82,7 @@ class CommonStateTest : public ::testing::Test {
     for (const Rank& rank : ranks_) EXPECT_EQ(rank.agreed, step);
   }
 
-  const Program program_ = Network();
+  const graph::Program program_ = Network();
   Rank ranks_[kRanks];
   std::string own_, param_;  // names of a running statistic and of a parameter
 };

@@ -14,7 +14,8 @@ using ::testing::ElementsAre;
 class RankState {
  public:
   RankState(Device& device, float value) : scope_(device) {
-    for (const char* name : {kDgcWholeVar, kDgcBeginsVar, kDgcSelectedVar, kDgcSparsityVar}) {
+    for (const char* name : {graph::kDgcWholeVar, graph::kDgcBeginsVar, graph::kDgcSelectedVar,
+                             graph::kDgcSparsityVar}) {
       CHECK(scope_.Declare(name, {DType::kF32, {1}}).ok());
     }
     for (const char* slot : {"velocity", "residual"}) {
@@ -23,7 +24,7 @@ class RankState {
       value *= 10;
     }
   }
-  Scope& scope() { return scope_; }
+  exec::Scope& scope() { return scope_; }
   std::vector<float> Values(const char* var) const {
     const auto values = scope_.Find(var)->span<float>();
     return {values.begin(), values.end()};
@@ -41,7 +42,7 @@ class RankState {
   }
 
  private:
-  Scope scope_;
+  exec::Scope scope_;
 };
 
 DgcState MakeState() {
@@ -56,7 +57,7 @@ TEST(DgcStateTest, TellsTheProgramWhatTheStepIs) {
   const auto at = [&](int64_t step) {
     EXPECT_EQ(state.BeginStep(rank.scope(), step), OkStatus());
     std::vector<float> values;
-    for (const char* var : {kDgcWholeVar, kDgcBeginsVar, kDgcSelectedVar}) {
+    for (const char* var : {graph::kDgcWholeVar, graph::kDgcBeginsVar, graph::kDgcSelectedVar}) {
       values.push_back(rank.Values(var)[0]);
     }
     return values;
@@ -69,7 +70,7 @@ TEST(DgcStateTest, TellsTheProgramWhatTheStepIs) {
   EXPECT_EQ(state.TakeMessage(), "");
   EXPECT_THAT(at(7), ElementsAre(0, 0, 1));
   EXPECT_EQ(state.TakeMessage(), "dgc: sparsity=0.75 at step 8");
-  EXPECT_THAT(rank.Values(kDgcSparsityVar), ElementsAre(0.75f));
+  EXPECT_THAT(rank.Values(graph::kDgcSparsityVar), ElementsAre(0.75f));
 }
 
 TEST(DgcStateTest, CheckpointsHoldTheSumsOnceRanksDiffer) {
