@@ -120,7 +120,7 @@ Status SetFlags(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
     if (arg.rfind("--", 0) != 0)
-      return InvalidArgument("unexpected argument \"%s\" [TD1010]; hint: tandem-pserver --help",
+      return InvalidArgument("unexpected argument \"%s\" [TD1010]; hint: run tandem-pserver --help",
                              arg);
     const size_t equals = arg.find('=');
     std::string name = arg.substr(2, equals == std::string::npos ? arg.npos : equals - 2);
@@ -395,7 +395,7 @@ int Main(int argc, char** argv) {
   if (const uint64_t most = FileLimit(); most < kFilesMin) {
     return Fail(
         ResourceExhausted("a pserver needs at least %d open files, but this process may open only "
-                          "%d [TD2114]; hint: ulimit -n %d",
+                          "%d [TD2114]; hint: raise the limit with ulimit -n %d",
                           kFilesMin, most, kFilesMin));
   }
   StatusOr<PserverOptions> options = OptionsFromFlags();

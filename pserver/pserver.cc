@@ -183,7 +183,8 @@ namespace {
 Status CheckOptions(PserverOptions& options) {
   if (!options.secret.empty() && options.job.empty()) {
     return InvalidArgument(
-        "the server has a secret, but the name of its job is not set [TD1007]; hint: --job=NAME");
+        "the server has a secret, but the name of its job is not set [TD1007]; hint: set "
+        "--job=NAME");
   }
   for (const int threads :
        {options.push_threads, options.pull_threads, options.row_pull_threads, options.threads}) {
@@ -224,7 +225,7 @@ Status Pserver::Impl::OpenStores(const PserverOptions& options) {
     TD_RETURN_IF_ERROR(make(options.data_dir, "data folder"));
     TD_ASSIGN_OR_RETURN(storage, OpenRocksdbStorage(options.data_dir + "/shard-" + index, &pace));
   } else if (options.durability != Durability::kNone) {
-    return InvalidArgument("durability %s needs a directory [TD4012]; hint: --data_dir=DIR",
+    return InvalidArgument("durability %s needs a directory [TD4012]; hint: set --data_dir=DIR",
                            options.durability == Durability::kLogged ? "logged" : "replayable");
   }
   if (options.table_memory_bytes != 0) {

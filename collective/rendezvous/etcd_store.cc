@@ -19,7 +19,8 @@ namespace {
 
 namespace etcd = etcdserverpb;
 
-constexpr Duration kCallMax = std::chrono::seconds(1);  // limit of one call, so that waits can stop
+// Time limit of one call, so that waits can stop.
+constexpr Duration kCallMax = std::chrono::seconds(1);
 // Minimum time-to-live of a lease in etcd, and the interval of etcd's checks for expired leases.
 constexpr Duration kLeaseMin = std::chrono::seconds(2), kLeaseLook = std::chrono::seconds(1);
 

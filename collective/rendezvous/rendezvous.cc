@@ -99,8 +99,9 @@ Status RendezvousSession::Check() {
   if (config_.size == 1) return OkStatus();
   if (config_.secret.empty()) {
     return InvalidArgument(
-        "the ranks have no secret: TANDEM_SECRET_FILE is not set [TD6013]; hint: openssl rand -hex "
-        "32 > job.secret; chmod 600 job.secret");
+        "the ranks have no secret: TANDEM_SECRET_FILE is not set [TD6013]; hint: create a secret "
+        "with openssl rand -hex 32 > job.secret and chmod 600 job.secret, and set "
+        "TANDEM_SECRET_FILE=job.secret");
   }
   if (config_.job.size() > 63) {
     return InvalidArgument("job name \"%s\" is longer than 63 bytes [TD1011]", config_.job);

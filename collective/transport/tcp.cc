@@ -246,12 +246,12 @@ Status TcpTransport::Wait(int send_to, std::span<const int> recv_from, Time dead
   }
   if (recv_from.empty()) {
     return DeadlineExceeded(
-        "timed out while this rank sent to %s, which receives no data [TD3006]; hint: find the "
+        "the send to %s timed out, because this peer receives no data [TD3006]; hint: find the "
         "slowest rank with tandem status LOG_DIR",
         PeerName(send_to));
   }
   return DeadlineExceeded(
-      "timed out while this rank waited for %s, which sends no data [TD3006]; hint: find the "
+      "the receive from %s timed out, because this peer sends no data [TD3006]; hint: find the "
       "slowest rank with tandem status LOG_DIR",
       PeerName(recv_from[0]));
 }

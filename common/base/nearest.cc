@@ -98,7 +98,8 @@ std::string NearestName(std::string_view name, const std::vector<std::string>& c
     best_letters = letters;
     nearest = &candidate;
   }
-  // If every third letter differs, `name` is more likely an abbreviation than a typo.
+  // If more than a third of the letters of `name` differ from the nearest candidate, `name` is more
+  // likely an abbreviation than a typo.
   const bool is_far = best > 2 * static_cast<int64_t>(name.size()) / 3;
   if (longer != nullptr && (nearest == nullptr || is_far)) return *longer;
   if (nearest != nullptr) return *nearest;

@@ -89,7 +89,8 @@ Status TooManyFiles(const std::string& what) {
 
 Status FileTooLarge(const std::string& what) {
   return ResourceExhausted(
-      "%s [TD2115]: a file of this process may have at most %d bytes; hint: ulimit -f unlimited",
+      "%s [TD2115]: a file of this process may have at most %d bytes; hint: raise the limit with "
+      "ulimit -f unlimited",
       what, LimitOf(RLIMIT_FSIZE));
 }
 

@@ -67,14 +67,14 @@ Status CheckOwn(int fd, const std::string& path, OwnRule rule) {
   if ((mode & RefusedBits(rule)) == 0) return OkStatus();
   if (rule == OwnRule::kSecret) {
     return PermissionDenied(
-        "other users may read or change %s (mode %o) [TD6012]; hint: chmod 600 %s", path, mode,
+        "other users may read or change %s (mode %o) [TD6012]; hint: run chmod 600 %s", path, mode,
         path);
   }
   // True for a sticky directory that all users share, such as /tmp.
   const bool common = dir && (info.st_mode & S_ISVTX) != 0;
   const std::string hint =
       common ? "name a directory inside it"
-             : absl::StrFormat("chmod %s %s", rule == OwnRule::kUser ? "go-w" : "o-w", path);
+             : absl::StrFormat("run chmod %s %s", rule == OwnRule::kUser ? "go-w" : "o-w", path);
   return PermissionDenied("other users may write to %s %s (mode %o) [TD2113]; hint: %s", kind, path,
                           mode, hint);
 }

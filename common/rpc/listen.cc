@@ -160,9 +160,9 @@ StatusOr<Listening> ListenOnPath(const std::string& path) {
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path)) {
     return InvalidArgument(
-        "the socket path has %d bytes, but at most %d bytes are allowed [TD6024]; hint: choose a "
-        "directory with a shorter name",
-        path.size(), kUnixPathMax);
+        "socket path %s has %d bytes, expected at most %d bytes [TD6024]; hint: choose a directory "
+        "with a shorter name",
+        path, path.size(), kUnixPathMax);
   }
   std::copy(path.begin(), path.end(), address.sun_path);
   TD_RETURN_IF_ERROR(CheckDir(path));

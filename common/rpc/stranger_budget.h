@@ -12,13 +12,14 @@
 namespace tandem::rpc {
 
 struct StrangerLimits {
-  // Limit of HEADERS frames. A client needs at most three before it is proven: a call of a session
-  // that the server does not know, OpenSession, and the first call of the new session (RawCall).
-  // gRPC needs about 15 kB of memory per call, so the limits allow 1 MB at once, 5 MB in a minute.
+  // Rate limit of HEADERS frames. A client needs at most three before it is proven: a call of a
+  // session that the server does not know, OpenSession, and the first call of the new session
+  // (RawCall). gRPC needs about 15 kB of memory per call, so the limits allow 1 MB at once, 5 MB in
+  // a minute.
   double calls_burst = 64, calls_per_second = 4;
-  // Limit of bytes in frames, including the frame headers. The calls of an honest client have 2 kB
-  // together; it sends messages of megabytes only after the connection is proven (RawCall). gRPC
-  // buffers the bytes of a message until the message is complete.
+  // Rate limit of bytes in frames, including the frame headers. The calls of an honest client
+  // have 2 kB together; it sends messages of megabytes only after the connection is proven
+  // (RawCall). gRPC buffers the bytes of a message until the message is complete.
   double bytes_burst = 1 << 20, bytes_per_second = 32 << 10;
 };
 

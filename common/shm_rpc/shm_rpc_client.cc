@@ -92,7 +92,8 @@ bool ShmRpcClient::Call(uint32_t method, const codec::EncodedMessage& request, T
   pending_[id] = {deadline, std::move(reply), std::move(message->head), std::move(message->keep)};
   message->entry.id = id;
   message->entry.what = method;
-  // If the server has ended, RingBell fails; Run notices this by itself.
+  // RingBell fails if the server has ended. The failure is ignored here, because Run also detects
+  // the end of the server.
   if (calls_.Write(message->entry)) (void)RingBell(socket_.get());
   return true;
 }

@@ -38,6 +38,14 @@ Error Expected(const gpb::FieldDescriptor& field, std::string_view what, const L
 
 std::string NumberText(double v) { return absl::StrFormat("%.12g", v); }
 
+// Returns the allowed values as text. REQUIRES: the knob has a minimum or a maximum.
+std::string AllowedText(const Knob& knob) {
+  TD_REQUIRE(knob.has_min() || knob.has_max());
+  if (!knob.has_max()) return "of at least " + NumberText(knob.min());
+  if (!knob.has_min()) return "of at most " + NumberText(knob.max());
+  return absl::StrFormat("from %s to %s", NumberText(knob.min()), NumberText(knob.max()));
+}
+
 Error CheckRange(const gpb::FieldDescriptor& field, double v) {
   TD_REQUIRE(std::isfinite(v));
   const Knob& knob = field.options().GetExtension(tandem::knob);
@@ -45,12 +53,10 @@ Error CheckRange(const gpb::FieldDescriptor& field, double v) {
   const bool high = knob.has_max() && v > knob.max();
   if (!low && !high) return std::nullopt;
   const std::string unit = knob.unit().empty() ? "" : " " + knob.unit();
-  return ValueError{
-      absl::StrFormat("%s is out of range: %s is %s than %s%s [TD1104]", field.name(),
-                      NumberText(v), low ? "less" : "more",
-                      NumberText(low ? knob.min() : knob.max()), unit),
-      absl::StrFormat("allowed: %s to %s%s", knob.has_min() ? NumberText(knob.min()) : "any",
-                      knob.has_max() ? NumberText(knob.max()) : "any", unit)};
+  return ValueError{absl::StrFormat("%s is out of range: %s is %s than %s%s [TD1104]", field.name(),
+                                    NumberText(v), low ? "less" : "more",
+                                    NumberText(low ? knob.min() : knob.max()), unit),
+                    absl::StrFormat("use a value %s%s", AllowedText(knob), unit)};
 }
 
 Error NotFinite(const gpb::FieldDescriptor& field, const Literal& literal) {

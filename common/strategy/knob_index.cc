@@ -121,12 +121,12 @@ std::string_view InsteadOf(std::string_view name) {
       {"use_cuda", "the job's place tells it: place: \"cuda\""},
       {"FLAGS_selected_gpus", "the job's place tells the device: place: \"cuda:N\""},
       {"CUDA_VISIBLE_DEVICES", "set it in the environment; the CUDA driver reads it"},
-      {"dist_strategy", "the field is strategy: strategy { a_sync: true }"},
-      {"distributed_strategy", "the field is strategy: strategy { a_sync: true }"},
-      {"sync_bn", "the knob is sync_batch_norm"},
-      {"reduce_mode", "the knob is build_strategy.reduce_strategy: AllReduce or Reduce"},
-      {"grad_merge", "the knob is gradient_merge"},
-      {"num_iteration_per_drop", "the knob is execution_strategy.num_iteration_per_drop_scope"},
+      {"dist_strategy", "use field strategy: strategy { a_sync: true }"},
+      {"distributed_strategy", "use field strategy: strategy { a_sync: true }"},
+      {"sync_bn", "use knob sync_batch_norm"},
+      {"reduce_mode", "use knob build_strategy.reduce_strategy with AllReduce or Reduce"},
+      {"grad_merge", "use knob gradient_merge"},
+      {"num_iteration_per_drop", "use knob execution_strategy.num_iteration_per_drop_scope"},
       {"FLAGS_START_PORT", "the launcher takes free ports"},
   };
   for (const auto& [known, instead] : kInstead) {

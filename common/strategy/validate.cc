@@ -128,7 +128,7 @@ void Validator::CheckKnob(const FieldPlace& place) {
   const auto& values = options.built_value();
   if (!values.empty() && std::find(values.begin(), values.end(), value) == values.end()) {
     return Error(place.path, setting + " is not implemented [TD1109]",
-                 "implemented values: " + absl::StrJoin(values, ", "));
+                 "use one of " + absl::StrJoin(values, ", "));
   }
   const auto mode = static_cast<int>(context_.mode);
   const auto& modes = options.mode();
@@ -430,11 +430,9 @@ void Validator::CheckShardingGroups() {
   Error(name,
         absl::StrCat("hybrid_dp with groups of ", size,
                      " ranks (sharding_group_size) does not fit ", ranks, " trainers"),
-        fit.empty()
-            ? absl::StrCat(
-                  ranks,
-                  " trainers cannot form groups: remove hybrid_dp, or start 4, 6, 8, ... trainers")
-            : absl::StrCat("sharding_group_size: ", absl::StrJoin(fit, ", ")));
+        fit.empty() ? absl::StrCat("remove hybrid_dp, or start 4, 6, 8, ... trainers, because ",
+                                   ranks, " trainers cannot form groups")
+                    : absl::StrCat("set sharding_group_size: ", absl::StrJoin(fit, ", ")));
 }
 
 void Validator::CheckSharding() {

@@ -52,8 +52,9 @@ std::string ToString(const Shape& shape) {
 
 StatusOr<Shape> ParseShape(std::span<const int64_t> dims) {
   if (dims.size() > Shape::kRankMax) {
-    return InvalidArgument("a shape has %d dimensions, but at most %d are supported [TD1207]",
-                           dims.size(), Shape::kRankMax);
+    return InvalidArgument("shape [%s,...] has %d dimensions, expected at most %d [TD1207]",
+                           absl::StrJoin(dims.first(Shape::kRankMax), ","), dims.size(),
+                           Shape::kRankMax);
   }
   constexpr int64_t kNumelMax = int64_t{1} << 48;
   int64_t numel = 1;

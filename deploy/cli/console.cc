@@ -67,7 +67,7 @@ StatusOr<bool> WantsJson(const ParsedArgs& args) {
 Status TakesAtMost(size_t most, const ParsedArgs& args) {
   if (args.positional.size() <= most) return OkStatus();
   return InvalidArgument(
-      "unexpected argument \"%s\" [TD1010]; hint: --help lists the arguments of the command",
+      "unexpected argument \"%s\" [TD1010]; hint: run the command with --help to see its arguments",
       args.positional[most]);
 }
 

@@ -18,7 +18,7 @@ int UnknownCommand(const std::string& name) {
   std::vector<std::string> names;
   for (const Command& command : Commands()) names.push_back(command.name);
   std::string hint = HintText(name, names);
-  if (hint.empty()) hint = "; hint: tandem help";
+  if (hint.empty()) hint = "; hint: run tandem help";
   const Status status = InvalidArgument("unknown command \"%s\" [TD1001]%s", name, hint);
   std::fputs(ErrorText("tandem", status).c_str(), stderr);
   return kExitUsage;

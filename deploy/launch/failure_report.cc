@@ -66,36 +66,36 @@ std::string CodeIn(int exit_code) {
 std::string HintOfCrash(const Failure& failure) {
   const std::string limits = LowLimits();
   if (limits.empty())
-    return "a crash is a bug of the program; please report it with " + failure.log_file;
+    return "report the crash, which is a bug of the program, with " + failure.log_file;
   return absl::StrFormat(
-      "the process may have reached a limit of this host: %s; otherwise a crash is a bug of the "
-      "program: please report it with %s",
+      "check the limits of this host, which may be too low for the process: %s; report a crash "
+      "without a low limit as a bug, with %s",
       limits, failure.log_file);
 }
 
 // Returns a hint for the user, which depends on the exit code (common/base/status.h).
 std::string Hint(const Failure& failure, const std::vector<std::string>& words) {
   if (failure.silent_s > 0) {
-    return "the process hung or was stopped (SIGSTOP); --max_restarts=N restarts such a process, a "
-           "pserver only with --pserver_data_dir";
+    return "set --max_restarts=N to restart a process that hangs or is stopped (SIGSTOP); set also "
+           "--pserver_data_dir=DIR if the process is a pserver";
   }
   if (failure.stuck) return "give the process more time to end with --grace_s=SECONDS";
   if (failure.exit.signal == SIGKILL) {
-    return "SIGKILL was sent by a user, a job scheduler, or the kernel because of a memory "
-           "shortage";
+    return "look for the sender of SIGKILL: a user, a job scheduler, or the kernel because of a "
+           "memory shortage";
   }
   if (failure.exit.signal != 0) return HintOfCrash(failure);
   if (failure.last_lines.empty()) {
-    return "the process wrote no output; --dry_run shows its command and environment";
+    return "run tandemrun with --dry_run to see the command and environment of the process";
   }
-  const std::string log = failure.log_file + " contains its complete output";
   const std::string code = CodeIn(words).empty() ? CodeIn(failure.exit.code) : CodeIn(words);
-  std::string what = code.empty() ? log : "tandem explain " + code + " explains the code; " + log;
+  std::string what = "read the complete output in " + failure.log_file;
+  if (!code.empty()) what = "run tandem explain " + code + "; " + what;
   if (failure.exit.code == kExitStorage) {
-    return "its storage failed; --max_restarts restarts it; " + what;
+    return "set --max_restarts=N to restart a process after a failure of its storage; " + what;
   }
   if (failure.exit.code != kExitLostPeer) return what;
-  return "the process lost a peer, and the cause may be on another host; start the job again; " +
+  return "start the job again; the process lost a peer, and the cause may be on another host; " +
          what;
 }
 

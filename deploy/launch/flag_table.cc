@@ -48,7 +48,7 @@ Status UnknownFlag(const std::vector<FlagSpec>& table, const std::string& name,
 Status HandOn(const std::string& spelled, const std::string& name, const std::string& arg,
               ParsedArgs& parsed) {
   if (spelled.size() == arg.size()) {
-    return InvalidArgument("%s needs a value [TD1003]; hint: --%s=VALUE", spelled, name);
+    return InvalidArgument("%s needs a value [TD1003]; hint: write --%s=VALUE", spelled, name);
   }
   parsed.after_dashes.push_back("--" + name + arg.substr(spelled.size()));
   return OkStatus();

@@ -26,8 +26,9 @@ struct ParsedArgs {
     std::string text;     // text of the value; "true" for a flag without a value
     std::string spelled;  // name of the flag as the user wrote it, such as "--server_num"
   };
-  std::map<std::string, Value> flags;   // values of the flags; the key is FlagSpec::name
-  std::vector<std::string> positional;  // arguments that are not flags, in order
+  std::map<std::string, Value> flags;  // values of the flags; the key is FlagSpec::name
+  std::vector<std::string>
+      positional;  // arguments that are not flags, in the order of the command line
   // Arguments for the other program: flags that were passed on, then the arguments after "--".
   std::vector<std::string> after_dashes;
 

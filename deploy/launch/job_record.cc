@@ -252,7 +252,7 @@ Status CheckNotOver(const std::string& log_dir, const JobRecord& record) {
   const bool failed = last.event == "failed";
   std::string how = last.text;
   if (failed) how = absl::StrFormat("%s failed: %s", last.process, last.text);
-  return FailedPrecondition("job %s of %s ended at %s%s [TD7003]; hint: tandem events %s",
+  return FailedPrecondition("job %s of %s ended at %s%s [TD7003]; hint: run tandem events %s",
                             record.job, log_dir, last.time, how.empty() ? "" : " (" + how + ")",
                             log_dir);
 }

@@ -110,7 +110,7 @@ Status FillPserver(const ParsedArgs& args, LaunchOptions& options) {
   for (const char* name : {"servers", "workers"}) {
     if (!args.Has(name)) {
       return InvalidArgument(
-          "%s mode needs --%s [TD1007]; hint: tandemrun --servers=2 --workers=2 %s",
+          "%s mode needs --%s [TD1007]; hint: run tandemrun --servers=2 --workers=2 %s",
           ModeName(options.mode), name, options.job_file);
     }
   }
@@ -148,21 +148,22 @@ Status FillCollective(const ParsedArgs& args, LaunchOptions& options) {
   TD_ASSIGN_OR_RETURN(const std::vector<ProcessEndpoint> hosts,
                       ParseEndpoints("ips", args.Get("ips", "127.0.0.1")));
   if (options.workers.ranks_least > 0 && (hosts.size() > 1 || cards > 0)) {
-    return InvalidArgument("%s=%s needs CPU ranks on a single host [TD1005]; hint: --nproc=%d",
+    return InvalidArgument("%s=%s needs CPU ranks on a single host [TD1005]; hint: use --nproc=%d",
                            Spelled(args, "nproc"), args.Get("nproc"), nproc);
   }
   for (const ProcessEndpoint& host : hosts) {
     if (host.port != 0) {
       return InvalidArgument(
-          "--ips expects hosts without ports, got \"%s\" [TD1011]; hint: --start_port=%d",
+          "--ips expects hosts without ports, got \"%s\" [TD1011]; hint: set --start_port=%d",
           host.Text(), host.port);
     }
     options.workers.endpoints.insert(options.workers.endpoints.end(), static_cast<size_t>(nproc),
                                      host);
   }
   if (!args.Has("nproc") && !args.Has("ips") && cards == 0) {
-    return InvalidArgument("collective mode needs --nproc [TD1007]; hint: tandemrun --nproc=2 %s",
-                           options.job_file);
+    return InvalidArgument(
+        "collective mode needs --nproc [TD1007]; hint: run tandemrun --nproc=2 %s",
+        options.job_file);
   }
   return OkStatus();
 }
@@ -179,7 +180,7 @@ Status FillDurability(const ParsedArgs& args, LaunchOptions& options) {
   }
   if (options.pservers.durability != "none" && options.pservers.data_dir.empty()) {
     return InvalidArgument(
-        "--durability=%s needs a directory [TD4012]; hint: --pserver_data_dir=DIR",
+        "--durability=%s needs a directory [TD4012]; hint: set --pserver_data_dir=DIR",
         options.pservers.durability);
   }
   if (!args.Has("keep_pushes_mb")) return OkStatus();
@@ -234,7 +235,7 @@ Status CheckRest(const ParsedArgs& args) {
   if (args.positional.size() == 1) return OkStatus();
   if (args.positional.empty()) {
     return InvalidArgument(
-        "no job file given [TD1007]; hint: tandemrun --servers=2 --workers=2 job.pbtxt");
+        "no job file given [TD1007]; hint: run tandemrun --servers=2 --workers=2 job.pbtxt");
   }
   return InvalidArgument(
       "expected one job file, got \"%s\" and \"%s\" [TD1010]; hint: write arguments of the trainer "

@@ -162,7 +162,7 @@ Status ChooseTls(const LaunchOptions& options, LaunchPlan& plan) {
   for (const ProcessEndpoint& e : options.pservers.endpoints) {
     if (!e.is_unix() || (!plan.make_tls && plan.tls_dir.empty())) continue;
     return InvalidArgument(
-        "--servers=%s is a Unix-domain socket, which does not support TLS [TD1005]; hint: "
+        "--servers=%s is a Unix-domain socket, which does not support TLS [TD1005]; hint: use "
         "--servers=127.0.0.1:PORT with TLS, or no TLS",
         e.Text());
   }
@@ -193,8 +193,8 @@ Status ChooseSecret(const LaunchOptions& options, const Environment& env, Launch
   if (!HasRemote(options)) return OkStatus();
   return InvalidArgument(
       "a job on several hosts needs a secret, but neither --secret_file nor TANDEM_SECRET_FILE is "
-      "set [TD6013]; hint: openssl rand -hex 32 > job.secret; chmod 600 job.secret; use the same "
-      "file on each host");
+      "set [TD6013]; hint: create a secret with openssl rand -hex 32 > job.secret and chmod 600 "
+      "job.secret, and set --secret_file to a copy of the file on each host");
 }
 
 // Sets how long OpenMP threads spin. By default they spin for milliseconds, which makes processes

@@ -13,7 +13,7 @@ StatusOr<const BackendModule*> Open(const std::string& path) {
   const auto library =
       OpenLibrary(path.empty() ? LibraryPlaces("libtandem_cuda.so") : std::vector{path});
   if (!library.ok()) {
-    return Unavailable("cannot open the CUDA module: %s [TD5001]; hint: %s, or --place=cpu",
+    return Unavailable("cannot open the CUDA module: %s [TD5001]; hint: run %s, or use --place=cpu",
                        std::string(library.status().message()), kBuildCudaModule);
   }
   const auto symbol = FindSymbol(*library, "tandem_backend_module");

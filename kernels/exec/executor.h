@@ -81,7 +81,7 @@ class Executor {
   // one condition, or (on a device) the kernels of a graph.
   struct Piece {
     std::span<const PlanStep> steps;
-    const float* run_if;  // condition of all steps of the piece; nullptr: none
+    const float* run_if;  // the steps of the piece run if this value is not 0; nullptr: always
     // True until the piece is recorded as a graph. It is recorded in the second run, because
     // kernels choose their algorithms in the first run.
     bool to_record = false;
@@ -104,7 +104,7 @@ class Executor {
   }
 
   const Plan& plan_;
-  std::vector<Piece> pieces_;           // together they contain all steps of the plan, in order
+  std::vector<Piece> pieces_;           // together they contain all steps, in the plan's order
   std::unique_ptr<Dataflow> dataflow_;  // nullptr: one thread runs the steps in program order
   RunningComms comms_;
   ops::LoopThreads loops_;

@@ -20,7 +20,7 @@ struct GraphSegment {
   bool worth_graph = false;
 };
 
-// Returns the segments in order. Together they contain all of `steps`.
+// Returns the segments in the order of `steps`. Together they contain all of `steps`.
 std::vector<GraphSegment> SplitIntoGraphSegments(std::span<const PlanStep> steps);
 
 // Returns text for users: number of graphs per step, and operators that need the host between.

@@ -224,7 +224,7 @@ Status PlanMaker::FindKernels() const {
   }
   if (missing.empty()) return OkStatus();
   return Unimplemented(
-      "the place %s has no kernels for these operators: %s [TD5003]; hint: --place=cpu",
+      "the place %s has no kernels for these operators: %s [TD5003]; hint: use --place=cpu",
       ToString(scope_.device().place()), absl::StrJoin(missing, ", "));
 }
 

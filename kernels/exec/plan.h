@@ -54,7 +54,7 @@ struct PlanStep {
   int op = 0;           // index of the operator in the program, for messages
   int comm_start = -1;  // number of the communication to start; -1: none
   int comm_wait = -1;   // number of the communication to wait for; -1: none
-  // Condition of the operator. If its value is 0, the step is skipped. nullptr: no condition.
+  // The step is skipped if this value is 0. nullptr: the step always runs.
   const float* run_if = nullptr;
 };
 

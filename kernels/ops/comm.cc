@@ -15,7 +15,7 @@ Status InferSame(const OpView& view, std::span<TensorDesc> outputs) {
     return view.Error("the number of outputs must equal the number of inputs");
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!view.has_in(i)) return view.Error("expected at least one input X");
+    if (!view.has_in(i)) return view.Error("input slot X is empty, expected at least one variable");
     outputs[i] = view.in(i);
   }
   return OkStatus();
@@ -29,7 +29,7 @@ Status InferAllGatherSelected(const OpView& view, std::span<TensorDesc> outputs)
     return view.Error("the number of outputs must equal the number of inputs");
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!view.has_in(i)) return view.Error("expected at least one input X");
+    if (!view.has_in(i)) return view.Error("input slot X is empty, expected at least one variable");
     if (view.in(i).dtype != DType::kI32) return view.Error("input X must have element type i32");
     TD_RETURN_IF_ERROR(NeedRank(view, i, "X", 1));
     const int64_t words = view.in(i).shape[0];
@@ -43,7 +43,8 @@ Status InferPullRows(const OpView& view, std::span<TensorDesc> outputs) {
   if (view.in(0).dtype != DType::kF32) return view.Error("input W must have element type f32");
   TD_RETURN_IF_ERROR(NeedRank(view, 0, "W", 2));
   for (size_t i = 1; i < view.in_count(); ++i) {
-    if (!view.has_in(i)) return view.Error("expected at least one input Ids");
+    if (!view.has_in(i))
+      return view.Error("input slot Ids is empty, expected at least one variable");
     if (view.in(i).dtype != DType::kI64) return view.Error("input Ids must have element type i64");
   }
   outputs[0] = view.in(0);
@@ -57,7 +58,8 @@ Status InferPrefetchRows(const OpView& view, std::span<TensorDesc> outputs) {
     return view.Error("the number of inputs Index must equal the number of inputs Ids");
   int64_t rows = view.attr<int64_t>("padding_idx") < 0 ? 0 : 1;
   for (size_t i = 1; i < view.in_count(); ++i) {
-    if (!view.has_in(i)) return view.Error("expected at least one input Ids");
+    if (!view.has_in(i))
+      return view.Error("input slot Ids is empty, expected at least one variable");
     if (view.in(i).dtype != DType::kI64) return view.Error("input Ids must have element type i64");
     rows += view.in(i).shape.numel();
     outputs[i] = view.in(i);

@@ -31,7 +31,7 @@ namespace {
 using rpc::PserverCall;
 
 constexpr Duration kInviteTimeout = std::chrono::seconds(3);
-// Limit of a call to a server that has left the job.
+// Time limit of a call to a server that has left the job.
 constexpr Duration kLeftTimeout = std::chrono::seconds(1);
 
 template <typename T>

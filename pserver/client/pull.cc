@@ -130,7 +130,7 @@ void Puller::SendElsewhere(std::shared_ptr<PullPart> part, bool moved, const Sta
 StatusOr<uint64_t> TakePull(const PullPart& part, codec::Fragments message,
                             const codec::CodedPullReply& reply) {
   if (reply.slices.size() != part.ranges.size()) {
-    return DataLoss("the reply has %d slices, expected %d", reply.slices.size(),
+    return DataLoss("the reply to the pull has %d slices, expected %d", reply.slices.size(),
                     part.ranges.size());
   }
   for (size_t i = 0; i < part.ranges.size(); ++i) {
@@ -139,7 +139,8 @@ StatusOr<uint64_t> TakePull(const PullPart& part, codec::Fragments message,
     if (s.variable != range.variable || s.offset != range.offset ||
         !(s.desc == TensorDesc{DType::kF32, Shape{range.numel}})) {
       return DataLoss(
-          "the reply is wrong: expected slice %s f32[%d] at element %d, got %s %s at element %d",
+          "the reply to the pull is wrong: expected slice %s f32[%d] at element %d, got %s %s at "
+          "element %d",
           range.variable, range.numel, range.offset, s.variable, ToString(s.desc), s.offset);
     }
     TD_RETURN_IF_ERROR(codec::CopyContent(message, s, range.to));

@@ -164,7 +164,8 @@ StatusOr<codec::CodedPullReply> RowPuller::TakeRows(const RowsPart& part,
                                                     codec::Fragments message) {
   TD_ASSIGN_OR_RETURN(const codec::CodedPullReply reply, codec::DecodePullReply(message));
   if (reply.slices.size() != part.to.size()) {
-    return DataLoss("the reply has %d tables, expected %d", reply.slices.size(), part.to.size());
+    return DataLoss("the reply to the pull of rows has %d tables, expected %d", reply.slices.size(),
+                    part.to.size());
   }
   for (size_t i = 0; i < part.to.size(); ++i) {
     const codec::CodedSlice& s = reply.slices[i];
@@ -172,8 +173,9 @@ StatusOr<codec::CodedPullReply> RowPuller::TakeRows(const RowsPart& part,
     const auto n = static_cast<int64_t>(part.to[i].size());
     if (s.variable != table || s.desc.dtype != DType::kF32 ||
         s.desc.shape != Shape{n, part.dims[i]}) {
-      return DataLoss("the reply is wrong: expected %d rows of table %s, got %s %s", n, table,
-                      s.variable, ToString(s.desc));
+      return DataLoss(
+          "the reply to the pull of rows is wrong: expected %d rows of table %s, got %s %s", n,
+          table, s.variable, ToString(s.desc));
     }
     TD_RETURN_IF_ERROR(CopyRows(message, s, part.dims[i], part.to[i]));
   }

@@ -31,8 +31,9 @@ class PushGroup {
   // The message is now in progress. REQUIRES: a message is expected.
   void Begin(const PushCall& call);
   void End(const PushCall& call);
-  // The message was rejected. true: the caller must find the new owners, then call TakeRejected.
-  // false: another call already looks for the owners.
+  // Records that a server rejected the message of `call`. Returns true if the caller must find the
+  // new owners and then call TakeRejected. Returns false if another call already looks for the
+  // owners.
   bool Reject(std::shared_ptr<PushCall> call);
   std::set<size_t> RejectedBy() const;
 

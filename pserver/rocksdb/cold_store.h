@@ -14,7 +14,7 @@ namespace tandem::pserver {
 
 struct ColdStoreOptions {
   std::string dir;  // directory of RocksDB; created if missing
-  // Limit of the rows in memory in bytes. The memory of RocksDB is a fraction of this limit.
+  // Maximum memory of the rows in bytes. The memory of RocksDB is a fraction of this limit.
   uint64_t memory_bytes = uint64_t{1} << 30;
   // Minimum of free bytes on the disk (disk_space.h). Only compactions use these bytes.
   uint64_t free_bytes_min = uint64_t{512} << 20;

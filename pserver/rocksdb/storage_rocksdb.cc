@@ -191,7 +191,8 @@ class RocksdbStorage final : public Storage {
     const rocksdb::Status got = db_->Get({}, GlobalSnapshotKey(number), &text);
     if (got.IsNotFound())
       return NotFound(
-          "%s contains no snapshot %d [TD4020]; hint: tandem restore --list shows the snapshots",
+          "%s contains no snapshot %d [TD4020]; hint: run tandem restore --list to see the "
+          "snapshots",
           dir_, number);
     TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read a snapshot of " + dir_));
     TD_ASSIGN_OR_RETURN(const ShardMeta meta,

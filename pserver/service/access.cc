@@ -12,7 +12,7 @@ Status CheckAccess(PserverCall call, const std::string& job,
   if (uris.size() != 1) {
     return PermissionDenied(
         "%s: the certificate of the caller has %d URIs, expected one URI that names role and job "
-        "[TD6009]; hint: tandem certs issue DIR --job=%s --role=%s",
+        "[TD6009]; hint: run tandem certs issue DIR --job=%s --role=%s",
         row.name, uris.size(), job, rpc::RoleName(row.roles.back()));
   }
   const StatusOr<rpc::PeerIdentity> caller = rpc::ParseIdentity(uris[0]);
@@ -23,7 +23,7 @@ Status CheckAccess(PserverCall call, const std::string& job,
   if (caller->job != job) {
     return PermissionDenied(
         "%s: the caller is %s of job \"%s\", but this server serves job \"%s\" [TD6009]; hint: use "
-        "another address, or tandem certs issue DIR --job=%s --role=%s",
+        "another address, or run tandem certs issue DIR --job=%s --role=%s",
         row.name, rpc::RoleName(caller->role), caller->job, job, job,
         rpc::RoleName(row.roles.back()));
   }
@@ -33,8 +33,8 @@ Status CheckAccess(PserverCall call, const std::string& job,
   const std::string needed = absl::StrJoin(
       row.roles, " or ", [](std::string* out, rpc::PeerRole role) { *out += rpc::RoleName(role); });
   return PermissionDenied(
-      "%s: the caller has role %s of job \"%s\", but the call needs role %s [TD6009]; hint: tandem "
-      "certs issue DIR --job=%s --role=%s",
+      "%s: the caller has role %s of job \"%s\", but the call needs role %s [TD6009]; hint: run "
+      "tandem certs issue DIR --job=%s --role=%s",
       row.name, rpc::RoleName(caller->role), job, needed, job, rpc::RoleName(row.roles.back()));
 }
 

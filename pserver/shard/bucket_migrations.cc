@@ -42,7 +42,7 @@ Status BucketMigrations::CheckMovable(const std::string& job) const {
   if (state_.options.replayable) {
     return FailedPrecondition(
         "rows cannot move with durability replayable, because trainers retransmit pushes to the "
-        "old server [TD1108]; hint: --durability=logged");
+        "old server [TD1108]; hint: use --durability=logged");
   }
   return state_.journal.Ready(0);
 }
@@ -175,7 +175,7 @@ void BucketMigrations::GiveAway(const MoveReleasedRecord& record) {
 Status BucketMigrations::CheckTarget(const BucketMigration& migration) const {
   const int index = state_.options.index;
   if (migration.target != index) {
-    return InvalidArgument("the row buckets are for pserver %d, but this is pserver %d",
+    return InvalidArgument("the row buckets are for pserver %d, but this server is pserver %d",
                            migration.target, index);
   }
   if (migration.moves.empty())

@@ -12,7 +12,7 @@ namespace {
 Status NoFolder() {
   return FailedPrecondition(
       "this server writes no checkpoints, because it was started without a directory [TD4011]; "
-      "hint: --data_dir=DIR (tandemrun: --pserver_data_dir)");
+      "hint: set --data_dir=DIR (tandemrun: --pserver_data_dir)");
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ Status Shard::GlobalSnapshots::CheckPossible(const std::string& job) {
   if (state.sync()) {
     return FailedPrecondition(
         "a snapshot of all servers is not needed in sync mode, where checkpoints of one version "
-        "are consistent; hint: tandem save, or --checkpoint_every_steps of the pservers");
+        "are consistent; hint: use tandem save, or --checkpoint_every_steps of the pservers");
   }
   if (shard_.migrations_.moving()) {
     return Unavailable(

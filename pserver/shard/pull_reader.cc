@@ -41,8 +41,9 @@ StatusOr<PullResult> PullReader::Read(const PullQuery& query) {
                     .update = state_.update};
   const bool kept = result.version + 1 == state_.version && state_.has_previous;
   if (IsPrevious(result) && !kept) {
-    return FailedPrecondition("version %d was requested, but this server is at version %d",
-                              result.version, state_.version);
+    return FailedPrecondition(
+        "version %d of the parameters was requested, but this server has version %d",
+        result.version, state_.version);
   }
   TD_RETURN_IF_ERROR(AddSlices(query, result));
   for (const PullRows& rows : query.rows) TD_RETURN_IF_ERROR(AddRows(rows, result));

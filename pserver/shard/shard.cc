@@ -72,7 +72,7 @@ StatusOr<ConfigureResult> Shard::Configure(const CallerId& caller, const ShardCo
   if (options_.replayable && config.delay_compensation > 0) {
     return FailedPrecondition(
         "enable_dc_asgd is not supported with durability replayable, because retransmitted "
-        "gradients are not compensated [TD1108]; hint: --durability=logged");
+        "gradients are not compensated [TD1108]; hint: use --durability=logged");
   }
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(state_.broken);
@@ -238,9 +238,7 @@ Status Shard::StoreFirst(Snapshotter::Copy copy, const std::vector<bool>& before
   Turn turn(*this);
   TD_RETURN_IF_ERROR(state_.broken);
   if (state_.storing_first != number) {
-    return Aborted(
-        "the call failed, because the server was restored while it received the initial "
-        "parameters");
+    return Aborted("cannot store the initial parameters: the server was restored during the write");
   }
   state_.storing_first = 0;
   if (!stored.ok()) {

@@ -63,10 +63,11 @@ struct ShardState {
   std::optional<TableMetrics> table_metrics;
   TrainerRegistry trainers;
   uint64_t version = 0;
-  bool has_previous = false;   // the parameters before the last update are available
-  UpdateTime update;           // time of the update to `version`
-  uint64_t storing_first = 0;  // number of the snapshot that keep_first is writing; 0: none
-  uint64_t rollbacks = 0;      // number of rollbacks while this process served
+  bool has_previous = false;  // the parameters before the last update are available
+  UpdateTime update;          // time of the update to `version`
+  // Number of the snapshot of the initial parameters that keep_first is writing; 0: none.
+  uint64_t storing_first = 0;
+  uint64_t rollbacks = 0;  // number of rollbacks while this process served
 };
 
 // Returns the size of the values of a push in bytes.

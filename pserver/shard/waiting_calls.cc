@@ -103,8 +103,8 @@ Time WaitingCalls::NextDeadline() const {
 
 Status WaitingCalls::InitDeadline(const InitCall& call, Time now) const {
   return DeadlineExceeded(
-      "timed out after %.1f s: trainer 0 sent only %d of %d slices of the initial parameters "
-      "[TD4007]",
+      "the wait for the initial parameters timed out after %.1f s: trainer 0 sent only %d of %d "
+      "slices [TD4007]",
       Seconds(now - call.since), state_.params->progress().count(),
       state_.params->progress().size());
 }
@@ -113,8 +113,8 @@ Status WaitingCalls::PullDeadline(const PullCall& call, Time now) const {
   const double waited = Seconds(now - call.since);
   if (!state_.initialised()) {
     return DeadlineExceeded(
-        "pull: timed out after %.1f s: trainer 0 sent only %d of %d slices of the initial "
-        "parameters [TD4007]",
+        "pull: the wait for the initial parameters timed out after %.1f s: trainer 0 sent only %d "
+        "of %d slices [TD4007]",
         waited, state_.params->progress().count(), state_.params->progress().size());
   }
   if (const auto behind = state_.trainers.Behind(call.query.min_step); !behind.empty()) {

@@ -27,7 +27,7 @@ Status CheckScope(const SliceSpec& slice, const graph::OptimizerSpec& optimizer)
     return OkStatus();
   return InvalidArgument(
       "optimizer %s needs norms of complete variables, but this server has only a part of a "
-      "variable [TD1108]; hint: slice_var_up: false",
+      "variable [TD1108]; hint: set slice_var_up: false",
       optimizer.type);
 }
 

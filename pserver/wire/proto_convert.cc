@@ -220,7 +220,7 @@ StatusOr<RowValues> FromProto(const TableRows& rows) {
     if (counted != 0) use.click = rows.click(i);
     if (counted != 0) use.brief = rows.brief(i);
     if (!std::isfinite(use.show) || !std::isfinite(use.click)) {
-      return InvalidArgument("row %d of table %s: the counts are not finite", rows.id(i),
+      return InvalidArgument("row %d of table %s: the shows or clicks are not finite", rows.id(i),
                              rows.variable());
     }
     values.use.push_back(use);

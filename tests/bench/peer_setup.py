@@ -92,7 +92,7 @@ def allreduce(build_dir, peer):
     compiler, libraries = ("mpicxx", []) if peer == "mpi" else ("g++", ["-lgloo"])
     os.makedirs(os.path.dirname(program), exist_ok=True)
     packages = {"mpi": "openmpi-bin libopenmpi-dev", "gloo": "libgloo-dev"}[peer]
-    hint = f"hint: apt-get install --no-install-recommends g++ {packages}"
+    hint = f"hint: run apt-get install --no-install-recommends g++ {packages}"
     if not shutil.which(compiler):
         raise Missing(f"{compiler}, which builds the peer\n{hint}")
     done = subprocess.run(
@@ -117,7 +117,7 @@ def redis_server(build_dir):
     check = os.path.exists(path) and subprocess.run(
         [path, "--version"], env={**os.environ, **env}, capture_output=True, check=False)
     if not check or check.returncode != 0:
-        raise Missing("a redis-server\nhint: apt-get install --no-install-recommends redis-server")
+        raise Missing("a redis-server\nhint: run apt-get install --no-install-recommends redis-server")
     return path, env
 
 

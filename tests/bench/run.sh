@@ -66,7 +66,7 @@ for name in "${names[@]}"; do
 done
 if ! command -v python3 >/dev/null; then
   echo "bench: missing: python3, which alternates the sides" >&2
-  echo "hint: apt-get install --no-install-recommends python3 python3-venv" >&2
+  echo "hint: run apt-get install --no-install-recommends python3 python3-venv" >&2
   exit 3
 fi
 export PYTHONDONTWRITEBYTECODE=1

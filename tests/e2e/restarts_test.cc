@@ -110,7 +110,7 @@ TEST_F(RestartsTest, PserversThatAreToldToStopComeAgain) {
       {{"step=20 ", "tandem-pserver", SIGTERM}, {"step=80 ", "tandem-pserver", SIGTERM}});
 }
 
-// Processes that are stopped with SIGSTOP are reported, killed and replaced, like killed processes.
+// The launcher reports, kills and replaces a process that is stopped with SIGSTOP.
 TEST_F(RestartsTest, StoppedTrainersAndPserversAreReplacedAndChangeNoBit) {
   const std::string output = ExpectNoChange(
       {"--max_restarts=20", "--pserver_data_dir=" + Path("data"), "--durability=logged"},

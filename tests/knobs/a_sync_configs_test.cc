@@ -121,7 +121,7 @@ TEST(AsyncConfigs, OldGradientsAndMomentumAreWarnedOfOnce) {
   const std::string said = SaidOf(Momentum(0.9), 20);
   EXPECT_THAT(said, HasSubstr("gradients are 20.0 updates old"));
   EXPECT_THAT(said, HasSubstr("momentum with momentum 0.9"));
-  EXPECT_THAT(said, testing::EndsWith("[TD4022]; hint: --a_sync_configs.max_staleness=4"));
+  EXPECT_THAT(said, testing::EndsWith("[TD4022]; hint: set --a_sync_configs.max_staleness=4"));
   EXPECT_EQ(said.find("warning", 1), std::string::npos) << said;
   EXPECT_THAT(SaidOf({.type = "adam", .attrs = {}}, 20), HasSubstr("adam with beta1 0.9"));
   EXPECT_EQ(SaidOf(Momentum(0.9), static_cast<uint64_t>(StaleGradients::kUpdatesMax)), "");

@@ -110,7 +110,7 @@ TEST(OnnxPow, SquaresAndCubes) {
   Graph root({4});
   root.Weight("power", {}, 0.5f);
   root.Node("Pow", {"x", "power"}, "y");
-  EXPECT_THAT(root.Refused(), HasSubstr("exponent 0.5 is not supported, expected 2 or 3"));
+  EXPECT_THAT(root.Refused(), HasSubstr("the exponent of the power is 0.5, expected 2 or 3"));
 }
 
 TEST(OnnxBatchNorm, TheFormOfTrainingIsRefused) {

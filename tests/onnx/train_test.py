@@ -223,7 +223,7 @@ class Import(unittest.TestCase):
         self.model.graph.node[1].op_type = "Einsum"
         onnx.save(self.model, self.path("einsum.onnx"))
         said = self.run_program("tandem", "import", "einsum.onnx", "x", code=2)
-        self.assertIn('einsum.onnx: node 1, Einsum "": this operator is not supported', said)
+        self.assertIn('einsum.onnx: node 1, Einsum "": operator Einsum is not supported', said)
         self.assertFalse(os.path.exists(self.path("x", "model.pbtxt")))
         with open(self.path("lenet.onnx"), "rb") as file:
             content = file.read()

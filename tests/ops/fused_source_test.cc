@@ -98,7 +98,8 @@ TEST(FusedSourceTest, WhatIsRefusedIsNamed) {
   EXPECT_EQ(Refusal(Scales(std::vector<Draw>(17, F32({3})), factors)),
             "the fused operator has more than 16 different chains, which is not supported");
   EXPECT_EQ(Refusal(Scales({F32({3})}, {std::numeric_limits<double>::infinity()})),
-            "scale: an attribute is not finite, which this kernel does not support");
+            "scale: the attributes are scale=inf and bias=0, but this kernel supports only finite "
+            "numbers");
   OpCase sum{.op = "fused_elementwise", .inputs = {{}}};
   sum.body = {{.type = "sum", .inputs = {{}}, .outputs = {{"out0"}}}};
   for (size_t i = 0; i < 5000; ++i) {

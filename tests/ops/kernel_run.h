@@ -55,8 +55,8 @@ class KernelRun {
   bool HasInput(size_t position) const { return in_ptr_desc_[position] != nullptr; }
   size_t BytesMoved() const;  // size of all inputs and outputs in bytes
 
-  // Limit of a convolution's scratch memory on a device, in bytes. It is small, because scratch is
-  // copied to the device before the first run.
+  // Maximum size of a convolution's scratch memory on a device, in bytes. It is small, because
+  // scratch is copied to the device before the first run.
   static constexpr size_t kDeviceConvScratch = size_t{32} << 20;
   Status Prepare(const ops::KernelImpl& impl, int threads, size_t conv_scratch_max = SIZE_MAX);
   // In the next runs, the output and the input of each pair share memory. Empty: none share memory.

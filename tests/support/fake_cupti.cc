@@ -1,7 +1,7 @@
-// A stand-in for CUPTI (kernels/exec/trace/cupti_library.h) over the CUDA of host memory. The CUDA
-// of host memory calls tandem_fake_cupti_ran after each operation. If the environment has
-// `TANDEM_FAKE_CUPTI_FAULT=privileges`, no activity can be enabled, as if the driver restricted its
-// counters to root.
+// A stand-in for CUPTI (kernels/exec/trace/cupti_library.h). It works with the stand-in for CUDA in
+// tests/cuda_on_host, which calls tandem_fake_cupti_ran after each operation. If the environment
+// has `TANDEM_FAKE_CUPTI_FAULT=privileges`, no activity can be enabled, as if the driver restricted
+// its counters to root.
 #include <time.h>
 
 #include <cstdlib>

@@ -86,8 +86,8 @@ struct Mailbox {
   std::byte data[kSlot];
 };
 
-// Returns the counter for the jobs of all communicators on a stream. The counter exists until the
-// process ends.
+// Returns the number of operations that all communicators run on a stream. The counter exists until
+// the process ends.
 std::atomic<int>* JobsOf(void* stream) {
   static Mutex mu;
   static std::map<void*, std::atomic<int>> all;
@@ -173,7 +173,7 @@ class Comm {
   Board* board_ = nullptr;
   std::atomic<bool> aborted_{false};
   std::atomic<int> error_{0};
-  // Counter of the jobs on the communicator's stream.
+  // Number of operations on the communicator's stream, from JobsOf.
   std::atomic<std::atomic<int>*> jobs_{nullptr};
   std::atomic<uint64_t> operations_{0};
 };

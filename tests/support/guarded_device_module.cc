@@ -83,8 +83,8 @@ class Inside {
   Inside& operator=(const Inside&) = delete;
 };
 
-// A side stream runs its jobs on a separate thread. Kernels of the device run synchronously, so
-// events (marks) do nothing.
+// A side stream runs its functions on a separate thread. Kernels of the device run synchronously,
+// so events (marks) do nothing.
 class GuardedSideStream final : public SideStream, public GuardedStream {
  public:
   GuardedSideStream() : jobs_(4096), thread_([this] { Loop(); }) {}

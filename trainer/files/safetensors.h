@@ -16,7 +16,7 @@ namespace tandem::trainer {
 using TensorMap = std::map<std::string, Tensor>;
 using StringMap = std::map<std::string, std::string>;
 
-// Limit of the reference implementation, in bytes.
+// Maximum size of a header in bytes, as in the reference implementation.
 inline constexpr uint64_t kSafetensorsHeaderBytesMax = 100'000'000;
 
 struct Safetensors {

@@ -37,7 +37,7 @@ void CheckHeterWorkers(const JobConfig& config, int workers, int heter_workers,
         origins.Of("mode").place,
         absl::StrFormat("heter workers need mode hybrid, but the mode is %s [TD1107]",
                         Mode_Name(config.mode())),
-        "tandemrun --mode=hybrid");
+        "run tandemrun --mode=hybrid");
   }
   const int64_t batch = GlobalBatch(config, workers);
   if (workers % heter_workers != 0) {
@@ -50,7 +50,7 @@ void CheckHeterWorkers(const JobConfig& config, int workers, int heter_workers,
         absl::StrFormat("a batch of %d samples cannot be divided equally among %d trainers (%d "
                         "per heter worker) [TD1104]",
                         batch, workers, workers / heter_workers),
-        absl::StrFormat("%d samples", batch / workers * workers + workers));
+        absl::StrFormat("use %d samples", batch / workers * workers + workers));
   }
   const BuildStrategy& build = s.build_strategy();
   const struct {

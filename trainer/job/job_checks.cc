@@ -28,9 +28,10 @@ void RequirePositive(const strategy::Origins& origins, const char* field, double
 void CheckModel(const JobConfig& config, const strategy::Origins& origins,
                 strategy::Diagnostics* diagnostics) {
   if (config.model().has_zoo() == config.model().has_program()) {
-    diagnostics->Error(origins.Of("model").place,
-                       "the job file must set exactly one of model.zoo and model.program [TD1106]",
-                       "model { zoo: \"lenet\" }; tandem-trainer --list_models names the models");
+    diagnostics->Error(
+        origins.Of("model").place,
+        "the job file must set exactly one of model.zoo and model.program [TD1106]",
+        "add model { zoo: \"lenet\" }, or another model that tandem-trainer --list_models names");
   }
   if (config.model().has_zoo()) {
     std::map<std::string, std::string> args;
@@ -45,7 +46,7 @@ void CheckModel(const JobConfig& config, const strategy::Origins& origins,
   if (!config.data().has_dir() && config.data().format() != "synthetic") {
     diagnostics->Error(origins.Of("data").place,
                        "data.dir, the directory of the training data, is not set [TD1106]",
-                       "data { format: \"mnist\" dir: \"/usr/share/datasets/fashion-mnist\" }");
+                       "add data { format: \"mnist\" dir: \"/usr/share/datasets/fashion-mnist\" }");
   }
 }
 
@@ -62,7 +63,7 @@ void CheckBatch(const JobConfig& config, const strategy::Origins& origins, int w
     diagnostics->Error(
         origins.Of("batch_size").place,
         absl::StrFormat("the batch has %d samples, expected 1 to 16777216 [TD1104]", batch),
-        "1 to 16777216");
+        "use 1 to 16777216 samples");
   } else if (const DistributedStrategy& s = config.strategy();
              s.deterministic() && GlobalBatch(config, workers) % s.logical_shards() != 0) {
     diagnostics->Error(
@@ -106,11 +107,11 @@ void CheckSamplesInStep(const JobConfig& config, const strategy::Origins& origin
                        absl::StrFormat("use_dali needs data.format \"images\" (lists of JPEG "
                                        "images), but data.format is \"%s\" [TD1108]",
                                        config.data().format()),
-                       "data { format: \"images\" }, or use_dali: false");
+                       "set data { format: \"images\" }, or use_dali: false");
   }
   if (config.strategy().pipeline()) {
     diagnostics->Error(place, "use_dali with pipeline is not implemented [TD1109]",
-                       "use_dali: false");
+                       "set use_dali: false");
   }
 }
 
@@ -139,12 +140,12 @@ void CheckRest(const JobConfig& config, const strategy::Origins& origins,
     diagnostics->Error(origins.Of("data.format").place,
                        "unknown data.format \"" + config.data().format() + "\" [TD2005]" +
                            OrDidYouMean(config.data().format(), formats),
-                       absl::StrJoin(formats, ", ") + " are the known formats");
+                       "use one of " + absl::StrJoin(formats, ", "));
   }
   if (config.strategy().runtime_flags().enable_rpc_profiler() && config.profile().dir().empty()) {
     diagnostics->Error(origins.Of("strategy.runtime_flags.enable_rpc_profiler").place,
                        "enable_rpc_profiler has no effect without a profile of steps [TD1107]",
-                       "profile { dir: \"profile\" }");
+                       "add profile { dir: \"profile\" }");
   }
   if (SamplesInStep(config)) CheckSamplesInStep(config, origins, diagnostics);
   if (const auto place = ParsePlace(config.place()); !place.ok()) {
@@ -174,7 +175,7 @@ void CheckJoin(const JobConfig& config, const strategy::Origins& origins,
     if (!given) continue;
     diagnostics->Error(origins.Of("data.remainder").place,
                        absl::StrCat("remainder: JOIN cannot be combined with ", what),
-                       "PAD or DROP");
+                       "use PAD or DROP");
   }
 }
 

@@ -17,7 +17,7 @@ Status CheckDevice(const JobConfig& config, const RankInfo& rank) {
   const DistributedStrategy& strategy = config.strategy();
   const Mode mode = config.mode();
   if (mode == LOCAL && rank.size > 1) {
-    return refuse("several ranks in mode LOCAL; hint: --mode=collective");
+    return refuse("several ranks in mode LOCAL; hint: use --mode=collective");
   }
   if (mode == PSERVER && PlacesOf(config) > 1) return refuse("cpu_num above 1 in mode PSERVER");
   if (rank.peers_return) return refuse("the replacement of lost ranks");

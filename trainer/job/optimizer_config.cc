@@ -92,7 +92,7 @@ void CheckStrategy(const JobConfig& job, const strategy::Origins& origins,
         origins.Of("strategy." + knob).place,
         absl::StrFormat("%s: true needs optimizer %s, but the job uses optimizer %s [TD1108]", knob,
                         base, job.optimizer().type()),
-        absl::StrFormat("optimizer { type: \"%s\" }, or remove %s", base, knob));
+        absl::StrFormat("set optimizer { type: \"%s\" }, or remove %s", base, knob));
   };
   check(job.strategy().lars(), "lars", "momentum");
   check(job.strategy().lamb(), "lamb", "adam");
@@ -122,7 +122,7 @@ void CheckOptimizer(const JobConfig& job, const strategy::Origins& origins,
     diagnostics->Error(
         place(std::string(field->name())),
         absl::StrFormat("optimizer %s has no setting %s [TD1107]", config.type(), field->name()),
-        absl::StrJoin(TypesThatUse(attr), ", ") + " have this setting");
+        "use one of " + absl::StrJoin(TypesThatUse(attr), ", ") + ", which have this setting");
   }
   for (const std::string& part : config.decay_exclude()) {
     if (!part.empty() && part.find(',') == std::string::npos) continue;

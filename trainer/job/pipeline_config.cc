@@ -63,7 +63,7 @@ void SetSections(int ranks, const std::string& job_dir, const strategy::Origins&
                      absl::StrFormat("pipeline: a batch of %d samples cannot be divided equally "
                                      "into %d replicas with %d micro batches each [TD1104]",
                                      batch, ranks / sections, micro),
-                     absl::StrFormat("%d or %d samples", below, below + pieces));
+                     absl::StrFormat("use %d or %d samples", below, below + pieces));
 }
 
 }  // namespace tandem::trainer

@@ -66,12 +66,12 @@ Status CollectiveProgram::DistributeByOwner(graph::Program& program,
   if (reach == graph::UpdateScope::kAll) {
     return Unimplemented(
         "%s with clip_global_norm is not implemented, because no rank has all gradients [TD1109]; "
-        "hint: clip_norm",
+        "hint: use clip_norm",
         options_.shard ? "sharding" : "reduce_strategy Reduce");
   }
   if (options_.shard && options_.shard->group > 0 && options_.between_devices) {
     return Unimplemented(
-        "sharding with hybrid_dp is not implemented between CUDA places [TD1109]; hint: "
+        "sharding with hybrid_dp is not implemented between CUDA places [TD1109]; hint: use "
         "--place=cpu");
   }
   std::vector<int> owners = graph::OwnersOf(program, grads, options_.common.ranks);

@@ -41,7 +41,7 @@ Status HybridMode::Distribute(graph::Program& program, const std::vector<graph::
   if (sparse.empty() || dense.empty()) {
     return InvalidArgument(
         "mode hybrid needs a network with sparse and dense gradients, but this network has %d "
-        "sparse and %d dense gradients [TD1113]; hint: --mode=%s",
+        "sparse and %d dense gradients [TD1113]; hint: use --mode=%s",
         sparse.size(), dense.size(), sparse.empty() ? "collective" : "pserver");
   }
   TD_RETURN_IF_ERROR(joined_.tables().programs->Distribute(program, sparse));

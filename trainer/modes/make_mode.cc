@@ -29,7 +29,7 @@ Status CheckAddresses(const JobConfig& config, const RankInfo& rank, const Commo
   }
   if (config.mode() == LOCAL && common.ranks != 1) {
     return InvalidArgument(
-        "mode LOCAL has one process, but the job has %d [TD3003]; hint: --mode=collective or "
+        "mode LOCAL has one process, but the job has %d [TD3003]; hint: use --mode=collective or "
         "--mode=pserver",
         common.ranks);
   }

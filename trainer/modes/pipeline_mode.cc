@@ -150,7 +150,7 @@ Status PipelineMode::Distribute(graph::Program& program,
   if (reach == graph::UpdateScope::kAll) {
     return Unimplemented(
         "clip_global_norm is not implemented with pipeline or heter workers, because no rank has "
-        "all gradients [TD1109]; hint: clip_norm");
+        "all gradients [TD1109]; hint: use clip_norm");
   }
   TD_RETURN_IF_ERROR(KeepSpread(program, grads));
   TD_ASSIGN_OR_RETURN(graph::SectionProgram made, graph::UnrollSection(program, grads, rank_));
@@ -249,7 +249,7 @@ StatusOr<int64_t> PipelineMode::Join(const graph::Program& program, exec::Scope&
   TD_RETURN_IF_ERROR(RefuseTableRules(program));
   if (scope.device().place().kind != PlaceKind::kCpu && !kinds()) {
     return Unimplemented(
-        "pipeline between CUDA places is not implemented [TD1109]; hint: --place=cpu");
+        "pipeline between CUDA places is not implemented [TD1109]; hint: use --place=cpu");
   }
   scope_ = &scope;
   TD_RETURN_IF_ERROR(ConnectAll(stop));

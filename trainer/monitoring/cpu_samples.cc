@@ -10,7 +10,7 @@ StatusOr<std::unique_ptr<CpuSamples>> CpuSamples::Start(const std::string& path)
   void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) {
     return Unavailable(
-        "pe_profile_fname needs gperftools, which cannot be loaded: %s [TD5006]; hint: apt-get "
+        "pe_profile_fname needs gperftools, which cannot be loaded: %s [TD5006]; hint: run apt-get "
         "install libgoogle-perftools4",
         dlerror());
   }
@@ -20,7 +20,7 @@ StatusOr<std::unique_ptr<CpuSamples>> CpuSamples::Start(const std::string& path)
   if (start == nullptr || stop == nullptr) {
     return Unavailable(
         "pe_profile_fname: library %s has no function ProfilerStart or ProfilerStop [TD5006]; "
-        "hint: apt-get install libgoogle-perftools4",
+        "hint: run apt-get install libgoogle-perftools4",
         kLibrary);
   }
   if (start(path.c_str()) == 0) {

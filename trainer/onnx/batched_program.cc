@@ -158,11 +158,16 @@ Status BatchedProgram::Reshape(const std::string& var, const std::vector<int64_t
       at = static_cast<int>(i);
       dims[i] = -1;
       inner = 1;
-    } else if (sizes[i] < 1 || __builtin_mul_overflow(inner, sizes[i], &inner)) {
+    } else if (IsBatch(sizes[i])) {
       return Unimplemented(
-          "dimension %d of the result is empty or is a second dimension that depends on the batch "
-          "[TD1214]",
-          i);
+          "dimensions %d and %d of the result depend on the batch, expected at most one [TD1214]",
+          at, i);
+    } else if (sizes[i] < 1) {
+      return Unimplemented("dimension %d of the result has size %d, expected at least 1 [TD1214]",
+                           i, sizes[i]);
+    } else if (__builtin_mul_overflow(inner, sizes[i], &inner)) {
+      return Unimplemented(
+          "the dimensions of the result up to dimension %d have too many elements [TD1214]", i);
     }
   }
   if (batch.has_value() != (at >= 0)) {

@@ -87,8 +87,9 @@ StatusOr<const Tensor*> GraphWriter::Weight(const std::string& var) const {
   }
   const TensorDesc& want = program_.FindVar(var)->desc;
   if (it->second.desc() != want) {
-    return FailedPrecondition("\"%s\" is %s in the checkpoint, but %s in the program [TD2105]", var,
-                              ToString(it->second.desc()), ToString(want));
+    return FailedPrecondition(
+        "variable \"%s\" is %s in the checkpoint, but %s in the program [TD2105]", var,
+        ToString(it->second.desc()), ToString(want));
   }
   return &it->second;
 }

@@ -183,7 +183,7 @@ Status AddLabel(const std::string& logits, const Shape& shape, GraphReader* read
   TD_RETURN_IF_ERROR(reader->program().BatchOf(logits).status());
   if (!reader->program().HasBatch(logits)) {
     return InvalidArgument(
-        "the output has shape %s, and its first dimension is not the batch; hint: --loss=none",
+        "the output has shape %s, and its first dimension is not the batch; hint: use --loss=none",
         ToString(reader->program().Desc(logits).shape));
   }
   return reader->program().AddVar({.name = "label",
@@ -202,7 +202,8 @@ Status SoftmaxLoss(std::string logits, GraphReader* reader, graph::Program* prog
   const Shape shape = reader->program().Desc(logits).shape;
   if (shape.rank() < 2) {
     return InvalidArgument(
-        "the output has shape %s, expected one row of logits for each sample; hint: --loss=none",
+        "the output has shape %s, expected one row of logits for each sample; hint: use "
+        "--loss=none",
         ToString(shape));
   }
   std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end() - 1);
@@ -243,7 +244,7 @@ Status AddLoss(const std::string& output, Loss loss, GraphReader* reader, graph:
   TD_ASSIGN_OR_RETURN(const std::string var, reader->Var(output));
   if (reader->program().Desc(var).dtype != DType::kF32) {
     return InvalidArgument(
-        "output \"%s\" contains integers, expected floating-point numbers; hint: --loss=none",
+        "output \"%s\" contains integers, expected floating-point numbers; hint: use --loss=none",
         output);
   }
   switch (loss) {

@@ -37,11 +37,11 @@ Status Pow(const Node& n) {
   const bool one = whole && whole->size() == 1;
   if (exponent == nullptr && !one)
     return Unimplemented(
-        "the exponent is computed by a node, but must be a constant number [TD7015]");
+        "the exponent of the power is computed by a node, expected a constant number [TD7015]");
   const double power = exponent != nullptr ? *exponent : static_cast<double>((*whole)[0]);
   if (power == 2) return n.Done("elementwise_mul", {{x}, {x}});
   if (power != 3)
-    return Unimplemented("exponent %g is not supported, expected 2 or 3 [TD7015]", power);
+    return Unimplemented("the exponent of the power is %g, expected 2 or 3 [TD7015]", power);
   TD_ASSIGN_OR_RETURN(const std::string square, n.Temp("elementwise_mul", {{x}, {x}}));
   return n.Done("elementwise_mul", {{square}, {x}});
 }
@@ -232,8 +232,9 @@ Status ConvertNode(const std::string& type, const Node& node) {
         "and a mean or sum");
   }
   return Unimplemented(
-      "this operator is not supported [TD1215]; hint: rewrite the layer with the nodes that "
-      "docs/guides/export-and-import.md lists");
+      "operator %s is not supported [TD1215]; hint: replace the operator by operators that "
+      "docs/guides/export-and-import.md lists",
+      type);
 }
 
 }  // namespace tandem::onnx

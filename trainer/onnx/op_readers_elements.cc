@@ -387,7 +387,7 @@ bool KnownWhere(const Node& n, Ints* chosen) {
 // other input, which is therefore added unchanged.
 Status Where(const Node& n) {
   if (!n.has(0) || !n.has(1) || !n.has(2))
-    return InvalidArgument("the node has fewer than 3 inputs [TD2108]");
+    return InvalidArgument("an input of the node is missing, expected 3 inputs [TD2108]");
   if (Ints chosen; KnownWhere(n, &chosen)) return n.Know(chosen);
   TD_ASSIGN_OR_RETURN(const bool folded,
                       Fold(n, [](std::span<const float> v) { return v[0] != 0 ? v[1] : v[2]; }));

@@ -235,7 +235,7 @@ Status UnevenMean(const Node& n, std::string x, Window w, const Ints& ends, bool
   if (heights > kNumbersMax || widths > kNumbersMax / heights) {
     return Unimplemented(
         "average pooling with %d x %d windows of unequal size needs too much memory [TD7015]; "
-        "hint: pool with ceil_mode=False",
+        "hint: export the pooling with ceil_mode=False",
         heights, widths);
   }
   std::vector<float> shares[2];
@@ -267,7 +267,8 @@ Status Pool(const Node& n, bool max) {
   TD_ASSIGN_OR_RETURN(Window w, WindowOf(n, row, kernel));
   if (w.dilations != Ints{1, 1}) {
     return Unimplemented(
-        "dilations other than 1 are not supported [TD7015]; hint: pool with dilation=1");
+        "dilations other than 1 are not supported [TD7015]; hint: export the pooling with "
+        "dilation=1");
   }
   if (n.outputs() > 1) {
     return Unimplemented(

@@ -92,8 +92,8 @@ Status Constant(const Node& n) {
   return OkStatus();
 }
 
-// Repeats `x` for each sample to the sizes `sizes`. Computes the product of a column of ones and
-// `x` as a row.
+// Repeats `x` once for each sample. The result has the shape `sizes`. It is the product of a column
+// of ones, one for each sample, and `x` as a row.
 Status Repeat(const Node& n, const std::string& x, const Ints& sizes) {
   Ints rest;
   size_t at = 0;

@@ -248,7 +248,8 @@ Status Choose(const Node& n, const std::string& x, const Ints& at, bool one) {
 }
 
 Status Gather(const Node& n) {
-  if (!n.has(0) || !n.has(1)) return InvalidArgument("the node has fewer than 2 inputs [TD2108]");
+  if (!n.has(0) || !n.has(1))
+    return InvalidArgument("an input of the node is missing, expected 2 inputs [TD2108]");
   const auto list = n.Known(0), at = n.Known(1);
   if (list && at) return KnownElements(n, *list, *at);
   if (at) {

@@ -56,7 +56,7 @@ void StaleGradients::Applied(uint64_t from, uint64_t to) {
   told_ = true;
   warning_ = absl::StrFormat(
       "warning: gradients are %.1f updates old when the servers apply them, above %g with %s: the "
-      "job may not converge [TD4022]; hint: --a_sync_configs.max_staleness=4",
+      "job may not converge [TD4022]; hint: set --a_sync_configs.max_staleness=4",
       mean, kUpdatesMax, momentum_);
 }
 

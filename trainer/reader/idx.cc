@@ -28,7 +28,8 @@ size_t HeaderBytes(int rank) { return 4 + 4 * static_cast<size_t>(rank); }
 
 // Returns a hint about the most likely cause of a wrong magic number.
 std::string MagicHint(uint32_t magic, uint32_t expected) {
-  if (magic >> 16 == 0x1f8b) return "the file was compressed twice; hint: gunzip it once";
+  if (magic >> 16 == 0x1f8b)
+    return "the file was compressed twice; hint: unpack the file once with gunzip";
   if (__builtin_bswap32(magic) == expected)
     return "the byte order is wrong, because idx files are big-endian";
   if (magic == 0x00000801) return "the file contains labels, expected images";

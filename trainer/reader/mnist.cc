@@ -20,7 +20,7 @@ std::string HintFor(const std::string& dir) {
   std::string_view folder = dir;
   while (folder.size() > 1 && folder.ends_with('/')) folder.remove_suffix(1);
   if (folder == kFashionMnist) {
-    return "; hint: apt-get install dataset-fashion-mnist, or name another directory with "
+    return "; hint: run apt-get install dataset-fashion-mnist, or name another directory with "
            "--data.dir=DIR";
   }
   return "; hint: name the directory with the four idx files with --data.dir=DIR";

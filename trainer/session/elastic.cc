@@ -200,7 +200,7 @@ StatusOr<ElasticResult> ElasticRun::Run() {
 Status CheckElastic(const JobSources& sources, const JobConfig& config, const RankInfo& rank) {
   if (!config.strategy().elastic()) {
     return InvalidArgument(
-        "elastic: false contradicts tandemrun --nproc=MIN:MAX [TD1005]; hint: --nproc=%d",
+        "elastic: false contradicts tandemrun --nproc=MIN:MAX [TD1005]; hint: use --nproc=%d",
         rank.size);
   }
   if (rank.world_file.empty()) {
@@ -210,8 +210,9 @@ Status CheckElastic(const JobSources& sources, const JobConfig& config, const Ra
   }
   TD_RETURN_IF_ERROR(CheckReturn(config, "elastic"));
   if (config.place() != "cpu") {
-    return Unimplemented("elastic is not implemented with place %s [TD1109]; hint: place: \"cpu\"",
-                         config.place());
+    return Unimplemented(
+        "elastic is not implemented with place %s [TD1109]; hint: set place: \"cpu\"",
+        config.place());
   }
   if (config.strategy().use_hierarchical_allreduce()) {
     return Unimplemented("elastic is not implemented with use_hierarchical_allreduce [TD1109]");
@@ -219,7 +220,7 @@ Status CheckElastic(const JobSources& sources, const JobConfig& config, const Ra
   if (config.has_batch_size()) {
     return InvalidArgument(
         "elastic needs global_batch_size instead of batch_size, because the number of ranks may "
-        "change [TD1108]; hint: global_batch_size: %d",
+        "change [TD1108]; hint: set global_batch_size: %d",
         GlobalBatch(config, rank.size));
   }
   TD_ASSIGN_OR_RETURN(const ElasticWorld world, ReadElasticWorld(rank.world_file));

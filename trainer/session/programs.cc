@@ -134,14 +134,14 @@ Status CheckDataNames(const graph::Program& program, const DataConfig& data) {
     if (in(fields, name)) continue;
     return InvalidArgument(
         "the program reads data variable \"%s\", but data of format %s have no such field "
-        "[TD1208]; hint: the fields are %s",
+        "[TD1208]; hint: rename the variable to one of the fields %s",
         name, data.format(), absl::StrJoin(fields, ", "));
   }
   for (const std::string& name : fields) {
     if (in(variables, name)) continue;
     return InvalidArgument(
         "data of format %s have a field \"%s\", but the program has no such data variable "
-        "[TD1208]; hint: the data variables are %s",
+        "[TD1208]; hint: add the variable to the program, whose data variables are %s",
         data.format(), name, variables.empty() ? "none" : absl::StrJoin(variables, ", "));
   }
   return OkStatus();

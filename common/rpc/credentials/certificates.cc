@@ -118,7 +118,7 @@ struct Draft {
 
 Status CheckDays(int days) {
   if (days >= 1 && days <= 36500) return OkStatus();
-  return InvalidArgument("the certificate would be valid for %d days, expected 1 to 36500 [TD1004]",
+  return InvalidArgument("the validity of the certificate is %d days, expected 1 to 36500 [TD1004]",
                          days);
 }
 
@@ -159,7 +159,7 @@ StatusOr<CertifiedKey> IssueCertificate(const CertifiedKey& authority, const Lea
         "certificate %s is not the certificate of an authority [TD6015]; hint: create an authority "
         "with tandem certs init DIR",
         facts.subject);
-  TD_RETURN_IF_ERROR(Annotate(CheckValidity(facts, WallSeconds()), "the authority's certificate"));
+  TD_RETURN_IF_ERROR(Annotate(CheckValidity(facts, WallSeconds()), "the authority"));
   TD_RETURN_IF_ERROR(Annotate(CheckKey(authority.cert, authority.key), "the authority"));
   const CertPtr signer = FirstCert(authority.cert);
   const KeyPtr signer_key = ReadKey(authority.key);
@@ -207,12 +207,17 @@ void ReadNames(X509* cert, CertificateFacts& facts) {
   GENERAL_NAMES_free(names);
 }
 
+Status NoCertificate(const std::string& pem) {
+  return InvalidArgument(
+      "the PEM text of %d bytes contains no certificate, expected at least one [TD6015]",
+      pem.size());
+}
+
 }  // namespace
 
 StatusOr<CertificateFacts> ReadCertificate(const std::string& pem) {
   const CertPtr cert = FirstCert(pem);
-  if (cert == nullptr)
-    return InvalidArgument("the PEM file contains no certificate, expected at least one [TD6015]");
+  if (cert == nullptr) return NoCertificate(pem);
   CertificateFacts facts;
   facts.subject = NameText(X509_get_subject_name(cert.get()));
   facts.issuer = NameText(X509_get_issuer_name(cert.get()));
@@ -242,22 +247,22 @@ std::string DateText(int64_t seconds) {
 Status CheckValidity(const CertificateFacts& facts, int64_t now) {
   if (now > facts.not_after) {
     return Unauthenticated(
-        "the certificate expired on %s [TD6008]; hint: issue a new one with tandem certs issue",
-        DateText(facts.not_after));
+        "certificate \"%s\" expired on %s [TD6008]; hint: issue a new certificate with tandem "
+        "certs issue",
+        facts.subject, DateText(facts.not_after));
   }
   if (now < facts.not_before) {
     return Unauthenticated(
-        "the certificate is valid from %s on, but the clock of this machine says %s [TD6008]; "
+        "certificate \"%s\" is valid from %s on, but the clock of this machine says %s [TD6008]; "
         "hint: check the clock",
-        DateText(facts.not_before), DateText(now));
+        facts.subject, DateText(facts.not_before), DateText(now));
   }
   return OkStatus();
 }
 
 Status CheckKey(const std::string& cert_pem, const std::string& key_pem) {
   const CertPtr cert = FirstCert(cert_pem);
-  if (cert == nullptr)
-    return InvalidArgument("the PEM file contains no certificate, expected at least one [TD6015]");
+  if (cert == nullptr) return NoCertificate(cert_pem);
   const KeyPtr key = ReadKey(key_pem);
   if (key == nullptr)
     return InvalidArgument(
@@ -266,13 +271,13 @@ Status CheckKey(const std::string& cert_pem, const std::string& key_pem) {
   const bool fits = X509_check_private_key(cert.get(), key.get()) == 1;
   ERR_clear_error();
   return fits ? OkStatus()
-              : InvalidArgument("the private key does not belong to the certificate [TD6015]");
+              : InvalidArgument("the private key does not belong to certificate \"%s\" [TD6015]",
+                                NameText(X509_get_subject_name(cert.get())));
 }
 
 Status CheckIssuer(const std::string& cert_pem, const std::string& ca_pem) {
   const CertPtr cert = FirstCert(cert_pem);
-  if (cert == nullptr)
-    return InvalidArgument("the PEM file contains no certificate, expected at least one [TD6015]");
+  if (cert == nullptr) return NoCertificate(cert_pem);
   const BioPtr text = ReadOnlyBio(ca_pem);
   while (const CertPtr ca = NextCert(text.get())) {
     const bool signed_by = X509_verify(cert.get(), X509_get0_pubkey(ca.get())) == 1;
@@ -280,8 +285,9 @@ Status CheckIssuer(const std::string& cert_pem, const std::string& ca_pem) {
     if (signed_by) return OkStatus();
   }
   return Unauthenticated(
-      "the certificate is signed by \"%s\", which is not one of the trusted authorities [TD6015]",
-      NameText(X509_get_issuer_name(cert.get())));
+      "certificate \"%s\" is signed by \"%s\", which is not one of the trusted authorities "
+      "[TD6015]",
+      NameText(X509_get_subject_name(cert.get())), NameText(X509_get_issuer_name(cert.get())));
 }
 
 namespace {

@@ -73,7 +73,7 @@ StatusOr<std::optional<PeerIdentity>> CheckTlsFiles(const TlsFiles& files) {
   const auto facts = ReadCertificate(cert);
   if (!facts.ok()) return Annotate(facts.status(), files.cert);
   TD_RETURN_IF_ERROR(Annotate(CheckKey(cert, key), files.cert + " and " + files.key));
-  TD_RETURN_IF_ERROR(Annotate(CheckValidity(*facts, WallSeconds()), "certificate " + files.cert));
+  TD_RETURN_IF_ERROR(Annotate(CheckValidity(*facts, WallSeconds()), files.cert));
   return facts->identity;
 }
 
@@ -81,8 +81,8 @@ StatusOr<PeerIdentity> RequireIdentity(const TlsFiles& files, PeerRole role,
                                        const std::string& job) {
   TD_ASSIGN_OR_RETURN(const std::optional<PeerIdentity> identity, CheckTlsFiles(files));
   const std::string name = job.empty() ? "JOB" : job;
-  const std::string hint =
-      absl::StrFormat("; hint: tandem certs issue DIR --job=%s --role=%s", name, RoleName(role));
+  const std::string hint = absl::StrFormat("; hint: run tandem certs issue DIR --job=%s --role=%s",
+                                           name, RoleName(role));
   if (!identity) {
     return PermissionDenied("certificate %s names no role, expected %s [TD6010]%s", files.cert,
                             ToUri({name, role}), hint);

@@ -180,8 +180,8 @@ Status CheckServer(const Endpoint& server, SSL* ssl, const std::string& server_u
   if (X509_check_ip_asc(cert.get(), server.host.c_str(), 0) != 1 &&
       X509_check_host(cert.get(), server.host.c_str(), server.host.size(), 0, nullptr) != 1) {
     return Unauthenticated(
-        "the certificate of the server at %s is for %s, not for %s [TD6006]; hint: tandem certs "
-        "issue DIR --job=JOB --role=pserver --host=%s",
+        "the certificate of the server at %s is for %s, not for %s [TD6006]; hint: run tandem "
+        "certs issue DIR --job=JOB --role=pserver --host=%s",
         ToString(server), facts.hosts.empty() ? "no host" : absl::StrJoin(facts.hosts, ", "),
         server.host, server.host);
   }

@@ -13,9 +13,9 @@ StatusOr<std::string> ReadSecretFile(const std::string& path) {
   StatusOr<std::string> read = ReadOwnFile(path, kSecretBytesMax, OwnRule::kSecret);
   if (read.status().code() == StatusCode::kNotFound) {
     return NotFound(
-        "secret file %s does not exist [TD6013]; hint: openssl rand -hex 32 > job.secret; chmod "
-        "600 job.secret",
-        path);
+        "secret file %s does not exist [TD6013]; hint: create the file with openssl rand -hex 32 > "
+        "%s and chmod 600 %s",
+        path, path, path);
   }
   if (!read.ok()) return Annotate(read.status(), "secret file");
   std::string secret = *std::move(read);

@@ -78,8 +78,8 @@ StatusOr<std::string> FindData(const ParsedArgs& args) {
       status.code(),
       std::string(status.message()) +
           (args.Has("data") ? "; hint: set --data to a directory with the four idx files of MNIST"
-                            : "; hint: apt-get install dataset-fashion-mnist, or "
-                              "--data=DIR with your own idx files"));
+                            : "; hint: run apt-get install dataset-fashion-mnist, or name a "
+                              "directory of idx files with --data=DIR"));
 }
 
 bool AsJson(const ParsedArgs& args) { return args.Has("json") || args.Get("output") == "json"; }

@@ -62,7 +62,7 @@ StatusOr<std::vector<ErrorCode>> CodesIn(const std::string& text) {
     for (const ErrorCode& c : ErrorCodes()) known.push_back(NameOf(c));
     const std::string name = "TD" + std::to_string(number);
     std::string hint = HintText(name, known);
-    if (hint.empty()) hint = "; hint: tandem explain lists all codes";
+    if (hint.empty()) hint = "; hint: run tandem explain, which lists all codes";
     return NotFound("there is no error code %s [TD1006]%s", name, hint);
   }
   return found;

@@ -161,7 +161,7 @@ std::vector<ErrorCode> HostErrors() {
        "the process has reached its limit of file size", "ulimit -f",
        "run ulimit -f unlimited before the start (systemd: LimitFSIZE)",
        "state.safetensors: cannot be written (File too large) [TD2115]: a file of this process may "
-       "have at most 2048000 bytes; hint: ulimit -f unlimited"},
+       "have at most 2048000 bytes; hint: raise the limit with ulimit -f unlimited"},
       {2116, "out of memory or threads",
        "the system gives the process no more memory or threads; the process exits with code 74",
        "ulimit -v or ulimit -u; a container that is too small; a large batch",
@@ -211,7 +211,7 @@ std::vector<ErrorCode> MachineErrors() {
        "run tandem doctor to find the missing part; build with -DTANDEM_CUDA=ON and install both "
        "from one build; or use --place=cpu",
        "cannot open the CUDA module: libtandem_cuda.so: cannot open shared object file [TD5001]; "
-       "hint: ./deploy/build.sh -DTANDEM_CUDA=ON --target tandem_cuda, or --place=cpu"},
+       "hint: run ./deploy/build.sh -DTANDEM_CUDA=ON --target tandem_cuda, or use --place=cpu"},
       {5002, "a missing CUDA device", "the machine has fewer CUDA devices than the job needs",
        "no driver; CUDA_VISIBLE_DEVICES; a container without devices",
        "check with nvidia-smi and tandem doctor; or use --place=cpu",
@@ -240,7 +240,7 @@ std::vector<ErrorCode> MachineErrors() {
        "gperftools is not installed; a library without the profiler",
        "install the library: apt-get install libgoogle-perftools4",
        "pe_profile_fname needs gperftools, which cannot be loaded: libprofiler.so.0: cannot open "
-       "shared object file [TD5006]; hint: apt-get install libgoogle-perftools4"},
+       "shared object file [TD5006]; hint: run apt-get install libgoogle-perftools4"},
   };
 }
 

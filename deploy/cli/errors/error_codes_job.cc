@@ -56,7 +56,7 @@ std::vector<ErrorCode> ArgumentErrors() {
        "flags of the trainer without -- before them; a space inside a value; a value for a flag "
        "without one",
        "remove the argument, or write -- before it; --help lists the arguments",
-       "unexpected argument \"now\" [TD1010]; hint: tandem-pserver --help"},
+       "unexpected argument \"now\" [TD1010]; hint: run tandem-pserver --help"},
       {1011, "a value of the wrong form", "the value must have a certain form",
        "a missing part; a character that is not allowed",
        "use the form that the message shows; --help has an example",
@@ -155,7 +155,7 @@ std::vector<ErrorCode> TaskErrors() {
        "use --mode=collective without sparse gradients, --mode=pserver without dense ones; or set "
        "model argument sparse=1 or distributed=1",
        "mode hybrid needs a network with sparse and dense gradients, but this network has 0 sparse "
-       "and 4 dense gradients [TD1113]; hint: --mode=collective"},
+       "and 4 dense gradients [TD1113]; hint: use --mode=collective"},
   };
 }
 
@@ -251,7 +251,7 @@ std::vector<ErrorCode> ImportErrors() {
       {1215, "an unsupported ONNX node", "the model uses a node that Tandem does not support",
        "a layer without an operator in Tandem",
        "rewrite the layer with nodes of docs/guides/export-and-import.md",
-       "node 1, Einsum \"\": this operator is not supported [TD1215]"},
+       "node 1, Einsum \"\": operator Einsum is not supported [TD1215]"},
       {1216, "a model in training form", "batch normalisation in training form has other outputs",
        "the model was exported in training mode", "call model.eval() before torch.onnx.export",
        "the node is in training form, which is not supported [TD1216]; hint: export the model "

@@ -74,7 +74,7 @@ std::vector<ErrorCode> RankErrors() {
        "a rank sent or received nothing within the time limit of a step",
        "the rank is stopped, swaps, or is much slower; a network that loses all packets",
        "run tandem status LOG_DIR for the slowest rank; raise --step_timeout_ms",
-       "timed out while this rank waited for rank 1, which sends no data [TD3006]"},
+       "the receive from rank 1 timed out, because this peer sends no data [TD3006]"},
       {3007, "a rank of another job",
        "the caller is not of this job, or expects another number of ranks",
        "two jobs at one address; different --nproc on the hosts",
@@ -124,7 +124,7 @@ std::vector<ErrorCode> ServerStateErrors() {
        "--durability without --data_dir (tandemrun: --pserver_data_dir); a client that does not "
        "retransmit pushes",
        "set the directory, or the durability that the hint names",
-       "--durability=replayable needs a directory [TD4012]; hint: --pserver_data_dir=DIR"},
+       "--durability=replayable needs a directory [TD4012]; hint: set --pserver_data_dir=DIR"},
       {4013, "a gradient that is not finite", "the server rejected the push",
        "a learning rate that is too high; damaged data",
        "find the operator with --check_nan_inf=true; nonfinite_gradients: Skip skips such steps",
@@ -168,9 +168,8 @@ std::vector<ErrorCode> ServerCallErrors() {
        "a number of another job, or of a snapshot that newer ones replaced; a program that chooses "
        "numbers itself",
        "list the snapshots with tandem restore --list; tandem save --snapshot chooses the number",
-       "snapshot 7 does not exist on all 3 servers; these snapshots do: 4, 5 [TD4020]; hint: "
-       "tandem "
-       "restore --list shows the snapshots"},
+       "snapshot 7 does not exist on all 3 servers; these snapshots do: 4, 5 [TD4020]; hint: run "
+       "tandem restore --list to see the snapshots"},
       {4021, "tables that another mode does not support",
        "a checkpoint has rows of is_distributed tables, which only pservers store, but the job "
        "stores its tables elsewhere; or the other way round",
@@ -186,7 +185,7 @@ std::vector<ErrorCode> ServerCallErrors() {
        "set a_sync_configs.max_staleness=4, or use an optimizer without momentum (sgd), or sync "
        "mode",
        "warning: gradients are 23.4 updates old when the servers apply them, above 5 with momentum "
-       "with momentum 0.9: the job may not converge [TD4022]; hint: "
+       "with momentum 0.9: the job may not converge [TD4022]; hint: set "
        "--a_sync_configs.max_staleness=4"},
       {4023, "a call without a time limit",
        "timeout_ms is the time for which the server may wait, and it is 0",

@@ -19,7 +19,7 @@ std::vector<ErrorCode> ConnectionErrors() {
        "ranks on several hosts without the flag that allows it",
        "use --insecure_allow_network in a trusted network; or use pserver mode, which supports TLS",
        "rendezvous at 240.0.0.1:7000: the connections between hosts are not encrypted, which is "
-       "not allowed [TD6002]; hint: in a trusted network, set --insecure_allow_network"},
+       "not allowed [TD6002]; hint: set --insecure_allow_network if the network is trusted"},
       {6003, "a client without TLS at a server with TLS",
        "the server and the client cannot communicate",
        "the trainer or tool was started without tls_dir",
@@ -45,8 +45,8 @@ std::vector<ErrorCode> ConnectionErrors() {
        "a certificate without this host's name; an address of another job",
        "run tandem certs issue DIR --job=JOB --role=pserver --host=HOST for each host; check the "
        "address",
-       "the certificate of the server at 127.0.0.1:7000 is for a, not for b [TD6006]; hint: tandem "
-       "certs issue DIR --job=JOB --role=pserver --host=b"},
+       "the certificate of the server at 127.0.0.1:7000 is for a, not for b [TD6006]; hint: run "
+       "tandem certs issue DIR --job=JOB --role=pserver --host=b"},
       {6007, "a rejected certificate of a client",
        "the server requires a certificate of its authority, and got none or another one",
        "tls_dir is not set; certificates of another authority",
@@ -109,20 +109,20 @@ std::vector<ErrorCode> CertificateErrors() {
        "the certificate was not renewed; a wrong clock of this machine",
        "issue a new one with tandem certs issue, which running processes load without a restart; "
        "check the clock with date",
-       "the certificate expired on 2026-01-01 [TD6008]; hint: issue a new one with tandem certs "
-       "issue"},
+       "certificate \"CN = pserver of j\" expired on 2026-01-01 [TD6008]; hint: issue a new "
+       "certificate with tandem certs issue"},
       {6009, "a call that the role does not allow",
        "the role of the certificate (trainer, pserver, observer, admin) does not allow the call",
        "tandem save with an observer's certificate; a certificate of another job",
        "issue the certificate that the hint names; docs/project/threat-model.md lists the rights "
        "of each role",
        "SaveCheckpoint: the caller has role observer of job \"j\", but the call needs role trainer "
-       "or admin [TD6009]; hint: tandem certs issue DIR --job=j --role=admin"},
+       "or admin [TD6009]; hint: run tandem certs issue DIR --job=j --role=admin"},
       {6010, "a certificate for another role or job",
        "the role or the job of the certificate differs from this process",
        "tls_dir names the directory of another role", "set --tls_dir=PKI/JOB/ROLE of this process",
        "certificate pki/j/trainer/tls.crt is for role trainer of job \"j\", but this process is a "
-       "pserver [TD6010]; hint: tandem certs issue DIR --job=JOB --role=pserver"},
+       "pserver [TD6010]; hint: run tandem certs issue DIR --job=JOB --role=pserver"},
       {6011, "a missing or wrong proof of the secret",
        "the caller did not prove that it belongs to the job",
        "no secret file; another name of the job",
@@ -132,7 +132,8 @@ std::vector<ErrorCode> CertificateErrors() {
       {6012, "a secret that other users can read",
        "the permissions of a key or secret file allow access to other users",
        "a copied file with wide permissions", "run chmod 600 FILE",
-       "other users may read or change job.secret (mode 644) [TD6012]; hint: chmod 600 job.secret"},
+       "other users may read or change job.secret (mode 644) [TD6012]; hint: run chmod 600 "
+       "job.secret"},
       {6013, "a missing secret", "all processes of the job need the same secret",
        "TANDEM_SECRET_FILE is not set, or names a file that does not exist or is too short",
        "run openssl rand -hex 32 > job.secret; chmod 600 job.secret; copy the file to each host",

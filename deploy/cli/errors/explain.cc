@@ -90,8 +90,7 @@ const std::vector<CodeRow>& CodeTable() {
       {StatusCode::kPermissionDenied,
        "a file or the role of a certificate does not permit the operation",
        "grant the permission with chmod, tandem certs issue or a flag",
-       "other users may read or change job.secret (mode 644) [TD6012]; hint: chmod 600 job.secret",
-       "common/os/own_files.cc"},
+       "other users may read or change job.secret (mode 644) [TD6012]", "common/os/own_files.cc"},
       {StatusCode::kUnauthenticated, "the caller did not prove that it belongs to the job",
        "use the same secret (TANDEM_SECRET_FILE) and the same job name for all processes",
        "the call has no proof of the job's secret [TD6011]; hint: set TANDEM_SECRET_FILE=FILE, or "

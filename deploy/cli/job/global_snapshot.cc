@@ -89,9 +89,8 @@ Status RestoreGlobalSnapshot(const ParsedArgs& args) {
   const std::string asked = args.Get("snapshot");
   if (asked != "true" && (!absl::SimpleAtoi(asked, &number) || number == 0)) {
     return InvalidArgument(
-        "--snapshot=%s: expected the number of a snapshot [TD1004]; hint: tandem restore --list "
-        "shows "
-        "the snapshots",
+        "--snapshot=%s: expected the number of a snapshot [TD1004]; hint: run tandem restore "
+        "--list to see the snapshots",
         asked);
   }
   TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));

@@ -112,8 +112,8 @@ Status TakeKeys(const ParsedArgs& args, const std::vector<rpc::PeerRole>& roles,
         !std::filesystem::exists(rpc::TlsFilesIn(tls_dir).key, error)) {
       TD_RETURN_IF_ERROR(CheckNotOver(access.dir, *access.record));
       return FailedPrecondition(
-          "job %s of %s has ended, and its certificates no longer exist [TD7003]; hint: tandem "
-          "events %s",
+          "cannot contact job %s of %s: the job has ended, and its certificates no longer exist "
+          "[TD7003]; hint: run tandem events %s",
           access.job, access.dir, access.dir);
     }
     access.tls = rpc::TlsFilesIn(tls_dir);
@@ -202,7 +202,7 @@ StatusOr<JobAccess> FindPservers(const ParsedArgs& args) {
         "write checkpoints (checkpoint.dir)");
   }
   if (access.job.empty())
-    return InvalidArgument("the name of the job is missing [TD1007]; hint: --job=NAME");
+    return InvalidArgument("the name of the job is missing [TD1007]; hint: set --job=NAME");
   return access;
 }
 

@@ -36,7 +36,7 @@ struct PageAddress {
 };
 
 struct JobAccess {
-  std::string job;  // name of the job; "": unknown, which servers with a secret reject
+  std::string job;  // name of the job; "": unknown; servers with a secret reject ""
   std::string dir;  // log directory of tandemrun; "": the user named addresses
   std::optional<JobRecord> record;
   std::vector<Endpoint> pservers;  // all pservers, including those that were added later

@@ -70,7 +70,8 @@ Status Save(const ParsedArgs& args) {
   if (args.Has("snapshot")) return SaveGlobalSnapshot(args);
   const std::string mode = args.Get("mode", "full");
   if (mode != "full" && mode != "base" && mode != "delta") {
-    return InvalidArgument("--mode=%s: expected full, base (the same) or delta [TD1006]", mode);
+    return InvalidArgument("--mode=%s: expected full (or its synonym base) or delta [TD1006]",
+                           mode);
   }
   const bool delta = mode == "delta";
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
@@ -145,9 +146,9 @@ Status Drain(const ParsedArgs& args) {
   for (const FlagSpec& flag : AccessFlags()) {
     if (!args.Has(flag.name) || flag.name == std::string_view(kOutputFlag.name)) continue;
     return InvalidArgument(
-        "%s has no effect without --pserver=N [TD1005]; hint: name only the log directory to stop "
-        "a job",
-        args.flags.at(flag.name).spelled);
+        "%s has no effect without --pserver=N [TD1005]; hint: remove %s to stop the whole job, or "
+        "add --pserver=N",
+        args.flags.at(flag.name).spelled, args.flags.at(flag.name).spelled);
   }
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   TD_ASSIGN_OR_RETURN(const std::string dir, Dir(args));
@@ -156,7 +157,7 @@ Status Drain(const ParsedArgs& args) {
   if (!LauncherRuns(record)) {
     TD_RETURN_IF_ERROR(CheckNotOver(dir, record));
     return FailedPrecondition(
-        "job %s of %s has ended, or runs on another host [TD7003]; hint: tandem events %s",
+        "job %s of %s has ended, or runs on another host [TD7003]; hint: run tandem events %s",
         record.job, dir, dir);
   }
   TD_RETURN_IF_ERROR(SignalLauncher(record, SIGTERM));

@@ -59,8 +59,8 @@ StatusOr<const BenchNetwork*> FindBenchNetwork(std::string_view name) {
     names.push_back(network.name);
   }
   return InvalidArgument(
-      "there is no network \"%s\" to measure, expected one of %s [TD1006]; hint: --job=FILE "
-      "measures any job",
+      "there is no network \"%s\" to measure, expected one of %s [TD1006]; hint: use --job=FILE to "
+      "measure any job",
       name, absl::StrJoin(names, ", "));
 }
 
@@ -102,7 +102,8 @@ StatusOr<std::vector<const KnobBench*>> ChooseKnobs(const std::string& names) {
   }
   if (!chosen.empty()) return chosen;
   if (!names.empty())
-    return InvalidArgument("--only names no knob [TD1007]; hint: --only=nccl_comm_num");
+    return InvalidArgument(
+        "--only names no knob [TD1007]; hint: name knobs as in --only=nccl_comm_num");
   for (const KnobBench& row : KnobBenches()) chosen.push_back(&row);
   return chosen;
 }

@@ -45,8 +45,8 @@ StatusOr<PlanJob> PlanJobOf(const std::string& job_path, int workers) {
   }
   if (job.buckets.empty()) {
     return FailedPrecondition(
-        "%s: no step has an allreduce, because the strategy sends gradients in another way "
-        "[TD7008]; hint: tandem graph JOB shows the operators",
+        "%s: the program has no allreduce to plan, because the strategy sends gradients in another "
+        "way [TD7008]; hint: run tandem graph JOB to see the operators",
         job_path);
   }
   for (PlanBucket& bucket : job.buckets) bucket.ready /= static_cast<double>(computing);

@@ -67,8 +67,8 @@ Status Issue(const ParsedArgs& args, const std::string& dir) {
   for (const char* name : {"job", "role"}) {
     if (!args.Has(name)) {
       return InvalidArgument(
-          "--%s is missing [TD1007]; hint: tandem certs issue %s --job=NAME --role=pserver", name,
-          dir);
+          "--%s is missing [TD1007]; hint: run tandem certs issue %s --job=NAME --role=pserver",
+          name, dir);
     }
   }
   rpc::LeafRequest request;
@@ -78,7 +78,8 @@ Status Issue(const ParsedArgs& args, const std::string& dir) {
   TD_ASSIGN_OR_RETURN(request.days, args.GetInt("days", 30, 1, 36500));
   const StatusOr<rpc::CertifiedKey> authority = rpc::ReadAuthority(dir);
   if (!authority.ok()) {
-    return Annotate(authority.status(), dir + " contains no authority (hint: tandem certs init)");
+    return Annotate(authority.status(),
+                    dir + " contains no authority (hint: run tandem certs init)");
   }
   TD_ASSIGN_OR_RETURN(const rpc::CertifiedKey leaf, rpc::IssueCertificate(*authority, request));
   const std::string out = args.Get(
@@ -205,8 +206,8 @@ Status Certs(const ParsedArgs& args) {
     return verb == "init" ? Init(args, words[1]) : Issue(args, words[1]);
   }
   if (verb == "init" || verb == "issue" || verb == "show") {
-    return InvalidArgument("tandem certs %s needs a directory [TD1007]; hint: tandem certs --help",
-                           verb);
+    return InvalidArgument(
+        "tandem certs %s needs a directory [TD1007]; hint: run tandem certs --help", verb);
   }
   return InvalidArgument("the subcommand is \"%s\", expected init, issue or show [TD1006]%s", verb,
                          HintText(verb, {"init", "issue", "show"}));

@@ -138,7 +138,7 @@ Status ExportTensors(const std::string& out, const std::string& what, const Pars
   if (!checkpoint.tables.empty() && what != "state" && !args.Has("rows")) {
     std::fprintf(stderr,
                  "tandem export: the file does not contain tables that only pservers store (%s); "
-                 "hint: --rows=full, base or delta\n",
+                 "hint: choose --rows=full, base or delta\n",
                  checkpoint.tables.c_str());
   }
   return OkStatus();
@@ -202,7 +202,7 @@ Status Export(const ParsedArgs& args) {
   }
   if (network && args.Has("rows")) {
     return InvalidArgument(
-        "--rows needs a file .npz or .safetensors [TD1005]; hint: tandem export DIR rows.npz "
+        "--rows needs a file .npz or .safetensors [TD1005]; hint: run tandem export DIR rows.npz "
         "--rows=...");
   }
   CpuDevice device;

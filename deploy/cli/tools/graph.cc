@@ -36,7 +36,7 @@ StatusOr<size_t> PointOf(const ParsedArgs& parsed, const ProgramStages& history)
     if (names.back() != name) continue;
     if (parsed.Has("after")) return i;
     if (i == 0)
-      return InvalidArgument("there is no pass before \"%s\" [TD1006]; hint: --after=%s", name,
+      return InvalidArgument("there is no pass before \"%s\" [TD1006]; hint: use --after=%s", name,
                              name);
     return i - 1;
   }

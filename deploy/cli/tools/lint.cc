@@ -166,9 +166,10 @@ int RunLint(const Args& args) {
   const auto rank = parsed.GetInt("rank", 0, 0, *workers - 1);
   if (!rank.ok()) return Fail("lint", rank.status());
   if (parsed.Has("save") && parsed.positional.size() != 1) {
-    return Fail("lint",
-                InvalidArgument(
-                    "--save needs exactly one file [TD1005]; hint: tandem lint JOB --save=FILE"));
+    return Fail(
+        "lint",
+        InvalidArgument(
+            "--save needs exactly one file [TD1005]; hint: run tandem lint JOB --save=FILE"));
   }
   const StatusOr<bool> as_json = WantsJson(parsed);
   if (!as_json.ok()) return Fail("lint", as_json.status());

@@ -52,7 +52,9 @@ Status CannotStart(const std::string& program, int error) {
   if (error == ENOENT) return NotFound("%s", text);
   if (error == EACCES)
     return PermissionDenied(
-        "a program of the job is not executable: %s [TD7001]; hint: chmod +x the file", text);
+        "a program of the job is not executable: %s [TD7001]; hint: make the file executable with "
+        "chmod +x",
+        text);
   return Internal("%s", text);
 }
 

@@ -21,11 +21,11 @@ StatusOr<int> NamedSections(const Program& forward);
 // INVALID_ARGUMENT: the program names another number of stages or has fewer operators than stages.
 Status AssignSections(Program& forward, int sections);
 
-// Assigns the operators of a forward program to two stages. Operators that name `device` ("cpu" or
-// "gpu") in op_device are under the guard and get stage 1, which heter workers run. All others get
-// stage 0. INVALID_ARGUMENT: no operator is under the guard, or the operator of the loss is not.
-// INVALID_ARGUMENT, naming the operator: a lookup in a table of sparse rows is under the guard; or
-// an operator of stage 0 reads a value of stage 1; or both stages use a parameter.
+// Assigns the operators of a forward program to two stages. An operator whose op_device is `device`
+// ("cpu" or "gpu") gets stage 1, which heter workers run. All others get stage 0.
+// INVALID_ARGUMENT: no operator is in stage 1, or the operator of the loss is in stage 0.
+// INVALID_ARGUMENT, naming the operator: a lookup in a table of sparse rows is in stage 1; or an
+// operator of stage 0 reads a value of stage 1; or both stages use a parameter.
 Status AssignGuard(Program& forward, const std::string& device);
 
 // A temporary that one stage writes and another stage reads.

@@ -14,8 +14,8 @@ namespace tandem::graph {
 namespace {
 
 // Largest number of channels for which NCHW is kept. With so few channels, the NCHW kernels
-// (conv_direct.cc) are as fast as those of the blocked layout. For 16-bit images they widen their
-// inputs and are still several times as fast as oneDNN's kernels for NHWC.
+// (conv_direct.cc) are as fast as those of the blocked layout. For 16-bit images the NCHW kernels
+// widen their inputs, and are still several times as fast as oneDNN's kernels for NHWC.
 constexpr int64_t kPlainChannelsMax = 24;
 // Smallest number of channels for which Winograd's algorithm is used. Measured on Sapphire Rapids
 // with oneDNN 2.6: with 64 channels or more it is 1.6 to 2.7 times as fast as the direct algorithm,

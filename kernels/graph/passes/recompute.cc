@@ -50,7 +50,7 @@ Status Recomputer::FindWriters(const std::set<std::string>& checkpoints) {
     const std::string near = OrDidYouMean(*missing.begin(), forward);
     return NotFound(
         "recompute_configs: no operator writes the checkpoint \"%s\" [TD1205]%s", *missing.begin(),
-        near.empty() ? "; hint: tandem graph --after=model shows the variables of the program"
+        near.empty() ? "; hint: run tandem graph --after=model to see the variables of the program"
                      : near);
   }
   for (size_t i = 0; i <= last; ++i) {

@@ -145,8 +145,8 @@ class GradContext {
   // absent.
   std::string In(size_t slot, size_t i = 0) const;
   std::string Out(size_t slot, size_t i = 0) const;
-  // Returns the name of G(output), which is already computed; "" if no gradient flows through this
-  // output.
+  // Returns the name of the gradient of an output; "" if no gradient flows through this output. The
+  // operators that compute the gradient precede those that this object appends.
   virtual std::string OutGrad(size_t slot, size_t i = 0) const = 0;
   // Returns the name to use for G(input); "" if it is not needed. Call this at most once per input,
   // and then write the gradient.

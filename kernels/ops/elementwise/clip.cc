@@ -38,7 +38,8 @@ Status InferByNorm(const OpView& view, std::span<TensorDesc> outputs) {
 Status InferByGlobalNorm(const OpView& view, std::span<TensorDesc> outputs) {
   TD_RETURN_IF_ERROR(NeedNorm(view));
   TD_RETURN_IF_ERROR(NeedF32(view));
-  if (view.in_count() == 0 || !view.has_in(0)) return view.Error("expected at least one input X");
+  if (view.in_count() == 0 || !view.has_in(0))
+    return view.Error("input slot X is empty, expected at least one variable");
   if (outputs.size() != view.in_count())
     return view.Error("the number of outputs Out must equal the number of inputs X");
   for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = view.in(i);

@@ -26,8 +26,8 @@ Status Run(State& s, const KernelArgs& args) {
   std::memcpy(&at, args.in[1], sizeof(at));
   if (at.samples < 1 || s.n % at.samples != 0 || at.first_sample < 0) {
     return InvalidArgument(
-        "input Position names %d samples from sample %d on, but X with %d elements cannot contain "
-        "these samples",
+        "input Position has %d samples from sample %d on, expected samples from 0 on and a number "
+        "of samples that divides the %d elements of X",
         at.samples, at.first_sample, s.n);
   }
   const auto key = [](uint64_t of, int64_t counter) {

@@ -31,7 +31,8 @@ Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
   }
   const auto value = view.attr<double>("value");
   if (!Holds(*dtype, value)) {
-    return view.Error(absl::StrFormat("value %g is out of range for %s", value, Name(*dtype)));
+    return view.Error(
+        absl::StrFormat("attribute value=%g is out of range for %s", value, Name(*dtype)));
   }
   TD_RETURN_IF_ERROR(NeedInts(view, "shape"));
   const StatusOr<Shape> shape = ParseShape(view.attr<std::vector<int64_t>>("shape"));

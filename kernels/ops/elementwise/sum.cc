@@ -5,7 +5,8 @@ namespace tandem::ops {
 namespace {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {
-  if (view.in_count() == 0 || !view.has_in(0)) return view.Error("expected at least one input X");
+  if (view.in_count() == 0 || !view.has_in(0))
+    return view.Error("input slot X is empty, expected at least one variable");
   for (size_t i = 1; i < view.in_count(); ++i) {
     if (!view.has_in(i) || view.in(i) != view.in(0))
       return view.Error("all inputs X must have the same type and shape");

@@ -76,7 +76,7 @@ class GroupWriter {
   const OpView* view_ = nullptr;
   const BodyStep* step_ = nullptr;
   int number_ = 0;
-  std::vector<int> addresses_;  // indices of the values whose addresses the code uses, in order
+  std::vector<int> addresses_;  // by number of an address in the code: index of its value
   // By index of a value: the name of the variable that holds its elements.
   std::map<int, std::string> names_;
   std::map<int, std::string> firsts_;
@@ -195,7 +195,9 @@ Status GeluGrad(GroupWriter& w) {
 Status Scale(GroupWriter& w) {
   const float scale = AttrF32(w.view(), "scale"), bias = AttrF32(w.view(), "bias");
   if (!std::isfinite(scale) || !std::isfinite(bias)) {
-    return Unimplemented("an attribute is not finite, which this kernel does not support");
+    return Unimplemented(
+        "the attributes are scale=%g and bias=%g, but this kernel supports only finite numbers",
+        scale, bias);
   }
   w.Set(0, absl::StrFormat("%s * %s + %s", w.In(0), Literal(scale), Literal(bias)));
   return OkStatus();
@@ -235,7 +237,8 @@ Status WriteUpdate(GroupWriter& w, const char* formula, const UpdateArgs& args, 
   w.Before(absl::StrFormat("UpdateArgs %s;", u));
   for (const auto& [name, number] : given) {
     if (!std::isfinite(number))
-      return Unimplemented("an attribute is not finite, which this kernel does not support");
+      return Unimplemented("attribute %s is %g, but this kernel supports only finite numbers", name,
+                           number);
     if (number != 0) w.Before(absl::StrFormat("%s.%s = %s;", u, name, Literal(number)));
   }
   w.Before(begin.empty() ? absl::StrFormat("%s.lr = %s;", u, rate)

@@ -21,7 +21,8 @@ struct FusedSource {
   struct Group {
     int64_t elements;
     uint8_t body;  // number of the group's code; groups with equal code have the same number
-    // Indices in Body::values of the tensors whose addresses the code uses, in order.
+    // Indices in Body::values of the tensors whose addresses the code uses. The order is that of
+    // the addresses in the FusedTable.
     std::vector<int> values;
   };
   // The source of function `fused`, for blocks of kFusedThreads threads. If `ends` is true, it also

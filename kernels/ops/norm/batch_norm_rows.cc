@@ -245,7 +245,8 @@ Status RunGrad(State& st, const KernelArgs& args) {
       grad.scale = scratch.per_channel(0);
       grad.mean_g = scratch.per_channel(1);
       grad.slope = scratch.per_channel(2);
-      // Results overwrite the buffers whose elements are read last: x, and y or g.
+      // Results of a 16-bit type overwrite the buffers of x and g. row_grad reads an element of
+      // these buffers before it writes the result of this element.
       grad.gx = Target(st, to_x, at, scratch.buffer(part, 0));
       grad.gz = Target(st, to_z, at, scratch.buffer(part, 2));
       st.loops.row_grad(grad, rows, c);

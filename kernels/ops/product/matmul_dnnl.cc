@@ -26,8 +26,9 @@ Desc Matrices(int64_t batch, int64_t rows, int64_t cols, bool transposed, DnnlTy
   return {{batch, rows, cols}, type, strides};
 }
 
-// Adds out = op(x) op(y). If `bias` >= 0, the bias is added to each row. x, y, bias and out are
-// positions among the kernel's arguments. All tensors have type `t`, except bias, which is f32.
+// Appends the product out = op(x) op(y) to `program`. If `bias` >= 0, the product adds the bias to
+// each row. x, y, bias and out are positions among the kernel's arguments. All tensors have type
+// `t`, except bias, which is f32.
 void AddProduct(DnnlProgram& program, const Product& p, DnnlType t, int x, int y, int bias,
                 int out) {
   const bool one = p.batch == 1;

@@ -121,11 +121,11 @@ void GradTranspose(GradContext& ctx) {
 // differ only in their size along the axis. The result has the sum of these sizes.
 StatusOr<TensorDesc> Joined(const OpView& view, size_t first) {
   if (view.in_count() <= first || !view.has_in(first))
-    return view.Error("expected at least one input X");
+    return view.Error("input slot X is empty, expected at least one variable");
   TensorDesc total = view.in(first);
   TD_ASSIGN_OR_RETURN(const int axis, AxisOf(view, total.shape));
   for (size_t i = first + 1; i < view.in_count(); ++i) {
-    if (!view.has_in(i)) return view.Error("an input X is missing");
+    if (!view.has_in(i)) return view.Error(absl::StrFormat("input %d is missing", i));
     TensorDesc x = view.in(i);
     const int64_t before = total.shape[axis];
     if (x.shape.rank() == total.shape.rank()) total.shape[axis] = x.shape[axis];
@@ -171,7 +171,8 @@ Status InferConcatGrad(const OpView& view, std::span<TensorDesc> outputs) {
 Status InferSplit(const OpView& view, std::span<TensorDesc> outputs) {
   const Shape& x = view.in(0).shape;
   TD_ASSIGN_OR_RETURN(const int axis, AxisOf(view, x));
-  if (outputs.empty()) return view.Error("expected at least one output Out");
+  if (outputs.empty())
+    return view.Error("output slot Out is empty, expected at least one variable");
   TD_ASSIGN_OR_RETURN(const Ints sections, SectionsOf(view, x[axis], outputs.size()));
   for (size_t i = 0; i < outputs.size(); ++i) {
     outputs[i] = view.in(0);

@@ -87,7 +87,9 @@ uint32_t TakeDigit(CompressState& s, const DgcLevel& level, int64_t& left) {
   }
 }
 
-// Returns the threshold of the k largest. REQUIRES: 1 <= k <= n; the first digits were counted.
+// Returns the smallest of the k largest magnitudes in `residual`, and the number of elements of
+// this magnitude that belong to the k largest. REQUIRES: 1 <= k <= n, and Accumulate has counted
+// the first digits.
 Cut FindCut(CompressState& s, const float* residual, int64_t k) {
   TD_REQUIRE(k >= 1 && k <= s.n);
   Cut cut{0, k};

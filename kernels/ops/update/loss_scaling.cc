@@ -11,7 +11,8 @@ namespace {
 Status InferCheck(const OpView& view, std::span<TensorDesc> outputs) {
   TD_RETURN_IF_ERROR(NeedF32(view));
   TD_RETURN_IF_ERROR(NeedOne(view, 0, "Scale"));
-  if (view.in_count() < 2 || !view.has_in(1)) return view.Error("expected at least one input X");
+  if (view.in_count() < 2 || !view.has_in(1))
+    return view.Error("input slot X is empty, expected at least one variable");
   if (outputs.size() != view.in_count())
     return view.Error("the number of outputs Out must equal the number of inputs X");
   outputs[0] = view.in(0);

@@ -55,9 +55,9 @@ struct PsSecurity {
 };
 
 struct PsPatience {
-  // Limit for the start of servers and the initial values.
+  // Time limit for the start of servers and the initial values.
   Duration start_timeout = std::chrono::seconds(60);
-  Duration step_timeout = std::chrono::seconds(60);  // limit for pushes, pulls and barriers
+  Duration step_timeout = std::chrono::seconds(60);  // time limit of pushes, pulls and barriers
   // Pushes, pulls and barriers wait for this additional time. In this time, an unresponsive process
   // that on_silent reported can be killed and restarted.
   Duration replace_timeout = Duration::zero();

@@ -79,7 +79,7 @@ StatusOr<size_t> JobTables::FindVariable(const std::string& name, int64_t numel)
   }
   const PsVariable& variable = variables_[it->second];
   if (numel != variable.shape.numel()) {
-    return InvalidArgument("%s has %d elements, but its shape is %s", name, numel,
+    return InvalidArgument("variable %s has %d elements, but its shape is %s", name, numel,
                            ToString(variable.shape));
   }
   return it->second;

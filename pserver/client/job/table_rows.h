@@ -18,7 +18,7 @@ struct PsTableRows {
   std::string variable;
   std::vector<uint64_t> ids;
   std::vector<float> content;
-  std::vector<std::string> slots;  // names of the slots in `content`, in order
+  std::vector<std::string> slots;  // names of the slots, in the order of `content`
   std::vector<float> slot_start;   // initial values of the slots, in the order of `slots`
   // Use data of each row (TableRows of proto/pserver.proto). An empty list: the rows have no use
   // data.

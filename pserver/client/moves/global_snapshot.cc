@@ -226,8 +226,8 @@ StatusOr<GlobalSnapshotReport> GlobalSnapshotCoordinator::Restore(uint64_t numbe
     return NotFound("no snapshot exists on all %d servers [TD4020]", servers_.size());
   if (request.cut() == 0) {
     return NotFound(
-        "snapshot %d does not exist on all %d servers; these snapshots do: %s [TD4020]; hint: "
-        "tandem restore --list shows the snapshots",
+        "snapshot %d does not exist on all %d servers; these snapshots do: %s [TD4020]; hint: run "
+        "tandem restore --list to see the snapshots",
         number, servers_.size(), absl::StrJoin(whole, ", "));
   }
   std::vector<RestoreCheckpointReply> back;

@@ -72,7 +72,7 @@ class RowTiers {
 
   const RowAccessor accessor_;
   const uint32_t rows_max_;
-  const size_t bytes_max_;  // limit of the memory for rows in bytes
+  const size_t bytes_max_;  // maximum memory of the rows in bytes
   RowStore& hot_;
   const std::unique_ptr<ColdRows> cold_;
   size_t cold_count_ = 0, cold_full_ = 0;

@@ -80,7 +80,7 @@ TEST(HostLimitsDeathTest, AFileThatIsTooLargeIsNamed) {
       },
       ExitedWithCode(kExitIo),
       HasSubstr("cannot be written (File too large) [TD2115]: a file of this process may have at "
-                "most 1000 bytes; hint: ulimit -f unlimited"));
+                "most 1000 bytes; hint: raise the limit with ulimit -f unlimited"));
 }
 
 TEST(HostLimitsDeathTest, TooManyOpenFilesAreNamed) {

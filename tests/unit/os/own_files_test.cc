@@ -69,9 +69,9 @@ TEST_F(OwnFiles, AreReadWithTheModesOfTheirRule) {
     EXPECT_EQ(ReadOwnFile(path, 100, OwnRule::kSecret).ok(), row.secret) << std::oct << row.mode;
   }
   ExpectRefused(ReadOwnFile(File("file", 0666), 100, OwnRule::kUser),
-                "(mode 666) [TD2113]; hint: chmod go-w ");
+                "(mode 666) [TD2113]; hint: run chmod go-w ");
   ExpectRefused(ReadOwnFile(File("file", 0644), 100, OwnRule::kSecret),
-                "(mode 644) [TD6012]; hint: chmod 600 ");
+                "(mode 644) [TD6012]; hint: run chmod 600 ");
   const StatusOr<std::string> text = ReadOwnFile(File("file", 0600), 7, OwnRule::kUser);
   ASSERT_TRUE(text.ok()) << text.status();
   EXPECT_EQ(*text, "content");
@@ -138,7 +138,7 @@ TEST_F(OwnFiles, AFolderForAllUsersIsNoFolderOfOnesOwn) {
   // A directory with the mode of a Kubernetes volume with fsGroup.
   const std::string volume = Folder("volume", 02770);
   EXPECT_TRUE(MakeOwnDir(volume, OwnRule::kGroup).ok());
-  ExpectRefused(MakeOwnDir(volume, OwnRule::kUser), "hint: chmod go-w ");
+  ExpectRefused(MakeOwnDir(volume, OwnRule::kUser), "hint: run chmod go-w ");
 }
 
 TEST_F(OwnFiles, ASocketIsCalledInAFolderThatOthersDoNotWrite) {

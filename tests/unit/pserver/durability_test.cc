@@ -68,7 +68,7 @@ TEST_F(PserverTest, ATrainerIsReplacedBetweenTwoServers) {
   ASSERT_TRUE(PushAndWait(*clients[1], 0, 1.0f, {{"a", &two, 1}, {"b", &two, 1}}).ok());
   ASSERT_EQ(*PullAndWait(*clients[1], 1, tensors(again)), 1u);
   EXPECT_THAT(again, testing::ElementsAre(7, 17));
-  // In the next step both servers accept the gradients of the replacement.
+  // In the next step both servers accept the gradients of the new trainer process.
   for (int t : {0, 1}) {
     ASSERT_TRUE(PushAndWait(*clients[t], 1, 1.0f, {{"a", &one, 1}, {"b", &one, 1}}).ok());
   }

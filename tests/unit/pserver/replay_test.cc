@@ -100,8 +100,8 @@ TEST_F(ReplayTest, WhatIsGoneIsCounted) {
   clients[1] = *Client(1, 2);
   StatusOr<ps::PsState> state;
   std::thread successor([&] { state = Configure(*clients[1], model); });
-  // The replacement waits for trainer 0. The server requests the pushes of trainer 0 when trainer 0
-  // calls.
+  // The new process of trainer 1 waits for trainer 0. The server requests the pushes of trainer 0
+  // when trainer 0 pulls.
   const StatusOr<uint64_t> version = PullAndWait(*clients[0], 0, model.Tensors());
   successor.join();
   ASSERT_TRUE(state.ok()) << state.status();

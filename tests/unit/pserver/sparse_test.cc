@@ -125,7 +125,8 @@ TEST_F(SparseTest, TheSameBitsOnOneTwoAndThreeServers) {
 }
 
 TEST_F(SparseTest, ACheckpointAndTheLogBringTheRowsBack) {
-  // With a limit of 0 all rows are in memory, with 3600 bytes about 45 rows.
+  // A memory limit of 0 means no limit, so all rows are in memory. A limit of 3600 bytes keeps
+  // about 45 rows in memory.
   for (const uint64_t memory : {0, 3'600}) {
     const std::string optimizer = memory == 0 ? "adam" : kAdagrad;
     StartServers(2);

@@ -106,9 +106,9 @@ TEST(SeedSpellings, NamesThatAreNoKnobsSayWhatToDo) {
            {"build_strategy { trainer_id: 0 }", "launcher"},
            {"sync_mode: True", "a_sync: false"},
            {"FLAGS_selected_gpus: \"0\"", "place"},
-           {"sync_bn: true", "the knob is sync_batch_norm"},
+           {"sync_bn: true", "use knob sync_batch_norm"},
            {"reduce_mode: Reduce", "build_strategy.reduce_strategy"},
-           {"grad_merge: true", "the knob is gradient_merge"},
+           {"grad_merge: true", "use knob gradient_merge"},
            {"num_iteration_per_drop: 3", "execution_strategy.num_iteration_per_drop_scope"},
            {"k_steps: 3", "a_sync_configs.k_steps, localsgd_configs.k_steps"}}) {
     DistributedStrategy strategy;
@@ -123,7 +123,7 @@ TEST(SeedSpellings, NamesThatAreNoKnobsSayWhatToDo) {
   EXPECT_THAT(diagnostics.ErrorText(), HasSubstr("\"a_sync\" belongs in strategy { }"));
   Diagnostics of_guide;
   ParseTextProto({"job", "dist_strategy { a_sync: true }"}, &job, nullptr, &of_guide);
-  EXPECT_THAT(of_guide.ErrorText(), HasSubstr("hint: the field is strategy: strategy {"));
+  EXPECT_THAT(of_guide.ErrorText(), HasSubstr("hint: use field strategy: strategy {"));
 }
 
 }  // namespace

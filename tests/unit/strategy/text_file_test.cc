@@ -116,7 +116,7 @@ unknown { deep { deeper: [1, { }] } }
       {"job.pbtxt:5:11", "a_sync expects true or false, got \"yes\" [TD1103]", "write true"},
       {"job.pbtxt:6:3", "a_sync is given twice; first in line 5 [TD1102]", "keep one of them"},
       {"job.pbtxt:7:37", "num_threads is out of range: 4096 is more than 1024 threads [TD1104]",
-       "allowed: 0 to 1024 threads"},
+       "use a value from 0 to 1024 threads"},
       {"job.pbtxt:7:42", "ExecutionStrategy has no field \"num_thread\" [TD1101]",
        "did you mean \"num_threads\"?"},
       {"job.pbtxt:8:37",

@@ -165,13 +165,13 @@ TEST_F(CliTest, CertsAreMadeShownAndJudged) {
   EXPECT_EQ(Tandem({"certs", "show", trainer}), 0) << Err();
   ASSERT_EQ(chmod((trainer + "/tls.key").c_str(), 0644), 0);
   EXPECT_EQ(Tandem({"certs", "show", trainer}), kExitPermission);
-  EXPECT_THAT(Err(), HasSubstr("hint: chmod 600"));
+  EXPECT_THAT(Err(), HasSubstr("hint: run chmod 600"));
 
   EXPECT_EQ(Tandem({"certs", "issue", dir, "--job=j", "--role=boss"}), kExitUsage);
   EXPECT_EQ(Tandem({"certs", "issue", dir, "--job=j"}), kExitUsage);
   EXPECT_THAT(Err(), HasSubstr("--role is missing"));
   EXPECT_EQ(Tandem({"certs", "issue", dir_, "--job=j", "--role=admin"}), kExitUsage);
-  EXPECT_THAT(Err(), HasSubstr("hint: tandem certs init"));
+  EXPECT_THAT(Err(), HasSubstr("hint: run tandem certs init"));
   EXPECT_EQ(Tandem({"certs", "isue", dir}), kExitUsage);
   EXPECT_THAT(Err(), HasSubstr("did you mean \"issue\"?"));
 }
@@ -285,9 +285,9 @@ TEST_F(CliTest, LintChecksTheWholeJob) {
               HasSubstr("did you mean \"momentum\"?"));
   EXPECT_THAT(errors(whole + "optimizer { type: \"sgd\" beta1: 0.5 }\n"),
               HasSubstr("optimizer sgd has no setting beta1"));
-  EXPECT_THAT(Err(), HasSubstr("adam, adamw, adamax, lamb have this setting"));
+  EXPECT_THAT(Err(), HasSubstr("adam, adamw, adamax, lamb, which have this setting"));
   EXPECT_THAT(errors(whole + "optimizer { type: \"adam\" weight_decay: 0.5 }\n"),
-              HasSubstr("adamw, lars_momentum, lamb have this setting"));
+              HasSubstr("adamw, lars_momentum, lamb, which have this setting"));
   EXPECT_THAT(errors(whole + "optimizer { clip_norm: 1 clip_global_norm: 1 }\n"),
               HasSubstr("hint: keep one of"));
   EXPECT_THAT(errors(whole + "optimizer { decay_exclude: \".b\" }\n"),

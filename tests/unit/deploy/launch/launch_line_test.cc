@@ -107,9 +107,8 @@ TEST(FailureReport, ShowsTheHintOfTheProcessThatFailed) {
   EXPECT_THAT(text, HasSubstr("| hint: ./deploy/build.sh -DTANDEM_CUDA=ON --target tandem_cuda\n"));
   EXPECT_THAT(text, Not(HasSubstr("an older one")));
   failure.last_lines = {"tandem-trainer: error: x"};
-  EXPECT_THAT(
-      deploy::FailureText("j", failure, {}, "error.json"),
-      HasSubstr("\nhint: tandem explain 2 explains the code; log contains its complete output"));
+  EXPECT_THAT(deploy::FailureText("j", failure, {}, "error.json"),
+              HasSubstr("\nhint: run tandem explain 2; read the complete output in log"));
 }
 
 }  // namespace

@@ -152,8 +152,8 @@ TEST_F(LauncherTest, AFailureIsToldWithoutTheSettings) {
   EXPECT_THAT(Err(), HasSubstr("its last lines:\n"
                                "    | tandem-trainer: error: none: no such data folder [TD2001] "
                                "(NOT_FOUND)\n    | hint: name the folder\n  then "));
-  EXPECT_THAT(Err(), HasSubstr("hint: tandem explain TD2001 explains the code; " + log +
-                               " contains its complete output\n"));
+  EXPECT_THAT(Err(), HasSubstr("hint: run tandem explain TD2001; read the complete output in " +
+                               log + "\n"));
   EXPECT_THAT(Err(), Not(HasSubstr("epochs: 3")));
   EXPECT_EQ(nlohmann::json::parse(Read("log/error.json"))["last_lines"].size(), 4u);
 }
@@ -167,8 +167,10 @@ TEST_F(LauncherTest, ACrashUnderALimitOfMemoryNamesTheLimit) {
   Launch({"--mode=local"});
   EXPECT_EQ(WaitForLauncher(), 128 + SIGABRT);
   ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
-  EXPECT_THAT(Err(), HasSubstr("the process may have reached a limit of this host: ulimit -v "
-                               "allows 68719476736 bytes; "));
+  EXPECT_THAT(
+      Err(),
+      HasSubstr("check the limits of this host, which may be too low for the process: ulimit -v "
+                "allows 68719476736 bytes; "));
 }
 
 // Writes of logs fail, as on a full disk. The job continues, and the launcher reports which lines

@@ -228,7 +228,7 @@ TEST_F(StorageTest, AMissingAcknowledgedCheckpointIsNoticed) {
   const std::string copy = dir_ + "_old";
   std::filesystem::copy(dir_, copy);
   { ASSERT_TRUE((*OpenRocksdbStorage(dir_))->Write(Image(4)).ok()); }
-  // Combines an older store with a newer acknowledgement.
+  // Combines an older copy of the store with the newer file of the acknowledged version.
   std::filesystem::copy_file(dir_ + "/TANDEM_ACKNOWLEDGED", copy + "/TANDEM_ACKNOWLEDGED",
                              std::filesystem::copy_options::overwrite_existing);
   const auto read = (*OpenRocksdbStorage(copy))->Read();

@@ -61,7 +61,7 @@ TEST_F(ShardReplayTest, APushThatAServerAskedForIsHeldByTheStepItWasFor) {
   EXPECT_LE(asked_for->log_number, shard_->checkpoints().Take()->log_number);
 }
 
-// No trainer has seen a result of the incomplete step, so the replacement may push its gradient for
+// No trainer has seen a result of the incomplete step, so the new process may push its gradient for
 // the step again.
 TEST_F(ShardReplayTest, WhatADeadTrainerGaveToAStepThatWaitsForOthersIsForgotten) {
   StartReplayable();

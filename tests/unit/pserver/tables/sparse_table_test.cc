@@ -266,8 +266,8 @@ TEST_F(SparseTableTest, PagesAndImagesHoldEveryRowWithItsSlots) {
     const RowsGradient one[] = {g.view()};
     ASSERT_TRUE(Step(*table, one).ok());
   }
-  // Copies the table in pages to three servers, and by a snapshot to one server. Afterwards all
-  // tables make one more step.
+  // Copies the table in pages to three servers, and by a snapshot to one server. Then
+  // applies one more step to the table, to the snapshot's copy and to one of the three servers.
   const TableSnapshot image = *table->Snapshot(0);
   auto copy = Make(TableOf(), adam);
   for (const auto& [bucket, rows] : image.buckets) ASSERT_TRUE(copy->SetRows(rows, 0).ok());
