@@ -15,14 +15,14 @@ void CheckRaw(reader::ImageListOptions options, const std::vector<float>& want) 
   const auto data = reader::OpenImageList(options, &warnings);
   CHECK(data.ok()) << data.status();
   std::vector<uint8_t> pixels((*data)->fields()[0].desc.bytes());
-  PackedImage image{};
+  ops::PackedImage image{};
   std::vector<int32_t> taps(2 * 4);
   int64_t label = -1;
   void* const out[] = {pixels.data(), &image, taps.data(), &label};
   const uint32_t first = 0;
   const Status status = (*data)->Fill({&first, 1}, out);
   CHECK(status.ok()) << status;
-  CHECK(LiesIn(image, 4, static_cast<int64_t>(pixels.size())));
+  CHECK(ops::LiesIn(image, 4, static_cast<int64_t>(pixels.size())));
   std::vector<std::byte> scratch(ops::ImageScratchBytes(image.width));
   std::vector<float> got(want.size());
   ops::SampleImage(reader::FormOf(options), pixels.data() + image.begin, image.width, image.height,

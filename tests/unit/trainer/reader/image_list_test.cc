@@ -16,6 +16,8 @@
 namespace tandem::reader {
 namespace {
 
+using ops::LiesIn;
+using ops::PackedImage;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
