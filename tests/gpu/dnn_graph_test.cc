@@ -76,8 +76,8 @@ TEST_P(DnnGraphs, NormalisationsOfResNet50) {
     SCOPED_TRACE(testing::Message() << n.channels << " channels of " << n.side);
     const ops::BatchNormGraphShape s = {CUDNN_DATA_HALF, 128,    n.channels,
                                         n.side * n.side, n.relu, n.z};
-    ExpectPlan(ops::BatchNormGraph(s).graph, kBatchNormWorkspace);
-    ExpectPlan(ops::BatchNormGradGraph(s).graph, kBatchNormWorkspace);
+    ExpectPlan(ops::BatchNormGraph(s).graph, ops::kBatchNormWorkspace);
+    ExpectPlan(ops::BatchNormGradGraph(s).graph, ops::kBatchNormWorkspace);
   }
 }
 
@@ -85,8 +85,8 @@ TEST_P(DnnGraphs, NormalisationsOfEveryType) {
   for (const auto type : {CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16, CUDNN_DATA_FLOAT}) {
     for (const bool relu : {false, true}) {
       const ops::BatchNormGraphShape s = {type, 4, 16, 25, relu, relu};
-      ExpectPlan(ops::BatchNormGraph(s).graph, kBatchNormWorkspace);
-      ExpectPlan(ops::BatchNormGradGraph(s).graph, kBatchNormWorkspace);
+      ExpectPlan(ops::BatchNormGraph(s).graph, ops::kBatchNormWorkspace);
+      ExpectPlan(ops::BatchNormGradGraph(s).graph, ops::kBatchNormWorkspace);
     }
   }
 }
