@@ -271,6 +271,21 @@ std::vector<ErrorCode> ImportErrors() {
   };
 }
 
+// Errors of programs that Python builds and runs.
+std::vector<ErrorCode> PythonErrors() {
+  return {
+      {1219, "a layer or a run of Python in the wrong place",
+       "a layer adds to the current program of its thread; a run needs values of all parameters "
+       "and "
+       "the threads of its process",
+       "a layer after the with block of its program; a run before the startup program; a process "
+       "that was forked after a run; a callback that runs its own program",
+       "call layers inside `with tandem.program_guard(program):`; run the startup program first; "
+       "use multiprocessing.get_context(\"spawn\")",
+       "program \"net\": variable \"fc_0.w\" has no value in the scope [TD1219]"},
+  };
+}
+
 // Errors in single nodes of ONNX models.
 std::vector<ErrorCode> NodeErrors() {
   return {
@@ -299,8 +314,8 @@ std::vector<ErrorCode> NodeErrors() {
 
 std::vector<ErrorCode> JobErrors() {
   std::vector<ErrorCode> all = FlagErrors();
-  for (const auto part :
-       {ArgumentErrors, SettingErrors, TaskErrors, ProgramErrors, ImportErrors, NodeErrors}) {
+  for (const auto part : {ArgumentErrors, SettingErrors, TaskErrors, ProgramErrors, ImportErrors,
+                          PythonErrors, NodeErrors}) {
     const std::vector<ErrorCode> rows = part();
     all.insert(all.end(), rows.begin(), rows.end());
   }

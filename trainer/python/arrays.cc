@@ -1,0 +1,124 @@
+#include "trainer/python/arrays.h"
+
+#include "common/base/check.h"
+
+namespace tandem::python {
+namespace {
+
+namespace py = pybind11;
+
+constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kI32, DType::kI64, DType::kU8};
+
+std::string TypeText(const py::array& array) { return py::str(array.dtype()).cast<std::string>(); }
+
+std::string ShapeText(const py::array& array) {
+  std::string text = "[";
+  for (py::ssize_t axis = 0; axis < array.ndim(); ++axis) {
+    text += (axis > 0 ? "," : "") + std::to_string(array.shape(axis));
+  }
+  return text + "]";
+}
+
+bool HasShape(const py::array& array, const Shape& shape) {
+  if (array.ndim() != shape.rank()) return false;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (array.shape(axis) != shape[axis]) return false;
+  }
+  return true;
+}
+
+const char* NumpyName(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return "float32";
+    case DType::kF16:
+      return "float16";
+    case DType::kBF16:
+      return "uint16";
+    case DType::kI32:
+      return "int32";
+    case DType::kI64:
+      return "int64";
+    case DType::kU8:
+      return "uint8";
+  }
+  CHECK(false) << "unknown element type";
+  return "";
+}
+
+}  // namespace
+
+py::dtype NumpyType(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return py::dtype::of<float>();
+    case DType::kF16:
+      return py::dtype(NumpyName(dtype));
+    case DType::kBF16:
+      return py::dtype::of<uint16_t>();
+    case DType::kI32:
+      return py::dtype::of<int32_t>();
+    case DType::kI64:
+      return py::dtype::of<int64_t>();
+    case DType::kU8:
+      return py::dtype::of<uint8_t>();
+  }
+  CHECK(false) << "unknown element type";
+  return {};
+}
+
+StatusOr<DType> ElementType(const py::array& array) {
+  for (const DType dtype : kTypes) {
+    if (HasType(array, dtype)) return dtype;
+  }
+  return InvalidArgument(
+      "an array of %s is not supported, expected float32, float16, int32, int64 or uint8 [TD1207]",
+      TypeText(array));
+}
+
+bool HasType(const py::array& array, DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return py::isinstance<py::array_t<float>>(array);
+    case DType::kI64:
+      return py::isinstance<py::array_t<int64_t>>(array);
+    case DType::kI32:
+      return py::isinstance<py::array_t<int32_t>>(array);
+    case DType::kU8:
+      return py::isinstance<py::array_t<uint8_t>>(array);
+    case DType::kF16:
+    case DType::kBF16:
+      return array.dtype().equal(NumpyType(dtype));
+  }
+  return false;
+}
+
+py::array NewArray(const TensorDesc& desc) {
+  const auto dims = desc.shape.dims();
+  return py::array(NumpyType(desc.dtype), std::vector<py::ssize_t>(dims.begin(), dims.end()));
+}
+
+StatusOr<py::array> ArrayFor(const TensorDesc& desc, py::handle value, const std::string& name) {
+  py::array array;
+  if (py::isinstance<py::array>(value)) {
+    array = py::reinterpret_borrow<py::array>(value);
+    if (!HasType(array, desc.dtype)) {
+      return InvalidArgument(
+          "\"%s\": the array has the type %s, expected %s [TD1207]; hint: array.astype(\"%s\")",
+          name, TypeText(array), NumpyName(desc.dtype), NumpyName(desc.dtype));
+    }
+  } else {
+    array = py::module_::import("numpy").attr("asarray")(value, NumpyType(desc.dtype));
+  }
+  if (!HasShape(array, desc.shape)) {
+    return InvalidArgument("\"%s\": the array has the shape %s, expected %s [TD1207]", name,
+                           ShapeText(array), ToString(desc.shape));
+  }
+  if ((array.flags() & py::array::c_style) == 0) {
+    array = py::array::ensure(array, py::array::c_style);
+    if (!array) throw py::error_already_set();
+  }
+  return array;
+}
+
+}  // namespace tandem::python

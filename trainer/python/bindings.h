@@ -1,0 +1,16 @@
+// The parts of the Python module `tandem._core`. Each function adds the classes and functions of
+// one file. module.cc calls them in this order, because signatures name earlier classes.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace tandem::python {
+
+void BindOpTable(pybind11::module_& module);
+void BindProgram(pybind11::module_& module);
+void BindTensor(pybind11::module_& module);
+void BindSchedule(pybind11::module_& module);
+void BindScope(pybind11::module_& module);
+void BindPlan(pybind11::module_& module);
+
+}  // namespace tandem::python

@@ -1,0 +1,209 @@
+"""Runs programs."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union, overload
+
+import numpy
+import numpy.typing
+from typing import Literal
+
+from . import _core
+from .errors import InvalidArgumentError
+from .program import Program, StartupProgram, Variable, default_main_program
+from .scope import Array, Scope, global_scope
+
+__all__ = ["Executor"]
+
+Feed = Mapping[str, Any]
+Fetch = Sequence[Union[Variable, str]]
+Callback = Callable[[int], Optional[Feed]]
+_Key = Tuple[Any, ...]
+
+# Plans of a program in one scope. Each has its own memory, so the number has a bound.
+PLANS_MAX = 16
+
+_NUMPY = {
+    "f32": "float32",
+    "f16": "float16",
+    "bf16": "uint16",
+    "i32": "int32",
+    "i64": "int64",
+    "u8": "uint8",
+}
+
+
+class Executor:
+    """Runs programs on a place.
+
+    Thread-safe. Threads that share a scope wait for each other; with separate scopes they run
+    at the same time. A run releases Python's lock while it computes.
+
+    Args:
+        place: "cpu" or "cuda:0" (also CPUPlace() and CUDAPlace(0)).
+        threads: threads of an operator; None: the number of processors. The results of some
+            operators depend on it in the last bits.
+        num_threads: operators that may run at the same time. It does not change results.
+
+    Raises:
+        InvalidArgumentError: a number of threads is below 1.
+    """
+
+    def __init__(
+        self, place: str = "cpu", threads: Optional[int] = None, num_threads: int = 1
+    ) -> None:
+        self.place = place
+        self.threads = (os.cpu_count() or 1) if threads is None else threads
+        self.num_threads = num_threads
+        if self.threads < 1 or num_threads < 1:
+            raise InvalidArgumentError(
+                f"threads is {self.threads}, num_threads is {num_threads}, expected at least 1 "
+                "[TD1104]"
+            )
+
+    @overload
+    def run(
+        self,
+        program: Union[Program, StartupProgram, None] = ...,
+        feed: Optional[Feed] = ...,
+        fetch_list: Fetch = ...,
+        scope: Optional[Scope] = ...,
+        return_numpy: Literal[True] = ...,
+        iterations: int = ...,
+        before_iteration: Optional[Callback] = ...,
+    ) -> List[Array]:
+        ...
+
+    @overload
+    def run(
+        self,
+        program: Union[Program, StartupProgram, None] = ...,
+        feed: Optional[Feed] = ...,
+        fetch_list: Fetch = ...,
+        scope: Optional[Scope] = ...,
+        *,
+        return_numpy: Literal[False],
+        iterations: int = ...,
+        before_iteration: Optional[Callback] = ...,
+    ) -> List[_core.Tensor]:
+        ...
+
+    def run(
+        self,
+        program: Union[Program, StartupProgram, None] = None,
+        feed: Optional[Feed] = None,
+        fetch_list: Fetch = (),
+        scope: Optional[Scope] = None,
+        return_numpy: bool = True,
+        iterations: int = 1,
+        before_iteration: Optional[Callback] = None,
+    ) -> Union[List[Array], List[_core.Tensor]]:
+        """Feeds arrays, runs the program, and returns the fetched values.
+
+        A program with an optimizer trains one step in each iteration. After an error `Scope.step` is
+        that of before, though iterations before the error have changed the parameters. A startup program sets the
+        initial values of its program.
+
+        Args:
+            program: None: the current main program.
+            feed: arrays by the names of the data variables. An array of numpy, or of another
+                library with DLPack, must have the element type of the variable; lists and numbers
+                are converted.
+            fetch_list: variables, or names of variables.
+            scope: None: the global scope.
+            return_numpy: False: returns tensors that share the memory of the plan, without a
+                copy. The next run of the program changes them.
+            iterations: runs in this call. The results are those of the last one.
+            before_iteration: called before each iteration with its number. It may return arrays
+                for the feed of this iteration.
+
+        Raises:
+            InvalidArgumentError: an array has a wrong shape or type, or is missing.
+            NotFoundError: there is no variable of a fed or fetched name.
+            FailedPreconditionError: a parameter has no value; run the startup program first.
+            KeyboardInterrupt: Ctrl-C; the current iteration has ended.
+        """
+        found = global_scope(self.place) if scope is None else scope
+        if isinstance(program, StartupProgram):
+            return self._start(program, found)
+        chosen = default_main_program() if program is None else program
+        if not isinstance(chosen, Program):
+            raise InvalidArgumentError(
+                f"run: expected a tandem.Program, got {type(chosen).__name__} [TD1206]"
+            )
+        arrays: Dict[str, Array] = {}
+        for name, value in (feed or {}).items():
+            known = type(value) is numpy.ndarray
+            arrays[name] = value if known else self._converted(chosen, name, value)
+        plan = self._plan(chosen, found, arrays, fetch_list)
+        schedule = chosen.schedule
+        step = found.step if schedule is None else found.advance(iterations)
+        try:
+            return plan.run(
+                arrays,
+                schedule,
+                chosen.random_seed,
+                step,
+                iterations,
+                before_iteration,
+                return_numpy,
+            )
+        except BaseException:
+            if schedule is not None:
+                found.advance(-iterations)
+            raise
+
+    def _start(self, startup: StartupProgram, scope: Scope) -> List[Array]:
+        if startup.program is not None:
+            scope.core.initialize(startup.program.core, startup.random_seed)
+            scope.step = 0
+        return []
+
+    @staticmethod
+    def _converted(program: Program, name: str, value: Any) -> Array:
+        if isinstance(value, numpy.ndarray):
+            return value
+        if hasattr(value, "__dlpack__"):
+            shared: Array = numpy.from_dlpack(value)
+            return shared
+        if program.core.has_var(name):
+            return numpy.asarray(value, _NUMPY[program.core.dtype(name)])
+        return numpy.asarray(value)
+
+    def _plan(
+        self, program: Program, scope: Scope, arrays: Dict[str, Array], fetch_list: Fetch
+    ) -> _core.Plan:
+        shapes = tuple([(name, array.shape) for name, array in arrays.items()])
+        version, plans = scope._plans.get(program, (-1, {}))
+        # A key with variables would keep the program, and so its plans, alive.
+        fetch = [f.name if type(f) is Variable else self._name(f) for f in fetch_list]
+        key: _Key = (shapes, tuple(fetch), self.threads, self.num_threads)
+        plan = plans.get(key)
+        if plan is not None and version == program.core.version:
+            return plan
+        if version != program.core.version:
+            plans = {}
+            scope._plans[program] = (program.core.version, plans)
+        plan = _core.Plan(
+            program.core,
+            scope.core,
+            {name: list(shape) for name, shape in shapes},
+            fetch,
+            self.threads,
+            self.num_threads,
+        )
+        while len(plans) >= PLANS_MAX:
+            plans.pop(next(iter(plans)))
+        plans[key] = plan
+        return plan
+
+    @staticmethod
+    def _name(fetch: Union[Variable, str]) -> str:
+        if isinstance(fetch, str):
+            return fetch
+        if isinstance(fetch, Variable):
+            return fetch.name
+        raise InvalidArgumentError(
+            f"fetch_list: expected variables or names, got {type(fetch).__name__} [TD1206]"
+        )
