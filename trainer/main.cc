@@ -136,6 +136,7 @@ Status WriteResult(const std::string& path, const SessionResult& result) {
   } else {
     if (!result.metric_name.empty()) json[result.metric_name] = result.metric;
     json["loss"] = result.loss;
+    for (const auto& [name, value] : result.scores) json[name] = value;
   }
   json["images_per_s"] = result.samples_per_s;
   json["steps"] = result.steps;

@@ -231,8 +231,22 @@ std::string ProgramBuilder::Reshape(const std::string& x, std::vector<int64_t> d
   return Layer("reshape", {{x}}, {{"shape", std::move(dims)}});
 }
 
+void ProgramBuilder::SetLoss(const std::string& rows, const std::string& weight) {
+  const TensorDesc* const desc = Desc(rows);
+  if (desc == nullptr) return;
+  std::string weighted = rows;
+  if (!weight.empty()) {
+    if (desc->shape.numel(1, desc->shape.rank()) > 1) {
+      weighted =
+          Layer("reduce_mean", {{rows}}, {{"dim", std::vector<int64_t>{1}}, {"keep_dim", true}});
+    }
+    weighted = Layer("elementwise_mul", {{weighted}, {weight}}, {});
+  }
+  program_.loss = Layer("mean", {{weighted}}, {});
+}
+
 std::string ProgramBuilder::SoftmaxLoss(const std::string& logits, const std::string& label,
-                                        double factor) {
+                                        double factor, const std::string& weight) {
   if (!status_.ok()) return "";
   const std::string layer = NextName("softmax_loss");
   const std::string rows = layer + ".rows";
@@ -240,20 +254,27 @@ std::string ProgramBuilder::SoftmaxLoss(const std::string& logits, const std::st
                 .inputs = {{logits}, {label}},
                 .outputs = {{layer + ".softmax"}, {rows}}};
   if (!Append(std::move(op))) return "";
-  program_.loss = Layer("mean", {{rows}}, {});
+  SetLoss(rows, weight);
   if (factor != 1) program_.loss = Layer("scale", {{program_.loss}}, {{"scale", factor}});
   return program_.loss;
 }
 
-std::string ProgramBuilder::SigmoidLoss(const std::string& logits, const std::string& label) {
+std::string ProgramBuilder::SigmoidLoss(const std::string& logits, const std::string& label,
+                                        const std::string& weight) {
   if (!status_.ok()) return "";
   const std::string layer = NextName("sigmoid_loss");
   ops::Op op = {.type = "sigmoid_cross_entropy",
                 .inputs = {{logits}, {label}},
                 .outputs = {{layer + ".sigmoid"}, {layer + ".rows"}}};
   if (!Append(std::move(op))) return "";
-  program_.loss = Layer("mean", {{layer + ".rows"}}, {});
+  SetLoss(layer + ".rows", weight);
   return layer + ".sigmoid";
+}
+
+std::string ProgramBuilder::RegressionLoss(const std::string& type, const std::string& prediction,
+                                           const std::string& target, const std::string& weight) {
+  SetLoss(Layer(type, {{prediction}, {target}}, {}), weight);
+  return program_.loss;
 }
 
 std::string ProgramBuilder::Auc(const std::string& probability, const std::string& label) {
@@ -275,10 +296,6 @@ std::string ProgramBuilder::Auc(const std::string& probability, const std::strin
 
 std::string ProgramBuilder::SequencePool(const std::string& x, const std::string& type) {
   return Layer("sequence_pool", {{x}, {}}, {{"pooltype", type}});
-}
-
-std::string ProgramBuilder::Mul(const std::string& x, const std::string& y) {
-  return Layer("elementwise_mul", {{x}, {y}}, {});
 }
 
 std::string ProgramBuilder::Accuracy(const std::string& logits, const std::string& label) {

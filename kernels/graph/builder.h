@@ -77,19 +77,25 @@ class ProgramBuilder {
   std::string Add(const std::string& x, const std::string& y);
   // In `dims`, 0 copies the dimension of x. -1 is computed from the other dimensions.
   std::string Reshape(const std::string& x, std::vector<int64_t> dims);
+  // Losses multiply the loss of each sample by `weight` (f32 [batch, 1]); "": no weights.
   // Returns `factor` times the softmax cross entropy, averaged over the batch. `label` is i64
   // [batch, 1]; rows with label -100 add 0. Sets program.loss.
-  std::string SoftmaxLoss(const std::string& logits, const std::string& label, double factor = 1);
+  std::string SoftmaxLoss(const std::string& logits, const std::string& label, double factor = 1,
+                          const std::string& weight = "");
   // Sets program.loss to the mean cross entropy of sigmoid(logits) and `label` (i64, the shape of
   // logits). Returns the probabilities.
-  std::string SigmoidLoss(const std::string& logits, const std::string& label);
+  std::string SigmoidLoss(const std::string& logits, const std::string& label,
+                          const std::string& weight = "");
+  // Returns the mean of the loss `type` (square_error_cost, huber_loss, l1_loss) of the predictions
+  // with `target` (f32, the same shape). Sets program.loss.
+  std::string RegressionLoss(const std::string& type, const std::string& prediction,
+                             const std::string& target, const std::string& weight = "");
   // Returns the area under the ROC curve over all batches so far and adds it to program.metrics.
   // `probability` is [batch, 1], `label` is i64 [batch, 1].
   std::string Auc(const std::string& probability, const std::string& label);
   // Reduces sequences [batch, steps, dim] to rows [batch, dim]. `type`: the kind of pooling, as in
   // the operator sequence_pool.
   std::string SequencePool(const std::string& x, const std::string& type);
-  std::string Mul(const std::string& x, const std::string& y);
   // Returns the share of rows whose largest logit is at the label, and adds this share to
   // program.metrics.
   std::string Accuracy(const std::string& logits, const std::string& label);
@@ -102,6 +108,8 @@ class ProgramBuilder {
  private:
   bool Keep(const Status& status);  // stores the first error; true if `status` is OK
   bool Append(ops::Op op);          // true if the operator was appended
+  // Sets program.loss to the mean of `rows` [batch, k], weighted if there is a weight.
+  void SetLoss(const std::string& rows, const std::string& weight);
   const TensorDesc* Desc(const std::string& var);
   std::string State(const std::string& name, const TensorDesc& desc, Init init);
   std::string NextName(const std::string& layer);

@@ -1,3 +1,5 @@
+#include <string_view>
+
 #include "tests/ops/op_cases.h"
 
 namespace tandem::optest {
@@ -37,6 +39,22 @@ void AddAccuracy(int64_t rows, int64_t classes, bool count, std::vector<OpCase>&
                    .inputs = {{F32({rows, classes})}, {Labels(rows, classes)}},
                    .absent_outputs = count ? std::vector<size_t>{} : std::vector<size_t>{1},
                    .tolerance = {.rel = 1e-7}});
+}
+
+// `above`: X is above Label everywhere, else below. So no gradient is at the kink of l1_loss.
+void AddRegression(const char* op, const Shape& shape, bool above, std::vector<OpCase>& cases) {
+  const Draw high = F32(shape, 0.6, 3), low = F32(shape, -3, 0.5);
+  ops::AttrMap attrs;
+  if (std::string_view(op) == "huber_loss") attrs["delta"] = 0.75;
+  cases.push_back({.op = op,
+                   .inputs = {{above ? high : low}, {above ? low : high}},
+                   .attrs = attrs,
+                   .tolerance = {.rel = 1e-6, .abs = 1e-12},
+                   .grad_slots = {0}});
+  cases.push_back({.op = std::string(op) + "_grad",
+                   .inputs = {{above ? high : low}, {above ? low : high}, {F32(shape)}},
+                   .attrs = attrs,
+                   .tolerance = {.rel = 1e-6, .abs = 1e-12}});
 }
 
 }  // namespace
@@ -86,6 +104,14 @@ std::vector<OpCase> LossCases() {
   cases.push_back({.op = "accuracy",
                    .inputs = {{F32({9, 3})}, {Labels(9, 3, 2, -100)}},
                    .tolerance = {.rel = 1e-7}});
+  for (const char* op : {"square_error_cost", "huber_loss", "l1_loss"}) {
+    for (const int64_t columns : {1, 7}) {
+      AddRegression(op, {1, columns}, false, cases);
+      AddRegression(op, {33, columns}, true, cases);
+      AddRegression(op, {6, columns}, false, cases);
+      AddRegression(op, {12, columns}, true, cases);
+    }
+  }
   return cases;
 }
 

@@ -72,6 +72,8 @@ std::vector<Value> OracleSequencePool(const OracleArgs& a);
 std::vector<Value> OracleSequencePoolGrad(const OracleArgs& a);
 std::vector<Value> OracleSigmoidXent(const OracleArgs& a);
 std::vector<Value> OracleSigmoidXentGrad(const OracleArgs& a);
+std::vector<Value> OracleRegressionLoss(const OracleArgs& a);
+std::vector<Value> OracleRegressionLossGrad(const OracleArgs& a);
 std::vector<Value> OracleAuc(const OracleArgs& a);
 
 // Activations, normalised rows and reductions, defined in oracle_dense.cc.

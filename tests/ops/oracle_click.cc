@@ -76,6 +76,37 @@ std::vector<Value> OracleSigmoidXentGrad(const OracleArgs& a) {
   return {gx};
 }
 
+std::vector<Value> OracleRegressionLoss(const OracleArgs& a) {
+  Value loss = Zeros(a.shape(0));
+  for (size_t i = 0; i < loss.v.size(); ++i) {
+    const double d = std::abs(a[0][i] - a[1][i]);
+    if (a.op == "square_error_cost") {
+      loss.v[i] = d * d;
+    } else if (a.op == "l1_loss") {
+      loss.v[i] = d;
+    } else {
+      const double delta = a.Get<double>("delta");
+      loss.v[i] = d <= delta ? d * d / 2 : delta * (d - delta / 2);
+    }
+  }
+  return {loss};
+}
+
+std::vector<Value> OracleRegressionLossGrad(const OracleArgs& a) {
+  Value gx = Zeros(a.shape(0));
+  for (size_t i = 0; i < gx.v.size(); ++i) {
+    const double d = a[0][i] - a[1][i];
+    double slope = 2 * d;
+    if (a.op == "l1_loss_grad") slope = d > 0 ? 1 : d < 0 ? -1 : 0;
+    if (a.op == "huber_loss_grad") {
+      const double delta = a.Get<double>("delta");
+      slope = std::clamp(d, -delta, delta);
+    }
+    gx.v[i] = slope * a[2][i];
+  }
+  return {gx};
+}
+
 // The fraction of (positive, negative) pairs in which the positive sample has the larger score.
 // Each pair in one bucket is added as 0.5.
 std::vector<Value> OracleAuc(const OracleArgs& a) {

@@ -4,12 +4,14 @@
 
 #include "common/base/check.h"
 #include "proto/example.pb.h"
+#include "tests/support/numpy_files.h"
 #include "tests/unit/trainer/test_files.h"
 #include "trainer/reader/criteo.h"
 #include "trainer/reader/csv.h"
 #include "trainer/reader/example_records.h"
 #include "trainer/reader/input/record_io.h"
 #include "trainer/reader/libsvm.h"
+#include "trainer/reader/table/table.h"
 
 namespace tandem {
 namespace {
@@ -46,6 +48,15 @@ StatusOr<reader::TrainAndTest> OpenAsCsv(const std::string& path) {
                      {"city", reader::CsvColumn::kHash, 5}};
   options.reading = FormatReading();
   return reader::OpenCsv(options);
+}
+
+StatusOr<reader::TrainAndTest> OpenAsTable(const std::string& path) {
+  reader::TableOptions options;
+  options.files = options.test_files = {path};
+  options.columns = {{"y", reader::ColumnKind::kLabel}, {"w", reader::ColumnKind::kWeight}};
+  options.standardise = options.missing_indicator = true;
+  options.bad_rows_max = kFormatBadMax;
+  return reader::OpenTable(options);
 }
 
 StatusOr<reader::TrainAndTest> OpenAsExamples(const std::string& path) {
@@ -103,6 +114,19 @@ std::vector<ReaderFormat> ReaderFormats() {
        "\"5\", \"a, \"\"b\"\"\" ,y,\"low\"\n",
        {",", "\"", "\n", "?", "high", "low", "1e999", "\r\n", "age,job,city,pay\n", "\xff", "nan"},
        OpenAsCsv},
+      {"table",
+       "age,when,city,w,y\n10,2026-01-01,Rome,1,a\n20,2026-01-02T03:04:05Z,Oslo,2,b\n"
+       "?,,\"x, \"\"y\"\"\nz\",0.5,a\n-1.5,NA,,1e-3,b\n",
+       {",", "\"", "\n", "?", "NA", "1e999", "\r\n", "age,when,city,w,y\n", "\xff", "nan", "-",
+        "2026-13-01", "T25:00"},
+       OpenAsTable},
+      {"npz",
+       Zip({{"x.npy", Npy<float>("<f4", "(2, 2)", {1, 2, 3, 4})},
+            {"w.npy", Npy<double>("<f8", "(2,)", {1, 0.5})},
+            {"y.npy", Npy<int64_t>("<i8", "(2, 1)", {0, 1})}},
+           false),
+       {"PK\x01\x02", "\xff\xff\xff\xff", "<i8", "(2,)"},
+       OpenAsTable},
       {"tfrecord",
        ExampleFile(reader::RecordFormat::kTfRecord),
        {"\x01", "\xff\xff\xff\xff", "label", "\x7f"},

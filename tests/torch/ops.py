@@ -348,6 +348,15 @@ def sigmoid_xent():
     return Case([("Logits", real(x, -4, 4)), ("Label", label)], want, {}, ("Logits",))
 
 
+def regression(loss, **attrs):
+    def make():
+        x = (dim(), dim())
+        label = real(x, -3, 0.5)
+        return Case([("X", real(x, 0.6, 3)), ("Label", label)],
+                    lambda t: {"Out": loss(t["X"], torch.from_numpy(label).double())}, attrs, ("X",))
+    return make
+
+
 def accuracy():
     rows, classes = dim(2, 30), dim(3, 9)
     k = dim(1, 3)
@@ -403,6 +412,9 @@ CASES = {
     "fused_bn_add_activation": batch_norm(fused=True),
     "fused_elemwise_activation": fused_add,
     "gelu": gelu,
+    "huber_loss": regression(lambda x, y: F.huber_loss(x, y, reduction="none", delta=0.75),
+                             delta=0.75),
+    "l1_loss": regression(lambda x, y: F.l1_loss(x, y, reduction="none")),
     "layer_norm": layer_norm,
     "lookup_table": lookup_table,
     "matmul": matmul,
@@ -421,6 +433,7 @@ CASES = {
     "softmax": softmax,
     "softmax_with_cross_entropy": softmax_xent,
     "split": split,
+    "square_error_cost": regression(lambda x, y: F.mse_loss(x, y, reduction="none")),
     "sum": sum_,
     "tanh": unary(torch.tanh, bent(3)),
     "transpose": transpose,

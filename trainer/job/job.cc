@@ -10,6 +10,7 @@
 #include "common/strategy/text_parser.h"
 #include "common/strategy/validate.h"
 #include "proto/job.pb.h"
+#include "trainer/job/data_sizes.h"
 #include "trainer/job/heter_config.h"
 #include "trainer/job/job_checks.h"
 #include "trainer/job/pipeline_config.h"
@@ -108,6 +109,7 @@ EffectiveJob CheckJob(const strategy::TextFile* file, const JobSources& sources,
   job.text = strategy::EffectiveText(config, origins);
   SetLogicalShards(context.ranks, job.config.get());
   CheckHeterWorkers(config, workers, sources.heter_workers, origins, diagnostics);
+  SetDataSizes(JobDir(sources.path), origins, diagnostics, job.config.get());
   SetSections(context.ranks, JobDir(sources.path), origins, diagnostics, job.config.get());
   job.notes = diagnostics->NoteText();
   return job;

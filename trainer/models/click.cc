@@ -88,9 +88,11 @@ void Finish(graph::ProgramBuilder& builder, const std::string& logits, const std
 // of Rendle, "Factorization Machines", ICDM 2010: 0.5 sum over dim of ((sum of v)^2 - sum of v^2).
 std::string Pairs(graph::ProgramBuilder& builder, const std::string& vectors, int64_t dim) {
   const std::string sum = builder.SequencePool(vectors, "sum");
-  const std::string squares = builder.SequencePool(builder.Mul(vectors, vectors), "sum");
+  const std::string squares =
+      builder.SequencePool(builder.Layer("elementwise_mul", {{vectors}, {vectors}}, {}), "sum");
   const std::string minus = builder.Layer("scale", {{squares}}, {{"scale", -1.0}});
-  const std::string twice = builder.Add(builder.Mul(sum, sum), minus);
+  const std::string twice =
+      builder.Add(builder.Layer("elementwise_mul", {{sum}, {sum}}, {}), minus);
   const std::string sums = builder.SequencePool(builder.Reshape(twice, {0, dim, 1}), "sum");
   return builder.Layer("scale", {{sums}}, {{"scale", 0.5}});
 }

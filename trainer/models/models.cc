@@ -26,8 +26,6 @@ struct ModelRow {
   BuildModelFn build = nullptr;
 };
 
-constexpr int64_t kSideMax = 65536;  // maximum side of an image, and maximum number of classes
-
 // Returns the arguments that every image classifier has.
 const std::vector<ArgRow>& ImageArgs() {
   static const std::vector<ArgRow> kArgs = {
@@ -62,6 +60,21 @@ std::vector<ArgRow> ClickArgs() {
            "workers (a_sync_configs.heter_worker_device_guard)"}};
 }
 
+std::vector<ArgRow> MlpArgs() {
+  return {
+      {"hidden", "256,256", "units of the hidden layers; none with features: a linear model"},
+      {"image", "1,28,28", "without features: channels, height and width of an image"},
+      {"classes", "10", "with loss=softmax: number of classes; format \"table\" sets it"},
+      {"loss", "softmax",
+       "softmax (one of several classes), sigmoid (labels 0 or 1), mse, huber or l1 (numbers)"},
+      {"features", "0", "numbers per sample, in the field x; 0: images; format \"table\" sets it"},
+      {"outputs", "1",
+       "with loss=sigmoid, mse, huber or l1: labels or targets per sample; format \"table\" "
+       "sets it"},
+      {"weighted", "0",
+       "1: the field weight multiplies the loss of a sample; format \"table\" sets it"}};
+}
+
 std::vector<ArgRow> WordArgs() {
   return {{"rows", "10000", "words: data.skipgram.vocabulary"},
           {"dim", "100", "elements of a word's vector"},
@@ -82,10 +95,8 @@ std::vector<ArgRow> ResnetArgs() {
 const std::vector<ModelRow>& Zoo() {
   static const std::vector<ModelRow> kZoo = {
       {"softmax", "softmax regression: one fully connected layer", {}, BuildSoftmax},
-      {"mlp",
-       "multi-layer perceptron with relu",
-       {{"hidden", "256,256", "units of the hidden layers"}},
-       BuildMlp},
+      {"mlp", "multi-layer perceptron with relu, for images or the rows of a table", MlpArgs(),
+       nullptr, BuildMlp},
       {"lenet",
        "LeNet-5 (LeCun 1998) with relu and max pooling",
        {{"channels", "6,16", "output channels of the two 5x5 convolutions"},

@@ -22,7 +22,8 @@ void BuildWord2Vec(graph::ProgramBuilder& builder, ModelArgs& args) {
   const std::string words = builder.Embedding(center, table);
   table.init = {graph::Init::kConstant};
   const std::string neighbours = builder.Embedding(target, table);
-  const std::string products = builder.Reshape(builder.Mul(words, neighbours), {-1, dim, 1});
+  const std::string products =
+      builder.Reshape(builder.Layer("elementwise_mul", {{words}, {neighbours}}, {}), {-1, dim, 1});
   const std::string flat = builder.Reshape(label, {-1, 1});
   builder.Auc(builder.SigmoidLoss(builder.SequencePool(products, "sum"), flat), flat);
 }

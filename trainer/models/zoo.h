@@ -14,11 +14,14 @@ namespace tandem::trainer {
 // `builder` and `args`.
 using BuildModelFn = void (*)(graph::ProgramBuilder& builder, ModelArgs& args);
 
+void BuildMlp(graph::ProgramBuilder& builder, ModelArgs& args);
 void BuildWideDeep(graph::ProgramBuilder& builder, ModelArgs& args);
 void BuildDeepFm(graph::ProgramBuilder& builder, ModelArgs& args);
 void BuildWord2Vec(graph::ProgramBuilder& builder, ModelArgs& args);
 void BuildBert(graph::ProgramBuilder& builder, ModelArgs& args);
 void BuildTransformerLm(graph::ProgramBuilder& builder, ModelArgs& args);
+
+constexpr int64_t kSideMax = 65536;  // largest image side and number of classes
 
 // Builds the layers of an image classifier between the image and the logits.
 //   images: the variable [batch, dims...], dims = {channels, height, width}
@@ -29,8 +32,6 @@ using BuildLogitsFn = std::string (*)(graph::ProgramBuilder& builder, ModelArgs&
 
 std::string BuildSoftmax(graph::ProgramBuilder& builder, ModelArgs& args, const std::string& images,
                          const std::vector<int64_t>& dims, int64_t classes);
-std::string BuildMlp(graph::ProgramBuilder& builder, ModelArgs& args, const std::string& images,
-                     const std::vector<int64_t>& dims, int64_t classes);
 std::string BuildLenet(graph::ProgramBuilder& builder, ModelArgs& args, const std::string& images,
                        const std::vector<int64_t>& dims, int64_t classes);
 std::string BuildResidualCnn(graph::ProgramBuilder& builder, ModelArgs& args,

@@ -1,7 +1,5 @@
 #include "trainer/reader/idx.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -9,6 +7,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "common/base/check.h"
+#include "trainer/reader/input/gunzip.h"
 
 namespace tandem::reader {
 namespace {
@@ -18,10 +17,6 @@ constexpr size_t kChunkBytes = size_t{1} << 20;
 
 uint32_t BigEndian(const uint8_t* p) {
   return (uint32_t{p[0]} << 24) | (uint32_t{p[1]} << 16) | (uint32_t{p[2]} << 8) | p[3];
-}
-
-bool IsGzip(std::span<const uint8_t> file) {
-  return file.size() >= 2 && file[0] == 0x1f && file[1] == 0x8b;
 }
 
 size_t HeaderBytes(int rank) { return 4 + 4 * static_cast<size_t>(rank); }
@@ -74,90 +69,6 @@ uint64_t Product(const std::vector<uint32_t>& dims) {
   for (uint32_t d : dims) n *= d;
   return n;
 }
-
-// Unpacks gzip data (RFC 1952, one or more members) in pieces.
-class Gunzip {
- public:
-  Gunzip(std::span<const uint8_t> file, const std::string& name) : file_(file), name_(name) {}
-  ~Gunzip() {
-    if (open_) inflateEnd(&z_);
-  }
-  Gunzip(const Gunzip&) = delete;
-  Gunzip& operator=(const Gunzip&) = delete;
-
-  Status Open() {
-    if (inflateInit2(&z_, 15 + 16) != Z_OK)
-      return ResourceExhausted("cannot decompress %s: not enough memory for zlib", name_);
-    open_ = true;
-    return OkStatus();
-  }
-
-  // Appends up to `bytes_max` bytes to `out`. Appends fewer only at the end of the data, after its
-  // checksum was verified.
-  Status Read(size_t bytes_max, std::vector<uint8_t>& out) {
-    while (bytes_max > 0 && !done_) {
-      const size_t before = out.size(), want = std::min(bytes_max, kChunkBytes);
-      out.resize(before + want);
-      z_.next_out = out.data() + before;
-      z_.avail_out = static_cast<uInt>(want);
-      const Status status = Step();
-      const size_t got = want - z_.avail_out;
-      out.resize(before + got);
-      bytes_max -= got;
-      TD_RETURN_IF_ERROR(status);
-    }
-    return OkStatus();
-  }
-
- private:
-  Status Step() {
-    if (z_.avail_in == 0) {
-      const size_t n = std::min(file_.size() - fed_, kChunkBytes);
-      // Zlib only reads the memory, although its pointer is not const.
-      z_.next_in = const_cast<Bytef*>(file_.data() + fed_);
-      z_.avail_in = static_cast<uInt>(n);
-      fed_ += n;
-    }
-    const size_t out_before = z_.avail_out;
-    const bool no_input = z_.avail_in == 0;
-    const int rc = inflate(&z_, Z_NO_FLUSH);
-    if (rc == Z_STREAM_END) return EndOfMember();
-    if (rc != Z_OK && rc != Z_BUF_ERROR) {
-      return DataLoss(
-          "%s: offset %d: the gzip data are damaged (%s) [TD2002]; hint: download the file again",
-          name_, fed_ - z_.avail_in, z_.msg != nullptr ? z_.msg : "zlib error");
-    }
-    if (no_input && z_.avail_out == out_before) {
-      return DataLoss(
-          "%s: offset %d: the gzip data are truncated [TD2002]; hint: download or copy the file "
-          "again",
-          name_, file_.size());
-    }
-    return OkStatus();
-  }
-
-  Status EndOfMember() {
-    const size_t at = fed_ - z_.avail_in;
-    if (at == file_.size()) {
-      done_ = true;
-      return OkStatus();
-    }
-    if (!IsGzip(file_.subspan(at))) {
-      return DataLoss(
-          "%s: offset %d: %d bytes follow the end of the gzip data [TD2002]; hint: download the "
-          "file again",
-          name_, at, file_.size() - at);
-    }
-    inflateReset(&z_);
-    return OkStatus();
-  }
-
-  std::span<const uint8_t> file_;
-  const std::string& name_;
-  z_stream z_{};
-  size_t fed_ = 0;  // number of bytes of file_ that zlib has received
-  bool open_ = false, done_ = false;
-};
 
 Status TooShort(const std::string& name, uint64_t got, uint64_t expected, const char* unpacked) {
   return DataLoss(

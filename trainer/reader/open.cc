@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "absl/strings/str_split.h"
 #include "common/base/nearest.h"
@@ -16,6 +17,7 @@
 #include "trainer/reader/mnist.h"
 #include "trainer/reader/skipgram.h"
 #include "trainer/reader/synthetic.h"
+#include "trainer/reader/table/table.h"
 #include "trainer/reader/text.h"
 
 namespace tandem::reader {
@@ -234,6 +236,70 @@ StatusOr<TrainAndTest> PlainText(const DataConfig& config, const std::string& di
   return OpenText(options);
 }
 
+// The values of TableColumnConfig::Kind, in its order.
+constexpr ColumnKind kColumnKinds[] = {
+    ColumnKind::kInfer,  ColumnKind::kFloat, ColumnKind::kCategory,
+    ColumnKind::kOneHot, ColumnKind::kLabel, ColumnKind::kTarget,
+    ColumnKind::kWeight, ColumnKind::kTime,  ColumnKind::kIgnore};
+static_assert(std::size(kColumnKinds) == TableColumnConfig::Kind_ARRAYSIZE);
+
+ColumnKind KindOf(TableColumnConfig::Kind kind) { return kColumnKinds[static_cast<size_t>(kind)]; }
+
+// Reads data.table.split: the shares of training, validation and test rows.
+StatusOr<std::array<double, 3>> SplitOf(const TableConfig& config) {
+  const bool files = !config.test_file().empty();
+  if (config.split().empty()) return std::array<double, 3>{1, 0, 0};
+  std::vector<double> shares;
+  double sum = 0;
+  for (const std::string& part : std::vector<std::string>(absl::StrSplit(config.split(), '/'))) {
+    const auto share = ParseFinite(part);
+    if (!share || *share < 0 || *share > 1) {
+      return InvalidArgument(
+          "data.table.split is \"%s\", expected shares such as \"0.8/0.1/0.1\" [TD1104]",
+          config.split());
+    }
+    shares.push_back(*share);
+    sum += *share;
+  }
+  const bool count = shares.size() == 2 || (shares.size() == 3 && !files);
+  if (!count || std::abs(sum - 1) > 1e-6 || shares[0] == 0) {
+    return InvalidArgument(
+        "data.table.split is \"%s\", expected %s with the sum 1, and a share for training [TD1104]",
+        config.split(),
+        files ? "two shares (the test rows are in test_file)" : "two or three shares");
+  }
+  if (shares.size() == 3) return std::array<double, 3>{shares[0], shares[1], shares[2]};
+  if (files) return std::array<double, 3>{shares[0], shares[1], 0};
+  return std::array<double, 3>{shares[0], 0, shares[1]};
+}
+
+StatusOr<TrainAndTest> Table(const DataConfig& config, const std::string& dir, bool with_test) {
+  const TableConfig& table = config.table();
+  TableOptions options;
+  for (const std::string& name : table.file()) options.files.push_back(dir + "/" + name);
+  for (const std::string& name : table.test_file()) {
+    if (with_test) options.test_files.push_back(dir + "/" + name);
+  }
+  TD_ASSIGN_OR_RETURN(options.separator, SeparatorOf("data.table", table.separator()));
+  if (options.separator == '"' || options.separator == '\n' || options.separator == '\r') {
+    return InvalidArgument("data.table.separator is a quote or the end of a line [TD1104]");
+  }
+  if (table.missing_size() > 0) options.missing = {table.missing().begin(), table.missing().end()};
+  for (const TableColumnConfig& column : table.column()) {
+    options.columns.push_back(
+        {column.name(), KindOf(column.kind()), {column.class_().begin(), column.class_().end()}});
+  }
+  options.others = KindOf(table.others());
+  options.standardise = table.standardise();
+  options.missing_indicator = table.missing_indicator();
+  TD_ASSIGN_OR_RETURN(options.split, SplitOf(table));
+  options.split_seed = table.split_seed();
+  options.evaluate_validation = table.evaluate() == TableConfig::VALIDATION;
+  options.samples_max = static_cast<uint32_t>(config.train_samples_max());
+  options.bad_rows_max = config.max_bad_records();
+  return OpenTable(options);
+}
+
 struct FormatRow {
   const char* name;
   StatusOr<TrainAndTest> (*open)(const DataConfig& config, const std::string& dir, bool with_test);
@@ -249,7 +315,8 @@ constexpr FormatRow kFormats[] = {{"mnist", Mnist, "img label"},
                                   {"libsvm", LibSvm, "ids values label"},
                                   {"tfrecord", Examples, ""},
                                   {"recordio", Examples, ""},
-                                  {"images", Images, "img label"}};
+                                  {"images", Images, "img label"},
+                                  {"table", Table, ""}};
 
 }  // namespace
 
@@ -273,6 +340,9 @@ Status CheckTestData(const DataConfig& config) {
   if (format == "images" && config.images().test_list().empty()) {
     return NoTestData(format, "test_list");
   }
+  if (format == "table" && config.table().test_file().empty() && config.table().split().empty()) {
+    return NoTestData(format, "test_file or split");
+  }
   return OkStatus();
 }
 
@@ -289,9 +359,16 @@ std::vector<std::string> FieldNames(const DataConfig& config) {
     return {"ids", "dense", "label"};
   }
   for (const FormatRow& row : kFormats) {
-    if (format == row.name) return absl::StrSplit(row.fields, ' ');
+    if (format == row.name) return absl::StrSplit(row.fields, ' ', absl::SkipEmpty());
   }
   return {};
+}
+
+StatusOr<std::vector<std::string>> DescribeTable(const std::string& path) {
+  TableOptions options;
+  options.files = {path};
+  if (path.ends_with(".tsv") || path.ends_with(".tsv.gz")) options.separator = '\t';
+  return DescribeColumns(options);
 }
 
 StatusOr<ImageListOptions> ImageOptionsOf(const DataConfig& config, const std::string& dir) {

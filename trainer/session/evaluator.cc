@@ -109,9 +109,12 @@ StatusOr<Evaluator::Sized*> Evaluator::ForBatch(size_t place, uint32_t batch) {
   exec::PlanOptions options = options_;
   if (!program.loss.empty()) options.fetch = {program.loss};
   if (!program.metrics.empty()) options.fetch.push_back(program.metrics[0]);
+  sized.fetch = options.fetch;
+  sized.scored = scored_.kind != ScoreKind::kNone && !program.loss.empty() &&
+                 program.FindVar(scored_.prediction) != nullptr;
+  if (sized.scored) options.fetch.push_back(scored_.prediction);
   TD_ASSIGN_OR_RETURN(sized.plan, exec::Plan::Make(program, backend_, scope_, comm_, options));
   sized.executor = std::make_unique<exec::Executor>(*sized.plan);
-  sized.fetch = options.fetch;
   TD_ASSIGN_OR_RETURN(const auto bound, BindFields(*sized.plan, *dataset_));
   for (const Tensor& field : bound) TD_RETURN_IF_ERROR(Stage(field, &sized));
   return &sized;
@@ -159,6 +162,22 @@ Status Evaluator::Serve(int64_t batches) {
   return OkStatus();
 }
 
+// The scores of the batch that the plan has run.
+StatusOr<Scores> Evaluator::ScoresOf(const Sized& sized, uint32_t batch) const {
+  Scores scores(scored_.kind, scored_.width);
+  const auto& fields = dataset_->fields();
+  for (size_t f = 0; f < fields.size(); ++f) {
+    if (fields[f].name != scored_.wanted) continue;
+    TD_ASSIGN_OR_RETURN(const Tensor prediction, sized.plan->Get(scored_.prediction));
+    std::vector<float> values(batch * static_cast<size_t>(scored_.width));
+    TD_REQUIRE(prediction.bytes() == values.size() * sizeof(float));
+    TD_RETURN_IF_ERROR(
+        scope_.device().CopyToHost(values.data(), prediction.data(), prediction.bytes()));
+    scores.Add(values.data(), sized.inputs[f], batch);
+  }
+  return scores;
+}
+
 StatusOr<Evaluation> Evaluator::RunBatch(Sized& sized, uint32_t at, uint32_t batch) const {
   TD_REQUIRE(batch > 0 && at + batch <= dataset_->size());
   std::vector<uint32_t> ids(batch);
@@ -176,6 +195,9 @@ StatusOr<Evaluation> Evaluator::RunBatch(Sized& sized, uint32_t at, uint32_t bat
   TD_ASSIGN_OR_RETURN(result.loss, read(0));
   if (sized.fetch.size() > 1) {
     TD_ASSIGN_OR_RETURN(result.metric, read(1));
+  }
+  if (sized.scored) {
+    TD_ASSIGN_OR_RETURN(result.scores, ScoresOf(sized, batch));
   }
   return result;
 }
@@ -233,6 +255,7 @@ StatusOr<Evaluation> Evaluator::Run() {
     total.loss += samples * batch.loss;
     total.metric = running ? batch.metric : total.metric + samples * batch.metric;
     total.samples += batch.samples;
+    total.scores.Merge(batch.scores);
   }
   total.loss /= static_cast<double>(total.samples);
   if (!running) total.metric /= static_cast<double>(total.samples);

@@ -10,6 +10,7 @@
 #include "kernels/exec/executor.h"
 #include "kernels/graph/for_test.h"
 #include "trainer/reader/input/dataset.h"
+#include "trainer/session/scores.h"
 
 namespace tandem::trainer {
 
@@ -17,6 +18,7 @@ struct Evaluation {
   double loss = 0;
   double metric = 0;  // value of the program's first metric (accuracy, auc); 0: no metric
   int64_t samples = 0;
+  Scores scores;  // scores of the predictions, if wanted
 };
 
 // Runs the evaluation form of a program (kernels/graph/for_test.h). Uses the parameters in `scope`,
@@ -38,11 +40,12 @@ class Evaluator {
   // uses one replica. nullptr: the program has no communication. `places`: number of replicas, at
   // least 1. `part`: selects the part of the program to run, after the program is bound to its
   // batch (ProgramShaper::EvaluatedPart); empty: the whole program. If the selected part has no
-  // loss, the evaluation is empty. All arguments but `forward` and `options` must outlive the
-  // evaluator.
+  // loss, the evaluation is empty. `scored`: computes the scores of the predictions (scores.h). All
+  // arguments but `forward` and `options` must outlive the evaluator.
   Evaluator(graph::Program forward, const exec::Backend& backend, exec::Scope& scope,
             const reader::Dataset* dataset, exec::PlanOptions options,
-            exec::CommHandler* comm = nullptr, int places = 1, Part part = nullptr)
+            exec::CommHandler* comm = nullptr, int places = 1, Part part = nullptr,
+            bool scored = false)
       : forward_(graph::ForTest(std::move(forward))),
         backend_(backend),
         scope_(scope),
@@ -50,6 +53,7 @@ class Evaluator {
         options_(std::move(options)),
         comm_(comm),
         part_(std::move(part)),
+        scored_(scored ? ScoredOutputOf(forward_) : ScoredOutput()),
         sized_(comm != nullptr ? 1 : static_cast<size_t>(places)) {}
 
   // Returns the number of batches that Run evaluates.
@@ -69,11 +73,13 @@ class Evaluator {
     // On a device: pairs of a tensor in host memory and the device tensor to which it is copied.
     std::vector<std::pair<Tensor, Tensor>> staged;
     std::vector<std::string> fetch;
+    bool scored = false;  // the plan has the prediction
   };
   StatusOr<Sized*> ForBatch(size_t place, uint32_t batch);
   // Prepares the memory into which one field is read.
   Status Stage(const Tensor& field, Sized* sized);
   // Returns loss and metric of `batch` samples, the first of which is number `at`.
+  StatusOr<Scores> ScoresOf(const Sized& sized, uint32_t batch) const;
   StatusOr<Evaluation> RunBatch(Sized& sized, uint32_t at, uint32_t batch) const;
   StatusOr<std::vector<Evaluation>> RunBatches(size_t places);
 
@@ -85,6 +91,7 @@ class Evaluator {
   const exec::PlanOptions options_;
   exec::CommHandler* const comm_;
   const Part part_;
+  const ScoredOutput scored_;
   std::vector<std::map<uint32_t, Sized>> sized_;  // plans by batch size, one map for each replica
   Sized served_;                                  // the plan of Serve: only communication operators
 };

@@ -302,7 +302,11 @@ Status Session::Impl::Evaluate(int64_t epoch) {
   if (!runner_->metric_name().empty()) {
     values.push_back({runner_->metric_name(), evaluation_.metric});
   }
+  for (const auto& [name, value] : evaluation_.scores.Values()) values.push_back({name, value});
   progress_->Result("eval", epoch, values);
+  if (const std::string text = evaluation_.scores.Confusion(); !text.empty()) {
+    progress_->Message(text);
+  }
   if (options_.board == nullptr) return OkStatus();
   const int64_t step = first_step_ + steps_done_;
   options_.board->Evaluation(step, evaluation_.loss, evaluation_.metric);
@@ -392,6 +396,7 @@ StatusOr<SessionResult> Session::Impl::Result() {
   result.metric_name = runner_->metric_name();
   result.metric = evaluation_.metric;
   result.loss = evaluation_.loss;
+  result.scores = evaluation_.scores.Values();
   result.steps = steps_done_;
   result.seconds = Seconds(clock_.Now() - begin_);
   const auto samples = static_cast<double>(steps_done_ * options_.global_batch);

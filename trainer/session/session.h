@@ -8,6 +8,8 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
@@ -25,9 +27,11 @@ namespace tandem::trainer {
 struct ElasticState;
 
 struct SessionResult {
-  std::string metric_name;   // name of the first metric ("accuracy", "auc"); empty: none
-  double metric = 0;         // value of the metric in the last evaluation (rank 0)
-  double loss = 0;           // loss of the last evaluation (rank 0)
+  std::string metric_name;  // name of the first metric ("accuracy", "auc"); empty: none
+  double metric = 0;        // value of the metric in the last evaluation (rank 0)
+  double loss = 0;          // loss of the last evaluation (rank 0)
+  // Scores of the last evaluation (scores.h), for data of format "table".
+  std::vector<std::pair<std::string, double>> scores;
   int64_t steps = 0;         // number of the job's steps that this session ran
   double seconds = 0;        // duration of Run in seconds
   double samples_per_s = 0;  // samples of all ranks per second of training steps

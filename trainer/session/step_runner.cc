@@ -93,9 +93,9 @@ Status StepRunner::BuildPlan() {
     if (mode_.evaluation_part == EvaluationPart::kSection) {
       part = [this](const graph::Program& bound) { return mode_.programs->EvaluatedPart(bound); };
     }
-    evaluator_ =
-        std::make_unique<Evaluator>(programs_.forward, place_->backend, *scope_, options_.test,
-                                    evaluation, mode_.evaluation, PlacesOf(config_), part);
+    evaluator_ = std::make_unique<Evaluator>(
+        programs_.forward, place_->backend, *scope_, options_.test, evaluation, mode_.evaluation,
+        PlacesOf(config_), part, config_.data().format() == "table");
   }
   const std::string& profiles = config_.profile().dir();
   TD_ASSIGN_OR_RETURN(watch_,

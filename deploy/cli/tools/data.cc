@@ -24,10 +24,17 @@ constexpr char kDataUsage[] =
     "ones\n                                      and the damaged ones\ntandem data convert "
     "FILE|JOB OUT      writes the records into new files: records of FILE\n                        "
     "              unchanged, records of JOB as tf.train.Example messages\nFILE is a tfrecord or "
-    "recordio file; JOB ends with .pbtxt, and its data may have any format.\nFields of the job can "
-    "be set after --: tandem data inspect job.pbtxt -- --data.dir=DIR\n";
+    "recordio file, or for inspect a table: .csv, .tsv (also .gz), .npz, .npy.\nJOB ends with "
+    ".pbtxt, and its data may have any format.\nFields of the job can be set after --: tandem data "
+    "inspect job.pbtxt -- --data.dir=DIR\n";
 
 using Json = nlohmann::ordered_json;
+
+bool IsTable(const std::string& path) {
+  constexpr std::string_view kEnds[] = {".csv", ".csv.gz", ".tsv",    ".tsv.gz",
+                                        ".npz", ".npy",    ".parquet"};
+  return std::ranges::any_of(kEnds, [&](std::string_view end) { return path.ends_with(end); });
+}
 
 bool IsJob(const std::string& path) { return path.ends_with(".pbtxt"); }
 
@@ -133,6 +140,19 @@ Status InspectFile(const std::string& path, const ShownRange& shown, Report& rep
   return warnings.empty() ? OkStatus() : DataLoss("%s contains damaged records [TD2002]", path);
 }
 
+void AddColumns(const std::vector<std::string>& columns, Report& report) {
+  for (const std::string& column : columns) report.text += "  " + column + "\n";
+  report.json["columns"] = columns;
+}
+
+Status InspectTable(const std::string& path, Report& report) {
+  TD_ASSIGN_OR_RETURN(const auto columns, reader::DescribeTable(path));
+  report.text = path + ": table\n";
+  report.json = {{"file", path}, {"format", "table"}};
+  AddColumns(columns, report);
+  return OkStatus();
+}
+
 Status InspectPart(const char* part, const reader::Dataset& data, const ShownRange& shown,
                    Report& report) {
   report.text += absl::StrFormat("%s: %s\n", part, data.Describe());
@@ -164,6 +184,7 @@ Status InspectJob(const std::string& path, const Args& settings, const ShownRang
   if (job.data.test != nullptr) {
     TD_RETURN_IF_ERROR(InspectPart("test data", *job.data.test, {.records = 0}, report));
   }
+  if (!job.data.columns.empty()) AddColumns(job.data.columns, report);
   report.AddBad(job.data.warnings);
   return OkStatus();
 }
@@ -291,8 +312,9 @@ Status Inspect(const ParsedArgs& parsed, bool as_json) {
   TD_ASSIGN_OR_RETURN(shown.values, parsed.GetInt("values", shown.values, 0, 1000000));
   const std::string& path = parsed.positional[1];
   Report report;
-  const Status status = IsJob(path) ? InspectJob(path, parsed.after_dashes, shown, report)
-                                    : InspectFile(path, shown, report);
+  const Status status = IsJob(path)     ? InspectJob(path, parsed.after_dashes, shown, report)
+                        : IsTable(path) ? InspectTable(path, report)
+                                        : InspectFile(path, shown, report);
   // The undamaged records are shown even if other records are damaged.
   if (status.ok() || !report.json.empty()) Print(report, as_json);
   return status;

@@ -3,6 +3,7 @@
 #include "kernels/ops/cpu/vector_code.h"
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_reduce.h"
+#include "kernels/ops/formulas/regression_loss.h"
 #include "kernels/ops/formulas/sigmoid_xent.h"
 
 namespace tandem::ops {
@@ -182,6 +183,37 @@ StatusOr<Kernel> PrepareSigmoidLoss(const OpView& view, const PrepareContext&) {
   return MakeKernel<SigmoidState, Body>({view.in(0).shape.numel()});
 }
 
+// ---- square_error_cost, huber_loss, l1_loss -----------------------------------------------------
+
+struct RegressionState {
+  int64_t n;
+  float delta;
+};
+
+template <typename Loss>
+Status RunRegressionLoss(RegressionState& s, const KernelArgs& args) {
+  const float *x = In<float>(args, 0), *y = In<float>(args, 1);
+  float* out = Out<float>(args, 0);
+  const float delta = s.delta;
+  return ForEach(args, s.n, [=] __device__(int64_t i) { out[i] = Loss::Of(x[i], y[i], delta); });
+}
+
+template <typename Loss>
+Status RunRegressionLossGrad(RegressionState& s, const KernelArgs& args) {
+  const float *x = In<float>(args, 0), *y = In<float>(args, 1), *g = In<float>(args, 2);
+  float* gx = Out<float>(args, 0);
+  const float delta = s.delta;
+  return ForEach(args, s.n,
+                 [=] __device__(int64_t i) { gx[i] = Loss::Grad(x[i], y[i], g[i], delta); });
+}
+
+template <Status (*Body)(RegressionState&, const KernelArgs&), bool delta = false>
+StatusOr<Kernel> PrepareRegressionLoss(const OpView& view, const PrepareContext&) {
+  float limit = 0;
+  if constexpr (delta) limit = AttrF32(view, "delta");
+  return MakeKernel<RegressionState, Body>({view.in(0).shape.numel(), limit});
+}
+
 // ---- accuracy -----------------------------------------------------------------------------------
 
 struct AccuracyState {
@@ -230,8 +262,16 @@ StatusOr<Kernel> PrepareAccuracy(const OpView& view, const PrepareContext&) {
 std::vector<KernelRegistration> SoftmaxCudaRows() {
   return {
       {"accuracy", {{"cuda", PrepareAccuracy}}},
+      {"huber_loss", {{"cuda", PrepareRegressionLoss<RunRegressionLoss<HuberLoss>, true>}}},
+      {"huber_loss_grad",
+       {{"cuda", PrepareRegressionLoss<RunRegressionLossGrad<HuberLoss>, true>}}},
+      {"l1_loss", {{"cuda", PrepareRegressionLoss<RunRegressionLoss<AbsoluteErrorLoss>>}}},
+      {"l1_loss_grad", {{"cuda", PrepareRegressionLoss<RunRegressionLossGrad<AbsoluteErrorLoss>>}}},
       {"sigmoid_cross_entropy", {{"cuda", PrepareSigmoidLoss<RunSigmoidLoss>}}},
       {"sigmoid_cross_entropy_grad", {{"cuda", PrepareSigmoidLoss<RunSigmoidLossGrad>}}},
+      {"square_error_cost", {{"cuda", PrepareRegressionLoss<RunRegressionLoss<SquareErrorLoss>>}}},
+      {"square_error_cost_grad",
+       {{"cuda", PrepareRegressionLoss<RunRegressionLossGrad<SquareErrorLoss>>}}},
       {"softmax", {{"cuda", PrepareSoftmax<RunSoftmax>}}},
       {"softmax_grad", {{"cuda", PrepareSoftmax<RunSoftmaxGrad>}}},
       {"softmax_with_cross_entropy", {{"cuda", PrepareLoss<RunLoss>}}},

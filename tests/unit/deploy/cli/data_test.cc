@@ -52,6 +52,25 @@ TEST_F(DataTest, InspectShowsTheDataOfAJob) {
   EXPECT_THAT(Err(), HasSubstr("a.libsvm:3: the label \"bad\" is not one of the 2 classes"));
 }
 
+TEST_F(DataTest, InspectShowsTheColumnsOfATable) {
+  Write("t.csv", "age,city,kind\n10,Rome,a\n20,Oslo,b\n30,,a\n");
+  EXPECT_EQ(Tandem({"data", "inspect", dir_ + "/t.csv"}), 0) << Err();
+  EXPECT_THAT(Out(), HasSubstr("column age: FLOAT (inferred), mean 20, deviation 8.16497\n"));
+  EXPECT_THAT(Out(),
+              HasSubstr("column city: CATEGORY (inferred), 2 values: Rome, Oslo; 1 missing"));
+  Write("job.pbtxt",
+        "model { zoo: \"mlp\" } global_batch_size: 2 data { dir: \".\" format: \"table\" table { "
+        "file: \"t.csv\" test_file: \"t.csv\" column { name: \"kind\" kind: LABEL } "
+        "column { name: \"city\" kind: ONE_HOT } } }");
+  EXPECT_EQ(Tandem({"data", "inspect", dir_ + "/job.pbtxt"}), 0) << Err();
+  EXPECT_THAT(Out(), HasSubstr("3 rows with 3 features, 1 label, 2 classes"));
+  EXPECT_THAT(Out(), HasSubstr("column kind: LABEL, 2 classes: a, b\n"));
+  EXPECT_THAT(Out(), HasSubstr("field x: f32[3]"));
+  Write("t.parquet", "PAR1");
+  EXPECT_NE(Tandem({"data", "inspect", dir_ + "/t.parquet"}), 0);
+  EXPECT_THAT(Err(), HasSubstr("pandas.read_parquet"));
+}
+
 TEST_F(DataTest, ConvertsIntoRecordsThatAJobReads) {
   const std::string out = dir_ + "/records";
   EXPECT_EQ(Tandem({"data", "convert", LibSvmJob(), out, "--to=recordio", "--shards=2"}), 0)

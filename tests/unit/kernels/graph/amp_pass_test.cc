@@ -307,7 +307,8 @@ TEST(AmpPass, OnADeviceReluIsPartOfAConvolution) {
 TEST(AmpPass, AConvolutionThatOthersReadStays) {
   graph::ProgramBuilder b("both", 2);
   const auto x = b.Conv2d(b.Data("x", DType::kF32, {3, 8, 8}), {.channels = 4, .kernel = 3});
-  b.SoftmaxLoss(b.Fc(b.Mul(b.Relu(x), x), 2), b.Data("label", DType::kI64, {1}));
+  b.SoftmaxLoss(b.Fc(b.Layer("elementwise_mul", {{b.Relu(x)}, {x}}, {}), 2),
+                b.Data("label", DType::kI64, {1}));
   graph::Program program = *b.Finish();
   DistributedStrategy strategy = Amp();
   strategy.mutable_build_strategy()->set_fuse_elewise_add_act_ops(true);
