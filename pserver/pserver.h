@@ -45,13 +45,14 @@ struct PserverOptions {
   // the death of the server while the trainer of the push lives. The log has the order of the
   // pushes, and the trainers keep the values.
   Durability durability = Durability::kNone;
-  // kLogged: when the WAL is synced, against the death of the machine.
+  // With kLogged, selects when the WAL is synced. Synced pushes survive the death of the machine.
   WalSync wal_sync = WalSync::kInterval;
   Duration wal_sync_interval = std::chrono::milliseconds(100);
-  // Size of the log in bytes at which a checkpoint is written. kReplayable: includes the values
-  // that trainers keep.
+  // Size of the log in bytes at which a checkpoint is written. With kReplayable, the size includes
+  // the values of the pushes that trainers keep.
   uint64_t log_bytes_max = uint64_t{256} << 20;
-  // kReplayable: maximum bytes of the pushes that a trainer keeps; above it the trainer waits.
+  // With kReplayable, maximum bytes of the sent pushes that a trainer keeps for a replay. A push
+  // waits if it would exceed the maximum while pushes of earlier steps are kept.
   uint64_t keep_bytes_max = uint64_t{1} << 30;
   // Memory for the rows of all tables in bytes (row_tiers.h); 0: unlimited. Further rows are in the
   // directory <cold_dir>/cold-rows-<index>, which is emptied at the start.

@@ -58,9 +58,11 @@ class SealedSocket {
   struct In {
     explicit In(const SessionKey& key) : seal(key) {}
     RecordSeal seal;
-    std::vector<std::byte> bytes;  // a record with its head, and perhaps later bytes
-    size_t got = 0, at = 0;        // offsets in `bytes`: end of received bytes, next byte to return
-    bool whole = false;  // true: `bytes` has a complete record whose checksum was verified
+    // Received bytes: a RecordHead and its record, perhaps followed by the beginning of the next
+    // head and record.
+    std::vector<std::byte> bytes;
+    size_t got = 0, at = 0;  // offsets in `bytes`: end of received bytes, next byte to return
+    bool whole = false;      // true: `bytes` has a complete record whose checksum was verified
   };
   Moved Receive();  // kOpen with bytes > 0: a complete record was received
   size_t record_end() const;

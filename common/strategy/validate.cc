@@ -142,8 +142,9 @@ void Validator::CheckKnob(const FieldPlace& place) {
         absl::StrCat("remove it, or choose mode ", absl::StrJoin(names, " or ")));
 }
 
-// Adds a note for a knob of a message NAME_configs that has no effect because the knob NAME is off.
-// The knobs of a_sync_configs have an effect even then.
+// A knob of the message NAME_configs has no effect if the knob NAME is off. Adds a note if the knob
+// at `place` is such a knob and its value was changed. The knobs of a_sync_configs are exempt: they
+// have an effect even if a_sync is off.
 void Validator::NoteWithoutSwitch(const FieldPlace& place) {
   const std::string_view group = place.steps.front()->name();
   constexpr std::string_view kEnd = "_configs";

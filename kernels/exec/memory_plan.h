@@ -43,7 +43,7 @@ struct MemoryPlan {
   // By name of the temporary: its offset in the arena in bytes.
   std::unordered_map<std::string, size_t> offsets;
   size_t bytes = 0;      // size of the arena in bytes
-  size_t bytes_min = 0;  // largest number of bytes alive at once, a lower bound for `bytes`
+  size_t bytes_min = 0;  // maximum bytes of simultaneously live temporaries; bytes >= this
   size_t bytes_sum = 0;  // sum of the bytes of all temporaries, without sharing
   // (output, the input whose memory it uses)
   std::vector<std::pair<std::string, std::string>> inplace;

@@ -23,8 +23,8 @@ struct PullPart {
   };
   size_t server = 0;
   PullCondition when;
-  // a_sync: the pull accepts any version, because slices moved from another server, whose versions
-  // are not comparable.
+  // If true, the pull accepts any version. Used in a_sync mode after the slices moved to `server`,
+  // because versions of different servers are not comparable.
   bool any_version = false;
   std::vector<Range> ranges = {};
   Time deadline = {};  // Time(): the part was not sent yet

@@ -25,7 +25,7 @@ class PushRefusalHandler {
   virtual ~PushRefusalHandler() = default;
   // The server replied that it does not have some of the rows or slices.
   virtual void OnMoved(std::shared_ptr<PushCall> push, const Status& why) = 0;
-  // a_sync: the server no longer replies.
+  // The server no longer replies. Called in a_sync mode only.
   virtual void OnGone(std::shared_ptr<PushCall> push, const Status& why) = 0;
 };
 

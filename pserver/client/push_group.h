@@ -44,8 +44,8 @@ class PushGroup {
     std::vector<std::shared_ptr<PushCall>> resplit;
     bool must_wait = false;  // messages in progress must end before other messages can be split
   };
-  // Takes the rejected messages, except messages that must wait. `over`: treats all of them as
-  // late. REQUIRES: Reject returned true, and LooksAgain has not returned false since.
+  // Takes the rejected messages, except messages that must wait. `over`: treats all rejected
+  // messages as late. REQUIRES: Reject returned true, and LooksAgain has not returned false since.
   Rejected TakeRejected(Time now, bool over, const OwnerMap& owners, const OwnersOf& owners_of);
   // Whether the group still has rejected messages, so that the caller must find their owners again.
   bool LooksAgain();

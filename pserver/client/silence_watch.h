@@ -15,7 +15,7 @@ namespace tandem::ps {
 class SilenceWatch {
  public:
   using OnSilent = std::function<void(int server, Duration silent)>;
-  // `on_silent` is called for a server that has not replied for `limit`. It may be empty.
+  // `on_silent` is called for a server that has not replied for `limit`. `on_silent` may be empty.
   SilenceWatch(Duration limit, OnSilent on_silent);
 
   // Begins to measure the time without a reply. Does nothing if a measurement of this server is in

@@ -24,7 +24,8 @@ class RpcThreadPool final : public Runner {
   Gauge& most_busy_;
   Mutex mu_;
   int busy_ TD_GUARDED_BY(mu_) = 0, most_ TD_GUARDED_BY(mu_) = 0;
-  ThreadPool pool_;  // last member: its threads end before the other members are destroyed
+  // Must be the last member, so that its threads end before the other members are destroyed.
+  ThreadPool pool_;
 };
 
 }  // namespace tandem::pserver

@@ -99,8 +99,8 @@ class BucketMigrations {
   Status DropBucket(int bucket);
   // Removes a dropped bucket. If its rows cannot be removed from the disk, only logs a warning.
   void ForgetBucket(int bucket);
-  bool Idle() const;       // sync: whether steps change nothing on this server
-  bool StepHeld() const;   // sync: whether pushes of the current step are not accepted
+  bool Idle() const;       // whether steps change nothing on this server; false in a_sync mode
+  bool StepHeld() const;   // whether this step's pushes are not accepted; false in a_sync mode
   bool AtItsStep() const;  // whether the shard is at the step before which the frozen buckets move
 
   ShardState& state_;

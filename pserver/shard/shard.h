@@ -212,7 +212,7 @@ class Shard {
   const Options options_;
   const ParamsFactory factory_;
   ShardCounters counters_;
-  DeltaBase base_;  // has a lock: keep_first may call OnStored without the shard's lock
+  DeltaBase base_;  // locks itself, as keep_first may call OnStored without mu_
 
   mutable Mutex job_mu_;                    // locked only briefly, also while mu_ is locked
   std::string job_ TD_GUARDED_BY(job_mu_);  // the job that Job() returns

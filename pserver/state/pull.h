@@ -26,8 +26,9 @@ struct PullQuery {
   bool observer = false;  // the caller is not a trainer, so its trainer and incarnation are ignored
   uint64_t min_version = 0;
   std::vector<PullRange> ranges;  // slices to pull; empty, and `rows` empty: all slices
-  uint64_t min_step = 0;  // a_sync: minimum number of steps that the slowest trainer has pushed
-  // Sync: the requested version, which must be the current or the previous one.
+  // In a_sync mode, minimum number of steps that the slowest trainer has pushed.
+  uint64_t min_step = 0;
+  // In sync mode, the requested version, which must be the current or the previous one.
   std::optional<uint64_t> at_version;
   std::vector<PullRows> rows;
 };

@@ -53,7 +53,8 @@ class RowUpdater {
   void Finish() { scalars_ = next_scalars_; }
 
  private:
-  // Rows that were copied into the program of one part.
+  // The rows that one run of an UpdateProgram updates. Append copies the rows into the tensors of
+  // the program.
   struct Chunk {
     std::vector<uint32_t> at;
     size_t gradients = 0;

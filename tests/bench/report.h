@@ -17,7 +17,7 @@ struct RunOptions {
   // A directory. Training: for initial parameters and data, empty: not exported. Readers: has the
   // data files. Stores: has the socket of Redis. Recovery: the data directory of the server.
   std::string export_dir;
-  bool amp = false;  // training: whether it uses mixed precision with bf16
+  bool amp = false;  // whether training benchmarks use mixed precision with bf16
 };
 
 // A list of named values. Fields stay in the order in which they were added.

@@ -64,8 +64,8 @@ TEST_F(DeviceCollective, Fp16AllReduce) {
   EXPECT_NE(ResultOf("half").params_sha256, whole.result.params_sha256);
 }
 
-// Devices send the buffers for selected elements whole, including unused parts. The used parts are
-// the same as on hosts.
+// Devices send the whole buffers for selected elements, including the unused ends of the buffers.
+// The selected elements are the same as on hosts.
 TEST_F(DeviceCollective, DeepGradientCompression) {
   std::string wide = ReadWholeFile(job_);
   const std::string narrow = "value: \"32,16\"";

@@ -33,7 +33,8 @@ std::string NormedProgram() {
   return TextOf(b);
 }
 
-// A residual block: relu(norm(conv(x)) + norm(conv(x))), x = relu(norm(conv(images))).
+// A block with two parallel branches: relu(norm1(conv1(x)) + norm2(conv2(x))), where x is
+// relu(norm0(conv0(images))). Each conv and norm has its own parameters.
 std::string ResidualProgram() {
   graph::ProgramBuilder b("residual", 8);
   const auto norm = [&b](const std::string& x, graph::Act act) {

@@ -21,8 +21,8 @@ std::string SupportPage(const std::set<std::string>& cuda);
 // UNAVAILABLE: the module cannot be opened.
 StatusOr<std::set<std::string>> CudaOps(const std::string& path);
 
-// Reads the operators with CUDA kernels from an existing page. Used on machines that did not build
-// the module.
+// Returns the operators that have a CUDA kernel according to `page`, the text of operators.md. Used
+// on machines that did not build the CUDA module.
 std::set<std::string> CudaOpsOfPage(const std::string& page);
 
 }  // namespace tandem::optest

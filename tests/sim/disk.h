@@ -68,8 +68,8 @@ class SimDisk {
   std::map<uint64_t, std::string> log_;  // log entries by number, in the format of log_record.h
   // All log entries by number, including those that a checkpoint dropped from log_.
   std::map<uint64_t, std::string> history_;
-  // Pushes that trainers keep, by trainer, incarnation and sequence number. They have the format of
-  // log entries.
+  // All pushes that Sent recorded, by trainer, incarnation and sequence number. Each value has the
+  // format of a log entry.
   std::map<std::tuple<int, uint64_t, uint64_t>, std::string> sent_;
   uint64_t synced_ = 0;  // log entries up to this number survive a power loss
 };

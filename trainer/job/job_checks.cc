@@ -153,8 +153,8 @@ void CheckRest(const JobConfig& config, const strategy::Origins& origins,
   }
 }
 
-// Checks that the job supports remainder: JOIN. JOIN leaves ranks without samples out of the mean,
-// and therefore requires a mode with one mean over all ranks.
+// If data.remainder is JOIN, checks that the job supports it. With JOIN, the mean of the gradients
+// excludes the ranks that have no samples. JOIN therefore requires one mean over all ranks.
 void CheckJoin(const JobConfig& config, const strategy::Origins& origins,
                strategy::Diagnostics* diagnostics) {
   if (config.data().remainder() != DataConfig::JOIN) return;

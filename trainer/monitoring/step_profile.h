@@ -26,7 +26,7 @@ struct ProfilePlace {
   int rank = 0;
   int threads = 1;                // number of kernel threads, to measure the reference speed
   const RpcLog* calls = nullptr;  // calls to pservers; must outlive the profile; nullptr: none
-  double bubble = 0;              // pipeline: expected share of a step that a rank waits
+  double bubble = 0;              // in a pipeline job: expected share of a step that a rank waits
 };
 
 // Profiles the steps of one rank. Not thread-safe.

@@ -21,7 +21,8 @@ std::span<const ReadRow> ActivationReaders();
 std::span<const ReadRow> ElementReaders();
 // Returns the readers of convolutions and poolings (op_readers_image.cc).
 std::span<const ReadRow> ImageReaders();
-// Returns the readers of nodes whose results are usually known (op_readers_known.cc).
+// Returns the readers of nodes whose results can usually be computed while the model is read
+// (op_readers_known.cc).
 std::span<const ReadRow> KnownReaders();
 // Returns the readers of normalisations (op_readers_norm.cc).
 std::span<const ReadRow> NormReaders();

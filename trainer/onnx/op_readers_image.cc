@@ -54,8 +54,9 @@ Status Give(const Node& n, bool row, const std::string& type, Slots inputs, ops:
   return n.Reshape(image, sizes);
 }
 
-// Returns the numbers of an attribute. For a row, they are extended to an image with one line.
-// `sides`: numbers per dimension, 1 or 2 (pads).
+// Returns the numbers of an attribute for the height and the width. `row`: the node has only a
+// width, and the height is 1. The numbers for the height are then `fallback`. `sides`: numbers per
+// dimension, 1 or 2 (pads).
 StatusOr<Ints> Pair(const Node& n, bool row, const char* name, int64_t fallback, size_t sides = 1) {
   Ints given = n.attributes().Ints(name, Ints((row ? 1 : 2) * sides, fallback));
   if (given.size() != (row ? 1 : 2) * sides) {

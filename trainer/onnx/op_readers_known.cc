@@ -1,4 +1,5 @@
-// Reads nodes whose results are usually known while the model is read: constants, masks, types.
+// Reads nodes whose results can usually be computed while the model is read: constants, masks and
+// conversions of types.
 #include "trainer/onnx/op_readers_known.h"
 
 #include <algorithm>

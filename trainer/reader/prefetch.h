@@ -56,7 +56,8 @@ class Prefetcher {
   // Makes a prefetcher; the thread starts with the first Reset(). `dataset` and `device` must
   // outlive the prefetcher; `device` provides host memory. `parts` >= 1: if a field is packed, a
   // batch consists of this number of consecutive batches of the dataset. Positions in the packed
-  // field start at 0 in each of them. INVALID_ARGUMENT: `capacity` is not in 1 to 65536.
+  // field start at 0 in each batch of the dataset. INVALID_ARGUMENT: `capacity` is not in 1 to
+  // 65536.
   static StatusOr<std::unique_ptr<Prefetcher>> Make(const Dataset& dataset, const Sampler& sampler,
                                                     int32_t capacity, Device& device,
                                                     ReadMode mode = ReadMode::kAhead,

@@ -55,8 +55,9 @@ class LocalReplicas {
   std::vector<std::unique_ptr<Session>> places_;
 };
 
-// Runs the replicas of one world after another. Stop, called from any thread, stops the running
-// replicas. They and all later replicas end with CANCELLED.
+// Runs several LocalReplicas in sequence, one in each call of Run. Stop may be called from any
+// thread. It stops the running replicas. These replicas and all replicas of later calls of Run end
+// with CANCELLED.
 class StopSwitch {
  public:
   StatusOr<SessionResult> Run(LocalReplicas& places);

@@ -5,10 +5,11 @@
 
 namespace tandem::graph {
 
-// For the knob deterministic. Forward writes saved state, such as the running statistics of
-// batch_norm. After a step, this state is the one that the first of batch_merge_repeats parts
-// computed. The first part is the first logical shard, wherever the other parts run. A state
-// variable "mean@FIRST" stores the copy of each state.
+// Implements a part of the knob deterministic. Forward writes saved state, such as the running
+// statistics of batch_norm. batch_merge_repeats divides the batch of a step into parts. After a
+// step, the state has the values that the first part computed. The first part is the first logical
+// shard, on whichever ranks the other parts run. A state variable such as "mean@FIRST" stores the
+// copy of each state.
 StatusOr<PassOutcome> KeepFirstState(Program& program, PassContext& context);
 
 }  // namespace tandem::graph

@@ -49,7 +49,8 @@ struct Op {
   // always runs.
   std::string run_if;
   // The operators inside a fused operator (OpDef::has_body), in order. Their variables are inputs
-  // and outputs of the fused operator, and internal values. An operator of a body has no body.
+  // and outputs of the fused operator, and internal values. None of these operators has
+  // operators inside. Empty: OpDef::has_body is false.
   std::vector<Op> body;
 };
 

@@ -23,9 +23,9 @@ struct BodyStep {
   int group = 0;
 };
 
-// The operators of a body. Steps that use the same tensor are in one group if one of them writes
-// it. All tensors of a group have the same shape, except tensors of one element. Groups are
-// independent of each other.
+// A list of elementwise operators that one kernel runs. Each step runs one operator. Steps that use
+// the same tensor are in one group if one of the steps writes the tensor. All tensors of a group
+// have the same shape, except tensors of one element. Groups are independent of each other.
 struct Body {
   std::vector<BodyValue> values;
   std::vector<BodyStep> steps;    // in the order in which they run

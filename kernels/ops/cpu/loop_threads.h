@@ -5,7 +5,8 @@
 
 namespace tandem::ops {
 
-// Keeps the OpenMP threads of one calling thread apart. Only this thread may use the object.
+// Keeps the OpenMP threads of one calling thread on different CPUs. Only the calling thread may use
+// the object.
 class LoopThreads {
  public:
   // If this thread has moved to another CPU, moves the other threads of its loops away from that

@@ -1,5 +1,5 @@
 // The code of the vector loops. Each loops_<isa>.cc includes it once. Everything in this file has
-// internal linkage, and it calls no inline function of a header. Otherwise the linker would merge
+// internal linkage. The code calls no inline function of a header. Otherwise the linker would merge
 // the copies of such a function. Code for the newest instruction set could then run on an older
 // machine.
 #ifndef TANDEM_LOOPS

@@ -77,7 +77,7 @@ class DnnGraph {
   void Relu(Id x, Id y);
 
   // The tensors of a batch normalisation. saved_inv becomes 1 / sqrt(variance + epsilon). The
-  // variance is divided by n.
+  // variance is the biased one: the sum of squared deviations from the mean, divided by n.
   struct BatchNormTensors {
     Id x, scale, bias, epsilon, y, saved_mean, saved_inv;
   };

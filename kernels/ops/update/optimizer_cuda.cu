@@ -104,7 +104,8 @@ __global__ void UpdateEveryRowKernel(UpdateArgs args, Begin begin, UpdateRun r, 
   }
 }
 
-// Copies the inputs to the outputs, unless they share memory, as usual in programs.
+// Copies the parameter and its slots from the inputs to the outputs. An output that shares memory
+// with its input is not copied. In programs, outputs usually share the memory of their inputs.
 Status CopyThrough(const State& s, const KernelArgs& a) {
   const size_t bytes = static_cast<size_t>(s.n) * sizeof(float);
   TD_RETURN_IF_ERROR(CopyOnDevice(a, a.out[0], a.in[0], bytes));

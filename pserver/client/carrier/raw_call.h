@@ -31,7 +31,7 @@ class Introduction {
   // true: the caller introduces the client, and then calls End. false: another call introduces the
   // client; its End calls `then`.
   bool Begin(std::function<void(bool known)> then);
-  // Ends the introduction. `known`: the server replied to it.
+  // Ends the introduction. `known`: the server replied to the introduction.
   void End(bool known);
 
  private:

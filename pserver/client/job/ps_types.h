@@ -72,10 +72,12 @@ struct PsSlot {
 
 // Condition that a server must fulfil before it replies to a pull.
 struct PullCondition {
-  uint64_t version = 0;  // minimum number of applied updates; in sync mode of steps
-  // a_sync: minimum number of steps that every trainer has pushed, except trainers that completed.
+  uint64_t version = 0;  // minimum number of applied updates (sync mode: of steps)
+  // In a_sync mode, minimum number of steps that every trainer has pushed, except trainers that
+  // completed.
   uint64_t step = 0;
-  // Sync: the pull receives exactly `version`, even if a server has already reached the next one.
+  // In sync mode, the pull receives exactly `version`, even if a server has already reached the
+  // next one.
   bool exactly = false;
 };
 using PsWhen = PullCondition;  // former name, from releases before 0.2

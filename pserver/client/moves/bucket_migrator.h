@@ -112,9 +112,10 @@ class BucketMigrator {
   std::vector<std::string> addresses_;
   const int first_servers_;  // number of servers that the trainers configured
   const MoverOptions options_;
-  std::map<int, uint64_t> slice_bytes_;  // by bucket: bytes of the slice, as found by Where
-  Duration more_{};                      // TimeFor of the batch in progress
-  bool a_sync_ = false;                  // the job's mode, as reported by a server
+  // Slice sizes in bytes, by bucket. Where finds them.
+  std::map<int, uint64_t> slice_bytes_;
+  Duration more_{};      // TimeFor of the batch in progress
+  bool a_sync_ = false;  // the job's mode, as reported by a server
   // Number of steps between notice and move, so that both servers learn of the move in time.
   uint64_t ahead_ = 1;
 };

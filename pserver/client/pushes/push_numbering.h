@@ -31,9 +31,10 @@ class PushNumbering {
  private:
   void Grow(size_t servers) TD_REQUIRES(mu_);
 
-  const bool sync_;  // sync: the step already identifies the messages of one push
+  // Whether the mode is sync. In sync mode, the step already identifies the messages of one push.
+  const bool sync_;
   Mutex mu_;
-  std::vector<uint64_t> sent_ TD_GUARDED_BY(mu_);  // by server: the last number given
+  std::vector<uint64_t> sent_ TD_GUARDED_BY(mu_);  // by server: number of the last message
   // For each push in progress, in the order in which the pushes began: the last number given to
   // each server at that time.
   std::list<std::vector<uint64_t>> outstanding_ TD_GUARDED_BY(mu_);

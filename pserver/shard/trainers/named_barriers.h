@@ -13,9 +13,9 @@
 namespace tandem::pserver {
 
 // A barrier is used several times; each use has a number (generation). A generation is released
-// when every trainer waits in it that has not completed and is not lost (TrainerRegistry). Only
-// calls of a trainer's current incarnation count. If there are too many names, the least recently
-// used name without waiting calls is dropped. Not thread-safe (the shard's lock guards it).
+// when all trainers that are not gone wait in it (TrainerRegistry::Gone). Only calls of a trainer's
+// current incarnation count. If there are too many names, the least recently used name without
+// waiting calls is dropped. Not thread-safe (the shard's lock guards it).
 class NamedBarriers {
  public:
   struct Call : WaitingCall {

@@ -82,9 +82,9 @@ class TrainerRegistry {
   bool seen(int trainer) const { return At(trainer).seen; }
   Time last_heard(int trainer) const { return At(trainer).last_heard; }
 
-  // BeginWait and EndWait are called when a call of `trainer` begins and ends to wait (-1: an
-  // observer, which is ignored). A trainer with a waiting call counts as alive, unless it is gone.
-  // Each BeginWait needs an EndWait.
+  // Call BeginWait when a call of `trainer` starts to wait, and EndWait when this call stops
+  // waiting. Each BeginWait needs an EndWait. A trainer with a waiting call counts as alive, unless
+  // the trainer is gone. Both functions ignore `trainer` -1, an observer.
   void BeginWait(int trainer);
   void EndWait(int trainer);
   bool Waits(int trainer) const { return At(trainer).waiting != 0; }

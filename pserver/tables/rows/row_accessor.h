@@ -1,7 +1,7 @@
 // The row strategy of a table, which TableRules::accessor selects. It defines the contents of a
 // row, the contents of a push, and the effect of the counts of a row. A new accessor is a new case
 // in this class and in TableRules. Stores, snapshots, moves and clients know only that a row has
-// one of two lengths, and counts.
+// counts, and that its length is one of two lengths.
 //
 // A full row has `dim` values, and as many values of each optimizer slot. A brief row (not extended
 // yet) has only the first `columns` values of each. Its missing values read as zeros, and gradients
@@ -49,8 +49,8 @@ class RowAccessor {
   // ---- Shrink
   float Score(const RowUse& use) const { return ScoreOf(rules_, use.show, use.click); }
   // Applies the decay to the counts of a row, before the update of `version`. Returns false if the
-  // rules remove the row. If a row has higher counts and a later use than another row, it is never
-  // removed first.
+  // rules remove the row. A row with higher counts and a later use than another row is never
+  // removed before the other row.
   bool FadeAndStay(uint32_t version, RowUse& use) const;
 
  private:

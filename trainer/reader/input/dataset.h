@@ -59,7 +59,7 @@ class Dataset {
 
 // The training data and the test data of a job.
 struct TrainAndTest {
-  std::unique_ptr<Dataset> train, test;  // test: null if there is no test data
+  std::unique_ptr<Dataset> train, test;  // `test` is null if there is no test data
   std::vector<std::string> warnings;     // texts about the first bad records: "file:line: why"
   std::vector<std::string> columns;      // format "table": a line for each column
 };

@@ -66,8 +66,8 @@ class RecordScanner {
   std::vector<char> buffer_;
   uint64_t buffer_at_ = 0;  // file offset of the buffer's first byte
   size_t buffered_ = 0;
-  uint64_t chunk_end_ = 0;   // recordio: file offset of the end of the current chunk
-  uint32_t chunk_left_ = 0;  // recordio: number of unread records of the current chunk
+  uint64_t chunk_end_ = 0;   // file offset of the end of the current RecordIO chunk
+  uint32_t chunk_left_ = 0;  // number of unread records of the current RecordIO chunk
 };
 
 // Writes records to a new file. Not thread-safe.

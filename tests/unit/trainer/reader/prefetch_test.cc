@@ -106,8 +106,8 @@ TEST_F(PrefetchTest, ReadsEpochsInOrderThenEnds) {
   EXPECT_EQ(reader->stats().batches, 6u);
 }
 
-// A dataset with packed fields gets each part of a batch separately. Other datasets get the whole
-// batch.
+// The prefetcher calls a dataset with packed fields once for each part of a batch. It calls other
+// datasets once for the whole batch.
 TEST_F(PrefetchTest, PartsOfPackedBatchesAreFilledOnTheirOwn) {
   for (const bool packed : {true, false}) {
     const Numbers data(10, packed);
