@@ -86,7 +86,6 @@ inline const std::map<std::string, std::set<std::string>>& IncludeDirections() {
         "trainer/reader",
         "trainer/reader/input",
         "trainer/session"}},
-      {"deploy/examples/cpp_client", {"pserver/client"}},
       {"deploy/launch",
        {"collective/rendezvous", "common/base", "common/launcher", "common/os", "common/rpc",
         "common/rpc/credentials", "common/strategy", "common/threads", "deploy/launch/process",

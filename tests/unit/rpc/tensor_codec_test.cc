@@ -305,7 +305,7 @@ TEST(TensorCodecTest, SaysWhatIsWrong) {
   };
   const std::vector<Case> cases = {
       {[](TensorProto* t) { t->set_content("1234567"); },
-       "content has 7 bytes, but f32[2] needs 8"},
+       "the tensor data of the message have 7 bytes, but type and shape f32[2] need 8 bytes"},
       {[](TensorProto* t) { t->set_dims(0, -1); }, "slice 0 (w)"},
       {[](TensorProto* t) { t->set_dims(0, int64_t{1} << 62); }, "slice 0 (w)"},
       {[](TensorProto* t) { t->clear_dtype(); }, "slice 0 (w)"},

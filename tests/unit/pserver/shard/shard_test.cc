@@ -246,7 +246,8 @@ TEST_F(ShardTest, DeadlineNamesTheMissingGradient) {
   clock_.Advance(seconds(12));
   shard_->ExpireWaiters();
   EXPECT_THAT(std::string(pulled->status().message()),
-              HasSubstr("waited 12.0 s for trainer 0 at step 1, which did not push a gradient of " +
+              HasSubstr("timed out after 12.0 s: this server waited for trainer 0 at step 1, which "
+                        "did not push a gradient of " +
                         absent + " [TD4007]"));
 }
 
@@ -350,7 +351,8 @@ TEST_F(ShardTest, BarrierWaitsForAllAndNamesTheMissing) {
   clock_.Advance(seconds(3));
   shard_->ExpireWaiters();
   EXPECT_EQ(got[1].code(), StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(std::string(got[1].message()), HasSubstr("waited 3.0 s for trainer 0"));
+  EXPECT_THAT(std::string(got[1].message()),
+              HasSubstr("timed out after 3.0 s: trainer 0 did not arrive"));
 }
 
 TEST_F(ShardTest, AsyncAppliesAtOnce) {
