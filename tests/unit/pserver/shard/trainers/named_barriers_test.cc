@@ -72,8 +72,9 @@ TEST_F(NamedBarriersTest, WhoWaitedTooLongIsToldWhoIsMissing) {
   EXPECT_THAT(Told(), IsEmpty());
   clock_.Advance(seconds(1));
   barriers_.Expire(clock_.Now(), ready_);
-  EXPECT_THAT(Told(),
-              ElementsAre(HasSubstr("barrier \"a\": waited 10.0 s for trainer 1; the others")));
+  EXPECT_THAT(
+      Told(),
+      ElementsAre(HasSubstr("barrier \"a\": timed out after 10.0 s: trainer 1 did not arrive")));
   EXPECT_FALSE(roster_.Waits(0));
 }
 
