@@ -40,7 +40,7 @@ install(TARGETS tandem_pserver_client tandem_pserver_client_carrier tandem_pserv
   EXPORT TandemTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/tandem COMPONENT dev)
 # Installs pserver/client/client.h and the headers that it includes, and no others of the installed
 # libraries.
-foreach(header common/base/agreement.h common/base/check.h common/base/clock.h common/base/endpoint.h common/base/status.h common/rpc/channel.h
+foreach(header common/base/agreement.h common/base/check.h common/base/clock.h common/base/endpoint.h common/base/status.h common/rpc/channel.h common/tables/update_policy.h
         common/rpc/credentials/identity.h common/rpc/pserver_call.h common/rpc/credentials/tls_files.h common/tensor/types.h pserver/client/client.h pserver/client/job/ps_types.h pserver/client/job/table_rows.h pserver/client/carrier/options.h pserver/client/placement/partition.h)
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/${folder} COMPONENT dev)

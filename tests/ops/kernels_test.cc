@@ -81,10 +81,10 @@ TEST(Kernels, ImagesOutsideTheirPixelsAreNamed) {
   };
   const Wrong cases[] = {
       {images, taps, ""},
-      {with(images, 3, 13), taps, "image 1, 4x4 at byte 13, lies outside of the 60 bytes"},
-      {with(images, 0, -1), taps, "image 0, 2x2 at byte -1"},
+      {with(images, 3, 13), taps, "image 1 (4x4 pixels at byte 13) lies outside of the 60 bytes"},
+      {with(images, 0, -1), taps, "image 0 (2x2 pixels at byte -1)"},
       {with(images, 0, 9e18), taps, "image 0"},
-      {with(images, 1, 0), taps, "image 0, 0x2"},
+      {with(images, 1, 0), taps, "image 0 (0x2 pixels"},
       {with(images, 4, 5), taps, "larger than 4x4"},
       {with(images, 2, 4e18), taps, "image 0"},
       {images, with(taps, 1, 1024), "element 1 of Taps is 1024, which lies outside of image 0"},

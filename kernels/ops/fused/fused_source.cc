@@ -357,9 +357,9 @@ std::string Switch(size_t bodies, const char* call) {
 
 std::string Kernel(const char* name, const char* run) {
   return absl::StrFormat(
-      "extern \"C\" __global__ void __launch_bounds__(tandem::kFusedThreads)\n"
+      "extern \"C\" __global__ void __launch_bounds__(tandem::ops::kFusedThreads)\n"
       "    %s(const tandem::ops::Table __grid_constant__ t) {\n"
-      "  tandem::%s<tandem::Bodies>(t);\n}\n",
+      "  tandem::ops::%s<tandem::ops::Bodies>(t);\n}\n",
       name, run);
 }
 

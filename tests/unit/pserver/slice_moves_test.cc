@@ -129,7 +129,8 @@ TEST_F(SliceMovesTest, ParametersAndSlotsMoveAndGoOnInTheSameBits) {
   EXPECT_EQ(PullSlice(*a, kFirst).status().code(), StatusCode::kOutOfRange);
   const auto late = PushSlices(*a, 5, 0, {kFirst}, 1);
   EXPECT_EQ(late.status().code(), StatusCode::kOutOfRange);
-  EXPECT_THAT(std::string(late.status().message()), HasSubstr("w at element 0 is not on this"));
+  EXPECT_THAT(std::string(late.status().message()),
+              HasSubstr("the slice of w that starts at element 0 is not on this"));
   const auto answer = a->migrations().Exchange({"job", 0, 0}, /*observer=*/true, {});
   EXPECT_EQ(answer->buckets, std::vector<int>{kThird});
   // The slice has its parameters, two moments and two powers.

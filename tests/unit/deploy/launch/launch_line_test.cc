@@ -57,6 +57,10 @@ TEST_F(LaunchLineTest, CommandsOfTheExamples) {
   const std::string folder = std::string(std::getenv("TANDEM_SOURCE_DIR")) + "/deploy/examples";
   const std::string trainer = std::string(std::getenv("TANDEM_BIN_DIR")) + "/tandem-trainer";
   std::filesystem::copy(folder, dir_ + "/examples", std::filesystem::copy_options::recursive);
+  std::ofstream flowers(dir_ + "/examples/iris.csv");  // the data of table.pbtxt
+  flowers << "width,height,species\n";
+  for (int i = 0; i < 60; ++i) flowers << i % 7 << "," << i % 5 << ",s" << i % 3 << "\n";
+  flowers.close();
   const std::regex shown(R"(^# +tandemrun +(.*))");
   int commands = 0;
   for (const auto& file : std::filesystem::recursive_directory_iterator(dir_ + "/examples")) {

@@ -90,7 +90,7 @@ TEST(LrSchedule, RefusesWithTheFieldsName) {
     EXPECT_THAT(status.message(), HasSubstr(c.expected)) << c.config;
   }
   EXPECT_THAT(LrSchedule::Make(Config("kind: COSINE warmup_steps: 50"), 0.1, 50).status().message(),
-              HasSubstr("50 steps and 50 of them are warm-up"));
+              HasSubstr("50 steps, and 50 of them are warm-up"));
   EXPECT_FALSE(LrSchedule::Make(Config(""), -1, 0).ok());
   EXPECT_FALSE(LrSchedule::Make(Config(""), std::nan(""), 0).ok());
 }
