@@ -167,6 +167,7 @@ std::string Steady(std::string text, const std::string& dir) {
   const std::pair<const char*, const char*> rows[] = {
       {R"((127\.0\.0\.1|0\.0\.0\.0|\[::\]):\d{4,5})", "$1:PORT"},
       {R"(\bpid \d+)", "pid N"},
+      {R"(\bkill process \d+)", "kill process N"},
       {R"(\b\d+\.\d+ ?(m?s)\b)", "T $1"},
       {R"(\d{4}-\d\d-\d\dT[\d:.]+Z)", "TIME"},
       {R"(\b(kill|port) \d+)", "$1 N"},
