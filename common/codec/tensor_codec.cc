@@ -286,14 +286,17 @@ Status ReadValue(WireReader& in, WireType /*type*/, size_t /*most*/, ByteRange& 
 // Reads all elements of a list, but keeps only the first `most` elements.
 template <std::integral T>
 Status ReadValue(WireReader& in, WireType type, size_t most, std::vector<T>& list) {
-  const bool packed = type == WireType::kBytes;
-  const size_t entered = packed ? in.Enter() : 0;
-  do {
-    if (packed && in.done()) break;
+  const auto read_one = [&] {
     const uint64_t number = in.Varint();
     if (list.size() < most) list.push_back(static_cast<T>(number));
-  } while (packed);
-  if (packed) in.Leave(entered);
+  };
+  if (type != WireType::kBytes) {
+    read_one();
+    return OkStatus();
+  }
+  const size_t entered = in.Enter();  // the list is packed
+  while (!in.done()) read_one();
+  in.Leave(entered);
   return OkStatus();
 }
 template <typename M>
