@@ -17,7 +17,7 @@ struct sockaddr;
 
 namespace tandem::rpc {
 
-// What a caller has proven about its identity.
+// The proofs that a caller has given of its identity.
 enum class Standing : uint8_t {
   kStranger,  // the server has accepted no call of the connection yet
   kObserver,  // the server accepted a call with a certificate that may only read

@@ -38,8 +38,8 @@ struct CudaFault {
   int64_t at, value, limit;  // element `at` of the input is `value`, which is not in [0, limit)
 };
 
-// What Device::stream() and KernelArgs::stream point to on a CUDA device: the compute stream, and
-// the library handles that use this stream.
+// On a CUDA device, Device::stream() and KernelArgs::stream point to this: the compute stream, and
+// the library handles that use it.
 struct CudaStream {
   cudaStream_t stream;
   cublasLtHandle_t blas;

@@ -27,7 +27,7 @@ struct Draw {
   enum Kind : uint8_t {
     kUniform,       // uniform in [low, high)
     kDistinct,      // a permutation of evenly spaced values, so no ties for max
-    kFew,           // 0, 1 or 2, so many ties
+    kFew,           // 0, 1 or 2: there are many ties
     kAwayFromZero,  // 0.1 <= |x| < 1, so that no finite difference reaches the kink of relu at 0
     kLabel,         // integers in [low, high); every `ignore_every`th element is `ignore`
     kSoftmaxRows,   // rows of positive values whose sum is 1

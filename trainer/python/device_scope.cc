@@ -2,26 +2,7 @@
 
 #include <utility>
 
-#include "common/base/require.h"
-
 namespace tandem::python {
-
-void ReentrantMutex::Lock() {
-  const std::thread::id self = std::this_thread::get_id();
-  if (owner_.load() != self) {
-    mu_.Lock();
-    TD_REQUIRE(depth_ == 0);
-    owner_.store(self);
-  }
-  ++depth_;
-}
-
-void ReentrantMutex::Unlock() {
-  TD_REQUIRE(depth_ > 0 && owner_.load() == std::this_thread::get_id());
-  if (--depth_ > 0) return;
-  owner_.store(std::thread::id());
-  mu_.Unlock();
-}
 
 StatusOr<std::shared_ptr<DeviceScope>> DeviceScope::Open(const std::string& place) {
   TD_ASSIGN_OR_RETURN(const Place parsed, ParsePlace(place));

@@ -1,12 +1,10 @@
 // A scope with the device that holds it.
 #pragma once
 
-#include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
-#include <thread>
 
-#include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/tensor/device.h"
 #include "kernels/exec/backend.h"
@@ -14,20 +12,8 @@
 
 namespace tandem::python {
 
-// A mutex that its owner may lock again, so that a callback of a run may read the scope of the run.
-class ReentrantMutex {
- public:
-  void Lock() TD_NO_ANALYSIS;
-  void Unlock() TD_NO_ANALYSIS;
-
- private:
-  Mutex mu_;
-  std::atomic<std::thread::id> owner_{};
-  int depth_ = 0;  // only the owner reads and writes it
-};
-
-// Backend, device and scope of one place. Locked() guards the scope: runs of all plans of the scope
-// exclude each other. Lock without the GIL, because a run takes the GIL for its callbacks.
+// Backend, device and scope of one place. Lock guards the scope: runs of all plans of the scope
+// exclude each other. Take it without the GIL, because a run takes the GIL for its callbacks.
 class DeviceScope {
  public:
   // UNAVAILABLE, INVALID_ARGUMENT: this machine lacks the place.
@@ -35,13 +21,13 @@ class DeviceScope {
 
   class Lock {
    public:
-    explicit Lock(DeviceScope& scope) : mu_(scope.mu_) { mu_.Lock(); }
-    ~Lock() { mu_.Unlock(); }
+    explicit Lock(DeviceScope& scope) : mu_(scope.mu_) { mu_.lock(); }
+    ~Lock() { mu_.unlock(); }
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
 
    private:
-    ReentrantMutex& mu_;
+    std::recursive_mutex& mu_;
   };
 
   const exec::Backend& backend() const { return backend_; }
@@ -59,7 +45,7 @@ class DeviceScope {
   const std::unique_ptr<Device> device_;
   CpuDevice host_;
   exec::Scope scope_;
-  ReentrantMutex mu_;
+  std::recursive_mutex mu_;  // recursive: a callback of a run may read the scope of the run
 };
 
 }  // namespace tandem::python

@@ -21,7 +21,7 @@ namespace {
 
 namespace py = pybind11;
 
-// A child of fork lacks the threads of its parent, so a run of the child would wait for ever.
+// A child of fork lacks the threads of its parent, so a run of the child would never end.
 std::atomic<bool> ran{false}, forked_after_run{false};
 
 void OnForkInChild() { forked_after_run.store(ran.load()); }
