@@ -1,5 +1,5 @@
-// The interface of a communicator: fixed ranks that reduce, broadcast and gather memory together.
-// It is implemented for host memory (in-process, TCP, shared memory) and for devices (NCCL).
+// The interface of a communicator: a fixed set of ranks that run collective operations together.
+// Communicators exist for host memory (in-process, TCP, shared memory) and for devices (NCCL).
 #pragma once
 
 #include <cstddef>
@@ -36,15 +36,16 @@ const char* Name(CollectiveOp op);  // returns the name of an operation, such as
 
 // The arguments of one collective operation. Every rank of a communicator makes the same calls in
 // the same order. The fields op, count, dtype, reduce and root must be equal on all ranks; a
-// difference is an error on all ranks. A kSendRecv involves two ranks only. The n-th send from one
-// rank to another matches the n-th receive there, between the same collectives on both ranks.
+// difference is an error on all ranks. A kSendRecv involves two ranks only. The n-th send from rank
+// a to rank b matches the n-th receive on rank b from rank a. The send and the receive must be
+// between the same collectives on both ranks.
 struct Collective {
   CollectiveOp op = CollectiveOp::kBarrier;
-  // Input and output in memory of the host, or of the communicator's device, aligned to the
-  // element. Not owned. Both buffers must stay valid until the Work is done, and nothing else may
-  // use them. A Wait that timed out does not mean that the Work is done. An operation in place has
-  // `in == out`, or one buffer is part of the other (see the calls below). Any other overlap is an
-  // error. After a failure the content of `out` is undefined.
+  // Input and output buffers in host memory or in memory of the communicator's device. They are
+  // aligned to the element size and are not owned. Until the Work is done, both buffers must stay
+  // valid, and nothing else may use them. A Wait that timed out does not end the operation. An
+  // operation in place has `in == out`, or one buffer is part of the other (see the calls below).
+  // Any other overlap is an error. After a failure the content of `out` is undefined.
   const void* in = nullptr;
   void* out = nullptr;
   // Number of elements that each rank contributes. kReduceScatter: number of elements that each
@@ -55,10 +56,12 @@ struct Collective {
   int root = 0;
   // Number of ranks in a group, for kReduce and kBroadcast of host memory. Ranks [k * group, (k +
   // 1) * group) form group k. The root of each group is its member number `root`. In kReduce each
-  // root gets the sum over all ranks; in kBroadcast each root sends to its group. 0: no groups.
+  // root gets the reduction over all ranks of all groups. In kBroadcast each root sends to its own
+  // group. 0: no groups.
   int group = 0;
-  // For kSendRecv: the rank to which `in` is sent, and the rank from which `out` is received. -1:
-  // the call does not send, or does not receive; the buffer is then not used.
+  // For kSendRecv: the call sends `in` to rank `to`, and receives `out` from rank `from`. `to` -1:
+  // the call does not send and ignores `in`. `from` -1: the call does not receive and ignores
+  // `out`.
   int to = -1, from = -1;
   std::string what;  // name of the variable or gradient bucket, for messages
   // Further pieces of memory that the same call processes in the same way, for variables of a
@@ -69,14 +72,15 @@ struct Collective {
     size_t count;
   };
   std::vector<Piece> more;
-  // If the operation has not ended by this time, it fails, and with it the communicator.
+  // The operation and its communicator fail if the operation has not ended by this time.
   // Time::max(): use the communicator's operation timeout, counted from the start of the operation.
   Time deadline = Time::max();
 };
 // Returns a text for messages. Example: `AllReduce(sum, f32[1000]) of "fc_0.w_0@GRAD"`.
 std::string ToString(const Collective& call);
 
-// Checks the arguments of `call`. INVALID_ARGUMENT: wrong for every communicator of `size` ranks.
+// Checks the arguments of `call`. INVALID_ARGUMENT: no communicator of `size` ranks accepts these
+// arguments on rank `rank`.
 Status CheckCall(const Collective& call, int rank, int size);
 
 // The transport of collectives between ranks in different processes.
@@ -91,9 +95,9 @@ class Work {
  public:
   virtual ~Work() = default;
   // Blocks until the operation has ended, and returns its status. DEADLINE_EXCEEDED: `deadline` has
-  // passed, but the operation still runs and uses its memory.
+  // passed, but the operation still runs and uses its buffers.
   virtual Status Wait(Time deadline) = 0;
-  // Calls `done` once, when the operation has ended. The call is on the communication thread, or on
+  // Calls `done` once, when the operation has ended. `done` runs on the communication thread, or on
   // the calling thread if the operation has already ended. `done` must not block and must not
   // destroy the communicator. It may start further operations.
   virtual void OnDone(std::function<void(const Status&)> done) = 0;
@@ -105,10 +109,12 @@ struct CallOptions {
   Time deadline = Time::max();
 };
 
-// Runs the collectives of one rank. Functions that return a Work return immediately; the operations
-// run in call order on the communicator's own thread. Thread-safe, but the order of calls must be
-// the same on all ranks. A bad argument fails only this Work (INVALID_ARGUMENT), on every rank that
-// passed it, without a message to the other ranks. Any other failure is final: all pending and
+// Runs the collectives of one rank. Functions that return a Work only queue the operation. The
+// communicator's own thread runs the operations in call order. Thread-safe, but the order of calls
+// must be the same on all ranks. If the communicator rejects a call, only the Work of this call
+// fails, and the other ranks are not notified. INVALID_ARGUMENT: an argument is invalid.
+// RESOURCE_EXHAUSTED: the queue is full. With host memory, a call first waits for space in the
+// queue, up to the operation timeout. The failure of a queued operation is final: all pending and
 // later operations of this rank fail with the same cause, and the other ranks are notified. The
 // destructor aborts all pending operations.
 class Communicator {
@@ -118,39 +124,43 @@ class Communicator {
   virtual int size() const = 0;
   virtual const std::string& name() const = 0;  // name for messages, such as "tcp communicator 0"
   virtual std::shared_ptr<Work> Start(Collective call) = 0;
-  // Runs `call` and waits for its end, as Start and Wait do. If no other operation is pending, it
-  // runs on the calling thread, which saves two thread switches.
+  // Runs `call` and waits for its end, as Start and Wait do. A communicator of host memory runs
+  // `call` on the calling thread if no other operation is pending, which saves two thread switches.
   virtual Status Call(Collective call) { return Start(std::move(call))->Wait(Time::max()); }
   // Returns OK, or the failure that ended this communicator.
   virtual Status Health() const = 0;
-  // Allocates memory that this communicator transfers fastest. With shared memory the others access
-  // it without a copy. It may outlive the communicator. Its initial content is undefined.
+  // Allocates memory that this communicator transfers fastest. If the ranks share memory, other
+  // ranks access the buffer without a copy. The buffer may outlive the communicator. Its initial
+  // content is undefined.
   virtual StatusOr<Buffer> Allocate(size_t bytes);
   // Fails all pending and later operations of all ranks with `reason`. Does not block.
   virtual void Abort(const std::string& reason) = 0;
 
-  // Reduces element by element: out[i] is the reduction of in[i] over all ranks, bitwise equal on
-  // every rank. It works for f32, f16, bf16, i32 and i64.
+  // Reduces element by element: out[i] is the reduction of in[i] over all ranks. The result is
+  // bitwise equal on every rank. `dtype` is f32, f16, bf16, i32 or i64.
   std::shared_ptr<Work> AllReduce(const void* in, void* out, size_t count, DType dtype,
                                   ReduceOp reduce, CallOptions options = {});
-  // Like AllReduce, but only rank `root` gets the result in `out`, with the same bits. On the other
-  // ranks `out` is scratch memory of the same size, and may be equal to `in`.
+  // Like AllReduce, but only rank `root` gets the result in `out`, with the same bits as in
+  // AllReduce. On the other ranks `out` is scratch memory of the same size, and may be equal to
+  // `in`.
   std::shared_ptr<Work> Reduce(const void* in, void* out, size_t count, DType dtype,
                                ReduceOp reduce, int root, CallOptions options = {});
-  // Copies `data` of rank `root` to `data` of all other ranks. It works for any dtype.
+  // Copies `data` of rank `root` to `data` of all other ranks, for any `dtype`.
   std::shared_ptr<Work> Broadcast(void* data, size_t count, DType dtype, int root,
                                   CallOptions options = {});
   // Collects the inputs: elements [r * count, (r + 1) * count) of `out` become the `in` of rank r.
   // In place: in == out + rank * count elements.
   std::shared_ptr<Work> AllGather(const void* in, void* out, size_t count, DType dtype,
                                   CallOptions options = {});
-  // Reduces `in`, which has size() * count elements, and gives each rank one part. `out` becomes
-  // elements [rank * count, (rank + 1) * count) of the AllReduce result, with the same bits. In
-  // place: out == in + rank * count elements; the other elements of `in` are undefined afterwards.
+  // Reduces `in`, which has size() * count elements, and sends one part of the result to each rank.
+  // `out` becomes elements [rank * count, (rank + 1) * count) of the AllReduce result, with the
+  // same bits. In place: out == in + rank * count elements; the other elements of `in` are
+  // undefined afterwards.
   std::shared_ptr<Work> ReduceScatter(const void* in, void* out, size_t count, DType dtype,
                                       ReduceOp reduce, CallOptions options = {});
-  // Sends elements [r * count, (r + 1) * count) of `in` to each rank r. Receives those of `out`
-  // from rank r. Both buffers have size() * count elements. They may be equal, except on devices.
+  // Exchanges data with each rank r: sends elements [r * count, (r + 1) * count) of `in`, and
+  // receives the same elements of `out`. Both buffers have size() * count elements. `in` and `out`
+  // may be equal, except on devices.
   std::shared_ptr<Work> AllToAll(const void* in, void* out, size_t count, DType dtype,
                                  CallOptions options = {});
   // Send and Recv transfer data from one rank to another. A Send may end before the receiver has

@@ -31,6 +31,11 @@ if ! /usr/bin/python3 -c 'import cv2, onnx' >/dev/null 2>&1; then
   ./deploy/setup.sh python3-onnx python3-opencv ||
     echo "test: warning: python3-onnx and python3-opencv cannot be installed: tests are skipped" >&2
 fi
+# tests/python runs the notebooks of docs/notebooks.
+if ! /usr/bin/python3 -c 'import nbclient, ipykernel' >/dev/null 2>&1; then
+  ./deploy/setup.sh python3-nbclient python3-ipykernel ||
+    echo "test: warning: python3-nbclient cannot be installed: the notebooks are not run" >&2
+fi
 # tests/shape and tests/format look at the sources with them.
 if ! command -v ctags >/dev/null || ! command -v clang-format >/dev/null; then
   ./deploy/setup.sh universal-ctags clang-format ||
@@ -40,9 +45,10 @@ if ! command -v man >/dev/null; then
   ./deploy/setup.sh man-db ||
     echo "test: warning: man-db cannot be installed: deploy_man_test is skipped" >&2
 fi
-if ! command -v mpirun >/dev/null || ! command -v dpkg-shlibdeps >/dev/null; then
-  ./deploy/setup.sh openmpi-bin dpkg-dev ||
-    echo "test: warning: openmpi-bin and dpkg-dev cannot be installed: tests are skipped" >&2
+if ! command -v mpirun >/dev/null || ! command -v dpkg-shlibdeps >/dev/null ||
+  ! command -v patchelf >/dev/null; then
+  ./deploy/setup.sh openmpi-bin dpkg-dev patchelf ||
+    echo "test: warning: openmpi-bin, dpkg-dev and patchelf cannot be installed: tests are skipped" >&2
 fi
 if ! command -v chromium >/dev/null; then
   ./deploy/setup.sh chromium ||

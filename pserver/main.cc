@@ -104,7 +104,7 @@ namespace {
 // Minimum number of files that the process may open. With fewer, the connections of a small job may
 // exceed the limit.
 constexpr uint64_t kFilesMin = 32;
-// Maximum of the flags for memory in MB, as in proto/strategy.proto.
+// Maximum value of the flags that limit memory in MB, as in proto/strategy.proto.
 constexpr uint64_t kTableMemoryMax = 1 << 30;
 constexpr uint64_t kMessageMemoryMin = 16;  // minimum of --message_memory_mb in MB
 
@@ -149,7 +149,8 @@ Status SetFlags(int argc, char** argv) {
   return OkStatus();
 }
 
-// Adds the sockets of --listen_fd to `options`. The sockets now belong to this process alone.
+// Adds the sockets of --listen_fd to `options` and marks them close-on-exec, so that child
+// processes do not inherit them.
 Status TakeListeners(const std::string& list, rpc::ServerOptions* options) {
   for (size_t begin = 0; begin < list.size();) {
     const size_t comma = std::min(list.find(',', begin), list.size());

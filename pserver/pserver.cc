@@ -104,7 +104,7 @@ struct Pserver::Impl {
   std::unique_ptr<DurableShard> durable;
   std::unique_ptr<LogFlushThread> log_driver;  // null: durability is none
   std::unique_ptr<DeadlineDriver> deadlines;
-  std::unique_ptr<ThreadPool> writer;  // a single thread, which writes snapshots
+  std::unique_ptr<ThreadPool> writer;  // one thread, which runs the functions of Aside
   std::unique_ptr<ThreadPool> saver;   // a single thread, with a queue of one snapshot
   std::unique_ptr<CallPools> pools;
   std::unique_ptr<TensorCalls> calls;
@@ -138,7 +138,7 @@ struct Pserver::Impl {
   // `memory`: shared memory for clients on this host; null: none.
   void MakeShard(const PserverOptions& options, uint64_t incarnation,
                  const std::optional<shm_rpc::ServerMemory>& memory, Metrics& metrics);
-  // Closes the shard: calls with changes that could not be written fail. Afterwards, no call waits.
+  // Closes the shard. Fails calls whose changes could not be written. Afterwards, no call waits.
   void End();
   // Starts the shm RPC server. `memory`: shared memory for clients on this host; null: none.
   void StartShmRpc(const std::optional<shm_rpc::ServerMemory>& memory) {

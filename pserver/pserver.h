@@ -18,7 +18,7 @@
 namespace tandem::pserver {
 
 enum class Durability : uint8_t {
-  kNone,  // if the process dies, changes since the last checkpoint are lost
+  kNone,  // changes since the last checkpoint are lost if the process dies
   // Like kNone, but trainers keep their pushes until a checkpoint contains them. A push is lost
   // only if both the server and the trainer of the push die.
   kReplayable,
@@ -73,8 +73,8 @@ struct PserverOptions {
   // always in host memory.
   std::string place = "cpu";
   bool shm_rpc = true;  // true: clients on this host may use shared memory
-  // Called when the store has failed, after which the server acknowledges nothing more. The process
-  // must then end (Pserver::GiveUp). The next process reads the contents of the directory. May be
+  // Called when the storage has failed. From then on, the server acknowledges no change. The
+  // process must call Pserver::GiveUp and end. The next process recovers from data_dir. May be
   // called on any thread and more than once; must not block.
   std::function<void(const Status&)> on_failure;
 };
@@ -103,7 +103,7 @@ class Pserver {
   // values. Fails waiting calls with UNAVAILABLE and ends calls in progress by `deadline`.
   Status Drain(Time deadline);
   // Call it after PserverOptions::on_failure was called. Fails all waiting calls. Calls that wait
-  // for the failed store receive its failure. Ends calls in progress by `deadline`.
+  // for the failed storage receive its error. Ends calls in progress by `deadline`.
   void GiveUp(Time deadline);
 
  private:

@@ -11,7 +11,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
-#include "collective/rendezvous/rendezvous_url.h"
 #include "common/base/endpoint.h"
 #include "common/base/error_text.h"
 #include "common/base/metrics.h"
@@ -32,6 +31,7 @@
 #include "trainer/job/job_checks.h"
 #include "trainer/job/nccl_environment.h"
 #include "trainer/models/models.h"
+#include "trainer/modes/rank_world.h"
 #include "trainer/monitoring/cpu_samples.h"
 #include "trainer/monitoring/event_file.h"
 #include "trainer/monitoring/status_reporter.h"
@@ -230,28 +230,11 @@ Status ChooseSettings(const JobSources& sources, const RankInfo& rank, const Mod
   return WriteStrategy(FLAGS_strategy_out, *job->config, with.chosen);
 }
 
-// Rejects a network without encryption, unless a flag allows it. Ranks prove to each other that
-// they know the secret, and authenticate their messages, but do not encrypt them. Data that devices
-// send through NCCL is not authenticated either.
-Status CheckNetwork(const JobConfig& config, const RankInfo& rank) {
-  const bool meets = config.mode() == COLLECTIVE || config.mode() == HYBRID;
-  if (!meets || rank.size == 1 || rank.rendezvous.empty()) return OkStatus();
-  TD_ASSIGN_OR_RETURN(const collective::RendezvousUrl url,
-                      collective::ParseRendezvousUrl(rank.rendezvous));
-  const bool told = url.kind == collective::RendezvousUrl::Kind::kTcp;
-  if (told && IsLoopback(Endpoint{url.address.host, url.address.port})) return OkStatus();
-  if (!FLAGS_insecure_allow_network) {
-    if (!told) return OkStatus();  // JoinWorld then uses only addresses of this host
-    return PermissionDenied(
-        "rendezvous at %s: the connections between hosts are not encrypted, which is not allowed "
-        "[TD6002]; hint: use pserver mode with TLS, or in a trusted network set "
-        "--insecure_allow_network (docs/project/threat-model.md)",
-        rank.rendezvous);
-  }
-  std::fprintf(
-      stderr,
-      "tandem-trainer: warning: the ranks that meet at %s exchange gradients without encryption\n",
-      rank.rendezvous.c_str());
+// Prints a warning if ranks communicate over a network without encryption. PERMISSION_DENIED: this
+// is not allowed.
+Status WarnOfNetwork(const JobConfig& config, const RankInfo& rank) {
+  TD_ASSIGN_OR_RETURN(const std::string warning, CheckNetwork(config, rank));
+  if (!warning.empty()) std::fprintf(stderr, "tandem-trainer: warning: %s\n", warning.c_str());
   return OkStatus();
 }
 
@@ -301,7 +284,7 @@ Status Train(JobSources sources) {
   TD_ASSIGN_OR_RETURN(
       const rpc::TlsFiles tls,
       rpc::ChooseTlsFiles(FLAGS_tls_dir, {FLAGS_tls_cert, FLAGS_tls_key, FLAGS_tls_ca}));
-  TD_RETURN_IF_ERROR(CheckNetwork(*job.config, rank));
+  TD_RETURN_IF_ERROR(WarnOfNetwork(*job.config, rank));
   const ModeSecrets secrets = {secret, tls, FLAGS_insecure_allow_network};
   const RealClock clock;
   StopSwitch stop;

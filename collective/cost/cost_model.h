@@ -1,11 +1,11 @@
 // The cost of a collective from constants of a machine: time per message (alpha), per byte (beta)
-// and per byte added up (gamma). Threads and wires have separate constants. A rank's thread does
-// one thing at a time: it sends, receives or adds. A wire transfers bytes while the threads do
+// and per byte that is added (gamma). Threads and wires have separate constants. A rank's thread
+// does one thing at a time: it sends, receives or adds. A wire transfers bytes while the threads do
 // something else. The model is valid for loopback, where bytes take only thread time, and for
 // networks, where bytes take wire time. Source of the three terms: Hockney, "The communication
 // challenge for MPP", Parallel Computing 1994, and Thakur, Rabenseifner and Gropp, "Optimization of
-// collective communication operations in MPICH", 2005. Source of the thread's share: the parameter
-// o of Culler et al., "LogP", 1993.
+// collective communication operations in MPICH", 2005. Source of the separate thread time: the
+// parameter o of Culler et al., "LogP", 1993.
 #pragma once
 
 #include <cstddef>
@@ -22,16 +22,17 @@ struct ThreadCost {
   double add_byte = 0;  // time per byte that is received and added
 };
 
-// Additional time if a buffer exceeds the caches. It is for bytes after the first `near_bytes`.
+// Times of a rank's thread if a buffer exceeds the caches, in seconds. For bytes after the first
+// `near_bytes` they replace `byte` and `add_byte` of ThreadCost.
 struct CacheMissCost {
-  size_t near_bytes = 0;  // bytes without additional time; 0: no byte has additional time
+  size_t near_bytes = 0;  // bytes with the times of ThreadCost; 0: all bytes
   double byte = 0, add_byte = 0;
 };
 
 // Times of the connection between two ranks, in seconds. The two directions are independent.
 struct WireCost {
   double latency = 0;  // time until the first byte of a message arrives
-  double byte = 0;     // time per byte of one end (1 / bandwidth), one message after another
+  double byte = 0;     // time per byte at an end (1 / bandwidth); messages share an end in turn
 };
 
 struct CostModel {
@@ -41,16 +42,18 @@ struct CostModel {
   WireCost between;  // costs of connections between hosts; the ranks of a host share one end
   int cores = 0;     // number of cores per host for the threads of its ranks; 0: one for each rank
 
-  // Returns this model for buffers of `buffer_bytes` bytes, with `far` spread over all bytes.
+  // Returns this model for buffers of `buffer_bytes` bytes. In the result `thread` has the average
+  // times over all bytes, and `far` is empty.
   CostModel For(size_t buffer_bytes) const;
 };
 
 // A time as a function of the message size, linear between the measured points.
 struct PiecewiseLinearCost {
-  std::vector<std::pair<size_t, double>> points;  // at least two (bytes, seconds), by bytes
+  std::vector<std::pair<size_t, double>> points;  // at least two (bytes, seconds), sorted by bytes
 
-  // Returns the time for `bytes` bytes. After the last point it follows the last line, and is never
-  // less than at a smaller point. Before the first point it is at least proportional to the bytes.
+  // Returns the time for `bytes` bytes. A segment with a negative slope counts as constant. After
+  // the last point, the last segment continues. Before the first point, the time is at least
+  // proportional to the bytes.
   double Seconds(size_t bytes) const;
 };
 

@@ -133,7 +133,7 @@ double ProbeAdding() {
 StatusOr<CostModel> ProbeTcp(Duration budget, size_t bytes_max) {
   const ConnectOptions tcp = {.carrier = TransportKind::kTcp};
   AllReduceRule direct = Always(AllReduceAlgorithm::kPair, 1);
-  // Calls up to this size in bytes are direct: they have one schedule step.
+  // All-gathers and broadcasts of any size are direct, so they have one schedule step.
   direct.direct_bytes_max = direct.pair_bytes_max;
   direct.direct_ranks_max = 2;
   TD_ASSIGN_OR_RETURN(LocalWorld pair, LocalWorld::Join(2, {.rule = direct}, tcp));
@@ -147,7 +147,8 @@ StatusOr<CostModel> ProbeTcp(Duration budget, size_t bytes_max) {
   TD_ASSIGN_OR_RETURN(const double added, TimeAllReduce(pair, kLarge, each));
   TD_ASSIGN_OR_RETURN(const double send, TimeSends(pair));
   CostModel model;
-  // A schedule step takes one send, one receive and the latency. The rest of a call is its start.
+  // The time of a schedule step is one send, one receive and the latency. The rest is the call's
+  // start.
   const double step = std::clamp(two_steps - one_step, 0.0, one_step);
   model.thread.start = one_step - step;
   model.thread.message = std::min(send, step / 2);

@@ -1,5 +1,5 @@
-// Determines the constants of the cost model for this machine, by short measurements among its
-// ranks.
+// Determines the constants of the cost model for this machine, by short measurements among ranks on
+// it.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,14 @@
 
 namespace tandem::collective {
 
-// Maximum size of a buffer in a measurement, in bytes. Only sizes that the caller needs are used.
+// Maximum size of a buffer in a measurement, in bytes. The measurements use only sizes that the
+// caller needs.
 inline constexpr size_t kProbeBytesMax = size_t{16} << 20;
 
 // Measures an in-place f32 allreduce (sum) of `bytes` (a multiple of 4). The time of one call is
 // that of the slowest rank. The function makes as many calls as fit into `budget`, but at least
-// three, and returns the median in seconds. Every rank must call it; all get the same result.
+// three, and returns the median in seconds. Every rank must call the function, and all ranks get
+// the same result.
 StatusOr<double> TimeAllReduce(Communicator& own, size_t bytes, Duration budget);
 StatusOr<double> TimeAllReduce(LocalWorld& world, size_t bytes, Duration budget);
 
@@ -28,9 +30,9 @@ StatusOr<CostModel> ProbeTcp(Duration budget, size_t bytes_max = 0);
 // Measures the addition of two buffers that fit into the cache. Result: seconds per received byte.
 double ProbeAdding();
 
-// The time of collectives in shared memory, which have no schedules. It consists of lines through
-// measurements with exactly this number of ranks. The time is constant up to the size of data that
-// a rank posts with the header.
+// The time of collectives in shared memory, which have no schedules. It is interpolated between
+// measurements, and is valid only for the measured number of ranks. The time is constant up to the
+// maximum size of data that a rank posts with the header.
 struct SharedMemoryCost {
   size_t posted_max = 0;  // maximum size of posted data, in bytes
   double posted = 0;      // time in seconds of a call of at most posted_max bytes
@@ -38,8 +40,9 @@ struct SharedMemoryCost {
 
   double Seconds(size_t bytes) const { return bytes <= posted_max ? posted : line.Seconds(bytes); }
 };
-// Measures collectives in shared memory. If `bytes_max` exceeds 1 MB, it measures sizes up to
-// kProbeBytesMax, which takes longer than `budget`. REQUIRES: each rank can allocate this.
+// Measures collectives in shared memory. If `bytes_max` exceeds 1 MB, the function measures sizes
+// up to kProbeBytesMax, which takes longer than `budget`. REQUIRES: each rank can allocate a buffer
+// of the largest size.
 StatusOr<SharedMemoryCost> ProbeSharedMemory(LocalWorld& world, Duration budget,
                                              size_t bytes_max = 0);
 

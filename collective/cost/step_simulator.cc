@@ -16,8 +16,9 @@ constexpr size_t kPiecesMax = 16;  // maximum pieces per step, unless they would
 constexpr size_t kPieceBytesMin = 4 << 10;  // minimum size of a piece, if the simulation chooses it
 constexpr size_t kPieceBytesMax = 256 << 10;   // maximum size of a piece, as in the runner
 constexpr size_t kPiecesAfforded = 512 << 10;  // maximum pieces of a simulation, over all steps
-constexpr size_t kAllWalkedMax = 64
-                                 << 10;  // maximum steps to simulate all ranks if one host suffices
+// Maximum schedule steps of all ranks for which a hierarchical allreduce simulates all ranks, not
+// one host.
+constexpr size_t kAllWalkedMax = 64 << 10;
 
 struct Rank {
   Schedule schedule;
@@ -51,8 +52,8 @@ struct Cores {
   std::deque<int> waiting;  // ranks that wait for a core
 };
 
-// One simulation. It simulates ranks_.size() of `all` ranks. Simulated rank r is every rank that
-// equals r modulo ranks_.size().
+// One simulation of the first ranks_.size() ranks of `layout`. Simulated rank r represents every
+// rank that is equal to r modulo ranks_.size().
 class Walker {
  public:
   Walker(const RankLayout& layout, int walked, const CostModel& model, size_t pieces,
@@ -78,7 +79,7 @@ class Walker {
 
   int Host(int rank) const { return rank / layout_.ranks_per_host; }
   // Returns the number of the stream of bytes from rank `from`. `far`: the sender is on another
-  // host. One simulated rank may represent a sender on this host and one on another host.
+  // host. A simulated rank may represent both a sender on this host and a sender on another host.
   int Stream(int from, bool far) const { return from % walked_ * 2 + (far ? 1 : 0); }
   void Put(double at, Event::Kind kind, int rank, size_t bytes, int stream = 0) {
     events_.push({at, ++order_, kind, rank, stream, bytes});
@@ -243,7 +244,8 @@ StatusOr<std::vector<double>> WalkOf(const std::function<Schedule(int)>& schedul
   for (int r = 0; r < walked; ++r) {
     tables.push_back(schedule(r));
     steps += tables.back().size();
-    // The first schedule's length is an estimate for all, because their lengths differ little.
+    // The length of the first schedule is an estimate for all schedules, because the lengths differ
+    // little.
     if (steps <= kWalkStepsMax && tables[0].size() * walked <= 2 * kWalkStepsMax) continue;
     return ResourceExhausted(
         "the schedules of %d ranks have more than %d steps, which is too many to simulate",
@@ -287,7 +289,8 @@ StatusOr<std::vector<double>> SimulateAllReduce(AllReduceAlgorithm algorithm,
       algorithm == AllReduceAlgorithm::kRing ||
       (hierarchical && schedule(0).size() * static_cast<size_t>(layout.ranks) > kAllWalkedMax);
   const bool alike = rotation && starts.start.empty() && starts.slow_rank < 0;
-  // If the chunks have equal size, each host sends as many bytes as it receives.
+  // Rounds `count` up, so that all chunks have the same size. Then each host sends as many bytes as
+  // it receives.
   if (alike && count > 0) {
     const auto ranks = static_cast<size_t>(layout.ranks);
     count = (count + ranks - 1) / ranks * ranks;

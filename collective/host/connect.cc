@@ -10,8 +10,8 @@
 namespace tandem::collective {
 namespace {
 
-// Returns the part of `mesh` between the ranks `members`. Messages still have the job's rank
-// numbers.
+// Returns the connections of `mesh` among the ranks `members`, with new rank numbers from 0. The
+// host names contain the job's rank numbers for messages.
 Mesh Within(Mesh mesh, const std::vector<int>& members) {
   Mesh part;
   part.size = static_cast<int>(members.size());

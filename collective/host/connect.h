@@ -1,4 +1,4 @@
-// Connects ranks in different processes with the best transport.
+// Connects ranks in different processes over TCP or shared memory.
 #pragma once
 
 #include <memory>
@@ -20,9 +20,10 @@ struct ConnectOptions {
   std::vector<int> members = {};
 };
 
-// Calls JoinWorld, which blocks until all ranks have joined, and then agrees with all ranks on a
-// transport. Sets `config.name` and `config.id`. Groups (config.rule.group) use TCP. Errors: those
-// of JoinWorld, and of the transport.
+// Calls JoinWorld, which blocks until all ranks have joined. Then all ranks agree on TCP or shared
+// memory. Groups (config.rule.group) always use TCP. The function replaces `config.name` and
+// `config.id`. INVALID_ARGUMENT: options.members are invalid, or groups require shared memory.
+// Connect also returns the errors of JoinWorld and ShareMemory.
 StatusOr<std::unique_ptr<Communicator>> Connect(const WorldConfig& world,
                                                 const HostCommunicatorConfig& config = {},
                                                 const ConnectOptions& options = {});

@@ -57,8 +57,8 @@ std::shared_ptr<Work> HostCommunicator::Start(Collective call) {
     work->Finish(bad);
     return work;
   }
-  // A callback on the communication thread must not wait for space in the queue, because only its
-  // own thread empties the queue.
+  // A callback on the communication thread must not wait for space in the queue, because only this
+  // thread empties the queue.
   const bool inside = std::this_thread::get_id() == thread_.get_id();
   const Time deadline = inside ? Time::min() : SteadyNow() + config_.operation_timeout;
   PushResult pushed;
@@ -272,7 +272,8 @@ Status HostCommunicator::ExchangeInPlace(const Collective& call, size_t bytes,
   return exchange_.Run(schedule, {static_cast<std::byte*>(call.out), bytes}, header, deadline);
 }
 
-// Runs a reduce-scatter. It uses the algorithm of an allreduce of all parts, for the same bits.
+// Runs a reduce-scatter. It uses the algorithm of an allreduce of all parts, so the result has the
+// same bits.
 Status HostCommunicator::RunReduceScatter(const Collective& call, const MessageHeader& header,
                                           Time deadline) {
   const size_t element = SizeOf(call.dtype), bytes = call.count * element;

@@ -26,13 +26,13 @@ struct HostCommunicatorConfig {
   Duration operation_timeout = std::chrono::minutes(5);  // time limit for calls without a deadline
   size_t queue_max = 1024;                               // maximum number of queued operations
   AllReduceRule rule;
-  size_t piece_bytes_max = 256 << 10;  // bytes reduced at a time; they fit the L2 cache
+  size_t piece_bytes_max = 256 << 10;  // maximum bytes reduced at a time; fits the L2 cache
 };
 
 class HostCommunicator final : public Communicator {
  public:
-  // Makes a communicator over `transport`. If `memory` is not null, all operations use the shared
-  // memory. REQUIRES: either all ranks have `memory`, or none of them.
+  // Makes a communicator over `transport`. If `memory` is not null, all operations transfer their
+  // data through it. REQUIRES: either all ranks have `memory`, or no rank has it.
   HostCommunicator(std::unique_ptr<Transport> transport, const HostCommunicatorConfig& config,
                    std::shared_ptr<SharedMemory> memory = nullptr);
   ~HostCommunicator() override;
@@ -59,7 +59,8 @@ class HostCommunicator final : public Communicator {
   // Runs a reduce or broadcast whose field `group` is set.
   Status RunInGroups(const Collective& call, const MessageHeader& header, Time deadline)
       TD_REQUIRES(run_mu_);
-  // Runs a kSendRecv. The header has the number of the message to rank `to`, or from `from`.
+  // Runs a kSendRecv. The headers contain the number of the message to rank `to`, and of the
+  // message from rank `from`.
   Status RunMessage(const Collective& call, Time deadline) TD_REQUIRES(run_mu_);
   Status RunReduce(const Collective& call, const MessageHeader& header, Time deadline)
       TD_REQUIRES(run_mu_);
@@ -68,7 +69,8 @@ class HostCommunicator final : public Communicator {
                          const MessageHeader& header, Time deadline) TD_REQUIRES(run_mu_);
   Status ExchangeParts(const Collective& call, const Schedule& schedule,
                        const MessageHeader& header, Time deadline) TD_REQUIRES(run_mu_);
-  // Reduces the size() parts of scratch_, of `bytes` bytes each, as a tree into `out` of the call.
+  // Reduces the size() parts of scratch_ into call.out in the tree order of ring.h. Each part has
+  // `bytes` bytes.
   void ReduceParts(const Collective& call, size_t bytes) TD_REQUIRES(run_mu_);
   bool Direct(size_t bytes) const;
   Schedule AllReduceSchedule(const Collective& call) const;
@@ -79,19 +81,19 @@ class HostCommunicator final : public Communicator {
   BoundedQueue<std::shared_ptr<WorkImpl>> queue_;
   std::atomic<int> pending_{0};
 
-  Mutex order_mu_;  // a lock that keeps the order of calls
+  Mutex order_mu_;  // serializes calls, so that operations are queued in call order
 
   // Held by the thread that runs an operation: the communication thread, or a caller of Call.
   Mutex run_mu_;
-  const std::unique_ptr<ShmCollectives>
-      // Collectives in shared memory; null: none. Guarded by run_mu_, except Allocate.
-      board_;
-  const std::unique_ptr<ShmTransport>
-      pipes_;  // transport in shared memory or null; guarded by run_mu_
+  // Collectives in shared memory; null: the ranks share no memory. Guarded by run_mu_, except
+  // Allocate.
+  const std::unique_ptr<ShmCollectives> board_;
+  // Transport in shared memory; null: the ranks share no memory. Guarded by run_mu_.
+  const std::unique_ptr<ShmTransport> pipes_;
   ScheduleRunner exchange_ TD_GUARDED_BY(run_mu_);
   std::vector<std::byte> scratch_ TD_GUARDED_BY(run_mu_);
   uint64_t collectives_ TD_GUARDED_BY(run_mu_) = 0;  // number of collectives that have begun
-  // Numbers of messages that have begun; the index is the peer.
+  // Numbers of messages to and from each peer that have begun; the index is the peer.
   std::vector<uint64_t> sent_ TD_GUARDED_BY(run_mu_), received_ TD_GUARDED_BY(run_mu_);
 
   std::thread thread_;  // declared last, because the thread uses all members above

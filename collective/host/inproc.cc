@@ -45,7 +45,8 @@ struct Hub {
   const int size;
   Mutex mu;
   std::vector<Pipe> pipes TD_GUARDED_BY(mu);
-  // A condition variable for each rank. It is signalled at each change for which the rank may wait.
+  // A condition variable for each rank, which is notified of each change for which the rank may
+  // wait.
   std::vector<CondVar> changed;
   std::vector<Status> failure TD_GUARDED_BY(mu);
   std::vector<bool> left TD_GUARDED_BY(mu);

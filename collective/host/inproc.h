@@ -1,4 +1,4 @@
-// Ranks that are threads of one process, connected by pipes in memory. Tests use them.
+// Connects ranks that are threads of one process, through ring buffers in memory. For tests.
 #pragma once
 
 #include <memory>
@@ -8,13 +8,14 @@
 
 namespace tandem::collective {
 
-// Creates one transport for each of `size` ranks. A pipe between two ranks holds at most
-// `pipe_bytes` bytes in each direction. The transports may be destroyed in any order and on any
-// thread. After the destruction of a transport, the other ranks see that its rank has left.
+// Creates one transport for each of `size` ranks. The ring buffer from one rank to another holds at
+// most `pipe_bytes` bytes. The transports may be destroyed in any order and on any thread. After
+// the destruction of a transport, the other ranks see that its rank has left.
 std::vector<std::unique_ptr<Transport>> MakeInprocTransports(int size,
                                                              size_t pipe_bytes = 256 << 10);
 
-// Creates a communicator for each of `size` ranks, over such transports. Sets `config.name`.
+// Creates a communicator for each of `size` ranks, over the transports of MakeInprocTransports.
+// Replaces `config.name`.
 std::vector<std::unique_ptr<Communicator>> MakeInprocCommunicators(
     int size, HostCommunicatorConfig config = {});
 

@@ -1,5 +1,5 @@
-// Ranks that are threads of this process and are connected over loopback, as separate processes
-// would be. Measurements use these ranks.
+// Connects ranks that are threads of this process over loopback, as Connect connects ranks in
+// separate processes. Measurements use these ranks.
 #pragma once
 
 #include <functional>
@@ -12,8 +12,8 @@
 
 namespace tandem::collective {
 
-// Binds a socket to a free port of 127.0.0.1 and sets `port` to this port. It is the socket on
-// which rank 0 listens (WorldConfig::listen_fd).
+// Binds a socket to a free port of 127.0.0.1 and sets `port` to this port. Rank 0 listens on the
+// socket if it is WorldConfig::listen_fd.
 StatusOr<Fd> BindLoopbackSocket(int* port);
 
 class LocalWorld {
@@ -24,7 +24,7 @@ class LocalWorld {
 
   int size() const { return static_cast<int>(ranks_.size()); }
   // Calls body(communicator) for each rank, on one thread per rank. Returns after all calls have
-  // returned. The result is the first failure, or OK.
+  // returned. The result is the failure of the lowest rank that failed, or OK.
   Status OnEveryRank(const std::function<Status(Communicator&)>& body);
 
  private:

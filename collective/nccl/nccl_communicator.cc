@@ -16,10 +16,12 @@ using Piece = Collective::Piece;
 
 // A wait for an operation spins for kSpin, then polls with pauses of kNap.
 constexpr Duration kSpin = std::chrono::microseconds(50), kNap = std::chrono::microseconds(50);
-// Maximum time until healthy communicators have closed, or a stream of aborted operations ended.
+// Maximum time for the orderly close of an NCCL communicator, and for the stream to become idle
+// after an abort.
 constexpr Duration kCloseTimeout = std::chrono::seconds(10);
 
-// The NCCL ids that a rank creates: for all ranks, its group, and the groups' representatives.
+// The NCCL ids that a rank creates for communicators: `all` connects all ranks, `inner` connects
+// the ranks of a group, and `outer` connects representatives of the groups.
 struct Ids {
   NcclUniqueId all, inner, outer;
 };
@@ -88,14 +90,14 @@ class NcclCommunicator final : public Communicator {
   const NcclOptions options_;
   const std::string name_;
   std::unique_ptr<SideStream> side_;
-  Buffer word_;  // the value that a barrier sums up
+  Buffer word_;  // the value that a barrier reduces
 
   NcclComm all_ = nullptr, inner_ = nullptr, outer_ = nullptr;
-  std::vector<NcclComm> comms_;  // the communicators of all_, inner_ and outer_ that exist
+  std::vector<NcclComm> comms_;  // those of all_, inner_ and outer_ that exist
 
   BoundedQueue<Item> queue_;
   std::atomic<int> pending_{0};
-  Mutex order_mu_;  // ensures that operations are queued in the order of their numbers
+  Mutex order_mu_;  // keeps the queue in the order of the operations' numbers
   uint64_t sequence_ TD_GUARDED_BY(order_mu_) = 0;
 
   mutable Mutex mu_;
@@ -135,7 +137,8 @@ StatusOr<std::vector<Ids>> NcclCommunicator::ExchangeIds(Time deadline) {
   if (Hierarchical() && rank() % group == 0) TD_RETURN_IF_ERROR(make(&own.inner));
   if (Hierarchical() && rank() < group && SpeaksForGroup()) TD_RETURN_IF_ERROR(make(&own.outer));
   std::vector<Ids> ids(static_cast<size_t>(size()));
-  // Waits without a deadline, because the operation uses this stack frame; it has its own deadline.
+  // Waits without a deadline, because the operation uses local variables of this function. The
+  // operation itself has a deadline.
   TD_RETURN_IF_ERROR(control_
                          .AllGather(&own, ids.data(), sizeof(Ids), DType::kU8,
                                     {.what = "NCCL's unique ids", .deadline = deadline})
@@ -166,7 +169,8 @@ Status NcclCommunicator::Join(const NcclUniqueId& id, int rank, int size, Time d
   return Settle(result, "ncclCommInitRank", *comm, deadline);
 }
 
-// Checks the arguments of a call that uses NCCL's send and receive functions.
+// Checks that NCCL can run the call: it supports no groups of ranks in one call, and no kAllToAll
+// and kSendRecv in place.
 Status CheckApart(const Collective& call) {
   if (call.group > 0) {
     return Unimplemented("%s: groups of ranks are not implemented on devices", ToString(call));
@@ -211,8 +215,8 @@ std::shared_ptr<Work> NcclCommunicator::Start(Collective call) {
 
 void NcclCommunicator::Abort(const std::string& reason) { Fail(Aborted("%s", reason)); }
 
-// Ends the communicator with the failure `status`. A thread that waits for the device notices
-// failure_ after its current pause.
+// Ends the communicator with the failure `status`. A thread that waits for the device detects
+// failure_ at its next check.
 void NcclCommunicator::Fail(const Status& status) {
   {
     MutexLock lock(mu_);
@@ -262,7 +266,8 @@ Status NcclCommunicator::Run(const Item& item, Time deadline) {
   return Await(deadline, [this] { return side_->Idle(); });
 }
 
-// Runs one operation of `comm` on all `pieces` in one group call, for few kernel launches.
+// Runs one operation of `comm` on all `pieces` in one group call, so that NCCL launches fewer
+// kernels.
 template <typename Fn>
 Status NcclCommunicator::Stage(NcclComm comm, std::span<const Piece> pieces, Time deadline,
                                Fn call) {
@@ -364,7 +369,7 @@ Status NcclCommunicator::PutHierarchical(const Collective& call, std::span<const
       return nccl_.Broadcast(p.out, p.out, p.count, type, 0, inner_, stream);
     });
   }
-  // All shards have the same size. The elements that remain use the flat algorithm.
+  // All shards have the same size. The remaining elements use an allreduce over all ranks.
   const auto group = static_cast<size_t>(options_.group);
   const size_t element = SizeOf(call.dtype), place = static_cast<size_t>(rank()) % group;
   std::vector<Piece> shards, rest;  // `shards`: all of `in`, and this rank's part of `out`
@@ -435,11 +440,12 @@ Status NcclCommunicator::AsyncErrors() const {
   return OkStatus();
 }
 
-// Aborts all communicators. Afterwards none of their operations accesses memory.
+// Aborts all NCCL communicators. After that their operations access no memory.
 void NcclCommunicator::AbortComms() {
   if (comms_.empty()) return;
-  // If communicators are aborted one by one, each frees its memory, and may wait forever for a
-  // kernel of the next one (NVIDIA/nccl#1013). In a group call, NCCL notifies all before it waits.
+  // An abort of one communicator frees its memory, and may wait forever for a kernel of the next
+  // communicator (NVIDIA/nccl#1013). In a group call, NCCL notifies all communicators before it
+  // waits.
   const bool together = comms_.size() > 1 && nccl_.version >= NcclLibrary::kVersionGroupAbort;
   if (together) (void)nccl_.GroupStart();
   for (const NcclComm comm : comms_) (void)nccl_.CommAbort(comm);
@@ -457,7 +463,7 @@ void NcclCommunicator::AbortComms() {
 
 void NcclCommunicator::Close() {
   (void)side_->Enter();
-  // After a failure the other ranks take no part in an orderly close, so this one aborts.
+  // After a failure the other ranks take no part in an orderly close, so this rank aborts.
   if (!Health().ok()) return AbortComms();
   for (const NcclComm comm : comms_) {
     (void)(Finalized(comm) ? nccl_.CommDestroy(comm) : nccl_.CommAbort(comm));

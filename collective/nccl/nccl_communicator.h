@@ -17,20 +17,21 @@ struct NcclOptions {
   Duration operation_timeout = std::chrono::minutes(5);  // time limit for calls without a deadline
   size_t queue_max = 1024;                               // maximum number of queued operations
   // Number of ranks in a group, for the hierarchical allreduce; 1: no groups. The total number of
-  // ranks must be a multiple of it. Each group has its own NCCL communicator (inter). The ranks
-  // that represent the groups have another one (exter).
+  // ranks must be a multiple of `group`. Each group has its own NCCL communicator (Paddle: inter).
+  // The ranks that represent the groups have a separate one (Paddle: exter).
   int group = 1;
   HierarchyForm form = HierarchyForm::kShards;
 };
 
-// Connects the devices of all ranks. Blocks until all ranks have called it, but at most for
-// start_timeout. `device` and `control` must outlive the communicator.
+// Connects the devices of all ranks. Blocks until all ranks have called ConnectNccl, but at most
+// for start_timeout. `device` and `control` must outlive the communicator.
 //
-// Calls process memory of `device`. An operation begins after all work that is in the device's
-// compute stream at the time of the call. When the Work is done, later work of the device may use
-// the result. The order of sums is NCCL's: a+b for two ranks, the same bits on every rank. The bits
-// of a reduce-scatter may differ from those of an allreduce. AllToAll and SendRecv in place are
-// rejected, because NCCL would send from the memory into which it receives.
+// The buffers of calls are memory of `device`. An operation begins after all work that is in the
+// device's compute stream at the time of the call. When the Work is done, later work of the device
+// may use the result. NCCL determines the order of sums. With two ranks the sum is a + b. Every
+// rank gets the same bits. The bits of a reduce-scatter may differ from those of an allreduce.
+// AllToAll and SendRecv in place are rejected, because NCCL would send from the memory into which
+// it receives.
 //
 // `control` connects the same ranks in host memory. It transfers NCCL's unique ids; nothing else
 // may use `control` while the communicator exists. `control` also reports ranks that died or

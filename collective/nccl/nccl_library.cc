@@ -38,7 +38,7 @@ NcclReduce NcclReduceOf(ReduceOp op) {
   LOG(FATAL) << "reduction " << static_cast<int>(op);
 }
 
-// Converts NCCL's version number to text. Since 2.9 it is major * 10000 + minor * 100 + patch.
+// Since NCCL 2.9 the version number is major * 10000 + minor * 100 + patch.
 std::string NcclVersionText(int version) {
   return absl::StrFormat("%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
 }

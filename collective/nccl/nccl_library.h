@@ -1,5 +1,5 @@
-// NCCL as a table of functions, loaded at run time: Tandem can be built without NCCL's header, and
-// can start without the library. The declarations here match nccl.h 2.14 and later;
+// NCCL as a table of functions that are loaded at run time. So Tandem can be built without NCCL's
+// header, and can start without the library. The declarations match nccl.h 2.14 and later;
 // tests/gpu/nccl_abi_test.cc compares them with the header of CUDA builds.
 #pragma once
 
@@ -34,7 +34,7 @@ struct NcclUniqueId {
 using NcclComm = struct NcclCommOpaque*;
 
 // The part of ncclConfig_t that exists since NCCL 2.14. Later versions of NCCL read only the first
-// `size` bytes. For fields that are newer than `version` they use defaults.
+// `size` bytes. They use defaults for fields that are newer than `version`.
 struct NcclConfig {
   size_t size = sizeof(NcclConfig);
   unsigned magic = 0xcafebeef;
@@ -42,10 +42,11 @@ struct NcclConfig {
   int blocking = 0;  // 0: calls return immediately, and GetAsyncError reports when they have ended
 };
 
-// The loaded functions of NCCL. Streams are cudaStream_t, and memory is memory of a device. Before
-// a thread creates a communicator, it must select the communicator's device.
+// The loaded functions of NCCL. A `stream` is a cudaStream_t. Buffers are device memory. Before a
+// thread creates a communicator, it must select the communicator's device.
 struct NcclLibrary {
-  // The oldest supported version: from it on, CommAbort always ends a non-blocking communicator.
+  // The oldest supported version. Since this version CommAbort always ends a non-blocking
+  // communicator.
   static constexpr int kVersionMin = 21800;
   static constexpr int kVersionGroupAbort = 22200;  // first version with CommAbort in a group call
 
@@ -79,7 +80,7 @@ struct NcclLibrary {
 };
 static_assert(std::is_trivially_copyable_v<NcclUniqueId>);
 
-// Returns the Status of an NCCL call that failed. `what` names the call; `comm` is its
+// Returns an error Status for an NCCL call that failed. `what` names the call; `comm` is its
 // communicator, or nullptr if there is none. REQUIRES: `result` is an error.
 Status NcclError(const NcclLibrary& nccl, NcclResult result, const char* what, NcclComm comm);
 

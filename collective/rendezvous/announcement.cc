@@ -20,7 +20,7 @@ constexpr std::string_view kName = "tandem-rendezvous ";
 constexpr std::string_view kHead = "tandem-rendezvous 2";
 constexpr size_t kTextMax = 1024;
 
-// Returns `text` as one line, with all other than printable characters replaced.
+// Returns `text` as one line, with '?' instead of each character that is not printable.
 std::string Plain(std::string text) {
   for (char& c : text) {
     if (!absl::ascii_isprint(static_cast<unsigned char>(c))) c = '?';
@@ -115,7 +115,8 @@ StatusOr<Announcement> ReadUnverified(const std::string& text) {
 StatusOr<Announcement> ReadSignedText(const std::string& text, const std::string& job,
                                       const std::string& secret) {
   TD_ASSIGN_OR_RETURN(Announcement a, ReadUnverified(text));
-  // Compares signatures, not texts, so that the duration does not reveal where two texts differ.
+  // The comparison of MACs takes constant time. So the duration does not reveal where two texts
+  // differ.
   if (!SameMac(SignatureOf(text, secret), SignatureOf(SignedText(a, secret), secret))) {
     return PermissionDenied(
         "the announcement by %s is signed with another secret [TD6014]; hint: copy one secret file "

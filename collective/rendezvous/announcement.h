@@ -1,7 +1,7 @@
-// The announcement of rank 0 of a job: a few lines of text that tell the other ranks its address.
-// It is signed with the job's secret. Without the secret, an attacker can prevent the ranks from
-// connecting, but cannot direct them to another address. A replayed earlier announcement has no
-// effect, because its nonce differs from that of the current rank 0.
+// The announcement of rank 0: a text that contains the address of rank 0 for the other ranks. Rank
+// 0 signs the announcement with the job's secret. Without the secret, an attacker can prevent the
+// ranks from connecting, but cannot direct them to another address. Rank 0 rejects a rank that read
+// a replayed earlier announcement, because the nonce differs from that of the current announcement.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ struct Announcement {
   std::string host;  // name of rank 0's machine; `host`, `pid` and `started` are only for messages
   int pid = 0;
   std::string started;  // start time of rank 0, such as "2026-01-31T12:00:00Z"
-  Nonce meeting = {};   // nonce of this announcement; detects ranks that use an older announcement
+  Nonce meeting = {};   // nonce of this announcement; with it rank 0 detects older announcements
 
   // Describes rank 0 for messages: "process 7 of node-a, since 2026-01-31T12:00:00Z".
   std::string Who() const;

@@ -1,5 +1,6 @@
-// Lets a rendezvous wait for network operations. Runs asynchronous operations one at a time, with
-// deadlines, progress reports and early end. Internal to collective/, because it includes Asio.
+// Waits for the network operations of a rendezvous. Runs asynchronous operations one at a time,
+// with deadlines, progress reports and cancellation. Internal to collective/, because it includes
+// Asio.
 #pragma once
 
 #include <algorithm>
@@ -25,16 +26,17 @@ class BlockingIoContext {
 
   boost::asio::io_context& io() { return io_; }
   Time deadline() const { return deadline_; }
-  // Limits all later waits to the next `time`.
+  // Reduces deadline() to `time` from now, if this is earlier.
   void Within(Duration time) { deadline_ = std::min(deadline_, SteadyNow() + time); }
-  // Sets the text of the progress report, which is made every two seconds; "": no report. `ranks`
-  // are the missing ranks. They are reported twice a second, beginning after one second.
+  // Sets the text of the progress report, which is made every two seconds. "": no report. `ranks`
+  // are the missing ranks, which config.missing gets twice per second after the first second.
   void WaitFor(const std::string& what, std::vector<int> ranks = {}) {
     waiting_for_ = what;
     missing_ = std::move(ranks);
   }
 
-  // Ends the current wait and all later waits with the status `why`. Only the first call counts.
+  // Ends the current wait and all later waits; end() then returns `why`. Only the first call has an
+  // effect.
   void End(const Status& why) {
     if (end_.ok()) end_ = why;
   }
@@ -42,13 +44,15 @@ class BlockingIoContext {
   const Status& end() const { return end_; }
 
   // Starts an asynchronous operation with `start(handler)` and runs io() until the operation has
-  // ended. Calls `cancel`, which must end the operation, at `deadline` or after End().
+  // ended. At `deadline` or after End(), calls `cancel`, which must end the operation, and returns
+  // timed_out.
   template <typename Start, typename Cancel>
   Error Await(Start start, Cancel cancel, Time deadline);
   Error Read(Socket& socket, void* to, size_t bytes, Time deadline);
   Error Write(Socket& socket, const void* from, size_t bytes, Time deadline);
   void Pause(Duration time);
-  // Runs the handlers that are ready. If there is none, waits shortly, at most until `deadline`.
+  // Waits for one handler of io() and runs it. Waits at most 100 ms, and not after `deadline`. Also
+  // checks config.stop and makes the progress reports.
   void Look(Time deadline);
 
   static void Close(Socket& socket) {

@@ -18,7 +18,8 @@ struct PeerConnection {
 // Converts the code and the text that a peer sent to a Status.
 Status FromCode(uint32_t code, const std::string& message);
 
-// Connects to the address `where`. UNAVAILABLE: the connection failed; the message is the system's.
+// Connects to the address `where`. UNAVAILABLE: the host is unknown or the connection failed; the
+// message has the system's error text.
 StatusOr<std::unique_ptr<BlockingIoContext::Socket>> DialPeer(BlockingIoContext& waiter,
                                                               const HostPort& where, Time deadline);
 

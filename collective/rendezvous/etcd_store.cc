@@ -19,7 +19,7 @@ namespace {
 
 namespace etcd = etcdserverpb;
 
-// Time limit of one call, so that waits can stop.
+// Time limit of one call. The limit lets a rank stop on request between calls.
 constexpr Duration kCallMax = std::chrono::seconds(1);
 // Minimum time-to-live of a lease in etcd, and the interval of etcd's checks for expired leases.
 constexpr Duration kLeaseMin = std::chrono::seconds(2), kLeaseLook = std::chrono::seconds(1);
@@ -48,7 +48,8 @@ class EtcdStore final : public RendezvousStore {
               grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
               const Request& request, Response* response, Time deadline) const;
   Status Connect();
-  // Creates the key under a lease, unless it exists. Sets placed_ if this rank's key exists.
+  // Creates the key under a lease, unless the key exists. Sets placed_ to true if the key contains
+  // this rank's announcement. ALREADY_EXISTS: the key has another value.
   Status Place(Time deadline);
   Status GrantLease(Time deadline);
   // Renews the lease. Returns false if the lease has expired.
@@ -104,7 +105,8 @@ Status EtcdStore::Call(Stub& stub,
                       status.code() == StatusCode::kDeadlineExceeded ? "no reply in time"
                                                                      : tandem::ToString(status));
   if (status.code() == StatusCode::kNotFound) return NotFound("%s", text);
-  // The requests are valid. So any other error means that the server is not etcd, or has a defect.
+  // After these three errors a retry does not help: the server denies access or is not etcd. After
+  // any other error a retry may help.
   const bool denied = status.code() == StatusCode::kPermissionDenied ||
                       status.code() == StatusCode::kUnauthenticated ||
                       status.code() == StatusCode::kUnimplemented;
@@ -145,7 +147,7 @@ Status EtcdStore::Place(Time deadline) {
   etcd::TxnResponse response;
   const Status called = Call<etcd::KV::StubInterface>(*keys_, &etcd::KV::StubInterface::Txn,
                                                       request, &response, deadline);
-  if (called.code() == StatusCode::kNotFound) {  // the lease has expired during a long wait
+  if (called.code() == StatusCode::kNotFound) {  // NOT_FOUND: the lease has expired
     lease_ = 0;
     return Unavailable("%s", std::string(called.message()));
   }

@@ -15,8 +15,8 @@
 namespace tandem::collective {
 namespace {
 
-// Locks the whole file. Returns false if another process holds the lock. The lock belongs to the
-// open file description. So it excludes other opens in this process too, and ends with `fd`.
+// Locks the whole file. Returns false if another open file description holds the lock, in this
+// process or in another one. The lock ends when `fd` is closed.
 StatusOr<bool> TryLock(int fd, const std::string& path) {
   struct flock lock = {};
   lock.l_type = F_WRLCK;
@@ -28,7 +28,7 @@ StatusOr<bool> TryLock(int fd, const std::string& path) {
       path, ErrnoText(errno));
 }
 
-// Returns whether another open of the file holds the lock of TryLock.
+// Returns whether another open file description holds the lock of TryLock.
 StatusOr<bool> IsLocked(int fd, const std::string& path) {
   struct flock lock = {};
   lock.l_type = F_RDLCK;
@@ -68,12 +68,14 @@ class FileStore final : public RendezvousStore {
   // Writes the announcement to the file `draft` and renames the file to path_. So the file is
   // complete and locked when it becomes visible.
   Status Publish(const std::string& draft, const std::string& text);
-  // Reads the announcement. Sets `alive`: the process that wrote it lives. NOT_FOUND: none.
+  // Reads the announcement. Sets `alive` to whether the process that wrote it still runs.
+  // NOT_FOUND: there is no announcement.
   Status Read(std::string* text, bool* alive) const;
 
   const std::string job_, secret_;
   const std::string path_, lock_path_;
-  // Files of rank 0, locked while other ranks may find it: JOB.lock and JOB.rank0.
+  // The open files of rank 0: JOB.lock and JOB.rank0. Rank 0 holds locks on both files while other
+  // ranks can find rank 0.
   Fd place_, announced_;
 };
 

@@ -8,9 +8,10 @@
 
 namespace tandem::collective {
 
-// Makes a store of two files in `dir`. JOB.rank0 holds the announcement. It is locked until its
-// process ends, so the announcement of a dead process is detected. JOB.lock prevents a second rank
-// 0 and is never removed. The file system must support locks (fcntl) across all hosts.
+// Makes a store of two files in `dir`. JOB.rank0 contains the announcement. Rank 0 holds a lock on
+// this file until its process ends, so other ranks detect the announcement of a dead process.
+// JOB.lock prevents a second rank 0 and is never removed. The file system must support locks
+// (fcntl) across all hosts.
 std::unique_ptr<RendezvousStore> MakeFileStore(const std::string& dir, const std::string& job,
                                                const std::string& secret);
 

@@ -5,12 +5,13 @@
 //   dialler -> listener   Hello      its rank, the intended rank, a nonce
 //   listener -> dialler   Challenge  a nonce
 //   dialler -> listener   Proof      HMAC-SHA256(secret, "dialler", Hello, Challenge)
-//   listener -> dialler   Welcome    yes, HMAC-SHA256(secret, "listener", ...); or why not
+//   listener -> dialler   Welcome    HMAC-SHA256(secret, "listener", ...), or a rejection
 //
-// The dialler sends its proof first. So a stranger receives no data from which it could guess the
-// secret. New nonces on both sides make a recorded handshake useless. Hello names the intended
-// rank, so a program that forwards a connection to another rank is detected. After the handshake,
-// messages are sealed with keys of the connection (sealed_socket.h). Nothing is encrypted.
+// The dialler sends its proof first. So a dialler without the secret receives no MAC with which it
+// could test guesses of the secret. New nonces on both sides make a recorded handshake useless.
+// Hello names the intended rank, so the listener detects a program that forwards the connection to
+// another rank. After the handshake, messages are sealed with keys of the connection
+// (sealed_socket.h). Nothing is encrypted.
 #pragma once
 
 #include <array>
@@ -36,7 +37,8 @@ enum class Channel : uint8_t {
   kData = 2,
 };
 
-// The first eight bytes of Hello and Challenge. With them a rank detects other protocols.
+// The first eight bytes of Hello and Challenge. A rank uses them to detect other protocols and
+// versions.
 struct Greeting {
   static constexpr uint32_t kMagic = 0x484d4454;  // the characters "TDMH"
   static constexpr uint32_t kVersion = 4;
@@ -55,9 +57,9 @@ struct Hello {
   uint64_t generation = 0;
   char job[64] = {};  // name of the job; zero-terminated text
   Nonce nonce = {};
-  // The intended peer: its rank, and the address on which it said that it listens. An empty host
-  // means that the address is from the configuration. If the peer is rank 0, also the nonce of its
-  // announcement; 0: there is no announcement.
+  // The intended peer: its rank, and the address that the peer announced. An empty host means that
+  // the address is from the configuration. `meeting` is the nonce of the announcement of rank 0. It
+  // is 0 if the peer is another rank, or if there is no announcement.
   int32_t to_rank = 0;
   uint32_t to_port = 0;
   char to_host[64] = {};
@@ -82,8 +84,9 @@ struct Welcome {
 };
 static_assert(sizeof(Welcome) == 288);
 
-// The message that rank 0 sends to all ranks after they have joined. Entry i, a RankTableEntry, is
-// the address on which rank i listens.
+// The message that rank 0 sends to all ranks after they have joined. After the header, entry i (a
+// RankTableEntry) is the address on which rank i listens. If the rendezvous has failed, there are
+// no entries.
 struct RankTableHeader {
   uint32_t code = 0;   // result of the rendezvous, a StatusCode
   uint32_t count = 0;  // number of entries that follow
@@ -99,15 +102,15 @@ struct RankTableEntry {
 };
 static_assert(sizeof(RankTableEntry) == 68);
 
-// Checks the first bytes of a message. INVALID_ARGUMENT: the peer is not Tandem.
-// FAILED_PRECONDITION: the peer has another version of Tandem.
+// Checks the first bytes of a message. INVALID_ARGUMENT: the peer is not a rank of Tandem.
+// FAILED_PRECONDITION: the peer has another version of the handshake.
 Status CheckGreeting(const Greeting& greeting);
 
 Nonce FreshNonce();
 // Returns the HMAC-SHA256 of `text`.
 Mac MacOf(const std::string& secret, std::span<const std::byte> text);
-// Returns the proof of one side of the handshake. The `role` prevents that the proof of one side is
-// replayed as the proof of the other side.
+// Returns the proof of one side of the handshake. Because of `role`, the proof of one side is no
+// valid proof of the other side.
 Mac MacOf(const std::string& secret, std::string_view role, const Hello& hello,
           const Challenge& challenge, std::span<const std::byte> more = {});
 // Returns the keys of the connection that made this handshake. `dialled`: true on the side that
@@ -117,8 +120,9 @@ SessionKeys KeysOf(const std::string& secret, const Hello& hello, const Challeng
 // Returns whether `a` and `b` are equal. The duration does not depend on where they differ.
 bool SameMac(const Mac& a, const Mac& b);
 
-// PutText copies `text` into a fixed-size field, truncates it and adds a terminating zero. GetText
-// reads a field that a peer filled and makes it safe for log lines and terminals.
+// PutText copies `text` into a field of fixed size, truncates it if necessary, and fills the rest
+// with zeros. GetText reads a field that a peer filled, and replaces control characters, so that
+// the text is safe for log lines and terminals.
 void PutText(std::string_view text, std::span<char> field);
 std::string GetText(std::span<const char> field);
 

@@ -96,7 +96,7 @@ std::vector<int> HandshakeAcceptor::Silent(Channel channel) const {
 void HandshakeAcceptor::SetGeneration(uint64_t generation) {
   generation_ = generation;
   for (const Channel channel : {Channel::kControl, Channel::kData}) {
-    // Rank 0's control connections need no check: over them the ranks learn the round.
+    // Rank 0 sends the number of the round over its control connections, so they need no check.
     if (config_.rank == 0 && channel == Channel::kControl) continue;
     for (int r = config_.rank + 1; r < config_.size; ++r) {
       const Seat& seat = At(channel, r);
@@ -109,8 +109,8 @@ void HandshakeAcceptor::Accept() {
   acceptor_.async_accept([this](const Error& error, Tcp::socket socket) {
     if (closed_ || error == asio::error::operation_aborted) return;
     if (error) {
-      // An error such as a lack of file descriptors. The oldest unproven connection is closed, and
-      // the accept is repeated after a short time.
+      // The process may have no free file descriptors. So this rank closes the oldest unproven
+      // connection, and accepts again after a short time.
       LOG_EVERY_T(WARNING, 1.0) << "cannot accept a connection: " << error.message();
       if (!guests_.empty()) Drop(guests_.front(), "this process has no free descriptors");
       retry_.expires_at(SteadyNow() + kAcceptRetry);
@@ -167,8 +167,8 @@ void HandshakeAcceptor::ReadGreeting(const GuestPtr& guest) {
                    });
 }
 
-// Replies to a peer of another version. The reply contains this version, so that the peer's error
-// message can name both versions.
+// Replies to a peer with another version of the handshake. The reply contains the version of this
+// rank, so that the peer's error message can name both versions.
 void HandshakeAcceptor::AnswerOther(const GuestPtr& guest, const Status& why) {
   if (why.code() != StatusCode::kFailedPrecondition) {
     return Drop(guest, std::string(why.message()));
@@ -181,7 +181,8 @@ void HandshakeAcceptor::AnswerOther(const GuestPtr& guest, const Status& why) {
                     });
 }
 
-// Reads until the peer closes the connection. A close with unread bytes could lose the reply.
+// Reads until the peer closes the connection. If this rank closed a connection with unread bytes,
+// the reply could be lost.
 void HandshakeAcceptor::Drain(const GuestPtr& guest, const Status& why) {
   guest->socket.async_read_some(asio::buffer(&guest->proof, sizeof(Proof)),
                                 [this, guest, why](const Error& error, size_t) {
@@ -296,7 +297,8 @@ Status HandshakeAcceptor::CheckAim(const Hello& hello) const {
         "connection [TD6025]; hint: look for that program on these hosts",
         hello.rank, hello.to_rank, config_.rank);
   }
-  // The rank may have read an announcement just before rank 0 replaced it. It will read again.
+  // The caller may have read an announcement just before rank 0 replaced it. After ABORTED the
+  // caller reads the announcement again.
   if (hello.meeting != meeting_) {
     return Aborted(
         "rank %d used the rendezvous announcement of another process, not of this rank 0 [TD3014]",

@@ -16,7 +16,7 @@
 namespace tandem::collective {
 
 // Accepts connections from ranks with higher numbers than this rank, one for each rank and channel.
-// Runs the handshake with each. Works in handlers of `io`. Call methods only on the thread that
+// Runs the handshake on each connection, in handlers of `io`. Call methods only on the thread that
 // runs `io`.
 class HandshakeAcceptor {
  public:
@@ -27,8 +27,8 @@ class HandshakeAcceptor {
                     const WorldConfig& config);
   ~HandshakeAcceptor();
 
-  // From now on, rejects connections that were not meant for this rank at `address`, or whose peer
-  // used an announcement with another nonce than `meeting`.
+  // After this call the acceptor rejects a connection if its Hello names another address than
+  // `address`, or another nonce of an announcement than `meeting`.
   void Expect(const HostPort& address, const Nonce& meeting) {
     address_ = address;
     meeting_ = meeting;
@@ -52,8 +52,8 @@ class HandshakeAcceptor {
   std::vector<int> Silent(Channel channel) const;
   // Closes the connection of `rank`, which may then connect again.
   void Forget(Channel channel, int rank) { At(channel, rank) = Seat(); }
-  // Sets the number of the rendezvous round. Closes connections of other rounds, rejects later
-  // ones.
+  // Sets the number of the rendezvous round. Closes existing connections of other rounds, and
+  // rejects later ones. The control connections of rank 0 are exempt.
   void SetGeneration(uint64_t generation);
 
  private:
@@ -68,7 +68,7 @@ class HandshakeAcceptor {
   void Judge(const GuestPtr& guest);
   void Refuse(const GuestPtr& guest, const Status& why);
   void Drop(const GuestPtr& guest, const std::string& why);
-  // Replies to a peer of another version.
+  // Replies to a peer with another version of the handshake.
   void AnswerOther(const GuestPtr& guest, const Status& why);
   void Drain(const GuestPtr& guest, const Status& why);
   Status Admit(const Hello& hello);

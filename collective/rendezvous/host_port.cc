@@ -8,8 +8,8 @@
 namespace tandem::collective {
 namespace {
 
-// Returns whether `host` is a host name or an IPv4 address. If `v6`, returns whether it is the text
-// inside the brackets of [IPV6], with an optional zone after '%'.
+// Returns whether `host` has the form of a host name or IPv4 address. If `v6` is true, returns
+// whether `host` has the form of an IPv6 address, with an optional zone after '%'.
 bool IsHost(std::string_view host, bool v6) {
   const std::string_view marks = v6 ? ":.%_-" : "._-";
   if (v6 && host.find(':') == std::string_view::npos) return false;

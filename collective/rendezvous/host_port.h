@@ -8,7 +8,7 @@
 
 namespace tandem::collective {
 
-// A host and a port. As text, they are "127.0.0.1:80" or "[::1]:80".
+// A host and a port. Examples of the text form: "127.0.0.1:80", "[::1]:80".
 struct HostPort {
   std::string host;
   uint16_t port = 0;

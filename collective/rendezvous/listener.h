@@ -1,5 +1,5 @@
-// The listening socket of a rank, for higher ranks. Internal to collective/, because it includes
-// Asio.
+// The listening socket of a rank, to which higher ranks connect. Internal to collective/, because
+// it includes Asio.
 #pragma once
 
 #include <memory>
@@ -22,8 +22,9 @@ class Listener {
 
   // Listens on config.listen_fd. If there is none, listens on `host` and `port`; port 0 means any
   // free port. Accepts connections from then on. If `host` means all addresses of the machine,
-  // peers connect to the address `outside`. INVALID_ARGUMENT: no such host. UNAVAILABLE: port in
-  // use.
+  // peers connect to the address `outside`. INVALID_ARGUMENT: the host is unknown, or
+  // config.listen_fd is not a socket. UNAVAILABLE: the rank cannot listen, for example because the
+  // port is in use.
   Status Open(const std::string& host, uint16_t port, const std::string& outside);
   bool is_open() const { return reception_ != nullptr; }
 

@@ -47,8 +47,8 @@ uint64_t DrawGeneration() {
   return generation | 1;  // the round is never 0, because 0 means none
 }
 
-// The rendezvous of one rank. It connects and listens on one io_context, so that two ranks which
-// wait for each other cannot deadlock.
+// The rendezvous of one rank. It connects and accepts on one io_context, so that two ranks that
+// connect to each other cannot deadlock.
 class RendezvousSession {
  public:
   explicit RendezvousSession(const WorldConfig& config) : config_(config) {}
@@ -69,10 +69,10 @@ class RendezvousSession {
   StatusOr<PeerConnection> Enter(int peer, Channel channel);
   Status TryEnter(int peer, Channel channel, Time deadline, PeerConnection& line, bool& again);
   Status AwaitGuests(Channel channel);
-  // Waits until `missing` returns an empty list. `late`, for messages: what these ranks have not
-  // done.
+  // Waits until `missing` returns an empty list. `late` is the predicate for error messages about
+  // these ranks, such as "did not join".
   Status AwaitRanks(absl::FunctionRef<std::vector<int>()> missing, const char* late);
-  // Agree among all ranks that every rank is connected to every other. After that a rank may leave,
+  // Confirm among all ranks that every pair of ranks is connected. After that a rank may leave,
   // even if JoinWorld has not returned on other ranks.
   Status AgreeFirst();
   Status AgreeOther(tcp::socket& line);
@@ -136,8 +136,8 @@ Status RendezvousSession::AwaitRanks(absl::FunctionRef<std::vector<int>()> missi
     }
     waiter_.Look(waiter_.deadline());
     TD_RETURN_IF_ERROR(waiter_.end());
-    // After a rank has been told that all ranks have joined, it does not join again. So if its
-    // connection is closed now, the rank has died.
+    // A rank that has received the rank table does not join again. So if it closes its connection
+    // after that, it has died or given up.
     const bool all_told = config_.rank == 0 && generation_ != 0;
     if (const int left = all_told ? reception().Left(Channel::kControl) : -1; left >= 0) {
       return Unavailable("rank %d was lost while the job started [TD3005]; hint: look at its log",
@@ -159,7 +159,8 @@ StatusOr<Mesh> RendezvousSession::Run() {
   return config_.rank == 0 ? RunFirst() : RunOther();
 }
 
-// Waits until all ranks are connected to rank 0 at once. A rank that dies earlier may join again.
+// Waits until all ranks are connected to rank 0 at the same time. A rank that dies before may join
+// again.
 Status RendezvousSession::Gather() {
   while (true) {
     TD_RETURN_IF_ERROR(AwaitGuests(Channel::kControl));
@@ -221,7 +222,7 @@ StatusOr<Mesh> RendezvousSession::RunOther() {
 }
 
 Status RendezvousSession::AgreeFirst() {
-  for (int r = 1; r < config_.size; ++r) {  // a rank's bytes must end the wait in Look
+  for (int r = 1; r < config_.size; ++r) {  // bytes from a rank must end the wait in Look
     reception()
         .At(Channel::kControl, r)
         .socket->async_wait(tcp::socket::wait_read, [](const Error&) {});
@@ -293,7 +294,8 @@ Status RendezvousSession::SendMap() {
   return OkStatus();
 }
 
-// Sends the failure to all ranks, so that their error messages also name the missing ranks.
+// Sends the failure to all connected ranks, so that their error messages also name the missing
+// ranks.
 void RendezvousSession::SendNoMap(const Status& why) {
   RankTableHeader head;
   head.code = static_cast<uint32_t>(why.code());
@@ -362,7 +364,7 @@ StatusOr<PeerConnection> RendezvousSession::Enter(int peer, Channel channel) {
       return Annotate(status, absl::StrFormat("rank %d of %d, joining %s", config_.rank,
                                               config_.size, Named(peer)));
     }
-    // If the deadline ended the last attempt, the reason of the attempt before it is reported.
+    // If the deadline ended the last attempt, the error reports the reason of the attempt before.
     const bool over = SteadyNow() >= waiter_.deadline();
     if (!over) reason = std::string(status.message());
     if (over) {
@@ -378,7 +380,7 @@ StatusOr<PeerConnection> RendezvousSession::Enter(int peer, Channel channel) {
 
 Status RendezvousSession::TryEnter(int peer, Channel channel, Time deadline, PeerConnection& line,
                                    bool& again) {
-  // Rank 0's reply contains the number of the rendezvous round.
+  // Until this rank knows the number of the rendezvous round, it looks up the address of rank 0.
   if (peer == 0 && generation_ == 0) {
     const StatusOr<Meeting> found = point_.Find(deadline, again);
     meeting_ = found.ok() ? *found : Meeting();
@@ -404,7 +406,7 @@ Status RendezvousSession::TryEnter(int peer, Channel channel, Time deadline, Pee
   line.hello.nonce = FreshNonce();
   line.hello.to_rank = peer;
   if (peer == 0) line.hello.meeting = meeting_.meeting;
-  // With nonce 0 the address is from the configuration.
+  // If the nonce is 0, the address of rank 0 is from the configuration. Hello does not repeat it.
   if (peer > 0 || meeting_.meeting != Nonce()) {
     const HostPort& to = map_[static_cast<size_t>(peer)];
     PutText(to.host, line.hello.to_host);

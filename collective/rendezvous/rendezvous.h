@@ -1,8 +1,8 @@
 // The rendezvous: how the ranks of a job connect to each other over TCP. Rank 0 listens at a known
 // address, or at an address that a shared directory or etcd provides (rendezvous_store.h). Rank 0
 // collects the addresses of all ranks and sends the list to all ranks. Then every pair of ranks
-// connects. Only ranks that prove the job's secret are accepted; other connections are rejected and
-// logged. Later messages between ranks are sealed.
+// connects. A rank accepts only peers that prove that they know the job's secret. It rejects and
+// logs other connections. Later messages between ranks carry a keyed checksum (sealed_socket.h).
 #pragma once
 
 #include <cstdint>
@@ -29,13 +29,14 @@ struct WorldConfig {
   // is part of `timeout`. If a rank dies in this phase, JoinWorld fails on all ranks.
   Duration connect_timeout = std::chrono::hours(1);
 
-  // Host on which this rank listens, at any port; used on rank 0 only if `rendezvous` has no
-  // address. If empty, it is the address from which this rank reaches rank 0. If empty on rank 0,
-  // it is 127.0.0.1 without network_allowed. With network_allowed it is the address from which rank
-  // 0 reaches etcd, or any other host.
+  // Host on which this rank listens, at any free port. Rank 0 uses it only if `rendezvous` has no
+  // address of rank 0. Empty on another rank: the address from which this rank reaches rank 0.
+  // Empty on rank 0: 127.0.0.1 if network_allowed is false; otherwise the address from which rank 0
+  // reaches etcd (etcd://) or any network (file://).
   std::string listen_host;
-  // True: addresses other than 127.0.0.0/8 and ::1 are allowed if `rendezvous` does not name the
-  // address. Data between ranks are not encrypted.
+  // False: listen_host and an announced address of rank 0 must be loopback addresses (127.0.0.0/8
+  // or ::1). True: they may be any addresses, although data between ranks are not encrypted. An
+  // address of rank 0 in `rendezvous` is always allowed.
   bool network_allowed = true;
   // A bound socket on which this rank listens; it may already listen. -1: JoinWorld binds a socket.
   // JoinWorld owns it and closes it.
@@ -43,14 +44,14 @@ struct WorldConfig {
 
   Duration handshake_timeout = std::chrono::seconds(5);  // time limit for a proof of identity
   int guests_max = 32;  // maximum number of unproven connections; a further one closes the oldest
-  // A function that is called every two seconds with a text about the current wait, such as
+  // JoinWorld calls this function every two seconds with a text about the current wait, such as
   // "waiting for rank 0 at host:1 (3 s of 60 s)". Empty: the text is logged.
   std::function<void(const std::string&)> progress;
-  // A function that is called periodically with the missing ranks and the time waited so far.
-  // `ranks` has only ranks that have not joined, not ranks that wait for others themselves.
+  // JoinWorld calls this function periodically with the missing ranks and the time waited so far.
+  // `ranks` contains only ranks that have not joined, and no ranks that wait for others.
   std::function<void(const std::vector<int>& ranks, Duration waited)> missing;
-  // A function that is called several times per second while ranks are missing. If it returns true,
-  // the wait ends with CANCELLED. Empty: the wait is never cancelled.
+  // JoinWorld calls this function several times per second while it waits. The wait ends with
+  // CANCELLED if the function returns true. Empty: the wait is never cancelled.
   std::function<bool()> stop;
 };
 
@@ -65,14 +66,15 @@ struct Mesh {
 };
 
 // Connects every rank to every other rank. Blocks until all are connected, but at most for
-// config.timeout. After the return no rank listens any more. A rank may leave without harm to ranks
-// that have not returned yet. While ranks are missing, a rank that died may join again.
+// config.timeout. After the return no rank listens any more. A rank may then leave, even if
+// JoinWorld has not returned on other ranks. While ranks are missing, a rank that died may join
+// again.
 //
 // INVALID_ARGUMENT: wrong config. UNAVAILABLE: the port is in use, or a rank left after all had
 // joined. DEADLINE_EXCEEDED: ranks are missing; the message names them. PERMISSION_DENIED: the
 // secret differs, or network_allowed forbids the address. ALREADY_EXISTS: another process has this
-// rank. FAILED_PRECONDITION: job, size or version differ. CANCELLED: see config.stop. Also
-// RendezvousStore's.
+// rank. FAILED_PRECONDITION: job, size or version differ. CANCELLED: see config.stop. JoinWorld
+// also returns the errors of RendezvousStore.
 StatusOr<Mesh> JoinWorld(const WorldConfig& config);
 
 }  // namespace tandem::collective

@@ -42,7 +42,7 @@ StatusOr<std::string> RendezvousHandler::Host() const {
                          std::string(local.status().message()));
 }
 
-// Checks that an address which the user has not named is allowed.
+// Checks that `address` is allowed. An address in config.rendezvous (tcp) is always allowed.
 Status RendezvousHandler::CheckNetwork(const HostPort& address) const {
   if (url_.kind == RendezvousUrl::Kind::kTcp) return OkStatus();
   return tandem::collective::CheckNetwork(config_, address.host);
@@ -70,7 +70,8 @@ Status RendezvousHandler::Announce(const Meeting& meeting, BlockingIoContext& wa
     const Status status = store_->Announce(meeting, waiter.deadline());
     const bool taken = status.code() == StatusCode::kAlreadyExists;
     if (taken && !taken_at) taken_at = SteadyNow();
-    // Before `until` it tries again: the entry in the store may be of an earlier rank 0 that died.
+    // Rank 0 retries before `until`, because the entry in the store may be from an earlier rank 0
+    // that died.
     const Time until = taken ? *taken_at + store_->lapse() + kAnnounceAgain : waiter.deadline();
     if ((!taken && status.code() != StatusCode::kUnavailable) || SteadyNow() >= until) {
       return status;

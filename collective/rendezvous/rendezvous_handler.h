@@ -43,7 +43,7 @@ class RendezvousHandler {
   const WorldConfig& config_;
   RendezvousUrl url_;
   std::unique_ptr<RendezvousStore> store_;
-  std::optional<Time> denied_at_;  // time at which the announcement of another job was first found
+  std::optional<Time> denied_at_;  // time of the first PERMISSION_DENIED of the store in Find
 };
 
 }  // namespace tandem::collective

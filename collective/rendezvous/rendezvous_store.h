@@ -29,12 +29,15 @@ class RendezvousStore {
 
   // Publishes the address of rank 0; only rank 0 calls this, once. ALREADY_EXISTS: the store has
   // another rank 0 of this job. That rank 0 may have died less than lapse() ago; the message names
-  // it. UNAVAILABLE: no reply from the store. Also FAILED_PRECONDITION, PERMISSION_DENIED.
+  // it. UNAVAILABLE: the store does not reply. FAILED_PRECONDITION: the file system supports no
+  // locks. PERMISSION_DENIED: this rank cannot write to the store.
   virtual Status Announce(const Meeting& meeting, Time deadline) = 0;
 
   // Returns the address of rank 0; only the other ranks call this. NOT_FOUND: rank 0 has not
   // announced itself, or has died; the message says which. UNAVAILABLE: the store does not reply.
-  // After these two errors a retry may help. PERMISSION_DENIED: it is not of this job's rank 0.
+  // After these two errors a retry may help. PERMISSION_DENIED: this rank cannot read the store, or
+  // the announcement is not from rank 0 of this job. FAILED_PRECONDITION: another version of Tandem
+  // wrote the announcement, or the file system supports no locks.
   virtual StatusOr<Meeting> Find(Time deadline) = 0;
 
   // Returns how long the announcement of a dead rank 0 stays in the store.
@@ -51,7 +54,8 @@ std::unique_ptr<RendezvousStore> MakeRendezvousStore(const RendezvousUrl& url,
 // Makes a store that contains a fixed address, which all ranks know from the configuration.
 std::unique_ptr<RendezvousStore> MakeKnownAddress(const HostPort& address);
 
-// Returns the job name for a file name or key: other characters than [A-Za-z0-9_-] become %xx.
+// Returns the job name in a form for file names and keys: %xx replaces each character other than
+// [A-Za-z0-9_-].
 std::string FileNameOf(const std::string& job);
 
 }  // namespace tandem::collective

@@ -6,7 +6,8 @@
 namespace tandem::collective {
 namespace {
 
-// Removes `scheme` from the beginning of `text`. Returns whether it was there.
+// Removes `scheme` from the beginning of `text`. Returns false if `text` does not begin with
+// `scheme`.
 bool TakeScheme(std::string_view scheme, std::string* text) {
   if (!text->starts_with(scheme)) return false;
   text->erase(0, scheme.size());

@@ -19,8 +19,8 @@ struct RendezvousUrl {
   std::string path;  // kFile: an absolute directory; kEtcd: prefix of the key, "" or "/..."
 };
 
-// Parses "host:port", "tcp://host:port", "file:///folder" or "etcd://host:port/prefix".
-// INVALID_ARGUMENT: `text` has another form; the message has the expected forms.
+// Parses "host:port", "tcp://host:port", "file:///directory" or "etcd://host:port/prefix".
+// INVALID_ARGUMENT: `text` has another form; the message lists the expected forms.
 StatusOr<RendezvousUrl> ParseRendezvousUrl(const std::string& text);
 std::string ToString(const RendezvousUrl& url);
 

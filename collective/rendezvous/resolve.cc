@@ -52,8 +52,8 @@ StatusOr<std::vector<asio::ip::address>> Resolve(BlockingIoContext& waiter, cons
     return Unavailable("cannot resolve host %s: %s [TD3001]", host, gai_strerror(result));
   while ((result = gai_error(call)) == EAI_INPROGRESS) {
     if (SteadyNow() >= deadline || !waiter.end().ok()) {
-      // A request that is running cannot be cancelled and will write its result to `question`. So
-      // this memory is never freed.
+      // A running request cannot be cancelled, and writes its result to `question` later. So this
+      // memory is never freed.
       if (gai_cancel(call) == EAI_NOTCANCELED) static_cast<void>(question.release());
       return Unavailable("cannot resolve host %s: the name server did not reply in time [TD3001]",
                          host);

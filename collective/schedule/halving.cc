@@ -47,11 +47,12 @@ class Halving {
         block_(BlockOf(rank, size)),
         local_(rank - block_.first) {}
 
-  // Adds the schedule steps of the reduction. Halving adds inside each block; then the sums of the
-  // blocks are added from the last block to the first. Afterwards rank `local` of the first block
-  // has the sum over all ranks of its part.
+  // Adds the schedule steps of the reduction. Each block first reduces by recursive halving. Then
+  // the results of the blocks are reduced, from the last block to the first. Afterwards rank
+  // `local` of the first block has part `local` of the reduction over all ranks.
   void Reduce();
-  // Adds the schedule steps after Reduce that send all parts to all ranks, in the reverse order.
+  // Adds the schedule steps that send all parts to all ranks after Reduce. They are the exchanges
+  // of Reduce in reverse order.
   void Spread();
   void GatherAt(int root);
   Schedule Take() { return std::move(steps_); }

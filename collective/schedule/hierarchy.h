@@ -1,5 +1,5 @@
-// Schedules for groups of ranks. The ranks of a group are near each other, as on one host. With
-// groups of g, ranks [k*g, (k+1)*g) form group k. Pure functions, like ring.h.
+// Schedules for groups of ranks. The ranks of a group are near each other, for example on one host.
+// If a group has g ranks, ranks [k*g, (k+1)*g) form group k. All functions are pure.
 #pragma once
 
 #include <string>
@@ -20,9 +20,10 @@ enum class HierarchyForm : uint8_t {
 };
 
 // Returns the allreduce schedule of one rank. In both forms each of m groups sends 2(m-1)/m of the
-// bytes to the next group: one rank sends all of them (kLeaders), or g ranks share them (kShards).
-// REQUIRES: `size` is a multiple of `group`, and larger. All ranks get the same bits. The order of
-// reduction is the ring's (ring.h) in the group, then the ring's over the groups.
+// bytes to the next group. With kLeaders one rank of a group sends all these bytes. With kShards
+// all ranks of a group send equal shares. All ranks get the same bits. Both the reduction in a
+// group and the reduction over the groups have the ring order of ring.h. REQUIRES: `size` is a
+// multiple of `group` and greater than `group`.
 Schedule HierarchicalAllReduce(HierarchyForm form, int rank, int size, int group, size_t count,
                                size_t element_bytes);
 
@@ -32,9 +33,10 @@ Schedule HierarchicalReduceScatter(HierarchyForm form, int rank, int size, int g
                                    size_t element_bytes);
 
 // Reduces data over all ranks to member number `root` of each group. The schedule is a reduce in
-// each group, then an allreduce among these members of all groups. If `tree`, both phases use
-// halving and doubling, and the result has the bits of the tree over all ranks if `group` is a
-// power of two. Otherwise both phases use rings. REQUIRES: `size` is a multiple of `group`.
+// each group, then an allreduce among these members of all groups. If `tree` is true, both phases
+// use halving and doubling. Then the result has the bits of the tree over all ranks if `group` is a
+// power of two. If `tree` is false, both phases use rings. REQUIRES: `size` is a multiple of
+// `group`.
 Schedule ReduceToGroups(bool tree, int rank, int size, int group, int root, size_t count,
                         size_t element_bytes);
 // Broadcasts from member number `root` of each group to the other members of the group.

@@ -14,7 +14,7 @@ Range Part(int index, size_t bytes) {
   return {begin, begin + bytes};
 }
 
-// Adds a schedule step in which each rank sends its part to rank `root`.
+// Adds the schedule steps in which every other rank sends its part to rank `root`.
 void AppendGather(int rank, int size, int root, const std::function<Range(int)>& part,
                   Schedule* steps) {
   if (rank != root) {

@@ -1,4 +1,4 @@
-// A collective as data: a list of schedule steps for each rank. The runner (schedule_runner.h), the
+// The schedule of a collective: a list of steps for each rank. The runner (schedule_runner.h), the
 // tests and the cost model use the same schedules.
 #pragma once
 
@@ -16,6 +16,7 @@ struct Range {
   size_t size() const { return end - begin; }
 };
 
+// The action of a schedule step on received bytes.
 enum class Land : uint8_t {
   kStore,  // the received bytes replace the bytes in the buffer
   // Reduces with the received value as the first operand: buffer = received op buffer.
@@ -24,12 +25,13 @@ enum class Land : uint8_t {
   kReduceHereFirst,
 };
 
-// One schedule step: send the range `send` to rank `send_to`, and receive the range `recv` from
-// rank `recv_from`. -1: the step does not send, or does not receive. The sends of all schedule
-// steps run in order, and so do the receives. A send or receive runs as soon as its bytes allow it.
-// Bytes are sent only after all receives of these bytes in earlier schedule steps have landed.
-// Bytes are overwritten only after all sends of these bytes in this step and earlier steps are
-// complete. So schedule steps overlap (segment pipelining) without a segment size in the schedule.
+// One schedule step. It sends the range `send` to rank `send_to`, and receives the range `recv`
+// from rank `recv_from`. A rank of -1 means that the step does not send, or does not receive. The
+// sends of all schedule steps run in order, and so do the receives. A send or receive runs as soon
+// as its bytes allow it. Bytes are sent only after all receives of these bytes in earlier schedule
+// steps have landed. Bytes are overwritten only after all sends of these bytes in this step and
+// earlier steps are complete. These rules let schedule steps overlap (segment pipelining) without a
+// segment size in the schedule.
 struct Step {
   int send_to = -1;
   Range send;

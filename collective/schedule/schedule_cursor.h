@@ -45,7 +45,8 @@ class ScheduleCursor {
   }
   bool all_sent() const { return sent_ == sending()->send.size(); }
   bool all_landed() const { return landed_ == receiving()->recv.size(); }
-  // Continue with the next send, or the next receive. REQUIRES: the running one is complete.
+  // Continue with the next send, or the next receive. REQUIRES: the running send, or receive, is
+  // complete.
   void NextSend();
   void NextRecv();
 

@@ -20,9 +20,9 @@ struct SessionKeys {
   SessionKey send = {}, receive = {};
 };
 
-// The head in front of each record of a connection.
+// The header that precedes each record of a connection.
 struct RecordHead {
-  uint32_t bytes = 0;  // size of the record in bytes, without this head
+  uint32_t bytes = 0;  // size of the record in bytes, without this header
   std::array<uint8_t, 16> tag = {};
 };
 static_assert(sizeof(RecordHead) == 20);
@@ -32,7 +32,7 @@ class RecordSeal {
  public:
   explicit RecordSeal(const SessionKey& key);
 
-  // Returns the head of the next record, whose content is `head` followed by `body`.
+  // Returns the header of the next record, whose content is `head` followed by `body`.
   RecordHead Seal(std::span<const std::byte> head, std::span<const std::byte> body);
   // Returns whether `record` is the next record of the connection, exactly as its sender sealed it.
   bool Opens(const RecordHead& head, std::span<const std::byte> record);

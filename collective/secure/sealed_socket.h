@@ -35,31 +35,30 @@ class SealedSocket {
   bool valid() const { return fd_.valid(); }
   int fd() const { return fd_.get(); }
 
-  // Sends as much of `head`, followed by `body`, as is possible now. In its next call the caller
-  // must pass the unsent bytes again. They may be in other memory, but must be the same bytes.
+  // Sends as much of `head`, followed by `body`, as is possible now. If bytes remain, the next call
+  // must pass the same remaining bytes, which may be in other memory.
   Moved TrySend(std::span<const std::byte> head, std::span<const std::byte> body);
   // Fills `head`, then `body`, with received bytes of one record. The next record needs another
   // call.
   Moved TryRecv(std::span<std::byte> head, std::span<std::byte> body);
-  // Returns true if TryRecv can return bytes without reading from the socket.
+  // Returns true if a verified record has bytes that TryRecv has not returned yet.
   bool holds_record() const { return in_ && in_->whole; }
 
  private:
-  // Maximum size of a record, in bytes. A record of this size stays in the cache.
+  // Maximum size of a record, in bytes. A record of this size fits into the processor's cache.
   static constexpr size_t kRecordBytesMax = 64 << 10;
 
   struct Out {
     explicit Out(const SessionKey& key) : seal(key) {}
     RecordSeal seal;
     RecordHead head;
-    // Sent bytes of the record's head, and unsent bytes of the record.
+    // Sent bytes of the record's header, and unsent bytes of the record.
     size_t head_sent = sizeof(RecordHead), left = 0;
   };
   struct In {
     explicit In(const SessionKey& key) : seal(key) {}
     RecordSeal seal;
-    // Received bytes: a RecordHead and its record, perhaps followed by the beginning of the next
-    // head and record.
+    // Received bytes: a RecordHead and its record, perhaps followed by bytes of later records.
     std::vector<std::byte> bytes;
     size_t got = 0, at = 0;  // offsets in `bytes`: end of received bytes, next byte to return
     bool whole = false;      // true: `bytes` has a complete record whose checksum was verified

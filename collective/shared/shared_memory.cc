@@ -28,8 +28,8 @@ struct Offer {
   uint64_t part_bytes = 0;  // size of each rank's part in bytes; 0: rank 0 has no memory to share
   char socket[40] = {};     // name of the socket; zero-terminated text
 };
-// The message in which each rank tells rank 0 whether it can share the memory. At the end rank 0
-// sends the common result to all ranks.
+// The message in which each rank reports to rank 0 whether the rank can share the memory. Rank 0
+// then sends the common verdict to all ranks in the same form.
 struct Verdict {
   uint32_t magic = Offer::kMagic;
   uint32_t yes = 0;
@@ -83,7 +83,7 @@ Verdict VerdictOf(const Status& status) {
   return verdict;
 }
 
-// ---- Handing the memory over --------------------------------------------------------------------
+// ---- Transfer of the memory ---------------------------------------------------------------------
 
 StatusOr<Fd> ReceiveMemory(const std::string& name, Time deadline) {
   TD_ASSIGN_OR_RETURN(const Fd host, ConnectAbstract(name));
@@ -109,7 +109,7 @@ class Agreement {
   Agreement(Mesh& mesh, size_t part_bytes, bool required, Time deadline)
       : mesh_(mesh), part_bytes_(part_bytes), required_(required), deadline_(deadline) {}
 
-  // Lead runs on rank 0, Follow runs on all other ranks. Null: it cannot be shared.
+  // Lead runs on rank 0, Follow runs on all other ranks. Null: the ranks cannot share memory.
   StatusOr<std::shared_ptr<SharedMemory>> Lead();
   StatusOr<std::shared_ptr<SharedMemory>> Follow();
 

@@ -19,11 +19,11 @@ namespace tandem::collective {
 // only after its first access.
 class SharedMemory {
  public:
-  // Creates new shared memory of ranks * part_bytes bytes. REQUIRES: part_bytes is a multiple of a
-  // page.
+  // Creates new shared memory of ranks * part_bytes bytes. REQUIRES: part_bytes is a multiple of
+  // the page size.
   static StatusOr<std::shared_ptr<SharedMemory>> Create(int ranks, size_t part_bytes);
-  // Maps shared memory that another process created. Rejects another size, or if it can shrink or
-  // grow.
+  // Maps shared memory that another process created. PERMISSION_DENIED: the memory has another
+  // size, or its size is not sealed.
   static StatusOr<std::shared_ptr<SharedMemory>> Map(Fd fd, int ranks, size_t part_bytes);
   SharedMemory(std::shared_ptr<SealedMemory> all, size_t part_bytes)
       : all_(std::move(all)), part_bytes_(part_bytes) {}
@@ -39,12 +39,12 @@ class SharedMemory {
   const size_t part_bytes_;
 };
 
-// Shares memory among all ranks. All ranks of `mesh` must call it at the same time, with the same
-// arguments, before they send anything else on its data connections. Either all ranks get the
-// memory, or all ranks get null and rank 0 logs the reason. Ranks are on one host if they reach
-// each other over an abstract Unix socket, because both sides of such a socket have the same kernel
-// and network namespace. If `required` is true and one rank cannot share memory, all ranks fail
-// with an error that names this rank.
+// Shares memory among all ranks. All ranks of `mesh` must call this function together, with the
+// same arguments, before they send anything else on the data connections of `mesh`. Either all
+// ranks get the memory, or all ranks get null and rank 0 logs the reason. The function considers
+// ranks to be on one host if they reach rank 0 over an abstract Unix socket. Both sides of such a
+// socket have the same kernel and network namespace. If `required` is true and one rank cannot
+// share memory, all ranks fail with an error that names this rank.
 StatusOr<std::shared_ptr<SharedMemory>> ShareMemory(Mesh& mesh, size_t part_bytes, bool required,
                                                     Time deadline);
 

@@ -92,7 +92,7 @@ ShmRankBlock::Posting& ShmCollectives::NextPosting() {
 
 Status ShmCollectives::Meet(const MessageHeader& header, Time deadline) {
   TD_RETURN_IF_ERROR(EndPhase(deadline));
-  // At this point all ranks have left the previous operation, and none has begun the next one.
+  // At this point all ranks have left the previous operation, and no rank has begun the next one.
   if (transport_.rank() == 0) {
     Own().claims[(turn_ + 1) % 2].store(0, std::memory_order_relaxed);
   }
@@ -255,9 +255,9 @@ Status ShmCollectives::ReduceInArena(const Job& job) {
   return EndPhase(job.deadline);
 }
 
-// Reduces through the staging areas. Rank c reduces chunk c in pieces of P bytes. Each rank's
-// staging area has the rank's piece of chunk c at offset c * P. The rank that reduces a chunk
-// stores the result after these pieces, at offset size * P.
+// Reduces through the staging areas. Rank c reduces chunk c in pieces of P bytes. The staging area
+// of each rank holds the rank's piece of chunk c at offset c * P. The rank that reduces a chunk
+// stores the result in its own staging area at offset size * P.
 Status ShmCollectives::ReduceStaged(const Job& job) {
   const int rank = transport_.rank(), size = transport_.size();
   const size_t slots = static_cast<size_t>(size) + 1;

@@ -20,9 +20,11 @@
 namespace tandem::collective {
 
 // The control block at the start of each rank's part of the shared memory. Only the rank itself
-// writes to it. Other ranks copy data from it before they validate the data.
+// writes to its block, except that all ranks increment `claims` of rank 0. Other ranks copy data
+// out of the block before they validate the data.
 struct ShmRankBlock {
-  // Maximum bytes of data that a rank posts with the header. Other ranks read larger data.
+  // Maximum bytes of data that a rank posts together with the header. Larger data are in the arena
+  // or are copied through the staging area.
   static constexpr size_t kInlineMax = 4 << 10;
   static constexpr size_t kStagingBytes = 1 << 20;
 
@@ -36,29 +38,31 @@ struct ShmRankBlock {
 
   alignas(64) std::atomic<uint64_t> phase;      // number of phases completed by this rank
   std::atomic<int32_t> sleeper;                 // sleep word of the rank (shm_waiter.h)
-  alignas(64) std::atomic<uint64_t> claims[2];  // chunks claimed by ranks; used on rank 0
+  alignas(64) std::atomic<uint64_t> claims[2];  // number of claimed pieces; used on rank 0
   Posting postings[2];  // postings for the current operation and the previous one
   alignas(64) std::byte staging[kStagingBytes];
 };
-// Processes share these counters, so they must not be implemented by a lock of one process.
+// Processes share these counters. A lock inside one process would not protect them.
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 static_assert(std::atomic<int32_t>::is_always_lock_free);
 
-// Runs collectives in shared memory. REQUIRES: the ranks share one memory. For one thread, except
+// Runs collectives in shared memory. REQUIRES: the ranks share one memory. Not thread-safe, except
 // Allocate.
 //
 // An operation consists of a few phases. A rank ends a phase by incrementing `phase`, and continues
 // after all other ranks have ended the same phase. The first phase is the posting: after it, a rank
-// knows that all ranks run the same operation and have left the previous one. ShmWaiter waits.
+// knows that all ranks run the same operation and have left the previous one. Ranks wait with
+// ShmWaiter.
 //
 // If the buffers of all ranks are in the arena, an allreduce reads all inputs and writes all
-// outputs in one pass. Each rank repeatedly claims the next unclaimed chunk, so a rank without a
-// processor delays no other rank. Otherwise each rank copies a part of its data into its staging
-// area. The owner of a chunk reduces it there, and all ranks copy the result out. This is a
-// reduce-scatter and an all-gather, chunk by chunk. Both ways add in the order of ring.h.
+// outputs in one pass. Each rank repeatedly claims the next unclaimed piece, so the other ranks do
+// the work of a rank that has no processor. Otherwise each rank copies a part of its data into its
+// staging area. The owner of a chunk reduces the chunk from the staging areas, and all ranks copy
+// the result to their outputs. This is a reduce-scatter and an all-gather, piece by piece. Both
+// methods reduce in the order of ring.h.
 class ShmCollectives {
  public:
-  // `transport` is not owned. Nothing else may use it while this object exists.
+  // `transport` is not owned. Nothing else may send or receive on it while this object exists.
   ShmCollectives(std::shared_ptr<SharedMemory> memory, Transport& transport);
 
   // Returns the bytes of each rank's part with an arena of `arena_bytes` bytes.
@@ -67,15 +71,16 @@ class ShmCollectives {
   // caller must first call Agree.
   static bool Runs(CollectiveOp op);
 
-  // Runs an operation. If `tree`, adds in the order of the tree of ring.h; otherwise chunk by chunk
-  // in the order of the ring. After a failure the caller must abort the transport.
+  // Runs an operation. If `tree` is true, reduces in the tree order of ring.h. Otherwise reduces
+  // each chunk in the ring order of ring.h. After a failure the caller must abort the transport.
   Status Run(const Collective& call, const MessageHeader& header, bool tree, Time deadline);
 
-  // Returns OK after all ranks have called it with the same header. Fails if the headers differ.
+  // Returns OK after all ranks have called Agree with the same header. Fails if the headers differ.
   Status Agree(const MessageHeader& header, Time deadline);
 
   // Functions for shm_transport.h. Ahead returns whether `peer` has begun an operation that this
-  // rank has not begun. Passed returns the error that names this operation.
+  // rank has not begun. Passed returns the error that names this operation. PipesOf returns the
+  // memory of the pipes to `rank`.
   bool Ahead(int peer) const { return Seat(peer).phase.load(std::memory_order_seq_cst) > phase_; }
   Status Passed(int peer) const;
   std::span<std::byte> PipesOf(int rank) const;
@@ -106,7 +111,7 @@ class ShmCollectives {
   // Ends a phase of this rank. Waits until all other ranks have ended the same phase.
   Status EndPhase(Time deadline);
 
-  // Returns the posting that this rank fills for its next operation.
+  // Begins the next operation of this rank, and returns the posting that the rank fills for it.
   ShmRankBlock::Posting& NextPosting();
   // Ends the first phase. After OK all ranks have posted the same header.
   Status Meet(const MessageHeader& header, Time deadline);
@@ -131,8 +136,8 @@ class ShmCollectives {
   Status ReduceInArena(const Job& job);
   Status ReduceStaged(const Job& job);
   Status CopyInArena(const Job& job);
-  // Copies data through the staging areas: those of all ranks for kAllGather, else those of the
-  // root.
+  // Copies the data of all ranks (kAllGather) or of the root (kBroadcast) through the staging
+  // areas.
   Status CopyStaged(const Job& job);
 
   const std::shared_ptr<SharedMemory> memory_;

@@ -11,7 +11,7 @@ namespace tandem::collective {
 namespace {
 
 constexpr size_t kPipeBytesMax = 128 << 10, kPipeBytesMin = 4 << 10;
-constexpr size_t kPartBytesMax = 4 << 20;  // maximum memory of all pipes to a rank
+constexpr size_t kPartBytesMax = 4 << 20;  // maximum bytes of all pipes to a rank
 
 size_t PipeBytes(int ranks) {
   const size_t bytes = kPartBytesMax / static_cast<size_t>(ranks) / kPipeBytesMin * kPipeBytesMin;
@@ -20,7 +20,8 @@ size_t PipeBytes(int ranks) {
 
 }  // namespace
 
-// A ring buffer of bytes. `written` and `read` count bytes from 0; only one side writes each.
+// A ring buffer from one rank to another. Only the sender changes `written`, its number of written
+// bytes. Only the receiver changes `read`, its number of read bytes.
 struct ShmTransport::Pipe {
   alignas(64) std::atomic<uint64_t> written;
   alignas(64) std::atomic<uint64_t> read;
@@ -106,8 +107,8 @@ Status ShmTransport::Wait(int send_to, std::span<const int> recv_from, Time dead
                        [&](int peer) { return Used(At(peer, rank()), peer).value_or(1) > 0; });
   };
   const auto ahead = [&](int peer) { return board_.Ahead(peer); };
-  // Ahead is checked before the pipes. If a peer has begun the next operation, this rank also sees
-  // all bytes that the peer sent before.
+  // This rank checks Ahead before the pipes. So if a peer has begun the next operation, this rank
+  // also sees all bytes that the peer sent before that operation.
   const auto gone_on = [&] { return std::find_if(asked.begin(), asked.end(), ahead); };
   const auto status = board_.doorbells().Await(asked, deadline, [&] {
     const bool gone = gone_on() != asked.end();

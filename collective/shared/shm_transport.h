@@ -24,8 +24,8 @@ class ShmTransport final : public Transport {
   StatusOr<size_t> TrySend(int peer, std::span<const std::byte> head,
                            std::span<const std::byte> body) override;
   StatusOr<size_t> TryRecv(int peer, std::span<std::byte> head, std::span<std::byte> body) override;
-  // Waits as Transport::Wait does. FAILED_PRECONDITION: a peer has begun a ShmCollectives
-  // operation.
+  // Waits as Transport::Wait does. FAILED_PRECONDITION: a peer has begun an operation that this
+  // rank has not begun.
   Status Wait(int send_to, std::span<const int> recv_from, Time deadline) override;
   void Abort(const Status& status) override { below_.Abort(status); }
   Status Health() const override { return below_.Health(); }

@@ -8,8 +8,8 @@ namespace tandem::collective {
 namespace {
 
 constexpr std::byte kBell{0x5b};
-// Number of times that a waiting rank checks for progress before it yields its processor. The
-// crowded number is for more ranks than processors.
+// Number of times that a waiting rank checks for progress before it yields its processor.
+// kSpinsCrowded applies if there are more ranks than processors.
 constexpr int kSpins = 40, kSpinsCrowded = 1;
 
 }  // namespace

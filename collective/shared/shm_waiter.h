@@ -1,6 +1,6 @@
-// Lets ranks that share memory wait for each other. A waiting rank spins briefly, then yields its
-// processor, which a peer may need, then sleeps on its connections. A rank that changes shared
-// state sends one byte to each sleeping rank that waits for the change. During a sleep the
+// Lets ranks that share memory wait for each other. A waiting rank first spins, then yields its
+// processor to its peers, and then sleeps until a byte arrives on a connection. A rank that changes
+// shared state sends one byte to each sleeping rank that waits for the change. During a sleep the
 // transport also reports peers that died, left or aborted.
 #pragma once
 
@@ -24,8 +24,8 @@ namespace tandem::collective {
 // Lets one rank wait for its peers. Not thread-safe: for one thread.
 class ShmWaiter {
  public:
-  // `sleepers`: one word per rank in shared memory, initially 0. `transport` is not owned or used
-  // elsewhere.
+  // `sleepers`: one word per rank in shared memory, initially 0. `transport` is not owned, and
+  // nothing else may send or receive on it.
   ShmWaiter(std::vector<std::atomic<int32_t>*> sleepers, Transport& transport);
 
   // Wakes `peer` if it sleeps and waits for this rank. Call it after the change for which the peer
@@ -40,7 +40,8 @@ class ShmWaiter {
  private:
   // Time for which a waiting rank yields its processor before it sleeps.
   static constexpr Duration kYield = std::chrono::microseconds(100);
-  // Values of a rank's sleep word. 1 + r: the rank sleeps until rank r wakes it.
+  // Values of a rank's sleep word. 1 + r: the rank sleeps until rank r wakes it. kAnyPeer: the rank
+  // sleeps until any peer wakes it.
   static constexpr int32_t kAwake = 0, kAnyPeer = -1;
 
   static void Pause() {

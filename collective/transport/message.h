@@ -1,5 +1,6 @@
-// The header in front of the data of each collective, on each connection that the collective uses.
-// With it each rank checks that its peers run the same operation, before wrong data are added.
+// The header that precedes the data of a collective on each connection that the collective uses. A
+// rank compares the headers of its peers with its own header. So it detects a peer that runs
+// another operation before it reduces wrong data.
 #pragma once
 
 #include <bit>
@@ -25,7 +26,7 @@ struct MessageHeader {
   uint8_t unused[3] = {};
   int32_t root = 0;           // rank of the root; kSendRecv: the receiving rank
   uint64_t communicator = 0;  // number of the communicator in this rendezvous round
-  uint64_t sequence = 0;      // number of the collective, or of the message to this peer; from 1
+  uint64_t sequence = 0;      // number of the collective, or of the message; the first is 1
   uint64_t count = 0;         // number of elements
   uint64_t what_hash = 0;     // StableHash of the whole name of the data
   int32_t from = -1;          // kSendRecv: the sending rank; otherwise -1
@@ -41,7 +42,8 @@ MessageHeader MakeHeader(const Collective& call, uint64_t communicator, uint64_t
                          int to);
 
 // Checks that the header `got` of `peer` is equal to `expected`. FAILED_PRECONDITION: `peer` runs
-// another operation than this rank; the message names both. DATA_LOSS: `got` is not a header.
+// another operation than this rank, or has another version of Tandem; the message names both.
+// DATA_LOSS: `got` is not a header.
 Status CheckHeader(const MessageHeader& got, const MessageHeader& expected,
                    const std::string& peer);
 

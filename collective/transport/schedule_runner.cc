@@ -9,7 +9,7 @@
 namespace tandem::collective {
 namespace {
 
-// Maximum bytes of one send call, so that a fast sender also receives in between.
+// Maximum bytes of one send call. The limit lets a fast sender receive between its sends.
 constexpr size_t kSendBytesMax = 256 << 10;
 
 }  // namespace

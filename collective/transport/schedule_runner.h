@@ -12,23 +12,25 @@
 
 namespace tandem::collective {
 
-// Runs schedules, one after another. For one thread. It allocates memory at construction only.
+// Runs schedules, one after another. Not thread-safe: for one thread. Only the constructor
+// allocates memory.
 class ScheduleRunner {
  public:
-  // `transport` is not owned and must outlive this object. Data to be reduced are received in
-  // pieces of at most `piece_bytes_max` (>= 8). The runner adds a piece while it is in the cache
-  // and while the next piece is in transit.
+  // `transport` is not owned and must outlive this object. The runner receives data to be reduced
+  // in pieces of at most `piece_bytes_max` bytes (>= 8). It reduces a piece while the piece is in
+  // the cache and the next piece is in transit.
   ScheduleRunner(Transport& transport, size_t piece_bytes_max);
 
-  // Runs this rank's schedule. The first bytes to and from each peer are the header, which must
-  // match that of the peer. `data` must hold every range of `schedule`; ranges that are reduced
-  // begin and end at elements. After a failure the content of `data` is undefined, and the caller
-  // must abort the transport, because its streams contain parts of messages.
+  // Runs this rank's schedule. The first bytes to and from each peer are a header. The header of
+  // each peer must be equal to `header`. `data` must contain every range of `schedule`. Ranges that
+  // are reduced begin and end at element boundaries. After a failure the content of `data` is
+  // undefined, and the caller must abort the transport, because its streams contain parts of
+  // messages.
   Status Run(const Schedule& schedule, std::span<std::byte> data, const MessageHeader& header,
              Time deadline) {
     return Run(schedule, data, header, header, deadline);
   }
-  // Like the function above, for peers that send another header than the one that they receive.
+  // Like the function above, but the header of each peer must be equal to `expected`.
   Status Run(const Schedule& schedule, std::span<std::byte> data, const MessageHeader& sent,
              const MessageHeader& expected, Time deadline);
 

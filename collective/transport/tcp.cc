@@ -22,7 +22,8 @@
 namespace tandem::collective {
 namespace {
 
-// Time for which a call with a lost connection waits for the reason on the control connection.
+// Time for which a call waits for the reason on the control connection after its data connection
+// has ended.
 constexpr Duration kReasonWait = std::chrono::milliseconds(500);
 // If sent bytes are not acknowledged within this time (ms), the kernel ends the connection.
 constexpr int kUserTimeoutMs = 20'000;
@@ -56,7 +57,8 @@ class TcpTransport final : public Transport {
   ~TcpTransport() override {
     const Status failure = Health();
     if (failure.ok()) Tell(ControlMessage::kGoodbye, failure);
-    // Tells the reason to peers that do not know it. Otherwise this rank would seem to have failed.
+    // Sends the failure to peers that do not know it. Without this message they would report this
+    // rank as lost.
     if (!failure.ok() && !told_) Tell(ControlMessage::kRelay, failure);
     Ring(stop_);
     if (listener_.joinable()) listener_.join();
@@ -103,10 +105,11 @@ class TcpTransport final : public Transport {
   // immediately does not get it, because such a peer hangs or is lost.
   void Tell(uint16_t kind, const Status& status) TD_EXCLUDES(tell_mu_);
   StatusOr<size_t> Result(int peer, const SealedSocket::Moved& moved);
-  // Returns why the data connection of `peer` ended. `error` is an errno; 0 means an orderly close.
+  // Returns an error with the reason for which the data connection of `peer` ended. `error` is an
+  // errno; 0 means an orderly close.
   Status Gone(int peer, int error) TD_EXCLUDES(mu_);
 
-  // Read the control connections. They run on the transport's thread.
+  // These functions read the control connections. They run on the transport's thread.
   void Listen();
   void ReadControl(int peer);
   void Obey(int peer, const ControlMessage& message);
@@ -117,7 +120,7 @@ class TcpTransport final : public Transport {
   const Fd stop_;
 
   std::atomic<bool> failed_{false};
-  std::atomic<bool> told_{false};  // true: this rank caused the failure and has told the peers
+  std::atomic<bool> told_{false};  // true: this rank detected the failure and notified the peers
   mutable Mutex mu_;
   CondVar changed_;
   Status failure_ TD_GUARDED_BY(mu_);

@@ -1,4 +1,4 @@
-// Represents settings that must be equal in several processes as pairs of texts, for comparison.
+// Compares settings that must be equal in several processes. The settings are pairs of texts.
 #pragma once
 
 #include <string>
@@ -8,11 +8,12 @@
 
 namespace tandem {
 
-// Pairs of a setting's name and its value. Names are unique and in ascending order.
+// The settings of one process, as pairs of name and value. Names are unique and in ascending order.
 using Agreement = std::vector<std::pair<std::string, std::string>>;
 
-// Returns "" if `a` and `b` are equal, otherwise the first difference. Example: "trainer 1 has seed
-// 2, trainer 0 has 1 (1 more setting differs)". `a_name` and `b_name` name the processes.
+// Returns "" if `a` and `b` are equal, otherwise a text about their first difference. Example:
+// "trainer 1 has seed 2, trainer 0 has 1 (1 more setting differs)". `a_name` and `b_name` name the
+// two processes.
 std::string Disagreement(const Agreement& a, std::string_view a_name, const Agreement& b,
                          std::string_view b_name);
 

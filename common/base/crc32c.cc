@@ -7,10 +7,10 @@
 namespace tandem {
 
 uint32_t Crc32c(uint32_t before, const void* data, size_t bytes) {
-  // Maximum bytes of one call, because the library's length parameter is an int.
+  // Maximum bytes per call of the library, because the library's length parameter is an int.
   constexpr size_t kCallMax = size_t{1} << 30;
-  // The library's pointer is non-const, but the library only reads the memory. This function must
-  // invert the CRC before and after the call.
+  // The cast removes const, because the library's parameter is non-const; the library only reads
+  // the memory. The library also requires an inverted CRC and returns an inverted CRC.
   auto* p = static_cast<unsigned char*>(const_cast<void*>(data));
   uint32_t sum = ~before;
   while (bytes > 0) {

@@ -66,7 +66,8 @@ std::string ToString(const Endpoint& endpoint) {
 bool IsLoopback(const Endpoint& endpoint) {
   if (endpoint.is_unix()) return true;
   if (endpoint.host == "localhost" || endpoint.host == "::1") return true;
-  // A name such as 127.0.0.1.example.org is not a loopback address.
+  // Only a numeric address can be in 127.0.0.0/8: a name such as 127.0.0.1.example.org is no
+  // loopback address.
   in_addr address;
   return inet_pton(AF_INET, endpoint.host.c_str(), &address) == 1 &&
          ntohl(address.s_addr) >> 24 == IN_LOOPBACKNET;

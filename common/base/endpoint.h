@@ -14,23 +14,23 @@ namespace tandem {
 inline constexpr size_t kUnixPathMax = 107;
 
 struct Endpoint {
-  std::string host;  // host name or address; an IPv6 address is without brackets
+  std::string host;  // host name or address; an IPv6 address has no brackets here
   int port = 0;      // TCP port; 0: the system chooses a free port
   // Absolute path of a Unix-domain socket; if it is set, host and port are unset.
   std::string path = {};
   bool is_unix() const { return !path.empty(); }
 };
 
-// Parses an address. A comma is an error, because commas separate addresses in lists.
+// Parses one address. A comma is an error, because a comma separates the addresses of a list.
 // INVALID_ARGUMENT: the text is not an address; the message names the mistake.
 StatusOr<Endpoint> ParseEndpoint(std::string_view text);
-// As "host:port" or "unix:PATH"; an IPv6 address gets brackets.
+// Returns the address as "host:port" or "unix:PATH". An IPv6 address gets brackets.
 std::string ToString(const Endpoint& endpoint);
 // Returns true for 127.0.0.0/8, ::1, localhost and Unix-domain sockets.
 bool IsLoopback(const Endpoint& endpoint);
 // Returns 127.0.0.1 for "localhost", and every other `host` unchanged. Servers and clients both use
-// this function. If /etc/hosts also lists ::1, they could otherwise use different addresses, one of
-// which may belong to another user.
+// this function. Without it, they could use different addresses if /etc/hosts also lists ::1, and
+// one of the addresses may belong to another user.
 std::string NumericLocalhost(const std::string& host);
 
 }  // namespace tandem

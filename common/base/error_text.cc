@@ -17,11 +17,11 @@ std::pair<std::string, std::string> SplitHint(const std::string& message) {
 std::string ErrorText(const std::string& program, const Status& status) {
   std::string text(status.message().data(), status.message().size());
   while (!text.empty() && text.back() == '\n') text.pop_back();
-  // An error message of a file already contains its location and the word "error".
+  // An error message about a file already contains its location and the word "error".
   if (text.starts_with("error: ") || text.find(": error: ") != std::string::npos) {
     return text + "\n";
   }
-  // The user or the operator requested the stop, so it is no error.
+  // CANCELLED: the user or the operator requested the stop, so the stop is no error.
   const bool asked = status.code() == StatusCode::kCancelled;
   const std::string code = asked ? "" : " (" + absl::StatusCodeToString(status.code()) + ")";
   const auto [what, hint] = SplitHint(text);

@@ -8,12 +8,13 @@
 
 namespace tandem {
 
-// Splits the message "what; hint: do this" or "what; did you mean \"x\"?" at the semicolon into its
-// first part and its hint. The hint is "" if the message has none.
+// Splits a message at its semicolon into the text before the hint, and the hint. Forms of a
+// message: "what; hint: do this" and "what; did you mean \"x\"?". The hint is "" if the message has
+// none.
 std::pair<std::string, std::string> SplitHint(const std::string& message);
 
 // Returns "PROGRAM: error: what (CODE)" and, on the next line, the hint. The text ends with a
-// newline. A message about a file already contains its own location and stays unchanged.
+// newline. A message about a file stays unchanged, because it already contains its location.
 std::string ErrorText(const std::string& program, const Status& status);
 
 }  // namespace tandem

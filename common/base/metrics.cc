@@ -61,7 +61,7 @@ struct Metrics::Impl {
   std::map<Key, std::unique_ptr<Counter>> counters TD_GUARDED_BY(mu);
   std::map<Key, std::unique_ptr<Gauge>> gauges TD_GUARDED_BY(mu);
   std::map<Key, std::unique_ptr<Histogram>> histograms TD_GUARDED_BY(mu);
-  // Former metric names; the key is the current name.
+  // Former names of metrics. The key is the current name of the metric.
   std::map<std::string, std::string> former_names TD_GUARDED_BY(mu);
 
   void Note(const MetricName& name) TD_REQUIRES(mu) {

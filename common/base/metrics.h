@@ -33,7 +33,7 @@ class Histogram {
   virtual void Observe(double value) = 0;
 };
 
-// The name of a metric. A renamed metric also keeps its name of earlier versions for some time.
+// The name of a metric. A renamed metric is also shown under its former name for some time.
 struct MetricName {
   MetricName(std::string shown) : current(std::move(shown)) {}
   MetricName(const char* shown) : current(shown) {}
@@ -41,7 +41,7 @@ struct MetricName {
       : current(std::move(shown)), former(std::move(before)) {}
 
   std::string current;
-  std::string former;  // name of earlier versions, which Text() also shows; "": none
+  std::string former;  // name in earlier versions, which Text() also shows; "": none
 };
 
 // A registry of metrics. Thread-safe. Returned metrics live as long as the registry. Two calls with
@@ -57,8 +57,8 @@ class Metrics {
   // `bounds`: upper bounds of the histogram buckets, ascending, in the unit of the name.
   Histogram& GetHistogram(const MetricName& name, const std::string& help,
                           const std::vector<double>& bounds, const Labels& labels = {});
-  // Returns all registered metrics in the text format of Prometheus. Metrics with a former name
-  // follow once more, under the former name.
+  // Returns all registered metrics in the text format of Prometheus. A metric with a former name
+  // appears twice: under its current name, and at the end under its former name.
   std::string Text() const;
 
  private:

@@ -47,10 +47,12 @@ class TD_SCOPED_CAPABILITY MutexLock {
 
 class CondVar {
  public:
-  // Blocks until a notification, a spurious wake-up or `deadline`. False: `deadline` has passed.
+  // Blocks until a notification, a spurious wake-up or `deadline`. Returns false if `deadline` has
+  // passed.
   bool WaitUntil(Mutex& mu, Time deadline) TD_REQUIRES(mu) TD_NO_ANALYSIS {
     std::unique_lock<std::mutex> lock(mu.mu_, std::adopt_lock);
-    // wait_until(time_point::max()) overflows inside libstdc++, so the limit is one year.
+    // The wait has a limit of one year, because wait_until(time_point::max()) overflows inside
+    // libstdc++.
     const Time cap = SteadyNow() + std::chrono::hours(24 * 365);
     const bool in_time =
         cv_.wait_until(lock, deadline < cap ? deadline : cap) == std::cv_status::no_timeout;

@@ -23,7 +23,8 @@ std::string SortedWords(const std::string& name) {
   return absl::StrJoin(words, "_");
 }
 
-// Returns a lower bound of the edit distance: the letters that one name has and the other lacks.
+// Returns a lower bound of the edit distance: the number of letters that only `a` has or only `b`
+// has, whichever number is larger.
 int64_t LeastDistance(const std::string& a, const std::string& b) {
   std::array<int, 256> count = {};
   for (unsigned char c : a) ++count[c];
@@ -65,10 +66,10 @@ std::string NearestName(std::string_view name, const std::vector<std::string>& c
   const int64_t limit = std::max<int64_t>(2, static_cast<int64_t>(name.size()) / 3);
   const std::string lower = Lower(name);
   const std::string sorted = SortedWords(lower);
-  // Smallest distance so far, in half edits. Swapped words cost 3 half edits, so a candidate with
-  // one edit (2 half edits) is preferred.
+  // Smallest distance so far, in half edits. A name with swapped words has a distance of 3 half
+  // edits, so a candidate with one edit (2 half edits) is preferred.
   int64_t best = 2 * limit + 1;
-  int64_t best_letters = 0;  // number of letters that the best candidate and `name` do not share
+  int64_t best_letters = 0;  // result of LeastDistance for the best candidate
   const std::string* nearest = nullptr;
   // The shortest candidate that begins with `name`; null: none.
   const std::string* longer = nullptr;
@@ -89,10 +90,11 @@ std::string NearestName(std::string_view name, const std::vector<std::string>& c
     if (2 * letters > best) continue;
     const int64_t distance =
         std::min(2 * EditDistance(lower, other), 3 + 2 * EditDistance(sorted, SortedWords(other)));
-    // A candidate with half of its letters different from `name` is too far away.
+    // Rejects a candidate if at least half of its letters must be edited (`distance` is in half
+    // edits).
     if (distance >= length || distance > best) continue;
-    // Among candidates of equal distance, one with the same letters is preferred, because a swap of
-    // letters is likelier than an omission.
+    // Among candidates of equal distance, the one that shares more letters with `name` is
+    // preferred, because a swap of letters is likelier than an omission.
     if (distance == best && (nearest == nullptr || letters >= best_letters)) continue;
     best = distance;
     best_letters = letters;

@@ -8,16 +8,19 @@
 
 namespace tandem {
 
-// Returns the optimal string alignment distance: the number of insertions, deletions, replacements
-// and swaps of neighbours, with at most one edit at each position. Ignores case.
+// Returns the number of insertions, deletions, replacements and swaps of neighbouring letters that
+// turn `a` into `b` (optimal string alignment distance). At each position there is at most one
+// edit. Ignores case.
 int64_t EditDistance(std::string_view a, std::string_view b);
 
-// Returns the candidate that first matches one of these rules, or "":
-//   1. the nearest within length / 3 edits; the order of its words (between '_') does not matter;
-//   2. the shortest that begins with `name`;
-//   3. the nearest within two edits;
-//   4. the only one that contains `name`.
-// Among equally near candidates, one with the same letters has precedence, then the first.
+// Returns one of `candidates`, or "" if no rule selects one. The first of these rules that selects
+// a candidate decides:
+// 1. the nearest within length / 3 edits; the order of its words (between '_') does not matter;
+// 2. the shortest that begins with `name`;
+// 3. the nearest within two edits;
+// 4. the only one that contains `name`.
+// Among equally near candidates, the one that shares more letters with `name` has precedence, then
+// the one that is first in the list.
 std::string NearestName(std::string_view name, const std::vector<std::string>& candidates);
 
 // Returns `did you mean "x"?`, or "" if no candidate is near.

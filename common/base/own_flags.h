@@ -1,4 +1,4 @@
-// Lists the command-line flags (gflags) that a program itself defines, for its help text. Without
+// Lists the command-line flags (gflags) that a program defines itself, for its help text. Without
 // this selection, the help text would also contain many flags of libraries.
 #pragma once
 
@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-// Makes `former`, a flag name of earlier versions, a second name of the string flag `current`. Use
-// it after the DEFINE_string of `current`, outside of all namespaces. If a command line has both
-// names, the last one is valid. The help text shows only `current`.
+// Makes `former`, a flag name of earlier versions, a second name of the string flag `current`.
+// Write it after the DEFINE_string of `current`, outside of all namespaces. If a command line has
+// both names, the name that comes last determines the value. The help text shows only `current`.
 #define TD_FORMER_FLAG(former, current)                                                          \
   DEFINE_string(former, "", "Former name of --" #current);                                       \
   [[maybe_unused]] static const bool td_former_flag_##former =                                   \

@@ -18,7 +18,7 @@ bool WaitForPreviousInstance(const std::string& what, const std::function<bool()
     if (SteadyNow() >= end) return false;
     LOG_IF(WARNING, !said) << what << "; waiting at most " << Seconds(patience)
                            << " s for the earlier process to end";
-    // The kernel sends no notification when the resource becomes free, so this loop polls.
+    // Polls, because the kernel sends no notification when the resource becomes free.
     poll(nullptr, 0, kPauseMs);
   }
   return true;

@@ -4,7 +4,8 @@
 namespace tandem {
 
 // Prefetches the cache line at `address`. GCC 12 removes calls of a function whose only statement
-// is __builtin_prefetch, which seems to have no effect. The empty asm statement prevents this.
+// is __builtin_prefetch, because it assumes that the function has no effect. The empty asm
+// statement prevents the removal.
 inline void PrefetchLine(const void* address) {
   __builtin_prefetch(address);
   asm volatile("");

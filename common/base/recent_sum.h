@@ -26,7 +26,7 @@ class RecentSum {
  private:
   static constexpr int64_t kBins = 12;
   struct Bin {
-    int64_t number = 0;  // number of the period of 5 s, counted from the start of the clock
+    int64_t number = 0;  // number of a period of 5 s, counted from the start of the clock
     double sum = 0;
   };
   static int64_t NumberOf(Time t) { return t.time_since_epoch() / std::chrono::seconds(5); }

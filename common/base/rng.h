@@ -1,6 +1,6 @@
-// Counter-based random numbers. Value i of a stream is a pure function of (key, i). So any slice of
-// a variable gets the same bits on any rank or pserver. Source: Philox-4x32-10, Salmon et al.,
-// "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
+// Counter-based random numbers. Value i of a stream is a pure function of (key, i). A slice of a
+// variable therefore gets the same bits on every rank and pserver. Source: Philox-4x32-10, Salmon
+// et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
 #pragma once
 
 #include <array>
@@ -22,7 +22,8 @@ std::array<uint32_t, 4> Philox(uint64_t key, uint64_t counter);
 
 // Returns element `i` of stream `key`, uniform in [0, 1), with 24 random bits.
 float UniformAt(uint64_t key, uint64_t i);
-// Returns element `i` of stream `key` , standard normal (Box-Muller on elements 2i and 2i+1).
+// Returns element `i` of stream `key`, from the standard normal distribution (Box-Muller on
+// elements 2i and 2i+1).
 float NormalAt(uint64_t key, uint64_t i);
 
 // Returns the numbers 0 to n-1 in a random order that depends only on `key` (Fisher-Yates).

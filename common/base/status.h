@@ -19,7 +19,8 @@ using absl::Status;
 using absl::StatusCode;
 using absl::StatusOr;
 
-// Each function makes a Status of one code. Example: InvalidArgument("%s: expected %d", name, n).
+// Defines function `Name`, which makes a Status with the code `Code`. Example of a call:
+// InvalidArgument("%s: expected %d", name, n).
 #define TANDEM_STATUS_MAKER(Name, Code)                                               \
   template <typename... A>                                                            \
   [[nodiscard]] Status Name(const absl::FormatSpec<A...>& format, const A&... args) { \
@@ -42,7 +43,7 @@ TANDEM_STATUS_MAKER(Unavailable, kUnavailable)
 TANDEM_STATUS_MAKER(Unimplemented, kUnimplemented)
 #undef TANDEM_STATUS_MAKER
 
-// Returns `status` with "where: " before its message. An OK status stays unchanged.
+// Returns `status` with `where` and ": " in front of its message. An OK status stays unchanged.
 [[nodiscard]] Status Annotate(const Status& status, std::string_view where);
 
 // Returns "message (CODE)", a text for the user.
@@ -51,8 +52,8 @@ std::string ToString(const Status& status);
 // Returns the errno value `error` as text, for messages about files and sockets.
 std::string ErrnoText(int error);
 
-// Exit codes of Tandem's programs for systemd and Kubernetes (sysexits.h; reliability conventions).
-// 1-127: the error is permanent. 128-255: a restart may help.
+// Exit codes of Tandem's programs (sysexits.h), for systemd and Kubernetes. Codes 1 to 127: the
+// error is permanent. Codes 128 to 255: a restart may help.
 enum ExitCode : int {
   kExitOk = 0,
   kExitFailure = 1,
@@ -63,7 +64,7 @@ enum ExitCode : int {
   kExitPermission = 77,  // TLS, token or file permissions deny the access
   kExitConfig = 78,
   kExitLostPeer = 200,  // a peer was lost; a restart may help
-  kExitStorage = 201,   // a store failed while in use; a new process can read its contents
+  kExitStorage = 201,   // a store failed while in use; a new process can read the store
 };
 int ExitCodeOf(const Status& status);
 

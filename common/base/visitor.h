@@ -3,7 +3,7 @@
 
 namespace tandem {
 
-// std::visit(Visitor{[](const A&) { ... }, [](const B&) { ... }}, variant)
+// Use: std::visit(Visitor{[](const A&) { ... }, [](const B&) { ... }}, variant)
 template <typename... Functions>
 struct Visitor : Functions... {
   using Functions::operator()...;

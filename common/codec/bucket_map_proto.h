@@ -1,5 +1,5 @@
-// Converts between BucketMapDef of proto/pserver.proto and class BucketMap, for clients and
-// servers.
+// Converts between class BucketMap and its message BucketMapDef (proto/pserver.proto), for clients
+// and servers.
 #pragma once
 
 #include <vector>
@@ -18,7 +18,7 @@ class BucketMoveDef;
 
 using MoveDefs = google::protobuf::RepeatedPtrField<BucketMoveDef>;
 
-// Converts a number of a message to an int. A number that is too large becomes INT32_MAX.
+// Converts a uint32 of a message to an int. A number above INT32_MAX becomes INT32_MAX.
 int IndexOf(uint32_t number);
 std::vector<BucketMove> FromProto(const MoveDefs& moves);
 void ToProto(const std::vector<BucketMove>& moves, MoveDefs* out);

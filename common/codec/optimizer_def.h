@@ -1,5 +1,5 @@
-// Converts an optimizer to the message OptimizerDef for parameter servers and their checkpoints. It
-// is a separate file because clients and servers both use it, but clients do not link servers'
+// Converts an optimizer to the message OptimizerDef, which parameter servers receive and store in
+// checkpoints. It is a separate file because clients also use it, and clients do not link servers'
 // code.
 #pragma once
 

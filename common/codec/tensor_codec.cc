@@ -20,18 +20,20 @@ constexpr size_t kServersMax = 1 << 16;
 
 // ---- Tables of fields ---------------------------------------------------------------------------
 
-// A field of message M: its number in proto/pserver.proto or proto/tensor.proto, and its member.
-// Reader and writer use the same row. The writer writes the fields in the order of the rows.
+// A field of message M: its number in proto/pserver.proto or proto/tensor.proto, and its C++
+// member. Reader and writer use the same tables of fields. The writer writes the fields in the
+// order of the table.
 template <typename Member>
 struct Field {
   uint32_t number;
-  Member member;    // a pointer to a member of M, or a Path from M
-  size_t most = 0;  // limit: bytes of a string, or elements of a list
+  Member member;    // pointer to a member of M, or a Path that begins at M
+  size_t most = 0;  // maximum length: bytes of a string, or elements of a list
 };
 template <typename Member>
 Field(uint32_t, Member, size_t = 0) -> Field<Member>;
 
-// A member of a member whose fields the message does not nest. `outer` may be a Path too.
+// The path to a member of a nested struct. The message has no nested message for this struct, but
+// has the struct's fields itself. `outer` may be a Path too.
 template <typename Outer, typename Inner>
 struct Path {
   Outer outer;
@@ -59,8 +61,8 @@ struct RawTensor {
   ByteRange content;
   std::optional<uint32_t> crc32c;
 };
-// The list of dimensions may have one element more than Shape allows, so that a later check detects
-// a shape that is too long.
+// Reads up to one dimension more than Shape allows, so that ParseShape rejects a shape that is too
+// long.
 template <>
 constexpr auto kFields<RawTensor> =
     std::tuple{Field{1, &RawTensor::dtype}, Field{2, &RawTensor::dims, Shape::kRankMax + 1},
@@ -114,7 +116,7 @@ constexpr auto kFields<CodedPushReply> =
                Field{6, &CodedPushReply::log_number}, Field{7, &CodedPushReply::kept_number},
                Field{4, &CodedPushReply::pulled}};
 
-// The first fields of the reply messages. The reader skips the other fields.
+// The first fields of a reply message. The reader skips all other fields of the reply.
 struct PullReplyHead {
   uint64_t version = 0;
   CodedTimes times;
@@ -163,7 +165,7 @@ class Writer {
   void Put(uint32_t field, T value) {
     PutUintField(head_, field, static_cast<uint64_t>(value));
   }
-  void Put(uint32_t field, int value) {  // a uint32 of the message
+  void Put(uint32_t field, int value) {  // writes an int as a uint32 field
     PutUintField(head_, field, static_cast<uint32_t>(value));
   }
   void Put(uint32_t field, float value) {
@@ -178,7 +180,7 @@ class Writer {
     for (const uint64_t number : numbers) PutVarint(packed, number);
     PutBytesField(head_, field, packed);
   }
-  // Writes the times. Writes nothing if no times were measured.
+  // Writes the times of a server. Writes nothing if the server measured no times.
   void Put(uint32_t field, const CodedTimes& times) {
     Writer inner(crc32c_);
     inner.Message(times);
@@ -195,7 +197,8 @@ class Writer {
   void Put(uint32_t field, const std::vector<CodedSlice>& slices) {
     for (const CodedSlice& slice : slices) Slice(field, slice);
   }
-  // Writes a RawSlice. The caller writes the content of its tensor separately.
+  // Writes the message of `s` up to the content of its tensor. The caller writes the content
+  // separately.
   void Slice(uint32_t field, const CodedSlice& s) {
     constexpr auto kSlice = kFields<RawSlice>;
     constexpr auto kTensor = kFields<RawTensor>;
@@ -261,7 +264,7 @@ Status ReadValue(WireReader& in, WireType /*type*/, size_t /*most*/, T& value) {
   value = std::is_same_v<T, bool> ? number != 0 : static_cast<T>(number);
   return OkStatus();
 }
-// A uint32 above the range is read as the highest value.
+// Reads a uint32. A value above INT_MAX becomes INT_MAX.
 Status ReadValue(WireReader& in, WireType /*type*/, size_t /*most*/, int& value) {
   value = static_cast<int>(std::min<uint32_t>(static_cast<uint32_t>(in.Varint()), INT32_MAX));
   return OkStatus();
@@ -283,7 +286,7 @@ Status ReadValue(WireReader& in, WireType /*type*/, size_t /*most*/, ByteRange& 
   value = in.Range();
   return OkStatus();
 }
-// Reads all elements of a list, but keeps only the first `most` elements.
+// Reads all elements of a list, but stores only the first `most` elements.
 template <std::integral T>
 Status ReadValue(WireReader& in, WireType type, size_t most, std::vector<T>& list) {
   const auto read_one = [&] {
@@ -294,7 +297,7 @@ Status ReadValue(WireReader& in, WireType type, size_t most, std::vector<T>& lis
     read_one();
     return OkStatus();
   }
-  const size_t entered = in.Enter();  // the list is packed
+  const size_t entered = in.Enter();  // kBytes: the list is packed
   while (!in.done()) read_one();
   in.Leave(entered);
   return OkStatus();
@@ -302,7 +305,8 @@ Status ReadValue(WireReader& in, WireType type, size_t most, std::vector<T>& lis
 template <typename M>
 requires(!std::is_same_v<std::remove_cv_t<decltype(kFields<M>)>, std::nullptr_t>) Status
     ReadValue(WireReader& in, WireType /*type*/, size_t /*most*/, M& message) {
-  // A tensor that arrives in several parts is merged. Other messages replace an earlier one.
+  // If a message field occurs several times, the parts of a RawTensor are merged; any other message
+  // replaces the earlier one.
   if constexpr (!std::is_same_v<M, RawTensor>) message = M();
   const size_t entered = in.Enter();
   TD_RETURN_IF_ERROR(ReadMessage(in, message));

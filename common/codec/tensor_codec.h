@@ -2,7 +2,7 @@
 // proto/pserver.proto) without protobuf. The encoding is identical to that of protobuf. The sender
 // does not copy tensors; the receiver copies a tensor once, to its destination. (Measured on
 // loopback: a `bytes` field of protobuf costs 4 times as much for 64 MiB.) This file does not use
-// gRPC; byte_buffer.h converts between the two.
+// gRPC; byte_buffer.h converts its messages to and from gRPC buffers.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ namespace tandem::codec {
 // A message to send. Its pieces, in the order of sending, are owned bytes or references to memory.
 struct EncodedMessage {
   struct Piece {
-    std::string owned;           // bytes of the piece if `data` is nullptr
-    const void* data = nullptr;  // memory of `bytes` bytes, referenced by the piece
+    std::string owned;           // bytes of the piece; used if `data` is nullptr
+    const void* data = nullptr;  // `bytes` bytes of referenced memory
     size_t bytes = 0;
     std::shared_ptr<const void> keep;  // owner of `data`; may be null
   };
@@ -35,11 +35,12 @@ struct CodedSlice {
   std::string variable;
   int64_t offset = 0;
   TensorDesc desc;
-  // The content of the slice for sending, desc.bytes() bytes. The content must not change until the
-  // message is destroyed.
+  // The content of the slice, desc.bytes() bytes; for sending only. The content must not change
+  // until the encoded message is destroyed.
   const void* data = nullptr;
   std::shared_ptr<const void> keep;
-  // For receiving: the location of the content in the message, and its checksum, if it has one.
+  // The location of the content in a received message, and the checksum of the content if the
+  // message has one; for receiving only.
   ByteRange content;
   std::optional<uint32_t> crc32c;
 };
@@ -69,32 +70,34 @@ struct CodedPushReply {
   uint64_t log_number = 0, kept_number = 0;
 };
 
-// The version and the times in a reply.
+// The version and the times that a reply contains.
 struct AnswerHead {
   uint64_t version = 0;
-  bool pulled = false;  // true: version and times are those of the pull in the reply
+  bool pulled = false;  // true: `version` and `times` are those of the pull in the reply
   CodedTimes times;
 };
 
-// Tensor contents of at least this size, in bytes, are referenced. Smaller ones are copied.
+// Minimum size in bytes of a tensor content that an encoded message references. A smaller content
+// is copied.
 inline constexpr size_t kReferenceBytesMin = 4096;
 
 EncodedMessage EncodePush(const CodedPush& push, bool crc32c);
 EncodedMessage EncodePullReply(const CodedPullReply& reply, bool crc32c);
 EncodedMessage EncodePushReply(const CodedPushReply& reply, bool crc32c);
 
-// Decode a received message. Only names and numbers are copied, no contents. INVALID_ARGUMENT: the
-// bytes are no such message, or an element type, a shape or a content's length is wrong.
+// Decode a received message. They copy only names and numbers, no tensor contents.
+// INVALID_ARGUMENT: the bytes are not a message of this type, or an element type, a shape or a
+// content's length is wrong.
 StatusOr<CodedPush> DecodePush(Fragments message);
 StatusOr<CodedPullReply> DecodePullReply(Fragments message);
 StatusOr<CodedPushReply> DecodePushReply(Fragments message);
 
-// Return the version and the times of a PullReply or PushReply. For a PushReply with a pull they
-// are those of the pull. The functions check nothing: for other bytes the result is empty.
+// Return the version and the times of a PushReply or a PullReply. If a PushReply contains a pull,
+// the result is that of the pull. The functions check nothing: other bytes give an empty result.
 AnswerHead HeadOfPushReply(Fragments message);
 AnswerHead HeadOfPullReply(Fragments message);
 
-// Copies the content of `slice` from the message to `to`, slice.desc.bytes() bytes. DATA_LOSS: the
+// Copies the content of `slice`, slice.desc.bytes() bytes, from the message to `to`. DATA_LOSS: the
 // checksum does not match; `to` contains the received bytes.
 Status CopyContent(Fragments message, const CodedSlice& slice, void* to);
 

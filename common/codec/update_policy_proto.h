@@ -1,5 +1,5 @@
-// Converts between the update policies and their enums in proto/pserver.proto, for clients and
-// servers.
+// Converts between the update policies (common/tables/update_policy.h) and their enums in
+// proto/pserver.proto, for clients and servers.
 #pragma once
 
 #include "common/base/status.h"
@@ -10,7 +10,7 @@ namespace tandem {
 enum UpdateMode : int;
 enum NonfiniteGradients : int;
 
-// INVALID_ARGUMENT: a value that no server has.
+// INVALID_ARGUMENT: the enum has no such value in this version.
 StatusOr<UpdatePolicy> FromProto(UpdateMode mode);
 UpdateMode ToProto(UpdatePolicy policy);
 StatusOr<NonfinitePolicy> FromProto(NonfiniteGradients policy);

@@ -14,7 +14,7 @@
 
 namespace tandem::codec {
 
-// The bytes of a received message, in order, in fragments of any size. The memory is not owned.
+// The bytes of a received message, in order, as fragments of any size. It does not own the memory.
 using Fragments = std::span<const std::span<const std::byte>>;
 
 // A range of bytes in a received message. It starts at byte `offset` of fragment `fragment` and may
@@ -35,8 +35,8 @@ enum class WireType : uint8_t {
   kFixed32 = 5
 };
 
-// Reads the fields of a message in order. After the first error every read returns 0 and done()
-// returns true, so callers check ok() at the end. Not thread-safe.
+// Reads the fields of a message in order. After the first error, every read returns 0 and done()
+// returns true. Callers therefore need to check ok() only at the end. Not thread-safe.
 class WireReader {
  public:
   explicit WireReader(Fragments from);
@@ -49,12 +49,12 @@ class WireReader {
   uint32_t Tag();
   uint64_t Varint();
   uint32_t Fixed32();
-  // Read a length-delimited field. Bytes() returns a copy; a field of more than `bytes_max` bytes
-  // is an error. Range() returns the location of the field's bytes.
+  // Read a length-delimited field. Bytes() returns a copy, and fails for a field of more than
+  // `bytes_max` bytes. Range() returns the location of the field's bytes.
   std::string Bytes(size_t bytes_max);
   ByteRange Range();
-  // Enters a length-delimited field as a nested message. done() is true at the end of that field.
-  // Then pass the result of Enter to Leave.
+  // Enters a length-delimited field as a nested message. done() then returns true at the end of
+  // this field. After that, pass the result of Enter to Leave.
   size_t Enter();
   void Leave(size_t entered);
   // Skips the field whose tag was just read.
@@ -75,11 +75,11 @@ constexpr uint32_t WireTag(uint32_t field, WireType type) {
   return field << 3 | static_cast<uint32_t>(type);
 }
 
-// Return the length of a varint in bytes, and append a varint to a string.
+// VarintSize returns the length of a varint in bytes. The functions Put... append a value to `out`.
 size_t VarintSize(uint64_t value);
 void PutVarint(std::string& out, uint64_t value);
 void PutFixed32(std::string& out, uint32_t value);
-// Append a field to a string. Zero and empty values are omitted, as protobuf does.
+// Append a field to `out`. A value that is 0 or empty is omitted, as in protobuf.
 void PutUintField(std::string& out, uint32_t field, uint64_t value);
 void PutBytesField(std::string& out, uint32_t field, std::string_view value);
 size_t UintFieldSize(uint32_t field, uint64_t value);

@@ -37,7 +37,8 @@ StatusOr<std::string> HttpGet(const Endpoint& server, const std::string& path, D
   beast::flat_buffer buffer;
   http::response_parser<http::string_body> parser;
   parser.body_limit(kReplyBytesMax);
-  // Asio applies deadlines only to asynchronous calls. So each call starts the next one at its end.
+  // Each asynchronous call starts the next one when it ends, because Asio applies deadlines only to
+  // asynchronous calls.
   stream.async_connect(found, [&](error_code e, const asio::ip::tcp::endpoint&) {
     error = e;
     if (error) return;

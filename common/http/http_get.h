@@ -10,7 +10,7 @@
 namespace tandem::http {
 
 // Sends a GET request for `path`. Returns the body of the reply, at most 64 MiB. UNAVAILABLE: no
-// reply within `timeout`. FAILED_PRECONDITION: the reply has another status than 200.
+// reply within `timeout`. FAILED_PRECONDITION: the status of the reply is not 200.
 StatusOr<std::string> HttpGet(const Endpoint& server, const std::string& path, Duration timeout);
 
 }  // namespace tandem::http

@@ -25,7 +25,8 @@ using tcp = asio::ip::tcp;
 
 constexpr Duration kAcceptRetry = std::chrono::milliseconds(100);
 constexpr uint32_t kHeaderBytesMax = 8192;
-constexpr uint64_t kRequestBodyBytesMax = 1024;  // small, because a GET request has no body
+// maximum bytes of a request body; small, because a GET request has none
+constexpr uint64_t kRequestBodyBytesMax = 1024;
 
 // Returns the host name in the value of a Host header, without the port.
 std::string_view HostName(std::string_view host) {
@@ -42,8 +43,8 @@ struct Shared {
   HttpServerOptions options;
   std::vector<HttpRoute> routes;
   bool loopback = true;
-  // Open connections, used by the server thread only. The connection that has been without a
-  // request for the longest time is the first.
+  // Open connections, which only the server thread uses. The first is the one that has been without
+  // a request for the longest time.
   std::list<Connection*> connections;
 };
 
@@ -68,8 +69,8 @@ HttpReply Answer(const Shared& shared, const http::request<http::string_body>& r
   return Refusal(404, paths);
 }
 
-// One connection of a client. It reads a request, writes the reply, and repeats this until the
-// client closes the connection. Its pending operation holds a reference to it.
+// One connection of a client. It reads a request, writes the reply, and repeats both until the
+// client closes the connection. Each pending operation owns a reference to the connection.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(tcp::socket socket, std::shared_ptr<Shared> shared)
@@ -138,15 +139,15 @@ struct HttpServer::Impl {
       if (error) return AcceptLater();
       auto& open = shared->connections;
       const auto most = static_cast<size_t>(shared->options.connections_max);
-      // A closed connection stays in the list until its pending operation has ended, so the list
-      // may have up to 2 * `most` connections.
+      // A closed connection stays in the list until its pending operation has ended. The list may
+      // therefore have up to 2 * `most` connections.
       if (open.size() >= most) open.front()->Close();
       if (open.size() < 2 * most) std::make_shared<Connection>(std::move(socket), shared)->Read();
       Accept();
     });
   }
-  // Retries the accept after a pause. After an error such as a lack of descriptors, an immediate
-  // retry would fail again.
+  // Accepts the next connection after a pause. An immediate retry would fail again after an error
+  // such as a lack of descriptors.
   void AcceptLater() {
     retry.expires_after(kAcceptRetry);
     retry.async_wait([this](error_code error) {

@@ -1,4 +1,5 @@
-// The newest status document of a daemon, for readers that must not wait for the daemon's locks.
+// Caches the newest status document of a daemon, so that readers need not wait for the daemon's
+// locks.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace tandem::http {
 
-// Caches the newest document that `make` returned. Thread-safe.
+// The newest document that `make` returned. Thread-safe.
 class LatestDocument {
  public:
   static constexpr Duration kPatience = std::chrono::milliseconds(50);
@@ -21,9 +22,9 @@ class LatestDocument {
   explicit LatestDocument(std::function<StatusDocument()> make);
   ~LatestDocument();  // waits until a running call of `make` has ended
 
-  // Returns the current document. If a call of `make` takes longer than kPatience, returns the
-  // previous document and adds the document's age to its facts. The field `ready` is false if there
-  // is no document yet, or if the document is older than kAgeMax.
+  // Requests a new document from `make` and returns it. If this takes longer than kPatience,
+  // returns the previous document and adds its age to its facts. The field `ready` is false if
+  // there is no document yet, or if the returned document is older than kAgeMax.
   StatusDocument Get();
 
  private:
@@ -35,7 +36,7 @@ class LatestDocument {
   CondVar cv_;
   bool stop_ TD_GUARDED_BY(mu_) = false;
   bool wanted_ TD_GUARDED_BY(mu_) = false;
-  // Number of begun and of completed calls of `make`.
+  // Numbers of the calls of `make` that have begun, and that have ended.
   uint64_t begun_ TD_GUARDED_BY(mu_) = 0, made_ TD_GUARDED_BY(mu_) = 0;
   Time begin_ TD_GUARDED_BY(mu_);  // begin of the last call of `make`
   StatusDocument latest_ TD_GUARDED_BY(mu_);

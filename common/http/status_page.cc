@@ -16,7 +16,7 @@ std::string ToJson(const StatusDocument& document) {
   for (const StatusSeries& s : document.series) {
     json points = json::array();
     for (const auto& [x, y] : s.points) {
-      // JSON has no number for NaN or infinity.
+      // NaN and infinity become null, because JSON has no numbers for them.
       points.push_back({x, std::isfinite(y) ? json(y) : json(nullptr)});
     }
     series.push_back({{"name", s.name}, {"x_label", s.x_label}, {"points", points}});
@@ -30,8 +30,8 @@ std::string ToJson(const StatusDocument& document) {
   const json whole = {
       {"title", document.title}, {"ready", document.ready}, {"progress", document.progress},
       {"facts", facts},          {"series", series},        {"tables", tables}};
-  // Names may come from outside. Bytes that are not UTF-8 are replaced, so that dump() does not
-  // throw.
+  // Replaces bytes that are not UTF-8, because dump() would throw. Such bytes can be in names from
+  // outside.
   return whole.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

@@ -13,7 +13,7 @@
 
 namespace tandem::http {
 
-// A curve of the status page. Its points are in ascending order of x.
+// One curve of the status page. Its points are in ascending order of x.
 struct StatusSeries {
   std::string name, x_label;
   std::vector<std::pair<double, double>> points;
@@ -28,8 +28,8 @@ struct StatusTable {
 struct StatusDocument {
   std::string title;     // title of the page, such as "tandem-trainer 0 of job lenet"
   bool ready = false;    // reply status of /readyz: 200 if true, 503 if false
-  double progress = -1;  // progress of the job, 0 to 1; negative: unknown
-  // Name and value, in the order of display.
+  double progress = -1;  // progress of the job, from 0 to 1; negative: unknown
+  // Names and values, in the order in which the page shows them.
   std::vector<std::pair<std::string, std::string>> facts;
   std::vector<StatusSeries> series;
   std::vector<StatusTable> tables;
@@ -37,22 +37,23 @@ struct StatusDocument {
 
 std::string ToJson(const StatusDocument& document);
 
-// Finds the slowest of several processes that wait for each other: it is the process that waits
-// least. `waited` holds the number of each process and the seconds that it waited. `when` names the
-// time in which they waited, such as "in the last minute". Returns a text such as "KIND 1: others
-// waited 4.0 s more in the last minute". Returns "none" if all processes waited equally, and "-"
-// for fewer than two processes.
+// Returns a text about the slowest of several processes that wait for each other. The slowest
+// process is the one that waits least. `waited`: the number of each process, and the seconds that
+// it waited. `when`: the time in which they waited, such as "in the last minute". Example: "KIND 1:
+// others waited 4.0 s more in the last minute". Returns "none" if all processes waited equally, and
+// "-" for fewer than two processes.
 std::string SlowestText(const std::string& kind, const std::vector<std::pair<int, double>>& waited,
                         const std::string& when);
 
 // Returns the routes "/" (the page), the page's script and style, "/status.json", "/metrics"
 // (Prometheus text), "/healthz" (200 while the process responds) and "/readyz" (200 or 503).
-// `document` may block: a separate thread calls it, and a request waits at most 50 ms for it
-// (latest_document.h). `metrics` and the objects that `document` uses must outlive the routes.
+// `document` may block: a separate thread calls it, and a request waits at most 50 ms for the
+// result (latest_document.h). `metrics` and the objects that `document` uses must outlive the
+// routes.
 std::vector<HttpRoute> StatusRoutes(std::function<StatusDocument()> document,
                                     const Metrics& metrics);
 
-// Returns the routes "/healthz" and "/readyz" only.
+// Returns only the routes "/healthz" and "/readyz" of StatusRoutes.
 std::vector<HttpRoute> HealthRoutes(std::function<StatusDocument()> document);
 
 // Serves StatusRoutes at `listen` (host:port). Returns nullptr if `listen` is empty.

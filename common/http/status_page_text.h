@@ -1,4 +1,4 @@
-// The files of the status page as strings. The build embeds the files in the program.
+// The files of the status page as strings, which the build embeds in the program.
 #pragma once
 
 namespace tandem::http {

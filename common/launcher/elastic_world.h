@@ -1,6 +1,6 @@
 // The membership of an elastic job (strategy `elastic`), whose ranks may change while the job runs.
-// The membership is a file in the job's log directory. tandemrun replaces the file whenever a
-// process joins or is lost, and the trainers read the file.
+// It is a file in the job's log directory. tandemrun replaces the file whenever a process joins or
+// is lost. The trainers read the file.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,12 @@
 namespace tandem {
 
 struct ElasticWorld {
-  int64_t version = 0;  // version of the file; increases with each change
-  int least = 1;        // minimum number of ranks of the job
-  bool over = false;  // true: a rank has completed the job's last step; no process begins new work
-  // Numbers of the processes, as tandemrun assigned them at the start; ascending.
+  int64_t version = 0;  // version of the membership; increases with each change
+  int least = 1;        // minimum number of ranks
+  // true: a rank has completed the job's last step; no process may begin new work
+  bool over = false;
+  // Numbers of the member processes, ascending. tandemrun assigned the numbers when it started
+  // them.
   std::vector<int> members;
 
   bool operator==(const ElasticWorld&) const = default;
@@ -23,7 +25,8 @@ struct ElasticWorld {
 
 // Replaces the file atomically: a reader sees either the old or the new content.
 Status WriteElasticWorld(const std::string& path, const ElasticWorld& world);
-// Reads the file that WriteElasticWorld wrote. NOT_FOUND: no file. DATA_LOSS: another format.
+// Reads the file that WriteElasticWorld wrote. NOT_FOUND: there is no file. DATA_LOSS: the file has
+// another format.
 StatusOr<ElasticWorld> ReadElasticWorld(const std::string& path);
 
 }  // namespace tandem

@@ -12,7 +12,7 @@ namespace {
 void Tell(const std::string& fifo, const std::string& line) {
   const Fd fd(::open(fifo.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
   if (!fd.valid()) return;
-  // A pipe takes a line of at most PIPE_BUF bytes completely or not at all (pipe(7)).
+  // write() writes a line of at most PIPE_BUF bytes completely or not at all (pipe(7)).
   [[maybe_unused]] const ssize_t n = ::write(fd.get(), line.data(), line.size());
 }
 

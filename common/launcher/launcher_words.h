@@ -1,10 +1,11 @@
 // Reports from a process of a job to its tandemrun, as lines of text in a FIFO. The FIFO is in the
 // job's log directory; deploy/launch/rank_reports.h reads it. The reports are:
-//   waits KIND NUMBER KIND NUMBER MS LIMIT_MS START_LIMIT_MS    the first waits for the second
+//   waits KIND NUMBER KIND NUMBER MS LIMIT_MS START_LIMIT_MS    one process waits for another
 //   here KIND NUMBER                                            the process has joined the job
-//   ready RANK                                                  this trainer may join
+//   ready RANK                                                  this trainer can join the job
 // KIND is trainer, pserver or caller. A caller is a trainer; its NUMBER is its index among the
-// callers of a pserver. No report blocks. It is lost if tandemrun does not read the FIFO.
+// callers of a pserver. A report never blocks. A report is lost if tandemrun does not read the
+// FIFO.
 #pragma once
 
 #include <string>
@@ -13,18 +14,19 @@
 
 namespace tandem {
 
-// Process `who` waits for process `whom`. Names are as in the reports: "trainer 1", "pserver 0".
+// A report that process `who` waits for process `whom`. Example of a name: "trainer 1", "pserver
+// 0".
 struct LauncherWait {
   std::string who, whom;
   Duration waited{};
-  // A process without a reply for this time is treated as hanging: `limit` after it has joined the
-  // job, `start_limit` before.
+  // Time after which a process without a reply is treated as hanging: `limit` if the process has
+  // joined the job, `start_limit` before it has joined.
   Duration limit{}, start_limit{};
 };
 
 void TellWait(const std::string& fifo, const LauncherWait& wait);
-// Reports that process `who` has joined: a trainer after it is connected to all other trainers, a
-// pserver after it listens.
+// Reports that process `who` has joined the job. A trainer has joined when it is connected to all
+// other trainers. A pserver has joined when it listens.
 void TellHere(const std::string& fifo, const std::string& who);
 // Reports that `rank`, which is not yet a member of its elastic job, can join from now on.
 void TellReady(const std::string& fifo, int rank);

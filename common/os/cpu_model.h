@@ -1,4 +1,5 @@
-// The name of this machine's processor, for reports and for measurements made once per machine.
+// The name of this machine's processor, for reports and for measurements that are made once per
+// machine.
 #pragma once
 
 #include <string>

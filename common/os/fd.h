@@ -1,4 +1,4 @@
-// An owner of one file descriptor, which it closes when it is destroyed.
+// The owner of a file descriptor. Its destructor closes the descriptor.
 #pragma once
 
 #include <unistd.h>

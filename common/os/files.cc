@@ -73,7 +73,7 @@ Status FileWriter::Close() {
 }
 
 Status FileWriter::SyncAndClose() {
-  // EINVAL is no error, because pipes do not support fsync.
+  // EINVAL is no error here: the file is a pipe, which does not support fsync.
   const bool synced = fsync(fd_) == 0 || errno == EINVAL || errno == EROFS;
   return synced ? Close() : FileError(path_, "cannot be synced to disk", errno);
 }
@@ -161,10 +161,12 @@ Status MakeDirs(const std::string& called, const std::string& dir) {
 Status CheckWritable(const std::string& path) {
   struct stat info {};
   const bool there = stat(path.c_str(), &info) == 0;
-  // A pipe or a device is not checked.
+  // The file is a pipe or a device: it is written directly, so nothing can be checked.
   if (there && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) return OkStatus();
   const Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  if (!file.valid()) return FileError(path, "cannot be created", errno);
+  if (!file.valid()) {
+    return FileError(path, there ? "cannot be written" : "cannot be created", errno);
+  }
   if (!there) unlink(path.c_str());
   return OkStatus();
 }
@@ -174,7 +176,8 @@ Status SyncDir(const std::string& dir) {
   if (fd < 0) return FileError(dir, "cannot be opened", errno);
   const int error = fsync(fd) == 0 ? 0 : errno;
   close(fd);
-  // Some file systems do not support fsync of a directory (EINVAL) and do not need it.
+  // EINVAL is no error here: the file system does not support fsync of a directory and does not
+  // need it.
   return error == 0 || error == EINVAL ? OkStatus() : FileError(dir, "cannot be synced", error);
 }
 

@@ -1,5 +1,5 @@
-// Reads and writes files. Error messages name the path. Functions whose comment says so make the
-// data durable (fsync).
+// Reads and writes files. Error messages name the path. Data are durable (fsync) only if the
+// comment of the function says so.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@
 
 namespace tandem {
 
-// Converts errno `error` of a call on `path`. `what` is a phrase such as "cannot be created".
-// NOT_FOUND, PERMISSION_DENIED, ALREADY_EXISTS: the errno with the same meaning.
+// Converts the errno `error` of a call on `path` to a Status. `what` is a phrase such as "cannot be
+// created". NOT_FOUND, PERMISSION_DENIED, ALREADY_EXISTS: the errno with the same meaning.
 // RESOURCE_EXHAUSTED: the disk is full, or the process has reached a limit. INVALID_ARGUMENT: the
 // path is a directory. DATA_LOSS: any other error.
 Status FileError(const std::string& path, const char* what, int error);
@@ -29,7 +29,8 @@ class FileWriter {
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
 
-  // Creates the file `path`, or truncates it. New files have mode 0644 minus the umask.
+  // Creates the file `path`, or truncates an existing file. A new file has mode 0644 minus the
+  // umask.
   Status Open(const std::string& path);
   // Appends `bytes` bytes to the file. RESOURCE_EXHAUSTED: the disk is full.
   Status Write(const void* data, size_t bytes);
@@ -45,11 +46,11 @@ class FileWriter {
 // Reads a file from its beginning. Not thread-safe.
 class FileReader {
  public:
-  // Opens a regular file. NOT_FOUND: no such file. PERMISSION_DENIED: the file is not readable.
-  // DATA_LOSS: any other error, also for a path that is not a regular file.
+  // Opens a regular file. NOT_FOUND: there is no such file. PERMISSION_DENIED: the file is not
+  // readable. DATA_LOSS: any other error; also if the path is not a regular file.
   Status Open(const std::string& path);
   uint64_t bytes() const { return bytes_; }  // size of the file when it was opened, in bytes
-  // Reads exactly `bytes` bytes. DATA_LOSS: fewer bytes are left in the file.
+  // Reads exactly `bytes` bytes. DATA_LOSS: the file has fewer bytes left.
   Status Read(void* data, size_t bytes);
 
  private:
@@ -69,7 +70,7 @@ Status WriteTextFile(const std::string& path, std::string_view text);
 
 struct FileToWrite {
   std::string path;
-  // Function that writes the file's contents to `path`.
+  // Function that writes the contents of the file to `path`.
   std::function<Status(const std::string& path)> write;
 };
 // Writes all files to temporary paths, then renames all of them to their final paths. If one file
@@ -78,8 +79,8 @@ struct FileToWrite {
 Status PublishFiles(const std::vector<FileToWrite>& files);
 
 // Creates the directory `dir` and its missing parent directories, and makes the new directory
-// entries durable. `dir` gets mode 0700; a parent directory gets the mode of the umask. Error
-// messages contain `called` as the name of the directory.
+// entries durable. `dir` gets mode 0700; a new parent directory gets the mode of the umask. Error
+// messages call the directory `called`.
 Status MakeDirs(const std::string& called, const std::string& dir);
 
 // Returns OK if the directory of `path` exists and the permissions allow this process to write the

@@ -20,7 +20,8 @@
 namespace tandem {
 namespace {
 
-// Variables for the terminate handler, which has no arguments. Only main writes them, once.
+// Variables that the terminate handler reads, because it has no arguments. Only main writes them,
+// once.
 const char* program_name = "";
 std::terminate_handler default_terminate = nullptr;
 
@@ -39,7 +40,7 @@ uint64_t AddressSpaceUsed() {
   return std::strtoull(text.data(), nullptr, 10) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-// Prints the message and ends the process. Makes no Status, for which there may be no memory.
+// Prints the message and ends the process. Makes no Status, because there may be no memory for one.
 [[noreturn]] void EndFor(const char* what) {
   std::array<char, 64> limit{"none"};
   const uint64_t bytes = LimitOf(RLIMIT_AS);
@@ -95,7 +96,7 @@ Status FileTooLarge(const std::string& what) {
 }
 
 std::string LowLimits() {
-  constexpr uint64_t kFewFiles = 64;  // minimum of open files; gRPC alone needs about 20
+  constexpr uint64_t kFewFiles = 64;  // minimum limit of open files; gRPC alone needs about 20
   const uint64_t bytes = LimitOf(RLIMIT_AS), files = LimitOf(RLIMIT_NOFILE);
   const std::string memory = bytes == 0 ? "" : absl::StrFormat("ulimit -v allows %d bytes", bytes);
   if (files == 0 || files >= kFewFiles) return memory;

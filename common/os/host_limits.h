@@ -7,7 +7,7 @@
 
 namespace tandem {
 
-// Return RESOURCE_EXHAUSTED with a message of `what`, the limit that was reached and a hint. Use
+// Return RESOURCE_EXHAUSTED. The message has `what`, the limit that was reached and a hint. Use
 // TooManyFiles for errno EMFILE, and FileTooLarge for EFBIG.
 Status TooManyFiles(const std::string& what);
 Status FileTooLarge(const std::string& what);
@@ -17,9 +17,9 @@ Status FileTooLarge(const std::string& what);
 std::string LowLimits();
 
 // Makes errors at host limits readable. Call it first in main. A write beyond `ulimit -f` then
-// fails with EFBIG, instead of ending the process by SIGXFSZ. After an uncaught exception for lack
-// of memory or threads, the process exits with kExitIo. Before it exits, it prints one sentence to
-// stderr: `program`, the resource, its use, the limit and a hint.
+// fails with EFBIG; without this call, SIGXFSZ would end the process. After an uncaught exception
+// for lack of memory or threads, the process exits with kExitIo. Before it exits, it prints one
+// sentence to stderr: `program`, the resource, its use, the limit and a hint.
 void NameHostLimits(const char* program);
 
 }  // namespace tandem

@@ -25,7 +25,7 @@ std::vector<std::string> LibraryPlaces(const std::string& name) {
 
 StatusOr<void*> OpenLibrary(const std::vector<std::string>& places) {
   std::string why = "there is no path to search";
-  bool found = false;  // true: a library file exists but cannot be loaded
+  bool found = false;  // true: a file of the library exists, but cannot be loaded
   for (const std::string& place : places) {
     if (void* library = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
     const char* error = dlerror();

@@ -15,7 +15,8 @@
 namespace tandem {
 namespace {
 
-// Returns a user's name and number as text. Example: "user daemon (1)". May query a name service.
+// Returns the name and number of a user as text. Example: "user daemon (1)". The call may query a
+// name service.
 std::string UserText(uid_t uid) {
   std::array<char, 4096> space;
   passwd entry{};
@@ -37,7 +38,8 @@ unsigned RefusedBits(OwnRule rule) {
   return 077;
 }
 
-// Symbolic links are followed only if the rule is for paths that a user names.
+// O_NOFOLLOW for kUser; the other rules are for paths that a user names, in which symbolic links
+// are followed.
 int LinkFlag(OwnRule rule) { return rule == OwnRule::kUser ? O_NOFOLLOW : 0; }
 
 Status CannotOpen(const std::string& path, OwnRule rule, int error) {
@@ -70,7 +72,7 @@ Status CheckOwn(int fd, const std::string& path, OwnRule rule) {
         "other users may read or change %s (mode %o) [TD6012]; hint: run chmod 600 %s", path, mode,
         path);
   }
-  // True for a sticky directory that all users share, such as /tmp.
+  // true: a sticky directory that all users share, such as /tmp
   const bool common = dir && (info.st_mode & S_ISVTX) != 0;
   const std::string hint =
       common ? "name a directory inside it"
@@ -82,7 +84,8 @@ Status CheckOwn(int fd, const std::string& path, OwnRule rule) {
 StatusOr<Fd> OpenOwnDir(const std::string& path, OwnRule rule) {
   Fd dir(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | LinkFlag(rule)));
   if (!dir.valid()) {
-    // For a symbolic link, O_DIRECTORY makes open() fail with ENOTDIR instead of ELOOP.
+    // Converts the error for a symbolic link to ELOOP, because open() with O_DIRECTORY fails with
+    // ENOTDIR for it.
     const int error = errno;
     struct stat info {};
     const bool link = error == ENOTDIR && lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode);
@@ -108,7 +111,7 @@ StatusOr<Fd> MakeOwnDir(const std::string& path, OwnRule rule) {
 Status CheckOwnSocket(const std::string& path) {
   const std::string dir = std::filesystem::path(path).parent_path();
   const Status own = OpenOwnDir(dir, OwnRule::kGroup).status();
-  // Any other error is found when the client connects.
+  // If there is any other error, the client's attempt to connect reports it.
   if (own.code() != StatusCode::kPermissionDenied) return OkStatus();
   struct stat info {};
   const bool common =
@@ -157,13 +160,15 @@ StatusOr<std::string> ReadOwnFile(const std::string& path, uint64_t bytes_max, O
 Status WriteOwnFile(const std::string& path, std::string_view text) {
   TD_ASSIGN_OR_RETURN(const Fd file,
                       OpenOwnFile(path, O_WRONLY | O_CREAT | O_TRUNC, OwnRule::kUser));
-  // If an earlier version created the file, other users may be able to read it.
+  // Corrects the mode, because an earlier version may have created the file readable for other
+  // users.
   if (fchmod(file.get(), 0600) != 0) return FileError(path, "cannot be made private", errno);
   return WriteAll(file.get(), path, text);
 }
 
 Status WriteAll(int fd, const std::string& path, std::string_view text) {
-  constexpr size_t kWriteBytesMax = size_t{1} << 30;  // Linux writes less than 2 GiB with one call
+  // maximum bytes per call of write(), because Linux writes less than 2 GiB per call
+  constexpr size_t kWriteBytesMax = size_t{1} << 30;
   while (!text.empty()) {
     const ssize_t n = write(fd, text.data(), std::min(text.size(), kWriteBytesMax));
     if (n < 0 && errno == EINTR) continue;

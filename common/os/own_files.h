@@ -1,5 +1,6 @@
-// Directories and files that are secret or valuable, or whose contents a program trusts. They must
-// belong to this process's user or to root, and other users must not be able to write to them.
+// Accesses directories and files that are secret or valuable, or whose contents a program trusts.
+// They must belong to this process's user or to root, and other users must not be able to write to
+// them.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +12,23 @@
 
 namespace tandem {
 
-// Rules for the mode of a file or directory. In addition, this process's user or root must own it.
+// Rules for the mode of a file or directory. With every rule, this process's user or root must also
+// own the file or directory.
 enum class OwnRule {
   // Neither the group nor other users may write to the file, and the path must not end in a
-  // symbolic link. This rule is for names that a program chooses itself, in a directory where
-  // another user may have created the name first.
+  // symbolic link. This rule is for a name that the program chooses itself, in a directory where
+  // another user may already have created a file of this name.
   kUser,
-  // The group may write to the file, but other users may not. A symbolic link is followed. For
-  // paths that a user names, and Kubernetes volumes, which belong to a group (fsGroup).
+  // The group may write to the file, but other users may not. A symbolic link is followed. This
+  // rule is for paths that a user names, and for Kubernetes volumes, which belong to a group
+  // (fsGroup).
   kGroup,
   // The group may read the file, but other users may not, and only the owner may write to it. A
   // symbolic link is followed, because the files of a mounted Kubernetes secret are links.
   kSecret,
 };
 
-// Checks owner and mode of the descriptor `fd` by `rule`; `path` is for the message.
+// Checks the owner and the mode of the descriptor `fd` by `rule`. `path` is for messages only.
 // PERMISSION_DENIED: `fd` breaks the rule. The message has the code TD6012 if the rule is kSecret
 // and only the mode is wrong, otherwise TD2113.
 Status CheckOwn(int fd, const std::string& path, OwnRule rule);
@@ -36,21 +39,24 @@ StatusOr<Fd> OpenOwnDir(const std::string& path, OwnRule rule);
 // directories get the mode of the umask.
 StatusOr<Fd> MakeOwnDir(const std::string& path, OwnRule rule);
 
-// Checks who owns the Unix-domain socket `path`. A client calls this function before it calls the
-// server there. OK: the socket's directory passes CheckOwn with kGroup, or does not exist yet. In a
-// directory for all users, such as /tmp, the socket's own owner is checked instead.
+// Checks whether the owner of the Unix-domain socket `path` can be trusted. A client calls this
+// function before it connects to the socket. The check passes if the socket's directory passes
+// CheckOwn with kGroup, or cannot be opened for another reason than permissions. In a directory for
+// all users, such as /tmp, the owner of the socket itself must be this process's user or root.
 // PERMISSION_DENIED: the check failed.
 Status CheckOwnSocket(const std::string& path);
 
-// Opens a regular file. `flags` are those of open(2). O_CREAT creates it with mode 0600; O_TRUNC
-// truncates it after the checks.
+// Opens a regular file. `flags` are those of open(2). With O_CREAT, a new file gets mode 0600. With
+// O_TRUNC, the file is truncated after the checks.
 StatusOr<Fd> OpenOwnFile(const std::string& path, int flags, OwnRule rule);
-// Reads a whole file under `rule`. DATA_LOSS: the file has more than `bytes_max` bytes.
+// Reads a whole file after the checks of `rule`. DATA_LOSS: the file has more than `bytes_max`
+// bytes.
 StatusOr<std::string> ReadOwnFile(const std::string& path, uint64_t bytes_max, OwnRule rule);
-// Creates or replaces a file under the rule kUser, without fsync. Its mode becomes 0600.
+// Creates or replaces a file after the checks of kUser, without fsync. The mode of the file becomes
+// 0600.
 Status WriteOwnFile(const std::string& path, std::string_view text);
 
-// Writes all of `text` to `fd`. Errors are those of FileError and name `path`.
+// Writes all of `text` to `fd`. The errors are those of FileError; messages name `path`.
 Status WriteAll(int fd, const std::string& path, std::string_view text);
 
 }  // namespace tandem

@@ -12,7 +12,7 @@
 namespace tandem {
 namespace {
 
-// First port to use, because many common services use lower ports.
+// First port that is used. Lower ports belong to many common services.
 constexpr int kFirstPort = 10000;
 constexpr int kLastPort = 65535;
 constexpr int kAttempts = 200;
@@ -24,7 +24,7 @@ struct PortRange {
 
 // Returns the larger of the two port ranges outside of the kernel's range (ip_local_port_range).
 PortRange ServerPorts() {
-  // Ports that Linux assigns to connections by default (ip_local_port_range).
+  // default values of ip_local_port_range, the ports that Linux assigns to outgoing connections
   int low = 32768, high = 60999;
   std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> low >> high;
   const PortRange below = {kFirstPort, low - 1}, above = {high + 1, kLastPort};

@@ -1,4 +1,4 @@
-// TCP ports of this machine: binds ports and finds free ones.
+// Binds TCP ports of this machine and finds free ports.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@
 namespace tandem {
 
 // Returns a socket that is bound to host:port and does not listen yet. `host` is an IPv4 address or
-// a name of this machine. A name means all interfaces of the machine, except that "localhost" means
-// 127.0.0.1. UNAVAILABLE: another process uses the port.
+// a name of this machine. "localhost" means 127.0.0.1; any other name means all interfaces of the
+// machine. UNAVAILABLE: another process uses the port.
 StatusOr<Fd> BindPort(const std::string& host, int port);
 
 // Returns the first of `count` consecutive ports, from 10000 on, that are free on `host`. The ports
 // are not reserved. The ports are outside ip_local_port_range, from which the kernel assigns ports
-// to outgoing connections. So no connection takes one by chance. If fewer than 2 * `count` ports
-// are outside that range, the result may be any free ports from 10000 on. UNAVAILABLE: no such
-// ports.
+// to outgoing connections. An outgoing connection therefore cannot get one of these ports by
+// chance. If fewer than 2 * `count` ports are outside that range, the result may be any free ports
+// from 10000 on. UNAVAILABLE: there are no such ports.
 StatusOr<int> FreePorts(const std::string& host, int count);
 
 }  // namespace tandem

@@ -36,7 +36,7 @@ bool IsOurs(int fd) {
 }
 
 // Replies to a caller that uses the wrong protocol, as gRPC would, so that the caller learns the
-// server's protocol. Unread bytes are drained first: otherwise the kernel would discard the reply.
+// server's protocol. Reads the unread bytes first; otherwise the kernel would discard the reply.
 void Dismiss(int fd, bool tls) {
   std::array<char, 4096> unread;
   (void)recv(fd, unread.data(), unread.size(), MSG_DONTWAIT);
@@ -86,7 +86,8 @@ Acceptor::~Acceptor() {
   const uint64_t one = 1;
   CHECK_EQ(write(stop_.get(), &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
   thread_.join();
-  // A process may hold a copy of the socket. Even then shutdown() makes the kernel refuse callers.
+  // Another process may hold a copy of the socket. shutdown() makes the kernel refuse callers even
+  // in this case.
   for (const Fd& socket : sockets_) (void)::shutdown(socket.get(), SHUT_RDWR);
 }
 
@@ -110,7 +111,7 @@ void Acceptor::Run() {
       if (IsListener(fd)) AcceptSome(fd, now);
       if (!waiting_.contains(fd)) continue;
       if ((events[static_cast<size_t>(i)].events & kGone) != 0) {
-        waiting_.erase(fd);  // a closed connection must not use up a turn of the connected callers
+        waiting_.erase(fd);  // a closed connection must not take a token of its source
       } else {
         Look(fd, now);
       }
@@ -219,8 +220,9 @@ void Acceptor::Tend(Time now) {
   std::sort(greeted.begin(), greeted.end(), [this](int a, int b) {
     return waiting_.at(a).connection->since() < waiting_.at(b).connection->since();
   });
-  // The order alternates: the longest wait, then the shortest wait. So neither many earlier callers
-  // nor callers that reconnect repeatedly delay another caller of their address for long.
+  // The order alternates between the oldest and the newest connection first. So neither many
+  // earlier callers nor callers that reconnect repeatedly delay another caller of their address for
+  // long.
   if (newest_first_) std::reverse(greeted.begin(), greeted.end());
   const size_t before = waiting_.size();
   for (const int fd : greeted) Look(fd, now);

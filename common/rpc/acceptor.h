@@ -1,6 +1,6 @@
-// Accepts the connections of a gRPC server on a separate thread. It hands a connection over to gRPC
-// only after its first bytes look like HTTP/2 or TLS.
-// gRPC itself would accept every connection, and it stops accepting forever once it runs out of
+// Accepts the connections of a gRPC server on a separate thread. The acceptor hands a connection
+// over to gRPC only if the first received bytes are those of HTTP/2 or TLS. gRPC itself would
+// accept every connection. It would stop accepting forever after the process runs out of
 // descriptors (CVE-2023-4785).
 #pragma once
 
@@ -23,8 +23,8 @@ struct AcceptorOptions {
   bool tls = false;
   // The first bytes of a connection must arrive within this time after accept().
   Duration hello_timeout = std::chrono::seconds(5);
-  // Rate limit of accepted connections, for all callers together. Trusted connections are not
-  // limited. Further connections wait in the kernel's queue.
+  // Rate limit of accepted connections, for all callers together. Connections of trusted callers do
+  // not count. Further connections wait in the kernel's queue.
   double accepts_burst = 512, accepts_per_second = 512;
   // Takes over a connection whose first bytes have not been consumed. `listener` is the index of
   // the listening socket.
@@ -46,7 +46,7 @@ class Acceptor {
     Fd fd;
     int listener;
     std::shared_ptr<Connection> connection;
-    // true: the first bytes have arrived, and the connection waits for the turn of its source
+    // true: the first bytes are valid, and the connection waits for Admissions::MayBegin
     bool greeted = false;
   };
 
@@ -57,12 +57,12 @@ class Acceptor {
   void Run();
   void AcceptSome(int listener, Time now);
   void Welcome(int listener, Fd fd, Time now);
-  // Checks the first bytes of a connection as far as they have arrived. Then hands the connection
-  // over, keeps it waiting, or closes it.
+  // Checks the first bytes of a connection that have arrived so far. Then hands the connection
+  // over, keeps it in waiting_, or closes it.
   void Look(int fd, Time now);
   void Begin(Waiting waiting);
-  // Hands over connections whose turn has come, closes those that have waited too long. Once per
-  // round.
+  // Hands over the connections that Admissions::MayBegin allows now. Closes the connections whose
+  // first bytes did not arrive within hello_timeout.
   void Tend(Time now);
   void Listen(bool on);
 

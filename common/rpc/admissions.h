@@ -1,6 +1,6 @@
-// Limits the number of connections of a server, in total and per caller. Callers without a proven
-// identity ("strangers") get only a small part of the connections. So strangers cannot exhaust the
-// descriptors of the process or displace other callers.
+// Limits the number of connections of a server, in total and per source address. Callers that are
+// not trusted yet ("strangers") get only a small part of the connections. So strangers cannot
+// exhaust the descriptors of the process or displace trusted callers.
 #pragma once
 
 #include <functional>
@@ -21,27 +21,30 @@ struct AdmissionLimits {
   // Maximum number of connections of all callers together. The process needs its other descriptors
   // for files, logs and its own sockets.
   size_t connections_max = 4096;
-  size_t strangers_max = 1024;
-  // Maximum number of strangers' connections from one source. One with TLS takes about 150 kB.
+  size_t strangers_max = 1024;  // maximum number of strangers' connections
+  // Maximum number of strangers' connections from one source. A TLS connection needs about 150 kB
+  // of memory.
   size_t strangers_per_source_max = 32;
-  // Rate limit for new connections of one source. Callers that prove their identity do not count.
+  // Rate limit of the connections of one source that gRPC takes over: a token bucket with one token
+  // per connection. A connection returns its token when its caller becomes trusted.
   double begun_burst = 16, begun_per_second = 4;
-  // When an unproven connection ends, its source may open fewer connections: `offence_cost` fewer
-  // after frames that no honest client sends. Otherwise the cost is proportional to the part of the
-  // budget that the connection used. To refuse a flood of calls takes about 5 ms of a core, so one
-  // flood per second uses less than 1 % of a core.
+  // Number of further tokens that a source loses when one of its connections ends after frames that
+  // no honest client sends. If a stranger's connection ends otherwise, the source loses the part
+  // Connection::spent of this number. The rejection of a flood of calls needs about 5 ms of CPU
+  // time. One flood per second thus uses less than 1 % of a core.
   double offence_cost = 7;
-  // Maximum debt of a source, in connections. A source with the maximum debt waits (1 + debt_max) /
-  // 4 s for its next connection.
+  // Maximum debt of a source in tokens. A source with the maximum debt waits (1 + debt_max) /
+  // begun_per_second seconds for its next connection.
   double debt_max = 3;
   StrangerLimits strangers;
+  // Maximum age of a connection on which the server has accepted no call.
   Duration stranger_lifetime = std::chrono::seconds(60);
-  // False: callers have no means to prove an identity, so each caller is trusted once gRPC has it.
+  // false: callers cannot prove an identity, so MayBegin makes each caller trusted.
   bool callers_prove = false;
 };
 
-// Returns limits for this process: connections_max is half of the descriptor limit, and the other
-// limits are adapted to it.
+// Returns limits for this process: connections_max is half of the descriptor limit, up to 32768.
+// The limits of strangers' connections are at most half of connections_max.
 AdmissionLimits LimitsForThisProcess();
 
 // Counts and limits the connections of a server. Thread-safe. It must be owned by a shared_ptr,
@@ -50,17 +53,19 @@ class Admissions : public std::enable_shared_from_this<Admissions> {
  public:
   explicit Admissions(AdmissionLimits limits);
 
-  // Adds a connection to the count. If the server is full, ends the oldest stranger's connection to
-  // make room. Returns null if it is full of other callers; the caller must then close `fd`.
+  // Adds a stranger's connection. If a limit is reached, ends the oldest stranger's connection to
+  // which the limit applies. Returns null if the server has too many connections of trusted
+  // callers, or too many ended connections that are still open. The caller must then close `fd`.
   std::shared_ptr<Connection> Admit(int fd, const std::string& peer, const std::string& source,
                                     Time now);
-  // Returns whether gRPC may accept the connection now. If not, the caller asks again later.
+  // Returns whether gRPC may take over the connection now. If not, call this function again later.
   bool MayBegin(Connection& connection, Time now);
-  // Records that the connection's caller proved its identity. No effect if it is closed.
+  // Records the proof that the connection's caller has given. Has no effect if no connection of
+  // `peer` is open.
   void Prove(const std::string& peer, Standing standing);
   void Prove(Connection& connection, Standing standing);
-  // Ends strangers' connections that are older than stranger_lifetime. Removes sources without
-  // connections and debt.
+  // Ends connections of Standing::kStranger that are older than stranger_lifetime. Removes sources
+  // without strangers whose token bucket is full.
   void Expire(Time now);
   // Ends the oldest stranger's connection. Returns false if there is none.
   bool EndOldestStranger();
@@ -68,7 +73,7 @@ class Admissions : public std::enable_shared_from_this<Admissions> {
   const AdmissionLimits& limits() const { return limits_; }
   size_t connections() const;
   size_t strangers() const;
-  // Returns the number of connections that were ended or refused because the server was full.
+  // Returns the number of connections that Admit and EndOldestStranger ended or rejected.
   uint64_t turned_away() const;
 
  private:
@@ -77,7 +82,7 @@ class Admissions : public std::enable_shared_from_this<Admissions> {
     TokenBucket begun;
     std::shared_ptr<StrangerBudget> budget;
   };
-  // A list of strangers' connections, the oldest first.
+  // Connections whose callers are not trusted, the oldest first.
   using Strangers = std::list<std::shared_ptr<Connection>>;
 
   void Closed(Connection& connection);

@@ -16,12 +16,12 @@
 namespace tandem::rpc {
 namespace {
 
-// Maximum number of different records that are counted at the same time.
+// Maximum number of different merged records.
 constexpr size_t kRepeatedMax = 4096;
 constexpr size_t kReasonBytesMax = 256;
-// Rate limit of lines about refused calls, for all callers together.
+// Rate limit of lines about rejected calls, for all callers together.
 constexpr double kRefusedBurst = 128, kRefusedPerSecond = 16;
-constexpr int64_t kRefusedShare = 4;  // lines about refused calls get a quarter of each file
+constexpr int64_t kRefusedShare = 4;  // lines about rejected calls get a quarter of each file
 
 std::string WallClock() {
   const auto now = std::chrono::system_clock::now();
@@ -149,8 +149,8 @@ void AuditLog::TakeRepeated(bool all, Entries* entries) {
       ++it;
       continue;
     }
-    // A record without a repetition in the last window is removed. If the record occurs later, it
-    // is written immediately.
+    // Removes a record that was not repeated in the last window. If the record occurs later, Add
+    // writes it immediately.
     const bool stays = !all && r.count > 0;
     if (r.count > 0) entries->push_back({r.last, r.count, WallClock()});
     r.count = 0;
@@ -159,8 +159,8 @@ void AuditLog::TakeRepeated(bool all, Entries* entries) {
   }
 }
 
-// Returns whether a line about a refused call may be written now. Such a line never causes a
-// rotation, because a rotation removes lines of calls that changed something.
+// Returns whether a line about a rejected call may be written now. Such a line never causes a
+// rotation, because a rotation removes lines about calls that changed something.
 bool AuditLog::HasRoomForRefused(int64_t size) {
   return refused_bytes_ + size <= options_.bytes_max / kRefusedShare &&
          bytes_ + size <= options_.bytes_max && refused_pace_.Take(clock_.Now());

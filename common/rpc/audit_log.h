@@ -7,10 +7,11 @@
 //    "role":"trainer","proof":"certificate","peer":"ipv4:127.0.0.1:41002",
 //    "outcome":"PERMISSION_DENIED","count":1,"reason":"..."}
 //
-// Records with the same caller, host, call and outcome are merged. The first record is written
-// immediately. The following ones are written one second later as one record with their `count`. So
-// a job with a thousand pushes per second writes one line per second for them. A flood of refused
-// calls cannot fill the disk.
+// Records with the same caller, proof, host, call and outcome are merged. The first record is
+// written immediately. The later records are written one second later as one record with their
+// `count`. So a job with a thousand pushes per second writes one line per second for the pushes.
+// The number of lines about rejected calls is limited, so a flood of rejected calls cannot fill the
+// disk.
 #pragma once
 
 #include <cstdint>
@@ -69,7 +70,7 @@ class AuditLog {
     Time line{};         // time of the last line
   };
   // A record that must be written. Entries are collected under mu_ and written under file_mu_. So a
-  // slow disk does not delay calls without a line.
+  // slow disk does not delay a call whose record is only counted.
   struct Entry {
     AuditRecord record;
     uint64_t count;
@@ -83,7 +84,8 @@ class AuditLog {
   bool HasRoomForRefused(int64_t size) TD_REQUIRES(file_mu_);
   void WriteLine(const Entry& entry) TD_REQUIRES(file_mu_);
   void Write(const Entries& entries);
-  // Moves merged records to `entries` if their window is over. If `all`, moves every merged record.
+  // Moves the merged records whose window is over to `entries`. If `all`, moves every merged
+  // record.
   void TakeRepeated(bool all, Entries* entries) TD_REQUIRES(mu_);
   void Tick();
 
@@ -93,8 +95,8 @@ class AuditLog {
   Mutex file_mu_;  // no thread holds file_mu_ and mu_ together
   Fd file_ TD_GUARDED_BY(file_mu_);
   int64_t bytes_ TD_GUARDED_BY(file_mu_) = 0;
-  // State for lines about refused calls: their bytes in the current file, their rate limit, and the
-  // number of refused calls without a line since the last such line.
+  // State for lines about rejected calls: their bytes in the current file, their rate limit, and
+  // the number of rejected calls without a line since the last such line.
   int64_t refused_bytes_ TD_GUARDED_BY(file_mu_) = 0;
   TokenBucket refused_pace_ TD_GUARDED_BY(file_mu_);
   uint64_t left_out_ TD_GUARDED_BY(file_mu_) = 0;
@@ -103,7 +105,7 @@ class AuditLog {
   std::map<Key, Repeated> repeated_ TD_GUARDED_BY(mu_);
   bool ending_ TD_GUARDED_BY(mu_) = false;
   CondVar ending_changed_;
-  std::thread ticker_;  // writes merged records if no call triggers it
+  std::thread ticker_;  // writes the merged records whose window is over
 };
 
 }  // namespace tandem::rpc

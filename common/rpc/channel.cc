@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "common/rpc/grpc_lifetime.h"
 
 namespace tandem::rpc {
 namespace {
@@ -66,6 +67,7 @@ StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const TlsFil
 
 std::shared_ptr<grpc::Channel> MakeChannel(
     const Endpoint& server, const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
+  KeepGrpcRunning();
   grpc::ChannelArguments args;
   args.SetMaxReceiveMessageSize(kMessageBytesMax);
   args.SetMaxSendMessageSize(kMessageBytesMax);

@@ -29,9 +29,9 @@ StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
 // Makes a channel that is not connected yet. Keepalive pings are sent every 10 s, also without
 // calls, and time out after 10 s. Proxies from the environment are ignored. A message has at most
 // kMessageBytesMax bytes. Channels to the same address share no connection. The pause between
-// connection attempts is 100 ms to 1 s. After a server restart a client then needs 0.6 s to
-// connect; with gRPC's defaults it needs up to 10 s (measured). One connection attempt lasts up to
-// 5 s, because a server delays callers by seconds during a flood from their address.
+// connection attempts is 100 ms to 1 s. With this pause, a client needs 0.6 s to connect after a
+// server restart; with gRPC's defaults, it needs up to 10 s (measured). One connection attempt
+// lasts up to 5 s, because a server delays callers by seconds during a flood from their address.
 std::shared_ptr<grpc::Channel> MakeChannel(
     const Endpoint& server, const std::shared_ptr<grpc::ChannelCredentials>& credentials);
 StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const Endpoint& server, const TlsFiles& tls);

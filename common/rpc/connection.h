@@ -17,7 +17,7 @@ struct sockaddr;
 
 namespace tandem::rpc {
 
-// The proofs that a caller has given of its identity.
+// The degree to which the caller of a connection has proven its identity.
 enum class Standing : uint8_t {
   kStranger,  // the server has accepted no call of the connection yet
   kObserver,  // the server accepted a call with a certificate that may only read
@@ -41,8 +41,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Standing standing() const { return standing_.load(); }
   void set_standing(Standing standing);
 
-  // Shuts down the socket. Its owner, usually gRPC, then reads the end and closes it. Later calls
-  // do nothing.
+  // Shuts down the socket. The socket's owner, usually gRPC, then reads the end of the data and
+  // closes the socket. Later calls do nothing.
   void End();
   bool ended() const { return ended_.load(); }
 
@@ -51,13 +51,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // The part of the budget of the caller's address that this connection has used, from 0 to 1.
   double spent() const { return share_.spent(); }
 
-  // Makes Received() check HTTP/2 frames from now on. Before this call all bytes pass.
+  // Makes Received() check HTTP/2 frames from now on. Before this call, Received() accepts all
+  // bytes.
   void WatchFrames();
   // Checks bytes that recvmsg() of this process received. Returns false if the connection was
   // ended; the caller must then not use the bytes. Not thread-safe: one thread at a time.
   bool Received(const msghdr& message, size_t bytes);
   // Registers the connection for OfTls() under the random bytes of its ClientHello. Returns false
-  // if another open connection has the same bytes. It is then a replay and must be closed.
+  // if another open connection has the same bytes. This connection is then a replay, and the caller
+  // must close it.
   bool LinkTls(std::string_view client_random);
   // Checks bytes that were decrypted from a TLS connection. The result is as for Received().
   bool Decrypted(std::string_view bytes);

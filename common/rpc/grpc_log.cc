@@ -16,7 +16,7 @@ constexpr size_t kBytesMax = 256;
 constexpr Duration kPace = std::chrono::seconds(1);
 
 void Write(gpr_log_func_args* line) {
-  // gRPC logs this as an error for every synchronously verified TLS connection. It is dropped.
+  // Drops a line that gRPC logs as an error for every synchronously verified TLS connection.
   if (strstr(line->message, "cancel_check_peer") != nullptr) return;
   // This object is never destroyed, because gRPC may log until the process ends.
   static LogPace* const pace = std::make_unique<LogPace>().release();

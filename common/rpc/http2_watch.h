@@ -1,7 +1,7 @@
 // Checks the frame headers that an HTTP/2 client sends (RFC 9113, 4.1), before gRPC reads them, and
-// decides when the connection must end.
-// gRPC 1.51 buffers header blocks without a limit (CVE-2023-33953) and processes streams that are
-// reset immediately (CVE-2023-44487).
+// decides when the connection must end. This protects gRPC 1.51, which buffers header blocks
+// without a limit (CVE-2023-33953) and processes streams that are reset immediately
+// (CVE-2023-44487).
 #pragma once
 
 #include <array>
@@ -16,8 +16,8 @@
 namespace tandem::rpc {
 
 struct Http2Limits {
-  // Maximum payload in bytes of all frames except DATA. A header block fits into one frame, because
-  // gRPC's clients send at most 8 KiB.
+  // Maximum payload of a frame in bytes. DATA frames are exempt. A header block fits into one
+  // frame, because gRPC's clients send at most 8 KiB.
   uint32_t frame_bytes_max = 16'384;
   // Rate limit for RST_STREAM frames. A client that cancels all calls at once stays below it.
   double resets_burst = 256, resets_per_second = 32;
@@ -32,7 +32,7 @@ class Http2Watch {
 
   // Checks the next received bytes; frames may be split anywhere. Returns false if the connection
   // must end; every later call returns false too. `stranger` is the budget for calls and bytes of a
-  // caller without a proven identity. null: the caller is trusted.
+  // caller that is not trusted yet. null: the caller is trusted.
   bool Feed(std::string_view bytes, StrangerShare* stranger, Time now);
   // Returns why Feed() returned false, or "" if it has not done so.
   const char* why() const { return why_; }

@@ -19,13 +19,15 @@ struct Listening {
 // same port. Fails if it cannot listen on one of the addresses, because another user could bind
 // that address and receive its callers. "localhost" is 127.0.0.1; "0.0.0.0" and "::" are all
 // addresses of the machine. ALREADY_EXISTS: an address is in use. UNAVAILABLE: any other failure.
-// The message contains the reason, but not the address.
+// The message contains the reason. It contains the address only if the host name has several
+// addresses.
 StatusOr<Listening> ListenOn(const Endpoint& endpoint);
 // Like ListenOn, for numeric addresses.
 StatusOr<Listening> ListenOnAll(const std::vector<std::string>& addresses, int port);
 
 // Listens on a Unix-domain socket. Replaces the socket file of a server that has ended.
-// PERMISSION_DENIED: this user does not own the directory, or other users can write to it.
+// PERMISSION_DENIED: this user does not own the directory, or other users can write to the
+// directory. INVALID_ARGUMENT: the path is too long.
 StatusOr<Listening> ListenOnPath(const std::string& path);
 
 // Returns the address that a socket is bound to. The host is empty for a Unix-domain socket.

@@ -39,11 +39,12 @@ struct PserverCallRow {
   // Name of the RPC in tandem.pserver.v1.ParameterServer (proto/pserver_v1.proto); null: `name`.
   const char* v1_name = nullptr;
   std::span<const PeerRole> roles;  // roles that may make this call
-  // True: the messages carry gradients or parameters. Such a call may use shared memory. A client
+  // true: the messages carry gradients or parameters. Such a call may use shared memory. A client
   // cancels the call if the job does not need the server any more.
   bool carries_values = false;
-  // True: the client repeats the call while the server waits for retransmitted pushes (DATA_LOSS).
-  // The client does so even if it does not know yet whether servers request such pushes.
+  // true: the client repeats the call after DATA_LOSS, which the server returns while it waits for
+  // retransmitted pushes. The client does so even before it knows whether servers request such
+  // pushes.
   bool patient = false;
 };
 

@@ -18,13 +18,14 @@
 #include "common/os/fd.h"
 #include "common/rpc/acceptor.h"
 #include "common/rpc/admissions.h"
+#include "common/rpc/grpc_lifetime.h"
 #include "common/rpc/listen.h"
 #include "common/rpc/tls_watch.h"
 
 namespace tandem::rpc {
 namespace {
 
-// Makes TLS credentials that read changed files, so that a running server renews certificates.
+// Makes TLS credentials that read changed files, so that a running server uses new certificates.
 StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(const TlsFiles& tls) {
   constexpr unsigned kRefreshSeconds = 1;
   if (!tls.enabled()) return grpc::InsecureServerCredentials();
@@ -122,6 +123,7 @@ StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const ServerOptions& optio
                                                       const std::vector<grpc::Service*>& services) {
   using grpc::ServerBuilder;
   using grpc::experimental::ExternalConnectionAcceptor;
+  KeepGrpcRunning();
   TD_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials,
                       Credentials(options.tls));
   TD_ASSIGN_OR_RETURN(Listening listening, Listen(options));

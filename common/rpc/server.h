@@ -30,17 +30,18 @@ struct ServerOptions {
   // The server uses TLS if `cert` and `key` are set. If `ca` is set too, callers must present a
   // certificate that `ca` signed.
   TlsFiles tls;
-  // True: the server may listen on network addresses without TLS. False: without TLS it listens on
-  // loopback addresses only.
+  // true: the server may listen on network addresses without TLS. false: without TLS, the server
+  // listens on loopback addresses only.
   bool insecure_allow_network = false;
-  // How long Start() waits for a port that is in use (common/base/predecessor.h).
+  // Maximum time for which Start() waits for a port that is in use (common/base/predecessor.h).
   Duration patience = {};
   // Sockets that already listen, TCP or Unix-domain (acceptor.h). If there are any, `listen` is not
   // bound.
   std::vector<std::shared_ptr<Fd>> listeners;
-  // Limits the connections. null: the server creates its own, which require no proof of identity.
+  // Limits the connections. null: the server creates an Admissions that trusts every caller.
   std::shared_ptr<Admissions> admissions;
-  // Maximum memory of received messages whose calls have not ended, in bytes. Others are refused.
+  // Maximum memory of received messages whose calls have not ended, in bytes. gRPC enforces this
+  // limit (grpc::ResourceQuota).
   size_t memory_bytes_max = size_t{4} << 30;
 };
 
@@ -56,7 +57,7 @@ class RpcServer {
                                                     const std::vector<grpc::Service*>& services);
   ~RpcServer();  // stops the server as Stop(now) does
 
-  // Address of the server, with the port that was chosen.
+  // Address of the server, with the port on which it listens.
   const Endpoint& endpoint() const { return endpoint_; }
   // Sets the status of the whole server that grpc.health.v1.Health reports (service name "").
   void SetServing(bool serving);

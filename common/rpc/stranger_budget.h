@@ -1,5 +1,5 @@
-// Limits the calls and bytes that a server accepts from callers before they prove an identity. All
-// connections of one address share one budget, so further connections add nothing to it.
+// Limits the calls and bytes that a server accepts from callers before the callers are trusted. All
+// connections of one source address share one budget, so further connections do not increase it.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,13 @@
 namespace tandem::rpc {
 
 struct StrangerLimits {
-  // Rate limit of HEADERS frames. A client needs at most three before it is proven: a call of a
+  // Rate limit of HEADERS frames. A client sends at most three before it is trusted: a call of a
   // session that the server does not know, OpenSession, and the first call of the new session
-  // (RawCall). gRPC needs about 15 kB of memory per call, so the limits allow 1 MB at once, 5 MB in
-  // a minute.
+  // (RawCall). gRPC needs about 15 kB of memory per call. The limits thus allow 1 MB at once and
+  // 5 MB in a minute.
   double calls_burst = 64, calls_per_second = 4;
-  // Rate limit of bytes in frames, including the frame headers. The calls of an honest client
-  // have 2 kB together; it sends messages of megabytes only after the connection is proven
+  // Rate limit of bytes in frames, including the frame headers. The first three calls of an honest
+  // client have 2 kB together. The client sends messages of megabytes only after it is trusted
   // (RawCall). gRPC buffers the bytes of a message until the message is complete.
   double bytes_burst = 1 << 20, bytes_per_second = 32 << 10;
 };
@@ -39,8 +39,8 @@ class StrangerBudget {
   TokenBucket calls_ TD_GUARDED_BY(mu_), bytes_ TD_GUARDED_BY(mu_);
 };
 
-// The part of a StrangerBudget that one connection has used. It is returned to the budget when the
-// connection is proven or closed, when the server buffers nothing for it. Thread-safe.
+// The part of a StrangerBudget that one connection has used. The connection returns this part when
+// its caller becomes trusted or the connection is closed. Thread-safe.
 class StrangerShare {
  public:
   explicit StrangerShare(std::shared_ptr<StrangerBudget> budget) : budget_(std::move(budget)) {}
@@ -54,8 +54,8 @@ class StrangerShare {
   bool TakeBytes(size_t count, Time now);
   // Returns the part of the budget that this connection has used, from 0 to 1.
   double spent() const;
-  // Returns this share to the budget, if the caller proved its identity or the connection is
-  // closed.
+  // Returns the used part to the budget. Call it when the caller becomes trusted or the connection
+  // is closed.
   void Leave();
 
  private:

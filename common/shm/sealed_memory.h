@@ -12,8 +12,8 @@
 
 namespace tandem {
 
-// A mapping of a whole shared object. The object exists at least as long as the mapping. A page of
-// it needs memory only after its first access.
+// A mapping of a whole shared object. The object exists at least as long as the mapping. Each page
+// of the object needs memory only after the first access to the page.
 class SealedMemory {
  public:
   // Access rights of the other processes, which receive the descriptor.

@@ -1,6 +1,6 @@
 // Unix-domain sockets with abstract names. An abstract name needs no directory and disappears with
 // the socket. Client and server must have the same kernel and network namespace. The sockets
-// transfer file descriptors. They also report immediately when the peer has ended.
+// transfer file descriptors. They also report the end of the peer immediately.
 #pragma once
 
 #include <span>
@@ -22,14 +22,17 @@ StatusOr<Fd> ConnectAbstract(const std::string& name);
 // Returns whether the process at the other end of the socket runs as the same user as this process.
 bool IsSameUser(int socket);
 
-// Waits for one of the poll(2) `events` of `fd`. DEADLINE_EXCEEDED: not until `deadline`.
+// Waits for one of the poll(2) `events` of `fd`. DEADLINE_EXCEEDED: no event occurred until
+// `deadline`.
 Status WaitReady(int fd, short events, Time deadline);
 
 // Sends at least one byte together with the descriptors `fds`. The receiver must expect the same
-// numbers of bytes and descriptors. Does not wait for the receiver. UNAVAILABLE: not accepted.
+// numbers of bytes and descriptors. Does not wait for the receiver. UNAVAILABLE: the kernel did not
+// accept all bytes.
 Status SendFds(int socket, std::span<const std::byte> bytes, std::span<const int> fds);
-// Fills `bytes` and returns `count` descriptors that the peer sent with SendFds. UNAVAILABLE: the
-// peer has ended, or has sent other numbers of bytes or descriptors.
+// Fills `bytes` and returns `count` descriptors that the peer sent with SendFds. DEADLINE_EXCEEDED:
+// no data arrived until `deadline`. UNAVAILABLE: the peer has ended, or has sent other numbers of
+// bytes or descriptors.
 StatusOr<std::vector<Fd>> ReceiveFds(int socket, std::span<std::byte> bytes, size_t count,
                                      Time deadline);
 

@@ -105,8 +105,8 @@ class SpinBackoff {
 
 // Wakes a sleeping peer by one byte on the socket. Returns false if the peer has closed the socket.
 bool RingBell(int socket);
-// Reads some of the bytes that the peer's RingBell sent. It does not read all of them, so that a
-// peer that sends without end cannot block this thread. False: the peer has closed the socket.
+// Reads up to 64 of the bytes that the peer's RingBell sent. The limit prevents a peer that sends
+// without end from blocking this thread. Returns false if the peer has closed the socket.
 bool DrainBells(int socket);
 
 // Returns an eventfd. poll() with POLLIN returns when the eventfd is set. UNAVAILABLE: the process

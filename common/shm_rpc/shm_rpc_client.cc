@@ -13,7 +13,7 @@
 namespace tandem::shm_rpc {
 namespace {
 
-// Maximum delay until a call notices that its deadline has passed.
+// Interval between two checks of the deadlines of calls.
 constexpr Duration kTick = std::chrono::milliseconds(100);
 
 std::string Text(codec::Fragments pieces) {
@@ -115,8 +115,8 @@ Status ShmRpcClient::TakeAnswer(const RingEntry& entry) {
   } else if (reply != nullptr) {
     reply(Status(code, Text(pieces)), {});
   }
-  // The reply's ring entry is finished before the call is removed from `pending_`. So a caller that
-  // finds room for a request also finds room for the reply.
+  // Finishes the reply's ring entry before it removes the call from `pending_`. So if `pending_`
+  // has room for a new call, the ring has room for the reply to this call.
   answers_.Done();
   MutexLock lock(mu_);
   pending_.erase(entry.id);

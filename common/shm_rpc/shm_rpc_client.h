@@ -40,7 +40,8 @@ class ShmRpcClient {
   // are running, or the connection is lost. `request` may be destroyed after the return.
   bool Call(uint32_t method, const codec::EncodedMessage& request, Time deadline, Reply reply);
 
-  // Receives replies until the connection is lost or Stop is called. Returns the reason. Call once.
+  // Receives replies until the connection is lost or Stop is called. Returns the error that ended
+  // the connection; OK: Stop was called. Call it only once.
   Status Run();
   void Stop();
 

@@ -30,7 +30,8 @@ constexpr Duration kTicketLife = std::chrono::seconds(10);
 constexpr size_t kTicketsMax = 1024, kGuestsMax = 64, kConnectionsMax = 1024;
 // Interval between two checks of the sockets while requests arrive without a pause.
 constexpr Duration kLookEvery = std::chrono::milliseconds(1);
-// Maximum replies per wake-up of a client. A wake-up takes as long as copying 0.1 to 0.3 MB.
+// Maximum number of replies per wake-up of a client. A wake-up takes as long as a copy of 0.1 to
+// 0.3 MB.
 constexpr uint64_t kAnswersOfBell = 4;
 
 // Returns `bytes` random bytes that other processes cannot guess.
@@ -126,8 +127,9 @@ class ShmRpcServer::Connection {
   // Replies that the client has not finished, the oldest first.
   std::deque<PlacedMessage> kept_ TD_GUARDED_BY(mu_);
   bool closed_ TD_GUARDED_BY(mu_) = false;
-  // A sleeping client is woken after the server has replied to half of the client's requests. It
-  // can then send new ones while the others are running. A wake-up delivers several replies.
+  // Number of requests that waited in the ring when NextCall() read the last request. The server
+  // wakes a sleeping client after min(waiting_, kAnswersOfBell) replies. A wake-up thus delivers
+  // several replies, and the client can send new requests while others are running.
   uint64_t waiting_ TD_GUARDED_BY(mu_) = 0;
   uint64_t untold_ TD_GUARDED_BY(mu_) = 0;  // number of replies since the client was last woken
   bool owes_bell_ TD_GUARDED_BY(mu_) = false;
@@ -163,7 +165,7 @@ class ShmRpcServer::Loop {
   };
 
   void Run();
-  // Serves waiting requests. Returns true if there was one.
+  // Serves up to one request of each connection. Returns true if there was a request.
   bool ServeConnections();
   Status ServeOne(const std::shared_ptr<Connection>& connection);
   // Checks the sockets for events. If `wait`, blocks until there is an event.
@@ -226,7 +228,8 @@ bool ShmRpcServer::Loop::ServeConnections() {
   return any;
 }
 
-// Serves one request of the connection. They are served in turn, so none delays the others.
+// Serves up to one request of the connection. The loop serves the connections in turn, so no
+// connection delays the others.
 Status ShmRpcServer::Loop::ServeOne(const std::shared_ptr<Connection>& connection) {
   TD_ASSIGN_OR_RETURN(const auto entry, connection->NextCall());
   if (!entry) return OkStatus();

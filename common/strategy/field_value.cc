@@ -95,8 +95,8 @@ Error GetDouble(const gpb::FieldDescriptor& field, const Literal& literal, doubl
   return CheckRange(field, *v);
 }
 
-// Returns the magnitude and sign of an integer. `max` is the maximum of a positive number's
-// magnitude, `max_negative` that of a negative number.
+// Sets *magnitude to the absolute value of an integer. `max`: maximum of *magnitude for a number
+// without a minus sign; `max_negative`: maximum for a number with a minus sign.
 Error GetInteger(const gpb::FieldDescriptor& field, const Literal& literal, uint64_t max,
                  uint64_t max_negative, uint64_t* magnitude) {
   if (literal.kind == Literal::Kind::kIdentifier && IsNotFiniteWord(literal.text)) {

@@ -196,7 +196,8 @@ std::string KnobsMarkdown() {
       "its default. In a mode that is not listed a knob is refused; one that is a matter of speed "
       "or\n"
       "memory alone is reported as without effect.\n");
-  // The page has one table for each message. They have the order of the messages' first fields.
+  // The page has one table for each message. The tables have the order of the messages' first
+  // fields.
   std::vector<std::pair<std::string, std::string>> sections;
   for (const KnobInfo& info : list) {
     const size_t dot = info.path.rfind('.');

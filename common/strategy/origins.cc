@@ -20,6 +20,13 @@ Origin FlagOrigin(std::string_view flag) {
   return origin;
 }
 
+Origin SettingOrigin(std::string_view name) {
+  Origin origin;
+  origin.kind = OriginKind::kFlag;
+  origin.place.file = "setting " + std::string(name);
+  return origin;
+}
+
 Origin EnvironmentOrigin(std::string_view variable) {
   Origin origin;
   origin.kind = OriginKind::kEnvironment;

@@ -17,15 +17,18 @@ enum class OriginKind { kDefault = 0, kAuto = 1, kFile = 2, kEnvironment = 3, kF
 struct Origin {
   OriginKind kind = OriginKind::kDefault;
   SourcePlace place;
-  // Origin of the value that this one replaced, such as "job.pbtxt:9:3"; empty: the default.
+  // Origin of the value that this value replaced, such as "job.pbtxt:9:3"; empty: the default.
   std::string over;
 
-  // Returns a text such as "job.pbtxt:9:3", "environment CPU_NUM", "flag --a_sync", "default".
+  // Returns a text such as "job.pbtxt:9:3", "environment CPU_NUM", "flag --a_sync",
+  // "setting a_sync", "default".
   std::string ToString() const;
 };
 
 // Returns the origin of a value that a flag set; `flag`: name without dashes.
 Origin FlagOrigin(std::string_view flag);
+// Returns the origin of a value that a program set by the name `name`.
+Origin SettingOrigin(std::string_view name);
 Origin EnvironmentOrigin(std::string_view variable);
 Origin AutoOrigin();  // returns the origin of a value that `auto` has chosen
 

@@ -1,5 +1,5 @@
-// The names of settings that ApplyOverride (strategy.h) accepts. They are for programs that forward
-// settings to other programs.
+// The names of settings that ApplyOverride (strategy.h) accepts. Programs that forward settings to
+// other programs need these names.
 #pragma once
 
 #include <string>

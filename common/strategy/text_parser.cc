@@ -231,8 +231,8 @@ void TextParser::ParseStatement(Scope* scope, int depth) {
   ParseFieldValue(scope, target, place, colon, depth);
 }
 
-// Finds the field of a knob name that does not belong to this message. The knob is in another
-// message of the strategy, or `name` is another spelling of it.
+// Finds the field of the knob `name`, which is not the name of a field of this message. The knob is
+// in another message of the strategy, or `name` is another spelling of a knob.
 bool TextParser::ResolveStrategyName(Scope* scope, const std::string& name,
                                      const SourcePlace& place, Target* target) {
   if (scope->strategy == nullptr) return false;

@@ -143,8 +143,8 @@ void Validator::CheckKnob(const FieldPlace& place) {
 }
 
 // A knob of the message NAME_configs has no effect if the knob NAME is off. Adds a note if the knob
-// at `place` is such a knob and its value was changed. The knobs of a_sync_configs are exempt: they
-// have an effect even if a_sync is off.
+// at `place` is such a knob and its value was changed. The knobs of a_sync_configs are exempt,
+// because they have an effect even if a_sync is off.
 void Validator::NoteWithoutSwitch(const FieldPlace& place) {
   const std::string_view group = place.steps.front()->name();
   constexpr std::string_view kEnd = "_configs";

@@ -1,8 +1,8 @@
 // The owners of row buckets and dense slices, as one process knows them. A dense slice has a bucket
-// number too (row_buckets.h). At first the server where Configure places a bucket owns the bucket.
-// Each move of a bucket has an ownership epoch, which only the bucket's current owner assigns. Of
-// two reports about a bucket, the report with the higher ownership epoch is valid. So the maps of
-// several servers can be merged in any order.
+// number too (row_buckets.h). The first owner of a bucket is the server on which Configure places
+// the bucket. Each move of a bucket has an ownership epoch, which only the bucket's current owner
+// assigns. If two moves of a bucket differ, the move with the higher ownership epoch is valid. So
+// the maps of several servers can be merged in any order.
 #pragma once
 
 #include <cstdint>

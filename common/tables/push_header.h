@@ -1,5 +1,5 @@
-// The header of a push: all fields of PushRequest (proto/pserver.proto) besides the gradients.
-// Clients, servers and their logs share it.
+// The header of a push: all fields of PushRequest (proto/pserver.proto) except the gradients and
+// the pull. Clients, servers and the servers' WALs use this header.
 #pragma once
 
 #include <cstdint>
@@ -15,26 +15,31 @@ struct CallerId {
   uint64_t incarnation = 0;
 };
 
-// By server, message numbers of one trainer.
+// Numbers of the push messages of one trainer (PushRequest.sent and .ended). Empty in sync mode.
+// The index in each list is the server. A push has one or more messages to each of its servers.
 struct SentNumbers {
-  std::vector<uint64_t> sent;   // the newest ones
-  std::vector<uint64_t> ended;  // all pushes up to these have ended with all their messages
-  // Raises each number to that of `other` if that is higher.
+  std::vector<uint64_t> sent;  // number of the newest message to each server
+  // For each server: all pushes with messages up to this number have ended on all servers.
+  std::vector<uint64_t> ended;
+  // Replaces each number by the number of `other` if the latter is higher.
   void Raise(const SentNumbers& other);
-  static uint64_t At(const std::vector<uint64_t>& numbers, int server);  // 0: not known
+  // Returns the number for `server`; 0: the number is unknown.
+  static uint64_t At(const std::vector<uint64_t>& numbers, int server);
 };
 
-// A new field needs its row in common/codec/tensor_codec.cc too.
+// Each field needs an entry in kFields<CodedPush> in common/codec/tensor_codec.cc.
 struct PushHeader {
   CallerId caller;
   uint64_t sequence = 0, step = 0;
   float learning_rate = 0;
-  uint64_t generation = 0;  // generation of the server, by which the sender chose the rows
-  // The server to which the sender sent the gradients before (index + 1; 0: none).
+  // Generation of the server (ExchangeMapReply.generation) that the sender knew when it chose the
+  // rows.
+  uint64_t generation = 0;
+  // Index + 1 of a lost server to which the sender sent these rows before; 0: none.
   int origin_server = 0;
-  uint64_t origin_sequence = 0;
+  uint64_t origin_sequence = 0;  // sequence of the push to origin_server
   SentNumbers numbers = {};
-  bool finite = false;  // the sender has checked the gradients
+  bool finite = false;  // true: the sender has checked that all gradients are finite
 };
 
 }  // namespace tandem

@@ -32,9 +32,10 @@ struct TableRules {
   // A row is created at the admit_count-th version that has a gradient for it. Before that, reads
   // of the row return zeros and its gradients are dropped. Source: Paddle's CountFilterEntry.
   int64_t admit_count = 1;
-  // From the admit_count-th version on, each version with a gradient for the row creates it with
-  // this probability. The random draw is a pure function of seed, table, id and version. Source:
-  // PERSIA's admit_probability. (Paddle's ProbabilityEntry of 2.1 uses 1 minus it.)
+  // From the admit_count-th version on, each version with a gradient for the row creates the row
+  // with this probability. The random draw is a pure function of seed, table, id and version.
+  // Source: PERSIA's admit_probability. (The probability of Paddle 2.1's ProbabilityEntry is 1
+  // minus this value.)
   double admit_probability = 1;
   // The server checks all rows every shrink_every versions, before it applies the update. 0: never.
   int64_t shrink_every = 0;
@@ -49,8 +50,8 @@ struct TableRules {
 
   // Returns true if a row may be absent after its first gradient. An absent row reads as zeros.
   bool admits() const { return admit_count > 1 || admit_probability < 1; }
-  // Returns how many counts are in front of each gradient in a push. With kCtr there are two: the
-  // show count and the click count of the row.
+  // Returns the number of counts that precede each gradient in a push. kCtr has two counts: the
+  // shows and the clicks of the row.
   int64_t counts() const { return accessor == RowAccessorKind::kCtr ? 2 : 0; }
   friend bool operator==(const TableRules&, const TableRules&) = default;
 };

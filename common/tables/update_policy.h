@@ -8,7 +8,7 @@ namespace tandem {
 // Time at which a push changes the parameters.
 enum class UpdatePolicy : uint8_t {
   kSync,  // once per step, after every trainer has pushed
-  kASync  // immediately
+  kASync  // when the push arrives
 };
 const char* Name(UpdatePolicy policy);  // "sync", "a_sync"
 

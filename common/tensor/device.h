@@ -16,7 +16,8 @@ namespace tandem {
 // thread. The device must outlive the memory.
 using Buffer = std::shared_ptr<std::byte>;
 
-// How a device gets memory from its driver. If all fields are 0, every allocation is a driver call.
+// The sizes in which a device requests memory from its driver. If all fields are 0, every
+// allocation is a driver call.
 struct DeviceMemoryOptions {
   double fraction = 0;  // size of a chunk without its own setting, as a fraction of the free memory
   size_t first_bytes = 0;  // size of the first chunk in bytes; 0: use `fraction`
@@ -30,8 +31,8 @@ struct DeviceMemoryCounts {
   size_t used_bytes = 0;     // the part of driver_bytes that is in use, in bytes
 };
 
-// A second stream of device work, which runs in parallel to the compute stream. It is for
-// communication. Thread-safe. Its device must outlive it.
+// A second stream of device work, which runs in parallel to the compute stream. Communication uses
+// this stream. Thread-safe. The device must outlive the stream.
 class SideStream {
  public:
   // A position in the compute stream (an event).

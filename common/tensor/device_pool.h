@@ -1,5 +1,5 @@
 // A memory pool of a device. It divides large chunks of driver memory into blocks. A driver call is
-// slow and stops the device; to allocate a block takes only two table lookups on the host.
+// slow and stops the device. The allocation of a block needs only two table lookups on the host.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace tandem {
 // Allocates blocks of device memory. Thread-safe.
 class DevicePool {
  public:
-  // Alignment and minimum size of a chunk in bytes, as for cudaMalloc.
+  // Alignment and minimum size of a block in bytes. cudaMalloc has the same alignment.
   static constexpr size_t kAlignment = 256;
 
   struct Driver {

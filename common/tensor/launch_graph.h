@@ -8,8 +8,9 @@
 
 namespace tandem {
 
-// A recorded graph of device work. It does not own the accessed memory. The device and this memory
-// must outlive the graph, and the memory must keep its addresses. It is for one thread.
+// A recorded graph of device work. The graph does not own the memory that the work accesses. The
+// device and this memory must outlive the graph, and the memory must keep its addresses. Not
+// thread-safe.
 class LaunchGraph {
  public:
   virtual ~LaunchGraph() = default;

@@ -18,7 +18,8 @@ struct SparseRows {
   // message names the row.
   Status Check() const;
   // Returns a matrix with the same sum whose rows are unique and in ascending order. Duplicates are
-  // added in their order. It works for f32 on the CPU only.
+  // added in their order. REQUIRES: the values are on the CPU. UNIMPLEMENTED: the values are not
+  // f32.
   StatusOr<SparseRows> Merged(Device& device) const;
 };
 

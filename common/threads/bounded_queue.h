@@ -1,5 +1,4 @@
-// A queue with a maximum length, which threads can close. It is the only one between threads in
-// Tandem.
+// A queue with a maximum length, which threads can close.
 #pragma once
 
 #include <deque>

@@ -1,4 +1,4 @@
-// A few threads that, together with the calling thread, run the parts of one task in parallel.
+// Runs the parts of one task in parallel on the calling thread and a few other threads.
 #pragma once
 
 #include <functional>

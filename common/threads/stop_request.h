@@ -1,4 +1,4 @@
-// Handles SIGTERM and SIGINT in Tandem's programs. The first signal requests an orderly stop, a
+// Handles SIGTERM and SIGINT in Tandem's programs. The first signal requests an orderly stop. A
 // later signal ends the process immediately.
 #pragma once
 

@@ -32,8 +32,8 @@ bool ParseOrExplain(const std::string& command, const std::string& usage,
                     std::vector<FlagSpec> flags, const std::vector<std::string>& args,
                     ParsedArgs* parsed, int* exit_code);
 
-// Checks that there are at most `most` arguments besides flags. INVALID_ARGUMENT: there are more;
-// the message names the first one that is too many.
+// Checks that there are at most `most` arguments besides flags. INVALID_ARGUMENT: there are more
+// arguments; the message names the first superfluous one.
 Status TakesAtMost(size_t most, const ParsedArgs& args);
 
 // Runs a subcommand: parses the arguments (ParseOrExplain), calls `body`, and prints errors.

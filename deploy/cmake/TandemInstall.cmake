@@ -56,5 +56,10 @@ install(FILES ${CMAKE_BINARY_DIR}/gen/TandemConfig.cmake
 
 install(DIRECTORY ${CMAKE_BINARY_DIR}/python/tandem_pserver
   DESTINATION lib/python3/dist-packages COMPONENT python PATTERN __pycache__ EXCLUDE)
+# deploy/quickstart.sh does not build the module tandem._core.
+if(TARGET tandem_core)
+  install(DIRECTORY ${CMAKE_BINARY_DIR}/python/tandem DESTINATION lib/python3/dist-packages
+    COMPONENT python PATTERN __pycache__ EXCLUDE PATTERN bin EXCLUDE)
+endif()
 
 include(TandemPackages)

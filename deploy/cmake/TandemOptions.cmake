@@ -8,9 +8,9 @@ set(TANDEM_THREAD_SAFETY OFF CACHE BOOL "Turn clang's thread-safety analysis int
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
-# A unity build compiles up to 12 sources of a room as one (TandemModule.cmake). It takes about a third of the time of a
-# build file by file. Debug and sanitizer builds compile file by file, so each file's own includes
-# stay complete.
+# A unity build compiles up to 12 sources of a room as one (TandemModule.cmake). It takes about a
+# third of the time of a build file by file. The presets debug, fuzz and clang-safety compile file by
+# file, so each file's own includes stay complete.
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   set(unity_default ON)
 else()

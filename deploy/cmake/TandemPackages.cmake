@@ -1,7 +1,7 @@
 # Debian packages. cpack -G DEB --config build/CPackConfig.cmake -B DIR writes to DIR
 #   tandem           the programs, units, manifests, examples, monitoring, docs
 #   libtandem-dev    the C++ client, for find_package(Tandem)
-#   python3-tandem   the Python client
+#   python3-tandem   the Python packages tandem and tandem_pserver
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME tandem)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
@@ -32,12 +32,15 @@ set(CPACK_COMPONENT_DEV_DESCRIPTION "C++ client of Tandem's parameter servers
 
 set(CPACK_DEBIAN_PYTHON_PACKAGE_NAME python3-tandem)
 set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
-set(CPACK_DEBIAN_PYTHON_PACKAGE_ARCHITECTURE all)
+# The module of the package tandem is for one version of Python.
+math(EXPR next_python "${Python_VERSION_MINOR} + 1")
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS
-  "python3, python3-grpcio, python3-numpy, python3-protobuf")
+  "python3 (>= ${Python_VERSION_MAJOR}.${Python_VERSION_MINOR}~), python3 (<< ${Python_VERSION_MAJOR}.${next_python}~), python3-grpcio, python3-numpy, python3-protobuf")
+set(CPACK_DEBIAN_PYTHON_PACKAGE_RECOMMENDS tandem)
 set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_EXTRA
   ${CMAKE_SOURCE_DIR}/deploy/debian/python3-tandem/prerm)
 set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_STRICT_PERMISSION ON)
-set(CPACK_COMPONENT_PYTHON_DESCRIPTION "Python client of Tandem's parameter servers
- import tandem_pserver")
+set(CPACK_COMPONENT_PYTHON_DESCRIPTION "Networks and clients of Tandem in Python
+ The package tandem builds and trains networks; tandem_pserver is the client of parameter servers.")
 include(CPack)

@@ -21,7 +21,8 @@ struct ProcessEndpoint {
 };
 
 // Parses a comma-separated list of "host:port", "host" (port 0) and, for --servers, "unix:/path".
-// Fills in `local`. INVALID_ARGUMENT: a malformed entry; the message names `flag` and it.
+// Sets `local` of each entry. INVALID_ARGUMENT: an entry is malformed; the message names `flag` and
+// the entry.
 StatusOr<std::vector<ProcessEndpoint>> ParseEndpoints(const std::string& flag,
                                                       const std::string& list);
 
@@ -33,8 +34,8 @@ bool IsLocalHost(const std::string& host);
 std::string HostName();
 
 // Assigns a port to every entry with port 0. If all entries are local, the port is a free one.
-// Otherwise it is `start_port` + the entry's index among the entries of the same host, because
-// every host must compute the same numbers. INVALID_ARGUMENT: two entries are equal after the
+// Otherwise the port is `start_port` plus the entry's index among the entries of its host, because
+// every host must compute the same ports. INVALID_ARGUMENT: two entries are equal after the
 // assignment. UNAVAILABLE: the port of a local entry is in use, or no port is free.
 Status AssignPorts(const std::string& flag, int start_port,
                    std::vector<ProcessEndpoint>& endpoints);

@@ -30,8 +30,8 @@ bool IsSetting(const std::string& line) {
   return line.ends_with(')') && absl::StrContains(line, ": ") && absl::StrContains(line, "   (");
 }
 
-// Returns the process's own description of its failure: the log's lines from the last error on. If
-// there is no error, returns all lines except the settings.
+// Returns the lines of a log in which the process describes its failure: all lines from the last
+// error on. If the log has no error, returns all lines except the settings.
 std::vector<std::string> LastWords(const std::vector<std::string>& lines) {
   const auto is_error = [](const std::string& line) {
     return absl::StrContains(line, ": error: ");

@@ -15,9 +15,9 @@ struct Failure {
   std::string host;
   int64_t pid = 0;
   ExitState exit;
-  bool early = false;  // true: a pserver that ended with 0 before it was requested to stop
-  bool stuck = false;  // true: killed because it did not end after it was requested to stop
-  // Killed after this number of seconds without a reply; 0: not killed for this reason.
+  bool early = false;  // true: a pserver that exited with 0 before its stop was requested
+  bool stuck = false;  // true: killed because it did not end after its stop was requested
+  // Seconds without a reply after which the process was killed; 0: not killed for this reason.
   double silent_s = 0;
   double after_s = 0;  // seconds since the start of the job
   std::string time;    // wall-clock time in UTC, ISO 8601
@@ -25,12 +25,13 @@ struct Failure {
   std::vector<std::string> last_lines;
 };
 
-// Returns the exit code of the job: that of the process that failed first, or 128 + signal if a
-// signal ended the process. It is 1 for a pserver that ended too early or did not stop when
-// requested. For an unresponsive process it is the code of a lost peer.
+// Returns the exit code of the job. It is the exit code of the process that failed first, or 128 +
+// signal if a signal ended this process. It is 1 for a pserver that ended too early or did not stop
+// when requested. For an unresponsive process it is the code of a lost peer.
 int JobExitCode(const Failure& failure);
 
-// Returns lines for the terminal, each with a line end. `others`: a text about each other process.
+// Returns the report for the terminal, with a line end after each line. `others`: one text about
+// each other process.
 std::string FailureText(const std::string& job, const Failure& failure,
                         const std::vector<std::string>& others, const std::string& error_file);
 

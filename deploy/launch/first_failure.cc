@@ -23,7 +23,7 @@ Failure FailureOf(JobProcess& process, Time started) {
   failure.host = HostName();
   failure.pid = process.process->pid();
   const std::optional<ExitState>& exit = process.process->Poll();
-  // If there is no exit status yet, SIGKILL is still in progress.
+  // A process without an exit status was killed and has not ended yet.
   failure.exit = exit ? *exit : ExitState{.signal = SIGKILL};
   failure.early = failure.exit.ok();
   failure.stuck = process.stuck;

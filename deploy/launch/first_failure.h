@@ -1,4 +1,5 @@
-// Finds the first failure of a job, its cause, even if several processes end at the same time.
+// Finds the first failure of a job, which is the cause of the others, even if several processes end
+// at the same time.
 #pragma once
 
 #include <optional>
@@ -22,12 +23,13 @@ class FirstFailure {
 
   // Records `process` as the first failure. REQUIRES: !known().
   void Blame(JobProcess& process);
-  // Records one of the processes `failed`, which ended between two checks and are treated as
-  // simultaneous. A process that is a cause has precedence over a process that is only a
-  // consequence. Does nothing if a failure is known or `failed` is empty.
+  // Records one of the processes `failed` as the first failure. They ended between two checks and
+  // are treated as simultaneous. A process that is a cause has precedence over a process that is
+  // only a consequence. Does nothing if a failure is known or `failed` is empty.
   void BlameOneOf(const std::vector<JobProcess*>& failed);
-  // Replaces the recorded failure if it is a trainer that lost a peer, and another trainer does not
-  // exit on request. That trainer is then the first failure. Its exit was requested `grace` ago.
+  // Replaces a recorded failure that is only the loss of a peer (kExitLostPeer). The new first
+  // failure is a trainer that is still running although its exit was requested `grace` ago. Does
+  // nothing if there is no such trainer.
   void PreferUnresponsive(const JobProcesses& processes, Duration grace);
 
  private:

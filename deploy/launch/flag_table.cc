@@ -43,21 +43,22 @@ Status UnknownFlag(const std::vector<FlagSpec>& table, const std::string& name,
   return InvalidArgument("unknown flag \"--%s\" [TD1002]%s", name, hint);
 }
 
-// Passes a flag that `handed_on` accepts to the other program. The argument must contain the value
-// (`--name=value`), because this program does not know whether the flag has a value.
+// Passes a flag that `handed_on` accepts to the other program. The flag must have the form
+// `--name=value`, because this program does not know whether the flag has a value.
 Status HandOn(const std::string& spelled, const std::string& name, const std::string& arg,
               ParsedArgs& parsed) {
   if (spelled.size() == arg.size()) {
     return InvalidArgument("%s needs a value [TD1003]; hint: write --%s=VALUE", spelled, name);
   }
   parsed.after_dashes.push_back("--" + name + arg.substr(spelled.size()));
+  ++parsed.handed_on;
   return OkStatus();
 }
 
 bool OptionalValue(const FlagSpec& spec) { return *spec.value == '['; }
 
-// Parses the flag args[at] and its value, perhaps args[at + 1]. Sets `at` to the last argument
-// used.
+// Parses the flag args[at] and its value, which may be args[at + 1]. Sets `at` to the index of the
+// last argument that belongs to the flag.
 Status ParseFlag(const std::vector<FlagSpec>& table, const std::vector<std::string>& args,
                  const HandedOn* handed_on, size_t& at, ParsedArgs& parsed) {
   const std::string& arg = args[at];
@@ -130,17 +131,25 @@ StatusOr<double> ParsedArgs::GetDouble(const std::string& name, double fallback,
 StatusOr<ParsedArgs> ParseArgs(const std::vector<FlagSpec>& table,
                                const std::vector<std::string>& args, const HandedOn* handed_on) {
   ParsedArgs parsed;
+  const auto add_rest = [&](size_t i) {
+    const auto rest = args.begin() + static_cast<std::ptrdiff_t>(i) + 1;
+    parsed.after_dashes.insert(parsed.after_dashes.end(), rest, args.end());
+  };
   for (size_t i = 0; i < args.size(); ++i) {
     if (args[i] == "--") {
-      const auto rest = args.begin() + static_cast<std::ptrdiff_t>(i) + 1;
-      parsed.after_dashes.insert(parsed.after_dashes.end(), rest, args.end());
+      add_rest(i);
       break;
     }
     // A single "-" means standard input or output, so it is not a flag.
     if (args[i].size() < 2 || args[i][0] != '-' ||
         args[i].find_first_not_of('-') == std::string::npos) {
       parsed.positional.push_back(args[i]);
-      continue;
+      if (handed_on == nullptr || !handed_on->takes_rest_after ||
+          !handed_on->takes_rest_after(args[i])) {
+        continue;
+      }
+      add_rest(i);
+      break;
     }
     TD_RETURN_IF_ERROR(ParseFlag(table, args, handed_on, i, parsed));
   }

@@ -31,6 +31,7 @@ struct ParsedArgs {
       positional;  // arguments that are not flags, in the order of the command line
   // Arguments for the other program: flags that were passed on, then the arguments after "--".
   std::vector<std::string> after_dashes;
+  int handed_on = 0;  // number of flags in after_dashes that were passed on
 
   bool Has(const std::string& name) const { return flags.count(name) > 0; }
   // Returns the value of a flag, or `fallback` if the flag is absent.
@@ -46,12 +47,15 @@ struct ParsedArgs {
 struct HandedOn {
   // Returns whether the other program has the flag; `name` has underscores.
   std::function<bool(const std::string& name)> takes;
-  std::vector<std::string> names;  // names of these flags, for "did you mean" hints
+  std::vector<std::string> names;  // names of the other program's flags, for "did you mean" hints
   std::string otherwise;           // hint for a flag that is similar to no flag of either program
+  // Returns whether all arguments after the positional argument `arg` are for the other program.
+  std::function<bool(const std::string& arg)> takes_rest_after;
 };
 
-// Parses a command line. A flag that is not in `table` but in `handed_on` is added to after_dashes.
-// INVALID_ARGUMENT: an unknown or duplicate flag, or no value; the message names it.
+// Parses a command line. Appends a flag to after_dashes if `handed_on` accepts it and `table` does
+// not have it. INVALID_ARGUMENT: a flag is unknown, duplicate or without its value; the message
+// names the flag.
 StatusOr<ParsedArgs> ParseArgs(const std::vector<FlagSpec>& table,
                                const std::vector<std::string>& args,
                                const HandedOn* handed_on = nullptr);

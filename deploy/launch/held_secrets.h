@@ -12,8 +12,8 @@
 
 namespace tandem::deploy {
 
-// Makes secrets readable at paths until destruction, for processes of the same user. Such a path is
-// a link to a sealed file in memory, /proc/PID/fd/N of this process. The secret is never on a disk.
+// Makes secrets readable at paths for processes of the same user, until destruction. Each path is a
+// link to a sealed file in memory, /proc/PID/fd/N of this process. The secret is never on a disk.
 // After SIGKILL the link points to nothing.
 class HeldSecrets {
  public:

@@ -35,7 +35,8 @@ StatusOr<std::string> MakeSecret() {
 // discarded immediately, so that no further certificate can be issued.
 Status MakeCertificates(const LaunchPlan& plan, HeldSecrets& secrets) {
   TD_REQUIRE(plan.make_tls && !plan.tls_dir.empty());
-  // Validity of the certificates in days. A longer job needs renewable ones of the user.
+  // Validity of the certificates in days. A longer job needs certificates that the user makes and
+  // renews.
   constexpr int kDays = 30;
   std::error_code error;
   std::filesystem::remove_all(plan.tls_dir, error);
@@ -58,8 +59,8 @@ Status MakeCertificates(const LaunchPlan& plan, HeldSecrets& secrets) {
   return OkStatus();
 }
 
-// Returns whether the file is a log of a process that this job has on no host. It is of an earlier
-// job.
+// Returns whether the file is a log of an earlier job: this job has no process with the file's kind
+// and rank on any host.
 bool IsStaleLog(const LaunchPlan& plan, const std::string& name) {
   const size_t dot = name.find('.');
   int rank = 0;

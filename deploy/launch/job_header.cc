@@ -1,6 +1,10 @@
 #include "deploy/launch/job_header.h"
 
+#include <filesystem>
+#include <system_error>
+
 #include "absl/strings/str_cat.h"
+#include "common/base/require.h"
 #include "common/strategy/diagnostics.h"
 #include "common/strategy/strategy.h"
 #include "common/strategy/text_file.h"
@@ -59,6 +63,23 @@ StatusOr<JobHeader> ReadJobHeader(const std::string& path) {
       header.mode = LaunchMode::kHybrid;
       break;
   }
+  return header;
+}
+
+bool IsScript(const std::string& path) { return path.ends_with(".py"); }
+
+StatusOr<JobHeader> ReadScriptHeader(const std::string& path) {
+  TD_REQUIRE(IsScript(path));
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) {
+    return NotFound("cannot open %s: no such file [TD1008]", path);
+  }
+  JobHeader header;
+  header.name = std::filesystem::path(path).stem().string().substr(0, kJobNameBytesMax);
+  for (char& c : header.name) {
+    if (!IsJobName(std::string(1, c)) && c != '.') c = '_';
+  }
+  if (!IsJobName(header.name)) header.name = "script";
   return header;
 }
 

@@ -20,6 +20,11 @@ struct JobHeader {
 // Reads the name and mode from a job file. NOT_FOUND: there is no such file. INVALID_ARGUMENT: the
 // file is not a job file; the message is "file:line:col: error: ...".
 StatusOr<JobHeader> ReadJobHeader(const std::string& path);
+// Returns whether `path` names a script in Python, which each trainer runs instead of a job.
+bool IsScript(const std::string& path);
+// Returns the header of a script: the name of the file without ".py". NOT_FOUND: there is no such
+// file.
+StatusOr<JobHeader> ReadScriptHeader(const std::string& path);
 // The settings of a job that its pservers need.
 struct ServerSettings {
   // The number of trainers per worker, as the pservers count them. It is the number of the worker's
@@ -27,8 +32,8 @@ struct ServerSettings {
   int trainers_per_worker = 1;
   std::vector<std::string> flags;
 };
-// Reads the settings that result from the job file, the trainer arguments and the environment.
-// Errors in arguments are ignored here, because the trainer reports them.
+// Reads the settings from the job file, the trainer arguments and the environment. Ignores errors
+// in the arguments, because the trainer reports them.
 StatusOr<ServerSettings> ReadServerSettings(const std::string& path,
                                             const std::vector<std::string>& args,
                                             const std::map<std::string, std::string>& environment);

@@ -20,10 +20,11 @@ class JobJournal {
   void Say(const std::string& text) const;
   // Adds an event to events.jsonl (job_record.h).
   void Note(const char* event, const std::string& process, int64_t pid, const std::string& text);
-  // Warns once that the log directory will lack lines because of `why`. OK: does nothing.
+  // Warns once that the log directory will lack lines because of `why`. Does nothing if `why` is
+  // OK.
   void NoteLoss(const Status& why);
-  // Repeats the warning of NoteLoss at the end of the job, because the first one may be out of
-  // sight.
+  // Repeats the warning of NoteLoss at the end of the job, because the user may not see the first
+  // one.
   void RepeatWarning() const;
 
   const std::string& log_dir() const { return log_dir_; }
@@ -32,7 +33,7 @@ class JobJournal {
   void Warn() const;
 
   const std::string log_dir_, name_;
-  Status lost_;  // why lines are missing in the log directory; OK: none is missing
+  Status lost_;  // cause of missing lines in the log directory; OK: no line is missing
 };
 
 }  // namespace tandem::deploy

@@ -57,7 +57,7 @@ void JobProcess::ShowOn(int stdout_fd) {
 
 WaitVerdict JobProcess::Judge(const ProcessWait& wait, Time now) {
   const Time began = now - wait.waited;
-  // The report is about an earlier process. Its successor is still starting.
+  // The report is about a predecessor of this process, which is still starting.
   if (unresponsive > Duration::zero() || started > began) return WaitVerdict::kIgnore;
   if (wait.waited >= (here ? wait.limit : wait.start_limit)) return WaitVerdict::kKill;
   if (warned_of_wait >= began) return WaitVerdict::kIgnore;

@@ -29,7 +29,7 @@ struct JobProcess {
   bool running() const { return process->running(); }
   // Returns the exit status. REQUIRES: the process has ended.
   const ExitState& exit() const;
-  // Returns true once, after the process has ended. It then reads the remaining output.
+  // Returns true once, after the process has ended. That call also reads the remaining output.
   bool CollectEnd();
   // Returns whether the process is a pserver that ended because its storage failed. A new process
   // can use the state in the directory of this pserver.
@@ -46,14 +46,15 @@ struct JobProcess {
   std::optional<Process> process;
   Time started = SteadyNow();
   std::optional<LogFile> log;
-  // Channels of the output; used only if the terminal shows this trainer.
+  // Channels for stdout and stderr; used only if the terminal may show this trainer.
   std::vector<OutputChannel> output;
   bool seen_end = false;
   bool stuck = false;       // true: the process had to be killed
   bool here = false;        // true: the process reported that it has joined the job
   Duration unresponsive{};  // killed after this time without a reply; 0: not killed for this reason
   Time warned_of_wait{};    // time of the last warning that other processes wait for this one
-  // true: member of the world of an elastic job; false: it has not reported that it is ready.
+  // In an elastic job: whether the process is a member of the world. A new process becomes a member
+  // after it has reported that it is ready.
   bool member = true;
 };
 

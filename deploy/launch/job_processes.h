@@ -18,7 +18,8 @@ namespace tandem::deploy {
 // each role and rank runs at the same time. Not thread-safe.
 class JobProcesses {
  public:
-  // `callers_per_worker` is the number of replicas of a trainer. Each one is a caller of pservers.
+  // `callers_per_worker` is the number of replicas of a trainer. Each replica is a caller of
+  // pservers.
   explicit JobProcesses(int callers_per_worker);
 
   // Adds a process that was started. REQUIRES: no process of its role and rank is running.
@@ -29,7 +30,7 @@ class JobProcesses {
 
   bool Has(Role role) const;  // true if there is a process with this role, running or ended
   bool AnyRunning(Role role) const;
-  // Returns whether a process has ended with exit code 0.
+  // Returns whether at least one process has ended with exit code 0.
   bool AnyDone() const;
   // Returns the running process that a report names; null: there is none.
   JobProcess* Find(const NamedProcess& name) const;
@@ -44,7 +45,7 @@ class JobProcesses {
   // Waits up to `timeout_ms` for one of `fds` or for output. Copies output to logs and terminal.
   void Poll(std::vector<pollfd> fds, int timeout_ms);
   void CopyWindowSize();
-  // Waits until the terminal has accepted all output, at most for `most`.
+  // Waits until the terminal has accepted all output, for at most `most`.
   void FlushOutput(Duration most);
 
  private:

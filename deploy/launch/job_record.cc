@@ -34,7 +34,8 @@ constexpr uint64_t kEventsBytesMax = uint64_t{1} << 30;
 uint64_t StartOf(int64_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  const size_t name_end = text.rfind(')');  // the process name before it may contain any characters
+  // The last ")", because the name in brackets may contain any characters.
+  const size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return 0;
   std::istringstream rest(text.substr(name_end + 1));
   std::string state, skipped;
@@ -192,7 +193,8 @@ StatusOr<std::vector<JobEvent>> ReadEvents(const std::string& log_dir) {
   std::vector<JobEvent> events;
   for (const absl::string_view text : absl::StrSplit(*whole, '\n')) {
     const json line = json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (!line.is_object()) continue;  // a line that is not completely written yet
+    // The line is incomplete, because the launcher is still writing it.
+    if (!line.is_object()) continue;
     const auto word = [&line](const char* name) {
       const auto it = line.find(name);
       return it != line.end() && it->is_string() ? it->get<std::string>() : std::string();

@@ -29,7 +29,7 @@ struct JobRecord {
   // is reused.
   uint64_t launcher_start = 0;
   std::string host;                  // host of the launcher; empty: an older version wrote the file
-  std::string secret_file, tls_dir;  // absolute paths; tls_dir empty: no TLS
+  std::string secret_file, tls_dir;  // absolute paths; an empty tls_dir means no TLS
   bool insecure_allow_network = false;
   std::vector<ProcessRecord> processes;  // processes on this host
 };
@@ -61,7 +61,7 @@ struct JobEvent {
 // Appends a line to events.jsonl. The job continues after an error.
 Status AddEvent(const std::string& log_dir, const JobEvent& event);
 StatusOr<std::vector<JobEvent>> ReadEvents(const std::string& log_dir);
-// Pservers that were added or drained, as `tandem rebalance` and `tandem drain` recorded it.
+// The pservers that `tandem rebalance` added and that `tandem drain` drained.
 struct PserverChanges {
   std::map<int, std::string> added;  // numbers and addresses ("host:port") of added pservers
   // Drained pservers; they serve no data and accept none, so they may be stopped.

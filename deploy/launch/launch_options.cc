@@ -1,7 +1,9 @@
 #include "deploy/launch/launch_options.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
@@ -12,7 +14,7 @@
 namespace tandem::deploy {
 namespace {
 
-// Maximum number of processes on one machine; far above useful numbers.
+// Maximum number of processes on one machine, far above any useful number.
 constexpr int kProcessesMax = 1024;
 
 // Returns the name of a flag as the user wrote it.
@@ -32,7 +34,8 @@ StatusOr<std::optional<LaunchMode>> ModeFlag(const ParsedArgs& args) {
       HintText(text, {"local", "pserver", "collective", "hybrid"}));
 }
 
-// Returns the mode: from --mode, otherwise from the kind of other flags, or from the job file.
+// Returns the mode that --mode names. Without --mode, flags of servers or ranks (--servers,
+// --nproc) determine the mode, and without such flags the job file does.
 StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
   std::string about_servers, about_ranks;
   for (const char* name : {"servers", "workers", "heter_workers", "heter_place", "pserver_data_dir",
@@ -229,18 +232,62 @@ Status FillRendezvous(const ParsedArgs& args, LaunchOptions& options) {
 }
 
 Status CheckRest(const ParsedArgs& args) {
+  if (args.Has("paddle_names") && !args.positional.empty() && !IsScript(args.positional[0])) {
+    return InvalidArgument("%s has no effect without a script in Python [TD1005]",
+                           Spelled(args, "paddle_names"));
+  }
   if (args.Has("http_port")) {
     return InvalidArgument("%s is not implemented [TD1109]", Spelled(args, "http_port"));
   }
   if (args.positional.size() == 1) return OkStatus();
   if (args.positional.empty()) {
     return InvalidArgument(
-        "no job file given [TD1007]; hint: run tandemrun --servers=2 --workers=2 job.pbtxt");
+        "no job file or script given [TD1007]; hint: run tandemrun --servers=2 --workers=2 "
+        "job.pbtxt");
   }
   return InvalidArgument(
       "expected one job file, got \"%s\" and \"%s\" [TD1010]; hint: write arguments of the trainer "
       "after --",
       args.positional[0], args.positional[1]);
+}
+
+// Rejects the flags that need a job file.
+Status CheckScript(const ParsedArgs& args) {
+  for (const char* name : {"max_restarts", "heter_workers", "status_port"}) {
+    if (!args.Has(name)) continue;
+    return Unimplemented("%s with a script is not implemented [TD1109]; hint: use a job file",
+                         Spelled(args, name));
+  }
+  if (args.Get("nproc").find(':') != std::string::npos) {
+    return Unimplemented(
+        "%s=%s (elastic) with a script is not implemented [TD1109]; hint: use a job file",
+        Spelled(args, "nproc"), args.Get("nproc"));
+  }
+  if (args.handed_on > 0) {
+    return InvalidArgument(
+        "%s is a field of a job, but %s is a script [TD1005]; hint: set the field in the script, "
+        "by fleet.DistributedStrategy()",
+        args.after_dashes[0], args.positional[0]);
+  }
+  return OkStatus();
+}
+
+// Returns the directories of Python packages for a script: the package `tandem` beside the programs
+// if it is there, and the packages with the names of Paddle.
+std::string PythonPath(bool is_script, bool paddle_names, const std::string& program_dir) {
+  if (!is_script) return "";
+  std::string package = "/usr/lib/python3/dist-packages", path;  // the package python3-tandem
+  std::error_code error;
+  // The programs are in build/bin beside build/python, or in tandem/bin of a wheel.
+  for (const char* beside : {"/../python", "/../.."}) {
+    if (!std::filesystem::is_regular_file(program_dir + beside + "/tandem/__init__.py", error)) {
+      continue;
+    }
+    package = path = std::filesystem::weakly_canonical(program_dir + beside, error).string();
+    break;
+  }
+  if (!paddle_names) return path;
+  return package + "/tandem/paddle_names" + (path.empty() ? "" : ":") + path;
 }
 
 Status FillTls(const ParsedArgs& args, LaunchOptions& options) {
@@ -313,7 +360,11 @@ const std::vector<FlagSpec>& LaunchFlags() {
        "memory of each trainer for pushes with --durability=replayable (default 1024)"},
       {"grace_s", "", "SECONDS", "time between SIGTERM and SIGKILL (default 10)"},
       {"pserver_bin", "", "FILE", "program to run instead of tandem-pserver"},
-      {"trainer_bin", "", "FILE", "program to run instead of tandem-trainer"},
+      {"trainer_bin", "", "FILE",
+       "program to run instead of tandem-trainer, or for a script instead of python3"},
+      {"paddle_names", "", "",
+       "a script may import paddle, paddle.fluid, paddle.distributed.fleet and fleetx: names of "
+       "Fleet over the package tandem"},
       {"quiet", "", "", "do not show the output of trainer 0"},
       {"dry_run", "", "", "print processes, environment and ports; start nothing"},
       {"http_port", "", "PORT", "not implemented"},
@@ -329,7 +380,8 @@ StatusOr<ParsedArgs> ParseLaunchArgs(const std::vector<std::string>& args) {
       .takes = [&job](const std::string& name) { return strategy::IsSetting(job, name); },
       .names = strategy::SettingNames(job),
       .otherwise =
-          "write flags of tandem-trainer after --: tandemrun ... job.pbtxt -- --FLAG=VALUE"};
+          "write flags of tandem-trainer after --: tandemrun ... job.pbtxt -- --FLAG=VALUE",
+      .takes_rest_after = IsScript};
   return ParseArgs(LaunchFlags(), args, &to_trainer);
 }
 
@@ -337,8 +389,13 @@ StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args, const std::str
   TD_RETURN_IF_ERROR(CheckRest(args));
   LaunchOptions options;
   options.job_file = args.positional[0];
-  TD_ASSIGN_OR_RETURN(const JobHeader job, ReadJobHeader(options.job_file));
+  options.is_script = IsScript(options.job_file);
+  if (options.is_script) TD_RETURN_IF_ERROR(CheckScript(args));
+  TD_ASSIGN_OR_RETURN(JobHeader job, options.is_script ? ReadScriptHeader(options.job_file)
+                                                       : ReadJobHeader(options.job_file));
   options.job_name = job.name;
+  // A script has no mode. With a list of cards it is collective, as with fleetrun.
+  if (options.is_script && args.Has("gpus")) job.mode = LaunchMode::kCollective;
   TD_ASSIGN_OR_RETURN(options.mode, ChooseMode(args, job.mode));
   if (args.Has("gpus")) options.workers.gpus = absl::StrSplit(args.Get("gpus"), ',');
   TD_ASSIGN_OR_RETURN(options.start_port, args.GetInt("start_port", 0, 1, 65535));
@@ -351,7 +408,10 @@ StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args, const std::str
   options.pservers.place = args.Get("pserver_place");
   options.log_dir = args.Get("log_dir", "./log-" + job.name);
   options.pservers.program = args.Get("pserver_bin", program_dir + "/tandem-pserver");
-  options.workers.program = args.Get("trainer_bin", program_dir + "/tandem-trainer");
+  options.workers.program =
+      args.Get("trainer_bin", options.is_script ? "python3" : program_dir + "/tandem-trainer");
+  options.workers.python_path =
+      PythonPath(options.is_script, args.Has("paddle_names"), program_dir);
   options.workers.args = args.after_dashes;
   options.supervision.quiet = args.Has("quiet");
   options.dry_run = args.Has("dry_run");

@@ -14,14 +14,15 @@ namespace tandem::deploy {
 // The options for the pservers of a job.
 struct PserverOptions {
   std::vector<ProcessEndpoint> endpoints;  // addresses; port 0: tandemrun chooses a port
-  // The pservers listen on Unix-domain sockets in a directory of this job. Requires that all
-  // processes are on this host. The user must not have requested addresses, ports or certificates,
-  // because certificates name hosts.
+  // If true, the pservers listen on Unix-domain sockets in a directory of this job. All processes
+  // must be on this host. The user must not have requested addresses or ports. The user must not
+  // have requested certificates either, because certificates name hosts.
   bool private_sockets = false;
   std::string program;
   std::string data_dir;
   std::string durability = "none";  // any value other than "none" requires a data_dir
-  // Memory for pushes in MB, with durability "replayable"; 0: the default of pservers.
+  // With durability "replayable": MB of buffered pushes at which a trainer requests a checkpoint
+  // and waits; 0: the default of pservers.
   int keep_pushes_mb = 0;
   std::string place;  // place of dense slices, such as "cuda"; empty: the default of pservers
 };
@@ -33,9 +34,12 @@ struct WorkerOptions {
   // Place of the heter workers, such as "cuda"; empty: the place in the job file.
   std::string heter_place;
   std::vector<std::string> gpus;  // one GPU list per worker of this host, or empty
-  std::string program;
+  std::string program;            // for a script: the interpreter
   std::vector<std::string> args;  // arguments that are passed to the trainers unchanged
-  std::string rendezvous;         // rendezvous of the ranks; empty: at the address of rank 0
+  // Directories with Python packages for a script, separated by colons. Empty: the packages are
+  // installed.
+  std::string python_path;
+  std::string rendezvous;  // address of the rendezvous; empty: the address of rank 0
   // Minimum number of ranks with which the job continues; 0: all ranks are needed.
   int ranks_least = 0;
 };
@@ -60,7 +64,8 @@ struct SupervisionOptions {
 };
 
 struct LaunchOptions {
-  std::string job_file;
+  std::string job_file;  // a job file, or a script in Python (is_script)
+  bool is_script = false;
   std::string job_name;
   LaunchMode mode = LaunchMode::kLocal;
   int start_port = 0;   // first port of the job; 0: use free ports
@@ -78,12 +83,13 @@ struct LaunchOptions {
 // Returns the flags of tandemrun, for parsing and for --help.
 const std::vector<FlagSpec>& LaunchFlags();
 
-// Parses a command line of tandemrun with ParseArgs. Fields of the job may also be before "--".
+// Parses a command line of tandemrun with ParseArgs. Fields of the job may also be before "--". All
+// arguments after a script are for the script.
 StatusOr<ParsedArgs> ParseLaunchArgs(const std::vector<std::string>& args);
 
-// Makes the options from parsed arguments and the job file. `program_dir` is the directory of
-// tandem-pserver and tandem-trainer, unless flags name these programs. INVALID_ARGUMENT: the flags
-// are wrong or contradict each other; the message names the contradiction.
+// Makes the options from parsed arguments and the job file. `program_dir` is the directory that
+// contains tandem-pserver and tandem-trainer; flags may name other program files. INVALID_ARGUMENT:
+// the flags are wrong or contradict each other; the message names the contradiction.
 StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args, const std::string& program_dir);
 
 }  // namespace tandem::deploy

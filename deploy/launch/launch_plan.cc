@@ -1,8 +1,12 @@
 #include "deploy/launch/launch_plan.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "common/base/require.h"
 #include "deploy/launch/pserver_sockets.h"
 
@@ -18,7 +22,7 @@ Environment CommonEnvironment(const LaunchOptions& options, const LaunchPlan& pl
   Environment env;
   env["TANDEM_JOB"] = plan.job_name;
   env["TANDEM_SECRET_FILE"] = plan.secret_file;
-  // These names are used by fleetrun and by torchrun; a trainer reads both.
+  // The names are those of fleetrun and of torchrun; a trainer reads both.
   env["PADDLE_TRAINERS_NUM"] = env["WORLD_SIZE"] = std::to_string(options.workers.endpoints.size());
   if (options.mode != LaunchMode::kLocal) {
     env["PADDLE_TRAINER_ENDPOINTS"] = JoinEndpoints(options.workers.endpoints);
@@ -45,6 +49,36 @@ void AddNetworkFlags(const LaunchOptions& options, const LaunchPlan& plan, Proce
     p.argv.push_back("--tls_dir=" + plan.tls_dir + "/" + RoleName(p.role));
   }
   if (options.security.insecure_allow_network) p.argv.push_back("--insecure_allow_network");
+}
+
+// Returns the path of a program that is named without a directory; the name if PATH lacks it.
+std::string OnPath(const std::string& name, const Environment& env) {
+  TD_REQUIRE(!name.empty());
+  const auto path = env.find("PATH");
+  if (path == env.end() || name.find('/') != std::string::npos) return name;
+  for (const auto directory : absl::StrSplit(path->second, ':', absl::SkipEmpty())) {
+    const std::string file = absl::StrCat(directory, "/", name);
+    if (access(file.c_str(), X_OK) == 0) return file;
+  }
+  return name;
+}
+
+// Finds the trainers' program on PATH, and adds the user's PYTHONPATH to their packages.
+void FindProgram(const Environment& env, WorkerOptions& workers) {
+  workers.program = OnPath(workers.program, env);
+  const auto path = env.find("PYTHONPATH");
+  if (path != env.end() && !workers.python_path.empty()) workers.python_path += ":" + path->second;
+}
+
+// A script reads its settings from the environment (trainer/python/tandem/fleet.py).
+void AddScript(const LaunchOptions& options, const LaunchPlan& plan, ProcessPlan& p) {
+  TD_REQUIRE(options.is_script && p.argv.empty() && p.role == Role::kTrainer);
+  p.argv = {options.workers.program, options.job_file};
+  p.env["TANDEM_MODE"] = ModeName(options.mode);
+  p.env["PYTHONUNBUFFERED"] = "1";
+  if (!plan.tls_dir.empty()) p.env["TANDEM_TLS_DIR"] = plan.tls_dir + "/" + RoleName(p.role);
+  if (options.security.insecure_allow_network) p.env["TANDEM_INSECURE_ALLOW_NETWORK"] = "1";
+  if (!options.workers.python_path.empty()) p.env["PYTHONPATH"] = options.workers.python_path;
 }
 
 ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings,
@@ -77,7 +111,7 @@ ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings
   p.env = CommonEnvironment(options, plan);
   p.env["TRAINING_ROLE"] = "PSERVER";
   p.env["TANDEM_SERVER_INDEX"] = std::to_string(index);
-  // POD_IP:PADDLE_PORT is always the pserver's address, even if the address is unix:/PATH.
+  // The pserver's address is always POD_IP:PADDLE_PORT, even if it is unix:/PATH.
   const std::string address = p.endpoint.Text();
   p.env["POD_IP"] = address.substr(0, address.find(':'));
   p.env["PADDLE_PORT"] = address.substr(address.find(':') + 1);
@@ -98,10 +132,14 @@ ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int ra
   p.endpoint = options.workers.endpoints[static_cast<size_t>(rank)];
   p.heter = rank >= plan.workers - plan.heter_workers;
   p.can_return = options.mode != LaunchMode::kLocal;
-  p.argv = {options.workers.program, "--job_file=" + options.job_file,
-            std::string("--mode=") + ModeName(options.mode)};
-  AddNetworkFlags(options, plan, p);
   p.env = CommonEnvironment(options, plan);
+  if (options.is_script) {
+    AddScript(options, plan, p);
+  } else {
+    p.argv = {options.workers.program, "--job_file=" + options.job_file,
+              std::string("--mode=") + ModeName(options.mode)};
+    AddNetworkFlags(options, plan, p);
+  }
   if (plan.ranks_return())
     p.env["TANDEM_MAX_RESTARTS"] = std::to_string(options.supervision.max_restarts);
   if (plan.elastic()) {
@@ -117,7 +155,7 @@ ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int ra
   if (!options.workers.gpus.empty()) {
     const std::string& card = options.workers.gpus[static_cast<size_t>(local_rank)];
     p.env["FLAGS_selected_gpus"] = card;
-    p.argv.push_back("--place=cuda:" + card);
+    if (!options.is_script) p.argv.push_back("--place=cuda:" + card);
   }
   if (p.heter && !options.workers.heter_place.empty())
     p.argv.push_back("--place=" + options.workers.heter_place);
@@ -230,6 +268,9 @@ Environment WithoutRanks(Environment env) {
                            "TANDEM_LAUNCHER",
                            "TANDEM_REPLACES",
                            "TANDEM_WORLD_FILE",
+                           "TANDEM_MODE",
+                           "TANDEM_TLS_DIR",
+                           "TANDEM_INSECURE_ALLOW_NETWORK",
                            "TRAINING_ROLE",
                            "PADDLE_TRAINER_ID",
                            "PADDLE_TRAINERS_NUM",
@@ -262,13 +303,15 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   }
   TD_RETURN_IF_ERROR(AssignPorts("servers", options.start_port, options.pservers.endpoints));
   if (options.mode != LaunchMode::kLocal) {
-    // Trainers get ports after the pservers, because both may share hosts and a first port.
+    // Trainers get the ports after those of the pservers, because both may run on one host and
+    // count from the same first port.
     const int after =
         options.start_port == 0
             ? 0
             : options.start_port + static_cast<int>(options.pservers.endpoints.size());
     TD_RETURN_IF_ERROR(AssignPorts("workers", after, options.workers.endpoints));
   }
+  FindProgram(env, options.workers);
   LaunchPlan plan;
   plan.job_name = options.job_name;
   plan.mode = options.mode;
@@ -287,7 +330,10 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   if (plan.ranks_meet_again || plan.servers > 0) plan.silent_fifo = plan.log_dir + "/silent";
   ServerSettings settings;
   if (plan.servers > 0) {
-    TD_ASSIGN_OR_RETURN(settings, ReadServerSettings(options.job_file, options.workers.args, env));
+    if (!options.is_script) {
+      TD_ASSIGN_OR_RETURN(settings,
+                          ReadServerSettings(options.job_file, options.workers.args, env));
+    }
     plan.trainers *= settings.trainers_per_worker;
   }
   TD_RETURN_IF_ERROR(ChooseSecret(options, env, plan));

@@ -30,7 +30,7 @@ struct ProcessPlan {
   std::string log_file;
   std::string status_page;  // URL such as "http://127.0.0.1:8080/"; empty: no status page
   int status_port = 0;      // port of status_page
-  // true: after a restart it can continue from the state at which it was killed.
+  // true: a restarted process can continue from the state at which the killed one was.
   bool can_return = false;
   // true: a restart loses all changes after the last checkpoint (--durability=none).
   bool forgets = false;
@@ -51,15 +51,16 @@ struct LaunchPlan {
   std::vector<std::string> tls_hosts;  // host names in the pservers' certificate
   std::vector<ProcessPlan> processes;  // processes of this host: pservers, then trainers, by rank
   int servers = 0, workers = 0;        // numbers of processes in the whole job
-  int heter_workers = 0;  // number of heter workers, which are the last ones of the workers
+  int heter_workers = 0;  // number of heter workers, which have the highest worker numbers
   std::string pservers;   // addresses of all pservers, such as "a:1,b:2"
   int trainers = 0;       // number of trainers for which the pservers wait
   bool remote_workers = false;
   bool insecure_allow_network = false;  // true: network traffic without encryption is allowed
-  // Path of the FIFO for reports of the processes about waits (rank_reports.h); empty: none.
+  // Path of the FIFO to which processes report their waits (rank_reports.h); empty: none.
   std::string silent_fifo;
-  bool ranks_meet_again = false;  // the result of ranks_return()
-  // File with the members (common/launcher/elastic_world.h); empty: all ranks are members.
+  bool ranks_meet_again = false;  // true: killed ranks are restarted (ranks_return())
+  // File that lists the members of the world (common/launcher/elastic_world.h); empty: all ranks
+  // are members.
   std::string world_file;
   int ranks_least = 0;  // minimum number of members; used if there is a world_file
   // Returns the numbers of processes of each kind as text, such as "2 pservers, 4 trainers".
@@ -74,9 +75,8 @@ struct LaunchPlan {
 // processes must get these variables only from this launcher.
 Environment WithoutRanks(Environment env);
 
-// Makes the plan and chooses ports. `env` is the launcher's environment. The user's values of
-// OMP_WAIT_POLICY, GOMP_SPINCOUNT and
-// TANDEM_SECRET_FILE take precedence.
+// Makes the plan and chooses ports. `env` is the launcher's environment. The values in `env` of
+// OMP_WAIT_POLICY, GOMP_SPINCOUNT and TANDEM_SECRET_FILE take precedence.
 StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& env);
 
 // Returns the text that --dry_run prints.

@@ -121,7 +121,7 @@ void RemoveDeadSocketDirs(const std::string& path, Duration age_min) {
     const std::string dir = entry.path();
     const StatusOr<Fd> lock = OpenOwnDir(dir, OwnRule::kUser);
     if (!lock.ok() || !IsPrivate(dir) || entry.last_write_time(error) > newest || error) continue;
-    // If the lock is held, the directory's launcher is running.
+    // A process holds the lock, so the launcher of the directory is running.
     if (flock(lock->get(), LOCK_EX | LOCK_NB) != 0) continue;
     if (HoldsDeadSocketsAlone(dir)) std::filesystem::remove_all(dir, error);
   }

@@ -31,8 +31,8 @@ class PserverSockets {
 // Returns a new, unused name of a directory for Unix-domain sockets. The parent directory is
 // XDG_RUNTIME_DIR if it is private, otherwise /tmp. Does not create the directory.
 std::string NewSocketDir(const Environment& env);
-// Creates a directory to which only this user has access, and returns a lock of it.
-// RemoveDeadSocketDirs keeps it while the lock is open. ALREADY_EXISTS: the path exists.
+// Creates a directory to which only this user has access, and locks it. While the returned lock is
+// open, RemoveDeadSocketDirs does not remove the directory. ALREADY_EXISTS: the path exists.
 StatusOr<Fd> MakePrivateDir(const std::string& path);
 // Removes socket directories in the parent of `path` that killed launchers of this user have left.
 // A directory is removed if no process holds its lock, its age is above `age_min`, and it contains

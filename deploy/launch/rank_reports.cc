@@ -48,7 +48,8 @@ RankReports RankReportFifo::Read() {
   const ssize_t n = fifo_.get() < 0 ? 0 : read(fifo_.get(), buffer, sizeof(buffer));
   if (n <= 0) return said;
   rest_.append(buffer, static_cast<size_t>(n));
-  const size_t whole = rest_.rfind('\n') + 1;  // length of the complete lines; 0: there is none
+  // Length of the complete lines in bytes; 0: no line is complete.
+  const size_t whole = rest_.rfind('\n') + 1;
   std::istringstream lines(rest_.substr(0, whole));
   rest_.erase(0, whole);
   for (std::string line; std::getline(lines, line);) {

@@ -11,7 +11,7 @@
 
 namespace tandem::deploy {
 
-// A process as reports name it: its kind ("trainer", "pserver" or "caller") and its number.
+// A process in a report: its kind ("trainer", "pserver" or "caller") and its number.
 struct NamedProcess {
   std::string kind;
   int number = 0;
@@ -19,7 +19,7 @@ struct NamedProcess {
 
 struct ProcessWait {
   NamedProcess who, whom;
-  Duration waited{}, limit{}, start_limit{};  // times with the same meaning as in LauncherWait
+  Duration waited{}, limit{}, start_limit{};  // the durations of LauncherWait
 };
 
 struct RankReports {
@@ -34,7 +34,7 @@ class RankReportFifo {
   Status Open(const std::string& path);
   ~RankReportFifo();
 
-  int fd() const { return fifo_.get(); }  // readable if there are reports; -1: the FIFO is not open
+  int fd() const { return fifo_.get(); }  // FIFO, readable if there are reports; -1: not open
   // Returns the reports since the last call. Does not block. Skips lines that are not valid.
   RankReports Read();
 

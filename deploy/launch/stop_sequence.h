@@ -23,13 +23,13 @@ class StopSequence {
   Phase phase() const { return phase_; }
   bool running() const { return phase_ == Phase::kRunning; }
   int signal() const { return signal_; }  // the first signal that was received; 0: none
-  // Returns true if the phase is not "running" or a signal was received. Then no process is
-  // started.
+  // Returns true if the phase is not "running" or a signal was received. The caller then starts no
+  // process.
   bool stopping() const { return phase_ != Phase::kRunning || signal_ != 0; }
 
-  // Handles a signal that requests the end of the job. kStop: it is the first signal; the caller
-  // must begin to stop the trainers. kKill: the caller must kill all processes now. kRepeated: the
-  // signal belongs to the same request as an earlier one.
+  // Handles a signal that requests the end of the job. kStop: it is the first signal, and the
+  // caller must begin to stop the trainers. kKill: the caller must kill all processes now.
+  // kRepeated: the signal is a repetition of an earlier one, and the caller does nothing.
   Request TakeSignal(int signal, Time now);
   void StopTrainers(Time now);
   // Begins the phase "stopping pservers". REQUIRES: this phase has not begun.

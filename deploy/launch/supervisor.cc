@@ -124,7 +124,7 @@ Status Supervisor::OpenOutput(JobProcess& process, SpawnRequest& request) {
       std::none_of(all.begin(), all.end(), [&](const auto& p) {
         return p->is(Role::kTrainer) && p->plan->rank < process.plan->rank && p->running();
       });
-  // In an elastic job another trainer may show its output later, so every trainer gets a channel.
+  // In an elastic job every trainer gets a channel, because its output may be shown later.
   const bool later = plan_.elastic() && process.is(Role::kTrainer);
   if (options_.quiet || !(first_trainer || later)) return OkStatus();
   for (const int fd : {shown_stdout(), STDERR_FILENO}) {
@@ -208,8 +208,8 @@ void Supervisor::OnWait(const ProcessWait& wait) {
   journal_.Note("silent", name, process->process->pid(), text);
   process->unresponsive = wait.waited;
   process->process->Signal(SIGKILL);
-  // The other processes may end because they need this process, before the supervisor notices the
-  // end of this process. So it is recorded as the first failure now.
+  // The process is recorded as the first failure now. Other processes may end because they need it,
+  // before the supervisor notices that it has ended.
   if (!plan_.elastic() && !MayRestart(*process->plan)) failure_.Blame(*process);
 }
 

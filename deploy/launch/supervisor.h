@@ -45,7 +45,8 @@ class Supervisor {
 
  private:
   Status StartAll();
-  // Starts a process. `again`: it replaces an earlier process. `member`: see JobProcess::member.
+  // Starts a process. `again`: it replaces an earlier process of its rank. `member`: see
+  // JobProcess::member.
   Status Start(const ProcessPlan& plan, bool again = false, bool member = true);
   Status OpenOutput(JobProcess& process, SpawnRequest& request);
   void Loop();
@@ -75,7 +76,8 @@ class Supervisor {
   // Tells the running ranks which ranks are members, and shows the lowest member's output.
   void PublishWorld();
   int shown_stdout() const { return options_.only_stderr ? 2 : 1; }
-  // Returns whether some ranks have completed the job. A restarted rank would then find no peers.
+  // Returns whether at least one rank has completed the job. A restarted rank would then lack
+  // peers.
   bool Over() const { return plan_.ranks_return() && processes_.AnyDone(); }
   void BlameOneOf(const std::vector<JobProcess*>& ended);
   // Does what the current phase requires: stops or kills processes.

@@ -15,8 +15,8 @@
 
 namespace tandem::exec {
 
-// A search for elements that are not finite (check_nan_inf). The memory of `failed` and `first` is
-// device memory and must initially contain kNone.
+// A search for elements that are not finite (check_nan_inf). `failed` and `first` point to device
+// memory, which must initially contain kNone.
 struct NonFiniteScan {
   static constexpr uint64_t kNone = ~uint64_t{0};
   struct Floats {
@@ -24,39 +24,42 @@ struct NonFiniteScan {
     DType dtype;  // element type: f32, f16 or bf16
     int64_t numel;
   };
-  // The number of this search: larger than the number of all earlier searches. A search of an
+  // The number of this search, larger than the numbers of all earlier searches. The search of an
   // operator's inputs has the same number as the search of its outputs.
   uint64_t number;
   std::span<const Floats> tensors;
-  // If false, the outputs of an operator are searched, unless `failed` is below `number`. A found
-  // element sets `failed` to `number`. If true, the inputs of that operator are searched, but only
-  // if `failed` equals `number`.
+  // false: searches the outputs of an operator, unless `failed` is below `number`, which means that
+  // an earlier search found something. A found element sets `failed` to `number`. true: searches
+  // the inputs of the operator if `failed` equals `number`.
   bool inputs;
   uint64_t* failed;
-  uint64_t* first;  // for each tensor: position of its first element that is not finite
+  uint64_t* first;  // by tensor: position of its first element that is not finite
 };
 
 // The functions that a backend module exports. Symbol: extern "C" const BackendModule*
 // tandem_backend_module().
 struct BackendModule {
   static constexpr int kAbi = 8;
-  int abi;           // kAbi of the headers with which the module was built
+  int abi;           // value of kAbi in the headers of the module's build
   const char* name;  // name of the backend: "cuda"
-  // Number of devices, or why there are none ("no NVIDIA driver: libcuda.so.1 is missing").
+  // Returns the number of devices, or the reason why there are none ("no NVIDIA driver:
+  // libcuda.so.1 is missing").
   StatusOr<int> (*device_count)();
   StatusOr<std::unique_ptr<Device>> (*make_device)(int index, const DeviceMemoryOptions& memory);
   std::span<const ops::KernelRegistration> (*kernels)();
   // Records the work that `work` submits to the compute stream of `device`, without running it. An
   // error leaves the stream unchanged.
   StatusOr<std::unique_ptr<LaunchGraph>> (*record)(Device& device, const DeviceWork& work);
-  // Allocates pinned memory (see Backend::AllocatePinned). nullptr: memory cannot be pinned.
+  // Allocates pinned memory (see Backend::AllocatePinned). If this pointer is nullptr, memory
+  // cannot be pinned.
   StatusOr<Buffer> (*pinned)(size_t bytes);
   // Starts a copy (see Backend::StartCopy).
   Status (*copy)(Device& device, const SideStream* side, void* to, const void* from, size_t bytes);
-  // starts a search (see Backend::StartSearch)
+  // Starts a search (see Backend::StartSearch).
   Status (*search)(Device& device, const NonFiniteScan& search);
   StatusOr<DeviceProperties> (*properties)(
-      // Returns the properties of a device (see Backend::Properties). nullptr: not available.
+      // Returns the properties of a device (see Backend::Properties). If the pointer `properties`
+      // is nullptr, they are not available.
       int index);
 };
 
@@ -95,8 +98,8 @@ class Backend {
   // Returns the implementations of operator `op`, the preferred one first. Empty: this backend has
   // no implementation of the operator.
   std::span<const ops::KernelImpl> Find(std::string_view op) const;
-  // Returns the operators whose outputs must not share memory with their inputs on this backend
-  // (KernelRegistration::apart).
+  // Returns the operators (KernelRegistration::apart) whose outputs must not share memory with
+  // their inputs on this backend.
   std::set<std::string> Apart() const;
 
  private:

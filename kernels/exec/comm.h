@@ -21,7 +21,7 @@ namespace tandem::exec {
 struct CommTensor {
   std::string var;
   TensorDesc desc;
-  void* data;  // nullptr if the operator uses only the description of the tensor
+  void* data;  // memory of the tensor; nullptr: the operator uses only `desc`
 };
 
 // One communication operator of a plan.
@@ -48,7 +48,7 @@ class CommDone {
   // it may still use the memory of its tensors.
   Status Wait(Time deadline);
   void Reset();
-  Time ended() {  // time at which the communication completed
+  Time ended() {  // returns the time at which the communication completed
     MutexLock lock(mu_);
     return ended_;
   }
@@ -61,10 +61,10 @@ class CommDone {
   Time ended_ TD_GUARDED_BY(mu_);
 };
 
-// Communication times over all steps of an executor, in seconds.
+// Communication times in seconds, summed over all steps of an executor.
 struct CommTimes {
-  double on_way = 0;  // time with at least one communication running
-  // waiting time of the executor's threads, divided by their number
+  double on_way = 0;  // time in which at least one communication was running
+  // Time in which the executor's threads waited, divided by the number of threads.
   double exposed = 0;
 };
 
@@ -78,7 +78,7 @@ class CommHandler {
   // completes `done` before or after this returns. One executor makes all calls, one at a time, in
   // the same order in every step and on every rank.
   virtual void Start(int index, int64_t step, CommDone* done) = 0;
-  // The longest time that the executor waits for one communication of this handler.
+  // Returns the longest time that the executor waits for one communication of this handler.
   virtual Duration timeout() const = 0;
 };
 

@@ -35,8 +35,8 @@ Commit FindCommit(const graph::Program& program) {
   for (int i = 0; i < n; ++i) {
     const ops::Op& op = program.ops[i];
     (i < commit.op ? early : late).merge(lasting(op));
-    // Rows of tables that pull_rows and prefetch_rows receive are values of earlier steps. They do
-    // not count as received in this step.
+    // pull_rows and prefetch_rows receive rows with values of earlier steps. Therefore these rows
+    // do not count as received in this step.
     const bool pulls = op.type == "pull_rows" || op.type == "prefetch_rows";
     bool receives = ops::FindOp(op.type)->is_comm && !pulls;
     graph::ForEachRead(op, [&](const std::string& name) { receives |= received.contains(name); });

@@ -16,9 +16,9 @@ struct Commit {
   // Index of the first operator after the last communication that writes a persistent variable
   // (kParam, kState). If no operator does so, this is the number of operators.
   int op = 0;
-  // Persistent variables that operators before `op` write, such as running statistics.
+  // Persistent variables, such as running statistics, that operators before `op` write.
   std::vector<std::string> early;
-  // Persistent variables that `op` and later operators write.
+  // Persistent variables that operator `op` or a later operator writes.
   std::vector<std::string> late;
   // The variables of `early` that depend on no communication of the step. Their values are final as
   // soon as the rank has sent all its data of the step.

@@ -10,8 +10,8 @@
 namespace tandem::exec {
 namespace {
 
-// How often a thread polls before it sleeps. Waking a sleeping thread takes tens of microseconds,
-// which is longer than many steps.
+// Number of polls of a thread before it sleeps. Waking a sleeping thread takes tens of
+// microseconds, which is longer than many steps.
 constexpr int kSpins = 2000;
 
 void Pause() {
@@ -60,7 +60,8 @@ void Dataflow::AfterStep(int step, const Status& status) {
     }
   }
   if (done()) news_.fetch_add(1, std::memory_order_relaxed);
-  // Other threads are woken for all ready steps but one. This thread runs that step itself.
+  // This thread runs one ready step itself. It wakes other threads if more steps are ready or the
+  // run has ended.
   if (idle_ > 0 && (ready_.size() > 1 || done())) changed_.NotifyAll();
 }
 

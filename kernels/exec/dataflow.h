@@ -49,7 +49,7 @@ class Dataflow {
   Mutex mu_;
   CondVar changed_;
   const RunStep* run_ TD_GUARDED_BY(mu_) = nullptr;
-  // By step: the number of steps for which it still waits in this run.
+  // By step: the number of unfinished steps for which the step waits in this run.
   std::vector<int> waits_for_ TD_GUARDED_BY(mu_);
   // A heap of the steps that are ready. The first step in program order is on top.
   std::vector<int> ready_ TD_GUARDED_BY(mu_);
@@ -57,7 +57,7 @@ class Dataflow {
   int idle_ TD_GUARDED_BY(mu_) = 0;  // number of threads that wait for changed_
   bool stop_ TD_GUARDED_BY(mu_) = false;
   Failure failure_ TD_GUARDED_BY(mu_);
-  // For threads that spin: incremented when ready_ changes and when a run ends.
+  // Counter that spinning threads read. It is incremented when ready_ changes and when a run ends.
   std::atomic<int> news_{0};
 };
 

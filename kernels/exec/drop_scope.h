@@ -11,8 +11,8 @@
 namespace tandem::exec {
 
 struct DropOptions {
-  int every_runs = 0;  // release after every N runs; 0: never
-  // release after each run if temporaries have more bytes than this; below 0: never
+  int every_runs = 0;  // N: release temporaries after every N runs; 0: never
+  // Temporaries with more bytes than this are released after each run; below 0: never.
   int64_t above_bytes = -1;
 };
 

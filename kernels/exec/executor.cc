@@ -36,7 +36,7 @@ Executor::Executor(const Plan& plan)
       comms_(plan.comm_handler(), plan.comm_nodes()),
       loop_threads_(plan.num_threads() > 1 ? 1 : plan.kernel_threads()) {
   if (plan.num_threads() == 1) return;
-  TD_REQUIRE(pieces_.size() == plan.steps().size());  // each step of the graph is one piece
+  TD_REQUIRE(pieces_.size() == plan.steps().size());  // each piece is one step of the graph
   dataflow_ = std::make_unique<Dataflow>(plan.graph(), plan.num_threads());
 }
 

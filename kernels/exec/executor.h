@@ -40,8 +40,8 @@ class ExecObserver {
   virtual Status OnStep(const PlanStep& step, int64_t run, Time begin, Time end) = 0;
   // Called after OnStep of `wait`: the communication of step `wait` ended at time `ended`.
   virtual void OnCommEnd(const PlanStep& /*wait*/, int64_t /*run*/, Time /*ended*/) {}
-  // Called when all iterations of a run were submitted. A device may still be working. An error
-  // becomes the result of the run.
+  // Called when the host has submitted all iterations of a run. A device may still be working. An
+  // error becomes the result of the run.
   virtual Status AfterRun() { return OkStatus(); }
 };
 
@@ -49,7 +49,7 @@ class ExecObserver {
 // position to the message.
 Status AtOp(const graph::Program& program, int op, const Status& status);
 
-// Runs one plan. Holds what a run changes, except the memory of the plan. Not thread-safe.
+// Runs one plan. Holds the data that a run changes, except the memory of the plan. Not thread-safe.
 class Executor {
  public:
   explicit Executor(const Plan& plan);  // `plan` is not owned and must outlive the executor.
@@ -63,17 +63,18 @@ class Executor {
   // last iteration. An error names the operator, its source position and the shapes. After an
   // error, parameters may be partly updated.
   Status Run(int iterations = 1, const BeforeIteration& before = nullptr);
-  int64_t steps_run() const { return steps_run_; }  // number of iterations in all runs
+  int64_t steps_run() const { return steps_run_; }  // iterations over all runs
   int64_t drops() const { return drops_; }  // number of runs after which temporaries were released
   // Returns the times of all communications since construction.
   CommTimes comm_times() const { return comms_.times(plan_.num_threads()); }
-  // Number of plan steps and graphs that were launched on a device, over all runs.
+  // Returns how many plan steps and graphs were launched on a device, over all runs.
   int64_t launches() const { return launches_; }
-  // Returns the messages about recorded graphs since the last call, one per line. "": none.
+  // Returns the messages about recorded graphs since the last call of TakeNews, one per line. "":
+  // there are none.
   std::string TakeNews() { return std::exchange(news_, ""); }
 
   // Sets the observer for the next runs. nullptr: no observer, at no cost. An observer must see
-  // every step, so no graphs are used while one is set. The observer is not owned.
+  // every step, so the executor uses no graphs while an observer is set. The observer is not owned.
   void SetObserver(ExecObserver* observer) { observer_ = observer; }
 
  private:
@@ -108,11 +109,11 @@ class Executor {
   std::unique_ptr<Dataflow> dataflow_;  // nullptr: one thread runs the steps in program order
   RunningComms comms_;
   ops::LoopThreads loops_;
-  // threads per OpenMP loop, for LoopThreads; 1: plan steps run concurrently
+  // threads of an OpenMP loop (LoopThreads); 1 if plan steps run concurrently
   const int loop_threads_;
   Mutex observing_;
   ExecObserver* observer_ = nullptr;
-  // On a device: the condition that the host copied last, and whether it skips the piece.
+  // On a device: the condition that the host copied last, and whether its pieces are skipped.
   const float* last_condition_ = nullptr;
   bool last_skips_ = false;
   bool graphs_reported_ = false;

@@ -8,15 +8,15 @@ namespace {
 using Cell = unsigned long long;  // the type that atomicMin expects
 static_assert(sizeof(Cell) == sizeof(uint64_t));
 
-// The tensors of one launch. The table is passed by value in the kernel arguments, which are
-// limited to 4 KiB.
+// The tensors that one launch searches. The table is passed by value in the kernel arguments, which
+// are limited to 4 KiB.
 struct Table {
   static constexpr size_t kTensors = 64;
   NonFiniteScan::Floats at[kTensors];
 };
 
-// Each thread stops at its first element that has all bits of `exponent` set: infinity or NaN.
-// `first` gets the smallest position that any thread found.
+// Searches one tensor. Each thread stops at its first element that has all bits of `exponent` set,
+// which means infinity or NaN. `first` becomes the smallest position that any thread found.
 template <typename Bits>
 __device__ void Find(const void* data, int64_t numel, Bits exponent, Cell number, Cell* failed,
                      Cell* first) {
@@ -39,9 +39,9 @@ __device__ void Find(const void* data, int64_t numel, Bits exponent, Cell number
   }
 }
 
-// Row y of the grid's blocks searches tensor y.
+// The blocks with y index y in the grid search tensor y.
 __global__ void SearchKernel(Table table, Cell number, bool inputs, Cell* failed, Cell* first) {
-  // Another thread may change `failed` meanwhile, but only to the number of this search.
+  // Another thread may change `failed` at the same time, but only to `number`.
   const Cell before = *static_cast<volatile Cell*>(failed);
   if (inputs ? before != number : before < number) return;
   const NonFiniteScan::Floats& tensor = table.at[blockIdx.y];

@@ -16,14 +16,16 @@ namespace tandem::exec {
 // host reads first, or one communication.
 struct GraphSegment {
   size_t begin, end;
-  // True for two kernels or more. A graph of a single kernel is slower than a launch of the kernel.
+  // True if the segment has at least two kernels. A graph of one kernel is slower than a launch of
+  // the kernel.
   bool worth_graph = false;
 };
 
 // Returns the segments in the order of `steps`. Together they contain all of `steps`.
 std::vector<GraphSegment> SplitIntoGraphSegments(std::span<const PlanStep> steps);
 
-// Returns text for users: number of graphs per step, and operators that need the host between.
+// Returns text for the user: the number of graphs per step, and the operators between graphs that
+// need the host.
 std::string PiecesText(const Plan& plan);
 
 }  // namespace tandem::exec

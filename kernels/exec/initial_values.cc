@@ -10,7 +10,7 @@
 namespace tandem::exec {
 namespace {
 
-// Returns fan-in and fan-out of a weight. A matrix is [k, n], a filter is OIHW.
+// Fan-in and fan-out of a weight (FansOf). A matrix is [k, n], a filter is OIHW.
 struct Fans {
   double in, out;
 };

@@ -40,7 +40,7 @@ class MemoryPlanner {
   std::vector<std::string> names_;
   std::vector<Lifetime> lives_;
   std::unordered_map<std::string, size_t> index_;
-  // by variable: the variable whose memory it uses, or itself
+  // by variable: the variable whose memory it uses; itself: its own memory
   std::vector<size_t> replaced_;
   MemoryPlan plan_;
 };
@@ -114,8 +114,8 @@ void MemoryPlanner::ShareAt(int at) {
   std::set<std::string> taken;
   for (const auto& [o, i] : def.inplace) {
     if (static_cast<size_t>(o) >= out.size() || static_cast<size_t>(i) >= in.size()) continue;
-    // An input that is passed at a second position may be read later than the definition of
-    // `inplace` assumes. Such an input is not replaced.
+    // If an operator has one input at two positions, it may read the input later than
+    // OpDef::inplace assumes. No output uses the memory of such an input.
     if (std::count(in.begin(), in.end(), in[i]) > 1) continue;
     if (taken.contains(in[i]) || !MayReplace(at, out[o], in[i])) continue;
     taken.insert(in[i]);
@@ -129,8 +129,8 @@ void MemoryPlanner::ShareInplace() {
   for (int i = 0; i < end_; ++i) ShareAt(i);
 }
 
-// Extends each lifetime to the operator after which the memory is freed, for options that free
-// memory later than its last use.
+// Extends each lifetime to the operator after which the memory is freed. With some options, that is
+// later than the last use.
 std::vector<Lifetime> MemoryPlanner::UntilFreed(std::vector<Lifetime> blocks) const {
   if (options_.reuse || options_.eager_delete_bytes == 0) return blocks;
   std::vector<std::vector<size_t>> dying(static_cast<size_t>(end_) + 1);
@@ -152,7 +152,7 @@ std::vector<Lifetime> MemoryPlanner::UntilFreed(std::vector<Lifetime> blocks) co
 }
 
 MemoryPlan MemoryPlanner::Pack() {
-  // For each variable with its own memory: the index in `blocks`.
+  // By variable with its own memory: the index in `blocks`.
   std::vector<size_t> place(lives_.size());
   std::vector<Lifetime> blocks;
   for (size_t v = 0; v < lives_.size(); ++v) {

@@ -19,33 +19,34 @@ struct MemoryOptions {
   // Lets an output use the memory of an input that no later operator reads, if the operator allows
   // it (OpDef::inplace).
   bool inplace = false;
-  // The types of operators whose outputs must not use the memory of inputs on the present device.
+  // Types of operators whose outputs must not use the memory of inputs on the plan's device.
   std::set<std::string> apart = {};
   // If true, the memory of a variable is reused as soon as no later operator reads the variable. If
   // false, memory is reused only after dead variables are freed.
   bool reuse = true;
-  // Used if `reuse` is false: dead variables are freed together when they hold at least this many
-  // bytes. Below 0: all are freed at the end of the run.
+  // Used if `reuse` is false: bytes of dead variables at which all dead variables are freed. Below
+  // 0: they are freed at the end of the run.
   int64_t eager_delete_bytes = 0;
 };
 
-// A communication. It starts at operator `start`. The executor waits for it before operator `wait`.
-// If `wait` is the number of operators, the executor waits at the end of the run.
+// A communication that starts at operator `start`. The executor waits for it before operator
+// `wait`. If `wait` is the number of operators, the executor waits at the end of the run.
 struct Flight {
   int start, wait;
 };
 
-// Returns the communications in program order. The executor waits for one before the first later
-// operator that reads or writes an output of the communication, or writes one of its inputs.
+// Returns the communications in program order. The executor waits for a communication before the
+// first later operator that accesses the same memory. This is an operator that reads or writes an
+// output of the communication, or writes one of its inputs.
 std::vector<Flight> FindCommIntervals(const graph::Program& program);
 
 struct MemoryPlan {
   // By name of the temporary: its offset in the arena in bytes.
   std::unordered_map<std::string, size_t> offsets;
   size_t bytes = 0;      // size of the arena in bytes
-  size_t bytes_min = 0;  // maximum bytes of simultaneously live temporaries; bytes >= this
+  size_t bytes_min = 0;  // maximum bytes of temporaries that are live together, <= bytes
   size_t bytes_sum = 0;  // sum of the bytes of all temporaries, without sharing
-  // (output, the input whose memory it uses)
+  // pairs: an output, and the input whose memory it uses
   std::vector<std::pair<std::string, std::string>> inplace;
   const char* order = "";  // name of the order in which blocks were packed (Packing::order)
 };

@@ -17,7 +17,7 @@ bool IsFloat(DType dtype) {
 }  // namespace
 
 NanCheck::NanCheck(const Plan& plan, const Backend& backend) : plan_(plan), backend_(backend) {
-  // A slot without a variable still has one position in the arguments.
+  // A slot without a variable also has one position in the arguments.
   const auto floats = [&plan](const std::vector<std::vector<std::string>>& slots) {
     std::vector<Floats> found;
     size_t position = 0;
@@ -151,8 +151,8 @@ Status NanCheck::OnStep(const PlanStep& step, int64_t run, Time, Time) {
 
 Status NanCheck::AfterRun() { return ReadBack(); }
 
-// Reads the search results of a device. If the device itself reports an error, the message has that
-// error too, because either error may have caused the other.
+// Reads the search results of a device. If the device also reports an error, the message has both
+// errors, because either may have caused the other.
 Status NanCheck::ReadBack() {
   Device* const device = plan_.device();
   if (device == nullptr) return OkStatus();

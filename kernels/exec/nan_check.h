@@ -31,12 +31,12 @@ class NanCheck final : public ExecObserver {
   // A floating-point variable that a plan step reads or writes.
   struct Floats {
     std::string var;
-    size_t position;  // position in the arguments of the plan step
+    size_t position;  // position of the variable in the arguments of the plan step
     TensorDesc desc;
   };
   struct StepFloats {
     std::vector<Floats> in, out;
-    // For each output of any type: its position and its size in bytes.
+    // By output of any element type: its position in the arguments and its size in bytes.
     std::vector<std::pair<size_t, size_t>> written;
   };
   // By variable: the position of its first element that is not finite. NonFiniteScan::kNone: all

@@ -20,8 +20,8 @@ size_t Aligned(size_t bytes) {
   return (bytes + Device::kAlignment - 1) / Device::kAlignment * Device::kAlignment;
 }
 
-// Returns by operator: the bytes of blocks that begin to live there, minus the bytes of blocks that
-// the previous operator was the last to need.
+// Returns by operator the change of the live bytes: the bytes of blocks whose lifetime begins
+// there, minus the bytes of blocks whose lifetime ended with the previous operator.
 std::map<int, int64_t> LiveChanges(Lifetimes lifetimes) {
   std::map<int, int64_t> change;
   for (const Lifetime& life : lifetimes) {
@@ -58,9 +58,9 @@ Order ByFirstUse(Lifetimes lifetimes) {
   return By(lifetimes, [](const Lifetime& life) { return -static_cast<double>(life.first); });
 }
 
-// Orders by operator: blocks alive at the operator with the most live bytes come first, then blocks
-// alive at the operator with the next most, and so on. Blocks of one operator are in descending
-// order of size.
+// Orders the blocks by operator. Blocks that are alive at the operator with the most live bytes
+// come first. Blocks of the operator with the next most live bytes follow, and so on. Blocks of one
+// operator are in descending order of size.
 Order ByBreadth(Lifetimes lifetimes) {
   // (bytes alive at the operator, index of the operator)
   std::vector<std::pair<int64_t, int>> live;
@@ -82,11 +82,11 @@ Order ByBreadth(Lifetimes lifetimes) {
 
 enum class Gap { kLowest, kTightest };
 
-// Returns an offset for block `life` that is free during its lifetime. `placed` are the blocks
-// placed so far, by ascending offset.
+// Returns an offset for block `life` that is free during the lifetime of the block. `placed` has
+// the blocks that already have an offset, by ascending offset.
 size_t Place(Lifetimes lifetimes, const std::vector<size_t>& offsets, const Order& placed,
              const Lifetime& life, Gap gap) {
-  size_t end = 0;  // end of the overlapping blocks passed so far
+  size_t end = 0;  // largest end of the overlapping blocks visited so far
   size_t best = 0, best_gap = std::numeric_limits<size_t>::max();
   for (const size_t j : placed) {
     const Lifetime& other = lifetimes[j];

@@ -1,4 +1,5 @@
-// Packs blocks of memory into one arena. Blocks never needed at the same time may share memory.
+// Packs blocks of memory into one arena. Blocks that are never needed at the same time may share
+// memory.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +21,11 @@ struct Packing {
   const char* order = "";  // name of the order in which the blocks were placed ("size")
 };
 
-// Returns the smallest of several greedy packings. Each packing places the blocks in another order.
-// It puts each block at the lowest free offset or into the tightest free gap. Source of the orders
-// by size and by breadth and of the tightest gap: Pisarchyk and Lee, "Efficient Memory Management
-// for Deep Neural Net Inference", 2020. Deterministic: the first of several equally small packings
-// is returned.
+// Returns the smallest of several greedy packings, each with another order of the blocks. A packing
+// puts each block at the lowest free offset or into the tightest free gap. Source of the orders by
+// size and by breadth, and of the tightest gap: Pisarchyk and Lee, "Efficient Memory Management for
+// Deep Neural Net Inference", 2020. Deterministic: of several equally small packings, returns the
+// first.
 Packing PackArena(std::span<const Lifetime> lifetimes);
 
 // Returns the largest sum of bytes that are needed at the same time, each block rounded up to the

@@ -343,7 +343,7 @@ std::vector<const void**> Plan::Readers(std::string_view var) {
   if (!tensor.ok()) return readers;
   const void* const data = tensor->data();
   for (size_t i = 0; i < steps_.size(); ++i) {
-    // Returns the arguments of an operator: inputs, then outputs.
+    // Arguments of the operator: inputs, then outputs.
     std::vector<void*>& arguments = pointers_[i];
     const auto inputs = static_cast<size_t>(steps_[i].args.out - arguments.data());
     TD_REQUIRE(inputs <= arguments.size());

@@ -48,30 +48,31 @@ struct PlanOptions {
 
 // One step of the plan: a kernel, the start of a communication, or the wait for it.
 struct PlanStep {
-  ops::KernelFn run = nullptr;  // kernel; nullptr: the step starts or waits for a communication
-  // Pointers into the argument arrays of Plan, in the order of the operator's positions.
+  ops::KernelFn run = nullptr;  // kernel; nullptr: the step starts a communication or waits for one
+  // Pointers into Plan::pointers_, in the order of the operator's argument positions.
   ops::KernelArgs args{};
   int op = 0;           // index of the operator in the program, for messages
   int comm_start = -1;  // number of the communication to start; -1: none
   int comm_wait = -1;   // number of the communication to wait for; -1: none
-  // The step is skipped if this value is 0. nullptr: the step always runs.
+  // If this value is 0, the step is skipped. nullptr: the step always runs.
   const float* run_if = nullptr;
 };
 
-// Holds a copy of the program and the memory of its temporaries. A run changes the memory, not the
-// plan. Only one executor may use a plan, because the memory is for one run at a time. Scope,
-// backend and communication handler must outlive the plan.
+// Owns a copy of the program and the memory of its temporaries. A run changes this memory, but not
+// the plan. Only one executor may use a plan, because the memory is sufficient for only one run at
+// a time. Scope, backend and communication handler must outlive the plan.
 class Plan {
  public:
-  // Makes a plan. UNIMPLEMENTED, naming both: the place has no kernel for the operator.
+  // Makes a plan. UNIMPLEMENTED: the place has no kernel for an operator; the message names the
+  // place and the operator.
   static StatusOr<std::unique_ptr<Plan>> Make(const graph::Program& program, const Backend& backend,
                                               Scope& scope, CommHandler* comm,
                                               const PlanOptions& options);
   ~Plan();
 
   const graph::Program& program() const { return program_; }
-  // Returns the memory of a kData variable (to be filled before a run), a fetched temporary, or a
-  // variable of the scope. NOT_FOUND: any other variable.
+  // Returns the memory of a kData variable, which the caller fills before a run. Also returns the
+  // memory of a fetched temporary or of a variable of the scope. NOT_FOUND: any other variable.
   StatusOr<Tensor> Get(std::string_view var) const;
   // Returns the addresses of all operator arguments that point to the kData variable `var`. Between
   // runs, the caller may redirect all of them, so that the operators read `var` from other memory.
@@ -85,7 +86,8 @@ class Plan {
   // Returns the scratch memory of a thread. The argument arrays of the steps point to the scratch
   // memory of thread 0.
   void* scratch(int thread) const;
-  // Pages that contain only temporaries which are not fetched. Empty if the device is not the CPU.
+  // Pages that contain only temporaries outside of PlanOptions::fetch. Empty if the device is not
+  // the CPU.
   const std::vector<std::span<std::byte>>& droppable() const { return droppable_; }
   const DropOptions& drop() const { return drop_; }
   // Returns true if the temporaries hold more than DropOptions::above_bytes.
@@ -104,11 +106,11 @@ class Plan {
   // Dependencies between the plan steps. Empty if the plan uses one thread.
   const StepGraph& graph() const { return graph_; }
   CommHandler* comm_handler() const { return comm_; }  // nullptr: the program has no communication
-  // By communication number of a plan step: the index of the node in the handler.
+  // By communication number (PlanStep::comm_start): the index of the node in the handler.
   std::span<const int> comm_nodes() const { return comm_nodes_; }
-  // The implementation chosen for each operator, as "conv2d: onednn".
+  // The implementations that the plan chose, one text per operator: "conv2d: onednn".
   const std::vector<std::string>& choices() const { return choices_; }
-  // Text for the user: one line per fused operator that the preferred implementation rejects.
+  // Text for the user, with one line per fused operator that the preferred implementation rejects.
   const std::string& notes() const { return notes_; }
 
  private:

@@ -149,7 +149,7 @@ std::vector<ProfileRow> SumUp(const Profiler& profiler, ProfileOrder order, bool
   std::vector<OpCost> costs;
   for (const ops::Op& op : program.ops) costs.push_back(CostOf(program, op));
   std::map<std::string, ProfileRow> rows;
-  // The track with the work of operators. On a device, an operator may have one span per kernel.
+  // The track with the work of operators. On kDevice, an operator may have one span per kernel.
   const TraceTrack worker =
       profiler.plan().device() == nullptr ? TraceTrack::kCompute : TraceTrack::kDevice;
   std::set<std::pair<int, int64_t>> done;
@@ -180,7 +180,7 @@ std::vector<ProfileRow> SumUp(const Profiler& profiler, ProfileOrder order, bool
 
 std::string ProfileTable(const std::vector<ProfileRow>& rows, const ops::MachinePeak& peak) {
   size_t width = 5;
-  double busy = 0, device = 0;  // seconds of the executor's thread (busy) and of the device
+  double busy = 0, device = 0;  // total seconds of the executor's thread (busy) and of the device
   for (const ProfileRow& row : rows) {
     width = std::max(width, row.name.size());
     if (row.lane == TraceTrack::kDevice) device += row.total;

@@ -28,13 +28,13 @@ enum class TraceTrack : uint8_t {
 struct Span {
   // index of the operator in the program; -1: no operator, see `what`
   int op = -1;
-  // "wait": the wait for the operator's communication. On track kDevice: the name of the device's
-  // work. On track kFeed: the trainer's work.
+  // Track kCompute: "wait" for a span that waits for the operator's communication, otherwise "".
+  // Track kDevice: the name of the device's work. Track kFeed: the trainer's work.
   const char* what = "";
   TraceTrack lane = TraceTrack::kCompute;
   int64_t run = 0;  // number of the executor's run
   Time begin, end;
-  int stream = 0;  // number of the device stream, in the order of their first spans
+  int stream = 0;  // number of the device stream; streams count by their first span
 };
 
 // Records spans in bounded memory. After `spans_max` spans, further spans are dropped.
@@ -64,7 +64,7 @@ class Profiler final : public ExecObserver {
   const Plan& plan_;
   const size_t spans_max_;
   std::unique_ptr<DeviceTrace> trace_;           // nullptr: the device is not traced
-  std::vector<std::pair<int, int64_t>> traced_;  // operator and run of each trace id, from id 1
+  std::vector<std::pair<int, int64_t>> traced_;  // by trace id, from id 1: operator and run
   std::set<std::string> names_;                  // names of kernels, to which Span::what points
   std::map<uint32_t, int> streams_;
   std::vector<Span> spans_;
@@ -77,14 +77,15 @@ struct ProfileRow {
   std::string name;
   TraceTrack lane = TraceTrack::kCompute;
   int64_t calls = 0;
-  double total = 0, min = 0, max = 0;  // sum, smallest and largest duration of a call, in seconds
+  // Sum, minimum and maximum of the durations of the calls, in seconds.
+  double total = 0, min = 0, max = 0;
   double flops = 0;  // floating-point operations of all calls; 0: the operator only moves memory
   double bytes = 0;  // bytes that all calls read and write, assuming no cache
 };
 enum class ProfileOrder : uint8_t { kTotal, kCalls, kMax, kMin, kAverage };
 
-// Returns one row per operator type, or one per operator with `detail`. Rows are in descending
-// order of the selected column, also for kMin.
+// Returns one row per operator type, or one row per operator if `detail` is true. Rows are in
+// descending order of the column `order`, also for kMin.
 std::vector<ProfileRow> SumUp(const Profiler& profiler, ProfileOrder order, bool detail);
 
 // Returns a table with the columns of Paddle's profiler (Event, Calls, Total, Min., Max., Ave.,
@@ -103,10 +104,10 @@ CommOverlap OverlapOf(std::span<const Span> spans);
 // with other work. Returns "" if there was no communication.
 std::string ToString(const CommOverlap& overlap);
 
-// The share of time in which a device worked.
+// The time of a device with and without work.
 struct DeviceBusy {
   int64_t steps = 0;
-  double all = 0;   // seconds from the first span to the end of the last
+  double all = 0;   // seconds from the begin of the first span to the end of the last one
   double busy = 0;  // seconds of `all` in which the device worked
 };
 DeviceBusy BusyOf(std::span<const Span> spans);

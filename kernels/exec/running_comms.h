@@ -12,12 +12,13 @@
 
 namespace tandem::exec {
 
-// In each iteration, every communication is started or skipped, in the order of their numbers.
-// Start, Skip and Wait may be called by several threads if the plan's steps order the starts. The
+// Use: in each iteration, start or skip every communication, in the order of their numbers. Thread
+// safety: several threads may call Start, Skip and Wait if the plan's steps order the starts. The
 // executor's thread makes all other calls.
 class RunningComms {
  public:
-  // `nodes`: the index in `handler` of each communication. Empty: `handler` may be nullptr.
+  // `nodes`: by communication, its index in `handler`. If `nodes` is empty, `handler` may be
+  // nullptr.
   RunningComms(CommHandler* handler, std::span<const int> nodes);
 
   // Starts communication `comm` of iteration `step`. REQUIRES: all communications with smaller
@@ -31,8 +32,8 @@ class RunningComms {
   Status Wait(int comm);
   // Ends an iteration and adds its communication times. REQUIRES: all communications have ended.
   void EndIteration();
-  // Ends a failed iteration. Running communications use the plan's memory. Therefore this blocks
-  // until each of them ends, or fails from the cause that failed the iteration.
+  // Ends a failed iteration. Running communications use the plan's memory. Therefore Abandon blocks
+  // until each communication ends, or fails from the cause that failed the iteration.
   void Abandon();
 
   // Returns the time at which communication `comm` ended. REQUIRES: Wait for it has returned.
@@ -42,17 +43,18 @@ class RunningComms {
 
  private:
   struct Comm {
-    int node = 0;  // index of the node in the handler
+    int node = 0;  // index of the communication's node in the handler
     CommDone done;
-    Time began;  // time of its start in this iteration
+    Time began;  // start time of the communication in this iteration
   };
   Comm& at(int comm);
 
   CommHandler* const handler_;
   std::vector<Comm> comms_;
   int started_ = 0;  // communications of this iteration that were started or skipped
-  std::atomic<int64_t> waited_ns_ = 0;  // time in Wait, in ns, summed over all threads
-  double on_way_ = 0;                   // seconds in which at least one communication was running
+  // Time that threads spent in Wait, in ns, summed over all threads.
+  std::atomic<int64_t> waited_ns_ = 0;
+  double on_way_ = 0;  // seconds in which at least one communication was running
 };
 
 }  // namespace tandem::exec

@@ -25,8 +25,9 @@ void StepGraphBuilder::Add(const std::vector<MemoryAccess>& accesses) {
     });
     if (conflict) before_.back().insert(seen.step);
   }
-  // This step overwrites some ranges completely. Earlier accesses to these ranges are forgotten: a
-  // later step that conflicts with them also waits for this step, which waits for them.
+  // This step overwrites some ranges completely. The builder forgets earlier accesses to these
+  // ranges. A later step that conflicts with such an access waits for this step, and this step
+  // waits for the access.
   std::erase_if(seen_, [&](const Seen& seen) {
     return std::any_of(accesses.begin(), accesses.end(), [&](const auto& access) {
       return access.write && Covers(access, seen.access);

@@ -21,8 +21,8 @@ struct StepGraph {
   std::vector<int> waits_for;  // by step: the number of steps for which this step waits
 };
 
-// The caller adds the plan steps in program order. A later step waits for an earlier one if both
-// use the same memory and at least one of them writes it.
+// Builds the graph. The caller adds the plan steps in program order. A later step waits for an
+// earlier step if both use the same memory and at least one of them writes it.
 class StepGraphBuilder {
  public:
   void Add(const std::vector<MemoryAccess>& accesses);
@@ -37,7 +37,7 @@ class StepGraphBuilder {
   };
   int last() const { return static_cast<int>(before_.size()) - 1; }
 
-  std::vector<std::set<int>> before_;  // by step: the earlier steps for which it waits
+  std::vector<std::set<int>> before_;  // by step: the earlier steps for which the step waits
   std::vector<Seen> seen_;             // earlier accesses that may conflict with a later step
 };
 

@@ -41,8 +41,8 @@ class Differentiator final : public ops::GradContext {
   // By operator: the parameters that it reads and that no earlier operator reads. Their gradients
   // are complete after the gradient operators of this operator.
   std::vector<std::vector<std::string>> first_read_by_;
-  // By forward variable: the parts of its gradient that were written so far. Several parts are
-  // added when all have been written.
+  // By forward variable: the parts of its gradient that operators have written so far. After the
+  // last part, the parts are added.
   std::map<std::string, std::vector<ops::SparseGradNames>> parts_;
   const ops::Op* op_ = nullptr;
   Status status_;
@@ -105,7 +105,7 @@ ops::SparseGradNames Differentiator::InGradSparse(size_t slot, size_t i) {
 
 void Differentiator::Append(std::string type, std::vector<std::vector<std::string>> inputs,
                             std::vector<std::vector<std::string>> outputs, ops::AttrMap attrs) {
-  // "" means "absent" in GradContext. An operator has an empty slot instead.
+  // In GradContext, "" means that a slot is absent. An operator has an empty slot instead of "".
   for (auto* slots : {&inputs, &outputs}) {
     for (auto& slot : *slots) {
       if (slot.size() == 1 && slot[0].empty()) slot.clear();
@@ -151,7 +151,8 @@ Status Differentiator::Settle(const std::string& var, bool dense) {
     total.rows = total.values + "@ROWS";
     op.type = "sum_sparse_rows";
     op.outputs.push_back({total.rows});
-    // A table with is_distributed may be larger. Its row numbers are those within the batch.
+    // A table with is_distributed may have 2^32 rows or more. Its row numbers in the gradient are
+    // those within the batch, which are smaller.
     op.attrs["height"] = std::min(program_.FindVar(var)->desc.shape[0], (int64_t{1} << 32) - 1);
   }
   TD_RETURN_IF_ERROR(AppendOp(program_, std::move(op)));

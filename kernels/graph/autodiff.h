@@ -18,20 +18,20 @@ struct ParamGrad {
 
 // Appends d(loss)/d(loss) = loss_scale and the gradients of all operators between the parameters
 // and program.loss. Returns (parameter, gradient) pairs in the order in which the gradients become
-// ready. Parameters on which the loss does not depend are omitted. A variable that is used several
-// times gets the sum of its gradients. The sum is sparse if all its parts are. FAILED_PRECONDITION:
-// the program has no loss. INVALID_ARGUMENT: a gradient would have to flow through an operator that
-// has no gradient.
+// ready, without parameters on which the loss does not depend. A variable that is used several
+// times gets the sum of its gradients, which is sparse if all parts are sparse.
+// FAILED_PRECONDITION: the program has no loss. INVALID_ARGUMENT: the gradient of an operator is
+// needed, but the operator has none.
 StatusOr<std::vector<ParamGrad>> AppendBackward(Program& program, float loss_scale);
 
 // Returns the name of a variable's gradient: "fc_0.w@GRAD".
 std::string GradName(const std::string& var);
 
-// Returns a dense gradient: `pair` itself if its gradient is dense, else the output of an appended
-// sparse_rows_to_dense.
+// Returns a dense gradient. If the gradient of `pair` is dense, it is `pair`. Otherwise it is the
+// output of an appended sparse_rows_to_dense.
 StatusOr<ParamGrad> Densify(Program& program, const ParamGrad& pair);
-// Returns an f32 gradient: `pair` itself if its gradient is f32, else the output of an appended
-// cast with role `role`.
+// Returns an f32 gradient. If the gradient of `pair` is f32, it is `pair`. Otherwise it is the
+// output of an appended cast with role `role`.
 StatusOr<ParamGrad> WidenGradient(Program& program, const ParamGrad& pair, ops::OpRole role);
 
 }  // namespace tandem::graph

@@ -69,7 +69,8 @@ std::string ProgramBuilder::Named(const std::string& layer, const std::string& t
   }
   const std::string out = layer + ".out";
   std::vector<std::vector<std::string>> outputs = {{out}};
-  // The name of each further output ends with the name of its slot: accuracy_0.out.Correct.
+  // The name of each output after the first one ends with the name of its slot, such as
+  // accuracy_0.out.Correct.
   for (size_t s = 1; s < def->outputs.size(); ++s) {
     outputs.push_back({program_.FreshName(out + "." + def->outputs[s].name)});
   }
@@ -278,7 +279,8 @@ std::string ProgramBuilder::RegressionLoss(const std::string& type, const std::s
 }
 
 std::string ProgramBuilder::Auc(const std::string& probability, const std::string& label) {
-  constexpr int64_t kBuckets = 4096;  // number of buckets, as in Paddle's auc
+  // Buckets of the histograms of probabilities, as in Paddle's auc.
+  constexpr int64_t kBuckets = 4096;
   const std::string layer = NextName("auc");
   std::vector<std::string> counts;
   for (const char* suffix : {"@positive", "@negative"}) {

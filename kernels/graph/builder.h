@@ -13,7 +13,7 @@ enum class Act : uint8_t { kNone, kRelu };
 
 struct ConvArgs {
   int64_t channels = 0;  // number of output channels
-  int64_t kernel = 3;    // height and width of the filter
+  int64_t kernel = 3;    // height and width of the filter in elements
   int64_t stride = 1;
   int64_t padding = 0;
   bool bias = true;
@@ -26,22 +26,22 @@ struct PoolArgs {
   int64_t kernel = 2;
   int64_t stride = 2;
   int64_t padding = 0;
-  bool global = false;  // true: pools the whole plane; kernel, stride and padding are ignored
+  bool global = false;  // true: one window covers the image; kernel, stride, padding are ignored
 };
 
 struct EmbeddingArgs {
   int64_t rows = 0;  // rows of the table; ids must be in [0, rows)
   int64_t dim = 0;
   int64_t padding_idx = -1;  // the id whose row is zeros and is not trained; -1: no such id
-  bool sparse = false;       // the gradient of the table is stored as sparse rows
+  bool sparse = false;       // true: the gradient of the table is stored as sparse rows
   bool distributed = false;  // true: in pserver mode the table is stored only on servers
   std::string rules;  // for `distributed`: the rules of the table, see common/tables/table_rules.h
   std::string click;  // for accessor=ctr: value of the attribute `click` of lookup_table
   Init init = {Init::kNormal, 0.0f, 0.02f};
 };
 
-// Appends operators to a program. Images are [batch, channels, height, width]. Every method returns
-// the name of its output variable. After an error, all calls do nothing and return "".
+// Appends operators to a program. Images are [batch, channels, height, width]. A layer method
+// returns the name of its output variable. After an error, all calls do nothing and return "".
 class ProgramBuilder {
  public:
   // `batch`: the batch dimension for shape inference. BindBatch can change it later.
@@ -75,11 +75,12 @@ class ProgramBuilder {
   std::vector<std::string> Split(const std::string& x, int64_t axis, std::vector<int64_t> sections);
   std::string Relu(const std::string& x);
   std::string Add(const std::string& x, const std::string& y);
-  // In `dims`, 0 copies the dimension of x. -1 is computed from the other dimensions.
+  // Gives x the shape `dims`. A dimension of 0 is copied from x. A dimension of -1 is computed from
+  // the other dimensions.
   std::string Reshape(const std::string& x, std::vector<int64_t> dims);
-  // Losses multiply the loss of each sample by `weight` (f32 [batch, 1]); "": no weights.
   // Returns `factor` times the softmax cross entropy, averaged over the batch. `label` is i64
-  // [batch, 1]; rows with label -100 add 0. Sets program.loss.
+  // [batch, 1]; rows with label -100 add 0. Sets program.loss. All losses multiply the loss of each
+  // sample by `weight` (f32 [batch, 1]); "": no weights.
   std::string SoftmaxLoss(const std::string& logits, const std::string& label, double factor = 1,
                           const std::string& weight = "");
   // Sets program.loss to the mean cross entropy of sigmoid(logits) and `label` (i64, the shape of
@@ -90,7 +91,7 @@ class ProgramBuilder {
   // with `target` (f32, the same shape). Sets program.loss.
   std::string RegressionLoss(const std::string& type, const std::string& prediction,
                              const std::string& target, const std::string& weight = "");
-  // Returns the area under the ROC curve over all batches so far and adds it to program.metrics.
+  // Returns the area under the ROC curve over all batches so far. Also adds it to program.metrics.
   // `probability` is [batch, 1], `label` is i64 [batch, 1].
   std::string Auc(const std::string& probability, const std::string& label);
   // Reduces sequences [batch, steps, dim] to rows [batch, dim]. `type`: the kind of pooling, as in
@@ -106,9 +107,9 @@ class ProgramBuilder {
   StatusOr<Program> Finish();
 
  private:
-  bool Keep(const Status& status);  // stores the first error; true if `status` is OK
-  bool Append(ops::Op op);          // true if the operator was appended
-  // Sets program.loss to the mean of `rows` [batch, k], weighted if there is a weight.
+  bool Keep(const Status& status);  // stores the first error; returns whether `status` is OK
+  bool Append(ops::Op op);          // returns whether the operator was appended
+  // Sets program.loss to the mean of `rows` [batch, k], weighted by `weight` unless it is "".
   void SetLoss(const std::string& rows, const std::string& weight);
   const TensorDesc* Desc(const std::string& var);
   std::string State(const std::string& name, const TensorDesc& desc, Init init);

@@ -5,8 +5,9 @@
 
 namespace tandem::graph {
 
-// Returns a copy of a forward program for evaluation: every operator with the attribute `is_test`
-// has it set. batch_norm then normalises with its running statistics and does not change them.
+// Returns a copy of a forward program for evaluation. The copy sets the attribute `is_test` of
+// every operator that has this attribute. batch_norm then normalises with its running statistics
+// and does not change them.
 Program ForTest(Program program);
 
 }  // namespace tandem::graph

@@ -8,7 +8,7 @@
 namespace tandem::graph {
 namespace {
 
-// Moves attribute `name` from `attrs` to `out`. Returns false if `attrs` does not have it.
+// Moves attribute `name` from `attrs` to `out`. Returns false if `attrs` has no such attribute.
 template <typename T>
 StatusOr<bool> Take(ops::AttrMap& attrs, const char* name, T* out) {
   const auto it = attrs.find(name);

@@ -13,7 +13,8 @@ namespace tandem::graph {
 struct GradientSettings {
   bool clip_values = false;
   double clip_min = 0, clip_max = 0;
-  double clip_norm = 0, clip_global_norm = 0;  // largest 2-norm; 0: no clipping
+  // Largest 2-norm of one or all gradients; 0: no limit.
+  double clip_norm = 0, clip_global_norm = 0;
   double l1_decay = 0, l2_decay = 0;
   std::vector<std::string> decay_exclude;
 
@@ -25,8 +26,8 @@ struct GradientSettings {
 StatusOr<GradientSettings> TakeGradientSettings(ops::AttrMap& attrs);
 
 // Appends operators that clip the gradients, then operators that add the derivatives of the
-// penalties. Returns the changed gradients in the order of the originals. A sparse gradient stays
-// sparse, and its penalty applies only to its rows.
+// penalties. Returns the changed gradients in the order of `grads`. A sparse gradient stays sparse,
+// and its penalty applies only to the rows of the gradient.
 StatusOr<std::vector<ParamGrad>> RewriteGradients(Program& program,
                                                   const GradientSettings& settings,
                                                   const std::vector<ParamGrad>& grads);

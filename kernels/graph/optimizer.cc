@@ -26,7 +26,7 @@ struct OptimizerRow {
   std::vector<SlotRow> slots;
   UpdateScope reach = UpdateScope::kElement;
   ops::AttrMap defaults = {};  // attributes whose defaults differ from those of the operator
-  // If true, a gradient of 0 changes a parameter even if its slots have their initial values.
+  // true: a gradient of 0 changes a parameter even if its slots have their initial values.
   bool moves_fresh = false;
 };
 
@@ -73,8 +73,8 @@ const ops::AttrDef* FindAttr(const ops::OpDef& def, const std::string& name) {
   return nullptr;
 }
 
-// Returns the value of attribute `name` in `attrs`, or its default if it is not set. Also returns
-// the default if the value has the wrong type; AppendOp rejects such a value.
+// Returns the value of attribute `name` in `attrs`. Returns the default if the attribute is missing
+// or has the wrong type; AppendOp rejects the wrong type later.
 template <typename T>
 T AttrValue(const ops::AttrMap& attrs, const ops::OpDef& def, const std::string& name) {
   const auto given = attrs.find(name);
@@ -187,7 +187,7 @@ Status AppendOptimizer(Program& program, const OptimizerSpec& spec,
   ops::AttrMap attrs = AttrsOf(spec, *row);
   TD_ASSIGN_OR_RETURN(const GradientSettings settings, TakeGradientSettings(attrs));
   TD_RETURN_IF_ERROR(CheckExclude(attrs, settings, *def));
-  std::vector<ParamGrad> wide;  // gradients as f32, because optimizers support only f32
+  std::vector<ParamGrad> wide;  // gradients in f32, because optimizers support only f32
   for (const ParamGrad& pair : params) {
     TD_ASSIGN_OR_RETURN(wide.emplace_back(), WidenGradient(program, pair, ops::OpRole::kOptimize));
   }

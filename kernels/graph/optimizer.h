@@ -41,13 +41,13 @@ enum class UpdateScope : uint8_t {
 };
 StatusOr<UpdateScope> ReachOf(const OptimizerSpec& spec);
 
-// The effect of a sparse gradient on the rows that it does not contain.
+// The effect of an update with a sparse gradient on rows that the gradient does not contain.
 enum class UntouchedRowPolicy : uint8_t {
   kStay,  // these rows do not change: sgd, adagrad, and all types with lazy_mode
   // A row changes if it had a gradient before, because its slots still decay. Other rows do not
   // change (momentum, adam).
   kFade,
-  kMove  // even rows that never had a gradient change (ftrl, weight_decay of adam)
+  kMove  // all rows change, also without any gradient before (ftrl, weight_decay of adam)
 };
 StatusOr<UntouchedRowPolicy> IdleRowsOf(const OptimizerSpec& spec, const std::string& param);
 

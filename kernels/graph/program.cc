@@ -63,8 +63,8 @@ Status CheckAttrs(const ops::Op& op, const ops::OpDef& def) {
                              name, known.empty() ? "none" : absl::StrJoin(known, ", "),
                              OrDidYouMean(name, known));
     }
-    // A required attribute has no default value from which its type is known. The operator's
-    // `infer` and `prepare` check the type instead.
+    // A required attribute has no default value that could show its type. `infer` and `prepare` of
+    // the operator check the type instead.
     const bool typed = it->default_value.index() != 0;
     if (typed && it->default_value.index() != value.index()) {
       return InvalidArgument("%s: attribute \"%s\" has the wrong type [TD1206]", Label(op), name);
@@ -113,7 +113,7 @@ StatusOr<std::vector<TensorDesc>> InferOutputs(const Program& program, const ops
   const ops::OpView view(op, def, inputs, {});
   TD_RETURN_IF_ERROR(def.infer(view, outputs));
   for (const TensorDesc& output : outputs) {
-    // Even small inputs can have a result that no memory can hold.
+    // The result of small inputs can be larger than any memory.
     const auto shape = ParseShape(output.shape.dims());
     if (!shape.ok())
       return view.Error("the result is invalid: " + std::string(shape.status().message()));
@@ -289,7 +289,7 @@ Status Verify(const Program& program) {
     std::string unwritten, lost;
     ForEachRead(op, [&](const std::string& name) {
       if (!written.contains(name)) unwritten = name;
-      // A value that is written under a condition may be read only under the same condition.
+      // A value that is written under a condition must be read only under this condition.
       const auto sometimes = conditional.find(name);
       if (sometimes != conditional.end() && sometimes->second != op.run_if) lost = name;
     });

@@ -1,6 +1,6 @@
 // A program: variables, and operators in an order in which they may run. The model zoo builds
 // programs (kernels/graph/builder.h), and program_io.h reads them from text. Autodiff, the
-// optimizer and passes extend a program. kernels/exec makes a plan from it.
+// optimizer and passes extend a program. kernels/exec makes a plan from the program.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@
 namespace tandem::graph {
 
 // The kinds of variables. kRemote is a parameter that is stored elsewhere: on pservers
-// (passes/distribute.h) or on another rank (passes/shard_params.h). It has no memory on this rank,
-// but operators use its shape.
+// (distribute/distribute.h) or on another rank (distribute/shard_params.h). It has no memory on
+// this rank, but operators use its shape.
 enum class VarKind : uint8_t { kTemp, kData, kParam, kState, kRemote };
 
 // The initial value of a kParam or kState variable (see InitDef in proto/program.proto).
@@ -33,10 +33,11 @@ struct Init {
 struct Var {
   std::string name;
   VarKind kind = VarKind::kTemp;
-  TensorDesc desc;             // type and shape; for kTemp they are inferred
+  TensorDesc desc;             // type and shape, which are inferred for kTemp
   bool batch_leading = false;  // for kData: true if the first dimension is the batch
   Init init;
-  // For kState: true if checkpoints contain the variable. false: every start sets it to `init`.
+  // For kState: true if checkpoints contain the variable. If false, every start sets the variable
+  // to `init`.
   bool saved = true;
 };
 

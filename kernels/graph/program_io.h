@@ -1,5 +1,5 @@
-// Converts programs to and from ProgramDef messages (proto/program.proto). The text files are read
-// by common/strategy.
+// Converts programs to and from ProgramDef messages (proto/program.proto). common/strategy reads
+// the text files.
 #pragma once
 
 #include "kernels/graph/program.h"

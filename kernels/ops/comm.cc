@@ -1,5 +1,5 @@
-// Communication operators. They have no kernels; a CommHandler (kernels/exec/comm.h) runs them. An
-// operator works in place: the variables of its slot Out are those of X or W. Exceptions are
+// Communication operators. They have no kernels; a CommHandler (kernels/exec/comm.h) runs them.
+// These operators work in place: the variables of slot Out are those of slot X or W. Exceptions are
 // push_pull, push_rows, prefetch_rows, recv_v2 and c_allgather_selected.
 #include "kernels/ops/comm.h"
 

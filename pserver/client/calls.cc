@@ -10,7 +10,7 @@
 namespace tandem::ps {
 namespace {
 
-// Interval at which the client looks for servers that leave the job.
+// Interval at which a waiting CallOwner checks whether its server has left the job.
 constexpr Duration kLookInterval = std::chrono::seconds(1);
 constexpr Duration kLeaseTimeout = std::chrono::seconds(5);
 
@@ -78,9 +78,10 @@ void Caller::SendPatiently(std::shared_ptr<PatientCall> call) {
                 });
 }
 
-// Configure calls the servers in order. An earlier server may wait for pushes that this trainer's
-// predecessor sent and that are lost. A trainer that waits at the earlier server may be the one
-// that `call->server` needs. The call therefore first exchanges maps with the earlier servers.
+// Repeats `call`. Configure calls the servers in index order. A server with a lower index may wait
+// for pushes that were lost with this trainer's predecessor. The server then also blocks other
+// trainers, whose pushes `call->server` may need. Each retry therefore first exchanges maps with
+// the servers of lower index.
 void Caller::SendAgain(std::shared_ptr<PatientCall> call) {
   std::set<size_t> before;
   if (!resender_.enabled()) {

@@ -18,20 +18,22 @@ class MessageLite;
 
 namespace tandem::ps {
 
-// Extra time for a server to reply after the deadline that the server knows. The error message of
-// the server is better than "deadline exceeded".
+// Time by which the client waits longer than the timeout that it sends to the server. The client
+// thus receives the server's own error, which has more details than "deadline exceeded".
 inline constexpr Duration kGrace = std::chrono::seconds(2);
 
-// Whether the server replied that it does not have the requested data, or does not have it yet.
+// Returns whether the server replied that it does not have the requested data, or does not have it
+// yet.
 inline bool HasMoved(const Status& status) { return status.code() == StatusCode::kOutOfRange; }
-// Whether an error means that the server or the connection is lost.
+// Returns whether `status` means that the server or the connection is lost, or that no reply came
+// in time.
 bool IsGone(const Status& status);
-// The pause after `attempts` failed attempts. The pause grows with `attempts`, so that a slow
-// operation causes few calls.
+// Returns the pause after `attempts` failed attempts. The pause grows with `attempts`, so that a
+// slow operation causes few calls.
 Duration PauseOf(int attempts);
 
-// Makes calls, and repeats those to servers that wait for retransmitted pushes. Thread-safe.
-// Callbacks of calls hold references to parts of the client, which exist until Close has returned.
+// Makes calls. Repeats a call if its server waits for retransmitted pushes. Thread-safe. The
+// callbacks of calls refer to parts of the client. These parts exist until Close has returned.
 class Caller {
  public:
   Caller(PsChannel& channel, const PsOptions& options, Placement& placement, Resender& resender,
@@ -68,19 +70,19 @@ class Caller {
     return channel_.Allocate(server.index, bytes);
   }
 
-  // Returns a lease. Memory of the caller is being sent until all copies of the lease are
-  // destroyed.
+  // Returns a lease, which marks memory of the user as in use by a call. Close waits until all
+  // copies of the lease are destroyed.
   std::shared_ptr<const void> Lease() { return WaitGroup::Take(leases_); }
   // From now on, no call begins another attempt.
   void BeginClose();
   bool closing() const { return closing_; }
-  // Cancels all calls. Waits for their callbacks and for leased memory. REQUIRES: BeginClose was
-  // called.
+  // Cancels all calls. Waits for their callbacks and, for up to 5 s, until all leases are
+  // destroyed. REQUIRES: BeginClose was called.
   void Close();
 
  private:
   struct PatientCall;
-  // A call in progress. The client sets `status` before the event `ended`.
+  // A call in progress. The callback of the call writes `status`, then sets the event `ended`.
   struct SmallCall {
     std::unique_ptr<PsEvent> ended;
     Status status;

@@ -93,10 +93,10 @@ struct PsClient::Impl {
   StatePuller state_puller{caller, options, placement, tables};
   ParamInitializer initializer{caller, options, placement, requests, tables};
 
-  FoundValues found;    // which servers have values; set by Configure
+  FoundValues found;    // the servers that have values; set by Configure
   int shm_servers = 0;  // number of servers to which Configure opened shm RPC connections
   Mutex mu;
-  // By barrier name: its last generation.
+  // By barrier name: number of this trainer's last use of the barrier.
   std::map<std::string, uint64_t> barriers TD_GUARDED_BY(mu);
 };
 
@@ -288,7 +288,8 @@ Status PsClient::Complete() {
     const auto told = impl_->caller.CallOwner(*server, PserverCall::kComplete, request, reply,
                                               impl_->options.patience.call_timeout());
     if (first.ok()) first = told.status();
-    // A server that has left the job may still run and display the completed trainers.
+    // Also tells a server that has left the job. The server may still run and display the trainers
+    // that completed.
     if (!told.ok() || *told) continue;
     impl_->caller.CallAndTake(*server, PserverCall::kComplete, request, reply, kLeftTimeout)
         .IgnoreError();

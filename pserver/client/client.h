@@ -38,8 +38,8 @@ class PsClient {
   // (the message names the first such server).
   static StatusOr<std::unique_ptr<PsClient>> Connect(const std::vector<std::string>& endpoints,
                                                      PsOptions options);
-  // Creates a client that uses the channel `carrier` (ps_channel.h). `addresses`: the servers of
-  // the channel.
+  // Creates a client that uses the channel `carrier` (ps_channel.h). `addresses`: addresses of the
+  // channel's servers, in server order.
   static std::unique_ptr<PsClient> Over(std::unique_ptr<PsChannel> carrier,
                                         const std::vector<std::string>& addresses,
                                         PsOptions options);
@@ -58,7 +58,7 @@ class PsClient {
   // 0 sends them, and the other trainers wait. Trainer 0 sends `params`, the `slots` and `rows`
   // that differ from their defaults, and `version` (the number of steps that led to these values).
   // Afterwards every trainer receives the servers' values into `params`. Returns the servers'
-  // version. For tables, `slots` may contain only slots of one number.
+  // version. `slots` may contain a slot of a table only if the slot has one element.
   StatusOr<uint64_t> InitOrFetch(std::span<const PsTensor> params, uint64_t version = 0,
                                  std::span<const PsSlot> slots = {},
                                  std::span<const PsTableRows> rows = {});
@@ -67,15 +67,15 @@ class PsClient {
 
   // Sends gradients of `step`, which the servers sum over the trainers. A step may consist of
   // several pushes, each with other variables. Returns immediately. The memory of the gradients
-  // must stay unchanged until `done` runs, and after an error until the client is destroyed. `rows`
-  // are copied before Push returns. In sync mode, a step is complete when every trainer has pushed
-  // every variable and every table (possibly without rows).
+  // must stay unchanged until `done` runs. After an error, the memory must stay unchanged until the
+  // client is destroyed. `rows` are copied before Push returns. In sync mode, a step is complete
+  // when every trainer has pushed every variable and every table (possibly without rows).
   void Push(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients, Done done,
             const std::vector<PsConstRows>& rows = {});
 
-  // Receives parameters that fulfil the condition `when` (sync: version step + 1). Passes the
-  // lowest version of all servers to `done`. Returns immediately. After an error, the memory of
-  // `params` has a mixture of old and new values.
+  // Receives parameters from servers that fulfil the condition `when`. In sync mode, the parameters
+  // after step s have version s + 1. Passes the lowest version of all servers to `done`. Returns
+  // immediately. After an error, the memory of `params` has a mixture of old and new values.
   void Pull(PullCondition when, std::vector<PsTensor> params, DoneVersion done);
   void Pull(uint64_t min_version, std::vector<PsTensor> params, DoneVersion done) {
     Pull(PullCondition{.version = min_version}, std::move(params), std::move(done));
@@ -89,11 +89,11 @@ class PsClient {
   // Receives rows of tables. Conditions and results are those of Pull.
   void PullRows(PullCondition when, std::vector<PsRows> rows, DoneVersion done);
   // Returns the rows of a table that had a gradient. Blocks until the servers' version is at least
-  // `min_version`. `slots`: includes the optimizer slots.
+  // `min_version`. `slots`: true to include the optimizer slots.
   StatusOr<PsTableRows> PullTable(const std::string& variable, bool slots,
                                   uint64_t min_version = 0);
-  // Passes the rows that had a gradient, with their slots, to `take`. Each piece has whole row
-  // buckets, in bucket order.
+  // Passes the rows that had a gradient, with their slots, to `take`. Each call of `take` receives
+  // all rows of one or more row buckets, in bucket order.
   Status PullTable(const std::string& variable, uint64_t min_version, const RowSink& take);
 
   // Blocks until every trainer that has not completed has called Barrier with this name.
@@ -107,13 +107,14 @@ class PsClient {
   // Makes every server restore its checkpoint. Blocks. Returns the lowest version of all servers.
   StatusOr<uint64_t> Restore();
   // Returns the optimizer slots of all variables, in the order of the variables, followed by the
-  // one-number slots of tables. Blocks.
+  // slots of tables that have one element. Blocks.
   StatusOr<std::vector<PsSlot>> PullState();
   // Returns the state of all servers. Omits servers that gave all their buckets away (tandem drain)
   // and may have stopped.
   StatusOr<std::vector<PsServerInfo>> ServerInfo();
-  // Passes to `done`, by trainer, the seconds that its calls have waited for other trainers since
-  // the server started. Calls one of the servers that have parameters. Returns immediately.
+  // Calls `done` with one number for each trainer: the seconds that the trainer's calls have waited
+  // for other trainers since the server started. Asks one of the servers that have parameters.
+  // Returns immediately.
   void AskWaits(std::function<void(const StatusOr<std::vector<double>>&)> done);
 
   const std::vector<PsSlice>& blocks() const;  // slices, as placed by Configure
@@ -132,7 +133,7 @@ class PsClient {
 
 }  // namespace tandem::ps
 
-// The names in releases before 0.2, which had one namespace.
+// Aliases in the namespace `tandem`, where releases before 0.2 had all names.
 namespace tandem {
 using ps::PartitionOptions;
 using ps::PsCacheCounts;

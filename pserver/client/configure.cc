@@ -66,8 +66,8 @@ void FillOptions(const PsOptions& options, ConfigureRequest* request) {
 }  // namespace
 
 // Chooses a number that is not a time, because clocks of hosts differ and may be set back. Two
-// processes may call at the same time. The function adds a random number, so their results differ,
-// and servers accept only the higher one.
+// processes of the same trainer may call this function at the same time. The function adds a random
+// number, so that their results differ. Servers accept only the higher result.
 StatusOr<uint64_t> JobConfigurator::ChooseIncarnation() {
   uint64_t newest = 0;
   for (const auto& server : placement_.first_servers()) {
@@ -110,8 +110,8 @@ StatusOr<FoundValues> JobConfigurator::CheckValues(
   const auto& servers = placement_.first_servers();
   TD_REQUIRE(replies.size() == servers.size());
   FoundValues found;
-  // `lowest` and `highest`: among servers that restored a checkpoint; `fresh`: a server without
-  // values.
+  // `lowest`, `highest`: replies with the lowest and the highest version among servers that
+  // restored a checkpoint. `fresh`: reply of a server without values.
   const ConfigureReply *lowest = nullptr, *highest = nullptr;
   const PsServer *at_lowest = nullptr, *at_highest = nullptr, *fresh = nullptr;
   for (size_t i = 0; i < replies.size(); ++i) {

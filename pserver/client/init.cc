@@ -13,7 +13,8 @@ namespace {
 
 // Approximate maximum size of one message in bytes.
 constexpr size_t kInitBytesMax = size_t{64} << 20;
-constexpr int kWaitingMax = 1 << 20;  // maximum number of waiting rows in one message
+// Maximum number of rows that are not admitted yet, in one message.
+constexpr int kWaitingMax = 1 << 20;
 
 Status FillSlots(std::span<const PsSlot> slots, const PsVariable& variable, const PsSlice& slice,
                  InitParamsRequest* request) {

@@ -14,8 +14,8 @@ namespace tandem::ps {
 
 // The servers that have values, as found by Configure.
 struct FoundValues {
-  std::vector<bool> initialised;  // by server: whether it has values
-  // Some servers have the initial values (version 0), and others have no values.
+  std::vector<bool> initialised;  // by server: true if the server has values
+  // true: some servers have the initial values (version 0), and others have no values.
   bool init_again = false;
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr Duration kExchangeTimeout = std::chrono::seconds(1);
 
-// Calls `then` after Arrive was called for each of `calls` calls.
+// Calls `then` when Arrive has been called `calls` times.
 class Countdown {
  public:
   Countdown(size_t calls, std::function<void()> then) : left_(calls), then_(std::move(then)) {}

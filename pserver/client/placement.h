@@ -1,4 +1,4 @@
-// Which server owns which rows and slices, and which servers a job has.
+// The owners of rows and slices, and the servers of a job.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +46,8 @@ class Placement {
 
   std::shared_ptr<const OwnerMap> Owners() const;
   bool OwnsAny(const PsServer& server) const;
-  // Whether the server gave all its buckets away, as far as this client knows. The server may have
-  // stopped, so the client does not call it.
+  // Returns whether the server gave all its buckets away, as far as this client knows. The server
+  // may have stopped, so the client does not call it.
   bool HasLeft(const PsServer& server) const;
 
   // Returns the servers that Configure calls, followed by the servers that joined the running job.
@@ -56,7 +56,7 @@ class Placement {
   bool IsAdded(const PsServer& server) const;
   // REQUIRES: the client knows a server with this index.
   const PsServer& ServerAt(size_t index) const;
-  // One more than the highest index of the known servers.
+  // Returns one more than the highest index of the known servers.
   size_t server_count() const;
 
   // Learns the moves that server `server` reported in an ExchangeMapReply or ConfigureReply.
@@ -64,12 +64,12 @@ class Placement {
   // Exchanges bucket maps with these servers. Calls `then` when each of them has replied or failed.
   void Exchange(const std::set<size_t>& with, std::function<void()> then);
   // Exchanges maps with all owners and `also`, `rounds` times. The first round collects what each
-  // server knows. In a second round, servers that were called early in the first round learn the
-  // rest.
+  // server knows. In the second round, each server learns the moves that other servers reported
+  // after its first reply.
   void ExchangeAll(std::set<size_t> also, int rounds, std::function<void()> then);
 
  private:
-  // Adds the server `index`. false: its address is not in `map`.
+  // Adds server `index`. Returns false if `map` does not have the server's address.
   bool Meet(size_t index, const BucketMap& map) TD_REQUIRES(mu_);
 
   const Parts parts_;

@@ -27,7 +27,7 @@ struct PullPart {
   // because versions of different servers are not comparable.
   bool any_version = false;
   std::vector<Range> ranges = {};
-  Time deadline = {};  // Time(): the part was not sent yet
+  Time deadline = {};  // deadline of the call; Time(): the part was not sent yet
   int attempts = 0;
 };
 using PullParts = std::vector<std::shared_ptr<PullPart>>;

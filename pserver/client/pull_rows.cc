@@ -100,7 +100,7 @@ void RowPuller::Send(std::shared_ptr<Attempts> pull) {
 void RowPuller::OnEnd(const std::shared_ptr<Attempts>& pull, bool moved, size_t gone,
                       StatusOr<uint64_t> version) {
   const bool late = parts_.caller.Now() >= pull->deadline;
-  // An exchange of bucket maps would not help.
+  // true: the error is final, because an exchange of bucket maps would not change it.
   const bool known = gone == kNoServer && (late || !moved);
   if (version.ok() || known) return pull->done(std::move(version));
   parts_.placement.ExchangeAll({}, 1, [this, pull, late, gone, why = version.status()] {
@@ -183,8 +183,8 @@ StatusOr<codec::CodedPullReply> RowPuller::TakeRows(const RowsPart& part,
 }
 
 void RowPuller::TakeCached(size_t server, PullCondition when, RowsPart& part) {
-  // Without `exactly`, the server's current version is unknown, so no cached row is known to have
-  // age 0.
+  // Without `exactly`, the client does not know the server's current version. A cached row is
+  // therefore never sure to have age 0.
   if (!when.exactly && parts_.options.row_cache.versions == 0) return;
   uint64_t version = when.version;
   if (!when.exactly) {

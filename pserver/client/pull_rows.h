@@ -35,15 +35,15 @@ class RowPuller {
  private:
   struct RowsPart;
   struct Attempts;
-  // Returns one part for each server that has rows, by server.
+  // Returns, by server, the part of the pull for each server that owns requested rows.
   StatusOr<std::map<size_t, std::shared_ptr<RowsPart>>> Split(const std::vector<PsRows>& rows,
                                                               PullCondition when);
   // Sends all parts. If rows have moved, splits the pull again for the new owners.
   void Send(std::shared_ptr<Attempts> pull);
   void OnEnd(const std::shared_ptr<Attempts>& pull, bool moved, size_t gone,
              StatusOr<uint64_t> version);
-  // Copies the rows that are cached and new enough to their destinations, and removes them from
-  // `part`.
+  // Copies cached rows that are new enough for `when` to their destinations. Removes these rows
+  // from `part`.
   void TakeCached(size_t server, PullCondition when, RowsPart& part);
   void PutIntoCache(size_t server, const RowsPart& part, const codec::CodedPullReply& reply);
   static StatusOr<codec::CodedPullReply> TakeRows(const RowsPart& part, codec::Fragments message);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kPushBytesMax = size_t{512} << 20;  // maximum bytes of one message
 constexpr size_t kRowBytesMax = size_t{512} << 20;   // maximum bytes of one table in one message
-// Smaller messages are not placed in shared memory, because they are copied anyway.
+// Minimum bytes of a push that is placed in shared memory. Smaller messages are copied anyway.
 constexpr size_t kPlacedBytesMin = 64 << 10;
 
 // Rows of a table for one server, in memory that the push owns.
@@ -42,10 +42,11 @@ void AppendSlices(const std::string& table, int64_t width, std::shared_ptr<const
 
 // The contents of a reply to a push.
 struct PushResult {
-  // Version of the push; version of the pull if the message had one and the server replied to it.
+  // Version in the reply to the push. If the server also replied to a pull in the message: version
+  // of the pull.
   StatusOr<uint64_t> version;
   PushNumbers numbers = {};
-  bool pull_missing = false;  // the message had a pull, and the server did not reply to it
+  bool pull_missing = false;  // true: the message had a pull, to which the server did not reply
 };
 
 PushResult TakePush(const PullPart* pull, codec::Fragments message) {
@@ -184,7 +185,8 @@ void Pusher::SendAll(std::vector<PushPart> pushes, PullParts pulls, const PushCa
   const auto join = std::make_shared<FanInCallback>(pushes.size() + pulls.size(), std::move(done));
   const auto arrive = [join](StatusOr<uint64_t> version) { join->Arrive(std::move(version)); };
   const auto arrive_pushed = [join](const StatusOr<uint64_t>& version) {
-    join->Arrive(version.ok() ? UINT64_MAX : version);  // UINT64_MAX: the pulls deliver the version
+    // UINT64_MAX: the version of the result comes from the pulls.
+    join->Arrive(version.ok() ? UINT64_MAX : version);
   };
   for (size_t i = 0; i < pushes.size(); ++i) {
     const bool alone = pulled && with[i] == nullptr;
@@ -205,7 +207,7 @@ void Pusher::Begin(std::shared_ptr<PushCall> push) {
   parts_.admission.Admit(push->part.header.step, push->part.bytes, push->deadline,
                          [this, push](const Status& admitted) {
                            if (!admitted.ok()) {
-                             if (push->group != nullptr) push->group->End(*push);
+                             if (push->group != nullptr) push->group->End(*push, admitted);
                              return push->done(admitted);
                            }
                            push->part = parts_.resender.kept().Keep({push->part});
@@ -215,7 +217,7 @@ void Pusher::Begin(std::shared_ptr<PushCall> push) {
 
 void Pusher::Send(std::shared_ptr<PushCall> push) {
   const PsServer& server = parts_.placement.ServerAt(push->part.server);
-  // Before the first attempt, the push was split by the current owners, so it is not stale.
+  // A first attempt is not stale, because the push has just been split by the current owners.
   push->stale =
       push->attempts > 0 && IsStale(push->part, *parts_.placement.Owners(), parts_.tables);
   codec::CodedPush coded =
@@ -259,7 +261,8 @@ void Pusher::CopyToChannel(const PsServer& server, codec::CodedPush& push) const
 void Pusher::OnReply(const std::shared_ptr<PushCall>& push, const Status& status,
                      codec::Fragments reply) {
   if (HasMoved(status)) return parts_.refusals.OnMoved(push, status);
-  // a_sync only: in sync mode, a server stays until trainers have made a step after its last move.
+  // Only in a_sync mode: in sync mode, a drained server runs until trainers have made a step after
+  // its last move.
   if (IsGone(status) && push->part.header.origin_server == 0 && !parts_.tables.sync()) {
     return parts_.refusals.OnGone(push, status);
   }
@@ -268,7 +271,7 @@ void Pusher::OnReply(const std::shared_ptr<PushCall>& push, const Status& status
   if (parts_.resender.enabled()) {
     parts_.resender.OnEnd(push->part, push->pull != nullptr, status, result.numbers);
   }
-  if (push->group != nullptr) push->group->End(*push);
+  if (push->group != nullptr) push->group->End(*push, status);
   if (!status.ok()) return push->done(status);
   if (!result.version.ok()) {
     const PsServer& server = parts_.placement.ServerAt(push->part.server);

@@ -21,9 +21,10 @@ struct PushCall {
   PsClient::DoneVersion done;
   Time deadline = {};
   int attempts = 0;
-  std::shared_ptr<PushGroup> group = nullptr;  // messages on which this one depends; null: none
-  // IsStale when the message was sent. true: a rejection is final. false: the server may have
-  // accepted a delayed copy of the same bytes after the rejection. The push is then sent again
+  // Messages of the same push; null: this message depends on no other.
+  std::shared_ptr<PushGroup> group = nullptr;
+  // Result of IsStale when the message was sent. true: a rejection is final. false: the server may
+  // have accepted a delayed copy of the same bytes after the rejection. The push is then sent again
   // under the same number.
   bool stale = false;
 };

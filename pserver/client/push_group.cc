@@ -25,9 +25,10 @@ void PushGroup::Begin(const PushCall& call) {
   in_progress_.push_back(&call);
 }
 
-void PushGroup::End(const PushCall& call) {
+void PushGroup::End(const PushCall& call, const Status& status) {
   MutexLock lock(mu_);
   std::erase(in_progress_, &call);
+  failure_.Update(status);
 }
 
 bool PushGroup::Reject(std::shared_ptr<PushCall> call) {
@@ -45,8 +46,8 @@ std::set<size_t> PushGroup::RejectedBy() const {
   return servers;
 }
 
-// An accepted message does not conflict: the move for which its server rejected other messages does
-// not concern its rows.
+// Only a message in progress can conflict. If a server accepts a message, the rows of this message
+// are not in the move for which the server rejected other messages.
 bool PushGroup::MustWait(const std::vector<std::shared_ptr<PushCall>>& resplit,
                          const OwnerMap& owners, const OwnersOf& owners_of) const {
   // Servers that had no rows of this group before, and the servers that rows leave or reach.
@@ -72,9 +73,15 @@ PushGroup::Rejected PushGroup::TakeRejected(Time now, bool over, const OwnerMap&
   Rejected taken;
   MutexLock lock(mu_);
   TD_REQUIRE(looking_);
+  const bool late =
+      std::ranges::any_of(rejected_, [now](const auto& call) { return now >= call->deadline; });
+  if (late || over || !failure_.ok()) {
+    taken.late.swap(rejected_);
+    taken.failure = failure_;
+    return taken;
+  }
   for (auto& call : std::exchange(rejected_, {})) {
-    const bool late = over || now >= call->deadline;
-    (late ? taken.late : call->stale ? taken.resplit : taken.same).push_back(std::move(call));
+    (call->stale ? taken.resplit : taken.same).push_back(std::move(call));
   }
   for (const auto& call : taken.same) in_progress_.push_back(call.get());
   // The messages in `resplit` must not count as in progress while they wait. Otherwise other

@@ -8,18 +8,21 @@
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "common/base/status.h"
 #include "pserver/client/job/owner_map.h"
 #include "pserver/client/push_call.h"
 
 namespace tandem::ps {
 
-// A server accepts rows of a table only once per step and trainer. Rows can therefore move to
-// another server only when it is known which messages to that server were rejected. The client
-// waits only for such messages: an accepted message may get its reply only after all trainers have
-// made the step.
+// A server accepts rows of a table only once per step and trainer. Before the client sends rejected
+// rows to another server, it must therefore know which of its messages that server rejected. The
+// client waits for no other messages, because the reply to an accepted message may come only after
+// all trainers have made the step.
 //
 // States of a message: expected, in progress, then ended or rejected. After TakeRejected, a
-// rejected message is in progress again, or its contents become other messages. Thread-safe.
+// rejected message is in progress again, or its contents become other messages. If a message ends
+// with an error, the client sends no rejected message again: a server would otherwise end the step
+// without the rows that the failed message had for this server. Thread-safe.
 class PushGroup {
  public:
   using OwnersOf = std::function<std::set<size_t>(const PushPart&)>;
@@ -28,9 +31,10 @@ class PushGroup {
   explicit PushGroup(const std::vector<PushPart>& parts);
 
   void Expect(size_t messages);
-  // The message is now in progress. REQUIRES: a message is expected.
+  // Records that the message is now in progress. REQUIRES: a message is expected.
   void Begin(const PushCall& call);
-  void End(const PushCall& call);
+  // Records that the message has ended with `status`.
+  void End(const PushCall& call, const Status& status);
   // Records that a server rejected the message of `call`. Returns true if the caller must find the
   // new owners and then call TakeRejected. Returns false if another call already looks for the
   // owners.
@@ -38,16 +42,20 @@ class PushGroup {
   std::set<size_t> RejectedBy() const;
 
   struct Rejected {
-    std::vector<std::shared_ptr<PushCall>> late;  // messages whose deadline has passed
+    // All rejected messages, if they must end: the deadline of one of them has passed, or a message
+    // of the group has failed.
+    std::vector<std::shared_ptr<PushCall>> late;
+    Status failure;  // error of the message that failed; OK: none failed
     std::vector<std::shared_ptr<PushCall>> same;  // messages that are sent again unchanged
     // Messages whose contents are split for the current owners.
     std::vector<std::shared_ptr<PushCall>> resplit;
-    bool must_wait = false;  // messages in progress must end before other messages can be split
+    bool must_wait = false;  // true: messages in progress must end before others can be split
   };
   // Takes the rejected messages, except messages that must wait. `over`: treats all rejected
   // messages as late. REQUIRES: Reject returned true, and LooksAgain has not returned false since.
   Rejected TakeRejected(Time now, bool over, const OwnerMap& owners, const OwnersOf& owners_of);
-  // Whether the group still has rejected messages, so that the caller must find their owners again.
+  // Returns true if the group still has rejected messages. The caller must then find their owners
+  // again.
   bool LooksAgain();
   int NextWait();  // returns the number of earlier waits
 
@@ -57,7 +65,7 @@ class PushGroup {
                             const std::set<size_t>& owners);
 
  private:
-  // Whether rows of `resplit` could reach a server to which other messages are in progress.
+  // Returns whether rows of `resplit` could reach a server to which other messages are in progress.
   bool MustWait(const std::vector<std::shared_ptr<PushCall>>& resplit, const OwnerMap& owners,
                 const OwnersOf& owners_of) const TD_REQUIRES(mu_);
 
@@ -67,6 +75,7 @@ class PushGroup {
   std::vector<std::shared_ptr<PushCall>> rejected_ TD_GUARDED_BY(mu_);
   bool looking_ TD_GUARDED_BY(mu_) = false;
   int waits_ TD_GUARDED_BY(mu_) = 0;
+  Status failure_ TD_GUARDED_BY(mu_);                // first error with which a message ended
   std::set<size_t> row_servers_ TD_GUARDED_BY(mu_);  // servers to which rows of the group were sent
 };
 

@@ -49,11 +49,11 @@ void PushResplitter::SendLater(const std::shared_ptr<PushCall>& push) {
 
 void PushResplitter::OnMoved(std::shared_ptr<PushCall> push, const Status& why) {
   const std::shared_ptr<PushGroup> group = push->group;
-  if (group == nullptr) return Redirect(std::move(push), why);
+  if (group == nullptr) return Redirect(push, why);
   if (group->Reject(std::move(push))) FindOwners(group);
 }
 
-void PushResplitter::Redirect(std::shared_ptr<PushCall> push, const Status& why) {
+void PushResplitter::Redirect(const std::shared_ptr<PushCall>& push, const Status& why) {
   if (caller_.Now() >= push->deadline) {
     return push->done(DeadlineExceeded("the client cannot find the new owner of the rows: %s",
                                        std::string(why.message())));
@@ -103,11 +103,16 @@ void PushResplitter::SendRejected(const std::shared_ptr<PushGroup>& group) {
   const PushGroup::Rejected rejected = group->TakeRejected(
       caller_.Now(), closing, *now, [&](const PushPart& part) { return Owners(part, *now); });
   for (const auto& push : rejected.late) {
-    push->done(closing ? Cancelled("the client is shutting down")
-                       : DeadlineExceeded("step %d: %s rejects a push, because a migration of rows "
-                                          "did not end in time [TD4025]; hint: run tandem status",
-                                          DisplayStep(push->part.header.step),
-                                          placement_.ServerAt(push->part.server).name));
+    const Status status =
+        closing ? Cancelled("the client is shutting down")
+        : !rejected.failure.ok()
+            ? rejected.failure
+            : DeadlineExceeded(
+                  "step %d: %s rejects a push, because a migration of rows "
+                  "did not end in time [TD4025]; hint: run tandem status",
+                  DisplayStep(push->part.header.step), placement_.ServerAt(push->part.server).name);
+    group->End(*push, status);
+    push->done(status);
   }
   if (!rejected.resplit.empty()) Resplit(rejected.resplit, *now);
   for (const auto& push : rejected.same) SendLater(push);
@@ -164,7 +169,12 @@ void PushResplitter::Resplit(const Calls& pushes, const OwnerMap& owners) {
   const auto done = [pushes](const StatusOr<uint64_t>& version) {
     for (const auto& push : pushes) push->done(version);
   };
-  if (!parts.ok()) return done(parts.status());
+  if (!parts.ok()) {
+    for (const auto& push : pushes) {
+      if (push->group != nullptr) push->group->End(*push, parts.status());
+    }
+    return done(parts.status());
+  }
   if (parts->empty() && pulls.empty()) return done(UINT64_MAX);  // no server needs the contents
   const PushCall& first = *pushes[0];
   if (first.group != nullptr) first.group->Expect(parts->size());

@@ -30,14 +30,14 @@ class PushResplitter final : public PushRefusalHandler {
  private:
   using Calls = std::vector<std::shared_ptr<PushCall>>;
   // Handles a rejected message that does not depend on other messages.
-  void Redirect(std::shared_ptr<PushCall> push, const Status& why);
+  void Redirect(const std::shared_ptr<PushCall>& push, const Status& why);
   // Exchanges maps with all servers, then handles the rejected messages of the group.
   void FindOwners(const std::shared_ptr<PushGroup>& group);
   void SendRejected(const std::shared_ptr<PushGroup>& group);
   void SendLater(const std::shared_ptr<PushCall>& push);
   std::set<size_t> Owners(const PushPart& part, const OwnerMap& owners) const;
-  // Sends the contents of these messages to the current owners under new numbers. The servers will
-  // never accept the messages themselves, or were lost.
+  // Sends the contents of these messages to the current owners under new numbers. REQUIRES: each
+  // message is finally rejected, or its server is lost.
   void Resplit(const Calls& pushes, const OwnerMap& owners);
   StatusOr<std::vector<PushPart>> Split(const Calls& pushes, const OwnerMap& owners) const;
 

@@ -36,8 +36,8 @@ class RowCache {
   // `dims`: floats per row, by table. REQUIRES: each share has room for at least one row.
   RowCache(Options options, const std::vector<int64_t>& dims);
 
-  // Copies the cached rows of `ids` from `server` that are new enough for `version` to the
-  // destinations `to`. Returns the positions of the ids that it did not copy, ascending.
+  // Copies row ids[i] to to[i] if the cache has the row from `server` and the row is new enough for
+  // `version`. Returns the positions i of all other rows, ascending.
   std::vector<size_t> Take(size_t table, size_t server, uint64_t version,
                            std::span<const uint64_t> ids, std::span<float* const> to);
   // Stores rows of the server's `version`. A row that is cached with a later version stays
@@ -54,7 +54,7 @@ class RowCache {
     uint64_t id;
     uint64_t version;
     size_t server;
-    bool used;  // the row was used since the clock hand last passed it
+    bool used;  // true: the row was used since the clock hand last passed it
   };
   struct Table {
     size_t dim = 0, rows_max = 0, hand = 0;

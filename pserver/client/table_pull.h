@@ -23,7 +23,8 @@ class TablePuller {
         tables_(tables) {}
 
   // Waits until the servers' version is at least `min_version`. Then passes all rows of `table` to
-  // `take`, in pieces of whole row buckets, in the order of buckets. `slots`: with optimizer slots.
+  // `take`, in pieces of whole row buckets, in the order of buckets. `slots`: true to include the
+  // optimizer slots.
   Status Pull(const PsTable& table, bool slots, uint64_t min_version, const RowSink& take);
 
  private:
@@ -33,7 +34,7 @@ class TablePuller {
                      const PsServer& server, const RowSink& take);
   // Waits until every server that has rows reaches `version`.
   Status WaitForRows(uint64_t version);
-  // Waits until the server reaches `version`. false: the server has left the job.
+  // Waits until the server reaches `version`. Returns false if the server has left the job.
   StatusOr<bool> WaitForVersion(const PsServer& server, uint64_t version);
 
   Caller& caller_;

@@ -11,8 +11,8 @@ namespace tandem::ps {
 
 // Exchanges bucket maps with all servers once a second while a call waits. The exchange has three
 // reasons. A restarted server may need retransmitted pushes. A restarted server may not know the
-// step of this trainer, and so block the trainers for which the call waits. A server may have given
-// all its buckets away and stopped while a call waits for it.
+// step of this trainer, and may therefore block the trainers for which the call waits. A server may
+// have given all its buckets away and stopped while a call waits for it.
 //
 // Thread-safe, except Enable. The arguments of the constructor must outlive this object.
 class WaitReporter {

@@ -9,7 +9,7 @@
 namespace tandem::pserver {
 namespace {
 
-// Number of equal parts of the time; one part is work, and the thread pauses for the others.
+// The thread works for 1 / kPartsOfTime of the time, and pauses for the rest.
 constexpr int kPartsOfTime = 30;
 
 Duration ProcessorTime() {

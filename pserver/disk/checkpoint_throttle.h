@@ -1,9 +1,9 @@
-// Limits the rate at which snapshots are written while trainers push. The writing thread pauses
-// after each chunk, so that it works for a thirtieth of its time while pushes arrive. The cost of a
-// checkpoint is thus spread over time. Sources of the idea: PostgreSQL's
-// checkpoint_completion_target and RocksDB's rate limiter. The limit is a share of a processor, not
-// bytes per second, because rows cost ten times as much as dense parameters. The written data is a
-// copy, so the snapshot stays the same if it is written later.
+// Limits the rate at which snapshots are written while trainers push. While pushes arrive, the
+// writing thread pauses after each chunk, so that it works for one thirtieth of the time. The cost
+// of a checkpoint is thus spread over time. Sources: PostgreSQL's checkpoint_completion_target and
+// RocksDB's rate limiter. The limit is a share of CPU time, not bytes per second. A byte of rows
+// costs ten times as much CPU time as a byte of dense parameters. The written data is a copy, so
+// the pauses do not change the snapshot.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ class CheckpointThrottle {
   };
   explicit CheckpointThrottle(Options options);
 
-  // Values of `patience` for Wish. kAnswer: a caller waits for a reply, which may have a deadline
-  // of seconds. kPeriodic: no caller waits.
+  // Values of `patience` for Wish. kAnswer: a caller waits for the snapshot, and its call may have
+  // a deadline of a few seconds. kPeriodic: no caller waits.
   static constexpr Duration kAnswer = std::chrono::seconds(2);
   static constexpr Duration kPeriodic = std::chrono::seconds(30);
 

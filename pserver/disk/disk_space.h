@@ -15,8 +15,9 @@ StatusOr<uint64_t> FreeBytes(const std::string& what, const std::string& dir);
 // CheckDiskSpace.
 Status CheckFree(const std::string& what, const std::string& dir, uint64_t needed);
 
-// OK if RocksDB can write `bytes` bytes to `dir` and `floor` bytes stay free. RocksDB needs room
-// for its log, for the resulting table, and for the older table until compaction.
+// OK if RocksDB can write `bytes` bytes to `dir` and `floor` bytes stay free. RocksDB needs 3 *
+// `bytes` bytes: for its log, for the resulting table file, and for the older table file until a
+// compaction.
 // RESOURCE_EXHAUSTED: "WHAT DIR: 17 bytes free, 18 needed [TD2107]; nothing was written; hint:
 // ...".
 Status CheckDiskSpace(const std::string& what, const std::string& dir, uint64_t floor,

@@ -18,8 +18,9 @@ class PersistentCounter {
   // Writes the number, which then survives the death of the process, but not of the machine:
   // nothing is synced. Creates the file if it is missing.
   Status Note(uint64_t number);
-  // Returns the number. Returns 0 if there is no file or if the file is empty (a power failure
-  // before the first number). DATA_LOSS: the file is damaged (the message names the file).
+  // Returns the number. Returns 0 if there is no file, or if the file is empty, which a power
+  // failure before the first number can cause. DATA_LOSS: the file is damaged (the message names
+  // the file).
   StatusOr<uint64_t> Read() const;
 
  private:

@@ -1,6 +1,6 @@
 // The values of a checkpoint in a separate file. Each record begins with its length (8 bytes) and
-// the CRC32C of length and content (4 bytes), both little-endian. A store for many small records
-// would copy each value several times on the way to the disk and back.
+// the CRC32C of length and content (4 bytes), both little-endian. The values are not in RocksDB,
+// which would copy each value several times when it writes or reads the value.
 #pragma once
 
 #include <cstddef>

@@ -23,8 +23,8 @@ class CheckpointThrottle;
 Status WriteValues(const std::string& path, const ShardSnapshot& snapshot, CheckpointThrottle* pace,
                    ShardMeta& meta);
 // Passes `head` with its configuration to `sink`, then the values that WriteValues wrote. A thread
-// reads ahead. DATA_LOSS: the file is damaged or does not belong to `meta` (the message names file
-// and error). In this case, the chunks passed before are not verified.
+// reads ahead. DATA_LOSS: the file is damaged or does not belong to `meta` (the message names the
+// file and the error). After this error, the caller must not use the chunks that `sink` received.
 Status ReadValues(const std::string& path, const ShardMeta& meta, ShardSnapshot head,
                   SnapshotSink& sink);
 

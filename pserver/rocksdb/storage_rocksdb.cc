@@ -203,7 +203,7 @@ class RocksdbStorage final : public Storage {
   StatusOr<std::vector<StoredGlobalSnapshot>> GlobalSnapshots() override {
     std::vector<StoredGlobalSnapshot> snapshots;
     const Status status = EachGlobalSnapshot([&](uint64_t number, std::string_view text) {
-      // Its version stays 0 if the record is damaged; ReadGlobalSnapshot rejects such a record.
+      // If the record is damaged, the parse fails here, and ReadGlobalSnapshot rejects the record.
       ShardMeta meta;
       (void)meta.ParseFromArray(text.data(), static_cast<int>(text.size()));
       snapshots.push_back({number, meta.version()});
@@ -289,9 +289,9 @@ class RocksdbStorage final : public Storage {
     return CheckFree("data folder", dir_, RoomFor(*db_, 0) + bytes + free_bytes_min_ / 2);
   }
 
-  // Syncs RocksDB's log files: data of an earlier process may not be on the disk yet. If there is
-  // no room to write it elsewhere, the data stays in these files. Returns the size of the files in
-  // bytes.
+  // Syncs RocksDB's log files, because data of an earlier process may not be durable yet. The data
+  // stays in these files if there is no room to write it to tables (TightStoreOptions). Returns the
+  // size of the files in bytes.
   StatusOr<uint64_t> SyncLogFiles() const {
     uint64_t bytes = 0;
     std::error_code error;
@@ -377,7 +377,7 @@ class RocksdbStorage final : public Storage {
       known &= snapshot.ParseFromArray(text.data(), static_cast<int>(text.size()));
       needed.insert(snapshot.values_file());
     });
-    if (!known || !listed.ok()) return;  // it is unknown which files a damaged record needs
+    if (!known || !listed.ok()) return;  // a damaged record may need any of the files
     EachFile([&](uint64_t number) {
       const std::string other = ValuesName(number);
       if (!needed.contains(other)) unlink((dir_ + "/" + other).c_str());
@@ -421,9 +421,9 @@ class RocksdbStorage final : public Storage {
   const std::string dir_;
   const uint64_t free_bytes_min_;
   CheckpointThrottle* const pace_;
-  // Number of the last synced log entry. It detects a loss that RocksDB does not report: if the
-  // newest record has a damaged length, RocksDB treats it as an incomplete write and drops it
-  // silently.
+  // Number of the last synced log entry. ReadLog uses this number to detect a loss that RocksDB
+  // does not report. If the length in the newest record is damaged, RocksDB treats the record as an
+  // incomplete write and drops it silently.
   PersistentCounter synced_;
   std::atomic<uint64_t> last_entry_ = 0;  // number of the last written log entry
   Mutex mu_;

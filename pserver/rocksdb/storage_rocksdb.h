@@ -14,9 +14,10 @@ class CheckpointThrottle;
 
 // Opens RocksDB in directory `dir`, which is created if missing. Waits 10 s while another process
 // has the directory open, because a killed process may still be exiting. UNAVAILABLE: the process
-// keeps it open. `free_bytes_min`: CheckRoom keeps this much free, writes keep half of it;
-// RocksDB's own needs are added (store_room.h). RESOURCE_EXHAUSTED: less than kStoreBytesMin is
-// free. `pace`: limits the rate at which snapshots are written; null: unlimited.
+// keeps it open. `free_bytes_min`: CheckRoom requires this number of free bytes, and a write
+// requires half of it, in addition to the bytes that RocksDB needs (store_room.h).
+// RESOURCE_EXHAUSTED: fewer than kStoreBytesMin bytes are free. `pace`: limits the rate at which
+// snapshots are written; null: unlimited.
 StatusOr<std::unique_ptr<Storage>> OpenRocksdbStorage(const std::string& dir,
                                                       CheckpointThrottle* pace = nullptr,
                                                       uint64_t free_bytes_min = 64 << 20);

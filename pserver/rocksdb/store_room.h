@@ -2,9 +2,10 @@
 // never receive more data than fits on the disk. Debian's build may abort the process on a full
 // disk (measured), and after an error RocksDB writes nothing more.
 //
-// RocksDB writes each change to its log, and again when a memtable becomes a file. It compacts only
-// on request: the values of pushes stay until a checkpoint drops them, and an earlier merge would
-// need the same room again. Files are not preallocated.
+// RocksDB writes each change to its log, and again when a memtable becomes a file. RocksDB compacts
+// only on request. The values of pushes stay until a checkpoint drops them. A compaction before the
+// checkpoint would free nothing, but would need room for a copy of these values. Files are not
+// preallocated.
 #pragma once
 
 #include <cstdint>
@@ -24,15 +25,16 @@ namespace tandem::pserver {
 inline constexpr uint64_t kStoreBytesMin = 8 << 20;
 
 rocksdb::Options StoreOptions();
-// Options for a directory if the disk has no room to write its logs to files. With these options,
-// opening the directory does not write the logs to files.
+// Options for a directory if the disk has no room for the changes of RocksDB's logs as table files.
+// With these options, RocksDB keeps these changes in memory when it opens the directory.
 rocksdb::Options TightStoreOptions(uint64_t log_bytes);
 
 // Maximum bytes that `db` writes to the disk for a write of `bytes` bytes.
 uint64_t RoomFor(rocksdb::DB& db, uint64_t bytes);
 
-// Removes deleted entries from the files. Nearly all entries that remain are between the keys
-// `begin` and `end`. Does nothing if there are few files, or if `free` bytes leave no room for it.
+// Removes deleted entries from the files by a compaction. The keys `begin` and `end` are the range
+// of nearly all entries that remain. Does nothing if there are few files, or if `free` bytes are
+// too few for the compaction.
 Status DropDeleted(rocksdb::DB& db, const std::string& begin, const std::string& end,
                    uint64_t free);
 

@@ -1,5 +1,5 @@
-// Access rights of the calls of a server (common/rpc/pserver_call.h). They apply if callers have
-// certificates. Without TLS there are no roles.
+// Access rights to the calls of a server (common/rpc/pserver_call.h). The rights apply if callers
+// have certificates. Without TLS, callers have no roles.
 #pragma once
 
 #include <span>

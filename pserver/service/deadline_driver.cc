@@ -32,8 +32,8 @@ void DeadlineDriver::Loop() {
   SetThreadName("deadlines");
   while (true) {
     {
-      // Set before the query, so that a call that begins between the query and the sleep is not
-      // missed.
+      // Sets `wake_` before the query. Otherwise the thread would miss a call that begins between
+      // the query and the sleep.
       MutexLock lock(mu_);
       wake_ = Time::max();
     }

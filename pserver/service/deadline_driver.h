@@ -14,7 +14,7 @@ class DeadlineDriver final : public Deadlines {
  public:
   DeadlineDriver(Shard& shard, const RealClock& clock);
   ~DeadlineDriver() override;  // joins its thread
-  // Wakes the thread only if it would sleep longer than until `deadline`. Thus most calls need no
+  // Wakes the thread only if the thread would sleep beyond `deadline`. Most calls therefore need no
   // thread switch.
   void Poke(Time deadline) override;
 

@@ -1,4 +1,5 @@
-// The lease of a call that freezes row buckets or pauses pushes: the effect ends after this time.
+// The lease of a call that freezes row buckets or pauses pushes: the time after which the effect of
+// the call ends.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The calls of proto/pserver.proto for moves of buckets: from a request message to a reply message,
-// with any transport.
+// Handlers of the calls of proto/pserver.proto for moves of buckets. A handler turns a request
+// message into a reply message, and is independent of the transport.
 #pragma once
 
 #include "common/base/status.h"

@@ -1,5 +1,5 @@
-// Calls of proto/pserver.proto without tensors: from a request message to a reply message, with any
-// transport. Push and Pull are in tensor_calls.h.
+// Handlers of the calls of proto/pserver.proto without tensors. A handler turns a request message
+// into a reply message, and is independent of the transport. Push and Pull are in tensor_calls.h.
 #pragma once
 
 #include "pserver/shard/shard.h"

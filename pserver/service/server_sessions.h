@@ -26,7 +26,7 @@ class ServerSessions {
  public:
   // Maximum numbers of sessions without and with a proven call. Callers without the secret can open
   // only unproven sessions. A new session replaces the least recently used session of the same
-  // kind. Such callers therefore cannot remove sessions of proven callers.
+  // kind. Callers without the secret therefore cannot remove sessions of callers with the secret.
   struct Limits {
     size_t unproven = 4096, proven = 16384;
   };

@@ -252,7 +252,7 @@ class PserverService final : public PserverHandlers {
   Status CheckSecret(const CallbackServerContext& context, PserverCall call) const;
   Status CheckJob(const std::string& job) const;
   Status CheckRole(const CallbackServerContext& context, PserverCall call) const;
-  // Marks the caller's connection as one of the job, because the caller has proved the secret.
+  // Marks the connection as one of the job, because its caller has proved that it has the secret.
   void NoteProof(const CallbackServerContext& context, PserverCall call,
                  rpc::Standing standing) const;
   // Returns a function that records the caller and the result of the call in the audit log, then
@@ -283,8 +283,8 @@ class PserverService final : public PserverHandlers {
         });
   }
 
-  // Like Work, but replies when the changes of `body` are durable. Clients that split pushes again,
-  // and the next step of a move, rely on the reply.
+  // Like Work, but replies when the changes of `body` are durable. Clients that split pushes again
+  // rely on these changes when they have the reply. The next step of a move does too.
   ServerUnaryReactor* Move(CallbackServerContext* context, PserverCall call,
                            std::function<Status()> body) {
     return Hand(context, call, &threads_.others,

@@ -1,5 +1,5 @@
-// The calls of proto/pserver.proto for global snapshots: from a request message to a reply message,
-// with any transport.
+// Handlers of the calls of proto/pserver.proto for global snapshots. A handler turns a request
+// message into a reply message, and is independent of the transport.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ namespace tandem::pserver {
 class DurableShard;
 
 Status HoldPushes(const HoldPushesRequest& request, DurableShard& durable, HoldPushesReply* reply);
-// Calls `done` once, on any thread. `reply` must exist until then.
+// Calls `done` once, on any thread. `reply` must exist until `done` is called.
 void TakeSnapshot(const TakeCutRequest& request, DurableShard& durable, TakeCutReply* reply,
                   std::function<void(const Status&)> done);
 

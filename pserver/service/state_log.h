@@ -24,19 +24,21 @@ class StateLog {
 
   explicit StateLog(const Clock& clock) : clock_(clock) {}
 
-  // A trainer has configured the server. "": an earlier call had the same incarnation.
+  // Reports that a trainer configured the server. "": an earlier call had the same incarnation.
   std::string Joined(int trainer, uint64_t incarnation, const std::string& job);
-  // A trainer has completed the job; `remaining` trainers have not.
+  // Reports that a trainer completed the job. `remaining`: number of trainers that have not.
   std::string Left(int trainer, int remaining);
-  // This server begins to send rows. "": an earlier call had the same contents.
+  // Reports that this server begins to send rows. "": an earlier call had the same contents.
   std::string TransferBegan(const Transfer& sent);
-  // The transfer to server `peer` was committed, or abandoned. "": no transfer to `peer` has begun.
+  // Reports that the transfer to server `peer` was committed or abandoned. "": no transfer to
+  // `peer` has begun.
   std::string TransferEnded(int peer, bool committed);
   static std::string Received(const Transfer& received);
-  // Pushes wait for snapshot `number`. "": the call only renews the lease of the same snapshot.
+  // Reports that pushes wait for snapshot `number`. "": the call only renews the lease of the same
+  // snapshot.
   std::string SnapshotBegan(uint64_t number);
-  // Snapshot `number` ended, and `bytes` bytes were written; -1: the snapshot failed. "": snapshot
-  // `number` has not begun.
+  // Reports the end of snapshot `number`. `bytes`: written bytes; -1: the snapshot failed. "":
+  // snapshot `number` has not begun.
   std::string SnapshotEnded(uint64_t number, int64_t bytes);
 
  private:

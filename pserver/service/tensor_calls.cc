@@ -49,7 +49,7 @@ codec::CodedPullReply Call::Coded(const PullResult& result) const {
 
 bool AsksForRowsAlone(codec::Fragments request) {
   using google::protobuf::internal::WireFormatLite;
-  // Bytes to search; enough, because the fields before the rows are short.
+  // Number of bytes to search. This number is enough, because the fields before the rows are short.
   constexpr size_t kLook = 512;
   if (request.empty()) return false;
   const auto first = request[0].first(std::min(kLook, request[0].size()));

@@ -1,5 +1,5 @@
-// Push and Pull of proto/pserver.proto, from the bytes of a request to the bytes of its reply, with
-// any transport: gRPC (service.cc) or shm RPC (pserver.cc).
+// Handlers of Push and Pull of proto/pserver.proto. A handler turns the bytes of a request into the
+// bytes of its reply. The transport is gRPC (service.cc) or shm RPC (pserver.cc).
 #pragma once
 
 #include <functional>
@@ -14,8 +14,8 @@ class PullRequest;
 
 namespace tandem::pserver {
 
-// Whether a PullRequest has rows and no ranges, judged by its first bytes. The result selects a
-// thread pool, so a wrong result is harmless.
+// Returns whether a PullRequest has rows and no ranges, judged by its first bytes. The result
+// selects a thread pool, so a wrong result is harmless.
 bool AsksForRowsAlone(codec::Fragments request);
 
 // Handles pushes and pulls. Thread-safe.
@@ -30,7 +30,7 @@ class TensorCalls {
       : server_incarnation_(server_incarnation), shard_(shard), deadlines_(deadlines) {}
 
   // Push and Pull do not use `request` after they return. Its bytes may change meanwhile (shared
-  // memory of an shm RPC client). Such a change affects only the values that are used. `tag`
+  // memory of an shm RPC client). Such a change affects only the values of the push. `tag`
   // identifies the call for Shard::Leave.
   void Push(codec::Fragments request, Answer answer, const void* tag = nullptr);
   void Pull(codec::Fragments request, Answer answer, const void* tag = nullptr);

@@ -21,8 +21,8 @@ bool BucketMigrations::AtItsStep() const {
   return frozen_.order && frozen_.order->step == state_.version;
 }
 
-// In sync mode, an offered bucket belongs to the target from this step on if its source released
-// it. The step cannot begin until the target knows whether the source did so.
+// Sync: a step cannot begin on the target until the target knows whether the source released the
+// offered buckets. If they are released, the target owns them from this step on.
 bool BucketMigrations::StepHeld() const {
   if (!state_.sync()) return false;
   return !moves_.offered.empty() || AtItsStep();
@@ -183,9 +183,9 @@ Status BucketMigrations::CheckTarget(const BucketMigration& migration) const {
   for (const BucketMove& m : migration.moves) {
     if (m.bucket < 0 || m.bucket >= kBucketsMax || m.server != index || m.epoch > kEpochMax) {
       return InvalidArgument(
-          "migration: row bucket %d, owner pserver %d, epoch %d: the bucket or the epoch is out of "
-          "range, or this server is not the owner",
-          m.bucket, m.server, m.epoch);
+          "migration: row bucket %d, owner pserver %d, epoch %d: expected a bucket below %d, owner "
+          "pserver %d (this server) and an epoch of at most %d",
+          m.bucket, m.server, m.epoch, kBucketsMax, index, kEpochMax);
     }
   }
   return OkStatus();
@@ -382,7 +382,7 @@ void BucketMigrations::Note(MoveRecord record) {
   state_.journal.Note(std::move(record));
   base_.Forget();  // a delta of the changes by pushes would no longer be complete
   // Does not settle the log position while a step is being gathered, because the gathered gradients
-  // are in no snapshot. A replay may then make this change twice, which has no effect.
+  // are in no snapshot. A replay may then make this change a second time, which changes nothing.
   if (state_.params->step().NothingGathered()) state_.Settle();
 }
 

@@ -29,13 +29,13 @@ class BucketMigrations {
   BucketMigrations(ShardState& state, DeltaBase& base) : state_(state), base_(base) {}
 
   const MoveState& moves() const { return moves_; }
-  // Whether buckets of this server are moving: they are frozen here or offered here.
+  // Returns whether buckets of this server are moving: they are frozen here or offered here.
   bool moving() const { return !frozen_.moves.empty() || !moves_.offered.empty(); }
   BucketPlacement placement() const {
     return {.map_version = moves_.map.version(), .moving = moving()};
   }
-  // Whether trainers push no rows to this server, because all its rows were given away. In sync
-  // mode: whether steps change nothing here.
+  // Returns true if trainers push no rows to this server, because it gave all its rows away. In
+  // sync mode: returns true if steps change nothing on this server.
   bool GaveAllRows() const;
 
   // ---- Calls of a coordinator (Shard::Migrations) -----------------------------------------------
@@ -53,20 +53,20 @@ class BucketMigrations {
   Status Refuse(const std::string& job, bool refuse);
   // Learns the moves in `known`. The result has the moves that this server knows, and its buckets.
   StatusOr<MapAnswer> Learn(const BucketMap& known);
-  // Makes a change again that is in the log.
+  // Applies a logged change again.
   Status Replay(const MoveRecord& record);
   // Ends the freeze if its lease has ended. Call it before any use of a bucket.
   void Thaw();
 
   // ---- Checks of a push -------------------------------------------------------------------------
-  // OUT_OF_RANGE: the sender chose the rows of the push by another generation; it must choose them
-  // again.
+  // OUT_OF_RANGE: the sender split the push for another generation of this server, and must split
+  // it again.
   Status CheckGeneration(const PushHead& head) const;
   // OUT_OF_RANGE: in sync mode, the server accepts no pushes of this step now, because buckets move
   // before it.
   Status CheckStepHeld(const PushHead& head) const;
-  // Whether the server that received the push before (`origin_server`) accepted it.
-  // FAILED_PRECONDITION: this is unknown.
+  // Returns whether `origin_server`, which received the push before this server, accepted the push.
+  // FAILED_PRECONDITION: the answer is unknown.
   StatusOr<bool> TakenElsewhere(const PushHead& head) const;
 
   // ---- The whole state --------------------------------------------------------------------------
@@ -78,7 +78,7 @@ class BucketMigrations {
 
  private:
   struct Frozen {
-    std::optional<FreezeRequest> order;  // request of the freeze; null: nothing is frozen
+    std::optional<FreezeRequest> order;  // request of the freeze; nullopt: nothing is frozen
     std::vector<BucketMove> moves;       // moves of the frozen buckets; empty on the target
     Time until;
   };
@@ -99,9 +99,9 @@ class BucketMigrations {
   Status DropBucket(int bucket);
   // Removes a dropped bucket. If its rows cannot be removed from the disk, only logs a warning.
   void ForgetBucket(int bucket);
-  bool Idle() const;       // whether steps change nothing on this server; false in a_sync mode
-  bool StepHeld() const;   // whether this step's pushes are not accepted; false in a_sync mode
-  bool AtItsStep() const;  // whether the shard is at the step before which the frozen buckets move
+  bool Idle() const;       // true: steps change nothing on this server; false in a_sync mode
+  bool StepHeld() const;   // true: the server rejects pushes of this step; false in a_sync mode
+  bool AtItsStep() const;  // true: the frozen buckets move before the shard's current step
 
   ShardState& state_;
   DeltaBase& base_;

@@ -18,15 +18,15 @@ class Shard::Checkpoints {
   // Returns the state between two updates. Other calls continue during the copy. They wait at most
   // until one slice or a few row buckets are copied. FAILED_PRECONDITION: the shard has no initial
   // values. ABORTED: the state was restored during the copy. `delta`: only the changes of tables
-  // since the last stored full snapshot; FAILED_PRECONDITION: there is none.
+  // since the last stored full snapshot; FAILED_PRECONDITION: there is no full snapshot.
   StatusOr<ShardSnapshot> Take(bool delta = false);
   // Returns the function that copies the values of a begun snapshot in chunks, and holds the lock
   // during each chunk.
   SnapshotFn CopyOf(Snapshotter::Copy copy);
-  // Reports that the snapshot is on the disk. Later deltas build on a full snapshot.
+  // Reports that the snapshot is on the disk. If the snapshot is full, later deltas build on it.
   void OnStored(const ShardSnapshot& snapshot) { shard_.base_.OnStored(snapshot); }
-  // Reports that the restored snapshot is the one on the disk. Deltas may follow the snapshot,
-  // because the ages of rows tell which rows changed since.
+  // Reports that the restored snapshot is the one on the disk. Deltas may build on this snapshot,
+  // because the ages of rows show which rows changed after it.
   void Resume(const ShardSnapshot& snapshot) { shard_.base_.Resume(snapshot); }
 
   // Replaces the whole state by the snapshot that `read` sends. Returns the snapshot without
@@ -34,11 +34,10 @@ class Shard::Checkpoints {
   // ABORTED. On an error, nothing changes.
   StatusOr<ShardSnapshot> Restore(const SnapshotReader& read);
   Status Restore(const ShardSnapshot& snapshot);
-  // Applies a logged change after the last restored snapshot. Call it before any other call.
-  // DATA_LOSS: the change does not match the state. A push without values (OrderRecord)
-  // waits for its values, and all entries after it wait too. Until then, trainers receive DATA_LOSS
-  // if they must retransmit their kept pushes, and UNAVAILABLE if they must wait for other
-  // trainers.
+  // Applies a log entry that follows the restored snapshot. Call Replay before any other call.
+  // DATA_LOSS: the change does not match the state. A push without values (OrderRecord) waits for
+  // its values, and all entries after it wait too. Until then, trainers receive DATA_LOSS if they
+  // must retransmit their kept pushes, and UNAVAILABLE if they must wait for other trainers.
   Status Replay(LogEntry entry);
   size_t missing_pushes() const;  // number of logged pushes whose values are missing
 

@@ -91,8 +91,8 @@ StatusOr<SavedCheckpoint> DurableShard::Save(bool delta, uint64_t unless_kept, D
   const CheckpointThrottle::Wish wish(pace_, patience);
   if (unless_kept != 0) {
     MutexLock lock(save_mu_);
-    // Also writes nothing if all applied updates are in the checkpoint: the missing updates have
-    // not arrived yet.
+    // Also writes nothing if the checkpoint has all applied updates. Updates with higher numbers
+    // have not arrived yet.
     const Shard::Checkpoints checkpoints = shard_->checkpoints();
     if (checkpoints.stored_number() >= std::min(unless_kept, checkpoints.settled_number())) {
       return SavedCheckpoint{.version = checkpoint_version(), .bytes = 0};

@@ -30,7 +30,8 @@ class DurableShard {
     // Queues a function for a thread that may wait for the disk. If the result is not OK, a
     // function is already queued, and the new one was dropped.
     std::function<Status(std::function<void()>)> later;
-    // The throttle of the storage. It receives each request for a snapshot with its patience.
+    // The throttle of the storage. It receives each request for a snapshot, with the `patience` of
+    // Save.
     CheckpointThrottle* pace = nullptr;
   };
 
@@ -55,7 +56,7 @@ class DurableShard {
   // `patience`: maximum total pause while writing (checkpoint_throttle.h).
   StatusOr<SavedCheckpoint> Save(bool delta = false, uint64_t unless_kept = 0,
                                  Duration patience = {});
-  // Restores global snapshot `cut`; 0: the checkpoint. Returns the restored version.
+  // Restores global snapshot `number`; 0: restores the checkpoint. Returns the restored version.
   StatusOr<uint64_t> Restore(uint64_t number = 0);
   // One server's part of a global snapshot.
   struct SnapshotPart {
@@ -70,8 +71,8 @@ class DurableShard {
                           std::function<void(const StatusOr<SnapshotPart>&)> done);
   // Global snapshots on the disk, ascending; empty without a storage.
   StatusOr<std::vector<StoredGlobalSnapshot>> GlobalSnapshots() const;
-  // OK if rows may move from and to this server. The moves that the server reports must survive its
-  // restart. It must therefore keep a log of all changes, or store nothing at all.
+  // Returns OK if rows may move from and to this server. The moves that the server reports must
+  // survive its restart. The server must therefore log all changes, or store nothing at all.
   Status CheckMoves() const;
   // OK, or the reason why the server rejects pushes or (without a log) wrote no checkpoint.
   Status StorageStatus() const;

@@ -16,10 +16,10 @@ class Shard::Migrations {
   explicit Migrations(Shard& shard) : shard_(shard) {}
 
   // Freezes the buckets of `request`: their rows are neither read nor changed during the lease. In
-  // sync mode, the server instead accepts no pushes of the step. Returns the migration. It has no
-  // moves if the shard has not reached the step, or is the target. ABORTED: the shard was already
-  // at the step when the freeze began. UNAVAILABLE: other buckets are moving, or pushes are held
-  // for a global snapshot.
+  // sync mode, the server instead rejects pushes of the step in `request`. Returns the migration.
+  // The migration has no moves if the shard has not reached the step, or is the target. ABORTED:
+  // the shard was already at the step when the freeze began. UNAVAILABLE: other buckets are moving,
+  // or pushes are held for a global snapshot.
   StatusOr<BucketMigration> Freeze(const std::string& job, const FreezeRequest& request);
   // Stores the contents of the migration, but does not serve them. A migration with a configuration
   // also configures a server that no trainer has configured.

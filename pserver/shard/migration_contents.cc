@@ -9,7 +9,8 @@
 namespace tandem::pserver {
 namespace {
 
-// Sync: adds the weights of rows before the last update to `migration`.
+// Adds the weights that the rows had before the last update to `migration`. Only sync mode has
+// them.
 void PackPrevious(const ShardState& state, const std::vector<int>& buckets,
                   BucketMigration& migration) {
   migration.has_previous = state.has_previous;
@@ -48,8 +49,8 @@ void PackMarks(const ShardState& state, const MoveState& moves, BucketMigration&
   }
 }
 
-// Adds the slices of the migration. On an error, nothing changes: the slices do not match the moves
-// or this server.
+// Adds the slices of the migration. Error: the slices do not match the moves or this server. After
+// an error, nothing has changed.
 Status UnpackSlices(const BucketMigration& migration, ShardState& state) {
   std::set<int> missing;
   for (const BucketMove& m : migration.moves) {

@@ -9,7 +9,7 @@
 
 namespace tandem::pserver {
 
-// Constant after construction, and therefore thread-safe.
+// Makes the parameters of one shard. Constant after construction, and therefore thread-safe.
 class ParamsFactory {
  public:
   // All arguments must outlive this object.

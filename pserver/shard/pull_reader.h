@@ -8,8 +8,8 @@
 
 namespace tandem::pserver {
 
-// Changes only the version that the trainer pulled, and which rows are in memory. Not thread-safe
-// (the shard's lock guards it).
+// Reads the state. Changes only the pulled version of a trainer, and the set of rows in memory. Not
+// thread-safe (the shard's lock guards it).
 class PullReader {
  public:
   // All arguments must outlive this object.
@@ -24,7 +24,7 @@ class PullReader {
   // OUT_OF_RANGE: the pull is for rows, and all rows of this server have moved away. Trainers no
   // longer push to such a server, so its version does not change.
   Status CheckRowsHere(const PullQuery& query) const;
-  // Whether this server has reached the version and the steps that the pull waits for.
+  // Returns whether this server has reached the version and the steps that the pull waits for.
   bool CanAnswer(const PullQuery& query) const;
   // Reads the values of the pull. REQUIRES: CanAnswer(query).
   StatusOr<PullResult> Read(const PullQuery& query);
@@ -34,7 +34,7 @@ class PullReader {
                   PullResult& result);
   Status AddSlices(const PullQuery& query, PullResult& result);
   Status AddRows(const PullRows& rows, PullResult& result);
-  // Whether the result is of the version before the last update.
+  // Returns whether the result has the version before the last update.
   bool IsPrevious(const PullResult& result) const { return result.version != state_.version; }
 
   ShardState& state_;

@@ -11,9 +11,9 @@ namespace tandem::pserver {
 // INVALID_ARGUMENT: a value of the push is not finite (the message names the first one).
 Status CheckFinite(const PushHead& head, const PushTicket& ticket);
 
-// Returns an empty push that replaces a skipped push, which still counts. Also empties the ticket.
-// Sync: the empty push has zeros for slices and no rows for tables, because a step needs every part
-// from every trainer. REQUIRES: in sync mode, the ticket owns its values.
+// Returns the empty push that replaces a skipped push. The empty push counts as a push. Also
+// empties the ticket. Sync: the empty push has zeros for slices and no rows for tables, because a
+// step needs every part from every trainer. REQUIRES: in sync mode, the ticket owns its values.
 PushHead EmptyPush(const PushHead& head, UpdatePolicy mode, const ShardParams& params,
                    PushTicket& ticket);
 

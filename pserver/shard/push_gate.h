@@ -38,17 +38,17 @@ class PushGate {
   // Checks the step of the push and its learning rate.
   Status CheckStep(const PushHead& head) const;
 
-  // Sync: whether this push completes the step.
+  // Sync: returns whether this push completes the step.
   bool CompletesStep(const PushHead& head) const;
-  // Copies values that are in the message if the step must wait for other trainers. This can become
-  // necessary after Admit.
+  // Sync: copies values that are still in the received message, if the push does not complete the
+  // step. A copy can become necessary after Admit.
   Status OwnValuesIfStepWaits(const PushHead& head, PushTicket& ticket) const;
 
   // ---- The learning rate of a step (sync), which all trainers must send -------------------------
   void OnAccepted(const PushHead& head);
   // Drops the rate of the step if the older incarnation of the trainer set it.
   void OnReplaced(int trainer);
-  // The learning rate of the step. REQUIRES: a push of the step was accepted.
+  // Returns the learning rate of the step. REQUIRES: a push of the step was accepted.
   float step_rate() const;
   void OnStepEnded() { step_rate_.reset(); }
 
@@ -57,8 +57,8 @@ class PushGate {
     int trainer = 0;  // trainer that sent the rate first
     float learning_rate = 0;
   };
-  // Whether the push is new. It is a duplicate if this server has accepted it before, or if the
-  // previous owner of its rows has.
+  // Returns whether the push is new or a duplicate. A push is a duplicate if this server, or the
+  // previous owner of its rows, has accepted it before.
   StatusOr<PushVerdict> CheckSequence(const PushHead& head) const;
   // OUT_OF_RANGE or a status of the log: the push cannot be accepted now, and must be sent again
   // later.

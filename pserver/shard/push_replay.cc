@@ -11,7 +11,7 @@
 namespace tandem::pserver {
 namespace {
 
-// Null: no trainer made the change.
+// Returns the trainer that made the change; null: no trainer made it.
 const CallerId* CallerOf(const LogRecord& record) {
   return std::visit(Visitor{[](const PushRecord& r) { return &r.head.caller; },
                             [](const OrderRecord& r) { return &r.header.caller; },
@@ -85,7 +85,7 @@ StatusOr<bool> PushReplay::Finish() {
 // Drops the lost gradients of an incomplete step. The step was never acknowledged, so the
 // replacement of a lost trainer sends its part again.
 bool PushReplay::ForgetLostSteps() {
-  bool waits = false;  // whether the step waits for a trainer whose pushes are not lost
+  bool waits = false;  // true: the step waits for a trainer whose pushes are not lost
   for (int r = 0; r < state_.trainers.size(); ++r) {
     waits |= !state_.trainers[r].completed && !state_.params->step().GaveAll(r) &&
              !lost_steps_.contains(r);

@@ -21,7 +21,7 @@ class PushReplay {
   // `state` must outlive this object.
   explicit PushReplay(ShardState& state) : state_(state) {}
 
-  bool empty() const { return queue_.empty(); }        // whether all logged changes are made
+  bool empty() const { return queue_.empty(); }        // true: all logged changes are made
   size_t missing() const { return queue_.missing(); }  // number of pushes whose values are missing
   // Number of the last change that was made or that waits.
   uint64_t last_number() const;
@@ -31,7 +31,7 @@ class PushReplay {
   // Adds a logged change. `lost`: its values cannot be sent again. DATA_LOSS: its number does not
   // follow the last one.
   Status Add(LogEntry entry, bool lost);
-  // Whether the push belongs to this job and its values are missing.
+  // Returns whether the push belongs to this job and its values are missing.
   bool Misses(const PushHead& head) const;
   // Adds the missing values of a push. Returns its number in the log. Errors: as ReplayQueue::Take.
   StatusOr<uint64_t> Supply(const PushHead& head, std::vector<Buffer> values);
@@ -41,13 +41,14 @@ class PushReplay {
   // changes are made.
   std::optional<ReplayQueue::Change> Next() { return queue_.Next(); }
 
-  // OK if no change waits. UNAVAILABLE: the message names the trainers that must send values again.
+  // OK if all changes of the log are made. UNAVAILABLE: changes lack the values of pushes; the
+  // message names the trainers that must send these values again.
   Status CheckComplete() const;
-  // As CheckComplete(), but DATA_LOSS if `caller` itself must send values again.
+  // Like CheckComplete(). DATA_LOSS: `caller` itself must send values again.
   Status CheckComplete(const CallerId& caller) const;
 
-  // Sync: the push for this step is lost. The log has nothing of its trainer after it, except the
-  // end of this incarnation.
+  // Sync: records that this push is lost. After the push, the log has no entry of the trainer
+  // except the end of this incarnation.
   void OnLostPush(const PushHead& head);
   void OnReplaced(int trainer) { lost_steps_.erase(trainer); }
   // Call it when all changes that can be made now are made. Returns whether a checkpoint should be
@@ -67,7 +68,7 @@ class PushReplay {
   ShardState& state_;
   ReplayQueue queue_;
   std::map<int, uint64_t> incarnations_;  // by trainer: newest incarnation in the log
-  bool has_waited_ = false;               // a change has waited for values since the start
+  bool has_waited_ = false;               // true: a change has waited for values since the start
   // Sync: by trainer, the step for which the trainer's pushes are lost.
   std::map<int, uint64_t> lost_steps_;
 };

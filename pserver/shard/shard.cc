@@ -318,9 +318,9 @@ StatusOr<PushOutcome> Shard::Push(const PushHead& head, PushTicket ticket) {
   outcome.version = state_.version;
   outcome.update = state_.update;
   if (options_.replayable && !replayed) {
-    // A checkpoint with this number contains the accepted pushes for the step. Pushes that arrive
-    // later do not raise it. Otherwise a trainer that waits for a checkpoint (--keep_pushes_mb)
-    // might wait for its own push.
+    // A checkpoint with this number contains the accepted pushes for the step. Later pushes do not
+    // raise the number of a completed step. Otherwise a trainer that waits for a checkpoint
+    // (--keep_pushes_mb) might wait for its own push.
     const bool past = state_.sync() && head.step < state_.version;
     outcome.log_number = past ? state_.journal.settled_number() : replay_.last_number();
   }
@@ -481,7 +481,7 @@ Status Shard::ReplayChange(ReplayQueue::Change change) {
               [&](PushRecord& r)
                   TD_REQUIRES(mu_) { return replay_push(r.head, std::move(r.values)); },
               [&](const OrderRecord& r) TD_REQUIRES(mu_) {
-                TD_REQUIRE(change.lost);  // otherwise its values were supplied
+                TD_REQUIRE(change.lost);  // an OrderRecord with supplied values is a PushRecord
                 return replay_push({r.header, {}}, {});
               }},
       change.entry.record);

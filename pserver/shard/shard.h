@@ -92,10 +92,10 @@ class Shard {
 
   // AdmitPush and Push handle a push in two parts, so that its values are copied only once, outside
   // the lock, to their destination. AdmitPush checks everything except the values and returns
-  // memory for them. `in_place`: where the values of each slice are now, valid until Push returns;
-  // or null. The values are not copied if they are not needed after the push (a_sync without a
-  // log). Only f32 values stay in place: the sender may change them at any time, and any bit
-  // pattern of an f32 harms nothing but the parameters.
+  // memory for them. `in_place`: the address of the values of each slice in the received message,
+  // valid until Push returns; null: the values must be copied. The values are not copied if they
+  // are not needed after the push (a_sync without a log). Only f32 values stay in place: the sender
+  // may change them at any time, and any bit pattern of an f32 harms nothing but the parameters.
   StatusOr<PushTicket> AdmitPush(const PushHead& head, std::span<const void* const> in_place = {});
   // Applies or gathers the values in the buffers of the ticket. NaN and infinity are handled as
   // configured: the push is rejected with INVALID_ARGUMENT (the message names trainer, step,
@@ -114,7 +114,8 @@ class Shard {
   // Does nothing if the call already has its reply.
   void Leave(const void* tag);
 
-  // The trainer sends no more pushes. Returns the number of trainers that have not completed.
+  // Records that the trainer sends no more pushes. Returns the number of trainers that have not
+  // completed.
   StatusOr<int> Complete(const CallerId& caller);
 
   // Calls `done` when all changes made so far are logged. A change may not be acknowledged earlier.
@@ -137,7 +138,7 @@ class Shard {
   std::string Job() const;
   bool replayable() const { return options_.replayable; }
 
-  // Fails the calls whose deadline has passed. Fails all waiting calls if a trainer for which they
+  // Fails the calls whose deadline has passed. Fails all waiting calls if a trainer for which calls
   // wait is lost.
   void ExpireWaiters();
   // Earliest time at which ExpireWaiters must be called; Time::max(): no call waits.
@@ -204,7 +205,7 @@ class Shard {
 
   // ---- Snapshots --------------------------------------------------------------------------------
   void BeginCheckpoint(Ready& ready) TD_REQUIRES(mu_);
-  // Completes the ordered global snapshot if there is one.
+  // Makes the ordered global snapshot if all its pushes are accepted.
   void TryGlobalSnapshot(Ready& ready) TD_REQUIRES(mu_);
   // Replies to the call that ordered a snapshot whose hold has ended.
   void OnHoldEnded(std::optional<GlobalSnapshotHold::Ended> ended, Ready& ready) TD_REQUIRES(mu_);
@@ -212,7 +213,7 @@ class Shard {
   const Options options_;
   const ParamsFactory factory_;
   ShardCounters counters_;
-  DeltaBase base_;  // locks itself, as keep_first may call OnStored without mu_
+  DeltaBase base_;  // has its own lock: keep_first may call OnStored without mu_
 
   mutable Mutex job_mu_;                    // locked only briefly, also while mu_ is locked
   std::string job_ TD_GUARDED_BY(job_mu_);  // the job that Job() returns
@@ -220,7 +221,7 @@ class Shard {
   ShardState state_ TD_GUARDED_BY(mu_);
   JobSettingsCheck agreed_ TD_GUARDED_BY(mu_);
   bool restored_ TD_GUARDED_BY(mu_) = false;
-  // The state was restored, and no trainer has configured the shard since.
+  // true: the state was restored, and no trainer has configured the shard since.
   bool may_change_policy_ TD_GUARDED_BY(mu_) = false;
   BucketMigrations migrations_ TD_GUARDED_BY(mu_);
   GlobalSnapshotHold hold_ TD_GUARDED_BY(mu_);

@@ -35,12 +35,12 @@ struct ShardOptions {
   // If not null, every change is logged before it is acknowledged. If null, changes after a
   // checkpoint are lost when the process ends. The log must outlive the shard.
   WriteAheadLog* log = nullptr;
-  // Stores the initial values, to which log entries apply. Required if there is a log. May take
-  // long: meanwhile the shard serves other calls. The shard has its initial values only when this
-  // function has returned OK.
+  // Stores the initial values. Log entries are changes to these values. Required if there is a log.
+  // May take long: meanwhile the shard serves other calls. The shard has its initial values only
+  // when this function has returned OK.
   std::function<Status(const ShardSnapshot&)> keep_first;
-  // For messages of a server that is not configured: its state at the start, "its data folder x was
-  // empty when it began".
+  // State of the server's data at its start, for messages of a server that is not configured: "its
+  // data folder x was empty when it began".
   std::string found;
   // true: the log stores only the order of pushes. Their senders keep the values until a checkpoint
   // contains them.

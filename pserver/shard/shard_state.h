@@ -42,7 +42,7 @@ struct ShardState {
   // FAILED_PRECONDITION: a newer incarnation of the trainer has called before. REQUIRES:
   // CheckRank(caller) is OK.
   Status CheckIncarnation(const CallerId& caller) const;
-  // Sync: trainers whose gradients of the current step are missing.
+  // Sync: returns the trainers whose gradients of the current step are missing.
   std::vector<int> MissingAtStep() const;
 
   // Begins a job with these parameters, in which no trainer has called yet.
@@ -63,7 +63,7 @@ struct ShardState {
   std::optional<TableMetrics> table_metrics;
   TrainerRegistry trainers;
   uint64_t version = 0;
-  bool has_previous = false;  // the parameters before the last update are available
+  bool has_previous = false;  // true: the parameters before the last update are available
   UpdateTime update;          // time of the update to `version`
   // Number of the snapshot of the initial parameters that keep_first is writing; 0: none.
   uint64_t storing_first = 0;

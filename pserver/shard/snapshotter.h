@@ -41,7 +41,8 @@ class Snapshotter {
   void Reset();
 
  private:
-  // Returns a snapshot without slices and rows. It has the weights of rows before the last update.
+  // Returns a snapshot without slices and rows, but with the weights that rows had before the last
+  // update.
   ShardSnapshot Header(bool delta, const MoveState& moves);
 
   ShardState& state_;

@@ -8,8 +8,9 @@
 
 namespace tandem::pserver {
 
-// `awaited`: the trainers for which calls wait (WaitingCalls::Awaited). Changes only which trainers
-// are lost. Not thread-safe (the shard's lock guards it).
+// Finds lost and unresponsive trainers. Changes only the set of lost trainers. `awaited`: the
+// trainers for which calls wait (WaitingCalls::Awaited). Not thread-safe (the shard's lock guards
+// it).
 class TrainerTimeouts {
  public:
   // `state` must outlive this object.
@@ -21,7 +22,8 @@ class TrainerTimeouts {
   std::vector<int> LoseSilent(Time now);
   // Returns the trainers of `awaited` that are unresponsive.
   std::vector<int> Unresponsive(Time now, const std::vector<int>& awaited) const;
-  // OK if `unresponsive` is empty. Otherwise ABORTED: calls that wait for its first trainer fail.
+  // Returns OK if `unresponsive` is empty. ABORTED: the error for waiting calls, which names the
+  // first trainer of `unresponsive`.
   Status CheckResponsive(Time now, const std::vector<int>& unresponsive) const;
   // Records that on_silent was called for the unresponsive trainers.
   void OnTold(Time now) { told_ = now; }
@@ -30,8 +32,8 @@ class TrainerTimeouts {
   Time NextDeadline(Time calls, const std::vector<int>& awaited) const;
 
  private:
-  // Whether this server may declare trainers lost: trainers must call it regularly (pserver 0 has
-  // the barriers).
+  // Returns whether this server may declare trainers lost. A server may do so only if trainers call
+  // it regularly (pserver 0 has the barriers).
   bool LosesTrainers() const;
 
   ShardState& state_;

@@ -14,11 +14,11 @@
 
 namespace tandem::pserver {
 
-// Each call gets exactly one reply: at once, or from a function that moves the reply to `ready`.
-// Not thread-safe (the shard's lock guards it).
+// The waiting calls of one shard. Each call gets exactly one reply, which a function of this class
+// moves to `ready`. Not thread-safe (the shard's lock guards it).
 class WaitingCalls {
  public:
-  // A call that waits for the initial values. `done` receives the version.
+  // A call that waits for the initial values. `done` receives the version of the parameters.
   struct InitCall : WaitingCall {
     std::function<void(StatusOr<uint64_t>)> done;
   };
@@ -49,17 +49,18 @@ class WaitingCalls {
   // Ends the wait of the call with this tag, because its caller has disconnected.
   void Leave(const void* tag, ReadyAnswers& ready);
 
-  // HasReplaced and FailReplaced concern calls of trainers that were restarted since.
+  // HasReplaced and FailReplaced concern calls whose trainer was restarted after the call.
   bool HasReplaced() const;
   void FailReplaced(ReadyAnswers& ready);
   // Fails pulls whose rows or slices moved away.
   void FailMovedPulls(ReadyAnswers& ready);
   void FailAll(const Status& status, ReadyAnswers& ready);
-  // Fails the calls whose deadline has passed. `lost`: if not OK, the reason why pulls waited.
+  // Fails the calls whose deadline has passed. `lost`: the error for pulls; OK: the error names
+  // what the pull waited for.
   void Expire(Time now, const Status& lost, ReadyAnswers& ready);
   Time NextDeadline() const;  // earliest deadline; Time::max(): no call waits
   // Returns the trainers for which calls wait. Omits trainers that have a waiting call on this
-  // server: they are alive, and another trainer is the cause.
+  // server: they are alive, and wait for another trainer themselves.
   std::vector<int> Awaited() const;
 
  private:

@@ -45,7 +45,7 @@ struct BucketMigration {
   std::vector<Scalar> scalars;  // one-number slots of tables, for a target without values
   std::vector<ServerPushState> marks;
   BucketMap map;  // moves that the source knows
-  // Sync: by table, the weights before the last update, of the rows that it changed.
+  // Sync: by table, the rows that the last update changed, with their weights before this update.
   std::vector<RowValues> previous;
   bool has_previous = false;
   std::vector<SliceMigration> slices;
@@ -54,12 +54,12 @@ struct BucketMigration {
 // The data about moves on which a global snapshot depends.
 struct BucketPlacement {
   uint64_t map_version = 0;
-  bool moving = false;  // whether some buckets are moving, so that their owner may change
+  bool moving = false;  // true: some buckets are moving, so that their owner may change
 };
 
 // ---- Changes of the owners of buckets, as they are logged --------------------------------------
 
-// Ownership epochs of moves, which are used once.
+// The ownership epochs of moves that begin. Each epoch is used only once.
 struct MoveBegunRecord {
   std::vector<BucketMove> moves;
 };
@@ -76,7 +76,7 @@ struct MoveReleasedRecord {
 struct MoveLearnedRecord {
   BucketMap map;
 };
-// Buckets are rejected from now on, or accepted again.
+// The server rejects buckets from now on, or accepts them again.
 struct MoveRefusedRecord {
   bool leaving = false;
 };

@@ -15,7 +15,7 @@ namespace tandem::pserver {
 struct SnapshotFrontier {
   int trainer = 0;
   uint64_t incarnation = 0;
-  bool completed = false;  // the trainer has completed the job, and all its pushes have ended
+  bool completed = false;  // true: the trainer has completed, and all its pushes have ended
   SentNumbers numbers;
 };
 struct PausedState {
@@ -25,7 +25,7 @@ struct PausedState {
 struct SnapshotRequest {
   uint64_t number = 0;
   std::vector<SnapshotFrontier> marks;
-  uint64_t map_version = 0;  // version of BucketMap; the map is in PausedState
+  uint64_t map_version = 0;  // version of the bucket map in PausedState
   Duration lease{};          // maximum time of waiting for missing pushes
   uint64_t taker = 0;        // identifies the coordinator (HoldPushesRequest.taker)
 };

@@ -30,17 +30,18 @@ void AddMark(const ServerPushState& mark, std::vector<ServerPushState>& all);
 // The moves that one server knows. Not thread-safe.
 struct MoveState {
   BucketMap map;
-  // How often the server gave buckets away or, in sync mode, received some.
+  // Number of times that the server gave buckets away or, in sync mode, received buckets.
   uint64_t generation = 0;
   // By bucket: ownership epoch of the last move that the server began.
   std::map<int, uint64_t> begun;
   // By bucket that is stored but not served yet: its ownership epoch.
   std::map<int, uint64_t> offered;
   std::vector<ServerPushState> inherited;  // marks that arrived with buckets
-  bool leaving = false;                    // the server accepts no more buckets
+  bool leaving = false;                    // true: the server accepts no more buckets
   std::vector<SliceSpec> placed;           // slices as Configure placed them; empty: not known
 
-  // Whether slices have moved or are offered. false: all slices are where Configure placed them.
+  // Returns whether slices have moved or are offered. false: all slices are where Configure placed
+  // them.
   bool MovesSlices() const {
     return map.MovesSlices() || (!offered.empty() && offered.rbegin()->first >= kRowBuckets);
   }
@@ -53,7 +54,8 @@ struct MoveState {
   // records the moves.
   std::vector<BucketMove> MovesOf(const std::vector<int>& buckets, int target) const;
   void Begin(const std::vector<BucketMove>& moves);
-  // Whether these moves are the newest known moves of their buckets. They may come from any caller.
+  // Returns whether these moves are the newest known moves of their buckets. Any caller may have
+  // sent the moves.
   bool AreOver(const std::vector<BucketMove>& moves) const;
   // Records a release: the targets own the buckets from now on.
   void GiveAway(const std::vector<BucketMove>& moves, const BucketMap& news);
@@ -65,11 +67,12 @@ struct MoveState {
   // Returns how many of these moves were offered before or are over.
   size_t Known(const std::vector<BucketMove>& moves) const;
   void Offer(const std::vector<BucketMove>& moves);
-  // Whether `news` concerns an offered bucket. In this case, Learn removes the bucket from
+  // Returns whether `news` concerns an offered bucket. In this case, Learn removes the bucket from
   // `offered`.
   bool Concerns(const BucketMap& news) const;
   struct Decided {
-    // Buckets that are no longer offered, ascending: owned by this server, or by another server.
+    // Buckets that are no longer offered, ascending. `mine`: owned by this server. `others`: owned
+    // by another server.
     std::vector<int> mine, others;
   };
   Decided Learn(const BucketMap& news, int server);

@@ -23,9 +23,9 @@ struct PullRows {
 };
 struct PullQuery {
   CallerId caller;
-  bool observer = false;  // the caller is not a trainer, so its trainer and incarnation are ignored
+  bool observer = false;  // true: the caller is no trainer; trainer and incarnation are ignored
   uint64_t min_version = 0;
-  std::vector<PullRange> ranges;  // slices to pull; empty, and `rows` empty: all slices
+  std::vector<PullRange> ranges;  // slices to pull; if `ranges` and `rows` are empty: all slices
   // In a_sync mode, minimum number of steps that the slowest trainer has pushed.
   uint64_t min_step = 0;
   // In sync mode, the requested version, which must be the current or the previous one.

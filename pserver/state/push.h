@@ -24,7 +24,7 @@ struct PushHead : PushHeader {
   std::vector<Slice> slices;
 };
 enum class PushVerdict : uint8_t {
-  kNew,        // the push is not applied yet
+  kNew,        // the push was not accepted before
   kDuplicate,  // the push was accepted before, and its values are not needed
   // The push was accepted before, and its values complete a change that the shard replays.
   kReplayed,
@@ -36,7 +36,7 @@ struct PushTicket {
   // Index of each slice or table, as in ShardParams; the two slices of a table have the same index.
   std::vector<int> slices;
   std::vector<PushBytes> buffers;
-  bool skipped = false;  // the push has no effect, because of NonfinitePolicy::kSkip
+  bool skipped = false;  // true: the push has no effect, because of NonfinitePolicy::kSkip
   bool duplicate() const { return verdict == PushVerdict::kDuplicate; }
   bool replayed() const { return verdict == PushVerdict::kReplayed; }
 };

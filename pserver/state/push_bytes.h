@@ -10,8 +10,8 @@
 
 namespace tandem::pserver {
 
-// Either owns the bytes, or refers to bytes in the received message. The message must outlive this
-// object, and its bytes must not be written.
+// Owns the bytes, or refers to bytes in the received message. The message must outlive this object,
+// and its bytes must not be written.
 class PushBytes {
  public:
   PushBytes(Buffer owned) : owner_(std::move(owned)), data_(owner_.get()) {}  // NOLINT

@@ -10,12 +10,12 @@ namespace tandem::pserver {
 
 class SequenceWindow {
  public:
-  static constexpr uint64_t kSize = 512;  // how many numbers below the highest one are recorded
+  static constexpr uint64_t kSize = 512;  // number of recorded numbers below the highest one
   static constexpr size_t kWords = kSize / 64;
   enum class Seen : uint8_t { kNew, kTaken, kTooOld };
 
-  // Tells whether message `sequence` was accepted. kTooOld: the number is below the window, so this
-  // is unknown. Number 0 is always too old.
+  // Returns whether message `sequence` was accepted. kTooOld: unknown, because the number is below
+  // the window. Number 0 is always too old.
   Seen Look(uint64_t sequence) const;
   // Records that message `sequence` was accepted. REQUIRES: Look(sequence) == kNew.
   void Take(uint64_t sequence);

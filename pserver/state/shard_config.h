@@ -51,8 +51,8 @@ struct ShardConfig {
   Duration step_timeout = std::chrono::seconds(60);
   std::vector<TableSpec> tables;
   NonfinitePolicy nonfinite = NonfinitePolicy::kReject;
-  // A trainer that makes no call for this time is lost, even if no trainer waits for it. In a_sync
-  // mode, the other trainers no longer wait for it until it calls again.
+  // Time without a call after which a trainer is lost, even if no trainer waits for it. In a_sync
+  // mode, other trainers do not wait for a lost trainer before it calls again.
   Duration lost_after = std::chrono::seconds(900);
   // a_sync: the strength s of the delay compensation. A gradient g of a slice becomes g + s * g * g
   // * (w - v), where w is the current value and v the value that the trainer pulled last.

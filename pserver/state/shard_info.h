@@ -29,7 +29,7 @@ struct TrainerInfo {
   // Number of pushes whose values are lost (push_replay.h), since the job began.
   uint64_t lost_pushes = 0;
   double silent_seconds = 0;
-  // Time for which its calls waited for other trainers, since the server started.
+  // Time for which the trainer's calls waited for other trainers, since the server started.
   double waited_seconds = 0;
   double waited_recently = 0;  // the part of waited_seconds in the last minute
 };

@@ -43,9 +43,9 @@ struct SliceSnapshot {
 struct TableSnapshot {
   std::vector<std::pair<int, RowValues>> buckets;
   std::vector<std::pair<std::string, float>> scalars;
-  // Weights before the last update, of the rows that it changed or removed.
+  // The rows that the last update changed or removed, with their weights before this update.
   RowValues previous = {};
-  bool partial = false;  // has only the rows that changed since ShardSnapshot::base
+  bool partial = false;  // true: has only the rows that changed since ShardSnapshot::base
 };
 // The complete state of a shard between two updates, in shared and immutable memory.
 struct ShardSnapshot {
@@ -59,7 +59,7 @@ struct ShardSnapshot {
   // that replaces another one needs these parameters while servers are one step apart.
   bool has_previous = false;
   std::shared_ptr<const MoveState> moves = nullptr;  // known moves of buckets; null: no moves
-  uint64_t order = 0;  // number of this snapshot among all that the shard made; not stored
+  uint64_t order = 0;  // position in the sequence of snapshots that the shard made; not stored
   // Set in a delta. Its tables may have only the changes since the full snapshot of this version.
   std::optional<uint64_t> base = {};
   // Set by Storage::Read: the version of the full snapshot on which later deltas may build.

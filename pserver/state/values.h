@@ -31,10 +31,10 @@ struct RowAge {
   float show = 1;
   uint32_t age = 0;
   float click = 0;
-  bool brief = false;  // whether the row has only its first value and the first value of each slot
+  bool brief = false;  // true: the row has only its first value and the first value of each slot
 };
 // A row that is not admitted yet. `seen`: number of versions in which it had a gradient. `age`:
-// number of versions since the last one.
+// number of versions since its last gradient.
 struct WaitingRow {
   uint64_t id = 0;
   uint32_t seen = 0, age = 0;

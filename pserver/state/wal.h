@@ -25,7 +25,7 @@ struct PushRecord {
   PushHead head;
   std::vector<Buffer> values;  // values of each slice in head.slices; immutable
 };
-// A push whose values its sender keeps.
+// A push without its values, which the sender keeps.
 struct OrderRecord {
   PushHeader header;
   // Bytes of the values that the sender keeps; not in the record.
@@ -50,8 +50,8 @@ struct LogEntry {
 
 // ---- The log ------------------------------------------------------------------------------------
 
-// When the log syncs written entries to the disk. Entries that are written, but not synced, survive
-// the death of the process, but not of the machine.
+// The time at which the log syncs written entries to the disk. Entries that are written, but not
+// synced, survive the death of the process, but not of the machine.
 enum class WalSync : uint8_t {
   kNone,      // the operating system decides
   kInterval,  // within the sync interval of the log
@@ -68,8 +68,9 @@ class WriteAheadLog {
   using Written = std::function<void(const Status&)>;
 
   virtual ~WriteAheadLog() = default;
-  // Whether a change with `bytes` bytes of values may be made. OK: the disk has room for it and for
-  // all waiting entries. RESOURCE_EXHAUSTED: there is no room. UNAVAILABLE: the log has ended.
+  // Checks whether a change with `bytes` bytes of values may be made. OK: the disk has room for it
+  // and for all waiting entries. RESOURCE_EXHAUSTED: there is no room. UNAVAILABLE: the log has
+  // ended.
   virtual Status Ready(uint64_t bytes) = 0;
   // Queues an entry and returns immediately. The caller must append entries in the order of their
   // numbers.

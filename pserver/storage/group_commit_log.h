@@ -1,9 +1,9 @@
 // A WriteAheadLog that writes all waiting entries in one write (group commit).
 //
-// If a write fails for lack of room, the log retries it until it succeeds. Meanwhile, waiting
-// callers receive the error. Any other error ends the log: RocksDB writes nothing after an error,
-// and unsynced data must be read from the disk again. From then on, no change is acknowledged, and
-// the process must end. The next process reads the contents of the directory.
+// If a write fails for lack of room, the log retries the write until it succeeds. Until then,
+// waiting callers receive the error. Any other error ends the log, because RocksDB writes nothing
+// after an error, and because unsynced data may be lost. The log then acknowledges no further
+// change, and the process must end. The next process reads the contents of the directory.
 #pragma once
 
 #include <string>
@@ -20,8 +20,9 @@ struct GroupLogOptions {
   WalSync sync = WalSync::kInterval;
   Duration sync_interval = std::chrono::milliseconds(100);
   uint64_t bytes_max = uint64_t{256} << 20;  // number of bytes after which `on_full` is called
-  // Called when bytes_max bytes were written, or kept by senders, since the last call. The owner
-  // should then make a checkpoint, which shortens the log. Must not block.
+  // Called when bytes_max bytes were logged since the last call. The count includes the bytes of
+  // pushes whose values only the trainers keep (OrderRecord::sender_bytes). The owner should then
+  // make a checkpoint, which shortens the log. Must not block.
   std::function<void()> on_full;
   // Called when NextTurn may have become earlier. Must not block.
   std::function<void()> on_work;

@@ -22,15 +22,16 @@ namespace tandem::pserver {
 class Storage {
  public:
   virtual ~Storage() = default;
-  // Replaces the checkpoint atomically: after a crash, the store has either the old or the new
-  // checkpoint, complete. After OK, it has the new one, synced. Returns the written bytes. A delta
-  // (ShardSnapshot::base) replaces another delta, and keeps the full snapshot on which it builds.
+  // Replaces the checkpoint atomically: after a crash, the store has either the complete old or the
+  // complete new checkpoint. After OK, the new checkpoint is durable. Returns the written bytes. A
+  // delta (ShardSnapshot::base) replaces another delta, but not the full snapshot on which it is
+  // based.
   // RESOURCE_EXHAUSTED: there is too little free space; nothing changed. FAILED_PRECONDITION: the
   // full snapshot of the delta does not exist.
   virtual StatusOr<size_t> Write(const ShardSnapshot& snapshot) = 0;
   // Passes the checkpoint to `sink` as a full snapshot. Returns false, and passes nothing, if there
   // is no checkpoint. DATA_LOSS: the checkpoint is damaged, or older than the last acknowledged
-  // one. The caller must then not use the chunks passed so far.
+  // checkpoint. The caller must then not use the chunks that `sink` received.
   virtual StatusOr<bool> Read(SnapshotSink& sink) = 0;
   // Returns the checkpoint as a full snapshot in memory; nullopt: there is none.
   StatusOr<std::optional<ShardSnapshot>> Read();
@@ -53,8 +54,8 @@ class Storage {
   // snapshot contains. RESOURCE_EXHAUSTED: there is too little free space; nothing changed.
   virtual StatusOr<size_t> AppendLog(std::span<const LogEntry> entries, bool sync) = 0;
   // RESOURCE_EXHAUSTED: there is no room for entries of `bytes` bytes (the message names directory,
-  // free and needed bytes). CheckRoom requires more free space than AppendLog, so that entries
-  // accepted now can be added a little later.
+  // free and needed bytes). CheckRoom requires more free space than AppendLog, so that AppendLog
+  // has room for entries that the server accepts now and appends a little later.
   virtual Status CheckRoom(uint64_t bytes) = 0;
   // Syncs all entries that were added before.
   virtual Status SyncLog() = 0;

@@ -1,5 +1,6 @@
-// The row buckets (common/tables/row_buckets.h) of a table that a server keeps, and which of them
-// it serves. A bucket that is moving between servers is kept, but not served.
+// Records which row buckets (common/tables/row_buckets.h) of a table a server keeps, and which of
+// these buckets it serves. The server has the rows of a kept bucket. It reads and updates rows only
+// in served buckets. A bucket that is moving between servers is kept, but not served.
 #pragma once
 
 #include <bitset>

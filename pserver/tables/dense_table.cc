@@ -15,7 +15,9 @@ namespace {
 // Maximum bytes of a message and of a WAL record with a migration.
 constexpr size_t kMigrationBytesMax = size_t{1} << 30;
 
-// UNIMPLEMENTED: the update of the slice would depend on values outside the slice.
+// Checks that the update of the slice needs no values outside the slice. UNIMPLEMENTED: the
+// optimizer needs the gradients of all slices. INVALID_ARGUMENT: the optimizer needs norms of whole
+// variables, but the slice is a part of a variable.
 Status CheckScope(const SliceSpec& slice, const graph::OptimizerSpec& optimizer) {
   TD_ASSIGN_OR_RETURN(const graph::UpdateScope reach, graph::ReachOf(optimizer));
   if (reach == graph::UpdateScope::kAll) {

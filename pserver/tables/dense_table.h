@@ -37,9 +37,9 @@ class DenseTable {
   const SliceIndex& index() const { return index_; }
 
   // ---- Slices that move -------------------------------------------------------------------------
-  // Adds a slice. Add and Remove change the indices of slices. SliceSpec::bucket names a slice that
-  // moves. REQUIRES: no slice has the same elements, and none has the same bucket if the slice
-  // moves.
+  // Adds a slice. Add and Remove change the indices of slices. If the slice can move between
+  // servers, its SliceSpec::bucket is not 0. REQUIRES: no slice has the same elements, or the same
+  // bucket other than 0.
   Status Add(const SliceSpec& spec);
   // Returns the former index of the slice; -1: the table has no slice with this bucket.
   int Remove(int bucket);
@@ -47,8 +47,8 @@ class DenseTable {
   void Keep(int bucket, bool served);
   bool Serves(int bucket) const;
   bool served(int slice) const { return At(slice).served; }
-  // Returns copies of the slices that `moves` names. `previous`: with the parameters before the
-  // last update. RESOURCE_EXHAUSTED: the copies do not fit into one message.
+  // Returns copies of the slices that `moves` names. `previous`: the copies include the parameters
+  // before the last update. RESOURCE_EXHAUSTED: the copies do not fit into one message.
   StatusOr<std::vector<SliceMigration>> Migrations(std::span<const BucketMove> moves,
                                                    bool previous);
 
@@ -60,8 +60,8 @@ class DenseTable {
 
   // ---- Immediate updates (a_sync) ---------------------------------------------------------------
   Status Apply(int slice, std::span<const float> gradient, float learning_rate);
-  // Records the values that `trainer` pulled last. `values`: a result of Params, to which the table
-  // keeps a reference.
+  // Records the values that `trainer` pulled last. `values`: a result of Params; the table keeps a
+  // reference to it.
   void Pulled(int slice, int trainer, Buffer values);
   // Writes to `out`: gradient + strength * gradient^2 * (parameters - values that `trainer` pulled
   // last). Returns false and writes nothing if `trainer` has not pulled yet.
@@ -107,7 +107,7 @@ class DenseTable {
   Status Append(const SliceSpec& spec);
   Status ApplySlice(int slice, const SliceGradients& gradients, std::span<const int> ranks,
                     float learning_rate);
-  int parts() const;                 // number of threads for the slices of a step
+  int parts() const;                 // number of threads that update the slices of a step
   void Index();                      // updates index_; call it after each change of slices_
   int FindBucket(int bucket) const;  // index of the slice with this bucket; -1: there is none
   // Returns a copy of a value of a slice's program.

@@ -13,9 +13,9 @@
 
 namespace tandem::pserver {
 
-// The previous weights of the rows of one table. If an id has two entries, that of KeepRemoved or
-// Set takes precedence over that of the step. Not thread-safe, except that threads may write
-// different parts of a buffer of the step.
+// The previous weights of the rows of one table. If an id has two entries, the entry of KeepRemoved
+// or Set takes precedence over the entry of OfIds or OfAllRows. Not thread-safe, except that
+// threads may write different parts of a buffer that OfIds or OfAllRows returned.
 class PreviousWeights {
  public:
   // `dim`: number of weights of a row. `rows`: the rows in memory, which must outlive this object.
@@ -45,7 +45,7 @@ class PreviousWeights {
   void Overwrite(std::span<const uint64_t> ids, float* out) const;
 
  private:
-  // Returns the weights of `id` in the buffer of the step; null: it has none there.
+  // Returns the weights of `id` in step_; null: step_ has no weights of `id`.
   const float* OfStep(uint64_t id) const;
 
   const int64_t dim_;

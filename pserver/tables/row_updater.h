@@ -1,6 +1,6 @@
-// Applies the optimizer to rows of a table. It copies some rows at a time and runs the optimizer
-// operator with sparse gradients over the copies (update_program.h). The result is bit-identical to
-// an update of the whole matrix.
+// Applies the optimizer to rows of a table. RowUpdater copies some rows at a time and runs the
+// optimizer operator with sparse gradients on the copies (update_program.h). The result is
+// bit-identical to an update of the whole matrix.
 #pragma once
 
 #include <memory>
@@ -17,8 +17,8 @@
 namespace tandem::pserver {
 
 // A row has its weights, followed by the slots that have an element for each weight. A brief row
-// (row_accessor.h) has only the first weights. It is updated as if the others were 0. A slot of one
-// number belongs to the table and changes with every step.
+// (row_accessor.h) has only the first weights. The update treats its missing weights as 0. A slot
+// of one number belongs to the table and changes with every step.
 class RowUpdater {
  public:
   // `threads`: number of concurrent calls of Update. `backend` and `device` must outlive this
@@ -39,8 +39,8 @@ class RowUpdater {
   // Maximum number of rows in one call of Update.
   size_t rows_max() const { return static_cast<size_t>(rows_max_); }
 
-  // Updates up to rows_max() rows of a step, at the indices `at`. Each row has `stride` values in
-  // `gradients`, of which the last dim values are its gradient. Calls with different values of
+  // Updates up to rows_max() rows of a step, at the indices `at`. `gradients` has `stride` values
+  // for each row. The last dim of these values are the gradient. Calls with different values of
   // `part`, which must be less than `threads`, may run concurrently. Every step needs a call with
   // part 0, even without rows.
   Status Update(int part, RowStore& store, std::span<const uint32_t> at, const float* gradients,
@@ -49,7 +49,7 @@ class RowUpdater {
   // gradients; the other rows have none.
   Status UpdateAll(RowStore& store, std::span<const uint32_t> at, const float* gradients,
                    float learning_rate);
-  // Ends the step: the one-number slots get their new values.
+  // Ends the step: sets the one-number slots to their new values.
   void Finish() { scalars_ = next_scalars_; }
 
  private:

@@ -1,6 +1,6 @@
-// The parameters of one shard: dense slices and tables of rows. It has the operations that concern
-// both: initial values, pushes and pulls, buckets. Parts of this class gather the gradients of a
-// step and copy snapshots.
+// The parameters of one shard: dense slices and tables of rows. ShardParams has the operations that
+// concern both: initial values, pushes, pulls and buckets. Its members gather the gradients of a
+// step (StepGradients) and copy snapshots (ShardSnapshotter).
 //
 // An index names a slice or a table: indices below slices().size() are slices, and slices().size()
 // + i is table i. The index of a slice changes when slices are added or removed.
@@ -30,7 +30,8 @@ namespace tandem::pserver {
 // returned buffers are shared and immutable, so any thread may read them.
 class ShardParams {
  public:
-  // Where the values are, and what computes their updates. All members must outlive the parameters.
+  // The devices that store the values, and the backends that compute the updates. All members must
+  // outlive the parameters.
   struct Place {
     const exec::Backend& slice_backend;
     Device& slice_device;
@@ -60,8 +61,9 @@ class ShardParams {
               const std::vector<SlotValues>& slots, const std::vector<RowValues>& rows);
 
   // ---- Pushes -----------------------------------------------------------------------------------
-  // Returns the index of the served slice that contains `range`. OUT_OF_RANGE: according to
-  // `moves`, another server owns the slice or may own it.
+  // Returns the index of the served slice that contains `range`. OUT_OF_RANGE: this server does not
+  // serve the slice, or the server has no such slice after slices have moved. NOT_FOUND: the server
+  // has no such slice, and no slice has moved.
   StatusOr<int> FindRange(const PullRange& range, const MoveState& moves) const;
   // Returns PushTicket::slices for this push. INVALID_ARGUMENT: a part does not fit, or is repeated
   // in the message or (sync) in the step.
@@ -77,16 +79,16 @@ class ShardParams {
   StepGradients& step() { return step_; }
   const StepGradients& step() const { return step_; }
   // Applies the gathered gradients of `ranks` (ascending, at least one), and drops all gathered
-  // gradients. The parameters change from `version` to the next version. REQUIRES:
-  // StepGradients::GaveAll for each rank.
+  // gradients. Exception: gradients of tables stay if this server serves no rows. The parameters
+  // change from `version` to the next version. REQUIRES: StepGradients::GaveAll for each rank.
   Status ApplyGathered(std::span<const int> ranks, float learning_rate, uint64_t version);
 
   // ---- Pulls ------------------------------------------------------------------------------------
-  // Returns rows of a table. `previous`: with their values before the last update. REQUIRES:
+  // Returns rows of a table. `previous`: returns the weights before the last update. REQUIRES:
   // SparseTables::CheckRows returned OK.
   StatusOr<PulledSlice> Rows(const PullRows& rows, bool previous);
-  // Returns the optimizer slots of `variables`; empty: of all variables. Omits slices that are only
-  // offered to this server.
+  // Returns the optimizer slots of `variables`; empty: of all variables. Omits slices that were
+  // offered to this server, but that it does not own yet.
   StatusOr<std::vector<SlotValues>> Slots(const std::vector<std::string>& variables,
                                           const MoveState& moves);
 
@@ -96,8 +98,9 @@ class ShardParams {
   void Keep(int bucket, bool served);
   // Removes a bucket with its rows or its slice.
   Status Drop(int bucket);
-  // Makes each bucket kept, served or removed, depending on what server `server` owns according to
-  // `moves`.
+  // Applies `moves` to this server, whose number is `server`. Serves the row buckets that the
+  // server owns, and keeps the row buckets and slices that were offered to it. Removes the row
+  // buckets that moved to other servers.
   Status PlaceBuckets(const MoveState& moves, int server);
   // Adds a slice with its values. REQUIRES: no slice has the same bucket or elements.
   Status Add(const SliceMigration& slice);

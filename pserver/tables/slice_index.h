@@ -22,10 +22,11 @@ class SliceIndex {
 
   bool Holds(const std::string& variable) const { return by_variable_.contains(variable); }
   // Returns the slice of `variable` that begins at `offset`. NOT_FOUND: the variable is unknown
-  // (the message has the nearest name), or no slice begins there (the message has the existing
-  // offsets).
+  // (the message has the nearest name), or no slice begins there (the message has the nearest
+  // offset or the existing ranges).
   StatusOr<int> Find(const std::string& variable, int64_t offset) const;
-  // Returns the slice that contains all elements of `range`. NOT_FOUND: as in Find.
+  // Returns the slice that contains all elements of `range`. NOT_FOUND: the variable is unknown, or
+  // no slice contains `range`.
   StatusOr<int> FindRange(const PullRange& range) const;
 
  private:

@@ -70,7 +70,8 @@ SparseTable::SparseTable(const TableSpec& spec, graph::UntouchedRowPolicy idle, 
       snapshot_(rows_) {}
 
 double SparseTable::bytes_max(bool may_get_all) const {
-  // With kFade, all rows of the table stay in memory, so the table needs no more.
+  // With kFade, Limit returns an error. The result is then the memory for the buckets in the spec
+  // only.
   const bool all = may_get_all && idle_ != graph::UntouchedRowPolicy::kFade;
   const double buckets = all ? kRowBuckets : spec_.bucket_end - spec_.bucket_begin;
   const double rows = static_cast<double>(spec_.height()) * buckets / kRowBuckets;
@@ -342,7 +343,7 @@ Status SparseTable::Extend(std::span<const uint64_t> ids) {
   std::vector<float> brief(static_cast<size_t>(rows_.width(/*brief=*/true)));
   for (const uint64_t id : extended) {
     uint32_t at = RowStore::kNone;
-    // Looked up for each row, because each Extend changes indices of other rows.
+    // Looks up each row again, because each Extend changes the indices of other rows.
     store.Find({&id, 1}, &at);
     std::copy_n(store.Row(at), brief.size(), brief.data());
     TD_ASSIGN_OR_RETURN(at, store.Extend(at));
@@ -359,8 +360,8 @@ Status SparseTable::Extend(std::span<const uint64_t> ids) {
 }
 
 void SparseTable::CopyPrevious(uint32_t at, float* out) const {
-  // Before this step, a new row read as zeros if rules admit rows. Otherwise it read as its initial
-  // values, which it still has.
+  // Before this step, a new row read as zeros if the rules can delay the creation of rows.
+  // Otherwise the row read as its initial values, and its weights are still these values.
   if (at >= new_from_ && spec_.rules.admits()) return void(std::fill_n(out, dim_, 0.0f));
   reader_.CopyWeights(at, out);
 }

@@ -33,7 +33,8 @@ class SparseTable {
  public:
   // `backend`, `device` and `workers` must outlive the table. `workers` null: only the calling
   // thread works. UNIMPLEMENTED: the optimizer needs norms of whole parameters, or changes rows
-  // that never had a gradient.
+  // that never had a gradient. The same error: the accessor has brief rows, and the optimizer
+  // changes rows that have no gradient in a step.
   static StatusOr<std::unique_ptr<SparseTable>> Make(const TableSpec& spec,
                                                      const graph::OptimizerSpec& optimizer,
                                                      const exec::Backend& backend, Device& device,
@@ -42,8 +43,8 @@ class SparseTable {
   // may receive all row buckets.
   double bytes_max(bool may_get_all = false) const;
   // Moves rows to `cold` if their memory exceeds `bytes` bytes. `cold` must outlive the table.
-  // REQUIRES: the table is empty. UNIMPLEMENTED: the optimizer changes rows without a gradient.
-  // (Make has the same error for accessors with brief rows.)
+  // REQUIRES: the table is empty. UNIMPLEMENTED: the optimizer changes rows that have no gradient
+  // in a step.
   Status Limit(ColdStore& cold, uint64_t bytes);
 
   const TableSpec& spec() const { return spec_; }
@@ -66,14 +67,14 @@ class SparseTable {
                            int end = kRowBuckets) const;
 
   // ---- Rows -------------------------------------------------------------------------------------
-  // If rows may be outside memory, each of these functions fails if they cannot be read: DATA_LOSS,
-  // UNAVAILABLE.
+  // If rows may be outside memory, each of these functions may fail. DATA_LOSS, UNAVAILABLE: the
+  // rows outside memory cannot be read.
 
   // INVALID_ARGUMENT, OUT_OF_RANGE: as BucketOwnership::CheckServed with ascending ids.
   // INVALID_ARGUMENT: the counts are impossible.
   Status CheckPush(const RowsGradient& gradient) const;
-  // Makes room, then fetches the rows of `ids` into memory. If Apply follows directly with these
-  // ids, it does not fail for missing rows or room. RESOURCE_EXHAUSTED: there is no room.
+  // Makes room, then fetches the rows of `ids` into memory. If the next call is Apply with these
+  // ids, Apply does not fail because of missing rows or room. RESOURCE_EXHAUSTED: there is no room.
   Status Prepare(std::span<const uint64_t> ids) { return rows_.Prepare(ids); }
   // Begins the update from `version` to `version` + 1, and removes the rows that the rules remove
   // now. `keep_previous`: Pull can return the weights before this update.
@@ -95,8 +96,8 @@ class SparseTable {
   const std::vector<std::pair<std::string, float>>& scalars() const { return updater_.scalars(); }
 
   // ---- Snapshots --------------------------------------------------------------------------------
-  // Returns a snapshot of the table. `since`: with only the rows that changed since this version;
-  // nullopt: with all rows.
+  // Returns a snapshot of the table. `since`: the snapshot has only the rows that changed since
+  // this version; nullopt: the snapshot has all rows.
   StatusOr<TableSnapshot> Snapshot(uint64_t version, std::optional<uint64_t> since = {}) const;
   // Begins a snapshot whose buckets are copied one after another while the table changes.
   void BeginSnapshot(uint64_t version, std::optional<uint64_t> since = {});

@@ -7,8 +7,8 @@
 namespace tandem::pserver {
 namespace {
 
-// Returns the bytes as a buffer. If they are in the message, the buffer owns nothing. In this case
-// the push completes the step, which only reads the bytes.
+// Returns the bytes as a buffer. If the message owns the bytes, the buffer only refers to them. The
+// push then completes the step (PushGate), and the step reads the bytes while the message exists.
 Buffer BufferOf(PushBytes& bytes) {
   if (bytes.owned()) return std::move(bytes).Take();
   return Buffer(Buffer(), const_cast<std::byte*>(bytes.data()));
@@ -24,7 +24,8 @@ StepGradients::StepGradients(const DenseTable& slices, const SparseTables& table
       table_gradients_(tables.size(), trainers) {}
 
 bool StepGradients::IsWholeStep(const PushHead& head) const {
-  // If this server serves no rows, steps are made without the rows of their pushes.
+  // If this server serves no rows, a step does not use the rows of pushes
+  // (ShardParams::ApplyGathered).
   if (tables_.size() != 0 && !tables_.ServesAny()) return false;
   return head.slices.size() == slices_.size() + 2 * tables_.size();
 }

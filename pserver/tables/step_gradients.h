@@ -18,7 +18,8 @@ class StepGradients {
   // `slices` and `tables` must outlive this object.
   StepGradients(const DenseTable& slices, const SparseTables& tables, int trainers);
 
-  // Whether the push contains all gradients that a step needs from one trainer.
+  // Returns whether the push contains all gradients that a step needs from one trainer. If tables
+  // exist, but this server serves no rows, the result is always false.
   bool IsWholeStep(const PushHead& head) const;
   bool Has(int index, int trainer) const;
   // Moves the values of a push out of `ticket`. REQUIRES: !Has for each slice and table of the
@@ -27,7 +28,7 @@ class StepGradients {
   bool GaveAll(int trainer) const;
   bool GaveNothing(int trainer) const;
   bool NothingGathered() const;  // no trainer has sent a gradient
-  // Returns the names of the variables and tables of which the trainer's gradients are missing.
+  // Returns the names of the variables and tables for which gradients of the trainer are missing.
   std::vector<std::string> Lacks(int trainer) const;
   void Drop(int trainer);
 

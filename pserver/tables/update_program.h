@@ -49,7 +49,7 @@ class UpdateProgram {
   bool in_host_memory() const { return param_.place().kind == PlaceKind::kCpu; }
   int64_t numel() const { return param_.numel(); }
   // The parameter as a value for Read and Write. Read copies a value of this program (param_value()
-  // or that of a slot) to host memory; Write copies it from host memory.
+  // or Slot::value) to host memory. Write copies host memory to the value.
   const Tensor& param_value() const { return param_; }
   Status Read(const Tensor& value, float* to) const;
   Status Write(const Tensor& value, const float* from);
@@ -65,8 +65,9 @@ class UpdateProgram {
 
   // Makes one optimizer step with the gradient in grad().
   Status Apply(float learning_rate) { return Apply(grad().data(), learning_rate); }
-  // Makes one optimizer step with a gradient anywhere in host memory. Does not copy the gradient if
-  // the program allows that.
+  // Makes one optimizer step with a gradient anywhere in host memory. Copies the gradient only if
+  // the values are in device memory, or if the program does not support a change of the gradient's
+  // address.
   Status Apply(const float* gradient, float learning_rate);
 
  private:
@@ -84,7 +85,7 @@ class UpdateProgram {
   std::unique_ptr<exec::Plan> plan_;
   std::unique_ptr<exec::Executor> executor_;
   Tensor param_, grad_, rows_, learning_rate_;
-  std::vector<const void**> grad_readers_;  // pointers of the plan to the gradient (Plan::Readers)
+  std::vector<const void**> grad_readers_;  // the plan's pointers to the gradient (Plan::Readers)
   std::vector<Slot> slots_;
   std::optional<float> device_rate_;  // current value of learning_rate_ in device memory
 };

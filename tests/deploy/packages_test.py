@@ -76,6 +76,13 @@ class Packages(unittest.TestCase):
                                  for f in self.contents("tandem")})
         self.assertIn("/usr/include/tandem/pserver/client/client.h",
                       self.contents("libtandem-dev"))
+        packages = "/usr/lib/python3/dist-packages/"
+        for file in ("tandem/_core.cpython-311-x86_64-linux-gnu.so", "tandem/py.typed",
+                     "tandem/paddle_names/paddle/fluid/layers.py", "tandem_pserver/client.py"):
+            self.assertIn(packages + file, self.contents("python3-tandem"))
+        depends = run("dpkg-deb", "--field", self.debs["python3-tandem"], "Depends")
+        for package in ("python3 (<< 3.12~)", "python3-numpy", "libgrpc++1.51"):
+            self.assertIn(package, depends)
         depends = run("dpkg-deb", "--field", self.debs["tandem"], "Depends")
         for library in ("libc6 ", "libgrpc++1.51", "libdnnl2", "librocksdb7.8", "libisal2",
                         "libjpeg62-turbo"):
@@ -144,6 +151,13 @@ class Packages(unittest.TestCase):
         self.assertIn("tandem ", inside("tandem", "version"))
         inside("sh", "-c", "cd /opt && tandemrun --mode=local job.pbtxt")
         inside("python3", "-c", "import tandem_pserver")
+        with open(os.path.join(script.SOURCE, "docs/guides/python-ranks.md"),
+                  encoding="utf-8") as file:
+            programs = re.findall(r"```python\n(.*?)```", file.read(), re.S)
+        with open(os.path.join(root, "opt", "train.py"), "w", encoding="utf-8") as file:
+            file.write(programs[0])
+        said = inside("sh", "-c", "cd /opt && tandemrun --paddle_names --nproc=2 train.py")
+        self.assertRegex(said, r"loss \d")
         inside("apt-get", "purge", "-q", "-y", "--auto-remove", "tandem", "python3-tandem")
         after = inside("dpkg-query", "-W", "-f=${Package}\\n")
         self.assertEqual(before, after)

@@ -213,8 +213,9 @@ class Site(unittest.TestCase):
         found = set()
         for folder in ("collective", "common", "deploy", "kernels", "pserver", "trainer"):
             top = os.path.join(script.SOURCE, folder)
-            for path in glob.glob(os.path.join(top, "**", "*.cc"), recursive=True):
-                found |= set(re.findall(VARIABLE, read(path)))
+            for ending in ("cc", "py"):
+                for path in glob.glob(os.path.join(top, "**", "*." + ending), recursive=True):
+                    found |= set(re.findall(VARIABLE, read(path)))
         self.assertGreater(len(found), 30)
         page = read(os.path.join(DOCS, "reference", "environment.md"))
         cells = "".join(re.findall(r"^\| (`[^|]*) \|", page, re.M))

@@ -297,7 +297,7 @@ TEST_F(ClickTest, DistributedTablesHaveTheBitsOfOtherModes) {
     EXPECT_EQ(two.result.auc, both.result.auc);
     EXPECT_EQ(two.result.loss, both.result.loss);
     EXPECT_THAT(two.output, testing::HasSubstr("1 table on the servers, 1 of them only there"));
-    // The rows of the first step at least cannot be prefetched after a previous push.
+    // Rows are prefetched after the push of the previous step, so the first step has none.
     EXPECT_LT(one.result.counts.at("ps.rows_ahead"), one.result.steps);
     const JobRun hybrid = RunJob("hybrid", {"--mode=hybrid", servers, "--workers=2"}, kOneEpoch);
     EXPECT_EQ(hybrid.result.params_sha256, two.result.params_sha256);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -96,8 +97,7 @@ class HandGraph {
     options.dir = folder_;
     options.loss = loss;
     options.rename = {{"x", "x"}};
-    CpuDevice device;
-    return ImportModel(model.SerializeAsString(), "m.onnx", options, device);
+    return ImportModel(model.SerializeAsString(), "m.onnx", options, *device_);
   }
   std::string Refused(ImportOptions::Loss loss = ImportOptions::Loss::kNone) const {
     const auto import = Import(loss);
@@ -109,6 +109,8 @@ class HandGraph {
   ::onnx::ModelProto model_;
   ::onnx::GraphProto graph_;
   std::string folder_;
+  // Allocates the tensors of imported models. The graph must outlive these models.
+  std::shared_ptr<CpuDevice> device_ = std::make_shared<CpuDevice>();
 };
 
 inline ::onnx::AttributeProto& NodeAttr(::onnx::NodeProto& node, const std::string& name) {

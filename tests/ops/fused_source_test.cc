@@ -95,8 +95,10 @@ TEST(FusedSourceTest, WhatDoesNotFitIntoOneLaunchIsCut) {
 TEST(FusedSourceTest, WhatIsRefusedIsNamed) {
   std::vector<double> factors;
   for (int i = 0; i < 17; ++i) factors.push_back(i);
-  EXPECT_EQ(Refusal(Scales(std::vector<Draw>(17, F32({3})), factors)),
-            "the fused operator has more than 16 different chains, which is not supported");
+  EXPECT_EQ(
+      Refusal(Scales(std::vector<Draw>(17, F32({3})), factors)),
+      "the fused operator has more than 16 different chains of elementwise operations, which is "
+      "not supported");
   EXPECT_EQ(Refusal(Scales({F32({3})}, {std::numeric_limits<double>::infinity()})),
             "scale: the attributes are scale=inf and bias=0, but this kernel supports only finite "
             "numbers");

@@ -114,6 +114,7 @@ TEST(TileGemm, ScalesAndPassesOnWhatIsNoNumber) {
   ASSERT_TRUE(scaled.ok()) << scaled.status();
   for (size_t i = 0; i < plain->size(); ++i) ASSERT_EQ((*scaled)[i], 0.25f * (*plain)[i]) << i;
 
+  p.s.alpha = 1;  // a product with a bias has no scale
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
         -std::numeric_limits<float>::infinity()}) {

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <functional>
 
+#include "absl/strings/str_format.h"
 #include "gmock/gmock.h"
 #include "tests/sim/job.h"
 
@@ -17,6 +18,20 @@ namespace {
 uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
   const char* text = std::getenv(name);
   return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+// Describes how the parameters of a run differ from those of the run without faults.
+std::string Difference(const std::vector<float>& found, const std::vector<float>& calm) {
+  if (found.size() != calm.size()) {
+    return absl::StrFormat("%d values, expected %d", found.size(), calm.size());
+  }
+  std::string text;
+  int count = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (found[i] == calm[i] || ++count > 8) continue;
+    absl::StrAppendFormat(&text, " [%d] %.9g, expected %.9g;", i, found[i], calm[i]);
+  }
+  return absl::StrFormat("%d of %d values:%s", count, found.size(), text);
 }
 
 class SimTest : public testing::Test {
@@ -31,7 +46,8 @@ class SimTest : public testing::Test {
       const SimReport calm = RunJob(WithoutMischief(plan));
       if (!calm.failure.empty()) report.failure = "without faults: " + calm.failure;
       if (calm.parameters != report.parameters) {
-        report.failure = "the parameters are not those of the run without faults";
+        report.failure = "the parameters are not those of the run without faults: " +
+                         Difference(report.parameters, calm.parameters);
       }
     }
     if (out != nullptr) *out = report;

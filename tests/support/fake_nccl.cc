@@ -272,11 +272,8 @@ bool Advance(const Comm& comm, Message& message) {
   const size_t n = message.sends ? std::min(kSlot, message.bytes) : there - 1;
   CHECK_LE(n, message.bytes) << "rank " << message.peer << " sent more than rank " << own
                              << " expects";
-  if (message.sends) {
-    std::memcpy(mail.data, message.data, n);
-  } else {
-    std::memcpy(message.data, mail.data, n);
-  }
+  std::byte* const to = message.sends ? mail.data : message.data;
+  if (n > 0) std::memcpy(to, message.sends ? message.data : mail.data, n);
   mail.bytes_and_1.store(message.sends ? static_cast<uint32_t>(n + 1) : 0);
   message.data += n;
   message.bytes -= n;

@@ -257,7 +257,7 @@ Status CheckpointStore::Publish(const std::string& tmp, const std::string& path)
     if (renameat2(AT_FDCWD, tmp.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
       return DataLoss("cannot replace %s with %s: %s [TD2106]", path, tmp, ErrnoText(errno));
     }
-    std::error_code ignored;  // the next save removes the directory if this removal fails
+    std::error_code ignored;  // if this removal fails, the next save removes the directory
     fs::remove_all(tmp, ignored);
   }
   return SyncDir(dir_);
@@ -266,8 +266,8 @@ Status CheckpointStore::Publish(const std::string& tmp, const std::string& path)
 void CheckpointStore::Prune(uint64_t newest, std::vector<std::string>* warnings) const {
   const auto remove = [&](const std::string& path) {
     std::error_code error;
-    // Removes the manifest first. If the removal is interrupted, the directory does not look
-    // complete.
+    // Removes the manifest first. The directory then does not look complete if its removal is
+    // interrupted.
     fs::remove(path + "/" + kManifestFile, error);
     fs::remove_all(path, error);
     if (error) {

@@ -36,8 +36,9 @@ struct Checkpoint {
   uint64_t epoch_steps = 0;  // number of batches of an epoch; 0: unknown
   TensorMap params;
   TensorMap state;
-  std::string tables;  // path of tables.rows, set by a load; "": the checkpoint has no such file
-  // Writes tables.rows to `path`. Used by a save only; empty: the job has no such tables.
+  std::string tables;  // path of tables.rows after a load; "": the checkpoint lacks this file
+  // Writes tables.rows to `path`. Only CheckpointStore::Save calls it. Empty: the job has no tables
+  // that are stored only on pservers.
   std::function<Status(const std::string& path)> write_tables;
 };
 
@@ -57,10 +58,10 @@ class CheckpointStore {
   // file system without flock gets no lock.
   Status Claim(Duration patience = kPredecessorPatience);
 
-  // Writes the checkpoint of checkpoint.step, replaces one of the same step, and makes it durable.
-  // Afterwards removes all but the newest `keep` checkpoints up to this step, and the remains of
-  // interrupted writes. Creates the directory. RESOURCE_EXHAUSTED: the disk is full; existing files
-  // are unchanged. Failures to remove old checkpoints are appended to `warnings`.
+  // Writes the checkpoint of checkpoint.step and makes it durable. Replaces a checkpoint of the
+  // same step. Afterwards removes all but the newest `keep` checkpoints up to this step, and the
+  // remains of interrupted writes. Creates the directory. RESOURCE_EXHAUSTED: the disk is full;
+  // existing files are unchanged. Failures to remove old checkpoints are appended to `warnings`.
   Status Save(const Checkpoint& checkpoint, std::vector<std::string>* warnings);
 
   // Loads the newest complete and undamaged checkpoint. Adds a line to `warnings` for each newer

@@ -18,8 +18,8 @@ static_assert(std::endian::native == std::endian::little,
 constexpr uint32_t kLocalMagic = 0x04034b50, kCentralMagic = 0x02014b50;
 constexpr uint32_t kZip64EndMagic = 0x06064b50, kZip64LocatorMagic = 0x07064b50;
 constexpr uint32_t kEndMagic = 0x06054b50;
-// All sizes and offsets are written to the ZIP64 field, so that small and large files have one
-// form.
+// A size or offset with this value is in the ZIP64 field. All sizes and offsets are written there,
+// so that small and large files have one form.
 constexpr uint32_t kIn64 = 0xffffffff;
 constexpr uint16_t kZip64Field = 1, kVersion64 = 45;
 constexpr uint16_t kDate = 1 << 5 | 1;  // 1980-01-01, the earliest date in a ZIP file
@@ -107,9 +107,9 @@ std::string CentralHeader(const Member& member) {
   Put<uint16_t>(&out, kVersion64);
   PutCommon(&out, member);
   Put<uint16_t>(&out, 28);
-  Put<uint16_t>(&out, 0);  // length of the comment
-  Put<uint16_t>(&out, 0);  // number of the disk
-  Put<uint16_t>(&out, 0);  // internal attributes of the file
+  Put<uint16_t>(&out, 0);  // length of the member's comment
+  Put<uint16_t>(&out, 0);  // number of the disk on which the member starts
+  Put<uint16_t>(&out, 0);  // internal attributes of the member
   Put<uint32_t>(&out, 0);
   Put<uint32_t>(&out, kIn64);
   out += member.name;
@@ -138,12 +138,12 @@ std::string EndRecords(size_t members, uint64_t central_offset, uint64_t central
   Put<uint64_t>(&out, central_offset + central_bytes);
   Put<uint32_t>(&out, 1);
   Put<uint32_t>(&out, kEndMagic);
-  Put<uint32_t>(&out, 0);  // numbers of this disk and of the directory's disk
+  Put<uint32_t>(&out, 0);  // numbers of this disk and of the central directory's disk
   Put<uint16_t>(&out, 0xffff);
   Put<uint16_t>(&out, 0xffff);
   Put<uint32_t>(&out, kIn64);
   Put<uint32_t>(&out, kIn64);
-  Put<uint16_t>(&out, 0);  // length of the comment
+  Put<uint16_t>(&out, 0);  // length of the archive's comment
   return out;
 }
 

@@ -1,5 +1,6 @@
 // Records the furthest step of a job in a file beside its checkpoints. After a loss of all ranks
-// the job resumes from a checkpoint. The file tells which steps the job then repeats.
+// the job resumes from a checkpoint. It repeats the steps from this checkpoint to the furthest
+// step.
 #pragma once
 
 #include <cstdint>

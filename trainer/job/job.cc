@@ -55,7 +55,8 @@ void SetDecaySteps(JobConfig* config) {
   config->mutable_optimizer()->mutable_schedule()->set_decay_steps(async.lr_decay_steps());
 }
 
-// Implements `deterministic`: each of `ranks` ranks computes its logical shards one after another.
+// Implements `deterministic`: each of the `ranks` ranks computes its logical shards one after
+// another.
 void SetLogicalShards(int ranks, JobConfig* config) {
   TD_REQUIRE(ranks > 0);
   DistributedStrategy* strategy = config->mutable_strategy();
@@ -86,7 +87,8 @@ EffectiveJob CheckJob(const strategy::TextFile* file, const JobSources& sources,
   if (file != nullptr) strategy::ParseTextProto(*file, job.config.get(), &origins, diagnostics);
   strategy::ApplyEnvironment(job.config.get(), sources.environment, &origins, diagnostics);
   for (const auto& [name, value] : sources.overrides) {
-    const strategy::Origin origin = strategy::FlagOrigin(name);
+    const strategy::Origin origin =
+        sources.stepped_by_caller ? strategy::SettingOrigin(name) : strategy::FlagOrigin(name);
     const Status status = strategy::ApplyOverride(job.config.get(), name,
                                                   ValueOfFlag(name, value, JobDir(sources.path)),
                                                   origin, &origins, sources.flags);
@@ -104,13 +106,19 @@ EffectiveJob CheckJob(const strategy::TextFile* file, const JobSources& sources,
   context.mode_origin = origins.Of("mode");
   context.ranks = workers * PlacesOf(config);
   strategy::ValidateStrategy(config.strategy(), context, origins, "strategy", diagnostics);
-  CheckSettings(config, origins, workers, diagnostics);
+  if (sources.stepped_by_caller) {
+    CheckTrainingSettings(config, origins, diagnostics);
+  } else {
+    CheckSettings(config, origins, workers, diagnostics);
+  }
   SetDecaySteps(job.config.get());
   job.text = strategy::EffectiveText(config, origins);
   SetLogicalShards(context.ranks, job.config.get());
   CheckHeterWorkers(config, workers, sources.heter_workers, origins, diagnostics);
-  SetDataSizes(JobDir(sources.path), origins, diagnostics, job.config.get());
-  SetSections(context.ranks, JobDir(sources.path), origins, diagnostics, job.config.get());
+  if (!sources.stepped_by_caller) {
+    SetDataSizes(JobDir(sources.path), origins, diagnostics, job.config.get());
+    SetSections(context.ranks, JobDir(sources.path), origins, diagnostics, job.config.get());
+  }
   job.notes = diagnostics->NoteText();
   return job;
 }

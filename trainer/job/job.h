@@ -31,6 +31,9 @@ struct JobSources {
   std::map<std::string, std::string> environment;
   Settings chosen;        // settings that `auto` chose; other sources override them
   int heter_workers = 0;  // number of heter workers in addition to the workers
+  // True: the caller builds the model and runs the steps. CheckJob then does not check the model,
+  // the data and the batch size, which the job does not have.
+  bool stepped_by_caller = false;
 };
 
 struct EffectiveJob {
@@ -53,10 +56,10 @@ EffectiveJob CheckJob(const strategy::TextFile* file, const JobSources& sources,
 // lists each one as file:line:col: error: ...
 StatusOr<EffectiveJob> LoadJob(const JobSources& sources, int workers);
 
-// Returns the directory of a job file, to which the paths in the file are relative. It is "" or
-// ends with a slash. Paths in flags are relative to the working directory instead.
+// Returns the directory of the job file `path`: "", or a path that ends with a slash. Paths in the
+// job file are relative to this directory; paths in flags are relative to the working directory.
 std::string JobDir(const std::string& path);
-// Resolves `path`, a path in a job file, in the directory `job_dir`; "" stays "".
+// Returns `path`, a path in a job file, relative to `job_dir`. "" and absolute paths are unchanged.
 std::string InJobDir(const std::string& job_dir, const std::string& path);
 
 // Returns the number of samples of a step on all workers.

@@ -182,7 +182,7 @@ void AddArguments(const ModelConfig& model, Sorted* list) {
 }
 
 // Hashes the integers (labels and ids) of the first sample, the last sample and some samples
-// between them. All hosts read these values identically.
+// between them. Integers have the same value on all hosts that have the same data.
 StatusOr<std::string> HashOfSamples(const reader::Dataset& train) {
   TD_REQUIRE(train.size() > 0);
   size_t bytes = 1;
@@ -214,7 +214,7 @@ void AddData(const DataConfig& data, const reader::Dataset& train, Sorted* list)
   // Synthetic data needs no hash, because the job's fields describe it completely. Images get no
   // hash, because each sample would be a file to decode.
   if (data.format() == "synthetic" || data.format() == "images") return;
-  // An unreadable sample is no error of this function. Training reports the error when it reads the
+  // An unreadable sample is not an error here, because training reports the error when it reads the
   // sample.
   const StatusOr<std::string> hash = HashOfSamples(train);
   (*list)["data.samples (sha256 of some)"] = hash.ok() ? *hash : "not readable";
@@ -283,6 +283,13 @@ StatusOr<Agreement> AgreementOf(const JobConfig& config, const std::string& job_
   }
   AddData(config.data(), train, &list);
   return Agreement(list.begin(), list.end());
+}
+
+Agreement AgreementOf(const JobConfig& config, const std::string& program) {
+  Sorted list;
+  AddFields(config, "", "", &list);
+  list["program"] = "sha256 " + HashOf(program).substr(0, kHashShown);
+  return {list.begin(), list.end()};
 }
 
 Status AgreeAmongRanks(collective::Communicator& ranks, const Agreement& mine, Time deadline) {

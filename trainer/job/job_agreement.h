@@ -22,21 +22,26 @@ class Dataset;
 
 namespace tandem::trainer {
 
-// A field that may differ between ranks. This includes its subfields.
+// A field that may differ between ranks, with all its subfields.
 struct NotComparedField {
   const char* path;  // path in JobConfig, for example "strategy.runtime_flags.nccl_debug"
   const char* why;
 };
 std::span<const NotComparedField> NotCompared();
 
-// Returns the list of an effective job for `workers` workers. The list also describes the program
-// and the data: a hash of the program's file, the number of training samples, and a hash of the
-// integers in some samples. Reads these files; relative paths start at `job_dir`. Long values are
-// shortened and followed by a hash.
+// Returns the list of an effective job for `workers` workers. The list also describes the files of
+// the job: a hash of the program's file, the size of the parameters' file, the number of training
+// samples, and a hash of the integers in some samples. Reads these files; relative paths start at
+// `job_dir`. Long values are shortened and followed by a hash.
 StatusOr<Agreement> AgreementOf(const JobConfig& config, const std::string& job_dir, int workers,
                                 const reader::Dataset& train);
 
-// Compares the lists of all ranks. All ranks must make this call together, with host memory.
+// Returns the list of a job whose caller runs the steps (JobSources::stepped_by_caller). The list
+// has a hash of `program`, the text of the forward program, and no data.
+Agreement AgreementOf(const JobConfig& config, const std::string& program);
+
+// Compares the lists of all ranks. A collective call: all ranks must make the call. `ranks` must
+// communicate host memory.
 // INVALID_ARGUMENT: the list of a rank differs from the list of rank 0. All ranks return the same
 // message, which names the first such rank and the first difference.
 Status AgreeAmongRanks(collective::Communicator& ranks, const Agreement& mine, Time deadline);

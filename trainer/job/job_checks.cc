@@ -115,14 +115,12 @@ void CheckSamplesInStep(const JobConfig& config, const strategy::Origins& origin
   }
 }
 
-void CheckRest(const JobConfig& config, const strategy::Origins& origins,
-               strategy::Diagnostics* diagnostics) {
-  RequirePositive(origins, "epochs", static_cast<double>(config.epochs()), diagnostics);
+void CheckLimits(const JobConfig& config, const strategy::Origins& origins,
+                 strategy::Diagnostics* diagnostics) {
   RequirePositive(origins, "start_timeout_ms", static_cast<double>(config.start_timeout_ms()),
                   diagnostics);
   RequirePositive(origins, "step_timeout_ms", static_cast<double>(config.step_timeout_ms()),
                   diagnostics);
-  RequirePositive(origins, "data.queue_capacity", config.data().queue_capacity(), diagnostics);
   RequirePositive(origins, "optimizer.learning_rate", config.optimizer().learning_rate(),
                   diagnostics);
   const bool customized =
@@ -135,6 +133,15 @@ void CheckRest(const JobConfig& config, const strategy::Origins& origins,
               "[TD1106]"
             : "loss_gradient has no effect without gradient_scale_strategy Customized [TD1107]");
   }
+  if (const auto place = ParsePlace(config.place()); !place.ok()) {
+    diagnostics->Error(origins.Of("place").place, std::string(place.status().message()));
+  }
+}
+
+void CheckRest(const JobConfig& config, const strategy::Origins& origins,
+               strategy::Diagnostics* diagnostics) {
+  RequirePositive(origins, "epochs", static_cast<double>(config.epochs()), diagnostics);
+  RequirePositive(origins, "data.queue_capacity", config.data().queue_capacity(), diagnostics);
   const auto formats = reader::DataFormats();
   if (std::find(formats.begin(), formats.end(), config.data().format()) == formats.end()) {
     diagnostics->Error(origins.Of("data.format").place,
@@ -148,9 +155,6 @@ void CheckRest(const JobConfig& config, const strategy::Origins& origins,
                        "add profile { dir: \"profile\" }");
   }
   if (SamplesInStep(config)) CheckSamplesInStep(config, origins, diagnostics);
-  if (const auto place = ParsePlace(config.place()); !place.ok()) {
-    diagnostics->Error(origins.Of("place").place, std::string(place.status().message()));
-  }
 }
 
 // If data.remainder is JOIN, checks that the job supports it. With JOIN, the mean of the gradients
@@ -185,10 +189,16 @@ void CheckSettings(const JobConfig& config, const strategy::Origins& origins, in
                    strategy::Diagnostics* diagnostics) {
   CheckModel(config, origins, diagnostics);
   CheckBatch(config, origins, workers, diagnostics);
-  CheckOptimizer(config, origins, diagnostics);
+  CheckTrainingSettings(config, origins, diagnostics);
   CheckRest(config, origins, diagnostics);
   CheckData(config.data(), origins, diagnostics);
   CheckJoin(config, origins, diagnostics);
+}
+
+void CheckTrainingSettings(const JobConfig& config, const strategy::Origins& origins,
+                           strategy::Diagnostics* diagnostics) {
+  CheckOptimizer(config, origins, diagnostics);
+  CheckLimits(config, origins, diagnostics);
 }
 
 Status CheckReturn(const JobConfig& config, const char* promise) {

@@ -4,7 +4,7 @@
 // warm-up. COSINE and POLYNOMIAL stay at `end` after decay_steps.
 //   step < W      rate x f(0) x step / W
 //   CONSTANT      f(t) = 1
-//   PIECEWISE     f(t) = value[i], i = how many boundaries are <= t
+//   PIECEWISE     f(t) = value[i], i = number of boundaries <= t
 //   EXPONENTIAL   f(t) = decay_rate ^ (t / decay_steps); staircase: t / decay_steps is rounded down
 //   COSINE        f(t) = end + (1 - end) x (1 + cos(pi x t / decay_steps)) / 2, then end
 //                 (Loshchilov and Hutter, "SGDR", ICLR 2017, without restarts)
@@ -38,7 +38,7 @@ class LrSchedule {
                                    int64_t steps_total);
 
   // Returns the learning rate of step `step` of the job, which must be at least 0. The rate is
-  // computed in double: it is identical on all machines with the same math library.
+  // computed in double, and is therefore identical on all machines with the same math library.
   float At(int64_t step) const;
 
  private:

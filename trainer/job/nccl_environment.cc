@@ -16,8 +16,8 @@ std::map<std::string, std::string> NcclEnvironment(const RuntimeFlags& flags) {
   text(flags.has_nccl_socket_ifname(), "NCCL_SOCKET_IFNAME", flags.nccl_socket_ifname());
   flag(flags.has_nccl_p2p_disable(), "NCCL_P2P_DISABLE", flags.nccl_p2p_disable());
   flag(flags.has_nccl_ib_disable(), "NCCL_IB_DISABLE", flags.nccl_ib_disable());
-  // NCCL 2.4 removed the variable NCCL_IB_CUDA_SUPPORT. Its values 1 and 0 correspond to the two
-  // ends of the scale of its successor NCCL_NET_GDR_LEVEL (documented there by NCCL).
+  // NCCL 2.4 replaced the variable NCCL_IB_CUDA_SUPPORT by NCCL_NET_GDR_LEVEL. The old values 1 and
+  // 0 correspond to SYS (always) and LOC (never). Source: NCCL's documentation of the new variable.
   if (flags.has_nccl_ib_cuda_support()) {
     variables["NCCL_NET_GDR_LEVEL"] = flags.nccl_ib_cuda_support() ? "SYS" : "LOC";
   }

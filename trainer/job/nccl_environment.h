@@ -10,8 +10,8 @@ class RuntimeFlags;
 
 namespace tandem::trainer {
 
-// Returns the environment variables for the nccl_* knobs that a strategy sets. They must be set
-// before the first call to NCCL. All other variables that NCCL finds come from the user.
+// Returns the environment variables for the nccl_* knobs that a strategy sets. The caller must set
+// these variables before the first call to NCCL. Other variables of NCCL come from the user.
 std::map<std::string, std::string> NcclEnvironment(const RuntimeFlags& flags);
 
 // Returns the variables in `environment` that NCCL reads, for example "NCCL_DEBUG=INFO

@@ -15,8 +15,8 @@ class Diagnostics;
 namespace tandem::trainer {
 
 // Reports errors in the optimizer's settings: an unknown type (with the nearest known one), a field
-// that the type does not use, a bad number. Also reports lars without momentum and lamb without
-// adam.
+// that the type does not use, a bad number. Also reports lars or dgc without momentum, lars with
+// use_nesterov, and lamb without adam.
 void CheckOptimizer(const JobConfig& job, const strategy::Origins& origins,
                     strategy::Diagnostics* diagnostics);
 

@@ -14,8 +14,8 @@ namespace tandem::trainer {
 
 namespace {
 
-// Returns the error and a suggestion if `ranks` is not a multiple of `sections`. Both are empty if
-// there is no error.
+// Returns an error and a suggestion if `ranks` is not a multiple of `sections`, otherwise two empty
+// strings.
 std::pair<std::string, std::string> Mismatch(int sections, int ranks) {
   TD_REQUIRE(sections > 0 && ranks > 0);
   if (ranks % sections == 0) return {};

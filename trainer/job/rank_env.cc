@@ -72,7 +72,7 @@ StatusOr<int> Reader::Number(const std::string& name, int min, int max, int fall
   return value;
 }
 
-// Accepts "host:port" and a Unix-domain socket, which only pservers may have.
+// Accepts "host:port" and "unix:/PATH", a Unix-domain socket.
 Status CheckAddress(const std::string& address, const std::string& what) {
   if (!address.starts_with("unix:/")) return CheckEndpoint(address, what);
   return Annotate(ParseEndpoint(address).status(), what);

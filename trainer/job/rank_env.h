@@ -29,8 +29,8 @@ struct RankInfo {
   std::string secret_file;       // TANDEM_SECRET_FILE; may be empty
   bool peers_return = false;     // TANDEM_MAX_RESTARTS: killed processes are restarted
   bool restarted = false;        // TANDEM_RESTARTED: this process was restarted
-  std::string launcher;          // TANDEM_LAUNCHER: for launcher_words.h; may be empty
-  bool replaces = false;         // TANDEM_REPLACES: it restarts unresponsive processes
+  std::string launcher;          // TANDEM_LAUNCHER: FIFO of the launcher; may be empty
+  bool replaces = false;         // TANDEM_REPLACES: the launcher restarts unresponsive processes
   std::string world_file;        // TANDEM_WORLD_FILE: common/launcher/elastic_world.h; may be empty
   // The following fields are for an elastic job (trainer/session/elastic.h). They do not come from
   // environment variables. `members`: the launcher's numbers of all ranks, by rank; empty: the job
@@ -38,7 +38,7 @@ struct RankInfo {
   std::vector<int> members;
   int64_t world_version = 0;       // version of the world file; 0: not elastic
   bool has_state = false;          // this process has state from an earlier world
-  std::string source;              // family of variables that was used, as "TANDEM_*"; "none": none
+  std::string source;              // family that was used, as "TANDEM_*"; "none": no family
   std::vector<std::string> notes;  // notes about variables that are set but unused, for the log
 
   // Returns the number of ranks that are not heter workers.
@@ -51,11 +51,11 @@ struct RankInfo {
 
 inline constexpr int kRanksMax = 65536;  // the largest number of workers that is accepted
 
-// Reads the first of these families of environment variables whose rank variable is set. If no
+// Reads the first of these families of environment variables whose rank or size is set. If no
 // family is set, the job is a single process.
 //
-//   TANDEM_*   TANDEM_RANK, TANDEM_SIZE, TANDEM_LOCAL_RANK, TANDEM_LOCAL_SIZE (tandemrun; by hand),
-//              TANDEM_ROLE (trainer, pserver)
+//   TANDEM_*   TANDEM_RANK, TANDEM_SIZE, TANDEM_LOCAL_RANK, TANDEM_LOCAL_SIZE (tandemrun or the
+//              user), TANDEM_ROLE (trainer, pserver)
 //   PADDLE_*   PADDLE_TRAINER_ID, PADDLE_TRAINERS_NUM or PADDLE_TRAINER_ENDPOINTS (Fleet); for a
 //              pserver TRAINING_ROLE=PSERVER, POD_IP and PADDLE_PORT
 //   RANK       RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT (torchrun)
@@ -63,23 +63,23 @@ inline constexpr int kRanksMax = 65536;  // the largest number of workers that i
 //   SLURM_*    SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID (srun). The shell of a batch script has
 //              SLURM_JOB_ID but no SLURM_STEP_ID, and counts as a single process.
 //
-// Further variables apply to every family. PADDLE_PSERVERS_IP_PORT_LIST (or TANDEM_PSERVERS) names
-// the pservers. The others are set by tandemrun: TANDEM_RENDEZVOUS, TANDEM_LISTEN_HOST, TANDEM_JOB,
-// and TANDEM_SECRET_FILE, TANDEM_HETER_WORKERS, TANDEM_MAX_RESTARTS, TANDEM_RESTARTED,
-// with TANDEM_LAUNCHER, TANDEM_REPLACES and TANDEM_WORLD_FILE.
+// Further variables apply to every family. TANDEM_PSERVERS, or else PADDLE_PSERVERS_IP_PORT_LIST,
+// names the pservers. tandemrun sets the other variables: TANDEM_RENDEZVOUS, TANDEM_LISTEN_HOST,
+// TANDEM_JOB, TANDEM_SECRET_FILE, TANDEM_HETER_WORKERS, TANDEM_MAX_RESTARTS, TANDEM_RESTARTED,
+// TANDEM_LAUNCHER, TANDEM_REPLACES and TANDEM_WORLD_FILE.
 //
-// Often mpirun or srun starts another launcher. If an earlier family is set, the variables of
-// mpirun and srun are therefore only noted.
+// mpirun and srun often start another launcher. If an earlier family is set, the variables of
+// mpirun and srun therefore only cause a note.
 //
 // INVALID_ARGUMENT: one of the following causes; the message names the variable.
 // - A value is malformed: not a number, out of range, not host:port.
 // - A value is missing: a rank without a size.
 // - Values of a family contradict each other, or values of PADDLE_* contradict values of RANK.
-//   Neither of these two launchers has precedence.
+//   Neither of these two families has precedence.
 StatusOr<RankInfo> RankFromEnv(const std::map<std::string, std::string>& env);
 
-// Checks that `endpoint` is "host:port" with a port from 1 to 65535. INVALID_ARGUMENT: it is not;
-// the message begins with `what`.
+// Checks that `endpoint` is "host:port" with a port from 1 to 65535. INVALID_ARGUMENT: `endpoint`
+// has another form; the message begins with `what`.
 Status CheckEndpoint(const std::string& endpoint, const std::string& what);
 
 }  // namespace tandem::trainer

@@ -1,5 +1,5 @@
-// Implements use_dali: the training step makes the samples of image lists, with the operator
-// sample_image. The reader only decodes the pixels.
+// Implements use_dali: the operator sample_image makes the samples of image lists in the training
+// step. The reader only decodes the pixels.
 #pragma once
 
 #include "common/base/status.h"

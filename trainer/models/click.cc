@@ -1,8 +1,9 @@
 // Networks for click prediction on categorical columns, with one id per column. With the argument
 // `values`, each id has a value that scales its weight and its vector (sparse records). With
-// `dense` there are numbers, which only the deep part uses. If servers have the table
-// (distributed), the weight and the vector of an id are one row, which is looked up, sent and
-// updated once. With table_rules accessor=ctr, the label marks the clicked records.
+// `dense`, records also have numbers, which only the deep part uses. If only servers store the
+// table (distributed) or the table counts clicks, the weight and the vector of an id are one row.
+// Such a row is looked up, sent and updated once. With table_rules accessor=ctr, the label marks
+// the clicked records.
 //   wide_deep: Cheng et al., "Wide & Deep Learning for Recommender Systems", DLRS 2016
 //   deepfm: Guo et al., "DeepFM: A Factorization-Machine based Neural Network for CTR Prediction",
 //   IJCAI 2017
@@ -26,8 +27,8 @@ std::string Weighted(graph::ProgramBuilder& builder, const std::string& vectors,
   return builder.Layer("elementwise_mul", {{vectors}, {values}}, {{"axis", int64_t{0}}});
 }
 
-// Makes a fully connected layer on `x`, and on the numbers `dense` if there are any. Its product
-// with both is the sum of two products: one with `x` and one with `dense`.
+// Makes a fully connected layer on `x`, and on the numbers `dense` if there are any. With `dense`,
+// the layer is the sum of a layer on `x` and a layer on `dense`.
 std::string DeepLayer(graph::ProgramBuilder& builder, const std::string& x,
                       const std::string& dense, int64_t units) {
   const std::string out = builder.Fc(x, units);
@@ -47,7 +48,7 @@ Columns BuildColumns(graph::ProgramBuilder& builder, ModelArgs& args) {
   graph::EmbeddingArgs table{.rows = rows, .dim = 1, .sparse = sparse, .distributed = distributed};
   table.rules = args.Text("table_rules");
   table.init = {graph::Init::kNormal, 0.0f, 0.01f};
-  const auto rules = ParseTableRules(table.rules);  // invalid rules are reported by the lookup
+  const auto rules = ParseTableRules(table.rules);  // the lookup reports invalid rules
   const bool counted = rules.ok() && rules->counts() > 0;
   if (counted) table.click = c.label;
   std::string values, dense;
@@ -84,8 +85,9 @@ void Finish(graph::ProgramBuilder& builder, const std::string& logits, const std
   builder.Auc(builder.SigmoidLoss(logits, label), label);
 }
 
-// Returns the sum of the products of all pairs of vectors of different fields. It uses the identity
-// of Rendle, "Factorization Machines", ICDM 2010: 0.5 sum over dim of ((sum of v)^2 - sum of v^2).
+// Returns the sum of the inner products of all pairs of vectors of different fields. Source of the
+// formula, 0.5 sum over dim of ((sum of v)^2 - sum of v^2): Rendle, "Factorization Machines", ICDM
+// 2010.
 std::string Pairs(graph::ProgramBuilder& builder, const std::string& vectors, int64_t dim) {
   const std::string sum = builder.SequencePool(vectors, "sum");
   const std::string squares =

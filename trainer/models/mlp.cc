@@ -15,7 +15,7 @@ std::string HiddenLayers(graph::ProgramBuilder& builder, std::string x,
 
 struct LossRow {
   const char* name;
-  const char* op;  // operator of a loss of numbers; nullptr: a loss of classes
+  const char* op;  // operator of a regression loss; nullptr: a classification loss
 };
 constexpr std::array<LossRow, 5> kLosses = {{{"softmax", nullptr},
                                              {"sigmoid", nullptr},
@@ -23,7 +23,7 @@ constexpr std::array<LossRow, 5> kLosses = {{{"softmax", nullptr},
                                              {"huber", "huber_loss"},
                                              {"l1", "l1_loss"}}};
 
-// nullptr: the argument is wrong, and `args` has the error.
+// Returns the row of the argument "loss"; nullptr: the argument is wrong, and `args` has the error.
 const LossRow* LossOf(ModelArgs& args) {
   const std::string& name = args.Text("loss");
   std::vector<std::string> names;

@@ -10,9 +10,9 @@
 
 namespace tandem::trainer {
 
-// The values of the arguments of one model, with the default for each argument that is not set.
-// status() returns the error of the first bad value. Instead of a bad value, a method returns a
-// value in the valid range. A builder may therefore read all arguments and check status() once.
+// The values of all arguments of one model. status() returns the error of the first bad value.
+// Instead of a bad value, a method returns a value in the valid range. A builder may therefore read
+// all arguments and check status() once.
 class ModelArgs {
  public:
   ModelArgs(std::string model, std::map<std::string, std::string> values)

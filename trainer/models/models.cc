@@ -19,9 +19,9 @@ struct ArgRow {
 struct ModelRow {
   const char* name;
   const char* doc;
-  // Additional arguments of an image classifier (`logits`), or all arguments of another model.
+  // Arguments of the model. An image classifier (`logits`) also has the arguments of ImageArgs.
   std::vector<ArgRow> args;
-  // Either `logits` or `build` is set, the other function is null.
+  // Exactly one of `logits` and `build` is set.
   BuildLogitsFn logits = nullptr;  // builds the logits of an image classifier
   BuildModelFn build = nullptr;
 };

@@ -1,5 +1,5 @@
 // The model zoo: networks by name, with arguments. docs/contributing/recipes.md explains how to add
-// one.
+// a network.
 #pragma once
 
 #include <cstdint>
@@ -36,14 +36,16 @@ Status CheckModelNames(const std::string& name, const std::map<std::string, std:
 //                        accuracy
 //   mlp with features    "x" [batch, features] (f32), "label" [batch, 1 or outputs] (i64) or
 //                        "target" [batch, outputs] (f32), "weight" [batch, 1] (f32) with weighted;
-//                        accuracy or auc
+//                        accuracy, auc or no metric, depending on the loss
 //   wide_deep, deepfm    "ids" [batch, fields], "label" [batch, 1] (i64); auc
 //   word2vec             "center", "target", "label" [batch, 1 + negatives] (i64); auc
-// The loss is the mean cross entropy: of a softmax for image classifiers, of sigmoids for the other
-// models. The argument `loss` of mlp selects another loss. `args`: values of arguments by name
-// (ModelArg of proto/job.proto); other arguments have their defaults. BindBatch can change `batch`
-// later. NOT_FOUND: there is no such model. INVALID_ARGUMENT: an argument is unknown, or its value
-// is bad. The message has the nearest name or the accepted range.
+//   bert_base            "ids", "label" [batch, sequence] (i64); no metric
+//   transformer_lm       "ids", "label" [batch, sequence] (i64); accuracy
+// The loss is the mean cross entropy: of sigmoids for wide_deep, deepfm and word2vec, of a softmax
+// for the other models. The argument `loss` of mlp selects another loss. `args`: values of
+// arguments by name (ModelArg of proto/job.proto); other arguments have their defaults. BindBatch
+// can change `batch` later. NOT_FOUND: there is no such model. INVALID_ARGUMENT: an argument is
+// unknown, or its value is bad. The message has the nearest name or the accepted range.
 StatusOr<graph::Program> BuildModel(const std::string& name,
                                     const std::map<std::string, std::string>& args, int64_t batch);
 

@@ -1,6 +1,6 @@
 // A small residual network without batch normalisation. Blocks and stages follow He et al., "Deep
-// Residual Learning for Image Recognition", CVPR 2016, section 4.2 (CIFAR-10). If the shape
-// changes, the shortcut has a 1x1 convolution (their option B).
+// Residual Learning for Image Recognition", CVPR 2016, section 4.2 (CIFAR-10). If a block changes
+// the shape, its shortcut has a 1x1 convolution (option B of the paper).
 #include "trainer/models/zoo.h"
 
 namespace tandem::trainer {

@@ -1,6 +1,6 @@
 // ResNet-18 and ResNet-50. Source: He et al., "Deep Residual Learning for Image Recognition", CVPR
-// 2016, table 1 and option B. Blocks of three convolutions halve the image in their 3x3
-// convolution, like PaddlePaddle and torchvision ("v1.5").
+// 2016, table 1 and option B. A block of three convolutions that halves the image has the stride in
+// its 3x3 convolution, like PaddlePaddle and torchvision ("v1.5").
 #include "trainer/models/zoo.h"
 
 namespace tandem::trainer {
@@ -47,8 +47,8 @@ std::string Stem(graph::ProgramBuilder& builder, ModelArgs& args, const std::str
   return large ? builder.Pool2d(x, {.max = true, .kernel = 3, .stride = 2, .padding = 1}) : x;
 }
 
-// Builds a ResNet. `blocks`: number of blocks in each of the four stages. `bottleneck`: blocks have
-// three convolutions, else two.
+// Builds a ResNet. `blocks`: number of blocks in each of the four stages. `bottleneck`: true:
+// blocks have three convolutions; false: two.
 std::string Build(graph::ProgramBuilder& builder, ModelArgs& args, const std::string& images,
                   int64_t classes, const std::vector<int64_t>& blocks, bool bottleneck) {
   std::string x = Stem(builder, args, images);

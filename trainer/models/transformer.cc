@@ -1,11 +1,9 @@
 // Transformers on bytes or words.
 //   transformer_lm: Radford et al., "Language Models are Unsupervised Multitask Learners", 2019
-//   (GPT-2). Layers normalise first, positions are learned, and each position uses only the
-//   positions before it.
+//   (GPT-2). Layers normalise first, position vectors are learned, and attention is causal.
 //   bert_base: Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for Language
-//   Understanding", NAACL 2019. Layers normalise last, masked tokens are predicted, and there is
-//   one
-//   segment.
+//   Understanding", NAACL 2019. Layers normalise last, masked tokens are predicted, and a sample
+//   has one segment.
 #include <cmath>
 
 #include "common/base/require.h"

@@ -1,6 +1,6 @@
 // VGG-16. Source: Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image
-// Recognition", ICLR 2015, configuration D. As is usual today, it has batch normalisation after
-// each convolution, and not the paper's dropout.
+// Recognition", ICLR 2015, configuration D. Differences: there is no dropout, and by default each
+// convolution is followed by batch normalisation.
 #include "trainer/models/zoo.h"
 
 namespace tandem::trainer {

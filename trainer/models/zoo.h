@@ -10,8 +10,8 @@
 
 namespace tandem::trainer {
 
-// Builds a whole forward program: data variables, layers, loss and metrics. Errors are kept in
-// `builder` and `args`.
+// Builds a whole forward program: data variables, layers, loss and metrics. `builder` and `args`
+// keep the errors.
 using BuildModelFn = void (*)(graph::ProgramBuilder& builder, ModelArgs& args);
 
 void BuildMlp(graph::ProgramBuilder& builder, ModelArgs& args);
@@ -25,7 +25,7 @@ constexpr int64_t kSideMax = 65536;  // largest image side and number of classes
 
 // Builds the layers of an image classifier between the image and the logits.
 //   images: the variable [batch, dims...], dims = {channels, height, width}
-// Returns the variable of the logits [batch, classes]. Errors are kept in `builder` and `args`.
+// Returns the variable of the logits [batch, classes]. `builder` and `args` keep the errors.
 using BuildLogitsFn = std::string (*)(graph::ProgramBuilder& builder, ModelArgs& args,
                                       const std::string& images, const std::vector<int64_t>& dims,
                                       int64_t classes);

@@ -21,11 +21,12 @@
 namespace tandem::trainer {
 
 // Distributes the communication nodes of a plan over the communicators. With one_comm_at_a_time and
-// several communicators, a node starts after the previous node has ended. Thus all ranks have the
-// same order.
+// several communicators, a node starts after the previous node has ended. Thus all ranks execute
+// the nodes in the same order.
 class CollectiveComm final : public exec::CommHandler {
  public:
-  // All arguments must outlive this object. `communicators` must exist until EndFlights.
+  // `options` and `waits` must outlive this object. `communicators` must exist until EndFlights has
+  // returned.
   CollectiveComm(const CollectiveOptions& options, CollectiveCommunicators& communicators,
                  RankWaits& waits)
       : options_(options), communicators_(communicators), waits_(waits) {}
@@ -35,7 +36,7 @@ class CollectiveComm final : public exec::CommHandler {
   Duration timeout() const override { return 2 * options_.common.step_timeout; }
 
   // Returns the buckets that are summed over the ranks. ChooseByModel chooses an allreduce
-  // algorithm for each of them.
+  // algorithm for each of these buckets.
   std::vector<ReducedBucket> Reduced() const;
   // Allocates the memory of all buckets from newly connected communicators.
   Status AllocateBuckets();
@@ -46,7 +47,7 @@ class CollectiveComm final : public exec::CommHandler {
   void AddCounts(ModeCounts* counts) const;
 
  private:
-  // One communication that is in flight or waits for the previous one.
+  // A communication that is in flight, or that waits for the end of the previous communication.
   struct Flight {
     CommBucket* bucket;
     int64_t step;
@@ -70,7 +71,8 @@ class CollectiveComm final : public exec::CommHandler {
   std::atomic<int64_t> launched_{0}, launched_max_{0};  // flights in progress, and the maximum
   std::atomic<int64_t> bytes_{0};                       // bytes sent from this rank's buffers
 
-  // The following members order flights with one_comm_at_a_time and several communicators.
+  // The following members order the flights if flights run one after another on several
+  // communicators.
   Mutex mu_;
   CondVar idle_;
   std::deque<Flight> waiting_ TD_GUARDED_BY(mu_);

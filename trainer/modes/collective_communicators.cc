@@ -89,8 +89,9 @@ Status CollectiveCommunicators::ConnectDevices(Device& device,
   config.operation_timeout = options_.common.step_timeout;
   TD_ASSIGN_OR_RETURN(control_, collective::Connect(world, config, {options_.world.transport}));
   TD_RETURN_IF_ERROR(AgreeOnJob());
-  // A single communicator orders its own operations. If several communicators took turns, one would
-  // start operations of another on its thread while the compute stream is being recorded.
+  // A single communicator orders its own operations. If several communicators took turns, the
+  // thread of one communicator would start operations of another communicator while the compute
+  // stream is being recorded.
   const int count = options_.one_comm_at_a_time ? 1 : options_.comm_num;
   for (int i = 0; i < count; ++i) {
     const collective::NcclOptions one = {.number = i,

@@ -19,20 +19,22 @@ namespace tandem::trainer {
 // a further communicator connects their hosts. Not thread-safe, except Abort.
 class CollectiveCommunicators {
  public:
-  // `options` must outlive this object. `connected`: communicators that are already connected; with
-  // them Connect is not called.
+  // `options` must outlive this object. `connected`: communicators that are already connected. If
+  // there are any, Connect must not be called.
   CollectiveCommunicators(const CollectiveOptions& options,
                           std::vector<std::unique_ptr<collective::Communicator>> connected)
       : options_(options), communicators_(std::move(connected)) {}
 
-  // Connects memory of `device` with that of the peers, within `timeout`. `reduced`: the buckets
-  // for which choose_by_model chooses algorithms. FAILED_PRECONDITION: a rank runs another job.
-  // REQUIRES: empty().
+  // Connects this rank to its peers, for communication of memory of `device`. Ends within
+  // `timeout`, or when `stop` returns true. `reduced`: the buckets for which choose_by_model
+  // chooses algorithms. REQUIRES: empty().
+  // FAILED_PRECONDITION: a peer belongs to another job. INVALID_ARGUMENT: the settings of the ranks
+  // differ.
   Status Connect(Device& device, Duration timeout, const std::function<bool()>& stop,
                  const std::vector<ReducedBucket>& reduced);
   // Compares the version of the world on all ranks. ABORTED: a rank has another version.
   Status AgreeOnWorld();
-  // Disconnects all communicators, except the communicator of the hosts if the ranks are devices.
+  // Disconnects all communicators. Exception: if the ranks are devices, their hosts stay connected.
   void Clear() { communicators_.clear(); }
   void Abort(const Status& why);
 

@@ -21,12 +21,12 @@
 namespace tandem::trainer {
 namespace {
 
-// Pause between two attempts to connect. Without a pause, an attempt that fails immediately (a port
-// is still in use) would be repeated immediately.
+// Pause between two attempts to connect. Without the pause, this rank would retry in a busy loop if
+// attempts fail immediately (for example because a port is still in use).
 constexpr Duration kMeetPause = std::chrono::milliseconds(50);
 
-// Returns whether the peer that caused `failure` may return. ALREADY_EXISTS is such a failure: a
-// rank is taken until the end of its previous connection is noticed.
+// Returns whether the peer that caused `failure` may return. ALREADY_EXISTS: a returning rank stays
+// registered until its peers notice the end of its previous connection.
 bool MayReturn(const Status& failure) {
   return failure.code() == StatusCode::kUnavailable || failure.code() == StatusCode::kAborted ||
          failure.code() == StatusCode::kDeadlineExceeded ||
@@ -79,7 +79,7 @@ class CollectiveMode final : public Membership, public StateKeeper, public StepH
 
  private:
   // Returns how long ranks that reconnect wait for each other. A peer may be in an evaluation, or
-  // may hang until it is replaced.
+  // may hang until the launcher replaces it.
   Duration Patience() const {
     return 2 * (options_.common.start_timeout + options_.common.step_timeout);
   }
@@ -171,8 +171,8 @@ StatusOr<int64_t> CollectiveMode::Meet(const graph::Program& program, StepRollba
   }
 }
 
-// Either all ranks undo the changes of the step, or a rank that completed the step supplies its
-// result. Thus all ranks continue with the same bits as without the failure.
+// Either all ranks undo the changes of the failed step, or a rank that completed the step sends its
+// state to the other ranks. Thus all ranks continue with the same bits as without the failure.
 StatusOr<int64_t> CollectiveMode::Recover(const Status& why, const graph::Program& program,
                                           StepRollback& point, const Stop& stop) {
   const bool broken = !communicators_.empty() && MayReturn(communicators_.Numbered(0).Health());

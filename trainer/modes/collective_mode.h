@@ -49,10 +49,10 @@ struct CollectiveOptions {
       average;  // LocalSGD: average parameters, not gradients; nullopt: off
   std::optional<graph::DgcRule>
       dgc;  // send only a few elements of large gradients (DGC); nullopt: off
-  // The following options determine the communicators. tree_order: values are summed over the ranks
-  // in the order of a tree (collective/schedule/ring.h).
-  bool tree_order = false;
-  int comm_num = 1;  // number of communicators; bucket i uses communicator i modulo this
+  // The following options determine the communicators.
+  bool tree_order = false;  // sum over the ranks in the order of a tree
+                            // (collective/schedule/ring.h)
+  int comm_num = 1;         // number of communicators; bucket i uses communicator i modulo comm_num
   bool one_comm_at_a_time = true;  // communications run one after another
   int group = 1;  // number of ranks in a group of the hierarchical allreduce; 1: no groups
   // Form of the hierarchical allreduce; used with `group`.

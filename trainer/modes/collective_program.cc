@@ -93,7 +93,7 @@ Status CollectiveProgram::DistributeByOwner(graph::Program& program,
       graph::InsertReduce(program, graph::SplitByOwner(Grouped(program, grads), grads, owners),
                           options_.shard ? options_.shard->group : 0));
   TD_RETURN_IF_ERROR(graph::AppendOptimizer(program, options_.common.optimizer, own));
-  if (options_.shard) return OkStatus();  // ranks request the parameters; no broadcast is needed
+  if (options_.shard) return OkStatus();  // SplitParams inserts the broadcasts of parameters
   if (options_.fuse_broadcast) single = {grads};
   return graph::AppendBroadcast(program, graph::SplitByOwner(single, grads, owners));
 }

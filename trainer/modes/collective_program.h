@@ -1,5 +1,5 @@
-// Inserts the operators of collective mode into a rank's programs. Records which variables the
-// modified programs have on some ranks only.
+// Inserts the operators of collective mode into a rank's programs. Records which variables are on
+// some ranks only.
 #pragma once
 
 #include <optional>
@@ -23,8 +23,9 @@ class CollectiveProgram final : public ProgramShaper {
   Status DistributeForward(graph::Program& program) override { return SplitParams(program); }
   Status SplitParams(graph::Program& program) override;
 
-  const ShardedState& slots() const { return slots_; }  // optimizer slots that are on owners
-  // Returns the parameters that are on owners (sharding).
+  // Returns the optimizer slots that only their owners store.
+  const ShardedState& slots() const { return slots_; }
+  // Returns the parameters that only their owners store (sharding).
   const ShardedState& params() const { return params_; }
   std::optional<DgcState>& dgc() { return dgc_; }  // nullopt: no gradient is compressed
   bool spread() const { return options_.update_by_owner || options_.shard || dgc_; }
@@ -36,8 +37,8 @@ class CollectiveProgram final : public ProgramShaper {
   std::vector<std::vector<graph::ParamGrad>> Grouped(
       const graph::Program& program, const std::vector<graph::ParamGrad>& grads) const;
 
-  // Returns the number of ranks among which parameters are divided (group) and this rank's number
-  // among them (number).
+  // `group` returns the number of ranks among which the parameters are divided. `number` returns
+  // this rank's number within its group.
   int group() const {
     return options_.shard && options_.shard->group > 0 ? options_.shard->group
                                                        : options_.common.ranks;

@@ -1,5 +1,5 @@
-// The properties of a job and a rank that several training modes need. Each mode has further
-// options in the header of the mode.
+// The properties of a job and a rank that several training modes need. The header of each mode
+// defines the further options of this mode.
 #pragma once
 
 #include <cstdint>
@@ -29,16 +29,16 @@ struct CommonOptions {
   std::string job;
   int rank = 0, ranks = 1;
   ModeSecrets secrets;
-  // The settings that all ranks must have in common (trainer/job/job_agreement.h); empty: they are
-  // not compared.
+  // The settings that must be equal on all ranks (trainer/job/job_agreement.h); empty: the ranks do
+  // not compare their settings.
   Agreement agreement;
   graph::OptimizerSpec optimizer;
   uint64_t seed = 0;  // seed of the initial values
   Duration start_timeout = std::chrono::seconds(60);
   Duration step_timeout = std::chrono::seconds(60);
-  std::string launcher;         // address of the launcher, for reports of unresponsive processes
-  bool fuse_all_reduce = true;  // one collective call reduces several gradients
-  graph::GroupRule group_rule;  // how fuse_all_reduce groups the gradients
+  std::string launcher;             // FIFO of the launcher (common/launcher/launcher_words.h)
+  bool fuse_all_reduce = true;      // one collective call reduces several gradients
+  graph::GroupRule group_rule;      // how fuse_all_reduce groups the gradients
   bool half_communication = false;  // f32 gradients are sent as f16
 
   bool leader() const { return rank == 0; }

@@ -1,4 +1,4 @@
-// Converts and groups gradients in the way in which the training modes send them.
+// Converts and groups the gradients that a training mode sends.
 #pragma once
 
 #include <vector>

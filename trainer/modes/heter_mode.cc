@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/require.h"
 #include "kernels/graph/distribute/sections.h"
 #include "trainer/modes/comms/comm_routes.h"
 #include "trainer/modes/gradient_groups.h"
@@ -41,7 +42,7 @@ class HeterMode final : public ProgramShaper {
  private:
   const HeterOptions options_;
   SplitComm training_, evaluation_;
-  TablesAndDense joined_;  // last member, because its calls end in the members above
+  TablesAndDense joined_;  // last member, because its pending calls use the members above
 };
 
 Status HeterMode::Distribute(graph::Program& program, const std::vector<graph::ParamGrad>& grads) {
@@ -67,6 +68,8 @@ HeterOptions HeterOptionsOf(const JobConfig& config, const RankInfo& rank,
 }
 
 StatusOr<TrainingMode> MakeHeterMode(const HeterOptions& options) {
+  TD_REQUIRE(options.sections.heter_workers > 0 && options.tables.common.ranks > 0 &&
+             options.tables.common.ranks % options.sections.heter_workers == 0);
   TD_ASSIGN_OR_RETURN(TrainingMode sections, MakePipelineMode(options.sections));
   const auto mode = std::make_shared<HeterMode>(options, std::move(sections));
   const TrainingMode& tables = mode->joined().tables();

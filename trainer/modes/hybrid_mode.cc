@@ -33,7 +33,7 @@ class HybridMode final : public ProgramShaper {
  private:
   SplitComm comm_;
   PushBeforeReduceComm push_first_{comm_};  // used only if killed ranks can return
-  TablesAndDense joined_;  // last member, because its calls end in the members above
+  TablesAndDense joined_;  // last member, because its pending calls use the members above
 };
 
 Status HybridMode::Distribute(graph::Program& program, const std::vector<graph::ParamGrad>& grads) {

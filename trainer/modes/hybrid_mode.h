@@ -1,12 +1,14 @@
-// mode=hybrid: tables are on the pservers, and dense parameters are reduced among the trainers in
-// the same step. This mode joins pserver mode and collective mode (tables_and_dense.h). If killed
-// ranks can return, a step must complete on all ranks or be repeated on all ranks, including the
-// tables. Therefore the last reduction of a step starts after the servers have accepted this rank's
-// rows. Thus a rank that completed a step knows that the servers have all rows of the step. If no
-// rank completed the step, all ranks repeat it as new incarnations, and the servers discard the
-// step's pushes. A server that had already received all pushes of the step keeps the rows of the
-// previous version and serves them. Such a server treats the repeated gradients as duplicates
-// (pserver/shard/shard.h).
+// mode=hybrid: the tables are on the pservers, and the trainers reduce the gradients of the dense
+// parameters among themselves. This mode joins pserver mode and collective mode
+// (tables_and_dense.h).
+//
+// If killed ranks can return, either all ranks complete a step or all ranks repeat the step. This
+// includes the tables. Therefore the last reduction of a step starts after the servers have
+// accepted this rank's rows. A rank that completed a step thus knows that the servers have all rows
+// of the step. If no rank completed the step, all ranks repeat the step as new incarnations, and
+// the servers discard the step's pushes. A server that already received all pushes of the step
+// keeps and serves the rows of the previous version. Such a server treats the repeated gradients as
+// duplicates (pserver/shard/shard.h).
 #pragma once
 
 #include "common/base/status.h"

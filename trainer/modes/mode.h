@@ -1,6 +1,6 @@
-// A training mode: how the ranks of a job exchange gradients and keep their parameters equal. A
-// mode has five parts, each with an interface in this file. Each mode is implemented in one file
-// (README.md).
+// The interfaces of a training mode. A training mode determines how the ranks of a job exchange
+// gradients and keep their parameters equal. A mode has five parts, each with an interface in this
+// file.
 #pragma once
 
 #include <cstdint>
@@ -56,16 +56,16 @@ class Membership {
   // Connects to the peers and makes the parameters of all trainers equal. `scope`: contains the
   // initial values, or the values of a checkpoint of step `step`. `state`: contains the
   // checkpoint's optimizer slots if the mode stores them outside the scope. If parameters are
-  // divided, `state` contains them too. Returns the first step to run. CANCELLED: `stop` returned
-  // true while this rank waited for peers. In a mode with pservers, Join may be called again after
-  // an aborted step. The trainer is then a new incarnation, and the servers treat the aborted step
-  // as not begun.
+  // divided, `state` also contains the parameters. Returns the first step to run. CANCELLED: `stop`
+  // returned true while this rank waited for peers. In a mode with pservers, Join may be called
+  // again after an aborted step. The trainer is then a new incarnation, and the servers treat the
+  // aborted step as not begun.
   virtual StatusOr<int64_t> Join(const graph::Program& program, exec::Scope& scope,
                                  const TensorMap& state, int64_t step, const Stop& stop) = 0;
-  // Recovers after a step or Finish failed with `why`. Waits until the lost peers are back and
-  // brings all ranks to the same state. If necessary, rolls the state of this rank back to `point`.
-  // Returns the step to continue with. Returns `why` if recovery is impossible or `stop` returns
-  // true.
+  // Recovers after a step or Finish failed with `why`. Waits until the lost peers have returned,
+  // and makes the state of all ranks equal. If necessary, rolls the state of this rank back to
+  // `point`. Returns the step to continue with. Returns `why` if recovery is impossible or if
+  // `stop` returns true.
   virtual StatusOr<int64_t> Recover(const Status& why, const graph::Program&,
                                     StepRollback& /*point*/, const Stop&) {
     return why;
@@ -109,26 +109,27 @@ class StateKeeper {
                                      Device& host) = 0;
 };
 
-// Access to the tables whose rows pservers store.
+// Accesses the tables whose rows pservers store.
 class ServerTables {
  public:
   virtual ~ServerTables() = default;
-  // Copies the rows from the servers into the scope, for tables that the scope also has. The rows
-  // are those after the last step. StateKeeper::State and Membership::Finish also do this.
+  // Copies the rows of the tables that the scope also has, as of the last step, from the servers
+  // into the scope. StateKeeper::State and Membership::Finish also copy these rows.
   virtual Status Gather() = 0;
   // Returns a function that writes a file (trainer/ps/table_file.h) with the rows of tables outside
   // the scope, as of the last step. Empty: there are no such tables.
   virtual std::function<Status(const std::string& path)> Writer() = 0;
-  // Receives the name of the checkpoint's file of rows, before Join; "": the checkpoint has no such
-  // file. FAILED_PRECONDITION: the mode stores its tables in another place than the file requires.
+  // Sets the file with the table rows of the checkpoint; "": the checkpoint has no such file. Must
+  // be called before Join. FAILED_PRECONDITION: the mode needs a file and gets none, or gets a file
+  // and supports none.
   virtual Status ReadFrom(const std::string& path) = 0;
 };
 
-// The calls of a mode before and after each step.
+// The work of a mode before and after each step.
 class StepHooks {
  public:
   virtual ~StepHooks() = default;
-  // Receives the number and the learning rate of each step before it begins.
+  // Prepares a step. Must be called before each step.
   virtual Status BeginStep(int64_t step, float learning_rate) = 0;
   // Returns whether the mode uses data of the next step. If so, Foresee must be called before each
   // step with the reader's hint.

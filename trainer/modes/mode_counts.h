@@ -14,7 +14,7 @@ struct ModeCounts {
   Count recoveries;        // times that this process recovered from the loss of a peer
   Count localsgd_k_steps;  // k of adaptive_localsgd after the last step
   Count pipeline_sections, pipeline_micro_batches;
-  Count pipeline_bubble;  // share of a step in which a rank waits
+  Count pipeline_bubble;  // share of a step in which a rank waits, for stages of equal duration
   Count heter_workers;
 };
 

@@ -72,8 +72,8 @@ class PipelineMode final : public ProgramShaper,
 
  private:
   bool leader() const { return options_.common.leader(); }
-  // Returns whether the stages are kinds of ranks: the first ranks are trainers, the last ones are
-  // heter workers.
+  // Returns whether the job has heter workers. Its first ranks are then trainers (stage 0), and its
+  // last ranks are heter workers (stage 1).
   bool kinds() const { return options_.heter_workers > 0; }
   int trainers() const { return options_.common.ranks - options_.heter_workers; }
   graph::PipelineRank RankOf(int rank) const;
@@ -89,11 +89,12 @@ class PipelineMode final : public ProgramShaper,
 
   const PipelineOptions options_;
   const graph::PipelineRank rank_;
-  // Copies tensors to the host, because a heter worker may be on a device.
+  // Stages tensors in host memory, because a heter worker may compute on a device.
   StagedComm staged_{*this};
   exec::Scope* scope_ = nullptr;
   ShardedState params_, state_;
-  TensorMap last_params_;  // complete parameters; on rank 0, after Finish
+  CpuDevice host_;         // allocates last_params_
+  TensorMap last_params_;  // complete parameters; set on rank 0 by Finish
   bool finished_ = false;
   std::vector<std::unique_ptr<CommBucket>> buckets_;
   std::atomic<int64_t> bytes_{0};  // bytes sent from this rank's tensors
@@ -284,8 +285,7 @@ StatusOr<TensorMap> PipelineMode::Params(const graph::Program& program, exec::Sc
 }
 
 Status PipelineMode::Finish() {
-  CpuDevice host;
-  TD_ASSIGN_OR_RETURN(last_params_, Gather(params_, {}, *scope_, host));
+  TD_ASSIGN_OR_RETURN(last_params_, Gather(params_, {}, *scope_, host_));
   finished_ = true;
   // The barrier keeps ranks from disconnecting while another rank still reduces.
   return world_->Barrier({.what = "end of the job"})->Wait(SteadyNow() + timeout());
@@ -295,8 +295,8 @@ StatusOr<int> PipelineMode::Register(const exec::CommNode& node) {
   TD_ASSIGN_OR_RETURN(auto bucket,
                       CommBucket::Make(node, options_.common.rank, options_.common.ranks,
                                        options_.common.half_communication));
-  // The name must equal the trainer's name: a micro batch of a heter worker is the whole batch of a
-  // trainer.
+  // Both peers must name the bucket equally. A micro batch of a heter worker is the whole batch of
+  // a trainer, so the name loses its micro batch.
   if (rank_.rank_each) bucket->name = graph::WholeName(bucket->name);
   bucket->index = buckets_.size();
   if (world_ != nullptr) TD_RETURN_IF_ERROR(GiveMemory(*bucket));

@@ -156,8 +156,8 @@ void PserverComm::Start(int index, int64_t, exec::CommDone* done) {
   }
 }
 
-// Returns the number of steps that every trainer must have pushed when this trainer has pushed
-// `done` steps.
+// Returns the number of steps that every trainer must have pushed before this trainer continues
+// after `done` steps; 0: no limit.
 uint64_t PserverComm::StepBound(uint64_t done) const {
   const int64_t bound = options_.regime == PsSyncMode::kHalfAsync ? options_.max_staleness : -1;
   if (bound < 0) return 0;

@@ -51,11 +51,12 @@ class PserverComm final : public exec::CommHandler {
   // Pushes the gradients that no exchange has pushed yet.
   Status Finish();
 
-  // Returns the parameter version for which reads from the servers wait: in sync mode the version
-  // after the last step. 0: reads do not wait.
+  // Returns the parameter version for which reads from the servers must wait: the version after the
+  // last step in sync mode. 0: reads do not wait.
   uint64_t AwaitedVersion() const { return options_.sync() ? version_ : 0; }
   std::string TakeWarning() { return stale_.TakeWarning(); }
-  // Pushes and pulls; a message to all servers counts once.
+  // Return the number of pushes, and the number of pulls of dense parameters. A push or a pull
+  // counts once, although it goes to all servers.
   int64_t pushes() const { return pushes_; }
   int64_t pulls() const { return pulls_; }
 
@@ -91,7 +92,8 @@ class PserverComm final : public exec::CommHandler {
   int64_t geo_pending_ = 0;   // steps since the last exchange of geo mode
   std::atomic<int64_t> pushes_{0}, pulls_{0};
   StaleGradients stale_{options_.common.optimizer};
-  // Declared after the members above, because its destructor waits for calls that use them.
+  // Declared after the members above, because its destructor waits for calls that use these
+  // members.
   std::unique_ptr<ps::PsClient> client_;
   // Last member, because its threads use the members above.
   std::unique_ptr<AsyncCommunicator> communicator_;

@@ -82,7 +82,7 @@ class PserverMode final : public Membership,
   // Number of slices on all servers, and number of elements on the server with the most.
   int64_t slices_ = 0, largest_share_ = 0;
   RpcLog calls_{options_.rpc_profiler};
-  ServerWaits waits_;  // waiting times of the trainers; used on rank 0, which reports them
+  ServerWaits waits_;  // waiting times of all trainers; used on rank 0 only
   PserverProgram program_{options_};
   PserverComm comm_{options_, program_.tables()};  // last member: its client calls other members
 };
@@ -154,7 +154,8 @@ StatusOr<int64_t> PserverMode::Join(const graph::Program& program, exec::Scope& 
                                     const TensorMap& state, int64_t step, const Stop& stop) {
   scope_ = &scope;
   comm_.ForgetStep();
-  // Tables that only servers store have no rules in the program any more.
+  // Rejects only the rules of tables in the scope: the program no longer has the rules of tables
+  // that only servers store.
   TD_RETURN_IF_ERROR(RefuseTableRules(program));
   const ShortTimeSlice short_slice;  // threads that gRPC starts here get a short time slice
   ps::PsOptions ps = ClientOptions();
@@ -199,12 +200,12 @@ StatusOr<int64_t> PserverMode::Join(const graph::Program& program, exec::Scope& 
   };
   TD_ASSIGN_OR_RETURN(const uint64_t version,
                       client.InitOrFetch(tensors, static_cast<uint64_t>(step), slots, source));
-  // Copies the pulled values into the scope. On the CPU `values` share the scope's memory; on a
-  // device they are copies.
+  // Copies the pulled values into the scope. On the CPU `values` share the scope's memory. On a
+  // device `values` are copies.
   TD_RETURN_IF_ERROR(PutInto(values, "of the pservers", scope));
   comm_.Begin(values, version);
-  // In sync mode the version is the number of steps. In the other modes of updating it counts the
-  // pushes of all trainers, and each trainer counts its steps itself.
+  // In sync mode the version is the number of steps. In the other update modes the version counts
+  // the pushes of all trainers, and each trainer counts its own steps.
   return options_.sync() ? static_cast<int64_t>(version) : step;
 }
 
@@ -339,7 +340,7 @@ void SetRegime(const DistributedStrategy& strategy, PserverOptions* options) {
                     .timeout = options->common.step_timeout};
 }
 
-// Sets the options that determine how the client calls the servers and where it places parameters.
+// Sets the options for calls to the servers, and for the placement of parameters on servers.
 void SetCalls(const DistributedStrategy& strategy, PserverOptions* options) {
   const RuntimeFlags& flags = strategy.runtime_flags();
   options->launch_barrier = strategy.a_sync_configs().launch_barrier();

@@ -14,7 +14,7 @@
 
 namespace tandem::trainer {
 
-// When the servers apply the gradients of a trainer, and how long the trainer waits.
+// Determines when the servers apply the gradients of a trainer, and how long the trainer waits.
 enum class PsSyncMode : uint8_t {
   kSync,       // applies the gradients of all trainers once per step; every trainer waits
   kHalfAsync,  // applies gradients on arrival; a trainer waits for its own push and pull
@@ -27,7 +27,7 @@ struct PserverOptions {
   CommonOptions common;
   std::vector<std::string> servers;  // addresses of the pservers, as host:port
   PsSyncMode regime = PsSyncMode::kSync;
-  AsyncOptions async;          // options of the mode kASync
+  AsyncOptions async;          // options for kASync
   int64_t geo_steps = 0;       // kGeo: number of steps between two exchanges
   int64_t max_staleness = -1;  // kHalfAsync: steps by which trainers may differ; -1: no limit
   // The following options determine the calls to pservers (pserver/client/client.h).

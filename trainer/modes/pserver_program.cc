@@ -38,8 +38,8 @@ Status PserverProgram::Distribute(graph::Program& program,
   return graph::AppendPushPull(program, grads);
 }
 
-// An evaluation reads the rows after the last step in sync mode. In the other regimes it reads the
-// current rows.
+// In sync mode an evaluation reads the rows as of the last step. In the other update modes it reads
+// the current rows.
 Status PserverProgram::DistributeForward(graph::Program& program) {
   if (options_.geo()) return OkStatus();
   TD_ASSIGN_OR_RETURN(const auto tables, graph::DistributedTables(program));

@@ -1,5 +1,8 @@
 #include "trainer/modes/rank_world.h"
 
+#include "absl/strings/str_format.h"
+#include "collective/rendezvous/rendezvous_url.h"
+#include "common/base/endpoint.h"
 #include "common/base/require.h"
 #include "proto/job.pb.h"
 
@@ -25,6 +28,25 @@ WorldOptions WorldOptionsOf(const JobConfig& config, const RankInfo& rank) {
           .listen_host = rank.listen_host,
           .network_allowed = rank.network_allowed,
           .transport = TransportKindOf(config.strategy().collective_transport())};
+}
+
+StatusOr<std::string> CheckNetwork(const JobConfig& config, const RankInfo& rank) {
+  const bool meets = config.mode() == COLLECTIVE || config.mode() == HYBRID;
+  if (!meets || rank.size == 1 || rank.rendezvous.empty()) return std::string();
+  TD_ASSIGN_OR_RETURN(const collective::RendezvousUrl url,
+                      collective::ParseRendezvousUrl(rank.rendezvous));
+  const bool has_address = url.kind == collective::RendezvousUrl::Kind::kTcp;
+  if (has_address && IsLoopback(Endpoint{url.address.host, url.address.port})) return std::string();
+  if (rank.network_allowed) {
+    return absl::StrFormat("the ranks that meet at %s exchange gradients without encryption",
+                           rank.rendezvous);
+  }
+  if (!has_address) return std::string();  // JoinWorld then uses only addresses of this host
+  return PermissionDenied(
+      "rendezvous at %s: the connections between hosts are not encrypted, which is not allowed "
+      "[TD6002]; hint: use pserver mode with TLS, or in a trusted network set "
+      "--insecure_allow_network (docs/project/threat-model.md)",
+      rank.rendezvous);
 }
 
 collective::WorldConfig WorldOf(const CommonOptions& common, const WorldOptions& options,

@@ -24,17 +24,24 @@ struct WorldOptions {
 
 WorldOptions WorldOptionsOf(const JobConfig& config, const RankInfo& rank);
 
+// Rejects communication over a network unless rank.network_allowed is set, because ranks do not
+// encrypt their messages. Ranks prove to each other that they know the secret, and authenticate
+// their messages. Data that devices send through NCCL is not even authenticated. Returns a warning
+// for the user, or "". PERMISSION_DENIED: the rendezvous is not on this host. INVALID_ARGUMENT: the
+// address of the rendezvous is malformed.
+StatusOr<std::string> CheckNetwork(const JobConfig& config, const RankInfo& rank);
+
 // Returns the configuration with which this rank joins the world of the job. The rendezvous ends
 // within start_timeout, or when `stop` returns true.
 collective::WorldConfig WorldOf(const CommonOptions& common, const WorldOptions& options,
                                 const std::function<bool()>& stop);
 
-// Converts the loss of a connected peer to ABORTED (exit code 200), because a restart of the job
-// can help. The status stays UNAVAILABLE if the service never replied. Other statuses are
-// unchanged.
+// Converts UNAVAILABLE to ABORTED (exit code 200), because a restart of the job can help. Other
+// statuses are unchanged. Must be used only for calls to connected peers, where UNAVAILABLE means
+// the loss of a peer.
 Status AsLostPeer(const Status& status);
 
-// Returns whether `mine` is true on at least one rank. A collective call; it ends within
+// Returns whether `mine` is true on at least one rank. A collective call, which ends within
 // `patience`.
 StatusOr<bool> AnyRank(collective::Communicator& communicator, bool mine, Duration patience);
 

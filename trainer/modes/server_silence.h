@@ -7,11 +7,11 @@
 
 namespace tandem::trainer {
 
-// Sets the options of the client that let it report unresponsive servers to the launcher.
+// Sets the options that make the client report unresponsive servers to the launcher.
 void TellOfSilence(const PserverOptions& options, ps::PsOptions& ps);
 
-// Returns a timeout for operators that is longer than all deadlines of the client. The client's
-// error comes first and names the unresponsive server.
+// Returns a timeout for operators that is longer than all deadlines of the client. The error of the
+// client therefore precedes the timeout, and names the unresponsive server.
 Duration PserverTimeout(const PserverOptions& options);
 
 }  // namespace tandem::trainer

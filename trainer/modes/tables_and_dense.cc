@@ -59,8 +59,8 @@ void TablesAndDense::Abort(const Status& why) {
   tables_.membership->Abort(why);
 }
 
-// Every rank could request the state of the tables. Only rank 0 does, because only rank 0 writes
-// the state.
+// Only rank 0 requests the state of the tables, because only rank 0 writes the state to a
+// checkpoint.
 StatusOr<TensorMap> TablesAndDense::State(const graph::Program& program, const exec::Scope& scope,
                                           Device& device) {
   TD_ASSIGN_OR_RETURN(TensorMap state, dense_.state->State(program, scope, device));

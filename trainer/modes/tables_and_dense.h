@@ -20,16 +20,16 @@ class TablesAndDense final : public Membership, public StateKeeper, public StepH
     bool sync = true;     // true: the servers apply gradients once per step
   };
 
-  // `push_first`: orders the communication of a step if lost ranks can return; nullptr: they cannot
-  // return. It must outlive this object.
+  // `push_first`: orders the communication of a step if lost ranks can return, and must outlive
+  // this object; nullptr: lost ranks cannot return.
   TablesAndDense(Options options, TrainingMode tables, TrainingMode dense,
                  PushBeforeReduceComm* push_first);
 
   const TrainingMode& tables() const { return tables_; }
   const TrainingMode& dense() const { return dense_; }
 
-  // FAILED_PRECONDITION: the tables and the dense parameters are at different steps. In sync mode
-  // the tables may be one step ahead.
+  // FAILED_PRECONDITION, in sync mode only: the tables and the dense parameters are at different
+  // steps. The tables may be one step ahead.
   StatusOr<int64_t> Join(const graph::Program& program, exec::Scope& scope, const TensorMap& state,
                          int64_t step, const Stop& stop) override;
   StatusOr<int64_t> Recover(const Status& why, const graph::Program& program, StepRollback& point,

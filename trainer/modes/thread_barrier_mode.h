@@ -11,7 +11,7 @@
 namespace tandem::trainer {
 
 // `options`: options of this replica. `places`: the collective mode among the replicas. `servers`:
-// the pserver mode, on the first replica only. The other replicas have none and take no part in
+// the pserver mode on the first replica; nullopt on the other replicas, which take no part in
 // evaluations.
 TrainingMode MakeThreadBarrierMode(const CommonOptions& options, TrainingMode places,
                                    std::optional<TrainingMode> servers);

@@ -1,6 +1,6 @@
 // Writes curves, histograms and the program of a training run for TensorBoard. The file has
-// TensorFlow's events (proto/event.proto), framed as TFRecord. TensorBoard finds it by the
-// "tfevents" in its name.
+// TensorFlow's events (proto/event.proto), framed as TFRecord. TensorBoard finds the file by the
+// part "tfevents" of the file name.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@ class RecordWriter;
 namespace tandem::trainer {
 
 // The event file of one run. Each call writes its data to the file before it returns. A failure
-// (for example a full disk) does not end the run: the first failure is logged, and nothing is
-// written after it. Not thread-safe.
+// (for example a full disk) does not end the run. EventFile logs the first failure and writes
+// nothing afterwards. Not thread-safe.
 class EventFile {
  public:
-  // Creates a new file in `dir`. Creates `dir` if it is missing. One directory is one curve: a
-  // resumed run adds its file to the directory of the first run. PERMISSION_DENIED: the directory
-  // or file cannot be created. ALREADY_EXISTS: the file exists.
+  // Creates a new file in `dir`. Creates `dir` if it is missing. TensorBoard joins all files of a
+  // directory to one run, so a resumed run uses the directory of the first run. PERMISSION_DENIED:
+  // the directory or file cannot be created. ALREADY_EXISTS: the file exists.
   static StatusOr<std::unique_ptr<EventFile>> Create(const std::string& dir);
   ~EventFile();
 

@@ -36,8 +36,8 @@ class GraphWriter {
   }
 
   void Add(const ops::Op& op) {
-    // Collects the sources before the node is made. A variable that exists before the first
-    // operator becomes a node when it is first read.
+    // Collects the sources before it makes the node of `op`, because SourceOf makes a node for each
+    // variable that no operator wrote before.
     std::vector<std::string> sources;
     graph::ForEachRead(op, [&](const std::string& var) { sources.push_back(SourceOf(var)); });
     pb::NodeDef* node = NewNode(LayerOf(NamesakeOf(op)) + "/" + op.type, op.type);
@@ -73,7 +73,7 @@ class GraphWriter {
     return sources_[var] = node->name();
   }
 
-  // Replaces '@', which TensorFlow's names may not have.
+  // Makes a node with a new name. Replaces '@', which is not allowed in names of TensorFlow.
   pb::NodeDef* NewNode(std::string name, const std::string& op) {
     for (char& c : name) c = c == '@' ? '_' : c;
     std::string fresh = name;

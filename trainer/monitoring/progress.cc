@@ -32,17 +32,17 @@ constexpr FormatName kFormats[] = {{LogFormat::kAuto, "auto"},
                                    {LogFormat::kFleet, "fleet"},
                                    {LogFormat::kJson, "json"}};
 
-// The user is warned if steps wait for data for more than this share of the time, for at least this
-// number of seconds.
+// Progress warns the user if steps wait for data for at least the share kStarving of the time,
+// during at least kStarvingSeconds.
 constexpr double kStarving = 0.1, kStarvingSeconds = 5;
 constexpr char kStarvingHint[] =
     "; hint: raise data.reader_threads or data.queue_capacity, or convert the data to records "
     "(tandem data convert)";
-constexpr double kSlowestMin = 0.05;  // smallest difference that is reported; others are noise
+constexpr double kSlowestMin = 0.05;  // smallest Slowest::more that is reported; less is noise
 
-// The straggler is the rank for which the other ranks wait. It has the shortest wait between two
-// exchanges of the ranks' waits. `more`: difference to the second shortest wait, as a share of the
-// time between the exchanges.
+// The straggler, that is, the rank for which the other ranks wait. The straggler has the shortest
+// waiting time between two exchanges of the ranks' waiting times. `more`: difference to the second
+// shortest waiting time, as a share of the time between the exchanges.
 struct Slowest {
   int rank = -1;  // number of the straggler; -1: none, or unknown
   double more = 0;
@@ -50,8 +50,8 @@ struct Slowest {
 
 class SlowestFinder {
  public:
-  // Returns the straggler. `waited`: the wait of each rank in seconds since the job began; the
-  // values change with each exchange.
+  // Returns the straggler. `waited`: the waiting time of each rank in seconds since the job began,
+  // as of the last exchange.
   Slowest Look(const std::vector<double>& waited, Time now) {
     if (waited.size() < 2 || waited == before_) return found_;
     if (before_.size() == waited.size()) {
@@ -74,7 +74,7 @@ class SlowestFinder {
   Slowest found_;
 };
 
-// A report and the speeds computed from it.
+// A report, and the speeds that Measure computes from reports.
 struct Line {
   StepReport report;
   int64_t steps_total = 0;
@@ -248,7 +248,7 @@ struct Progress::Impl {
   }
 
   void Draw(const Line& line) TD_REQUIRES(mu) {
-    // The last column stays empty: output in it makes some terminals start a new line.
+    // The last column stays empty, because some terminals start a new line after output there.
     const int columns = (options.columns ? options.columns() : kColumnsDefault) - 1;
     int begin = 0, end = 0;
     std::string text = BarText(line, options.name, columns, &begin, &end);
@@ -267,8 +267,8 @@ struct Progress::Impl {
     last_draw = clock.Now();
   }
 
-  // Returns the text that removes the bar from the terminal, so that a line can be written in its
-  // place.
+  // Returns the text that clears the bar from the terminal, so that the sink can write a line in
+  // the place of the bar.
   std::string Cleared() TD_REQUIRES(mu) {
     if (visible_before == 0) return "";
     const std::string blank = "\r" + std::string(visible_before, ' ') + "\r";
@@ -306,7 +306,7 @@ struct Progress::Impl {
   double last_train_seconds = 0, last_wait_seconds = 0;
   double smoothed = 0;  // smoothed speed in steps per second
   SlowestFinder slowest;
-  double starved_s TD_GUARDED_BY(mu) = 0;  // seconds for which steps have been waiting for data
+  double starved_s TD_GUARDED_BY(mu) = 0;  // seconds of the current phase of waiting for data
   bool told_of_starving TD_GUARDED_BY(mu) = false;
   Line last TD_GUARDED_BY(mu);
   std::string last_metric TD_GUARDED_BY(mu);    // memory of last.report.metric_name

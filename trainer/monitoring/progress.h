@@ -29,8 +29,8 @@ StatusOr<LogFormat> ParseLogFormat(std::string_view name);
 
 struct ProgressOptions {
   LogFormat format = LogFormat::kAuto;
-  bool is_terminal = false;  // true: the output goes to a terminal
-  bool color = false;        // use colors; needs a terminal; off if NO_COLOR (https://no-color.org)
+  bool is_terminal = false;      // true: the output goes to a terminal
+  bool color = false;            // use colors; has an effect only on a terminal
   std::function<int()> columns;  // returns the width of the terminal; empty: 80 columns
   std::string name = "train";    // label that is shown before the bar
   int worker_index = 0;          // number of this worker; used by kFleet
@@ -44,15 +44,14 @@ struct StepReport {
   int64_t step = 0;   // the step just finished, counted in the whole job from 0
   int64_t steps = 1;  // number of steps of the run that ended with `step`; all are reported
   int64_t epoch = 0;  // number of the epoch, from 0
-  // Samples per step, from which speeds are computed: those of this worker, or those of all
-  // workers.
+  // Number of samples of a step, for the speeds: of this worker, or of all workers.
   int64_t samples = 0;
   double loss = 0;
   std::string_view metric_name;  // name of `metric`; empty: no metric
   double metric = 0;
-  // Seconds since the session began, spent waiting for data and in training steps. The speeds are
-  // computed from train_seconds, and so exclude evaluations and checkpoints. 0: the speeds are
-  // computed from the clock.
+  // Seconds that this process has waited for data, and seconds that it has spent in training steps,
+  // both since the session began. The speeds are computed from train_seconds, and so exclude
+  // evaluations and checkpoints. If train_seconds is 0, the speeds are computed from the clock.
   double data_wait_seconds = 0;
   double train_seconds = 0;
   // The seconds that each rank has waited for the other ranks since the job began; empty: unknown.
@@ -79,8 +78,8 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   // Returns whether Report() of step `step`, the last step of a run of `steps` steps, would print
-  // now. If loss and metric are expensive to fetch, fetch and report them only if Due() is true.
-  // Speeds cover all steps since the last printed report.
+  // now. A caller to which loss and metric are expensive fetches them only if Due() is true. Speeds
+  // cover all steps since the last printed report.
   bool Due(int64_t step, int64_t steps = 1) const;
   // Prints the report if Due() is true; does nothing otherwise.
   void Report(const StepReport& report);

@@ -12,8 +12,8 @@
 namespace tandem::trainer {
 
 // Bounds of the offset between two clocks, in microseconds: a server's clock plus the offset is
-// this process's clock. A call arrives after it was sent, and a reply arrives after it was sent.
-// The offset is therefore at least `low` and at most `high`.
+// this process's clock. Calls and replies arrive after they were sent. The offset is therefore at
+// least `low` and at most `high`.
 struct ClockBounds {
   int64_t low = INT64_MIN, high = INT64_MAX;
   double middle() const { return (static_cast<double>(low) + static_cast<double>(high)) / 2; }
@@ -22,8 +22,9 @@ struct ClockBounds {
 std::map<int, ClockBounds> ServerClocks(const std::vector<ps::PsCall>& calls);
 
 // The calls that transport one gradient and the resulting parameters, as indices into a list of
-// calls. `push`: sent the gradient. `update`: its reply reports the newest update that contains the
-// gradient. `pull`: its reply returned the new parameters.
+// calls. `push`: the call that sent the gradient. `update`: the first call whose reply reports an
+// update that began after the server had received the push. `pull`: the first of these calls whose
+// reply has the new parameters.
 struct GradientFlow {
   size_t push = 0, update = 0, pull = 0;
 };

@@ -50,7 +50,7 @@ class StatusReporter {
 
   void Begin(StatusJob job);
   void Steps(StatusSteps run);
-  // Also writes curves to `events` from this call on; nullptr: to no file.
+  // Sets the file that also gets the curves from now on; nullptr: none.
   void WriteEvents(EventFile* events);
   // Report the loss and the metric of a training step and of an evaluation.
   void Loss(int64_t step, double loss, double metric, double learning_rate);

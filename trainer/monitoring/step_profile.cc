@@ -51,7 +51,7 @@ const char* NameOf(ops::OpRole role) {
   return "";
 }
 
-// Track of the calls to the first server; its number is above all tracks of the trainer.
+// The first track of the calls to the first server. It is larger than all tracks of the trainer.
 constexpr int kServerTrack = 16;
 
 // Returns the thread number of a span in the trace. Each stream of a device has a separate thread.
@@ -124,8 +124,8 @@ class TraceEvents {
     event["ts"] = Microseconds(end) - first_us_;
     events_.push_back(std::move(event));
   }
-  // Adds a point of an arrow inside a span. Phases: "s" starts the arrow, "t" continues it, "f"
-  // ends it.
+  // Adds a point of an arrow inside a span. `phase`: "s": start of the arrow; "t": intermediate
+  // point; "f": end.
   void AddArrow(const char* phase, int64_t id, json event, double at_us) {
     event["ph"] = phase;
     event["id"] = (int64_t{rank_} << 32) + id;
@@ -173,8 +173,8 @@ void AddCalls(const std::vector<ps::PsCall>& calls, const std::vector<int>& trac
   }
 }
 
-// Adds each update of the servers once, at times of this process's clock. Adds arrows for the flows
-// of the gradients.
+// Adds each update of the servers once, with times of this process's clock. Adds arrows for the
+// gradient flows.
 void AddUpdates(const std::vector<ps::PsCall>& calls, const std::vector<int>& tracks, int rank,
                 TraceEvents* events) {
   const std::map<int, ClockBounds> clocks = ServerClocks(calls);

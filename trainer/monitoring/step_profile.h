@@ -56,16 +56,16 @@ class StepProfile {
   bool written_ = false;
 };
 
-// The process number of the first server in a timeline. It is larger than all ranks, which also are
-// process numbers.
+// The process number of the first server in a timeline. It is larger than all ranks, because ranks
+// also are process numbers.
 inline constexpr int kServerProcess = 1'000'000;
 
-// Makes a trace in Chrome's trace event format, with timestamps in microseconds since the first
-// span. The rank is a process, with a thread for each track, and threads for the calls to each
-// server. Communications are asynchronous events, because they overlap. Each server is a process;
-// its updates have times of the rank's clock. Arrows lead from pushes to updates and to the replies
-// with the parameters. "otherData" has the clock data to align several timelines
-// (deploy/cli/tools/profile.cc).
+// Returns a trace in Chrome's trace event format, with timestamps in microseconds since the first
+// span. The rank is a process of the trace, with a thread for each track, and threads for the calls
+// to each server. Communications are asynchronous events, because they overlap. Each server is a
+// process of the trace, with its updates in times of the rank's clock. An arrow leads from each
+// push to its update, and from there to the reply with the parameters. "otherData" has the clock
+// data that align several timelines (deploy/cli/tools/profile.cc).
 std::string ChromeTrace(const exec::Profiler& profiler, const std::vector<ps::PsCall>& calls,
                         const std::string& job, int rank);
 

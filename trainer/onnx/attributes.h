@@ -1,4 +1,4 @@
-// The attributes of an ONNX node, for the reader of the node.
+// The attributes of an ONNX node, for the function that reads the node.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ class NodeProto;
 
 namespace tandem::onnx {
 
-// Gives access to the attributes of a node and remembers which ones were read. An attribute that no
-// reader knows would change the result. Not thread-safe.
+// Gives access to the attributes of a node and remembers which ones were read. An unread attribute
+// could change the result, so AllRead rejects the node. Not thread-safe.
 class Attributes {
  public:
   // `node` must outlive this object.

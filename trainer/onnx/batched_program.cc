@@ -183,8 +183,9 @@ Status BatchedProgram::Reshape(const std::string& var, const std::vector<int64_t
   TD_RETURN_IF_ERROR(Append("reshape", {{var}}, {{"shape", dims}}, out));
   if (!batch) return OkStatus();
   if (Desc(out).shape[at] != times * kBuildBatch) {
-    return InvalidArgument("the reshaped result has the wrong shape %s [TD2108]",
-                           ToString(Desc(out).shape));
+    return InvalidArgument(
+        "the reshaped result \"%s\" has the shape %s, expected %d in dimension %d [TD2108]", out,
+        ToString(Desc(out).shape), times * kBuildBatch, at);
   }
   pieces_[out] = batch->stride / inner;
   return OkStatus();

@@ -58,7 +58,7 @@ std::vector<std::string> DefaultOutputs(const graph::Program& program) {
   }
   std::vector<std::string> outputs;
   for (const ops::Op& op : program.ops) {
-    // Only the first output of an operator is used. The others are statistics or a mask.
+    // Uses only the first output of an operator. The other outputs are statistics or a mask.
     for (const std::string& name :
          op.outputs.empty() ? std::vector<std::string>() : op.outputs[0]) {
       if (program.FindVar(name)->kind != graph::VarKind::kTemp || dependent.contains(name))

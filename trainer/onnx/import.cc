@@ -60,8 +60,8 @@ Roles RolesOf(const ::onnx::GraphProto& graph) {
 }
 
 // Returns whether an initializer is a parameter. If the model has PyTorch's metadata, the metadata
-// lists the parameters. A single number that is not listed is a constant factor. The scale and bias
-// of an instance normalisation that are not listed come from an exported group normalisation.
+// lists the parameters. A single number outside this list is a constant factor. A scale or bias of
+// an instance normalisation outside this list comes from an exported group normalisation.
 bool IsTrained(const TorchSignature& signature, const Roles& roles,
                const ::onnx::TensorProto& tensor) {
   const std::string& name = tensor.name();

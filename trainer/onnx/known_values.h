@@ -18,7 +18,7 @@ namespace tandem::onnx {
 
 struct KnownValue {
   Tensor tensor;
-  bool trained = false;  // becomes a parameter if it is used as a variable
+  bool trained = false;  // the value becomes a parameter if it is used as a variable
   // True: all numbers are equal. PyTorch's exporter stores equal parameters (for example those of
   // untrained normalisations) as one initializer. Each use of such an initializer therefore becomes
   // a separate variable.
@@ -45,8 +45,8 @@ class KnownValues {
   // Return the known value; nullptr: `value` is computed by a node, or does not exist.
   const KnownValue* Get(const std::string& value) const;
   const Tensor* Find(const std::string& value) const;
-  // Returns the number if `value` is a single known float and no parameter, such as a float without
-  // dimensions or of a Constant node. nullptr: any other value.
+  // Returns the number if `value` is known, a single float and no parameter. Examples are a float
+  // without dimensions and a float of a Constant node. nullptr: any other value.
   const float* Scalar(const std::string& value) const;
   // Returns the tensor if `value` is known and no parameter; nullptr: any other value.
   const Tensor* Untrained(const std::string& value) const;

@@ -171,7 +171,8 @@ Status Gelu(const Node& n) {
                 {{"approximate", n.attributes().Text("approximate", "none") == "tanh"}});
 }
 
-// Returns whether nodes of type `type` do work that depends on computed numbers.
+// Returns whether nodes of type `type` are control flow, or have results whose sizes depend on
+// computed numbers.
 bool IsControl(std::string_view type) {
   static constexpr std::string_view kTypes[] = {"If", "Loop", "NonZero", "Range", "Scan"};
   return std::find(std::begin(kTypes), std::end(kTypes), type) != std::end(kTypes) ||

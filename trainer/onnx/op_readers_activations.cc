@@ -9,7 +9,8 @@ namespace {
 
 constexpr double kLargest = std::numeric_limits<float>::max();
 
-// Returns min(X, 0). At X = 0 the gradient belongs to this part, as in PyTorch.
+// Returns min(X, 0). At X = 0 the gradient flows through this term and not through max(X, 0), as in
+// PyTorch.
 StatusOr<std::string> Below(const Node& n, const std::string& x) {
   return n.Temp("clip", {{x}}, {{"min", -kLargest}, {"max", 0.0}});
 }

@@ -20,9 +20,9 @@ constexpr double kLargestFloat = std::numeric_limits<float>::max();
 // no effect.
 constexpr float kHides = 1e9f;
 
-// Returns the dimension of X with which the first dimension of Y is aligned. The last dimensions of
-// X and Y are aligned, and outer dimensions of Y with size 1 are ignored. -1: the shapes do not
-// match.
+// Returns the dimension of X with which the first dimension of `middle` is aligned. `middle`:
+// receives the dimensions of Y without the outer and inner dimensions of size 1. The last
+// dimensions of X and Y are aligned. -1: the shapes do not match.
 int MeetsAt(const Shape& x, const Shape& y, Ints* middle) {
   const auto dims = y.dims();
   size_t begin = 0, end = dims.size();
@@ -54,8 +54,9 @@ StatusOr<std::string> Named(const Node& n, const std::string& type, const std::s
   return out;
 }
 
-// Computes an elementwise node as a matrix product. For a multiplication, it is X, as a column,
-// times a row with the numbers of Y. Otherwise it is X plus or minus the only number of Y.
+// Computes an elementwise node as a matrix product. For a multiplication, the product is X, as a
+// column, times a row with the numbers of Y. For another type, it is X plus or minus the only
+// number of Y.
 StatusOr<std::string> AsProduct(const Node& n, const std::string& type, const std::string& x,
                                 std::string y) {
   TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().program().Sizes(x));
@@ -249,9 +250,9 @@ StatusOr<std::string> Difference(const Node& n, bool* fraction) {
   return Elementwise(n, "elementwise_sub", x, y);
 }
 
-// Compares two inputs by a clip of their difference to [0, 1]. The smallest positive difference of
-// floats is scaled to more than 1. A difference of 0 or less becomes less than 0, where the clip
-// has no gradient.
+// Compares two inputs by a clip of their difference to [0, 1]. For floats, the smallest positive
+// difference is first scaled to more than 1. A difference of 0 or less becomes less than 0, where
+// the clip has no gradient.
 StatusOr<std::string> Compared(const Node& n, Order order) {
   bool fraction = false;
   TD_ASSIGN_OR_RETURN(std::string difference, Difference(n, &fraction));
@@ -275,7 +276,8 @@ Status Negated(const Node& n, const std::string& truth) {
   return n.Done("scale", {{truth}}, {{"scale", -1.0}, {"bias", 1.0}});
 }
 
-// Compares two lists of sizes element by element. A multiple of the batch equals no number.
+// Compares two lists of sizes element by element. A multiple of the batch never equals a plain
+// number. nullopt: the lists differ in length, or the order of two sizes is unknown.
 std::optional<std::vector<float>> KnownOrder(Order order, const Ints& a, const Ints& b) {
   const size_t count = std::max(a.size(), b.size());
   if ((a.size() != count && a.size() != 1) || (b.size() != count && b.size() != 1)) return {};
@@ -383,8 +385,8 @@ bool KnownWhere(const Node& n, Ints* chosen) {
 }
 
 // Computes the sum of two terms: each input where the condition selects it, and 0 elsewhere. An
-// infinite mask number is never multiplied by 0, because the product is not a number. It hides the
-// other input, which is therefore added unchanged.
+// infinite mask number is never multiplied by 0, because the product would be NaN. The mask number
+// dominates the sum, so the other input is added unchanged.
 Status Where(const Node& n) {
   if (!n.has(0) || !n.has(1) || !n.has(2))
     return InvalidArgument("an input of the node is missing, expected 3 inputs [TD2108]");

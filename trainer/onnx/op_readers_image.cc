@@ -235,7 +235,8 @@ Status UnevenMean(const Node& n, std::string x, Window w, const Ints& ends, bool
   const int64_t heights = WindowsOf(w, 0, shape[2]), widths = WindowsOf(w, 1, shape[3]);
   if (heights > kNumbersMax || widths > kNumbersMax / heights) {
     return Unimplemented(
-        "average pooling with %d x %d windows of unequal size needs too much memory [TD7015]; "
+        "average pooling whose windows have different sizes, with %d x %d windows, needs too much "
+        "memory [TD7015]; "
         "hint: export the pooling with ceil_mode=False",
         heights, widths);
   }

@@ -93,8 +93,8 @@ Status Constant(const Node& n) {
   return OkStatus();
 }
 
-// Repeats `x` once for each sample. The result has the shape `sizes`. It is the product of a column
-// of ones, one for each sample, and `x` as a row.
+// Repeats `x` once for each sample. The result has the shape `sizes`. It is a matrix product: a
+// column of ones, one for each sample, times `x` as a row.
 Status Repeat(const Node& n, const std::string& x, const Ints& sizes) {
   Ints rest;
   size_t at = 0;
@@ -264,8 +264,8 @@ Status KnownCast(const Node& n, const Tensor& from, int64_t to) {
     Ints numbers;
     if (from.numel() > Shape::kRankMax)
       return Unimplemented(
-          "a cast of %d constants to integers is not supported, expected a short list [TD7015]",
-          from.numel());
+          "a cast of %d constants to integers is not supported, expected at most %d [TD7015]",
+          from.numel(), Shape::kRankMax);
     for (int64_t i = 0; i < from.numel(); ++i) {
       const float number = NumberAt(from, i);
       if (!(std::abs(number) < 1e9f))

@@ -267,7 +267,8 @@ Status Gather(const Node& n) {
                       n.graph().known().Find(n.value(1)) == nullptr;
   if (!lookup)
     return Unimplemented(
-        "the node selects by computed ids from a tensor that is not a constant table [TD7015]");
+        "a Gather with computed indices is supported only from a constant table of two dimensions "
+        "[TD7015]");
   TD_ASSIGN_OR_RETURN(const std::string w, n.in(0));
   TD_ASSIGN_OR_RETURN(std::string ids, n.in(1));
   if (n.graph().program().Desc(ids).dtype != DType::kI64) {

@@ -152,8 +152,8 @@ class Fuser {
     Become(at, "Gelu", {x}, nodes);
   }
 
-  // Returns the dimension of a ReduceMean. nullopt: it has several dimensions, or does not keep the
-  // dimension with size 1.
+  // Returns the dimension over which a ReduceMean computes the mean. nullopt: the node has several
+  // dimensions, or removes the dimension.
   std::optional<int64_t> AxisOf(const Node& mean) const {
     const auto *axes = AttrOf(mean, "axes"), *keep = AttrOf(mean, "keepdims");
     if (keep != nullptr && keep->i() != 1) return std::nullopt;

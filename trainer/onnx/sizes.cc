@@ -109,7 +109,8 @@ std::optional<int64_t> ComputeSize(char op, int64_t a, int64_t b) {
   const bool batch_a = IsBatch(a), batch_b = IsBatch(b);
   const int64_t x = batch_a ? a - kBatch : a, y = batch_b ? b - kBatch : b;
   const bool sum = op == '+' || op == '-';
-  if (sum && batch_a != batch_b) {  // the sum is valid only if the size without batch is 0
+  // A multiple of the batch plus or minus a number is a size only if the number is 0.
+  if (sum && batch_a != batch_b) {
     if (batch_a && y == 0) return a;
     return batch_b && x == 0 && op == '+' ? std::optional(b) : std::nullopt;
   }

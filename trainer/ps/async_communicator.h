@@ -16,35 +16,36 @@
 
 namespace tandem::trainer {
 
-// Options of asynchronous training; the fields of Fleet's a_sync_configs with corresponding names.
+// Options of asynchronous training, from a_sync_configs and runtime_flags of the strategy.
 struct AsyncOptions {
   int merge_max = 1;         // maximum number of steps that a sender merges
   int dense_merge_max = 12;  // maximum number of steps in a push of dense gradients
   int rows_merge_max = 12;   // maximum number of steps in a push of rows
   int queue_max = 16;        // capacity of the gradient queue, in steps
   int senders = 1;           // number of threads that push gradients
-  int merge_waits = 1;       // waits of 10 ms each for one more step to merge
+  int merge_waits = 1;       // maximum number of waits for further steps to merge, 10 ms each
   bool recv_thread = false;  // true: a separate thread pulls parameters
   int sent_before_recv = 1;  // number of steps to push between two pulls
-  bool sum = true;           // true: add the merged gradients up; false: average them
+  bool sum = true;           // true: add the merged gradients up; false: average the gradients
   Duration timeout = std::chrono::seconds(60);  // longest wait for space in the gradient queue
 };
 
 // The values of all variables, one vector for each variable, in the order of the variables.
 using ValueSets = std::vector<std::vector<float>>;
-// The gradient of some rows of a table: ascending ids and `dim` values for each. The first `counts`
-// values of a row are counters, which are always added up, never averaged.
+// The gradient of some rows of a table: ascending ids, and `dim` values for each id. The first
+// `counts` values of a row are counters, which are added up even if gradients are averaged.
 struct RowSet {
   std::vector<int64_t> ids;
   std::vector<float> values;
   int64_t dim = 0, counts = 0;
 };
-// Adds the gradients of the rows in `more` to those in `sum`. The result has all rows of both sets.
+// Adds the gradients in `more` to the gradients in `sum`. The result has all rows of both sets.
 void MergeRows(const RowSet& more, RowSet* sum);
 
 struct GradientSet {
   uint64_t step = 0;        // number of the newest merged step
-  uint64_t version = 0;     // parameters that the oldest merged step used; 0: initial values
+  uint64_t version = 0;     // version of the parameters that the oldest merged step used; 0: the
+                            // trainer's first parameters
   float learning_rate = 0;  // learning rate of the newest merged step
   int dense_steps = 1, row_steps = 1;  // number of steps merged into `values` and `rows`; 0: none
   ValueSets values;
@@ -55,14 +56,14 @@ struct GradientSet {
 // Send, Receive and Finish.
 class AsyncCommunicator {
  public:
-  // Pushes the gradients `push` and pulls parameters into `pull`; either pointer may be null.
-  // Blocks. Returns the version of the pulled parameters. Several threads call this function
-  // concurrently. `pull` has the sizes of the variables.
+  // Pushes the gradients `push` and pulls parameters into `pull`, which has the sizes of the
+  // variables. Either pointer may be null. Returns the version of the pulled parameters. Blocks.
+  // Several threads call this function concurrently.
   using Exchange = std::function<StatusOr<uint64_t>(const GradientSet* push, ValueSets* pull)>;
 
   // `sizes`: number of elements of each variable.
   AsyncCommunicator(AsyncOptions options, std::vector<int64_t> sizes, Exchange exchange);
-  // Discards gradients that were not sent; waits for exchanges in progress.
+  // Discards the gradients in the queue, and waits for exchanges in progress.
   ~AsyncCommunicator();
 
   // Copies the gradients of a step into the queue; blocks while the queue is full.
@@ -79,8 +80,8 @@ class AsyncCommunicator {
  private:
   void SendLoop();
   void ReceiveLoop();
-  // Takes steps from the queue and merges them into pushes. Returns the number of steps; 0: the
-  // queue is closed and empty.
+  // Removes steps from the queue and merges their gradients into `pushes`. Returns the number of
+  // steps; 0: the queue is closed and empty.
   int Take(std::vector<GradientSet>* pushes);
   // Merges the gradients of `step` into the first push with space for one more step, or into a new
   // push.
@@ -106,7 +107,7 @@ class AsyncCommunicator {
   bool has_fresh_ TD_GUARDED_BY(mu_) = false;
   ValueSets fresh_ TD_GUARDED_BY(mu_);
   std::vector<std::thread> senders_;
-  std::thread receiver_;  // pulls parameters; not joinable: there is no such thread
+  std::thread receiver_;  // pulls parameters; not joinable: the senders pull parameters
 };
 
 }  // namespace tandem::trainer

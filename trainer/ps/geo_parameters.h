@@ -1,7 +1,7 @@
-// The parameters of a trainer that updates them locally and exchanges differences with the servers
-// (geo). Let s be the servers' parameters. The trainer adds delta = (local - base) / trainers to s.
-// Afterwards the trainer sets local += s - (base + delta) and base = s. Source: Paddle 1.6's
-// GeoSgdCommunicator.
+// The parameters of a trainer in geo mode. The trainer updates its parameters locally and exchanges
+// differences with the servers. Let s be the servers' parameters. The trainer adds delta = (local -
+// base) / trainers to s. Afterwards the trainer sets local += s - (base + delta) and base = s.
+// Source: Paddle 1.6's GeoSgdCommunicator.
 #pragma once
 
 #include <vector>
@@ -16,11 +16,12 @@ namespace tandem::trainer {
 class GeoParameters {
  public:
   GeoParameters() = default;
-  // `local`: the trainer's parameters, which also are the first base. They are not owned and must
+  // `local`: the trainer's parameters, which also are the first base. The memory of `local` must
   // outlive this object.
   GeoParameters(std::vector<ps::PsTensor> local, int trainers);
 
-  // Returns the differences to add to the servers' parameters; they are valid until the next call.
+  // Returns the differences to add to the servers' parameters. The returned memory is valid until
+  // the next call.
   std::vector<ps::PsConstTensor> Differences();
   // Returns the memory into which the servers' parameters must be pulled.
   std::vector<ps::PsTensor> Pulled();

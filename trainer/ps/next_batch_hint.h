@@ -11,7 +11,7 @@ struct NextValues {
   const void* values = nullptr;    // values in host memory, valid until the next step begins
 };
 
-// The known values of the next batch, one entry for each data variable. Empty: no value is known.
+// The values of the next batch, one entry for each data variable. Empty: no value is known.
 using NextBatchHint = std::vector<NextValues>;
 
 }  // namespace tandem::trainer

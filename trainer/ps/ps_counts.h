@@ -8,8 +8,8 @@ namespace tandem::trainer {
 using Count = std::optional<double>;  // the value of a counter; nullopt: the job does not count it
 
 struct PsCounts {
-  Count pushes, pulls;               // push and pull requests, each to all servers
-  Count calls;                       // calls of all kinds, each to a single server
+  Count pushes, pulls;  // pushes, and pulls of dense parameters; each is to all servers
+  Count calls;          // calls of all kinds; each is to a single server
   Count sent_bytes, received_bytes;  // bytes sent and received by `calls`
   Count shm_calls;                   // calls to single servers over shm RPC
   Count rows_ahead;                  // batches whose rows were prefetched after the previous push

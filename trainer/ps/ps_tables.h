@@ -1,7 +1,8 @@
 // The tables of a trainer in pserver mode: parameters with sparse gradients, whose rows are stored
-// on the servers. Before a step the trainer pulls the rows of its batch. After the step it pushes
-// their gradients. The trainer also has a copy of the whole table, like Fleet's is_sparse, and
-// updates the pulled rows in the copy. For is_distributed tables it has only the rows of the batch.
+// on the servers. Before a step the trainer pulls the rows of its batch. After the step the trainer
+// pushes their gradients. The trainer also has a copy of the whole table, like Fleet's is_sparse,
+// and updates the pulled rows in the copy. For is_distributed tables the trainer has only the rows
+// of the batch.
 #pragma once
 
 #include <map>
@@ -32,8 +33,8 @@ StatusOr<ps::PsOptimizer> ToPsOptimizer(const graph::OptimizerSpec& spec);
 class PsTables {
  public:
   // Finds the gradients in `grads` that this optimizer can update as tables, and removes them from
-  // `grads`. Adds their operators pull_rows and push_rows to the program. `log`: logs the found
-  // tables.
+  // `grads`. Adds their operators pull_rows and push_rows to the program. If `log` is true, logs
+  // the tables.
   static StatusOr<PsTables> Take(graph::Program& program, const graph::OptimizerSpec& optimizer,
                                  bool log, std::vector<graph::ParamGrad>& grads);
 
@@ -55,8 +56,8 @@ class PsTables {
   // Copies prefetched rows to their destinations; see RowPrefetcher::Give.
   bool GiveAhead(uint64_t version, const std::vector<ps::PsRows>& rows, RowPrefetcher::Done done);
   void DropAhead() { ahead_ = {}; }
-  // Copies the gradient of the rows of the last Batch. `i`: number of the table, and of its
-  // push_rows operator.
+  // Copies the gradient of the rows of the last Batch. `i`: number of the table, which is also the
+  // number of its push_rows operator.
   StatusOr<RowSet> CopyGradient(size_t i) const;
   std::vector<ps::PsConstRows> View(const std::vector<RowSet>& rows) const;
 
@@ -64,9 +65,9 @@ class PsTables {
   std::vector<ps::PsTable> Definitions(uint64_t seed) const;
   // Returns the name of a table that is stored only on the servers; "": there is no such table.
   std::string Distributed() const;
-  // Rows returns the rows of `scope` that differ from their initial values, and their optimizer
-  // slots from `state` (the state of a checkpoint). Scalars returns the slots that are one number
-  // per table.
+  // Rows returns the table rows in `scope`, with their optimizer slots in `state` (the state of a
+  // checkpoint). Rows omits table rows that equal their initial values. Scalars returns the slots
+  // that are one number per table.
   StatusOr<std::vector<ps::PsTableRows>> Rows(const exec::Scope& scope, const TensorMap& state,
                                               uint64_t seed) const;
   std::vector<ps::PsSlot> Scalars(const TensorMap& state) const;
@@ -78,8 +79,8 @@ class PsTables {
   Status Write(ps::PsClient& client, uint64_t version, const std::string& path) const;
   // Adds the optimizer slots of all rows to `state`, as tensors with the shape of the whole table.
   Status AddState(ps::PsClient& client, Device& device, TensorMap& state) const;
-  // Count requests the servers' counters of the tables; AddCounts returns them. If a server does
-  // not reply, Count logs a warning and there are no counters.
+  // Count requests the servers' counters of the tables. AddCounts sets these counters in `counts`.
+  // If a server does not reply, Count logs a warning, and these counters stay unset.
   void Count(ps::PsClient& client);
   void AddCounts(PsCounts* counts) const;
 

@@ -8,7 +8,7 @@
 namespace tandem::trainer {
 namespace {
 
-// Bits of a digit. Their number is so small that the counters of all digit values fit in the L1
+// Number of bits of a digit. With this number, the counters of all digit values fit in the L1
 // cache.
 constexpr int kDigitBits = 11;
 constexpr uint64_t kDigits = uint64_t{1} << kDigitBits;

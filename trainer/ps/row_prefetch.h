@@ -21,18 +21,18 @@ class PrefetchNode {
   explicit PrefetchNode(const exec::CommNode& node);
 
   // Reads the current ids and returns the rows to pull with their destinations. Writes the
-  // operator's output Index, and zeros after the last row of the output Rows. INVALID_ARGUMENT: an
-  // id is outside the table.
+  // operator's output Index, and sets the other rows of the output Rows to zero. INVALID_ARGUMENT:
+  // an id is outside the table.
   StatusOr<ps::PsRows> Ask();
-  // Predicts the rows of the next Ask from the ids in `next`; sets no destinations. The next Ask is
-  // cheaper if it has the predicted ids. Nullopt: `next` lacks the ids, or an id is outside the
-  // table. Must be called after Ask.
+  // Predicts the rows of the next Ask from the ids in `next`, without destinations. The next Ask is
+  // cheaper if the batch then has the predicted ids. nullopt: `next` lacks the ids, or an id is
+  // outside the table. Must be called after Ask.
   std::optional<ps::PsRows> Foresee(const NextBatchHint& next);
   // Returns the index, in the operator's output Rows, of the first row that Ask returned.
   int64_t first() const { return padding_ < 0 ? 0 : 1; }
-  // Returns two counts for each row of the last Ask, as [rows, 2]. The first is the number of uses
-  // in the batch. The second is the number of uses by records with a click. `click`: one number per
-  // record.
+  // Returns two counts for each row of the last Ask, as [rows, 2]. The first count is the number of
+  // uses of the row in the batch. The second count is the sum of `click` over these uses. `click`:
+  // one number per record, 1 if the record has a click.
   std::vector<float> Counts(const exec::CommTensor& click) const;
 
  private:
@@ -50,8 +50,8 @@ class PrefetchNode {
   RowIndex next_;  // index of the rows that next_ids_ refer to
 };
 
-// Runs the prefetch_rows operators of plans without training. Keeps the nodes of destroyed plans,
-// but does not use them.
+// Runs the prefetch_rows operators of evaluations. Keeps the nodes of destroyed plans, but does not
+// use these nodes.
 class PrefetchHandler final : public exec::CommHandler {
  public:
   using Pull = std::function<void(ps::PsRows rows, exec::CommDone* done)>;

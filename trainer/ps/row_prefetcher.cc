@@ -18,7 +18,7 @@ struct RowPrefetcher::Pull {
   Mutex mu;
   bool ended TD_GUARDED_BY(mu) = false;
   Status status TD_GUARDED_BY(mu);
-  // Callback of a Give that waits for the end of the pull.
+  // Callback that runs at the end of the pull; set if Give was called before the end.
   std::function<void(const Status&)> then TD_GUARDED_BY(mu);
 
   void End(const Status& how) {

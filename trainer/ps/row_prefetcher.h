@@ -11,7 +11,7 @@
 
 namespace tandem::trainer {
 
-// Has at most one prefetch at a time. Must be used by one thread; replies arrive on threads of the
+// Remembers only the last prefetch. Must be used by one thread; replies arrive on threads of the
 // client.
 class RowPrefetcher {
  public:
@@ -21,9 +21,10 @@ class RowPrefetcher {
   // ignored. `dims`: values per row of each table.
   void Ask(ps::PsClient& client, uint64_t version, std::vector<ps::PsRows> rows,
            const std::vector<int64_t>& dims);
-  // Returns false if the last Ask requested other rows or another version, or there was no Ask.
-  // Otherwise copies the rows to their destinations once they have arrived, and calls `done` with
-  // the pull's status. `done` runs on a client thread, or before this call returns.
+  // Returns false if the last Ask requested other rows or another version, or if there was no Ask.
+  // Otherwise returns true, copies the rows to their destinations after their arrival, and then
+  // calls `done` with the pull's status. `done` runs on a client thread, or before this call
+  // returns.
   bool Give(uint64_t version, const std::vector<ps::PsRows>& rows, Done done);
 
  private:

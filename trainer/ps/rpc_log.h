@@ -1,5 +1,5 @@
-// A log of the calls of a trainer to its pservers: their number and bytes, and for the profile each
-// single call (enable_rpc_profiler).
+// A log of the calls of a trainer to its pservers: the number of calls, their bytes, and each
+// single call for the profile (enable_rpc_profiler).
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace tandem::trainer {
 
-// Counts calls and keeps them if the job wants a profile. Thread-safe.
+// Counts calls, and also keeps the calls if the job wants a profile. Thread-safe.
 class RpcLog {
  public:
   explicit RpcLog(bool keep) : keep_(keep) {}

@@ -1,6 +1,6 @@
-// The times that each trainer of a job has waited for the other trainers. A pserver knows these
-// times, and the trainer requests them periodically. The trainer with the shortest wait is the
-// straggler.
+// The times that each trainer of a job has waited for the other trainers. The pservers measure
+// these times, and a trainer requests the times periodically. The trainer with the shortest wait is
+// the straggler.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ class ServerWaits {
   // Number of steps between two requests for the waiting times.
   static constexpr int64_t kStepsEach = 50;
 
-  // Must be called before each step. Every kStepsEach-th call sends a request, unless one is in
-  // progress. Does not block. `client` must be destroyed before this object; the destructor of
-  // `client` waits for the reply.
+  // Must be called before each step. Sends a request if `step` is a multiple of kStepsEach and no
+  // request is in progress. Does not block. `client` must be destroyed before this object; the
+  // destructor of `client` waits for the reply.
   void BeginStep(int64_t step, ps::PsClient& client);
 
   // Returns the waiting time of each trainer in seconds, from the last reply. Empty: no reply has

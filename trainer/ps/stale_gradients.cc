@@ -16,8 +16,8 @@ double Number(const graph::OptimizerSpec& optimizer, const char* name, double ot
   return value == nullptr ? otherwise : *value;
 }
 
-// Describes the momentum of an optimizer (the share of the last update that the next update
-// repeats) for a message. "": the optimizer has no momentum.
+// Returns the optimizer type and its momentum as text for a message; "": the optimizer has no
+// momentum. Momentum is the share of the last update that the next update repeats.
 std::string MomentumOf(const graph::OptimizerSpec& optimizer) {
   const std::string& type = optimizer.type;
   if (type == "momentum" || type == "lars_momentum" || type == "rmsprop") {

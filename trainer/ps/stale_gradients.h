@@ -1,7 +1,7 @@
 // Measures the age of an a_sync trainer's gradients. The age is the number of updates between the
 // parameters from which a gradient was computed and the parameters to which it is applied. An
-// optimizer with momentum converges only at a low age: asynchrony adds momentum to the configured
-// one (Mitliagkas et al., "Asynchrony begets momentum", 2016).
+// optimizer with momentum converges only at a low age, because asynchrony adds to the configured
+// momentum (Mitliagkas et al., "Asynchrony begets momentum", 2016).
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@
 
 namespace tandem::trainer {
 
-// Measures the mean age of gradients and warns once if it is too high. Thread-safe.
+// Measures the mean age of gradients, and warns once if the mean age is too high. Thread-safe.
 class StaleGradients {
  public:
   static constexpr int kPushes = 100;  // number of pushes over which the mean age is computed
   // Mean age in updates above which the trainer warns. Measured on Fashion-MNIST (mlp, momentum
   // 0.9, learning rate 0.02): age 3 gave the accuracy of sync mode, 0.86. Age 4 gave 0.80, age 7
-  // gave 0.63, and age 10 gave 0.16. The limit is an age with a clear loss of accuracy, although
-  // one measured job of this age had no loss.
+  // gave 0.63, and age 10 gave 0.16. At the limit the loss of accuracy is clear. Exception: one
+  // measured job lost no accuracy at this age.
   static constexpr double kUpdatesMax = 5;
 
   explicit StaleGradients(const graph::OptimizerSpec& optimizer);

@@ -1,6 +1,7 @@
 // The file `tables.rows` of a trainer's checkpoint: the rows of tables that are stored only on
 // pservers. The rows are stored by row bucket (common/tables/row_buckets.h). The file therefore
-// does not depend on the number of servers. It is never loaded whole into memory.
+// does not depend on the number of servers. Neither reading nor writing needs the whole file in
+// memory.
 //
 //   file    ::= record*
 //   record  ::= length of the TableRecord in bytes (8 bytes, little-endian), then the

@@ -18,7 +18,7 @@ constexpr const char* kTypeNames[] = {"None", "bool",         "int",           "
                                       "str",  "list of ints", "list of floats"};
 static_assert(std::variant_size_v<ops::Attr> == std::size(kTypeNames));
 
-// The index in Attr of each type.
+// The types of an attribute. Each value is the index of its type in the variant ops::Attr.
 enum Kind : size_t { kNone, kBool, kInt, kFloat, kText, kInts, kFloats };
 
 bool IsBool(py::handle value) {
@@ -40,7 +40,8 @@ bool AllOf(py::handle list, Fn fn) {
   return std::all_of(sequence.begin(), sequence.end(), fn);
 }
 
-// Returns the kind of `value` by itself; `wanted` decides where several fit.
+// Returns the kind of `value` according to its Python type. If several kinds fit, `wanted` selects
+// one. kNone: no kind fits.
 Kind KindOf(py::handle value, Kind wanted) {
   if (IsBool(value)) return kBool;
   if (IsInt(value)) return wanted == kFloat ? kFloat : kInt;

@@ -9,12 +9,13 @@
 
 namespace tandem::python {
 
-// Returns None, bool, int, float, str or a list of int or float.
+// Returns the value as None, bool, int, float, str or a list of int or float.
 pybind11::object ToPython(const ops::Attr& value);
 
-// Returns the attributes of `given` with the types that `def` declares: an int becomes a float
-// attribute if the definition has one. Names that `def` lacks are converted by the Python type;
-// AppendOp rejects them. INVALID_ARGUMENT, with operator and attribute: a value has no such type.
+// Converts the attributes `given` to the types that `def` declares. An int becomes a float if `def`
+// declares a float. An attribute that `def` lacks is converted according to its Python type;
+// graph::AppendOp rejects this attribute. INVALID_ARGUMENT: a value does not have the declared
+// type; the message names the operator and the attribute.
 StatusOr<ops::AttrMap> AttrsFromPython(const ops::OpDef& def, const pybind11::dict& given);
 
 }  // namespace tandem::python

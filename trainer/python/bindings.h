@@ -1,5 +1,6 @@
 // The parts of the Python module `tandem._core`. Each function adds the classes and functions of
-// one file. module.cc calls them in this order, because signatures name earlier classes.
+// one source file. module.cc calls the functions in this order, because the signatures in a file
+// use classes of earlier files.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -10,7 +11,9 @@ void BindOpTable(pybind11::module_& module);
 void BindProgram(pybind11::module_& module);
 void BindTensor(pybind11::module_& module);
 void BindSchedule(pybind11::module_& module);
+void BindDataset(pybind11::module_& module);
 void BindScope(pybind11::module_& module);
+void BindTraining(pybind11::module_& module);
 void BindPlan(pybind11::module_& module);
 
 }  // namespace tandem::python

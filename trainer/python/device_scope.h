@@ -1,4 +1,4 @@
-// A scope with the device that holds it.
+// A scope together with its device.
 #pragma once
 
 #include <memory>
@@ -12,11 +12,13 @@
 
 namespace tandem::python {
 
-// Backend, device and scope of one place. Lock guards the scope: runs of all plans of the scope
-// exclude each other. Take it without the GIL, because a run takes the GIL for its callbacks.
+// The backend, the device and the scope of one place. A Lock guards the scope: only one plan of the
+// scope runs at a time. Acquire a Lock without the GIL, because a run acquires the GIL for its
+// callbacks.
 class DeviceScope {
  public:
-  // UNAVAILABLE, INVALID_ARGUMENT: this machine lacks the place.
+  // Opens the device `place` ("cpu", "cuda:0") with an empty scope. UNAVAILABLE or
+  // INVALID_ARGUMENT: this machine lacks the place.
   static StatusOr<std::shared_ptr<DeviceScope>> Open(const std::string& place);
 
   class Lock {
@@ -34,7 +36,7 @@ class DeviceScope {
   Device& device() { return *device_; }
   exec::Scope& scope() { return scope_; }
   CpuDevice& host() { return host_; }
-  // Returns the tensor itself if it is in host memory, else a copy there.
+  // Returns `tensor` itself if it is in host memory; otherwise returns a copy in host memory.
   StatusOr<Tensor> OnHost(const Tensor& tensor);
 
  private:
@@ -45,7 +47,7 @@ class DeviceScope {
   const std::unique_ptr<Device> device_;
   CpuDevice host_;
   exec::Scope scope_;
-  std::recursive_mutex mu_;  // recursive: a callback of a run may read the scope of the run
+  std::recursive_mutex mu_;  // recursive, because a callback of a run may read the scope
 };
 
 }  // namespace tandem::python

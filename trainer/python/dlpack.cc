@@ -10,16 +10,16 @@ namespace {
 
 namespace py = pybind11;
 
-constexpr int kCpuDevice = 1, kCudaDevice = 2;  // DLDeviceType
-constexpr const char* kFresh = "dltensor";      // a consumer renames the capsule to used_dltensor
+constexpr int kCpuDevice = 1, kCudaDevice = 2;  // values of DLDeviceType
+constexpr const char* kFresh = "dltensor";      // name of a capsule until a consumer renames it
 
-// The layouts of dlpack.h. The names are its own.
+// Structures of dlpack.h, with its names.
 struct DLDevice {
   int32_t device_type;
   int32_t device_id;
 };
 struct DLDataType {
-  uint8_t code;  // 0: int, 1: unsigned int, 2: float, 4: bfloat
+  uint8_t code;  // DLDataTypeCode. 0: int, 1: unsigned int, 2: float, 4: bfloat
   uint8_t bits;
   uint16_t lanes;
 };
@@ -29,7 +29,7 @@ struct DLTensor {
   int32_t ndim;
   DLDataType dtype;
   int64_t* shape;
-  int64_t* strides;  // nullptr: row-major
+  int64_t* strides;  // distances in elements; nullptr: row-major
   uint64_t byte_offset;
 };
 struct DLManagedTensor {
@@ -67,7 +67,7 @@ void Delete(DLManagedTensor* self) {
   const std::unique_ptr<Shared> owned(static_cast<Shared*>(self->manager_ctx));
 }
 
-// Frees the tensor of a capsule that no consumer has taken.
+// Frees the tensor of a capsule that no consumer has used.
 void DeleteCapsule(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, kFresh) == 0) return;
   auto* const managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, kFresh));
@@ -92,7 +92,7 @@ py::capsule DlPackCapsule(const Tensor& tensor, std::shared_ptr<void> owner) {
                      .deleter = Delete};
   PyObject* const capsule = PyCapsule_New(&shared->managed, kFresh, DeleteCapsule);
   if (capsule == nullptr) throw py::error_already_set();
-  (void)shared.release();  // the capsule or its consumer deletes it
+  (void)shared.release();  // the capsule or its consumer deletes the object
   return py::reinterpret_steal<py::capsule>(capsule);
 }
 

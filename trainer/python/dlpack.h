@@ -11,11 +11,11 @@
 
 namespace tandem::python {
 
-// Returns the capsule "dltensor" of a tensor on the CPU. `owner` lives as long as the consumer uses
-// the tensor.
+// Returns a capsule named "dltensor" with a tensor on the CPU. The consumer of the capsule keeps
+// `owner` alive as long as it uses the tensor.
 pybind11::capsule DlPackCapsule(const Tensor& tensor, std::shared_ptr<void> owner);
 
-// Returns (device type, index) as __dlpack_device__ defines them.
+// Returns the device type and the device number in the form of __dlpack_device__.
 std::pair<int, int> DlPackDevice(const Place& place);
 
 }  // namespace tandem::python

@@ -9,14 +9,14 @@
 
 namespace tandem::python {
 
-// A failure on its way to Python. The translator of RegisterErrors turns it into the exception
-// class of its code.
+// A failure that C++ throws to Python. The translator of RegisterErrors converts it to the
+// exception class of its status code.
 class StatusError : public std::exception {
  public:
   explicit StatusError(Status status, bool of_file = false);
 
   const Status& status() const { return status_; }
-  // The failure concerns a file, so NOT_FOUND is also a FileNotFoundError.
+  // Returns whether the failure concerns a file. If so, NOT_FOUND also becomes a FileNotFoundError.
   bool of_file() const { return of_file_; }
   const char* what() const noexcept override { return text_.c_str(); }
 
@@ -26,26 +26,27 @@ class StatusError : public std::exception {
   const bool of_file_;
 };
 
-// Throws StatusError unless `status` is OK. The calling thread may hold the GIL or not.
+// Throws StatusError if `status` is not OK. May be called with or without the GIL.
 void RaiseIfError(const Status& status);
-// As RaiseIfError, for an operation on a file.
+// Throws StatusError like RaiseIfError, for an operation on a file (of_file() is true).
 void RaiseIfFileError(const Status& status);
 
-// Returns the value, or throws StatusError.
+// Returns the value if its status is OK; otherwise throws StatusError.
 template <typename T>
 T ValueOrRaise(StatusOr<T> value) {
   RaiseIfError(value.status());
   return std::move(value).value();
 }
 
-// As ValueOrRaise, for an operation on a file.
+// Returns the value like ValueOrRaise, for an operation on a file (of_file() is true).
 template <typename T>
 T FileOrRaise(StatusOr<T> value) {
   RaiseIfFileError(value.status());
   return std::move(value).value();
 }
 
-// Registers the translation of StatusError. Call once, when the module is imported.
+// Registers the translator from StatusError to Python exceptions. Call once, when Python imports
+// the module.
 void RegisterErrors();
 
 }  // namespace tandem::python

@@ -29,7 +29,7 @@ Status CheckShape(const graph::Var& var, const std::vector<int64_t>& dims) {
                          var.name, absl::StrJoin(dims, ","), Expected(var));
 }
 
-// The data variables that an operator reads.
+// Returns the names of the data variables that operators of the program read.
 std::set<std::string> ReadData(const graph::Program& program) {
   std::set<std::string> names;
   for (const ops::Op& op : program.ops) {

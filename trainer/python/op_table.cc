@@ -1,4 +1,4 @@
-// The operator table for Python: tandem/ops.py makes one function of each definition.
+// Binds the operator table. tandem/ops.py makes one Python function of each operator definition.
 #include <pybind11/stl.h>
 
 #include "kernels/graph/optimizer.h"

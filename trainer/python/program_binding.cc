@@ -27,14 +27,17 @@ namespace {
 namespace py = pybind11;
 using Slots = std::vector<std::vector<std::string>>;
 using NamedSlots = std::map<std::string, std::vector<std::string>>;
-using Gradient = std::tuple<std::string, std::string, std::string>;  // parameter, gradient, rows
+// Names of the variables of a parameter, its gradient and the gradient's row numbers. The last name
+// is "" if the gradient is dense.
+using Gradient = std::tuple<std::string, std::string, std::string>;
 
 constexpr const char* kVarKinds[] = {"temp", "data", "param", "state", "remote"};
 constexpr const char* kInitKinds[] = {"constant", "uniform", "normal", "xavier_uniform",
                                       "msra_normal"};
 constexpr const char* kRoles[] = {"forward", "loss", "backward", "comm", "optimize", "init"};
 
-// Returns the position of `word` in `words`. `what` names the thing in the message.
+// Returns the position of `word` in `words`. `what`: name of the searched property, for the error
+// message.
 template <size_t kCount>
 size_t Position(const char* const (&words)[kCount], const std::string& word, const char* what) {
   std::vector<std::string> known(words, words + kCount);

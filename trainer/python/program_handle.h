@@ -1,4 +1,4 @@
-// A program that Python builds.
+// A program while Python builds it.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -12,13 +12,15 @@
 
 namespace tandem::python {
 
-// A program and its version. The GIL guards it: no method releases the GIL, and plans copy it.
+// A program and its version. The GIL guards both: no method releases the GIL, and each plan uses a
+// copy of the program.
 class ProgramHandle {
  public:
   explicit ProgramHandle(graph::Program program) : program_(std::move(program)) {}
 
   const graph::Program& program() const { return program_; }
-  // The caller changes the program: the version increases, so plans of it are made again.
+  // Returns the program to a caller that changes it. Increases the version, so that the Executor of
+  // Python makes new plans of the program.
   graph::Program& Change() {
     ++version_;
     return program_;

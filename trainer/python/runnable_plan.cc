@@ -21,7 +21,8 @@ namespace {
 
 namespace py = pybind11;
 
-// A child of fork lacks the threads of its parent, so a run of the child would never end.
+// `ran`: this process has run a plan. `forked_after_run`: this process is a fork of a process that
+// has run a plan. Such a process lacks the threads of its parent, so its runs would never end.
 std::atomic<bool> ran{false}, forked_after_run{false};
 
 void OnForkInChild() { forked_after_run.store(ran.load()); }
@@ -33,7 +34,7 @@ Status CheckNotForked() {
       "threads [TD1219]; hint: multiprocessing.get_context(\"spawn\")");
 }
 
-// The fetched variables that the plan must keep readable.
+// Returns the fetched variables that are temporaries. The plan must keep them readable after a run.
 std::vector<std::string> Temporaries(const graph::Program& program,
                                      const std::vector<std::string>& fetch) {
   std::vector<std::string> names;
@@ -61,12 +62,17 @@ std::shared_ptr<RunnablePlan> RunnablePlan::Make(const ProgramHandle& handle,
   const DeviceScope::Lock lock(*made->scope_);
   exec::Scope& variables = made->scope_->scope();
   RaiseIfError(CheckInitialized(program, variables));
+  made->training_ = request.training;
   exec::PlanOptions options;
   options.threads = request.threads;
   options.num_threads = request.num_threads;
+  if (made->training_ != nullptr) {
+    options = ValueOrRaise(made->training_->PlanOptions(request.threads));
+  }
   options.fetch = Temporaries(program, request.fetch);
+  exec::CommHandler* const comm = made->training_ == nullptr ? nullptr : made->training_->comm();
   made->plan_ =
-      ValueOrRaise(exec::Plan::Make(program, made->scope_->backend(), variables, nullptr, options));
+      ValueOrRaise(exec::Plan::Make(program, made->scope_->backend(), variables, comm, options));
   made->executor_ = std::make_unique<exec::Executor>(*made->plan_);
   for (const auto& [name, dims] : request.feed) {
     made->inputs_[name] = ValueOrRaise(made->plan_->Get(name));
@@ -110,7 +116,7 @@ RunnablePlan::Feed RunnablePlan::Read(const py::dict& given, bool all) const {
 }
 
 Status RunnablePlan::Put(const Feed& feed) {
-  TD_REQUIRE(feed.arrays.size() == feed.copies.size());  // each copy reads an array that lives
+  TD_REQUIRE(feed.arrays.size() == feed.copies.size());  // copies read the memory of feed.arrays
   for (const Copy& copy : feed.copies) {
     TD_RETURN_IF_ERROR(scope_->device().CopyFromHost(copy.to, copy.from, copy.bytes));
   }
@@ -120,6 +126,9 @@ Status RunnablePlan::Put(const Feed& feed) {
 Status RunnablePlan::SetStep(const RunRequest& request, int iteration) {
   TD_REQUIRE(iteration >= 0 && iteration < request.iterations);
   const int64_t step = request.step + iteration;
+  if (training_ != nullptr && request.schedule != nullptr) {
+    return training_->BeginStep(step, request.schedule->At(step), batch_);
+  }
   if (learning_rate_ != nullptr && request.schedule != nullptr) {
     const float rate = request.schedule->At(step);
     TD_RETURN_IF_ERROR(scope_->device().CopyFromHost(learning_rate_->data(), &rate, sizeof(rate)));
@@ -129,7 +138,8 @@ Status RunnablePlan::SetStep(const RunRequest& request, int iteration) {
   return scope_->device().CopyFromHost(dropout_->data(), &at, sizeof(at));
 }
 
-// Runs without the GIL. An exception of Python ends the run; Run throws it again.
+// Must be called without the GIL. A Python exception ends the run. RunnablePlan::Run throws this
+// exception again.
 Status RunnablePlan::BeforeIteration(const RunRequest& request, int iteration) {
   TD_RETURN_IF_ERROR(SetStep(request, iteration));
   if (request.iterations == 1 && request.before.is_none()) return OkStatus();
@@ -148,8 +158,32 @@ Status RunnablePlan::BeforeIteration(const RunRequest& request, int iteration) {
 
 Status RunnablePlan::Execute(const RunRequest& request) {
   ran.store(true);
-  return executor_->Run(request.iterations,
-                        [&](int iteration) { return BeforeIteration(request, iteration); });
+  const Status status = executor_->Run(
+      request.iterations, [&](int iteration) { return BeforeIteration(request, iteration); });
+  // The other ranks wait for this rank in the failed step.
+  if (!status.ok() && training_ != nullptr) training_->Abort(status);
+  return status;
+}
+
+int64_t RunnablePlan::Join(int64_t step) {
+  TD_REQUIRE(training_ != nullptr);
+  std::exception_ptr raised;
+  const auto stop = [&raised] {
+    const py::gil_scoped_acquire acquire;
+    if (raised == nullptr && PyErr_CheckSignals() != 0) {
+      raised = std::make_exception_ptr(py::error_already_set());
+    }
+    return raised != nullptr;
+  };
+  StatusOr<int64_t> first = int64_t{0};
+  {
+    const py::gil_scoped_release release;
+    const DeviceScope::Lock lock(*scope_);
+    ran.store(true);
+    first = training_->Join(plan_->program(), &scope_->scope(), step, stop);
+  }
+  if (raised != nullptr) std::rethrow_exception(raised);
+  return ValueOrRaise(std::move(first));
 }
 
 py::list RunnablePlan::Run(const py::dict& given, const RunRequest& request) {
@@ -201,12 +235,15 @@ void BindPlan(py::module_& module) {
       module, "Plan", "A program prepared for one scope, batch, feed and fetch list.")
       .def(py::init([](const ProgramHandle& program, std::shared_ptr<DeviceScope> scope,
                        FeedShapes feed, std::vector<std::string> fetch, int threads,
-                       int num_threads) {
-             return RunnablePlan::Make(program, std::move(scope),
-                                       {std::move(feed), std::move(fetch), threads, num_threads});
+                       int num_threads, std::shared_ptr<trainer::SteppedTraining> training) {
+             return RunnablePlan::Make(
+                 program, std::move(scope),
+                 {std::move(feed), std::move(fetch), threads, num_threads, std::move(training)});
            }),
            py::arg("program"), py::arg("scope"), py::arg("feed"), py::arg("fetch"),
-           py::arg("threads") = 1, py::arg("num_threads") = 1)
+           py::arg("threads") = 1, py::arg("num_threads") = 1, py::arg("training") = nullptr)
+      .def("join", &RunnablePlan::Join, py::arg("step"),
+           "Connects to the other ranks of the training. Returns the first step.")
       .def(
           "run",
           [](RunnablePlan& plan, const py::dict& feed,

@@ -1,4 +1,4 @@
-// A plan of a program, which Python feeds and runs.
+// A plan of a program that Python feeds and runs.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -13,6 +13,7 @@
 #include "trainer/job/lr_schedule.h"
 #include "trainer/python/device_scope.h"
 #include "trainer/python/program_handle.h"
+#include "trainer/stepped/stepped_training.h"
 
 namespace tandem::python {
 
@@ -20,34 +21,44 @@ using FeedShapes = std::map<std::string, std::vector<int64_t>>;
 
 struct PlanRequest {
   FeedShapes feed;                 // shapes of the fed variables
-  std::vector<std::string> fetch;  // any variables
-  int threads = 1;                 // PlanOptions::threads
-  int num_threads = 1;             // PlanOptions::num_threads
+  std::vector<std::string> fetch;  // fetched variables of any kind
+  int threads = 1;                 // threads per kernel (PlanOptions)
+  int num_threads = 1;             // threads that run operators (PlanOptions)
+  // The training that added operators to the program; nullptr: the program has no other ranks.
+  // `threads` may then be 0: this rank's share of the processors of the host.
+  std::shared_ptr<trainer::SteppedTraining> training;
 };
 
 struct RunRequest {
-  std::shared_ptr<trainer::LrSchedule> schedule;  // sets the learning rate; nullptr: unchanged
-  uint64_t seed = 1;                              // dropout's seed
-  int64_t step = 0;                               // number of the first iteration in the training
+  std::shared_ptr<trainer::LrSchedule> schedule;  // learning rates; nullptr: unchanged rate
+  uint64_t seed = 1;                              // seed of the random numbers of dropout
+  int64_t step = 0;  // number of the run's first step in the training, from 0
   int iterations = 1;
-  pybind11::object before;  // called with the number of each iteration; None: nothing
-  bool copy = true;         // false: the results share the memory of the plan
+  pybind11::object before;  // called with the number of each iteration of the run; None: no call
+  bool copy = true;         // true: results are copies; false: results share the plan's memory
 };
 
-// Thread-safe: runs of one scope exclude each other. Make and Run release the GIL while they
-// compute or wait.
+// A plan of a program in one scope, with its feed and fetch list. Thread-safe: only one plan of a
+// scope runs at a time. Make and Run release the GIL while they compute or wait.
 class RunnablePlan : public std::enable_shared_from_this<RunnablePlan> {
  public:
-  // Throws StatusError. INVALID_ARGUMENT, NOT_FOUND: the feed does not fit the program, or a
-  // fetched variable does not exist. FAILED_PRECONDITION: a parameter has no value in the scope.
+  // Makes the plan or throws StatusError. NOT_FOUND: a fed or fetched variable does not exist.
+  // INVALID_ARGUMENT: the feed does not fit the program. FAILED_PRECONDITION: a parameter or state
+  // has no value in the scope, or this process was forked after a run.
   static std::shared_ptr<RunnablePlan> Make(const ProgramHandle& program,
                                             std::shared_ptr<DeviceScope> scope,
                                             const PlanRequest& request);
 
-  // Feeds the arrays, runs, and returns the fetched values: arrays, or TensorView without `copy`.
-  // Throws StatusError, or the exception of `before`. INVALID_ARGUMENT: an array has another shape
-  // or type. KeyboardInterrupt ends the run after an iteration.
+  // Feeds the arrays, runs the plan, and returns the values of the fetch list. The values are
+  // arrays, or TensorView objects if request.copy is false. Throws StatusError, or an exception of
+  // request.before. INVALID_ARGUMENT: an array has another shape or type than its variable. A
+  // KeyboardInterrupt ends a run of several iterations before the next iteration.
   pybind11::list Run(const pybind11::dict& feed, const RunRequest& request);
+
+  // Connects to the other ranks or pservers of the training (SteppedTraining::Join). Returns the
+  // number of the first step. Throws StatusError; KeyboardInterrupt ends the wait.
+  // REQUIRES: the plan has a training.
+  int64_t Join(int64_t step);
 
   int64_t batch() const { return batch_; }
   const exec::Plan& plan() const { return *plan_; }
@@ -58,7 +69,7 @@ class RunnablePlan : public std::enable_shared_from_this<RunnablePlan> {
     const void* from;
     size_t bytes;
   };
-  // Arrays and where they go. The arrays must live until the copies are done.
+  // The fed arrays and their copies to the plan. The arrays must live until the copies are done.
   struct Feed {
     std::vector<pybind11::array> arrays;
     std::vector<Copy> copies;
@@ -72,15 +83,16 @@ class RunnablePlan : public std::enable_shared_from_this<RunnablePlan> {
   Status Execute(const RunRequest& request);
 
   std::shared_ptr<DeviceScope> scope_;
+  std::shared_ptr<trainer::SteppedTraining> training_;  // nullptr: there are no other ranks
   std::unique_ptr<exec::Plan> plan_;
   std::unique_ptr<exec::Executor> executor_;
   std::map<std::string, Tensor> inputs_;
-  std::vector<Tensor> outputs_;  // in the order of the fetch list
+  std::vector<Tensor> outputs_;  // fetched tensors, in the order of the fetch list
   const Tensor* learning_rate_ = nullptr;
   const Tensor* dropout_ = nullptr;
   int64_t batch_ = 1;
-  bool running_ = false;       // the lock of the scope guards it
-  std::exception_ptr raised_;  // by `before`, in this run
+  bool running_ = false;       // Run is in progress; guarded by the Lock of scope_
+  std::exception_ptr raised_;  // Python exception of request.before in this run
 };
 
 }  // namespace tandem::python

@@ -1,4 +1,4 @@
-// Binds the learning rate schedule of jobs, and the order of samples that the readers of jobs use.
+// Binds the learning rate schedule and the sampler that jobs use.
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
@@ -18,18 +18,19 @@ namespace {
 namespace py = pybind11;
 using trainer::LrSchedule;
 
-// `text`: the fields of LearningRateSchedule (proto/job.proto).
+// Makes a schedule. `text`: fields of LearningRateSchedule (proto/job.proto) in text form.
 LrSchedule MakeSchedule(double learning_rate, const std::string& text, int64_t steps_total) {
   LearningRateSchedule config;
   strategy::Diagnostics diagnostics;
   strategy::ParseTextProto({"schedule", text}, &config, nullptr, &diagnostics);
   RaiseIfError(diagnostics.status());
-  // A job has its rate as f32.
+  // Rounds the learning rate to f32, because a job stores its rate as f32.
   return ValueOrRaise(
       LrSchedule::Make(config, double{static_cast<float>(learning_rate)}, steps_total));
 }
 
-// A sampler that threads may share. Calls release the GIL, because an epoch may have many samples.
+// A sampler that several threads may use. Its calls release the GIL, because the order of an epoch
+// may have many samples.
 class SharedSampler {
  public:
   SharedSampler(uint32_t samples, uint32_t batch, uint64_t seed, bool shuffle, bool drop_last)

@@ -34,7 +34,8 @@ Names NamesOf(DeviceScope& scope) {
   return names;
 }
 
-// NOT_FOUND: there is no variable of this name. The caller holds the lock.
+// Returns the variable `name` of the scope. The caller must hold a DeviceScope::Lock. NOT_FOUND:
+// the scope has no variable `name`.
 StatusOr<Tensor> FindTensor(DeviceScope& scope, const std::string& name) {
   if (const Tensor* const tensor = scope.scope().Find(name)) return *tensor;
   Names known;
@@ -88,7 +89,8 @@ void Save(DeviceScope& scope, const std::string& path, const Names& names,
   RaiseIfFileError(trainer::WriteSafetensors(path, ValueOrRaise(OnHost(scope, names)), metadata));
 }
 
-// Sets the variables of a file and returns their names.
+// Sets the variables of the scope to the tensors of the file `path`. Returns the names of these
+// variables.
 Names Load(DeviceScope& scope, const std::string& path) {
   const py::gil_scoped_release release;
   const DeviceScope::Lock lock(scope);

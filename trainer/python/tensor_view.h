@@ -1,4 +1,4 @@
-// A tensor that Python reads.
+// Gives Python access to a tensor.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -12,8 +12,8 @@
 
 namespace tandem::python {
 
-// Shares the memory of a variable of a scope or of a plan. A later run may change the values. The
-// view keeps the memory and its device alive.
+// A view of a variable's memory in a scope or in a plan. A later run may change the values. The
+// view keeps the memory and the device alive.
 class TensorView {
  public:
   TensorView(Tensor tensor, std::shared_ptr<DeviceScope> scope)
@@ -22,11 +22,11 @@ class TensorView {
   }
 
   const Tensor& tensor() const { return tensor_; }
-  // Returns a copy of the values. Waits for runs of the scope.
+  // Returns a copy of the values. Waits until no plan of the scope runs.
   pybind11::array Numpy() const;
-  // Returns a read-only array on the same memory. UNIMPLEMENTED: the tensor is not on the CPU.
+  // Returns a read-only array that shares the memory. UNIMPLEMENTED: the tensor is not on the CPU.
   pybind11::array Share() const;
-  // Returns a DLPack capsule on the same memory. UNIMPLEMENTED: the tensor is not on the CPU.
+  // Returns a DLPack capsule that shares the memory. UNIMPLEMENTED: the tensor is not on the CPU.
   pybind11::capsule DlPack() const;
 
  private:

@@ -51,7 +51,7 @@ class Cifar10 final : public Dataset {
   const std::vector<uint8_t> records_;
   const std::vector<SampleField> fields_ = {{"img", {DType::kF32, {kColours, 32, 32}}},
                                             {"label", {DType::kI64, {1}}, kClasses}};
-  std::array<std::array<float, 256>, kColours> scaled_;  // normalised pixel values, by colour
+  std::array<std::array<float, 256>, kColours> scaled_;  // normalised values, by colour and pixel
 };
 
 // Appends the records of the file `path` to `records`.

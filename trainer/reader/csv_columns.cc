@@ -11,8 +11,8 @@
 namespace tandem::reader {
 namespace {
 
-// Convert the bits of a float to an unsigned number with the same order, and such a number back to
-// the bits.
+// Ordered converts the bits of a float to an unsigned number with the same order. FromOrdered
+// converts the number back to the bits.
 uint32_t Ordered(uint32_t bits) { return bits ^ ((bits >> 31) != 0 ? ~uint32_t{0} : 1u << 31); }
 uint32_t FromOrdered(uint32_t key) { return key ^ ((key >> 31) != 0 ? 1u << 31 : ~uint32_t{0}); }
 

@@ -23,9 +23,10 @@ namespace tandem::reader {
 // A text of up to 15 bytes as two numbers, which are faster to hash and compare than the bytes.
 struct ShortText {
   static constexpr size_t kBytesMax = 15;
-  uint64_t low, high;  // the 16 bytes of both; the last byte is the length of the text
+  uint64_t low, high;  // 16 bytes: the text, zeros, and in the last byte the length of the text
 
-  // REQUIRES: the text has at most kBytesMax bytes, and kTextSlack bytes after it are readable.
+  // REQUIRES: the text has at most kBytesMax bytes, and kTextSlack bytes after the text are
+  // readable.
   explicit ShortText(std::string_view text) {
     TD_REQUIRE(text.size() <= kBytesMax);
     const auto load = [&text](size_t from) {
@@ -38,7 +39,8 @@ struct ShortText {
     high = load(8) | uint64_t{text.size()} << 56;
   }
   bool operator==(const ShortText&) const = default;
-  // The hash is one product of 128 bits; its two 64-bit halves are xored (the "mum" of wyhash).
+  // The hash is one product of 128 bits. The two 64-bit halves of the product are xored (the "mum"
+  // of wyhash).
   struct Hash {
     size_t operator()(const ShortText& text) const {
       const auto product = static_cast<unsigned __int128>(text.low ^ 0xa0761d6478bd642f) *

@@ -41,7 +41,7 @@ Status NeedValues(const Field& field, int64_t got) {
                   field.values);
 }
 
-// Checks the values of a feature and copies them to `out`. nullptr: only checks.
+// Checks the values of a feature and copies them to `out`. If `out` is nullptr, only checks them.
 Status Decode(const pb::Example& example, const Field& field, void* out) {
   const auto& features = example.features().feature();
   const auto found = features.find(field.feature.name);
@@ -85,8 +85,8 @@ Status Decode(const pb::Example& example, const Field& field, void* out) {
 }
 
 Status Parse(std::string_view record, pb::Example& example) {
-  // Without the silencer, protobuf logs a line for each name that is not UTF-8. This line does not
-  // tell where the name is.
+  // Without the silencer, protobuf logs a line for each name that is not UTF-8. The line names
+  // neither the file nor the record.
   const google::protobuf::LogSilencer quiet;
   if (record.size() <= INT32_MAX &&
       example.ParseFromArray(record.data(), static_cast<int>(record.size()))) {

@@ -25,8 +25,8 @@ using ops::PackedImage;
 
 constexpr uint64_t kFileBytesMax = uint64_t{1} << 30;
 constexpr uint64_t kDraws = 16;  // random numbers per sample in the random stream of its epoch
-// Number of tries for a rectangle. The random number after them determines whether the image is
-// mirrored.
+// Maximum number of random rectangles that are tried for a sample. The next random number after
+// those of the tries determines whether the image is mirrored.
 constexpr uint64_t kTries = 10;
 
 struct ListEntry {
@@ -95,7 +95,7 @@ ImageRect CentreRect(const ImageSize& image, const ImageListOptions& options) {
   return {(image.width - side) / 2, (image.height - side) / 2, side, side};
 }
 
-// State with which a thread makes samples; it is reused for the next sample.
+// The memory with which a thread makes a sample. It is reused for the next sample.
 struct Workbench {
   JpegDecoder decoder;
   ImageResampler resampler;

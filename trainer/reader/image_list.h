@@ -44,8 +44,8 @@ struct ImageListOptions {
   // True: the samples are decoded pixels, from which the operator sample_image makes bit-identical
   // samples.
   bool raw = false;
-  uint64_t seed = 1;         // samples depend only on the seed, the epoch and the place in the list
-  int threads = 0;           // number of decoder threads; 0: number of processors
+  uint64_t seed = 1;  // a sample depends only on the seed, the epoch and its position in the list
+  int threads = 0;    // number of decoder threads; 0: number of processors
   uint32_t samples_max = 0;  // number of images of the list to use, from the first on; 0: all
   int64_t bad_records_max = 0;
 };

@@ -22,14 +22,15 @@ void FillTaps(double begin, double length, int pixels, std::span<int32_t> taps) 
   }
 }
 
-// Returns the row or column of the image that becomes row or column `i` of the packed pixels. It is
-// `i` itself if all pixels are packed, or else one of the two pixels of a tap.
+// Returns the row or column of the image that becomes row or column `i` of the packed pixels. If
+// all pixels are packed, returns `i`. Otherwise returns one of the two pixels of tap i / 2.
 int Origin(std::span<const int32_t> taps, int pixels, int i) {
   if (pixels <= 2 * static_cast<int>(taps.size())) return i;
   return std::min(TapOf(taps[static_cast<size_t>(i / 2)]).at + i % 2, pixels - 1);
 }
 
-// Changes the taps to the positions that packed pairs of pixels have.
+// If only pairs of pixels are packed, changes each tap to the position of its pair in the packed
+// pixels.
 void Pair(std::span<int32_t> taps, int pixels) {
   const auto size = static_cast<int>(taps.size());
   if (pixels <= 2 * size) return;

@@ -12,11 +12,11 @@ namespace tandem::reader {
 struct LibSvmOptions {
   RecordFiles files;
   int64_t ids = 0;    // number of ids; indices are in [0, ids)
-  bool hash = false;  // accept any index and hash it to [1, ids)
+  bool hash = false;  // true: any index is accepted and hashed to [1, ids)
   // Largest number of features per record. Shorter records are padded with id 0 and value 0. The
   // padding adds nothing to a sum of values times weights, and nothing to its gradient.
   int64_t features_max = 0;
-  int64_t classes = 2;  // labels are 0 to classes - 1; with 2 classes also -1 for 0, +1 for 1
+  int64_t classes = 2;  // labels are in [0, classes); with 2 classes, -1 means 0 and +1 means 1
 };
 
 // Opens files in this format. The fields of both datasets are "ids" i64 [features_max], "values"

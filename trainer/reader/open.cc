@@ -236,7 +236,7 @@ StatusOr<TrainAndTest> PlainText(const DataConfig& config, const std::string& di
   return OpenText(options);
 }
 
-// The values of TableColumnConfig::Kind, in its order.
+// The ColumnKind of each value of TableColumnConfig::Kind, in the order of these values.
 constexpr ColumnKind kColumnKinds[] = {
     ColumnKind::kInfer,  ColumnKind::kFloat, ColumnKind::kCategory,
     ColumnKind::kOneHot, ColumnKind::kLabel, ColumnKind::kTarget,
@@ -245,7 +245,7 @@ static_assert(std::size(kColumnKinds) == TableColumnConfig::Kind_ARRAYSIZE);
 
 ColumnKind KindOf(TableColumnConfig::Kind kind) { return kColumnKinds[static_cast<size_t>(kind)]; }
 
-// Reads data.table.split: the shares of training, validation and test rows.
+// Parses data.table.split, the shares of training, validation and test rows.
 StatusOr<std::array<double, 3>> SplitOf(const TableConfig& config) {
   const bool files = !config.test_file().empty();
   if (config.split().empty()) return std::array<double, 3>{1, 0, 0};

@@ -22,7 +22,7 @@ struct ImageListOptions;
 std::vector<std::string> DataFormats();
 
 // Returns the names of the sample fields of the job's format, in order. Empty: the format is
-// unknown, or the data decide ("table").
+// unknown, or its fields depend on the data file ("table").
 std::vector<std::string> FieldNames(const DataConfig& config);
 
 // Checks that the job names test data. INVALID_ARGUMENT: a field is not set; the message names it.
@@ -35,8 +35,8 @@ Status CheckTestData(const DataConfig& config);
 StatusOr<TrainAndTest> OpenData(const DataConfig& config, const std::string& job_dir,
                                 bool with_test, bool raw_images = false);
 
-// Returns a line for each column of a table's file, with inferred kinds. Errors: as OpenTable
-// (trainer/reader/table/table.h).
+// Returns a line for each column of a table's file, with inferred kinds. Returns the errors of
+// DescribeColumns (trainer/reader/table/table.h).
 StatusOr<std::vector<std::string>> DescribeTable(const std::string& path);
 
 // Returns the options for training data in format "images" in directory `dir`. INVALID_ARGUMENT:

@@ -115,8 +115,8 @@ class SkipGram final : public Dataset {
   }
 
  private:
-  // Returns the positions of the words of pair `id`. At the ends of the words, the neighbours are
-  // taken from the other end.
+  // Returns the center word and the neighbour of pair `id`. A neighbour before the first or after
+  // the last word is taken from the other end of the words.
   std::pair<int64_t, int64_t> PairAt(uint32_t id) const {
     const int64_t per_center = 2 * options_.window, words = end_ - begin_;
     const int64_t at = id / per_center, step = id % per_center;
@@ -126,8 +126,8 @@ class SkipGram final : public Dataset {
     return {corpus_->words[static_cast<size_t>(begin_ + at)],
             corpus_->words[static_cast<size_t>(begin_ + other)]};
   }
-  // Draws negative number `k` of a sample. If the draw gives the neighbour itself, uses the word
-  // after it.
+  // Draws negative number `k` of a sample. If the drawn word is the neighbour, uses the word with
+  // the next number.
   int64_t Draw(uint32_t id, int64_t k, int64_t neighbour) const {
     const auto& cumulated = corpus_->cumulated;
     const uint64_t key = StreamKey(kSeed, "skipgram");

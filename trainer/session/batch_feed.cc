@@ -87,8 +87,8 @@ Status BatchFeed::WaitForCopy() {
   if (side_ == nullptr) return OkStatus();
   const Time begin = SteadyNow();
   Mutex mu;
-  // The wait polls, because a stream does not report its end. The condition variable is never
-  // notified.
+  // The wait polls, because a stream does not signal the end of a copy. The condition variable is
+  // never notified.
   CondVar nap;
   MutexLock lock(mu);
   while (true) {
@@ -107,8 +107,7 @@ Status BatchFeed::WaitForCopy() {
 // of the next batch if the reader has it ready.
 Status BatchFeed::CopyAhead(int part) {
   staged_.reset();
-  // Makes the copy wait until the previous step no longer uses the device memory beside the
-  // variables.
+  // Makes the copy wait until the previous step no longer uses the second buffer.
   TD_ASSIGN_OR_RETURN(const SideStream::Mark mark, side_->RecordComputeEvent());
   TD_RETURN_IF_ERROR(side_->WaitOn(mark));
   if (part + 1 < parts_) return StartCopy({batch_, part + 1});

@@ -1,8 +1,9 @@
 // Copies batches from a reader to the data variables of a plan.
 //
-// A device can have a double buffer. In this case the next batch, or the next part of one, is
+// A device can have a double buffer. In this case the next batch, or the next part of a batch, is
 // copied while the current one is computed. A separate stream copies it from pinned host memory to
-// device memory beside the variables. The step itself only copies from there to the variables.
+// a second buffer in device memory. The step itself only copies from the second buffer to the
+// variables.
 #pragma once
 
 #include <memory>
@@ -41,8 +42,9 @@ class BatchFeed {
   // Makes part `part` of the batch that Next() returned last the input of the plan's next run.
   // Bringing the last part invalidates that batch.
   Status Bring(int part);
-  // Returns the values of the next batch if the reader has it ready. Must be called after the last
-  // Bring of the current batch. Empty: the next batch is not ready, or a batch has several parts.
+  // Returns the values of the next batch if the reader has this batch ready. Must be called after
+  // the last Bring of the current batch. Empty: the next batch is not ready, or a batch has several
+  // parts.
   NextBatchHint LookAhead();
   int64_t bytes() const { return bytes_; }  // number of bytes copied since the construction
 

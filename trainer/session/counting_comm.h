@@ -28,7 +28,7 @@ class CountingComm final : public exec::CommHandler {
   struct Node {
     std::string type;
     int64_t started = 0;
-    double bytes = 0;  // size in bytes of the outputs of one communication
+    double bytes = 0;  // size in bytes of the outputs of each communication
   };
   exec::CommHandler& inner_;
   std::vector<Node> nodes_;  // communication nodes, by the index that `inner` returned

@@ -40,8 +40,8 @@ StatusOr<Division> Divide(const JobSources& sources, const ElasticWorld& world) 
   return status;
 }
 
-// Returns the rank of `process` in `world`, of which the first `ranks` members train. nullopt: the
-// process does not train in this world.
+// Returns the rank that `process` has in `world`. The first `ranks` members of the world train.
+// nullopt: the process does not train in this world.
 std::optional<RankInfo> RankIn(const ElasticWorld& world, int ranks, const RankInfo& process) {
   TD_REQUIRE(ranks > 0 && static_cast<size_t>(ranks) <= world.members.size());
   const auto at = std::find(world.members.begin(), world.members.end(), process.rank);

@@ -17,7 +17,7 @@
 namespace tandem::trainer {
 
 struct ElasticState {
-  // The progress of this process until the change of the world.
+  // The progress of this process before the change of the world.
   struct Done {
     int64_t first_step = 0;
     RunHistory history;

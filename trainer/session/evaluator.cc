@@ -162,7 +162,7 @@ Status Evaluator::Serve(int64_t batches) {
   return OkStatus();
 }
 
-// The scores of the batch that the plan has run.
+// Returns the scores of the batch that the plan has just evaluated.
 StatusOr<Scores> Evaluator::ScoresOf(const Sized& sized, uint32_t batch) const {
   Scores scores(scored_.kind, scored_.width);
   const auto& fields = dataset_->fields();

@@ -18,7 +18,7 @@ struct Evaluation {
   double loss = 0;
   double metric = 0;  // value of the program's first metric (accuracy, auc); 0: no metric
   int64_t samples = 0;
-  Scores scores;  // scores of the predictions, if wanted
+  Scores scores;  // scores of the predictions; empty unless requested
 };
 
 // Runs the evaluation form of a program (kernels/graph/for_test.h). Uses the parameters in `scope`,
@@ -73,13 +73,14 @@ class Evaluator {
     // On a device: pairs of a tensor in host memory and the device tensor to which it is copied.
     std::vector<std::pair<Tensor, Tensor>> staged;
     std::vector<std::string> fetch;
-    bool scored = false;  // the plan has the prediction
+    bool scored = false;  // the plan keeps the predictions for ScoresOf
   };
   StatusOr<Sized*> ForBatch(size_t place, uint32_t batch);
   // Prepares the memory into which one field is read.
   Status Stage(const Tensor& field, Sized* sized);
-  // Returns loss and metric of `batch` samples, the first of which is number `at`.
+  // Returns the scores of the `batch` samples that the plan has just evaluated.
   StatusOr<Scores> ScoresOf(const Sized& sized, uint32_t batch) const;
+  // Evaluates `batch` samples, the first of which is number `at`.
   StatusOr<Evaluation> RunBatch(Sized& sized, uint32_t at, uint32_t batch) const;
   StatusOr<std::vector<Evaluation>> RunBatches(size_t places);
 

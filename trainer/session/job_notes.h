@@ -11,9 +11,9 @@ class JobConfig;
 
 namespace tandem::trainer {
 
-// Returns a note for the user if `deterministic`, which uses one kernel thread, leaves cores idle.
-// The note tells how to use them with cpu_num. `cores`: number of cores of this host. "": there is
-// no note.
+// Returns a note for the user if `deterministic` leaves cores idle, because it uses one kernel
+// thread. The note tells how to use the idle cores with cpu_num. `cores`: number of cores of this
+// host. "": there is no note.
 std::string IdleCoresNote(const JobConfig& config, const RankInfo& rank, int cores);
 
 // Returns a note for the user that tells which samples the printed losses cover. "": they cover all

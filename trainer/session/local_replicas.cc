@@ -84,7 +84,8 @@ StatusOr<std::unique_ptr<LocalReplicas>> LocalReplicas::Make(const JobConfig& co
                                                              const Clock& clock) {
   std::unique_ptr<LocalReplicas> places(new LocalReplicas());
   const bool leader = options.rank.rank == 0;
-  // Whether this is a replica of the pipeline stage that evaluates.
+  // True: this worker is in the first pipeline, or is the first heter worker. It then evaluates
+  // too.
   const bool section =
       options.rank.rank < (config.strategy().pipeline() ? config.model().sections() : 0) ||
       (options.rank.heter_workers > 0 && options.rank.rank == options.rank.workers());

@@ -16,9 +16,9 @@ bool Sequential(const DistributedStrategy& strategy) {
   return strategy.build_strategy().enable_sequential_execution() || strategy.recompute();
 }
 
-// Returns the number of threads that run operators, per replica. A setting of 0 means the number
-// that the reference uses. With sequential execution operators never overlap: one thread runs them,
-// and their kernels use all threads of the replica.
+// Returns the number of threads that run operators, per replica. A setting of 0 means Paddle's
+// default. With sequential execution operators never overlap: one thread runs them, and their
+// kernels use all threads of the replica.
 int NumThreads(const DistributedStrategy& strategy, PlaceKind place) {
   if (Sequential(strategy)) return 1;
   const int asked = strategy.execution_strategy().num_threads();
@@ -106,9 +106,9 @@ StatusOr<exec::PlanOptions> PlanOptionsOf(const JobConfig& config, int threads) 
   options.settings.tensor_op_math = strategy.runtime_flags().enable_cublas_tensor_op_math();
   options.settings.persistent_batch_norm = strategy.cudnn_batchnorm_spatial_persistent();
   TD_ASSIGN_OR_RETURN(const Place place, ParsePlace(config.place()));
-  // The limits of the reference apply to its memory pool and to device memory. On the CPU this
-  // implementation has no pool and returns pages to the system one by one. Both limits therefore
-  // apply there only if the job sets them.
+  // In Paddle, both limits apply to its memory pool and to device memory. On the CPU, Tandem has no
+  // pool and returns pages to the system one by one. Both limits therefore apply on the CPU only if
+  // the job sets them.
   const RuntimeFlags& flags = strategy.runtime_flags();
   const ExecutionStrategy& execution = strategy.execution_strategy();
   if (place.kind != PlaceKind::kCpu || execution.has_num_iteration_per_drop_scope()) {

@@ -53,6 +53,33 @@ Status CheckAllDense(const std::vector<graph::ParamGrad>& grads) {
 
 }  // namespace
 
+Status AddTraining(const JobConfig& config, const TrainingMode& mode, double share,
+                   const graph::ProgramObserver& observer, JobPrograms* programs) {
+  TD_REQUIRE(mode.programs != nullptr && share > 0 && share <= 1);
+  const DistributedStrategy& strategy = config.strategy();
+  graph::Program& train = programs->train;
+  std::vector<graph::ParamGrad> grads;
+  TD_ASSIGN_OR_RETURN(const Place place, ParsePlace(config.place()));
+  graph::PassPipeline passes(strategy, observer, place.kind);
+  TD_RETURN_IF_ERROR(passes.Observe("model", train));
+  TD_RETURN_IF_ERROR(passes.Run(graph::PassStage::kForward, train, grads));
+  TD_ASSIGN_OR_RETURN(grads, graph::AppendBackward(train, LossScale(config, share)));
+  if (config.data().remainder() == DataConfig::JOIN) TD_RETURN_IF_ERROR(graph::WeightSteps(train));
+  TD_RETURN_IF_ERROR(passes.Observe("autodiff", train));
+  if (strategy.deterministic()) TD_RETURN_IF_ERROR(CheckAllDense(grads));
+  TD_RETURN_IF_ERROR(passes.Run(graph::PassStage::kBackward, train, grads));
+  TD_RETURN_IF_ERROR(mode.programs->Distribute(train, grads));
+  TD_RETURN_IF_ERROR(mode.programs->DistributeForward(programs->forward));
+  TD_RETURN_IF_ERROR(passes.Observe("distribute", train));
+  TD_RETURN_IF_ERROR(passes.Run(graph::PassStage::kUpdate, train, grads));
+  if (strategy.sharding()) {
+    TD_RETURN_IF_ERROR(mode.programs->SplitParams(train));
+    TD_RETURN_IF_ERROR(passes.Observe("sharding", train));
+  }
+  programs->passes = passes.TakeReports();
+  return OkStatus();
+}
+
 StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& job_dir,
                                     int64_t batch, int64_t global_batch, const TrainingMode& mode,
                                     const graph::ProgramObserver& observer) {
@@ -80,26 +107,7 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
     TD_RETURN_IF_ERROR(graph::AssignSections(programs.forward, config.model().sections()));
   TD_RETURN_IF_ERROR(mode.programs->PlaceOperators(programs.forward));
   programs.train = programs.forward;
-  graph::Program& train = programs.train;
-  std::vector<graph::ParamGrad> grads;
-  TD_ASSIGN_OR_RETURN(const Place place, ParsePlace(config.place()));
-  graph::PassPipeline passes(config.strategy(), observer, place.kind);
-  TD_RETURN_IF_ERROR(passes.Observe("model", train));
-  TD_RETURN_IF_ERROR(passes.Run(graph::PassStage::kForward, train, grads));
-  TD_ASSIGN_OR_RETURN(grads, graph::AppendBackward(train, LossScale(config, share)));
-  if (config.data().remainder() == DataConfig::JOIN) TD_RETURN_IF_ERROR(graph::WeightSteps(train));
-  TD_RETURN_IF_ERROR(passes.Observe("autodiff", train));
-  if (config.strategy().deterministic()) TD_RETURN_IF_ERROR(CheckAllDense(grads));
-  TD_RETURN_IF_ERROR(passes.Run(graph::PassStage::kBackward, train, grads));
-  TD_RETURN_IF_ERROR(mode.programs->Distribute(train, grads));
-  TD_RETURN_IF_ERROR(mode.programs->DistributeForward(programs.forward));
-  TD_RETURN_IF_ERROR(passes.Observe("distribute", train));
-  TD_RETURN_IF_ERROR(passes.Run(graph::PassStage::kUpdate, train, grads));
-  if (config.strategy().sharding()) {
-    TD_RETURN_IF_ERROR(mode.programs->SplitParams(train));
-    TD_RETURN_IF_ERROR(passes.Observe("sharding", train));
-  }
-  programs.passes = passes.TakeReports();
+  TD_RETURN_IF_ERROR(AddTraining(config, mode, share, observer, &programs));
   return programs;
 }
 

@@ -26,6 +26,13 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
                                     int64_t batch, int64_t global_batch, const TrainingMode& mode,
                                     const graph::ProgramObserver& observer = nullptr);
 
+// Adds the training to `programs->train`, a copy of the forward program with a loss: gradients, the
+// passes of the strategy, and the communication and optimizer operators of `mode`. Changes
+// `programs->forward` for evaluations and fills `programs->passes`. `share`: share of this rank's
+// samples in all samples of a step. BuildPrograms does this for a job.
+Status AddTraining(const JobConfig& config, const TrainingMode& mode, double share,
+                   const graph::ProgramObserver& observer, JobPrograms* programs);
+
 // Returns an observer that draws the program after each stage into a file of `dir`: 00_model.dot,
 // 01_autodiff.dot and so on. The observer creates `dir`. Returns an empty function if `dir` is "".
 graph::ProgramObserver DrawInto(const std::string& dir);

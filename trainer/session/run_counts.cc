@@ -71,7 +71,7 @@ constexpr NamedCount<RunCounts> kRunCounts[] = {
     {"peak_bytes", &RunCounts::peak_bytes},
 };
 
-// Checks that each counter of ProgramCounts has a name.
+// The assertions check that each counter has a name in its table.
 using Names = std::map<std::string, double>;
 static_assert(sizeof(ProgramCounts) ==
               std::size(kProgramCounts) * sizeof(Count) + 3 * sizeof(Names));

@@ -15,7 +15,7 @@ struct ProgramCounts {
   std::map<std::string, double> ops_by_type;
   Count ops_16bit;                        // number of operators that write 16-bit tensors
   Count ops_conditional;                  // number of operators that have a condition
-  std::map<std::string, double> passes;   // locations that each pass changed, by its name
+  std::map<std::string, double> passes;   // number of program changes, by the pass that made them
   std::map<std::string, double> by_impl;  // number of operators by implementation (onednn, direct)
   Count plan_threads;                     // number of threads that run operators
   Count plan_inplace;                     // number of outputs that reuse an input's memory
@@ -27,9 +27,9 @@ struct ProgramCounts {
 
 struct DeviceCounts {
   Count launches;  // number of plan steps and graphs that training started on a device
-  // Lower bound of the time on the device of a training run, in ms (kernels/exec/roofline.h).
+  // Lower bound of a training run's time on the device, in ms (kernels/exec/roofline.h).
   Count limit_ms;
-  // Device memory: calls of the driver, bytes that it gave, bytes in use.
+  // Device memory: calls of the driver, bytes that the driver allocated, bytes in use.
   Count driver_calls, driver_bytes, used_bytes;
 };
 

@@ -12,7 +12,8 @@ constexpr int64_t kShownClasses = 20;
 
 using NamedValues = std::vector<std::pair<std::string, double>>;
 
-// The counts of one class against all others.
+// Counts of one class: samples of the class that were predicted correctly, samples predicted as
+// this class, and samples labelled with this class.
 struct OneClass {
   double hits = 0, predicted = 0, labelled = 0;
 
@@ -22,7 +23,7 @@ struct OneClass {
   double f1() const { return occurs() ? 2 * hits / (predicted + labelled) : 0; }
 };
 
-// Means over the classes that occur.
+// Returns the means over the classes that have a label or a prediction.
 NamedValues Means(const std::vector<OneClass>& classes) {
   double count = 0, precision = 0, recall = 0, f1 = 0;
   for (const OneClass& one : classes) {
@@ -71,7 +72,7 @@ Scores::Scores(ScoreKind kind, int64_t width) : kind_(kind), width_(width) {
   if (kind == ScoreKind::kNumbers) sums_.resize(count);
 }
 
-// Means and spreads are updated value by value (Welford, "Note on a Method for Calculating
+// Updates means and spreads with one value at a time (Welford, "Note on a Method for Calculating
 // Corrected Sums of Squares and Products", 1962).
 void Scores::AddNumbers(const float* predictions, const float* targets, int64_t samples) {
   for (int64_t i = 0; i < samples; ++i) {
@@ -109,8 +110,8 @@ void Scores::Add(const float* predictions, const void* wanted, int64_t samples) 
   samples_ += samples;
 }
 
-// Chan, Golub and LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample
-// Variances", 1979.
+// Source of the merged spread: Chan, Golub and LeVeque, "Updating Formulae and a Pairwise Algorithm
+// for Computing Sample Variances", 1979.
 void Scores::Merge(const Scores& other) {
   if (other.samples_ == 0) return;
   if (samples_ == 0) {
@@ -164,7 +165,7 @@ NamedValues Scores::NumberValues() const {
   for (const Sums& sums : sums_) {
     squares += sums.squares;
     absolute += sums.absolute;
-    // Targets without spread have no share that a prediction explains.
+    // If all targets are equal, r2 counts as 0, because there is no variance to explain.
     r2 += sums.spread > 0 ? 1 - sums.squares / sums.spread : 0;
   }
   const auto count = static_cast<double>(samples_ * width_);

@@ -1,4 +1,4 @@
-// Scores of predictions over a dataset: of classes, of several labels, of numbers.
+// Scores of predictions over a dataset. The predictions are classes, several labels, or numbers.
 #pragma once
 
 #include <cstdint>
@@ -12,50 +12,54 @@ namespace tandem::trainer {
 
 enum class ScoreKind : uint8_t {
   kNone,
-  kClasses,  // softmax: the class of the largest logit
-  kLabels,   // sigmoid: 1 where the logit is above 0
+  kClasses,  // softmax loss: the prediction is the class of the largest logit
+  kLabels,   // sigmoid loss: the prediction is 1 if the logit is above 0, else 0
   kNumbers,
 };
 
-// The prediction of a program, by the operator of its loss.
+// The prediction of a program and the data variable with which it is compared.
 struct ScoredOutput {
   ScoreKind kind = ScoreKind::kNone;
-  std::string prediction;  // variable [batch, width]
-  std::string wanted;      // data variable: the label or the target
+  std::string prediction;  // variable [batch, width] with logits or numbers
+  std::string wanted;      // data variable with the label or the target
   int64_t width = 0;
 };
-// kNone: the loss is none of the known ones, or its label is no data variable.
+// Returns the prediction that the first known loss operator reads. kNone: there is no known loss,
+// its label is no data variable, the prediction does not have two dimensions, or it has more than
+// kClassesMax classes.
 ScoredOutput ScoredOutputOf(const graph::Program& program);
 
-// Counts in batches. Parts can be counted separately and merged. Not thread-safe.
+// Accumulates the scores of several batches. Parts of the data can be counted separately and
+// merged. Not thread-safe.
 class Scores {
  public:
-  static constexpr int64_t kClassesMax = 1000;  // more classes have no scores
+  static constexpr int64_t kClassesMax = 1000;  // programs with more classes have no scores
 
   Scores() = default;
-  // `width`: classes, labels or numbers of one sample.
+  // `width`: number of classes (kClasses), or of labels or numbers of one sample.
   Scores(ScoreKind kind, int64_t width);
 
-  // `predictions`: f32 [samples, width]. `wanted`: i64 [samples, 1] (kClasses), i64 [samples,
-  // width] (kLabels; 0 or 1) or f32 [samples, width].
+  // Adds a batch. `predictions`: f32 [samples, width]. `wanted`, kClasses: i64 [samples, 1];
+  // kLabels: i64 [samples, width] of 0 or 1; kNumbers: f32 [samples, width].
   void Add(const float* predictions, const void* wanted, int64_t samples);
-  // Adds the counts of later samples. REQUIRES: the same kind and width, or an empty `other`.
+  // Adds the counts of `other`. REQUIRES: both have the same kind and width, or one is empty.
   void Merge(const Scores& other);
 
-  // precision, recall and f1: of class 1 if there are two classes, else the means over the classes
-  // or labels that occur; a quotient without a denominator counts as 0. kLabels also accuracy: the
-  // share of right labels. kNumbers: rmse and mae over all values, and r2, the mean over the
-  // numbers of a sample. Empty: kNone, or nothing was added.
+  // Returns the scores by name. kClasses and kLabels: precision, recall and f1. For kClasses with
+  // two classes they are those of class 1; otherwise they are the means over the classes or labels
+  // that occur. A quotient with denominator 0 counts as 0. kLabels has accuracy too: the share of
+  // correct labels. kNumbers: rmse and mae over all values, and r2, the mean over the numbers of a
+  // sample. Empty: the kind is kNone, or no batch was added.
   std::vector<std::pair<std::string, double>> Values() const;
-  // kClasses: a line for each class with the number of samples by predicted class. "": another
-  // kind, or more than 20 classes.
+  // kClasses: returns the confusion matrix as one line of text. For each label it has the number of
+  // samples by predicted class. "": another kind, more than 20 classes, or no batch was added.
   std::string Confusion() const;
 
  private:
-  // Sums of one number of the samples.
+  // kNumbers: sums over all samples, for one of the `width` numbers.
   struct Sums {
-    double squares = 0, absolute = 0;  // sums of errors
-    double mean = 0, spread = 0;       // targets: mean, sum of squared distances to it
+    double squares = 0, absolute = 0;  // sums of squared and of absolute errors
+    double mean = 0, spread = 0;       // mean of targets; sum of their squared distances to it
   };
 
   void AddNumbers(const float* predictions, const float* targets, int64_t samples);
@@ -64,8 +68,8 @@ class Scores {
 
   ScoreKind kind_ = ScoreKind::kNone;
   int64_t width_ = 0, samples_ = 0;
-  // kClasses: counts_[label * width + prediction]. kLabels: counts_[4 * k + 2 * label +
-  // prediction].
+  // Numbers of samples. kClasses: counts_[label * width + prediction]. kLabels, for label number k:
+  // counts_[4 * k + 2 * label + prediction].
   std::vector<int64_t> counts_;
   std::vector<Sums> sums_;
 };

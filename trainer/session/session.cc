@@ -117,7 +117,7 @@ class Session::Impl {
   const std::atomic<bool>& stop_;
   const std::function<bool()> told_ = [this] { return stop_.load() || superseded(); };
   std::unique_ptr<StepRunner> runner_;
-  // On the leader, if the job has checkpoints; nullopt otherwise.
+  // nullopt: this rank is not the leader, or the job has no checkpoints
   std::optional<SessionCheckpoints> checkpoints_;
   std::optional<StepHighWaterMark> furthest_;  // nullopt: the job has no checkpoints
   std::unique_ptr<Progress> progress_;
@@ -322,7 +322,8 @@ Status Session::Impl::TrainLoop() {
   TD_RETURN_IF_ERROR(StartMode());
   int64_t next = first_step_ + steps_done_;
   // Repeats the work after the previous step, because the predecessor of this process may have died
-  // before it. Not in mode hybrid, where the tables may already be one step ahead.
+  // before this work. Mode hybrid does not repeat it, because the tables may already be one step
+  // ahead.
   const bool ahead = config_.mode() == HYBRID && next < steps_total_;
   const bool in_midst = options_.rank.restarted || options_.kept != nullptr;
   if (in_midst && leader() && next > 0 && !ahead) TD_RETURN_IF_ERROR(AfterStep(next - 1, false));
@@ -339,7 +340,7 @@ Status Session::Impl::TrainLoop() {
   }
 }
 
-// Recovers from an aborted run. All ranks continue with the same step, which `*next` gets.
+// Recovers from an aborted run. Sets `*next` to the step with which all ranks continue.
 Status Session::Impl::Recover(const Status& why, int64_t* next) {
   const Time begin = clock_.Now();
   TD_ASSIGN_OR_RETURN(const int64_t step,
@@ -358,9 +359,9 @@ Status Session::Impl::TrainFrom(int64_t* from) {
   int64_t& next = *from;
   TD_RETURN_IF_ERROR(runner_->Reset(next));
   // A request to stop reaches all ranks at about the same time, but not at the same step. If the
-  // ranks do not agree on a common last step, rank 0 stops first, after a whole run, and saves its
-  // state. The other ranks continue until rank 0 has saved. The last run of rank 0 is at most two
-  // runs after theirs.
+  // ranks do not agree on a common last step, rank 0 stops after its current run and saves its
+  // state. Each other rank executes up to two further runs, because rank 0 may stop up to two runs
+  // later.
   int runs_left = leader() || mode_.state->state_is_spread() ? 0 : 2;
   while (next < steps_total_) {
     if (superseded()) {

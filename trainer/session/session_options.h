@@ -31,8 +31,9 @@ struct SessionOptions {
   StatusReporter* board = nullptr;  // receives data for the status page; not owned; nullptr: none
   // The following options are for an elastic job (trainer/session/elastic.h).
   std::shared_ptr<const ElasticState> kept;  // state to continue from; nullptr: there is none
-  std::function<bool()> superseded;  // returns whether a newer world exists; empty: none ever
-  std::string message;               // message for the user about this world
+  // Returns whether a newer world exists; empty: the world never changes.
+  std::function<bool()> superseded;
+  std::string message;  // message for the user about this world
 };
 
 }  // namespace tandem::trainer

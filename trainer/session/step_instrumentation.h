@@ -19,8 +19,8 @@ namespace tandem::trainer {
 class StepInstrumentation {
  public:
   StepInstrumentation() = default;  // makes an object that observes nothing
-  // Makes the observer that the job requests. `place`: where profiles go; it has the resolved
-  // profile.dir of the job. `backend`: the backend of the plan; it must outlive this object.
+  // Makes the observer that the job requests. `place`: destination of profiles; it has the resolved
+  // profile.dir of the job. `backend`: the backend of the plan; must outlive this object.
   // INVALID_ARGUMENT: the job requests two observers.
   static StatusOr<StepInstrumentation> Make(const JobConfig& config, ProfilePlace place,
                                             const exec::Plan& plan, const exec::Backend& backend);

@@ -17,7 +17,8 @@
 namespace tandem::trainer {
 namespace {
 
-// Makes the point to which a failed step is rolled back. Returns the errors of StepRollback::Make.
+// Makes the rollback point, to which a failed step returns. Returns the errors of
+// StepRollback::Make.
 StatusOr<StepRollback> ReturnPointOf(const JobConfig& config, const graph::Program& program,
                                      exec::Scope& scope, Device& host) {
   const DistributedStrategy& strategy = config.strategy();

@@ -36,7 +36,7 @@ class StepRunner {
   // Steps that the executor runs in one call.
   struct Run {
     int64_t first = 0, steps = 1;
-    int64_t done = 0;      // number of steps that this runner has done before, without undone ones
+    int64_t done = 0;      // number of steps of this session before `first`, without undone steps
     bool results = false;  // the caller needs loss and metric
   };
   struct Ran {

@@ -29,7 +29,7 @@ bool WithoutServers(const JobConfig& job) {
   return job.mode() == LOCAL || job.mode() == COLLECTIVE;
 }
 
-// Returns the settings to try. The first ones may differ between ranks.
+// Returns the settings to try. With servers, returns only settings that may differ between ranks.
 std::vector<Tunable> TunablesOf(const JobConfig& job, const RankInfo& rank) {
   std::vector<Settings> threads;
   for (int n = 1; n < ThreadsOf(job, rank); n *= 2) {
@@ -61,8 +61,8 @@ std::vector<Tunable> TunablesOf(const JobConfig& job, const RankInfo& rank) {
   return tunables;
 }
 
-// Removes choices that would not change the job, because the job already sets the setting or auto
-// may not change it.
+// Removes the choices that would not change the job, because the job already sets the setting, or
+// because auto must not change the setting.
 Status KeepEffective(const JobSources& sources, int workers, std::vector<Tunable>* tunables) {
   TD_ASSIGN_OR_RETURN(const EffectiveJob plain, LoadJob(sources, workers));
   const std::string text = strategy::SaveText(*plain.config);
@@ -90,13 +90,13 @@ class TrialBarrier {
     TD_ASSIGN_OR_RETURN(council.ranks_,
                         collective::Connect(WorldOf(common, options, nullptr), calls,
                                             {collective::TransportKind::kTcp}));
-    // The barrier keeps ranks from requesting the communicator of a trial before rank 0 has closed
-    // the listener of this communicator.
+    // The barrier keeps ranks from joining the communicator of a trial before rank 0 has closed the
+    // rendezvous of `council`.
     TD_RETURN_IF_ERROR(council.ranks_->Barrier({.what = "auto"})->Wait(Time::max()));
     return council;
   }
 
-  // Returns the time of the slowest rank. The result is skipped if any rank skipped the trial.
+  // Returns the time of the slowest rank; a skipped result if any rank skipped the trial.
   StatusOr<TrialResult> Agree(TrialResult mine) {
     if (ranks_ == nullptr) return mine;
     constexpr int64_t kSkipped = std::numeric_limits<int64_t>::max();
@@ -186,8 +186,8 @@ class JobTrials {
     return seconds / static_cast<double>(std::max<int64_t>(steps, 1));
   }
 
-  // Changes the job to a trial: it repeats its first batch. A trial reads no other data, evaluates
-  // nothing and writes no files.
+  // Changes the job to a trial, which repeats the first batch of the job. A trial reads no other
+  // data, evaluates nothing and writes no files.
   void MakeTrial(JobConfig& config, RankInfo& rank) const {
     DistributedStrategy& strategy = *config.mutable_strategy();
     config.clear_checkpoint();
@@ -214,7 +214,7 @@ class JobTrials {
   int steps_ = 0;  // number of measured steps of a trial; 0: not determined
 };
 
-// ---- The stored choice, beside the checkpoints --------------------------------------------------
+// ---- The stored choice, in the directory of the checkpoints -------------------------------------
 
 constexpr char kNothing[] = "nothing\n";  // content of the file if no setting was chosen
 
@@ -251,8 +251,8 @@ StatusOr<Settings> FromLines(const std::string& path, const std::string& text) {
   return settings;
 }
 
-// Returns the path of the file with the choice. "": there is none, because the job has no
-// checkpoints, or because each trainer chooses separately.
+// Returns the path of the file with the stored choice; "": the choice is not stored, because the
+// job has no checkpoints, or because each trainer chooses separately.
 std::string ChoicePath(const AutoTuneContext& context, const JobConfig& job) {
   const std::string& dir = job.checkpoint().dir();
   if (dir.empty() || !WithoutServers(job)) return "";

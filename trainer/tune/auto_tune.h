@@ -1,6 +1,6 @@
-// Implements `auto: true`. Runs some steps of the job on its first batch with each setting that
-// matters on this machine, and chooses the fastest settings. Never changes a setting that the job,
-// the environment or a flag sets.
+// Implements `auto: true`. Runs some steps of the job on its first batch with alternative settings,
+// and chooses the fastest settings. Never changes a setting that the job, the environment or a flag
+// sets.
 #pragma once
 
 #include <functional>
@@ -22,11 +22,11 @@ struct AutoTuneContext {
 };
 
 // Chooses settings by trials. In local and collective mode a trial runs the job on all ranks. The
-// ranks use the time of the slowest rank and choose the same settings. In pserver and hybrid mode
-// each trainer measures its own work without the servers. It chooses only settings that may differ
-// between trainers. In local and collective mode the choice is stored beside the checkpoints, and a
-// resumed job uses it. CANCELLED: `stop` was called. Other errors: the job cannot run, or ranks are
-// lost.
+// ranks use the time of the slowest rank and choose the same settings. The chosen settings are
+// stored in the directory of the checkpoints, and a resumed job uses the stored settings. In
+// pserver and hybrid mode each trainer measures its own work without the servers, and chooses only
+// settings that may differ between trainers. CANCELLED: `stop` was called. Other errors: the job
+// cannot run, or ranks are lost.
 StatusOr<Settings> AutoTune(const AutoTuneContext& context, const JobConfig& job, StopSwitch& stop,
                             const Clock& clock);
 

@@ -12,7 +12,7 @@ namespace {
 struct Candidate {
   Settings settings;           // the current settings and the settings of the choice
   std::string shown;           // text of the choice for the user
-  std::vector<double> shares;  // time of a step divided by that of the current settings, per round
+  std::vector<double> shares;  // step time / step time with the current settings, for each round
   std::string skipped;
 };
 
@@ -46,8 +46,7 @@ class Search {
   }
 
  private:
-  // Returns the seconds per step with the current settings, that is, the settings that were chosen
-  // so far.
+  // Returns the seconds per step with the current settings, that is, the settings chosen so far.
   StatusOr<double> Seconds() {
     TD_ASSIGN_OR_RETURN(const TrialResult result, trial_(chosen_));
     if (result.skipped.empty()) return result.seconds;

@@ -1,6 +1,6 @@
 // Chooses settings by trials (a coordinate search). Tries one group of settings after another, and
-// compares each value with the current settings. Trials of both alternate in rounds, so that other
-// load on the machine affects both.
+// compares each alternative with the current settings. Each round measures the alternatives and the
+// current settings, so that other load on the machine affects all of them.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace tandem::trainer {
 
-// A group of alternative settings. At most one of them is chosen.
+// A group of alternative settings. The tuner chooses at most one alternative.
 struct Tunable {
   std::string what;               // name of the group for the user, for example "threads"
   std::vector<Settings> choices;  // one or more alternatives to the current settings
@@ -29,9 +29,9 @@ using Trial = std::function<StatusOr<TrialResult>(const Settings& settings)>;
 
 struct TunerOptions {
   int rounds = 3;
-  // A choice is accepted if its time divided by the time with the current settings is below this
-  // number, in the median of the rounds. A choice that is not faster in one round gets no further
-  // round.
+  // Limit of a choice's step time divided by the step time with the current settings. The tuner
+  // accepts a choice if the median of the rounds is below the limit, and if the choice is faster in
+  // every round. A choice that is not faster in one round gets no further round.
   double worth = 0.97;
   // Receives a line for each measurement and decision.
   std::function<void(const std::string& line)> tell;

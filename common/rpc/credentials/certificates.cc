@@ -166,8 +166,8 @@ StatusOr<CertifiedKey> IssueCertificate(const CertifiedKey& authority, const Lea
   Draft draft;
   draft.signer = signer.get();
   const int64_t issued = request.issued == 0 ? WallSeconds() : request.issued;
-  // The common name has at most 64 characters and is only for readers. The URI contains the
-  // identity that is checked.
+  // The common name has at most 64 characters. It only describes the certificate. Peers check the
+  // identity in the URI.
   const std::string name =
       std::string(RoleName(request.identity.role)) + " of " + request.identity.job;
   draft.Begin(name.substr(0, 64), issued - kClockSkewSeconds,
@@ -310,8 +310,8 @@ Status WriteNew(const Pem& pem, const std::string& path) {
   return PermissionDenied("cannot write %s: %s [TD2106]", path, ErrnoText(errno));
 }
 
-// Writes files that belong together. A program that reads the files meanwhile sees inconsistent
-// files for microseconds at most; it reads them again one second later.
+// Writes files that belong together. A program that reads the files at the same time may see
+// inconsistent files for microseconds. The program reads the files again one second later.
 Status WriteTogether(const std::vector<Pem>& pems) {
   std::vector<FileToWrite> files;
   for (const Pem& pem : pems) {

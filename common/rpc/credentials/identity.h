@@ -1,6 +1,6 @@
-// The identity in a certificate, which is a role in a job. It is the only URI among the
-// certificate's subject alternative names. Its form is SPIFFE (github.com/spiffe, SPIFFE-ID):
-// spiffe://tandem/job/NAME/role/ROLE.
+// The identity of a process, which is its role in a job. A certificate contains the identity as the
+// only URI among its subject alternative names. The form of the URI is SPIFFE (github.com/spiffe,
+// SPIFFE-ID): spiffe://tandem/job/NAME/role/ROLE.
 #pragma once
 
 #include <array>
@@ -32,7 +32,8 @@ struct PeerIdentity {
   bool operator==(const PeerIdentity&) const = default;
 };
 
-// Checks a job name: 1 to 64 characters of [A-Za-z0-9._-], except "." and "..", unsafe in paths.
+// Checks a job name: 1 to 64 characters of [A-Za-z0-9._-]. "." and ".." are invalid, because they
+// are unsafe in paths.
 Status CheckJobName(std::string_view job);
 std::string ToUri(const PeerIdentity& identity);
 // Reads an identity from its URI. INVALID_ARGUMENT: another form; the message says what was

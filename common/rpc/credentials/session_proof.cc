@@ -29,8 +29,8 @@ std::string Hmac(std::string_view key, std::string_view text) {
   return {reinterpret_cast<const char*>(digest), size};
 }
 
-// Returns the text of which the proofs are computed. The fields of fixed size come first, so that
-// the text determines where the job name begins.
+// Returns the text from which the proofs are computed. The fields of fixed size come first, so that
+// different terms never give the same text.
 std::string ProofText(std::string_view label, const SessionTerms& terms) {
   CHECK_EQ(terms.client_nonce.size(), kNonceBytes);
   CHECK_EQ(terms.server_nonce.size(), kNonceBytes);

@@ -46,7 +46,8 @@ StatusOr<TlsFiles> ChooseTlsFiles(const std::string& dir, const TlsFiles& files)
   const TlsFiles chosen = TlsFilesIn(dir);
   std::error_code error;
   if (std::filesystem::is_directory(dir, error) && !std::filesystem::exists(chosen.ca, error)) {
-    // A user often names the directory of a job, as for tandemrun, instead of that of one role.
+    // A typical error of a user is to name the directory of the job, which tandemrun expects,
+    // instead of the directory of one role.
     return NotFound(
         "directory %s (tls_dir) has no ca.crt [TD6015]; hint: name a directory DIR/JOB/ROLE that "
         "tandem certs issue wrote",

@@ -28,10 +28,11 @@ StatusOr<TlsFiles> ChooseTlsFiles(const std::string& dir, const TlsFiles& files)
 StatusOr<std::string> ReadPem(const std::string& path);
 
 // Reads the files as a connection does and reports the errors that would make every connection
-// fail. Returns the identity in `cert`, if it has one. Without TLS it checks nothing.
-// NOT_FOUND: a file is missing. INVALID_ARGUMENT: a file has no certificate, the key belongs to
-// another certificate, or similar. PERMISSION_DENIED: other users can read the key, or another user
-// owns or can write a file. UNAUTHENTICATED: a certificate has expired or is not yet valid.
+// fail. Returns the identity in `cert`, if it has one. Without TLS it checks nothing. NOT_FOUND: a
+// file is missing. INVALID_ARGUMENT: only one of `cert` and `key` is set, a file has no
+// certificate, or the key belongs to another certificate. PERMISSION_DENIED: other users can read
+// the key, or another user owns or can write a file. UNAUTHENTICATED: a certificate has expired or
+// is not yet valid.
 StatusOr<std::optional<PeerIdentity>> CheckTlsFiles(const TlsFiles& files);
 // Like CheckTlsFiles, but requires that `cert` is a certificate for `role` and `job` ("": any job).
 // Call it before the roles of peers are checked. PERMISSION_DENIED: the certificate is for another

@@ -112,8 +112,8 @@ Status UseFiles(const TlsFiles& tls, SSL_CTX* context) {
               : InvalidArgument("cannot use the TLS files: %s [TD6015]", OpensslError());
 }
 
-// Connects to `server` and makes a TLS handshake. `tls` null: only connects, to check whether a
-// server accepts the connection.
+// Connects to `server` and tries a TLS handshake. `tls` null: the handshake uses no files and
+// verifies no certificate, because it only shows whether the server uses TLS.
 StatusOr<Handshake> ShakeHands(const Endpoint& server, const TlsFiles* tls,
                                Duration patience = {}) {
   Handshake shake;
@@ -215,8 +215,8 @@ Status CheckAccepted(const Endpoint& server, const TlsFiles& tls, SSL* ssl) {
       ToString(server), tls.cert, Named(SSL_get_certificate(ssl)));
 }
 
-// Checks that the server works without TLS. A server with TLS closes the connection without a
-// reply.
+// Checks that the server does not use TLS: only a server with TLS replies to a ClientHello with TLS
+// records.
 Status ProbePlain(const Endpoint& server) {
   TD_ASSIGN_OR_RETURN(const Handshake shake, ShakeHands(server, nullptr));
   if (!shake.done && !shake.server_spoke()) return OkStatus();

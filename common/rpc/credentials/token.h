@@ -11,10 +11,10 @@ namespace tandem::rpc {
 // reject a call with this key.
 inline constexpr const char* kTokenMetadata = "x-tandem-token";
 
-// Reads the secret from a file and removes the line end. Any other error has the system's reason.
-// PERMISSION_DENIED: other users can read the file, or its owner is neither this process's user nor
-// root. INVALID_ARGUMENT: the secret has fewer than 16 characters. DATA_LOSS: the secret has more
-// than 4096 characters.
+// Reads the secret from a file and removes the line end. NOT_FOUND: no such file.
+// PERMISSION_DENIED: other users can read the file, or the file's owner is neither this process's
+// user nor root. INVALID_ARGUMENT: the secret has fewer than 16 characters. DATA_LOSS: the file has
+// more than 4096 bytes. Other codes: the message has the system's reason.
 StatusOr<std::string> ReadSecretFile(const std::string& path);
 
 }  // namespace tandem::rpc

@@ -85,7 +85,7 @@ StatusOr<std::string> FindData(const ParsedArgs& args) {
 bool AsJson(const ParsedArgs& args) { return args.Has("json") || args.Get("output") == "json"; }
 std::FILE* Screen(const ParsedArgs& args) { return AsJson(args) ? stderr : stdout; }
 
-// Runs one of the demo's two jobs. Returns the exit code of the job.
+// Runs one of the two jobs of the demo. Returns the exit code of this job.
 StatusOr<int> RunPart(const ParsedArgs& args, const std::string& data, const std::string& dir,
                       const std::vector<std::string>& launch_args) {
   std::error_code error;

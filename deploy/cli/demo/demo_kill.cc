@@ -20,7 +20,8 @@ namespace {
 constexpr auto kLook = std::chrono::milliseconds(100);
 constexpr auto kAnswerMax = std::chrono::seconds(1);
 
-// Returns the number after the last occurrence of `text` in a file. -1: there is none.
+// Returns the number directly after the last occurrence of `text` in a file. -1: the file does not
+// contain `text` with a number.
 int64_t LastNumberAfter(const std::string& path, const std::string& text) {
   TD_REQUIRE(!text.empty());
   std::ifstream file(path);
@@ -56,12 +57,13 @@ struct PserverKiller::Impl {
   Mutex mu;
   CondVar over_changed;
   bool over TD_GUARDED_BY(mu) = false;
-  KillReport report;  // the report, which only the thread uses until the thread has ended
+  // Report of the thread; other threads may read it after Finish() has joined the thread.
+  KillReport report;
   std::thread thread;
 
   explicit Impl(Options o) : options(std::move(o)) {}
 
-  // Waits for a moment. Returns false if the job has ended.
+  // Waits for kLook, or until the job has ended. Returns false if the job has ended.
   bool Pause() {
     MutexLock lock(mu);
     if (!over) over_changed.WaitUntil(mu, SteadyNow() + kLook);
@@ -87,7 +89,7 @@ struct PserverKiller::Impl {
         "the demo cannot read the progress of the job, because its trainers have no status page");
   }
 
-  // Waits until the share Options::at_share of the job is done.
+  // Waits until the share Options::at_share of the job is done. Returns the access to the job.
   StatusOr<JobAccess> AwaitMiddle() {
     Status last = Unavailable("the job did not complete a step in time");
     while (Pause()) {

@@ -21,9 +21,10 @@ struct KillReport {
   bool recovered() const { return killed && problem.empty(); }
 };
 
-// Watches a job of this host on a separate thread, through its status page and calls to its
-// pservers. Sends SIGKILL to one pserver when the share `at_share` of the job is done. The job
-// needs --status_port, and a pserver that tandemrun restarts (--max_restarts, --pserver_data_dir).
+// Watches a job of this host on a separate thread. The thread reads the status page of the job and
+// calls its pservers. It sends SIGKILL to one pserver when the share `at_share` of the job is done.
+// The job must have --status_port. tandemrun must restart the pserver (--max_restarts,
+// --pserver_data_dir).
 class PserverKiller {
  public:
   struct Options {
@@ -46,14 +47,14 @@ class PserverKiller {
   std::unique_ptr<Impl> impl_;
 };
 
-// The numbers of updates of a whole sync job, as its pservers counted them until the job ended.
+// Counts of updates over a complete sync job, from the pservers' logs.
 struct UpdateCount {
   int64_t wanted = 0;   // number of steps of the job, which is the number of updates of each server
-  int64_t lost = 0;     // number of updates that a server has not applied, summed over the servers
-  int64_t doubled = 0;  // number of updates that a server applied once too often
-  int64_t repeated = 0;  // number of replayed pushes that a server did not apply again
+  int64_t lost = 0;     // updates that a server has not applied, summed over the servers
+  int64_t doubled = 0;  // updates that a server applied twice, summed over the servers
+  int64_t repeated = 0;  // replayed pushes that a server recognised and did not apply again
 };
-// Reads the counts from the logs of `servers` pservers of this host. DATA_LOSS: no count.
+// Reads the counts from the logs of `servers` pservers of this host. DATA_LOSS: a log has no count.
 StatusOr<UpdateCount> CountUpdates(const std::string& log_dir, int servers, int64_t steps);
 
 }  // namespace tandem::deploy

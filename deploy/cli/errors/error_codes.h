@@ -11,7 +11,7 @@
 namespace tandem::deploy {
 
 struct ErrorCode {
-  int number;  // number of the code, never reused for another kind; the first digit is the area
+  int number;         // number of the code; its first digit is the area; a number is never reused
   const char* title;  // name of the error in a few words
   const char* means;
   const char* causes;  // the usual causes of the error
@@ -40,7 +40,7 @@ StatusOr<std::vector<ErrorCode>> CodesIn(const std::string& text);
 // Returns the content of docs/reference/error-codes.md.
 std::string ErrorsPage();
 
-// The rows of the table, with one function for each area.
+// These functions return the rows of the table, one function for each area.
 std::vector<ErrorCode> JobErrors();       // returns the error codes TD1xxx
 std::vector<ErrorCode> DataErrors();      // returns the error codes TD2xxx
 std::vector<ErrorCode> RankErrors();      // returns the error codes TD3xxx

@@ -140,7 +140,7 @@ std::vector<ErrorCode> ServerFileErrors() {
   };
 }
 
-// Errors because of files of other users, or because of limits of the host.
+// Errors that other users' files or limits of the host cause.
 std::vector<ErrorCode> HostErrors() {
   return {
       {2113, "a file or directory of another user",

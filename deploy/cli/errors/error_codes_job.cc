@@ -40,7 +40,8 @@ std::vector<ErrorCode> ArgumentErrors() {
   return {
       {1007, "a missing argument", "the command needs an argument or a flag that is not given",
        "no job file, no directory, or no number of processes was given",
-       "use the command in the hint as a pattern; --help shows more", "no job file given [TD1007]"},
+       "use the command in the hint as a pattern; --help shows more",
+       "no job file or script given [TD1007]"},
       {1008, "a text file cannot be read",
        "a job, strategy or program file does not exist, is a directory, or has no read permission",
        "another working directory: paths in a job file are relative to that file; missing "

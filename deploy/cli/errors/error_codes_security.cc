@@ -81,7 +81,7 @@ std::vector<ErrorCode> SessionErrors() {
   };
 }
 
-// Errors of addresses that only the job's user may use.
+// Errors of sockets and addresses to which only the user of the job may have access.
 std::vector<ErrorCode> SocketErrors() {
   return {
       {6023, "gradients and parameters over a network without encryption",

@@ -37,8 +37,8 @@ void Print(const ps::GlobalSnapshotReport& report, bool as_json) {
   if (as_json) std::puts(all.dump(2).c_str());
 }
 
-// Returns "version 1000" or "versions 990 to 1000". In a_sync mode each server counts its own
-// pushes.
+// Returns "version 1000", or "versions 990 to 1000" if the versions differ. In a_sync mode each
+// server counts only its own pushes.
 std::string VersionsOf(const std::vector<ps::ServerSnapshot>& servers) {
   uint64_t lowest = UINT64_MAX, highest = 0;
   for (const ps::ServerSnapshot& s : servers) {

@@ -32,7 +32,8 @@ StatusOr<std::vector<Endpoint>> ParseList(const std::string& flag, const std::st
   return all;
 }
 
-// Returns the only log-* in the working directory. tandemrun's default directory is log-JOB.
+// Returns the only job directory log-* in the working directory. tandemrun's default log directory
+// is log-JOB.
 StatusOr<std::string> OnlyDirHere() {
   std::vector<std::string> found;
   std::error_code error;
@@ -77,7 +78,8 @@ Status TakeRecord(const JobRecord& record, JobAccess& access) {
 }
 
 Status TakeSecret(std::string file, JobAccess& access) {
-  // If the user names servers directly, the secret's file comes from TANDEM_SECRET_FILE, as theirs.
+  // If the user names the servers directly, the path of the secret file comes from
+  // TANDEM_SECRET_FILE. The servers read the same variable.
   const Environment env = CurrentEnvironment();
   const auto given = env.find("TANDEM_SECRET_FILE");
   if (file.empty() && !access.record && !access.job.empty() && given != env.end()) {

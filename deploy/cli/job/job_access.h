@@ -52,10 +52,10 @@ struct JobAccess {
 // Returns the specs of --pservers, --status_pages, --job, --secret_file, --tls_dir, --timeout_s and
 // --output, followed by `more`, the command's own flags.
 std::vector<FlagSpec> AccessFlags(std::vector<FlagSpec> more = {});
-// Finds the job that flags name, or that the only positional argument names: a log directory of
+// Finds the job from flags or from the only positional argument, which is a log directory of
 // tandemrun. Without both, uses the directory log-* in the working directory if there is exactly
-// one. With TLS it uses the certificate of the first of `roles` that exists in tandemrun's tls_dir.
-// The message of an error says which input is missing.
+// one. With TLS, each of `roles` stands for a certificate in tandemrun's tls_dir. The first
+// existing certificate is used. The message of an error says which input is missing.
 StatusOr<JobAccess> FindJob(const ParsedArgs& args, const std::vector<rpc::PeerRole>& roles);
 
 // Returns whether the server failed to reply because it was drained, which is not an error.
@@ -64,7 +64,8 @@ bool IsGone(const JobAccess& job, size_t server, const Status& answer);
 // Like FindJob, but requires that the job has pservers and that its name is known.
 StatusOr<JobAccess> FindPservers(const ParsedArgs& args);
 
-// Adds an event to the log directory if the user named the job by it. Warns on stderr on failure.
+// Adds an event to the log directory of the job. Does nothing if the user named no log directory.
+// Prints a warning on stderr on failure.
 void NoteEvent(const JobAccess& job, const JobEvent& event);
 
 // Makes administrative calls to one pserver. Each call blocks, at most until its deadline. An error
@@ -76,7 +77,7 @@ class ServerAccess {
   ServerAccess(ServerAccess&&) noexcept;
 
   Status GetStatus(StatusReply* reply);
-  // Returns the version and the bytes of the checkpoint.
+  // Writes a checkpoint. Returns the version and the bytes of the checkpoint.
   StatusOr<std::pair<uint64_t, uint64_t>> Save(bool delta);
   StatusOr<uint64_t> Restore();  // restores a checkpoint and returns its version
 
@@ -90,9 +91,10 @@ struct Page {
   bool ready = false;
   double progress = -1;
   std::map<std::string, std::string> facts;
-  // Curves of the page by name; points of x and y; NaN: the value is not finite.
+  // Curves of the page by name, as points (x, y). NaN: the value is not finite.
   std::map<std::string, std::vector<std::pair<double, double>>> series;
-  std::string Fact(const std::string& name) const;  // "": the page has no such fact
+  // Returns the text of fact `name`; "": the page does not have it.
+  std::string Fact(const std::string& name) const;
 };
 StatusOr<Page> ReadPage(const Endpoint& address, Duration timeout);
 

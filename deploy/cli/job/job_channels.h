@@ -19,7 +19,8 @@ struct JobChannels {
   JobChannels(JobChannels&&) = default;
 };
 // Connects to all pservers that are not drained. Returns after each of them has replied.
-// UNAVAILABLE: a server does not reply within access.timeout; the message names the first.
+// UNAVAILABLE: a server does not reply within access.timeout; the message names the first such
+// server.
 StatusOr<JobChannels> ConnectPservers(const JobAccess& access);
 
 }  // namespace tandem::deploy

@@ -9,7 +9,9 @@
 namespace tandem::deploy {
 namespace {
 
-constexpr double kSilentSeconds = 2;  // a step that takes longer makes all trainers seem silent
+// Seconds without a call after which a trainer seems silent. All trainers seem silent during a step
+// that takes longer.
+constexpr double kSilentSeconds = 2;
 
 void AddVariables(const StatusReply& reply, int server, JobSnapshot& job) {
   const auto of = [&](const std::string& name) -> VariableRow& {
@@ -101,9 +103,9 @@ void AskPage(const JobAccess& access, const PageAddress& address,
   row.slowest = page->Fact("slowest");
 }
 
-// Finds the slow trainers. In sync mode a trainer can be ahead by at most one step, for which it
-// then waits. So a lag of one step is reported only for silent ones. Trainers that wait for it are
-// silent too.
+// Finds the slow trainers. In sync mode a trainer can be ahead of another by at most one step.
+// Therefore a lag of one step is reported only if the trainer is silent too. Trainers that wait for
+// a straggler are also silent, so silence alone is reported only if no trainer lags.
 void FindSlow(JobSnapshot& job) {
   TD_REQUIRE(std::ranges::is_sorted(job.trainers, {}, &TrainerRow::rank));
   uint64_t ahead = 0;
@@ -128,7 +130,8 @@ void FindSlow(JobSnapshot& job) {
     }
   }
   if (job.slow.empty()) job.slow = std::move(silent);
-  // Each rank reports the slowest rank. All report the same rank, some a moment later.
+  // Every rank reports the same slowest rank, some ranks a moment later. Therefore the first such
+  // report is sufficient.
   for (const TrainerRow& t : job.trainers) {
     if (t.slowest.empty() || t.slowest == "-") continue;
     if (t.slowest != "none") job.slow.push_back(t.slowest);

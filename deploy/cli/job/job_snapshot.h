@@ -15,9 +15,11 @@ struct ServerRow {
   int index = 0;
   std::string address;
   Status status;  // result of the call to the server; if it is not OK, the other fields are unset
-  // Pserver state: "serving", "waiting for the first values" or "waiting for the first trainer".
+  // Pserver state: "serving", "waiting for the initial parameters", "waiting for the first trainer"
+  // or "no answer".
   std::string state;
-  // Versions of parameters and newest checkpoint, in updates. checkpoint_version 0: no checkpoint.
+  // Versions of the parameters and of the newest checkpoint, in updates. A checkpoint_version of 0
+  // means that there is no checkpoint.
   uint64_t version = 0, checkpoint_version = 0;
   int64_t slices = 0, elements = 0;
   uint64_t rows = 0, row_bytes = 0;  // number and bytes of the rows in tables
@@ -26,16 +28,20 @@ struct ServerRow {
 
 struct TrainerRow {
   int rank = 0;
-  // Trainer state: "not seen yet", "at work", "completed", or from its page, such as "training".
+  // Trainer state. The servers report "not connected yet", "at work", "lost" or "completed". The
+  // trainer's status page takes precedence, with states such as "training".
   std::string state;
   bool on_servers = false;
-  uint64_t last_step = 0, pushes = 0;  // if on_servers is true: the minimum over the servers
-  double silent_seconds = 0;  // if on_servers is true: seconds since its last call to any server
-  // If on_servers is true: seconds of waiting for other trainers, on one of the servers.
+  // Step of the last push, and number of pushes: minima over the servers.
+  uint64_t last_step = 0, pushes = 0;
+  double silent_seconds = 0;  // seconds since the trainer's last call to any server
+  // Seconds for which the trainer's calls waited for other trainers, the maximum over the servers.
+  // If on_servers is false, this field and the three fields above are 0.
   double waited_seconds = 0;
   // Texts from the trainer's status page; "": it has no page.
   std::string step, samples_per_second, data_wait, remaining, checkpoint;
-  std::string slowest;  // the straggler for which the other trainers wait
+  // Sentence about the slowest rank; "" or "-": unknown; "none": no rank is slow.
+  std::string slowest;
 };
 
 struct VariableRow {
@@ -53,8 +59,8 @@ struct JobSnapshot {
   std::vector<TrainerRow> trainers;  // the trainers of the job, by rank
   std::map<std::string, VariableRow> variables;
   size_t asked = 0;                   // number of processes that were queried
-  std::vector<std::string> problems;  // causes for processes that do not reply, one text each
-  // Trainers that lag, or that have sent nothing for some time, one sentence each.
+  std::vector<std::string> problems;  // one text for each process that does not reply: the cause
+  // Sentences about trainers that lag or have sent nothing for some time, one for each trainer.
   std::vector<std::string> slow;
 
   bool AllAnswer() const { return problems.empty(); }

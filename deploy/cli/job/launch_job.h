@@ -26,8 +26,8 @@ struct JobLaunch {
 // Runs the job to its end. Returns its exit code, or 128 + signal if a signal ended it.
 StatusOr<int> RunJob(const JobLaunch& launch);
 
-// The work directory of a command. A directory that the user names is kept. Otherwise it is a new
-// temporary directory, removed on destruction unless Keep() was called.
+// The work directory of a command. It is a directory that the user names, or a new temporary
+// directory. The destructor removes a temporary directory unless Keep() was called.
 class WorkDir {
  public:
   WorkDir() = default;
@@ -35,8 +35,9 @@ class WorkDir {
   WorkDir& operator=(const WorkDir&) = delete;
   ~WorkDir();
 
-  // Opens the directory `dir`, or makes a new one if `dir` is "". `name` is the command's name,
-  // for the name of a new directory. PERMISSION_DENIED: it cannot be created.
+  // Opens the directory `dir`, or creates a temporary directory if `dir` is "". The temporary
+  // directory's name contains `name`, the name of the command. PERMISSION_DENIED: the directory
+  // cannot be created.
   Status Open(const std::string& dir, const std::string& name);
   void Keep() { temporary_ = false; }
   bool temporary() const { return temporary_; }

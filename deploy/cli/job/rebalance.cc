@@ -17,7 +17,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Returns how many of the buckets are slices of dense variables. All other buckets are row buckets.
+// Returns the number of slices of dense variables among the buckets. All other buckets are row
+// buckets.
 size_t SlicesOf(const std::vector<int>& buckets) {
   return static_cast<size_t>(
       std::count_if(buckets.begin(), buckets.end(), [](int b) { return b >= kRowBuckets; }));

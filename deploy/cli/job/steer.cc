@@ -57,7 +57,8 @@ struct Checkpoints {
     versions.insert(server.checkpoint_version());
     sync |= server.mode() == UPDATE_MODE_SYNC;
   }
-  // True if the checkpoints are from different steps. A sync job cannot resume from such ones.
+  // True if the checkpoints are from different steps. A sync job cannot resume from checkpoints of
+  // different steps.
   bool Apart() const { return sync && versions.size() > 1; }
 };
 
@@ -95,8 +96,8 @@ Status Save(const ParsedArgs& args) {
   return OkStatus();
 }
 
-// Checks that all servers can be restored to the same step, before the first server is restored.
-// Otherwise the job could not continue.
+// Checks that all servers can be restored to the same step. Runs before the first server is
+// restored, because the job could not continue if only some servers were restored.
 Status CheckAllCanGoBack(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
   Checkpoints found;

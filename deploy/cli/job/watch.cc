@@ -22,12 +22,13 @@ constexpr char kWhere[] =
     "it\nthe only one in this directory is used. The speed of trainers is known if the job was "
     "started\nwith --status_port.\n";
 
-// Finds the job. Uses the role with the fewest rights for which there is a certificate.
+// Finds the job. Uses a certificate of the role with the fewest rights that has a certificate.
 StatusOr<JobAccess> FindToLook(const ParsedArgs& args) {
   return FindJob(args, {rpc::PeerRole::kObserver, rpc::PeerRole::kAdmin});
 }
 
-// Returns the job's state; an error if no process replies and the directory shows the job's end.
+// Returns the state of the job. Returns an error if no process replies and the log directory shows
+// that the job has ended.
 StatusOr<JobSnapshot> LookUnlessOver(const JobAccess& access) {
   JobSnapshot now = LookAt(access);
   if (now.NobodyAnswers() && access.record) {
@@ -36,7 +37,7 @@ StatusOr<JobSnapshot> LookUnlessOver(const JobAccess& access) {
   return now;
 }
 
-// Returns 0 if all processes replied, otherwise exit code 69. The causes have been printed already.
+// Returns 0 if all processes replied, otherwise exit code 69. The causes were already printed.
 int Verdict(const JobSnapshot& now) { return now.AllAnswer() ? kExitOk : kExitUnavailable; }
 
 StatusOr<int> Show(const ParsedArgs& args, std::string (*text)(const JobSnapshot&),

@@ -1,6 +1,6 @@
 // The table of measurements that `tandem bench knobs` makes, one for each knob
-// (knob_bench_table.cc). A test compares it with the list of built knobs (common/strategy/knobs.h):
-// each knob is in one of the two lists.
+// (knob_bench_table.cc). A test compares the table with the built knobs (common/strategy/knobs.h).
+// Each built knob must be in KnobBenches() or in UnbenchedKnobs().
 #pragma once
 
 #include <string>
@@ -11,41 +11,42 @@
 
 namespace tandem::deploy {
 
-// Allowed differences between the losses of two runs (KnobResult::LossDifference).
+// Values for KnobBench::tolerance, the allowed KnobResult::LossDifference of two runs. kSameBits:
+// the losses must have the same bits.
 inline constexpr double kSameBits = 0;
 // Allowed difference if the two runs add numbers in different orders.
 inline constexpr double kOtherOrder = 1e-3;
 // Allowed difference if gradients or activations have 16 bits.
 inline constexpr double kHalfPrecision = 5e-2;
-// Losses are not compared: the knob changes the task or the reported loss.
+// The losses are not compared, because the knob changes the task or the reported loss.
 inline constexpr double kNotComparable = -1;
 
 // The processes of a run, which are connected over loopback.
 enum class BenchLaunch { kLocal, kTwoRanks, kFourRanks, kPserver };
 
-// A comparison of two jobs. The first job has the settings `with`, and `from` if it is set. The
-// second job has the settings `with`, `changed` and `also`.
+// A comparison of two jobs. The settings of the first job are `with`, and `from` for the knob if
+// `from` is set. The settings of the second job are `with`, `changed` for the knob, and `also`.
 struct KnobBench {
   const char* knob;     // path of the knob from DistributedStrategy
   const char* changed;  // value of the knob that is compared with the default
-  // Value that must differ between the jobs. It is a name of CountsByName
-  // (trainer/session/run_counts.h), or "loss", the loss of the last step. "": only times are
-  // compared.
+  // The value that must differ between the two jobs: a name of CountsByName
+  // (trainer/session/run_counts.h), or "loss", the loss of the last step. "": only the times of the
+  // jobs are compared.
   const char* counter;
-  const char* network = "lenet";  // a name of BenchNetworks(); the user may choose another
+  const char* network = "lenet";  // name in BenchNetworks(); the user may choose another network
   BenchLaunch launch = BenchLaunch::kLocal;
   double tolerance = kSameBits;
   std::vector<const char*> with =
       {};  // settings of both jobs, as "NAME=VALUE"; {dir} is the work directory
   std::vector<const char*> also = {};  // further settings of the second job
-  // A value that replaces the default in the first job if the default gives no valid job.
+  // Value of the knob in the first job if the default gives no valid job; nullptr: the default.
   const char* from = nullptr;
-  int steps = 0;  // steps per run; 0: the number of the network
+  int steps = 0;  // steps per run; 0: BenchNetwork::steps of the network
 };
 
 // Returns the rows in the order of the proto file.
 const std::vector<KnobBench>& KnobBenches();
-// Return the rows about parameter servers, which are consecutive in KnobBenches().
+// These functions return the rows about parameter servers, which are consecutive in KnobBenches().
 std::vector<KnobBench> PserverKnobBenches();
 std::vector<KnobBench> PserverFlagBenches();
 
@@ -65,7 +66,8 @@ struct BenchNetwork {
 };
 const std::vector<BenchNetwork>& BenchNetworks();
 
-// Returns the network with this name. INVALID_ARGUMENT: unknown; the message has the nearest name.
+// Returns the network `name`. INVALID_ARGUMENT: there is no such network; the message has the
+// nearest name.
 StatusOr<const BenchNetwork*> FindBenchNetwork(std::string_view name);
 // Returns the rows of the knobs in the list `names` ("a,b"). A name is a path or the end of a path.
 // "": all rows. INVALID_ARGUMENT: a name is unknown (the message has the nearest name), or its knob

@@ -66,7 +66,7 @@ StatusOr<const BenchNetwork*> FindBenchNetwork(std::string_view name) {
 
 namespace {
 
-// Returns whether `name` is the path of the knob, or the end of the path.
+// Returns whether `name` is `path`, the path of a knob, or the end of `path`.
 bool Names(std::string_view name, std::string_view path) {
   return path == name || (path.size() > name.size() && path.ends_with(name) &&
                           path[path.size() - name.size() - 1] == '.');

@@ -122,7 +122,8 @@ std::vector<KnobBench> PserverFlagBenches() {
        .counter = "",
        .network = "mlp",
        .launch = kPserver,
-       // Without slices, pushes are larger than 1 MiB.
+       // The threads of this knob handle only pushes of more than 1 MiB. Without slices, pushes are
+       // that large.
        .with = {"pserver_transport=Grpc", "slice_var_up=false"}},
       {.knob = "runtime_flags.rpc_get_thread_num",
        .changed = "1",

@@ -40,9 +40,10 @@ struct BenchJob {
   int steps = 0;
 };
 
-// Returns the measured job: the user's, or one of the row's network in the work directory.
+// Returns the measured job: the user's job, or a job in the work directory with the row's network.
 StatusOr<BenchJob> JobOf(const KnobBench& row, const KnobBenchOptions& options) {
-  // Numbers of steps. The maximum follows from RunHistory::kRunsMax.
+  // Steps per run: the default for the user's job, the minimum and the maximum. The maximum is
+  // RunHistory::kRunsMax, because the history must contain all runs.
   constexpr int kUserSteps = 50, kStepsMin = 8, kStepsMax = 1000;
   const auto steps = [&](int normal) {
     return std::clamp(static_cast<int>(normal * options.length), kStepsMin, kStepsMax);
@@ -62,7 +63,7 @@ std::string DefaultOf(const std::string& knob) {
   return "";
 }
 
-// Returns the mean time of a step, without the first quarter of the runs in the history.
+// Returns the mean seconds of a step, without the first quarter of the runs in the history.
 double MeanStep(const nlohmann::json& history) {
   const auto seconds = history.at("seconds").get<std::vector<double>>();
   const auto steps = history.at("steps").get<std::vector<double>>();
@@ -194,7 +195,8 @@ StatusOr<KnobResult> BenchKnob(const KnobBench& row, const KnobBenchOptions& opt
   result.network = job.name;
   result.steps = job.steps;
   for (int round = 0; round < options.rounds; ++round) {
-    // Rounds begin with alternating settings, so that a change of the machine's speed favours none.
+    // The order of the two settings alternates between rounds, so that a change of the machine's
+    // speed favours neither setting.
     for (const bool changed : {round % 2 != 0, round % 2 == 0}) {
       progress(absl::StrFormat("round %d of %d, %s", round + 1, options.rounds,
                                changed ? "changed" : "default"));

@@ -117,7 +117,8 @@ Rows MethodRows() {
       {.knob = "deterministic",
        .changed = "true",
        .counter = "arena_bytes",
-       // With one process, its replicas (cpu_num) would reduce the threads of its kernels.
+       // Two processes, because the replicas (cpu_num) of one process would share its kernel
+       // threads.
        .launch = kTwo,
        .tolerance = kOtherOrder},
       {.knob = "logical_shards",
@@ -236,7 +237,7 @@ Rows ExecutionRows() {
 }
 
 Rows AmpRows() {
-  // The initial scale is so high that it overflows until it has decreased.
+  // With kHigh, gradients overflow in the first steps, until the loss scale has decreased.
   static constexpr char kHigh[] = "amp_configs.init_loss_scaling=1e12", kF16[] = "amp_dtype=f16";
   return {
       {.knob = "amp",

@@ -131,8 +131,8 @@ struct Shown {
 
 StatusOr<Shown> PlanSimulated(const ParsedArgs& args, bool json) {
   TD_ASSIGN_OR_RETURN(const SimulationRequest request, RequestOf(args));
-  // The job is built for 2 workers: a small batch cannot be divided among thousands of workers, and
-  // the buckets do not depend on the number of workers.
+  // The job is built for 2 workers, because a small batch cannot be divided among thousands of
+  // workers. The buckets do not depend on the number of workers.
   TD_ASSIGN_OR_RETURN(const PlanJob job, PlanJobOf(args.positional[0], 2));
   TD_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(job, request));
   return Shown{

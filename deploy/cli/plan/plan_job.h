@@ -12,9 +12,10 @@
 namespace tandem::deploy {
 
 struct PlanBucket {
-  std::string name;  // name of its first variable, and "and N more"
+  std::string name;  // name of the bucket's first variable, then "and N more"
   size_t count = 0, element_bytes = 4;
-  // Share of the step's operators that run before it, without the optimizer; 0 to 1.
+  // Share of the step's operators that run before the bucket's allreduce can start, 0 to 1.
+  // Operators of the optimizer are not counted.
   double ready = 1;
 
   size_t bytes() const { return count * element_bytes; }
@@ -23,7 +24,7 @@ struct PlanBucket {
 struct PlanJob {
   std::string name;
   std::vector<PlanBucket> buckets;  // buckets of gradient allreduces, in the order of the step
-  collective::AllReduceRule rule;   // the job's rule that chooses an algorithm
+  collective::AllReduceRule rule;   // rule by which the job chooses an algorithm
   bool by_model = false;            // true: the cost model chooses the algorithm (allreduce_choice)
   collective::TransportKind carrier = collective::TransportKind::kAuto;
 

@@ -12,7 +12,7 @@
 namespace tandem::deploy {
 namespace {
 
-// Measuring time; each of the two transports gets half of it.
+// Time for the measurements of the cost model. TCP and shared memory each get half of it.
 constexpr Duration kProbe = std::chrono::milliseconds(50);
 // Time to measure one algorithm for one bucket.
 constexpr Duration kEach = std::chrono::milliseconds(20);
@@ -26,7 +26,7 @@ size_t BytesOf(collective::AllReduceAlgorithm algorithm, int ranks, size_t bytes
   return n * bytes * (algorithm == collective::AllReduceAlgorithm::kDirect ? n + 1 : 1);
 }
 
-// The state of one measurement.
+// Measures all buckets of a job with all algorithms.
 class Measuring {
  public:
   Measuring(const PlanJob& job, int ranks) : job_(job) {
@@ -230,7 +230,7 @@ std::string MeasuredJson(const PlanJob& job, const MeasuredPlan& plan) {
 }
 
 std::string MeasuredSvg(const PlanJob& job, const MeasuredPlan& plan) {
-  // Points of a plot by name, then by bytes.
+  // By name of the algorithm, then by bytes of the bucket: predicted and measured time in us.
   std::map<std::string, std::map<double, std::pair<double, double>>> ways;
   for (size_t b = 0; b < job.buckets.size(); ++b) {
     for (const AlgorithmTiming& way : plan.buckets[b]) {

@@ -14,7 +14,7 @@ namespace tandem::deploy {
 struct AlgorithmTiming {
   std::string name;                // name of a TCP algorithm, such as "ring", or "shared memory"
   double predicted = 0;            // predicted time in seconds
-  std::optional<double> measured;  // measured seconds; nullopt: bucket too large
+  std::optional<double> measured;  // measured time in seconds; nullopt: the bucket is too large
   bool best = false;               // true: this algorithm has the best prediction
   bool chosen = false;             // true: the job chooses this algorithm
 };
@@ -24,7 +24,8 @@ struct MeasuredPlan {
   collective::CostModel tcp;
   collective::SharedMemoryCost memory;
   double probe = 0;  // duration of the measurements for the model, in seconds
-  std::vector<std::vector<AlgorithmTiming>> buckets;  // timings of each bucket, in job order
+  // Timings of each bucket, in the order of PlanJob::buckets.
+  std::vector<std::vector<AlgorithmTiming>> buckets;
 };
 
 StatusOr<MeasuredPlan> MeasurePlan(const PlanJob& job, int ranks);

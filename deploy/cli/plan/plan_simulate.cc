@@ -12,7 +12,7 @@ namespace {
 // Maximum number of ranks for which the direct algorithm is simulated.
 constexpr int kDirectRanksMax = 128;
 
-// The simulation of the job with one number of ranks.
+// Simulates the job with one number of ranks.
 class Scale {
  public:
   Scale(const SimulationRequest& request, int ranks)
@@ -38,7 +38,7 @@ class Scale {
   const SimulationRequest& request_;
   const collective::RankLayout layout_;
   collective::RankSkew starts_;
-  // Known results; the key is the number of elements and the size of an element.
+  // Results of earlier simulations, by number of elements and bytes of an element.
   std::map<std::pair<size_t, size_t>, AlgorithmSeconds> known_;
 };
 

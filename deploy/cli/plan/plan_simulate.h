@@ -14,7 +14,7 @@ struct SimulationRequest {
   collective::CostModel model;
   collective::RankLayout layout;  // the largest layout; its ranks are a multiple of ranks_per_host
   double compute = 0;             // seconds of a step without communication
-  // The slow rank; smaller layouts use it modulo their number of ranks; -1: none.
+  // Number of the slow rank; -1: none. In a layout with n ranks, rank slow_rank modulo n is slow.
   int slow_rank = -1;
   double slow_factor = 1;
 };
@@ -28,15 +28,18 @@ collective::AllReduceAlgorithm BestOf(const AlgorithmSeconds& seconds);
 
 struct ScalePoint {
   int ranks = 0, hosts = 0;
-  std::vector<AlgorithmSeconds> buckets;  // times of each bucket alone; all ranks start together
-  AlgorithmSeconds all;                   // times of all buckets, one after another
+  // Times of each bucket without other buckets; ranks start together.
+  std::vector<AlgorithmSeconds> buckets;
+  AlgorithmSeconds all;  // times of all buckets, one after another
   // Seconds of a step in which each bucket starts when its gradients are ready and uses its best
   // algorithm.
   double step = 0;
 };
 
 struct Simulation {
-  std::vector<ScalePoint> points;  // points for one host, then doubled ranks, to the largest layout
+  // Points in ascending order of ranks: one host, then twice as many ranks for each point, then the
+  // largest layout.
+  std::vector<ScalePoint> points;
 };
 
 StatusOr<Simulation> Simulate(const PlanJob& job, const SimulationRequest& request);

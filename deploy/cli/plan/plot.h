@@ -10,13 +10,14 @@ namespace tandem::deploy {
 struct PlotSeries {
   std::string name;
   std::vector<std::pair<double, double>>
-      points;         // points (x, y) in ascending order of x; points that are not > 0 are skipped
+      points;  // points (x, y) in ascending order of x; points with x <= 0 or y <= 0 are skipped
   bool dots = false;  // true: draw the curve as dots instead of a line
 };
 
 struct Plot {
-  std::string title, note, x_name, y_name;  // texts of the plot, which may have any characters
-  int x_base = 10;                          // base of the grid lines of x; the base of y is 10
+  // Texts of the plot; the SVG image contains them escaped.
+  std::string title, note, x_name, y_name;
+  int x_base = 10;  // base of the grid lines of x; the base of y is 10
   std::vector<PlotSeries> series;
 };
 

@@ -126,8 +126,9 @@ StatusOr<ShownCertificate> Look(const std::string& path) {
   shown.verdict = rpc::CheckTlsFiles(rpc::TlsFilesIn(path)).status();
   if (shown.verdict.ok()) {
     TD_ASSIGN_OR_RETURN(const std::string ca, rpc::ReadPem(rpc::TlsFilesIn(path).ca));
-    // The file may contain an authority that signs only certificates of the other side. But most
-    // jobs have one authority only, and a certificate from another authority is then a mistake.
+    // CheckIssuer may reject a valid directory, because ca.crt may be an authority that signs only
+    // certificates of the other side. But most jobs have only one authority, and a certificate of
+    // another authority is then a mistake.
     shown.verdict = rpc::CheckIssuer(pem, ca);
   }
   return shown;
@@ -191,7 +192,7 @@ Status Show(const ParsedArgs& args, const std::vector<std::string>& paths) {
     }
     if (first.ok()) first = Annotate(shown.verdict, shown.path);
   }
-  // A certificate may contain bytes that are not UTF-8; they are replaced.
+  // Bytes that are not UTF-8 in a certificate are replaced in the JSON output.
   using nlohmann::json;
   const auto replace = json::error_handler_t::replace;
   if (as_json) std::puts(all.dump(2, ' ', false, replace).c_str());

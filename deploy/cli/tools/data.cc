@@ -244,7 +244,7 @@ StatusOr<Report> ConvertFile(const std::string& path, const Conversion& to) {
   return shards.Finish();
 }
 
-// Returns the lines of a job file with which a job reads the output.
+// Returns the lines that a job file needs to read the output of the command.
 std::string FeatureLines(const reader::Dataset& data) {
   std::string text;
   for (const reader::SampleField& field : data.fields()) {
@@ -363,7 +363,7 @@ int RunData(const Args& args) {
   if (!ParseOrExplain("data", kDataUsage, flags, args, &parsed, &exit_code)) return exit_code;
   const std::string what = parsed.positional.empty() ? "" : parsed.positional[0];
   if (const Status status = CheckWords(parsed); !status.ok()) return Fail("data", status);
-  RaiseFileLimit();  // raises the limit on open files, because all shards are open at the same time
+  RaiseFileLimit();  // the command opens all shards at the same time
   const StatusOr<bool> as_json = WantsJson(parsed);
   if (!as_json.ok()) return Fail("data", as_json.status());
   const Status status = what == "inspect" ? Inspect(parsed, *as_json) : Convert(parsed, *as_json);

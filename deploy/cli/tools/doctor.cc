@@ -29,7 +29,7 @@ struct Finding {
   const char* what;
   Verdict verdict;
   std::string text;
-  std::string fix;  // advice for the user; empty: nothing is needed
+  std::string fix;  // advice for the user; empty: no action is necessary
 };
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;

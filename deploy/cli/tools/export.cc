@@ -78,7 +78,7 @@ StatusOr<RowChoice> ChoiceOf(const ParsedArgs& args, Device& device) {
     return InvalidArgument("--rows=%s: expected full, base or delta [TD1006]%s", rows,
                            HintText(rows, modes));
   }
-  // The list `modes` has the same order as the enum.
+  // The elements of `modes` are in the order of RowChoice::Mode.
   choice.mode = static_cast<RowChoice::Mode>(mode - modes.begin());
   TD_ASSIGN_OR_RETURN(choice.base_threshold,
                       ThresholdOf(args, "base_threshold", choice.base_threshold));

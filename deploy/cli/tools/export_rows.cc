@@ -40,7 +40,7 @@ Status ForEachRow(const std::string& path, const TakeRow& take) {
       });
 }
 
-// Appends the weights of a row to `to`. A row may be brief: it then has only its first value.
+// Appends the weights of a row to `to`. A brief row has only its first value.
 void AddWeights(const ps::PsTableRows& rows, size_t row, size_t begin, Chosen& to) {
   const auto columns = rows.use[row].brief ? int64_t{1} : to.dim;
   const float* const weights = rows.content.data() + begin;

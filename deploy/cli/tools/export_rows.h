@@ -9,7 +9,7 @@
 
 namespace tandem::deploy {
 
-// Which rows are exported. Source: Save of Paddle's CtrAccessor with its modes 0, 2 and 1.
+// The choice of the rows to export. Source: Save of Paddle's CtrAccessor with its modes 0, 2 and 1.
 struct RowChoice {
   enum class Mode : uint8_t {
     kFull,  // all rows of the table
@@ -20,8 +20,8 @@ struct RowChoice {
   };
   Mode mode = Mode::kFull;
   double base_threshold = 1.5, delta_threshold = 0.25;
-  int64_t delta_keep = 0;  // maximum number of versions without a gradient for a row; 0: no limit
-  std::string since;       // path of the file tables.rows of a checkpoint
+  int64_t delta_keep = 0;  // largest number of versions since a row's last gradient; 0: no limit
+  std::string since;       // kDelta: path of tables.rows of the checkpoint of the last export
 };
 
 // Reads the file `path` (trainer/ps/table_file.h) and returns the chosen rows. Each table has two

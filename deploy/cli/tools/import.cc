@@ -63,7 +63,8 @@ std::string DirOf(const std::string& path) {
   return dir.empty() ? "." : dir;
 }
 
-// Returns a data variable's type and shape. A variable first size is "batch": "f32[batch,1,28]".
+// Returns type and shape of a data variable. A first dimension that is the batch is written as
+// "batch", as in "f32[batch,1,28]".
 std::string TextOf(const graph::Var& var) {
   if (!var.batch_leading) return ToString(var.desc);
   std::string text = absl::StrFormat("%s[batch", Name(var.desc.dtype));

@@ -43,7 +43,8 @@ Checked CheckJobFile(const strategy::TextFile& file, int ranks) {
   return checked;
 }
 
-// Returns the mode in a saved strategy. If it has none, returns the mode that fits its contents.
+// Returns the mode in a saved strategy. If the strategy has no mode, returns a mode that fits its
+// fields.
 strategy::TrainMode ModeOf(const DistributedStrategy& strategy) {
   if (strategy.has_mode()) return static_cast<strategy::TrainMode>(strategy.mode());
   if (strategy.a_sync()) return strategy::TrainMode::kPserver;
@@ -72,7 +73,8 @@ int64_t UnreadErrors(const strategy::TextFile& file) {
   return diagnostics.errors();
 }
 
-// Checks a file. `type` is "job", "strategy", or "": the type for which the file has fewer errors.
+// Checks a file. `type` is "job", "strategy" or "". "": checks the file as both types and returns
+// the result with fewer errors.
 Checked Check(const strategy::TextFile& file, std::string type, int ranks) {
   if (type.empty()) {
     const bool strategy = UnreadErrors<DistributedStrategy>(file) < UnreadErrors<JobConfig>(file);

@@ -27,7 +27,7 @@ size_t BytesOf(const graph::Program& program, graph::VarKind kind) {
 
 StatusOr<MemoryReport> MemoryOf(const ProgramStages& history) {
   MemoryReport report{.job = history.job, .batch = history.batch};
-  // Each point is planned as if the program were complete at this point. So the effect of a pass is
+  // A plan is made at each point, as if the program were complete there. The effect of a pass is
   // the difference to the previous row.
   for (const auto& [point, program] : history.points) {
     TD_ASSIGN_OR_RETURN(const exec::MemoryPlan plan, PlanAt(program, {}));

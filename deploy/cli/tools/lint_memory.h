@@ -24,9 +24,9 @@ struct MemoryReport {
   size_t parameter_bytes = 0, state_bytes = 0, data_bytes = 0;
 };
 
-// Computes for each point in the build of the program: the sum of all temporaries; the peak, which
-// is the size of the arena, without and with the strategy's memory passes; and the lower bound,
-// which is the maximum of the bytes in use at the same time. Also computes the bytes of variables
+// Computes the memory of the program at each point of its build. The peak is the size of the arena,
+// without and with the strategy's memory passes. The lower bound is the maximum of the bytes in use
+// at the same time. `no_reuse` is the sum of all temporaries. Also computes the bytes of variables
 // that exist across steps.
 StatusOr<MemoryReport> MemoryOf(const ProgramStages& history);
 

@@ -25,7 +25,8 @@ constexpr char kProfileUsage[] =
     "DIR/timeline.json. With enable_rpc_profiler the timeline also shows the\nupdates of the "
     "pservers, with arrows for push, update and pull.\n";
 
-// For each pserver a lower and an upper bound of the offset to add to its clock, in us.
+// For each pserver: lower and upper bound, in us, of the offset that is added to the pserver's
+// clock to get the trainer's clock.
 using Clocks = std::map<std::string, std::pair<double, double>>;
 
 double Middle(const std::pair<double, double>& bounds) {
@@ -37,8 +38,9 @@ struct Timeline {
   std::string path;
   json events;
   int rank = 0;
-  double first_us = 0, first_unix_us = 0;  // clocks at time 0 of the timeline, in us
-  std::string boot;  // boot id of the host; processes with the same boot id share the steady clock
+  // Time 0 of the timeline on the steady and the wall clock, in us.
+  double first_us = 0, first_unix_us = 0;
+  std::string boot;  // boot id of the host; processes with equal boot ids share the steady clock
   Clocks pserver_clocks;  // offsets from the pservers' clocks to the trainer's clock
 };
 
@@ -103,7 +105,7 @@ StatusOr<std::vector<Timeline>> ReadAll(const std::string& dir) {
 // The methods to align the clocks of two timelines, the best method first.
 enum class Way { kSameHost, kPservers, kWallClock };
 
-// Returns for each host the bounds that hold for all trainers of the host.
+// Returns for each host the clock bounds that hold for all trainers of the host.
 std::map<std::string, Clocks> ClocksOfHosts(const std::vector<Timeline>& timelines) {
   std::map<std::string, Clocks> hosts;
   for (const Timeline& t : timelines) {
@@ -142,9 +144,9 @@ Shift ShiftOf(const Timeline& t, const Timeline& reference, std::map<std::string
   return shift;
 }
 
-// Merges the events of several timelines. An event that is in several timelines, such as a name or
-// an update of a pserver, is kept once. Arrows to a duplicate update lead to the middle of the kept
-// one.
+// Merges the events of several timelines. An event that several timelines contain, such as a name
+// or an update of a pserver, appears once in the result. Arrows to a removed duplicate of an update
+// lead to the middle of the remaining update.
 class Merger {
  public:
   void Add(const Timeline& timeline, const Shift& shift) {
@@ -171,7 +173,7 @@ class Merger {
     }
   }
 
-  // Returns the merged events. Their times start at 0.
+  // Returns the merged events. The earliest event is at time 0.
   json Take() {
     double first = 0;
     bool any = false;
@@ -194,7 +196,7 @@ class Merger {
   json events_ = json::array();
   std::set<std::string> names_;
   std::map<std::pair<int, uint64_t>, double>
-      updates_;  // middle of each update, by (process, version)
+      updates_;  // time of the middle of each update, by (process, version)
   int64_t arrows_ = 0;
 };
 

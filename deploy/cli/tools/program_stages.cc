@@ -21,7 +21,7 @@ StatusOr<ProgramStages> HistoryOf(const std::string& job_path, int workers,
   rank.rank = of_rank;
   rank.size = workers + heter_workers;
   rank.heter_workers = heter_workers;
-  // These addresses are not used: no connection is opened, but the modes require an address.
+  // The modes require an address, but no connection is opened to it.
   rank.rendezvous = "127.0.0.1:1";
   rank.pservers = {"127.0.0.1:1"};
   ProgramStages history;

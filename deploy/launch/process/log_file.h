@@ -16,12 +16,14 @@ class LogFile {
   // Opens the file for appending, and creates it if it is missing.
   static StatusOr<LogFile> Open(const std::string& path);
 
-  int fd() const { return file_.get(); }  // for a process that writes to the log directly
+  // Descriptor for a process that writes to the log directly.
+  int fd() const { return file_.get(); }
   void Append(std::string_view text);
-  // Checks whether the disk is full, after a process that writes to the log directly has ended. The
-  // last lines of its log may then be missing.
+  // Checks whether the disk is full. Call it after the end of a process that writes to the log
+  // directly: if the disk is full, the last lines of its log may be missing.
   void LookForRoom();
-  // Returns OK, or why text is missing in the file since the first failed write.
+  // Returns the cause of the first failed write, since which text is missing in the file. OK: none
+  // failed.
   const Status& lost() const { return lost_; }
 
  private:

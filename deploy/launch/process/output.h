@@ -12,8 +12,8 @@ namespace tandem::deploy {
 
 // Copies one stream of a child (stdout or stderr) to a log file and to `echo_fd`. If echo_fd is a
 // terminal, the child gets a pseudo-terminal of the same size, so that its progress bar works. The
-// log gets whole lines. It gets the last state of a line that is redrawn. Never blocks: while the
-// terminal accepts no output, no output is read from the child. Not thread-safe.
+// log gets complete lines; of a line that is redrawn it gets only the last state. Never blocks:
+// while the terminal accepts no output, no output is read from the child. Not thread-safe.
 class OutputChannel {
  public:
   // `log` and `echo_fd` are not owned and must outlive this object. `echo_fd` -1: log only.
@@ -24,7 +24,8 @@ class OutputChannel {
   int child_fd() const { return child_end_.get(); }  // the descriptor to which the child writes
   // Closes this process's copy of the child's descriptor. Call it after the child has inherited it.
   void CloseChildEnd() { child_end_.Reset(); }
-  // Return descriptors to poll. read_fd: child's output. write_fd: terminal with waiting output.
+  // Descriptors to poll; -1: none. read_fd: output of the child. write_fd: terminal, if output
+  // waits for it.
   int read_fd() const { return pending_.empty() ? read_end_.get() : -1; }
   int write_fd() const { return pending_.empty() ? -1 : echo_fd_; }
 
@@ -39,7 +40,7 @@ class OutputChannel {
 
  private:
   OutputChannel() = default;
-  bool ReadSome();  // reads some output; false: there is nothing to read now
+  bool ReadSome();  // Reads some output; false: no output is available now.
   void AppendToLog(const char* data, size_t size);
   void EndLogLine();
 

@@ -89,7 +89,7 @@ StatusOr<Process> Process::Start(const SpawnRequest& request) {
     [[maybe_unused]] const ssize_t n = write(report[1], &error, sizeof(error));
     _exit(127);
   }
-  setpgid(pid, pid);  // parent and child both call it, so that neither must wait for the other
+  setpgid(pid, pid);  // both parent and child call setpgid, so that neither waits for the other
   Process process(pid);
   write_end.Reset();
   int error = 0;
@@ -107,7 +107,7 @@ Process::Process(Process&& other) noexcept
 Process::~Process() {
   if (pid_ < 0 || state_) return;
   Signal(SIGKILL);
-  Collect(WEXITED);  // does not block for long, because the process was killed
+  Collect(WEXITED);  // Collect does not block for long, because the process was killed
 }
 
 const std::optional<ExitState>& Process::Poll() {
@@ -118,8 +118,8 @@ const std::optional<ExitState>& Process::Poll() {
 void Process::Collect(int wait_flags) {
   siginfo_t info{};
   int result;
-  // Checks for the end first and reaps the process later. The number of its process group cannot be
-  // reused before the process is reaped.
+  // Detects the end first and reaps the process later, because the number of its process group
+  // cannot be reused before the process is reaped.
   do {
     result = waitid(P_PID, static_cast<id_t>(pid_), &info, wait_flags | WNOWAIT);
   } while (result != 0 && errno == EINTR);

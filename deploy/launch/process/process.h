@@ -22,8 +22,8 @@ struct ExitState {
   int signal = 0;  // signal that ended the process; 0: it exited by itself
 
   bool ok() const { return code == 0 && signal == 0; }
-  // Returns the exit code that a shell would report: the exit code, or 128 + signal. For 128 and
-  // above, a restart may help (see ExitCode).
+  // Returns the exit code that a shell would report: the exit code of the process, or 128 + signal.
+  // A code of 128 or more means that a restart may help (see ExitCode).
   int AsExitCode() const { return signal != 0 ? 128 + signal : code; }
   std::string Text() const;  // returns a text such as "exit code 3" or "killed by SIGSEGV"
 };
@@ -33,7 +33,8 @@ struct SpawnRequest {
   Environment env;                // all environment variables of the child; it inherits none
   int stdout_fd = -1;             // descriptor for stdout; not owned, duplicated into the child
   int stderr_fd = -1;
-  std::vector<int> inherited;  // inherited with the same numbers; not owned
+  // Descriptors that the child inherits with the same numbers; not owned.
+  std::vector<int> inherited;
 };
 
 // A child process. Not thread-safe. Start it on the main thread, because the kernel kills the child
@@ -49,9 +50,10 @@ class Process {
 
   pid_t pid() const { return pid_; }
   bool running() const { return !state_.has_value(); }
-  // How the child ended; nullopt: it is running.
+  // Exit state of the child; nullopt: the child is running.
   const std::optional<ExitState>& state() const { return state_; }
-  // Checks for the child's end without blocking. If so, reaps it and kills the rest of its group.
+  // Checks without blocking whether the child has ended. If it has, reaps it and kills the other
+  // processes of its group.
   const std::optional<ExitState>& Poll();
   // Sends `signal` to the child's process group. Does nothing if the child has ended.
   void Signal(int signal);
@@ -70,7 +72,7 @@ std::string SignalName(int signal);
 // Returns the environment of this process. Only launcher programs call this function.
 Environment CurrentEnvironment();
 
-// Returns the directory of the running program's file. It also has Tandem's other programs.
+// Returns the directory of the running program, which also contains Tandem's other programs.
 std::string ProgramDir();
 
 }  // namespace tandem::deploy

@@ -31,7 +31,7 @@ struct Inbox {
   bool open TD_GUARDED_BY(mu) = false;  // true while a trace is active
   CuptiLibrary cupti TD_GUARDED_BY(mu) = {};
   std::vector<RawSpan> spans TD_GUARDED_BY(mu);
-  // The ids of DeviceTrace::Enter, by CUPTI's correlation id.
+  // By CUPTI's correlation id: the id of DeviceTrace::Enter.
   std::unordered_map<uint32_t, uint64_t> ids TD_GUARDED_BY(mu);
 };
 
@@ -61,7 +61,7 @@ std::string NameOf(const char* mangled) {
 void RequestBuffer(uint8_t** buffer, size_t* bytes, size_t* records_max) {
   *buffer = static_cast<uint8_t*>(std::aligned_alloc(8, kBufferBytes));
   *bytes = *buffer == nullptr ? 0 : kBufferBytes;
-  *records_max = 0;  // number of records per buffer; 0: as many as fit
+  *records_max = 0;  // maximum number of records per buffer; 0: as many as fit
 }
 
 void Keep(const CuptiRecord* record, Inbox& inbox) TD_REQUIRES(inbox.mu) {
@@ -168,7 +168,7 @@ class CuptiTrace final : public DeviceTrace {
   }
 
   const CuptiLibrary cupti_;
-  uint64_t first_ns_ = 0;  // the time first_ on CUPTI's clock
+  uint64_t first_ns_ = 0;  // CUPTI's clock at the time first_, in ns
   Time first_;
 };
 

@@ -1,5 +1,5 @@
-// Traces the work of a CUDA device with CUPTI: kernels, copies and fills. Each has the id that the
-// host set when it submitted the work.
+// Traces the work of a CUDA device with CUPTI: kernels, copies and fills. Each piece of work has
+// the id that the host set when it submitted the work.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct DeviceSpan {
 // submit is traced without an id.
 class DeviceTrace {
  public:
-  // Starts a trace. `library`: see OpenCupti. UNAVAILABLE: CUPTI or a function of it is missing, or
-  // CUPTI reports an error. An example is a driver that restricts its counters to root.
+  // Starts a trace. `library`: see OpenCupti. UNAVAILABLE: CUPTI or one of its functions is
+  // missing, or CUPTI reports an error. For example, the driver may restrict its counters to root.
   static StatusOr<std::unique_ptr<DeviceTrace>> Start(const std::string& library = "");
   virtual ~DeviceTrace() = default;  // the destructor ends the trace
 

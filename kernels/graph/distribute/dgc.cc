@@ -26,16 +26,16 @@ class Compressor {
   Status TakeLocalSettings();
   Status AppendMomentum(const Groups& groups);
   // InsertSelection and InsertExchange insert operators directly after the gradients of the group.
-  // Backward then continues while the ranks communicate.
+  // Backward then computes further gradients while the ranks communicate.
   Status InsertSelection(const ParamGrad& pair, std::string* selected);
   Status InsertExchange(const std::vector<ParamGrad>& group);
   Status Insert(ops::Op op) { return InsertOp(program_, at_++, std::move(op)); }
 
   Program& program_;
-  OptimizerSpec optimizer_;  // optimizer; its gradient settings are moved to local_
+  OptimizerSpec optimizer_;  // optimizer without its gradient settings, which are in local_
   const DgcRule& rule_;
   const int ranks_;
-  GradientSettings local_;  // clipping and decay for the gradient part of one rank
+  GradientSettings local_;  // clipping and weight decay for one rank's part of the gradient
   size_t at_ = 0;
   std::vector<std::string> slots_;
   std::vector<ops::Op> updates_;  // operators that run after all communication
@@ -49,9 +49,9 @@ Status Compressor::AddStates() {
   return OkStatus();
 }
 
-// Computes the settings for the gradient part of one rank. The penalties of all ranks add up to the
-// job's value. clip_norm applies to the sum over the ranks. Each part gets the limit divided by the
-// square root of the number of ranks (section 3.2 of the paper).
+// Computes the settings for one rank's part of the gradient. The penalties of all ranks add up to
+// the penalty of the job. clip_norm limits the sum over the ranks. Each part gets this limit
+// divided by the square root of the number of ranks (section 3.2 of the paper).
 Status Compressor::TakeLocalSettings() {
   TD_ASSIGN_OR_RETURN(local_, TakeGradientSettings(optimizer_.attrs));
   if (local_.clip_values || local_.clip_global_norm > 0) {
@@ -82,9 +82,9 @@ Status Compressor::InsertSelection(const ParamGrad& pair, std::string* selected)
   const TensorDesc desc = program_.FindVar(pair.param)->desc;
   TD_RETURN_IF_ERROR(program_.AddVar({.name = residual, .kind = VarKind::kState, .desc = desc}));
   slots_.insert(slots_.end(), {velocity, residual});
-  // Before begin_step, the velocity of momentum is the same on all ranks. In a job that already
-  // compressed gradients earlier, the unsent elements are also the same. Dividing both by the
-  // number of ranks makes the ranks' values add up to the old value.
+  // Before begin_step, the velocity of momentum is the same on all ranks. The unsent elements are
+  // also the same, if an earlier run of the job compressed gradients. The velocity and the unsent
+  // elements are divided by the number of ranks, so that the sum over the ranks is the old value.
   for (const std::string& slot : {velocity, residual}) {
     TD_RETURN_IF_ERROR(Insert({.type = "scale",
                                .inputs = {{slot}},

@@ -15,7 +15,7 @@ namespace tandem::graph {
 
 struct DgcRule {
   int64_t begin_step = 0;  // first step with compression; earlier steps use plain momentum
-  // Number of steps during which the values of `sparsity` apply one after another. Later steps use
+  // Number of steps over which the values of `sparsity` are used one after another. Later steps use
   // the last value.
   int64_t ramp_steps = 1;
   std::vector<double> sparsity = {0.999};

@@ -12,26 +12,27 @@ namespace tandem::graph {
 // last_comm_group_size_MB. In spite of its name, fuse_grad_size_in_TFLOPS limits the number of
 // gradients.
 struct GroupRule {
-  double group_mb = 32;  // a group that reaches this size in MiB closes; <= 0: one group per layer
-  int64_t gradients_max = 50;  // a group with more gradients than this closes; <= 1: no limit
+  double group_mb = 32;        // size in MiB at which a group closes; <= 0: one group per layer
+  int64_t gradients_max = 50;  // number of gradients above which a group closes; <= 1: no limit
   double last_mb = 0;          // largest size of the last group in MiB; <= 0: no limit
 };
 
-// Splits `grads` into groups and keeps their order. A layer (the name up to the first '.') is never
-// split. A group closes after the layer that makes it reach group_mb or exceed gradients_max. If
-// the last group is larger than last_mb, its last layers that fit (at least one) become a separate
-// group. Finally, groups are split by element type. Source: Paddle 2.0 coalesce_grad_tensor_pass.
-// last_mb limits the group that Paddle's dygraph reducer forms first.
+// Splits `grads` into groups without changing their order. A layer (the name up to the first '.')
+// stays in one group. A group closes after the layer with which it reaches group_mb or exceeds
+// gradients_max. If the last group is larger than last_mb, its last layers become a separate group:
+// at least one layer, and as many as fit into last_mb. Finally, groups are split by element type.
+// Source: Paddle 2.0 coalesce_grad_tensor_pass. last_mb limits the group that Paddle's dygraph
+// reducer forms first.
 std::vector<std::vector<ParamGrad>> GroupGradients(const Program& program,
                                                    const std::vector<ParamGrad>& grads,
                                                    const GroupRule& rule);
 
-// Returns the gradients, with sparse gradients converted to dense ones. Used by modes whose
-// communication supports only dense tensors. The values are the same, but more bytes are sent.
+// Returns the gradients, with sparse gradients converted to dense ones. Modes whose communication
+// supports only dense tensors use it. The values are the same, but more bytes are sent.
 StatusOr<std::vector<ParamGrad>> DensifyAll(Program& program, const std::vector<ParamGrad>& grads);
 
 // Inserts one c_allreduce_sum per group directly after the operator that completes the gradients of
-// the group. The allreduce runs under the condition `run_if`, "": always.
+// the group. The allreduce runs if the condition `run_if` holds; "": always.
 Status InsertAllReduce(Program& program, const std::vector<std::vector<ParamGrad>>& groups,
                        const std::string& run_if = "");
 

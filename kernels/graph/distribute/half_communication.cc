@@ -70,7 +70,7 @@ class Halver {
 
   Program& program_;
   std::vector<ops::Op> before_;
-  // The f16 copies that are being reduced, by name of the f32 gradient.
+  // By name of the f32 gradient: its f16 copy that is being reduced.
   std::map<std::string, Half> halves_;
 };
 

@@ -7,9 +7,9 @@
 
 namespace tandem::graph {
 
-// Inserts casts of f32 gradients to f16 before each reduction, which then reduces the f16
-// gradients. The cast back to f32 is inserted before the next reader of the gradient. Until then,
-// communication overlaps with computation.
+// Inserts casts of f32 gradients to f16 before each reduction, which then reduces the f16 copies. A
+// cast to f32 is inserted before the next reader of each gradient. Until this cast, communication
+// overlaps with computation.
 Status HalveCommunication(Program& program);
 
 }  // namespace tandem::graph

@@ -74,8 +74,8 @@ class Unroller {
   const Sections cut_;
   const PipelineRank& rank_;
   Program out_;
-  // Variables that were sent. They are inputs of the next receive, because the received message
-  // proves that they arrived.
+  // Variables that this rank has sent. They become inputs of the next receive, whose message proves
+  // that they arrived.
   std::vector<std::string> sent_;
   std::vector<ParamGrad> grads_;
   // The gradients of this stage, by index of the operator that completes them.
@@ -197,7 +197,7 @@ Status Unroller::Receive(bool forward, int micro) {
   std::vector<const Crossing*> received;
   for (const Crossing& c : cut_.crossings) {
     if (c.forward == forward && c.to == rank_.section) received.push_back(&c);
-    // When the next stage sends the gradient, it has finished reading this stage's activation.
+    // If the next stage has sent the gradient, it no longer reads this stage's activation.
     if (!forward && c.forward && c.from == rank_.section) sent_.push_back(At(c.var, micro));
   }
   std::stable_sort(received.begin(), received.end(),

@@ -1,8 +1,8 @@
 // Writes a training step of a pipeline as the program of one rank. The program contains the
-// operators of the rank's stage once per micro batch, in the order of a schedule. Sends and
-// receives are between these operators. Therefore the executor and the memory plan need not know
-// pipelines. An activation stays in memory from its forward to its backward. The schedule limits
-// memory, because it limits the number of micro batches whose backward has not run.
+// operators of the rank's stage once per micro batch, in the order of a schedule. It also contains
+// the sends and receives. Therefore the executor and the memory plan need not know pipelines. An
+// activation stays in memory from its forward to its backward. The schedule limits memory, because
+// it limits the number of micro batches whose backward has not run.
 #pragma once
 
 #include <string>
@@ -14,26 +14,26 @@
 
 namespace tandem::graph {
 
-// One row of the schedule: forward or backward of one micro batch.
+// One row of the schedule: the forward or the backward of one micro batch.
 struct PipelineRow {
   bool forward = true;
   int micro = 0;
   bool operator==(const PipelineRow&) const = default;
 };
 // Returns the rows of schedule 1F1B for one stage (PipeDream-Flush; Narayanan et al., ICML 2021).
-// Stage s of n first runs n - 1 - s forwards, then alternates forward and backward, then runs the
-// remaining backwards. At any time, the forward but not the backward has run for at most n - s
-// micro batches.
+// Stage s of n first runs n - 1 - s forwards. It then alternates forward and backward, and finally
+// runs the remaining backwards. At any time, at most n - s micro batches have run forward but not
+// backward.
 std::vector<PipelineRow> OneForwardOneBackward(int section, int sections, int micro_batches);
 
 // Returns the share of the step in which a rank waits: (sections - 1) / (micro_batches + sections -
 // 1). Assumes that all rows of the schedule take equally long.
 double BubbleShare(int sections, int micro_batches);
 
-// One rank of a pipeline. A replica of the model has one rank per stage. The rank numbers of
+// One rank of a pipeline. A replica of the model has one rank per stage; the rank numbers of
 // consecutive stages differ by `apart`. All ranks of a replica work on the same part of the batch.
-// Stage 0 may have several consecutive ranks; each of them then runs one micro batch of the next
-// stage.
+// Stage 0 may have several consecutive ranks. Each of these ranks then runs one micro batch of the
+// next stage.
 struct PipelineRank {
   int section = 0, sections = 1;
   int first_rank = 0;  // the rank of stage 0; if stage 0 has several ranks, the first

@@ -42,8 +42,8 @@ double CostOf(const Program& program, const ops::Op& op) {
   return std::max(moved, def.flops(ops::OpView(op, def, in, out)));
 }
 
-// Returns for each i the cost of a stage boundary before operator `i`: values written before it and
-// read from `i` on must be sent.
+// Returns for each i the cost of a stage boundary before operator i: the cost of sending all values
+// that are written before operator i and read by it or later operators.
 std::vector<double> CutCosts(const Program& program) {
   const size_t n = program.ops.size();
   std::vector<double> costs(n + 1, 0);
@@ -57,8 +57,8 @@ std::vector<double> CutCosts(const Program& program) {
   return costs;
 }
 
-// Returns the first operator of each stage, so that the most expensive stage costs least. Returns
-// the first of several equally good partitions.
+// Returns the index of the first operator of each stage. The cost of the most expensive stage is
+// minimal. Of several equally good partitions, returns the first.
 std::vector<size_t> BalancedCut(const Program& program, int sections) {
   TD_REQUIRE(sections >= 1 && program.ops.size() >= static_cast<size_t>(sections));
   const size_t n = program.ops.size(), s = static_cast<size_t>(sections);
@@ -163,7 +163,7 @@ bool IsTableLookup(const ops::Op& op) {
   return op.type == "lookup_table" && (is("is_sparse") || is("is_distributed"));
 }
 
-// Describes an operator for a message by its first output, because operators have no names.
+// Returns the name of an operator for a message: its first output, because operators have no names.
 std::string Told(const ops::Op& op) {
   std::string out;
   ForEachWrite(op, [&](const std::string& name) { out = out.empty() ? name : out; });
@@ -173,7 +173,8 @@ std::string Told(const ops::Op& op) {
 // Checks `forward`, whose operators are in stage 0 or 1. Values may flow only from stage 0 to stage
 // 1. All operators that use a parameter must be in one stage.
 Status CheckGuard(const Program& forward, const std::string& device) {
-  // `writers`: operators in stage 1, by output. `users`: first reader of each variable.
+  // `writers`: by output, the operator in stage 1 that writes it. `users`: by variable, its first
+  // reader.
   std::map<std::string, const ops::Op*> writers, users;
   for (const ops::Op& op : forward.ops) {
     const bool guarded = SectionOf(op) == 1;
@@ -188,7 +189,8 @@ Status CheckGuard(const Program& forward, const std::string& device) {
       const ops::Op*& user = users.emplace(name, &op).first->second;
       if (const auto writer = writers.find(name); !guarded && writer != writers.end()) {
         status = InvalidArgument(
-            "the %s has no device guard \"%s\", but reads \"%s\" from an operator with this guard; "
+            "the %s has no op_device \"%s\", but reads \"%s\" from an operator with this "
+            "op_device; "
             "heter workers send back only gradients [TD1107]; hint: set op_device \"%s\" for this "
             "operator, too",
             Told(op), device, name, device);

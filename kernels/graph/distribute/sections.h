@@ -11,8 +11,8 @@
 namespace tandem::graph {
 
 // Returns the number of stages that the operators of a forward program name
-// (kernels/graph/op_device.h). 0: they name none. INVALID_ARGUMENT: no operator names one of the
-// lower stage numbers.
+// (kernels/graph/op_device.h). 0: no operator names a stage. INVALID_ARGUMENT: a stage number below
+// the highest one is named by no operator.
 StatusOr<int> NamedSections(const Program& forward);
 
 // Assigns a stage to every operator of a forward program: the stage that it names, else the stage
@@ -32,12 +32,12 @@ Status AssignGuard(Program& forward, const std::string& device);
 struct Crossing {
   std::string var;
   int from = 0, to = 0;
-  bool forward = true;  // true: a forward value; false: a gradient
+  bool forward = true;  // true: a value of forward; false: a gradient
 };
 
 struct Sections {
-  std::vector<int> of_op;            // by operator: its stage
-  std::vector<Crossing> crossings;   // in the order of the operators that wrote them last
+  std::vector<int> of_op;           // by operator: its stage
+  std::vector<Crossing> crossings;  // crossings, in the order of the operators that write them last
   std::map<std::string, int> homes;  // by name of a parameter or state: its stage
 };
 

@@ -16,7 +16,8 @@ struct Region {
   const char* suffix;
 };
 
-// The parameters of one broadcast, and the index of the first operator that uses one of them.
+// The parameters that one broadcast sends, and the index of the first operator that uses one of
+// them.
 struct Segment {
   int owner;
   size_t first_use;
@@ -59,7 +60,7 @@ class Sharder {
   const ShardRule& rule_;
 };
 
-// Returns the temporaries that operators before `end` compute only from parameters. Each has the
+// Returns the temporaries that operators before `end` compute only from parameters, each with the
 // index of the operator that writes it.
 std::map<std::string, size_t> Sharder::FindDerived(size_t end) const {
   std::map<std::string, size_t> derived;
@@ -156,7 +157,7 @@ StatusOr<int64_t> Sharder::Fetch(const Region& region) {
   std::map<std::string, std::string> here;
   // By index of an operator: the broadcasts that are inserted before it.
   std::vector<std::vector<ops::Op>> before(region.end);
-  size_t at = region.begin;  // index of the first operator that uses the preceding segment
+  size_t at = region.begin;  // index of the first operator that uses the previous segment
   for (size_t s = 0; s < segments.size(); ++s) {
     ops::Op fetch = {
         .type = "c_broadcast_params",
@@ -236,7 +237,8 @@ ParamOwners OwnersInOrder(const Program& program, int ranks) {
   };
   std::vector<std::string> order =
       InOrderOfUse(program, {0, program.ops.size(), ""}, is_param, &at);
-  for (const Var* var : program.VarsOf(VarKind::kParam)) {  // parameters that no operator reads
+  // The parameters that no operator reads also get an owner.
+  for (const Var* var : program.VarsOf(VarKind::kParam)) {
     if (std::find(order.begin(), order.end(), var->name) == order.end()) order.push_back(var->name);
   }
   std::vector<int64_t> bytes;

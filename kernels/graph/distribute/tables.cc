@@ -56,7 +56,7 @@ std::string TextOf(const ops::Op& op, const char* attr) {
   return it == op.attrs.end() ? "" : std::get<std::string>(it->second);
 }
 
-// If the table counts clicks, checks that the variable of clicks has one number per record.
+// If the table counts clicks, checks that the variable with the clicks has one number per record.
 Status CheckClick(const Program& program, const std::string& table, const ops::Op& lookup) {
   const std::string click = TextOf(lookup, "click");
   if (click.empty()) return OkStatus();
@@ -187,8 +187,8 @@ Status PrefetchTables(Program& program, const std::vector<std::string>& tables) 
   for (size_t i = 0; i < tables.size(); ++i) {
     TD_RETURN_IF_ERROR(PrefetchTable(program, i, tables[i]));
   }
-  // The number of prefetched rows differs from that of the table, so the shapes of gradients are
-  // inferred again.
+  // The number of prefetched rows differs from the number of rows of the table. Therefore the
+  // shapes of the gradients are inferred again.
   int64_t batch = 1;
   for (const Var& var : program.vars()) {
     if (var.batch_leading) batch = var.desc.shape[0];

@@ -21,12 +21,13 @@ struct Row {
   uint32_t f32_slots = 0;  // bit s is set if input slot s is always f32
 };
 
-// Operators that are not in the table are on the black list. This includes Paddle's black list:
-// mean, sum, the softmaxes and the cross entropies. `fc` is Paddle's mul.
-constexpr uint32_t kStatistics = 0b11110;  // the input slots Scale, Bias, Mean and Variance
+// The white and gray lists. All other operators are on the black list. Paddle's black list has
+// mean, sum, the softmaxes and the cross entropies, which are not in this table. `fc` is Paddle's
+// mul.
+constexpr uint32_t kStatistics = 0b11110;  // bits of the input slots Scale, Bias, Mean and Variance
 constexpr Row kRows[] = {
-    {"conv2d", List::kWhite, 0b100},  // the input slot Bias
-    {"fc", List::kWhite, 0b100},      // the input slot Bias
+    {"conv2d", List::kWhite, 0b100},  // bit of the input slot Bias
+    {"fc", List::kWhite, 0b100},      // bit of the input slot Bias
     {"matmul", List::kWhite},
     {"batch_norm", List::kGray, kStatistics},
     {"concat", List::kGray},
@@ -49,7 +50,7 @@ constexpr Row kRows[] = {
     {"transpose", List::kGray},
 };
 
-// Paddle's names of operators, and their names in Tandem if these differ.
+// Pairs of Paddle's and Tandem's name of an operator, if the two names differ.
 constexpr std::pair<const char*, const char*> kPaddleNames[] = {{"mul", "fc"},
                                                                 {"matmul_v2", "matmul"},
                                                                 {"reshape2", "reshape"},
@@ -123,9 +124,9 @@ List Rewriter::ListOf(const std::string& type) const {
   return row == nullptr ? List::kBlack : row->list;
 }
 
-// Returns true for operators that read or write a variable of custom_black_varnames. Also returns
-// true for operators whose results must be f32: the loss, metrics, and state that is not in a slot
-// which is always f32.
+// Returns true if `op` must compute in f32. These are operators that read or write a variable of
+// custom_black_varnames, or write the loss or a metric. They also include operators that write a
+// persistent variable and have no Row::f32_slots.
 bool Rewriter::MustBeFull(const ops::Op& op) const {
   bool full = false;
   ForEachRead(op, [&](const std::string& name) { full |= black_vars_.contains(name); });

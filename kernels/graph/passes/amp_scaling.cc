@@ -120,8 +120,9 @@ Status Scaler::AgreeOverRanks() {
   return OkStatus();
 }
 
-// Replaces all gradients by zeros if one is not finite. Servers cannot skip a step, and such a
-// gradient would destroy their parameters. This trainer then does not change the parameters.
+// Replaces all gradients by zeros if at least one is not finite, because such a gradient would
+// destroy the servers' parameters. Servers cannot skip a step. With zeros, this trainer does not
+// change the parameters.
 Status Scaler::SendZeros() {
   const std::string overflow = program_.FreshName("loss_scaling@OVERFLOW");
   size_t at = update_;

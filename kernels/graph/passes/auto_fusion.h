@@ -1,6 +1,6 @@
 // Fuses chains of elementwise operators, forward and backward. Each chain becomes one loop over
-// blocks that stay in the cache (kernels/ops/fused/fused_elementwise.cc). Values that only the
-// chain uses are not stored in memory.
+// blocks that stay in the cache (kernels/ops/fused/fused_elementwise.cc). Values that only
+// operators of the chain use are not stored in memory.
 #pragma once
 
 #include "kernels/graph/passes/pass.h"

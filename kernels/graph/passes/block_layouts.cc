@@ -139,8 +139,8 @@ bool Blocker::AllCanBlock(const ops::Op& op) const {
   return can;
 }
 
-// Returns a variable with the value of `name` in the fast layout (`blocked`) or in NCHW. This is
-// `name` itself or a copy, for which a reorder is appended.
+// Returns a variable with the value of `name` in the fast layout (`blocked` is true) or in NCHW. If
+// `name` has another layout, the result is a copy, for which a reorder is appended.
 StatusOr<std::string> Blocker::Reordered(const std::string& name, bool blocked, ops::OpRole role) {
   if (!IsImage(name) || blocked_.contains(name) == blocked) return name;
   if (const auto it = copies_.find(name); it != copies_.end()) return it->second;
@@ -169,7 +169,7 @@ Status Blocker::Append(ops::Op op, const std::set<std::string>& blocked_outputs)
   return AppendOp(program_, std::move(op));
 }
 
-// Adds an operator that is no convolution, with all its images in one layout.
+// Adds an operator that is no convolution. All its images get the same layout.
 Status Blocker::InLayout(ops::Op op, bool blocked) {
   for (auto& slot : op.inputs) {
     for (std::string& name : slot) {

@@ -1,4 +1,4 @@
-// Keeps one value of the state that forward writes if the batch of a step runs in parts.
+// For a batch that runs in parts: selects one of the values that forward writes to a state.
 #pragma once
 
 #include "kernels/graph/passes/pass.h"

@@ -15,8 +15,8 @@ class BatchNormFuser {
   StatusOr<PassOutcome> Run(bool with_addition);
 
  private:
-  // Returns the index of the operator of type `type` that is the only reader of `var`, which
-  // operator `norm` writes.
+  // Returns the index of an operator of type `type` if it is the only reader of `var`, an output of
+  // operator `norm`.
   std::optional<size_t> Next(const std::string& var, const std::string& type) const;
   Status TryNorm(size_t norm, bool with_addition);
   Status Fuse(size_t norm, size_t relu, std::vector<std::string> z);

@@ -10,7 +10,7 @@
 namespace tandem::graph {
 namespace {
 
-// (type, condition) of the operators that are fused together.
+// Type and condition, which must be equal for all operators of one fused operator.
 using Group = std::pair<std::string, std::string>;
 
 // Returns true if the operator updates its parameter element by element and its gradient is dense.

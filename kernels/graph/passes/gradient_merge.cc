@@ -15,8 +15,9 @@ bool IsTail(const ops::Op& op) {
 
 class Merger {
  public:
-  // Each sum of stages[i] summands is one summand of stage i + 1. Communication and update (the
-  // tail) run when a sum of the last stage is complete.
+  // `stages[i]` is the number of summands in a sum of stage i. Each complete sum of stage i is one
+  // summand of stage i + 1. Communication and update (the tail) run when a sum of the last stage is
+  // complete.
   Merger(Program& program, std::vector<int64_t> stages, double factor)
       : program_(program), stages_(std::move(stages)), factor_(factor) {}
 

@@ -15,8 +15,8 @@ namespace tandem::graph {
 // naming the parameter: a gradient is sparse.
 StatusOr<PassOutcome> MergeGradients(Program& program, PassContext& context);
 
-// AddAccumulator declares the accumulator `name` of a gradient. It and the next functions are for
-// other code that accumulates the parts of a batch.
+// Declares the accumulator `name` of a gradient. AddAccumulator and the next three functions are
+// for other code that accumulates the parts of a batch.
 Status AddAccumulator(Program& program, const std::string& name, const TensorDesc& desc);
 // AddToAccumulator returns the operator that adds `part` to the accumulator. ResetAccumulator
 // returns the operator that sets the accumulator to zeros.

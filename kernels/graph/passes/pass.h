@@ -36,16 +36,16 @@ struct PassOutcome {
 };
 
 struct Pass {
-  const char* name;  // the name of the knob; if a knob has several passes: "knob.part"
+  const char* name;  // name of the knob; "knob.part" if the knob has several passes
   const char* doc;
   PassStage stage;
   bool (*asked)(const DistributedStrategy& strategy);
   StatusOr<PassOutcome> (*run)(Program& program, PassContext& context);
 };
 
-// Returns all passes in the order in which they run. It is the order of Paddle (sequential
-// execution, batch norm, fusions, grouped gradients, optimizer). Passes that need no gradients run
-// before autodiff.
+// Returns all passes in the order in which they run. This is Paddle's order: sequential execution,
+// batch norm, fusions, grouped gradients, optimizer. Passes that need no gradients run before
+// autodiff.
 std::span<const Pass> AllPasses();
 
 }  // namespace tandem::graph

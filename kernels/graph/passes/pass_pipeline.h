@@ -18,7 +18,7 @@ struct PassReport {
   PassOutcome outcome;
   size_t operators_before = 0, operators_after = 0;
   double milliseconds = 0;
-  bool by_default = false;  // true: the pass runs by default, the user did not set its knob
+  bool by_default = false;  // true: a pass that runs by default and whose knob the user did not set
 };
 
 // Receives the program at a named point: "model", "autodiff", "distribute", or the name of the pass

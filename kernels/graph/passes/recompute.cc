@@ -29,9 +29,9 @@ class Recomputer {
 
   Program& program_;
   const std::vector<ops::Op> before_;
-  // forward temporaries that are not kept, with the index of their writer
+  // by forward temporary that does not stay in memory: the index of its writer
   std::map<std::string, size_t> writer_;
-  std::map<std::string, std::string> copy_;  // by temporary of writer_: its recomputed copy
+  std::map<std::string, std::string> copy_;  // from a temporary to its recomputed copy
   int64_t repeated_ = 0;
 };
 

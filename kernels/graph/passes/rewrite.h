@@ -22,7 +22,8 @@ UseMap FindUses(const Program& program);
 // Returns true if a pass may remove the variable: it is a temporary, not the loss and not a metric.
 bool MayVanish(const Program& program, const std::string& var);
 
-// Returns true if one operator writes `var`, only `reader` reads it, and a pass may remove it.
+// Returns true if exactly one operator writes `var`, only operator `reader` reads it, and
+// MayVanish(var).
 bool ReadOnlyBy(const Program& program, const UseMap& uses, const std::string& var, size_t reader);
 
 // Checks `op` as AppendOp does and inserts it before operator `at`.
@@ -44,7 +45,8 @@ struct Period {
 StatusOr<std::string> InsertEveryNth(Program& program, size_t at, const std::string& prefix,
                                      const Period& period, int64_t first, bool saved);
 
-// Returns the index after the last operator that writes one of `vars`; 0: no operator writes them.
+// Returns the index after the last operator that writes one of `vars`; 0: there is no such
+// operator.
 size_t BehindWritersOf(const Program& program, const std::vector<std::string>& vars);
 
 // Returns the index of the operator that begins backward: the fill_constant that sets the gradient
@@ -59,8 +61,8 @@ Status MultiplyLossGradient(Program& program, const std::string& factor);
 // the other reads or writes.
 bool Conflict(const ops::Op& a, const ops::Op& b);
 
-// Returns true if operator `from` may move next to operator `to`. No operator between them may read
-// or write the outputs of `from`, or write its inputs.
+// Returns true if operator `from` may move next to operator `to`. This is possible if no operator
+// between them reads or writes the outputs of `from`, or writes its inputs.
 bool CanMove(const Program& program, size_t from, size_t to);
 
 }  // namespace tandem::graph

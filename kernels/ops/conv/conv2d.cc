@@ -7,7 +7,7 @@ namespace tandem::ops {
 
 namespace {
 
-// Fills in the attributes that select how the result is computed: layouts, algorithm, relu.
+// Sets the members of `s` that come from the attributes for layouts, algorithm and relu.
 Status FillHow(const OpView& view, ConvShape& s) {
   TD_ASSIGN_OR_RETURN(s.in_layout, LayoutOf(view, "input_layout", view.in(0).shape));
   const Shape out{s.batch, s.out_c, s.out[0], s.out[1]};
@@ -108,7 +108,7 @@ double Flops(const OpView& view) {
   return s.ok() ? 2.0 * static_cast<double>(s->batch * s->out_c * s->out_plane() * s->taps()) : 0;
 }
 
-// Input and filter gradient are each a product with as many operations as forward.
+// The input gradient and the filter gradient each need as many operations as the forward pass.
 double FlopsGrad(const OpView& view) { return (view.has_out(0) + view.has_out(1)) * Flops(view); }
 
 constexpr int64_t kOnes[] = {1, 1}, kZeros[] = {0, 0};  // by dimension: vertical, horizontal

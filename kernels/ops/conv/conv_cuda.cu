@@ -12,7 +12,7 @@ namespace {
 // ---- cuDNN, or plain loops if cuDNN does not support a case -------------------------------------
 
 // Computes a convolution with cuDNN. If cuDNN rejects the case in the first run, all later runs use
-// plain loops. Graphs are recorded later, so they contain the final choice.
+// plain loops. CUDA graphs are recorded after the first run, so they contain the final choice.
 template <typename T>
 class DnnOrPlain {
  public:
@@ -139,7 +139,8 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   return MakeKernel<State<Conv>, Body>(std::move(state), scratch);
 }
 
-// For Row: the body of each kernel, and the parts of a convolution that it computes.
+// Template arguments of Row: the body of each kernel, and the parts of a convolution that the
+// kernel computes.
 template <bool relu>
 struct Forward {
   static ConvParts Parts(const OpView& view) {

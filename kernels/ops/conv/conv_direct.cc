@@ -23,8 +23,8 @@ struct Padded {
   int64_t channels, in[2], out[2], pad[2];
   int64_t height, width;
   int64_t length;  // length of a long row in elements, rounded up to whole vectors
-  // Elements from one image to the next. There is room after each image, because vectors read
-  // beyond its end.
+  // Number of elements from one image to the next. Unused memory follows each image, because
+  // vectors read beyond the end of the image.
   int64_t stride;
   // By (channel, row, column) of the filter: the offset of its input element.
   std::vector<int32_t> offset;
@@ -92,8 +92,9 @@ int PartsFor(const PrepareContext& ctx, const ConvShape& s) {
       s.batch, tandem::ops::PartsFor(ctx.threads, products / kProductsPerElement)));
 }
 
-// Returns true if vectors of channels (ConvLoops::Transposed) are faster than long rows. They are
-// if computing the unused elements of the long rows takes longer than transposing the result.
+// Returns true if vectors of channels (ConvLoops::Transposed) are faster than long rows. This is
+// the case if computing the unused elements of the long rows takes longer than transposing the
+// result.
 bool UseTransposed(const ConvShape& s, const ConvLoops& loops, const Padded& padded) {
   return s.out_c % loops.lanes == 0 && s.out_plane() * 8 < padded.length * 7;
 }
@@ -118,8 +119,8 @@ void PackWeights(const float* from, int64_t channels, int64_t taps, float* to) {
   }
 }
 
-// Computes the output with vectors of channels: first all channels of each position, then
-// transposes the result. Used if the output channels fill whole vectors.
+// Computes the output with vectors of channels: computes all channels of each position, and then
+// transposes the result. REQUIRES: the output channels fill whole vectors.
 void ForwardTransposed(const ForwardState& st, const float* in, const float* weights,
                        const float* bias, float* scratch, float* out) {
   const ConvShape& s = st.s;

@@ -19,8 +19,8 @@ struct FilterTransposer {
 };
 
 // A convolution like PlainConvolution, computed by cuDNN. All tensors must have the same layout. If
-// it is channels last, filters are transposed in scratch memory, because cuDNN needs filters with
-// channels last too.
+// the layout has channels last, filters are transposed in scratch memory, because cuDNN then needs
+// filters with channels last too.
 class DnnConvolution {
  public:
   static StatusOr<DnnConvolution> Make(const OpView& view, const ConvShape& s,

@@ -19,7 +19,7 @@ auto DnnConvPart<Part>::Proposals(cudnnHandle_t dnn, const DnnConvDescriptors& d
     const bool serves =
         p.status == CUDNN_STATUS_SUCCESS && p.determinism == CUDNN_DETERMINISTIC &&
         std::none_of(all.begin(), all.end(), [&](const auto& a) { return a.algo == p.algo; });
-    // cuDNN is asked for the size, because p.memory may be for another math type.
+    // Get the size from cuDNN, because p.memory may be the size for another math type.
     size_t bytes = 0;
     if (serves && Part::Workspace(dnn, d, p.algo, &bytes) == CUDNN_STATUS_SUCCESS) {
       all.push_back({p.algo, bytes, std::nullopt});
@@ -32,7 +32,7 @@ auto DnnConvPart<Part>::Proposals(cudnnHandle_t dnn, const DnnConvDescriptors& d
 template <typename Part>
 StatusOr<std::vector<ConvMeasurement>> DnnConvPart<Part>::Measure(
     const std::vector<Algorithm>& algorithms, const DnnConvProblem& p) {
-  // launches per run, enough to make the wait for the device negligible
+  // Launches per measured run. They are enough to make the time of the synchronisation negligible.
   constexpr int kLaunches = 10;
   const ConvShape& s = p.s;
   Device& device = *p.ctx.device;
@@ -103,7 +103,8 @@ Status DnnConvPart<Part>::Search(const DnnConvProblem& p, const ConvEpilogue& ep
   TD_ASSIGN_OR_RETURN(
       const std::string fastest,
       ctx.settings.conv.search->Fastest(machine, problem, ctx.settings.conv.scratch_max, measure));
-  // No plan was needed until now, because the search knew the result.
+  // If the search already knew the result, `measure` was not called. Then the plan does not exist
+  // yet.
   for (size_t n = 0; n < DnnGraph::kProposals; ++n) {
     if (PlanName(n) == fastest) add_plan(n);
   }

@@ -1,9 +1,9 @@
 // One product of a convolution by cuDNN, with its algorithm. 16-bit convolutions with channels last
-// use cuDNN's graphs. Other convolutions, and those that the graphs do not support, use single
-// calls of cuDNN. An algorithm is considered only if it gives the same bits each time and its
-// workspace fits. cuDNN's heuristics choose among these algorithms; for single calls they do so at
-// the first run. Alternatively, a search (kernels/ops/conv/conv_search.h) measures the algorithms
-// and several plans of a graph on the device.
+// use cuDNN's graphs. Other convolutions, and those that the graphs do not support, call cuDNN's
+// convolution functions. An algorithm is considered only if it gives the same bits each time and
+// its workspace fits. cuDNN's heuristics choose among these algorithms. Without a graph, the choice
+// takes place at the first run. Alternatively, a search (kernels/ops/conv/conv_search.h) measures
+// the algorithms and several plans of a graph on the device.
 #pragma once
 
 #include <memory>
@@ -164,7 +164,7 @@ class DnnConvPart {
     typename Part::Algo algo;
     size_t workspace;              // size of the workspace in bytes
     std::optional<ConvPlan> plan;  // if set, Run uses this plan instead of `algo`
-    size_t number = 0;             // number of the plan, for its name
+    size_t number = 0;             // number of the plan (DnnGraph::MakeProposal), used in its name
     std::string name() const {
       if (plan.has_value()) return PlanName(number);
       return absl::StrFormat("algorithm%d", static_cast<int>(algo));
@@ -181,11 +181,11 @@ class DnnConvPart {
   static StatusOr<std::vector<Algorithm>> Proposals(cudnnHandle_t dnn, const DnnConvDescriptors& d);
   static StatusOr<std::vector<ConvMeasurement>> Measure(const std::vector<Algorithm>& algorithms,
                                                         const DnnConvProblem& p);
-  // Sets chosen_. If it returns OK without setting chosen_, the first run chooses. UNIMPLEMENTED: a
-  // search found no algorithm, or none includes the epilogue.
+  // Sets chosen_, or returns OK without setting chosen_. In the latter case, the first run chooses.
+  // UNIMPLEMENTED: a search found no algorithm, or none includes the epilogue.
   Status Choose(const DnnConvProblem& p, const ConvEpilogue& epilogue);
-  // Sets chosen_ to the fastest measured algorithm. Returns OK without setting it if this algorithm
-  // is no longer available.
+  // Sets chosen_ to the fastest measured algorithm. Returns OK without setting chosen_ if this
+  // algorithm is no longer available.
   Status Search(const DnnConvProblem& p, const ConvEpilogue& epilogue);
 
   std::optional<Algorithm> chosen_;

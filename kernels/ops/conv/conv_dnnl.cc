@@ -71,7 +71,8 @@ struct Problem {
 
   // The ForEach functions call visit(primitive descriptor) for the implementations of algorithm
   // `how`, in oneDNN's order. They stop and return true when visit returns true. To move to the
-  // next implementation, oneDNN needs the operation description from which the first was made.
+  // next implementation, oneDNN needs the operation description from which the first descriptor was
+  // made.
   template <typename Visit>
   bool ForEachOutput(const dnnl::engine& engine, bool with_bias, algorithm how,
                      const Visit& visit) const {
@@ -310,7 +311,7 @@ Status BuildInputGrad(DnnlProgram& program, const Case& c) {
       });
 }
 
-// Index of the columns among the kernel's inputs, after the inputs of the operator.
+// Index of the im2col matrix among the kernel's inputs. It follows the inputs of the operator.
 constexpr int kColumns = 3;
 
 // Returns the columns from which the filter's gradient is computed. nullopt: oneDNN's own

@@ -4,7 +4,8 @@
 // All loops work on planes padded with zeros, which are one after another in memory. A plane is
 // treated as one long row. The rows of an output plane have the width of the padded input, so the
 // last elements of each row are unused. An output plane is a sum over the filter taps. Each summand
-// is the input, shifted by offset[tap]. This is an "implicit" im2col, without unfolding.
+// is the input, shifted by offset[tap] and multiplied by a weight. This is an implicit im2col: the
+// input is not unfolded.
 #pragma once
 
 #include <cstdint>
@@ -63,8 +64,8 @@ struct ConvLoops {
   void (*weights_transposed)(const WeightsTransposed& args);
 
   // Adds to gin[c * plane + offset[t] + p] the sum over output channels o of w[(t * out_channels +
-  // o) * channels + c] g[o * length + p], for p in [0, length). t is a position of the filter,
-  // offset[t] its offset within a plane.
+  // o) * channels + c] g[o * length + p], for p in [0, length). t is a position in the filter.
+  // offset[t] is its offset within a plane.
   struct Inputs {
     const float *g, *w;
     const int32_t* offset;
@@ -73,8 +74,8 @@ struct ConvLoops {
   };
   void (*inputs)(const Inputs& args);
 
-  // Copies `rows` short rows of `n` elements. The starts of the rows are from_ld and to_ld elements
-  // apart.
+  // Copies `rows` short rows of `n` elements. The distance between the starts of two rows is
+  // from_ld or to_ld elements.
   void (*copy_rows)(const float* from, int64_t from_ld, float* to, int64_t to_ld, int64_t rows,
                     int64_t n);
 };

@@ -1,5 +1,5 @@
 // The code of the convolution loops. Each conv_loops_<isa>.cc includes it once. As in loops_code.h,
-// everything has internal linkage, and no inline function of another header is called.
+// everything has internal linkage, and the code calls no inline function with external linkage.
 #ifndef TANDEM_CONV_LOOPS
 #error "include this from conv_loops_<isa>.cc alone"
 #endif
@@ -31,12 +31,12 @@ inline Vec Broadcast(float f) { return Vec{f, f, f, f, f, f, f, f}; }
 inline Vec Broadcast(float f) { return Vec{f, f, f, f}; }
 #endif
 // Keeps a value in a register while several multiply-adds use it. Otherwise the compiler would load
-// it for each of them, and loads are the bottleneck of these loops.
+// the value for each multiply-add. Loads are the bottleneck of these loops.
 inline void Keep(Vec& v) { asm("" : "+v"(v)); }
 inline void Store(float* to, Vec v) { __builtin_memcpy(to, &v, sizeof(v)); }
 
-// Computes `O` output channels from channel `o` on, and `V` vectors of positions from position `p`
-// on.
+// Computes `V` vectors of positions, starting at position `p`, of `O` output channels, starting at
+// channel `o`.
 template <int O, int V>
 void ForwardTile(const ConvLoops::Forward& a, int64_t o, int64_t p) {
   Vec acc[O][V];
@@ -87,8 +87,8 @@ void ForwardChannels(const ConvLoops::Forward& a, int64_t o) {
   }
 }
 
-// Computes one vector of channels from channel `o` on, for `P` positions of row `y` from column `x`
-// on.
+// Computes one vector of channels, starting at channel `o`, for `P` positions of row `y`, starting
+// at column `x`.
 template <int P>
 void TransposedTile(const ConvLoops::Transposed& a, int64_t o, int64_t y, int64_t x) {
   Vec acc[P];
@@ -134,7 +134,8 @@ void Transposed(const ConvLoops::Transposed& a) {
   return TransposedRows<8>(a);
 }
 
-// Computes `O` output channels from channel `o` on, for `T` taps from tap `t` on.
+// Computes the sums of `O` output channels, starting at channel `o`, for `T` taps, starting at tap
+// `t`.
 template <int O, int T>
 void WeightsTile(const ConvLoops::Weights& a, int64_t o, int64_t t) {
   Vec acc[O][T];
@@ -189,9 +190,9 @@ void WeightsChannels(const ConvLoops::Weights& a, int64_t o) {
   }
 }
 
-// Computes one vector of channels from channel `o` on, for `T` taps from tap `t` on. T is large
-// enough to hide the latency of a multiply-add. Its limit is the number of registers, because each
-// tap needs a pointer to its inputs.
+// Computes the sums of one vector of channels, starting at channel `o`, for `T` taps, starting at
+// tap `t`. T is large enough to hide the latency of a multiply-add. The number of registers limits
+// T, because each tap needs a pointer to its inputs.
 template <int T>
 void WeightsTransposedTile(const ConvLoops::WeightsTransposed& a, int64_t o, int64_t t) {
   float* const stored = a.acc + (o / kWidth * a.taps + t) * ConvLoops::kLanesMax;
@@ -230,8 +231,8 @@ void WeightsTransposed(const ConvLoops::WeightsTransposed& a) {
   }
 }
 
-// Computes `C` input channels from channel `c` on, and `V` vectors of positions from position `p`
-// on.
+// Computes `V` vectors of positions, starting at position `p`, of `C` input channels, starting at
+// channel `c`.
 template <int C, int V>
 void InputsTile(const ConvLoops::Inputs& a, int64_t c, int64_t p) {
   for (int64_t t = 0; t < a.positions; ++t) {
@@ -315,8 +316,8 @@ void Inputs(const ConvLoops::Inputs& args) {
        InputsChannels < kManyRegisters ? 7 : 1 >, InputsChannels < kManyRegisters ? 8 : 1 > });
 }
 
-// Copies one row of n elements and touches no element beyond it. For such a short row, a call of
-// memcpy would take longer.
+// Copies one row of n elements. Reads and writes no element after the row. For such a short row, a
+// call of memcpy would take longer.
 inline void CopyRow(const float* from, float* to, int64_t n) {
   constexpr int64_t kWide = 16, kHalf = 8, kQuarter = 4;
   if (n >= kWide) {

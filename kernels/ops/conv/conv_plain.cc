@@ -24,7 +24,8 @@ void ForEachTap(const ConvShape& s, int64_t n, int64_t o, int64_t y, int64_t x, 
   }
 }
 
-// Calls fn(n, o, y, x, index) for every element of the output. `index`: its position in memory.
+// Calls fn(n, o, y, x, index) for every element of the output. `index`: position of the element in
+// memory.
 template <typename Fn>
 void ForEachOutput(const ConvShape& s, const Fn& fn) {
   int64_t at = 0;

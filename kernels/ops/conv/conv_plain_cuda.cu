@@ -105,7 +105,7 @@ Status PlainConvolution<T>::Filter(const KernelArgs& args, const void* input, co
   T* gw = static_cast<T*>(output);
   const CudaImages in = x_, out = y_, filter = w();
   // Returns the k-th product in the sum that is the gradient of filter weight `at`. There is one
-  // product per output element of the weight's channel.
+  // product per element of the weight's output channel.
   const auto term = [=] __device__(int64_t at, int64_t k) {
     const CudaImages::Place f = filter.PlaceOf(at);
     const int64_t n = Quotient(k, s.out_plane()), plane = k - n * s.out_plane();

@@ -12,7 +12,7 @@ namespace {
 
 using Desc = dnnl::memory::desc;
 
-// Describes a row-major matrix [rows, cols]. `transposed`: it is stored in transposed form.
+// Describes a row-major matrix [rows, cols]. `transposed`: the matrix is stored in transposed form.
 Desc Matrix(int64_t rows, int64_t cols, bool transposed = false) {
   return {{rows, cols},
           DnnlType::bf16,
@@ -20,7 +20,7 @@ Desc Matrix(int64_t rows, int64_t cols, bool transposed = false) {
 }
 
 // Adds the product out = x y. If `bias` >= 0, memory `bias` is a row that is added to each row of
-// out. All arguments are memories of the program.
+// out. All arguments are indices of memory objects of the program.
 void AddProduct(DnnlProgram& program, int x, int y, int bias, int out) {
   const auto desc = [&program](int memory) { return program.DescOf(memory); };
   const auto op = bias >= 0 ? dnnl::matmul::desc(desc(x), desc(y), desc(bias), desc(out))
@@ -110,7 +110,8 @@ void AddFilterGradOfColumns(DnnlProgram& program, const ConvShape& s, int column
   if (s.kernel[0] == 1 && s.kernel[1] == 1) {
     return AddProduct(program, grad, seen, -1, program.Out(1, Matrix(s.out_c, s.taps())));
   }
-  // The product has channels last, but the filter must have its channels before its taps.
+  // In the product, the channels of a filter come after its taps. In the filter, they come before
+  // its taps.
   const int product = program.Scratch(Matrix(s.out_c, s.taps()));
   AddProduct(program, grad, seen, -1, product);
   const std::vector<int64_t> dims = {s.out_c, s.in_c, s.kernel[0], s.kernel[1]};

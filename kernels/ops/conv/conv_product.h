@@ -1,9 +1,9 @@
 // Computes convolutions of bf16 images in NHWC as matrix products. Each pixel is a row.
 //
-// Measured on Sapphire Rapids (AMX) with oneDNN 2.6, 2 threads and the shapes of ResNet-50.
-// Products reach 250 to 540 GFLOP/s. oneDNN's own filter gradient reaches 15 to 65 GFLOP/s. The
+// Measured on Sapphire Rapids (AMX) with oneDNN 2.6, 2 threads and the shapes of ResNet-50. Matrix
+// products reach 250 to 540 GFLOP/s. oneDNN's own filter gradient reaches 15 to 65 GFLOP/s. The
 // exception is 3x3 filters with stride 1 and at least 28 outputs per row: oneDNN reaches 190 to 275
-// GFLOP/s, a product 155. Without AMX the products were not measured and are not used.
+// GFLOP/s, a matrix product 155. CPUs without AMX were not measured and do not use matrix products.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,12 @@ namespace tandem::ops {
 
 class DnnlProgram;
 
-// Returns true if output and gradients are products of the tensors as they are stored. This
-// requires 1x1 filters with stride 1.
+// Returns true if output and gradients are matrix products of the tensors as they are stored, and
+// this CPU has AMX. This requires bf16 images in NHWC, one group, and 1x1 filters with stride 1 and
+// without padding.
 bool IsPointwise(const ConvShape& s, DType dtype);
 
-// Adds the computation of output 0 from inputs 0 (Input), 1 (Filter) and maybe 2 (Bias, f32).
+// Adds the computation of output 0 from inputs 0 (Input), 1 (Filter) and, with_bias, 2 (Bias, f32).
 void AddPointwiseOutput(DnnlProgram& program, const ConvShape& s, bool with_bias);
 // Adds the computation of output 0 (Input@GRAD) from inputs 1 (Filter) and 2 (Output@GRAD).
 void AddPointwiseInputGrad(DnnlProgram& program, const ConvShape& s);

@@ -29,7 +29,8 @@ std::string ToText(const Attr& attr) {
   return "?";
 }
 
-// Holds an exclusive lock on file `path` during its lifetime. No effect if it cannot be created.
+// Holds an exclusive lock on file `path` during its lifetime. If the file cannot be created, the
+// object has no effect.
 class FileLock {
  public:
   explicit FileLock(const std::string& path) : fd_(open(path.c_str(), O_CREAT | O_RDWR, 0644)) {
@@ -133,7 +134,7 @@ StatusOr<double> MeasureRuns(const std::function<Status()>& run, double best_us)
     const Time begin = SteadyNow();
     TD_RETURN_IF_ERROR(run());
     const double us = std::max(0.1, Seconds(SteadyNow() - begin) * 1e6);
-    // The first call only warms up, unless it is too slow.
+    // The first call is a warm-up. Its time is used only if it is more than twice best_us.
     if (i == 0 && us > 2 * best_us) return us;
     if (i > 0) best = std::min(best, us);
   }

@@ -1,6 +1,6 @@
 // Selects convolution algorithms by measurement. Every algorithm that supports a problem runs a few
 // times, and the fastest is selected. A file stores the measurements. The next start then measures
-// nothing and makes the same choices, which give the same bits.
+// nothing and makes the same choices. The same choices give the same bits.
 #pragma once
 
 #include <functional>
@@ -23,16 +23,17 @@ struct ConvMeasurement {
 // The measurements of algorithms, in memory and in a file. Must be used by one thread only.
 class ConvSearch {
  public:
-  // `path`: file with the measurements; empty: they are not stored.
+  // `path`: file with the measurements; empty: the measurements are not stored.
   explicit ConvSearch(std::string path) : path_(std::move(path)) {}
 
   // Reads the file if it exists. Measurements of other machines are kept in the file but not used.
   // DATA_LOSS, naming the line: the file is damaged; the search then starts without measurements.
   Status Load();
   // Writes the file if a problem was measured since Load. Measurements that other processes wrote
-  // meanwhile are kept. If one of them is for the same problem, it replaces the one of this
-  // process. The lock file PATH.lock lets only one process write at a time and is not deleted.
-  // PERMISSION_DENIED, naming the file: it cannot be written.
+  // in the meantime stay in the file. If this and another process measured the same problem, the
+  // file keeps the measurement of the other process. The lock file PATH.lock lets only one process
+  // write at a time and is not deleted. PERMISSION_DENIED, naming the file: the file cannot be
+  // written.
   Status Save();
 
   using Measure = std::function<StatusOr<std::vector<ConvMeasurement>>()>;
@@ -60,8 +61,8 @@ class ConvSearch {
 };
 
 // Calls `run` several times and returns the time of the fastest call in microseconds. `run` must
-// return only when all its work is done. Stops after the first call if that took more than twice
-// `best_us`.
+// return only when all its work is done. Stops after the first call if this call took more than
+// twice `best_us`.
 StatusOr<double> MeasureRuns(const std::function<Status()>& run, double best_us);
 
 // Returns the key of the convolution `view`: its operator, types, shapes and attributes.
@@ -75,8 +76,8 @@ std::string CpuMachine(int threads);
 // Measures `kernel`, which was prepared for `view`, with MeasureRuns on newly allocated memory.
 StatusOr<double> MeasureKernel(const Kernel& kernel, const OpView& view, double best_us);
 
-// Returns the kernel that `own` prepares for an operator on images. UNIMPLEMENTED: it needs more
-// scratch memory than allowed, or a search finds that the kernel of `other` is faster.
+// Returns the kernel that `own` prepares for an operator on images. UNIMPLEMENTED: this kernel
+// needs more scratch memory than allowed, or a search finds that the kernel of `other` is faster.
 StatusOr<Kernel> UnlessSlower(const OpView& view, const PrepareContext& ctx, PrepareFn own,
                               PrepareFn other);
 

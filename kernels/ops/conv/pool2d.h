@@ -15,8 +15,8 @@ struct PoolShape {
   int64_t planes;
   int64_t in[2], out[2], kernel[2], stride[2], pad[2];
   bool max;  // true: maximum of each window; false: average
-  // If true, an average is over the elements inside the plane. If false, it is over the full size
-  // of the window.
+  // If true, an average is over the elements inside the plane. If false, the average is over the
+  // full size of the window.
   bool exclusive;
   ImageLayout layout;
   int64_t in_plane() const { return in[0] * in[1]; }

@@ -41,7 +41,8 @@ void Plane(const PoolShape& s, const float* x, float* out) {
 }
 
 // Adds the gradient of one output element to the input gradients of its window `w`. For max, the
-// first largest element gets all of it. For an average, all elements get equal shares.
+// first element that equals the maximum gets the whole gradient. For an average, all elements get
+// equal shares.
 void Spread(const PoolShape& s, const PoolWindow& w, const float* x, const float* y, const float* g,
             float* gx) {
   float left[kLanes];  // part of the gradient that is not distributed yet

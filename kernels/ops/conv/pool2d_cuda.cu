@@ -59,8 +59,8 @@ Status Run(State& st, const KernelArgs& args) {
   });
 }
 
-// Returns the first window along one dimension that contains index `at`. The last one is (at + pad)
-// / stride, or the last window of the dimension if that is smaller.
+// Returns the first window along one dimension that contains index `at`. The last such window is
+// (at + pad) / stride, or the last window of the dimension if its index is smaller.
 __device__ int64_t FirstWindow(int64_t at, int64_t pad, int64_t kernel, int64_t stride) {
   const int64_t reach = at + pad - kernel;
   return reach < 0 ? 0 : reach / stride + 1;

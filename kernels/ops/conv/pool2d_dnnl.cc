@@ -50,7 +50,8 @@ int AddForward(DnnlProgram& program, const Problem& p, int x, int out) {
   return workspace;
 }
 
-// Forward does not keep the workspace. Therefore the gradient of max runs the pooling again.
+// The forward kernel does not store the workspace. Therefore the gradient of max runs the pooling
+// again.
 void BuildGrad(DnnlProgram& program, const Problem& p) {
   const bool remembers = p.how == algorithm::pooling_max;
   const int workspace =

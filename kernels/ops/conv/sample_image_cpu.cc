@@ -113,8 +113,8 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 }  // namespace
 
 size_t ImageScratchBytes(int64_t width) {
-  // A scratch row holds a blended row, a copy of its last pixel, and the elements beyond it that a
-  // read of four colours touches.
+  // A scratch row contains a blended row, a copy of its last pixel, and one more element. A read of
+  // four colours at the copy of the last pixel also reads this element.
   return (static_cast<size_t>(width) * 3 + 4) * sizeof(uint16_t) / 64 * 64 + 64;
 }
 

@@ -16,7 +16,7 @@ inline constexpr char kPlainLayout[] = "NCHW";
 // without conversion.
 inline constexpr char kBlockedLayout[] = "nChw16c";
 inline constexpr int64_t kLayoutBlock = 16;
-// Name of the layout with channels last, [n,h,w,c]. oneDNN's bf16 convolutions use it.
+// Name of the layout with channels last, [n,h,w,c]. oneDNN's bf16 convolutions use this layout.
 inline constexpr char kLastLayout[] = "NHWC";
 
 // Returns the layout that attribute `attr` names. INVALID_ARGUMENT: the name is unknown, or a

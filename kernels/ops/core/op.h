@@ -37,12 +37,12 @@ enum class OpRole : uint8_t { kForward, kLoss, kBackward, kComm, kOptimize, kIni
 // An operator of a program.
 struct Op {
   std::string type;
-  // Names of variables, for each slot of the OpDef in its order. The list of an absent slot is
-  // empty. In a gradient operator, an empty name means that this gradient is not needed.
+  // Names of variables: one list per slot, in the order of the OpDef's slots. The list of an absent
+  // slot is empty. In a gradient operator, an empty name means that this gradient is not needed.
   std::vector<std::vector<std::string>> inputs, outputs;
   AttrMap attrs;
   OpRole role = OpRole::kForward;
-  // position in the user's file ("model.pbtxt:52"); empty: it is generated
+  // position in the user's file ("model.pbtxt:52"); empty: the operator is generated
   std::string source;
   // Name of the condition: an f32 variable of one element, which is read like an input. If its
   // value is 0, the operator does not run and its outputs keep their values. Empty: the operator
@@ -59,8 +59,8 @@ enum class Arity : uint8_t { kOne, kOptional, kMany };  // kMany is only allowed
 struct SlotDef {
   const char* name;
   Arity arity = Arity::kOne;
-  // If true, only the description of the input is used. Kernels get nullptr for this input, and no
-  // memory is kept for it.
+  // If true, only the description of the input is used. Kernels get nullptr for this input, and the
+  // plan reserves no memory for it.
   bool shape_only = false;
 };
 
@@ -104,16 +104,16 @@ class OpView {
     return *out_[i];
   }
 
-  // Returns the value of attribute `name`, or its default if it is not set. REQUIRES: the OpDef
-  // declares the attribute with type T.
+  // Returns the value of attribute `name`, or the default if the attribute is not set. REQUIRES:
+  // the OpDef declares the attribute with type T.
   template <typename T>
   T attr(std::string_view name) const {
     const auto given = op_.attrs.find(name);
     return std::get<T>(given != op_.attrs.end() ? given->second : Default(name));
   }
 
-  // Returns INVALID_ARGUMENT. The message begins with the operator's type, source position and
-  // shapes, then follows `what`.
+  // Returns INVALID_ARGUMENT. The message contains, in this order, the operator's type, source
+  // position and shapes, and `what`.
   Status Error(const std::string& what) const;
 
  private:
@@ -149,11 +149,11 @@ class GradContext {
   // Returns the name of the gradient of an output; "" if no gradient flows through this output. The
   // operators that compute the gradient precede those that this object appends.
   virtual std::string OutGrad(size_t slot, size_t i = 0) const = 0;
-  // Returns the name to use for G(input); "" if it is not needed. Call this at most once per input,
-  // and then write the gradient.
+  // Returns the name for G(input); "" if G(input) is not needed. Call this at most once per input.
+  // If the name is not "", the caller must append an operator that writes G(input).
   virtual std::string InGrad(size_t slot, size_t i = 0) = 0;
-  // Returns the names for a sparse G(input), of which the operator computes only some rows.
-  // Otherwise like InGrad.
+  // Like InGrad, but returns the names for a sparse G(input). The operator computes only some rows
+  // of G(input).
   virtual SparseGradNames InGradSparse(size_t slot, size_t i = 0) = 0;
   // Appends an operator with role kBackward. Inputs and outputs are in the order of its OpDef's
   // slots.
@@ -175,11 +175,11 @@ struct KernelArgs {
 };
 
 // The function of a kernel. It returns an error only for bad data, such as a label out of range.
-// Its message does not name the operator, because the executor adds type and source position.
+// The error message does not name the operator, because the executor adds type and source position.
 using KernelFn = Status (*)(const KernelArgs&);
 
-// A kernel that is prepared for one place in one plan. `state` holds shapes and attributes, so that
-// a run is one call through a pointer.
+// A kernel that is prepared for one place in one plan. `state` contains shapes and attributes, so
+// that a run is one call through a pointer.
 struct Kernel {
   KernelFn run = nullptr;
   std::shared_ptr<void> state;
@@ -230,8 +230,8 @@ Kernel MakeKernel(S state, size_t scratch_bytes = 0) {
 // ---- Definitions of operators -------------------------------------------------------------------
 
 // (output position, input position) of two tensors that may share memory. The kernel must read
-// element i of the input before it writes element i of the output. It must not read the element
-// afterwards.
+// element i of the input before it writes element i of the output. The kernel must not read element
+// i of the input afterwards.
 using InplacePair = std::pair<int, int>;
 
 // Lists in a definition. A capacity is the length of the longest list.
@@ -267,9 +267,9 @@ struct OpDef {
   // never remove or repeat such an operator.
   bool has_side_effect = false;
   // If true, element i of every output depends only on element i of the inputs and on inputs of one
-  // element. An output of one element depends only on inputs of one element. Kernels use shapes in
-  // no other way. Therefore a part of the tensors gives the same bits as the whole tensors
-  // (fused_elementwise.cc).
+  // element. An output of one element depends only on inputs of one element. The result depends on
+  // shapes in no other way. Therefore a kernel that runs on a part of the tensors computes the same
+  // bits as on the whole tensors (fused_elementwise.cc).
   bool elementwise = false;
   bool has_body = false;  // true: a fused operator, whose computation is in Op::body
 

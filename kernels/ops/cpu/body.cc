@@ -9,8 +9,8 @@
 namespace tandem::ops {
 namespace {
 
-// Elements per block. The tensors of a chain are few, so their blocks together stay in the
-// second-level cache.
+// Number of elements per block. A group uses few tensors, so the current blocks of all its tensors
+// stay in the L2 cache.
 constexpr int64_t kBlock = 4096;
 constexpr size_t kOperandsMax = 32;
 constexpr size_t kAlignment = 64;
@@ -44,8 +44,9 @@ struct Block {
   int64_t begin, count;
 };
 
-// A result of one element. Every block computes the same value into the scratch memory of its part,
-// because later blocks still read the old value. The result is copied to the output at the end.
+// A result of one element. Every block computes this value and writes it to the scratch memory of
+// its part, because later blocks still read the old value. Run copies the result to the output
+// after all blocks.
 struct LateResult {
   size_t group;
   size_t offset, bytes;
@@ -59,10 +60,8 @@ struct State {
   std::vector<std::vector<Step>> steps;
   std::vector<Block> blocks;
   std::vector<LateResult> late;
-  size_t part_bytes = 0,
-         // `part_bytes` is the scratch memory of one part. Its first `kernel_bytes` bytes are for
-         // the kernels.
-      kernel_bytes = 0;
+  // Scratch memory of one part in bytes. The kernels use the first `kernel_bytes` bytes of it.
+  size_t part_bytes = 0, kernel_bytes = 0;
   int parts = 1;
 };
 
@@ -107,8 +106,8 @@ Status RunBlocks(const State& s, int part, int64_t begin, int64_t end, const Ker
     }
     for (const LateResult& late : s.late) {
       if (late.group != block.group || block.begin != 0) continue;
-      // New values are stored after the scratch memory of all parts, until all threads have read
-      // the old values.
+      // New values stay in scratch memory, after that of all parts, until all threads have read the
+      // old values.
       std::copy_n(scratch + late.offset, late.bytes,
                   static_cast<std::byte*>(args.scratch) + s.parts * s.part_bytes + late.offset);
     }

@@ -1,5 +1,5 @@
 // Runs several elementwise operators block by block, so that intermediate values stay in the cache.
-// Used for the body of a fused operator, and for an operator between casts.
+// Fused operators use this, and f32 operators on 16-bit tensors (half.h).
 #pragma once
 
 #include <vector>

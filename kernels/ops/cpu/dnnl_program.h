@@ -1,5 +1,6 @@
-// Combines several oneDNN primitives into one kernel. Memory objects are made when the kernel is
-// prepared. A run only sets the pointers and executes. Included only by *_dnnl.cc.
+// Combines several oneDNN primitives into one kernel. The memory objects are made when the kernel
+// is prepared. A run only sets their pointers and executes the primitives. Included only by
+// *_dnnl.cc.
 #pragma once
 
 #include <initializer_list>
@@ -52,7 +53,7 @@ class DnnlProgram {
   // is appended.
   int Reordered(int memory, const dnnl::memory::desc& wanted);
   // Appends a primitive. `args` are pairs of argument number and memory index. `scratchpad` is the
-  // scratchpad description of its primitive descriptor.
+  // scratchpad description of the primitive's descriptor.
   void Add(const dnnl::primitive& primitive, std::initializer_list<std::pair<int, int>> args,
            const dnnl::memory::desc& scratchpad);
   // Appends a copy of memory `from` to memory `to`, unless both are the same memory.

@@ -9,8 +9,8 @@
 namespace tandem::ops {
 
 // Computes C [m, n] = A [m, k] B [k, n], or C += A B. Matrices are row-major, dense and f32. The
-// rows of C are split into `parts`, which several threads may compute at the same time. The size of
-// a part can change the last bits. Thread-safe.
+// rows of C are split into `parts`, which several threads may compute at the same time. The number
+// of rows of a part can change the last bits of C. Thread-safe.
 class XsmmGemm {
  public:
   struct Sizes {

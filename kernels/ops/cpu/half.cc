@@ -125,8 +125,9 @@ Status Run(State& s, const KernelArgs& args) {
   return OkStatus();
 }
 
-// The descriptions of an operator's inputs or outputs, with f32 instead of 16 bits, and the list of
-// its 16-bit tensors. Scratch memory for the f32 copies begins at offset *bytes.
+// The descriptions of an operator's inputs or outputs, with f32 instead of 16-bit types, and the
+// list of the 16-bit tensors. The constructor reserves scratch memory for the f32 copies, starting
+// at offset *bytes.
 class WideSide {
  public:
   template <typename Has, typename Get>
@@ -178,7 +179,7 @@ StatusOr<Kernel> PrepareWidened(const OpView& view, const PrepareContext& ctx, P
       view.out_count(), [&](size_t i) { return view.has_out(i); },
       [&](size_t i) -> const TensorDesc& { return view.out(i); }, &bytes);
   TD_ASSIGN_OR_RETURN(Kernel kernel, f32(OpView(view.op(), def, in.descs(), out.descs()), ctx));
-  // The scratch memory begins with that of the f32 kernel.
+  // The scratch memory of the f32 kernel is at the start.
   const size_t begin = RoundUp(kernel.scratch_bytes);
   State state{std::move(kernel),
               in.widened(),

@@ -14,14 +14,13 @@ bool HasHalf(const OpView& view);
 // memory for whole tensors.
 StatusOr<Kernel> PrepareWidened(const OpView& view, const PrepareContext& ctx, PrepareFn f32);
 
-// An implementation that uses `f32` directly for f32 tensors, and PrepareWidened if a tensor has 16
-// bits.
+// Uses `f32` directly if all tensors are f32, and PrepareWidened if a tensor has 16 bits.
 template <PrepareFn f32>
 StatusOr<Kernel> OrWidened(const OpView& view, const PrepareContext& ctx) {
   return HasHalf(view) ? PrepareWidened(view, ctx, f32) : f32(view, ctx);
 }
 
-// An implementation that uses `native` if it supports the element types, else PrepareWidened.
+// Uses `native` if `native` supports the element types, else PrepareWidened.
 template <PrepareFn native>
 StatusOr<Kernel> NativeOrWidened(const OpView& view, const PrepareContext& ctx) {
   StatusOr<Kernel> kernel = native(view, ctx);
@@ -29,7 +28,7 @@ StatusOr<Kernel> NativeOrWidened(const OpView& view, const PrepareContext& ctx) 
   return other && HasHalf(view) ? PrepareWidened(view, ctx, native) : std::move(kernel);
 }
 
-// An implementation that uses `f32` for f32 tensors. UNIMPLEMENTED: a tensor has 16 bits.
+// Uses `f32`. UNIMPLEMENTED: a tensor has 16 bits.
 template <PrepareFn f32>
 StatusOr<Kernel> F32Alone(const OpView& view, const PrepareContext& ctx) {
   if (HasHalf(view)) return Unimplemented("this kernel supports only f32");

@@ -1,9 +1,10 @@
 // Vector loops over contiguous f32, compiled once per instruction set. The best version for this
 // machine is selected when a kernel is prepared, so that one binary runs on any x86-64.
 //
-// Every element is computed with the same IEEE operations, in the vectors and in the elements after
-// the last full vector, without contraction. Therefore the results of elementwise loops do not
-// depend on how a tensor is split. An output may be the same memory as an input.
+// Every element is computed with the same IEEE operations, also the elements after the last full
+// vector. Multiplications and additions are not contracted to fused multiply-adds. Therefore the
+// results of elementwise loops do not depend on how a tensor is split. An output may be the same
+// memory as an input.
 #pragma once
 
 #include <cstdint>

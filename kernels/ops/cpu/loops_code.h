@@ -1,5 +1,5 @@
 // The code of the vector loops. Each loops_<isa>.cc includes it once. Everything in this file has
-// internal linkage. The code calls no inline function of a header. Otherwise the linker would merge
+// internal linkage. The code calls no inline function with external linkage. The linker would merge
 // the copies of such a function. Code for the newest instruction set could then run on an older
 // machine.
 #ifndef TANDEM_LOOPS
@@ -142,9 +142,9 @@ struct PoolRow {
   float *gtop, *glow;
 };
 
-// Computes the gradient of `lanes` / 2 windows of a row, from window j on. Lane 2k is the left
-// column of window k, lane 2k + 1 the right column. The first element of a window that equals the
-// maximum gets the gradient. If no element equals the maximum, the last element gets it.
+// Computes the gradient of `lanes` / 2 windows of a row, starting at window j. Lane 2k contains the
+// left column of window k, lane 2k + 1 the right column. The first element of a window that equals
+// the maximum gets the gradient. If no element equals the maximum, the last element gets it.
 #define TANDEM_POOL_BLOCK(name, lanes, TWICE, SWAP)                          \
   inline void name(const PoolRow& r, int64_t j) {                            \
     typedef float F __attribute__((vector_size(lanes * sizeof(float))));     \

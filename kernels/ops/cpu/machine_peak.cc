@@ -17,8 +17,8 @@
 namespace tandem::ops {
 namespace {
 
-// Calls `work` again and again for a fixed time, after one warm-up call. Returns the duration of
-// the shortest call in seconds.
+// Calls `work` repeatedly for a fixed time, after one warm-up call. Returns the duration of the
+// shortest call in seconds.
 double BestSeconds(const std::function<void()>& work) {
   constexpr double kSeconds = 0.4;
   constexpr int kCallsMin = 3;
@@ -44,8 +44,8 @@ double SumOverThreads(int threads, const std::function<double()>& probe) {
   return std::accumulate(rates.begin(), rates.end(), 0.0);
 }
 
-// Measures the operations per second of one thread. It multiplies square matrices that fit into a
-// cache, in less than a time slice.
+// Measures the operations per second of one thread. A probe multiplies square matrices that fit
+// into a cache, and takes less than a time slice.
 double Flops() {
   omp_set_num_threads(1);  // sets the number for this thread only; oneDNN uses it
   constexpr dnnl_dim_t kN = 384;
@@ -58,9 +58,9 @@ double Flops() {
   return 2 * n * n * n / seconds;
 }
 
-// Returns the bytes read and written per second by copies of one thread. It copies one piece of a
-// large buffer of `bytes` bytes after another. Thus no cache still holds a piece when it is copied
-// again.
+// Returns the bytes read and written per second by copies of one thread. The thread copies a buffer
+// of `bytes` bytes piece by piece. The buffer is so large that no cache still contains a piece when
+// the thread copies this piece again.
 double CopiedBytes(size_t bytes) {
   const size_t piece = std::min(bytes, size_t{8} << 20);
   const std::vector<char> from(bytes, 1);
@@ -73,7 +73,7 @@ double CopiedBytes(size_t bytes) {
   return 2.0 * static_cast<double>(piece) / seconds;
 }
 
-// Returns the number of threads that run on the machine now, without this one. 0: unknown.
+// Returns the number of threads that run on the machine now, without this one. 0: none, or unknown.
 int OtherRunningThreads() {
   std::ifstream file("/proc/loadavg");
   std::string skipped;

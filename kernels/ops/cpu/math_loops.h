@@ -17,7 +17,8 @@ struct MathLoops {
 
   using PairFn = void (*)(const float* x, const float* y, float* out, int64_t n);
   PairFn sub, div, max;
-  // Compute the gradients of x / y and max(x, y) by x and y. `g`: the gradient of the result.
+  // Compute the gradients of x / y and max(x, y) with respect to x and y. `g`: the gradient of the
+  // result.
   using PairGradFn = void (*)(const float* x, const float* y, const float* g, float* out,
                               int64_t n);
   PairGradFn div_grad_x, div_grad_y, max_grad_x, max_grad_y;
@@ -33,19 +34,20 @@ struct MathLoops {
                   uint32_t drop_below, float scale);
 
   // Fills `rows` rows of n normally distributed numbers: out[r][i] = NormalAt(key, first[r] + i) of
-  // common/base/rng.h, to 1e-6. The loop has its own logarithm and cosine, so that all instruction
-  // sets give the same bits.
+  // common/base/rng.h, with an error below 1e-6 (1 + |out|). The loop has its own logarithm and
+  // cosine, so that all instruction sets give the same bits.
   void (*normal)(uint64_t key, const uint64_t* first, int64_t rows, float* out, int64_t n);
 
-  // Computes mean and variance of a row, n >= 1. The variance is divided by n, not by n - 1.
+  // Computes mean and variance of a row, n >= 1. The variance is the biased one: the sum of squared
+  // deviations divided by n, not by n - 1.
   void (*moments)(const float* x, int64_t n, float* mean, float* variance);
   // Computes y = (x - mean) r * scale + bias for a row. nullptr as `scale` means 1, nullptr as
   // `bias` means 0.
   void (*normalize_row)(const float* x, float mean, float r, const float* scale, const float* bias,
                         float* y, int64_t n);
-  // Computes the gradients of a normalised row y, whose mean and variance are those of the row
-  // itself: r = 1 / sqrt(variance + epsilon). Writes gx, and adds to gscale and gbias. Each of
-  // these three may be nullptr.
+  // Computes the gradients of normalize_row for the mean and the variance of the row x itself. r is
+  // 1 / sqrt(variance + epsilon). Writes gx, and adds to gscale and gbias. Each of these three may
+  // be nullptr. The computation of gx needs `scale`.
   void (*normalize_row_grad)(const float* x, float mean, float r, const float* scale,
                              const float* gy, float* gx, float* gscale, float* gbias, int64_t n);
 };

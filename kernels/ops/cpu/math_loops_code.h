@@ -1,5 +1,6 @@
 // The code of the loops of math_loops.h. Each math_loops_<isa>.cc includes it once. As in
-// loops_code.h, everything has internal linkage, and no inline function of a header is called.
+// loops_code.h, everything has internal linkage, and the code calls no inline function with
+// external linkage.
 #ifndef TANDEM_MATH_LOOPS
 #error "include this from math_loops_<isa>.cc alone"
 #endif
@@ -43,7 +44,7 @@ void SoftmaxRow(const float* x, float* y, int64_t n) {
       lane[l] += e;
     }
   }
-  if (i < n) {  // the last elements, filled up to a full vector with -200, whose exp is 0
+  if (i < n) {  // the last elements, padded to a full vector with -200, whose exp is 0
     float rest[kLanes];
     for (int64_t l = 0; l < kLanes; ++l) rest[l] = i + l < n ? x[i + l] - max : -200.0f;
     for (int64_t l = 0; l < kLanes; ++l) {
@@ -99,8 +100,8 @@ void NormalizeRow(const float* x, float mean, float r, const float* scale, const
   }
 }
 
-// Computes gx. Let h = (x - mean) r and q = gy scale. Then gx = r (q - mean of q - h * mean of q
-// h).
+// Computes gx. Let h = (x - mean) r and q = gy scale. Then gx = r (q - mean of q - h * mean of (q
+// h)).
 void NormalizeRowInput(const float* x, float mean, float r, const float* scale, const float* gy,
                        float* gx, int64_t n) {
   float sum[kLanes] = {}, dot[kLanes] = {};
@@ -237,7 +238,7 @@ void NormalsOf(const uint32_t* radius, const uint32_t* turn, float* out, int64_t
 // Each counter gives two elements. Counters of several rows are processed together.
 void NormalRows(uint64_t key, const uint64_t* first, int64_t rows, float* out, int64_t n) {
   constexpr int64_t kCounters = 16;
-  // A part of a row: `count` of the elements that the counters give, from element `begin` on.
+  // A part of a row: `count` elements of `pairs`, starting at element `begin`, are copied to `to`.
   struct Piece {
     float* to;
     int64_t begin, count;

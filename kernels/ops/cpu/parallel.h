@@ -11,7 +11,7 @@
 namespace tandem::ops {
 
 // Calls work(part, begin, end) for `parts` nearly equal parts of [0, n), each on its own thread.
-// The bounds of the parts depend only on `parts` and n. Empty parts are called too.
+// The bounds of the parts depend only on `parts` and n. `work` is also called for empty parts.
 template <typename Work>
 void ParallelFor(int parts, int64_t n, const Work& work) {
   TD_REQUIRE(n >= 0);
@@ -26,7 +26,8 @@ void ParallelFor(int parts, int64_t n, const Work& work) {
 }
 
 // Calls work(thread, i) for each i of [0, n), with thread < `threads`. The next free thread gets
-// the next i. Use this if the result depends only on i and one CPU may be slower than another.
+// the next i. Use this function if the result depends only on i and one CPU may be slower than
+// another.
 template <typename Work>
 void ParallelEach(int threads, int64_t n, const Work& work) {
   TD_REQUIRE(n >= 0);

@@ -10,7 +10,7 @@ namespace {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Splits `n` into nearly equal parts of at most `most` and returns the size of the largest part.
+// Splits `n` into nearly equal parts of at most `most`. Returns the size of the largest part.
 int64_t EvenPiece(int64_t n, int64_t most) {
   return CeilDiv(n, CeilDiv(n, std::max<int64_t>(most, 1)));
 }
@@ -46,10 +46,10 @@ bool Gains(const TileGemm::Sizes& s) {
 }  // namespace
 
 StatusOr<TileGemm> TileGemm::Make(const Sizes& s) {
-  // The multiply-adds per thread. They take about 30 microseconds.
+  // The minimum number of multiply-adds per thread. They take about 30 microseconds.
   constexpr int64_t kProductsOfThread = 4 << 20;
-  // Largest bytes of packed rows and columns. The rows of a thread stay in its L2 cache. Columns
-  // are read from the L2 or L3 cache.
+  // Largest size in bytes of the packed rows and of the packed columns. The rows of a thread stay
+  // in its L2 cache. Columns are read from the L2 or L3 cache.
   constexpr size_t kRowBytes = 400 << 10, kColumnBytes = 7 << 20;
   constexpr int64_t kDepth = 1024, kBlocksOfThread = 4;
   TileGemm gemm;

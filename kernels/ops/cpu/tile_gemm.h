@@ -3,7 +3,7 @@
 //
 // Measured on one core of Sapphire Rapids: tiles compute 2.7 TFLOP/s of bf16, or 2.1 TFLOP/s with
 // operands from the L1 cache. This limits products of f32 to 380 GFLOP/s. AVX-512 reaches 110 to
-// 130 GFLOP/s. The error, as a share of the sum of |a b|, is 1.2e-8 rms and below 1e-7 for k up to
+// 130 GFLOP/s. The error, relative to the sum of |a b|, is 1.2e-8 rms and below 1e-7 for k up to
 // 4096.
 #pragma once
 

@@ -41,7 +41,7 @@ struct TileLoops {
   // REQUIRES: this thread has called begin, and not yet end.
   void (*multiply)(const void* rows, const void* columns, int64_t steps, TileStart start,
                    const float* bias, float* sums, int64_t stride);
-  // The function begin configures the tiles of this thread, and end releases them.
+  // begin configures the tile registers for this thread, and end releases them.
   void (*begin)();
   void (*end)();
 };

@@ -1,5 +1,5 @@
-// The tile loops for AMX. This file is compiled for AMX and AVX-512. No other code of it runs
-// before AmxTileLoops has found both.
+// The tile loops for AMX. This file is compiled for AMX and AVX-512. AmxTileLoops checks that the
+// machine supports both. No other function of this file may run before this check.
 #include <cpuid.h>
 #include <immintrin.h>
 #include <sys/syscall.h>
@@ -18,7 +18,7 @@ struct Split {
 };
 
 // Returns 16 numbers of x, rounded to bf16, and leaves the remainders in x. Ties round away from
-// zero, which is no problem because the remainder is exact. A NaN stays in the remainder.
+// zero, which costs no precision because the remainder is exact. A NaN stays in the remainder.
 __m512i TakeBf16(__m512& x) {
   const __m512i bits = _mm512_castps_si512(x);
   const __m512i upper = _mm512_and_si512(_mm512_add_epi32(bits, _mm512_set1_epi32(0x8000)),
@@ -32,7 +32,7 @@ __m512i OneBehindTheOther(__m512i low, __m512i high) {
   return reinterpret_cast<__m512i>(
       _mm512_cvtne2ps_pbh(_mm512_castsi512_ps(high), _mm512_castsi512_ps(low)));
 }
-// Returns the upper 16 bits of each number, alternately from `low` and `high`.
+// Returns the upper 16 bits of each number, interleaved from `low` and `high`.
 __m512i InTurns(__m512i low, __m512i high) {
   const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000));
   // The operand of ternarylogic that selects the function (a and b) or c.
@@ -61,7 +61,7 @@ Split Load(const float* x, int64_t n) {
       _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask >> 16), x + kHalf));
 }
 
-// Loads and splits the first `n` of 16 numbers at `x` and at `y`, alternately. If y is nullptr, its
+// Loads and splits the first `n` of 16 numbers at `x` and at `y`, interleaved. If y is nullptr, its
 // numbers are zeros.
 Split LoadInTurns(const float* x, const float* y, int64_t n) {
   const auto mask = static_cast<__mmask16>(Mask(n));
@@ -134,7 +134,7 @@ void PackPanel(const TileSource& source, int64_t sides, int64_t k, bool columns,
   }
 }
 
-// Tile registers 0 to 3 hold the sums, 4 and 5 hold rows, 6 and 7 hold columns.
+// Tile registers 0 to 3 contain the sums, 4 and 5 contain rows, 6 and 7 contain columns.
 #define TANDEM_ROWS(plane)                        \
   _tile_loadd(4, a + 2 * (plane)*kTileBytes, 64); \
   _tile_loadd(5, a + (2 * (plane) + 1) * kTileBytes, 64)

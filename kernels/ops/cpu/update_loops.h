@@ -1,6 +1,6 @@
 // Vector loops for the optimizers, compiled once per instruction set. As in loops.h, every element
-// is computed with the same IEEE operations, wherever it is. Therefore a parameter may be split
-// between any two elements. An output may be the same memory as an input.
+// is computed with the same IEEE operations, independent of its position. Therefore a parameter may
+// be split between any two elements. An output may be the same memory as an input.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ struct UpdateRun {
 using UpdateFn = void (*)(const UpdateArgs& args, const UpdateRun& run);
 
 struct UpdateLoops {
-  // One step of each optimizer. The operators' definitions (sgd.cc, ...) contain the formulas.
+  // Each function computes one step of an optimizer. The operators' definitions (sgd.cc, ...)
+  // contain the formulas.
   UpdateFn sgd, momentum, adam, adagrad, decayed_adagrad, adamax, rmsprop, ftrl, lars;
   // The first half of a LAMB step. Slots 0 and 1 are the moments. po becomes the direction of the
   // step, not the parameter. args.lr is 1 / (1 - Beta1Pow), and args.keep is 1 / (1 - Beta2Pow).

@@ -1,5 +1,6 @@
 // The code of the optimizers' loops. Each update_loops_<isa>.cc includes it once. As in
-// loops_code.h, everything has internal linkage, and no inline function of a header is called.
+// loops_code.h, everything has internal linkage, and the code calls no inline function with
+// external linkage.
 #ifndef TANDEM_UPDATE_LOOPS
 #error "include this from update_loops_<isa>.cc alone"
 #endif

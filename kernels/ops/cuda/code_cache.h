@@ -18,8 +18,9 @@ class CodeCache {
  public:
   // `folder`: directory with one file per entry, created with mode 0700 when the first file is
   // written. Its files may be deleted at any time. Empty: nothing is stored. Stored code is
-  // executed. Therefore a file is replaced if it belongs to another user or if other users may
-  // write it. A directory with such permissions is rejected with a note (OwnRule::kUser).
+  // executed. Therefore the cache replaces a file that belongs to another user or that other users
+  // may write. The cache rejects a directory with such permissions, and TakeNotes reports this
+  // (OwnRule::kUser).
   explicit CodeCache(std::string folder = "") : folder_(std::move(folder)) {}
 
   template <typename T>
@@ -28,15 +29,15 @@ class CodeCache {
     std::string bytes;  // serialised code; empty: the code cannot be stored
   };
   // Returns the code for `key`, which contains device, library, versions and source. The first call
-  // for a key calls `load`(bytes) with stored code; it returns StatusOr<shared_ptr<T>>. If there is
-  // no stored code or `load` fails, calls `compile`(), which returns StatusOr<Compiled<T>>. An
-  // error of `compile` is also returned by all later calls with this key.
+  // for a key calls `load`(bytes) with stored code; `load` returns StatusOr<shared_ptr<T>>. If
+  // there is no stored code or `load` fails, calls `compile`(), which returns
+  // StatusOr<Compiled<T>>. An error of `compile` is also returned by all later calls with this key.
   template <typename T, typename Load, typename Compile>
   StatusOr<std::shared_ptr<T>> Get(const std::string& key, const Load& load,
                                    const Compile& compile);
 
-  // Returns lines about the time since the last call: how much code was compiled and how much was
-  // found, and whether the directory was rejected. "": nothing to report.
+  // Returns lines about the time since the last call: how much code was compiled, how much was
+  // found, and why code could not be stored. "": nothing to report.
   std::string TakeNotes();
 
  private:
@@ -48,8 +49,8 @@ class CodeCache {
   std::map<std::string, StatusOr<std::shared_ptr<void>>> code_;
   int compiled_ = 0, known_ = 0;
   double seconds_ = 0;  // time spent on compiling, in seconds
-  bool keeps_ = true;   // false after the directory was rejected; then nothing is stored
-  Status refused_;      // why the directory was rejected, until TakeNotes reports it
+  bool keeps_ = true;   // false after an entry could not be stored; then nothing is stored
+  Status refused_;      // why an entry could not be stored or read, until TakeNotes reports it
 };
 
 template <typename T, typename Load, typename Compile>

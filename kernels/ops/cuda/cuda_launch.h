@@ -92,7 +92,8 @@ StatusOr<Kernel> ByType(const OpView& view, const PrepareContext& ctx) {
 
 inline constexpr int kCudaThreads = 256;
 
-// Returns the number of blocks for n elements, limited to a number that fully loads any device.
+// Returns the number of blocks for n elements, limited to a number that is sufficient to occupy any
+// device.
 inline unsigned CudaBlocks(int64_t n, int64_t per_block = kCudaThreads) {
   constexpr int64_t kBlocksMax = 4096;
   return static_cast<unsigned>(std::clamp<int64_t>((n + per_block - 1) / per_block, 1, kBlocksMax));

@@ -6,8 +6,9 @@
 
 namespace tandem::ops {
 
-// Combines one value of each thread of the block. Every thread gets the result. REQUIRES: all
-// threads of the block call this, and their number is a multiple of 32 and at most 1024.
+// Combines one value of each thread of the block. Every thread gets the result. `none` is the
+// neutral element of `combine`. REQUIRES: all threads of the block call this function. Their number
+// is a multiple of 32 and at most 1024.
 template <typename V, typename Combine>
 __device__ V BlockCombine(V value, V none, const Combine& combine) {
   __shared__ V parts[32];
@@ -34,7 +35,7 @@ __device__ inline float BlockMax(float value) {
 }
 
 // Prefix sums over one value of each thread of the block. `before`: sum of the values of all
-// previous threads. `all`: sum of all values. The block must be as for BlockCombine.
+// previous threads. `all`: sum of all values. The requirements are those of BlockCombine.
 template <typename V>
 struct BlockPrefix {
   V before = 0, all = 0;
@@ -95,7 +96,7 @@ struct ColumnSums {
 
 inline constexpr int kColumnsWide = 32, kColumnsHigh = 8;
 
-// Each block sums kColumnsWide columns over one chunk of rows, from row blockIdx.y * chunk on.
+// Each block sums kColumnsWide columns over one chunk of rows, starting at row blockIdx.y * chunk.
 template <typename Fn, typename Put>
 __global__ void ColumnSumsKernel(int64_t rows, int64_t cols, int64_t chunk, Fn fn, Put put) {
   __shared__ float parts[kColumnsHigh][kColumnsWide];
@@ -139,8 +140,8 @@ Status ColumnSums::Run(const KernelArgs& args, void* scratch, const Fn& fn, cons
   return SumColumns(args, n, cols, 1, from, last);
 }
 
-// Sums the elements (o, i, j) of a tensor [outer, len, inner] over o and j, one sum per i. Used for
-// channels of images, and for dimensions that a broadcast repeats.
+// Sums the elements (o, i, j) of a tensor [outer, len, inner] over o and j, one sum per i. Kernels
+// use this for channels of images, and for dimensions that a broadcast repeats.
 struct MiddleSums {
   int64_t outer, len, inner;
 

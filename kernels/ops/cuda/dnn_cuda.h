@@ -1,4 +1,4 @@
-// Plans of cuDNN graphs for the present device.
+// Makes plans of cuDNN graphs for the current device, with a cache.
 #pragma once
 
 #include "kernels/ops/cuda/code_cache.h"
@@ -33,7 +33,8 @@ class DnnPlans {
   }
 
  private:
-  // Increase this number if a change of the program makes other code for the same key.
+  // Version of the cached plans. Increase the version if a change of Tandem produces different code
+  // for the same key.
   static constexpr int kVersion = 2;
 
   template <typename Make>

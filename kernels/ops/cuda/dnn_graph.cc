@@ -37,7 +37,7 @@ constexpr cudnnBackendAttributeType_t kTypeOf<cudnnBackendNormMode_t> = CUDNN_TY
 template <>
 constexpr cudnnBackendAttributeType_t kTypeOf<cudnnBackendNormFwdPhase_t> =
     CUDNN_TYPE_NORM_FWD_PHASE;
-template <>  // The type of a descriptor or of memory; a caller that passes memory says so.
+template <>  // for descriptors; a caller that passes another address names its type
 constexpr cudnnBackendAttributeType_t kTypeOf<void*> = CUDNN_TYPE_BACKEND_DESCRIPTOR;
 
 StatusOr<DnnDescriptor> Create(cudnnBackendDescriptorType_t type, const char* what) {
@@ -190,7 +190,7 @@ DnnGraph::Builder DnnGraph::PointwiseOperation(cudnnPointwiseMode_t mode) {
   absl::StrAppend(&key_, " mode ", static_cast<int>(mode));
   Builder part(CUDNN_BACKEND_POINTWISE_DESCRIPTOR, "pointwise");
   part.Set(CUDNN_ATTR_POINTWISE_MODE, mode).Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
-  // This attribute is deprecated, but with it NaN stays NaN.
+  // This attribute is deprecated, but it is necessary for NaN to stay NaN.
   if (mode == CUDNN_POINTWISE_RELU_FWD) {
     part.Set(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_PROPAGATE_NAN);
   }
@@ -353,7 +353,8 @@ StatusOr<DnnPlan> DnnGraph::MakePlan(const DnnDescriptor& device, size_t workspa
   for (size_t number = 0; number < kProposals;) {
     StatusOr<DnnPlan> plan = MakeProposal(device, number);
     if (plan.ok() && plan->workspace() <= workspace_max) return plan;
-    // Few proposals are fetched at a time, because that can take as long as making a plan.
+    // Each call fetches only the proposals up to `number`, because fetching can take as long as
+    // making a plan.
     const bool no_more = plan.status().code() == StatusCode::kNotFound;
     number = !no_more ? number + 1 : number < kFallback ? kFallback : kProposals;
   }

@@ -1,5 +1,5 @@
-// cuDNN's errors, types and descriptors with ownership. Used by kernels and by code that is
-// compiled only for the host.
+// cuDNN's errors, types and descriptors with ownership. Kernels and code that is compiled only for
+// the host use this header.
 #pragma once
 
 #include <absl/strings/str_format.h>

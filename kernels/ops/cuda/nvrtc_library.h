@@ -1,4 +1,4 @@
-// NVRTC, CUDA's compiler library, as a table of functions that is opened at run time. Neither its
+// NVRTC, CUDA's compiler library, as a table of functions that is loaded at run time. Neither its
 // header nor the library is needed to build or start Tandem. tests/gpu/nvrtc_test.cc compares the
 // declarations with the header in CUDA builds.
 #pragma once

@@ -6,7 +6,7 @@
 namespace tandem::ops {
 namespace {
 
-// Writes the gradient of sigmoid or tanh, which is a function of the result.
+// Writes the gradient operator of sigmoid or tanh. The gradient is computed from the result.
 void GradByOut(GradContext& ctx) {
   const std::string g = ctx.OutGrad(0);
   const std::string dx = g.empty() ? "" : ctx.InGrad(0);

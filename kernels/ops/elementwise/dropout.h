@@ -1,4 +1,5 @@
-// The input Position of dropout: seed, step and position of the samples in the global batch.
+// Declarations for dropout. Its input Position contains the seed, the step and the position of the
+// samples in the global batch.
 #pragma once
 
 #include <cmath>

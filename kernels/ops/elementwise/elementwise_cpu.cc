@@ -98,8 +98,8 @@ struct MathState {
   MathLoops::PairGradFn grad_x, grad_y;
 };
 
-// Calls run(at, y, n) for one part of X after another: n elements from position `at` on. `y` points
-// to their n elements of Y.
+// Calls run(at, y, n) for one part of X after another. The part contains n elements, starting at
+// position `at`. `y` points to the n elements of Y with which they are combined.
 template <typename Run>
 void ForEachRun(const BroadcastShape& s, const float* y, const Run& run) {
   constexpr int64_t kRun = 256;

@@ -17,7 +17,7 @@ bool Holds(DType dtype, double value) {
       return value >= -0x1p63 && value < 0x1p63;
     case DType::kU8:
       return value > -1.0 && value < 256.0;
-    default:  // floats can also hold infinities and NaN
+    default:  // every float type has infinities and NaN
       return !std::isfinite(value) || std::abs(value) <= std::numeric_limits<float>::max();
   }
 }

@@ -1,6 +1,6 @@
 // Formulas of activations and pairwise arithmetic, for one element. activation.cc, relu.cc and
-// elementwise.cc define the operators. A formula of a gradient has the arguments of the gradient
-// operator: the result or the input, and the gradient of the result.
+// elementwise.cc define the operators. The formula of a gradient has the arguments of the gradient
+// operator. These are the result or the input, and the gradient of the result.
 #pragma once
 
 #include "kernels/ops/formulas/exp.h"
@@ -112,7 +112,7 @@ struct Div {
   static TD_HD float GradX(float, float y, float g) { return g / y; }
   static TD_HD float GradY(float x, float y, float g) { return -g * (x / y) / y; }
 };
-// The larger one of x and y. It is NaN if x or y is NaN.
+// The larger one of x and y. The result is NaN if x or y is NaN.
 struct Max {
   static TD_HD float Of(float x, float y) {
     const float larger = x > y ? x : y;

@@ -10,7 +10,7 @@
 namespace tandem::ops {
 namespace {
 
-// Rounds x towards 0. A value outside the range becomes the nearest value of To, and NaN 0.
+// Rounds x towards 0. A value outside the range becomes the nearest value of To. NaN becomes 0.
 template <typename To>
 TD_HD To ToInteger(float x) {
   // The smallest number above the type's range. f32 represents it exactly.

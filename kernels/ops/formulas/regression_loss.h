@@ -1,4 +1,4 @@
-// Formulas of the losses of numbers for one element x with the target y. The operators are in
+// Formulas of the regression losses for one element x with the target y. The operators are in
 // kernels/ops/reduce/regression_loss.cc.
 #pragma once
 

@@ -1,4 +1,5 @@
-// The rules of the operator sample_image: positions between pixels, and valid images.
+// The formulas of the operator sample_image: positions between pixels, and checks of positions and
+// images.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,8 @@ TD_HD bool LiesIn(const ImageTap& tap, int64_t pixels) {
 }
 
 // One image in a buffer of all images: offset of its first byte, width and height. Width and height
-// may be at most twice those of the result. Otherwise some pixels of the image would not be read,
-// so the image is invalid.
+// may be at most twice those of the result. With a larger image, some pixels would not be read.
+// Therefore a larger image is invalid.
 struct PackedImage {
   int64_t begin, width, height;
 };

@@ -1,4 +1,4 @@
-// The types of sequence_pool, and the factor by which each multiplies the sum over a sequence.
+// The types of sequence_pool, and the factor by which each type multiplies the sum over a sequence.
 #pragma once
 
 #include <cstdint>

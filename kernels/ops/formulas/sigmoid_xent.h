@@ -11,7 +11,7 @@ namespace {
 struct SigmoidXent {
   float sigmoid, loss;
 
-  // Returns sigmoid(x) and the loss. No overflow for any x: exp is applied only to -|x|.
+  // Returns sigmoid(x) and the loss. No x causes an overflow, because exp is applied only to -|x|.
   static TD_HD SigmoidXent Of(float x, bool label) {
     const float e = expf(-fabsf(x));
     return {(x >= 0.0f ? 1.0f : e) / (1.0f + e),

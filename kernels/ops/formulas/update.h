@@ -1,6 +1,6 @@
 // The formulas of the optimizers for one element. The operators' definitions name their sources
-// (sgd.cc, adam.cc, ...). Step() replaces an element of a parameter, its gradient and its slots by
-// the values of the next step.
+// (sgd.cc, adam.cc, ...). Step() replaces an element of a parameter and of its slots by the values
+// of the next step. Begin() computes the arguments that change from step to step.
 #pragma once
 
 #include "kernels/ops/formulas/host_device.h"
@@ -111,8 +111,8 @@ struct FtrlStep {
 
 struct LarsStep {
   static constexpr int kSlots = 1;
-  // Computes the learning rate of a parameter from `lr`, `coeff`, and the norms p of the parameter
-  // and g of its gradient.
+  // Computes the learning rate of a parameter from `lr` and `coeff`. p: norm of the parameter. g:
+  // norm of its gradient.
   static TD_HD void Begin(float lr, float coeff, float p, float g, UpdateArgs& a) {
     a.lr = lr;
     if (a.weight_decay > 0 && p > 0 && g > 0) {

@@ -10,7 +10,7 @@ struct UpdateArgs {
   float mu = 0;     // share of the velocity that remains after a step
   float decay = 0;  // share of a running mean that remains after a step
   float l1 = 0, l2 = 0;
-  float keep = 1;  // factor for the parameter before it is updated: 1 - lr weight_decay
+  float keep = 1;  // adam: factor for the parameter, 1 - lr weight_decay; lamb: see LambStep
   float weight_decay = 0;
   bool nesterov = false;
 };

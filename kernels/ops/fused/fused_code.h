@@ -2,8 +2,8 @@
 // generated code defines `Bodies` with
 //   template <int n> static __device__ void Run(int body, void* const* at, int64_t i);
 //   static __device__ void End(int body, void* const* at);
-// Run processes the n elements from i on. End does the work that a group needs once, after all its
-// elements.
+// Run processes n elements, starting at element i. End does the work that a group needs once, after
+// all its elements.
 #pragma once
 
 #if defined(__CUDACC_RTC__)  // NVRTC knows some functions only by CUDA's names

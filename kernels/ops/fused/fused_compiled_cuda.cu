@@ -67,7 +67,8 @@ FusedGroup* GroupsOf(CompiledLaunch& launch) {
                                        sizeof(FusedTableHead));
 }
 
-// Writes addresses and `packed` to the table before each run, because addresses may change.
+// Writes the addresses and the `packed` flags to the table. Called before each run, because
+// addresses may change.
 void FillTable(CompiledLaunch& launch, size_t groups_max, const KernelArgs& args) {
   FusedGroup* const groups = GroupsOf(launch);
   auto** const at = reinterpret_cast<const void**>(groups + groups_max);
@@ -148,7 +149,8 @@ std::string KeyOf(const NvrtcLibrary& nvrtc, int major, int minor, const FusedSo
   return absl::StrCat(key, source.text);
 }
 
-// Returns code for the current device. UNIMPLEMENTED: NVRTC is missing or does not support it.
+// Returns code for the current device. UNIMPLEMENTED: NVRTC is missing or does not support this
+// device.
 StatusOr<std::shared_ptr<LoadedCode>> CodeOf(const FusedSource& source, const PrepareContext& ctx) {
   using Shared = std::shared_ptr<LoadedCode>;
   using Compiled = CodeCache::Compiled<LoadedCode>;

@@ -1,6 +1,6 @@
 // Runs fused_elementwise as one kernel, which is compiled for the current device when a plan is
-// made. All groups run in one launch, or in several if there are too many addresses. Work that must
-// follow all elements (powers of beta) is one more launch.
+// made. All groups run in one launch, or in several if there are too many addresses. One more
+// launch does the work that must follow all elements (powers of beta).
 #pragma once
 
 #include "kernels/ops/core/op.h"

@@ -1,6 +1,6 @@
 // The operator fused_elementwise runs several elementwise operators together, block by block. The
-// output of one operator is still in the cache when the next operator reads it. The threads start
-// once, even for many small tensors.
+// output of one operator is still in the cache when the next operator reads it. The threads are
+// started only once, even for many small tensors.
 #include "kernels/ops/fused/fused_elementwise.h"
 
 #include <map>

@@ -1,4 +1,4 @@
-// Reads the operators inside a fused operator.
+// Parses the operators inside a fused operator.
 #pragma once
 
 #include "kernels/ops/core/op.h"
@@ -6,9 +6,9 @@
 
 namespace tandem::ops {
 
-// Returns the body of a fused operator. INVALID_ARGUMENT, naming an operator of the body: it reads
-// a value that no operator wrote, it is not elementwise (OpDef::elementwise), or its shapes differ.
-// Also INVALID_ARGUMENT: it uses a result of one element that the body computes.
+// Returns the body of a fused operator. INVALID_ARGUMENT: an operator of the body reads a value
+// that no operator wrote, or a one-element result of the body. Also INVALID_ARGUMENT: an operator
+// is not elementwise (OpDef::elementwise), or its tensors have different shapes.
 StatusOr<Body> BindBody(const OpView& view);
 
 }  // namespace tandem::ops

@@ -1,7 +1,7 @@
 // CUDA kernels of the fused operators, which are defined in fused_elementwise.cc and
 // fused_elemwise_activation.cc. A body is compiled as one kernel (fused_compiled_cuda.h). If that
-// is not possible, its operators run one after another with separate launches, and the values
-// between them are in scratch memory.
+// is not possible, its operators run one after another with separate launches. The intermediate
+// values are then in scratch memory.
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_reduce.h"
 #include "kernels/ops/formulas/activation.h"
@@ -27,8 +27,8 @@ struct Step {
   std::vector<void*> outs;
 };
 
-// A result of one element. It is copied to the output after all steps, because later steps may
-// still read the old value.
+// A result of one element. Run copies the result to the output after all steps, because later steps
+// may still read the old value.
 struct Late {
   int home, out;
   size_t bytes;
@@ -52,7 +52,7 @@ Status Run(State& s, const KernelArgs& args) {
   for (Step& step : s.steps) {
     for (size_t i = 0; i < step.in.size(); ++i) step.ins[i] = Address(s, step.in[i], args);
     for (size_t i = 0; i < step.out.size(); ++i) step.outs[i] = Address(s, step.out[i], args);
-    KernelArgs inner = args;  // the scratch memory begins with that of the step's kernel
+    KernelArgs inner = args;  // the scratch memory of the step's kernel is at the start
     inner.in = step.ins.data();
     inner.out = step.outs.data();
     inner.state = step.kernel.state.get();
@@ -125,7 +125,8 @@ struct Act {
   __device__ float Of(float x) const {
     return op.act == FusedAct::kRelu ? Relu::Of(x) : x * op.scale + 0.0f;
   }
-  // Returns the gradient of the activation. `at`: its result, or a value with the same sign.
+  // Returns the gradient of the activation. `at`: result of the activation, or a value that is
+  // positive exactly if the result is.
   __device__ float Grad(float at, float g) const {
     return op.act == FusedAct::kRelu ? ReluGrad::Of(at, g) : g * op.scale + 0.0f;
   }
@@ -144,9 +145,10 @@ Status RunAdd(AddState& s, const KernelArgs& args) {
   });
 }
 
-// Gradient of an addition with an activation. For act(X + Y), both gradients are gradients of the
-// sum. For X + act(Y), the gradient of Y is first summed over the broadcast, then multiplied by the
-// derivative of the activation. Its sign test uses Y, which has the sign of relu(Y).
+// Computes the gradients of an addition with an activation. For act(X + Y), both gradients are
+// gradients of the sum. For X + act(Y), the gradient of Y is first summed over the broadcast, then
+// multiplied by the derivative of the activation. For relu, the derivative follows from Y: Y > 0
+// exactly if relu(Y) > 0.
 template <typename T>
 Status RunAddGrad(AddState& s, const KernelArgs& args) {
   const T *out = In<T>(args, 0), *y = In<T>(args, 1), *g = In<T>(args, 2);

@@ -10,7 +10,8 @@
 namespace tandem::ops {
 namespace {
 
-// Number of elements that are added, and then activated while they are in the first-level cache.
+// Number of elements per piece. The sums of a piece are still in the L1 cache when the activation
+// reads them.
 constexpr int64_t kPiece = 2048;
 
 struct State {
@@ -37,8 +38,8 @@ void ActivateGrad(const State& st, const float* out, const float* g, float* gx, 
   }
 }
 
-// Computes the sums of n elements of X and Y, a piece of a row. `y` points to n elements, or to one
-// element if inner != 1.
+// Computes the sums of n elements of X and Y (a piece of a run). `y` points to n elements, or to
+// one element if inner != 1.
 void AddPiece(const State& st, const float* x, const float* y, float* out, int64_t n) {
   if (st.s.inner != 1) {
     st.loops.add_one(x, *y, out, n);
@@ -57,8 +58,8 @@ Status Run(State& st, const KernelArgs& args) {
     Activate(st, y, acted, len);
     y = acted;
   }
-  // X is split into runs that use consecutive elements of Y: whole rows, or `inner` elements that
-  // use one element of Y.
+  // X is split into runs. With inner == 1, a run is a row of X and uses all elements of Y.
+  // Otherwise a run has `inner` elements, which all use the same element of Y.
   const int64_t run = inner != 1 ? inner : len, runs = inner != 1 ? outer * len : outer;
   const int64_t pieces = (run + kPiece - 1) / kPiece;
   ParallelFor(st.parts, runs * pieces, [&](int, int64_t begin, int64_t end) {
@@ -72,7 +73,8 @@ Status Run(State& st, const KernelArgs& args) {
   return OkStatus();
 }
 
-// Gradients of act(X + Y). That of X is also that of Y before it is summed over the broadcast.
+// Computes the gradients of act(X + Y). The gradient of Y is the gradient of X, summed over the
+// broadcast.
 Status RunGradOuter(const State& st, const KernelArgs& args) {
   const float *out = InF32(args, 0), *g = InF32(args, 2);
   float* gx = OutF32(args, 0);
@@ -84,7 +86,8 @@ Status RunGradOuter(const State& st, const KernelArgs& args) {
   return OkStatus();
 }
 
-// Gradients of X + act(Y). The sign of Y is used, because Y and relu(Y) have the same sign.
+// Computes the gradients of X + act(Y). The sign of Y replaces that of relu(Y): Y > 0 exactly if
+// relu(Y) > 0.
 Status RunGradInner(const State& st, const KernelArgs& args) {
   const float *y = InF32(args, 1), *g = InF32(args, 2);
   if (float* gy = OutF32(args, 1)) {

@@ -15,7 +15,8 @@
 namespace tandem::ops {
 namespace {
 
-// More bodies would compile slowly. They would also mean that the groups have little in common.
+// Largest number of different bodies. The compilation of more bodies would be slow, and the groups
+// would have little code in common.
 constexpr size_t kBodiesMax = 16;
 
 StatusOr<std::string> TypeName(DType type) {
@@ -45,8 +46,8 @@ class GroupWriter {
 
   // ---- Code of the current operator; tensors are numbered by position --------------------------
   const OpView& view() const { return *view_; }
-  // In returns the expression for the current element of an input. InFirst returns that of the only
-  // element of a tensor with one element.
+  // In returns the expression for the current element of an input. InFirst returns the expression
+  // for the only element of an input with one element.
   std::string In(size_t i) { return InValue(step_->in[i]); }
   std::string InFirst(size_t i) { return First(step_->in[i]); }
   void Set(size_t i, const std::string& expression);
@@ -77,7 +78,7 @@ class GroupWriter {
   const BodyStep* step_ = nullptr;
   int number_ = 0;
   std::vector<int> addresses_;  // by number of an address in the code: index of its value
-  // By index of a value: the name of the variable that holds its elements.
+  // By index of a value: the name of the variable that contains its elements.
   std::map<int, std::string> names_;
   std::map<int, std::string> firsts_;
   std::string before_, lanes_, stores_, end_;
@@ -203,8 +204,8 @@ Status Scale(GroupWriter& w) {
   return OkStatus();
 }
 
-// Writes a sum. It adds in the order of the inputs, like the operator's own kernels. The own
-// kernels round intermediate sums of more than four 16-bit inputs, so this case is rejected.
+// Writes a sum. The inputs are added in order, as in the operator's own kernels. The own kernels
+// round intermediate sums of more than four 16-bit inputs, so this function rejects them.
 Status Sum(GroupWriter& w) {
   constexpr size_t kHalfMax = 4;
   if (w.view().in(0).dtype != DType::kF32 && w.view().in_count() > kHalfMax) {
@@ -216,8 +217,8 @@ Status Sum(GroupWriter& w) {
   return OkStatus();
 }
 
-// Writes an optimizer. `begin` is a call that completes the arguments, for which %s stands. Empty:
-// only the learning rate must be set.
+// Writes an optimizer. `begin` is a call that completes the arguments; %s stands for their name.
+// Empty: only the learning rate must be set.
 Status WriteUpdate(GroupWriter& w, const char* formula, const UpdateArgs& args, size_t scalars,
                    const std::string& begin) {
   const OpView& view = w.view();
@@ -270,7 +271,7 @@ Status Rmsprop(GroupWriter& w) {
   return WriteUpdate(w, centered ? "RmspropStep<true>" : "RmspropStep<false>", args, 0, "");
 }
 
-// Writes the multiplication of a power of beta by beta, after all elements.
+// Writes the code that multiplies a power of beta by beta, after all elements.
 void WritePower(GroupWriter& w, size_t in, size_t out, float beta) {
   w.SetAtEnd(out, absl::StrFormat("%s * %s", w.EndIn(in), Literal(beta)));
 }
@@ -294,7 +295,7 @@ constexpr char kRelu[] = "Relu", kReluGrad[] = "ReluGrad", kSigmoid[] = "Sigmoid
                kAdd[] = "Add", kSub[] = "Sub", kMul[] = "Mul", kDiv[] = "Div", kMax[] = "Max";
 
 // The function that writes each supported operator. ftrl is not supported, because its own kernel
-// reports a learning rate that is not above 0.
+// returns an error if the learning rate is not above 0.
 const std::map<std::string_view, WriteFn>& Writers() {
   static const std::map<std::string_view, WriteFn> writers = {
       {"adagrad", Adagrad},
@@ -419,7 +420,9 @@ StatusOr<FusedSource> WriteFusedSource(const Body& body) {
     source.ends |= writer.ends();
     if (bodies.size() > kBodiesMax) {
       return Unimplemented(
-          "the fused operator has more than %d different chains, which is not supported",
+          "the fused operator has more than %d different chains of elementwise operations, which "
+          "is "
+          "not supported",
           kBodiesMax);
     }
   }

@@ -2,9 +2,9 @@
 // when a plan is made (fused_compiled_cuda.h). Values between the operators stay in registers.
 // Independent groups, such as the updates of many parameters, run in one launch.
 //
-// Every operator uses the same formula (formulas/) as in its own kernel. A value that its own
-// kernel would store in a 16-bit tensor is rounded to 16 bits. Therefore the results have the same
-// bits.
+// Every operator uses the same formula (formulas/) as in its own kernel. Where the own kernel would
+// store a value in a 16-bit tensor, the fused kernel rounds it to 16 bits. Therefore the results
+// have the same bits.
 #pragma once
 
 #include <span>
@@ -25,9 +25,9 @@ struct FusedSource {
     // the addresses in the FusedTable.
     std::vector<int> values;
   };
-  // The source of function `fused`, for blocks of kFusedThreads threads. If `ends` is true, it also
-  // contains `fused_end`, which must run after all launches of `fused`. Both functions have a
-  // FusedTable<groups_max, addresses_max> as argument.
+  // The source of function `fused`, for blocks of kFusedThreads threads. If `ends` is true, the
+  // source also contains `fused_end`, which must run after all launches of `fused`. Both functions
+  // have a FusedTable<groups_max, addresses_max> as argument.
   std::string text;
   std::vector<Group> groups;
   bool ends = false;

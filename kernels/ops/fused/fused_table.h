@@ -1,5 +1,6 @@
 // The argument of a generated kernel (fused_source.h), passed by value: the groups of elements and
-// the addresses of their tensors. Used by the host and by the code that is compiled at run time.
+// the addresses of their tensors. The host and the code that is compiled at run time include this
+// header.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@ inline constexpr int kFusedPack = 4;       // number of elements that a thread p
 // The number of elements of one group that a block processes at once (a tile).
 inline constexpr int64_t kFusedTile = 2048;
 
-// Tensors of one shape, and of one element, that one code processes element by element.
+// A group of tensors of one shape, and tensors of one element. One generated function processes
+// them element by element.
 struct FusedGroup {
   int64_t elements;
   uint32_t first_tile;  // number of tiles in all previous groups

@@ -1,8 +1,8 @@
 // Definitions of batch_norm and fused_bn_add_activation. Source: Ioffe and Szegedy, "Batch
 // Normalization", ICML 2015, algorithms 1 and 2. Slots and defaults are those of PaddlePaddle's
-// batch_norm. As in Paddle, the running variance uses the batch variance divided by m; PyTorch
-// divides by m - 1. The fused operator is Paddle's operator of the same name, but its input Z is
-// optional.
+// batch_norm. As in Paddle, the running variance uses the biased batch variance, with divisor m;
+// PyTorch uses the divisor m - 1. The fused operator is Paddle's operator of the same name, but its
+// input Z is optional.
 #include "kernels/ops/norm/batch_norm.h"
 
 #include "kernels/ops/core/infer.h"

@@ -16,14 +16,13 @@ struct BatchNormShape {
   bool blocked() const { return layout == ImageLayout::kBlocked; }
 };
 
-// Returns the running statistic after a step whose statistic is `now`. It is one f32 expression, so
-// all machines compute the same bits.
+// Returns the running statistic after a step whose statistic is `now`. The same f32 expression is
+// used on all devices, so all devices compute the same bits.
 TD_HD float AdvanceStatistic(float momentum, float running, float now) {
   return running * momentum + now * (1.0f - momentum);
 }
 
-// The moments of all samples of a step, joined from the moments of one rank after another
-// (sync_batch_norm.cc).
+// The moments of all samples of a step. Add merges the moments of one rank (sync_batch_norm.cc).
 struct JoinedMoments {
   double count = 0, mean = 0, m2 = 0;
 

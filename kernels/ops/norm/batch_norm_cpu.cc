@@ -54,7 +54,7 @@ struct Moments {
 // Computes the moments of a group of channels, plane after plane. Each plane is read twice while it
 // is in the cache. The results of the planes are joined as in Chan, Golub and LeVeque, "Updating
 // Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979. No cancellation occurs,
-// however far the mean is from 0.
+// even if the mean is far from 0.
 Moments MomentsOf(const State& st, const float* x, int64_t first) {
   const auto plane = static_cast<double>(st.s.plane);
   double count = 0;
@@ -150,7 +150,7 @@ GradSums GradSumsOf(const State& st, NormLoops::Grad grad, int64_t first) {
   return sums;
 }
 
-// Returns the sums over all ranks from input Sums (`given`), or `own` sums if it is nullptr.
+// Returns the sums over all ranks from input Sums (`given`). If `given` is nullptr, returns `own`.
 GradSums SumsOfAll(const State& st, const float* given, int64_t first, const GradSums& own) {
   if (given == nullptr) return own;
   GradSums all;
@@ -203,7 +203,8 @@ void GroupMoments(const State& st, const KernelArgs& args, int64_t first) {
   const Moments moments = MomentsOf(st, InF32(args, 0), first);
   const int64_t columns = 2 * st.s.channels + 1;
   float* const row = OutF32(args, 0) + st.rank * columns;
-  // The group of channel 0 also writes the values that belong to no channel of this rank.
+  // The group of channel 0 also writes the number of samples and the zeros in the rows of the other
+  // ranks.
   if (first == 0) {
     std::fill(OutF32(args, 0), row, 0.0f);
     std::fill(row + columns, OutF32(args, 0) + st.ranks * columns, 0.0f);

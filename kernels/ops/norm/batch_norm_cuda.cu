@@ -21,7 +21,7 @@ struct ChannelOf {
   }
 };
 
-// Computes mean and variance in two passes, so that no cancellation occurs, however far the mean is
+// Computes mean and variance in two passes, so that no cancellation occurs, even if the mean is far
 // from 0.
 template <typename T>
 Status Moments(const BatchNormState& s, const KernelArgs& args) {
@@ -138,7 +138,7 @@ struct DnnState {
   BatchNormState s;
 
   // Scratch memory contains two values per channel, then memory for an output that is not needed.
-  // spare_at() is the offset of the latter.
+  // spare_at() is the offset of the memory for this output.
   size_t spare_at() const {
     return AlignedBytes(2 * static_cast<size_t>(s.channels) * sizeof(float));
   }
@@ -148,8 +148,8 @@ struct DnnState {
   }
 };
 
-// Computes the running statistics, because cuDNN divides its running variance by n - 1 and Tandem
-// divides it by n. The batch variance is computed from the values that cuDNN saves.
+// Computes the running statistics, because cuDNN's running variance has the divisor n - 1, and
+// Tandem's has the divisor n. The batch variance is computed from the values that cuDNN saves.
 Status AdvanceBySaved(const BatchNormState& s, const KernelArgs& args) {
   const float *mean_in = In<float>(args, 3), *variance_in = In<float>(args, 4);
   float *mean_out = Out<float>(args, 1), *variance_out = Out<float>(args, 2);
@@ -223,8 +223,8 @@ struct GradGraphState {
   BatchNormState s;
   bool refused = false;
 
-  // Scratch memory contains the gradients that are not needed, then the plan's workspace, whose
-  // offset this returns.
+  // Returns the offset of the plan's workspace in scratch memory. The workspace follows the
+  // gradients that are not needed.
   size_t workspace_at() const {
     return AlignedBytes(2 * static_cast<size_t>(s.channels) * sizeof(float));
   }
@@ -254,7 +254,7 @@ Status RunPlan(const GradGraphState& st, const KernelArgs& args) {
 }
 
 // Runs a cuDNN plan. If cuDNN rejects the case in the first run, this and all later runs use our
-// own kernels. Graphs of launches are recorded later, so they contain the final choice.
+// own kernels. CUDA graphs are recorded after the first run, so they contain the final choice.
 template <typename S, Status (*Own)(BatchNormState&, const KernelArgs&)>
 Status RunGraph(S& st, const KernelArgs& args) {
   if (!st.refused) {
@@ -339,7 +339,7 @@ StatusOr<Kernel> PrepareGrad(const OpView& view, const PrepareContext& ctx) {
 
 }  // namespace
 
-// Outputs must not share memory with inputs: cuDNN's documentation does not say that they may.
+// Outputs must not share memory with inputs: cuDNN's documentation does not allow shared memory.
 std::vector<KernelRegistration> BatchNormCudaRows() {
   constexpr bool kApart = true;
   return {

@@ -18,7 +18,8 @@ class DnnBatchNorm {
 
   DnnBatchNorm() = default;
   // Computes y and the saved statistics, but no running statistics. saved_inv becomes 1 /
-  // sqrt(variance + epsilon). The variance is divided by n.
+  // sqrt(variance + epsilon). The variance is the biased one: the sum of squared deviations divided
+  // by n.
   Status Forward(const KernelArgs& args, const void* x, const float* scale, const float* bias,
                  void* y, float* saved_mean, float* saved_inv) const;
   Status Backward(const KernelArgs& args, const void* x, const void* gy, const float* scale,

@@ -35,9 +35,9 @@ BatchNormGradGraph::BatchNormGradGraph(const BatchNormGraphShape& s) {
     zero = graph.Number();
     if (s.z) gz = graph.Tensor(s.type, dims);
     through = gz.has_value() ? *gz : graph.Between(s.type, dims);
-    // The gradient of relu is a product with a mask, because cuDNN has no plan with a selection.
-    // Where relu is 0, an infinite gradient becomes NaN instead of 0. Loss scaling skips steps with
-    // infinity and with NaN.
+    // The gradient of relu is computed as a product with a mask, because cuDNN has no plan with a
+    // selection. Where the mask is 0, an infinite gradient becomes NaN instead of 0. Loss scaling
+    // skips steps with infinity and with NaN.
     const DnnGraph::Id mask = graph.Between(CUDNN_DATA_BOOLEAN, dims);
     graph.Pointwise(CUDNN_POINTWISE_CMP_GT, *y, *zero, mask);
     graph.Pointwise(CUDNN_POINTWISE_MUL, gy, mask, through);

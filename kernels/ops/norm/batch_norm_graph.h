@@ -27,8 +27,8 @@ struct BatchNormGraph {
   explicit BatchNormGraph(const BatchNormGraphShape& s);
 };
 
-// The graph of the gradients. With relu, `gz` is the gradient of Y where Y > 0 and 0 elsewhere. It
-// is the gradient of Z, and it also enters the gradient of the normalisation.
+// The graph of the gradients. With relu, `gz` is the gradient of Y where Y > 0 and 0 elsewhere.
+// `gz` is the gradient of Z and an input of the gradient of the normalisation.
 struct BatchNormGradGraph {
   DnnGraph graph;
   DnnGraph::BatchNormGradTensors norm;

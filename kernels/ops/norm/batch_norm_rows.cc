@@ -13,7 +13,7 @@ namespace tandem::ops {
 namespace {
 
 constexpr int64_t kPiece = 4096;  // number of elements that are converted to f32 at a time (16 KB)
-// The number of rows whose values are added up before blocks are joined.
+// Number of rows per block. The moments of a block are computed first, then the blocks are joined.
 constexpr int64_t kBlockRows = 128;
 constexpr int64_t kBuffers = 3;  // number of buffers per thread
 
@@ -29,8 +29,8 @@ struct State {
   int64_t blocks() const { return (rows() + kBlockRows - 1) / kBlockRows; }
   int64_t piece_rows() const { return std::max<int64_t>(1, kPiece / s.channels); }
   int64_t piece() const { return piece_rows() * s.channels; }
-  // Offsets in scratch memory, in floats. It contains two values per block and channel, then four
-  // values per channel, then the threads' buffers.
+  // Offsets in scratch memory, in floats. Scratch memory contains two values per block and channel,
+  // then four values per channel, then the buffers of the threads.
   int64_t per_channel_at() const { return 2 * blocks() * s.channels; }
   int64_t buffers_at() const { return per_channel_at() + 4 * s.channels; }
   size_t scratch_bytes() const {
@@ -54,8 +54,8 @@ struct Scratch {
   float* const at_;
 };
 
-// Returns elements [at, at + n) of `tensor` as f32: the address in the tensor if it is f32, else
-// `buffer` with the converted elements. Returns nullptr if `tensor` is nullptr.
+// Returns elements [at, at + n) of `tensor` as f32. This is the address in the tensor if the tensor
+// is f32, else `buffer` with the converted elements. Returns nullptr if `tensor` is nullptr.
 const float* Load(const State& st, const void* tensor, int64_t at, int64_t n, float* buffer) {
   if (tensor == nullptr) return nullptr;
   if (!st.bf16) return static_cast<const float*>(tensor) + at;
@@ -63,8 +63,8 @@ const float* Load(const State& st, const void* tensor, int64_t at, int64_t n, fl
   return buffer;
 }
 
-// Returns the address to which f32 results for elements from `at` on must be written. Store then
-// converts them if the tensor is bf16.
+// Returns the address to which the caller must write f32 results, starting with element `at`. Store
+// then converts them if the tensor is bf16.
 float* Target(const State& st, void* tensor, int64_t at, float* buffer) {
   if (tensor == nullptr) return nullptr;
   return st.bf16 ? buffer : static_cast<float*>(tensor) + at;
@@ -93,7 +93,7 @@ void ForBlocks(const State& st, const Body& body) {
 // ---- Forward ------------------------------------------------------------------------------------
 
 // Computes the mean and the sum of squared deviations of each block in two passes. The second pass
-// also computes the rounding error of the mean from the first pass. Source: the corrected two-pass
+// also corrects the rounding error of the mean from the first pass. Source: the corrected two-pass
 // algorithm of Chan, Golub and LeVeque, "Algorithms for Computing the Sample Variance", 1983.
 void BlockMoments(const State& st, const KernelArgs& args, const Scratch& scratch) {
   const int64_t c = st.s.channels;

@@ -38,9 +38,9 @@ Status Run(State& s, const KernelArgs& args) {
   return OkStatus();
 }
 
-// Number of rows per block. The gradients of Scale and Bias are sums over the rows. Each block is
-// summed first, then the sums of the blocks are added. Thus the result is the same for any number
-// of threads.
+// Number of rows per block. The gradients of Scale and Bias are sums over the rows. The rows of
+// each block are added first, then the sums of the blocks. Thus the result has the same bits for
+// any number of threads.
 constexpr int64_t kBlock = 64;
 int64_t Blocks(int64_t rows) { return (rows + kBlock - 1) / kBlock; }
 
@@ -63,7 +63,7 @@ void BlockGrad(const State& s, const KernelArgs& args, RowGrads to, int64_t begi
   }
 }
 
-// Scratch memory contains ones that replace a missing Scale [n], then the blocks' parts of the
+// Scratch memory contains n ones, which replace a missing Scale, then the blocks' parts of the
 // gradients of Scale and of Bias [blocks, n].
 Status RunGrad(State& s, const KernelArgs& args) {
   float *gscale = OutF32(args, 1), *gbias = OutF32(args, 2);

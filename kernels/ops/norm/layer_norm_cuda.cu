@@ -36,7 +36,7 @@ __global__ void LayerNormKernel(State s, const float* x, const float* scale, con
 }
 
 // Computes the gradient of x. Let h = (x - mean) r and q = gy scale. Then gx = r (q - mean of q - h
-// * mean of q h).
+// * mean of (q h)).
 __global__ void LayerNormGradKernel(State s, const float* x, const float* scale, const float* means,
                                     const float* variances, const float* gy, float* gx) {
   const float share = 1.0f / static_cast<float>(s.n);

@@ -37,8 +37,9 @@ struct NormLoops {
   // Computes gx = scale (g' - mean_g - (x - mean) slope) and gz = g'.
   void (*grad)(const Grad& args, int64_t n);
 
-  // The row_ functions compute the same over `rows` rows of `channels` elements. Each statistic has
-  // one value per channel. Sums are added to the previous content of the output.
+  // The row_ functions compute the same as the functions above, over `rows` rows of `channels`
+  // elements. Each statistic has one value per channel. Sums are added to the previous content of
+  // the output.
   void (*row_sums)(const float* x, int64_t rows, int64_t channels, float* sum);
   // Adds the sums of x - center to `sum` and the sums of (x - center)^2 to `squares`, per channel.
   void (*row_deviations)(const float* x, const float* center, int64_t rows, int64_t channels,

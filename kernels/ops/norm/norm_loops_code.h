@@ -1,5 +1,6 @@
 // The code of the loops for batch normalisation. Each norm_loops_<isa>.cc includes it once. As in
-// loops_code.h, everything has internal linkage, and no inline function of a header is called.
+// loops_code.h, everything has internal linkage, and the code calls no inline function with
+// external linkage.
 #ifndef TANDEM_NORM_LOOPS
 #error "include this from norm_loops_<isa>.cc alone"
 #endif
@@ -51,8 +52,8 @@ void Sums(const float* x, int64_t n, float* sum) {
   Accumulate(n, sum, [x](int64_t i, int64_t) { return x[i]; });
 }
 
-// A vector with one value per lane, at any address. It is one of the compiler's vector types,
-// because the compiler does not vectorise loops with several sums.
+// A vector with one value per lane, at any address. The loops with several sums use this vector
+// type, because the compiler does not vectorise them.
 typedef float Vector __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
 #define TANDEM_LOAD(p) (*reinterpret_cast<const Vector*>(p))
 
@@ -166,8 +167,8 @@ void Grad(const NormLoops::Grad& a, int64_t n) {
 
 // ---- Rows of channels ---------------------------------------------------------------------------
 
-// Adds term(index, channel) of all rows, in order, to sum[channel]. 16 channels at a time are in a
-// register. add(index, channel, &register) adds the terms of these 16 channels.
+// Adds term(index, channel) of all rows, in order, to sum[channel]. The sums of 16 channels are in
+// registers at the same time. add(index, channel, &register) adds the terms of these 16 channels.
 template <typename Add, typename Term>
 inline void AddRows(int64_t rows, int64_t channels, float* sum, const Add& add, const Term& term) {
   int64_t c = 0;

@@ -1,8 +1,8 @@
 // Operators for batch normalisation over the samples of several ranks (the pass sync_batch_norm).
 // Each rank writes its moments or sums to a tensor that is then summed over the ranks. Moments are
 // joined as in Chan, Golub and LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing
-// Sample Variances", 1979. Each rank's moments have the weight of its samples. Therefore the ranks
-// may have different numbers of samples.
+// Sample Variances", 1979. The moments of a rank are weighted with its number of samples. Therefore
+// the ranks may have different numbers of samples.
 #include "kernels/ops/core/image_layout.h"
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"

@@ -50,7 +50,7 @@ double Flops(const OpView& view) {
   return 2.0 * static_cast<double>(view.in(0).shape.numel() * view.in(1).shape[1]);
 }
 
-// Input and weight gradient are each a product with as many operations as forward.
+// The input gradient and the weight gradient each need as many operations as the forward pass.
 double FlopsGrad(const OpView& view) { return (view.has_out(0) + view.has_out(1)) * Flops(view); }
 
 }  // namespace

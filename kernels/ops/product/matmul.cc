@@ -58,8 +58,8 @@ bool Flag(const Op& op, const char* name) {
   return it != op.attrs.end() && std::get<bool>(it->second);
 }
 
-// Writes the gradients. Let G be the gradient of op(X) op(Y). The gradient of op(X) is G op(Y)^T,
-// and that of op(Y) is op(X)^T G, each times alpha. If an operand was transposed, its gradient is
+// Writes the gradients. Let G be the gradient of op(X) op(Y). The gradient of op(X) is alpha G
+// op(Y)^T. The gradient of op(Y) is alpha op(X)^T G. If an operand was transposed, its gradient is
 // transposed too.
 void Grad(GradContext& ctx) {
   const bool tx = Flag(ctx.op(), "trans_x"), ty = Flag(ctx.op(), "trans_y");

@@ -5,8 +5,8 @@
 
 namespace tandem::ops {
 
-// Sizes and settings of out[b] [m, n] = alpha op(x[b]) op(y[b]), for b in [0, batch). op(x[b]) is
-// [m, k], op(y[b]) is [k, n].
+// Sizes and settings of out[b] = alpha op(x[b]) op(y[b]), for b in [0, batch). out[b] is [m, n],
+// op(x[b]) is [m, k], op(y[b]) is [k, n].
 struct MatmulSizes {
   int64_t batch, m, n, k;
   bool trans_x, trans_y;

@@ -19,7 +19,7 @@ Desc Matrix(int64_t rows, int64_t cols, bool transposed, DnnlType type) {
 
 using Product = MatmulSizes;
 
-// Describes `batch` matrices [rows, cols] to oneDNN, which are stored one after another.
+// Describes `batch` matrices [rows, cols], stored one after another, to oneDNN.
 Desc Matrices(int64_t batch, int64_t rows, int64_t cols, bool transposed, DnnlType type) {
   const dnnl::memory::dims strides = transposed ? dnnl::memory::dims{rows * cols, 1, rows}
                                                 : dnnl::memory::dims{rows * cols, cols, 1};

@@ -10,7 +10,7 @@
 namespace tandem::ops {
 namespace {
 
-// workspace in bytes; cuBLAS's default on Hopper
+// Size of the workspace in bytes: cuBLAS's default on Hopper.
 constexpr size_t kWorkspace = size_t{32} << 20;
 
 Status BlasStatus(cublasStatus_t status, const char* what) {
@@ -49,9 +49,9 @@ Status PlainProduct(const KernelArgs& args, const ProductSizes& s, const void* l
 }
 
 // Computes C [m, n] = alpha op(A) op(B), optionally plus a bias per column. Matrices are row-major,
-// op(A) is [m, k]. `batch` products are stored one after another. Sums are in f32. At the first
-// run, cuBLASLt chooses an algorithm among those that give the same bits each time. If it has no
-// algorithm (some vectors with a bias), plain loops are used.
+// op(A) is [m, k]. The matrices of `batch` products are stored one after another. Sums are f32. At
+// the first run, cuBLASLt chooses an algorithm among those that give the same bits each time. If
+// cuBLASLt has no algorithm (for some vectors with a bias), plain loops compute the product.
 class Product {
  public:
   using Sizes = ProductSizes;
@@ -146,7 +146,7 @@ StatusOr<bool> Product::Choose(cublasLtHandle_t blas) {
   int count = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(blas, &desc_, &b_, &a_, &c_, &c_,
                                                                &preference, 1, &found, &count);
-  // cuBLASLt returns one of these errors for vectors if it does not support the epilogue.
+  // cuBLASLt returns one of these errors for vectors if cuBLASLt does not support the epilogue.
   const bool unserved =
       status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
   if (!unserved) TD_RETURN_IF_ERROR(BlasStatus(status, "choosing an algorithm"));

@@ -1,5 +1,5 @@
-// Definition of auc: the area under the ROC curve, computed from histograms. Histograms can be
-// continued from batch to batch and added over ranks. The area is a sum of trapezoids, as in
+// Definition of auc: the area under the ROC curve, computed from histograms. Histograms can
+// accumulate over batches and be added over ranks. The area is a sum of trapezoids, as in
 // PaddlePaddle's auc operator.
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"

@@ -10,7 +10,7 @@ struct State {
   int64_t rows, columns, buckets;
 };
 
-// Returns the area under the curve: adds up trapezoids, from the highest probability to the lowest.
+// Returns the area under the curve. Adds trapezoids, from the highest probability to the lowest.
 double Area(const int64_t* pos, const int64_t* neg, int64_t buckets) {
   double true_positive = 0, false_positive = 0, area = 0;
   for (int64_t b = buckets; b-- > 0;) {

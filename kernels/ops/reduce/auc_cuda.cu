@@ -10,7 +10,7 @@ struct State {
 };
 
 // Computes the area with one block. Each thread processes a part of the buckets; the first thread
-// has the highest buckets. All sums consist of whole numbers and halves, so they are exact in any
+// has the highest buckets. All terms are multiples of 1/2, so sums below 2^52 are exact in any
 // order.
 __global__ void AreaKernel(const int64_t* pos, const int64_t* neg, int64_t buckets, float* area) {
   __shared__ double higher[kCudaThreads];

@@ -27,7 +27,8 @@ struct State {
   int64_t numel() const { return outer * len * inner; }
 };
 
-// Returns the shape of X with the reduced dimensions last, and the strides of X for it.
+// Returns the shape of X with the reduced dimensions moved to the end, and the strides of X in this
+// order of dimensions.
 std::pair<Shape, Strides> RowsFirst(const Shape& x, const Reduction& r) {
   const Strides strides = RowMajor(x);
   Shape dims = x;
@@ -78,8 +79,8 @@ Status Run(State& s, const KernelArgs& args) {
   return OkStatus();
 }
 
-// Writes the gradient of X. Each row of the result's gradient is copied, with a factor, to all
-// elements that were reduced to it.
+// Writes the gradient of X. Each element of the result's gradient is copied, with a factor, to the
+// elements of X from which the result was computed.
 template <Kind kind>
 void Spread(const State& s, const float* x, const float* g, const float* out, float* gx) {
   const float factor = kind == Kind::kMean ? 1.0f / static_cast<float>(s.len) : 1.0f;

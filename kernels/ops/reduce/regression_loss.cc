@@ -1,4 +1,4 @@
-// Losses of numbers, one value per element: square_error_cost, huber_loss and l1_loss.
+// Regression losses, one value per element: square_error_cost, huber_loss and l1_loss.
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 

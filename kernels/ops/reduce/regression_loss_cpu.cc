@@ -7,7 +7,7 @@ namespace {
 
 struct State {
   int64_t n;
-  float delta;  // huber_loss alone
+  float delta;  // used only by huber_loss
 };
 
 template <typename Loss>

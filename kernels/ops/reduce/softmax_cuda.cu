@@ -21,8 +21,8 @@ struct SoftmaxState {
   }
 };
 
-// Maximum and sum of a row. Exponentials computes y = exp(x - max) for the first `kept` elements,
-// and returns both values to every thread of the block.
+// max: maximum of a row. sum: sum of exp(x - max). Exponentials computes y = exp(x - max) for the
+// first `kept` elements of a row. Every thread of the block gets max and sum.
 struct RowOfExps {
   float max, sum;
 };

@@ -41,9 +41,9 @@ Status Run(State& s, const KernelArgs& args) {
   return OkStatus();
 }
 
-// Computes the dense gradient of the table. Each thread adds to its own range of rows, so it looks
-// at all ids. Therefore the order in which the gradients of a row are added does not depend on the
-// threads.
+// Computes the dense gradient of the table. Each thread reads all ids and adds only to its own
+// range of rows. Therefore the order in which the gradients of a row are added does not depend on
+// the threads.
 Status RunGrad(State& s, const KernelArgs& args) {
   const auto ids = Ids(s, args);
   TD_RETURN_IF_ERROR(CheckIds(ids, s.shape.rows));

@@ -7,7 +7,7 @@
 namespace tandem::ops {
 
 // Merges a list of (row, values) with duplicates into a sparse gradient. The values of equal rows
-// are added in the order of the list, beginning with 0. The bits are the same as in a dense
+// are added to 0 in the order of the list. The sums have the same bits as those of a dense
 // gradient.
 class RowMerger {
  public:

@@ -8,7 +8,8 @@
 namespace tandem::ops {
 namespace {
 
-// Returns the number of steps of sequence `b`; 0, and records a fault, if the length is invalid.
+// Returns the number of steps of sequence `b`. If the length is invalid, records a fault and
+// returns 0.
 __device__ int64_t LengthOf(const SequencePool& s, const int64_t* lengths, int64_t b,
                             CudaFault* fault) {
   if (lengths == nullptr) return s.steps;

@@ -15,15 +15,15 @@
 namespace tandem::ops {
 
 // Checks that inputs `values` and `rows` of `view` are the pair of a sparse gradient for a variable
-// [height, dim]. `dim` -1: any dim. INVALID_ARGUMENT: they are not such a pair.
+// [height, dim]. `dim` -1: any dim. INVALID_ARGUMENT: the inputs are not such a pair.
 Status NeedSparseRows(const OpView& view, size_t values, size_t rows, int64_t dim);
 
 // Returns the number of row numbers before the first -1. INVALID_ARGUMENT, naming the position: row
 // numbers do not ascend, are outside [0, height), or follow a -1.
 StatusOr<int64_t> CheckSparseRows(std::span<const int64_t> rows, int64_t height);
 
-// How many rows ahead a row is prefetched. Rows of a large matrix are accessed in the order of ids,
-// so prefetching hides the memory latency.
+// Prefetch distance in rows. Rows of a large matrix are accessed in the order of ids, so
+// prefetching hides the memory latency.
 inline constexpr int64_t kRowsAhead = 16;
 
 inline void PrefetchRow(const float* row, int64_t dim) {

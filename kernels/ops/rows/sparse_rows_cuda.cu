@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kAlignment = 256;  // alignment of the memory for CUB, in bytes
 
-// Sorts the list by row. If `temp` is nullptr, only sets `bytes` to the size of `temp`.
+// Sorts the list by row. If `temp` is nullptr, only sets `bytes` to the required size of `temp`.
 cudaError_t SortPairs(const CudaRowList& list, int64_t count, int64_t height, void* temp,
                       size_t& bytes, cudaStream_t stream) {
   const int bits = std::bit_width(static_cast<uint64_t>(height));

@@ -6,7 +6,7 @@
 
 namespace tandem::ops {
 
-// A list of rows and of the addresses of their values, in the scratch memory of a kernel.
+// A list of rows with the addresses of their values, in the scratch memory of a kernel.
 struct CudaRowList {
   uint64_t *rows, *sorted_rows;  // [count] row numbers; `height` means that the entry has no row
   const float **values, **sorted_values;  // [count] addresses of the values
@@ -16,16 +16,17 @@ struct CudaRowList {
 
 class CudaRowSort {
  public:
-  // Prepares lists of `count` rows with numbers below `height`. The memory for CUB depends on the
-  // current device. Without a device, the object can be prepared but not run.
+  // Prepares lists of `count` rows with numbers below `height`. The size of the memory for CUB
+  // depends on the current device. Without a device, the object can be constructed, but Sort and
+  // Merge cannot run.
   CudaRowSort(int64_t count, int64_t height);
 
   size_t scratch_bytes() const { return temp_at_ + temp_bytes_; }
   CudaRowList In(void* scratch) const;
   // Fills sorted_rows and sorted_values from rows and values.
   Status Sort(const KernelArgs& args, const CudaRowList& list) const;
-  // Sorts the list. Then writes its distinct rows in ascending order, and -1 after them up to n
-  // rows. The values of equal rows are added in the order of the list.
+  // Sorts the list. Then writes the distinct rows in ascending order to `rows`, and -1 after them
+  // up to n rows. The values of equal rows are added in the order of the list.
   Status Merge(const KernelArgs& args, const CudaRowList& list, int64_t dim, int64_t n,
                int64_t* rows, float* values) const;
 

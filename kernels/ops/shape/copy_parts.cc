@@ -6,7 +6,8 @@
 namespace tandem::ops {
 namespace {
 
-// `part` is a part of tensor `whole`. It begins at index `begin` of dimension `axis`.
+// A tensor `part` that is a part of tensor `whole`. The part begins at index `begin` of dimension
+// `axis`.
 struct Piece {
   const TensorDesc& whole;
   const TensorDesc& part;

@@ -1,5 +1,5 @@
 // Describes the work of transpose, concat, split, slice, their gradients and reorder as a list of
-// copies. CPU and CUDA kernels use it.
+// copies. CPU and CUDA kernels execute this list.
 #pragma once
 
 #include <vector>

@@ -11,7 +11,7 @@ namespace tandem::ops {
 StatusOr<int> AxisOf(const OpView& view, const Shape& shape);
 
 // Returns the sizes of the `count` parts into which split divides dimension `axis` of X, which has
-// size n. They follow from the attributes sections and num.
+// size n. The attributes sections and num determine the sizes.
 StatusOr<std::vector<int64_t>> SectionsOf(const OpView& view, int64_t n, size_t count);
 
 // Start and shape of the part of X that slice selects.

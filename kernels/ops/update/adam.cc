@@ -1,7 +1,7 @@
 // Definition of adam, in the form with a corrected learning rate. Source: Kingma and Ba, ICLR 2015,
-// end of section 2. epsilon is scaled, so that it has the same meaning as in algorithm 1. Source of
-// the decoupled weight decay: Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR
-// 2019, algorithm 2 (AdamW).
+// end of section 2. epsilon is scaled, so that epsilon has the same meaning as in algorithm 1.
+// Source of the decoupled weight decay: Loshchilov and Hutter, "Decoupled Weight Decay
+// Regularization", ICLR 2019, algorithm 2 (AdamW).
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/update/optimizer_op.h"
 

@@ -12,7 +12,8 @@
 namespace tandem::ops {
 namespace {
 
-// elements that are updated, and then counted in the first-level cache
+// Number of elements that are updated at a time. They are still in the L1 cache when they are
+// counted.
 constexpr int64_t kBlock = 4096;
 
 // The results of one thread for its part of the elements.
@@ -30,7 +31,8 @@ struct CompressState {
   std::vector<Part> parts;
 };
 
-// The threshold: the smallest magnitude sent, and how many elements of this magnitude are sent.
+// The threshold of a selection. magnitude: the smallest magnitude that is sent. ties: number of
+// elements of this magnitude that are sent.
 struct Cut {
   uint32_t magnitude = 0;
   int64_t ties = 0;
@@ -72,9 +74,9 @@ void CountAll(CompressState& s, const float* residual, const DgcLevel& level, ui
 }
 
 // Returns the digit of the threshold at this level. Digits are visited from the highest down until
-// `left` elements have been counted. Elements with higher digits are subtracted from `left`. Each
-// part adds its elements with higher digits to `above` and those with this digit to `equal`.
-// REQUIRES: at least `left` elements were counted.
+// `left` elements have been counted. The number of elements with higher digits is subtracted from
+// `left`. Each part adds the number of its elements with higher digits to `above`, and of those
+// with this digit to `equal`. REQUIRES: at least `left` elements were counted.
 uint32_t TakeDigit(CompressState& s, const DgcLevel& level, int64_t& left) {
   for (uint32_t digit = (1U << level.bits) - 1;; --digit) {
     int64_t here = 0;

@@ -25,8 +25,8 @@ struct Found {
 };
 
 // The counts of one part of the elements: elements above the threshold, and elements equal to it.
-// Later, `above` is the position where the part writes, and `equal` is the number of equal elements
-// that it sends.
+// Later, `above` is the position where the part writes, and `equal` is the number of elements equal
+// to the threshold that the part sends.
 struct Part {
   int64_t above, equal;
 };
@@ -107,7 +107,7 @@ __global__ void DigitKernel(DgcLevel level, const unsigned* counts, Found* found
   const auto highest = static_cast<int>((1U << level.bits) - 1 - threadIdx.x * kEach);
   int64_t mine = 0;
   for (int d = highest; d > highest - kEach && d >= 0; --d) mine += counts[d];
-  // Also waits until all threads have read `found`.
+  // BlockPrefix also waits until all threads have read `found`.
   int64_t before = BlockPrefix<int64_t>(mine).before;
   if (before >= left || before + mine < left) return;
   int digit = highest;
@@ -120,7 +120,7 @@ template <typename Fn>
 Status FindDigit(const CompressState& s, const KernelArgs& args, int level, const Fn& value) {
   const Scratch scratch(args);
   unsigned* counts = scratch.counts + static_cast<size_t>(level) * kDgcDigitsMax;
-  // Each block clears and adds the counts of all digits, so a block should have many elements.
+  // Each block clears and adds the counts of all digits, so a block should process many elements.
   TD_RETURN_IF_ERROR(Launch(args, CudaBlocks(s.n, 16 * kCudaThreads), kCudaThreads, CountKernel<Fn>,
                             kDgcLevels[level], scratch.found, s.n, counts, value));
   return Launch(args, 1, kOneBlock, DigitKernel, kDgcLevels[level], counts, scratch.found);
@@ -143,7 +143,8 @@ Status Accumulate(const CompressState& s, const KernelArgs& args) {
   });
 }
 
-// Counts the elements of each part above and equal to the threshold. One block per part.
+// Counts the elements of each part that are above the threshold or equal to it. One block processes
+// one part.
 __global__ void PartsKernel(const Found* found, const float* residual, int64_t n, Part* parts) {
   const int64_t part = (n + gridDim.x - 1) / gridDim.x, begin = blockIdx.x * part;
   const int64_t end = begin + part < n ? begin + part : n;
@@ -170,7 +171,8 @@ __global__ void PlacesKernel(const Found* found, Part* parts, int64_t count) {
   if (mine) parts[threadIdx.x] = {above + taken, min(part.equal, found->left - taken)};
 }
 
-// Writes the selected elements and sets them to 0 in velocity and residual. One block per part.
+// Writes the selected elements and sets them to 0 in velocity and residual. One block processes one
+// part.
 __global__ void SelectKernel(const Found* found, const Part* parts, int64_t n, float* velocity,
                              float* residual, int32_t* selected) {
   const int64_t part = (n + gridDim.x - 1) / gridDim.x, begin = blockIdx.x * part;

@@ -13,7 +13,8 @@ namespace tandem::ops {
 namespace {
 
 constexpr int kPartsMax = 64;
-// elements that are scaled, and then checked in the first-level cache
+// Number of elements per piece. A piece is first checked, and is still in the L1 cache when it is
+// scaled.
 constexpr int64_t kPiece = 4096;
 
 struct CheckState {

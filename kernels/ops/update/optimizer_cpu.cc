@@ -19,7 +19,7 @@ UpdateRun RunOf(const UpdateState& s, const KernelArgs& a, const float* g, int64
                 .so = {},
                 .n = end - begin};
   for (size_t i = 0; i < s.full; ++i) {
-    if (a.in[2 + i] == nullptr) continue;  // skip a slot that these attributes do not need
+    if (a.in[2 + i] == nullptr) continue;  // skip an absent optional slot
     run.s[i] = InF32(a, static_cast<int>(2 + i)) + begin;
     run.so[i] = OutF32(a, static_cast<int>(1 + i)) + begin;
   }
@@ -33,7 +33,8 @@ void PrefetchRows(const UpdateState& s, const KernelArgs& a, int64_t row) {
   }
 }
 
-// Copies the inputs to the outputs, unless they share memory, as usual in programs.
+// Copies the inputs to the outputs. An output that shares memory with its input is not copied. In
+// programs, outputs usually share the memory of their inputs.
 void CopyThrough(const UpdateState& s, const KernelArgs& a) {
   for (size_t i = 0; i <= s.full; ++i) {
     const void* in = a.in[i == 0 ? 0 : 1 + i];

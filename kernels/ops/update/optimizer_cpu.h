@@ -13,7 +13,7 @@ namespace tandem::ops {
 
 struct UpdateState {
   UpdateFn loop = nullptr;
-  UpdateArgs args;   // arguments of the formula; lr is read from its input in each run
+  UpdateArgs args;   // arguments of the formula; each run reads lr from input LearningRate
   size_t slots = 0;  // number of slots, including slots of one element
   size_t full = 0;   // number of slots with the parameter's shape, which are the first ones
   int64_t n = 0;     // number of elements of the parameter
@@ -22,7 +22,7 @@ struct UpdateState {
   bool sparse = false;
   bool every_row = false;      // true: rows that the gradient does not contain are updated too
   int64_t count = 0, dim = 0;  // rows of the gradient, and elements per row
-  // Zeros, which are the gradient of rows that the sparse gradient does not contain.
+  // Zeros: the gradient of a row that the sparse gradient does not contain.
   std::vector<float> zeros;
 
   float lr(const KernelArgs& a) const { return *InF32(a, static_cast<int>(LearningRateAt(slots))); }
@@ -33,7 +33,8 @@ struct UpdateState {
 StatusOr<UpdateState> MakeUpdate(const OpView& view, const PrepareContext& ctx, UpdateFn loop,
                                  const UpdateArgs& args, int scalars = 0);
 
-// Updates the parameter and the slots of its shape. The caller must update slots of one element.
+// Updates the parameter and the slots with the shape of the parameter. The caller must update slots
+// of one element.
 Status RunUpdate(const UpdateState& state, const UpdateArgs& args, const KernelArgs& kernel);
 
 // The kernel function of optimizers in which only the learning rate changes from step to step.

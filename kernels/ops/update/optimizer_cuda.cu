@@ -1,7 +1,7 @@
 // CUDA kernels of the optimizers, which are defined in sgd.cc, momentum.cc, adam.cc, ... Values
 // that all elements of a step share (rates, powers of beta) are on the device too. Every thread
-// computes the arguments of its formula from these values. One thread computes their values for the
-// next step after the update.
+// computes the arguments of its formula from these values. After the update, one thread computes
+// their values for the next step.
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_reduce.h"
 #include "kernels/ops/formulas/update.h"

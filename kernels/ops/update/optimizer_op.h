@@ -5,8 +5,8 @@
 // If Rows is present, the gradient is sparse (sparse_rows.h): Param is [height, dim], Grad contains
 // the values [n, dim]. The result has the same bits as with the dense gradient. Rows that the
 // update would not change are not accessed. Operators whose update changes all rows have the
-// attribute lazy_mode. With lazy_mode, rows that the gradient does not contain stay unchanged. This
-// is cheaper, but a different algorithm.
+// attribute lazy_mode. With lazy_mode, rows that the gradient does not contain stay unchanged. An
+// update with lazy_mode is cheaper, but a different algorithm.
 #pragma once
 
 #include "kernels/ops/core/op.h"
@@ -17,7 +17,8 @@ namespace tandem::ops {
 // the end, that have one element instead of the parameter's shape.
 Status InferOptimizer(const OpView& view, int scalars, std::span<TensorDesc> outputs);
 
-// Number of slots, and positions of the inputs LearningRate and Rows.
+// SlotsOf returns the number of slots. LearningRateAt and RowsAt return the positions of the inputs
+// LearningRate and Rows.
 inline size_t SlotsOf(const OpView& view) { return view.out_count() - 1; }
 inline size_t LearningRateAt(size_t slots) { return 2 + slots; }
 inline size_t RowsAt(size_t slots) { return 3 + slots; }

@@ -1,5 +1,5 @@
-// Definition of regularize: L1 and L2 penalties as a change of the gradient. Adds the derivative of
-// l2/2 |p|^2 + l1 |p|_1, as PaddlePaddle's L1Decay and L2Decay do.
+// Definition of regularize, which adds the derivative of L1 and L2 penalties to the gradient. The
+// penalty is l2/2 |p|^2 + l1 |p|_1, as in PaddlePaddle's L1Decay and L2Decay.
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/rows/sparse_rows.h"

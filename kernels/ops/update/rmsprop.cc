@@ -1,6 +1,6 @@
 // Definition of rmsprop. Source: Tieleman and Hinton, "Neural Networks for Machine Learning",
-// lecture 6.5 (2012). Source of the forms with `centered` and with momentum: Graves, "Generating
-// Sequences With Recurrent Neural Networks", 2013, equations 38 to 41.
+// lecture 6.5 (2012). Source of `centered` and of the momentum: Graves, "Generating Sequences With
+// Recurrent Neural Networks", 2013, equations 38 to 41.
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/update/optimizer_op.h"
 

@@ -16,13 +16,14 @@ class OpenSessionRequest;
 
 namespace tandem::ps {
 
-// Opens sessions and makes the stamps of calls, which prove the session. Thread-safe.
+// Opens sessions, and makes a stamp for each call. The stamp proves that the call belongs to the
+// session. Thread-safe.
 class ClientSession {
  public:
   // `address`: the server's address, for messages. REQUIRES: `secret` is not empty.
   ClientSession(std::string secret, std::string job, std::string address);
 
-  // Proof for a call of `method` ("Push"). Both fields are empty if no session is open.
+  // Proof that a call belongs to the session. Both fields are empty if no session is open.
   struct Stamp {
     std::string metadata;  // value of the metadata kStampMetadata
     std::string session;   // id of the session, for Forget
@@ -39,7 +40,7 @@ class ClientSession {
   Status Explain(const Status& refused) const;
   // Drops a session that the server does not know. Does nothing if the client has a newer session.
   void Forget(const std::string& session);
-  // Whether an error means that the client must open a new session.
+  // Returns whether an error means that the client must open a new session.
   static bool WasLost(StatusCode code, std::string_view message);
 
  private:

@@ -44,13 +44,13 @@ size_t BytesOf(codec::Fragments message) {
   return bytes;
 }
 
-// Interval at which a waiting thread checks whether to stop waiting.
+// Interval at which a waiting thread checks whether it must stop waiting.
 constexpr Duration kLook = std::chrono::milliseconds(200);
 
 constexpr Duration kClosingLook = std::chrono::seconds(1);
 constexpr int kClosingLooks = 60;
 
-// Exits the process: the memory of a call must not be freed while the call is in progress.
+// Exits the process. Calls are still in progress, so their memory must not be freed.
 [[noreturn]] void EndWithout(int calls, const char* what) {
   std::fprintf(
       stderr,
@@ -59,7 +59,7 @@ constexpr int kClosingLooks = 60;
   std::_Exit(kExitFailure);
 }
 
-// Whether a retry may succeed, because the connection was lost or the server is stopping.
+// Returns whether a retry may succeed, because the connection was lost or the server is stopping.
 bool WasLost(const Status& status) {
   return status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kCancelled;
 }
@@ -177,7 +177,8 @@ Status GrpcPsChannel::WaitForServer(const Server& server, Time start) {
           server.name, Seconds(options_.patience.start_timeout));
     }
     if (now < next_message) continue;
-    // Returns an error at once if waiting cannot remove its cause.
+    // Only UNAVAILABLE can change while the client waits. Any other error ends the wait
+    // immediately.
     const Status probe = rpc::ProbeConnection(server.endpoint, options_.security.tls, ServerUri());
     if (!probe.ok() && probe.code() != StatusCode::kUnavailable)
       return Annotate(probe, server.name);
@@ -249,8 +250,8 @@ void GrpcPsChannel::Call(int server, rpc::PserverCall call, codec::EncodedMessag
                          Time deadline, Take take) {
   Server& to = ServerAt(server);
   if (options_.callbacks.on_call) take = Observed(to, call, request.bytes(), std::move(take));
-  // Checks the kind of the call before `lane`: only calls that carry values read `lane`. Other
-  // calls run concurrently with OpenLanes, which sets it.
+  // Checks the kind of the call before it reads `shm`. Calls that carry values begin only after
+  // OpenShmChannels, which sets `shm`. Other calls may run at the same time as OpenShmChannels.
   if (rpc::RowOf(call).carries_values && to.shm != nullptr) {
     return CallByShm(to, call, std::move(request), deadline, std::move(take));
   }
@@ -343,8 +344,8 @@ void GrpcPsChannel::Close() {
   }
   {
     MutexLock lock(mu_);
-    // Counts polls instead of measuring time. While the process is stopped (SIGSTOP), time passes,
-    // but the process does not wait.
+    // Limits the number of polls, not the time. Time also passes while the process is stopped
+    // (SIGSTOP).
     for (int looks = 0; looks < kClosingLooks && !calls_.empty(); ++looks) {
       idle_.WaitUntil(mu_, SteadyNow() + kClosingLook);
     }

@@ -64,7 +64,7 @@ class GrpcPsChannel final : public PsChannel {
   void EndCall(uint64_t id);
   StatusOr<std::unique_ptr<Server>> MakeServer(int index, const std::string& address) const;
   Server& ServerAt(int index);
-  // Makes the call by shm RPC, and again by gRPC if the first attempt does not complete. The server
+  // Makes the call by shm RPC. If the connection is lost, makes the call again by gRPC. The server
   // applies a push only once.
   void CallByShm(Server& server, rpc::PserverCall call, codec::EncodedMessage request,
                  Time deadline, Take take);

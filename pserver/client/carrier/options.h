@@ -22,7 +22,8 @@ using PsNonfinite = NonfinitePolicy;
 enum class PsTransport : uint8_t {
   kAuto,  // shared memory to servers on this host, gRPC to all other servers
   kGrpc,
-  // Shared memory to all servers; Configure fails and names a server for which it is not possible.
+  // Shared memory to all servers. If a server does not support shared memory, Configure fails and
+  // names the server.
   kShm
 };
 
@@ -33,12 +34,12 @@ struct PsCall {
   Time begin, end;
   size_t sent = 0, received = 0;  // size of the request and of the reply in bytes
   bool ok = true;
-  // Data from the reply to a push or a pull: the server's version, and times on the server's clock.
-  // The times are receipt, reply, and begin and end of the newest update, in microseconds. 0: no
-  // data.
+  // Data from the reply to a push or a pull: the server's version, and four times on the server's
+  // clock in microseconds (receipt of the request, reply, begin and end of the newest update). 0:
+  // no data.
   struct Server {
     uint64_t version = 0;
-    bool values = false;  // whether the reply contained parameters
+    bool values = false;  // true: the reply contained parameters
     int64_t received_us = 0, answered_us = 0, update_begin_us = 0, update_end_us = 0;
   };
   Server at_server = {};
@@ -55,11 +56,11 @@ struct PsSecurity {
 };
 
 struct PsPatience {
-  // Time limit for the start of servers and the initial values.
+  // Time limit for the servers to start, and for the initial values to arrive.
   Duration start_timeout = std::chrono::seconds(60);
   Duration step_timeout = std::chrono::seconds(60);  // time limit of pushes, pulls and barriers
-  // Pushes, pulls and barriers wait for this additional time. In this time, an unresponsive process
-  // that on_silent reported can be killed and restarted.
+  // Time by which pushes, pulls and barriers wait longer than step_timeout. An unresponsive process
+  // that on_silent reported can meanwhile be killed and restarted.
   Duration replace_timeout = Duration::zero();
   // true: Connect blocks until all servers reply; false: returns immediately.
   bool wait_for_servers = true;
@@ -69,23 +70,25 @@ struct PsPatience {
   Duration call_timeout() const { return step_timeout + replace_timeout; }
 };
 
-// Options of a cache of pulled table rows (row_cache.h). A row is reused if it is at most
-// `versions` older than a reference version. With PullCondition::exactly, this is the requested
-// version. Otherwise it is the version in the last reply to a pull of rows.
+// Options of a cache of pulled table rows (row_cache.h). A cached row is reused if it is at most
+// `versions` versions older than a reference version. With PullCondition::exactly, the reference is
+// the requested version. Otherwise, the reference is the version in the server's last reply to a
+// pull of rows.
 struct PsRowCacheOptions {
   size_t bytes = 0;  // memory of the cache in bytes; 0: no cache
-  // Maximum age; 0: reuses rows only with `exactly`, and of the requested version.
+  // Maximum age of a reused row in versions. 0: a row is reused only if PullCondition::exactly is
+  // set and the row has the requested version.
   uint64_t versions = 0;
 };
 
 // Settings that must be the same for all trainers of a job.
 struct PsJobRules {
-  // Settings of the job that the trainers must agree on, in ascending order. Servers reject a
-  // trainer whose settings differ.
+  // Names and values of settings, in ascending order of the names. Servers reject a trainer whose
+  // settings differ from those of the other trainers.
   Agreement settings;
   PsNonfinite nonfinite = PsNonfinite::kReject;
-  // A trainer that makes no call for this time is lost. In kASync mode, the other trainers no
-  // longer wait for it until it calls again.
+  // Time without a call after which a trainer is lost. In kASync mode, other trainers do not wait
+  // for a lost trainer before it calls again.
   Duration lost_after = std::chrono::seconds(900);
   // kASync: the strength s of the delay compensation. A gradient g of a slice becomes g + s * g * g
   // * (w - v), where w is the current value and v the value that the trainer pulled last.
@@ -112,8 +115,8 @@ struct PsCallbacks {
 struct PsOptions {
   std::string job = "job";
   int trainer = 0, trainers = 1;  // rank of this trainer, and number of trainers
-  // Number that must be higher at each start of this trainer. 0: Configure chooses a number above
-  // those that the servers know for this trainer.
+  // Incarnation of this trainer, which must be higher at each start. 0: Configure chooses a number
+  // above all incarnations of this trainer that the servers know.
   uint64_t incarnation = 0;
   PsSecurity security;
   PsPatience patience;

@@ -39,15 +39,15 @@ class PsChannel {
   // all attempts. Calls `take` exactly once.
   virtual void Call(int server, rpc::PserverCall call, codec::EncodedMessage request, Time deadline,
                     Take take) = 0;
-  // Returns memory from which a message to this server can be sent without a copy; null: not
-  // available.
+  // Returns memory from which a message to this server can be sent without a copy; null: there is
+  // no such memory.
   virtual Buffer Allocate(int /*server*/, size_t /*bytes*/) { return nullptr; }
   // Calls `then` after `pause`, or immediately if the channel is being closed.
   virtual void After(Duration pause, std::function<void()> then) = 0;
   // Adds a server that joined the running job. `server` must be a new index. INVALID_ARGUMENT:
   // invalid address.
   virtual Status AddServer(int server, const std::string& address) = 0;
-  // Ends pushes and pulls to a server that has left the job with CANCELLED.
+  // Ends, with CANCELLED, all pushes and pulls to a server that has left the job.
   virtual void Abandon(int server) = 0;
   // Cancels all calls and waits for their end. No call may begin afterwards.
   virtual void Close() = 0;

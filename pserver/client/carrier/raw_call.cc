@@ -135,14 +135,14 @@ void RawCall::Begin(rpc::PserverCall call, const grpc::ByteBuffer& request,
       context, std::string("/tandem.ParameterServer/") + rpc::NameOf(call), grpc::StubOptions(),
       &request, &reply_,
       [self = shared_from_this(), then](grpc::Status status) { (self.get()->*then)(status); });
-  // Cancels the call again: a Cancel after the context was created and before the call started had
-  // no effect.
+  // Repeats the cancellation. A cancellation between the creation of the context and the start of
+  // the call has no effect.
   MutexLock lock(mu_);
   if (cancelled_ && context_.get() == context) context->TryCancel();
 }
 
 Status RawCall::Explain(const grpc::Status& status) const {
-  // Keeps any text that is not gRPC's own: it is the message of the server, which has more details.
+  // Any text other than gRPC's own comes from the server, which knows more details.
   if (status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED ||
       status.error_message() != "Deadline Exceeded") {
     return retries_.attempts() == 1 ? rpc::FromGrpc(status)
@@ -198,7 +198,8 @@ void RawCall::OnReply(const grpc::Status& status) {
 }
 
 void RawCall::Failed(const grpc::Status& status, const Status& why) {
-  // The introduction has a shorter deadline than the call, so the call tries again.
+  // An introduction has a shorter deadline than its call. If only the introduction is late, the
+  // call tries again.
   const bool late = introducing_ && SteadyNow() < retries_.deadline() &&
                     status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
   EndIntroduction(false);

@@ -57,9 +57,9 @@ class RawCall : public std::enable_shared_from_this<RawCall> {
   // server is available. If the server does not know the session because it was restarted, the call
   // opens a new session. This does not count as an attempt.
   //
-  // `lease` is released when all parts of the call are destroyed. The caller must not drop its
-  // channel earlier: the last reference must not be dropped on a gRPC thread. gRPC 1.51 would then
-  // join its own thread and free its completion queue twice.
+  // `lease` is released when all parts of the call are destroyed. Until then, the caller must hold
+  // a reference to the gRPC channel. If the last reference were dropped on a gRPC thread, gRPC 1.51
+  // would join its own thread and free its completion queue twice.
   static std::shared_ptr<RawCall> Start(std::shared_ptr<const void> lease, RawServer server,
                                         rpc::PserverCall call, grpc::ByteBuffer request,
                                         const CallRetries& retries, Done done);
@@ -74,20 +74,20 @@ class RawCall : public std::enable_shared_from_this<RawCall> {
   void Go();
   bool NeedsIntroduction() const;
   void EndIntroduction(bool known);
-  // The time at which the attempt must end. An introduction has at most 1 s, so that calls that
-  // wait for it can meet their own deadlines.
+  // Returns the time at which the attempt must end. An introduction has at most 1 s, so that calls
+  // that wait for it can meet their own deadlines.
   Time Until() const;
-  // The attempt, or its introduction, ended with `status`. `why`: the status that the caller
-  // receives if no attempt follows.
+  // Handles the failure of an attempt or of its introduction. `why`: the status that the caller
+  // receives if no other attempt follows.
   void Failed(const grpc::Status& status, const Status& why);
   void Send();
   void OpenSession();
   void OnSession(const grpc::Status& status);
   void OnReply(const grpc::Status& status);
-  // Sends `request` to the method of `call`. `then` receives the status.
+  // Sends `request` to the method of `call`. `then` receives the status of the reply.
   void Begin(rpc::PserverCall call, const grpc::ByteBuffer& request, const std::string& stamp,
              void (RawCall::*then)(const grpc::Status&));
-  // Starts another attempt after a pause if one is allowed. Returns whether it did.
+  // Schedules another attempt after a pause. Returns false if no other attempt is allowed.
   bool TriesAgain(const grpc::Status& status);
   Status Explain(const grpc::Status& status) const;
   void Finish(Status status);
@@ -97,11 +97,11 @@ class RawCall : public std::enable_shared_from_this<RawCall> {
   grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
   const rpc::PserverCall call_;
   const grpc::ByteBuffer request_;
-  CallRetries retries_;  // only one attempt or one alarm is in progress at a time
+  CallRetries retries_;  // not guarded: only one attempt or alarm is active at a time
   Done done_;
   std::string session_;  // id of the session of the last attempt
   int sessions_lost_ = 0;
-  // The client is introduced by a GetStatus call, before `call_` is sent.
+  // true: a GetStatus call introduces the client before `call_` is sent.
   bool introducing_ = false;
   Time introduced_since_;
   OpenSessionRequest offer_;

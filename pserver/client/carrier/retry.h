@@ -32,7 +32,7 @@ class CallRetries {
         std::chrono::milliseconds(50) * (1 << std::min(attempts_ - 1, 5)), kBackoffMax);
     const double share = 0.5 + 0.5 * UniformAt(stream_, static_cast<uint64_t>(attempts_));
     const auto backoff = std::chrono::duration_cast<Duration>(most * share);
-    // A stopping server ends calls that have just arrived with CANCELLED.
+    // A stopping server replies with CANCELLED to calls that have just arrived.
     const bool gone = code == StatusCode::kUnavailable || code == StatusCode::kCancelled;
     if (!gone || attempts_ > retries_ || now + backoff >= deadline_) return std::nullopt;
     return backoff;

@@ -15,7 +15,7 @@ constexpr Duration kPause = std::chrono::milliseconds(500);
 // host or was killed.
 constexpr int kTriesMax = 3;
 
-// Whether an error stays, so that retries are useless.
+// Returns whether the error is permanent, so that no retry can succeed.
 bool IsFinal(const Status& status) {
   return status.code() == StatusCode::kUnimplemented ||
          status.code() == StatusCode::kPermissionDenied ||
@@ -43,7 +43,7 @@ void ShmRpcConnection::Stop() {
     cv_.NotifyAll();
   }
   if (thread_.joinable()) thread_.join();
-  // The destructor ends the calls of the connection.
+  // Receives a client that Loop never served. The destructor of the client ends its calls.
   std::shared_ptr<shm_rpc::ShmRpcClient> never_served;
   MutexLock lock(mu_);
   never_served.swap(client_);
@@ -51,7 +51,7 @@ void ShmRpcConnection::Stop() {
 
 Status ShmRpcConnection::WaitForFirst(Time until) {
   MutexLock lock(mu_);
-  // Waits only for a limited time, because Open has deadlines.
+  // This wait ends without its own deadline, because each attempt of Open has deadlines.
   while (!tried_) cv_.WaitUntil(mu_, Time::max());
   while (WasSilent(opened_) && SteadyNow() < until) cv_.WaitUntil(mu_, until);
   return opened_;

@@ -35,8 +35,8 @@ class ShmRpcConnection {
   std::shared_ptr<shm_rpc::ShmRpcClient> client();
   void Loop();
   StatusOr<std::shared_ptr<shm_rpc::ShmRpcClient>> Open();
-  // Makes the new connection available to calls. true: the thread must serve it. false: the object
-  // is stopped.
+  // Makes `client` available to calls; null: there is no connection. Returns false if the object is
+  // stopped. If not, the thread must serve `client`.
   bool Show(std::shared_ptr<shm_rpc::ShmRpcClient> client);
   bool Sleep(Duration duration);
 

@@ -7,8 +7,8 @@
 
 namespace tandem::ps {
 
-// Thread-safe. The object exists as long as there are references, even after its creator is
-// destroyed.
+// Counts references. Thread-safe. The object exists as long as there are references, even after its
+// creator is destroyed.
 class WaitGroup {
  public:
   // Returns a reference. The count decreases when the last copy of this reference is destroyed.

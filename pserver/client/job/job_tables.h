@@ -29,11 +29,11 @@ class JobTables {
   const std::vector<PsVariable>& variables() const { return variables_; }
   const std::vector<PsSlice>& slices() const { return slices_; }
   const std::vector<PsTable>& tables() const { return tables_; }
-  // Number of values of a row in a push to this table.
+  // Returns the number of values of a row in a push to this table.
   int64_t PushWidth(size_t table) const;
-  // Indices of the slices of a variable, in the order of their offsets.
+  // Returns the indices of the slices of a variable, in the order of their offsets.
   const std::vector<size_t>& SlicesOf(size_t variable) const;
-  // Indices of the slices that Configure places on this server.
+  // Returns the indices of the slices that Configure places on this server.
   const std::vector<size_t>& SlicesOn(size_t server) const;
 
   // NOT_FOUND: no table has this name (the message suggests the nearest name).
@@ -41,10 +41,11 @@ class JobTables {
   // INVALID_ARGUMENT: the variable is unknown, or `numel` is not its number of elements.
   StatusOr<size_t> FindVariable(const std::string& name, int64_t numel) const;
   std::optional<size_t> VariableIndex(const std::string& name) const;
-  // Index of the slice of `variable` that begins at `offset`. REQUIRES: there is one.
+  // Returns the index of the slice of `variable` that begins at `offset`. REQUIRES: such a slice
+  // exists.
   size_t SliceAt(const std::string& variable, int64_t offset) const;
 
-  // The owners of rows and slices in a job with `servers` servers, before buckets move.
+  // Returns the owners of rows and slices in a job with `servers` servers before buckets move.
   OwnerMap FirstOwners(size_t servers) const;
 
  private:

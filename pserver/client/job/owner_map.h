@@ -9,7 +9,7 @@
 
 namespace tandem::ps {
 
-// Placement replaces the whole map at each change, so a reader sees one consistent state.
+// The owners as one consistent state: Placement replaces the object at each change.
 struct OwnerMap {
   BucketMap map;               // moves of buckets since Configure
   std::vector<size_t> rows;    // by row bucket: index of the owner; empty: there are no tables
@@ -18,9 +18,10 @@ struct OwnerMap {
 
   // Returns the owner of row `id`, the same in every table. REQUIRES: there are tables.
   size_t OwnerOf(uint64_t id) const;
-  bool Owns(size_t server) const;  // whether the server owns a row bucket or a slice
+  bool Owns(size_t server) const;  // true: the server owns a row bucket or a slice
   std::set<size_t> RowOwners() const { return {rows.begin(), rows.end()}; }
-  // Returns the entry of `bucket`; null: this client has neither rows nor a slice in the bucket.
+  // Returns the entry of `bucket` in `rows` or `slices`; null: the job has neither rows nor a slice
+  // in the bucket.
   size_t* Owner(int bucket);
 };
 

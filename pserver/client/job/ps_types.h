@@ -54,7 +54,7 @@ struct PsConstRows {
   std::span<const int64_t> ids;
   const float* values = nullptr;
 };
-// Rows of a table to pull. Row ids[i] is written to to[i].
+// Rows of a table to pull. The client writes row ids[i] to the memory to[i].
 struct PsRows {
   std::string variable;
   std::vector<int64_t> ids;
@@ -83,10 +83,10 @@ struct PullCondition {
 using PsWhen = PullCondition;  // former name, from releases before 0.2
 
 struct PsState {
-  // The servers have values: from a checkpoint, or from an earlier InitOrFetch.
+  // true: the servers have values, from a checkpoint or from an earlier InitOrFetch.
   bool initialised = false;
-  bool restored = false;  // the values are from a checkpoint of the servers
-  uint64_t version = 0;   // lowest version of all servers; in sync mode the next step
+  bool restored = false;  // true: the values are from a checkpoint of the servers
+  uint64_t version = 0;   // lowest version of all servers; in sync mode also the next step
 };
 
 struct PsServerInfo {

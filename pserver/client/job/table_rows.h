@@ -26,7 +26,7 @@ struct PsTableRows {
     float show = 1;
     uint32_t age = 0;
     float click = 0;
-    // accessor=ctr: whether the row has only its first value and the first value of each slot
+    // accessor=ctr: true if the row has only its first value and the first value of each slot
     bool brief = false;
     friend bool operator==(const Use&, const Use&) = default;
   };
@@ -41,13 +41,13 @@ struct PsTableRows {
   std::vector<size_t> Begins() const;
 };
 
-// Whether each list of use data in `rows` has an entry for every row, or is empty.
+// Returns whether each list of use data in `rows` has an entry for every row, or is empty.
 bool HasConsistentLengths(const TableRows& rows);
 // Converts all fields except the slots, which `rows` does not have. REQUIRES:
-// HasConsistentLengths(rows). The caller must check this, because the input may be damaged.
+// HasConsistentLengths(rows). The caller must check the lengths, because the input may be damaged.
 PsTableRows RowsFromProto(const TableRows& rows);
-// Adds the use data of some rows to `rows`. `counted`: with the fields click and brief, which need
-// entries for all rows of `rows`.
+// Adds the use data of some rows to `rows`. `counted`: also adds the fields click and brief, which
+// must then have entries for all rows of `rows`.
 void AddUse(std::span<const PsTableRows::Use> use, bool counted, TableRows* rows);
 
 }  // namespace tandem::ps

@@ -19,7 +19,7 @@ constexpr size_t kBucketsInParcel = 64;
 // Assumed minimum transfer rate between servers, in bytes per second.
 constexpr uint64_t kBytesOfSecond = 50 << 20;
 constexpr uint64_t kAheadMax = 64;  // maximum number of steps of notice before a move
-// Time limit of a call that may be lost without harm.
+// Time limit of a call whose failure is harmless.
 constexpr Duration kMayBeGone = std::chrono::seconds(1);
 
 bool IsLost(StatusCode code) {
@@ -119,8 +119,8 @@ Status BucketMigrator::Refuse(int server, bool refuse) {
 
 Status BucketMigrator::Leave(int server) {
   TD_RETURN_IF_ERROR(Refuse(server, true));
-  // Waits: buckets that were offered to the server before may still be released to it while their
-  // source has them frozen.
+  // Waits, because earlier moves to the server may be unfinished. A source can still release
+  // offered buckets to the server as long as they are frozen.
   const Time give_up = carrier_.Now() + options_.patience;
   while (true) {
     TD_ASSIGN_OR_RETURN(const std::vector<ServedBuckets> now, Where());
@@ -147,8 +147,8 @@ StatusOr<std::vector<ServedBuckets>> BucketMigrator::Where() {
   BucketMap all;
   std::vector<ServedBuckets> now;
   const Time give_up = carrier_.Now() + options_.patience;
-  // Repeats until no server learned a move that another server does not know. A move that ends
-  // during this loop may be known only to its source.
+  // Repeats the exchange until all servers know the same moves. If a move ends during this loop,
+  // only its source may know the move.
   for (bool news = true; news;) {
     if (carrier_.Now() >= give_up) {
       return Unavailable(
@@ -303,7 +303,7 @@ Status BucketMigrator::Move(int source, int target, const std::vector<int>& buck
       if (late) ahead_ = std::min(2 * ahead_, kAheadMax);
       request.set_over(true);
       FreezeBucketsReply reply;
-      // If the call gets no reply, the end of the lease ends the freeze.
+      // If the call fails, the freeze ends with its lease.
       Call(source, PserverCall::kFreezeBuckets, request, &reply, kMayBeGone).IgnoreError();
       if (at.both)
         Call(target, PserverCall::kFreezeBuckets, request, &reply, kMayBeGone).IgnoreError();

@@ -32,14 +32,15 @@ namespace tandem::ps {
 struct MoverOptions {
   std::string job = "job";
   Duration call_timeout = std::chrono::seconds(5);  // time limit of one call
-  Duration patience = std::chrono::seconds(60);     // time limit for an unresponsive server
-  Duration lease = std::chrono::seconds(2);         // maximum time for which buckets stay frozen
-  size_t parcel_bytes = 4 << 20;  // approximate number of bytes that are frozen together
-  std::set<int> drained;          // servers that gave all their buckets away and may have stopped
+  // Maximum time of retries to an unresponsive server.
+  Duration patience = std::chrono::seconds(60);
+  Duration lease = std::chrono::seconds(2);  // maximum time for which buckets stay frozen
+  size_t parcel_bytes = 4 << 20;             // approximate number of bytes that are frozen together
+  std::set<int> drained;  // servers that gave all their buckets away and may have stopped
 };
 struct MoveProgress {
   int source = 0, target = 0;
-  size_t done = 0, buckets = 0;  // number of buckets moved so far, and of all transfers
+  size_t done = 0, buckets = 0;  // buckets moved so far, and buckets of all transfers
   uint64_t bytes = 0;            // bytes of the rows and slices moved so far
   // Longest time for which buckets of one batch were unavailable.
   Duration frozen = Duration::zero();
@@ -82,14 +83,15 @@ class BucketMigrator {
     bool both = false;  // the target already takes part in steps, so its pushes must wait too
   };
   StatusOr<MoveStep> NextStep(int source, int target);
-  // Freezes the buckets and returns their contents. Sets `held` to the time since which pushes
-  // wait.
+  // Freezes the buckets and returns their contents. Sets `held` to the time at which pushes began
+  // to wait.
   StatusOr<ParcelDef> Freeze(int source, int target, const FreezeBucketsRequest& request,
                              const MoveStep& at, Time& held);
   // Returns the end index of the batch that begins at index `begin`. `row_bucket_bytes`: bytes of a
   // row bucket in the last batches.
   size_t EndOfParcel(const BucketTransfer& transfer, size_t begin, uint64_t row_bucket_bytes) const;
-  // Time limit in addition to the lease, for the bytes of large slices.
+  // Returns the time that the slices of the batch add to its lease and to the deadlines of its
+  // calls.
   Duration TimeFor(const std::vector<int>& buckets) const;
   // Moves one batch of buckets.
   Status Move(int source, int target, const std::vector<int>& buckets, MoveProgress& progress);
@@ -112,11 +114,12 @@ class BucketMigrator {
   std::vector<std::string> addresses_;
   const int first_servers_;  // number of servers that the trainers configured
   const MoverOptions options_;
-  // Slice sizes in bytes, by bucket. Where finds them.
+  // Slice sizes in bytes, by bucket. Set by the function Where.
   std::map<int, uint64_t> slice_bytes_;
   Duration more_{};      // TimeFor of the batch in progress
   bool a_sync_ = false;  // the job's mode, as reported by a server
-  // Number of steps between notice and move, so that both servers learn of the move in time.
+  // Number of steps between the notice of a move and the move. Both servers must learn of the move
+  // in time.
   uint64_t ahead_ = 1;
 };
 

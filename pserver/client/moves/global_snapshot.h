@@ -45,14 +45,15 @@ struct GlobalSnapshotReport {
   Duration held() const;  // longest time for which a server held new pushes
 };
 
-// A global snapshot on the disks of servers. `whole`: all servers of the job have the snapshot.
+// A global snapshot on the disks of servers. `whole`: true if all servers of the job have the
+// snapshot.
 struct FoundGlobalSnapshot {
   uint64_t number = 0;
   bool whole = false;
   std::vector<ServerSnapshot> servers;
 };
 
-// Returns the newest snapshot that is in all lists. Each list is ascending. 0: there is none.
+// Returns the highest number that is in all lists; 0: there is none. Each list is ascending.
 uint64_t NewestCommon(const std::vector<std::vector<uint64_t>>& lists);
 
 // Takes, lists and restores global snapshots. Not thread-safe. Calls block.
@@ -70,9 +71,10 @@ class GlobalSnapshotCoordinator {
   StatusOr<GlobalSnapshotReport> Take(uint64_t number = 0);
   // Returns all snapshots on the disks of the servers, in ascending order.
   StatusOr<std::vector<FoundGlobalSnapshot>> Find();
-  // Restores snapshot `cut` on all servers; 0: the newest that all servers have. Trainers should
-  // not push during this call. NOT_FOUND: not all servers have the snapshot (the message names the
-  // existing ones). FAILED_PRECONDITION: rows have moved between servers since the snapshot.
+  // Restores snapshot `number` on all servers; 0: the newest snapshot that all servers have.
+  // Trainers should not push during this call. NOT_FOUND: not all servers have the snapshot (the
+  // message names the existing ones). FAILED_PRECONDITION: rows have moved between servers since
+  // the snapshot.
   StatusOr<GlobalSnapshotReport> Restore(uint64_t number = 0);
 
  private:
@@ -82,7 +84,7 @@ class GlobalSnapshotCoordinator {
   Status CallAll(rpc::PserverCall call, const Request& request, Duration timeout,
                  std::vector<Reply>* replies);
   Status Hold(uint64_t number, std::vector<HoldPushesReply>* held);
-  // Combines the marks of pushes from all servers, by trainer.
+  // Combines the push marks of all servers into one mark for each trainer.
   StatusOr<std::vector<CutMarkDef>> Merge(const std::vector<HoldPushesReply>& held) const;
   // FAILED_PRECONDITION or UNAVAILABLE: a server that owns buckets in `map` is not in servers_.
   Status CheckServers(const BucketMap& map) const;

@@ -94,11 +94,11 @@ class SlicePlan {
   }
 
   std::map<int, Slices> slices_;  // by server: its slices
-  std::map<int, uint64_t> load_;  // by server that stays: bytes of its slices
+  std::map<int, uint64_t> load_;  // by server that is not leaving: bytes of its slices
   std::map<int, int> origin_;     // by bucket: the server that has it now
 };
 
-// Returns the servers with their row buckets alone.
+// Returns the servers with their row buckets, without their slices.
 std::vector<ServedBuckets> RowsOf(std::vector<ServedBuckets> servers) {
   for (ServedBuckets& s : servers) {
     std::erase_if(s.buckets, [](int bucket) { return bucket >= kRowBuckets; });

@@ -17,11 +17,11 @@ struct ServedBuckets {
   // moves.
   uint32_t slices = 0;
   std::map<int, uint64_t> slice_bytes;  // by bucket that is a slice: bytes of the slice
-  bool leaving = false;                 // the server is being drained and accepts no buckets
+  bool leaving = false;                 // true: the server is being drained and accepts no buckets
   // Target server of the frozen buckets of this server; -1: no bucket is frozen.
   int frozen_for = -1;
   uint64_t version = 0;
-  bool sync = false;  // whether the mode of the job is sync
+  bool sync = false;  // true: the mode of the job is sync
 };
 struct BucketTransfer {
   int source = 0, target = 0;
@@ -33,8 +33,8 @@ struct BucketTransfer {
 // PlanRebalance move nothing to a server that is leaving.
 std::vector<BucketTransfer> PlanDrain(const std::vector<ServedBuckets>& now, int server);
 // Plans an equal number of row buckets on every server with as few moves as possible, and about
-// equal slice bytes. A slice leaves the server with the most slice bytes if its new owner then has
-// fewer bytes than the old owner had.
+// equal slice bytes. A slice moves away from the server with the most slice bytes only if the new
+// owner then has fewer slice bytes than the old owner had before.
 std::vector<BucketTransfer> PlanRebalance(const std::vector<ServedBuckets>& now);
 
 }  // namespace tandem::ps

@@ -27,7 +27,7 @@ struct PartitionOptions {
   int servers = 1;
   // true: splits large variables so that every server gets a part; false: does not split variables.
   bool slice_var_up = true;
-  int64_t min_block_size = 8192;  // elements; a split makes no slice smaller than this
+  int64_t min_block_size = 8192;  // minimum number of elements of a slice that a split makes
   PsDispatcher dispatcher = PsDispatcher::kRoundRobin;
 };
 

@@ -12,8 +12,9 @@
 namespace tandem::ps {
 
 // Numbers the messages of pushes. Each server has its own sequence, which begins with 1 and has no
-// gaps. In a_sync mode, each message also reports which numbers its client gave before
-// (PushRequest.sent and .ended). Servers thus know which messages belong together. Thread-safe.
+// gaps. In a_sync mode, each message also reports which numbers its client used before
+// (PushRequest.sent and .ended). Servers thus know which messages belong to the same push.
+// Thread-safe.
 class PushNumbering {
  public:
   // Identifies a push in progress.
@@ -31,11 +32,11 @@ class PushNumbering {
  private:
   void Grow(size_t servers) TD_REQUIRES(mu_);
 
-  // Whether the mode is sync. In sync mode, the step already identifies the messages of one push.
+  // true: the mode is sync. In sync mode, the step already identifies the messages of one push.
   const bool sync_;
   Mutex mu_;
   std::vector<uint64_t> sent_ TD_GUARDED_BY(mu_);  // by server: number of the last message
-  // For each push in progress, in the order in which the pushes began: the last number given to
+  // For each push in progress, in the order in which the pushes began: the last number used for
   // each server at that time.
   std::list<std::vector<uint64_t>> outstanding_ TD_GUARDED_BY(mu_);
 };

@@ -30,8 +30,9 @@ std::set<size_t> OwnersOf(const PushPart& part, const OwnerMap& now, const JobTa
   return owners;
 }
 
-// A stale part also has other owners: the server itself may not have been called since it gave
-// buckets away.
+// The generation of the part's server is not enough: the client may not have called the server
+// since it gave buckets away. A part is therefore also stale if another server owns some of its
+// contents.
 bool IsStale(const PushPart& part, const OwnerMap& now, const JobTables& tables) {
   TD_REQUIRE(part.server < now.generations.size());
   std::set<size_t> others = OwnersOf(part, now, tables);

@@ -25,7 +25,7 @@ struct PushPart {
 bool HasRows(const PushPart& part);
 // Returns the servers that own the slices and rows of `part` according to `now`.
 std::set<size_t> OwnersOf(const PushPart& part, const OwnerMap& now, const JobTables& tables);
-// Whether the server will always reject the part, according to `now`.
+// Returns whether, according to `now`, the server will always reject the part.
 bool IsStale(const PushPart& part, const OwnerMap& now, const JobTables& tables);
 // Returns the message. `pull`: a serialized PullRequest; empty: the message has no pull.
 codec::CodedPush ToCoded(const PushPart& part, std::string pull);

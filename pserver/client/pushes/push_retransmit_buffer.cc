@@ -86,8 +86,8 @@ void PushRetransmitBuffer::Remove(size_t server, uint64_t sequence) {
 void PushRetransmitBuffer::Answered(size_t server, uint64_t sequence, uint64_t number) {
   MutexLock lock(mu_);
   Number(server, sequence, number);
-  // The server accepted the doubtful pushes before this push, or never: this push was sent after
-  // their replies.
+  // Resolves the doubts that arose before this push was sent. The server accepted each of these
+  // doubtful pushes before this push, or never.
   std::vector<Doubt>& doubts = doubts_[server];
   const auto before = std::stable_partition(doubts.begin(), doubts.end(),
                                             [&](const Doubt& d) { return d.newest >= sequence; });

@@ -41,8 +41,8 @@ class PushRetransmitBuffer {
   void Checkpointed(size_t server, uint64_t number);
   // Returns all pushes kept for this server, in the order of their numbers.
   std::vector<std::shared_ptr<const KeptPush>> Of(size_t server) const;
-  // Returns, by server, a log number: a checkpoint that contains this number frees room. It is the
-  // number of the server's oldest kept push of a step before `before_step`.
+  // Returns, by server, the log number of the oldest kept push of a step before `before_step`. A
+  // checkpoint that contains this number frees room in the buffer.
   std::map<size_t, uint64_t> Oldest(uint64_t before_step) const;
   size_t bytes() const;
 
@@ -59,7 +59,7 @@ class PushRetransmitBuffer {
   // By server: log number of its newest checkpoint.
   std::map<size_t, uint64_t> checkpointed_ TD_GUARDED_BY(mu_);
   struct Doubt {
-    // Number of the doubtful push, and of the newest kept push when the doubt arose.
+    // Sequence numbers of the doubtful push, and of the newest kept push at the time of the doubt.
     uint64_t sequence, newest;
   };
   // By server: its doubtful pushes.

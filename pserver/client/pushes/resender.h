@@ -25,8 +25,8 @@ class Resender {
  public:
   Resender(PsChannel& channel, const PsOptions& options) : channel_(channel), options_(options) {}
 
-  // Begins to keep pushes, because a server requires that. Configure calls it before the first
-  // push.
+  // Begins to keep pushes. Configure calls this function before the first push if a server requires
+  // kept pushes.
   void Enable(size_t bytes_max);
   bool enabled() const { return kept_ != nullptr; }
   // Size of the kept pushes in bytes.

@@ -21,8 +21,8 @@ class DeltaBase {
   uint64_t stored_number() const { return stored_number_; }
   // Returns ShardSnapshot::order for a snapshot that is made now.
   uint64_t NextOrder();
-  // Whether the next checkpoint is a delta: there is a base, and fewer than `deltas_max` deltas
-  // followed it. If so, counts the delta.
+  // Returns whether the next checkpoint is a delta: there is a base, and fewer than `deltas_max`
+  // deltas followed it. If so, counts the delta.
   bool TakesDelta(int deltas_max);
 
   // Reports that the snapshot is on the disk. A full snapshot becomes the base, unless Forget was
@@ -30,7 +30,8 @@ class DeltaBase {
   void OnStored(const ShardSnapshot& snapshot);
   // Reports that the shard was restored from `snapshot`, which cannot become the base.
   void OnRestored(const ShardSnapshot& snapshot);
-  // Reports that the restored snapshot is on the disk. Its base becomes the base.
+  // Reports that the restored snapshot is on the disk. Later deltas build on the full snapshot that
+  // this snapshot names (ShardSnapshot::whole).
   void Resume(const ShardSnapshot& snapshot);
   // Drops the base, because deltas cannot represent the latest changes. No snapshot made before
   // this call may become the base.

@@ -18,10 +18,12 @@ class Journal {
 
   bool has_log() const { return log_ != nullptr; }
   bool stores_values() const { return log_ != nullptr && !replayable_; }
-  // Status of WriteAheadLog::Ready for a change with `bytes` bytes of values; OK without a log.
+  // Returns the status of WriteAheadLog::Ready for a change with `bytes` bytes of values. Returns
+  // OK if there is no log.
   Status Ready(uint64_t bytes) const;
 
-  // Append a change to the log. They do nothing during a replay of logged changes.
+  // Note and NotePush append a change to the log. During a replay of logged changes, they do
+  // nothing.
   void Note(LogRecord record);
   void NotePush(const PushHead& head, const PushTicket& ticket);
 

@@ -22,7 +22,7 @@ class ReplayQueue {
  public:
   struct Change {
     LogEntry entry;
-    bool lost = false;  // a push whose values no process has any more
+    bool lost = false;  // true: a push whose values no process has any more
   };
 
   bool empty() const { return changes_.empty(); }
@@ -33,10 +33,10 @@ class ReplayQueue {
   }
   size_t missing() const { return ids_.size(); }  // number of pushes whose values are missing
 
-  // Adds an entry. `lost`: its values cannot be retransmitted. REQUIRES: its number is one above
-  // the last.
+  // Adds an entry. `lost`: its values cannot be retransmitted. REQUIRES: the number of the entry is
+  // one above last_number(), if the queue is not empty.
   void Add(LogEntry entry, bool lost);
-  // Whether the queue has this push without its values.
+  // Returns whether the queue has this push without its values.
   bool Misses(const PushHead& head) const;
   // Adds the values of a push, in the order of head.slices. Returns the log number of the push.
   // INVALID_ARGUMENT: the push differs from the logged one. REQUIRES: Misses(head).

@@ -54,7 +54,7 @@ class GlobalSnapshotHold {
   // ABORTED: pushes are not held for this snapshot. INVALID_ARGUMENT: the order has no frontier of
   // some trainer.
   Status CheckOrder(const SnapshotRequest& order, const TrainerRegistry& trainers) const;
-  // From now on, the pushes of the snapshot are accepted. REQUIRES: CheckOrder(order) is OK.
+  // Orders the snapshot. From now on, its pushes are accepted. REQUIRES: CheckOrder(order) is OK.
   void Order(SnapshotRequest order, Done done);
 
   // OK: the push may be accepted now. OUT_OF_RANGE: it must be sent again later.
@@ -82,7 +82,7 @@ class GlobalSnapshotHold {
     std::optional<SnapshotRequest> order;
     Done done;  // receives the snapshot; set together with `order`
   };
-  // The verdict of one trainer: whether its pushes up to `frontier` have been accepted.
+  // Returns the verdict for one trainer. OK: its pushes up to `frontier` have been accepted.
   Status VerdictOf(const SnapshotFrontier& frontier, const TrainerRegistry& trainers) const;
 
   const int server_;

@@ -34,7 +34,7 @@ class NamedBarriers {
   // Releases the barriers in which no trainer is missing. Call it after a trainer is lost.
   void Wake(ReadyAnswers& ready);
 
-  // HasReplaced and FailReplaced concern calls of trainers that were restarted since.
+  // HasReplaced and FailReplaced concern calls whose trainer was restarted after the call.
   bool HasReplaced() const;
   void FailReplaced(ReadyAnswers& ready);
   // Removes the call with this tag, as WaitList::Leave.

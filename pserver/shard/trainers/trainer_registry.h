@@ -22,10 +22,10 @@ namespace tandem::pserver {
 class TrainerRegistry {
  public:
   struct Trainer {
-    // A newer incarnation of the trainer has called, when the parameters had `version`. Pushes of
-    // older incarnations do not count for it.
+    // Records that a newer incarnation of the trainer called when the parameters had `version`.
+    // Pushes of older incarnations do not count for it.
     void Replace(uint64_t by_incarnation, uint64_t version);
-    // Number of steps that the trainer has pushed, to this server or to another one.
+    // Returns the number of steps that the trainer has pushed, to this server or to another one.
     uint64_t steps() const { return std::max(pushes == 0 ? 0 : last_step + 1, told); }
 
     bool completed = false;
@@ -65,19 +65,19 @@ class TrainerRegistry {
   // ---- Liveness ---------------------------------------------------------------------------------
   void Hear(int trainer);  // records that the trainer called
   bool lost(int trainer) const { return At(trainer).lost; }
-  void OnReturned(int trainer);  // a lost trainer has called again. REQUIRES: lost(trainer)
+  void OnReturned(int trainer);  // records a call of a lost trainer. REQUIRES: lost(trainer)
   // Declares trainers lost that made no call for `silence_max` and have no waiting call on this
   // server. Returns the trainers that it declared lost.
   std::vector<int> LoseSilent(Time now, Duration silence_max);
   // Earliest time at which a trainer can be lost; Time::max(): none can.
   Time NextLoss(Duration silence_max) const;
-  // Whether other trainers no longer wait for this trainer: it completed or is lost.
+  // Returns whether other trainers no longer wait for this trainer: it completed or is lost.
   bool Gone(int trainer) const { return (*this)[trainer].completed || lost(trainer); }
   // Returns the trainers that are not gone and have pushed fewer than `steps` steps.
   std::vector<int> Behind(uint64_t steps) const;
-  // The trainer reports that it pushed `steps` steps, to this server or to another one. Returns
-  // whether this is more than the server knew. A server does not know the earlier pushes if it was
-  // restarted or has received its first bucket.
+  // Records a report that the trainer pushed `steps` steps, to this server or to another one.
+  // Returns whether this number is higher than the server knew. A server does not know the earlier
+  // pushes if it was restarted or has received its first bucket.
   bool RaiseSteps(int trainer, uint64_t steps);
   bool seen(int trainer) const { return At(trainer).seen; }
   Time last_heard(int trainer) const { return At(trainer).last_heard; }

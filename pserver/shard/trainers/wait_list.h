@@ -77,7 +77,8 @@ class WaitList {
           ready.push_back([done = std::move(call.done), status](const Status&) { done(status); });
         });
   }
-  // Whether the trainer of the call was restarted since, so that no process waits for the reply.
+  // Returns whether the trainer was restarted after the call, so that no process waits for the
+  // reply.
   bool IsReplaced(const Call& call) const {
     return call.trainer >= 0 && call.incarnation < roster_[call.trainer].incarnation;
   }

@@ -1,6 +1,6 @@
 // A cache of the row lookups of recent pulls: indices of rows, and initial values of absent rows.
-// The push after a pull has the same ids. With the cache, it need not look up the rows or generate
-// the values again.
+// The push after a pull has the same ids. With the cache, the push need not look up the rows or
+// generate the values again.
 #pragma once
 
 #include <array>

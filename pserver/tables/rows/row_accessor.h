@@ -3,9 +3,9 @@
 // in this class and in TableRules. Stores, snapshots, moves and clients know only that a row has
 // counts, and that its length is one of two lengths.
 //
-// A full row has `dim` values, and as many values of each optimizer slot. A brief row (not extended
-// yet) has only the first `columns` values of each. Its missing values read as zeros, and gradients
-// for them are dropped.
+// A full row has `dim` weights, and `dim` values of each optimizer slot. A brief row (not extended
+// yet) has only the first columns_at_first() weights, and as many values of each slot. The missing
+// weights read as zeros, and gradients for them are dropped.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class RowAccessor {
   RowAccessor(const TableRules& rules, int64_t dim) : rules_(rules), dim_(dim) {}
 
   // ---- Layout -----------------------------------------------------------------------------------
-  // Number of values of a new row. A full row has `dim` values.
+  // Number of weights of a new row. A full row has `dim` weights.
   int64_t columns_at_first() const { return ctr() ? 1 : dim_; }
   bool extends() const { return columns_at_first() < dim_; }
   size_t columns(bool brief) const {
@@ -43,7 +43,7 @@ class RowAccessor {
     if (ctr()) use.click += pushed[1];
     use.last = version;
   }
-  // Whether a brief row becomes full after an update that led to the counts `use`.
+  // Returns whether a brief row with the counts `use` becomes a full row.
   bool Extends(const RowUse& use) const;
 
   // ---- Shrink

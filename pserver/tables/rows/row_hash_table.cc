@@ -72,8 +72,8 @@ void RowHashTable::Erase(uint64_t id) {
   bool went_on = lines_[hole].full();
   lines_[hole].Remove(entry);
   --size_;
-  // If a line was full, later lines may have rows that belong into it. Such a row moves into the
-  // hole, and its old position is the next hole.
+  // While a line was full, rows whose home is this or an earlier line may have gone to later lines.
+  // Such a row moves into the hole, and its old position is the next hole.
   for (size_t i = hole; went_on;) {
     i = Next(i);
     went_on = lines_[i].full();

@@ -76,7 +76,7 @@ class RowHashTable {
   // need not be a power of two (Lemire, "Fast random integer generation in an interval", 2019).
   size_t Home(uint64_t id) const { return (Hash(id) >> 32) * count_ >> 32; }
   size_t Next(size_t line) const { return line + 1 == count_ ? 0 : line + 1; }
-  // Number of lines from line `from` forward to line `to`. After the last line comes the first.
+  // Number of steps from line `from` forward to line `to`. The first line follows the last line.
   size_t Ahead(size_t from, size_t to) const { return to >= from ? to - from : to + count_ - from; }
   // The hash function differs in each process, so that clients cannot choose ids that collide.
   static uint64_t Hash(uint64_t id) {

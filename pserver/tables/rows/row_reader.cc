@@ -46,7 +46,7 @@ void RowReader::Gather(std::span<const uint64_t> ids, float* out) {
              return OkStatus();
            })
       .IgnoreError();
-  // Does not cache the values of absent rows if rules admit rows: they read as zeros, which are not
+  // If `admits_`, does not cache the values of absent rows: these rows read as zeros, which are not
   // their initial values.
   if (admits_ || &pull == &large) return;
   for (size_t i = 0; i < ids.size(); ++i) {

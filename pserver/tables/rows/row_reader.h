@@ -1,5 +1,6 @@
 // Reads the weights of the rows of a table. An absent row reads as its initial values, which
-// FillInitial derives from its id, or as zeros if rules admit rows.
+// FillInitial derives from its id. If the rules can delay the creation of rows
+// (TableRules::admits), an absent row reads as zeros.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +50,7 @@ class RowReader {
   void FillAbsent(std::span<const uint64_t> ids, std::span<const size_t> positions,
                   std::vector<float>& scratch, float* out) const;
 
-  const bool admits_;  // whether rules admit rows
+  const bool admits_;  // TableRules::admits() of the table
   const int64_t dim_;  // number of weights of a row
   TableRowSet& rows_;
   const RowParts& parts_;

@@ -103,7 +103,7 @@ class RowSlabs {
   size_t heads_at_ = 0, clicks_at_ = 0, marks_at_ = 0;  // offsets of the parts of a slab in bytes
   size_t slab_bytes_ = 0;
   uint32_t size_ = 0;
-  // The slabs of a block share ownership of its memory.
+  // A memory block has one or more slabs, which share the ownership of the block.
   std::vector<std::shared_ptr<std::byte>> slabs_;
 };
 

@@ -45,14 +45,14 @@ class RowStore {
   // Call Insert for each of these rows next. RESOURCE_EXHAUSTED: there is no memory; no rows are
   // added.
   StatusOr<uint32_t> Grow(size_t more, bool brief);
-  // Assigns `id` to the row at index `at`, which is then as after Add. Several threads may call
-  // Insert if their ids are in different buckets. REQUIRES: `id` is absent.
+  // Assigns `id` to the row at index `at`, and resets the row's use data and mark. Several threads
+  // may call Insert if their ids are in different buckets. REQUIRES: `id` is absent.
   void Insert(uint64_t id, uint32_t at);
   void Expect(std::span<const uint64_t> ids) { index_.Expect(ids); }
   // Removes a row. The last row of the same length gets its index.
   void Remove(uint32_t at);
-  // A number that changes whenever an index changes. Row indices are valid as long as it is
-  // unchanged.
+  // A number that changes whenever the index of a row changes. Row indices are valid as long as
+  // this number is unchanged.
   uint64_t moves() const { return moves_; }
   const RowIdIndex& index() const { return index_; }
 

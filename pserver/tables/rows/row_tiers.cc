@@ -39,9 +39,9 @@ bool RowTiers::IsHot(uint64_t id) const {
   return at != RowStore::kNone;
 }
 
-// Applies the missed rules to a copy outside memory. If the row is also in memory, its use data
-// there is at least as high. A rule that removes the row therefore removes the copy too, and the
-// row cannot reappear.
+// Applies the missed rules to `row`, a copy outside memory. If the row is also in memory, its
+// counts and last use there are at least as high. A rule that removes the row in memory therefore
+// also removes the copy, and the row cannot reappear.
 bool RowTiers::Stays(ColdRow& row) const {
   for (; row.shrinks < shrinks_.size(); ++row.shrinks) {
     if (!accessor_.FadeAndStay(shrinks_[row.shrinks], row.use)) return false;
@@ -108,8 +108,8 @@ Status RowTiers::Evict(size_t keep_bytes) {
   }
   if (rows.empty()) return OkStatus();
   TD_RETURN_IF_ERROR(cold_->Put(rows));
-  // Removes rows in descending order: the row that gets a free index is then never one that must
-  // still be removed.
+  // Removes the rows in descending order, because Remove gives the index of a removed row to the
+  // last row. A row that must still be removed thus keeps its index.
   for (size_t i = places.size(); i-- > 0;) {
     CountCold(rows[i].brief, 1);
     hot_.Remove(places[i]);

@@ -1,13 +1,13 @@
 // Keeps the rows of a table in two tiers: the rows in use in memory (row_store.h), and all other
-// rows outside (cold_rows.h). A row in memory may have an older copy outside, which is ignored. A
-// row that was only read since it was fetched can therefore leave memory without a write. A clock
-// with a second chance selects the rows to evict (Corbato, "A Paging Experiment with the Multics
-// System", 1968). Its hand passes over the row indices and evicts rows that were not used since it
-// last passed them.
+// rows outside memory (cold_rows.h). A row in memory may have a copy outside, which is ignored. If
+// the row is unchanged since it was fetched, the row can leave memory without a write. The clock
+// algorithm (second chance) selects the rows to evict (Corbato, "A Paging Experiment with the
+// Multics System", 1968). The clock hand passes over the row indices and evicts rows that were not
+// used since the hand last passed them.
 //
 // Rules that scan all rows (table_rules.h) only read the rows outside. A row outside stores how
-// often the rules were applied to it. The effect of later applications follows from that number.
-// The rules never write rows, so a full disk does not change their results.
+// often the rules had been applied to the row when it was written. RowTiers applies the later rules
+// when it reads the row. The rules never write rows, so a full disk does not change their results.
 #pragma once
 
 #include <cstdint>
@@ -39,18 +39,20 @@ class RowTiers {
   RowTiers(const RowAccessor& accessor, int64_t floats, int64_t brief, uint32_t rows_max,
            RowStore& hot, ColdStore& cold);
 
-  // Reads the rows of `ids` that are outside into memory. The memory may then exceed its limit.
+  // Reads into memory the rows of `ids` that exist only outside. The memory may then exceed its
+  // limit.
   Status Fetch(std::span<const uint64_t> ids);
   // Touch marks a row as read. Change marks a row as changed.
   void Touch(uint32_t at) { hot_.Mark(at) |= kUsed; }
   void Change(uint32_t at) { hot_.Mark(at) = kUsed; }
-  // If the memory exceeds its limit, evicts rows until some of the limit is free again. Indices of
-  // rows change. Rows that cannot be written stay in memory, and the status tells the cause.
+  // If the memory exceeds its limit, evicts rows until a part of the limit is free. Indices of rows
+  // change. If rows cannot be written, the rows stay in memory, and Trim returns the cause.
   Status Trim();
   // Drops the copies of `ids` outside memory. These rows may also be in memory.
   Status Discard(std::span<const uint64_t> ids);
-  // Removes the rows outside that the rules remove at `version`, and calls `removed` for each.
-  // Returns their number. Call it before the rows in memory are scanned.
+  // Removes the rows that exist only outside and that the rules remove at `version`. Calls
+  // `removed` for each removed row and returns their number. Call it before the rows in memory are
+  // scanned.
   StatusOr<size_t> Shrink(uint32_t version, const std::function<void(const ColdRow&)>& removed);
   // Calls `take` for each row of a bucket that exists only outside, by ascending ids, with its
   // current use data.
@@ -64,7 +66,8 @@ class RowTiers {
  private:
   static constexpr uint8_t kUsed = 1;   // the row was used since the clock hand last passed it
   static constexpr uint8_t kClean = 2;  // the row is identical to its copy outside
-  // Applies the rules that ran since the row was written. Returns false if they remove the row.
+  // Applies to `row` the rules that ran after the row was written. Returns false if the rules
+  // remove the row.
   bool Stays(ColdRow& row) const;
   bool IsHot(uint64_t id) const;
   Status Evict(size_t keep_bytes);

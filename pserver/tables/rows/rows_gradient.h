@@ -17,7 +17,7 @@ struct RowsGradient {
   const float* values = nullptr;
 };
 
-// The two tensors that a push to one table has.
+// The two tensors of a push to one table.
 struct PushedRows {
   Buffer ids;     // row ids, i64 [count]
   Buffer values;  // values of the rows as in RowsGradient, f32 [count, width]

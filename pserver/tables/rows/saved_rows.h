@@ -27,8 +27,8 @@ class SavedRows {
   // `floats` and `brief`: values of full and brief rows, as for the table's RowStore.
   SavedRows(int64_t floats, int64_t brief) : rows_(floats, brief) {}
 
-  // Saves row `id`, which has index `at` in `rows`; kNone: the row does not exist, and this is
-  // saved. Does nothing if `id` is already saved. `waiting`: the row's admission state, or null.
+  // Saves row `id`, which has index `at` in `rows`; kNone: saves that the row does not exist. Does
+  // nothing if `id` is already saved. `waiting`: the row's admission state, or null.
   // RESOURCE_EXHAUSTED: there is no memory.
   Status Save(uint64_t id, const RowStore& rows, uint32_t at, const WaitingRow* waiting);
   State Find(uint64_t id) const;

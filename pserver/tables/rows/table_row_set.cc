@@ -159,8 +159,8 @@ Status TableRowSet::AppendBucket(int bucket, const ReadOptions& options, RowValu
   }
   std::vector<uint32_t> at(ids.size());
   store_.Find(ids, at.data());
-  // Reserves memory for the first bucket of a full read. Later buckets let the memory grow, and
-  // partial reads have few rows.
+  // Reserves memory only for the first bucket of a full read. For later buckets the vectors grow on
+  // demand, and partial reads have few rows.
   if (out.ids.empty() && options.age_max == UINT32_MAX) {
     size_t floats = 0;
     for (const uint32_t i : at) {

@@ -1,6 +1,5 @@
-// The rows of one table in all places: in memory (row_store.h), outside memory (row_tiers.h), and
-// waiting for admission without values (row_admission.h). It reads and writes whole buckets of
-// rows.
+// All rows of one table: rows in memory (row_store.h), rows outside memory (row_tiers.h), and rows
+// without values that wait for admission (row_admission.h). Reads and writes whole buckets of rows.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +19,9 @@
 
 namespace tandem::pserver {
 
-// The rows of a table, of the two lengths that the accessor defines. Not thread-safe. If rows may
-// be outside memory, each function with a Status fails if they cannot be read: DATA_LOSS,
-// UNAVAILABLE.
+// The rows of a table, which have the two lengths that the accessor defines. Not thread-safe. If
+// rows may be outside memory, each function that returns a status may fail. DATA_LOSS, UNAVAILABLE:
+// the rows outside memory cannot be read.
 class TableRowSet {
  public:
   // Called for a removed row. `weights`: the first `columns` weights of the row, not aligned.
@@ -65,9 +64,9 @@ class TableRowSet {
   // Replaces or adds rows with their slots, and waiting rows, as of `version`. REQUIRES:
   // CheckContent returned OK.
   Status Set(const RowValues& values, uint64_t version);
-  // Applies the decay of `version` to all rows, and removes the rows that the rules remove now.
-  // Calls `removed` for each removed row and returns their number. Also drops waiting rows that are
-  // too old.
+  // Multiplies the counts of all rows by TableRules::decay, and removes the rows that the rules
+  // remove at `version`. Calls `removed` for each removed row and returns their number. Also drops
+  // the rows that wait for admission and had no gradient for more than TableRules::ttl versions.
   StatusOr<size_t> Shrink(uint32_t version, const OnRemoved& removed);
   // Removes all rows of a bucket, wherever they are.
   Status DropBucket(int bucket);

@@ -75,7 +75,8 @@ class MovesTest : public testing::Test {
                                     const std::vector<uint64_t>& ids, float value = 1) {
     TD_ASSIGN_OR_RETURN(PushTicket ticket, shard.AdmitPush(head));
     if (!ticket.duplicate()) {
-      std::memcpy(ticket.buffers[0].mutable_data(), ids.data(), ids.size() * sizeof(uint64_t));
+      std::copy(ids.begin(), ids.end(),
+                reinterpret_cast<uint64_t*>(ticket.buffers[0].mutable_data()));
       auto* const values = reinterpret_cast<float*>(ticket.buffers[1].mutable_data());
       std::fill_n(values, ids.size() * kDim, value);
     }

@@ -249,6 +249,7 @@ TEST_F(SliceMovesTest, AnImageOfBeforeTheMoveIsNotChangedByIt) {
   ASSERT_TRUE(PushSlices(*a, 1, 0, {kThird}, 1).ok());
   const auto image = copies[0]();
   ASSERT_TRUE(image.ok()) << image.status();
+  copies.clear();  // a copy must not outlive its shard
   const auto later = Make(0);
   ASSERT_TRUE(later->checkpoints().Restore(*image).ok());
   EXPECT_EQ(StateOf(*later), StateOf(*alone));

@@ -15,7 +15,7 @@ constexpr Duration kProbeEach = std::chrono::milliseconds(50);    // time for me
 constexpr Duration kMeasureEach = std::chrono::milliseconds(10);  // time for measuring a bucket
 constexpr size_t kScratchBytesMax = size_t{64} << 20;
 
-// Returns whether the ranks would communicate through shared memory over transport `carrier`.
+// Returns whether transport `carrier` connects the ranks through shared memory.
 StatusOr<bool> SharesMemory(const collective::WorldConfig& world,
                             const collective::HostCommunicatorConfig& config,
                             collective::TransportKind carrier) {

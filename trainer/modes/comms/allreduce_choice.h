@@ -17,10 +17,10 @@ struct ReducedBucket {
 };
 
 // Fits a cost model of each algorithm among the ranks of `world` and chooses the fastest algorithm
-// for each bucket. Collective: all ranks of `world` must call it. For each bucket, rank 0 logs the
-// predicted time of every algorithm and the measured time of the chosen one. Except for the
-// algorithms, `config` is the configuration of the job's communicators. Returns an empty list, and
-// logs this, if `carrier` is shared memory, which needs no choice.
+// for each bucket. A collective call: all ranks of `world` must make the call. For each bucket,
+// rank 0 logs the predicted time of every algorithm and the measured time of the chosen algorithm.
+// `config`: the configuration of the job's communicators, without the algorithms. Returns an empty
+// list if the ranks share memory, which has only one algorithm, or if there is no bucket.
 StatusOr<std::vector<collective::AllReduceChoice>> ChooseByModel(
     const collective::WorldConfig& world, const collective::HostCommunicatorConfig& config,
     collective::TransportKind carrier, const std::vector<ReducedBucket>& buckets);

@@ -1,4 +1,4 @@
-// One communication operator of a plan, and how it is executed by a communicator.
+// A communication operator of a plan, and its execution by a communicator.
 #pragma once
 
 #include <memory>
@@ -15,15 +15,15 @@ namespace tandem::trainer {
 // On the host, several tensors, or tensors that are sent in another type, are gathered in a flat
 // buffer of the communicator. Peers can access this buffer. On a device, tensors are sent directly
 // from their own memory, in their own type (kernels/graph/distribute/half_communication.h).
-// Selections are sent with their whole capacity, because the host does not know how much of it is
-// used (kernels/ops/update/dgc.h).
+// Selections are sent with their whole capacity, because the host does not know the used part
+// (kernels/ops/update/dgc.h).
 struct CommBucket {
   // Makes the bucket of `node` for rank `rank` of `ranks` ranks. `half_communication`: f32
   // gradients are sent as f16 between hosts. UNIMPLEMENTED: this mode does not support the node.
   static StatusOr<std::unique_ptr<CommBucket>> Make(const exec::CommNode& node, int rank, int ranks,
                                                     bool half_communication);
 
-  // Copies the values to send into the flat buffer, if there is one. Returns their number.
+  // Copies the values to send into the flat buffer, if there is one. Returns the number of values.
   StatusOr<size_t> Gather();
   // Returns the collective call that sends the first `given` elements.
   collective::Collective Call(size_t given) const;
@@ -39,7 +39,7 @@ struct CommBucket {
   DType dtype = DType::kF32;  // type of the sent elements
   bool is_flat = false;       // true: tensors are sent from `flat`; false: from their own memory
   Buffer flat;                // memory of `count` elements; set by the bucket's owner
-  bool borrows = false;       // true: the bucket has `flat` only while it is in flight
+  bool borrows = false;       // true: the bucket has `flat` only during a flight
   std::optional<SelectionGather> selections;  // selections of a kAllGather between hosts
   size_t count = 0;  // number of elements; with selections, the maximum over all ranks
   size_t index = 0;  // index among the buckets of the program

@@ -10,8 +10,8 @@
 
 namespace tandem::trainer {
 
-// Has as many buffers as were ever in use at the same time. Each has the largest reserved size.
-// Thread-safe.
+// The pool has as many buffers as were ever in use at the same time. Each buffer has the largest
+// reserved size. Thread-safe.
 class FlatPool {
  public:
   // Sets the minimum size of all buffers to `bytes`. Must not be called while a buffer is in use.

@@ -10,10 +10,9 @@
 
 namespace tandem::trainer {
 
-// Forwards communication to another handler. It delays the last reduction of each step until the
-// last push of rows has succeeded. When this reduction ends on any rank, the servers therefore have
-// the rows of all ranks. After a failure it starts no last reduction until Reset is called, and a
-// delayed reduction fails.
+// Forwards communication to another handler. Delays the last reduction of each step until the last
+// push of rows has succeeded. When this reduction ends on any rank, the servers therefore have the
+// rows of all ranks. After a failure, the last reduction fails until Reset is called.
 class PushBeforeReduceComm final : public exec::CommHandler {
  public:
   // `next`: executes the communication; must outlive this object.

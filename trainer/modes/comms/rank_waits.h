@@ -23,9 +23,9 @@ class RankWaits {
   void Began() TD_EXCLUDES(mu_);
   void Ended() TD_EXCLUDES(mu_);
 
-  // Must be called before each step on all ranks. Every kStepsEach-th call starts an exchange over
-  // `hosts`, after the previous exchange has ended. Returns the deadline error if the previous
-  // exchange does not end within `patience`.
+  // Must be called before each step on all ranks. If `step` is a multiple of kStepsEach, waits for
+  // the end of the previous exchange and starts an exchange over `hosts`. Returns the deadline
+  // error if the previous exchange does not end within `patience`.
   Status BeginStep(int64_t step, collective::Communicator& hosts, Duration patience)
       TD_EXCLUDES(mu_);
 

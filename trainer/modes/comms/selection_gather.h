@@ -1,6 +1,6 @@
-// Copies between the tensors of a c_allgather_selected operator and the flat buffer of its
-// all-gather. The buffer has the used words of each selection (kernels/ops/update/dgc.h), without
-// gaps.
+// Copies values between the tensors of a c_allgather_selected operator and the flat buffer of its
+// all-gather. The buffer contains the used words of each selection (kernels/ops/update/dgc.h),
+// without gaps.
 #pragma once
 
 #include <cstdint>

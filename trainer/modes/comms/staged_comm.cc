@@ -5,8 +5,8 @@
 
 namespace tandem::trainer {
 
-// Points `tensors` to host memory. A tensor that is also in `shared` uses the same host memory;
-// other tensors get new memory.
+// Points `tensors` to host memory. A tensor that is also in `shared` uses the host memory of
+// `shared`. Other tensors get new memory.
 StatusOr<std::vector<StagedComm::Copy>> StagedComm::Stage(std::vector<exec::CommTensor>& tensors,
                                                           const std::vector<Copy>& shared) {
   std::vector<Copy> copies;

@@ -8,10 +8,10 @@
 
 namespace tandem::trainer {
 
-// Passes nodes in host memory to the handler unchanged. For nodes on a device it copies sent values
-// to host memory when the node starts, and received values to the device when it ends. The copy to
-// the device runs on the handler's thread and on the compute stream, after earlier work of that
-// stream.
+// Passes nodes in host memory to the handler unchanged. For a node on a device, copies the values
+// to send to host memory when the node starts. When the communication ends, copies the received
+// values to the device. This copy runs on the handler's thread and on the compute stream, after
+// earlier work of the stream.
 class StagedComm final : public exec::CommHandler {
  public:
   // `inner` must outlive this object.

@@ -12,7 +12,7 @@ namespace tandem::trainer {
 namespace {
 
 // Broadcasts the persistent variables of rank `root` to all ranks, into memory of `host`. Skips
-// tables that are copies, because the pservers have them.
+// copies of tables, because the pservers store the tables.
 StatusOr<TensorMap> BroadcastState(collective::Communicator& communicator,
                                    const graph::Program& program, const exec::Scope& scope,
                                    int root, Device& host) {

@@ -1,4 +1,4 @@
-// Brings all ranks of a job to the same state if some of them are new.
+// Makes the state of all ranks of a job equal if some ranks are new or lag.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,19 @@
 
 namespace tandem::trainer {
 
-// A collective call: all ranks must make it, with the same `program`. `mine`: the step before which
-// this rank's state was taken; -1: the rank is new and has no state. `point`: can restore the state
-// before step `mine`; nullptr: the state has not changed since it was taken. The most advanced rank
-// sends its state to ranks that lag or are new; if several ranks qualify, the lowest one sends.
-// Other ranks at the step of this rank undo the changes that they made after it. With `point`,
-// steps differ by at most one period, because no rank completes a step before every rank has
-// contributed to it. The local variables (StepRollback::Own) of a lagging rank are therefore up to
-// date and stay unchanged. If all ranks are new, they receive the state of rank 0's scope, taken
-// before step `begin`. Returns, on all ranks, the step before which the common state was taken.
-// After an error this rank's state is either unchanged or complete.
+// A collective call: all ranks must make the call, with the same `program`. `mine`: the step before
+// which this rank has a state; -1: the rank is new and has no state. `point`: restores the state
+// before step `mine`; nullptr: this rank still has this state.
+//
+// The most advanced ranks are the ranks with the largest `mine`. Each of these ranks restores its
+// state with `point`. The lowest of these ranks sends its state to the ranks that lag or are new.
+// If all ranks are new, rank 0 sends the state in its scope, before step `begin`. Returns, on all
+// ranks, the step before which the common state is.
+//
+// With `point`, the steps of two ranks differ by at most one period, because no rank completes a
+// step before every rank has contributed to the step. The local variables (StepRollback::Own) of a
+// lagging rank are therefore up to date and stay unchanged. After an error this rank's state is
+// either unchanged or complete.
 StatusOr<int64_t> SyncStateFromMostAdvanced(collective::Communicator& communicator,
                                             const graph::Program& program, exec::Scope& scope,
                                             int64_t mine, StepRollback* point, int64_t begin);

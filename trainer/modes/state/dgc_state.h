@@ -28,7 +28,7 @@ class DgcState {
   // an equal part. Every rank must have the checkpoint in its scope.
   Status Split(exec::Scope& scope, int64_t step, int ranks) const;
   // Replaces the slots in `state` by their sums over the ranks. A collective call: all ranks must
-  // make it.
+  // make the call.
   Status Sum(collective::Communicator& communicator, TensorMap* state, Time deadline) const;
   std::string TakeMessage();  // returns a log line if the sparsity changed, otherwise ""
 

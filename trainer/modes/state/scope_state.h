@@ -25,15 +25,15 @@ inline Status SetLearningRate(exec::Scope& scope, float learning_rate) {
   return SetScalar(scope, graph::kLearningRateVar, learning_rate);
 }
 
-// Returns the parameters of `program`; the scope must have all of them. Parameters on the CPU share
-// the scope's memory. Other parameters are copied to memory of `host`.
+// Returns the parameters of `program`; the scope must have all parameters. Parameters on the CPU
+// share the scope's memory. Other parameters are copied to memory of `host`.
 StatusOr<TensorMap> ParamsOf(const graph::Program& program, exec::Scope& scope, Device& host);
 // Returns copies, in memory of `host`, of every saved kState variable except the learning rate.
 StatusOr<TensorMap> ScopeState(const graph::Program& program, const exec::Scope& scope,
                                Device& host);
-// Copies a checkpoint's tensors into the scope. Variables that the checkpoint lacks are skipped,
-// because the mode stores their values elsewhere. FAILED_PRECONDITION: a tensor has another shape
-// or type; the message names `dir`.
+// Copies a checkpoint's tensors into the scope. Skips tensors that the scope lacks, because the
+// mode stores their values elsewhere. FAILED_PRECONDITION: a tensor and its variable differ in
+// shape or type; the message names `dir`.
 Status PutInto(const TensorMap& tensors, const std::string& dir, exec::Scope& scope);
 
 }  // namespace tandem::trainer

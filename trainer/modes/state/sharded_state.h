@@ -1,7 +1,7 @@
 // The state that only some ranks have: optimizer slots on the owner of their parameter
 // (reduce_strategy Reduce, sharding), sharded parameters, and the state of one pipeline stage. A
-// checkpoint contains the complete state. Any mode and any number of ranks can therefore resume
-// from it.
+// checkpoint contains the complete state. A job in any mode, with any number of ranks, can
+// therefore resume from the checkpoint.
 #pragma once
 
 #include <map>
@@ -37,8 +37,8 @@ class ShardedState {
     slots_.push_back({var, desc, owner});
   }
 
-  // Uses runs of ranks instead of groups. `same` consecutive ranks have the same state, and the
-  // first of them is the owner.
+  // Uses runs of ranks instead of groups. A run is `same` consecutive ranks with the same state.
+  // The first rank of a run is the owner.
   void SetRuns(int same) { runs_ = same; }
 
   bool empty() const { return slots_.empty(); }

@@ -15,15 +15,14 @@
 namespace tandem::trainer {
 
 // Saves the persistent state before a step. Copies only the variables that the step changes before
-// its completion is certain (kernels/exec/commit.h); in most programs these are few. Not
-// thread-safe.
+// its commit point (kernels/exec/commit.h). Most programs have few such variables. Not thread-safe.
 class StepRollback {
  public:
   // `scope`: the scope of `program`; it has every persistent variable and must outlive this object.
   // The plan of `program` must have PlanOptions::commit. `period`: number of steps that are undone
-  // together. It is more than 1 if gradients are accumulated over several steps, because each rank
-  // has only its own sums. If a period runs the program several times (`runs`), all variables that
-  // the program writes are copied.
+  // together. The period is longer than 1 if ranks accumulate gradients over several steps, because
+  // each rank has only its own sums. `runs`: number of runs of the program in a period. If `runs`
+  // is more than 1, all persistent variables that the program writes are copied.
   static StatusOr<StepRollback> Make(const graph::Program& program, exec::Scope& scope,
                                      int64_t period, int64_t runs, Device& host);
 
@@ -31,10 +30,10 @@ class StepRollback {
   Status BeforeStep(int64_t step);
   // Returns the step before which the state was saved; -1: no state was saved.
   int64_t step() const { return step_; }
-  // Undoes the changes since BeforeStep(step()) of steps that did not complete.
+  // Undoes the changes that incomplete steps made since the last save.
   Status Restore();
-  // Returns whether `var` is local to this rank. The value of such a variable depends only on this
-  // rank's samples (running statistics; Commit::own).
+  // Returns whether `var` is local to this rank. The value of a local variable, such as a running
+  // statistic, depends only on this rank's samples (Commit::own).
   bool Own(const std::string& var) const { return own_.contains(var); }
 
  private:

@@ -12,17 +12,20 @@
         value, = exe.run(feed={"x": xs, "label": labels}, fetch_list=[loss])
 
 Modules: `layers`, `ops` (every operator), `optimizer`, `schedules`, `initializer`, `models`,
-`errors`.
+`reader`, `fleet` (several ranks), `errors`.
 Every failure is a `tandem.Error` with a code and a hint.
 """
 
 from __future__ import annotations
 
-from . import errors, initializer, layers, models, operators, ops, optimizer, schedules
+from . import errors, fleet, initializer, layers, models, operators, ops, optimizer, reader
+from . import schedules
 from ._core import Sampler, Tensor, __version__
 from .attributes import ParamAttr
+from .compiled import CompiledProgram, ParallelExecutor
 from .errors import Error
 from .executor import Executor
+from .jobs import fit, launch
 from .optimizer import append_backward
 from .program import (
     Program,
@@ -46,12 +49,17 @@ from .scope import (
     save_params,
     scope_guard,
 )
+from .strategy import BuildStrategy, ExecutionStrategy
 
 __all__ = [
+    "BuildStrategy",
     "CPUPlace",
     "CUDAPlace",
+    "CompiledProgram",
     "Error",
+    "ExecutionStrategy",
     "Executor",
+    "ParallelExecutor",
     "ParamAttr",
     "Program",
     "Sampler",
@@ -66,8 +74,11 @@ __all__ = [
     "default_startup_program",
     "device_guard",
     "errors",
+    "fit",
+    "fleet",
     "global_scope",
     "initializer",
+    "launch",
     "layers",
     "load_params",
     "load_program",
@@ -77,6 +88,7 @@ __all__ = [
     "optimizer",
     "params_sha256",
     "program_guard",
+    "reader",
     "save_params",
     "schedules",
     "scope_guard",

@@ -23,8 +23,8 @@ class ParamAttr:
     initializer: Optional[Initializer] = None
 
 
-# What layers accept for a parameter: its attributes, its name, its initial values, None for the
-# defaults, or False for "this layer has no such parameter".
+# The values that layers accept for a parameter: its attributes, its name or its initial values.
+# None or True: the defaults. False: the layer has no such parameter.
 AttrLike = Union[ParamAttr, str, Initializer, bool, None]
 
 

@@ -10,9 +10,12 @@ import numpy.typing
 from typing import Literal
 
 from . import _core
+from .compiled import CompiledProgram
 from .errors import InvalidArgumentError
 from .program import Program, StartupProgram, Variable, default_main_program
+from .reader import next_feeds
 from .scope import Array, Scope, global_scope
+from .training import PLANS_MAX, Training
 
 __all__ = ["Executor"]
 
@@ -20,9 +23,6 @@ Feed = Mapping[str, Any]
 Fetch = Sequence[Union[Variable, str]]
 Callback = Callable[[int], Optional[Feed]]
 _Key = Tuple[Any, ...]
-
-# Plans of a program in one scope. Each has its own memory, so the number has a bound.
-PLANS_MAX = 16
 
 _NUMPY = {
     "f32": "float32",
@@ -32,6 +32,18 @@ _NUMPY = {
     "i64": "int64",
     "u8": "uint8",
 }
+
+
+def _before(feeds: Sequence[Feed], callback: Optional[Callback]) -> Optional[Callback]:
+    """Returns a callback that feeds batch i before iteration i, and then calls `callback`."""
+    if len(feeds) == 1:
+        return callback
+
+    def before(iteration: int) -> Feed:
+        given = None if callback is None else callback(iteration)
+        return {**feeds[iteration], **(given or {})}
+
+    return before
 
 
 class Executor:
@@ -54,6 +66,7 @@ class Executor:
         self, place: str = "cpu", threads: Optional[int] = None, num_threads: int = 1
     ) -> None:
         self.place = place
+        self._asked = 0 if threads is None else threads
         self.threads = (os.cpu_count() or 1) if threads is None else threads
         self.num_threads = num_threads
         if self.threads < 1 or num_threads < 1:
@@ -65,7 +78,7 @@ class Executor:
     @overload
     def run(
         self,
-        program: Union[Program, StartupProgram, None] = ...,
+        program: Union[Program, CompiledProgram, StartupProgram, None] = ...,
         feed: Optional[Feed] = ...,
         fetch_list: Fetch = ...,
         scope: Optional[Scope] = ...,
@@ -78,7 +91,7 @@ class Executor:
     @overload
     def run(
         self,
-        program: Union[Program, StartupProgram, None] = ...,
+        program: Union[Program, CompiledProgram, StartupProgram, None] = ...,
         feed: Optional[Feed] = ...,
         fetch_list: Fetch = ...,
         scope: Optional[Scope] = ...,
@@ -91,7 +104,7 @@ class Executor:
 
     def run(
         self,
-        program: Union[Program, StartupProgram, None] = None,
+        program: Union[Program, CompiledProgram, StartupProgram, None] = None,
         feed: Optional[Feed] = None,
         fetch_list: Fetch = (),
         scope: Optional[Scope] = None,
@@ -107,14 +120,17 @@ class Executor:
 
         Args:
             program: None: the current main program.
-            feed: arrays by the names of the data variables. An array of numpy, or of another
+            feed: arrays by the names of the data variables; None: the next batch of the readers of
+                the program (tandem.reader), or nothing. An array of numpy, or of another
                 library with DLPack, must have the element type of the variable; lists and numbers
                 are converted.
             fetch_list: variables, or names of variables.
             scope: None: the global scope.
             return_numpy: False: returns tensors that share the memory of the plan, without a
                 copy. The next run of the program changes them.
-            iterations: runs in this call. The results are those of the last one.
+            iterations: runs in this call. The results are those of the last one. With readers,
+                each run takes a batch; fewer runs are done if the readers end, or if a batch has
+                another size.
             before_iteration: called before each iteration with its number. It may return arrays
                 for the feed of this iteration.
 
@@ -122,25 +138,39 @@ class Executor:
             InvalidArgumentError: an array has a wrong shape or type, or is missing.
             NotFoundError: there is no variable of a fed or fetched name.
             FailedPreconditionError: a parameter has no value; run the startup program first.
+            EOFException: a reader of the program has no more batches.
             KeyboardInterrupt: Ctrl-C; the current iteration has ended.
         """
         found = global_scope(self.place) if scope is None else scope
-        if isinstance(program, StartupProgram):
+        if type(program) is Program:
+            chosen = program
+        elif isinstance(program, StartupProgram):
             return self._start(program, found)
-        chosen = default_main_program() if program is None else program
-        if not isinstance(chosen, Program):
+        elif isinstance(program, CompiledProgram):
+            iterations *= program.iterations
+            chosen = program.program_for(found)
+        elif program is None:
+            chosen = default_main_program()
+        else:
             raise InvalidArgumentError(
-                f"run: expected a tandem.Program, got {type(chosen).__name__} [TD1206]"
+                f"run: expected a tandem.Program, got {type(program).__name__} [TD1206]"
             )
+        if feed is None and chosen._readers:
+            feeds = next_feeds(chosen, iterations)
+            feed, iterations = feeds[0], len(feeds)
+            before_iteration = _before(feeds, before_iteration)
         arrays: Dict[str, Array] = {}
         for name, value in (feed or {}).items():
             known = type(value) is numpy.ndarray
             arrays[name] = value if known else self._converted(chosen, name, value)
-        plan = self._plan(chosen, found, arrays, fetch_list)
+        if chosen._training is None:
+            plan = self._plan(chosen, found, arrays, fetch_list)
+        else:
+            plan = self._joined_plan(chosen, chosen._training, found, arrays, fetch_list)
         schedule = chosen.schedule
         step = found.step if schedule is None else found.advance(iterations)
         try:
-            return plan.run(
+            results = plan.run(
                 arrays,
                 schedule,
                 chosen.random_seed,
@@ -149,6 +179,9 @@ class Executor:
                 before_iteration,
                 return_numpy,
             )
+            if chosen._training is None:
+                return results
+            return [results[i] for i in chosen._training.select(self._names(fetch_list))]
         except BaseException:
             if schedule is not None:
                 found.advance(-iterations)
@@ -176,8 +209,8 @@ class Executor:
     ) -> _core.Plan:
         shapes = tuple([(name, array.shape) for name, array in arrays.items()])
         version, plans = scope._plans.get(program, (-1, {}))
-        # A key with variables would keep the program, and so its plans, alive.
-        fetch = [f.name if type(f) is Variable else self._name(f) for f in fetch_list]
+        # The key has names, because variables in it would keep the program and its plans alive.
+        fetch = self._names(fetch_list)
         key: _Key = (shapes, tuple(fetch), self.threads, self.num_threads)
         plan = plans.get(key)
         if plan is not None and version == program.core.version:
@@ -197,6 +230,24 @@ class Executor:
             plans.pop(next(iter(plans)))
         plans[key] = plan
         return plan
+
+    def _joined_plan(
+        self,
+        program: Program,
+        training: Training,
+        scope: Scope,
+        arrays: Dict[str, Array],
+        fetch_list: Fetch,
+    ) -> _core.Plan:
+        shapes = {name: list(array.shape) for name, array in arrays.items()}
+        fetch = self._names(fetch_list)
+        plan = training.plan(program.core, scope.core, shapes, fetch, self._asked)
+        if program.schedule is not None and not training.core.joined:
+            scope.step = plan.join(scope.step)
+        return plan
+
+    def _names(self, fetch_list: Fetch) -> List[str]:
+        return [f.name if type(f) is Variable else self._name(f) for f in fetch_list]
 
     @staticmethod
     def _name(fetch: Union[Variable, str]) -> str:

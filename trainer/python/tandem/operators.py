@@ -11,7 +11,7 @@ from . import _core
 from .errors import InvalidArgumentError
 from .program import Variable, default_main_program
 
-# Arguments of every function. An attribute of this name gets an underscore.
+# Argument names that every function has. An attribute with such a name gets an underscore.
 _OWN = ("outputs", "run_if")
 
 Result = Union[Variable, Tuple[Variable, ...]]

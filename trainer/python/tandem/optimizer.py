@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from .errors import FailedPreconditionError, InvalidArgumentError
-from .program import StartupProgram, Variable, default_main_program
+from .program import Recipe, StartupProgram, Variable, default_main_program
 from .schedules import Schedule, constant
 
 __all__ = [
@@ -177,6 +177,14 @@ class Optimizer:
         if exclude:
             self._attrs["decay_exclude"] = ",".join(exclude)
 
+    def job_settings(self) -> List[Tuple[str, str]]:
+        """The settings as fields of a job (`optimizer { ... }`), by name, as text."""
+        settings = [("type", self.kind), ("learning_rate", repr(self.schedule.learning_rate))]
+        for name, value in self._attrs.items():
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            settings.append(("momentum" if name == "mu" else name, text))
+        return [(f"optimizer.{name}", text) for name, text in settings]
+
     def apply_gradients(self, gradients: Sequence[ParamGrad]) -> None:
         """Appends the update of each parameter by its gradient.
 
@@ -212,8 +220,13 @@ class Optimizer:
                 initialises the states of its optimizer.
         """
         del startup_program
+        program = default_main_program()
+        forward = program.core.clone()
         gradients = append_backward(loss)
         self.apply_gradients(gradients)
+        program._recipe = Recipe(
+            forward, loss.name, self.job_settings(), program.core.version
+        )
         return gradients
 
 

@@ -11,11 +11,12 @@ import operator
 import os
 import sys
 import threading
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _core
 from .errors import FailedPreconditionError, InvalidArgumentError
 from .initializer import Constant, Initializer
+from .training import Training
 
 __all__ = [
     "Program",
@@ -106,9 +107,18 @@ class Variable:
         return self._with("mul", other)
 
 
-# The variables of one slot of an operator.
+# The variables of each input slot of an operator, by the name of the slot.
 Inputs = Mapping[str, Sequence[Variable]]
 Attrs = Mapping[str, Any]
+
+
+class Recipe(NamedTuple):
+    """The program before its optimizer was added, for passes over it (compiled.py)."""
+
+    forward: _core.Program
+    loss: str
+    settings: List[Tuple[str, str]]  # the optimizer as fields of a job
+    version: int  # of the program after its optimizer was added
 
 
 class Program:
@@ -124,6 +134,9 @@ class Program:
         self.core = _core.Program(name) if core is None else core
         self.schedule: Optional[_core.LrSchedule] = None
         self.random_seed = 1
+        self._training: Optional[Training] = None  # fleet.distributed_optimizer sets it
+        self._recipe: Optional[Recipe] = None  # Optimizer.minimize sets it
+        self._readers: List[Any] = []  # tandem.reader.Reader, of which a run without a feed reads
         self._counts: Dict[str, int] = {}
         self._device = ""
 
@@ -147,7 +160,7 @@ class Program:
     def next_name(self, layer: str) -> str:
         """Returns layer_0, layer_1, ..., as the C++ builder names layers."""
         count = self._counts.get(layer, 0)
-        # A program from a file or from the zoo has layers that were not counted here.
+        # Layers of a program from a file or from the model zoo are not in _counts.
         while self.core.has_var(f"{layer}_{count}.out") or self.core.has_var(f"{layer}_{count}.w"):
             count += 1
         self._counts[layer] = count + 1
@@ -263,12 +276,24 @@ class Program:
         """Returns a copy. With `for_test`, operators have their evaluation form (`is_test`).
 
         Make the evaluation form before `append_backward` or `minimize`.
+
+        Raises:
+            FailedPreconditionError: the program has communication with other ranks.
         """
+        if self._training is not None:
+            raise FailedPreconditionError(
+                f'program "{self.name}" is part of a distributed training, which a copy cannot join '
+                "[TD1219]",
+                "clone the program before minimize",
+            )
         core = self.core.for_test() if for_test else self.core.clone()
         copy = Program(core=core)
         copy.schedule = self.schedule
         copy.random_seed = self.random_seed
         copy._counts = dict(self._counts)
+        copy._readers = list(self._readers)
+        if self._recipe is not None and self._recipe.version == self.core.version:
+            copy._recipe = self._recipe._replace(version=copy.core.version)
         return copy
 
     def to_text(self) -> str:
@@ -321,7 +346,7 @@ def load_program(path: Union[str, "os.PathLike[str]"]) -> Program:
     return Program(core=_core.Program.load(os.fspath(path)))
 
 
-# The output slots of each operator, and whether a slot has any number of variables.
+# The names of the output slots of each operator. True: a slot has any number of variables.
 _OUTPUTS: Dict[str, List[Tuple[str, bool]]] = {
     row.type: [(slot.name, slot.many) for slot in row.outputs] for row in _core.op_table()
 }
@@ -406,7 +431,7 @@ def op_device(device: str) -> Iterator[None]:
         program._device = before
 
 
-# The name in Paddle.
+# Paddle's name of op_device.
 device_guard = op_device
 
 
@@ -428,7 +453,7 @@ def data(name: str, shape: Sequence[Optional[int]], dtype: str = "f32") -> Varia
     return Variable(program, name)
 
 
-# numpy's names of element types.
+# The element types, by their names in numpy.
 DTYPES = {
     "float32": "f32",
     "float16": "f16",

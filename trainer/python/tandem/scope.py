@@ -57,7 +57,7 @@ class Scope:
         self.core = _core.Scope(place)
         self.step = 0
         self._stepping = threading.Lock()
-        # Plans of a program: its version, and plans by what they depend on.
+        # For each program: its version and the plans of this version by key (Executor._plan).
         self._plans: MutableMapping[
             Program, Tuple[int, Dict[Tuple[Any, ...], _core.Plan]]
         ] = weakref.WeakKeyDictionary()

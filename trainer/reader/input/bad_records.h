@@ -16,8 +16,8 @@ class BadRecords {
   BadRecords(std::string path, int64_t max, std::vector<std::string>* warnings)
       : path_(std::move(path)), max_(max), warnings_(warnings) {}
 
-  // Counts a bad record. `what`: a message that names the file and the location. DATA_LOSS: this is
-  // more than `max` bad records.
+  // Counts a bad record. `what`: a message that names the file and the location. DATA_LOSS: there
+  // are more than `max` bad records.
   Status Add(const std::string& what) {
     if (++count_ > max_) {
       return DataLoss("%s; this is bad record %d of the file, but max_bad_records is %d [TD2003]",

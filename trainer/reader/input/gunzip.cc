@@ -37,7 +37,7 @@ Status Gunzip::Read(size_t bytes_max, std::vector<uint8_t>& out) {
 Status Gunzip::Step() {
   if (z_.avail_in == 0) {
     const size_t n = std::min(file_.size() - fed_, kChunkBytes);
-    z_.next_in = const_cast<Bytef*>(file_.data() + fed_);  // zlib only reads it
+    z_.next_in = const_cast<Bytef*>(file_.data() + fed_);  // zlib does not write to next_in
     z_.avail_in = static_cast<uInt>(n);
     fed_ += n;
   }

@@ -17,7 +17,8 @@ inline bool IsGzip(std::span<const uint8_t> file) {
   return file.size() >= 2 && file[0] == 0x1f && file[1] == 0x8b;
 }
 
-// Unpacks gzip data (RFC 1952, one or more members) in pieces. `file` and `name` must outlive it.
+// Unpacks gzip data (RFC 1952, one or more members) in pieces. `file` and `name` must outlive this
+// object.
 class Gunzip {
  public:
   // `name` begins every message.
@@ -28,11 +29,12 @@ class Gunzip {
   Gunzip(const Gunzip&) = delete;
   Gunzip& operator=(const Gunzip&) = delete;
 
-  // RESOURCE_EXHAUSTED: zlib has not enough memory.
+  // Initialises zlib. RESOURCE_EXHAUSTED: zlib has not enough memory.
   Status Open();
 
-  // Appends up to `bytes_max` bytes to `out`. Appends fewer only at the end of the data, after its
-  // checksum was verified. DATA_LOSS: the data are damaged or truncated. REQUIRES: Open() was OK.
+  // Appends up to `bytes_max` bytes to `out`. Appends fewer bytes only at the end of the data,
+  // after the verification of the checksum. DATA_LOSS: the data are damaged or truncated. REQUIRES:
+  // Open() was OK.
   Status Read(size_t bytes_max, std::vector<uint8_t>& out);
 
  private:

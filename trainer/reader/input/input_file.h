@@ -22,9 +22,9 @@ class InputFile {
   const std::string& path() const { return path_; }
   uint64_t size() const { return size_; }  // size when the file was opened
 
-  // Reads up to `bytes` bytes from `offset` on. Returns the number of bytes. It is smaller only at
-  // the end of the file, which may have been shortened since. DATA_LOSS: the read fails; the
-  // message names file and offset.
+  // Reads up to `bytes` bytes from `offset` on. Returns the number of bytes that were read. This
+  // number is smaller than `bytes` only at the end of the file. The file may have been shortened
+  // since Open(). DATA_LOSS: the read fails; the message names file and offset.
   StatusOr<size_t> Read(uint64_t offset, char* to, size_t bytes) const;
 
  private:

@@ -15,7 +15,7 @@ namespace tandem::reader {
 
 struct RecordFiles {
   std::vector<std::string> train, test;  // paths of the training files and of the test files
-  double test_share = 0;     // share of the training records, at their end, that is test data
+  double test_share = 0;                 // last share of the training records, used as test data
   uint32_t samples_max = 0;  // number of training records to use, from the first on; 0: all
   LineReading reading;       // how each file is read; records_max is unused
 };

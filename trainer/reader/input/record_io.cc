@@ -152,7 +152,7 @@ StatusOr<std::optional<RecordFrame>> RecordScanner::NextTfRecord() {
   return std::optional(RecordFrame{bytes, offset});
 }
 
-// Starts a chunk: checks its header and its payload. Afterwards at_ is after the header.
+// Starts a chunk: checks its header and its payload. Afterwards at_ is the offset after the header.
 Status RecordScanner::OpenChunk() {
   TD_ASSIGN_OR_RETURN(const std::string_view head, Peek(kChunkHeaderBytes));
   if (head.size() < kChunkHeaderBytes)

@@ -52,7 +52,7 @@ class Sampler {
   static StatusOr<Sampler> Make(const SamplerOptions& options);
 
   const SamplerOptions& options() const { return options_; }
-  uint64_t steps_per_epoch() const { return steps_; }  // equal on all ranks; at least 1
+  uint64_t steps_per_epoch() const { return steps_; }  // number of steps, equal on all ranks; >= 1
   uint32_t batch() const { return share_.size; }       // number of samples of a step on this rank
 
   // Returns the ids of the batch() samples that this rank has in a step of an epoch. They are valid

@@ -36,7 +36,7 @@ struct PieceResult {
   LinePiece piece;
   int64_t lines = 0;
   std::vector<BadRecord> bad;
-  Status status;  // error of the read; OK: none
+  Status status;  // error of the read of the piece; OK: the read succeeded
 };
 
 // Reads one piece after another, and reuses its memory. Not thread-safe.

@@ -15,10 +15,10 @@ namespace tandem::reader {
 namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-constexpr double kExactMax = 9007199254740992;  // 2^53: whole numbers up to it are exact
+constexpr double kExactMax = 9007199254740992;  // 2^53; a double is exact for smaller whole numbers
 constexpr size_t kNamesShown = 10;
 
-// A text of the file for a message.
+// Returns a text of the file in quotes, shortened and without control characters, for a message.
 std::string Shown(std::string_view text) {
   constexpr size_t kShownMax = 60;
   std::string out(text.substr(0, kShownMax));
@@ -37,7 +37,8 @@ std::optional<double> NumberOfCell(const TableCell& cell) {
   return std::isfinite(cell.number) ? std::optional(cell.number) : std::nullopt;
 }
 
-// Reads `count` digits of `text` from `at` on.
+// Parses `count` digits of `text` from position `at` on. nullopt: `text` has other characters
+// there, or ends before.
 std::optional<int> Digits(std::string_view text, size_t at, size_t count) {
   if (text.size() < at + count) return std::nullopt;
   int value = 0;
@@ -48,17 +49,20 @@ std::optional<int> Digits(std::string_view text, size_t at, size_t count) {
   return value;
 }
 
-// Seconds of an offset Z, +hh:mm or +hhmm; nullopt: another text.
+// Parses a UTC offset: Z, +hh:mm or +hhmm; an empty text means UTC. Returns seconds. nullopt:
+// `text` is another text.
 std::optional<double> ParseOffset(std::string_view text) {
   if (text.empty() || text == "Z") return 0;
   if (text[0] != '+' && text[0] != '-') return std::nullopt;
   const bool colon = text.size() == 6 && text[3] == ':';
   const auto hours = Digits(text, 1, 2), minutes = Digits(text, colon ? 4 : 3, 2);
-  if (!hours || !minutes || *minutes > 59 || text.size() != (colon ? 6 : 5)) return std::nullopt;
+  if (!hours || !minutes || *hours > 23 || *minutes > 59) return std::nullopt;
+  if (text.size() != (colon ? 6 : 5)) return std::nullopt;
   return (text[0] == '-' ? -60.0 : 60.0) * (*hours * 60 + *minutes);
 }
 
-// Seconds of a time of day hh:mm, hh:mm:ss or hh:mm:ss.fraction, with an offset.
+// Parses a time of day hh:mm, hh:mm:ss or hh:mm:ss.fraction, followed by an offset (ParseOffset).
+// Returns seconds in UTC since the start of the day. nullopt: `text` is another text.
 std::optional<double> ParseClock(std::string_view text) {
   const auto hours = Digits(text, 0, 2), minutes = Digits(text, 3, 2);
   if (!hours || !minutes || *hours > 23 || *minutes > 59 || text[2] != ':') return std::nullopt;
@@ -152,7 +156,8 @@ bool ColumnValues::IsText() const {
          kind_ == ColumnKind::kLabel;
 }
 
-// A class that is a whole number has one text in all files: "1" for 1.0.
+// Sets text_ to the class of the cell. A class that is a whole number has the same text in all
+// files: "1" for 1.0.
 Status ColumnValues::ConvertLabel(const TableCell& cell) {
   const auto number = NumberOfCell(cell);
   text_ = number && IsWhole(*number) ? absl::StrFormat("%.0f", *number + 0.0)
@@ -220,7 +225,8 @@ void ColumnValues::Keep() {
   codes_.push_back(it->second);
 }
 
-// Sums are over the rows in their order, so they do not depend on threads or ranks.
+// Learns from the training rows. Adds the numbers in the order of the rows, so the sums do not
+// depend on threads or ranks.
 void ColumnValues::LearnNumbers(std::span<const RowPart> parts, bool standardise) {
   double sum = 0, first = kNone;
   int64_t count = 0;
@@ -327,7 +333,7 @@ bool ColumnValues::MissingAt(size_t row) const {
 uint32_t ColumnValues::IdOf(size_t row) const {
   TD_REQUIRE(learned_ && row < codes_.size());
   const uint32_t code = codes_[row];
-  // Rows after Learn() may have texts that no training row has.
+  // Test files, which are read after Learn(), may have texts without an id.
   return code < id_of_code_.size() ? id_of_code_[code] : 0;
 }
 

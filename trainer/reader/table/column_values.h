@@ -1,5 +1,6 @@
-// The values of a column of a table while its files are read, and what they become once the
-// training rows are known. Internal to the table reader.
+// The values of one column of a table. While the files are read, the values are collected. As soon
+// as the training rows are known, the values are converted to numbers or ids. Internal to the table
+// reader.
 #pragma once
 
 #include <cstdint>
@@ -25,62 +26,72 @@ enum class ColumnKind : uint8_t {
   kTime,
   kIgnore,
 };
-// As in proto/job.proto: "FLOAT".
+// Returns the name of the kind in proto/job.proto, for example "FLOAT".
 const char* Name(ColumnKind kind);
 
 enum class RowPart : uint8_t { kTrain, kValidation, kTest, kUnused };
 
-// Whether the cell has no value: an empty text, one of `missing`, or not a number.
+// Returns whether the cell has no value. Such a cell is an empty text, one of the texts `missing`,
+// or the number NaN.
 bool IsMissing(const TableCell& cell, std::span<const std::string> missing);
 
-// A finite decimal number; nullopt: another text.
+// Parses a finite decimal number. nullopt: `text` is another text.
 std::optional<double> ParseFinite(std::string_view text);
 
-// Seconds since 1970 of a number, a date (2026-01-31) or a time (2026-01-31T12:00:59.5+01:00, also
-// with a blank instead of T); nullopt: another text.
+// Returns the seconds since 1970-01-01 UTC. `text` is this number itself, a date (2026-01-31), or a
+// date and time (2026-01-31T12:00:59.5+01:00; a blank may replace the T). nullopt: `text` is
+// another text.
 std::optional<double> ParseTime(std::string_view text);
 
-// Chooses a kind for a column from its values.
+// Infers the kind of a column from its values. The kind is kFloat or kTime if at least 90 % of the
+// values are numbers or times, and kCategory otherwise.
 class KindGuess {
  public:
-  // A value that is not missing.
+  // Adds a value. REQUIRES: the value is not missing.
   void Add(const TableCell& cell);
-  // kIgnore: there was no value.
+  // Returns the inferred kind; kIgnore: no value was added.
   ColumnKind Result() const;
 
  private:
   int64_t values_ = 0, numbers_ = 0, times_ = 0;
 };
 
-// Use: Convert() and Keep() for each row of the files with training rows, then Learn(), then
-// Convert() and Keep() for other rows. Not thread-safe until all rows are kept.
+// The values of one column. Call Convert() and Keep() for each row of the training files, then
+// Learn(), then Convert() and Keep() for each row of the test files. Not thread-safe until all rows
+// are kept.
 class ColumnValues {
  public:
-  // `classes`: of kLabel; empty: all values. REQUIRES: `kind` is not kInfer and not kIgnore.
+  // `classes`: the classes of a kLabel column, in order; empty: all values of the column. REQUIRES:
+  // `kind` is not kInfer and not kIgnore.
   ColumnValues(std::string name, ColumnKind kind, std::vector<std::string> classes);
 
   const std::string& name() const { return name_; }
   ColumnKind kind() const { return kind_; }
 
-  // Converts the value of a row; `missing`: IsMissing(cell). DATA_LOSS: it does not have the kind.
+  // Converts the value of a row, but does not keep it. `missing`: result of IsMissing(cell).
+  // DATA_LOSS: the value does not suit the kind, or a label, target or weight is missing.
   Status Convert(const TableCell& cell, bool missing);
-  // Keeps the value that Convert() has made as that of the next row.
+  // Keeps the value of the last Convert() as the value of the next row.
   void Keep();
 
-  // Makes mean, deviation, vocabulary and classes. parts[r]: part of row r. INVALID_ARGUMENT: more
-  // than kClassesMax classes.
+  // Learns mean and deviation, vocabulary or classes from the kept rows. parts[r]: part of row r.
+  // `standardise`: scales kFloat and kTime to mean 0 and deviation 1. INVALID_ARGUMENT: there are
+  // more than kClassesMax classes.
   Status Learn(std::span<const RowPart> parts, bool standardise);
 
-  // After Learn():
-  bool has_missing() const { return has_missing_; }  // in the training rows
-  // Number of ids (kCategory, with id 0), elements of one row (kOneHot) or classes (kLabel).
+  // The following functions are valid after Learn().
+  bool has_missing() const { return has_missing_; }  // in a training row; always false for kLabel
+  // kCategory: number of ids, with id 0. kOneHot: number of elements of "x" in one row. kLabel:
+  // number of classes.
   int64_t ids() const { return ids_; }
-  // kFloat, kTime, kTarget, kWeight: the value of a row, scaled. A missing value is the mean.
+  // kFloat, kTime, kTarget, kWeight: returns the scaled value of a row. A missing value is replaced
+  // by the mean before scaling.
   float NumberOf(size_t row) const;
   bool MissingAt(size_t row) const;
-  // kCategory, kOneHot: 0: missing, or not in the training rows. kLabel: the class.
+  // kCategory, kOneHot: returns the id of the value; 0: the value is missing, or no training row
+  // has it. kLabel: returns the number of the class.
   uint32_t IdOf(size_t row) const;
-  // "mean 3, deviation 2, 4 missing", "3 classes: a, b, c"
+  // Returns a text such as "mean 3, deviation 2, 4 missing" or "3 classes: a, b, c".
   std::string Describe() const;
 
   static constexpr size_t kClassesMax = 65536;
@@ -96,20 +107,20 @@ class ColumnValues {
   const ColumnKind kind_;
   const std::vector<std::string> given_classes_;
 
-  double number_ = 0;                      // made by Convert()
-  std::string text_;                       // made by Convert(); "": missing
-  std::vector<double> numbers_;            // by row; not a number: missing
-  std::vector<uint32_t> codes_;            // by row; 0: missing
-  std::vector<std::string> texts_ = {""};  // by code
+  double number_ = 0;            // result of the last Convert(), for number kinds
+  std::string text_;             // result of the last Convert(), for text kinds; "": missing
+  std::vector<double> numbers_;  // number of each kept row; NaN: missing
+  std::vector<uint32_t> codes_;  // index in texts_ of each kept row; 0: missing
+  std::vector<std::string> texts_ = {""};  // different texts of the column
   absl::flat_hash_map<std::string, uint32_t> codes_of_texts_;
 
   bool learned_ = false, has_missing_ = false;
-  double mean_ = 0, scale_ = 1;  // NumberOf() is (number - shift_) * scale_
+  double mean_ = 0, scale_ = 1;  // NumberOf() returns (number - shift_) * scale_
   double shift_ = 0, deviation_ = 0;
-  int64_t missing_ = 0;  // training rows without a value
+  int64_t missing_ = 0;  // number of training rows without a value
   int64_t ids_ = 0;
   std::vector<uint32_t> id_of_code_;
-  std::vector<std::string> names_;  // the first classes or values
+  std::vector<std::string> names_;  // the first classes or values, for Describe()
 };
 
 }  // namespace tandem::reader

@@ -25,14 +25,14 @@ void CsvRecords::SkipBlanks() {
   }
 }
 
-// Moves to the start of the next line.
+// Moves at_ to the start of the next line.
 void CsvRecords::EndLine() {
   const size_t end = text_.find('\n', at_);
   at_ = end == std::string_view::npos ? text_.size() : end + 1;
   ++next_line_;
 }
 
-// Reads a field in quotes, up to its closing quote.
+// Reads a quoted field, up to its closing quote.
 StatusOr<std::string_view> CsvRecords::Quoted() {
   TD_REQUIRE(text_[at_] == '"');
   const size_t begin = at_ + 1;
@@ -45,7 +45,7 @@ StatusOr<std::string_view> CsvRecords::Quoted() {
     }
     if (text_.substr(end + 1, 1) != "\"") break;
     doubled = true;
-    ++end;  // two of them stand for one
+    ++end;  // two quotes mean one quote
   }
   const std::string_view raw = text_.substr(begin, end - begin);
   at_ = end + 1;
@@ -58,7 +58,7 @@ StatusOr<std::string_view> CsvRecords::Quoted() {
   return std::string_view(text);
 }
 
-// Reads the field at at_, up to its separator or the end of its line.
+// Reads the field at at_. Stops before the separator or the end of the line.
 Status CsvRecords::ReadField() {
   SkipBlanks();
   if (at_ < text_.size() && text_[at_] == '"') {
@@ -94,7 +94,7 @@ StatusOr<bool> CsvRecords::Next() {
         return status;
       }
       if (AtEndOfLine()) break;
-      ++at_;  // the separator
+      ++at_;  // skips the separator
     }
     const bool empty = fields_.size() == 1 && fields_[0].empty();
     const std::string_view record = text_.substr(begin, at_ - begin);

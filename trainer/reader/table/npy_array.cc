@@ -14,7 +14,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "At() loads little-endian elements");
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr size_t kHeaderMax = size_t{1} << 20;  // bytes of the header's text
+constexpr size_t kHeaderMax = size_t{1} << 20;  // maximum size of the header's text in bytes
 
 struct TypeRow {
   std::string_view name;
@@ -25,7 +25,7 @@ constexpr TypeRow kTypes[] = {{"<f4", NpyType::kF4, 4}, {"<f8", NpyType::kF8, 8}
                               {"<i4", NpyType::kI4, 4}, {"<i8", NpyType::kI8, 8},
                               {"|u1", NpyType::kU1, 1}, {"|b1", NpyType::kBool, 1}};
 
-// The header's values.
+// The values of the header's keys; nullopt: the header lacks the key.
 struct Header {
   std::optional<std::string> descr;
   std::optional<bool> fortran_order;
@@ -37,7 +37,8 @@ class HeaderParser {
  public:
   explicit HeaderParser(std::string_view text) : text_(text) {}
 
-  // nullopt: the text is not such a dictionary.
+  // Returns the values of the dictionary. nullopt: the text is no such dictionary, or a key is
+  // missing.
   std::optional<Header> Parse() {
     if (!Accept('{')) return std::nullopt;
     while (!Accept('}')) {
@@ -88,7 +89,7 @@ class HeaderParser {
       if (error != std::errc() || dims.size() == 32) return std::nullopt;
       text_.remove_prefix(static_cast<size_t>(stop - text_.data()));
       dims.push_back(dim);
-      Accept('L');  // written by Python 2
+      Accept('L');  // suffix that Python 2 wrote
       if (Accept(',')) continue;
       if (!Accept(')')) return std::nullopt;
       break;
@@ -99,7 +100,7 @@ class HeaderParser {
     const auto key = ParseString();
     if (!key || !Accept(':')) return false;
     if (*key == "descr") {
-      // A list instead of a string describes records.
+      // The value is a list if the elements are records, and a string otherwise.
       if (Accept('[')) {
         header_.descr = "[";
         text_ = text_.substr(std::min(text_.find(']'), text_.size()));
@@ -154,7 +155,7 @@ T Load(const uint8_t* from) {
   return value;
 }
 
-// The text of the header; `begin` becomes the offset of the data after it.
+// Returns the text of the header. Sets `begin` to the offset of the data, which follow the header.
 StatusOr<std::string_view> HeaderText(std::span<const uint8_t> file, const std::string& name,
                                       size_t& begin) {
   const std::string_view bytes(reinterpret_cast<const char*>(file.data()), file.size());

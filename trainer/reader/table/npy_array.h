@@ -14,20 +14,20 @@ namespace tandem::reader {
 
 enum class NpyType : uint8_t { kF4, kF8, kI4, kI8, kU1, kBool };
 
-// A view of an array in the bytes of a file.
+// An array whose elements are in the bytes of a file. Does not own these bytes.
 struct NpyArray {
   NpyType type = NpyType::kF4;
-  std::vector<uint64_t> dims;     // outermost first; empty: one element
-  uint64_t elements = 1;          // product of dims
-  std::span<const uint8_t> data;  // little-endian, in C order
+  std::vector<uint64_t> dims;     // dimensions, outermost first; empty: a single number
+  uint64_t elements = 1;          // number of elements (product of dims)
+  std::span<const uint8_t> data;  // elements, little-endian, in C order
 
-  // REQUIRES: i < elements.
+  // Returns element `i` in C order. REQUIRES: i < elements.
   double At(size_t i) const;
 };
 
-// Parses the bytes of a .npy file, which must outlive the result. `name` begins every message.
-// DATA_LOSS: the file is damaged; the message has the offset. UNIMPLEMENTED: an array of another
-// type or order; the message has the line of Python that converts it.
+// Parses the bytes of a .npy file. `file` must outlive the result. Every message begins with
+// `name`. DATA_LOSS: the file is damaged; the message has the offset. UNIMPLEMENTED: the array has
+// an unsupported version, type or order; the message tells how to convert the array in Python.
 StatusOr<NpyArray> ParseNpy(std::span<const uint8_t> file, const std::string& name);
 
 }  // namespace tandem::reader

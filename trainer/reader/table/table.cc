@@ -17,9 +17,9 @@
 namespace tandem::reader {
 namespace {
 
-constexpr size_t kBadNamed = 10;  // bad values in a message
+constexpr size_t kBadNamed = 10;  // maximum number of bad values that a message names
 
-// Bad values of rows: the first ones by name, a line for each row, and the number of bad rows.
+// Counts the bad rows of a table. Names the first kBadNamed bad values, with one line for each row.
 class BadRows {
  public:
   void Add(const TableRow& row, const Status& why) {
@@ -32,12 +32,12 @@ class BadRows {
     }
     in_row_ = true;
   }
-  // Call it after the values of a bad row.
+  // Must be called after the last Add() of each bad row.
   void EndRow() {
     ++rows_;
     in_row_ = false;
   }
-  // DATA_LOSS: more than `max` bad rows.
+  // DATA_LOSS: there are more than `max` bad rows.
   Status Check(int64_t max) const {
     if (rows_ <= max) return OkStatus();
     std::string more;
@@ -60,18 +60,18 @@ class BadRows {
   int64_t rows_ = 0;
 };
 
-// The samples of all parts.
+// The samples of all rows: training, validation and test data.
 struct TableData {
   DatasetArena memory;
-  size_t features = 0, categories = 0, labels = 0, targets = 0;  // per row
+  size_t features = 0, categories = 0, labels = 0, targets = 0;  // numbers per row
   bool weighted = false;
   std::pmr::vector<float> x{&memory}, target{&memory}, weight{&memory};
   std::pmr::vector<int64_t> label{&memory};
-  std::pmr::vector<uint32_t> ids{&memory};  // with the first id of their columns added
+  std::pmr::vector<uint32_t> ids{&memory};  // ids of all rows, plus the first id of their column
   int64_t all_ids = 0, classes = 0;
 };
 
-// One part of the rows.
+// A dataset of the rows of one part, for example of the training rows.
 class TableView final : public Dataset {
  public:
   TableView(std::shared_ptr<const TableData> data, std::vector<uint32_t> rows, std::string name)
@@ -123,7 +123,7 @@ class TableView final : public Dataset {
 
  private:
   const std::shared_ptr<const TableData> data_;
-  const std::vector<uint32_t> rows_;  // their numbers in data_
+  const std::vector<uint32_t> rows_;  // indices in data_ of this part's rows
   const std::string name_;
   std::vector<SampleField> fields_;
 };
@@ -137,7 +137,8 @@ class TableOpener {
   StatusOr<std::vector<std::string>> Describe();
 
  private:
-  // The entry of the options for a column; null: none.
+  // Returns the entry of options_.columns that matches the column; nullptr: there is none. `text`:
+  // the column is in a text file.
   const TableColumn* EntryOf(const std::string& column, bool text) const;
   Status CheckEntries(const TableSource& source) const;
   Status ChooseColumns(const TableSource& source);
@@ -161,11 +162,11 @@ class TableOpener {
 
   const TableOptions& options_;
   const uint64_t split_key_;
-  std::vector<ColumnValues> columns_;  // the used ones
-  std::vector<size_t> places_;         // positions of columns_ in a row
+  std::vector<ColumnValues> columns_;  // the columns that are not ignored
+  std::vector<size_t> places_;         // index in a row of each element of columns_
   std::vector<std::string> unused_, inferred_;
-  std::vector<RowPart> parts_;  // parts of the kept rows
-  uint64_t train_ = 0;          // kept training rows
+  std::vector<RowPart> parts_;  // training, validation or test, for each kept row
+  uint64_t train_ = 0;          // number of kept training rows
   BadRows bad_;
 };
 
@@ -179,7 +180,8 @@ const TableColumn* TableOpener::EntryOf(const std::string& column, bool text) co
   return nullptr;
 }
 
-// Every entry must fit a column. Names all that do not.
+// Checks that each entry of options_.columns matches a column. The message names all entries
+// without a match.
 Status TableOpener::CheckEntries(const TableSource& source) const {
   std::vector<std::string> wrong;
   for (const TableColumn& entry : options_.columns) {
@@ -201,7 +203,7 @@ Status TableOpener::CheckEntries(const TableSource& source) const {
                          absl::StrJoin(names, ", "));
 }
 
-// The kind of each column of the source.
+// Returns the kind of each column of the source, given in the options or inferred.
 std::vector<ColumnKind> TableOpener::GuessKinds(const TableSource& source) const {
   std::vector<ColumnKind> kinds;
   bool guess = false;
@@ -269,7 +271,7 @@ Status TableOpener::CheckFields() const {
   return OkStatus();
 }
 
-// Converts all cells of a row. false: the row is bad.
+// Converts all cells of a row. Returns false if the row is bad.
 bool TableOpener::ConvertRow(const TableRow& row) {
   bool good = row.status.ok();
   if (!good) bad_.Add(row, row.status);
@@ -277,7 +279,7 @@ bool TableOpener::ConvertRow(const TableRow& row) {
     const TableCell& cell = row.cells[places_[c]];
     const Status status = columns_[c].Convert(cell, IsMissing(cell, options_.missing));
     if (status.ok()) continue;
-    // Reports the other values of the row as well.
+    // Reports also the bad values in the other columns of the row.
     for (; c < columns_.size(); ++c) {
       const TableCell& other = row.cells[places_[c]];
       const Status why = columns_[c].Convert(other, IsMissing(other, options_.missing));
@@ -299,7 +301,7 @@ RowPart TableOpener::PartOf(uint64_t number) {
 }
 
 void TableOpener::Read(const TableSource& source, bool test_files) {
-  uint64_t number = 0;  // number of the row in the files; damaged rows count
+  uint64_t number = 0;  // number of the row in the files; bad rows count too
   source.Visit([&](const TableRow& row) {
     const uint64_t n = number++;
     if (!ConvertRow(row)) return;
@@ -330,8 +332,8 @@ Status TableOpener::LearnAll() {
     if (column.kind() != ColumnKind::kLabel || Count(ColumnKind::kLabel) == 1) continue;
     if (column.ids() > 2) {
       return InvalidArgument(
-          "%s: label column \"%s\" has %d classes, but one of several labels has two [TD1104]; "
-          "hint: give other columns kind: IGNORE",
+          "%s: label column \"%s\" has %d classes, expected 2, because the table has several label "
+          "columns [TD1104]; hint: give the other label columns kind: IGNORE",
           options_.files[0], column.name(), column.ids());
     }
   }
@@ -374,7 +376,7 @@ void TableOpener::EncodeIds(TableData& data) const {
     if (column.kind() == ColumnKind::kCategory) data.all_ids += column.ids();
     if (column.kind() == ColumnKind::kLabel) data.classes = std::max(data.classes, column.ids());
   }
-  // A label has two classes at least, so that a loss exists.
+  // Uses at least two classes, because a loss needs two.
   if (data.labels > 0) data.classes = std::max<int64_t>(data.classes, 2);
   for (size_t r = 0; r < parts_.size(); ++r) {
     int64_t base = 0;

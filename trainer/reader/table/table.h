@@ -1,9 +1,10 @@
-// Tables whose columns are numbers, texts, classes, targets, weights or times. The files are text
-// (RFC 4180) or arrays of numpy, and stay in memory as fields.
+// Reads tables whose columns are numbers, texts, classes, targets, weights or times. The files are
+// text files (RFC 4180) or numpy arrays. The converted values of all rows stay in memory.
 //
-// Each row belongs to one part by its number in the files and a seed, so every layout of ranks sees
-// the same training, validation and test rows. A damaged row keeps its number. Means, deviations
-// and vocabularies come from the training rows only.
+// The number of a row in the files and a seed determine whether the row is a training, validation
+// or test row. Each layout of ranks therefore has the same parts. A bad row is skipped, but the
+// numbers of the other rows do not change. Means, deviations and vocabularies come only from
+// training rows.
 #pragma once
 
 #include <array>
@@ -17,40 +18,47 @@
 namespace tandem::reader {
 
 struct TableColumn {
-  std::string name;  // "*" at its end stands for any text; an array has the name of its columns
+  // Name of a column. With "*" at its end, matches all names with this beginning. The name of a
+  // numpy array matches all columns of the array.
+  std::string name;
   ColumnKind kind = ColumnKind::kInfer;
-  std::vector<std::string> classes;  // kLabel: in order; empty: all values, sorted
+  // kLabel: classes in order; empty: all values of the files, sorted.
+  std::vector<std::string> classes;
 };
 
 struct TableOptions {
-  std::vector<std::string> files, test_files;  // paths
+  std::vector<std::string> files, test_files;  // paths of the files and of separate test files
   char separator = ',';
   std::vector<std::string> missing = {"NA", "N/A", "NaN", "nan", "null", "None", "?"};
   std::vector<TableColumn> columns;
-  ColumnKind others = ColumnKind::kInfer;  // kind of columns that `columns` does not name
-  bool standardise = false;                // kFloat and kTime columns
+  ColumnKind others = ColumnKind::kInfer;  // kind of the columns that `columns` does not name
+  bool standardise = false;  // scales kFloat and kTime columns to mean 0 and deviation 1
   bool missing_indicator = false;
-  std::array<double, 3> split = {1, 0, 0};  // shares for training, validation and test
+  std::array<double, 3> split = {1, 0, 0};  // shares of training, validation and test rows
   uint64_t split_seed = 1;
-  bool evaluate_validation = false;  // the test data are the validation rows
-  uint32_t samples_max = 0;          // uses only the first samples_max training rows; 0: all
-  int64_t bad_rows_max = 0;          // in all files
+  bool evaluate_validation = false;  // true: the test data are the validation rows
+  uint32_t samples_max = 0;          // number of training rows to use, from the first on; 0: all
+  int64_t bad_rows_max = 0;          // largest accepted number of bad rows in all files
 };
 
-// Fields of both datasets, where the table has such columns:
+// Opens a table. Both datasets have the following fields. A field is absent if the table has no
+// columns for it.
 //
 // - "x" f32 [features]: kFloat, kTime and kOneHot columns in their order, then the indicators;
 // - "ids" i64 [categories]: ids of the columns are consecutive ranges, which begin with the id for
 //   missing and unknown values;
 // - "label" i64 [labels], "target" f32 [targets], "weight" f32 [1].
 //
-// INVALID_ARGUMENT: options contradict each other or the columns; all of them are in the message.
-// DATA_LOSS: more than bad_rows_max bad rows; the message has the first ten bad values, with file,
-// line and column. Other errors: as TableSource::Load().
+// INVALID_ARGUMENT: the options contradict each other or the columns; the message names all entries
+// of `columns` without a match. DATA_LOSS: a part has no rows, or there are more than bad_rows_max
+// bad rows. For bad rows, the message has the first ten bad values, with file, line and column.
+// Other errors are those of TableSource::Load().
 StatusOr<TrainAndTest> OpenTable(const TableOptions& options);
 
-// A line for each column of the files, with its kind and values, and one with the numbers of rows.
-// The table may lack a label. Skips bad rows. Errors: as TableSource::Load().
+// Returns a line for each column of the files, with its kind and values, and a line with the number
+// of rows of each part (training, validation, test). Accepts a table without a label. Skips bad
+// rows, and returns a line for each of the first ten bad values. Returns the errors of
+// TableSource::Load(), and INVALID_ARGUMENT like OpenTable().
 StatusOr<std::vector<std::string>> DescribeColumns(const TableOptions& options);
 
 }  // namespace tandem::reader

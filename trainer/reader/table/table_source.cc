@@ -13,10 +13,10 @@
 namespace tandem::reader {
 namespace {
 
-constexpr uint64_t kBytesMax = uint64_t{1} << 36;  // one file, unpacked
-constexpr size_t kColumnsMax = size_t{1} << 20;    // columns of all arrays
+constexpr uint64_t kBytesMax = uint64_t{1} << 36;  // maximum size of a file, also after unpacking
+constexpr size_t kColumnsMax = size_t{1} << 20;    // maximum number of columns of all arrays
 
-// A file as bytes, unpacked if it is gzip data.
+// Returns the content of a file. Unpacks gzip data.
 StatusOr<std::vector<uint8_t>> ReadWhole(const std::string& path) {
   TD_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
   if (file.size() > kBytesMax) {
@@ -61,7 +61,7 @@ Status CheckText(const std::string& path, std::string_view text) {
   return OkStatus();
 }
 
-// The name of an array without ".npy".
+// Returns the name of the array in a file: the file name without directory and ".npy".
 std::string ArrayName(const std::string& file) {
   return std::filesystem::path(file).filename().replace_extension().string();
 }
@@ -71,12 +71,12 @@ bool IsZip(std::span<const uint8_t> bytes) { return TextOf(bytes).starts_with("P
 
 }  // namespace
 
-// A text file, or arrays with one row per sample.
+// A text file, or numpy arrays that have one row for each sample.
 struct TableSource::File {
   std::string path;
-  std::vector<uint8_t> text;                // a text file
-  std::vector<std::vector<uint8_t>> bytes;  // files of `arrays`
-  std::vector<NpyArray> arrays;             // empty: a text file
+  std::vector<uint8_t> text;                // content of a text file
+  std::vector<std::vector<uint8_t>> bytes;  // contents of .npy files; `arrays` point into them
+  std::vector<NpyArray> arrays;             // empty: this is a text file
 };
 
 TableSource::TableSource() = default;
@@ -90,7 +90,8 @@ std::string PlaceOf(const TableRow& row) {
   return absl::StrFormat(text ? "%s:%d" : "%s: row %d", *row.file, row.place);
 }
 
-// Every file must have the columns of the first one.
+// Adds the columns of a file. INVALID_ARGUMENT: they differ from the columns of the first file, or
+// two columns of the first file have the same name.
 Status TableSource::AddColumns(const std::string& path, std::vector<std::string> columns) {
   if (files_.empty()) {
     columns_ = std::move(columns);
@@ -133,7 +134,7 @@ Status TableSource::AddText(const std::string& path, std::vector<uint8_t> bytes)
   return OkStatus();
 }
 
-// Adds the arrays of a .npz file, or one .npy file beside the earlier ones.
+// Adds the arrays of an .npz file as further rows, or the array of an .npy file as further columns.
 Status TableSource::AddArrays(const std::string& path, std::vector<uint8_t> bytes) {
   const bool npy = IsNpy(bytes);
   std::vector<ZipEntry> entries;
@@ -152,7 +153,7 @@ Status TableSource::AddArrays(const std::string& path, std::vector<uint8_t> byte
   }
   for (ZipEntry& entry : entries) {
     const std::string name = npy ? path : path + ": " + entry.name;
-    // Moving the bytes keeps the memory that the array points to.
+    // The array points into entry.bytes. Moving this vector does not move its elements.
     TD_ASSIGN_OR_RETURN(NpyArray array, ParseNpy(entry.bytes, name));
     if (array.dims.empty()) array.dims = {1};
     const uint64_t rows = file->arrays.empty() ? array.dims[0] : file->arrays[0].dims[0];

@@ -1,4 +1,5 @@
-// The rows of the files of a table: text files, and arrays of numpy. Internal to the table reader.
+// Loads the files of a table, which are text files or numpy arrays, and visits their rows. Internal
+// to the table reader.
 #pragma once
 
 #include <cstdint>
@@ -13,41 +14,43 @@
 
 namespace tandem::reader {
 
-// A value of a row: a text of a text file, or a number of an array.
+// A value of a row: the text of a field in a text file, or a number of a numpy array.
 struct TableCell {
   std::string_view text;
-  double number = 0;     // value of an array; NaN: no value
-  bool is_text = false;  // text is set, not number
+  double number = 0;     // number of an array; NaN: the value is missing
+  bool is_text = false;  // true: `text` has the value; false: `number` has it
 };
 
 struct TableRow {
-  std::span<const TableCell> cells;  // one per column, unless `status` is not OK
-  Status status;                     // DATA_LOSS: the row has another number of fields
+  std::span<const TableCell> cells;  // one cell for each column; empty if `status` is not OK
+  Status status;                     // DATA_LOSS: malformed quotes or a wrong number of fields
   const std::string* file = nullptr;
-  int64_t place = 0;  // line in a text file, from 1; index in an array, from 0
+  int64_t place = 0;  // text file: line, from 1; array: index of the row, from 0
 };
 
-// "file:line" or "file: row N".
+// Returns the location of a row for a message: "FILE:LINE" for a text file, "FILE: row N" for an
+// array.
 std::string PlaceOf(const TableRow& row);
 
-// Files that were read into memory, in order. Immutable, so thread-safe.
+// The files of a table in memory. Immutable, and therefore thread-safe.
 class TableSource {
  public:
-  // Text files are read one after another, and so are .npz files. The arrays of .npy files are
-  // beside each other. Errors: NOT_FOUND, PERMISSION_DENIED; DATA_LOSS: a file is damaged, empty or
-  // has no header. INVALID_ARGUMENT: files of several kinds, or whose columns differ.
-  // UNIMPLEMENTED: a Parquet file or an array of another type. The message names the file.
+  // Reads all files. Each text file or .npz file adds rows; each .npy file adds columns. NOT_FOUND
+  // or PERMISSION_DENIED: a file cannot be opened. DATA_LOSS: a file is damaged, is empty or has no
+  // line with column names. INVALID_ARGUMENT: the files have different formats or columns, a column
+  // name occurs twice, or a file is too large or not UTF-8. UNIMPLEMENTED: a file is a Parquet
+  // file, or an array has an unsupported form. Every message names the file.
   static StatusOr<TableSource> Load(const std::vector<std::string>& files, char separator);
   TableSource(TableSource&&) noexcept;
   TableSource& operator=(TableSource&&) noexcept;
   ~TableSource();
 
-  // A column of a text file has its name in the first line. Column k of an array `x` of several
-  // columns is "x.k", an array of one column is "x".
+  // Returns the names of all columns. A text file has them in its first line. Column k of an array
+  // `x` with several columns is "x.k"; the column of an array `x` with one column is "x".
   const std::vector<std::string>& columns() const { return columns_; }
-  bool is_text() const { return is_text_; }  // false: arrays
+  bool is_text() const { return is_text_; }  // false: the files are numpy arrays
 
-  // Calls `visit` for every row, in order. The row is valid only during the call.
+  // Calls `visit` for each row, in order. The row is valid only during the call of `visit`.
   void Visit(const std::function<void(const TableRow&)>& visit) const;
 
  private:

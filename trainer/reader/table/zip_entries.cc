@@ -17,11 +17,11 @@ constexpr uint32_t kEndOfDirectory = 0x06054b50, kEndOfDirectory64 = 0x06064b50,
 constexpr size_t kEndBytes = 22, kEnd64Bytes = 56, kLocatorBytes = 20, kDirectoryEntryBytes = 46,
                  kLocalEntryBytes = 30;
 constexpr size_t kCommentMax = 65535;
-constexpr uint32_t kIn64 = 0xffffffff;  // the value is in the zip64 fields
-// Deflate makes at most 1032 bytes of one (zlib, "Technical Details").
+constexpr uint32_t kIn64 = 0xffffffff;  // marks a value that is in the zip64 field
+// Deflate expands one byte to at most 1032 bytes (zlib, "Technical Details").
 constexpr uint64_t kDeflateRatio = 1032;
 
-// An entry of the directory.
+// An entry of the zip file's central directory.
 struct Place {
   std::string name;
   uint16_t flags = 0, method = 0;
@@ -40,11 +40,11 @@ class ZipReader {
     uint64_t entries = 0, bytes = 0, offset = 0;
   };
 
-  // Whether [offset, offset + bytes) is in the file.
+  // Returns whether the range [offset, offset + bytes) is in the file.
   bool Has(uint64_t offset, uint64_t bytes) const {
     return offset <= file_.size() && file_.size() - offset >= bytes;
   }
-  // REQUIRES: Has(offset, sizeof(T)).
+  // Returns the value at `offset` of the file. REQUIRES: Has(offset, sizeof(T)).
   template <typename T>
   T Load(uint64_t offset) const {
     TD_REQUIRE(Has(offset, sizeof(T)));
@@ -93,7 +93,8 @@ StatusOr<ZipReader::Directory> ZipReader::FindDirectory() const {
   return out;
 }
 
-// Replaces the values that the zip64 field of an entry has. `at`, `bytes`: the extra fields.
+// Replaces values of `place` by those in the zip64 field of its entry. `at`, `bytes`: offset and
+// size of the entry's extra fields.
 Status ZipReader::ReadZip64(uint64_t at, uint64_t bytes, Place& place) const {
   const uint64_t end = at + bytes;
   while (end - at >= 4) {
@@ -138,7 +139,8 @@ StatusOr<Place> ZipReader::ReadPlace(uint64_t& at) const {
   return place;
 }
 
-// Unpacks deflated data to exactly the size of `out`.
+// Unpacks deflated data into `out`. DATA_LOSS: the unpacked data do not have exactly the size of
+// `out`, or the data are damaged. `offset`: offset of the data in the file, for messages.
 Status ZipReader::Inflate(std::span<const uint8_t> packed, uint64_t offset,
                           std::vector<uint8_t>& out) const {
   constexpr size_t kChunk = size_t{1} << 30;
@@ -147,11 +149,11 @@ Status ZipReader::Inflate(std::span<const uint8_t> packed, uint64_t offset,
     return ResourceExhausted("cannot decompress %s: not enough memory for zlib", name_);
   const absl::Cleanup end = [&z] { inflateEnd(&z); };
   size_t fed = 0, made = 0;
-  uint8_t none = 0;  // zlib requires an address
+  uint8_t none = 0;  // output address if `out` is full, because zlib rejects a null pointer
   for (;;) {
     const size_t in = std::min(packed.size() - fed, kChunk),
                  room = std::min(out.size() - made, kChunk);
-    z.next_in = const_cast<Bytef*>(packed.data() + fed);  // zlib only reads it
+    z.next_in = const_cast<Bytef*>(packed.data() + fed);  // zlib does not write to next_in
     z.avail_in = static_cast<uInt>(in);
     z.next_out = room == 0 ? &none : out.data() + made;
     z.avail_out = static_cast<uInt>(room);
@@ -210,7 +212,7 @@ StatusOr<std::vector<ZipEntry>> ZipReader::Run() {
   uint64_t at = directory.offset, packed = 0;
   for (uint64_t i = 0; i < directory.entries; ++i) {
     TD_ASSIGN_OR_RETURN(Place place, ReadPlace(at));
-    // Entries that share bytes would unpack to any size.
+    // Rejects entries that share bytes, because their total unpacked size would have no bound.
     packed += std::min<uint64_t>(place.packed, file_.size());
     if (packed > file_.size()) return Damaged(at, "the entries are larger than the file");
     TD_ASSIGN_OR_RETURN(entries.emplace_back(), Unpack(std::move(place)));

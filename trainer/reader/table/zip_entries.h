@@ -13,13 +13,13 @@ namespace tandem::reader {
 
 struct ZipEntry {
   std::string name;
-  std::vector<uint8_t> bytes;  // unpacked
+  std::vector<uint8_t> bytes;  // unpacked content of the entry
 };
 
-// Unpacks all entries of a zip file (also zip64), stored or deflated, and verifies their checksums.
-// `name` begins every message. Memory use is bounded by the size of the file, times the largest
-// ratio of deflate. DATA_LOSS: the file is damaged; the message has the offset. UNIMPLEMENTED: an
-// entry is encrypted or packed with another method.
+// Unpacks all entries of a zip or zip64 file, which may be stored or deflated. Verifies their
+// checksums. Every message begins with `name`. The memory use is at most the size of the file times
+// the largest compression ratio of deflate. DATA_LOSS: the file is damaged; the message has the
+// offset. UNIMPLEMENTED: an entry is encrypted or has another compression method.
 StatusOr<std::vector<ZipEntry>> ReadZip(std::span<const uint8_t> file, const std::string& name);
 
 }  // namespace tandem::reader

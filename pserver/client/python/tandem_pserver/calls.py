@@ -13,7 +13,7 @@ from .messages import METHODS, NUMBER
 from .placement import Placement
 
 EXCHANGE_SECONDS = 1.0
-# Errors of a push without a pull: the server accepted nothing.
+# Errors with which a server rejects a push without a pull.
 REFUSED = ("INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION")
 
 
@@ -27,8 +27,8 @@ class Calls:
         for address in addresses:
             self._add(address)
         self.placement = Placement(len(addresses))
-        self.kept = None  # KeptPushes if servers need it
-        self.stamps = False  # a_sync: pushes name the messages that belong together
+        self.kept = None  # KeptPushes if servers require kept pushes
+        self.stamps = False  # True (a_sync): pushes have the fields sent and ended
 
     def close(self):
         for server in self.servers:
@@ -60,7 +60,7 @@ class Calls:
             try:
                 self.learn(i, self.call(i, "ExchangeMap", request, EXCHANGE_SECONDS))
             except PserverError as error:
-                # A server that does not reply is called again with the next attempt.
+                # The next attempt calls a server without a reply again.
                 if error.code not in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"):
                     raise
 
@@ -90,8 +90,8 @@ class Calls:
                 return reply
 
     def _take(self, server, started):
-        """As Server.take. Returns None also if the server first needed other calls, which this
-        function made."""
+        """Like Server.take. Also returns None if the server first needed other calls. This
+        function made them."""
         try:
             return self.servers[server].take(started)
         except PserverError as error:
@@ -109,14 +109,14 @@ class Calls:
         return None
 
     def _tell(self, servers):
-        """Configure calls the servers in order. An earlier server may wait for pushes that were
-        lost with this trainer's predecessor. A trainer that waits there may be the one for which
-        the current server waits."""
+        """Exchanges maps with servers that Configure called earlier. Such a server may wait for
+        pushes that were lost with this trainer's predecessor. It then also blocks other trainers,
+        whose pushes the current server may need."""
         for i in servers:
             try:
                 self.servers[i].call("ExchangeMap", self.request("ExchangeMap"), EXCHANGE_SECONDS)
             except PserverError:
-                pass  # repeated with the next attempt
+                pass  # the next attempt repeats the call
 
     def _send_again(self, server, deadline):
         for request in self.kept.of(server):
@@ -195,7 +195,7 @@ class Calls:
         return list(parts.items())
 
     def _exchange_all(self, also, attempt):
-        for _ in range(2):  # the first round collects the moves, the second distributes them
+        for _ in range(2):  # round 1 collects the moves, round 2 distributes them
             owners = {i for i in range(len(self.servers)) if self.placement.owns(i)}
             self.exchange(owners | also, attempt)
 
@@ -207,7 +207,7 @@ class Calls:
         end = time.monotonic() + seconds
         replies, attempt, pulls = [], 0, list(pulls)
         self._make_room(sum(request.ByteSize() for _, request in requests), seconds)
-        ended = self._sent()  # one push at a time
+        ended = self._sent()  # all earlier pushes: there is one push at a time
         self._number(requests, ended)
         if not self.stamps:
             replies = self._push_step(requests, seconds, pulls, ended)
@@ -284,8 +284,8 @@ class Calls:
 
     def _stale_ones(self, requests):
         """Returns (server, sequence) of the pushes that their server will always reject, as known
-        when they are sent. If another push is rejected, a delayed copy of it may still be accepted:
-        it is sent again under the same number."""
+        when the pushes are sent. After a rejection, the server may still accept a delayed copy of
+        any other push. Such a push is sent again under the same number."""
         stale = set()
         for i, request in requests:
             changed = self.placement.generations.get(i, 0) != request.generation
@@ -342,7 +342,7 @@ class Calls:
         for piece in pieces:
             if piece.tensor.dtype == NUMBER["I64"]:
                 owners.update(self.placement.owners(_array(piece, "<i8")).tolist())
-                next(pieces)  # their values
+                next(pieces)  # skips the values of the row ids
             else:
                 owners.add(self.placement.slice_owner(piece.variable, piece.offset))
         return owners
@@ -401,7 +401,7 @@ def _array(piece, kind):
 
 
 def add_rows(slices, name, ids, values):
-    """Adds a gradient of rows: their ids, then its values."""
+    """Adds a gradient of rows: the ids of the rows, then the values of the gradient."""
     piece = slices.add(variable=name)
     piece.tensor.dtype = NUMBER["I64"]
     piece.tensor.dims.append(ids.size)

@@ -13,8 +13,8 @@ from .errors import PserverError
 from .messages import METHODS
 from .session import Session, was_lost
 
-# Extra time for a server to reply after its own deadline, because its message is better than
-# "deadline exceeded".
+# Seconds by which the client waits longer than the server, because the server's own error has more
+# details than "deadline exceeded".
 GRACE_SECONDS = 2.0
 SESSIONS_LOST_MAX = 4  # per call; a restarted server knows no session
 # Servers accept 1 MiB on a connection before they accepted one of its calls
@@ -96,7 +96,7 @@ class Server:
                 request_serializer=request.SerializeToString,
                 response_deserializer=reply.FromString)
             for name, (request, reply) in METHODS.items()}
-        self.sequence = 0  # of pushes
+        self.sequence = 0  # number of the last push
 
     def wait(self, seconds):
         """Waits until the server accepts connections. Raises PserverError after `seconds`, or
@@ -180,8 +180,8 @@ class Server:
             started.request, timeout=seconds, metadata=metadata, wait_for_ready=True)
 
     def _introduce(self, started):
-        """A small call on what may be a new connection. The server says of the large one why it
-        refuses the caller."""
+        """Makes a small call, because the connection may be new. If the server rejects the small
+        call, its error for the large call states the reason."""
         small = Started("GetStatus", METHODS["GetStatus"][0](), started.deadline)
         small.retries = started.retries
         self._send(small)
@@ -220,13 +220,14 @@ def _is_loopback(address):
         return True
     try:
         return ipaddress.ip_address(_host(address)).is_loopback
-    except ValueError:  # a name
+    except ValueError:  # a host name
         return False
 
 
 def _check_own_socket(path, name):
-    """The folder of the socket is this user's or root's, and others do not write it. In a folder
-    for all users, as /tmp is, the socket belongs to them. Where nothing is, nothing is refused."""
+    """Checks the owners of a Unix socket. Its directory must belong to this user or root, and no
+    other user may write to it. In a directory for all users (/tmp), the socket itself must belong
+    to this user or root. A missing file is no error."""
     folder, users = os.path.dirname(path), (os.geteuid(), 0)
     try:
         kind, found = "directory " + folder, os.stat(folder)

@@ -16,13 +16,13 @@ from .thread_advice import warn_of_spinning
 
 MODES = {"sync": "UPDATE_MODE_SYNC", "a_sync": "UPDATE_MODE_A_SYNC"}
 INCARNATION_RANGE = 1 << 24
-INIT_BYTES_MAX = 64 << 20  # of one InitParams message
+INIT_BYTES_MAX = 64 << 20  # approximate maximum bytes of one InitParams message
 
 
 class State(NamedTuple):
     initialised: bool  # values exist: from a checkpoint, or from an earlier init_or_fetch
     restored: bool     # the values are from a checkpoint of the servers
-    version: int       # applied updates, in sync mode the next step; the lowest of all servers
+    version: int       # lowest version of all servers; in sync mode also the next step
 
 
 class ServerStatus(NamedTuple):
@@ -31,9 +31,9 @@ class ServerStatus(NamedTuple):
     initialised: bool
     version: int
     checkpoint_version: int
-    elements: int  # of dense variables
-    rows: int      # existing rows of tables
-    extended: int  # of `rows`: full rows; with accessor=ctr some are brief
+    elements: int  # elements of dense variables
+    rows: int      # rows of tables
+    extended: int  # full rows among `rows`; with accessor=ctr, other rows are brief
 
 
 def _check(name, array, shape, writable=False):

@@ -20,7 +20,8 @@ class KeptPushes:
         self.bytes -= self._pushes[server].pop(sequence)[1]
 
     def doubtful(self, server, sequence):
-        """It is unknown whether the server accepted the push: keeps it as long as a later one."""
+        """Notes that it is unknown whether the server accepted the push. Keeps the push as long as
+        a later one."""
         pushes = self._pushes.get(server, {})
         if sequence in pushes:
             self._doubts.setdefault(server, []).append((sequence, max(pushes)))
@@ -49,7 +50,7 @@ class KeptPushes:
             yield again
 
     def newest(self):
-        """By server, the highest log number that it reported."""
+        """Returns, by server, the highest log number of its kept pushes."""
         numbers = {server: [p[2] for p in pushes.values() if p[2] is not None]
                    for server, pushes in self._pushes.items()}
         return {server: max(told) for server, told in numbers.items() if told}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy
 
-ROW_BUCKETS = 1024  # of a table (common/tables/row_buckets.h)
+ROW_BUCKETS = 1024  # row buckets of a table (common/tables/row_buckets.h)
 
 
 class Slice(NamedTuple):

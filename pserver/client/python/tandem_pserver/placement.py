@@ -15,8 +15,8 @@ class Placement:
         for i in range(servers):
             self._owners[first_bucket(i, servers):first_bucket(i + 1, servers)] = i
         self._epochs = numpy.zeros(ROW_BUCKETS, numpy.uint64)
-        self._buckets = {}  # of slices, by variable and offset
-        self._first = ROW_BUCKETS  # bucket in use
+        self._buckets = {}  # bucket of a slice, by variable and offset
+        self._first = ROW_BUCKETS  # first bucket in use
         self._addresses = {}
         self.moved = False
         self.generations = {}  # by server: ExchangeMapReply.generation

@@ -22,7 +22,7 @@ class Session:
 
     @property
     def id(self):
-        """Empty: no session is open."""
+        """Returns the id of the open session; empty: no session is open."""
         return self._id
 
     def stamp(self, method):
@@ -65,5 +65,5 @@ class Session:
 
 
 def was_lost(code, details):
-    """Whether an error means that a new session must be opened."""
+    """Returns whether an error means that a new session must be opened."""
     return code == "UNAUTHENTICATED" and "[TD6021]" in (details or "")

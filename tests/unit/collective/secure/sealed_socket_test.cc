@@ -15,6 +15,7 @@
 #include "collective/rendezvous/rendezvous_store.h"
 #include "collective/secure/sealed_socket.h"
 #include "common/base/check.h"
+#include "common/base/mutex.h"
 #include "tests/unit/collective/world.h"
 
 namespace tandem::collective {
@@ -173,7 +174,10 @@ class Relay {
     ::close(door_.fd);
   }
   int port() const { return door_.port; }
-  bool saw(const std::string& text) const { return seen_.find(text) != std::string::npos; }
+  bool saw(const std::string& text) {
+    MutexLock lock(mu_);
+    return seen_.find(text) != std::string::npos;
+  }
 
  private:
   struct Line {
@@ -208,7 +212,10 @@ class Relay {
     const auto size = static_cast<size_t>(n);
     if (line.forth && change_) change_(line.bytes, {buffer, size});
     line.bytes += size;
-    if (seen_.size() < (4 << 20)) seen_.append(buffer, size);
+    {
+      MutexLock lock(mu_);
+      if (seen_.size() < (4 << 20)) seen_.append(buffer, size);
+    }
     for (size_t at = 0; at < size;) {
       const ssize_t sent = ::send(line.to.get(), buffer + at, size - at, MSG_NOSIGNAL);
       if (sent <= 0) return;
@@ -221,7 +228,8 @@ class Relay {
   const Door door_;
   std::atomic<bool> stop_{false};
   std::vector<Line> lines_;
-  std::string seen_;
+  Mutex mu_;
+  std::string seen_ TD_GUARDED_BY(mu_);
   std::thread thread_;
 };
 

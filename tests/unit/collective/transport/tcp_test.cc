@@ -454,6 +454,7 @@ TEST(MessageTest, TheTextOfAPeerIsMadePlain) {
 
 TEST(TcpTest, WorldOfOneNeedsNobody) {
   WorldConfig world;
+  world.job = "test";
   auto comm = ConnectTcp(world);
   ASSERT_TRUE(comm.ok()) << comm.status();
   EXPECT_EQ(Sum(**comm, 100, "w"), OkStatus());

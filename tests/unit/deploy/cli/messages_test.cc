@@ -126,8 +126,6 @@ const std::map<StatusCode, std::string>& CodesElsewhere() {
   static const std::map<StatusCode, std::string> rows = {
       {StatusCode::kOutOfRange,
        "a server that does not serve these rows now, which clients retry; e2e_rebalance_test"},
-      {StatusCode::kUnimplemented,
-       "what a mode cannot do, once its servers are there; e2e_click_test"},
       {StatusCode::kAborted, "a trainer that is lost for a minute; pserver_test"},
       {StatusCode::kCancelled, "a stop on request, which is told without it; e2e_faults_test"},
   };

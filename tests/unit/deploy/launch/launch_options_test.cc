@@ -31,6 +31,8 @@ class LaunchOptionsTest : public ::testing::Test {
     dir_ = mkdtemp(name);
     WriteJob("job.pbtxt", "name: \"j1\"\n");
     WriteJob("ps.pbtxt", "name: \"j2\" mode: PSERVER\n");
+    WriteJob("my train.py", "");
+    WriteJob("train.py", "");
   }
   void TearDown() override { std::filesystem::remove_all(dir_); }
 
@@ -53,6 +55,53 @@ class LaunchOptionsTest : public ::testing::Test {
 };
 
 // The addresses in 240.0.0.0/4 are not assigned (RFC 1112), so they are never this host.
+
+TEST_F(LaunchOptionsTest, AScriptGetsTheArgumentsAfterItAndItsRankFromTheEnvironment) {
+  const auto plan = Plan("--servers=1 --workers=2 --tls @/train.py --servers=3 -x out.txt",
+                         {{"PYTHONPATH", "/home/x"}});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->job_name, "train");
+  ASSERT_EQ(plan->processes.size(), 3u);
+  EXPECT_EQ(plan->processes[0].argv[0], "/opt/tandem/bin/tandem-pserver");
+  const deploy::ProcessPlan& p = plan->processes[2];
+  EXPECT_THAT(p.argv, ::testing::ElementsAre("python3", dir_ + "/train.py", "--servers=3", "-x",
+                                             "out.txt"));
+  EXPECT_EQ(p.env.at("PADDLE_TRAINER_ID"), "1");
+  EXPECT_EQ(p.env.at("TANDEM_MODE"), "pserver");
+  EXPECT_THAT(p.env.at("TANDEM_TLS_DIR"), HasSubstr("/tls/trainer"));
+  EXPECT_EQ(p.env.count("PYTHONPATH"), 0u);  // no package beside the programs
+}
+
+TEST_F(LaunchOptionsTest, ThePackageBesideTheProgramsIsFoundFirst) {
+  std::filesystem::create_directories(dir_ + "/python/tandem");
+  std::ofstream(dir_ + "/python/tandem/__init__.py") << "";
+  std::filesystem::create_directories(dir_ + "/bin");
+  auto args = deploy::ParseLaunchArgs({"--nproc=1", dir_ + "/my train.py"});
+  ASSERT_TRUE(args.ok());
+  auto options = deploy::MakeLaunchOptions(*args, dir_ + "/bin");
+  ASSERT_TRUE(options.ok()) << options.status();
+  const auto plan = deploy::MakeLaunchPlan(*options, {{"PYTHONPATH", "/home/x"}});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->job_name, "my_train");
+  EXPECT_EQ(plan->processes[0].env.at("PYTHONPATH"), dir_ + "/python:/home/x");
+}
+
+TEST_F(LaunchOptionsTest, RefusedFlagsOfAScript) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"--max_restarts=1 --nproc=2 @/train.py", "--max_restarts with a script"},
+      {"--servers=1 --workers=1 --mode=hybrid --heter_workers=1 @/train.py",
+       "--heter_workers with a script"},
+      {"--nproc=2 --status_port=7000 @/train.py", "--status_port with a script"},
+      {"--nproc=1:2 @/train.py", "(elastic) with a script"},
+      {"--nproc=2 --epochs=3 @/train.py", "--epochs=3 is a field of a job"},
+      {"--nproc=2 @/absent.py", "cannot open"},
+  };
+  for (const auto& [line, message] : cases) {
+    const auto options = Options(line);
+    ASSERT_FALSE(options.ok()) << line;
+    EXPECT_THAT(ToString(options.status()), HasSubstr(message)) << line;
+  }
+}
 
 TEST_F(LaunchOptionsTest, UnderstoodLines) {
   WriteJob("hybrid.pbtxt", "mode: HYBRID\n");
@@ -77,6 +126,10 @@ TEST_F(LaunchOptionsTest, UnderstoodLines) {
       {"--mode=hybrid --servers=2 --workers=3 @/job.pbtxt", deploy::LaunchMode::kHybrid, 2, 3},
       {"--servers=1 --workers=2 @/hybrid.pbtxt", deploy::LaunchMode::kHybrid, 1, 2},
       {"--mode=pserver --servers=1 --workers=2 @/hybrid.pbtxt", deploy::LaunchMode::kPserver, 1, 2},
+      {"@/train.py", deploy::LaunchMode::kLocal, 0, 1},
+      {"--nproc=2 @/train.py --nproc=9", deploy::LaunchMode::kCollective, 0, 2},
+      {"--gpus=0,1 @/train.py", deploy::LaunchMode::kCollective, 0, 2},
+      {"--servers=2 --workers=3 @/train.py", deploy::LaunchMode::kPserver, 2, 3},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.line);
@@ -98,7 +151,7 @@ TEST_F(LaunchOptionsTest, RefusedLines) {
     int exit_code = kExitUsage;
   };
   const Case cases[] = {
-      {"", "no job file given"},
+      {"", "no job file or script given"},
       {"@/none.pbtxt", "none.pbtxt"},
       {"@/bad_name.pbtxt", "../evil"},
       {"@/hybrid.pbtxt", "hybrid mode needs --servers"},

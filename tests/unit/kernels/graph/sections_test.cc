@@ -162,7 +162,7 @@ TEST(SectionsTest, TheGuardRefusesWhatIsOnTheWrongSide) {
               }),
               HasSubstr("no operator of program \"mlp\" has device guard \"gpu\""));
   EXPECT_THAT(refused([](graph::Program& p) { p.ops[3].attrs.erase(graph::kOpDevice); }),
-              AllOf(HasSubstr("has no device guard \"gpu\", but reads \"fc_1.out\""),
+              AllOf(HasSubstr("has no op_device \"gpu\", but reads \"fc_1.out\""),
                     HasSubstr("the relu that makes \"relu_1.out\"")));
   EXPECT_THAT(refused([](graph::Program& p) { p.ops[2].inputs[1] = p.ops[0].inputs[1]; }),
               HasSubstr("the parameter \"fc_0.w\" is used by the fc that makes \"fc_0.out\" and by "

@@ -65,7 +65,7 @@ TEST_F(PushGroupTest, RowsWaitForMessagesInProgressToTheirNewServers) {
   EXPECT_TRUE(Take(group).must_wait) << "a message with rows is in progress to server 0";
   EXPECT_EQ(group.NextWait(), 0);
   EXPECT_EQ(group.NextWait(), 1);
-  group.End(*other);
+  group.End(*other, OkStatus());
   const PushGroup::Rejected taken = Take(group);
   EXPECT_FALSE(taken.must_wait) << "server 1 is not concerned";
   EXPECT_THAT(taken.resplit, ElementsAre(rejected));
@@ -95,6 +95,35 @@ TEST_F(PushGroupTest, AtTheEndAllRejectedMessagesAreLate) {
   ASSERT_TRUE(group.Reject(one));
   EXPECT_THAT(Take(group, kNow, /*over=*/true).late, ElementsAre(one));
   EXPECT_FALSE(group.LooksAgain());
+}
+
+// Server 0 rejects a message. Its rows may now belong to server 1, which rejects the other message.
+// If the first message then fails, server 1 must not get the other message alone.
+TEST_F(PushGroupTest, AfterAFailureNoRejectedMessageIsSentAgain) {
+  for (const bool stale : {false, true}) {
+    PushGroup group({Rows(0), Rows(1)});
+    const auto zero = Call(Rows(0), stale), one = Call(Rows(1), stale);
+    group.Begin(*zero);
+    group.Begin(*one);
+    ASSERT_TRUE(group.Reject(one));
+    group.End(*zero, Aborted("replaced"));
+    const PushGroup::Rejected taken = Take(group);
+    EXPECT_THAT(taken.late, ElementsAre(one));
+    EXPECT_TRUE(taken.same.empty() && taken.resplit.empty());
+    EXPECT_EQ(taken.failure, Aborted("replaced"));
+    EXPECT_FALSE(group.LooksAgain());
+  }
+}
+
+TEST_F(PushGroupTest, OneLateMessageEndsAllRejectedMessages) {
+  PushGroup group({Rows(0), Rows(1)});
+  const auto zero = Call(Rows(0), true), one = Call(Rows(1), true);
+  one->deadline += std::chrono::seconds(5);
+  group.Begin(*zero);
+  group.Begin(*one);
+  ASSERT_TRUE(group.Reject(zero));
+  ASSERT_FALSE(group.Reject(one));
+  EXPECT_THAT(Take(group, zero->deadline).late, ElementsAre(zero, one));
 }
 
 }  // namespace

@@ -62,8 +62,8 @@ TEST(ParseTime, DatesAndTimes) {
   EXPECT_EQ(ParseTime("2026-11-24 19:30:05.25+01:00"), 1795545005.25);
   EXPECT_EQ(ParseTime("2026-11-24T18:30"), 1795545000.0);
   EXPECT_EQ(ParseTime("12.5"), 12.5);
-  for (const char* text :
-       {"2026-02-30", "2026-1-01", "2026-11-24T25:00", "2026-11-24T10:00x", ""}) {
+  for (const char* text : {"2026-02-30", "2026-1-01", "2026-11-24T25:00", "2026-11-24T10:00x",
+                           "2026-11-24T10:00+99:00", ""}) {
     EXPECT_EQ(ParseTime(text), std::nullopt) << text;
   }
 }

@@ -1,0 +1,5 @@
+"""Paddle's names of distributed training."""
+
+from . import fleet
+
+__all__ = ["fleet"]
