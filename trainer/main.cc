@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/endpoint.h"
 #include "common/base/error_text.h"
@@ -194,7 +195,7 @@ Status WriteStrategy(const std::string& path, const JobConfig& config, const Set
   strategy.clear_auto_();
   std::string text = "# Written by tandem-trainer --strategy_out\n";
   for (const auto& [name, value] : chosen) {
-    if (name == "threads") text += "# with " + name + ": " + value + " in the job\n";
+    if (name == "threads") absl::StrAppend(&text, "# with ", name, ": ", value, " in the job\n");
   }
   return Annotate(WriteTextFile(path, text + strategy::SaveText(strategy)), "the strategy");
 }

@@ -20,7 +20,8 @@ HostCommunicator::HostCommunicator(std::unique_ptr<Transport> transport,
     : config_(config),
       transport_(std::move(transport)),
       queue_(config.queue_max),
-      board_(memory == nullptr ? nullptr : std::make_unique<ShmCollectives>(memory, *transport_)),
+      board_(memory == nullptr ? nullptr
+                               : std::make_unique<ShmCollectives>(std::move(memory), *transport_)),
       pipes_(board_ == nullptr ? nullptr : std::make_unique<ShmTransport>(*board_, *transport_)),
       exchange_(board_ == nullptr ? *transport_ : *pipes_, config.piece_bytes_max),
       sent_(static_cast<size_t>(transport_->size())),
@@ -86,7 +87,7 @@ Status HostCommunicator::Call(Collective call) {
   pending_.fetch_add(1);
   MutexLock run(run_mu_);  // acquired before another call can queue an operation
   order_mu_.Unlock();
-  const Status status = Execute(call);
+  Status status = Execute(call);
   pending_.fetch_sub(1);
   return status;
 }

@@ -68,7 +68,7 @@ StatusOr<LocalWorld> LocalWorld::Join(int ranks, const HostCommunicatorConfig& c
 
 Status LocalWorld::OnEveryRank(const std::function<Status(Communicator&)>& body) {
   return OnThreads(ranks_.size(), [&](size_t r) {
-    const Status status = body(*ranks_[r]);
+    Status status = body(*ranks_[r]);
     // If a rank has failed, its communicator is aborted so that the other ranks do not wait for it.
     if (!status.ok()) ranks_[r]->Abort(std::string(status.message()));
     return status;

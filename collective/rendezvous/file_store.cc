@@ -109,7 +109,7 @@ Status FileStore::Announce(const Meeting& meeting, Time) {
         path_, other.ok() ? ": " + other->Who() : "");
   }
   const std::string draft = path_ + ".new";
-  const Status status =
+  Status status =
       Publish(draft, SignedText(MakeAnnouncement(job_, meeting.address, meeting.meeting), secret_));
   if (!status.ok()) ::unlink(draft.c_str());
   return status;

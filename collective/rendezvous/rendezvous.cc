@@ -284,7 +284,7 @@ Status RendezvousSession::SendMap() {
     const Error error =
         waiter_.Write(*seat.socket, message.data(), message.size(), waiter_.deadline());
     if (error) {
-      const Status lost = Unavailable(
+      Status lost = Unavailable(
           "rank %d at %s was lost while the job started: %s [TD3005]; hint: look at its log", r,
           ToString(map_[static_cast<size_t>(r)]), error.message());
       SendNoMap(lost);
@@ -406,8 +406,9 @@ Status RendezvousSession::TryEnter(int peer, Channel channel, Time deadline, Pee
   line.hello.nonce = FreshNonce();
   line.hello.to_rank = peer;
   if (peer == 0) line.hello.meeting = meeting_.meeting;
+  constexpr Nonce no_nonce = {};
   // If the nonce is 0, the address of rank 0 is from the configuration. Hello does not repeat it.
-  if (peer > 0 || meeting_.meeting != Nonce()) {
+  if (peer > 0 || meeting_.meeting != no_nonce) {
     const HostPort& to = map_[static_cast<size_t>(peer)];
     PutText(to.host, line.hello.to_host);
     line.hello.to_port = to.port;

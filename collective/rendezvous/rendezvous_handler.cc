@@ -36,7 +36,7 @@ StatusOr<std::string> RendezvousHandler::Host() const {
   }
   if (!host.empty()) return host;
   if (!config_.network_allowed) return "127.0.0.1";
-  const StatusOr<std::string> local = LocalAddressTowards(url_.address.host);
+  StatusOr<std::string> local = LocalAddressTowards(url_.address.host);
   if (local.ok()) return local;
   return InvalidArgument("rank 0 cannot determine its address: %s; hint: set --listen_host",
                          std::string(local.status().message()));
@@ -67,7 +67,7 @@ Status RendezvousHandler::Open(Listener& listener, BlockingIoContext& waiter) {
 Status RendezvousHandler::Announce(const Meeting& meeting, BlockingIoContext& waiter) {
   std::optional<Time> taken_at;  // time at which another rank 0 was first found in the store
   while (true) {
-    const Status status = store_->Announce(meeting, waiter.deadline());
+    Status status = store_->Announce(meeting, waiter.deadline());
     const bool taken = status.code() == StatusCode::kAlreadyExists;
     if (taken && !taken_at) taken_at = SteadyNow();
     // Rank 0 retries before `until`, because the entry in the store may be from an earlier rank 0
@@ -83,7 +83,7 @@ Status RendezvousHandler::Announce(const Meeting& meeting, BlockingIoContext& wa
 }
 
 StatusOr<Meeting> RendezvousHandler::Find(Time deadline, bool& again) {
-  const StatusOr<Meeting> found = store_->Find(deadline);
+  StatusOr<Meeting> found = store_->Find(deadline);
   const StatusCode code = found.status().code();
   again = code == StatusCode::kNotFound || code == StatusCode::kUnavailable;
   if (code == StatusCode::kPermissionDenied) {

@@ -57,7 +57,7 @@ std::string OnPath(const std::string& name, const Environment& env) {
   const auto path = env.find("PATH");
   if (path == env.end() || name.find('/') != std::string::npos) return name;
   for (const auto directory : absl::StrSplit(path->second, ':', absl::SkipEmpty())) {
-    const std::string file = absl::StrCat(directory, "/", name);
+    std::string file = absl::StrCat(directory, "/", name);
     if (access(file.c_str(), X_OK) == 0) return file;
   }
   return name;
@@ -381,7 +381,9 @@ std::string Describe(const LaunchPlan& plan) {
     if (p.endpoint.port != 0 || p.endpoint.is_unix()) text += "  " + p.endpoint.Text();
     text += "\n  command " + absl::StrJoin(p.argv, " ") + "\n  log     " + p.log_file + "\n";
     if (!p.status_page.empty()) text += "  status  " + p.status_page + "\n";
-    for (const auto& [name, value] : p.env) text += "  env     " + name + "=" + value + "\n";
+    for (const auto& [name, value] : p.env) {
+      absl::StrAppend(&text, "  env     ", name, "=", value, "\n");
+    }
   }
   return text;
 }

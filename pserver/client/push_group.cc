@@ -33,7 +33,7 @@ void PushGroup::End(const PushCall& call, const Status& status) {
 
 bool PushGroup::Reject(std::shared_ptr<PushCall> call) {
   MutexLock lock(mu_);
-  const size_t ended = std::erase(in_progress_, call.get());
+  [[maybe_unused]] const size_t ended = std::erase(in_progress_, call.get());
   TD_REQUIRE(ended == 1);
   rejected_.push_back(std::move(call));
   return !std::exchange(looking_, true);

@@ -240,7 +240,7 @@ Status BucketMigrations::CheckOfferStep(const BucketMigration& migration) const 
 Status BucketMigrations::Take(const BucketMigration& migration) {
   const bool idle = Idle();
   for (const BucketMove& m : migration.moves) TD_RETURN_IF_ERROR(DropBucket(m.bucket));
-  const Status taken = UnpackMigration(migration, idle, state_);
+  Status taken = UnpackMigration(migration, idle, state_);
   if (!taken.ok()) {
     for (const BucketMove& m : migration.moves) TD_RETURN_IF_ERROR(DropBucket(m.bucket));
     return taken;

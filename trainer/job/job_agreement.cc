@@ -128,7 +128,7 @@ std::string HashOf(const std::string& text) {
 }
 
 std::string Shortened(const std::string& value) {
-  const std::string text = absl::CEscape(value);
+  std::string text = absl::CEscape(value);
   if (text.size() <= kShownMax) return text;
   return text.substr(0, kShownMax / 2) + "... (sha256 " + HashOf(value).substr(0, kHashShown) + ")";
 }

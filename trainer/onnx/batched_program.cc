@@ -65,7 +65,7 @@ bool BatchedProgram::ReadsFixedBatch(const ops::Op& op) const {
   return reads;
 }
 
-Status BatchedProgram::Append(ops::Op op) {
+Status BatchedProgram::Append(const ops::Op& op) {
   const Status here = graph::AppendOp(program_, op);
   if (!here.ok() && ReadsFixedBatch(op)) {
     return Unimplemented(

@@ -43,7 +43,7 @@ class BatchedProgram {
   Status AddInput(const std::string& var, DType dtype, const std::vector<int64_t>& dims,
                   int64_t fixed_batch);
   // Appends an operator. UNIMPLEMENTED: the operator accepts only one of the two batch sizes.
-  Status Append(ops::Op op);
+  Status Append(const ops::Op& op);
   // Appends an operator of type `type`. `out`: name of its first output; the names of the other
   // outputs are derived from it. REQUIRES: there is an operator `type`.
   Status Append(const std::string& type, std::vector<std::vector<std::string>> inputs,

@@ -158,7 +158,7 @@ Status RunnablePlan::BeforeIteration(const RunRequest& request, int iteration) {
 
 Status RunnablePlan::Execute(const RunRequest& request) {
   ran.store(true);
-  const Status status = executor_->Run(
+  Status status = executor_->Run(
       request.iterations, [&](int iteration) { return BeforeIteration(request, iteration); });
   // The other ranks wait for this rank in the failed step.
   if (!status.ok() && training_ != nullptr) training_->Abort(status);

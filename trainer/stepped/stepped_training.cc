@@ -168,7 +168,7 @@ Status SteppedTraining::Gather() {
 
 Status SteppedTraining::Finish() {
   TD_RETURN_IF_ERROR(CheckJoined());
-  const Status status = mode_.membership->Finish();
+  Status status = mode_.membership->Finish();
   if (!status.ok()) {
     Abort(status);
     return status;

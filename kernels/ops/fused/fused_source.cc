@@ -99,7 +99,7 @@ std::string GroupWriter::Address(int v) {
 }
 
 std::string GroupWriter::NameOf(int v, const char* kind) {
-  const std::string name = absl::StrCat(kind, names_.size() + firsts_.size());
+  std::string name = absl::StrCat(kind, names_.size() + firsts_.size());
   (*kind == 'v' ? names_ : firsts_)[v] = name;
   return name;
 }
@@ -110,7 +110,7 @@ std::string GroupWriter::First(int v) {
     Refuse(
         Unimplemented("an operator of the fused group reads a one-element result of the same "
                       "group, which is not supported"));
-  const std::string name = NameOf(v, "s");
+  std::string name = NameOf(v, "s");
   Before(absl::StrFormat("const float %s = First<%s>(%s);", name, Type(v), Address(v)));
   return name;
 }
