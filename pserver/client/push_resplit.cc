@@ -97,20 +97,22 @@ void PushResplitter::FindOwners(const std::shared_ptr<PushGroup>& group) {
   placement_.ExchangeAll(group->RejectedBy(), 2, [this, group] { SendRejected(group); });
 }
 
+Status PushResplitter::TooLate(const PushPart& part) const {
+  return DeadlineExceeded(
+      "step %d: %s rejects a push, because a migration of rows did not end in time [TD4025]; hint: "
+      "run tandem status",
+      DisplayStep(part.header.step), placement_.ServerAt(part.server).name);
+}
+
 void PushResplitter::SendRejected(const std::shared_ptr<PushGroup>& group) {
   const auto now = placement_.Owners();
   const bool closing = caller_.closing();
   const PushGroup::Rejected rejected = group->TakeRejected(
       caller_.Now(), closing, *now, [&](const PushPart& part) { return Owners(part, *now); });
   for (const auto& push : rejected.late) {
-    const Status status =
-        closing ? Cancelled("the client is shutting down")
-        : !rejected.failure.ok()
-            ? rejected.failure
-            : DeadlineExceeded(
-                  "step %d: %s rejects a push, because a migration of rows "
-                  "did not end in time [TD4025]; hint: run tandem status",
-                  DisplayStep(push->part.header.step), placement_.ServerAt(push->part.server).name);
+    const Status status = closing                 ? Cancelled("the client is shutting down")
+                          : rejected.failure.ok() ? TooLate(push->part)
+                                                  : rejected.failure;
     group->End(*push, status);
     push->done(status);
   }

@@ -33,6 +33,8 @@ class PushResplitter final : public PushRefusalHandler {
   void Redirect(const std::shared_ptr<PushCall>& push, const Status& why);
   // Exchanges maps with all servers, then handles the rejected messages of the group.
   void FindOwners(const std::shared_ptr<PushGroup>& group);
+  // Returns the error of a message whose rows still move after its deadline.
+  Status TooLate(const PushPart& part) const;
   void SendRejected(const std::shared_ptr<PushGroup>& group);
   void SendLater(const std::shared_ptr<PushCall>& push);
   std::set<size_t> Owners(const PushPart& part, const OwnerMap& owners) const;

@@ -1,5 +1,7 @@
 """Readers that feed programs, and programs with a build strategy."""
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
@@ -264,6 +266,8 @@ input()
             reader.Reader([])
         with self.assertRaisesRegex(ValueError, "dygraph"):
             reader.DataLoader.from_generator(self.variables, return_list=True)
+        with self.assertRaisesRegex(ValueError, "2 shapes and 1 dtypes"):
+            reader.py_reader(2, [[-1, 4], [-1, 1]], ["float32"])
 
 
 class Jobs(unittest.TestCase):
@@ -285,6 +289,9 @@ class Jobs(unittest.TestCase):
             reader.Dataset('format: "mnist" dir: "/no/such"')
         with self.assertRaisesRegex(ValueError, "formatt"):
             reader.Dataset('formatt: "mnist"')
+        for rank, ranks, batch_size in ((2, 2, 128), (-1, 2, 128), (0, 3, 2)):
+            with self.assertRaisesRegex(ValueError, "0 <= rank < ranks <= batch_size"):
+                next(data.batches(batch_size, rank=rank, ranks=ranks))
 
 
 class Compiled(unittest.TestCase):
@@ -374,12 +381,24 @@ class Compiled(unittest.TestCase):
         self.assertEqual(before[0], first[0])
         self.assertLess(after[0], before[0])
 
+    def test_notes_about_settings_are_shown(self):
+        program, scope, _ = program_with(lambda: mlp_with(tandem.optimizer.SGD(0.1)))
+        os.environ["FLAGS_no_such_flag"] = "1"
+        try:
+            with contextlib.redirect_stderr(io.StringIO()) as shown:
+                tandem.CompiledProgram(program).program_for(scope)
+        finally:
+            del os.environ["FLAGS_no_such_flag"]
+        self.assertRegex(shown.getvalue(), "FLAGS_no_such_flag.*has no effect")
+
     def test_mistakes(self):
         program, scope, _ = program_with(lambda: mlp_with(tandem.optimizer.SGD(0.1)))
         with self.assertRaisesRegex(ValueError, "expected a tandem.Program"):
             tandem.CompiledProgram(3)
         with self.assertRaisesRegex(ValueError, "num_trainers is 2"):
             tandem.ParallelExecutor(main_program=program, num_trainers=2)
+        with self.assertRaisesRegex(tandem.Error, "2 places is not implemented"):
+            tandem.CompiledProgram(program).with_data_parallel(places=["cpu", "cpu"])
         build = tandem.BuildStrategy()
         with self.assertRaisesRegex(ValueError, "fuse_all_optimiser_ops"):
             build.fuse_all_optimiser_ops = True

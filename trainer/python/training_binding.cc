@@ -158,11 +158,8 @@ void BindRank(py::module_& module) {
                              })
       .def_readonly("rank", &RankInfo::rank)
       .def_readonly("size", &RankInfo::size)
-      .def_readonly("local_rank", &RankInfo::local_rank)
-      .def_readonly("local_size", &RankInfo::local_size)
       .def_readonly("trainers", &RankInfo::trainers)
-      .def_readonly("pservers", &RankInfo::pservers)
-      .def_readonly("source", &RankInfo::source);
+      .def_readonly("pservers", &RankInfo::pservers);
   module.def("rank_from_env", &RankOf, py::arg("environment"));
 }
 
@@ -186,6 +183,8 @@ void BindTraining(py::module_& module) {
            py::arg("settings"), py::arg("environment"))
       .def("add_to", &AddTo, py::arg("program"))
       .def_property_readonly("joined", &SteppedTraining::joined)
+      .def_property_readonly("rank",
+                             [](const SteppedTraining& training) { return training.rank().rank; })
       .def_property_readonly("notes", &SteppedTraining::notes)
       .def("gather", &Call<&SteppedTraining::Gather>)
       .def("finish", &Call<&SteppedTraining::Finish>)

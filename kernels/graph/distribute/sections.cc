@@ -190,9 +190,8 @@ Status CheckGuard(const Program& forward, const std::string& device) {
       if (const auto writer = writers.find(name); !guarded && writer != writers.end()) {
         status = InvalidArgument(
             "the %s has no op_device \"%s\", but reads \"%s\" from an operator with this "
-            "op_device; "
-            "heter workers send back only gradients [TD1107]; hint: set op_device \"%s\" for this "
-            "operator, too",
+            "op_device; heter workers send back only gradients [TD1107]; hint: set op_device "
+            "\"%s\" for this operator, too",
             Told(op), device, name, device);
       } else if (forward.FindVar(name)->kind == VarKind::kParam &&
                  SectionOf(*user) != SectionOf(op)) {

@@ -24,7 +24,7 @@ from typing import (
     Union,
 )
 
-from .errors import FailedPreconditionError, InvalidArgumentError
+from .errors import FailedPreconditionError, InvalidArgumentError, UnimplementedError
 from .program import Program, Variable, default_main_program
 from .scope import Array, Scope, global_scope
 from .strategy import BuildStrategy, ExecutionStrategy
@@ -54,7 +54,6 @@ class CompiledProgram:
                 f"CompiledProgram: expected a tandem.Program, got {type(program).__name__} [TD1206]"
             )
         self.source = program
-        self.iterations = 1
         self._build = build_strategy
         self._execution: Optional[ExecutionStrategy] = None
         # By scope: the version of the source, and the program with its passes.
@@ -77,16 +76,27 @@ class CompiledProgram:
             build_strategy: the passes; None: those of the constructor.
             exec_strategy: how the executor runs.
             share_vars_from: Paddle's argument; programs of one scope share their variables.
-            places: Paddle's argument; the executor has the place.
+            places: Paddle's argument; the executor has the place. Tandem runs on one.
+
+        Raises:
+            UnimplementedError: several places are given.
         """
-        del loss_name, share_vars_from, places
+        del loss_name, share_vars_from
+        if isinstance(places, (list, tuple)) and len(places) > 1:
+            raise UnimplementedError(
+                f"with_data_parallel with {len(places)} places is not implemented [TD1109]",
+                "tandem.fleet with tandemrun --nproc=N",
+            )
         if build_strategy is not None:
             self._build = build_strategy
         self._execution = exec_strategy
-        if exec_strategy is not None:
-            self.iterations = exec_strategy.num_iteration_per_run
         self._compiled.clear()
         return self
+
+    @property
+    def iterations(self) -> int:
+        """Runs of the program in one call of `Executor.run`."""
+        return 1 if self._execution is None else int(self._execution.num_iteration_per_run)
 
     def program_for(self, scope: Scope) -> Program:
         """Returns the program with its passes, for runs in a scope.

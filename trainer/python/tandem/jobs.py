@@ -9,6 +9,7 @@ Both start `tandemrun`, as a terminal does.
 
 from __future__ import annotations
 
+import collections
 import inspect
 import json
 import os
@@ -20,7 +21,20 @@ import sys
 import tempfile
 import textwrap
 from dataclasses import dataclass, field
-from typing import IO, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import (
+    IO,
+    Any,
+    Callable,
+    Deque,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 from . import programs
 from .errors import Error, FailedPreconditionError, InvalidArgumentError
@@ -116,7 +130,7 @@ def _run(command: Sequence[str], take: Callback, say: Callable[[str], Any]) -> N
     Raises:
         JobError: it ended with an error.
     """
-    lines: List[str] = []
+    lines: Deque[str] = collections.deque(maxlen=_KEPT_LINES)
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
@@ -127,7 +141,7 @@ def _run(command: Sequence[str], take: Callback, say: Callable[[str], Any]) -> N
                 if row is not None:
                     take(row)
                     continue
-                lines = [*lines[-_KEPT_LINES:], line]
+                lines.append(line)
                 say(line)
         except BaseException:
             process.send_signal(signal.SIGINT)
@@ -155,7 +169,7 @@ _QUOTE = re.compile(r"^\s*\| ")
 _ERROR = re.compile(r"\berror: |^[\w.]*(?:Error|Exception): ")
 
 
-def _failure(code: int, lines: Sequence[str]) -> JobError:
+def _failure(code: int, lines: Iterable[str]) -> JobError:
     """Returns the first error in the output with its hint. The launcher's summary follows it."""
     plain = [_QUOTE.sub("", line).rstrip() for line in lines]
     errors = [i for i, line in enumerate(plain)

@@ -16,17 +16,18 @@ import itertools
 import multiprocessing
 import queue
 import threading
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy
 import numpy.typing
 
-from . import _core
+from .dataset import Batch, Dataset
 from .errors import (
     AbortedError,
     FailedPreconditionError,
     InvalidArgumentError,
     OutOfRangeError,
+    UnimplementedError,
 )
 from .program import DTYPES, Program, Variable, data, default_main_program
 
@@ -41,7 +42,6 @@ __all__ = [
 ]
 
 Array = numpy.typing.NDArray[Any]
-Batch = Dict[str, Array]
 Source = Callable[[], Iterable[Any]]
 
 _NUMPY = {short: long for long, short in DTYPES.items() if long != "bfloat16"}
@@ -427,7 +427,12 @@ def py_reader(
         name: the prefix of the variables' names.
     """
     if lod_levels is not None and any(lod_levels):
-        raise InvalidArgumentError("lod_levels above 0 are not implemented [TD1109]")
+        raise UnimplementedError("lod_levels above 0 are not implemented [TD1109]")
+    if len(shapes) != len(dtypes):
+        raise InvalidArgumentError(
+            f"py_reader: got {len(shapes)} shapes and {len(dtypes)} dtypes, expected one dtype for "
+            "each shape [TD1104]"
+        )
     program = default_main_program()
     prefix = name or program.core.fresh_name("py_reader")
     variables = [
@@ -442,67 +447,6 @@ def py_reader(
 def read_file(reader: _PyReader) -> Union[Variable, Tuple[Variable, ...]]:
     """Returns the variables of a `py_reader`: a tuple, or the only one."""
     return reader.variables[0] if len(reader.variables) == 1 else tuple(reader.variables)
-
-
-class Dataset:
-    """The training samples of a job's data (`data { ... }`, docs/reference/job-file.md).
-
-        data = tandem.reader.Dataset('format: "mnist" dir: "/usr/share/datasets/fashion-mnist"')
-        for feed in data.batches(128, epochs=2):
-            exe.run(feed=feed)
-
-    Thread-safe.
-
-    Args:
-        text: the fields of `data`.
-        directory: the base of relative paths; "": the working directory.
-
-    Raises:
-        InvalidArgumentError: a field is wrong. The message has each line with an error.
-        FileMissingError, DataLossError: a file is missing or damaged.
-    """
-
-    def __init__(self, text: str, directory: str = "") -> None:
-        self._core = _core.Dataset(text, directory)
-
-    def __len__(self) -> int:
-        return self._core.size
-
-    def fields(self) -> List[Tuple[str, str, List[int]]]:
-        """Name, element type and dimensions of each array of a sample."""
-        return [(name, dtype, dims) for name, dtype, dims, _ in self._core.fields()]
-
-    def variables(self) -> List[Variable]:
-        """Adds a data variable for each field to the current program."""
-        return [data(name, [None, *dims], dtype) for name, dtype, dims in self.fields()]
-
-    def batches(
-        self,
-        batch_size: int,
-        epochs: int = 1,
-        rank: int = 0,
-        ranks: int = 1,
-        seed: int = 1,
-        shuffle: bool = True,
-        drop_last: bool = False,
-    ) -> Iterator[Batch]:
-        """Yields the batches of a rank in the order of a job with the same settings.
-
-        Args:
-            batch_size: samples of a step on all ranks. Shares differ by at most one sample.
-            epochs: passes over the data.
-            rank, ranks: the share of each batch.
-            drop_last: leaves out the samples that do not fill a batch; False: the first samples
-                of the epoch fill the last batch.
-        """
-        sampler = _core.Sampler(len(self), batch_size, seed, shuffle, drop_last)
-        begin, end = batch_size * rank // ranks, batch_size * (rank + 1) // ranks
-        for epoch in range(epochs):
-            for step in range(sampler.steps_per_epoch):
-                yield self._core.batch(sampler.batch(epoch, step)[begin:end], epoch)
-
-    def __repr__(self) -> str:
-        return f"<tandem.reader.Dataset: {self._core.describe()}>"
 
 
 def next_feeds(program: Program, count: int) -> List[Batch]:

@@ -42,6 +42,8 @@ class Training:
         awaits_start: bool = False,
     ) -> None:
         self.core = _core.Training(list(settings), environment)
+        if self.core.rank == 0:
+            sys.stderr.write(self.core.notes)
         self.place = place
         self.awaits_start = awaits_start
         # A training with other ranks has one plan, because its communication belongs to a plan.

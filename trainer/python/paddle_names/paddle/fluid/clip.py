@@ -2,6 +2,7 @@
 
 from typing import Optional
 
+from tandem.errors import UnimplementedError
 from tandem.optimizer import ClipByGlobalNorm, ClipByNorm, ClipByValue
 
 __all__ = ["GradientClipByGlobalNorm", "GradientClipByNorm", "GradientClipByValue"]
@@ -20,11 +21,7 @@ def GradientClipByNorm(clip_norm: float) -> ClipByNorm:
 def GradientClipByGlobalNorm(clip_norm: float, group_name: str = "default_group") -> ClipByGlobalNorm:
     """Scales all gradients together down to this norm."""
     if group_name != "default_group":
-        raise _refused(f"group_name={group_name!r}")
+        raise UnimplementedError(
+            f"GradientClipByGlobalNorm: group_name={group_name!r} is not implemented [TD1109]"
+        )
     return ClipByGlobalNorm(clip_norm)
-
-
-def _refused(what: str) -> Exception:
-    from tandem.errors import UnimplementedError
-
-    return UnimplementedError(f"GradientClipByGlobalNorm: {what} is not implemented [TD1109]")

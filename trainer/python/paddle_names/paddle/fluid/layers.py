@@ -225,8 +225,8 @@ def auc(input: Variable, label: Variable, curve: str = "ROC", num_thresholds: in
         topk: int = 1, slide_steps: int = 1) -> Any:
     """The area under the ROC curve over all steps. Returns (auc, batch auc, states) as Paddle
     does; the first two are the same variable."""
-    del topk, slide_steps
-    _refuse("auc", curve=curve != "ROC", num_thresholds=num_thresholds != 4095)
+    _refuse("auc", curve=curve != "ROC", num_thresholds=num_thresholds != 4095, topk=topk != 1,
+            slide_steps=slide_steps != 1)
     out = tandem.layers.auc(input, label)
     return out, out, []
 
