@@ -1,6 +1,6 @@
 // allreduce_shm, allreduce_tcp: microseconds of an allreduce (f32 sum, in place) among processes of
-// this machine. Each process rewrites its whole input before each call. RunOptions::threads is the
-// number of ranks. peer_allreduce.cc measures the same calls with Open MPI and Gloo.
+// this machine. Each process rewrites its whole input before each call. The number of ranks is
+// RunOptions::threads. peer_allreduce.cc measures the same calls with Open MPI and Gloo.
 #include <sched.h>
 
 #include <algorithm>
@@ -43,8 +43,8 @@ void Bind(int rank, int ranks) {
   }
 }
 
-// Runs one process per rank. Returns one time for each size: the median over the calls of the
-// slowest rank's time.
+// Runs one process per rank. Returns one time for each message size, in microseconds: the median
+// over all calls of the time of the slowest rank.
 StatusOr<std::vector<double>> RunWorld(int ranks, collective::TransportKind carrier, bool arena,
                                        double seconds) {
   int port = 0;

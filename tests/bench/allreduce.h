@@ -1,6 +1,6 @@
-// Message sizes and numbers of calls of the allreduce benchmarks. Tandem and its peers use the same
-// numbers. The header includes nothing else of Tandem, because the peers' program is built
-// separately.
+// Message sizes and numbers of calls of the allreduce benchmarks. Tandem and the peers (Open MPI,
+// Gloo) use the same values. The header includes no other file of Tandem, because the program of
+// the peers is built without Tandem.
 #pragma once
 
 #include <algorithm>

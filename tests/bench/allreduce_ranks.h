@@ -9,7 +9,7 @@
 
 namespace tandem::bench {
 
-// Points to the times of one rank: microseconds of each of its calls.
+// Points to the times of one rank: one time per call, in microseconds.
 using Times = double*;
 
 // Makes `calls` allreduces (f32 sum, in place) of `bytes` bytes, each after a barrier. `data` must
@@ -17,14 +17,14 @@ using Times = double*;
 Status MeasureAllReduce(collective::Communicator& comm, float* data, size_t bytes, size_t calls,
                         Times times);
 
-// Forks one process per rank. Each process writes up to `slots` times. Returns all times of rank 0,
-// then all times of rank 1, and so on. Calls `meanwhile` in this process after all ranks are
-// forked. INTERNAL: a rank failed.
+// Forks one process per rank. Each process calls `body` and writes up to `slots` times to `own`.
+// Returns all times of rank 0, then all times of rank 1, and so on. Calls `meanwhile` in this
+// process after all ranks are forked. INTERNAL: a rank failed.
 StatusOr<std::vector<double>> ForkRanks(int ranks, size_t slots,
                                         const std::function<Status(int rank, Times own)>& body,
                                         const std::function<void()>& meanwhile = nullptr);
 
-// Returns the median over the calls [at, at + calls). The time of a call is that of its slowest
+// Returns the median over the calls [at, at + calls). The time of a call is the time of the slowest
 // rank.
 double MedianOfSlowest(const std::vector<double>& times, int ranks, size_t at, size_t calls);
 

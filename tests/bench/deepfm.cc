@@ -6,8 +6,8 @@
 namespace tandem::bench {
 
 // There are 39 columns and a million ids, as in click-prediction jobs of Fleet's time. The hidden
-// layers are those of the paper (Guo et al., IJCAI 2017, section 3.1). With Adagrad, the updates of
-// a sparse and of a dense gradient are equal, for the peer too.
+// layers are those of the paper (Guo et al., IJCAI 2017, section 3.1). With Adagrad, a sparse
+// gradient and a dense gradient give the same update, in Tandem and in the peer.
 StatusOr<Report> DeepFmDense(const RunOptions& options) {
   constexpr int64_t kBatch = 512, kIds = 1'000'000;
   TD_ASSIGN_OR_RETURN(graph::Program program, trainer::BuildModel("deepfm",

@@ -1,5 +1,5 @@
-// The common part of the benchmarks of dense parameters. The parameters are on a pserver in this
-// process. Each round pushes and pulls all of them.
+// Common code of the benchmarks of dense parameters. The parameters are on a pserver in this
+// process. Each round pushes and pulls all parameters.
 #pragma once
 
 #include <memory>
@@ -29,14 +29,14 @@ class DensePs {
   explicit DensePs(int64_t numel = kNumel) : numel_(numel) {}
 
   Status Start(const pserver::PserverOptions& served, const ps::PsOptions& options);
-  // Pushes every variable once, each in a separate push. Up to kUnderWay pushes are in progress at
-  // a time.
+  // Sends one push per variable. Up to kUnderWay pushes are in progress at a time.
   Status PushAll(const Values& gradients);
   // Pulls all variables with one request.
   Status PullAll();
   pserver::Pserver& server() { return *ps_.server; }
 
-  // Each function returns the seconds of all pushes, or of all pulls, since its previous call.
+  // Each function returns the seconds of the pushes, or of the pulls, that ended since the previous
+  // call of the function: one value per push or pull.
   std::vector<double> TakePushSeconds();
   std::vector<double> TakePullSeconds() { return std::exchange(pull_seconds_, {}); }
 

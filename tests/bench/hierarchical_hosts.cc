@@ -1,6 +1,7 @@
 // hierarchical_hosts: microseconds of an allreduce (f32 sum, in place) with the flat ring and with
 // both hierarchical algorithms, and the prediction of the cost model. There are 4 emulated hosts
-// (tests/support/emulated_hosts.h) of 2 ranks each. A link between hosts has 1 ms and 1 Gbit/s.
+// (tests/support/emulated_hosts.h) of 2 ranks each. A link between hosts has a delay of 1 ms and a
+// bandwidth of 1 Gbit/s.
 #include <algorithm>
 
 #include "collective/cost/cost_probe.h"
@@ -18,7 +19,7 @@ using enum collective::AllReduceAlgorithm;
 constexpr collective::RankLayout kLayout = {8, 2};
 constexpr collective::AllReduceAlgorithm kAlgorithms[] = {kRing, kLeaders, kShards};
 constexpr size_t kHostSizes[] = {4 << 10, 256 << 10, 4 << 20, 64 << 20};
-// Unmeasured calls, in which TCP connections reach their full speed.
+// Number of unmeasured calls, during which the TCP connections reach their full speed.
 constexpr size_t kWarmUps = 2;
 // Bytes of IP and TCP headers per packet, including time stamps.
 constexpr double kHeaderBytes = 52;
@@ -75,7 +76,7 @@ StatusOr<collective::CostModel> Model() {
   const HostLink link = Link();
   model.between.latency = Seconds(link.delay) + model.inside.latency;
   model.between.byte = link.mtu / (link.mtu - kHeaderBytes) / link.bytes_per_second;
-  model.cores = 0;  // 0 cores per host, because all emulated hosts share the cores of this machine
+  model.cores = 0;  // 0: one core per rank, because the emulated hosts have no separate cores
   return model;
 }
 

@@ -1,4 +1,5 @@
-// mlp40_step: a network so small that the overhead of the engine dominates the step.
+// mlp40_step: training of a network that is so small that the overhead of the executor dominates a
+// step.
 #include "kernels/graph/builder.h"
 #include "tests/bench/training_run.h"
 
@@ -16,8 +17,8 @@ StatusOr<Report> Mlp40Step(const RunOptions& options) {
   builder.SoftmaxLoss(x, label);
   TD_ASSIGN_OR_RETURN(graph::Program program, builder.Finish());
   // Xavier initialization, the default of the layers, halves the variance at each relu. After 40
-  // layers the outputs would be too small to learn from or to compare. The code therefore uses the
-  // initialization of He et al., "Delving Deep into Rectifiers", ICCV 2015.
+  // layers the outputs would be too small to learn from or to compare. Therefore each weight matrix
+  // uses the initialization of He et al., "Delving Deep into Rectifiers", ICCV 2015.
   for (graph::Var& var : program.vars()) {
     if (var.kind == graph::VarKind::kParam && var.desc.shape.rank() == 2)
       var.init = {graph::Init::kMsraNormal};

@@ -33,8 +33,8 @@ const exec::BackendModule kEmptyModule = {
     },
 };
 
-// Returns a program with kOps operators `scale`. Each of them reads the output of the previous one.
-// All tensors have one element.
+// Returns a program with kOps operators `scale`. Each operator reads the output of the previous
+// operator. All tensors have one element.
 StatusOr<graph::Program> Chain() {
   graph::Program program;
   program.name = "chain";
@@ -49,8 +49,8 @@ StatusOr<graph::Program> Chain() {
   return program;
 }
 
-// Returns the median time per operator in nanoseconds. Each call of `run` must run the chain kChunk
-// times.
+// Returns the median time per operator in nanoseconds. Assumes that each call of `run` runs the
+// chain kChunk times.
 StatusOr<double> NanosPerOp(double seconds, const std::function<Status()>& run) {
   std::vector<double> nanos;
   double total = 0;

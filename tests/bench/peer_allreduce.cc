@@ -1,6 +1,6 @@
-// The peers' side of allreduce_shm and allreduce_tcp. It makes the same calls with Open MPI
-// (-DWITH_MPI, started by mpirun) or with Gloo (-DWITH_GLOO, which starts one process per rank
-// itself). It prints one JSON object: for each size the median of the slowest rank's times, in
+// The peers' side of allreduce_shm and allreduce_tcp. The program makes the same calls with Open
+// MPI (-DWITH_MPI, started by mpirun) or with Gloo (-DWITH_GLOO, which forks one process per rank).
+// The program prints one JSON object: for each size the median of the slowest rank's times, in
 // microseconds. Usage: peer_allreduce SECONDS [RANKS FOLDER]
 #include <chrono>
 #include <cstdio>
@@ -35,7 +35,7 @@ struct Peer {
   int rank = 0, size = 1;
   std::function<void()> barrier;
   std::function<void(float*, size_t)> allreduce;
-  // Replaces each element on rank 0 by the largest value of this element on any rank.
+  // Replaces each element on rank 0 by the maximum of this element over all ranks.
   std::function<void(std::vector<double>&)> slowest;
 };
 

@@ -1,9 +1,9 @@
 // ps_dense_fast, ps_dense_tcp, ps_pull_fast: pushes and pulls of 64 MB of parameters on one
 // pserver, in variables of 1 MB. A push sends one variable, up to eight pushes are in progress, and
-// the server applies SGD. A pull returns all variables. Each benchmark has a peer. ps_dense_fast: a
-// bare ring in shared memory whose reader runs the same SGD loop. ps_dense_tcp: a plain gRPC
-// service with the gradient in a protobuf field and the same SGD loop. ps_pull_fast: memcpy of the
-// same number of bytes.
+// the server applies SGD. A pull returns all variables. Each benchmark has a peer. The peer of
+// ps_dense_fast is a bare ring in shared memory whose reader runs the same SGD loop. The peer of
+// ps_dense_tcp is a plain gRPC service with the gradient in a protobuf field and the same SGD loop.
+// The peer of ps_pull_fast is a memcpy of the same number of bytes.
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/server_builder.h>

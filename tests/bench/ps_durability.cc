@@ -2,11 +2,12 @@
 //
 // ps_exactly_once: large pushes (1 MB) and small pushes (1 KB) to a server. driver.py alternates
 // between this program and the same program with a server that does not remember accepted pushes
-// (tests/sim/mutants). The benchmark also alternates between three servers: one with a WAL, one
-// that logs only the order of pushes (durability replayable) and one with neither. ps_snapshot:
-// alternates between pushes and pulls while checkpoints are written one after the other, and
-// without checkpoints. ps_recovery: writes the data directory of a server. driver.py measures the
-// restart of that server.
+// (tests/sim/mutants). ps_exactly_once also alternates between three servers: a server that logs
+// the pushes (durability logged), a server that logs only the order of pushes (durability
+// replayable) and a server without a log. ps_snapshot: measures pushes and pulls, in turns without
+// checkpoints and while the server writes checkpoints one after the other.
+// ps_recovery: writes the data directory of a server. driver.py measures the restart of that
+// server.
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -49,8 +50,8 @@ ps::PsOptions OverShm() {
   return options;
 }
 
-// Calls `run` at least once, until `seconds` have passed. Adds the seconds to *taken and the number
-// of calls to *runs.
+// Calls `run` repeatedly, at least once, until `seconds` have passed. Adds the elapsed seconds to
+// *taken and the number of calls to *runs.
 Status Repeat(double seconds, const std::function<Status()>& run, double* taken, double* runs) {
   const Time start = SteadyNow();
   double so_far = 0;
@@ -63,8 +64,9 @@ Status Repeat(double seconds, const std::function<Status()>& run, double* taken,
   return OkStatus();
 }
 
-// Returns for each server its rounds per second. A round pushes every variable once. The servers
-// alternate, and each is measured for `seconds` in total.
+// Returns one rate per server, in rounds per second. A round pushes every variable once. The
+// servers run one after the other in each of kTurns turns. Each server is measured for `seconds` in
+// total.
 StatusOr<std::vector<double>> InTurns(const std::vector<DensePs*>& servers, const Values& gradients,
                                       double seconds) {
   std::vector<double> taken(servers.size()), runs(servers.size());
@@ -79,7 +81,7 @@ StatusOr<std::vector<double>> InTurns(const std::vector<DensePs*>& servers, cons
   return runs;
 }
 
-// Returns the value below which the fraction `share` of `values` is.
+// Returns the quantile `share` (0 to 1) of `values`, which must not be empty.
 double Quantile(std::vector<double> values, double share) {
   const auto at =
       values.begin() + static_cast<int64_t>(share * static_cast<double>(values.size() - 1));

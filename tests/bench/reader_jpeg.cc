@@ -18,8 +18,8 @@ namespace {
 constexpr int kWidth = 500, kHeight = 375, kQuality = 90;
 constexpr uint32_t kImages = 64;
 
-// Returns an image of noise in five octaves. Its file has about 50 KB, slightly less than a
-// photograph of this size.
+// Returns an image of noise in five octaves. The JPEG file of the image has about 50 KB, slightly
+// less than the file of a photograph of this size.
 std::vector<uint8_t> Picture(uint64_t number) {
   std::vector<float> sum(size_t{kWidth} * kHeight * 3, 128.0f);
   for (int octave = 0; octave < 5; ++octave) {
@@ -65,8 +65,8 @@ Status WriteImages(const std::string& folder) {
   return out ? OkStatus() : DataLoss("%s/list.txt: cannot be written", folder);
 }
 
-// Returns the images per second if the reader's JPEG library decodes whole images and does nothing
-// else. No reader that decodes whole images can be faster.
+// Measures a loop in which the reader's JPEG library only decodes whole images. Returns the images
+// per second: an upper bound for readers that decode whole images.
 StatusOr<double> DecodeAlone(const std::string& folder, double seconds) {
   std::vector<std::string> files;
   for (uint32_t i = 0; i < kImages; ++i) {
@@ -87,8 +87,8 @@ StatusOr<double> DecodeAlone(const std::string& folder, double seconds) {
   return images / taken;
 }
 
-// Returns the samples per second that `data` writes into the buffers `to`. Afterwards `to` holds
-// the samples of the last epoch.
+// Returns the number of samples per second that `data` writes into the buffers `to`. After the
+// call, `to` holds the samples of the last epoch.
 StatusOr<double> SamplesAlone(const reader::Dataset& data, std::span<void* const> to,
                               double seconds) {
   std::vector<uint32_t> ids(kImages);

@@ -141,7 +141,7 @@ Status WriteText(const TextFormat& format, const std::string& path) {
   return out ? OkStatus() : DataLoss("%s: cannot be written", path);
 }
 
-// Calls `run` repeatedly. Returns the MB/s if each call reads the whole file.
+// Calls `run` repeatedly. Returns the speed in MB/s. Assumes that each call reads the whole file.
 template <typename Run>
 StatusOr<double> Speed(const std::string& path, double seconds, const Run& run) {
   std::error_code error;
@@ -176,8 +176,8 @@ Status ReadLinesAlone(const std::string& path, const reader::LineReading& readin
       .status();
 }
 
-// Returns the number of samples and the sum of their labels. Both readers that are compared must
-// have the same sums.
+// Returns the number of samples and the sum of their labels. The benchmark compares the sums of two
+// readers to check that both readers read the same data.
 StatusOr<std::vector<double>> Sums(const reader::Dataset& data) {
   std::vector<std::vector<char>> one;
   std::vector<void*> out;

@@ -14,8 +14,10 @@ struct RunOptions {
   int threads = 1;      // compute threads; in allreduce benchmarks: the number of ranks
   int num_threads = 1;  // value for PlanOptions::num_threads
   int check_steps = 0;  // training: number of first steps whose losses are reported
-  // A directory. Training: for initial parameters and data, empty: not exported. Readers: has the
-  // data files. Stores: has the socket of Redis. Recovery: the data directory of the server.
+  // A directory; the benchmark decides its use. Training: the output directory for initial
+  // parameters and data; empty: the benchmark exports nothing. Readers: the directory of the data
+  // files. Stores: the directory with the socket of Redis. Recovery: the data directory of the
+  // server.
   std::string export_dir;
   bool amp = false;  // whether training benchmarks use mixed precision with bf16
 };

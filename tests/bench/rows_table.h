@@ -1,5 +1,5 @@
-// The common part of the benchmarks of sparse pulls. A pserver in this process has a table of a
-// million rows with 16 values each. Requests read rows of this table.
+// Common code of the benchmarks of sparse pulls. A pserver in this process has a table of a million
+// rows with 16 values each. Requests read rows of this table.
 #pragma once
 
 #include <span>
@@ -27,7 +27,7 @@ using Keys = std::vector<std::vector<int64_t>>;
 // probability of the rows. Empty: all rows are equally likely.
 Keys Draw(const std::vector<double>& cdf);
 // Returns cumulative probabilities. The probability of row i is proportional to 1 / (i + 1)^1.05,
-// as in the measurements from which the goals come.
+// as in the measurements on which the project's goals are based.
 std::vector<double> Zipf();
 
 // A table on a pserver in this process, with its client. Admission is on, and every row exists. Not
@@ -41,12 +41,12 @@ class RowsTable {
   };
   Status Start(const Options& options);
   Status Push(std::span<const int64_t> ids);
-  // Starts a pull. Up to two pulls are in progress, so the call first waits until the pull before
-  // the last one has ended. The rows of this pull are complete after AwaitPulls, or after the
-  // second next call of Pull.
+  // Starts a pull. At most two pulls are in progress: the call first waits until the second-last
+  // pull has ended. The rows of this pull are complete after AwaitPulls, or after two more calls of
+  // Pull.
   Status Pull(const std::vector<int64_t>& ids);
   Status AwaitPulls();
-  // Returns the rows of the last started pull. They are complete only when this pull has ended.
+  // Returns the rows of the last started pull. The rows are complete only when this pull has ended.
   std::span<const float> out() const { return under_way_[(pulls_ + 1) % 2].out; }
 
  private:
@@ -64,7 +64,8 @@ class RowsTable {
   PsPair ps_;  // the last member, so it is destroyed first: calls in progress use the other members
 };
 
-// Calls `run` for all requests, repeatedly. Returns the rows per second.
+// Calls `run` for each request, in repeated passes, until `seconds` have passed. Returns the rows
+// per second.
 template <typename Requests, typename Run>
 StatusOr<double> RowsPerSecond(const Requests& requests, double seconds, const Run& run) {
   for (const auto& request : requests) TD_RETURN_IF_ERROR(run(request));

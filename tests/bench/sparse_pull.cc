@@ -1,7 +1,8 @@
 // ps_sparse_pull: pulls and pushes of rows in a growing table with admission, on a pserver on this
 // host. Requests have 10 000 different keys, drawn uniformly or by Zipf's law. Pulls use shared
-// memory and gRPC, with two requests in progress. For comparison: a loop that gathers the same rows
-// from a hash table in the process, and direct calls of the servers' table.
+// memory and gRPC, with two requests in progress. For comparison, the benchmark also measures a
+// loop that gathers the same rows from a hash table in this process, and direct calls of the table
+// class of the pserver.
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
@@ -13,7 +14,7 @@
 namespace tandem::bench {
 namespace {
 
-// Calls the servers' table directly, without a transport.
+// Calls the table class of the pserver directly, without a transport.
 class Direct {
  public:
   Status Start() {

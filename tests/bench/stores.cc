@@ -1,8 +1,8 @@
 // ps_vs_stores: pulls of rows of a table on a pserver on this host. Requests have 10 000 different
-// keys, and two requests are in progress. For comparison: the same rows and requests with Redis
-// (MGET over its Unix socket) and with RocksDB in this process (MultiGet). Both stores hold all
-// rows in memory, and their requests are encoded before the time is measured. The same table is
-// also measured with memory for a tenth of its rows.
+// keys, and two requests are in progress. For comparison, the benchmark sends requests for the same
+// rows to Redis (MGET over its Unix socket) and to RocksDB in this process (MultiGet). Both stores
+// hold all rows in memory, and their requests are encoded before the time is measured. The same
+// table is also measured with memory for a tenth of its rows.
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
 #include <rocksdb/filter_policy.h>
@@ -20,8 +20,8 @@
 namespace tandem::bench {
 namespace {
 
-// Requests to the table with little memory: enough to fill the memory, and few because they are
-// slow.
+// Number of requests to the table whose memory holds a tenth of the rows. The requests fill the
+// memory. Their number is low because they are slow.
 constexpr size_t kTieredRequests = 16;
 constexpr size_t kRowBytes = kDim * sizeof(float), kIdBytes = sizeof(int64_t);
 
@@ -64,8 +64,8 @@ class Redis {
     for (const int64_t id : ids) AppendBulk(KeyOf(id), command);
     return command;
   }
-  // Sends a request. If two requests are in progress afterwards, receives the reply to the older
-  // one.
+  // Sends a request. If two requests are in progress after that, receives the reply to the older
+  // request.
   Status Pull(const std::string& request) {
     TD_RETURN_IF_ERROR(Send(request));
     return ++under_way_ < 2 ? OkStatus() : Receive();
@@ -100,7 +100,8 @@ class Redis {
     TD_RETURN_IF_ERROR(Read(got.data(), got.size()));
     return got == expected ? OkStatus() : Internal("Redis answers \"%s\"", got);
   }
-  // Receives one reply. Its length is known, because it contains every requested row.
+  // Receives one reply. The length of a reply is known, because the reply contains every requested
+  // row.
   Status Receive() {
     --under_way_;
     TD_RETURN_IF_ERROR(Expect("*" + std::to_string(kKeys) + "\r\n"));

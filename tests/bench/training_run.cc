@@ -28,8 +28,8 @@ double MatmulFlops(const graph::Program& program, const ops::Op& op) {
   return 2.0 * static_cast<double>(program.FindVar(op.outputs[0][0])->desc.shape.numel() * k);
 }
 
-// Returns the floating-point operations of the matrix products and convolutions in a step: two per
-// multiply-add.
+// Returns the number of floating-point operations of the matrix products and convolutions of one
+// step. A multiply-add counts as two operations.
 double FlopsPerStep(const graph::Program& program) {
   double flops = 0;
   for (const ops::Op& op : program.ops) {

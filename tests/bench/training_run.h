@@ -12,9 +12,9 @@ class DistributedStrategy;
 
 namespace tandem::bench {
 
-// A forward program with a loss. Its f32 data variables get random values. "label" (i64) gets the
-// classes in turn. "ids" (i64 [batch, columns]) gets random ids; each column draws them from a
-// separate part of [0, ids).
+// A forward program with a loss. Its f32 data variables get random values. "label" (i64) gets class
+// numbers in a fixed pattern. "ids" (i64 [batch, columns]) gets random ids; each column draws them
+// from a separate part of [0, ids).
 struct TrainingCase {
   graph::Program program;
   int64_t classes = 0;
@@ -28,9 +28,10 @@ struct TrainingCase {
 
 // Trains on one constant batch. The reported time is the median over chunks of steps. Before each
 // chunk, parameters and slots are reset to their initial values. Thus every chunk trains an
-// untrained network, without the denormals of a converged one. The report has the fields
-// us_per_step, samples_per_s, us_per_step_min, losses (of the first check_steps steps),
-// flops_per_step, sgemm_gflops (of the machine, same threads), ops, arena_bytes and kernels.
+// untrained network, because a converged network has denormal numbers, which are slow. The report
+// has the fields us_per_step, samples_per_s, us_per_step_min, losses (of the first check_steps
+// steps), flops_per_step, sgemm_gflops (of the machine, same threads), ops, arena_bytes and
+// kernels.
 //
 // If export_dir is set, writes `manifest.txt` and one file of raw little-endian elements per
 // tensor. The manifest has a line "role name dtype dims file" per tensor. The role is param (in

@@ -9,7 +9,8 @@ import unittest
 import script
 import tandem_case as case
 
-script.need_modules("nbclient", "nbformat", "ipykernel", package="python3-nbclient python3-ipykernel")
+script.need_modules("nbclient", "nbformat", "ipykernel", "torch", "onnx",
+                    package="python3-nbclient, python3-ipykernel, python3-torch, python3-onnx")
 import nbclient
 import nbformat
 
@@ -20,7 +21,7 @@ class Notebooks(unittest.TestCase):
     def test_they_run(self):
         script.need_file(os.path.join(case.FASHION, "train-images-idx3-ubyte.gz"),
                          "dataset-fashion-mnist")
-        self.assertGreaterEqual(len(NOTEBOOKS), 3)
+        self.assertGreaterEqual(len(NOTEBOOKS), 5)
         os.environ["PYTHONPATH"] = case.PACKAGES
         os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # no warning of frozen modules
         for path in NOTEBOOKS:

@@ -191,8 +191,8 @@ Status BatchedProgram::Reshape(const std::string& var, const std::vector<int64_t
   return OkStatus();
 }
 
-// Copies the sample layout of the operator's inputs to its outputs. An output gets the layout of an
-// input whose batch dimension has the same number of batches.
+// Copies the sample layout (pieces_) of the operator's inputs to its outputs. An output gets the
+// layout of an input whose batch dimension has the same number of batches.
 void BatchedProgram::CarryPieces(const ops::Op& op) {
   std::map<int64_t, int64_t> pieces;  // sample layouts of the inputs, by number of batches
   graph::ForEachRead(op, [&](const std::string& var) {

@@ -1,5 +1,5 @@
-// A program while it is made from an ONNX graph. It is built for two batch sizes at the same time.
-// A dimension that differs between them depends on the batch.
+// A program during its construction from an ONNX graph. The program is built for two batch sizes at
+// the same time. A dimension whose size differs between the two programs depends on the batch.
 #pragma once
 
 #include <cstdint>
@@ -38,30 +38,30 @@ class BatchedProgram {
   // batch and may have any size.
   Status AddVar(tandem::graph::Var var);
   // Declares the data variable `var`. Its first dimension is the batch, and `dims` are its other
-  // dimensions. `fixed_batch`: the batch size for which the model was saved; 0: it was saved for
-  // any size.
+  // dimensions. `fixed_batch`: the batch size for which the model was saved; 0: the model was saved
+  // for any size.
   Status AddInput(const std::string& var, DType dtype, const std::vector<int64_t>& dims,
                   int64_t fixed_batch);
   // Appends an operator. UNIMPLEMENTED: the operator accepts only one of the two batch sizes.
   Status Append(const ops::Op& op);
-  // Appends an operator of type `type`. `out`: name of its first output; the names of the other
-  // outputs are derived from it. REQUIRES: there is an operator `type`.
+  // Appends an operator of type `type`. `out`: name of the first output of the operator; the names
+  // of the other outputs are derived from `out`. REQUIRES: there is an operator `type`.
   Status Append(const std::string& type, std::vector<std::vector<std::string>> inputs,
                 ops::AttrMap attrs, const std::string& out);
-  // Appends a reshape of `var` to `sizes`. A size that depends on the batch is written with kBatch.
-  // UNIMPLEMENTED: after the reshape, the elements of a sample would not be contiguous.
+  // Appends a reshape of `var` to `sizes`. In `sizes`, kBatch + k is a size that depends on the
+  // batch. UNIMPLEMENTED: after the reshape, the elements of a sample would not be contiguous.
   Status Reshape(const std::string& var, const std::vector<int64_t>& sizes, const std::string& out);
 
-  // Returns whether the first dimension of `var` is the batch itself. Returns false if the
-  // dimension is a multiple of the batch.
+  // Returns whether the size of the first dimension of `var` is the batch size. Returns false if
+  // the size is a larger multiple of the batch size.
   bool HasBatch(const std::string& var) const;
-  // Returns the dimension of `var` that depends on the batch; nullopt: there is none.
-  // UNIMPLEMENTED: several dimensions depend on the batch, or one of them is not a multiple of the
-  // batch.
+  // Returns the dimension of `var` that depends on the batch; nullopt: there is no such dimension.
+  // UNIMPLEMENTED: several dimensions depend on the batch, or the size of this dimension is not a
+  // multiple of the batch size.
   StatusOr<std::optional<BatchAxis>> BatchOf(const std::string& var) const;
-  // Returns the sizes of `var`. The dimension that depends on the batch is written with kBatch.
+  // Returns the sizes of `var`. A size that depends on the batch is kBatch + k.
   StatusOr<std::vector<int64_t>> Sizes(const std::string& var) const;
-  // Returns the batch size for which the model was saved; 0: it was saved for any size.
+  // Returns the batch size for which the model was saved; 0: the model was saved for any size.
   int64_t fixed_batch() const { return fixed_batch_; }
 
  private:
@@ -73,7 +73,7 @@ class BatchedProgram {
   graph::Program other_;  // the same program as program_, for the other batch size
   int64_t fixed_batch_ = 0;
   // For variables with a dimension of several batches: the number of consecutive elements of this
-  // dimension that belong to one sample. It is 1 for variables that are not in the map.
+  // dimension that belong to one sample. The number is 1 for variables that are not in the map.
   std::map<std::string, int64_t> pieces_;
 };
 

@@ -27,8 +27,8 @@ bool AnyWritten(const ops::Op& op, const Names& names) {
   return found;
 }
 
-// Returns the inputs of the input slots named Label, and all values that are computed from these
-// inputs.
+// Returns the variables in the input slots named Label, and all values that are computed from these
+// variables.
 Names DependOnLabels(const graph::Program& program) {
   Names labels;
   for (auto op = program.ops.rbegin(); op != program.ops.rend(); ++op) {
@@ -58,7 +58,8 @@ std::vector<std::string> DefaultOutputs(const graph::Program& program) {
   }
   std::vector<std::string> outputs;
   for (const ops::Op& op : program.ops) {
-    // Uses only the first output of an operator. The other outputs are statistics or a mask.
+    // Considers only the first output of an operator, because the other outputs are statistics or a
+    // mask.
     for (const std::string& name :
          op.outputs.empty() ? std::vector<std::string>() : op.outputs[0]) {
       if (program.FindVar(name)->kind != graph::VarKind::kTemp || dependent.contains(name))

@@ -20,12 +20,12 @@ struct ExportedModel {
 
 // Exports the part of the forward program `program` that computes `outputs`, in the form of ForTest
 // and without dropout. The weights are the values in `tensors`. The batch is a dimension without a
-// fixed size, named "batch". If `outputs` is empty, the outputs are the values that loss and
-// metrics read and that do not depend on a label (for example the logits of a classifier). If also
-// the program has no labels, the outputs are all values that no operator reads. NOT_FOUND: an
-// output is no variable, or `tensors` lacks a parameter. FAILED_PRECONDITION: a tensor has another
-// shape than its variable. UNIMPLEMENTED: an operator has no ONNX form; the message names the
-// operator and its position. RESOURCE_EXHAUSTED: the model exceeds the limit of ONNX, 2 GiB.
+// fixed size, named "batch". If `outputs` is empty, ExportModel exports the values that loss and
+// metrics read and that do not depend on a label (for example the logits of a classifier). For a
+// program without labels, it then exports all values that no operator reads. NOT_FOUND: an output
+// is no variable, or `tensors` lacks a parameter. FAILED_PRECONDITION: a tensor and its variable
+// differ in shape. UNIMPLEMENTED: an operator has no ONNX form; the message names the operator and
+// its position. RESOURCE_EXHAUSTED: the model exceeds the limit of ONNX, 2 GiB.
 StatusOr<ExportedModel> ExportModel(const graph::Program& program,
                                     const trainer::TensorMap& tensors,
                                     std::vector<std::string> outputs,

@@ -45,8 +45,8 @@ StatusOr<Place> PlaceOf(const ::onnx::TensorProto& tensor) {
   return place;
 }
 
-// Accepts only the name of a file directly in the model's directory. The name may not contain a
-// path separator of any operating system.
+// Accepts only the name of a file directly in the model's directory. Rejects a name with a path
+// separator of any operating system.
 Status CheckName(const std::string& name) {
   const bool plain = !name.empty() && name.size() <= kFileNameBytesMax && name != "." &&
                      name != ".." &&

@@ -1,6 +1,6 @@
 // Reads the tensors of an ONNX model that are stored in separate files ("external data"), as
-// PyTorch's exporter writes them. The model names the file but is not trusted. Only regular files
-// in the model's own directory are read: no paths and no links.
+// PyTorch's exporter writes them. The model names the files but is not trusted. ExternalData reads
+// only regular files in the model's own directory: no paths and no links.
 #pragma once
 
 #include <map>
@@ -18,14 +18,15 @@ namespace tandem::onnx {
 
 class ExternalData {
  public:
-  // `dir`: directory of the model. Empty: the model has no separate files, and every Find fails.
+  // `dir`: directory of the model. Empty: the model has no separate files, and every Find returns
+  // an error.
   explicit ExternalData(std::string dir) : dir_(std::move(dir)) {}
 
   class Range;
-  // Finds the `bytes` bytes of `tensor` in its file. Checks that the file contains them before the
-  // caller allocates memory for them. All tensors together may not use more bytes than the file
-  // has. UNIMPLEMENTED: there is no directory. INVALID_ARGUMENT: the name of the file is not
-  // allowed. NOT_FOUND: the file does not exist. DATA_LOSS: the file lacks the bytes.
+  // Finds the `bytes` bytes of `tensor` in its file. Checks that the file contains these bytes
+  // before the caller allocates memory for them. All tensors together may not use more bytes than
+  // the file has. UNIMPLEMENTED: there is no directory. INVALID_ARGUMENT: the name of the file is
+  // not allowed. NOT_FOUND: the file does not exist. DATA_LOSS: the file lacks the bytes.
   StatusOr<Range> Find(const ::onnx::TensorProto& tensor, uint64_t bytes);
 
  private:
@@ -40,7 +41,7 @@ class ExternalData {
   std::map<std::string, File> files_;
 };
 
-// The position of a tensor in its file. Valid as long as the ExternalData exists.
+// The position of a tensor in its file. Valid while the ExternalData exists.
 class ExternalData::Range {
  public:
   Range(int fd, std::string path, uint64_t offset)

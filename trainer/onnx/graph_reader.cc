@@ -70,8 +70,8 @@ StatusOr<std::string> GraphReader::Declare(const std::string& value, graph::VarK
   }
   TD_REQUIRE(kind == graph::VarKind::kParam || kind == graph::VarKind::kState);
   const std::string name = program_.NewVar(value);
-  // The model supplies the values. If training does not use these values, it initialises the
-  // parameter in the usual way.
+  // The model supplies the values. The initialisation is for a training that does not use these
+  // values.
   graph::Init init = {graph::Init::kConstant, 0.0f};
   if (tensor.shape().rank() >= 2) init = {graph::Init::kXavierUniform};
   TD_RETURN_IF_ERROR(

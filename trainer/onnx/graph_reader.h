@@ -1,5 +1,5 @@
-// Builds a program from an ONNX graph. Records which values of the graph are variables, and which
-// are known numbers.
+// Builds a program from an ONNX graph. Records for each value of the graph whether it is a variable
+// or known numbers.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ class ValueInfoProto;
 
 namespace tandem::onnx {
 
-// The state while a graph is read. Not thread-safe.
+// The state of the conversion while a graph is read. Not thread-safe.
 class GraphReader {
  public:
   // `external`, `host` and `out` must outlive this object.
@@ -38,13 +38,15 @@ class GraphReader {
   // Returns the variable that has the value `value` of the graph. If `value` is known numbers,
   // declares a variable for it. INVALID_ARGUMENT: no earlier node computes `value`.
   StatusOr<std::string> Var(const std::string& value);
-  // Returns the variable of `value`, like Var. If `value` is known numbers, its variable is saved
-  // but not trained.
+  // Like Var, but if `value` is known numbers, the declared variable is a state: it is saved but
+  // not trained.
   StatusOr<std::string> State(const std::string& value);
   // Returns the variable of the matrix `value`, [k,n]. With `transposed`, returns the variable of
-  // the transposed matrix, [n,k]. Known numbers are transposed at once, without an operator.
+  // the transposed matrix, [n,k]. Known numbers are transposed during the import, without an
+  // operator.
   StatusOr<std::string> Matrix(const std::string& value, bool transposed);
-  // Returns a variable [batch, 1] of ones. A product with it repeats numbers for each sample.
+  // Returns a variable [batch, 1] of ones. A matrix product with this variable repeats numbers for
+  // each sample.
   StatusOr<std::string> Ones();
 
  private:

@@ -1,4 +1,4 @@
-// An ONNX graph while it is written: its nodes in order, and their weights and constants.
+// An ONNX graph during its construction: its nodes in order, and their weights and constants.
 #pragma once
 
 #include <map>
@@ -27,7 +27,7 @@ class GraphWriter {
 
   // Returns the ONNX value of variable `var`. At the first call for a parameter or state, adds an
   // initializer with the variable's name. NOT_FOUND: there is no tensor for `var`.
-  // FAILED_PRECONDITION: its tensor has another shape or type.
+  // FAILED_PRECONDITION: tensor and variable differ in shape or type.
   StatusOr<std::string> Value(const std::string& var);
   // Returns an initializer with the transposed matrix of the parameter `var`: [n,k] for [k,n].
   StatusOr<std::string> Transposed(const std::string& var);
@@ -50,8 +50,8 @@ class GraphWriter {
   std::string Temp(const char* type, const std::vector<std::string>& inputs,
                    const ops::AttrMap& attrs = {});
 
-  // Return an initializer with the numbers. Equal numbers are written only once. In Floats, equal
-  // numbers are those with the same `key`.
+  // Ints, Float and Floats return an initializer with the numbers. Equal numbers share one
+  // initializer. Floats treats numbers with the same `key` as equal.
   std::string Ints(const std::vector<int64_t>& values);
   std::string Float(double value);
   std::string Floats(const std::string& key, const std::vector<int64_t>& dims,
@@ -61,8 +61,8 @@ class GraphWriter {
   StatusOr<const Tensor*> Weight(const std::string& var) const;
   std::string Add(const std::string& name, DType dtype, const std::vector<int64_t>& dims,
                   std::string bytes);
-  // Returns an unused name: `base`, with a number as suffix if `base` is the name of another value
-  // or variable.
+  // Returns an unused name: `base`, with a number as suffix if another value or variable already
+  // has the name `base`.
   std::string NewName(const std::string& base);
 
   const graph::Program& program_;

@@ -30,7 +30,8 @@ StatusOr<int64_t> OpsetOf(const ::onnx::ModelProto& model) {
   return DataLoss("the file names no opset, so it is not an ONNX model [TD2108]");
 }
 
-// Returns the inputs that are data. Older models list their initializers as inputs too.
+// Returns the inputs that are data. Older models list their initializers as inputs too, so these
+// are skipped.
 std::vector<const ::onnx::ValueInfoProto*> DataInputs(const ::onnx::GraphProto& graph) {
   std::set<std::string> weights;
   for (const auto& tensor : graph.initializer()) weights.insert(tensor.name());
@@ -41,7 +42,7 @@ std::vector<const ::onnx::ValueInfoProto*> DataInputs(const ::onnx::GraphProto& 
   return inputs;
 }
 
-// Initializers whose training depends on the type of the node that reads them.
+// Initializers for which the type of the reading node decides whether they are trained.
 struct Roles {
   std::set<std::string> slopes;    // slopes of PRelu; may be a single number
   std::set<std::string> channels;  // scale and bias of InstanceNormalization
@@ -59,9 +60,10 @@ Roles RolesOf(const ::onnx::GraphProto& graph) {
   return roles;
 }
 
-// Returns whether an initializer is a parameter. If the model has PyTorch's metadata, the metadata
-// lists the parameters. A single number outside this list is a constant factor. A scale or bias of
-// an instance normalisation outside this list comes from an exported group normalisation.
+// Returns whether an initializer is a parameter. Without PyTorch's metadata, every initializer is a
+// parameter. With the metadata, the listed parameters, slopes of PRelu, and other initializers are
+// parameters. Exceptions are an unlisted single number (a constant factor), an unlisted scale or
+// bias of an instance normalisation (from an exported group normalisation), and a buffer.
 bool IsTrained(const TorchSignature& signature, const Roles& roles,
                const ::onnx::TensorProto& tensor) {
   const std::string& name = tensor.name();
@@ -129,8 +131,8 @@ StatusOr<std::string> OutputOf(const ::onnx::GraphProto& graph, const std::strin
                   OrDidYouMean(wanted, names), all);
 }
 
-// Returns the last node if the loss includes its activation (softmax or sigmoid). nullptr: there is
-// no such node.
+// Returns the last node of the graph if it is an activation that the loss includes (softmax or
+// sigmoid). Otherwise returns nullptr.
 const ::onnx::NodeProto* LastActivation(const ::onnx::GraphProto& graph, const std::string& output,
                                         Loss loss) {
   for (const auto& node : graph.node()) {
@@ -148,7 +150,7 @@ bool AnyReads(const ::onnx::GraphProto& graph, const std::string& value) {
   });
 }
 
-// Reads a node. `last`: it is the node that LastActivation returned.
+// Reads a node. `last`: the node is the result of LastActivation.
 Status ReadNode(const ::onnx::GraphProto& graph, const ::onnx::NodeProto& proto, bool last,
                 GraphReader* reader) {
   if (proto.output_size() == 0) return InvalidArgument("the node has no output [TD2108]");
@@ -177,8 +179,8 @@ Status ReadNodes(const ::onnx::GraphProto& graph, const std::set<const ::onnx::N
   return OkStatus();
 }
 
-// Adds the data variable "label" of shape `shape`. Its first dimension is the batch, like that of
-// `logits`.
+// Adds the data variable "label" of shape `shape`. The first dimension of the label is the batch,
+// as in `logits`.
 Status AddLabel(const std::string& logits, const Shape& shape, GraphReader* reader) {
   TD_RETURN_IF_ERROR(reader->program().BatchOf(logits).status());
   if (!reader->program().HasBatch(logits)) {
@@ -279,6 +281,7 @@ Status Read(::onnx::ModelProto& model, const ImportOptions& options, Device& hos
     output = last->input(0);
   }
   AddNotes(graph, &out->notes);
+  TD_ASSIGN_OR_RETURN(out->output, reader.Var(output));
   TD_RETURN_IF_ERROR(AddLoss(output, options.loss, &reader, &out->program));
   return graph::Verify(out->program);
 }

@@ -14,31 +14,33 @@ namespace tandem::onnx {
 inline constexpr int kOpsetMin = 7, kOpsetMax = 21;
 
 struct ImportOptions {
-  // The data variable for each input of the model. By default, a single input with four dimensions
-  // is "img".
+  // The name of the data variable for each input of the model. By default, a single input with four
+  // dimensions becomes "img".
   std::map<std::string, std::string> rename;
-  std::string output;  // name of the model's output to use; empty: its only output
-  std::string dir;     // directory of the model's data files; empty: none
+  std::string output;  // name of the model's output to use; empty: the model's only output
+  std::string dir;     // directory of the model's data files; empty: no directory
   // The loss of the training program. kSoftmax: the output [batch, ..., classes] has logits, and
   // the i64 variable "label" [batch, ...] has the classes. The label is [batch, 1] if the output
-  // has two dimensions. A final softmax is removed. kSigmoid: the output has logits, and the label
-  // has the shape of the output. A final sigmoid is removed. kNone: the program has no loss.
+  // has two dimensions. kSigmoid: the output has logits, and the label has the shape of the output.
+  // The import removes a final softmax (kSoftmax) or sigmoid (kSigmoid), because the loss includes
+  // it. kNone: the program has no loss.
   enum class Loss { kSoftmax, kSigmoid, kNone };
   Loss loss = Loss::kSoftmax;
 };
 
 struct ImportedModel {
-  graph::Program program;          // the forward program, built for an arbitrary batch size
-  trainer::TensorMap tensors;      // values of the program's parameters and states
+  graph::Program program;      // the forward program, built for an arbitrary batch size
+  trainer::TensorMap tensors;  // values of the program's parameters and states
+  std::string output;          // the variable of the output, or of the logits if there is a loss
   std::vector<std::string> notes;  // messages about the import, for the user
 };
 
-// Imports a serialized ModelProto. Every message begins with `name`. The tensors are allocated by
+// Imports a serialized ModelProto. Every message begins with `name`. The tensors are in memory of
 // `host`. The first dimension of every input is the batch, which may have any size. Initializers of
 // finite floats become parameters. Running statistics, constants of Constant nodes, and tensors
 // that are buffers according to PyTorch's metadata become states. DATA_LOSS: the bytes are no
-// model, or a tensor has fewer bytes than its shape needs. UNIMPLEMENTED: Tandem has no
-// counterpart; the message names the node, the operator and the attribute. INVALID_ARGUMENT: the
+// model, or a tensor has fewer bytes than its shape needs. UNIMPLEMENTED: Tandem has no counterpart
+// of a node; the message names the node, the operator and the attribute. INVALID_ARGUMENT: the
 // graph is inconsistent, or the options do not suit the model.
 StatusOr<ImportedModel> ImportModel(std::string_view bytes, const std::string& name,
                                     const ImportOptions& options, Device& host);

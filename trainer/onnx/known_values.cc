@@ -14,8 +14,8 @@ namespace tandem::onnx {
 namespace {
 
 constexpr size_t kListMax = 4096;
-// A number of at least this size is a mask. If it is added to another number, the other number has
-// no effect.
+// Numbers of at least this size mask values: the sum with such a number does not depend on the
+// other summand.
 constexpr float kMaskMin = 1e9f;
 
 // Returns whether the tensor contains an infinity, a NaN, or a number of at least kMaskMin.

@@ -20,7 +20,7 @@ struct KnownValue {
   Tensor tensor;
   bool trained = false;  // the value becomes a parameter if it is used as a variable
   // True: all numbers are equal. PyTorch's exporter stores equal parameters (for example those of
-  // untrained normalisations) as one initializer. Each use of such an initializer therefore becomes
+  // untrained normalisations) as one initializer. Therefore each use of such an initializer becomes
   // a separate variable.
   bool uniform = false;
 };
@@ -31,21 +31,24 @@ class KnownValues {
   // `external` and `host` must outlive this object.
   KnownValues(ExternalData& external, Device& host) : external_(external), host_(host) {}
 
-  // Adds a tensor of the model as value `value`. `trained`: the tensor may become a parameter.
+  // Adds a tensor of the model under the name `value`. `trained`: the tensor may become a
+  // parameter.
   Status AddConstant(const std::string& value, const ::onnx::TensorProto& tensor, bool trained);
-  // Adds a tensor of any type that was computed while the model was read, as value `value`.
+  // Adds a tensor of any type under the name `value`. The tensor was computed while the model was
+  // read.
   void Add(const std::string& value, Tensor tensor);
-  // Adds integers that were computed while the model was read, as value `value`.
+  // Adds integers under the name `value`. The integers were computed while the model was read.
   Status AddInts(const std::string& value, const std::vector<int64_t>& ints);
   // Adds element `index` of the first dimension of a known value as a new value. Returns the name
   // of the new value. UNIMPLEMENTED: `value` is not known. REQUIRES: the dimension has this
   // element.
   StatusOr<std::string> AddPart(const std::string& value, int64_t index);
 
-  // Return the known value; nullptr: `value` is computed by a node, or does not exist.
+  // Get and Find return the known value; nullptr: a node computes `value`, or `value` does not
+  // exist.
   const KnownValue* Get(const std::string& value) const;
   const Tensor* Find(const std::string& value) const;
-  // Returns the number if `value` is known, a single float and no parameter. Examples are a float
+  // Returns the number if `value` is a known single float and no parameter. Examples are a float
   // without dimensions and a float of a Constant node. nullptr: any other value.
   const float* Scalar(const std::string& value) const;
   // Returns the tensor if `value` is known and no parameter; nullptr: any other value.

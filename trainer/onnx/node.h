@@ -28,26 +28,27 @@ class Node {
   const std::string& value(size_t input) const;
   // Returns the variable of input number `input`. INVALID_ARGUMENT: the node lacks this input.
   StatusOr<std::string> in(size_t input) const;
-  // Returns the integers of an input, which must be known. UNIMPLEMENTED: a node of the model
-  // computes them.
+  // Returns the integers of an input, which must be known. UNIMPLEMENTED: the input is not known,
+  // because a node of the model computes it.
   StatusOr<std::vector<int64_t>> ConstantInts(size_t input) const;
-  // Returns the sizes of an input, which must be known and may contain kBatch. UNIMPLEMENTED: a
-  // node of the model computes them.
+  // Returns the sizes of an input, which must be known. A size may be kBatch + k. UNIMPLEMENTED:
+  // the input is not known, because a node of the model computes it.
   StatusOr<std::vector<int64_t>> ConstantSizes(size_t input) const;
-  // Returns the sizes of an input, which may contain kBatch. nullopt: the input is not a known
-  // list.
+  // Returns the sizes of an input, or nullopt if the input is not a known list. A size may be
+  // kBatch + k.
   std::optional<std::vector<int64_t>> Known(size_t input) const;
-  // Returns KnownValues::Scalar of an input; nullptr also if the node lacks the input.
+  // Returns KnownValues::Scalar of an input. nullptr: the input is no such number, or the node
+  // lacks it.
   const float* Scalar(size_t input) const;
-  // Returns the axes of the node, which are an attribute up to opset `last`, and an input in later
-  // opsets. Negative axes are converted for a tensor of rank `rank`. INVALID_ARGUMENT: an axis is
-  // out of range.
+  // Returns the axes of the node. Up to opset `last` they are an attribute, in later opsets an
+  // input. Converts negative axes, for a tensor of rank `rank`. INVALID_ARGUMENT: an axis is out of
+  // range.
   StatusOr<std::vector<int64_t>> Axes(int64_t last, int rank) const;
 
   size_t outputs() const;
   // Returns the name of an output's value. REQUIRES: output < outputs().
   const std::string& out(size_t output = 0) const;
-  // Set the result of the node to known numbers.
+  // The two Know methods set the result of the node to known numbers.
   Status Know(const std::vector<int64_t>& list) const;
   void Know(Tensor value) const;
   // Sets the result of the node to the variable `var`.
@@ -56,7 +57,7 @@ class Node {
   Status Reshape(const std::string& var, const std::vector<int64_t>& sizes) const;
   StatusOr<std::string> TempReshape(const std::string& var,
                                     const std::vector<int64_t>& sizes) const;
-  // Appends the last operator for the node; its output is the result of the node.
+  // Appends the last operator for the node. The output of this operator is the result of the node.
   Status Done(const std::string& type, std::vector<std::vector<std::string>> inputs,
               ops::AttrMap attrs = {}) const;
   // Appends an intermediate operator for the node, and returns the variable of its output.
@@ -69,7 +70,8 @@ class Node {
   const Attributes attributes_;
 };
 
-// Converts a negative axis of a tensor of rank `rank`. INVALID_ARGUMENT: the axis is out of range.
+// Returns the number of an axis of a tensor of rank `rank`; a negative `axis` counts from the end.
+// INVALID_ARGUMENT: the axis is out of range.
 StatusOr<int64_t> NonNegativeAxis(int64_t axis, int rank);
 
 }  // namespace tandem::onnx

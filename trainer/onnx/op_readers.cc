@@ -30,6 +30,21 @@ Status Identity(const Node& n) {
   return n.Is(x);
 }
 
+// Reads a Pad that adds nothing. PyTorch writes it in front of AveragePool.
+Status Pad(const Node& n) {
+  std::vector<int64_t> pads = n.attributes().Ints("pads", {});
+  if (n.has(1)) {
+    TD_ASSIGN_OR_RETURN(pads, n.ConstantInts(1));
+  }
+  if (std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad != 0; })) {
+    return Unimplemented(
+        "padding is supported only inside of convolutions and pools [TD7015]; hint: use the "
+        "padding of the layer that follows");
+  }
+  n.attributes().Text("mode", "constant");
+  return Identity(n);
+}
+
 Status Pow(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   const float* exponent = n.Scalar(1);
@@ -46,7 +61,7 @@ Status Pow(const Node& n) {
   return n.Done("elementwise_mul", {{square}, {x}});
 }
 
-// Rejects an Erf node that is no part of a GELU. FusePatterns has replaced the others.
+// Rejects an Erf node that is not part of a GELU. FusePatterns has replaced all other Erf nodes.
 Status Erf(const Node&) {
   return Unimplemented("Erf is supported only in a GELU, x * 0.5 * (1 + Erf(x / sqrt 2)) [TD7015]");
 }
@@ -186,6 +201,7 @@ constexpr ReadRow kReadRows[] = {
     {"Gemm", Gemm},
     {"Identity", Identity},
     {"MatMul", MatMul},
+    {"Pad", Pad},
     {"Pow", Pow},
     {"ReduceMax", Reduce<kReduceMax>},
     {"ReduceMean", Reduce<kReduceMean>},

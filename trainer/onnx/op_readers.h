@@ -33,14 +33,16 @@ std::span<const ReadRow> ResizeReaders();
 // Returns the readers of nodes that change or compute shapes (op_readers_shape.cc).
 std::span<const ReadRow> ShapeReaders();
 
-// Checks the attribute "axis", which has the value `fallback` if it is absent. UNIMPLEMENTED: it is
+// Checks the attribute "axis", which is `fallback` if the node lacks it. UNIMPLEMENTED: the axis is
 // not the last dimension of `x`.
 Status CheckLastAxis(const Node& node, const std::string& x, int64_t fallback);
 
-// Checks the node, a Softmax or LogSoftmax. UNIMPLEMENTED: it is not over the last dimension.
+// Checks the node, a Softmax or LogSoftmax. UNIMPLEMENTED: the axis of the node is not the last
+// dimension.
 Status CheckSoftmax(const Node& node);
 
-// Appends the operators for a node of type `type`. UNIMPLEMENTED: there are no such operators.
+// Appends the operators for a node of type `type`. UNIMPLEMENTED: Tandem has no reader for the
+// type.
 Status ConvertNode(const std::string& type, const Node& node);
 
 }  // namespace tandem::onnx

@@ -1,4 +1,4 @@
-// Reads activations for which Tandem has no operator. They are composed of other operators.
+// Reads activations for which Tandem has no operator. The readers compose them of other operators.
 #include <limits>
 
 #include "trainer/onnx/op_readers.h"
@@ -41,8 +41,8 @@ Status PRelu(const Node& n) {
   return GiveSum(n, x, 1, below);
 }
 
-// Computes above * max(X, 0) + below * (exp(min(X, 0) * rate) - 1). With t = tanh(y / 2), exp(y) -
-// 1 is 2 t / (1 - t). For y <= 0 this formula loses no digits.
+// Computes above * max(X, 0) + below * (exp(min(X, 0) * rate) - 1). With t = tanh(y / 2), the value
+// exp(y) - 1 is 2 t / (1 - t). For y <= 0 this formula loses no digits.
 Status Exponential(const Node& n, double above, double below, double rate) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(const std::string low, Below(n, x));
@@ -68,7 +68,7 @@ Status Celu(const Node& n) {
   return Exponential(n, 1, alpha, 1 / alpha);
 }
 
-// Computes log(1 + exp(X)) as the cross entropy of sigmoid(X) with label 0; both are equal.
+// Computes log(1 + exp(X)), which equals the cross entropy of sigmoid(X) with label 0.
 Status Softplus(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(const std::string zeros, n.Temp("clip", {{x}}, {{"min", 0.0}, {"max", 0.0}}));

@@ -16,13 +16,13 @@ namespace {
 using Ints = std::vector<int64_t>;
 
 constexpr double kLargestFloat = std::numeric_limits<float>::max();
-// A number of at least this size is a mask. If it is added to another number, the other number has
-// no effect.
+// Numbers of at least this size mask values: the sum with such a number does not depend on the
+// other summand.
 constexpr float kHides = 1e9f;
 
-// Returns the dimension of X with which the first dimension of `middle` is aligned. `middle`:
-// receives the dimensions of Y without the outer and inner dimensions of size 1. The last
-// dimensions of X and Y are aligned. -1: the shapes do not match.
+// Aligns the last dimensions of X and Y. Sets `middle` to the dimensions of Y without its outer and
+// inner dimensions of size 1. Returns the dimension of X with which the first dimension of `middle`
+// is aligned. -1: the shapes do not match.
 int MeetsAt(const Shape& x, const Shape& y, Ints* middle) {
   const auto dims = y.dims();
   size_t begin = 0, end = dims.size();
@@ -54,9 +54,9 @@ StatusOr<std::string> Named(const Node& n, const std::string& type, const std::s
   return out;
 }
 
-// Computes an elementwise node as a matrix product. For a multiplication, the product is X, as a
-// column, times a row with the numbers of Y. For another type, it is X plus or minus the only
-// number of Y.
+// Computes an elementwise node as a matrix product. For a multiplication, the matrix product is X,
+// as a column, times a row with the numbers of Y. For an addition or subtraction, Y is a single
+// number, and the matrix product is X times 1 plus or minus this number.
 StatusOr<std::string> AsProduct(const Node& n, const std::string& type, const std::string& x,
                                 std::string y) {
   TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().program().Sizes(x));
@@ -111,7 +111,7 @@ StatusOr<std::string> Broadcast(const Node& n, const std::string& type, const st
 }
 
 // Expresses the node as scale * X + bias, if one of its inputs is a known number. Returns false if
-// that is not possible.
+// this form is not possible.
 bool AsScale(const Node& n, const std::string& type, size_t* x, double* scale, double* bias) {
   const float* right = n.Scalar(1);
   const float* left = n.Scalar(0);
@@ -127,7 +127,8 @@ bool AsScale(const Node& n, const std::string& type, size_t* x, double* scale, d
   return type != "elementwise_max";
 }
 
-// Computes a list of sizes from two lists of sizes. One of the lists may be a single number.
+// Computes a list of sizes from two lists of sizes. If a list has one number, this number is used
+// for each number of the other list.
 Status KnownSizes(const Node& n, char op, const Ints& a, const Ints& b) {
   const size_t count = std::max(a.size(), b.size());
   if ((a.size() != count && a.size() != 1) || (b.size() != count && b.size() != 1)) {
@@ -153,6 +154,13 @@ float Binary(std::span<const float> v) {
   return Apply(kOp, v[0], v[1]);
 }
 
+// Reads a Mod of sizes. PyTorch writes it in front of the reshapes of attention.
+Status Mod(const Node& n) {
+  const auto a = n.Known(0), b = n.Known(1);
+  if (a && b && n.attributes().Int("fmod", 0) == 0) return KnownSizes(n, '%', *a, *b);
+  return Unimplemented("a remainder is supported only for sizes [TD7015]");
+}
+
 template <const char* kType, char kOp>
 Status Arithmetic(const Node& n) {
   if (n.inputs() != 2)
@@ -175,8 +183,8 @@ Status Arithmetic(const Node& n) {
 constexpr char kAdd[] = "elementwise_add", kSub[] = "elementwise_sub", kMul[] = "elementwise_mul",
                kDiv[] = "elementwise_div";
 
-// Computes the maximum or the minimum of two inputs. For a minimum, one input must be a known
-// number.
+// Computes the maximum or the minimum of two inputs. For a minimum, one of the inputs must be a
+// known number.
 Status Bound(const Node& n, bool max) {
   if (n.inputs() != 2)
     return Unimplemented("the node has %d inputs, expected 2 [TD7015]", n.inputs());
@@ -226,7 +234,7 @@ StatusOr<std::string> Numbers(const Node& n, size_t input, bool* fraction) {
   return n.Temp("cast", {{x}}, {{"out_dtype", std::string("f32")}});
 }
 
-// Returns input `i` if it is a known number; nullopt: it is computed.
+// Returns input `i` if it is a known number; nullopt: a node computes the input.
 StatusOr<std::optional<double>> KnownNumber(const Node& n, size_t i) {
   if (const float* number = n.Scalar(i)) return *number;
   const auto known = n.Known(i);
@@ -250,9 +258,9 @@ StatusOr<std::string> Difference(const Node& n, bool* fraction) {
   return Elementwise(n, "elementwise_sub", x, y);
 }
 
-// Compares two inputs by a clip of their difference to [0, 1]. For floats, the smallest positive
-// difference is first scaled to more than 1. A difference of 0 or less becomes less than 0, where
-// the clip has no gradient.
+// Compares two inputs by a clip of their difference to [0, 1]. For floats, the difference is first
+// scaled so that the smallest positive difference becomes larger than 1, and a difference of 0 or
+// less becomes less than 0. The clip has no gradient there.
 StatusOr<std::string> Compared(const Node& n, Order order) {
   bool fraction = false;
   TD_ASSIGN_OR_RETURN(std::string difference, Difference(n, &fraction));
@@ -276,8 +284,8 @@ Status Negated(const Node& n, const std::string& truth) {
   return n.Done("scale", {{truth}}, {{"scale", -1.0}, {"bias", 1.0}});
 }
 
-// Compares two lists of sizes element by element. A multiple of the batch never equals a plain
-// number. nullopt: the lists differ in length, or the order of two sizes is unknown.
+// Compares two lists of sizes element by element. A size that depends on the batch never equals a
+// plain number. nullopt: the lists differ in length, or the order of two sizes is unknown.
 std::optional<std::vector<float>> KnownOrder(Order order, const Ints& a, const Ints& b) {
   const size_t count = std::max(a.size(), b.size());
   if ((a.size() != count && a.size() != 1) || (b.size() != count && b.size() != 1)) return {};
@@ -300,7 +308,7 @@ Status KnowTruths(const Node& n, std::span<const float> truths) {
   return OkStatus();
 }
 
-// Compares two inputs. kNegated: the result is inverted.
+// Compares two inputs. kNegated: the result is the opposite truth value.
 template <Order kOrder, bool kNegated>
 Status Compare(const Node& n) {
   const auto fn = [](std::span<const float> v) -> float {
@@ -384,9 +392,9 @@ bool KnownWhere(const Node& n, Ints* chosen) {
   return true;
 }
 
-// Computes the sum of two terms: each input where the condition selects it, and 0 elsewhere. An
-// infinite mask number is never multiplied by 0, because the product would be NaN. The mask number
-// dominates the sum, so the other input is added unchanged.
+// Computes the sum of two terms: each input where the condition selects this input, and 0
+// elsewhere. An infinite mask number is not multiplied by 0, because the product would be NaN. The
+// other input is added unchanged, because the mask number dominates the sum.
 Status Where(const Node& n) {
   if (!n.has(0) || !n.has(1) || !n.has(2))
     return InvalidArgument("an input of the node is missing, expected 3 inputs [TD2108]");
@@ -420,6 +428,7 @@ constexpr ReadRow kReadElementsRows[] = {
     {"LessOrEqual", Compare<Order::kGreater, true>},
     {"Max", Max},
     {"Min", Min},
+    {"Mod", Mod},
     {"Mul", Arithmetic<kMul, '*'>},
     {"Not", Not},
     {"Or", Join<false>},

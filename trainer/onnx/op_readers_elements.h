@@ -7,8 +7,8 @@
 
 namespace tandem::onnx {
 
-// Returns the variable X op Y for an elementwise operator `type`. The dimensions of X or of Y must
-// be consecutive dimensions of the other value.
+// Appends the elementwise operator `type` with the inputs `x` and `y`, and returns the variable of
+// its output. The dimensions of one input must be consecutive dimensions of the other input.
 StatusOr<std::string> Elementwise(const Node& node, const std::string& type, const std::string& x,
                                   const std::string& y);
 

@@ -1,4 +1,5 @@
-// Reads convolutions and poolings. A row [n, c, w] is treated as an image [n, c, 1, w] of one line.
+// Reads convolutions and poolings. The readers treat a row [n, c, w] as an image [n, c, 1, w] of
+// one line.
 #include <algorithm>
 #include <limits>
 
@@ -23,14 +24,14 @@ struct Window {
   bool even() const { return begins == ends; }
 };
 
-// Returns X as an image with two dimensions. Sets `row` if X has only one.
+// Returns X as an image with height and width. Sets `row` if X has only a width.
 StatusOr<std::string> AsImage(const Node& n, const std::string& x, bool* row) {
   const int rank = n.graph().program().Desc(x).shape.rank();
   *row = rank == 3;
   if (rank != 3 && rank != 4) {
     return Unimplemented(
-        "X has %d dimensions, expected [n, c, w] or [n, c, h, w] [TD7015]; hint: use the layer for "
-        "one or two dimensions",
+        "X has %d dimensions, expected 3 (n, c, w) or 4 (n, c, h, w) [TD7015]; hint: use the 1d or "
+        "2d form of the layer",
         rank);
   }
   TD_ASSIGN_OR_RETURN(const auto batch, n.graph().program().BatchOf(x));
@@ -45,7 +46,7 @@ StatusOr<std::string> AsImage(const Node& n, const std::string& x, bool* row) {
   return n.TempReshape(x, sizes);
 }
 
-// Appends the last operator of the node. `row`: the result is converted to a row again.
+// Appends the last operator of the node. `row`: the result is converted from an image to a row.
 Status Give(const Node& n, bool row, const std::string& type, Slots inputs, ops::AttrMap attrs) {
   if (!row) return n.Done(type, std::move(inputs), std::move(attrs));
   TD_ASSIGN_OR_RETURN(const std::string image, n.Temp(type, std::move(inputs), std::move(attrs)));
@@ -55,7 +56,7 @@ Status Give(const Node& n, bool row, const std::string& type, Slots inputs, ops:
 }
 
 // Returns the numbers of an attribute for the height and the width. `row`: the node has only a
-// width, and the height is 1. The numbers for the height are then `fallback`. `sides`: numbers per
+// width; the height is 1, and the numbers for the height are `fallback`. `sides`: numbers per
 // dimension, 1 or 2 (pads).
 StatusOr<Ints> Pair(const Node& n, bool row, const char* name, int64_t fallback, size_t sides = 1) {
   Ints given = n.attributes().Ints(name, Ints((row ? 1 : 2) * sides, fallback));
@@ -73,8 +74,8 @@ StatusOr<Ints> Pair(const Node& n, bool row, const char* name, int64_t fallback,
   return given;
 }
 
-// Reads the window's attributes. In ONNX the pads of all beginnings come first, then those of all
-// ends.
+// Reads the window's attributes. ONNX lists the pads at the beginning of all dimensions first, then
+// the pads at the end of all dimensions.
 StatusOr<Window> WindowOf(const Node& n, bool row, const Ints& kernel) {
   Window w{.row = row, .kernel = kernel};
   TD_ASSIGN_OR_RETURN(w.strides, Pair(n, row, "strides", 1));
@@ -96,7 +97,7 @@ StatusOr<Window> WindowOf(const Node& n, bool row, const Ints& kernel) {
   return w;
 }
 
-// Returns the window of the filter, and sets `filter` to the filter with two dimensions.
+// Returns the window of the filter. Sets `filter` to the filter with height and width.
 StatusOr<Window> FilterOf(const Node& n, bool row, std::string* filter) {
   TD_ASSIGN_OR_RETURN(*filter, n.in(1));
   if (row) {
@@ -122,8 +123,8 @@ StatusOr<Window> FilterOf(const Node& n, bool row, std::string* filter) {
   return WindowOf(n, row, kernel);
 }
 
-// Returns a variable with `count` lines of `number` along dimension `axis`. Its other sizes are
-// those of `x`. It is computed from `x` times 0, which has no gradient.
+// Returns a variable with `count` lines of `number` along dimension `axis`, and the other sizes of
+// `x`. The variable is `x` times 0 plus `number`, so `x` gets no gradient from it.
 StatusOr<std::string> Lines(const Node& n, const std::string& x, int64_t axis, int64_t count,
                             double number) {
   if (count > n.graph().program().Desc(x).shape[static_cast<int>(axis)]) {
@@ -203,8 +204,8 @@ int64_t WindowsOf(const Window& w, size_t d, int64_t size) {
   return (size + w.begins[d] + w.ends[d] - w.kernel[d]) / w.strides[d] + 1;
 }
 
-// Increases the pads at the end so that one more window fits, if lines are left over. The
-// additional window must begin in the image or in the pads at the beginning.
+// Increases the pads at the end so that one more window fits, if the last lines are in no window.
+// The additional window must begin in the image or in the pads at the beginning.
 void RoundUp(Window* w, const Ints& sizes) {
   for (const size_t d : {size_t{0}, size_t{1}}) {
     // `begin`: the first line of the additional window.
@@ -216,8 +217,9 @@ void RoundUp(Window* w, const Ints& sizes) {
   }
 }
 
-// Returns, for each window along dimension `d`, the factor from the mean over the full window to
-// the mean over some of its lines. These are the lines from `first` to before `last`.
+// Returns a factor for each window along dimension `d`. The factor converts the sum over the
+// window, divided by the size of the window, to the mean over the window's lines from `first`
+// (included) to `last` (excluded).
 std::vector<float> Shares(const Window& w, size_t d, int64_t size, int64_t first, int64_t last) {
   std::vector<float> shares;
   for (int64_t i = 0; i < WindowsOf(w, d, size); ++i) {
@@ -228,7 +230,7 @@ std::vector<float> Shares(const Window& w, size_t d, int64_t size, int64_t first
   return shares;
 }
 
-// Computes an average pooling whose windows have different numbers of lines. `ends`: the pads at
+// Computes an average pooling whose means are over different numbers of lines. `ends`: the pads at
 // the end that the node names. `with_pads`: the means include the pads.
 Status UnevenMean(const Node& n, std::string x, Window w, const Ints& ends, bool with_pads) {
   const Shape shape = n.graph().program().Desc(x).shape;

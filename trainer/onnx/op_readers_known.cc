@@ -26,7 +26,8 @@ StatusOr<Tensor> NewFloats(const Node& n, const Shape& shape) {
   return n.graph().known().NewTensor(DType::kF32, shape);
 }
 
-// Returns the shape that results from broadcasting two shapes. Dimensions of size 1 are repeated.
+// Returns the shape that results from broadcasting two shapes. Broadcasting repeats dimensions of
+// size 1.
 StatusOr<Shape> Joint(const Shape& a, const Shape& b) {
   const Shape& longer = a.rank() >= b.rank() ? a : b;
   const Shape& shorter = a.rank() >= b.rank() ? b : a;
@@ -50,8 +51,7 @@ float NumberAt(const Tensor& tensor, int64_t i) {
   return static_cast<float>(tensor.span<int32_t>()[at]);
 }
 
-// Returns the index of the element of `from` that is repeated as element `i` of the broadcast shape
-// `shape`.
+// Returns the index of the element of `from` that broadcasting to `shape` repeats at element `i`.
 int64_t Source(const Shape& from, const Shape& shape, int64_t i) {
   TD_REQUIRE(from.rank() <= shape.rank());
   int64_t at = 0, step = 1;
@@ -93,8 +93,8 @@ Status Constant(const Node& n) {
   return OkStatus();
 }
 
-// Repeats `x` once for each sample. The result has the shape `sizes`. It is a matrix product: a
-// column of ones, one for each sample, times `x` as a row.
+// Repeats `x` once for each sample, so that the result has the shape `sizes`. The result is a
+// matrix product: a column of ones, one for each sample, times `x` as a row.
 Status Repeat(const Node& n, const std::string& x, const Ints& sizes) {
   Ints rest;
   size_t at = 0;
@@ -159,8 +159,8 @@ Status KnownExpand(const Node& n, const Tensor& from, const Ints& sizes) {
   return Repeat(n, x, sizes);
 }
 
-// Sets the result of the node to a list of sizes, broadcast to `wanted` entries. The list must have
-// this length, or have one entry, which is repeated.
+// Sets the result of the node to a list of `wanted` sizes. `list` must have `wanted` sizes, or one
+// size, which is repeated.
 Status KnownListExpand(const Node& n, Ints list, int64_t wanted) {
   if (list.size() == 1 && wanted >= 1 && wanted <= Shape::kRankMax) {
     list.resize(static_cast<size_t>(wanted), list[0]);
@@ -239,7 +239,9 @@ Status Trilu(const Node& n) {
     TD_ASSIGN_OR_RETURN(x, n.in(0));
   }
   const Shape whole = known != nullptr ? known->shape() : n.graph().program().Desc(x).shape;
-  if (whole.rank() < 2) return InvalidArgument("the input has fewer than 2 dimensions [TD2108]");
+  if (whole.rank() < 2)
+    return InvalidArgument("the input has %d dimensions, expected at least 2 [TD2108]",
+                           whole.rank());
   const int64_t rows = whole[whole.rank() - 2], columns = whole[whole.rank() - 1];
   TD_ASSIGN_OR_RETURN(Tensor to, NewFloats(n, known != nullptr ? whole : Shape({rows, columns})));
   for (int64_t i = 0; i < to.numel(); ++i) {
@@ -296,7 +298,7 @@ Status CastTo(const Node& n, int64_t to) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   const bool floats = n.graph().program().Desc(x).dtype == DType::kF32;
   if (to == ::onnx::TensorProto::BOOL)
-    return Unimplemented("a cast of computed numbers to BOOL is not supported [TD7015]");
+    return Unimplemented("a cast to BOOL is supported only for constants [TD7015]");
   if (to == ::onnx::TensorProto::FLOAT && floats) return n.Is(x);
   const char* name = to == ::onnx::TensorProto::FLOAT   ? "f32"
                      : to == ::onnx::TensorProto::INT64 ? "i64"
@@ -305,7 +307,7 @@ Status CastTo(const Node& n, int64_t to) {
 }
 
 Status Cast(const Node& n) {
-  n.attributes().Int("saturate", 1);  // read but ignored: it applies only to 8-bit types
+  n.attributes().Int("saturate", 1);  // read but ignored: applies only to 8-bit types
   return CastTo(n, n.attributes().Int("to", 0));
 }
 

@@ -7,9 +7,9 @@
 
 namespace tandem::onnx {
 
-// Computes the result of the node if all its inputs are known and none is trained. `fn`: called for
-// each element with the inputs' numbers as floats; smaller inputs are repeated. Returns false if an
-// input is not known.
+// Computes the result of the node if all its inputs are known and none of the inputs is trained.
+// `fn`: called for each element with the inputs' numbers as floats. Smaller inputs are broadcast.
+// Returns false if an input is not known or is trained.
 StatusOr<bool> Fold(const Node& node, float (*fn)(std::span<const float>));
 
 }  // namespace tandem::onnx

@@ -54,7 +54,8 @@ Status LayerNorm(const Node& n) {
                 {{"begin_norm_axis", axis}, {"epsilon", n.attributes().Float("epsilon", 1e-5)}});
 }
 
-// Returns whether input `i` has no effect: it is known, is not trained, and contains only `number`.
+// Returns whether input `i` has no effect: the input is known, is not trained, and contains only
+// `number`.
 bool IsNeutral(const Node& n, size_t i, float number) {
   const Tensor* known = n.has(i) ? n.graph().known().Untrained(n.value(i)) : nullptr;
   if (known == nullptr || known->dtype() != DType::kF32) return false;
@@ -62,8 +63,8 @@ bool IsNeutral(const Node& n, size_t i, float number) {
   return std::all_of(numbers.begin(), numbers.end(), [&](float v) { return v == number; });
 }
 
-// Sets the result of the node to X times the scale of its channel (input 1) plus the bias of its
-// channel (input 2).
+// Sets the result of the node to X times the scale (input 1) plus the bias (input 2). Scale and
+// bias have one number per channel.
 Status GiveChannels(const Node& n, std::string x) {
   const ops::AttrMap channels = {{"axis", int64_t{1}}};
   if (!IsNeutral(n, 1, 1)) {
@@ -123,9 +124,9 @@ Status GroupNorm(const Node& n) {
   return GiveChannels(n, rows);
 }
 
-// Computes X / sqrt(mean(X X) + epsilon) by a layer normalisation of X and -X together. Together
-// they have mean 0, and their variance is the mean square of X. The result is the half of the
-// output that belongs to X.
+// Computes X / sqrt(mean(X X) + epsilon) by a layer normalisation of the concatenation of X and -X.
+// The concatenation has mean 0, and its variance is the mean square of X. The result is the half of
+// the output that belongs to X.
 Status RmsNorm(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_RETURN_IF_ERROR(CheckLastAxis(n, x, -1));

@@ -1,4 +1,5 @@
-// Reads the recurrent layers LSTM and GRU. Each time step becomes separate operators.
+// Reads the recurrent layers LSTM and GRU. The reader unrolls the layer: each time step has its own
+// operators.
 #include <algorithm>
 
 #include "onnx/onnx.pb.h"
@@ -21,13 +22,14 @@ struct Layer {
   std::string x;
   int64_t steps = 0, width = 0, hidden = 0, gates = 0;
   bool reverse = false, both = false;
-  // True: the reset gate of a GRU multiplies the state; false: it multiplies the product of the
-  // state with R.
+  // True: the reset gate of a GRU multiplies the state. False: the reset gate multiplies the
+  // product of the state with R.
   bool resets_state = false;
   int directions() const { return both ? 2 : 1; }
 };
 
-// Checks that the node's attributes and inputs are those of the standard layer.
+// Checks that the node's attributes and inputs are those of the standard layer. UNIMPLEMENTED: an
+// attribute or input differs.
 Status CheckStandard(const Node& n, const Layer& layer) {
   TD_RETURN_IF_ERROR(n.attributes().Only("layout", 0));
   if (n.has(4)) return Unimplemented("input 4, the sequence lengths, is not supported [TD7015]");
@@ -87,8 +89,8 @@ class Unrolled {
 
  private:
   // The weights of one direction: W [width, gates * hidden], R [hidden, gates * hidden], and the
-  // two rows of B; "" if there is no B. With resets_state, the columns of the hidden gate in R and
-  // B are separate variables.
+  // two rows of B. "": the node has no B. With resets_state, the columns of the hidden gate in R
+  // and B are separate variables.
   struct Weights {
     std::string w, r, bias_w, bias_r, r_hidden, bias_hidden;
   };
@@ -162,9 +164,14 @@ std::string Unrolled::Part(size_t input, int direction, const Ints& dims) {
   const Tensor* whole = n_.has(input) ? graph_.known().Find(n_.value(input)) : nullptr;
   Ints wanted = {layer_.directions()};
   wanted.insert(wanted.end(), dims.begin(), dims.end());
-  if (whole == nullptr || whole->shape() != Shape(wanted)) {
-    return Keep(Unimplemented("input %d: expected constants of shape %s [TD7015]", input,
-                              ToString(Shape(wanted))));
+  if (whole == nullptr) {
+    return Keep(
+        Unimplemented("input %d is not a constant, expected a constant of shape %s [TD7015]", input,
+                      ToString(Shape(wanted))));
+  }
+  if (whole->shape() != Shape(wanted)) {
+    return Keep(Unimplemented("input %d has shape %s, expected shape %s [TD7015]", input,
+                              ToString(whole->shape()), ToString(Shape(wanted))));
   }
   return Keep(graph_.known().AddPart(n_.value(input), direction));
 }

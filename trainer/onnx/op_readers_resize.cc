@@ -1,4 +1,4 @@
-// Reads Resize as a product with a known matrix along each dimension that changes.
+// Reads Resize as a product with a known matrix along each dimension whose size changes.
 #include <algorithm>
 #include <cmath>
 
@@ -26,7 +26,7 @@ struct Change {
   double factor = 1;
 };
 
-// Returns the position of new line number `line` among the old lines.
+// Returns the position of the new line `line` among the old lines.
 double PlaceOf(const std::string& mode, const Change& c, int64_t line) {
   const auto at = static_cast<double>(line);
   if (mode == "asymmetric") return at / c.factor;
@@ -38,7 +38,7 @@ double PlaceOf(const std::string& mode, const Change& c, int64_t line) {
 }
 
 // Fills the matrix [from, to] with the weight of each old line in each new line. Without `linear`
-// (nearest lines) each old line is repeated; the factor is known to be an integer.
+// (nearest lines) each old line is repeated; the caller has checked that the factor is an integer.
 void Fill(const Change& c, const std::string& mode, bool linear, std::span<float> matrix) {
   std::fill(matrix.begin(), matrix.end(), 0.0f);
   const auto last = static_cast<double>(c.from - 1);
@@ -55,7 +55,7 @@ void Fill(const Change& c, const std::string& mode, bool linear, std::span<float
   }
 }
 
-// Returns the changes of the dimensions of X. The node has them as factors or as sizes.
+// Returns the changes of the dimensions of X. The node contains the changes as factors or as sizes.
 StatusOr<std::vector<Change>> ChangesOf(const Node& n, const Shape& x) {
   const Tensor* factors = n.has(2) ? n.graph().known().Find(n.value(2)) : nullptr;
   const bool sized = factors == nullptr || factors->numel() == 0;
@@ -110,7 +110,7 @@ StatusOr<std::string> Along(const Node& n, std::string x, int axis, const Change
   return turned ? n.Temp("transpose", {{x}}, {{"axis", turn}}) : x;
 }
 
-// Checks that all ways of rounding give the same nearest line; other cases are not supported.
+// Checks that all ways of rounding give the same nearest line. UNIMPLEMENTED: they do not.
 Status CheckNearest(const Node& n, const std::string& mode, const Change& c) {
   const std::string rounding = n.attributes().Text("nearest_mode", "round_prefer_floor");
   const bool agrees = mode == "asymmetric" ? rounding == "floor"

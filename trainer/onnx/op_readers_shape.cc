@@ -1,5 +1,5 @@
-// Reads nodes that change shapes, and nodes that compute shapes. The latter are lists of integers
-// that are known while the model is read, with kBatch for the batch.
+// Reads nodes that change shapes, and nodes that compute shapes. Computed shapes are lists of
+// integers that are known while the model is read. A size that depends on the batch is kBatch + k.
 #include <algorithm>
 
 #include "onnx/onnx.pb.h"
@@ -14,8 +14,8 @@ using Slots = std::vector<std::vector<std::string>>;
 
 constexpr size_t kPartsMax = 64;  // maximum number of ranges of elements that a Gather selects
 
-// Sets the result of the node to the list `known`. A list stays unchanged if dimensions of size 1
-// are added.
+// Sets the result of the node to the list `known`, because the node only adds or removes dimensions
+// of size 1. Such a change leaves the numbers of a list unchanged.
 Status PropagateConstant(const Node& n, const Ints& known) {
   n.attributes().Ints("axes", {});
   return n.Know(known);
@@ -192,8 +192,8 @@ Status Slice(const Node& n) {
       return Unimplemented("a slice of the batch is not supported [TD1214]");
     }
     left.axes.push_back(axis);
-    // An index below -size means the beginning in ONNX. The slice operator would count it from the
-    // end of the dimension.
+    // In ONNX an index below -size means the beginning of the dimension. The slice operator would
+    // count such an index from the end of the dimension.
     left.starts.push_back(std::max(cuts.starts[i], -shape[static_cast<int>(axis)]));
     left.ends.push_back(std::max(cuts.ends[i], -shape[static_cast<int>(axis)]));
   }
@@ -214,7 +214,7 @@ Status KnownElements(const Node& n, const Ints& list, const Ints& at) {
 }
 
 // Selects the elements `at` of `x` along the axis of the node. `one`: `at` is a single number, and
-// the dimension is removed.
+// the result lacks the dimension.
 Status Choose(const Node& n, const std::string& x, const Ints& at, bool one) {
   TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().program().Sizes(x));
   TD_ASSIGN_OR_RETURN(const int64_t axis, NonNegativeAxis(n.attributes().Int("axis", 0),

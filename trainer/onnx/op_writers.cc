@@ -39,7 +39,7 @@ class OpNode {
     }
     return values;
   }
-  // Adds the last node of the operator. Its output is the operator's output.
+  // Adds the last node of the operator. The output of the node is the operator's output.
   Status Done(const char* type, const Strings& inputs, const ops::AttrMap& attrs = {}) const {
     graph_.Node(type, inputs, {out()}, attrs);
     return OkStatus();
@@ -60,14 +60,15 @@ Ints Range(int64_t from, int64_t to) {
   return axes;
 }
 
-// Returns pads in the order of ONNX: first those of all beginnings, then those of all ends.
+// Returns pads in the order of ONNX: first the pads at the beginning of all dimensions, then the
+// pads at the end.
 Ints Pads(const Ints& p) {
   TD_REQUIRE(p.size() == 2);
   return {p[0], p[1], p[0], p[1]};
 }
 
-// Checks the layout of an image operator; only n,c,h,w is supported. Programs have another layout
-// only after passes.
+// Checks that the layout of an image operator is n,c,h,w. Only passes change the layout of a
+// program.
 Status NeedPlain(const OpNode& n, const char* attr) {
   const auto layout = n.attr<std::string>(attr);
   return layout == "NCHW"
@@ -118,8 +119,8 @@ Status Gelu(const OpNode& n) {
   return n.Done("Mul", {half, n.Temp("Add", {p, n.graph().Float(1)})});
 }
 
-// Returns a mask for the last two dimensions [t,s] of X. In row i, the first i + 1 + s - t elements
-// are kept.
+// Returns a mask for the last two dimensions [t,s] of X. The mask keeps the first i + 1 + s - t
+// elements of row i.
 StatusOr<std::string> CausalMask(const OpNode& n) {
   const Shape& x = n.shape(0);
   TD_REQUIRE(x.rank() >= 2);
@@ -223,7 +224,7 @@ Status BatchNorm(const OpNode& n) {
   return n.Done("BatchNormalization", inputs, {{"epsilon", n.attr<double>("epsilon")}});
 }
 
-// Composes a layer normalisation of several nodes, because ONNX has no node for it before opset 17.
+// Composes a layer normalisation of several nodes, because ONNX has no such node before opset 17.
 Status LayerNorm(const OpNode& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   const Shape& shape = n.shape(0);

@@ -9,7 +9,7 @@
 namespace tandem::onnx {
 
 // Adds the ONNX nodes that compute the operator `op` of `program`. UNIMPLEMENTED: ONNX has no form
-// of the operator; the message has the reason.
+// of the operator; the message says why.
 Status WriteOp(const graph::Program& program, const ops::Op& op, GraphWriter& graph);
 
 }  // namespace tandem::onnx

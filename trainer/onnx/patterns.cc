@@ -16,8 +16,8 @@ namespace {
 using Node = ::onnx::NodeProto;
 using Nodes = std::vector<Node*>;
 
-// Returns the number of a tensor with one element; nullopt: the tensor has several elements or
-// another type.
+// Returns the number of a tensor with one element; nullopt: the tensor has several elements or an
+// unsupported type.
 std::optional<double> NumberOf(const ::onnx::TensorProto& tensor) {
   for (const int64_t size : tensor.dims()) {
     if (size != 1) return std::nullopt;
@@ -74,14 +74,14 @@ class Fuser {
   }
 
  private:
-  // Returns the node that computes `value`; nullptr: there is none, or it has another type than
+  // Returns the node that computes `value`; nullptr: there is no such node, or its type is not
   // `type`.
   Node* Maker(const std::string& value, const char* type) const {
     const auto it = makers_.find(value);
     return it != makers_.end() && it->second->op_type() == type ? it->second : nullptr;
   }
-  // Returns the only node that reads the result of `node`. nullptr: there are several readers, or
-  // the reader has another type than `type`.
+  // Returns the only node that reads the result of `node`; nullptr: there are several readers, or
+  // the type of the reader is not `type`.
   Node* OnlyReader(const Node& node, const char* type) const {
     const auto it = readers_.find(node.output(0));
     const bool one = it != readers_.end() && it->second.size() == 1 && it->second[0] != nullptr;
@@ -103,14 +103,14 @@ class Fuser {
     const auto it = initializers_.find(value);
     return it != initializers_.end() && it->second->dims_size() == 1 && it->second->dims(0) > 1;
   }
-  // Returns the input of `node` that is not `value`. "": the node does not have two inputs, or none
-  // of them is `value`.
+  // Returns the input of `node` that is not `value`. "": the node does not have two inputs, or
+  // neither of them is `value`.
   static std::string Other(const Node& node, const std::string& value) {
     if (node.input_size() != 2) return "";
     if (node.input(0) == value) return node.input(1);
     return node.input(1) == value ? node.input(0) : "";
   }
-  // Returns x if `node` computes x times `factor`; otherwise "".
+  // Returns x if `node` computes x times `factor`. Returns "" if it does not.
   std::string Scaled(const Node& node, double factor) const {
     if (node.input_size() != 2) return "";
     const std::string &a = node.input(0), &b = node.input(1);
@@ -118,8 +118,8 @@ class Fuser {
     if (node.op_type() != "Mul") return "";
     return Is(b, factor) ? a : Is(a, factor) ? b : "";
   }
-  // Returns x if `value` is computed as x times `factor`, and adds the node to `nodes`; otherwise
-  // returns "".
+  // Returns x if a node computes `value` as x times `factor`, and adds this node to `nodes`.
+  // Returns "" if there is no such node.
   std::string ScaledIn(const std::string& value, double factor, Nodes* nodes) const {
     const auto it = makers_.find(value);
     const std::string x = it == makers_.end() ? "" : Scaled(*it->second, factor);
@@ -152,8 +152,8 @@ class Fuser {
     Become(at, "Gelu", {x}, nodes);
   }
 
-  // Returns the dimension over which a ReduceMean computes the mean. nullopt: the node has several
-  // dimensions, or removes the dimension.
+  // Returns the dimension over which a ReduceMean computes the mean. nullopt: the node reduces
+  // several dimensions, or removes the dimension.
   std::optional<int64_t> AxisOf(const Node& mean) const {
     const auto *axes = AttrOf(mean, "axes"), *keep = AttrOf(mean, "keepdims");
     if (keep != nullptr && keep->i() != 1) return std::nullopt;
@@ -162,7 +162,7 @@ class Fuser {
     const auto number = mean.input_size() == 2 ? Number(mean.input(1)) : std::nullopt;
     return number ? std::optional(static_cast<int64_t>(*number)) : std::nullopt;
   }
-  // Returns x if `node` computes the square of x; otherwise "".
+  // Returns x if `node` computes the square of x. Returns "" if it does not.
   std::string Root(const Node& node) const {
     if (node.input_size() != 2) return "";
     const std::string &a = node.input(0), &b = node.input(1);
@@ -192,9 +192,9 @@ class Fuser {
     return Deviation{c, *axis, *epsilon, {square->second, variance, add, root}};
   }
 
-  // Returns the node that divides c by the deviation. It is c / Sqrt(...), or c times
-  // Reciprocal(Sqrt(...)); the Reciprocal is added to the deviation's nodes. nullptr: there is no
-  // such node.
+  // Returns the node that divides c by the deviation: c / Sqrt(...), or c times
+  // Reciprocal(Sqrt(...)). Adds the Reciprocal to the deviation's nodes. nullptr: there is no such
+  // node.
   Node* QuotientOf(const Node& root, Deviation* deviation) const {
     Node* reciprocal = OnlyReader(root, "Reciprocal");
     if (reciprocal == nullptr) {
@@ -233,8 +233,8 @@ class Fuser {
     attr->set_f(static_cast<float>(deviation->epsilon));
   }
 
-  // `at` computes the normalised X, with the help of `nodes`. Replaces these nodes, and a scale and
-  // a bias after them, by a LayerNormalization node. Returns this node.
+  // `at` and `nodes` compute the normalised X. Replaces these nodes, and a scale and a bias after
+  // them, by a LayerNormalization node. Returns this node.
   Node* LayerNorm(Node* at, const std::string& x, Nodes nodes) {
     std::vector<std::string> inputs = {x};
     for (const char* type : {"Mul", "Add"}) {
@@ -249,8 +249,8 @@ class Fuser {
     return at;
   }
 
-  // Changes `last` to a node of type `type` that computes the result of the pattern. The nodes of
-  // the pattern, given in order, are removed if no other node reads their results.
+  // Changes `last` to a node of type `type` that computes the result of the pattern. Removes each
+  // of `nodes`, the other nodes of the pattern in order, if no remaining node reads its result.
   void Become(Node* last, const char* type, const std::vector<std::string>& inputs, Nodes nodes) {
     for (const std::string& value : last->input()) std::erase(readers_[value], last);
     last->set_op_type(type);

@@ -105,11 +105,17 @@ Status PutBatch(int64_t stride, int64_t fixed, Ints& dims) {
 }  // namespace
 
 std::optional<int64_t> ComputeSize(char op, int64_t a, int64_t b) {
-  TD_REQUIRE(op == '+' || op == '-' || op == '*' || op == '/');
+  TD_REQUIRE(op == '+' || op == '-' || op == '*' || op == '/' || op == '%');
   const bool batch_a = IsBatch(a), batch_b = IsBatch(b);
   const int64_t x = batch_a ? a - kBatch : a, y = batch_b ? b - kBatch : b;
   const bool sum = op == '+' || op == '-';
-  // A multiple of the batch plus or minus a number is a size only if the number is 0.
+  if (op == '%') {
+    if (y == 0 || y == -1 || batch_a || batch_b) return std::nullopt;
+    const int64_t rest = x % y;  // has the sign of x; the result of ONNX has the sign of y
+    return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+  }
+  // The sum or difference of a multiple of the batch and a number is a size only if the number is
+  // 0.
   if (sum && batch_a != batch_b) {
     if (batch_a && y == 0) return a;
     return batch_b && x == 0 && op == '+' ? std::optional(b) : std::nullopt;

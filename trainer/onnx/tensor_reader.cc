@@ -16,8 +16,8 @@ bool CopyField(const Field& field, const Tensor& out) {
   return true;
 }
 
-// Copies the numbers of the message to `out`. Returns false if the message has another number of
-// elements than `out`.
+// Copies the numbers of the message to `out`. Returns false if the message and `out` differ in the
+// number of elements.
 bool CopyNumbers(const ::onnx::TensorProto& proto, const Tensor& out) {
   if (proto.has_raw_data()) {
     if (proto.raw_data().size() != out.bytes()) return false;

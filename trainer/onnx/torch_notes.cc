@@ -11,12 +11,12 @@
 namespace tandem::onnx {
 namespace {
 
-// Numbers of the fields metadata_props in a node and in a graph. Debian's copy of the ONNX format
-// is too old to have these fields.
+// Numbers of the fields metadata_props in a node and in a graph. The code needs the numbers because
+// Debian's version of the ONNX format is too old to have these fields.
 constexpr int kOfNode = 9, kOfGraph = 16;
 
-// Returns the value of the note `key`. `unknown`: the unknown fields of a message in wire format;
-// `field`: number of the field with the notes.
+// Returns the value of the metadata entry `key`. `unknown`: the unknown fields of a message in wire
+// format; `field`: number of the field with the metadata.
 std::string NoteOf(const std::string& unknown, int field, std::string_view key) {
   using google::protobuf::internal::WireFormatLite;
   google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(unknown.data()),

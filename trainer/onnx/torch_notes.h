@@ -11,8 +11,8 @@ class NodeProto;
 
 namespace tandem::onnx {
 
-// The names of the network's own tensors, from the signature of the torch.export program in the
-// model.
+// The names of the network's own tensors, from the signature of the torch.export program that the
+// model contains.
 struct TorchSignature {
   bool known = false;  // true: the model contains a signature of PyTorch
   std::set<std::string> parameters, buffers;

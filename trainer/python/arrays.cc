@@ -93,9 +93,15 @@ bool HasType(const py::array& array, DType dtype) {
   return false;
 }
 
-py::array NewArray(const TensorDesc& desc) {
+py::array NewArray(const TensorDesc& desc) { return ArrayOf(desc, nullptr, {}); }
+
+py::array ArrayOf(const TensorDesc& desc, const void* memory, py::handle owner) {
   const auto dims = desc.shape.dims();
-  return py::array(NumpyType(desc.dtype), std::vector<py::ssize_t>(dims.begin(), dims.end()));
+  const std::vector<py::ssize_t> shape(dims.begin(), dims.end());
+  std::vector<py::ssize_t> strides(shape.size());
+  auto stride = static_cast<py::ssize_t>(SizeOf(desc.dtype));
+  for (size_t axis = shape.size(); axis-- > 0; stride *= shape[axis]) strides[axis] = stride;
+  return py::array(NumpyType(desc.dtype), shape, strides, memory, owner);
 }
 
 StatusOr<py::array> ArrayFor(const TensorDesc& desc, py::handle value, const std::string& name) {

@@ -40,8 +40,8 @@ bool AllOf(py::handle list, Fn fn) {
   return std::all_of(sequence.begin(), sequence.end(), fn);
 }
 
-// Returns the kind of `value` according to its Python type. If several kinds fit, `wanted` selects
-// one. kNone: no kind fits.
+// Returns the kind of `value` according to its Python type. If several kinds fit, returns `wanted`
+// if it is one of them. kNone: no kind fits.
 Kind KindOf(py::handle value, Kind wanted) {
   if (IsBool(value)) return kBool;
   if (IsInt(value)) return wanted == kFloat ? kFloat : kInt;

@@ -13,8 +13,8 @@ namespace tandem::python {
 pybind11::object ToPython(const ops::Attr& value);
 
 // Converts the attributes `given` to the types that `def` declares. An int becomes a float if `def`
-// declares a float. An attribute that `def` lacks is converted according to its Python type;
-// graph::AppendOp rejects this attribute. INVALID_ARGUMENT: a value does not have the declared
+// declares a float. If `def` lacks an attribute, the attribute is converted according to its Python
+// type, and graph::AppendOp later rejects it. INVALID_ARGUMENT: a value does not have the declared
 // type; the message names the operator and the attribute.
 StatusOr<ops::AttrMap> AttrsFromPython(const ops::OpDef& def, const pybind11::dict& given);
 

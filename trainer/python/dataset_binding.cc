@@ -37,7 +37,7 @@ class OpenDataset {
   uint32_t size() const { return data_.train->size(); }
   std::string describe() const { return data_.train->Describe(); }
 
-  // Returns (name, element type, dimensions, limit) of each field.
+  // Returns a tuple (name, element type, dimensions, limit) for each field.
   py::list Fields() const {
     py::list all;
     for (const reader::SampleField& field : data_.train->fields()) {
@@ -48,7 +48,7 @@ class OpenDataset {
     return all;
   }
 
-  // Returns an array for each field.
+  // Returns a dictionary with an array for each field of the samples `ids`.
   py::dict Batch(const Ids& ids, uint64_t epoch) const {
     const std::vector<uint32_t> numbers(ids.data(), ids.data() + ids.size());
     py::dict batch;

@@ -12,9 +12,9 @@
 
 namespace tandem::python {
 
-// The backend, the device and the scope of one place. A Lock guards the scope: only one plan of the
-// scope runs at a time. Acquire a Lock without the GIL, because a run acquires the GIL for its
-// callbacks.
+// The backend, the device and the scope of one place. A Lock guards the scope, so that only one
+// plan of the scope runs at a time. The caller acquires a Lock without the GIL, because a run
+// acquires the GIL for its callbacks.
 class DeviceScope {
  public:
   // Opens the device `place` ("cpu", "cuda:0") with an empty scope. UNAVAILABLE or
@@ -36,7 +36,7 @@ class DeviceScope {
   Device& device() { return *device_; }
   exec::Scope& scope() { return scope_; }
   CpuDevice& host() { return host_; }
-  // Returns `tensor` itself if it is in host memory; otherwise returns a copy in host memory.
+  // Returns `tensor` itself if its memory is host memory. Otherwise returns a copy in host memory.
   StatusOr<Tensor> OnHost(const Tensor& tensor);
 
  private:

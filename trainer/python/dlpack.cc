@@ -13,7 +13,7 @@ namespace py = pybind11;
 constexpr int kCpuDevice = 1, kCudaDevice = 2;  // values of DLDeviceType
 constexpr const char* kFresh = "dltensor";      // name of a capsule until a consumer renames it
 
-// Structures of dlpack.h, with its names.
+// The structures of dlpack.h. Their fields have the names of dlpack.h.
 struct DLDevice {
   int32_t device_type;
   int32_t device_id;
@@ -92,7 +92,7 @@ py::capsule DlPackCapsule(const Tensor& tensor, std::shared_ptr<void> owner) {
                      .deleter = Delete};
   PyObject* const capsule = PyCapsule_New(&shared->managed, kFresh, DeleteCapsule);
   if (capsule == nullptr) throw py::error_already_set();
-  (void)shared.release();  // the capsule or its consumer deletes the object
+  (void)shared.release();  // the deleter of the capsule or of its consumer destroys the object
   return py::reinterpret_steal<py::capsule>(capsule);
 }
 

@@ -11,8 +11,8 @@
 
 namespace tandem::python {
 
-// Returns a capsule named "dltensor" with a tensor on the CPU. The consumer of the capsule keeps
-// `owner` alive as long as it uses the tensor.
+// Returns a capsule named "dltensor" with a tensor on the CPU. The capsule, or later its consumer,
+// keeps `owner` alive until the tensor is no longer used.
 pybind11::capsule DlPackCapsule(const Tensor& tensor, std::shared_ptr<void> owner);
 
 // Returns the device type and the device number in the form of __dlpack_device__.

@@ -16,7 +16,8 @@ class StatusError : public std::exception {
   explicit StatusError(Status status, bool of_file = false);
 
   const Status& status() const { return status_; }
-  // Returns whether the failure concerns a file. If so, NOT_FOUND also becomes a FileNotFoundError.
+  // Returns whether the failure concerns a file. In this case NOT_FOUND also becomes a
+  // FileNotFoundError.
   bool of_file() const { return of_file_; }
   const char* what() const noexcept override { return text_.c_str(); }
 
@@ -26,12 +27,12 @@ class StatusError : public std::exception {
   const bool of_file_;
 };
 
-// Throws StatusError if `status` is not OK. May be called with or without the GIL.
+// Throws StatusError if `status` is not OK. The caller may hold the GIL or not.
 void RaiseIfError(const Status& status);
 // Throws StatusError like RaiseIfError, for an operation on a file (of_file() is true).
 void RaiseIfFileError(const Status& status);
 
-// Returns the value if its status is OK; otherwise throws StatusError.
+// Returns the value if its status is OK. Throws StatusError if it is not.
 template <typename T>
 T ValueOrRaise(StatusOr<T> value) {
   RaiseIfError(value.status());
@@ -45,8 +46,8 @@ T FileOrRaise(StatusOr<T> value) {
   return std::move(value).value();
 }
 
-// Registers the translator from StatusError to Python exceptions. Call once, when Python imports
-// the module.
+// Registers the translator from StatusError to Python exceptions. The module calls RegisterErrors
+// once, when Python imports it.
 void RegisterErrors();
 
 }  // namespace tandem::python

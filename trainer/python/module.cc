@@ -7,8 +7,8 @@
 
 namespace {
 
-// Sends the log of the C++ library to stderr, from warnings on. GLOG_minloglevel=0 in the
-// environment adds information.
+// Sends the log of the C++ library to stderr: warnings and errors. With GLOG_minloglevel=0 in the
+// environment, the log also contains information.
 void StartLog() {
   if (google::IsGoogleLoggingInitialized()) return;
   FLAGS_logtostderr = true;
@@ -31,5 +31,7 @@ PYBIND11_MODULE(_core, module) {
   tandem::python::BindDataset(module);
   tandem::python::BindScope(module);
   tandem::python::BindTraining(module);
+  tandem::python::BindCommunicator(module);
+  tandem::python::BindOnnx(module);
   tandem::python::BindPlan(module);
 }

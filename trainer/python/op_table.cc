@@ -1,4 +1,5 @@
-// Binds the operator table. tandem/ops.py makes one Python function of each operator definition.
+// Binds the operator table. From this table tandem/ops.py makes a Python function for each operator
+// definition.
 #include <pybind11/stl.h>
 
 #include "kernels/graph/optimizer.h"

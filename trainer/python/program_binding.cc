@@ -27,8 +27,8 @@ namespace {
 namespace py = pybind11;
 using Slots = std::vector<std::vector<std::string>>;
 using NamedSlots = std::map<std::string, std::vector<std::string>>;
-// Names of the variables of a parameter, its gradient and the gradient's row numbers. The last name
-// is "" if the gradient is dense.
+// The names of three variables: a parameter, its gradient, and the row numbers of the gradient. The
+// third name is "" if the gradient is dense.
 using Gradient = std::tuple<std::string, std::string, std::string>;
 
 constexpr const char* kVarKinds[] = {"temp", "data", "param", "state", "remote"};
@@ -36,8 +36,8 @@ constexpr const char* kInitKinds[] = {"constant", "uniform", "normal", "xavier_u
                                       "msra_normal"};
 constexpr const char* kRoles[] = {"forward", "loss", "backward", "comm", "optimize", "init"};
 
-// Returns the position of `word` in `words`. `what`: name of the searched property, for the error
-// message.
+// Returns the position of `word` in `words`. Throws StatusError if `words` lacks it. `what`: name
+// of the property, for the error message.
 template <size_t kCount>
 size_t Position(const char* const (&words)[kCount], const std::string& word, const char* what) {
   std::vector<std::string> known(words, words + kCount);

@@ -12,14 +12,14 @@
 
 namespace tandem::python {
 
-// A program and its version. The GIL guards both: no method releases the GIL, and each plan uses a
-// copy of the program.
+// A program and its version. The GIL guards both: no method releases the GIL. Each plan uses a copy
+// of the program.
 class ProgramHandle {
  public:
   explicit ProgramHandle(graph::Program program) : program_(std::move(program)) {}
 
   const graph::Program& program() const { return program_; }
-  // Returns the program to a caller that changes it. Increases the version, so that the Executor of
+  // Returns the program for a change by the caller. Increases the version, so that the Executor of
   // Python makes new plans of the program.
   graph::Program& Change() {
     ++version_;

@@ -34,7 +34,8 @@ Status CheckNotForked() {
       "threads [TD1219]; hint: multiprocessing.get_context(\"spawn\")");
 }
 
-// Returns the fetched variables that are temporaries. The plan must keep them readable after a run.
+// Returns the fetched variables that are temporaries, because the plan must keep them readable
+// after a run.
 std::vector<std::string> Temporaries(const graph::Program& program,
                                      const std::vector<std::string>& fetch) {
   std::vector<std::string> names;
@@ -116,7 +117,8 @@ RunnablePlan::Feed RunnablePlan::Read(const py::dict& given, bool all) const {
 }
 
 Status RunnablePlan::Put(const Feed& feed) {
-  TD_REQUIRE(feed.arrays.size() == feed.copies.size());  // copies read the memory of feed.arrays
+  TD_REQUIRE(feed.arrays.size() == feed.copies.size());  // the copies read the memory of
+                                                         // feed.arrays
   for (const Copy& copy : feed.copies) {
     TD_RETURN_IF_ERROR(scope_->device().CopyFromHost(copy.to, copy.from, copy.bytes));
   }
@@ -138,8 +140,8 @@ Status RunnablePlan::SetStep(const RunRequest& request, int iteration) {
   return scope_->device().CopyFromHost(dropout_->data(), &at, sizeof(at));
 }
 
-// Must be called without the GIL. A Python exception ends the run. RunnablePlan::Run throws this
-// exception again.
+// Prepares an iteration. The caller must not hold the GIL. A Python exception ends the run;
+// RunnablePlan::Run throws this exception again.
 Status RunnablePlan::BeforeIteration(const RunRequest& request, int iteration) {
   TD_RETURN_IF_ERROR(SetStep(request, iteration));
   if (request.iterations == 1 && request.before.is_none()) return OkStatus();
@@ -160,7 +162,7 @@ Status RunnablePlan::Execute(const RunRequest& request) {
   ran.store(true);
   Status status = executor_->Run(
       request.iterations, [&](int iteration) { return BeforeIteration(request, iteration); });
-  // The other ranks wait for this rank in the failed step.
+  // Reports the failure to the other ranks, because they wait for this rank in the failed step.
   if (!status.ok() && training_ != nullptr) training_->Abort(status);
   return status;
 }

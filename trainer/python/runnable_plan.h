@@ -24,8 +24,8 @@ struct PlanRequest {
   std::vector<std::string> fetch;  // fetched variables of any kind
   int threads = 1;                 // threads per kernel (PlanOptions)
   int num_threads = 1;             // threads that run operators (PlanOptions)
-  // The training that added operators to the program; nullptr: the program has no other ranks.
-  // `threads` may then be 0: this rank's share of the processors of the host.
+  // The training that added operators to the program; nullptr: the program has no other ranks. With
+  // a training, `threads` may be 0: this rank's share of the processors of the host.
   std::shared_ptr<trainer::SteppedTraining> training;
 };
 
@@ -38,26 +38,27 @@ struct RunRequest {
   bool copy = true;         // true: results are copies; false: results share the plan's memory
 };
 
-// A plan of a program in one scope, with its feed and fetch list. Thread-safe: only one plan of a
+// A plan of a program in one scope, with its feed and fetch list. Thread-safe. Only one plan of a
 // scope runs at a time. Make and Run release the GIL while they compute or wait.
 class RunnablePlan : public std::enable_shared_from_this<RunnablePlan> {
  public:
-  // Makes the plan or throws StatusError. NOT_FOUND: a fed or fetched variable does not exist.
-  // INVALID_ARGUMENT: the feed does not fit the program. FAILED_PRECONDITION: a parameter or state
-  // has no value in the scope, or this process was forked after a run.
+  // Makes the plan. Throws StatusError with one of these codes. NOT_FOUND: a fed or fetched
+  // variable does not exist. INVALID_ARGUMENT: the feed does not fit the program.
+  // FAILED_PRECONDITION: a parameter or state has no value in the scope, or this process was forked
+  // after a run.
   static std::shared_ptr<RunnablePlan> Make(const ProgramHandle& program,
                                             std::shared_ptr<DeviceScope> scope,
                                             const PlanRequest& request);
 
   // Feeds the arrays, runs the plan, and returns the values of the fetch list. The values are
   // arrays, or TensorView objects if request.copy is false. Throws StatusError, or an exception of
-  // request.before. INVALID_ARGUMENT: an array has another shape or type than its variable. A
+  // request.before. INVALID_ARGUMENT: an array and its variable differ in shape or type. A
   // KeyboardInterrupt ends a run of several iterations before the next iteration.
   pybind11::list Run(const pybind11::dict& feed, const RunRequest& request);
 
   // Connects to the other ranks or pservers of the training (SteppedTraining::Join). Returns the
-  // number of the first step. Throws StatusError; KeyboardInterrupt ends the wait.
-  // REQUIRES: the plan has a training.
+  // number of the first step. Throws StatusError. A KeyboardInterrupt ends the wait. REQUIRES: the
+  // plan has a training.
   int64_t Join(int64_t step);
 
   int64_t batch() const { return batch_; }
@@ -69,7 +70,7 @@ class RunnablePlan : public std::enable_shared_from_this<RunnablePlan> {
     const void* from;
     size_t bytes;
   };
-  // The fed arrays and their copies to the plan. The arrays must live until the copies are done.
+  // The fed arrays and their copies to the plan. The arrays must exist until the copies are done.
   struct Feed {
     std::vector<pybind11::array> arrays;
     std::vector<Copy> copies;

@@ -1,4 +1,4 @@
-// Binds the learning rate schedule and the sampler that jobs use.
+// Binds the learning rate schedule and the sampler of jobs.
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
@@ -29,8 +29,8 @@ LrSchedule MakeSchedule(double learning_rate, const std::string& text, int64_t s
       LrSchedule::Make(config, double{static_cast<float>(learning_rate)}, steps_total));
 }
 
-// A sampler that several threads may use. Its calls release the GIL, because the order of an epoch
-// may have many samples.
+// A sampler that several threads may use. Its methods release the GIL, because they may take long
+// for an epoch with many samples.
 class SharedSampler {
  public:
   SharedSampler(uint32_t samples, uint32_t batch, uint64_t seed, bool shuffle, bool drop_last)
@@ -49,7 +49,8 @@ class SharedSampler {
       throw StatusError(OutOfRange("step %d: an epoch has %d steps [TD1104]", step, steps_));
     }
     const std::vector<uint32_t> ids = Ids(epoch, step);
-    return py::array_t<uint32_t>(static_cast<py::ssize_t>(ids.size()), ids.data());
+    // The other constructor does not know the size of an element of numpy 2.
+    return py::array_t<uint32_t>(std::vector{static_cast<py::ssize_t>(ids.size())}, ids.data());
   }
 
  private:

@@ -31,10 +31,8 @@ py::array TensorView::Numpy() const {
 
 py::array TensorView::Share() const {
   RequireHost();
-  const auto dims = tensor_.shape().dims();
   const py::object owner = py::cast(new TensorView(*this), py::return_value_policy::take_ownership);
-  py::array array(NumpyType(tensor_.dtype()), std::vector<py::ssize_t>(dims.begin(), dims.end()),
-                  tensor_.data(), owner);
+  py::array array = ArrayOf(tensor_.desc(), tensor_.data(), owner);
   array.attr("flags").attr("writeable") = false;
   return array;
 }

@@ -22,7 +22,7 @@ class TensorView {
   }
 
   const Tensor& tensor() const { return tensor_; }
-  // Returns a copy of the values. Waits until no plan of the scope runs.
+  // Returns a copy of the values. Blocks while a plan of the scope runs.
   pybind11::array Numpy() const;
   // Returns a read-only array that shares the memory. UNIMPLEMENTED: the tensor is not on the CPU.
   pybind11::array Share() const;

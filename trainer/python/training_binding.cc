@@ -29,7 +29,7 @@ using trainer::SteppedTraining;
 using Environment = std::map<std::string, std::string>;
 namespace gpb = google::protobuf;
 
-// Adds the training to the program. The version of the program changes only if this succeeds.
+// Adds the training to the program. Changes the version of the program only on success.
 void AddTo(SteppedTraining& training, ProgramHandle& handle) {
   graph::Program program = handle.program();
   RaiseIfError(training.AddTo(&program));
@@ -88,7 +88,7 @@ const gpb::Message& GroupOf(const gpb::Message& message, const gpb::FieldDescrip
   throw StatusError(NotFound("the strategy has no field \"%s\" [TD1101]", path));
 }
 
-// Adds the fields that `message` sets, in the order of their numbers.
+// Adds the fields that `message` sets to `given`, in the order of the field numbers.
 void AddGiven(const gpb::Message& message, const std::string& prefix, trainer::Settings* given) {
   std::vector<const gpb::FieldDescriptor*> fields;
   const gpb::Reflection& r = *message.GetReflection();
@@ -130,7 +130,7 @@ class StrategyFields {
     return ValueOf(*message, *field);
   }
   std::string ToText() const { return strategy::SaveText(strategy_); }
-  // Returns the fields that the file sets, by name, as text.
+  // Reads a strategy file. Returns the fields that the file sets, as pairs of name and text.
   trainer::Settings Load(const std::string& path) {
     const strategy::TextFile file = FileOrRaise(strategy::ReadTextFile(path));
     DistributedStrategy read;

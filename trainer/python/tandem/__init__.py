@@ -11,14 +11,14 @@
     for step in range(100):
         value, = exe.run(feed={"x": xs, "label": labels}, fetch_list=[loss])
 
-Modules: `layers`, `ops` (every operator), `optimizer`, `schedules`, `initializer`, `models`,
+Modules: `layers`, `ops` (every operator), `optimizer`, `schedules`, `initializer`, `models`, `onnx`,
 `reader`, `fleet` (several ranks), `errors`.
 Every failure is a `tandem.Error` with a code and a hint.
 """
 
 from __future__ import annotations
 
-from . import errors, fleet, initializer, layers, models, operators, ops, optimizer, reader
+from . import errors, fleet, initializer, layers, models, onnx, operators, ops, optimizer, reader
 from . import schedules
 from ._core import Sampler, Tensor, __version__
 from .attributes import ParamAttr
@@ -83,6 +83,7 @@ __all__ = [
     "load_params",
     "load_program",
     "models",
+    "onnx",
     "op_device",
     "ops",
     "optimizer",

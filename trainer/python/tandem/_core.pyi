@@ -223,3 +223,50 @@ class Plan:
     def memory_bytes(self) -> int: ...
     @property
     def choices(self) -> List[str]: ...
+
+class Work:
+    def wait(self, timeout: Optional[float] = ...) -> None: ...
+    @property
+    def finished(self) -> bool: ...
+
+class Communicator:
+    def __init__(
+        self,
+        *,
+        rank: int,
+        size: int,
+        job: str,
+        secret: str,
+        rendezvous: str,
+        listen_host: str,
+        listen_fd: int,
+        timeout: float,
+        operation_timeout: float,
+        tree_order: bool,
+    ) -> None: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    def start(
+        self,
+        op: str,
+        *,
+        input: Optional[Array] = ...,
+        output: Optional[Array] = ...,
+        dtype: str = ...,
+        reduce: str = ...,
+        root: int = ...,
+        to: int = ...,
+        from_: int = ...,
+        what: str = ...,
+        timeout: Optional[float] = ...,
+    ) -> Work: ...
+    def abort(self, why: str) -> None: ...
+
+def import_onnx(
+    model: bytes, name: str, loss: str, output: str, dir: str, rename: Mapping[str, str]
+) -> Tuple[Program, str, Dict[str, Array], List[str]]: ...
+def export_onnx(
+    program: Program, values: Mapping[str, Array], outputs: Sequence[str]
+) -> Tuple[bytes, List[str], List[str]]: ...

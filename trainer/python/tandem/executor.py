@@ -190,6 +190,8 @@ class Executor:
     def _start(self, startup: StartupProgram, scope: Scope) -> List[Array]:
         if startup.program is not None:
             scope.core.initialize(startup.program.core, startup.random_seed)
+            for name, value in startup.values.items():
+                scope.set(name, value)
             scope.step = 0
         return []
 

@@ -274,8 +274,9 @@ if __name__ == "__main__":
     with open({arguments!r}, "rb") as file:
         arguments = pickle.load(file)
     result = {name}(*arguments)
-    from tandem import fleet
-    with open(os.path.join({folder!r}, "result.%d" % fleet.worker_index()), "wb") as file:
+    from tandem import _core
+    rank = _core.rank_from_env(dict(os.environ)).rank
+    with open(os.path.join({folder!r}, "result.%d" % rank), "wb") as file:
         pickle.dump(result, file)
 """
 
@@ -290,7 +291,7 @@ def launch(
     """Runs a function on several ranks and returns their results, by rank. Made for notebooks.
 
     The ranks run the source of the function, so it must import what it uses. It calls
-    `tandem.fleet.init()` itself.
+    `tandem.fleet.init()` or `torch.distributed.init_process_group("tandem")` itself.
 
     Args:
         function: a function with a name and a source.

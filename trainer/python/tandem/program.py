@@ -325,11 +325,18 @@ class StartupProgram:
     Attributes:
         program: the program whose parameters and states get their initial values.
         random_seed: the seed of the random values.
+        values: arrays that variables get in place of their initial values, by name.
     """
 
-    def __init__(self, program: Optional[Program] = None, random_seed: int = 1) -> None:
+    def __init__(
+        self,
+        program: Optional[Program] = None,
+        random_seed: int = 1,
+        values: Optional[Mapping[str, Any]] = None,
+    ) -> None:
         self.program = program
         self.random_seed = random_seed
+        self.values = dict(values or {})
 
     def __repr__(self) -> str:
         name = "nothing" if self.program is None else self.program.name

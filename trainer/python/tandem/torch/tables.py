@@ -32,8 +32,8 @@ import tandem_pserver
 import torch
 import torch.nn.functional as F
 
-from . import _core
-from .errors import FailedPreconditionError, InvalidArgumentError
+from .. import _core
+from ..errors import FailedPreconditionError, InvalidArgumentError
 
 __all__ = ["Embedding", "EmbeddingBag", "Optimizer"]
 

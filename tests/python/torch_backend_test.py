@@ -1,0 +1,126 @@
+"""The backend `tandem` of torch.distributed: the values of gloo, equal bits on any number of ranks,
+messages in every order, and an error that names the rank that died or stopped."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import unittest
+
+import script
+
+script.need_modules("numpy", "torch", package="python3-torch")
+# pylint: disable=wrong-import-position
+import torch
+import tandem_case as case
+
+if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
+    script.skip("this PyTorch has no torch.distributed with gloo")
+
+PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_ranks.py")
+
+
+def run(name, size, timeout=120, as_text=False):
+    """Runs a function of torch_ranks.py, or the text of a program, on `size` ranks. Returns (exit
+    status, output) by rank."""
+    program = ["-c", name] if as_text else [PROGRAM, name]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    ranks = []
+    for rank in range(size):
+        environment = dict(os.environ, PYTHONPATH=case.PACKAGES, RANK=str(rank), WORLD_SIZE=str(size),
+                           MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), OMP_NUM_THREADS="1")
+        ranks.append(subprocess.Popen([sys.executable, *program], env=environment, text=True,
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+    results = []
+    end = time.monotonic() + timeout
+    try:
+        for process in ranks:
+            out, _ = process.communicate(timeout=max(1.0, end - time.monotonic()))
+            results.append((process.returncode, out))
+    finally:
+        for process in ranks:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+    return results
+
+
+class Backend(unittest.TestCase):
+    def passes(self, name, size):
+        results = run(name, size)
+        for rank, (status, out) in enumerate(results):
+            self.assertEqual(status, 0, f"rank {rank}:\n{out}")
+        return [out for _, out in results]
+
+    def test_collectives_are_those_of_gloo(self):
+        for out in self.passes("collectives", 3):
+            self.assertIn("objects and groups: equal", out)
+            self.assertGreaterEqual(out.count(": equal"), 100)
+
+    def test_the_program_of_the_guide_runs(self):
+        page = os.path.join(script.SOURCE, "docs/guides/pytorch-distributed.md")
+        with open(page, encoding="utf-8") as file:
+            program, = re.findall(r"```python\n(.*?)```", file.read(), re.S)
+        for status, out in run(program, 2, as_text=True):
+            self.assertEqual(status, 0, out)
+            self.assertLess(float(out.split()[-1]), 0.1)
+
+    def test_messages_need_no_order(self):
+        for out in self.passes("messages", 3):
+            self.assertIn("messages: equal", out)
+
+    def test_ddp_has_equal_bits_on_1_2_and_4_ranks(self):
+        sums = set()
+        for size in (1, 2, 4):
+            for out in self.passes("ddp", size):
+                sums.add(re.search(r"sha256 (\w+)", out).group(1))
+        self.assertEqual(len(sums), 1)
+
+    @unittest.skipIf(torch.__version__ < "2.4", "this PyTorch has no fully_shard for CPUs")
+    def test_fsdp_trains_like_one_rank(self):
+        for out in self.passes("fsdp", 2):
+            self.assertIn("fsdp: equal", out)
+
+    def test_a_killed_rank_is_named(self):
+        for name in ("killed", "killed_in_ddp"):
+            results = run(name, 3)
+            self.assertEqual(results[1][0], -9)
+            for rank in (0, 2):
+                status, out = results[rank]
+                self.assertEqual(status, 0, out)
+                self.assertRegex(out, r"error.*: .*rank 1\b")
+
+    def test_a_stopped_rank_is_named_within_the_deadline(self):
+        results = run("stopped", 3)
+        for rank in (0, 2):
+            status, out = results[rank]
+            self.assertEqual(status, 0, out)
+            found = re.search(r"error after ([\d.]+) s: DeadlineExceededError: (.*)", out)
+            self.assertTrue(found, out)
+            self.assertLess(float(found.group(1)), 4.0)
+            self.assertRegex(found.group(2), r"rank 1\b")
+
+    def test_wrong_calls_are_refused(self):
+        for status, out in run("refused", 2):
+            self.assertEqual(status, 0, out)
+            self.assertRegex(out, r"sparse: UnimplementedError: .*layout torch.sparse_coo")
+            self.assertRegex(out, r"shape: InvalidArgumentError: .*tensor 1 is torch.float32\[3\]")
+            self.assertRegex(out, r"ranks: InvalidArgumentError: .*1 tensors, expected one for")
+            self.assertRegex(out, r"split: InvalidArgumentError: .*2 ranks can divide")
+            self.assertRegex(out, r"any: UnimplementedError: .*pass src to recv")
+            self.assertRegex(out, r"differs: \w+Error: .*rank [01]")
+
+    def test_a_program_may_end_without_destroying_its_group(self):
+        begin = time.monotonic()
+        for status, out in run("late", 2):
+            self.assertEqual(status, 0, out)
+            self.assertIn("the end", out)
+        self.assertLess(time.monotonic() - begin, 20)
+
+
+if __name__ == "__main__":
+    script.main()

@@ -1,0 +1,187 @@
+"""The works of `tandem.torch.process_group`: operations that run, and what happens at their end."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import datetime
+import queue
+import threading
+from typing import Any, Callable, List, Optional, Sequence
+
+import torch
+import torch.distributed as dist
+
+from ..errors import DeadlineExceededError
+
+__all__ = ["Channel", "Message", "Thread", "Work"]
+
+_Base = dist._Work if hasattr(dist, "_Work") else dist.Work
+
+
+def _seconds(timeout: Any) -> Optional[float]:
+    """Returns a timeout of PyTorch in seconds. None: it sets no limit."""
+    if timeout is None or timeout.total_seconds() <= 0:
+        return None
+    return float(timeout.total_seconds())
+
+
+class Message:
+    """A message of a channel; it has the methods of `_core.Work`."""
+
+    def __init__(self, running: concurrent.futures.Future[None]) -> None:
+        self._running = running
+
+    @property
+    def finished(self) -> bool:
+        return self._running.done()
+
+    def wait(self, timeout: Optional[float] = None) -> None:
+        try:
+            self._running.result(timeout)
+        except concurrent.futures.TimeoutError as error:
+            if self._running.done():
+                raise
+            raise DeadlineExceededError("a message is still on its way") from error
+
+
+class Work(_Base):  # type: ignore[misc]
+    """A collective of one rank. It ends when its operations have ended and `finish` has run.
+
+    `finish` copies results to the caller's tensors. It runs once, on the first thread that sees the
+    end of the operations. `run_later` calls a function on another thread."""
+
+    def __init__(
+        self,
+        run_later: Callable[[Callable[[], None]], None],
+        running: Sequence[Any],
+        results: List[Any],
+        finish: Optional[Callable[[], None]] = None,
+    ) -> None:
+        super().__init__()
+        self._run_later = run_later
+        self._running = list(running)
+        self._results = results
+        self._finish = finish
+        self._error: Optional[BaseException] = None
+        self._ended = False
+        self._lock = threading.Lock()
+
+    def _end(self, seconds: Optional[float]) -> None:
+        """Waits for the end. DeadlineExceededError: `seconds` have passed first."""
+        with self._lock:
+            if self._ended:
+                return
+            try:
+                for part in self._running:
+                    part.wait(seconds)
+                if self._finish is not None:
+                    self._finish()
+            except DeadlineExceededError as error:
+                if not all(part.finished for part in self._running):
+                    raise
+                self._error = error
+            except Exception as error:  # pylint: disable=broad-except
+                self._error = error
+            self._ended = True
+            self._running, self._finish = [], None
+
+    def wait(self, timeout: Optional[datetime.timedelta] = None) -> bool:
+        """Blocks until the collective has ended. Raises its error."""
+        self._end(_seconds(timeout))
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def synchronize(self) -> None:
+        self.wait()
+
+    def is_completed(self) -> bool:
+        if self._ended:
+            return True
+        if not all(part.finished for part in list(self._running)):
+            return False
+        self._end(None)
+        return True
+
+    def is_success(self) -> bool:
+        return self.is_completed() and self._error is None
+
+    def exception(self) -> Optional[BaseException]:
+        return self._error
+
+    def result(self) -> List[Any]:
+        self.wait()
+        return self._results
+
+    def get_future(self) -> Any:
+        """Returns a future whose value is the list of the result tensors."""
+        ended = torch.futures.Future()
+
+        def value(_: Any) -> List[Any]:
+            if self._error is not None:
+                raise self._error
+            return self._results
+
+        # The error is raised in `then`, because the C++ code of PyTorch sees only such errors.
+        future = ended.then(value)
+
+        def resolve() -> None:
+            self._end(None)
+            ended.set_result(None)
+
+        self._run_later(resolve)
+        return future
+
+
+class Thread:
+    """A daemon thread that calls functions in the order of `submit`."""
+
+    def __init__(self, name: str) -> None:
+        self._calls: queue.SimpleQueue[Optional[Callable[[], None]]] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, call: Callable[[], None]) -> None:
+        self._calls.put(call)
+
+    def stop(self) -> None:
+        """Ends the thread after the calls so far, or leaves it after one second."""
+        self._calls.put(None)
+        if threading.current_thread() is not self._thread:
+            self._thread.join(1.0)
+
+    def _loop(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call()
+            del call
+
+
+class Channel:
+    """The messages of one tag from one rank to another, in order. The two ranks connect when the
+    first message is sent or received, so that neither waits for other ranks."""
+
+    def __init__(self, connect: Callable[[], Any], name: str) -> None:
+        self._connect = connect
+        self._communicator: Any = None
+        self._thread = Thread(name)
+
+    def submit(self, call: Callable[[Any], None]) -> Message:
+        running: concurrent.futures.Future[None] = concurrent.futures.Future()
+
+        def run() -> None:
+            try:
+                if self._communicator is None:
+                    self._communicator = self._connect()
+                call(self._communicator)
+            except BaseException as error:  # pylint: disable=broad-except
+                running.set_exception(error)
+            else:
+                running.set_result(None)
+
+        self._thread.submit(run)
+        return Message(running)
+
+    def close(self, why: str) -> None:
+        if self._communicator is not None:
+            self._communicator.abort(why)
+        self._thread.stop()
