@@ -52,8 +52,8 @@ TANDEM_SAME_PLACE(exec::CuptiExternalId, id, CUpti_ActivityExternalCorrelation, 
 TANDEM_SAME_PLACE(exec::CuptiExternalId, correlation, CUpti_ActivityExternalCorrelation,
                   correlationId);
 
-// Checks that a function of our declarations has the argument types of CUPTI's function, in the
-// same order.
+// Checks that a function in cupti_library.h has the argument types of CUPTI's function, in the same
+// order.
 template <typename Real, typename... Args>
 constexpr bool Takes = std::is_same_v<Real, CUptiResult(Args...)>;
 static_assert(Takes<decltype(cuptiGetTimestamp), uint64_t*>);

@@ -1,6 +1,7 @@
-// Tests graphs with the real cuDNN for devices that this machine does not have. cuDNN gets the
-// properties of a device, proposes engines and compiles their kernels. No kernel runs
-// (tests/support/fake_driver.cc). tests/cuda_on_host and tests on a device check the results.
+// Tests graphs with the real cuDNN for devices that this machine need not have. cuDNN gets the
+// properties of a device from the test, proposes engines and compiles their kernels. No kernel runs
+// (tests/support/fake_driver.cc). tests/cuda_on_host and tests on a device check the results of
+// graphs.
 #include "kernels/ops/cuda/dnn_graph.h"
 
 #include <gtest/gtest.h>
@@ -91,8 +92,8 @@ TEST_P(DnnGraphs, NormalisationsOfEveryType) {
   }
 }
 
-// Channels that do not fill whole pieces of 16 bytes have no plan. Therefore the kernels require
-// whole pieces.
+// If the channels of a pixel do not fill whole pieces of 16 bytes, cuDNN has no plan. Therefore the
+// kernels require whole pieces.
 TEST_P(DnnGraphs, OtherChannelsHaveNoPlan) {
   ExpectNone(ops::BatchNormGraph({CUDNN_DATA_HALF, 4, 12, 25, true, true}).graph);
   ExpectNone(ops::BatchNormGradGraph({CUDNN_DATA_HALF, 4, 12, 25, true, true}).graph);
@@ -171,14 +172,15 @@ TEST_P(DnnGraphs, SeveralPlansOfOneConvolution) {
   }
 }
 
-// A proposal keeps its number however many proposals are requested. Thus the number can be stored.
+// A proposal has the same number, however many proposals are requested. Thus the number of a
+// proposal can be stored.
 TEST_P(DnnGraphs, AProposalIsTheSameAgain) {
   const ops::ConvShape s = Square(64, 56, 64, 3, 1, 1);
   const ops::ConvGraph g = ops::ConvOutputGraph(s, CUDNN_DATA_HALF, {});
   const auto best = g.graph.MakePlan(device_, kConvWorkspace);
   ASSERT_TRUE(best.ok()) << best.status();
-  // Compares only the 200 characters about the engine. The code that follows them contains
-  // uninitialised memory of some engines.
+  // Returns only the 200 characters about the engine. The characters after them are code that
+  // contains uninitialised memory for some engines.
   const auto engine_of = [](const ops::DnnPlan& plan) {
     const std::string text = *plan.text();
     const size_t at = text.find("\"engine\":");
@@ -199,8 +201,8 @@ TEST_P(DnnGraphs, AProposalIsTheSameAgain) {
   EXPECT_FALSE(g.graph.MakeProposal(device_, ops::DnnGraph::kProposals).ok());
 }
 
-// cuDNN cannot add a bias to a grouped convolution in bf16. A separate kernel must then add the
-// bias.
+// cuDNN cannot add a bias to a grouped convolution in bf16. In this case a separate kernel must add
+// the bias.
 TEST_P(DnnGraphs, NoBiasBehindGroupsOfBf16) {
   const ops::ConvShape s = Square(32, 112, 32, 3, 1, 1, 32);
   ExpectNone(ops::ConvOutputGraph(s, CUDNN_DATA_BFLOAT16, {.bias = true}).graph);

@@ -1,6 +1,7 @@
-// Tests the kernels of the CUDA module. Without a device: which operators have kernels, and that
-// every row of the operator bench is prepared or rejected with a reason. With a device: every row
-// is compared with the loops in double precision that also check the CPU's kernels.
+// Tests the kernels of the CUDA module. Without a device, the test checks which operators have
+// kernels, and that the module prepares every row of the operator bench or rejects the row with a
+// reason. With a device, the test compares every row with the loops in double precision that also
+// check the CPU's kernels.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -51,7 +52,7 @@ std::vector<Value> DescriptionsOf(const OpCase& c) {
   return values;
 }
 
-// Every row is prepared, or rejected with a reason. This needs no device.
+// The module prepares every row, or rejects the row with a reason. The test needs no device.
 TEST_F(CudaModule, PreparesOrRefusesEveryRow) {
   std::vector<OpCase> cases = AllCases();
   for (OpCase& c : RandomCases(7, 240)) cases.push_back(std::move(c));
@@ -91,8 +92,8 @@ class CudaDevice : public CudaModule {
     device_ = *std::move(device);
   }
 
-  // If TANDEM_SMALL_ROWS is set, the large rows of the benchmark are skipped. On a stand-in device
-  // they take long and test nothing more than small rows.
+  // Checks every case that has a kernel. If TANDEM_SMALL_ROWS is set, skips the large rows of the
+  // benchmark: on a stand-in device large rows take long and test nothing more than small rows.
   void Check(const std::vector<OpCase>& cases) {
     const bool small = std::getenv("TANDEM_SMALL_ROWS") != nullptr;
     int served = 0, rows = 0;
@@ -216,11 +217,12 @@ TEST_F(CudaDevice, WrongIdsAndLabelsAreNamed) {
   }
 }
 
-// Runs the search for non-finite numbers on the device. The search writes its results into cells.
+// Runs the search for non-finite numbers on the device. The search writes its results into
+// `cells_`.
 class CudaSearch : public CudaDevice {
  protected:
   static constexpr uint64_t kNone = exec::NonFiniteScan::kNone;
-  static constexpr size_t kTensors = 70;  // number of tensors; one launch cannot search as many
+  static constexpr size_t kTensors = 70;  // number of tensors; more than one launch can search
 
   void SetUp() override {
     CudaDevice::SetUp();

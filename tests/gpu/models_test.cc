@@ -106,7 +106,8 @@ TEST(CudaModels, DeepGradientCompression) {
   EXPECT_TRUE(PlanOf(program).ok()) << PlanOf(program);
 }
 
-// Only CPU kernels support the layout nChw16c, so no kernel of a device accepts the operator.
+// No kernel of a device supports the layout nChw16c, so planning for the device must fail with a
+// message that names the operator.
 TEST(CudaModels, WhatIsMissingIsNamed) {
   auto program = Training("resnet18", {{"image", "3,32,32"}, {"stem", "3"}}, "sgd");
   ASSERT_TRUE(program.ok()) << program.status();

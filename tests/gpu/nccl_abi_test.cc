@@ -37,8 +37,8 @@ static_assert(offsetof(collective::NcclConfig, version) == offsetof(ncclConfig_t
 static_assert(offsetof(collective::NcclConfig, blocking) == offsetof(ncclConfig_t, blocking));
 static_assert(collective::NcclLibrary::kVersionMin == NCCL_VERSION(2, 18, 0));
 
-// Checks that an entry of our table of NCCL functions has the argument types of the real function,
-// in the same order.
+// Checks that an entry of the table of functions in nccl_library.h has the argument types of the
+// real function, in the same order.
 template <typename Real, typename... Args>
 constexpr bool Takes = std::is_same_v<Real, ncclResult_t(Args...)>;
 static_assert(
@@ -72,7 +72,7 @@ TEST(NcclAbi, TheLibraryOpens) {
   if (!nccl.ok()) GTEST_SKIP() << nccl.status();
   EXPECT_GE(nccl->version, collective::NcclLibrary::kVersionMin);
   collective::NcclUniqueId id{};
-  // Succeeds even without a device, or reports the reason why not.
+  // The function succeeds without a device too, or reports the reason of its failure.
   const collective::NcclResult result = nccl->GetUniqueId(&id);
   EXPECT_EQ(result, collective::NcclResult::kSuccess) << nccl->GetErrorString(result);
   EXPECT_STRNE(nccl->GetErrorString(collective::NcclResult::kRemoteError), "");

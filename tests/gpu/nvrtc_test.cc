@@ -80,7 +80,8 @@ Details DetailsOf(const ops::FusedSource& source, const char* arch) {
   };
   take(nvrtc->GetProgramLogSize, nvrtc->GetProgramLog, &details.log);
   void* const library = dlopen("libnvrtc.so.13", RTLD_LAZY | RTLD_NOLOAD);
-  // If NVRTC is older, the test gets no PTX. Most tests need only the log.
+  // If libnvrtc.so.13 is not loaded (NVRTC is older), `ptx` stays empty. Most tests need only the
+  // log.
   if (library != nullptr) {
     take(reinterpret_cast<ops::NvrtcResult (*)(ops::NvrtcProgram, size_t*)>(
              dlsym(library, "nvrtcGetPTXSize")),
@@ -120,7 +121,7 @@ TEST(NvrtcTest, AccessesAreWide) {
       for (size_t at = 0; (at = ptx.find(what, at)) != std::string::npos; ++at) ++found;
       return found;
     };
-    // Wide loads of the parameter, the gradient and two moments.
+    // Four wide loads: the parameter, the gradient and two moments.
     EXPECT_EQ(count("ld.global.v4.f32"), 4);
     EXPECT_EQ(count("st.global.v4.f32"), 3);
     return;
