@@ -92,7 +92,7 @@ Status CheckPeers(const Collective& call, int rank, int size) {
   return OkStatus();
 }
 
-// Checks the buffers of one piece of a call: their sizes, alignment and overlap.
+// Checks the buffers of one piece of a call: their sizes, null pointers and overlap.
 Status CheckMemory(const Collective& call, const Collective::Piece& piece, int rank, int size) {
   constexpr size_t kBytesMax = size_t{1} << 50;
   const size_t element = SizeOf(call.dtype);

@@ -37,15 +37,15 @@ const char* Name(CollectiveOp op);  // returns the name of an operation, such as
 // The arguments of one collective operation. Every rank of a communicator makes the same calls in
 // the same order. The fields op, count, dtype, reduce and root must be equal on all ranks; a
 // difference is an error on all ranks. A kSendRecv involves two ranks only. The n-th send from rank
-// a to rank b matches the n-th receive on rank b from rank a. The send and the receive must be
-// between the same collectives on both ranks.
+// a to rank b matches the n-th receive on rank b from rank a. Both ranks must make these two calls
+// between the same collectives.
 struct Collective {
   CollectiveOp op = CollectiveOp::kBarrier;
-  // Input and output buffers in host memory or in memory of the communicator's device. They are
-  // aligned to the element size and are not owned. Until the Work is done, both buffers must stay
-  // valid, and nothing else may use them. A Wait that timed out does not end the operation. An
-  // operation in place has `in == out`, or one buffer is part of the other (see the calls below).
-  // Any other overlap is an error. After a failure the content of `out` is undefined.
+  // Input and output buffers in host memory or in memory of the communicator's device. The buffers
+  // must be aligned to the element size; the caller owns them. Until the Work is done, both buffers
+  // must stay valid, and nothing else may use them. A Wait that timed out does not end the
+  // operation. An operation in place has `in == out`, or one buffer is part of the other (see the
+  // calls below). Any other overlap is an error. After a failure the content of `out` is undefined.
   const void* in = nullptr;
   void* out = nullptr;
   // Number of elements that each rank contributes. kReduceScatter: number of elements that each
@@ -158,9 +158,9 @@ class Communicator {
   // undefined afterwards.
   std::shared_ptr<Work> ReduceScatter(const void* in, void* out, size_t count, DType dtype,
                                       ReduceOp reduce, CallOptions options = {});
-  // Exchanges data with each rank r: sends elements [r * count, (r + 1) * count) of `in`, and
-  // receives the same elements of `out`. Both buffers have size() * count elements. `in` and `out`
-  // may be equal, except on devices.
+  // Exchanges data with each rank r: sends elements [r * count, (r + 1) * count) of `in` to rank r,
+  // and stores the data from rank r in the elements of `out` with the same indices. Both buffers
+  // have size() * count elements. `in` and `out` may be equal, except on devices.
   std::shared_ptr<Work> AllToAll(const void* in, void* out, size_t count, DType dtype,
                                  CallOptions options = {});
   // Send and Recv transfer data from one rank to another. A Send may end before the receiver has

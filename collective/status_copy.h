@@ -5,9 +5,9 @@
 
 namespace tandem::collective {
 
-// Returns a Status that is equal to `status` and shares no memory with it. Copies of a Status share
-// a reference count inside a library without thread sanitizer instrumentation. Use this for every
-// status that crosses threads.
+// Returns a Status that is equal to `status` and shares no memory with it. Use this function for
+// every status that crosses threads. Reason: plain copies of a Status share a reference count
+// inside a library that has no thread-sanitizer instrumentation.
 inline Status OwnCopy(const Status& status) {
   return status.ok() ? OkStatus() : Status(status.code(), status.message());
 }

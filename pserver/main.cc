@@ -101,10 +101,10 @@ DEFINE_int32(
 namespace tandem::pserver {
 namespace {
 
-// Minimum number of files that the process may open. With fewer, the connections of a small job may
-// exceed the limit.
+// Minimum number of files that the process must be allowed to open. With a lower limit, even the
+// connections of a small job might exceed the limit.
 constexpr uint64_t kFilesMin = 32;
-// Maximum value of the flags that limit memory in MB, as in proto/strategy.proto.
+// Maximum value of the flags that limit memory, in MB, as in proto/strategy.proto.
 constexpr uint64_t kTableMemoryMax = 1 << 30;
 constexpr uint64_t kMessageMemoryMin = 16;  // minimum of --message_memory_mb in MB
 
@@ -149,7 +149,7 @@ Status SetFlags(int argc, char** argv) {
   return OkStatus();
 }
 
-// Adds the sockets of --listen_fd to `options` and marks them close-on-exec, so that child
+// Adds the sockets of --listen_fd to `options`. Marks the sockets close-on-exec, so that child
 // processes do not inherit them.
 Status TakeListeners(const std::string& list, rpc::ServerOptions* options) {
   for (size_t begin = 0; begin < list.size();) {
@@ -247,7 +247,8 @@ std::string NameOf(const PserverOptions& options) {
   return absl::StrFormat("pserver %d", options.index);
 }
 
-// Reports unresponsive trainers to tandemrun, which kills them.
+// Makes the server report unresponsive trainers to tandemrun, which kills these trainers. Has no
+// effect if tandemrun did not start this process.
 void TellLauncher(PserverOptions& options) {
   const std::string fifo = LauncherFifo();
   if (fifo.empty()) return;
@@ -263,7 +264,7 @@ int Fail(const Status& status, std::optional<ExitCode> code = std::nullopt) {
 }
 
 // The reason why the process must end: a request to stop (OK) or an error. Only the first call of
-// Ask has an effect.
+// Ask has an effect; Wait blocks until this call.
 class EndRequest {
  public:
   void Ask(const Status& why) {
@@ -276,7 +277,7 @@ class EndRequest {
   std::promise<Status> why_;
 };
 
-// Warns of an unsafe configuration in the log, at each start.
+// Prints a warning at each start if the configuration exposes the server to other machines.
 void WarnOfExposure(const PserverOptions& options, const http::HttpServer* page) {
   if (!IsLoopback(options.rpc.listen)) {
     const char* what = !options.rpc.tls.enabled()
@@ -388,7 +389,7 @@ int Main(int argc, char** argv) {
     std::fputs("help: tandem-pserver --help\n", stderr);
     return kExitUsage;
   }
-  gflags::HandleCommandLineHelpFlags();  // ends the process for --helpfull and similar flags
+  gflags::HandleCommandLineHelpFlags();  // exits the process if a flag like --helpfull is set
   LimitCoreDumps(FLAGS_core_dumps);
   google::InitGoogleLogging(argv[0]);
   rpc::InstallGrpcLog();
@@ -410,8 +411,8 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   tandem::NameHostLimits("tandem-pserver");
-  // All files, including those that RocksDB creates, contain parameters and gradients. Other users
-  // must not read them.
+  // All files, including those that RocksDB creates, contain parameters and gradients, so other
+  // users must not read the files.
   umask(umask(0) | 077);
   return tandem::pserver::Main(argc, argv);
 }

@@ -30,8 +30,8 @@
 namespace tandem::pserver {
 namespace {
 
-// Maximum bytes of shared memory from which the server reads messages of clients on this host in
-// place. Unused pages take no memory.
+// Maximum bytes of shared memory for messages of clients on this host. The server reads these
+// messages in place. Unused pages use no memory.
 constexpr size_t kShmRpcMemoryBytes = size_t{32} << 30;
 
 std::optional<shm_rpc::ServerMemory> MakeShmRpcMemory() {
@@ -44,14 +44,14 @@ std::optional<shm_rpc::ServerMemory> MakeShmRpcMemory() {
 // Lowers the priority of the calling thread, because a checkpoint is less urgent than a push.
 void GiveWay() {
   constexpr int kNice = 10;
-  // On Linux, this affects only the calling thread.
+  // On Linux, this call changes only the calling thread.
   const bool lowered = setpriority(PRIO_PROCESS, 0, kNice) == 0;
   LOG_IF(WARNING, !lowered) << "cannot lower the priority of the checkpoint writer: "
                             << ErrnoText(errno);
 }
 
-// PERMISSION_DENIED: the server would listen on a network with encryption, but without a check of
-// callers. Encryption alone does not restrict access.
+// PERMISSION_DENIED: the server would listen on a network address with TLS, but accept every
+// caller. Encryption alone does not restrict access.
 Status CheckExposure(const PserverOptions& options) {
   const bool knows_callers = options.rpc.tls.mutual() || !options.secret.empty();
   if (knows_callers || !options.rpc.tls.enabled() || IsLoopback(options.rpc.listen) ||
@@ -59,7 +59,8 @@ Status CheckExposure(const PserverOptions& options) {
     return OkStatus();
   }
   return PermissionDenied(
-      "cannot listen on %s without TLS or a secret, because it is a network address [TD6001]; "
+      "cannot listen on %s, because it is a network address, and the server could not check its "
+      "callers without tls_ca or a secret [TD6001]; "
       "hint: set tls_ca or a secret, or insecure_allow_network in a trusted network",
       ToString(options.rpc.listen));
 }
@@ -82,8 +83,8 @@ struct CallPools {
 
 }  // namespace
 
-// The parts of a server. Members are destroyed in reverse order: the server before the objects that
-// its handlers use.
+// The parts of a server. The members are destroyed in reverse order, so the gRPC server is
+// destroyed before the objects that its handlers use.
 struct Pserver::Impl {
   explicit Impl(Metrics& metrics) : call_metrics(metrics) {}
 
@@ -95,7 +96,8 @@ struct Pserver::Impl {
   std::unique_ptr<Device> slice_device;        // set together with slice_backend
   CheckpointThrottle pace{
       {[this] { return durable == nullptr ? 0 : durable->shard().pushes(); }, {}}};
-  // Set when the shutdown begins, so that writers no longer pause.
+  // Set when the shutdown begins. A second pending request makes the writers of checkpoints stop
+  // their pauses.
   std::optional<CheckpointThrottle::Wish> hurry;
   std::unique_ptr<Storage> storage;  // null: there is no data directory
   uint64_t restored_version = 0;
@@ -104,12 +106,12 @@ struct Pserver::Impl {
   std::unique_ptr<DurableShard> durable;
   std::unique_ptr<LogFlushThread> log_driver;  // null: durability is none
   std::unique_ptr<DeadlineDriver> deadlines;
-  std::unique_ptr<ThreadPool> writer;  // one thread, which runs the functions of Aside
-  std::unique_ptr<ThreadPool> saver;   // a single thread, with a queue of one snapshot
+  std::unique_ptr<ThreadPool> writer;  // one thread; runs the functions passed to Aside()
+  std::unique_ptr<ThreadPool> saver;   // one thread, with a queue of one snapshot
   std::unique_ptr<CallPools> pools;
   std::unique_ptr<TensorCalls> calls;
   std::unique_ptr<shm_rpc::ShmRpcServer>
-      shm_server;                        // null: this machine provides no shared memory
+      shm_server;  // null: this machine provides no shared memory, or shm_rpc is false
   std::unique_ptr<rpc::AuditLog> audit;  // null: the audit log was not requested
   std::unique_ptr<ServerSessions> sessions;
   PserverServices services;
@@ -122,8 +124,8 @@ struct Pserver::Impl {
       answer(status, std::move(message));
     };
   }
-  // Runs `work` on the writer thread, or on this thread if there is no writer. Returns when `work`
-  // has ended.
+  // Runs `work` on the writer thread and waits for its end. Runs `work` on the calling thread if
+  // there is no writer thread.
   void Aside(const std::function<void()>& work) {
     std::promise<void> done;
     const auto run = [&] {
@@ -138,7 +140,8 @@ struct Pserver::Impl {
   // `memory`: shared memory for clients on this host; null: none.
   void MakeShard(const PserverOptions& options, uint64_t incarnation,
                  const std::optional<shm_rpc::ServerMemory>& memory, Metrics& metrics);
-  // Closes the shard. Fails calls whose changes could not be written. Afterwards, no call waits.
+  // Closes the shard and fails the calls whose changes could not be written. No call waits after
+  // End.
   void End();
   // Starts the shm RPC server. `memory`: shared memory for clients on this host; null: none.
   void StartShmRpc(const std::optional<shm_rpc::ServerMemory>& memory) {
@@ -178,7 +181,7 @@ Pserver::Pserver(Metrics& metrics) : impl_(std::make_unique<Impl>(metrics)) {}
 
 namespace {
 
-// Checks the options that need no resources. With mutual TLS, sets `options.job` from the
+// Checks the options that need no resources. With mutual TLS, sets `options.job` to the job in the
 // certificate.
 Status CheckOptions(PserverOptions& options) {
   if (!options.secret.empty() && options.job.empty()) {
@@ -328,7 +331,8 @@ void Pserver::Impl::End() {
 Pserver::~Pserver() {
   impl_->End();
   if (impl_->server != nullptr) impl_->server->Stop(SteadyNow());
-  // Waits for the worker threads: a handler that has replied may still be running in the service.
+  // Waits for the worker threads: a handler that has sent its reply may still run and use the
+  // service.
   impl_->pools.reset();
 }
 

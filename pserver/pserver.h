@@ -19,8 +19,8 @@ namespace tandem::pserver {
 
 enum class Durability : uint8_t {
   kNone,  // changes since the last checkpoint are lost if the process dies
-  // Like kNone, but trainers keep their pushes until a checkpoint contains them. A push is lost
-  // only if both the server and the trainer of the push die.
+  // Like kNone, but trainers keep their pushes until a checkpoint contains the pushes. A push is
+  // lost only if both the server and the trainer of the push die.
   kReplayable,
   kLogged  // no acknowledged push is lost
 };
@@ -29,52 +29,53 @@ StatusOr<Durability> ParseDurability(const std::string& text);
 
 struct PserverOptions {
   // With mutual TLS, the certificate must be for a pserver of `job`. If `job` is "", the
-  // certificate determines the job. Each caller may make the calls of its role
+  // certificate determines the job. A caller may make only the calls of its role
   // (pserver/service/access.h).
   rpc::ServerOptions rpc;
-  int index = 0;       // index of the server in the job
-  std::string job;     // name of the job; "": the server serves the first job that configures it
-  int trainers = 0;    // number of trainers; 0: the number that the first trainer configures
-  std::string secret;  // the job's secret; empty: callers need no secret; otherwise REQUIRES a job
+  int index = 0;         // index of the server in the job
+  std::string job;       // name of the job; "": the server serves the first job that configures it
+  int trainers = 0;      // number of trainers; 0: the number that the first trainer configures
+  std::string secret;    // the job's secret, only together with `job`; "": callers need no secret
   std::string data_dir;  // checkpoints are in <data_dir>/shard-<index>; "": no checkpoints
-  // Steps between checkpoints; 0: only on request, and at the end.
+  // Number of steps between checkpoints; 0: only on request, and in Drain.
   uint64_t checkpoint_every_steps = 0;
   int checkpoint_deltas = 0;  // number of delta checkpoints after each full checkpoint
-  // The failures that an acknowledged push survives. kLogged (REQUIRES data_dir): the death of the
-  // server, because a WAL is kept in addition to the checkpoint. kReplayable (REQUIRES data_dir):
-  // the death of the server while the trainer of the push lives. The log has the order of the
+  // The failures that an acknowledged push survives. kLogged (needs data_dir): the death of the
+  // server, because a WAL is kept in addition to the checkpoint. kReplayable (needs data_dir): the
+  // death of the server while the trainer of the push lives. The log then has only the order of the
   // pushes, and the trainers keep the values.
   Durability durability = Durability::kNone;
-  // With kLogged, selects when the WAL is synced. Synced pushes survive the death of the machine.
+  // With kLogged: when the WAL is synced. Synced pushes survive the death of the machine.
   WalSync wal_sync = WalSync::kInterval;
   Duration wal_sync_interval = std::chrono::milliseconds(100);
   // Size of the log in bytes at which a checkpoint is written. With kReplayable, the size includes
   // the values of the pushes that trainers keep.
   uint64_t log_bytes_max = uint64_t{256} << 20;
-  // With kReplayable, maximum bytes of the sent pushes that a trainer keeps for a replay. A push
-  // waits if it would exceed the maximum while pushes of earlier steps are kept.
+  // With kReplayable: maximum bytes of the sent pushes that a trainer keeps for a replay. A push
+  // that would exceed the maximum waits until the trainer has dropped pushes of earlier steps.
   uint64_t keep_bytes_max = uint64_t{1} << 30;
-  // Memory for the rows of all tables in bytes (row_tiers.h); 0: unlimited. Further rows are in the
-  // directory <cold_dir>/cold-rows-<index>, which is emptied at the start.
+  // Limit of the memory for the rows of all tables in bytes (row_tiers.h); 0: unlimited. Rows
+  // beyond the limit are in the directory <cold_dir>/cold-rows-<index>, which the server empties at
+  // its start.
   uint64_t table_memory_bytes = 0;
   std::string cold_dir = "database";
-  // `on_silent` and `replaces` are as in ShardOptions.
+  // `on_silent` and `replaces`: see ShardOptions.
   std::function<void(int trainer, Duration silent)> on_silent;
   bool replaces = false;
   std::string audit_log;  // file in which every call is recorded (audit_log.h); "": none
-  // Numbers of threads for gRPC calls: pushes, pulls, and pulls of rows only (rpc_send_thread_num,
+  // Numbers of threads for pushes, for pulls, and for pulls of rows only (rpc_send_thread_num,
   // rpc_get_thread_num, rpc_prefetch_thread_num of proto/strategy.proto). `threads`: for all other
   // calls.
   int push_threads = 12, pull_threads = 12, row_pull_threads = 12;
   int threads = 2;
-  // Maximum number of calls of each kind that wait for a thread. Further calls are rejected.
+  // Maximum number of calls of each kind that wait for a thread. The server rejects further calls.
   size_t queue_max = 1024;
   // Device of the dense slices and their updates: "cpu", "cuda", "cuda:1". Rows of tables are
   // always in host memory.
   std::string place = "cpu";
-  bool shm_rpc = true;  // true: clients on this host may use shared memory
+  bool shm_rpc = true;  // whether clients on this host may use shared memory
   // Called when the storage has failed. From then on, the server acknowledges no change. The
-  // process must call Pserver::GiveUp and end. The next process recovers from data_dir. May be
+  // process must call Pserver::GiveUp and exit. The next process recovers from data_dir. May be
   // called on any thread and more than once; must not block.
   std::function<void(const Status&)> on_failure;
 };
@@ -91,7 +92,7 @@ class Pserver {
   const Endpoint& endpoint() const;
   // Returns the state of the server's parameters, tables and trainers.
   ShardInfo Info() const;
-  // OK, or the reason why the server rejects pushes or (without a log) wrote no checkpoint.
+  // Returns OK, or the reason why the server rejects pushes or (without a log) wrote no checkpoint.
   Status StorageStatus() const;
   // Version of the checkpoint restored at the start; 0: none.
   uint64_t restored_version() const;
@@ -100,10 +101,12 @@ class Pserver {
   // missing.
   StatusOr<SavedCheckpoint> SaveCheckpoint();
   // Stops serving. Saves a checkpoint if there is a data directory and the server has its initial
-  // values. Fails waiting calls with UNAVAILABLE and ends calls in progress by `deadline`.
+  // values, and returns the status of the write. Fails waiting calls with UNAVAILABLE. Ends calls
+  // in progress by `deadline`.
   Status Drain(Time deadline);
-  // Call it after PserverOptions::on_failure was called. Fails all waiting calls. Calls that wait
-  // for the failed storage receive its error. Ends calls in progress by `deadline`.
+  // Stops serving after PserverOptions::on_failure was called. Fails all waiting calls; calls that
+  // wait for the failed storage receive the error of the storage. Ends calls in progress by
+  // `deadline`.
   void GiveUp(Time deadline);
 
  private:

@@ -1,5 +1,5 @@
-// Checks the rules of docs/ARCHITECTURE.md that can be verified in the source tree: allowed
-// includes, forbidden calls, and size limits. Each failure names the file, the line and a remedy.
+// Checks those rules of docs/ARCHITECTURE.md that the source text shows: allowed includes,
+// forbidden calls, and size limits. Each failure names the file, the line and a remedy.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -50,8 +50,8 @@ std::vector<SourceFile> Sources() {
 
 std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
-// Returns for each directory the directories that its files include. The value is a place of such
-// an include, as "FILE:LINE".
+// Returns a map from each directory to the directories whose headers its files include. The value
+// of each pair is the place of one such include, as "FILE:LINE".
 std::map<std::string, std::map<std::string, std::string>> Included() {
   const std::regex include(R"re(^\s*#include "([^"]+)")re");
   std::map<std::string, std::map<std::string, std::string>> included;
@@ -119,8 +119,9 @@ TEST(Tidy, RoomsHaveAReadme) {
   }
 }
 
-// Headers must not include headers that compile slowly, or that make all users depend on a library.
-// Only .cc files include the few headers that wrap a library.
+// A header must not include a header that compiles slowly, or that makes all users depend on a
+// library. Exceptions are the headers in kWrappers, which wrap a library. No header outside
+// kWrappers may include them.
 TEST(Tidy, HeavyHeadersStayOutOfHeaders) {
   static const std::set<std::string> kWrappers = {
       "collective/rendezvous/dial.h",
@@ -214,14 +215,15 @@ TEST(Tidy, BannedCalls) {
 
 // ---- Sizes --------------------------------------------------------------------------------------
 
-// Checks lines only. tests/shape/shape_test.py checks functions and classes.
+// This test checks only the length of lines. tests/shape/shape_test.py checks functions and
+// classes.
 TEST(Tidy, LinesAreShort) {
   constexpr size_t kColumns = 100;
   for (const SourceFile& file : Sources()) {
     for (size_t i = 0; i < file.lines.size(); ++i) {
       const std::string& line = file.lines[i];
       const auto columns = std::count_if(line.begin(), line.end(), [](char c) {
-        // Counts only the first byte of each UTF-8 character.
+        // Counts each UTF-8 character once, by its first byte.
         return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
       });
       const bool literal = line.find("R\"") != std::string::npos;
@@ -233,7 +235,8 @@ TEST(Tidy, LinesAreShort) {
 
 TEST(Tidy, HeadersHaveAGuardAndAFirstComment) {
   for (const SourceFile& file : Sources()) {
-    // *_code.h is exempt: it is included several times on purpose, once per instruction set.
+    // Files *_code.h are exempt: other files include them several times on purpose, once per
+    // instruction set.
     if (!file.path.ends_with(".h") || file.path.ends_with("_code.h")) continue;
     ASSERT_FALSE(file.lines.empty()) << file.path;
     EXPECT_TRUE(file.lines[0].starts_with("//")) << file.path << ": say first what it is for";

@@ -1,4 +1,4 @@
-// The program tandem-trainer: one trainer of a job. Usually started by tandemrun.
+// The program tandem-trainer: one trainer of a job. tandemrun usually starts this program.
 #include <gflags/gflags.h>
 #include <glog/logging.h>
 #include <signal.h>
@@ -102,8 +102,9 @@ Environment ReadEnvironment() {
   return environment;
 }
 
-// Removes the arguments --name=value that are no flags of this program from argv, and returns them.
-// Such a name is a field of the job or a knob.
+// Removes from argv the arguments --name=value whose name is no flag of this program, and returns
+// them. Such a name is a field of the job or a knob. INVALID_ARGUMENT: such an argument has no
+// value.
 StatusOr<Settings> TakeOverrides(int* argc, char** argv) {
   Settings overrides;
   int kept = 1;
@@ -179,7 +180,8 @@ SessionOptions OptionsOf(const EffectiveJob& job, const RankInfo& rank, LogForma
   return options;
 }
 
-// Starts the CPU samples of pe_profile_fname. nullptr: the job does not set it.
+// Starts the CPU samples of pe_profile_fname. Returns nullptr if the job does not set
+// pe_profile_fname.
 StatusOr<std::unique_ptr<CpuSamples>> SampleCpu(const JobConfig& config, const RankInfo& rank) {
   std::string path = config.strategy().runtime_flags().pe_profile_fname();
   if (path.empty()) return nullptr;
@@ -188,8 +190,8 @@ StatusOr<std::unique_ptr<CpuSamples>> SampleCpu(const JobConfig& config, const R
   return CpuSamples::Start(path);
 }
 
-// Writes the strategy to a separate file. Fields of the job outside the strategy that auto chose
-// are comments in the file.
+// Writes the strategy to a separate file. If `auto` chose fields of the job outside the strategy,
+// the file contains them as comments.
 Status WriteStrategy(const std::string& path, const JobConfig& config, const Settings& chosen) {
   DistributedStrategy strategy = config.strategy();
   strategy.clear_auto_();
@@ -200,7 +202,7 @@ Status WriteStrategy(const std::string& path, const JobConfig& config, const Set
   return Annotate(WriteTextFile(path, text + strategy::SaveText(strategy)), "the strategy");
 }
 
-// Prints the lines of the effective job that have settings chosen by auto.
+// Prints the lines of `text`, an effective job, that have settings chosen by `auto`.
 void TellChosen(const std::string& text) {
   const std::string origin = strategy::AutoOrigin().ToString();
   for (const auto line : absl::StrSplit(text, '\n')) {
@@ -210,7 +212,7 @@ void TellChosen(const std::string& text) {
   }
 }
 
-// Chooses settings if the job sets `auto`, and adds them to the job.
+// If the job sets `auto`, chooses settings and adds them to the job.
 Status ChooseSettings(const JobSources& sources, const RankInfo& rank, const ModeSecrets& secrets,
                       StopSwitch& stop, const Clock& clock, EffectiveJob* job) {
   JobSources with = sources;
@@ -231,22 +233,23 @@ Status ChooseSettings(const JobSources& sources, const RankInfo& rank, const Mod
   return WriteStrategy(FLAGS_strategy_out, *job->config, with.chosen);
 }
 
-// Prints a warning if ranks communicate over a network without encryption. PERMISSION_DENIED: this
-// is not allowed.
+// Prints a warning if ranks communicate over a network without encryption. PERMISSION_DENIED: the
+// user has not allowed such communication.
 Status WarnOfNetwork(const JobConfig& config, const RankInfo& rank) {
   TD_ASSIGN_OR_RETURN(const std::string warning, CheckNetwork(config, rank));
   if (!warning.empty()) std::fprintf(stderr, "tandem-trainer: warning: %s\n", warning.c_str());
   return OkStatus();
 }
 
-// Opens the event file if tensorboard_dir is set and this is rank 0. nullptr: no event file.
+// Opens the event file if tensorboard_dir is set and this is rank 0. Returns nullptr otherwise.
 StatusOr<std::unique_ptr<EventFile>> OpenEvents(const RankInfo& rank) {
   if (FLAGS_tensorboard_dir.empty() || rank.rank != 0) return nullptr;
   return EventFile::Create(FLAGS_tensorboard_dir);
 }
 
-// Sets the NCCL settings of the job in the environment of this process. No other thread may run
-// yet, because it could read the environment. Rank 0 logs the settings.
+// Sets the NCCL settings of the job in the environment of this process. The caller must not have
+// started a second thread, because that thread could read the environment at the same time. Rank 0
+// logs the settings.
 void SetNcclEnvironment(const JobConfig& config, const RankInfo& rank, Environment environment) {
   if (config.mode() != COLLECTIVE || config.place() == "cpu") return;
   for (const auto& [name, value] : NcclEnvironment(config.strategy().runtime_flags())) {
@@ -329,9 +332,9 @@ Status Train(JobSources sources) {
   return finish(result, rank.rank == 0);
 }
 
-// Restarts this process with OMP_WAIT_POLICY=passive. OpenMP threads that spin while they wait take
-// processor time from other threads (two trainers on two cores run five times slower). The process
-// executes itself again, because libgomp reads its environment before main.
+// Restarts this process with OMP_WAIT_POLICY=passive, because OpenMP threads that spin while they
+// wait take processor time from other threads (two trainers on two cores run five times slower).
+// The process executes its own program again, because libgomp reads its environment before main.
 void WaitPassively(char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr) return;
   setenv("OMP_WAIT_POLICY", "passive", 1);

@@ -44,8 +44,8 @@ StatusOr<std::vector<AlgorithmCost>> ProbeAlgorithms(const WorldConfig& world,
       TD_ASSIGN_OR_RETURN(const double seconds, TimeAllReduce(*communicator, bytes, each));
       cost.line.points.emplace_back(bytes, seconds);
     }
-    // This barrier ends after rank 0 has closed its listening socket. So no rank joins the next
-    // world over this socket.
+    // This barrier ends after rank 0 has closed its listening socket. So no rank uses this socket
+    // to join the world of the next algorithm.
     TD_RETURN_IF_ERROR(communicator->Call({}));
   }
   return costs;

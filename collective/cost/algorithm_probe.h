@@ -27,13 +27,14 @@ std::vector<size_t> ProbeSizes(AllReduceAlgorithm algorithm, int ranks, size_t b
 // Measures f32 sums in place of up to about `bytes_max` bytes. Joins `world` once for each
 // algorithm whose ProbeSizes are not empty and that supports groups of config.rule.group ranks
 // (Serves). All ranks must call the function together, and get the same result. `budget` is the
-// time for each algorithm. Large calls may exceed it, because each call is repeated a few times.
+// time for each algorithm. Measurements of large sizes may exceed the budget, because each call is
+// repeated a few times.
 StatusOr<std::vector<AlgorithmCost>> ProbeAlgorithms(const WorldConfig& world,
                                                      const HostCommunicatorConfig& config,
                                                      size_t bytes_max, Duration budget);
 
-// Returns the fastest algorithm for each of `sizes`, in the form of AllReduceRule::choices. Ignores
-// algorithms that need more than `memory_max` bytes of scratch memory.
+// Returns the fastest algorithm for each of `sizes` (bytes), in the form of AllReduceRule::choices.
+// Ignores algorithms that need more than `memory_max` bytes of scratch memory for the size.
 std::vector<AllReduceChoice> FastestOf(const std::vector<AlgorithmCost>& costs,
                                        std::vector<size_t> sizes, int ranks, size_t memory_max);
 

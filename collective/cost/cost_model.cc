@@ -23,9 +23,10 @@ double PiecewiseLinearCost::Seconds(size_t bytes) const {
   const auto& [from, at_from] = points[next - 1];
   const auto& [to, at_to] = points[next];
   const double slope = (at_to - at_from) / static_cast<double>(to - from);
-  // On a busy machine a smaller size may have taken longer, so a negative slope counts as 0. The
-  // line may also be negative at 0 bytes. Because the time to start a call is never negative, half
-  // of the bytes take at least half of the time.
+  // On a busy machine the smaller size may have taken longer, so a negative slope counts as 0. The
+  // line may also be negative at 0 bytes. The result is therefore at least proportional to the
+  // bytes: half of the bytes take at least half of the time, because the time to start a call is
+  // never negative.
   const double rise = std::max(0.0, slope);
   if (bytes < from) {
     const double share = at_from * static_cast<double>(bytes) / static_cast<double>(from);

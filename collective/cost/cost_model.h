@@ -22,8 +22,8 @@ struct ThreadCost {
   double add_byte = 0;  // time per byte that is received and added
 };
 
-// Times of a rank's thread if a buffer exceeds the caches, in seconds. For bytes after the first
-// `near_bytes` they replace `byte` and `add_byte` of ThreadCost.
+// Times of a rank's thread if a buffer exceeds the caches, in seconds. For the bytes after the
+// first `near_bytes`, the two times here replace `byte` and `add_byte` of ThreadCost.
 struct CacheMissCost {
   size_t near_bytes = 0;  // bytes with the times of ThreadCost; 0: all bytes
   double byte = 0, add_byte = 0;
@@ -42,8 +42,8 @@ struct CostModel {
   WireCost between;  // costs of connections between hosts; the ranks of a host share one end
   int cores = 0;     // number of cores per host for the threads of its ranks; 0: one for each rank
 
-  // Returns this model for buffers of `buffer_bytes` bytes. In the result `thread` has the average
-  // times over all bytes, and `far` is empty.
+  // Returns a model for buffers of `buffer_bytes` bytes. In the returned model, `thread` has the
+  // average times over all bytes of this model, and `far` is empty.
   CostModel For(size_t buffer_bytes) const;
 };
 

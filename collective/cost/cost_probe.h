@@ -1,5 +1,5 @@
 // Determines the constants of the cost model for this machine, by short measurements among ranks on
-// it.
+// this machine.
 #pragma once
 
 #include <cstddef>
@@ -30,9 +30,9 @@ StatusOr<CostModel> ProbeTcp(Duration budget, size_t bytes_max = 0);
 // Measures the addition of two buffers that fit into the cache. Result: seconds per received byte.
 double ProbeAdding();
 
-// The time of collectives in shared memory, which have no schedules. It is interpolated between
-// measurements, and is valid only for the measured number of ranks. The time is constant up to the
-// maximum size of data that a rank posts with the header.
+// The time of collectives in shared memory, which have no schedules. The time is interpolated
+// between measurements, and is valid only for the measured number of ranks. The time is constant up
+// to the maximum size of data that a rank posts together with the header.
 struct SharedMemoryCost {
   size_t posted_max = 0;  // maximum size of posted data, in bytes
   double posted = 0;      // time in seconds of a call of at most posted_max bytes

@@ -12,12 +12,12 @@
 namespace tandem::collective {
 namespace {
 
-constexpr size_t kPiecesMax = 16;  // maximum pieces per step, unless they would be too large
-constexpr size_t kPieceBytesMin = 4 << 10;  // minimum size of a piece, if the simulation chooses it
-constexpr size_t kPieceBytesMax = 256 << 10;   // maximum size of a piece, as in the runner
+constexpr size_t kPiecesMax = 16;  // maximum pieces per step; more if a piece would be too large
+constexpr size_t kPieceBytesMin = 4 << 10;    // minimum size of a piece that the simulation chooses
+constexpr size_t kPieceBytesMax = 256 << 10;  // maximum size of a piece, as in the runner
 constexpr size_t kPiecesAfforded = 512 << 10;  // maximum pieces of a simulation, over all steps
-// Maximum schedule steps of all ranks for which a hierarchical allreduce simulates all ranks, not
-// one host.
+// Maximum number of schedule steps over all ranks for which a hierarchical allreduce is simulated
+// with all ranks. Above this number only one host is simulated.
 constexpr size_t kAllWalkedMax = 64 << 10;
 
 struct Rank {
@@ -78,8 +78,9 @@ class Walker {
   };
 
   int Host(int rank) const { return rank / layout_.ranks_per_host; }
-  // Returns the number of the stream of bytes from rank `from`. `far`: the sender is on another
-  // host. A simulated rank may represent both a sender on this host and a sender on another host.
+  // Returns the number of the stream of bytes from rank `from` to a rank. `far`: rank `from` is on
+  // another host than the receiver. Both cases need their own stream, because a simulated rank may
+  // represent both a sender on the receiver's host and a sender on another host.
   int Stream(int from, bool far) const { return from % walked_ * 2 + (far ? 1 : 0); }
   void Put(double at, Event::Kind kind, int rank, size_t bytes, int stream = 0) {
     events_.push({at, ++order_, kind, rank, stream, bytes});

@@ -30,9 +30,9 @@ inline constexpr size_t kWalkStepsMax = size_t{5} << 20;
 // Returns the times in seconds at which each rank has completed its schedule. `schedule(rank)`
 // returns the schedule of a rank. A rank sends the bytes of a schedule step in about `pieces`
 // pieces, or more if a piece would exceed 256 KiB. A rank may forward a received piece while
-// further pieces are in transit. If `pieces` is 0, the simulation chooses a number that it can
-// process, with several packets per piece. INTERNAL: the schedules deadlock. RESOURCE_EXHAUSTED:
-// there are more than kWalkStepsMax schedule steps.
+// further pieces are in transit. If `pieces` is 0, the simulation chooses the number: up to 16
+// pieces of at least 4 KiB, fewer if there are many schedule steps. INTERNAL: the schedules
+// deadlock. RESOURCE_EXHAUSTED: there are more than kWalkStepsMax schedule steps.
 StatusOr<std::vector<double>> Walk(const std::function<Schedule(int rank)>& schedule,
                                    const RankLayout& layout, const CostModel& model,
                                    const RankSkew& starts = {}, size_t pieces = 0);
@@ -42,10 +42,10 @@ StatusOr<std::vector<double>> Walk(const std::function<Schedule(int rank)>& sche
 // kWalkStepsMax schedule steps.
 //
 // If all ranks start together and no rank is slow, every host of a ring does the same work. The
-// function then simulates only one host, and the result has one time for each rank of a host. It
-// does the same for hierarchical algorithms if each group is a host and there are many schedule
-// steps. The error is then a few percent, because the order in which data arrive differs between
-// hosts.
+// function then simulates only one host, and the result has one time for each rank of a host. The
+// function also does so for hierarchical algorithms if each group is a host and there are many
+// schedule steps. The error is then a few percent, because the order in which data arrive differs
+// between hosts.
 StatusOr<std::vector<double>> SimulateAllReduce(AllReduceAlgorithm algorithm,
                                                 const RankLayout& layout, int group, size_t count,
                                                 size_t element_bytes, const CostModel& model,

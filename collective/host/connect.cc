@@ -43,7 +43,8 @@ StatusOr<std::unique_ptr<Communicator>> Connect(const WorldConfig& world,
   const bool required = options.carrier == TransportKind::kSharedMemory;
   if (groups && required) {
     return InvalidArgument(
-        "shared memory does not support groups of %d ranks; hint: use collective_transport: TCP",
+        "shared memory does not support groups of ranks, but the job has groups of %d ranks; hint: "
+        "use collective_transport: TCP",
         config.rule.group);
   }
   const Time begin = SteadyNow();

@@ -22,8 +22,8 @@ struct ConnectOptions {
 
 // Calls JoinWorld, which blocks until all ranks have joined. Then all ranks agree on TCP or shared
 // memory. Groups (config.rule.group) always use TCP. The function replaces `config.name` and
-// `config.id`. INVALID_ARGUMENT: options.members are invalid, or groups require shared memory.
-// Connect also returns the errors of JoinWorld and ShareMemory.
+// `config.id`. INVALID_ARGUMENT: options.members are invalid, or options.carrier is kSharedMemory
+// although there are groups. Connect also returns the errors of JoinWorld and ShareMemory.
 StatusOr<std::unique_ptr<Communicator>> Connect(const WorldConfig& world,
                                                 const HostCommunicatorConfig& config = {},
                                                 const ConnectOptions& options = {});

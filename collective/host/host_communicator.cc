@@ -220,7 +220,8 @@ Status HostCommunicator::RunAllReduce(const Collective& call, const MessageHeade
   return ExchangeInPlace(call, bytes, AllReduceSchedule(call), header, deadline);
 }
 
-// Runs a reduce. It chooses the algorithm as RunAllReduce does, so the result has the same bits.
+// Runs a reduce. The algorithm is that of RunAllReduce, so the result has the same bits as an
+// allreduce.
 Status HostCommunicator::RunReduce(const Collective& call, const MessageHeader& header,
                                    Time deadline) {
   const size_t bytes = call.count * SizeOf(call.dtype);
@@ -273,8 +274,8 @@ Status HostCommunicator::ExchangeInPlace(const Collective& call, size_t bytes,
   return exchange_.Run(schedule, {static_cast<std::byte*>(call.out), bytes}, header, deadline);
 }
 
-// Runs a reduce-scatter. It uses the algorithm of an allreduce of all parts, so the result has the
-// same bits.
+// Runs a reduce-scatter. The algorithm is that of an allreduce of all parts, so the result has the
+// same bits as this rank's part of that allreduce.
 Status HostCommunicator::RunReduceScatter(const Collective& call, const MessageHeader& header,
                                           Time deadline) {
   const size_t element = SizeOf(call.dtype), bytes = call.count * element;

@@ -83,7 +83,8 @@ class HostCommunicator final : public Communicator {
 
   Mutex order_mu_;  // serializes calls, so that operations are queued in call order
 
-  // Held by the thread that runs an operation: the communication thread, or a caller of Call.
+  // The thread that runs an operation holds this lock: the communication thread, or a caller of
+  // Call.
   Mutex run_mu_;
   // Collectives in shared memory; null: the ranks share no memory. Guarded by run_mu_, except
   // Allocate.

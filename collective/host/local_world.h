@@ -12,8 +12,8 @@
 
 namespace tandem::collective {
 
-// Binds a socket to a free port of 127.0.0.1 and sets `port` to this port. Rank 0 listens on the
-// socket if it is WorldConfig::listen_fd.
+// Binds a socket to a free port of 127.0.0.1 and sets `port` to this port. The caller passes the
+// socket to rank 0 in WorldConfig::listen_fd, so that rank 0 listens on it.
 StatusOr<Fd> BindLoopbackSocket(int* port);
 
 class LocalWorld {

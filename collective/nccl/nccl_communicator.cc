@@ -93,7 +93,7 @@ class NcclCommunicator final : public Communicator {
   Buffer word_;  // the value that a barrier reduces
 
   NcclComm all_ = nullptr, inner_ = nullptr, outer_ = nullptr;
-  std::vector<NcclComm> comms_;  // those of all_, inner_ and outer_ that exist
+  std::vector<NcclComm> comms_;  // the existing ones among all_, inner_ and outer_
 
   BoundedQueue<Item> queue_;
   std::atomic<int> pending_{0};
@@ -137,8 +137,8 @@ StatusOr<std::vector<Ids>> NcclCommunicator::ExchangeIds(Time deadline) {
   if (Hierarchical() && rank() % group == 0) TD_RETURN_IF_ERROR(make(&own.inner));
   if (Hierarchical() && rank() < group && SpeaksForGroup()) TD_RETURN_IF_ERROR(make(&own.outer));
   std::vector<Ids> ids(static_cast<size_t>(size()));
-  // Waits without a deadline, because the operation uses local variables of this function. The
-  // operation itself has a deadline.
+  // Waits without a deadline, because the operation uses local variables of this function until the
+  // operation ends. The operation itself has a deadline.
   TD_RETURN_IF_ERROR(control_
                          .AllGather(&own, ids.data(), sizeof(Ids), DType::kU8,
                                     {.what = "NCCL's unique ids", .deadline = deadline})
@@ -169,8 +169,8 @@ Status NcclCommunicator::Join(const NcclUniqueId& id, int rank, int size, Time d
   return Settle(result, "ncclCommInitRank", *comm, deadline);
 }
 
-// Checks that NCCL can run the call: it supports no groups of ranks in one call, and no kAllToAll
-// and kSendRecv in place.
+// Checks that NCCL can run the call. NCCL supports no groups of ranks in one call, and neither
+// kAllToAll nor kSendRecv in place.
 Status CheckApart(const Collective& call) {
   if (call.group > 0) {
     return Unimplemented("%s: groups of ranks are not implemented on devices", ToString(call));
@@ -215,8 +215,8 @@ std::shared_ptr<Work> NcclCommunicator::Start(Collective call) {
 
 void NcclCommunicator::Abort(const std::string& reason) { Fail(Aborted("%s", reason)); }
 
-// Ends the communicator with the failure `status`. A thread that waits for the device detects
-// failure_ at its next check.
+// Ends the communicator with the failure `status`. A thread that waits for the device finds the
+// failure in failure_ at its next check.
 void NcclCommunicator::Fail(const Status& status) {
   {
     MutexLock lock(mu_);

@@ -18,7 +18,7 @@ struct NcclOptions {
   size_t queue_max = 1024;                               // maximum number of queued operations
   // Number of ranks in a group, for the hierarchical allreduce; 1: no groups. The total number of
   // ranks must be a multiple of `group`. Each group has its own NCCL communicator (Paddle: inter).
-  // The ranks that represent the groups have a separate one (Paddle: exter).
+  // The ranks that represent the groups have a separate NCCL communicator (Paddle: exter).
   int group = 1;
   HierarchyForm form = HierarchyForm::kShards;
 };
@@ -28,10 +28,10 @@ struct NcclOptions {
 //
 // The buffers of calls are memory of `device`. An operation begins after all work that is in the
 // device's compute stream at the time of the call. When the Work is done, later work of the device
-// may use the result. NCCL determines the order of sums. With two ranks the sum is a + b. Every
-// rank gets the same bits. The bits of a reduce-scatter may differ from those of an allreduce.
-// AllToAll and SendRecv in place are rejected, because NCCL would send from the memory into which
-// it receives.
+// may use the result. NCCL determines the order of sums; with two ranks the sum is a + b. Every
+// rank gets the same bits. The bits of a reduce-scatter may differ from those of an allreduce. The
+// communicator rejects AllToAll and SendRecv in place, because NCCL would send from the memory into
+// which it receives.
 //
 // `control` connects the same ranks in host memory. It transfers NCCL's unique ids; nothing else
 // may use `control` while the communicator exists. `control` also reports ranks that died or

@@ -32,7 +32,8 @@ std::string SignedText(const Announcement& announcement, const std::string& secr
 
 // Parses an announcement and checks its signature. DATA_LOSS: the text is not a complete
 // announcement. FAILED_PRECONDITION: another version of Tandem wrote it. PERMISSION_DENIED: the
-// announcement is signed with another secret or is from another job; the message names its writer.
+// announcement is signed with another secret (the message names its writer) or is for another job
+// (the message names both jobs).
 StatusOr<Announcement> ReadSignedText(const std::string& text, const std::string& job,
                                       const std::string& secret);
 // Like ReadSignedText, but without a check of the signature. Use the result for messages only.

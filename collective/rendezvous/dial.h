@@ -23,8 +23,8 @@ Status FromCode(uint32_t code, const std::string& message);
 StatusOr<std::unique_ptr<BlockingIoContext::Socket>> DialPeer(BlockingIoContext& waiter,
                                                               const HostPort& where, Time deadline);
 
-// Runs the handshake on line.socket. `line.hello` is the Hello message of this side. Sets `again`
-// to true if another attempt may succeed.
+// Runs the handshake on line.socket. `line.hello` is the Hello message of this side. Fills
+// `line.challenge`. After an error, `again` tells whether another attempt may succeed.
 Status Greet(BlockingIoContext& waiter, const std::string& secret, Time deadline,
              PeerConnection& line, bool& again);
 

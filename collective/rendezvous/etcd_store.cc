@@ -19,7 +19,7 @@ namespace {
 
 namespace etcd = etcdserverpb;
 
-// Time limit of one call. The limit lets a rank stop on request between calls.
+// Time limit of one call. Because calls are short, a rank can stop on request between two calls.
 constexpr Duration kCallMax = std::chrono::seconds(1);
 // Minimum time-to-live of a lease in etcd, and the interval of etcd's checks for expired leases.
 constexpr Duration kLeaseMin = std::chrono::seconds(2), kLeaseLook = std::chrono::seconds(1);

@@ -134,7 +134,7 @@ StatusOr<Meeting> FileStore::Find(Time) {
   if (!alive) {
     const StatusOr<Announcement> left = ReadUnverified(text);
     return NotFound("%s was written by %s, which no longer runs", path_,
-                    left.ok() ? left->Who() : std::string("somebody"));
+                    left.ok() ? left->Who() : std::string("an unknown process"));
   }
   const StatusOr<Announcement> announcement = ReadSignedText(text, job_, secret_);
   if (!announcement.ok()) return Annotate(announcement.status(), path_);

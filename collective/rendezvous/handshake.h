@@ -1,4 +1,4 @@
-// The handshake between two ranks: fixed-size messages, and a proof that both know the job's
+// The handshake between two ranks: fixed-size messages, and a proof that both ranks know the job's
 // secret. The secret itself is never sent.
 //
 // The messages of the handshake:
@@ -58,8 +58,8 @@ struct Hello {
   char job[64] = {};  // name of the job; zero-terminated text
   Nonce nonce = {};
   // The intended peer: its rank, and the address that the peer announced. An empty host means that
-  // the address is from the configuration. `meeting` is the nonce of the announcement of rank 0. It
-  // is 0 if the peer is another rank, or if there is no announcement.
+  // the address is from the configuration. `meeting` is the nonce of the announcement of rank 0.
+  // `meeting` is 0 if the intended peer is not rank 0, or if there is no announcement.
   int32_t to_rank = 0;
   uint32_t to_port = 0;
   char to_host[64] = {};
@@ -90,7 +90,8 @@ static_assert(sizeof(Welcome) == 288);
 struct RankTableHeader {
   uint32_t code = 0;   // result of the rendezvous, a StatusCode
   uint32_t count = 0;  // number of entries that follow
-  // Random number of this rendezvous round. It detects connections and messages of earlier rounds.
+  // Random number of this rendezvous round. With it, ranks detect connections and messages of
+  // earlier rounds.
   uint64_t generation = 0;
   char text[240] = {};  // the reason if the rendezvous failed; zero-terminated text
   Mac mac = {};         // MAC of `generation` and all entries, with the role "map"
@@ -117,7 +118,8 @@ Mac MacOf(const std::string& secret, std::string_view role, const Hello& hello,
 // connected, false on the side that listened.
 SessionKeys KeysOf(const std::string& secret, const Hello& hello, const Challenge& challenge,
                    bool dialled);
-// Returns whether `a` and `b` are equal. The duration does not depend on where they differ.
+// Returns whether `a` and `b` are equal. The duration does not depend on the position of a
+// difference.
 bool SameMac(const Mac& a, const Mac& b);
 
 // PutText copies `text` into a field of fixed size, truncates it if necessary, and fills the rest

@@ -50,7 +50,8 @@ HandshakeAcceptor::~HandshakeAcceptor() {
     guest->socket.close(ignored);
     guest->timer.cancel();
   }
-  // All pending handlers must run before this object is destroyed, because they refer to it.
+  // All pending handlers must run before the destruction ends, because the handlers use this
+  // object.
   io_.restart();
   io_.run();
 }
@@ -227,7 +228,8 @@ void HandshakeAcceptor::Judge(const GuestPtr& guest) {
   const Status verdict = SameMac(expected, guest->proof.mac)
                              ? Admit(guest->hello)
                              : PermissionDenied(
-                                   "the caller has another secret for job \"%s\" [TD6014]; hint: "
+                                   "the secret of the caller for job \"%s\" differs from the "
+                                   "secret of this rank [TD6014]; hint: "
                                    "copy one secret file to all hosts",
                                    config_.job);
   if (!verdict.ok()) return Refuse(guest, verdict);

@@ -52,8 +52,8 @@ class HandshakeAcceptor {
   std::vector<int> Silent(Channel channel) const;
   // Closes the connection of `rank`, which may then connect again.
   void Forget(Channel channel, int rank) { At(channel, rank) = Seat(); }
-  // Sets the number of the rendezvous round. Closes existing connections of other rounds, and
-  // rejects later ones. The control connections of rank 0 are exempt.
+  // Sets the number of the rendezvous round. Closes existing connections of other rounds, and from
+  // then on rejects new connections of other rounds. The control connections of rank 0 are exempt.
   void SetGeneration(uint64_t generation);
 
  private:

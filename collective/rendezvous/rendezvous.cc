@@ -136,8 +136,8 @@ Status RendezvousSession::AwaitRanks(absl::FunctionRef<std::vector<int>()> missi
     }
     waiter_.Look(waiter_.deadline());
     TD_RETURN_IF_ERROR(waiter_.end());
-    // A rank that has received the rank table does not join again. So if it closes its connection
-    // after that, it has died or given up.
+    // A rank that has received the rank table does not join again. If such a rank closes its
+    // connection, the rank has died or given up.
     const bool all_told = config_.rank == 0 && generation_ != 0;
     if (const int left = all_told ? reception().Left(Channel::kControl) : -1; left >= 0) {
       return Unavailable("rank %d was lost while the job started [TD3005]; hint: look at its log",
@@ -159,8 +159,8 @@ StatusOr<Mesh> RendezvousSession::Run() {
   return config_.rank == 0 ? RunFirst() : RunOther();
 }
 
-// Waits until all ranks are connected to rank 0 at the same time. A rank that dies before may join
-// again.
+// Waits until all ranks are connected to rank 0 at the same time. Until then, a rank that has died
+// may join again.
 Status RendezvousSession::Gather() {
   while (true) {
     TD_RETURN_IF_ERROR(AwaitGuests(Channel::kControl));
@@ -364,7 +364,8 @@ StatusOr<PeerConnection> RendezvousSession::Enter(int peer, Channel channel) {
       return Annotate(status, absl::StrFormat("rank %d of %d, joining %s", config_.rank,
                                               config_.size, Named(peer)));
     }
-    // If the deadline ended the last attempt, the error reports the reason of the attempt before.
+    // If the deadline ended the last attempt, the error has the reason of the attempt before the
+    // last one.
     const bool over = SteadyNow() >= waiter_.deadline();
     if (!over) reason = std::string(status.message());
     if (over) {
@@ -380,7 +381,8 @@ StatusOr<PeerConnection> RendezvousSession::Enter(int peer, Channel channel) {
 
 Status RendezvousSession::TryEnter(int peer, Channel channel, Time deadline, PeerConnection& line,
                                    bool& again) {
-  // Until this rank knows the number of the rendezvous round, it looks up the address of rank 0.
+  // As long as the number of the rendezvous round is unknown, each attempt looks up the address of
+  // rank 0 again.
   if (peer == 0 && generation_ == 0) {
     const StatusOr<Meeting> found = point_.Find(deadline, again);
     meeting_ = found.ok() ? *found : Meeting();
@@ -407,7 +409,8 @@ Status RendezvousSession::TryEnter(int peer, Channel channel, Time deadline, Pee
   line.hello.to_rank = peer;
   if (peer == 0) line.hello.meeting = meeting_.meeting;
   constexpr Nonce no_nonce = {};
-  // If the nonce is 0, the address of rank 0 is from the configuration. Hello does not repeat it.
+  // If the nonce is 0, the address of rank 0 is from the configuration, and Hello does not contain
+  // it.
   if (peer > 0 || meeting_.meeting != no_nonce) {
     const HostPort& to = map_[static_cast<size_t>(peer)];
     PutText(to.host, line.hello.to_host);

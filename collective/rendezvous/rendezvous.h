@@ -1,8 +1,9 @@
 // The rendezvous: how the ranks of a job connect to each other over TCP. Rank 0 listens at a known
 // address, or at an address that a shared directory or etcd provides (rendezvous_store.h). Rank 0
 // collects the addresses of all ranks and sends the list to all ranks. Then every pair of ranks
-// connects. A rank accepts only peers that prove that they know the job's secret. It rejects and
-// logs other connections. Later messages between ranks carry a keyed checksum (sealed_socket.h).
+// connects. A rank accepts only peers that prove that they know the job's secret, and rejects and
+// logs all other connections. Later messages between ranks carry a keyed checksum
+// (sealed_socket.h).
 #pragma once
 
 #include <cstdint>
@@ -25,21 +26,22 @@ struct WorldConfig {
   std::string secret;  // secret of the job, not empty; it is from a file, never from a command line
   std::string rendezvous;  // "host:port" on which rank 0 listens, or another form of RendezvousUrl
   Duration timeout = std::chrono::seconds(60);  // time limit for all of JoinWorld
-  // Time limit for the second phase, in which all ranks have joined and connect to each other. It
-  // is part of `timeout`. If a rank dies in this phase, JoinWorld fails on all ranks.
+  // Time limit for the second phase, in which all ranks have joined and connect to each other. The
+  // phase also counts towards `timeout`. If a rank dies in this phase, JoinWorld fails on all
+  // ranks.
   Duration connect_timeout = std::chrono::hours(1);
 
-  // Host on which this rank listens, at any free port. Rank 0 uses it only if `rendezvous` has no
-  // address of rank 0. Empty on another rank: the address from which this rank reaches rank 0.
-  // Empty on rank 0: 127.0.0.1 if network_allowed is false; otherwise the address from which rank 0
-  // reaches etcd (etcd://) or any network (file://).
+  // Host on which this rank listens, at any free port. Rank 0 uses listen_host only if `rendezvous`
+  // has no address of rank 0. If listen_host is empty, a rank other than 0 listens on the address
+  // from which it reaches rank 0. Rank 0 then listens on 127.0.0.1 if network_allowed is false;
+  // otherwise on the address from which it reaches etcd (etcd://) or any network (file://).
   std::string listen_host;
   // False: listen_host and an announced address of rank 0 must be loopback addresses (127.0.0.0/8
   // or ::1). True: they may be any addresses, although data between ranks are not encrypted. An
   // address of rank 0 in `rendezvous` is always allowed.
   bool network_allowed = true;
-  // A bound socket on which this rank listens; it may already listen. -1: JoinWorld binds a socket.
-  // JoinWorld owns it and closes it.
+  // A bound socket on which this rank listens; the socket may already listen. -1: JoinWorld binds a
+  // socket. JoinWorld owns and closes the socket.
   int listen_fd = -1;
 
   Duration handshake_timeout = std::chrono::seconds(5);  // time limit for a proof of identity
@@ -66,9 +68,8 @@ struct Mesh {
 };
 
 // Connects every rank to every other rank. Blocks until all are connected, but at most for
-// config.timeout. After the return no rank listens any more. A rank may then leave, even if
-// JoinWorld has not returned on other ranks. While ranks are missing, a rank that died may join
-// again.
+// config.timeout. After the return this rank no longer listens, and may leave even if JoinWorld has
+// not returned on other ranks. While ranks are missing, a rank that died may join again.
 //
 // INVALID_ARGUMENT: wrong config. UNAVAILABLE: the port is in use, or a rank left after all had
 // joined. DEADLINE_EXCEEDED: ranks are missing; the message names them. PERMISSION_DENIED: the

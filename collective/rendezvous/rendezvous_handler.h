@@ -22,14 +22,16 @@ class RendezvousHandler {
   // `config` must outlive this object.
   explicit RendezvousHandler(const WorldConfig& config) : config_(config) {}
 
-  // Makes the store. Call it first. INVALID_ARGUMENT: config.rendezvous is invalid.
+  // Makes the store. The caller calls Prepare before all other functions. INVALID_ARGUMENT:
+  // config.rendezvous is invalid.
   Status Prepare();
 
   // Makes `listener` listen and announces its address; only rank 0 calls this. The other ranks can
   // find rank 0 until this object is destroyed.
   Status Open(Listener& listener, BlockingIoContext& waiter);
 
-  // Returns the address of rank 0, for other ranks. Sets `again` if another attempt may succeed.
+  // Returns the address of rank 0; only the other ranks call this function. After an error, `again`
+  // tells whether another attempt may succeed.
   StatusOr<Meeting> Find(Time deadline, bool& again);
 
   // Returns the name of the store for messages: an address, directory or URL.

@@ -62,10 +62,10 @@ class Halving {
     return HalvedRange(local, rounds, count_, element_bytes_);
   }
   void Exchange(int round, bool halve);
-  // Adds the exchange between this block and the next smaller one. The part of a rank in the
-  // smaller block is spread over several ranks of this block.
+  // Adds the exchange between this block and the next smaller block. `sums`: true in Reduce, false
+  // in Spread. The part of a rank in the smaller block is spread over several ranks of this block.
   void WithSmaller(bool sums);
-  // Adds the exchange between this block and the next larger one.
+  // Adds the exchange between this block and the next larger block. `sums`: as for WithSmaller.
   void WithLarger(bool sums);
   bool has_smaller() const { return block_.end() < size_; }
 

@@ -32,14 +32,14 @@ Schedule HierarchicalAllReduce(HierarchyForm form, int rank, int size, int group
 Schedule HierarchicalReduceScatter(HierarchyForm form, int rank, int size, int group, size_t count,
                                    size_t element_bytes);
 
-// Reduces data over all ranks to member number `root` of each group. The schedule is a reduce in
-// each group, then an allreduce among these members of all groups. If `tree` is true, both phases
-// use halving and doubling. Then the result has the bits of the tree over all ranks if `group` is a
-// power of two. If `tree` is false, both phases use rings. REQUIRES: `size` is a multiple of
-// `group`.
+// Returns the schedule of a reduction over all ranks to member number `root` of each group. The
+// schedule is a reduce in each group, then an allreduce among these members of all groups. If
+// `tree` is true, both phases use halving and doubling; if `group` is a power of two, the result
+// then has the bits of the tree over all ranks. If `tree` is false, both phases use rings.
+// REQUIRES: `size` is a multiple of `group`.
 Schedule ReduceToGroups(bool tree, int rank, int size, int group, int root, size_t count,
                         size_t element_bytes);
-// Broadcasts from member number `root` of each group to the other members of the group.
+// Returns the schedule of a broadcast from member number `root` of each group to the other members.
 Schedule BroadcastInGroups(int rank, int group, int root, size_t bytes);
 
 // Returns a text about the groups, such as "groups [0..3] [4..7]; leaders 0 4". If there are many

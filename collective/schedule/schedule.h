@@ -28,10 +28,10 @@ enum class Land : uint8_t {
 // One schedule step. It sends the range `send` to rank `send_to`, and receives the range `recv`
 // from rank `recv_from`. A rank of -1 means that the step does not send, or does not receive. The
 // sends of all schedule steps run in order, and so do the receives. A send or receive runs as soon
-// as its bytes allow it. Bytes are sent only after all receives of these bytes in earlier schedule
-// steps have landed. Bytes are overwritten only after all sends of these bytes in this step and
-// earlier steps are complete. These rules let schedule steps overlap (segment pipelining) without a
-// segment size in the schedule.
+// as two rules allow it. First, bytes are sent only after all receives of these bytes in earlier
+// schedule steps have landed. Second, bytes are overwritten only after all sends of these bytes in
+// this step and earlier steps are complete. These rules let schedule steps overlap (segment
+// pipelining) without a segment size in the schedule.
 struct Step {
   int send_to = -1;
   Range send;

@@ -1,4 +1,4 @@
-// The progress of one rank in its schedule. It determines which bytes the rank may send or
+// The progress of one rank in its schedule. The cursor determines which bytes the rank may send or
 // overwrite now. The runner (schedule_runner.h) and the simulator (step_simulator.h) use it.
 #pragma once
 

@@ -21,8 +21,8 @@ RecordSeal::RecordSeal(const SessionKey& key) : context_(EVP_CIPHER_CTX_new()) {
 RecordHead RecordSeal::Seal(std::span<const std::byte> head, std::span<const std::byte> body) {
   RecordHead sealed;
   sealed.bytes = static_cast<uint32_t>(head.size() + body.size());
-  // The nonce contains the number of the record, so it is unique for each record of a key. It also
-  // contains the length, so the tag covers the length.
+  // The nonce contains the number of the record, so each record of a key has its own nonce. The
+  // nonce also contains the length, so that the tag covers the length.
   std::array<uint8_t, 12> number;
   std::memcpy(number.data(), &records_, sizeof(records_));
   std::memcpy(number.data() + sizeof(records_), &sealed.bytes, sizeof(sealed.bytes));

@@ -1,6 +1,6 @@
 // A keyed checksum for the bytes of a connection: AES-256-GMAC of each record. Each direction has
 // its own key and record counter. The checksum detects records that an attacker altered, repeated,
-// removed, reordered or inserted. It does not encrypt.
+// removed, reordered or inserted. The records are not encrypted.
 #pragma once
 
 #include <array>

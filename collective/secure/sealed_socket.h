@@ -1,5 +1,5 @@
 // A connection between two ranks after the handshake. The bytes are sent in records, each with a
-// keyed checksum (record_seal.h). The receiver verifies a record before it returns its bytes.
+// keyed checksum (record_seal.h). TryRecv verifies a record before it returns bytes of the record.
 #pragma once
 
 #include <cstddef>

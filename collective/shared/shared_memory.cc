@@ -29,7 +29,7 @@ struct Offer {
   char socket[40] = {};     // name of the socket; zero-terminated text
 };
 // The message in which each rank reports to rank 0 whether the rank can share the memory. Rank 0
-// then sends the common verdict to all ranks in the same form.
+// then sends the common verdict to all ranks in a message of the same form.
 struct Verdict {
   uint32_t magic = Offer::kMagic;
   uint32_t yes = 0;
@@ -93,7 +93,8 @@ StatusOr<Fd> ReceiveMemory(const std::string& name, Time deadline) {
   return std::move(fds[0]);
 }
 
-// Sends the descriptor of `memory` to the next process that connects, if it runs as the same user.
+// Accepts the next connection, and sends the descriptor of `memory` if the peer runs as the same
+// user.
 void ServeOne(int listener, int memory) {
   const Fd guest(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
   if (!guest.valid() || !IsSameUser(guest.get())) return;
@@ -149,7 +150,7 @@ Status Agreement::MakeOffer(Offer* offer) {
 Status Agreement::Collect(Verdict* own) {
   std::vector<pollfd> waiting;
   for (int r = 1; r < mesh_.size; ++r) waiting.push_back({Line(r).fd(), POLLIN, 0});
-  waiting.push_back({listener_.get(), POLLIN, 0});  // -1 if there is no offer; poll ignores it
+  waiting.push_back({listener_.get(), POLLIN, 0});  // -1 if there is no offer; poll ignores -1
   for (int left = mesh_.size - 1; left > 0;) {
     const Duration time = deadline_ - SteadyNow();
     if (time <= Duration::zero())

@@ -139,8 +139,10 @@ StatusOr<std::byte*> ShmCollectives::Locate(const Job& job, int rank, uint64_t p
   const std::span<std::byte> arena = arenas_[static_cast<size_t>(rank)];
   const uint64_t offset = posted - 1;
   if (offset > arena.size() || job.bytes > arena.size() - offset || offset % job.element != 0) {
-    return DataLoss("%s announced a buffer that lies outside of the shared memory of this peer",
-                    transport_.PeerName(rank));
+    return DataLoss(
+        "%s announced a buffer of %d bytes at offset %d of its shared memory, expected an end of "
+        "at most %d and a multiple of %d as the offset",
+        transport_.PeerName(rank), job.bytes, offset, arena.size(), job.element);
   }
   return arena.data() + offset;
 }

@@ -42,7 +42,7 @@ struct ShmRankBlock {
   Posting postings[2];  // postings for the current operation and the previous one
   alignas(64) std::byte staging[kStagingBytes];
 };
-// Processes share these counters. A lock inside one process would not protect them.
+// The counters must be lock-free: processes share them, and a lock works only inside one process.
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 static_assert(std::atomic<int32_t>::is_always_lock_free);
 
@@ -79,8 +79,8 @@ class ShmCollectives {
   Status Agree(const MessageHeader& header, Time deadline);
 
   // Functions for shm_transport.h. Ahead returns whether `peer` has begun an operation that this
-  // rank has not begun. Passed returns the error that names this operation. PipesOf returns the
-  // memory of the pipes to `rank`.
+  // rank has not begun. Passed returns an error that names this operation of `peer`. PipesOf
+  // returns the memory of the pipes to `rank`.
   bool Ahead(int peer) const { return Seat(peer).phase.load(std::memory_order_seq_cst) > phase_; }
   Status Passed(int peer) const;
   std::span<std::byte> PipesOf(int rank) const;
@@ -128,8 +128,8 @@ class ShmCollectives {
   int First(const Job& job, int chunk) const {
     return job.tree ? 0 : (chunk + 1) % transport_.size();
   }
-  // Reduces `bytes` bytes of all inputs (ins_) into all outputs (outs_). The order is that of the
-  // ranks, starting with rank `first`.
+  // Reduces `bytes` bytes of all inputs (ins_) into all outputs (outs_). The operands are in the
+  // order of the ranks, starting with rank `first`.
   void ReduceInputs(const Job& job, int first, size_t bytes);
 
   void FinishPosted(const Job& job);

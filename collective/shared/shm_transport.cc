@@ -100,7 +100,8 @@ Status ShmTransport::Wait(int send_to, std::span<const int> recv_from, Time dead
   for (const int peer : recv_from) peers[n++] = peer;
   if (send_to >= 0 && (n == 0 || peers[0] != send_to)) peers[n++] = send_to;
   const std::span<const int> asked(peers.data(), n);
-  // A pipe with inconsistent counts is treated as ready, so that the next call reports it.
+  // A pipe whose counts are inconsistent is treated as ready, so that the next TrySend or TryRecv
+  // reports the error.
   const auto moves = [&] {
     if (send_to >= 0 && Used(At(rank(), send_to), send_to).value_or(0) < capacity) return true;
     return std::any_of(recv_from.begin(), recv_from.end(),

@@ -25,7 +25,7 @@ namespace tandem::collective {
 class ShmWaiter {
  public:
   // `sleepers`: one word per rank in shared memory, initially 0. `transport` is not owned, and
-  // nothing else may send or receive on it.
+  // nothing else may send or receive on `transport`.
   ShmWaiter(std::vector<std::atomic<int32_t>*> sleepers, Transport& transport);
 
   // Wakes `peer` if it sleeps and waits for this rank. Call it after the change for which the peer

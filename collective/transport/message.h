@@ -1,6 +1,6 @@
 // The header that precedes the data of a collective on each connection that the collective uses. A
-// rank compares the headers of its peers with its own header. So it detects a peer that runs
-// another operation before it reduces wrong data.
+// rank compares the headers of its peers with its own header. So the rank detects a peer that runs
+// another operation, before the rank reduces wrong data.
 #pragma once
 
 #include <bit>
@@ -42,8 +42,8 @@ MessageHeader MakeHeader(const Collective& call, uint64_t communicator, uint64_t
                          int to);
 
 // Checks that the header `got` of `peer` is equal to `expected`. FAILED_PRECONDITION: `peer` runs
-// another operation than this rank, or has another version of Tandem; the message names both.
-// DATA_LOSS: `got` is not a header.
+// another operation than this rank, or has another version of Tandem; the message names the
+// operations or versions of both ranks. DATA_LOSS: `got` is not a header.
 Status CheckHeader(const MessageHeader& got, const MessageHeader& expected,
                    const std::string& peer);
 

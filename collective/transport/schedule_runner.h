@@ -40,8 +40,8 @@ class ScheduleRunner {
     MessageHeader got;
   };
 
-  // Send or receive as many bytes as possible in the current schedule step. Return true if bytes
-  // were moved, or if the send or receive is complete.
+  // Send or receive as many bytes of the current schedule step as possible. Return true if bytes
+  // were moved, or if the send or receive of the step is complete.
   StatusOr<bool> Send();
   StatusOr<bool> Recv();
   Status Landed(const Step& step, size_t bytes);

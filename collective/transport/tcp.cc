@@ -99,14 +99,14 @@ class TcpTransport final : public Transport {
   }
   int DataFd(int peer) const { return mesh_.data[static_cast<size_t>(peer)].fd(); }
 
-  // Records a failure. Returns true only for the first failure; later ones are ignored.
+  // Records a failure. Returns true only for the first failure; later failures are ignored.
   bool Fail(const Status& status) TD_EXCLUDES(mu_);
   // Sends a message to all peers, without blocking. A peer that cannot accept the message
   // immediately does not get it, because such a peer hangs or is lost.
   void Tell(uint16_t kind, const Status& status) TD_EXCLUDES(tell_mu_);
   StatusOr<size_t> Result(int peer, const SealedSocket::Moved& moved);
-  // Returns an error with the reason for which the data connection of `peer` ended. `error` is an
-  // errno; 0 means an orderly close.
+  // Returns the failure of this rank, or an error with the reason for which the data connection of
+  // `peer` ended. `error` is an errno; 0 means an orderly close.
   Status Gone(int peer, int error) TD_EXCLUDES(mu_);
 
   // These functions read the control connections. They run on the transport's thread.

@@ -1,4 +1,4 @@
-// Compares settings that must be equal in several processes. The settings are pairs of texts.
+// Compares settings that must be equal in several processes. A setting is a name with a value.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@ namespace tandem {
 // The settings of one process, as pairs of name and value. Names are unique and in ascending order.
 using Agreement = std::vector<std::pair<std::string, std::string>>;
 
-// Returns "" if `a` and `b` are equal, otherwise a text about their first difference. Example:
-// "trainer 1 has seed 2, trainer 0 has 1 (1 more setting differs)". `a_name` and `b_name` name the
-// two processes.
+// Returns a text about the first setting that differs between `a` and `b`, or "" if all settings
+// are equal. Example: "trainer 1 has seed 2, trainer 0 has 1 (1 more setting differs)". `a_name`
+// and `b_name` name the two processes.
 std::string Disagreement(const Agreement& a, std::string_view a_name, const Agreement& b,
                          std::string_view b_name);
 

@@ -7,7 +7,8 @@
 
 namespace tandem {
 
-// Crc32c(Crc32c(0, a), b) is the checksum of a followed by b.
+// Returns the checksum of some bytes followed by `data`. `before` is the checksum of the bytes
+// before `data`; 0: there are none. So Crc32c(Crc32c(0, a), b) is the checksum of a followed by b.
 uint32_t Crc32c(uint32_t before, const void* data, size_t bytes);
 
 }  // namespace tandem

@@ -32,7 +32,7 @@ StatusOr<Endpoint> ParsePath(std::string_view path) {
 
 StatusOr<Endpoint> ParseEndpoint(std::string_view text) {
   const std::string whole(text);
-  // "unix:" precedes a path only if the text has a slash: in "unix:7000", "unix" is a host name.
+  // The text is "unix:PATH" only if it has a slash. In "unix:7000", "unix" is a host name.
   if (text.starts_with(kUnix) && text.find('/') != text.npos) {
     return ParsePath(text.substr(kUnix.size()));
   }

@@ -28,9 +28,9 @@ StatusOr<Endpoint> ParseEndpoint(std::string_view text);
 std::string ToString(const Endpoint& endpoint);
 // Returns true for 127.0.0.0/8, ::1, localhost and Unix-domain sockets.
 bool IsLoopback(const Endpoint& endpoint);
-// Returns 127.0.0.1 for "localhost", and every other `host` unchanged. Servers and clients both use
-// this function. Without it, they could use different addresses if /etc/hosts also lists ::1, and
-// one of the addresses may belong to another user.
+// Returns 127.0.0.1 for "localhost", and every other `host` unchanged. Servers and clients both
+// call this function, so that a server and its clients use the same address. If /etc/hosts also
+// lists ::1, a client could otherwise connect to ::1, where the process of another user may listen.
 std::string NumericLocalhost(const std::string& host);
 
 }  // namespace tandem

@@ -17,7 +17,7 @@ std::pair<std::string, std::string> SplitHint(const std::string& message) {
 std::string ErrorText(const std::string& program, const Status& status) {
   std::string text(status.message().data(), status.message().size());
   while (!text.empty() && text.back() == '\n') text.pop_back();
-  // An error message about a file already contains its location and the word "error".
+  // Such a message already contains the location of an error in a file, and the word "error".
   if (text.starts_with("error: ") || text.find(": error: ") != std::string::npos) {
     return text + "\n";
   }

@@ -13,8 +13,10 @@ namespace tandem {
 // none.
 std::pair<std::string, std::string> SplitHint(const std::string& message);
 
-// Returns "PROGRAM: error: what (CODE)" and, on the next line, the hint. The text ends with a
-// newline. A message about a file stays unchanged, because it already contains its location.
+// Returns "PROGRAM: error: what (CODE)" and, on the next line, the hint if the message has one. For
+// CANCELLED the text has neither "error:" nor the code. A message with ": error: " already contains
+// the location of the error in a file, so the function returns the message without additions. The
+// text ends with a newline.
 std::string ErrorText(const std::string& program, const Status& status);
 
 }  // namespace tandem

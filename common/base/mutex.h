@@ -47,8 +47,8 @@ class TD_SCOPED_CAPABILITY MutexLock {
 
 class CondVar {
  public:
-  // Blocks until a notification, a spurious wake-up or `deadline`. Returns false if `deadline` has
-  // passed.
+  // Releases `mu` and blocks until a notification, a spurious wake-up or `deadline`. Then acquires
+  // `mu` again. Returns false if `deadline` has passed.
   bool WaitUntil(Mutex& mu, Time deadline) TD_REQUIRES(mu) TD_NO_ANALYSIS {
     std::unique_lock<std::mutex> lock(mu.mu_, std::adopt_lock);
     // The wait has a limit of one year, because wait_until(time_point::max()) overflows inside

@@ -23,8 +23,8 @@ std::string SortedWords(const std::string& name) {
   return absl::StrJoin(words, "_");
 }
 
-// Returns a lower bound of the edit distance: the number of letters that only `a` has or only `b`
-// has, whichever number is larger.
+// Returns a lower bound of the edit distance: the larger of two numbers, the number of letters that
+// only `a` has and the number of letters that only `b` has.
 int64_t LeastDistance(const std::string& a, const std::string& b) {
   std::array<int, 256> count = {};
   for (unsigned char c : a) ++count[c];
@@ -59,8 +59,8 @@ int64_t EditDistance(std::string_view a_in, std::string_view b_in) {
 }
 
 std::string NearestName(std::string_view name, const std::vector<std::string>& candidates) {
-  // A name longer than this is not a typo of a known name. The time to compute a distance grows
-  // with the product of both lengths.
+  // A longer name is not a typo of a known name. The limit bounds the time, because the time to
+  // compute a distance grows with the product of both lengths.
   constexpr size_t kNameCharsMax = 200;
   if (name.empty() || name.size() > kNameCharsMax) return "";
   const int64_t limit = std::max<int64_t>(2, static_cast<int64_t>(name.size()) / 3);

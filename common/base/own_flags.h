@@ -8,8 +8,9 @@
 #include <vector>
 
 // Makes `former`, a flag name of earlier versions, a second name of the string flag `current`.
-// Write it after the DEFINE_string of `current`, outside of all namespaces. If a command line has
-// both names, the name that comes last determines the value. The help text shows only `current`.
+// Write the macro after the DEFINE_string of `current`, outside of all namespaces. If a command
+// line has both names, the name that comes last determines the value. The help text shows only
+// `current`.
 #define TD_FORMER_FLAG(former, current)                                                          \
   DEFINE_string(former, "", "Former name of --" #current);                                       \
   [[maybe_unused]] static const bool td_former_flag_##former =                                   \
@@ -20,11 +21,11 @@
 
 namespace tandem {
 
-// Returns the flags that the source file `file` (__FILE__ of main.cc) defines, without former
-// names, and a few useful logging flags.
+// Returns the flags that the source file `file` (__FILE__ of main.cc) defines, except former names
+// of flags. Also returns the logging flags v, minloglevel and logtostderr.
 std::vector<gflags::CommandLineFlagInfo> ProgramFlags(const std::string& file);
 
-// Returns the help text with one line per flag: "  --name   what it does (default)".
+// Returns one line of help per flag of ProgramFlags: "  --name   what it does (default)".
 std::string OwnFlagsHelp(const std::string& file);
 
 }  // namespace tandem

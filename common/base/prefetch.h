@@ -3,9 +3,9 @@
 
 namespace tandem {
 
-// Prefetches the cache line at `address`. GCC 12 removes calls of a function whose only statement
-// is __builtin_prefetch, because it assumes that the function has no effect. The empty asm
-// statement prevents the removal.
+// Prefetches the cache line at `address`. GCC 12 considers a function without effect if its only
+// statement is __builtin_prefetch, and removes the calls of the function. The empty asm statement
+// prevents the removal.
 inline void PrefetchLine(const void* address) {
   __builtin_prefetch(address);
   asm volatile("");

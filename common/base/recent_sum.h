@@ -1,4 +1,4 @@
-// A sum over the values of about the last minute, in constant memory.
+// Sums values over about the last minute, in constant memory.
 #pragma once
 
 #include <array>

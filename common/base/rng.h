@@ -10,7 +10,8 @@
 
 namespace tandem {
 
-// Returns the 64-bit FNV-1a hash of `text`. It is equal on every machine and in every process.
+// Returns the 64-bit FNV-1a hash of `text`. The hash is equal on every machine and in every
+// process.
 uint64_t StableHash(std::string_view text);
 
 // Returns the key of a stream. The key depends on the job's seed and on the purpose of the numbers,

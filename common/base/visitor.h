@@ -1,4 +1,4 @@
-// A visitor of a std::variant that is made of one function for each alternative.
+// Makes a visitor for std::visit from one function for each alternative of the std::variant.
 #pragma once
 
 namespace tandem {

@@ -1,6 +1,6 @@
 // Converts an optimizer to the message OptimizerDef, which parameter servers receive and store in
-// checkpoints. It is a separate file because clients also use it, and clients do not link servers'
-// code.
+// checkpoints. The conversion has its own file, because clients also use the conversion but do not
+// link the code of servers.
 #pragma once
 
 #include <cstdint>

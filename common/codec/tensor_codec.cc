@@ -32,8 +32,8 @@ struct Field {
 template <typename Member>
 Field(uint32_t, Member, size_t = 0) -> Field<Member>;
 
-// The path to a member of a nested struct. The message has no nested message for this struct, but
-// has the struct's fields itself. `outer` may be a Path too.
+// The path to a member of a nested struct. Only the C++ struct is nested: in the message, the
+// fields of the nested struct are fields of M itself. `outer` may be a Path too.
 template <typename Outer, typename Inner>
 struct Path {
   Outer outer;
@@ -116,7 +116,7 @@ constexpr auto kFields<CodedPushReply> =
                Field{6, &CodedPushReply::log_number}, Field{7, &CodedPushReply::kept_number},
                Field{4, &CodedPushReply::pulled}};
 
-// The first fields of a reply message. The reader skips all other fields of the reply.
+// The fields of a reply that HeadOfPullReply reads. The reader skips all other fields of the reply.
 struct PullReplyHead {
   uint64_t version = 0;
   CodedTimes times;
@@ -197,8 +197,8 @@ class Writer {
   void Put(uint32_t field, const std::vector<CodedSlice>& slices) {
     for (const CodedSlice& slice : slices) Slice(field, slice);
   }
-  // Writes the message of `s` up to the content of its tensor. The caller writes the content
-  // separately.
+  // Writes the field `field` with the message of slice `s`. Writes a large content as a reference
+  // to s.data, without a copy.
   void Slice(uint32_t field, const CodedSlice& s) {
     constexpr auto kSlice = kFields<RawSlice>;
     constexpr auto kTensor = kFields<RawTensor>;
@@ -305,8 +305,8 @@ Status ReadValue(WireReader& in, WireType type, size_t most, std::vector<T>& lis
 template <typename M>
 requires(!std::is_same_v<std::remove_cv_t<decltype(kFields<M>)>, std::nullptr_t>) Status
     ReadValue(WireReader& in, WireType /*type*/, size_t /*most*/, M& message) {
-  // If a message field occurs several times, the parts of a RawTensor are merged; any other message
-  // replaces the earlier one.
+  // If a field occurs several times, a RawTensor is merged with the earlier one, and any other
+  // message replaces the earlier one.
   if constexpr (!std::is_same_v<M, RawTensor>) message = M();
   const size_t entered = in.Enter();
   TD_RETURN_IF_ERROR(ReadMessage(in, message));

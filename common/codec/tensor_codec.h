@@ -2,7 +2,7 @@
 // proto/pserver.proto) without protobuf. The encoding is identical to that of protobuf. The sender
 // does not copy tensors; the receiver copies a tensor once, to its destination. (Measured on
 // loopback: a `bytes` field of protobuf costs 4 times as much for 64 MiB.) This file does not use
-// gRPC; byte_buffer.h converts its messages to and from gRPC buffers.
+// gRPC; common/rpc/byte_buffer.h converts between encoded messages and gRPC buffers.
 #pragma once
 
 #include <cstdint>
@@ -85,15 +85,16 @@ EncodedMessage EncodePush(const CodedPush& push, bool crc32c);
 EncodedMessage EncodePullReply(const CodedPullReply& reply, bool crc32c);
 EncodedMessage EncodePushReply(const CodedPushReply& reply, bool crc32c);
 
-// Decode a received message. They copy only names and numbers, no tensor contents.
-// INVALID_ARGUMENT: the bytes are not a message of this type, or an element type, a shape or a
-// content's length is wrong.
+// Decode a received message. The functions copy names and numbers, but no tensor contents.
+// INVALID_ARGUMENT: the bytes are not a message of this type, or an element type, a shape or the
+// length of a content is wrong.
 StatusOr<CodedPush> DecodePush(Fragments message);
 StatusOr<CodedPullReply> DecodePullReply(Fragments message);
 StatusOr<CodedPushReply> DecodePushReply(Fragments message);
 
-// Return the version and the times of a PushReply or a PullReply. If a PushReply contains a pull,
-// the result is that of the pull. The functions check nothing: other bytes give an empty result.
+// Return the version and the times of a PushReply or a PullReply. For a PushReply that contains a
+// pull, the version and the times are those of the pull. The result is empty if the bytes cannot be
+// decoded.
 AnswerHead HeadOfPushReply(Fragments message);
 AnswerHead HeadOfPullReply(Fragments message);
 
@@ -101,8 +102,9 @@ AnswerHead HeadOfPullReply(Fragments message);
 // checksum does not match; `to` contains the received bytes.
 Status CopyContent(Fragments message, const CodedSlice& slice, void* to);
 
-// Returns the address of the slice's content in the message. Returns null if the content is not
-// contiguous, is not aligned for its elements, or has a checksum that must be compared.
+// Returns the address of the slice's content in the message, for use without a copy. Returns null
+// if the content is not contiguous, is not aligned for its elements, or is empty. Also returns null
+// if the message has a checksum of the content, because only CopyContent compares the checksum.
 const void* ContentInPlace(Fragments message, const CodedSlice& slice);
 
 }  // namespace tandem::codec

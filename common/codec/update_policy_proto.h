@@ -10,7 +10,8 @@ namespace tandem {
 enum UpdateMode : int;
 enum NonfiniteGradients : int;
 
-// INVALID_ARGUMENT: the enum has no such value in this version.
+// FromProto returns INVALID_ARGUMENT if servers of this version do not support the value of the
+// enum.
 StatusOr<UpdatePolicy> FromProto(UpdateMode mode);
 UpdateMode ToProto(UpdatePolicy policy);
 StatusOr<NonfinitePolicy> FromProto(NonfiniteGradients policy);

@@ -1,6 +1,6 @@
 // Reads and writes protobuf's wire format directly, over fragmented memory
-// (https://protobuf.dev/programming-guides/encoding/). It implements only the parts of the format
-// that tensor_codec.cc needs. All other messages use protobuf.
+// (https://protobuf.dev/programming-guides/encoding/). This file implements only the parts of the
+// format that tensor_codec.cc needs. All other messages use protobuf.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace tandem::codec {
 
-// The bytes of a received message, in order, as fragments of any size. It does not own the memory.
+// The bytes of a received message, in order, as fragments of any size. The memory is not owned.
 using Fragments = std::span<const std::span<const std::byte>>;
 
 // A range of bytes in a received message. It starts at byte `offset` of fragment `fragment` and may
@@ -53,8 +53,9 @@ class WireReader {
   // `bytes_max` bytes. Range() returns the location of the field's bytes.
   std::string Bytes(size_t bytes_max);
   ByteRange Range();
-  // Enters a length-delimited field as a nested message. done() then returns true at the end of
-  // this field. After that, pass the result of Enter to Leave.
+  // Enters a length-delimited field as a nested message. From then on done() returns true at the
+  // end of this field. The caller then passes the result of Enter to Leave, which returns to the
+  // outer message.
   size_t Enter();
   void Leave(size_t entered);
   // Skips the field whose tag was just read.

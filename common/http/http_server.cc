@@ -43,8 +43,8 @@ struct Shared {
   HttpServerOptions options;
   std::vector<HttpRoute> routes;
   bool loopback = true;
-  // Open connections, which only the server thread uses. The first is the one that has been without
-  // a request for the longest time.
+  // Open connections, ordered by the time of the last request, or of the connect before the first
+  // request; the oldest is first. Only the server thread uses the list.
   std::list<Connection*> connections;
 };
 
@@ -140,14 +140,14 @@ struct HttpServer::Impl {
       auto& open = shared->connections;
       const auto most = static_cast<size_t>(shared->options.connections_max);
       // A closed connection stays in the list until its pending operation has ended. The list may
-      // therefore have up to 2 * `most` connections.
+      // therefore hold up to 2 * `most` connections.
       if (open.size() >= most) open.front()->Close();
       if (open.size() < 2 * most) std::make_shared<Connection>(std::move(socket), shared)->Read();
       Accept();
     });
   }
-  // Accepts the next connection after a pause. An immediate retry would fail again after an error
-  // such as a lack of descriptors.
+  // Accepts the next connection after a pause. Without the pause, the retry would fail again after
+  // an error such as a lack of descriptors.
   void AcceptLater() {
     retry.expires_after(kAcceptRetry);
     retry.async_wait([this](error_code error) {

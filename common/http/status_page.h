@@ -38,10 +38,11 @@ struct StatusDocument {
 std::string ToJson(const StatusDocument& document);
 
 // Returns a text about the slowest of several processes that wait for each other. The slowest
-// process is the one that waits least. `waited`: the number of each process, and the seconds that
-// it waited. `when`: the time in which they waited, such as "in the last minute". Example: "KIND 1:
-// others waited 4.0 s more in the last minute". Returns "none" if all processes waited equally, and
-// "-" for fewer than two processes.
+// process is the process that waited least, because the other processes wait for it. `waited`: the
+// number of each process, and the seconds that the process waited. `when`: the period of the waits,
+// such as "in the last minute". Example: "KIND 1: the others waited 4.0 s longer for it in the last
+// minute". Returns "none" if the two shortest waits differ by less than 0.1 s, and "-" for fewer
+// than two processes.
 std::string SlowestText(const std::string& kind, const std::vector<std::pair<int, double>>& waited,
                         const std::string& when);
 

@@ -1,6 +1,6 @@
 // The membership of an elastic job (strategy `elastic`), whose ranks may change while the job runs.
-// It is a file in the job's log directory. tandemrun replaces the file whenever a process joins or
-// is lost. The trainers read the file.
+// The membership is a file in the job's log directory. tandemrun replaces the file whenever a
+// process joins or is lost. The trainers read the file.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ struct ElasticWorld {
   int least = 1;        // minimum number of ranks
   // true: a rank has completed the job's last step; no process may begin new work
   bool over = false;
-  // Numbers of the member processes, ascending. tandemrun assigned the numbers when it started
-  // them.
+  // Numbers of the member processes, ascending. tandemrun assigns a number to each process when it
+  // starts the process.
   std::vector<int> members;
 
   bool operator==(const ElasticWorld&) const = default;

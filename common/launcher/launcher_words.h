@@ -19,8 +19,8 @@ namespace tandem {
 struct LauncherWait {
   std::string who, whom;
   Duration waited{};
-  // Time after which a process without a reply is treated as hanging: `limit` if the process has
-  // joined the job, `start_limit` before it has joined.
+  // Time limits for a reply of `whom`. After the limit, `whom` is treated as hanging. `limit`
+  // applies if `whom` has joined the job, `start_limit` if it has not joined yet.
   Duration limit{}, start_limit{};
 };
 

@@ -3,9 +3,9 @@
 
 namespace tandem {
 
-// Allows core dumps if `allowed` is true: it raises the soft limit of core files to the hard limit.
-// Otherwise prevents core dumps, because the memory contains secrets, keys and parameters. This
-// includes dumps that the kernel pipes to a program (core_pattern). Call it early in main; child
+// If `allowed` is true, raises the soft limit of core files to the hard limit. If `allowed` is
+// false, prevents core dumps, including dumps that the kernel pipes to a program (core_pattern),
+// because the memory contains secrets, keys and parameters. Call this function early in main; child
 // processes inherit the limit.
 void LimitCoreDumps(bool allowed);
 

@@ -73,7 +73,8 @@ Status FileWriter::Close() {
 }
 
 Status FileWriter::SyncAndClose() {
-  // EINVAL is no error here: the file is a pipe, which does not support fsync.
+  // EINVAL and EROFS are no errors here: the file is special, for example a pipe, and does not
+  // support fsync.
   const bool synced = fsync(fd_) == 0 || errno == EINVAL || errno == EROFS;
   return synced ? Close() : FileError(path_, "cannot be synced to disk", errno);
 }
@@ -161,7 +162,8 @@ Status MakeDirs(const std::string& called, const std::string& dir) {
 Status CheckWritable(const std::string& path) {
   struct stat info {};
   const bool there = stat(path.c_str(), &info) == 0;
-  // The file is a pipe or a device: it is written directly, so nothing can be checked.
+  // The path is a pipe or a device. PublishFiles writes to it directly, so there is nothing to
+  // check.
   if (there && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) return OkStatus();
   const Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!file.valid()) {

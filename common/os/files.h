@@ -35,7 +35,7 @@ class FileWriter {
   // Appends `bytes` bytes to the file. RESOURCE_EXHAUSTED: the disk is full.
   Status Write(const void* data, size_t bytes);
   Status Close();
-  // Flushes the file to the disk (fsync) and closes it. After OK the data are durable.
+  // Flushes the file to the disk (fsync) and closes the file. After OK the data are durable.
   Status SyncAndClose();
 
  private:

@@ -20,8 +20,8 @@
 namespace tandem {
 namespace {
 
-// Variables that the terminate handler reads, because it has no arguments. Only main writes them,
-// once.
+// Variables for the terminate handler, which has no arguments. Only NameHostLimits writes them;
+// main calls NameHostLimits once.
 const char* program_name = "";
 std::terminate_handler default_terminate = nullptr;
 
@@ -40,7 +40,8 @@ uint64_t AddressSpaceUsed() {
   return std::strtoull(text.data(), nullptr, 10) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-// Prints the message and ends the process. Makes no Status, because there may be no memory for one.
+// Prints the message and ends the process. Creates no Status, because there may be no memory for
+// it.
 [[noreturn]] void EndFor(const char* what) {
   std::array<char, 64> limit{"none"};
   const uint64_t bytes = LimitOf(RLIMIT_AS);

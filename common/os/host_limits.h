@@ -16,10 +16,10 @@ Status FileTooLarge(const std::string& what);
 // Returns "" if the memory is unlimited and the limit on file descriptors is high enough.
 std::string LowLimits();
 
-// Makes errors at host limits readable. Call it first in main. A write beyond `ulimit -f` then
-// fails with EFBIG; without this call, SIGXFSZ would end the process. After an uncaught exception
-// for lack of memory or threads, the process exits with kExitIo. Before it exits, it prints one
-// sentence to stderr: `program`, the resource, its use, the limit and a hint.
+// Makes errors at host limits readable. Call this function first in main. From then on a write
+// beyond `ulimit -f` fails with EFBIG; without this call, SIGXFSZ would end the process. After an
+// uncaught exception for lack of memory or threads, the process prints one sentence to stderr and
+// exits with kExitIo. The sentence has `program`, the resource, its use, the limit and a hint.
 void NameHostLimits(const char* program);
 
 }  // namespace tandem

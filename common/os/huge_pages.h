@@ -11,8 +11,8 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 // Allocates `bytes` bytes of memory. The address is a multiple of `alignment`, a power of two. The
 // caller frees the memory with std::free. Returns nullptr if there is no memory. If `bytes` >=
-// kHugePage, the address is a multiple of kHugePage and the function requests huge pages. The
-// kernel uses normal pages if it has no free huge pages. Thread-safe.
+// kHugePage, the address is a multiple of kHugePage, and the function requests huge pages from the
+// kernel. Without free huge pages the kernel uses normal pages. Thread-safe.
 void* AllocatePages(size_t bytes, size_t alignment);
 
 }  // namespace tandem

@@ -15,8 +15,8 @@ std::vector<std::string> LibraryPlaces(const std::string& name);
 
 // Loads the first library of `places` that can be loaded. The library stays loaded until the
 // process ends, because its functions and threads may be in use after the caller has ended.
-// UNAVAILABLE: no library can be loaded; the message is the loader's error. The error of an
-// existing file has precedence over that of a missing file.
+// UNAVAILABLE: no library can be loaded. The message is the loader's error for the first path at
+// which a file exists, or for the last path if no file exists.
 StatusOr<void*> OpenLibrary(const std::vector<std::string>& places);
 
 // Returns the address of a symbol in a loaded library. UNAVAILABLE: the library has no such symbol.

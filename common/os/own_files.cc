@@ -38,8 +38,8 @@ unsigned RefusedBits(OwnRule rule) {
   return 077;
 }
 
-// O_NOFOLLOW for kUser; the other rules are for paths that a user names, in which symbolic links
-// are followed.
+// Returns O_NOFOLLOW for kUser. The other rules are for paths that a user names, and follow
+// symbolic links in these paths.
 int LinkFlag(OwnRule rule) { return rule == OwnRule::kUser ? O_NOFOLLOW : 0; }
 
 Status CannotOpen(const std::string& path, OwnRule rule, int error) {
@@ -84,8 +84,8 @@ Status CheckOwn(int fd, const std::string& path, OwnRule rule) {
 StatusOr<Fd> OpenOwnDir(const std::string& path, OwnRule rule) {
   Fd dir(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | LinkFlag(rule)));
   if (!dir.valid()) {
-    // Converts the error for a symbolic link to ELOOP, because open() with O_DIRECTORY fails with
-    // ENOTDIR for it.
+    // Converts the error for a symbolic link to ELOOP, because open() of a link fails with ENOTDIR
+    // if O_DIRECTORY is set.
     const int error = errno;
     struct stat info {};
     const bool link = error == ENOTDIR && lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode);
@@ -111,7 +111,7 @@ StatusOr<Fd> MakeOwnDir(const std::string& path, OwnRule rule) {
 Status CheckOwnSocket(const std::string& path) {
   const std::string dir = std::filesystem::path(path).parent_path();
   const Status own = OpenOwnDir(dir, OwnRule::kGroup).status();
-  // If there is any other error, the client's attempt to connect reports it.
+  // The connection attempt of the client reports any other error.
   if (own.code() != StatusCode::kPermissionDenied) return OkStatus();
   struct stat info {};
   const bool common =

@@ -1,6 +1,6 @@
 // Accesses directories and files that are secret or valuable, or whose contents a program trusts.
-// They must belong to this process's user or to root, and other users must not be able to write to
-// them.
+// Such a directory or file must belong to this process's user or to root, and other users must not
+// be able to write to it.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,8 @@ enum class OwnRule {
 // and only the mode is wrong, otherwise TD2113.
 Status CheckOwn(int fd, const std::string& path, OwnRule rule);
 
-// Opens an existing directory. NOT_FOUND: it does not exist. PERMISSION_DENIED: see CheckOwn.
+// Opens an existing directory. NOT_FOUND: there is no such directory. PERMISSION_DENIED: see
+// CheckOwn.
 StatusOr<Fd> OpenOwnDir(const std::string& path, OwnRule rule);
 // Like OpenOwnDir, but creates the directory with mode 0700 if it is missing. Missing parent
 // directories get the mode of the umask.
@@ -41,9 +42,10 @@ StatusOr<Fd> MakeOwnDir(const std::string& path, OwnRule rule);
 
 // Checks whether the owner of the Unix-domain socket `path` can be trusted. A client calls this
 // function before it connects to the socket. The check passes if the socket's directory passes
-// CheckOwn with kGroup, or cannot be opened for another reason than permissions. In a directory for
-// all users, such as /tmp, the owner of the socket itself must be this process's user or root.
-// PERMISSION_DENIED: the check failed.
+// CheckOwn with kGroup. In a directory for all users, such as /tmp, the owner of the socket itself
+// must be this process's user or root. OK also if the directory cannot be opened for a reason other
+// than permissions: the connection attempt of the client reports this error. PERMISSION_DENIED: the
+// check failed.
 Status CheckOwnSocket(const std::string& path);
 
 // Opens a regular file. `flags` are those of open(2). With O_CREAT, a new file gets mode 0600. With

@@ -12,7 +12,7 @@
 namespace tandem {
 namespace {
 
-// First port that is used. Lower ports belong to many common services.
+// Lowest port that FreePorts returns. Many common services use lower ports.
 constexpr int kFirstPort = 10000;
 constexpr int kLastPort = 65535;
 constexpr int kAttempts = 200;

@@ -13,11 +13,10 @@ namespace tandem {
 // machine. UNAVAILABLE: another process uses the port.
 StatusOr<Fd> BindPort(const std::string& host, int port);
 
-// Returns the first of `count` consecutive ports, from 10000 on, that are free on `host`. The ports
-// are not reserved. The ports are outside ip_local_port_range, from which the kernel assigns ports
-// to outgoing connections. An outgoing connection therefore cannot get one of these ports by
-// chance. If fewer than 2 * `count` ports are outside that range, the result may be any free ports
-// from 10000 on. UNAVAILABLE: there are no such ports.
+// Finds `count` consecutive ports, from 10000 on, that are free on `host`, and returns the first
+// one. The ports are not reserved. The ports are outside ip_local_port_range, so the kernel does
+// not assign them to outgoing connections. If fewer than 2 * `count` consecutive ports are outside
+// that range, the result may be any free ports from 10000 on. UNAVAILABLE: there are no such ports.
 StatusOr<int> FreePorts(const std::string& host, int count);
 
 }  // namespace tandem

@@ -4,7 +4,6 @@
 // the waking thread. Linux searches for an idle processor only while the nearby processors are
 // lightly used (SIS_UTIL). With few processors, two threads of a loop can therefore share one
 // processor for milliseconds while another processor is idle.
-//
 #pragma once
 
 #include <pthread.h>

@@ -35,8 +35,9 @@ bool IsOurs(int fd) {
   return peer.uid == geteuid() || peer.uid == 0;
 }
 
-// Replies to a caller that uses the wrong protocol, as gRPC would, so that the caller learns the
-// server's protocol. Reads the unread bytes first; otherwise the kernel would discard the reply.
+// Replies to a caller that uses the wrong protocol with an HTTP/2 SETTINGS frame, as gRPC would, so
+// that the caller learns the server's protocol. A server with TLS sends no reply. Reads the unread
+// bytes first, because otherwise the kernel would discard the reply.
 void Dismiss(int fd, bool tls) {
   std::array<char, 4096> unread;
   (void)recv(fd, unread.data(), unread.size(), MSG_DONTWAIT);
@@ -86,8 +87,8 @@ Acceptor::~Acceptor() {
   const uint64_t one = 1;
   CHECK_EQ(write(stop_.get(), &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
   thread_.join();
-  // Another process may hold a copy of the socket. shutdown() makes the kernel refuse callers even
-  // in this case.
+  // Another process may hold a copy of a listening socket. shutdown() makes the kernel refuse
+  // callers even in this case.
   for (const Fd& socket : sockets_) (void)::shutdown(socket.get(), SHUT_RDWR);
 }
 
@@ -220,9 +221,8 @@ void Acceptor::Tend(Time now) {
   std::sort(greeted.begin(), greeted.end(), [this](int a, int b) {
     return waiting_.at(a).connection->since() < waiting_.at(b).connection->since();
   });
-  // The order alternates between the oldest and the newest connection first. So neither many
-  // earlier callers nor callers that reconnect repeatedly delay another caller of their address for
-  // long.
+  // The order alternates between oldest first and newest first. So a caller is not delayed for
+  // long, neither by many earlier callers of its address nor by callers that reconnect repeatedly.
   if (newest_first_) std::reverse(greeted.begin(), greeted.end());
   const size_t before = waiting_.size();
   for (const int fd : greeted) Look(fd, now);

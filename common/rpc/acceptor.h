@@ -1,7 +1,7 @@
 // Accepts the connections of a gRPC server on a separate thread. The acceptor hands a connection
-// over to gRPC only if the first received bytes are those of HTTP/2 or TLS. gRPC itself would
-// accept every connection. It would stop accepting forever after the process runs out of
-// descriptors (CVE-2023-4785).
+// over to gRPC only if the first received bytes are those of HTTP/2 or TLS. gRPC's own acceptor
+// accepts every connection, and stops forever after the process has run out of descriptors
+// (CVE-2023-4785).
 #pragma once
 
 #include <functional>
@@ -24,21 +24,23 @@ struct AcceptorOptions {
   // The first bytes of a connection must arrive within this time after accept().
   Duration hello_timeout = std::chrono::seconds(5);
   // Rate limit of accepted connections, for all callers together. Connections of trusted callers do
-  // not count. Further connections wait in the kernel's queue.
+  // not count. Connections above the limit wait in the kernel's queue.
   double accepts_burst = 512, accepts_per_second = 512;
-  // Takes over a connection whose first bytes have not been consumed. `listener` is the index of
-  // the listening socket.
+  // Receives and owns a connection whose first bytes are valid. The first bytes are still unread.
+  // `listener` is the descriptor of the listening socket. Runs on the acceptor's thread.
   std::function<void(int listener, Fd connection)> hand_over;
 };
 
 class Acceptor {
  public:
-  // `sockets` are listening, non-blocking, and are TCP or Unix-domain sockets. A Unix-domain socket
-  // accepts only callers that run as this process's user or as root, and trusts them.
+  // `sockets` are listening, non-blocking, and are TCP or Unix-domain sockets. On a Unix-domain
+  // socket, the acceptor accepts only callers that run as this process's user or as root, and
+  // trusts these callers.
   static StatusOr<std::unique_ptr<Acceptor>> Start(std::vector<Fd> sockets,
                                                    std::shared_ptr<Admissions> admissions,
                                                    AcceptorOptions options);
-  // Stops the thread. After it returns, no hand_over runs and no client can connect.
+  // Stops the thread. After the destructor has returned, no hand_over runs and no client can
+  // connect.
   ~Acceptor();
 
  private:
@@ -61,8 +63,8 @@ class Acceptor {
   // over, keeps it in waiting_, or closes it.
   void Look(int fd, Time now);
   void Begin(Waiting waiting);
-  // Hands over the connections that Admissions::MayBegin allows now. Closes the connections whose
-  // first bytes did not arrive within hello_timeout.
+  // Hands over the waiting connections that Admissions::MayBegin allows now. Closes the connections
+  // whose first bytes did not arrive within hello_timeout.
   void Tend(Time now);
   void Listen(bool on);
 
@@ -73,7 +75,8 @@ class Acceptor {
   Fd epoll_, stop_;
   bool listening_ = true;
   bool newest_first_ = false;  // order in which waiting connections get their turn; alternates
-  // Until this time no connection is accepted. It is set if the process has no free descriptors.
+  // The acceptor accepts no connection before this time. Set when the process or the system has run
+  // out of descriptors or memory.
   Time pause_until_;
   std::unordered_map<int, Waiting> waiting_;
   std::thread thread_;

@@ -29,9 +29,9 @@ struct AdmissionLimits {
   // per connection. A connection returns its token when its caller becomes trusted.
   double begun_burst = 16, begun_per_second = 4;
   // Number of further tokens that a source loses when one of its connections ends after frames that
-  // no honest client sends. If a stranger's connection ends otherwise, the source loses the part
-  // Connection::spent of this number. The rejection of a flood of calls needs about 5 ms of CPU
-  // time. One flood per second thus uses less than 1 % of a core.
+  // no honest client sends. When a connection of a stranger ends otherwise, the source loses this
+  // number times Connection::spent(). Reason for the default: the rejection of a flood of calls
+  // needs about 5 ms of CPU time, so one flood per second uses less than 1 % of a core.
   double offence_cost = 7;
   // Maximum debt of a source in tokens. A source with the maximum debt waits (1 + debt_max) /
   // begun_per_second seconds for its next connection.
@@ -53,21 +53,23 @@ class Admissions : public std::enable_shared_from_this<Admissions> {
  public:
   explicit Admissions(AdmissionLimits limits);
 
-  // Adds a stranger's connection. If a limit is reached, ends the oldest stranger's connection to
-  // which the limit applies. Returns null if the server has too many connections of trusted
-  // callers, or too many ended connections that are still open. The caller must then close `fd`.
+  // Adds a stranger's connection. If a limit is reached, first ends the oldest connection to which
+  // the limit applies: of all strangers, or of the strangers of `source`. Returns null if the
+  // server has too many connections of trusted callers, or too many ended connections that are
+  // still open. The caller must then close `fd`.
   std::shared_ptr<Connection> Admit(int fd, const std::string& peer, const std::string& source,
                                     Time now);
-  // Returns whether gRPC may take over the connection now. If not, call this function again later.
+  // Returns whether gRPC may take over the connection now. If false, the caller asks again later.
   bool MayBegin(Connection& connection, Time now);
-  // Records the proof that the connection's caller has given. Has no effect if no connection of
-  // `peer` is open.
+  // Raise the standing of a connection to `standing`, after the caller of the connection has proven
+  // its identity. Have no effect if `standing` is not higher than before, or if `peer` has no open
+  // connection.
   void Prove(const std::string& peer, Standing standing);
   void Prove(Connection& connection, Standing standing);
   // Ends connections of Standing::kStranger that are older than stranger_lifetime. Removes sources
   // without strangers whose token bucket is full.
   void Expire(Time now);
-  // Ends the oldest stranger's connection. Returns false if there is none.
+  // Ends the oldest stranger's connection. Returns false if there is no such connection.
   bool EndOldestStranger();
 
   const AdmissionLimits& limits() const { return limits_; }
@@ -87,10 +89,11 @@ class Admissions : public std::enable_shared_from_this<Admissions> {
 
   void Closed(Connection& connection);
   Source& SourceOf(const std::string& name) TD_REQUIRES(mu_);
-  // Removes the connection from the list of strangers. Returns false if it is not in the list.
+  // Removes the connection from strangers_. Returns false if the connection is not in strangers_.
   bool TakeOff(Connection& connection) TD_REQUIRES(mu_);
-  // Ends the oldest stranger's connection of `source`; null: of any source. The connection is
-  // counted until its descriptor is closed.
+  // Ends the oldest stranger's connection of `source`, or of all sources if `source` is null.
+  // Returns false if there is no such connection. An ended connection counts until its descriptor
+  // is closed.
   bool EndOldest(const std::string* source) TD_REQUIRES(mu_);
 
   const AdmissionLimits limits_;

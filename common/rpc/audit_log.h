@@ -69,8 +69,8 @@ class AuditLog {
     uint64_t count = 0;  // number of records since the last line
     Time line{};         // time of the last line
   };
-  // A record that must be written. Entries are collected under mu_ and written under file_mu_. So a
-  // slow disk does not delay a call whose record is only counted.
+  // A record that must be written. The audit log collects entries under mu_ and writes them under
+  // file_mu_. So a slow disk does not delay a call whose record is only counted.
   struct Entry {
     AuditRecord record;
     uint64_t count;
@@ -95,8 +95,8 @@ class AuditLog {
   Mutex file_mu_;  // no thread holds file_mu_ and mu_ together
   Fd file_ TD_GUARDED_BY(file_mu_);
   int64_t bytes_ TD_GUARDED_BY(file_mu_) = 0;
-  // State for lines about rejected calls: their bytes in the current file, their rate limit, and
-  // the number of rejected calls without a line since the last such line.
+  // State for lines about rejected calls: the bytes of these lines in the current file, their rate
+  // limit, and the number of rejected calls that got no line since the last such line.
   int64_t refused_bytes_ TD_GUARDED_BY(file_mu_) = 0;
   TokenBucket refused_pace_ TD_GUARDED_BY(file_mu_);
   uint64_t left_out_ TD_GUARDED_BY(file_mu_) = 0;

@@ -14,8 +14,8 @@
 
 namespace tandem::rpc {
 
-// Converts a message to a gRPC buffer that references the message's memory. Each `keep` of the
-// message is held until gRPC has sent or dropped the bytes.
+// Converts a message to a gRPC buffer that references the message's memory. The buffer holds each
+// `keep` of the message until gRPC has sent or dropped the bytes.
 grpc::ByteBuffer ToByteBuffer(codec::EncodedMessage message);
 
 // A received gRPC buffer as a list of fragments. It holds a reference to the buffer's memory.

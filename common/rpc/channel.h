@@ -19,10 +19,11 @@ namespace tandem::rpc {
 // Maximum size of a message of clients and servers, in bytes.
 inline constexpr int kMessageBytesMax = (1 << 30) + (1 << 20);
 
-// Makes TLS credentials for any number of channels. Changed files are loaded within seconds;
-// existing connections stay open. The server must prove the host name of the channel. If
-// `server_uri` is not empty, the server must also prove that identity (ToUri of identity.h).
-// Errors: those of CheckTlsFiles.
+// Makes credentials for any number of channels. Without TLS files, the credentials are insecure.
+// With TLS, changed files are loaded within seconds; existing connections stay open. The server
+// must prove the host name of the channel. If `server_uri` is not empty, the server must also prove
+// that identity (ToUri of identity.h). Errors: those of CheckTlsFiles. INVALID_ARGUMENT also: `ca`
+// is not set.
 StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
     const TlsFiles& tls, const std::string& server_uri = "");
 

@@ -33,8 +33,8 @@ Table& TheTable() {
   return *table;
 }
 
-// Returns the IPv6 address of `address`. Returns null and writes `v4` if the address is IPv4, or an
-// IPv4 caller of an IPv6 socket.
+// Returns the IPv6 address in `address`. If `address` is IPv4 or an IPv4-mapped IPv6 address,
+// returns null and writes the IPv4 address to `v4`.
 const in6_addr* AsV6(const sockaddr* address, in_addr* v4) {
   if (address->sa_family == AF_INET) {
     *v4 = reinterpret_cast<const sockaddr_in*>(address)->sin_addr;

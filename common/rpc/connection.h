@@ -64,11 +64,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Checks bytes that were decrypted from a TLS connection. The result is as for Received().
   bool Decrypted(std::string_view bytes);
 
-  // Returns the open connection with this descriptor, or null if it does not belong to a server.
+  // Returns the open connection with this descriptor, or null if there is no such connection.
   static std::shared_ptr<Connection> Of(int fd);
   // Returns the open connection that LinkTls() registered under this key, or null.
   static std::shared_ptr<Connection> OfTls(std::string_view client_random);
-  // Handles the end of the connection with this descriptor. close() calls it for each descriptor.
+  // Removes the connection of this descriptor, if there is one, and calls its `closed`. The close()
+  // of this process calls this function for every descriptor.
   static void Closing(int fd);
 
  private:

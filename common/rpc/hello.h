@@ -22,8 +22,8 @@ inline constexpr std::string_view kHttp2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\
 // random bytes. Otherwise checks kHttp2Preface.
 Hello ReadHello(std::string_view bytes, bool tls);
 
-// Returns the 32 random bytes of a valid ClientHello. The client repeats them if the server
-// requests a second ClientHello (RFC 8446, 4.1.2).
+// Returns the 32 random bytes of `hello`, a valid ClientHello. If the server requests a second
+// ClientHello, the client repeats the same random bytes (RFC 8446, 4.1.2).
 std::string_view ClientRandom(std::string_view hello);
 
 }  // namespace tandem::rpc

@@ -19,7 +19,8 @@ struct Http2Limits {
   // Maximum payload of a frame in bytes. DATA frames are exempt. A header block fits into one
   // frame, because gRPC's clients send at most 8 KiB.
   uint32_t frame_bytes_max = 16'384;
-  // Rate limit for RST_STREAM frames. A client that cancels all calls at once stays below it.
+  // Rate limit for RST_STREAM frames. A client that cancels all its calls at once stays below this
+  // limit.
   double resets_burst = 256, resets_per_second = 32;
   // Rate limit for SETTINGS, PING, PRIORITY, GOAWAY, empty DATA frames and frames of unknown types.
   double controls_burst = 256, controls_per_second = 64;
@@ -31,10 +32,10 @@ class Http2Watch {
   explicit Http2Watch(const Http2Limits& limits = {});
 
   // Checks the next received bytes; frames may be split anywhere. Returns false if the connection
-  // must end; every later call returns false too. `stranger` is the budget for calls and bytes of a
-  // caller that is not trusted yet. null: the caller is trusted.
+  // must end; every later call returns false too. `stranger` is the caller's share of the budget
+  // for calls and bytes; null: the caller is trusted and has no such budget.
   bool Feed(std::string_view bytes, StrangerShare* stranger, Time now);
-  // Returns why Feed() returned false, or "" if it has not done so.
+  // Returns why Feed() returned false, or "" if no call of Feed() returned false.
   const char* why() const { return why_; }
 
  private:

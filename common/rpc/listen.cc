@@ -49,8 +49,8 @@ StatusOr<Endpoint> ToEndpoint(const sockaddr* name, socklen_t length) {
 
 // Returns the numeric addresses of `host`, without the duplicates that /etc/hosts may have.
 StatusOr<std::vector<std::string>> AddressesOf(const std::string& host) {
-  // For "localhost", the entries of /etc/hosts differ between machines. If they contain ::1,
-  // callers may try ::1 first.
+  // "localhost" is not resolved, because its entries in /etc/hosts differ between machines. If the
+  // entries contain ::1, callers may try ::1 first.
   if (host == "localhost") return std::vector<std::string>{NumericLocalhost(host)};
   TD_ASSIGN_OR_RETURN(const Addresses found, Resolve(host, 0, 0));
   std::vector<std::string> addresses;
@@ -136,7 +136,7 @@ StatusOr<Listening> TryAll(const std::vector<std::string>& addresses, int port) 
 StatusOr<Listening> ListenOnAll(const std::vector<std::string>& addresses, int port) {
   StatusOr<Listening> listening = TryAll(addresses, port);
   // If the system chose the port for the first address, the port may be in use at another address.
-  // So the function tries again with another port.
+  // The function then tries another port.
   for (int i = 1; i < kPortAttempts && port == 0 && !listening.ok(); ++i) {
     listening = TryAll(addresses, port);
   }

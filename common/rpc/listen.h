@@ -16,13 +16,13 @@ struct Listening {
 };
 
 // Listens on a Unix-domain socket (ListenOnPath), or on every address of the host name with the
-// same port. Fails if it cannot listen on one of the addresses, because another user could bind
-// that address and receive its callers. "localhost" is 127.0.0.1; "0.0.0.0" and "::" are all
-// addresses of the machine. ALREADY_EXISTS: an address is in use. UNAVAILABLE: any other failure.
-// The message contains the reason. It contains the address only if the host name has several
-// addresses.
+// same port. If the function cannot listen on one of the addresses, it fails: another user could
+// listen on that address and receive the callers. "localhost" is 127.0.0.1; "0.0.0.0" and "::" are
+// all addresses of the machine. ALREADY_EXISTS: an address is in use. UNAVAILABLE: any other
+// failure. The message contains the reason. It contains the address only if the host name has
+// several addresses.
 StatusOr<Listening> ListenOn(const Endpoint& endpoint);
-// Like ListenOn, for numeric addresses.
+// Like ListenOn, but `addresses` are numeric.
 StatusOr<Listening> ListenOnAll(const std::vector<std::string>& addresses, int port);
 
 // Listens on a Unix-domain socket. Replaces the socket file of a server that has ended.

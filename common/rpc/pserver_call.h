@@ -42,9 +42,9 @@ struct PserverCallRow {
   // true: the messages carry gradients or parameters. Such a call may use shared memory. A client
   // cancels the call if the job does not need the server any more.
   bool carries_values = false;
-  // true: the client repeats the call after DATA_LOSS, which the server returns while it waits for
-  // retransmitted pushes. The client does so even before it knows whether servers request such
-  // pushes.
+  // true: the client repeats the call after DATA_LOSS even if its retransmit buffer is not enabled
+  // (yet). A server returns DATA_LOSS while it waits for retransmitted pushes. false: the client
+  // repeats the call only if the buffer is enabled.
   bool patient = false;
 };
 

@@ -45,8 +45,8 @@ StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(const TlsFiles& t
   return grpc::experimental::TlsServerCredentials(options);
 }
 
-// Checks that a bound socket's address is allowed without TLS. ServerOptions::listen has the same
-// check.
+// Checks that a server without TLS may listen on `at`, the address of a bound socket. The address
+// ServerOptions::listen gets the same check.
 Status CheckReach(const Endpoint& at, const ServerOptions& options) {
   if (options.tls.enabled() || IsLoopback(at) || options.insecure_allow_network) return OkStatus();
   return PermissionDenied(

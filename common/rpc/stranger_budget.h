@@ -12,10 +12,10 @@
 namespace tandem::rpc {
 
 struct StrangerLimits {
-  // Rate limit of HEADERS frames. A client sends at most three before it is trusted: a call of a
-  // session that the server does not know, OpenSession, and the first call of the new session
-  // (RawCall). gRPC needs about 15 kB of memory per call. The limits thus allow 1 MB at once and
-  // 5 MB in a minute.
+  // Rate limit of HEADERS frames. A client sends at most three HEADERS frames before it is trusted:
+  // a call of a session that the server does not know, OpenSession, and the first call of the new
+  // session (RawCall). gRPC needs about 15 kB of memory per call. The limits thus allow about 1 MB
+  // of memory at once and 5 MB in a minute.
   double calls_burst = 64, calls_per_second = 4;
   // Rate limit of bytes in frames, including the frame headers. The first three calls of an honest
   // client have 2 kB together. The client sends messages of megabytes only after it is trusted
@@ -23,7 +23,7 @@ struct StrangerLimits {
   double bytes_burst = 1 << 20, bytes_per_second = 32 << 10;
 };
 
-// The budget of all strangers of one address. Thread-safe. Its shares own it.
+// The budget of all strangers of one address. Thread-safe. The StrangerShares own the budget.
 class StrangerBudget {
  public:
   explicit StrangerBudget(const StrangerLimits& limits)
@@ -49,13 +49,13 @@ class StrangerShare {
   StrangerShare& operator=(const StrangerShare&) = delete;
 
   // Take one call, or `count` bytes, from the budget. Return false if the budget is used up. After
-  // Leave() they always return true.
+  // Leave() the functions always return true.
   bool TakeCall(Time now);
   bool TakeBytes(size_t count, Time now);
   // Returns the part of the budget that this connection has used, from 0 to 1.
   double spent() const;
-  // Returns the used part to the budget. Call it when the caller becomes trusted or the connection
-  // is closed.
+  // Returns the used part to the budget. Called when the caller of the connection becomes trusted,
+  // and when the connection is closed.
   void Leave();
 
  private:

@@ -1,5 +1,5 @@
-// Lets a Connection check the bytes that gRPC decrypts, before gRPC reads them. The .cc file
-// defines SSL_read() for this.
+// Lets a Connection check the bytes that gRPC decrypts, before gRPC reads them. For this purpose
+// tls_watch.cc replaces SSL_read() of OpenSSL.
 #pragma once
 
 namespace tandem::rpc {

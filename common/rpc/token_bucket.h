@@ -20,8 +20,8 @@ class TokenBucket {
     tokens_ -= count;
     return true;
   }
-  // Takes `count` tokens even if there are fewer, but does not increase the debt above `debt_max`
-  // tokens.
+  // Takes `count` tokens even if there are fewer. The bucket then has a debt, but the call does not
+  // increase the debt above `debt_max` tokens.
   void Charge(double count, double debt_max) {
     tokens_ = std::max(tokens_ - count, std::min(tokens_, -debt_max));
   }

@@ -12,8 +12,8 @@
 namespace tandem {
 
 // Allocates pieces of one memory range, first-fit from a list of free pieces. A freed piece is
-// merged with its free neighbours. It is made for few, large and long-lived pieces, such as
-// gradient buckets. Thread-safe.
+// merged with its free neighbours. The allocator is made for few, large and long-lived pieces, such
+// as gradient buckets. Thread-safe.
 class Arena : public std::enable_shared_from_this<Arena> {
  public:
   // Alignment of pieces in bytes; two pieces never share a page.
@@ -27,7 +27,8 @@ class Arena : public std::enable_shared_from_this<Arena> {
   // Allocates `bytes` bytes with undefined content. Returns null if no free piece is large enough.
   // The result keeps the arena and its memory alive.
   Buffer Allocate(size_t bytes) TD_EXCLUDES(mu_);
-  // Returns the offset of `data` in the arena's memory. -1: [data, data + bytes) is not inside.
+  // Returns the offset of `data` in the arena's memory. -1: [data, data + bytes) is not in the
+  // arena.
   int64_t OffsetOf(const void* data, size_t bytes) const {
     const auto at = reinterpret_cast<uintptr_t>(data) - reinterpret_cast<uintptr_t>(memory_.data());
     return at <= memory_.size() && bytes <= memory_.size() - at ? static_cast<int64_t>(at) : -1;

@@ -46,9 +46,16 @@ StatusOr<std::shared_ptr<SealedMemory>> SealedMemory::Create(const char* name, s
 
 StatusOr<std::shared_ptr<SealedMemory>> SealedMemory::Map(Fd fd, size_t bytes, Others others) {
   struct stat about = {};
-  if (::fstat(fd.get(), &about) != 0 || static_cast<size_t>(about.st_size) != bytes ||
-      ::fcntl(fd.get(), F_GET_SEALS) != SealsOf(others)) {
-    return PermissionDenied("the received shared memory has the wrong size or is not sealed");
+  if (::fstat(fd.get(), &about) != 0) {
+    return PermissionDenied("cannot read the size of the received shared memory: %s",
+                            ErrnoText(errno));
+  }
+  if (static_cast<size_t>(about.st_size) != bytes) {
+    return PermissionDenied("the received shared memory has %d bytes, expected %d", about.st_size,
+                            bytes);
+  }
+  if (::fcntl(fd.get(), F_GET_SEALS) != SealsOf(others)) {
+    return PermissionDenied("the received shared memory does not have the expected seals");
   }
   const int protection = others == Others::kWrite ? PROT_READ | PROT_WRITE : PROT_READ;
   TD_ASSIGN_OR_RETURN(const auto mapped, MapAll(fd.get(), bytes, protection));

@@ -1,6 +1,6 @@
-// Memory that processes of one host share. It is an unnamed object (memfd_create) that is passed as
-// a file descriptor (unix_socket.h). Its size is sealed, because an access beyond the end of a
-// shrunken object would cause SIGBUS.
+// Memory that processes of one host share. The memory is an unnamed object (memfd_create), whose
+// file descriptor is passed between the processes (unix_socket.h). The size of the object is
+// sealed, because an access beyond the end of a shrunken object would cause SIGBUS.
 #pragma once
 
 #include <cstddef>

@@ -91,6 +91,7 @@ Status WaitReady(int fd, short events, Time deadline) {
 }
 
 Status SendFds(int socket, std::span<const std::byte> bytes, std::span<const int> fds) {
+  TD_REQUIRE(!bytes.empty());
   FdMessage out({const_cast<std::byte*>(bytes.data()), bytes.size()}, fds.size());
   cmsghdr* const head = CMSG_FIRSTHDR(&out.message);
   head->cmsg_level = SOL_SOCKET;

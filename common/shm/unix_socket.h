@@ -26,9 +26,9 @@ bool IsSameUser(int socket);
 // `deadline`.
 Status WaitReady(int fd, short events, Time deadline);
 
-// Sends at least one byte together with the descriptors `fds`. The receiver must expect the same
-// numbers of bytes and descriptors. Does not wait for the receiver. UNAVAILABLE: the kernel did not
-// accept all bytes.
+// Sends `bytes` together with the descriptors `fds`. The receiver must expect the same numbers of
+// bytes and descriptors. Does not wait for the receiver. UNAVAILABLE: the kernel did not accept all
+// bytes. REQUIRES: `bytes` is not empty.
 Status SendFds(int socket, std::span<const std::byte> bytes, std::span<const int> fds);
 // Fills `bytes` and returns `count` descriptors that the peer sent with SendFds. DEADLINE_EXCEEDED:
 // no data arrived until `deadline`. UNAVAILABLE: the peer has ended, or has sent other numbers of

@@ -38,8 +38,8 @@ struct ShmRpcRing {
   alignas(64) RingEntry entries[kEntries];
 };
 
-// The beginning of a connection's memory, which is filled with zeros at first. The arena for the
-// requests comes after it.
+// The start of a connection's memory. The memory is initially zero. The arena for the requests
+// follows after this header.
 struct RingHeader {
   ShmRpcRing calls, answers;
 };
@@ -93,7 +93,9 @@ class RingReceiver {
 class SpinBackoff {
  public:
   explicit SpinBackoff(unsigned threads);
-  // Waits for a short time. Returns false if the wait has lasted long enough.
+  // Waits for a short time and returns true. Returns false without a wait if the waits since
+  // Reset() took long enough, or if the machine has too few processors; the caller should then
+  // sleep.
   bool Wait();
   void Reset() { rounds_ = 0; }
 
@@ -109,8 +111,8 @@ bool RingBell(int socket);
 // without end from blocking this thread. Returns false if the peer has closed the socket.
 bool DrainBells(int socket);
 
-// Returns an eventfd. poll() with POLLIN returns when the eventfd is set. UNAVAILABLE: the process
-// may open no more files.
+// Returns an eventfd. poll() with POLLIN reports the eventfd after SetEvent(). UNAVAILABLE: the
+// process may open no more files.
 StatusOr<Fd> MakeEvent();
 void SetEvent(int event);
 

@@ -32,9 +32,9 @@ class ShmRpcClient {
                                                          Time deadline);
   ~ShmRpcClient();  // REQUIRES: no thread is in Run
 
-  // Allocates memory of the connection. A request in this memory is sent without a copy. The memory
-  // must stay allocated until the server has read it; EncodedMessage::Piece::keep ensures this.
-  // Returns null if there is no free memory.
+  // Allocates memory that the server can read. A request in this memory is sent without a copy. The
+  // memory must stay allocated until the server has read the request; EncodedMessage::Piece::keep
+  // ensures this. Returns null if there is no free memory.
   Buffer Allocate(size_t bytes) { return arena_->Allocate(bytes); }
   // Sends a request. Returns false if nothing was sent: the message is too large, too many calls
   // are running, or the connection is lost. `request` may be destroyed after the return.

@@ -30,8 +30,8 @@ constexpr Duration kTicketLife = std::chrono::seconds(10);
 constexpr size_t kTicketsMax = 1024, kGuestsMax = 64, kConnectionsMax = 1024;
 // Interval between two checks of the sockets while requests arrive without a pause.
 constexpr Duration kLookEvery = std::chrono::milliseconds(1);
-// Maximum number of replies per wake-up of a client. A wake-up takes as long as a copy of 0.1 to
-// 0.3 MB.
+// Maximum number of replies before a sleeping client is woken. A wake-up takes as long as a copy of
+// 0.1 to 0.3 MB.
 constexpr uint64_t kAnswersOfBell = 4;
 
 // Returns `bytes` random bytes that other processes cannot guess.

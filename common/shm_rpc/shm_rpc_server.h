@@ -13,20 +13,20 @@
 
 namespace tandem::shm_rpc {
 
-// Memory of a server that its clients can read but not write. Replies in it are sent without a
-// copy.
+// Memory of a server that its clients can read but not write. A reply in this memory is sent
+// without a copy.
 struct ServerMemory {
   static StatusOr<ServerMemory> Make(size_t bytes);
   std::shared_ptr<SealedMemory> memory;
   std::shared_ptr<Arena> arena;  // allocator for all of `memory`
 };
 
-// A function that sends the reply of one request. The handler calls it exactly once for each
-// request. It has no effect if the connection is lost. A Status that is not OK is sent to the
-// client instead of the message.
+// A function that sends the reply of one request. The handler calls the function exactly once for
+// each request. The call has no effect if the connection is lost. A Status that is not OK is sent
+// to the client instead of the message.
 using ReplyFn = std::function<void(const Status&, codec::EncodedMessage)>;
 // A function that handles one request. `message` is valid only during the call. The client may
-// change its bytes at any time.
+// change the bytes of `message` at any time.
 using CallHandler = std::function<void(uint32_t method, codec::Fragments message, ReplyFn answer)>;
 
 // Accepts connections of clients and calls the handler for their requests. Thread-safe.

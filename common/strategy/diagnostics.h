@@ -39,10 +39,11 @@ struct Diagnostic {
 // Collects the errors and notes of a configuration. Not thread-safe.
 class Diagnostics {
  public:
-  // Maximum number of stored errors, and of stored notes. Further ones are only counted.
+  // Maximum number of stored errors, and of stored notes. Further errors and notes are only
+  // counted.
   static constexpr int64_t kKeptMax = 100;
 
-  // Adds an error. If `hint` is empty, the hint is the one that SplitHint finds in `message`.
+  // Adds an error. If `hint` is empty, takes the hint from `message` (SplitHint).
   void Error(const SourcePlace& place, const std::string& message, const std::string& hint = "");
   // Adds a note: information for the user that does not stop the job.
   void Note(const SourcePlace& place, const std::string& message, const std::string& hint = "");

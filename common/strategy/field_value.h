@@ -29,13 +29,13 @@ struct ValueError {
   std::string hint;
 };
 
-// Sets a singular field that is not a message, or appends to a repeated field. If there is an
-// error, `message` is not changed.
+// Sets a singular field that is not a message, or appends to a repeated field. Returns the error,
+// or nullopt. After an error, `message` is not changed.
 std::optional<ValueError> SetFieldValue(const google::protobuf::FieldDescriptor& field,
                                         const Literal& literal, google::protobuf::Message* message);
 
-// Returns the value of a singular field, or of element `index` of a repeated field, as text. A
-// singular field may be unset. Strings have no quotes.
+// Returns the value of a singular field, or of element `index` of a repeated field, as text. An
+// unset singular field has its default value. Strings have no quotes.
 std::string FieldText(const google::protobuf::Message& message,
                       const google::protobuf::FieldDescriptor& field, int index = -1);
 

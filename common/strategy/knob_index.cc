@@ -51,8 +51,9 @@ void FieldIndex::Enter(const gpb::Descriptor& type, const FieldPlace& at) {
 }
 
 std::vector<const FieldPlace*> FieldIndex::Find(std::string_view name) const {
-  // The rank of a match: fields near the root have precedence, then matches by the field's own name
-  // before matches by another spelling.
+  // Matches with their ranks; the lowest rank is best. Fields near the root have the lowest ranks.
+  // At equal depth, a match by the field's own name has a lower rank than a match by another
+  // spelling.
   std::vector<std::pair<size_t, const FieldPlace*>> found;
   for (const FieldPlace& place : places_) {
     const bool own = IsPathEnd(place.path, name);

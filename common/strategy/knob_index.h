@@ -44,7 +44,7 @@ class FieldIndex {
   std::vector<FieldPlace> places_;
 };
 
-// Returns the message below `root` that contains the field of `place`. Creates it if it is absent.
+// Returns the message below `root` that contains the field of `place`. Creates an absent message.
 google::protobuf::Message* HolderOf(const FieldPlace& place, google::protobuf::Message* root);
 
 // Returns the paths of the fields as a list. Example: "a.k_steps, b.k_steps".
@@ -56,8 +56,8 @@ bool IsAlias(const google::protobuf::FieldDescriptor& field, std::string_view na
 // Returns whether the type is DistributedStrategy.
 bool IsStrategy(const google::protobuf::Descriptor& type);
 
-// Returns the alternative for a name that occurs in Fleet's guide or in files of the reference, but
-// is no knob of Tandem. Returns "" for any other name.
+// Returns advice for a name that occurs in the guide or in files of Paddle's Fleet, but is no knob
+// of Tandem. Returns "" for any other name.
 std::string_view InsteadOf(std::string_view name);
 
 }  // namespace tandem::strategy

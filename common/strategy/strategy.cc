@@ -96,7 +96,8 @@ bool LooksLikeEnvironment(const std::string& name) {
   });
 }
 
-// Returns the message that contains the field of `place`. If it is absent, returns its default.
+// Returns the message that contains the field of `place`. If the message is absent, returns its
+// default instance.
 const gpb::Message& ConstHolderOf(const FieldPlace& place, const gpb::Message& root) {
   const gpb::Message* holder = &root;
   for (size_t i = 0; i + 1 < place.steps.size(); ++i) {
@@ -152,7 +153,7 @@ void ApplyEnvironment(gpb::Message* root, const std::map<std::string, std::strin
                       Origins* origins, Diagnostics* diagnostics) {
   const FieldIndex index(*root->GetDescriptor());
   for (const auto& [name, value] : environment) {
-    // Variables that begin with NCCL_ belong to the NCCL library, so they are skipped.
+    // Skips variables that begin with NCCL_, because they belong to the NCCL library.
     if (!LooksLikeEnvironment(name) || absl::StartsWith(name, "NCCL_")) continue;
     const SourcePlace place = EnvironmentOrigin(name).place;
     const auto found = index.Find(name);

@@ -27,9 +27,9 @@ namespace tandem::strategy {
 
 // Sets one field by name. The name is a path from the root
 // ("strategy.build_strategy.reduce_strategy"), the end of a path ("build_strategy.reduce_strategy",
-// "reduce_strategy") or another spelling of a knob. If several fields match, the one nearest to the
-// root is set. Lists are "a,b" or "[a, b]" and replace the old value. If the field has a value of
-// higher precedence, that value stays. `also`: further names for the "did you mean" hint.
+// "reduce_strategy") or another spelling of a knob. If several fields match, the field nearest to
+// the root is set. Lists are "a,b" or "[a, b]" and replace the old value. If the field has a value
+// of higher precedence, that value stays. `also`: further names for the "did you mean" hint.
 // INVALID_ARGUMENT (with a hint): an unknown or ambiguous name, a wrong value, or a value out of
 // range; *root is then unchanged.
 Status ApplyOverride(google::protobuf::Message* root, std::string_view name, std::string_view value,

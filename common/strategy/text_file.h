@@ -4,7 +4,8 @@
 //   - bool and enum values in any case, and Python's True, False and None; an integer may be 20.0;
 //   - the other spellings that a knob lists (knob.proto), with a note;
 //   - a knob of the strategy inside another message of the strategy, as in Fleet's
-//     BuildStrategy = {num_iteration_per_drop_scope: 30}: it is moved to its message, with a note.
+//     BuildStrategy = {num_iteration_per_drop_scope: 30}: the parser sets the knob in its own
+//     message, with a note.
 // Rejects NaN and infinity, values outside a knob's range, fields set twice, and unknown names.
 #pragma once
 

@@ -1,6 +1,6 @@
 // Implements ParseTextProto as a recursive-descent parser over protobuf's tokenizer. The parser
-// continues after an error, so that one run reports all errors. protobuf's parser stops at the
-// first one.
+// continues after an error, so that one run reports all errors. protobuf's own parser stops at the
+// first error.
 #include "common/strategy/text_parser.h"
 
 #include <google/protobuf/descriptor.h>
@@ -31,7 +31,7 @@ using Tokenizer = gpb::io::Tokenizer;
 struct Scope {
   gpb::Message* message = nullptr;
   std::string path;  // path from the root message; undefined if `recorded` is false
-  // true: origins are recorded, because no repeated message contains this one.
+  // true: origins are recorded, because no repeated message contains this message.
   bool recorded = true;
   // Scope of the DistributedStrategy that contains this message, or is this message.
   Scope* strategy = nullptr;
@@ -157,7 +157,7 @@ const FieldIndex& TextParser::StrategyIndex(const gpb::Descriptor& strategy) {
   return *strategy_index_;
 }
 
-// Skips a bracketed text { }, < > or [ ] with everything inside it.
+// Skips the text from a bracket { < or [ to its closing bracket, with everything in between.
 void TextParser::SkipBalanced() {
   int64_t open = 0;
   while (!AtEnd()) {
@@ -231,8 +231,9 @@ void TextParser::ParseStatement(Scope* scope, int depth) {
   ParseFieldValue(scope, target, place, colon, depth);
 }
 
-// Finds the field of the knob `name`, which is not the name of a field of this message. The knob is
-// in another message of the strategy, or `name` is another spelling of a knob.
+// Finds the knob that `name` means, if this message has no field `name`. The knob is in another
+// message of the strategy, or `name` is another spelling of the knob. Returns false unless exactly
+// one knob matches.
 bool TextParser::ResolveStrategyName(Scope* scope, const std::string& name,
                                      const SourcePlace& place, Target* target) {
   if (scope->strategy == nullptr) return false;
@@ -309,7 +310,8 @@ std::string TextParser::HintFor(const Scope& scope, const std::string& name) {
   return nearest.empty() ? "" : absl::StrCat("did you mean \"", nearest, "\"?", where);
 }
 
-// Returns whether the value may be set. A field that is no list may be set only once.
+// Returns whether the field may be set; if not, adds an error. Only a repeated field may be set
+// twice, and only one field of a oneof may be set.
 bool TextParser::Claim(const Target& target, const SourcePlace& place, int line) {
   if (target.field->is_repeated()) return true;
   SeenFields& seen = seen_[target.holder];

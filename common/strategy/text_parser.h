@@ -7,7 +7,8 @@ namespace tandem::strategy {
 
 // Clears *out and fills it from `file`. Adds every error to *diagnostics. After errors *out
 // contains all fields that the parser understood, so that later checks can add their own errors.
-// *origins gets the origin of every field that is not inside a repeated message. It may be null.
+// *origins gets the origin of every field that is not inside a repeated message. `origins` may be
+// null.
 void ParseTextProto(const TextFile& file, google::protobuf::Message* out, Origins* origins,
                     Diagnostics* diagnostics);
 

@@ -1,4 +1,4 @@
-// Finds knobs that are not built yet, have no meaning in the job's mode, or contradict others.
+// Finds knobs that are not built yet, have no meaning in the job's mode, or contradict other knobs.
 #include "common/strategy/validate.h"
 
 #include <google/protobuf/descriptor.h>

@@ -1,8 +1,8 @@
 // The owners of row buckets and dense slices, as one process knows them. A dense slice has a bucket
 // number too (row_buckets.h). The first owner of a bucket is the server on which Configure places
-// the bucket. Each move of a bucket has an ownership epoch, which only the bucket's current owner
-// assigns. If two moves of a bucket differ, the move with the higher ownership epoch is valid. So
-// the maps of several servers can be merged in any order.
+// the bucket. Each move of a bucket has an ownership epoch. Only the current owner of the bucket
+// assigns this epoch. If two moves of a bucket differ, the move with the higher ownership epoch is
+// valid. So the maps of several servers can be merged in any order.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace tandem {
 
-// Maximum ownership epoch. A job that moves each bucket a thousand times per second reaches it
-// after thirty years. With larger values, sums of ownership epochs could overflow.
+// Maximum ownership epoch. A job that moves each bucket a thousand times per second reaches the
+// maximum after thirty years. With larger values, sums of ownership epochs could overflow.
 inline constexpr uint64_t kEpochMax = uint64_t{1} << 40;
 static_assert(UINT64_MAX / kEpochMax > kBucketsMax, "a sum over all buckets fits");
 
@@ -51,7 +51,7 @@ class BucketMap {
   std::vector<BucketMove> moves() const;
   bool OwnsAny(int server) const;  // true if a bucket that has moved now belongs to `server`
   bool MovesSlices() const { return moves_.size() > kRowBuckets; }
-  // Returns the sum of all ownership epochs. Two maps with the same knowledge have the same sum.
+  // Returns the sum of all ownership epochs. Two maps with the same moves have the same sum.
   uint64_t version() const { return version_; }
 
  private:

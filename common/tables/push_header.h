@@ -32,8 +32,8 @@ struct PushHeader {
   CallerId caller;
   uint64_t sequence = 0, step = 0;
   float learning_rate = 0;
-  // Generation of the server (ExchangeMapReply.generation) that the sender knew when it chose the
-  // rows.
+  // Generation of the server (ExchangeMapReply.generation) that the sender knew when the sender
+  // chose the rows.
   uint64_t generation = 0;
   // Index + 1 of a lost server to which the sender sent these rows before; 0: none.
   int origin_server = 0;

@@ -14,8 +14,8 @@ inline constexpr int kSlicesMax = 1 << 20;
 inline constexpr int kBucketsMax = kRowBuckets + kSlicesMax;
 // Maximum number of rows of one table in a message.
 inline constexpr size_t kRowsOfMessageMax = 1 << 22;
-// Bytes per row of the index in a client's row cache (absl::flat_hash_map<uint64_t, uint32_t>). An
-// entry has a pair and one control byte. The lowest load of the map is 7/16.
+// Maximum bytes per row of the index in a client's row cache (absl::flat_hash_map<uint64_t,
+// uint32_t>). An entry has a pair and one control byte. The lowest load of the map is 7/16.
 inline constexpr size_t kRowIndexBytes = (sizeof(std::pair<uint64_t, uint32_t>) + 1) * 16 / 7 + 1;
 
 // Returns the row bucket of a row id by multiplicative hashing. The factor is 2^64 divided by the

@@ -10,7 +10,7 @@
 
 namespace tandem {
 
-// Determines the contents of a row and how the row's score is computed
+// Determines the contents of a row and the formula of the row's score
 // (pserver/tables/rows/row_accessor.h).
 enum class RowAccessorKind : uint8_t {
   // The row has all its values after its first gradient. Score: the number of versions with a

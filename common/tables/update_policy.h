@@ -1,4 +1,5 @@
-// How the servers of a job handle pushes. All trainers and servers of a job agree on it.
+// How the servers of a job handle pushes. All servers and trainers of a job must use equal
+// policies.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ const char* Name(UpdatePolicy policy);  // "sync", "a_sync"
 // Handling of a push with NaN or infinity.
 enum class NonfinitePolicy : uint8_t {
   kReject,  // INVALID_ARGUMENT; the message names the first value
-  kSkip,    // accepted without effect: in sync mode its gradients are zeros
+  kSkip,    // accepted without effect; in sync mode the gradients of the push count as zeros
   kApply    // no check
 };
 const char* Name(NonfinitePolicy policy);  // "reject", "skip", "apply"

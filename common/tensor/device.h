@@ -62,7 +62,9 @@ class Device {
   // Allocates `bytes` bytes of device memory, not initialised and aligned to kAlignment. 0 bytes
   // give a valid, empty buffer. RESOURCE_EXHAUSTED: out of memory.
   virtual StatusOr<Buffer> Allocate(size_t bytes) = 0;
-  // Copy `bytes` bytes between host memory and this device. Block until the data is copied.
+  // Copy `bytes` bytes between host memory and this device. After CopyFromHost returns, `host_src`
+  // may change, and later work of the compute stream sees the data. CopyToHost blocks until
+  // `host_dst` has the data.
   virtual Status CopyFromHost(void* device_dst, const void* host_src, size_t bytes) = 0;
   virtual Status CopyToHost(void* host_dst, const void* device_src, size_t bytes) = 0;
   // Blocks until all work that was started on the device has ended.

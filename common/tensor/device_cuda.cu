@@ -37,7 +37,7 @@ Status StatusOf(const CudaFault& fault) {
       input = "Rows";
       break;
     case CudaFault::kProbability:
-      return InvalidArgument("dropout: the probability in row %d is out of range, expected 0 to 1",
+      return InvalidArgument("auc: the probability in row %d is out of range, expected 0 to 1",
                              fault.at);
     case CudaFault::kLearningRate:
       return InvalidArgument(
@@ -104,7 +104,7 @@ class CudaSideStream final : public SideStream {
       (void)cudaGetLastError();  // clears CUDA's error state, because this result is no error
       return false;
     }
-    TD_RETURN_IF_ERROR(CudaStatus(error, "cudaStreamCreate"));
+    TD_RETURN_IF_ERROR(CudaStatus(error, "cudaStreamQuery"));
     return true;
   }
 

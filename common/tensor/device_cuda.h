@@ -11,9 +11,9 @@
 
 namespace tandem {
 
-// An error that a kernel found in its input data. It is in host memory to which the device writes.
-// The first kernel that sets `taken` also sets the other fields. The next Synchronize() returns the
-// error.
+// An error that a kernel found in its input data. The struct is in host memory to which the device
+// writes. The first kernel that sets `taken` also sets the other fields. The next Synchronize()
+// returns the error.
 struct CudaFault {
   enum Input : int {
     kIds,
@@ -21,7 +21,8 @@ struct CudaFault {
     kPositionSamples,
     kLengths,
     kRows,
-    // For this value and the next ones, only the field `at` is set.
+    // For kProbability only the field `at` is set. For kLearningRate and kSparsity none of `at`,
+    // `value` and `limit` is set.
     kProbability,
     kLearningRate,
     kSparsity,
@@ -38,8 +39,8 @@ struct CudaFault {
   int64_t at, value, limit;  // element `at` of the input is `value`, which is not in [0, limit)
 };
 
-// On a CUDA device, Device::stream() and KernelArgs::stream point to this: the compute stream, and
-// the library handles that use it.
+// The compute stream of a CUDA device, and the library handles that use this stream. On a CUDA
+// device, Device::stream() and KernelArgs::stream point to a CudaStream.
 struct CudaStream {
   cudaStream_t stream;
   cublasLtHandle_t blas;
@@ -53,7 +54,8 @@ StatusOr<int> CudaDeviceCount();
 // Returns CUDA device number `index`, with a new stream. REQUIRES: index < CudaDeviceCount().
 StatusOr<std::unique_ptr<Device>> MakeCudaDevice(int index, const DeviceMemoryOptions& memory);
 
-// Starts a copy on the stream `side`; null: on the compute stream. It is BackendModule::copy.
+// Starts a copy on the stream `side`, or on the compute stream if `side` is null. The CUDA module
+// exports this function as BackendModule::copy.
 Status StartCudaCopy(Device& device, const SideStream* side, void* to, const void* from,
                      size_t bytes);
 

@@ -89,8 +89,8 @@ Status DevicePool::AddChunk(size_t bytes) {
         "are in use [TD5004]",
         bytes, device_, limit, counts_.used_bytes);
   }
-  // The first attempt requests a whole chunk, the second one only `bytes`, because the driver's
-  // free memory may be fragmented.
+  // The first attempt requests a whole chunk. The second attempt requests only `bytes`, because the
+  // driver's free memory may be fragmented.
   if (AskDriver(chunk) || (chunk > bytes && AskDriver(bytes))) return OkStatus();
   return ResourceExhausted(
       "cannot allocate %d bytes on %s: the device has %d free bytes, and this process uses %d of "

@@ -23,7 +23,8 @@ class DevicePool {
   static constexpr size_t kAlignment = 256;
 
   struct Driver {
-    // A function that requests memory from the driver. nullptr: not enough memory.
+    // A function that requests memory from the driver. Returns nullptr if there is not enough
+    // memory.
     std::function<std::byte*(size_t bytes)> allocate;
     std::function<void(std::byte*)> free;
     std::function<size_t()> free_bytes;

@@ -10,7 +10,7 @@ namespace {
 constexpr int32_t kMagnitude = 0x7fffffff, kInfinity = 0x7f800000;
 
 // The result of FiniteVectors, which checks values with several vectors of kBytes bytes at a time.
-// If `copy` is not null, FiniteVectors also copies the values to `copy`.
+// If kCopies is true, FiniteVectors also copies the values to `copy`.
 struct Looked {
   size_t count;  // number of values that were checked
   bool finite;

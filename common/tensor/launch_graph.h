@@ -14,8 +14,8 @@ namespace tandem {
 class LaunchGraph {
  public:
   virtual ~LaunchGraph() = default;
-  // Submits the graph to the device's compute stream, without waiting. An error that a kernel finds
-  // in its data is reported when the device is synchronised.
+  // Submits the graph to the device's compute stream, without waiting. The next
+  // Device::Synchronize() reports an error that a kernel finds in its data.
   virtual Status Launch() = 0;
   virtual int64_t launches() const = 0;  // number of kernels, copies and fills in the graph
 };

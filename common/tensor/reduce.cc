@@ -130,7 +130,8 @@ bool HasF16c() {
          (c & bit_F16C) != 0;
 }
 
-// Reduces f16 vectors with F16C instructions, because F16ToF32 takes a dozen per element.
+// Reduces f16 vectors with F16C instructions, because F16ToF32 takes a dozen instructions per
+// element.
 template <typename Op>
 __attribute__((target("avx,f16c"))) void F16Vector(uint16_t* acc, const uint16_t* in,
                                                    size_t count) {
@@ -146,8 +147,8 @@ __attribute__((target("avx,f16c"))) void F16Vector(uint16_t* acc, const uint16_t
 #endif
 
 // Adds f32 inputs in one pass over all inputs and outputs, in whole vectors of kBytes bytes.
-// Returns the number of elements that were added. Gradients use this function. Memory bandwidth
-// limits it, so it accesses each cache line only once.
+// Returns the number of elements that were added. Gradients use this function. It accesses each
+// cache line only once, because memory bandwidth limits its speed.
 template <int kBytes>
 [[gnu::always_inline]] inline size_t SumAcross(std::span<const std::byte* const> in,
                                                std::span<std::byte* const> out, size_t count) {

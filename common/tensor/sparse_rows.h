@@ -17,9 +17,9 @@ struct SparseRows {
   // Checks the fields. INVALID_ARGUMENT: `rows`, `values` and `height` are inconsistent; the
   // message names the row.
   Status Check() const;
-  // Returns a matrix with the same sum whose rows are unique and in ascending order. Duplicates are
-  // added in their order. REQUIRES: the values are on the CPU. UNIMPLEMENTED: the values are not
-  // f32.
+  // Returns an equal matrix whose row numbers are unique and in ascending order. The values of
+  // duplicate rows are added in the order of the duplicates. REQUIRES: the values are on the CPU.
+  // UNIMPLEMENTED: the values are not f32.
   StatusOr<SparseRows> Merged(Device& device) const;
 };
 

@@ -1,6 +1,7 @@
-// A ring of small staging buffers in host memory. The device copies a value from its buffer when
-// the device's stream reaches the copy. So the host does not wait when it copies a value that
-// changes with each training step, such as a learning rate.
+// A ring of small staging buffers in host memory. The host writes a value to a buffer and
+// continues. The device copies the value from the buffer when the device's stream reaches the copy.
+// So the host does not wait for a copy of a value that changes with each training step, such as a
+// learning rate.
 #pragma once
 
 #include <array>

@@ -95,7 +95,7 @@ float BF16ToF32(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 1
 
 uint16_t F32ToBF16(float value) {
   const uint32_t u = std::bit_cast<uint32_t>(value);
-  // A NaN stays a NaN, because its quiet bit is set.
+  // Sets the quiet bit, so that a NaN stays a NaN after the truncation.
   if ((u & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((u >> 16) | 0x40u);
   return static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
@@ -111,7 +111,8 @@ float F16ToF32(uint16_t bits) {
   }
   constexpr uint32_t kBias = (127 - 15) << 23, kOne = 1 << 23;
   if (magnitude >= kOne) return std::bit_cast<float>(sign | (magnitude + kBias));
-  // Subnormal numbers are differences of normal ones: threads may treat subnormal f32 as 0.
+  // A subnormal number is computed as the difference of two normal numbers, because a thread may
+  // treat subnormal f32 as 0 (common/os/float_mode.h).
   const float small =
       std::bit_cast<float>(magnitude + kBias + kOne) - std::bit_cast<float>(kBias + kOne);
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(small));
@@ -126,8 +127,8 @@ uint16_t F32ToF16(float value) {
   // Numbers from 2^16 on become infinite in f16.
   if (magnitude >= 0x47800000u) return with_sign(0x7c00u);
   if (magnitude < 0x38800000u) {
-    // Below 2^-14 the result is subnormal. The addition of 2^-1 rounds it, and leaves its 10 bits
-    // at the end of the sum.
+    // Below 2^-14 the result is subnormal. The addition of 2^-1 rounds the value, and leaves the 10
+    // mantissa bits of the result at the end of the sum.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return with_sign(std::bit_cast<uint32_t>(shifted) - 0x3f000000u);
   }

@@ -1,4 +1,4 @@
-// The subcommands of `tandem`. Each of them is a function that receives the arguments after its
+// The subcommands of `tandem`. Each Run function receives the arguments after the subcommand's
 // name, and returns the exit code (common/base/status.h).
 #pragma once
 

@@ -18,16 +18,17 @@ std::string Paint(int fd, Color color, const std::string& text);
 // Prints the error on stderr as "tandem COMMAND: error: ..." and returns its exit code.
 int Fail(const std::string& command, const Status& status);
 
-// Returns a table as text, with one line per row. Columns fit their widest cell, with two spaces
-// between them.
+// Returns a table as text, with one line per row. Each column is as wide as its widest cell. Two
+// spaces separate the columns.
 std::string TableText(const std::vector<std::vector<std::string>>& rows);
 
 inline constexpr FlagSpec kOutputFlag = {"output", "o", "FORMAT", "text (default) or json"};
 // Returns whether --output (-o) is "json"; default: "text". INVALID_ARGUMENT: another value.
 StatusOr<bool> WantsJson(const ParsedArgs& args);
 
-// Parses the arguments. Prints `usage` and the flags for --help, and prints errors of parsing.
-// Returns true if the command should continue; otherwise sets `*exit_code`.
+// Parses the arguments into `*parsed`. Prints `usage` and the flags if the user gives --help, and
+// prints an error if parsing fails. Returns true if the command must run. Returns false if it must
+// end; `*exit_code` is then set.
 bool ParseOrExplain(const std::string& command, const std::string& usage,
                     std::vector<FlagSpec> flags, const std::vector<std::string>& args,
                     ParsedArgs* parsed, int* exit_code);
@@ -36,8 +37,8 @@ bool ParseOrExplain(const std::string& command, const std::string& usage,
 // arguments; the message names the first superfluous one.
 Status TakesAtMost(size_t most, const ParsedArgs& args);
 
-// Runs a subcommand: parses the arguments (ParseOrExplain), calls `body`, and prints errors.
-// Returns the exit code, which `body` may determine.
+// Runs a subcommand: parses the arguments (ParseOrExplain), calls `body`, and prints an error.
+// Returns the exit code: the result of `body`, 0 after an OK status, or the code of the error.
 int RunBody(const std::string& command, const std::string& usage,
             const std::vector<FlagSpec>& flags, const std::vector<std::string>& args,
             StatusOr<int> (*body)(const ParsedArgs&));

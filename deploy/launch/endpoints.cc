@@ -102,7 +102,7 @@ Status AssignPorts(const std::string& flag, int start_port,
         return Annotate(bound.status(), "--" + flag + "=" + e.Text());
       }
     } else if (!all_local || start_port != 0) {
-      // The default first port 6170 is that of fleetrun.
+      // 6170 is the default first port of fleetrun.
       e.port = (start_port != 0 ? start_port : 6170) + next[e.host]++;
       if (e.port > 65535)
         return InvalidArgument(

@@ -1,4 +1,4 @@
-// Parses lists of hosts and ports in the format of fleetrun, and finds those of this machine.
+// Parses lists of hosts and ports in the format of fleetrun, and marks the entries of this machine.
 #pragma once
 
 #include <string>

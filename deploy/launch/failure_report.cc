@@ -31,7 +31,7 @@ bool IsSetting(const std::string& line) {
 }
 
 // Returns the lines of a log in which the process describes its failure: all lines from the last
-// error on. If the log has no error, returns all lines except the settings.
+// error on. If the log contains no error, returns all lines except the settings.
 std::vector<std::string> LastWords(const std::vector<std::string>& lines) {
   const auto is_error = [](const std::string& line) {
     return absl::StrContains(line, ": error: ");
@@ -45,7 +45,7 @@ std::vector<std::string> LastWords(const std::vector<std::string>& lines) {
   return words;
 }
 
-// Returns the first error code in `words`, such as "TD2001"; "": there is none.
+// Returns the first error code in `words`, such as "TD2001"; "": there is no error code.
 std::string CodeIn(const std::vector<std::string>& words) {
   for (const std::string& line : words) {
     const size_t at = line.find("[TD");
@@ -55,7 +55,7 @@ std::string CodeIn(const std::vector<std::string>& words) {
   return "";
 }
 
-// Returns the meaning of an exit code as text; "": the exit code has no meaning.
+// Returns an exit code as text if it is one of the codes with a meaning (status.h); else "".
 std::string CodeIn(int exit_code) {
   constexpr std::array kMeant = {kExitUsage,      kExitData,   kExitUnavailable, kExitIo,
                                  kExitPermission, kExitConfig, kExitLostPeer,    kExitStorage};
@@ -143,7 +143,8 @@ Status WriteErrorFile(const std::string& path, const std::string& job, const Fai
   } else {
     json["exit_code"] = failure.exit.code;
   }
-  // A log may contain bytes that are not UTF-8. They are replaced, because JSON must be UTF-8.
+  // A log may contain bytes that are not UTF-8. Such bytes are replaced, because JSON must be
+  // UTF-8.
   return WriteOwnFile(path,
                       json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }

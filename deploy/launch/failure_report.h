@@ -15,8 +15,8 @@ struct Failure {
   std::string host;
   int64_t pid = 0;
   ExitState exit;
-  bool early = false;  // true: a pserver that exited with 0 before its stop was requested
-  bool stuck = false;  // true: killed because it did not end after its stop was requested
+  bool early = false;  // true: a pserver exited with 0 before the launcher requested its stop
+  bool stuck = false;  // true: killed because it did not end after the launcher requested its stop
   // Seconds without a reply after which the process was killed; 0: not killed for this reason.
   double silent_s = 0;
   double after_s = 0;  // seconds since the start of the job
@@ -25,9 +25,9 @@ struct Failure {
   std::vector<std::string> last_lines;
 };
 
-// Returns the exit code of the job. It is the exit code of the process that failed first, or 128 +
-// signal if a signal ended this process. It is 1 for a pserver that ended too early or did not stop
-// when requested. For an unresponsive process it is the code of a lost peer.
+// Returns the exit code of the job: the exit code of the process that failed first, or 128 + signal
+// if a signal ended this process. 1: a pserver ended too early, or a process did not stop when
+// requested. kExitLostPeer: a process was unresponsive.
 int JobExitCode(const Failure& failure);
 
 // Returns the report for the terminal, with a line end after each line. `others`: one text about

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kReportLines = 20;
 
-// Returns whether the failure of a process is only a consequence of another failure.
+// Returns whether a process failed only because another process failed or did not reply.
 bool IsConsequence(const ExitState& exit) {
   return exit.signal == 0 && (exit.code == kExitLostPeer || exit.code == kExitUnavailable);
 }

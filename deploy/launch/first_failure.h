@@ -1,5 +1,5 @@
-// Finds the first failure of a job, which is the cause of the others, even if several processes end
-// at the same time.
+// Finds the first failure of a job, which causes the other failures. Several processes may end at
+// the same time.
 #pragma once
 
 #include <optional>
@@ -21,15 +21,16 @@ class FirstFailure {
   // Returns the first failure. REQUIRES: known().
   const Failure& get() const;
 
-  // Records `process` as the first failure. REQUIRES: !known().
+  // Records the failure of `process` as the first failure. REQUIRES: !known().
   void Blame(JobProcess& process);
-  // Records one of the processes `failed` as the first failure. They ended between two checks and
-  // are treated as simultaneous. A process that is a cause has precedence over a process that is
-  // only a consequence. Does nothing if a failure is known or `failed` is empty.
+  // Records one of the processes `failed` as the first failure. These processes ended between two
+  // checks, so their order is unknown. A process that failed by itself has precedence over a
+  // process that failed only because of another process. Does nothing if a failure is known or
+  // `failed` is empty.
   void BlameOneOf(const std::vector<JobProcess*>& failed);
   // Replaces a recorded failure that is only the loss of a peer (kExitLostPeer). The new first
-  // failure is a trainer that is still running although its exit was requested `grace` ago. Does
-  // nothing if there is no such trainer.
+  // failure is a trainer that is still running, although the launcher requested its exit `grace`
+  // ago. Does nothing if there is no such trainer.
   void PreferUnresponsive(const JobProcesses& processes, Duration grace);
 
  private:

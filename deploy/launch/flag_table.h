@@ -36,14 +36,16 @@ struct ParsedArgs {
   bool Has(const std::string& name) const { return flags.count(name) > 0; }
   // Returns the value of a flag, or `fallback` if the flag is absent.
   std::string Get(const std::string& name, const std::string& fallback = "") const;
-  // Returns the value of a flag as a number. INVALID_ARGUMENT: no whole number in [min, max].
+  // Returns the value of a flag as a number, or `fallback` if the flag is absent. INVALID_ARGUMENT:
+  // the value is no whole number in [min, max].
   StatusOr<int> GetInt(const std::string& name, int fallback, int min, int max) const;
-  // Returns the value of a flag as a number. INVALID_ARGUMENT: no number in [min, max].
+  // Returns the value of a flag as a number, or `fallback` if the flag is absent. INVALID_ARGUMENT:
+  // the value is no number in [min, max].
   StatusOr<double> GetDouble(const std::string& name, double fallback, double min,
                              double max) const;
 };
 
-// The flags of another program that a command line may have before "--".
+// The flags of another program. A command line may have them before "--".
 struct HandedOn {
   // Returns whether the other program has the flag; `name` has underscores.
   std::function<bool(const std::string& name)> takes;

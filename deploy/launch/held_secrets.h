@@ -1,5 +1,5 @@
-// Secrets that tandemrun creates for one job. They exist only in the memory of tandemrun and end
-// with its process, even if it is killed.
+// Secrets that tandemrun creates for one job. The secrets exist only in the memory of tandemrun.
+// They disappear with the process of tandemrun, even after SIGKILL.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@
 namespace tandem::deploy {
 
 // Makes secrets readable at paths for processes of the same user, until destruction. Each path is a
-// link to a sealed file in memory, /proc/PID/fd/N of this process. The secret is never on a disk.
-// After SIGKILL the link points to nothing.
+// link to /proc/PID/fd/N of this process, a sealed file in memory. The secret is never on a disk.
+// After SIGKILL the link has no target.
 class HeldSecrets {
  public:
   HeldSecrets() = default;

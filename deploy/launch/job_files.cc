@@ -31,12 +31,12 @@ StatusOr<std::string> MakeSecret() {
   return hex + "\n";
 }
 
-// Makes an authority for this job only, and certificates that it signs. The authority's key is
-// discarded immediately, so that no further certificate can be issued.
+// Makes an authority for this job only, and certificates that this authority signs.
+// MakeCertificates then discards the authority's key, so that no further certificate can be signed.
 Status MakeCertificates(const LaunchPlan& plan, HeldSecrets& secrets) {
   TD_REQUIRE(plan.make_tls && !plan.tls_dir.empty());
-  // Validity of the certificates in days. A longer job needs certificates that the user makes and
-  // renews.
+  // Validity of the certificates in days. For a longer job, the user must make and renew the
+  // certificates.
   constexpr int kDays = 30;
   std::error_code error;
   std::filesystem::remove_all(plan.tls_dir, error);

@@ -27,8 +27,9 @@ bool IsScript(const std::string& path);
 StatusOr<JobHeader> ReadScriptHeader(const std::string& path);
 // The settings of a job that its pservers need.
 struct ServerSettings {
-  // The number of trainers per worker, as the pservers count them. It is the number of the worker's
-  // replicas (cpu_num), or 1 if the replicas reduce before each push (use_thread_barrier).
+  // The number of trainers per worker, as the pservers count them: the number of the worker's
+  // replicas (cpu_num), or 1 if the replicas reduce their gradients before each push
+  // (use_thread_barrier).
   int trainers_per_worker = 1;
   std::vector<std::string> flags;
 };

@@ -8,8 +8,8 @@
 
 namespace tandem::deploy {
 
-// Writes messages and events. If an event or a log line cannot be written, the job continues. The
-// user then gets a warning immediately, and another one at the end. Not thread-safe.
+// Writes messages and events. If an event or a log line cannot be written, the job continues; the
+// user gets a warning immediately and another warning at the end. Not thread-safe.
 class JobJournal {
  public:
   // `name` is the program's name in messages to the user.
@@ -20,11 +20,11 @@ class JobJournal {
   void Say(const std::string& text) const;
   // Adds an event to events.jsonl (job_record.h).
   void Note(const char* event, const std::string& process, int64_t pid, const std::string& text);
-  // Warns once that the log directory will lack lines because of `why`. Does nothing if `why` is
-  // OK.
+  // Warns the user that the log directory lacks lines because of `why`. Only the first error causes
+  // a warning. Does nothing if `why` is OK.
   void NoteLoss(const Status& why);
-  // Repeats the warning of NoteLoss at the end of the job, because the user may not see the first
-  // one.
+  // Prints the warning of NoteLoss again, if there was one. The supervisor calls RepeatWarning at
+  // the end of the job, because the user may not see the first warning.
   void RepeatWarning() const;
 
   const std::string& log_dir() const { return log_dir_; }

@@ -57,7 +57,8 @@ void JobProcess::ShowOn(int stdout_fd) {
 
 WaitVerdict JobProcess::Judge(const ProcessWait& wait, Time now) {
   const Time began = now - wait.waited;
-  // The report is about a predecessor of this process, which is still starting.
+  // The process was already killed for a wait, or the report is about its predecessor. In the
+  // second case this process is still starting.
   if (unresponsive > Duration::zero() || started > began) return WaitVerdict::kIgnore;
   if (wait.waited >= (here ? wait.limit : wait.start_limit)) return WaitVerdict::kKill;
   if (warned_of_wait >= began) return WaitVerdict::kIgnore;

@@ -78,7 +78,7 @@ void JobProcesses::Signal(Role role, int signal) {
 }
 
 void JobProcesses::Poll(std::vector<pollfd> fds, int timeout_ms) {
-  // Each channel, and whether it waits until it can write to the terminal.
+  // Each channel; true: the channel waits until it can write to the terminal.
   std::vector<std::pair<OutputChannel*, bool>> owners;
   for (const auto& p : all_) {
     for (OutputChannel& channel : p->output) {

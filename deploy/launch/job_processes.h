@@ -28,11 +28,11 @@ class JobProcesses {
   void Clear() { all_.clear(); }
   const std::vector<std::unique_ptr<JobProcess>>& all() const { return all_; }
 
-  bool Has(Role role) const;  // true if there is a process with this role, running or ended
+  bool Has(Role role) const;  // returns whether a process, running or ended, has this role
   bool AnyRunning(Role role) const;
-  // Returns whether at least one process has ended with exit code 0.
+  // Returns whether at least one of the processes has ended with exit code 0.
   bool AnyDone() const;
-  // Returns the running process that a report names; null: there is none.
+  // Returns the running process that a report names; null: no running process has this name.
   JobProcess* Find(const NamedProcess& name) const;
   // Returns the name of the process for the user, such as "heter worker 3".
   std::string NameOf(const NamedProcess& name) const;
@@ -42,7 +42,8 @@ class JobProcesses {
   std::vector<JobProcess*> CollectEnded();
   void Signal(Role role, int signal);
 
-  // Waits up to `timeout_ms` for one of `fds` or for output. Copies output to logs and terminal.
+  // Waits up to `timeout_ms` for one of `fds` or for output. Copies the output to logs and
+  // terminal.
   void Poll(std::vector<pollfd> fds, int timeout_ms);
   void CopyWindowSize();
   // Waits until the terminal has accepted all output, for at most `most`.

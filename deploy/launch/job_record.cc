@@ -29,12 +29,13 @@ using nlohmann::json;
 constexpr uint64_t kRecordBytesMax = 64 << 20;
 constexpr uint64_t kEventsBytesMax = uint64_t{1} << 30;
 
-// Returns the start time of a process, field 22 of /proc/PID/stat (proc(5)). 0: no process, or a
-// zombie.
+// Returns the start time of a process in clock ticks since boot, field 22 of /proc/PID/stat
+// (proc(5)). 0: there is no such process, or it is a zombie.
 uint64_t StartOf(int64_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  // The last ")", because the name in brackets may contain any characters.
+  // The name of the process is in brackets and may contain any characters. Therefore the last ")"
+  // ends the name.
   const size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return 0;
   std::istringstream rest(text.substr(name_end + 1));
@@ -105,8 +106,8 @@ StatusOr<JobRecord> ReadJobRecord(const std::string& log_dir) {
   if (whole.is_discarded())
     return DataLoss("%s is not a file of tandemrun: the content is not JSON [TD7002]", path);
   JobRecord record;
-  // Files of other versions may have fewer or more fields. A field with a wrong type makes the
-  // library throw.
+  // Files of other versions may have fewer or more fields. If a field has a wrong type, the JSON
+  // library throws an exception.
   try {
     record.job = whole.at("job").get<std::string>();
     record.mode = whole.at("mode").get<std::string>();
@@ -135,7 +136,7 @@ bool LauncherRuns(const JobRecord& record) {
 
 Status SignalLauncher(const JobRecord& record, int signal) {
   TD_REQUIRE(signal > 0);
-  // While this descriptor is open, it refers to the same process, even if the pid is reused. The
+  // This descriptor refers to the same process while it is open, even if the pid is reused. The
   // code uses syscall() because sys/pidfd.h of glibc 2.36 declares no C functions for C++.
   const Fd process(static_cast<int>(syscall(SYS_pidfd_open, record.launcher_pid, 0)));
   if (!process.valid() || !LauncherRuns(record)) {
@@ -193,7 +194,7 @@ StatusOr<std::vector<JobEvent>> ReadEvents(const std::string& log_dir) {
   std::vector<JobEvent> events;
   for (const absl::string_view text : absl::StrSplit(*whole, '\n')) {
     const json line = json::parse(text, nullptr, /*allow_exceptions=*/false);
-    // The line is incomplete, because the launcher is still writing it.
+    // Skips an incomplete line, because the launcher may still be writing it.
     if (!line.is_object()) continue;
     const auto word = [&line](const char* name) {
       const auto it = line.find(name);

@@ -1,5 +1,5 @@
-// The files that tandemrun writes to the log directory of a job. `tandem` finds a job by this
-// directory. job.json lists the processes; events.jsonl lists the events.
+// The files that tandemrun writes to the log directory of a job: job.json, a list of the processes,
+// and events.jsonl, a list of the events. `tandem` finds a job by its log directory.
 #pragma once
 
 #include <cstdint>
@@ -36,17 +36,20 @@ struct JobRecord {
 
 // Writes job.json for a plan that this process executes, and creates an empty events.jsonl.
 Status WriteJobRecord(const LaunchPlan& plan);
-// Reads job.json. Programs trust its content (path of the secret, processes, addresses). NOT_FOUND:
-// there is no such file; the message names the path. DATA_LOSS: the file is not a job.json.
-// PERMISSION_DENIED: another user owns the directory or the file, or may write to them.
+// Reads job.json. Programs trust the content of this file (path of the secret, processes,
+// addresses). NOT_FOUND: there is no such file; the message names the path. DATA_LOSS: the file is
+// not a job.json. PERMISSION_DENIED: another user owns the directory or the file, or may write to
+// one of them.
 StatusOr<JobRecord> ReadJobRecord(const std::string& log_dir);
 // Returns whether the launcher in the record is still running on this host.
 bool LauncherRuns(const JobRecord& record);
 // Sends a signal to the launcher of `record`, never to another process with the same pid.
-// FAILED_PRECONDITION: the launcher is not running. PERMISSION_DENIED: it runs as another user.
+// FAILED_PRECONDITION: the launcher is not running. PERMISSION_DENIED: the launcher runs as another
+// user.
 Status SignalLauncher(const JobRecord& record, int signal);
 // Checks that a new job may use the directory. FAILED_PRECONDITION: a running job of another
-// launcher on this host uses it. A new job would overwrite the logs, record and secret of that job.
+// launcher on this host uses the directory, and a new job would overwrite the logs, record and
+// secret of that job.
 Status CheckDirFree(const std::string& log_dir);
 
 struct JobEvent {
@@ -55,26 +58,26 @@ struct JobEvent {
   // stopping, failed, done or cut.
   std::string event;
   std::string process;  // process such as "pserver 0"; empty: the event is about the job
-  int64_t pid = 0;      // pid of the process; 0: none
+  int64_t pid = 0;      // pid of the process; 0: no process
   std::string text;     // details, such as "exit code 0"
 };
-// Appends a line to events.jsonl. The job continues after an error.
+// Appends a line to events.jsonl. The caller continues the job even if AddEvent returns an error.
 Status AddEvent(const std::string& log_dir, const JobEvent& event);
 StatusOr<std::vector<JobEvent>> ReadEvents(const std::string& log_dir);
 // The pservers that `tandem rebalance` added and that `tandem drain` drained.
 struct PserverChanges {
   std::map<int, std::string> added;  // numbers and addresses ("host:port") of added pservers
-  // Drained pservers; they serve no data and accept none, so they may be stopped.
+  // Drained pservers. They serve no data and accept no data, so the user may stop them.
   std::set<int> drained;
 };
 PserverChanges ReadPserverChanges(const std::string& log_dir);
-// Checks whether the job of the directory may be running, by its last event and its launcher.
-// FAILED_PRECONDITION: the job has ended, or its launcher was lost before its end; the message says
-// which.
+// Checks by the last event and the launcher whether the job of the directory may be running.
+// FAILED_PRECONDITION: the job has ended, or its launcher was lost before the end of the job. The
+// message says which of them is the case.
 Status CheckNotOver(const std::string& log_dir, const JobRecord& record);
 
 // Checks that the launcher was not lost. FAILED_PRECONDITION: the launcher was on this host and is
-// not running, and `events` have no event of the end.
+// not running, and `events` contain no end of the job.
 Status CheckNotGone(const std::string& log_dir, const JobRecord& record,
                     const std::vector<JobEvent>& events);
 

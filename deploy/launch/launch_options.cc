@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <system_error>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "collective/rendezvous/rendezvous_url.h"
 #include "common/strategy/setting_names.h"
@@ -35,7 +37,7 @@ StatusOr<std::optional<LaunchMode>> ModeFlag(const ParsedArgs& args) {
 }
 
 // Returns the mode that --mode names. Without --mode, flags of servers or ranks (--servers,
-// --nproc) determine the mode, and without such flags the job file does.
+// --nproc) determine the mode. Without such flags, the mode is `of_file`, the mode in the job file.
 StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
   std::string about_servers, about_ranks;
   for (const char* name : {"servers", "workers", "heter_workers", "heter_place", "pserver_data_dir",
@@ -69,7 +71,8 @@ StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
   return of_file;
 }
 
-// Parses "2" (a number of processes on this machine) or "host:port,..." (all processes of the job).
+// Parses "2" (2 processes on this machine) or "host:port,..." (the addresses of all processes of
+// the job).
 StatusOr<std::vector<ProcessEndpoint>> CountOrList(const ParsedArgs& args,
                                                    const std::string& name) {
   const std::string text = args.Get(name);
@@ -129,7 +132,8 @@ Status FillPserver(const ParsedArgs& args, LaunchOptions& options) {
   return OkStatus();
 }
 
-// Parses the value of --nproc: "4", or "2:4" for four ranks of which two are enough to continue.
+// Parses the value of --nproc: "4", or "2:4" for four ranks, of which two are sufficient to
+// continue the job. Returns the number of ranks, or `otherwise` if --nproc is absent.
 StatusOr<int> RanksOfHost(const ParsedArgs& args, int otherwise, LaunchOptions& options) {
   const std::string text = args.Get("nproc");
   const size_t colon = text.find(':');
@@ -198,16 +202,21 @@ Status FillDurability(const ParsedArgs& args, LaunchOptions& options) {
 
 Status CheckHosts(const ParsedArgs& args, const LaunchOptions& options) {
   int local = 0, local_workers = 0;
-  for (const ProcessEndpoint& e : options.pservers.endpoints) local += e.local ? 1 : 0;
+  std::set<std::string> hosts;
+  for (const ProcessEndpoint& e : options.pservers.endpoints) {
+    local += e.local ? 1 : 0;
+    hosts.insert(e.host);
+  }
   for (const ProcessEndpoint& e : options.workers.endpoints) {
     local += e.local ? 1 : 0;
+    hosts.insert(e.host);
     local_workers += e.local ? 1 : 0;
   }
   if (local == 0) {
     return InvalidArgument(
-        "this machine (%s) is not one of the given hosts [TD1011]; hint: run this command on each "
-        "of the given hosts",
-        HostName());
+        "this machine (%s) is not one of the given hosts (%s) [TD1011]; hint: run this command on "
+        "each of the given hosts",
+        HostName(), absl::StrJoin(hosts, ", "));
   }
   const int cards = static_cast<int>(options.workers.gpus.size());
   if (cards != 0 && cards != local_workers) {
@@ -251,7 +260,7 @@ Status CheckRest(const ParsedArgs& args) {
       args.positional[0], args.positional[1]);
 }
 
-// Rejects the flags that need a job file.
+// Rejects flags that require a job file instead of a script.
 Status CheckScript(const ParsedArgs& args) {
   for (const char* name : {"max_restarts", "heter_workers", "status_port"}) {
     if (!args.Has(name)) continue;
@@ -272,8 +281,8 @@ Status CheckScript(const ParsedArgs& args) {
   return OkStatus();
 }
 
-// Returns the directories of Python packages for a script: the package `tandem` beside the programs
-// if it is there, and the packages with the names of Paddle.
+// Returns the directories of Python packages for a script: the directory of the package `tandem` if
+// it is beside the programs, and with `paddle_names` the packages with the names of Paddle.
 std::string PythonPath(bool is_script, bool paddle_names, const std::string& program_dir) {
   if (!is_script) return "";
   std::string package = "/usr/lib/python3/dist-packages", path;  // the package python3-tandem
@@ -394,7 +403,7 @@ StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args, const std::str
   TD_ASSIGN_OR_RETURN(JobHeader job, options.is_script ? ReadScriptHeader(options.job_file)
                                                        : ReadJobHeader(options.job_file));
   options.job_name = job.name;
-  // A script has no mode. With a list of cards it is collective, as with fleetrun.
+  // A script has no mode. A script with a list of cards runs in collective mode, as with fleetrun.
   if (options.is_script && args.Has("gpus")) job.mode = LaunchMode::kCollective;
   TD_ASSIGN_OR_RETURN(options.mode, ChooseMode(args, job.mode));
   if (args.Has("gpus")) options.workers.gpus = absl::StrSplit(args.Get("gpus"), ',');

@@ -1,4 +1,4 @@
-// The options of tandemrun. They were checked for contradictions.
+// The options of tandemrun. MakeLaunchOptions has checked them for contradictions.
 #pragma once
 
 #include <string>
@@ -14,15 +14,15 @@ namespace tandem::deploy {
 // The options for the pservers of a job.
 struct PserverOptions {
   std::vector<ProcessEndpoint> endpoints;  // addresses; port 0: tandemrun chooses a port
-  // If true, the pservers listen on Unix-domain sockets in a directory of this job. All processes
-  // must be on this host. The user must not have requested addresses or ports. The user must not
-  // have requested certificates either, because certificates name hosts.
+  // true: the pservers listen on Unix-domain sockets in a directory of this job. All processes must
+  // be on this host. The user must have requested neither addresses, ports nor certificates;
+  // certificates name hosts.
   bool private_sockets = false;
   std::string program;
   std::string data_dir;
   std::string durability = "none";  // any value other than "none" requires a data_dir
   // With durability "replayable": MB of buffered pushes at which a trainer requests a checkpoint
-  // and waits; 0: the default of pservers.
+  // and waits for the checkpoint. 0: the default of pservers.
   int keep_pushes_mb = 0;
   std::string place;  // place of dense slices, such as "cuda"; empty: the default of pservers
 };
@@ -36,8 +36,8 @@ struct WorkerOptions {
   std::vector<std::string> gpus;  // one GPU list per worker of this host, or empty
   std::string program;            // for a script: the interpreter
   std::vector<std::string> args;  // arguments that are passed to the trainers unchanged
-  // Directories with Python packages for a script, separated by colons. Empty: the packages are
-  // installed.
+  // Directories with Python packages for a script, separated by colons. Empty: the script uses the
+  // installed packages.
   std::string python_path;
   std::string rendezvous;  // address of the rendezvous; empty: the address of rank 0
   // Minimum number of ranks with which the job continues; 0: all ranks are needed.
@@ -48,8 +48,8 @@ struct WorkerOptions {
 struct SecurityOptions {
   std::string secret_file;  // file of the job's secret; empty: make a secret for this job
   // TLS between trainers and pservers. tls_dir is a directory that contains pserver/ and trainer/
-  // (TlsFilesIn). If make_tls is true, tandemrun makes certificates for this job only. Without
-  // tls_dir and make_tls there is no TLS.
+  // (TlsFilesIn). If make_tls is true, tandemrun makes certificates for this job only. If tls_dir
+  // is empty and make_tls is false, the job has no TLS.
   std::string tls_dir;
   bool make_tls = false;
   bool audit = false;                   // true: pservers log every call
@@ -59,7 +59,7 @@ struct SecurityOptions {
 // The options for how the launcher supervises running processes.
 struct SupervisionOptions {
   int grace_s = 10;      // seconds between SIGTERM and SIGKILL
-  int max_restarts = 0;  // maximum number of restarts of killed processes that can return
+  int max_restarts = 0;  // maximum number of restarts of processes that can return
   bool quiet = false;    // true: do not show the output of trainer 0
 };
 
@@ -83,13 +83,13 @@ struct LaunchOptions {
 // Returns the flags of tandemrun, for parsing and for --help.
 const std::vector<FlagSpec>& LaunchFlags();
 
-// Parses a command line of tandemrun with ParseArgs. Fields of the job may also be before "--". All
-// arguments after a script are for the script.
+// Parses a command line of tandemrun with ParseArgs. Fields of the job may also be before "--". If
+// the job is a script, all arguments after the script are for the script.
 StatusOr<ParsedArgs> ParseLaunchArgs(const std::vector<std::string>& args);
 
 // Makes the options from parsed arguments and the job file. `program_dir` is the directory that
 // contains tandem-pserver and tandem-trainer; flags may name other program files. INVALID_ARGUMENT:
-// the flags are wrong or contradict each other; the message names the contradiction.
+// a flag is wrong, or two flags contradict each other; the message names the flags.
 StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args, const std::string& program_dir);
 
 }  // namespace tandem::deploy

@@ -22,7 +22,7 @@ Environment CommonEnvironment(const LaunchOptions& options, const LaunchPlan& pl
   Environment env;
   env["TANDEM_JOB"] = plan.job_name;
   env["TANDEM_SECRET_FILE"] = plan.secret_file;
-  // The names are those of fleetrun and of torchrun; a trainer reads both.
+  // PADDLE_TRAINERS_NUM is a name of fleetrun, WORLD_SIZE one of torchrun. A trainer reads both.
   env["PADDLE_TRAINERS_NUM"] = env["WORLD_SIZE"] = std::to_string(options.workers.endpoints.size());
   if (options.mode != LaunchMode::kLocal) {
     env["PADDLE_TRAINER_ENDPOINTS"] = JoinEndpoints(options.workers.endpoints);
@@ -51,7 +51,8 @@ void AddNetworkFlags(const LaunchOptions& options, const LaunchPlan& plan, Proce
   if (options.security.insecure_allow_network) p.argv.push_back("--insecure_allow_network");
 }
 
-// Returns the path of a program that is named without a directory; the name if PATH lacks it.
+// Returns the path of the program `name`, which PATH finds. Returns `name` unchanged if it contains
+// a directory or if PATH lacks the program.
 std::string OnPath(const std::string& name, const Environment& env) {
   TD_REQUIRE(!name.empty());
   const auto path = env.find("PATH");
@@ -63,14 +64,15 @@ std::string OnPath(const std::string& name, const Environment& env) {
   return name;
 }
 
-// Finds the trainers' program on PATH, and adds the user's PYTHONPATH to their packages.
+// Finds the trainers' program on PATH, and appends the user's PYTHONPATH to python_path.
 void FindProgram(const Environment& env, WorkerOptions& workers) {
   workers.program = OnPath(workers.program, env);
   const auto path = env.find("PYTHONPATH");
   if (path != env.end() && !workers.python_path.empty()) workers.python_path += ":" + path->second;
 }
 
-// A script reads its settings from the environment (trainer/python/tandem/fleet.py).
+// Sets the command and the variables of a trainer that runs a script. The script reads its settings
+// from the environment (trainer/python/tandem/fleet.py).
 void AddScript(const LaunchOptions& options, const LaunchPlan& plan, ProcessPlan& p) {
   TD_REQUIRE(options.is_script && p.argv.empty() && p.role == Role::kTrainer);
   p.argv = {options.workers.program, options.job_file};
@@ -237,8 +239,8 @@ Status ChooseSecret(const LaunchOptions& options, const Environment& env, Launch
 
 // Sets how long OpenMP threads spin. By default they spin for milliseconds, which makes processes
 // that share cores several times slower. A trainer that is alone on its host spins for 30 us, the
-// duration of a sleep and a wake-up; a step has dozens of such waits. libgomp does not spin if a
-// process has more threads than processors. The trainer still chooses the number of threads.
+// duration of a sleep and a wake-up, because a step has dozens of such waits. libgomp does not spin
+// if a process has more threads than processors. The trainer still chooses the number of threads.
 void SetWaiting(const Environment& env, bool alone, LaunchPlan& plan) {
   for (ProcessPlan& p : plan.processes) {
     p.env["OMP_WAIT_POLICY"] = "passive";
@@ -303,8 +305,8 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   }
   TD_RETURN_IF_ERROR(AssignPorts("servers", options.start_port, options.pservers.endpoints));
   if (options.mode != LaunchMode::kLocal) {
-    // Trainers get the ports after those of the pservers, because both may run on one host and
-    // count from the same first port.
+    // Trainers get the ports after those of the pservers, because pservers and trainers may run on
+    // one host, where both count from the same first port.
     const int after =
         options.start_port == 0
             ? 0

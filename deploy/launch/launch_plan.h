@@ -30,7 +30,7 @@ struct ProcessPlan {
   std::string log_file;
   std::string status_page;  // URL such as "http://127.0.0.1:8080/"; empty: no status page
   int status_port = 0;      // port of status_page
-  // true: a restarted process can continue from the state at which the killed one was.
+  // true: a restarted process can continue from the state that the killed process had.
   bool can_return = false;
   // true: a restart loses all changes after the last checkpoint (--durability=none).
   bool forgets = false;
@@ -43,7 +43,7 @@ struct LaunchPlan {
   std::string job_name;
   LaunchMode mode = LaunchMode::kLocal;
   std::string log_dir;
-  std::string socket_dir;  // directory for Unix-domain sockets of pservers; empty: none
+  std::string socket_dir;  // directory for Unix-domain sockets of pservers; empty: no sockets
   std::string secret_file;
   bool make_secret = false;            // true: secret_file does not exist yet and must be made
   std::string tls_dir;                 // directory with pserver/ and trainer/; empty: no TLS
@@ -56,7 +56,7 @@ struct LaunchPlan {
   int trainers = 0;       // number of trainers for which the pservers wait
   bool remote_workers = false;
   bool insecure_allow_network = false;  // true: network traffic without encryption is allowed
-  // Path of the FIFO to which processes report their waits (rank_reports.h); empty: none.
+  // Path of the FIFO to which processes report their waits (rank_reports.h). Empty: no FIFO.
   std::string silent_fifo;
   bool ranks_meet_again = false;  // true: killed ranks are restarted (ranks_return())
   // File that lists the members of the world (common/launcher/elastic_world.h); empty: all ranks
@@ -75,8 +75,8 @@ struct LaunchPlan {
 // processes must get these variables only from this launcher.
 Environment WithoutRanks(Environment env);
 
-// Makes the plan and chooses ports. `env` is the launcher's environment. The values in `env` of
-// OMP_WAIT_POLICY, GOMP_SPINCOUNT and TANDEM_SECRET_FILE take precedence.
+// Makes the plan and chooses ports. `env` is the launcher's environment. If `env` contains
+// OMP_WAIT_POLICY, GOMP_SPINCOUNT or TANDEM_SECRET_FILE, the plan keeps this value.
 StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& env);
 
 // Returns the text that --dry_run prints.

@@ -21,7 +21,8 @@
 namespace tandem::deploy {
 namespace {
 
-// Maximum length of the name of a pserver's socket. The longest name is "/pserver-1023".
+// Maximum length of the file name of a pserver's socket, in bytes. The longest name is
+// "/pserver-1023".
 constexpr size_t kFileNameMax = 16;
 
 bool IsPrivate(const std::string& dir) {
@@ -30,7 +31,7 @@ bool IsPrivate(const std::string& dir) {
          (info.st_mode & 077) == 0;
 }
 
-// Returns whether `name` is "tandem-" and 16 hexadecimal digits, as NewSocketDir makes it.
+// Returns whether `name` is "tandem-" and 16 hexadecimal digits, like the names from NewSocketDir.
 bool IsSocketDirName(const std::string& name) {
   constexpr size_t kPrefix = 7;
   return name.size() == kPrefix + 16 && name.starts_with("tandem-") &&
@@ -121,7 +122,7 @@ void RemoveDeadSocketDirs(const std::string& path, Duration age_min) {
     const std::string dir = entry.path();
     const StatusOr<Fd> lock = OpenOwnDir(dir, OwnRule::kUser);
     if (!lock.ok() || !IsPrivate(dir) || entry.last_write_time(error) > newest || error) continue;
-    // A process holds the lock, so the launcher of the directory is running.
+    // If a process holds the lock, the launcher of the directory is running.
     if (flock(lock->get(), LOCK_EX | LOCK_NB) != 0) continue;
     if (HoldsDeadSocketsAlone(dir)) std::filesystem::remove_all(dir, error);
   }

@@ -1,5 +1,6 @@
-// The listening sockets of a job's pservers on this host. The launcher keeps them open while the
-// job runs. So another user cannot bind an address before a pserver starts or restarts.
+// The listening sockets of a job's pservers on this host. The launcher keeps the sockets open while
+// the job runs, so that another user cannot bind their addresses before a pserver starts or
+// restarts.
 #pragma once
 
 #include <map>
@@ -21,22 +22,23 @@ class PserverSockets {
   Status Open(const LaunchPlan& plan);
   // Makes the pserver of rank `rank` inherit the sockets of its address.
   void HandOver(int rank, SpawnRequest& request) const;
-  // Closes the sockets of a rank that will not be restarted, so that its callers are rejected.
+  // Closes the sockets of a rank that will not be restarted, so that the system rejects connections
+  // to this rank.
   void Release(int rank) { sockets_.erase(rank); }
 
  private:
   std::map<int, std::vector<Fd>> sockets_;  // sockets of each rank
 };
 
-// Returns a new, unused name of a directory for Unix-domain sockets. The parent directory is
-// XDG_RUNTIME_DIR if it is private, otherwise /tmp. Does not create the directory.
+// Returns a new, unused path for a directory of Unix-domain sockets. The parent directory is
+// XDG_RUNTIME_DIR if that directory is private, otherwise /tmp. Does not create the directory.
 std::string NewSocketDir(const Environment& env);
 // Creates a directory to which only this user has access, and locks it. While the returned lock is
 // open, RemoveDeadSocketDirs does not remove the directory. ALREADY_EXISTS: the path exists.
 StatusOr<Fd> MakePrivateDir(const std::string& path);
 // Removes socket directories in the parent of `path` that killed launchers of this user have left.
-// A directory is removed if no process holds its lock, its age is above `age_min`, and it contains
-// only sockets that refuse connections.
+// Removes only directories whose lock no process holds, that are older than `age_min`, and that
+// contain only sockets that refuse connections.
 void RemoveDeadSocketDirs(const std::string& path, Duration age_min = std::chrono::minutes(1));
 
 }  // namespace tandem::deploy

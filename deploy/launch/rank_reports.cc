@@ -32,7 +32,8 @@ Status RankReportFifo::Open(const std::string& path) {
   unlink(path.c_str());
   if (mkfifo(path.c_str(), 0600) != 0) return FileError(path, "cannot be made", errno);
   path_ = path;
-  // Opens the FIFO for writing too. Otherwise a read returns end-of-file when no rank has it open.
+  // Opens the FIFO for writing too, because a read would return end-of-file while no rank has the
+  // FIFO open.
   fifo_.Reset(open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
   if (fifo_.get() < 0) return FileError(path, "cannot be opened", errno);
   return OkStatus();

@@ -11,7 +11,8 @@
 
 namespace tandem::deploy {
 
-// A process in a report: its kind ("trainer", "pserver" or "caller") and its number.
+// A process in a report: its kind ("trainer", "pserver" or "caller") and its number among the
+// processes of this kind.
 struct NamedProcess {
   std::string kind;
   int number = 0;
@@ -30,12 +31,13 @@ struct RankReports {
 
 class RankReportFifo {
  public:
-  // Creates the FIFO, to which only this user has access. Removes an existing file of this name.
+  // Creates the FIFO, to which only this user has access. Removes an existing file at `path`.
   Status Open(const std::string& path);
   ~RankReportFifo();
 
   int fd() const { return fifo_.get(); }  // FIFO, readable if there are reports; -1: not open
-  // Returns the reports since the last call. Does not block. Skips lines that are not valid.
+  // Returns reports that have arrived since the last call. One call reads up to 4096 bytes. Does
+  // not block. Skips lines that are not valid.
   RankReports Read();
 
  private:

@@ -1,4 +1,5 @@
-// The order in which the processes of a job are stopped. It is a state machine without processes.
+// The order in which the processes of a job are stopped, as a state machine that starts and kills
+// no process itself.
 #pragma once
 
 #include "common/base/clock.h"
@@ -22,14 +23,14 @@ class StopSequence {
 
   Phase phase() const { return phase_; }
   bool running() const { return phase_ == Phase::kRunning; }
-  int signal() const { return signal_; }  // the first signal that was received; 0: none
-  // Returns true if the phase is not "running" or a signal was received. The caller then starts no
-  // process.
+  int signal() const { return signal_; }  // the first received signal; 0: no signal
+  // Returns true if the phase is not "running" or a signal was received. In this case the caller
+  // starts no process.
   bool stopping() const { return phase_ != Phase::kRunning || signal_ != 0; }
 
-  // Handles a signal that requests the end of the job. kStop: it is the first signal, and the
+  // Handles a signal that requests the end of the job. kStop: this is the first signal, and the
   // caller must begin to stop the trainers. kKill: the caller must kill all processes now.
-  // kRepeated: the signal is a repetition of an earlier one, and the caller does nothing.
+  // kRepeated: the signal repeats the first signal, and the caller does nothing.
   Request TakeSignal(int signal, Time now);
   void StopTrainers(Time now);
   // Begins the phase "stopping pservers". REQUIRES: this phase has not begun.
@@ -37,9 +38,10 @@ class StopSequence {
 
   // Returns the time at which the processes of this phase must be killed. Time::max(): never.
   Time kill_at() const { return kill_at_; }
-  // Returns true once, when the time kill_at() has passed.
+  // Returns true in the first call after the time kill_at(). The caller must then kill the
+  // processes of this phase.
   bool TakeKill(Time now);
-  // Returns whether pservers must be killed too, not only trainers.
+  // Returns whether the caller must kill pservers too, not only trainers.
   bool kills_pservers() const { return kill_now_ || phase_ == Phase::kStoppingPservers; }
   // Returns whether a second signal requested an immediate end.
   bool kill_now() const { return kill_now_; }

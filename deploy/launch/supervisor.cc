@@ -20,7 +20,7 @@
 namespace tandem::deploy {
 namespace {
 
-// Maximum wait in ms; a lost SIGCHLD delays the job by at most one second.
+// Maximum wait of poll() in ms. If a SIGCHLD is lost, the job is delayed by at most this time.
 constexpr int kPollMsMax = 1000;
 constexpr auto kFlushMax = std::chrono::seconds(2);
 
@@ -208,8 +208,8 @@ void Supervisor::OnWait(const ProcessWait& wait) {
   journal_.Note("silent", name, process->process->pid(), text);
   process->unresponsive = wait.waited;
   process->process->Signal(SIGKILL);
-  // The process is recorded as the first failure now. Other processes may end because they need it,
-  // before the supervisor notices that it has ended.
+  // Records the process as the first failure now, because other processes may fail without it
+  // before the supervisor notices its end.
   if (!plan_.elastic() && !MayRestart(*process->plan)) failure_.Blame(*process);
 }
 
@@ -223,10 +223,10 @@ void Supervisor::OnEnded(std::vector<JobProcess*> ended) {
     LoseRanks(ended);
     ReleaseDrained(ended);
     Restart(ended);
-    LoseRanks(ended);  // handles the lost ranks that Restart() did not restart
+    LoseRanks(ended);  // handles the killed ranks that Restart() did not restart
     BlameOneOf(ended);
   }
-  // If a pserver was requested to stop and exits with a code other than 0, it has lost data.
+  // A pserver that exits with a code other than 0 after its stop was requested has lost data.
   if (stop_.phase() == StopSequence::Phase::kStoppingPservers && stop_.signal() == 0) {
     BlameOneOf(ended);
   }
@@ -240,7 +240,7 @@ bool Supervisor::WasStopped(const JobProcess& process) const {
 void Supervisor::ReleaseDrained(std::vector<JobProcess*>& ended) {
   if (!processes_.AnyRunning(Role::kTrainer)) return;
   std::erase_if(ended, [this](JobProcess* process) {
-    // The exit status is not checked, because a drained pserver may also be killed.
+    // The exit status does not matter, because a drained pserver may also be killed.
     if (!process->is(Role::kPserver)) return false;
     if (!ReadPserverChanges(plan_.log_dir).drained.contains(process->plan->rank)) return false;
     journal_.Note("left", process->plan->Name(), process->process->pid(), "drained");

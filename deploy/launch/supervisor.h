@@ -26,7 +26,7 @@ class Supervisor {
   struct Options {
     Environment env;  // environment that the child processes inherit
     int grace_s = 10;
-    int max_restarts = 0;  // maximum number of restarts of killed processes that can return
+    int max_restarts = 0;  // maximum number of restarts of processes that can return
     bool quiet = false;    // true: do not show the output of trainer 0
     // true: show the stdout of trainer 0 on stderr, because stdout has another use.
     bool only_stderr = false;
@@ -36,16 +36,16 @@ class Supervisor {
   Supervisor(const LaunchPlan& plan, Options options);
   ~Supervisor();  // kills the processes that are still running
 
-  // Runs the job and blocks until every process has ended. During the job it handles SIGINT,
-  // SIGTERM, SIGHUP, SIGCHLD and SIGWINCH, and SIGUSR1 for an elastic job. Returns the exit code of
-  // the job: 0, the code of the first failure, or 128 + the signal that ended the job. Returns an
-  // error if a process could not be started; no process is running then. REQUIRES:
-  // PrepareFiles(plan) was OK. Call it once, on the main thread.
+  // Runs the job and blocks until every process has ended. Returns the exit code of the job: 0, the
+  // code of the first failure, or 128 + the signal that ended the job. Returns an error if a
+  // process could not be started; no process is running after such an error. Run handles SIGINT,
+  // SIGTERM, SIGHUP, SIGCHLD and SIGWINCH, and SIGUSR1 for an elastic job. REQUIRES:
+  // PrepareFiles(plan) was OK. The caller calls Run once, on the main thread.
   StatusOr<int> Run();
 
  private:
   Status StartAll();
-  // Starts a process. `again`: it replaces an earlier process of its rank. `member`: see
+  // Starts a process. `again`: the process replaces an earlier process of its rank. `member`: see
   // JobProcess::member.
   Status Start(const ProcessPlan& plan, bool again = false, bool member = true);
   Status OpenOutput(JobProcess& process, SpawnRequest& request);
@@ -53,34 +53,36 @@ class Supervisor {
   void WaitForEvents();
   void OnSignal(int signal);
   void HandleReports();
-  // Handles a report that a process waits for another one. Warns the user, and kills the awaited
-  // process if the wait has reached its limit, because the process hangs.
+  // Handles a report that a process waits for another process. Warns the user. If the wait has
+  // reached its limit, the awaited process hangs, and OnWait kills it.
   void OnWait(const ProcessWait& wait);
   void OnEnded(std::vector<JobProcess*> ended);
-  // Returns whether another program stopped the pserver: it ended while trainers are running.
-  // tandemrun itself stops pservers last.
+  // Returns whether another program stopped the pserver, which ended while trainers are running.
+  // tandemrun itself stops pservers after the trainers.
   bool WasStopped(const JobProcess& process) const;
-  // Removes drained pservers from `ended`: the job does not need them.
+  // Removes drained pservers from `ended`, because the job does not need these pservers.
   void ReleaseDrained(std::vector<JobProcess*>& ended);
-  // Restarts the processes that died and can return. Removes them from `ended`.
+  // Restarts the processes that were killed, were stopped by another program or ended by a storage
+  // error, if they can return. Removes them from `ended`.
   void Restart(std::vector<JobProcess*>& ended);
   bool MayRestart(const ProcessPlan& plan) const;
-  // Starts a new process with the plan of `old`, which is destroyed.
+  // Counts a restart and starts a new process with the plan of `old`. Destroys `old`.
   void StartAgain(JobProcess& old, bool member);
   void Replace(const JobProcess& old, bool member);
   // Removes killed ranks of an elastic job from the world and from `ended`, if the job can continue
-  // without them. A new process for such a rank must first report that it is ready.
+  // without these ranks. A new process for such a rank must report that it is ready before it
+  // joins.
   void LoseRanks(std::vector<JobProcess*>& ended);
   void Admit(int rank);  // lets `rank`, which has reported ready, join the world
   void StartLostRanks();
   // Tells the running ranks which ranks are members, and shows the lowest member's output.
   void PublishWorld();
   int shown_stdout() const { return options_.only_stderr ? 2 : 1; }
-  // Returns whether at least one rank has completed the job. A restarted rank would then lack
-  // peers.
+  // Returns whether the job restarts ranks and at least one rank has completed the job. A restarted
+  // rank would then lack peers.
   bool Over() const { return plan_.ranks_return() && processes_.AnyDone(); }
   void BlameOneOf(const std::vector<JobProcess*>& ended);
-  // Does what the current phase requires: stops or kills processes.
+  // Stops or kills processes, as the current phase requires.
   void Advance();
   void StopTrainers(int signal);
   void StopPservers();

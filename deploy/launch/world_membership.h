@@ -18,10 +18,10 @@ class WorldMembership {
 
   bool elastic() const { return ranks_least_ > 0; }
   int ranks_least() const { return ranks_least_; }
-  // Returns whether the job can continue with `left` ranks. `over`: a rank has completed it.
+  // Returns whether the job can continue with `left` ranks. `over`: a rank has completed the job.
   bool Suffices(size_t left, bool over) const;
-  // Replaces the file. Each call increases its version. REQUIRES: elastic(); `members` is in
-  // ascending order.
+  // Writes the new members to the file. Each call increases the version in the file. REQUIRES:
+  // elastic(); `members` is in ascending order.
   Status Publish(std::vector<int> members, bool over);
 
  private:

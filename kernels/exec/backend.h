@@ -1,6 +1,6 @@
-// A backend: the devices and kernels of one kind of place. The CPU backend is built in. The CUDA
-// backend is in libtandem_cuda.so, which is opened at start, so that all programs start on a
-// machine without CUDA.
+// A backend: the devices and kernels of one kind of place. The CPU backend is linked into the
+// program. The CUDA backend is the library libtandem_cuda.so. A program opens this library at run
+// time, so the program also starts on a machine without CUDA.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@
 namespace tandem::exec {
 
 // A search for elements that are not finite (check_nan_inf). `failed` and `first` point to device
-// memory, which must initially contain kNone.
+// memory. The caller sets these values to kNone before the first search.
 struct NonFiniteScan {
   static constexpr uint64_t kNone = ~uint64_t{0};
   struct Floats {
@@ -28,9 +28,9 @@ struct NonFiniteScan {
   // operator's inputs has the same number as the search of its outputs.
   uint64_t number;
   std::span<const Floats> tensors;
-  // false: searches the outputs of an operator, unless `failed` is below `number`, which means that
-  // an earlier search found something. A found element sets `failed` to `number`. true: searches
-  // the inputs of the operator if `failed` equals `number`.
+  // false: searches the outputs of an operator, and sets `failed` to `number` if an element is not
+  // finite. Skips the search if `failed` is below `number`, because an earlier search found such an
+  // element. true: searches the inputs of the operator, but only if `failed` equals `number`.
   bool inputs;
   uint64_t* failed;
   uint64_t* first;  // by tensor: position of its first element that is not finite
@@ -50,16 +50,15 @@ struct BackendModule {
   // Records the work that `work` submits to the compute stream of `device`, without running it. An
   // error leaves the stream unchanged.
   StatusOr<std::unique_ptr<LaunchGraph>> (*record)(Device& device, const DeviceWork& work);
-  // Allocates pinned memory (see Backend::AllocatePinned). If this pointer is nullptr, memory
-  // cannot be pinned.
+  // Allocates pinned memory (see Backend::AllocatePinned). nullptr: the module cannot pin memory.
   StatusOr<Buffer> (*pinned)(size_t bytes);
   // Starts a copy (see Backend::StartCopy).
   Status (*copy)(Device& device, const SideStream* side, void* to, const void* from, size_t bytes);
   // Starts a search (see Backend::StartSearch).
   Status (*search)(Device& device, const NonFiniteScan& search);
   StatusOr<DeviceProperties> (*properties)(
-      // Returns the properties of a device (see Backend::Properties). If the pointer `properties`
-      // is nullptr, they are not available.
+      // Returns the properties of device `index` (see Backend::Properties). nullptr: the module
+      // does not report properties.
       int index);
 };
 

@@ -1,7 +1,7 @@
-// The interface between a plan and communication. A plan starts each operator marked is_comm at its
-// position and waits for it later. Operators between start and wait overlap with the communication.
-// The trainer implements this interface with a communicator or pservers, tests implement it with a
-// fake.
+// The interface between a plan and communication. A plan starts the communication of each operator
+// marked is_comm at the operator's position. The plan waits later for the end of the communication.
+// Operators between start and wait overlap with the communication. The trainer implements this
+// interface with a communicator or pservers. Tests implement it with a fake.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,8 @@ class CommDone {
     done_ = true;
     cv_.NotifyAll();
   }
-  // Blocks until the communication has ended. DEADLINE_EXCEEDED: it did not end before `deadline`;
-  // it may still use the memory of its tensors.
+  // Blocks until the communication has ended, and returns its status. DEADLINE_EXCEEDED: the
+  // communication did not end before `deadline`, and may still use the memory of its tensors.
   Status Wait(Time deadline);
   void Reset();
   Time ended() {  // returns the time at which the communication completed
@@ -64,19 +64,20 @@ class CommDone {
 // Communication times in seconds, summed over all steps of an executor.
 struct CommTimes {
   double on_way = 0;  // time in which at least one communication was running
-  // Time in which the executor's threads waited, divided by the number of threads.
+  // Time in which the executor's threads waited for communication, divided by the number of
+  // threads.
   double exposed = 0;
 };
 
 class CommHandler {
  public:
   virtual ~CommHandler() = default;
-  // Registers a communication operator. The plan calls this in program order while it is made.
-  // Returns the index that Start expects. Fails if the handler does not support the operator.
+  // Registers a communication operator. Plan::Make calls Register in program order. Returns the
+  // index that Start expects. Fails if the handler does not support the operator.
   virtual StatusOr<int> Register(const CommNode& node) = 0;
   // Starts the communication of node `index` in step `step` and returns at once. The handler
-  // completes `done` before or after this returns. One executor makes all calls, one at a time, in
-  // the same order in every step and on every rank.
+  // completes `done` before or after Start returns. One executor makes all calls of Start, one at a
+  // time, in the same order in every step and on every rank.
   virtual void Start(int index, int64_t step, CommDone* done) = 0;
   // Returns the longest time that the executor waits for one communication of this handler.
   virtual Duration timeout() const = 0;

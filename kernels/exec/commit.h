@@ -1,7 +1,7 @@
-// Finds the commit point of a program: the first operator after the last communication that writes
-// a parameter or optimizer state. A plan with PlanOptions::commit waits for all communication
-// before it runs that operator. If a peer is lost, the interrupted training step is then either
-// applied completely or can be undone.
+// Finds the commit point of a program. The commit point is the first operator that is after the
+// last communication and writes a parameter or optimizer state. A plan with PlanOptions::commit
+// waits for all communication before the commit point. Therefore a training step that the loss of a
+// peer interrupts is either applied completely or can be undone.
 #pragma once
 
 #include <set>
@@ -13,8 +13,8 @@
 namespace tandem::exec {
 
 struct Commit {
-  // Index of the first operator after the last communication that writes a persistent variable
-  // (kParam, kState). If no operator does so, this is the number of operators.
+  // Index of the first operator that is after the last communication and writes a persistent
+  // variable (kParam, kState). The number of operators, if there is no such operator.
   int op = 0;
   // Persistent variables, such as running statistics, that operators before `op` write.
   std::vector<std::string> early;
@@ -27,9 +27,9 @@ struct Commit {
 
 Commit FindCommit(const graph::Program& program);
 
-// Returns the tables of which the program has only a copy (pull_rows). Each step pulls the rows
-// that it needs before it reads them. Therefore writes to these tables do not count as writes of
-// persistent variables.
+// Returns the tables of which this rank has only a copy. The operator pull_rows writes to this copy
+// the rows that a step needs, before the step reads them. FindCommit does not count writes to such
+// a table as writes of a persistent variable.
 std::set<std::string> CopiedTables(const graph::Program& program);
 
 }  // namespace tandem::exec

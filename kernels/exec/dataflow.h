@@ -30,9 +30,9 @@ class Dataflow {
     int step = -1;
     Status status;
   };
-  // Runs every step once and blocks until all have ended. After an error no further step starts. If
-  // several steps fail, returns the failure of the first of them in program order. Only one thread
-  // may call this at a time.
+  // Runs every step once and blocks until all steps have ended. After an error, no further step
+  // starts. If several steps fail, returns the failure of the first of them in program order. Step
+  // -1: no step failed. Only one thread may call Run at a time.
   Failure Run(const RunStep& run);
 
  private:

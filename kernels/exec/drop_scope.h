@@ -1,6 +1,6 @@
-// Releases the memory of temporaries between runs. A plan keeps the addresses of its arena. But
-// temporaries have no value until the next run writes them, so the system can take their pages
-// back.
+// Releases the physical memory of temporaries between runs. The addresses in the plan's arena stay
+// valid. A released temporary needs no value between runs, because the next run writes the
+// temporary before it reads it.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@ namespace tandem::exec {
 
 struct DropOptions {
   int every_runs = 0;  // N: release temporaries after every N runs; 0: never
-  // Temporaries with more bytes than this are released after each run; below 0: never.
+  // If all temporaries together have more bytes than this, they are released after each run; below
+  // 0: never.
   int64_t above_bytes = -1;
 };
 

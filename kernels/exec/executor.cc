@@ -9,7 +9,7 @@ namespace tandem::exec {
 // A piece is a group of plan steps that run or are skipped together. On the CPU, each step of a
 // data flow is one piece. Each step with a condition is also one piece, because an earlier step may
 // change the condition. On a device, all kernels under one condition are one piece, because the
-// host copies the condition.
+// host copies the condition once for all of them.
 std::vector<Executor::Piece> Executor::PiecesOf(const Plan& plan) {
   const std::span<const PlanStep> steps = plan.steps();
   std::vector<Piece> pieces;

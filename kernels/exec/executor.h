@@ -1,8 +1,9 @@
-// Runs a plan. With one thread, steps run in program order on the calling thread. A step then
-// allocates nothing, looks nothing up and compares no strings. Therefore a step of a small model
-// takes microseconds. With several threads (PlanOptions::num_threads), steps run in data flow
-// order: kernels/exec/dataflow.h. On a device, each segment of steps is one launch
-// (PlanOptions::graphs): kernels/exec/graph_pieces.h. All three ways compute the same bits.
+// Runs a plan. With one thread, the plan steps run in program order on the calling thread, without
+// allocations, look-ups or comparisons of strings. Therefore a training step of a small model takes
+// microseconds. With several threads (PlanOptions::num_threads), plan steps run in data flow order:
+// kernels/exec/dataflow.h. On a device, each segment of plan steps is one launch
+// (PlanOptions::graphs): kernels/exec/graph_pieces.h. The results of these three ways have the same
+// bits.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +26,9 @@ namespace tandem::exec {
 
 class Dataflow;
 
-// Observes the plan steps as they run. The executor calls it for one step at a time, in the order
-// in which the steps end. With one thread, the calls come in program order on the executor's
-// thread.
+// Observes the plan steps as they run. The executor calls the observer for one step at a time, in
+// the order in which the steps end. With one thread, the calls come in program order on the
+// executor's thread.
 class ExecObserver {
  public:
   virtual ~ExecObserver() = default;
@@ -35,8 +36,8 @@ class ExecObserver {
   // error ends the run, and `step` does not run.
   virtual Status BeforeStep(const PlanStep& /*step*/, int64_t /*run*/) { return OkStatus(); }
   // Called after `step` ran from `begin` to `end` in run `run` of the executor. For a
-  // communication, the step is its start or the wait for it. Not called for steps that a condition
-  // skips. An error ends the run as if the step had failed.
+  // communication, `step` is either its start or the wait for its end. Not called for steps that a
+  // condition skips. An error ends the run as if the step had failed.
   virtual Status OnStep(const PlanStep& step, int64_t run, Time begin, Time end) = 0;
   // Called after OnStep of `wait`: the communication of step `wait` ended at time `ended`.
   virtual void OnCommEnd(const PlanStep& /*wait*/, int64_t /*run*/, Time /*ended*/) {}
@@ -70,7 +71,7 @@ class Executor {
   // Returns how many plan steps and graphs were launched on a device, over all runs.
   int64_t launches() const { return launches_; }
   // Returns the messages about recorded graphs since the last call of TakeNews, one per line. "":
-  // there are none.
+  // no messages.
   std::string TakeNews() { return std::exchange(news_, ""); }
 
   // Sets the observer for the next runs. nullptr: no observer, at no cost. An observer must see
@@ -83,8 +84,8 @@ class Executor {
   struct Piece {
     std::span<const PlanStep> steps;
     const float* run_if;  // the steps of the piece run if this value is not 0; nullptr: always
-    // True until the piece is recorded as a graph. It is recorded in the second run, because
-    // kernels choose their algorithms in the first run.
+    // True until the piece is recorded as a graph. The executor records the piece in the second
+    // run, because kernels choose their algorithms in the first run.
     bool to_record = false;
     std::unique_ptr<LaunchGraph> graph = nullptr;
     bool was_run = false;

@@ -12,8 +12,9 @@
 
 namespace tandem::exec {
 
-// Plan steps [begin, end), at least one. A segment is either kernels under one condition, which the
-// host reads first, or one communication.
+// Plan steps [begin, end), at least one. A segment is either kernels with one condition
+// (Op::run_if), or one step that starts a communication or waits for one. The host reads the
+// condition before the segment.
 struct GraphSegment {
   size_t begin, end;
   // True if the segment has at least two kernels. A graph of one kernel is slower than a launch of

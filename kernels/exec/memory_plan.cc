@@ -95,9 +95,9 @@ std::vector<std::string> MemoryPlanner::Positions(
   return names;
 }
 
-// Returns true if `out` can use the memory of `in` at operator `at`. `in` must be a temporary that
-// this operator reads last, of the same size as `out`. `out` must be first written at this
-// operator.
+// Returns true if `out` can use the memory of `in` at operator `at`: operator `at` is the last
+// reader of the temporary `in` and the first writer of `out`, and `in` and `out` have the same
+// size.
 bool MemoryPlanner::MayReplace(int at, const std::string& out, const std::string& in) const {
   const auto o = index_.find(out), i = index_.find(in);
   if (o == index_.end() || i == index_.end() || o == i) return false;
@@ -114,8 +114,8 @@ void MemoryPlanner::ShareAt(int at) {
   std::set<std::string> taken;
   for (const auto& [o, i] : def.inplace) {
     if (static_cast<size_t>(o) >= out.size() || static_cast<size_t>(i) >= in.size()) continue;
-    // If an operator has one input at two positions, it may read the input later than
-    // OpDef::inplace assumes. No output uses the memory of such an input.
+    // If an operator has one input at two positions, the operator may read the input later than
+    // OpDef::inplace assumes. Therefore no output uses the memory of such an input.
     if (std::count(in.begin(), in.end(), in[i]) > 1) continue;
     if (taken.contains(in[i]) || !MayReplace(at, out[o], in[i])) continue;
     taken.insert(in[i]);
@@ -129,8 +129,8 @@ void MemoryPlanner::ShareInplace() {
   for (int i = 0; i < end_; ++i) ShareAt(i);
 }
 
-// Extends each lifetime to the operator after which the memory is freed. With some options, that is
-// later than the last use.
+// Extends each lifetime to the operator after which the memory is freed. If options_.reuse is
+// false, memory may be freed later than after the last use.
 std::vector<Lifetime> MemoryPlanner::UntilFreed(std::vector<Lifetime> blocks) const {
   if (options_.reuse || options_.eager_delete_bytes == 0) return blocks;
   std::vector<std::vector<size_t>> dying(static_cast<size_t>(end_) + 1);

@@ -24,20 +24,20 @@ struct MemoryOptions {
   // If true, the memory of a variable is reused as soon as no later operator reads the variable. If
   // false, memory is reused only after dead variables are freed.
   bool reuse = true;
-  // Used if `reuse` is false: bytes of dead variables at which all dead variables are freed. Below
-  // 0: they are freed at the end of the run.
+  // Used if `reuse` is false: number of bytes of dead variables at which all dead variables are
+  // freed. Below 0: dead variables are freed at the end of the run.
   int64_t eager_delete_bytes = 0;
 };
 
-// A communication that starts at operator `start`. The executor waits for it before operator
-// `wait`. If `wait` is the number of operators, the executor waits at the end of the run.
+// A communication that starts at operator `start`. The executor waits for the communication before
+// operator `wait`. If `wait` is the number of operators, the executor waits at the end of the run.
 struct Flight {
   int start, wait;
 };
 
-// Returns the communications in program order. The executor waits for a communication before the
-// first later operator that accesses the same memory. This is an operator that reads or writes an
-// output of the communication, or writes one of its inputs.
+// Returns the interval of each communication, in program order. `wait` is the first later operator
+// that conflicts with the communication. An operator conflicts if it reads or writes an output of
+// the communication, or writes an input of the communication.
 std::vector<Flight> FindCommIntervals(const graph::Program& program);
 
 struct MemoryPlan {
@@ -53,14 +53,14 @@ struct MemoryPlan {
 
 // Plans the memory of every kTemp that an operator reads or writes. `fetch`: variables that keep
 // their value after a run. NOT_FOUND: a variable of `fetch` does not exist. A variable has memory
-// from its first write to its last read. An operator that uses only the shape of an input is not a
-// read of that input.
+// from its first write to its last read. An operator that uses only the shape of a variable does
+// not count as a reader.
 StatusOr<MemoryPlan> PlanMemory(const graph::Program& program, const std::vector<Flight>& flights,
                                 const std::vector<std::string>& fetch,
                                 const MemoryOptions& options);
 
-// Returns the largest number of bytes that the variables of `temporaries` need at once. No output
-// uses the memory of an input.
+// Returns the largest number of bytes that the variables of `temporaries` need at the same time.
+// Assumes that no operator writes an output to the memory of an input.
 size_t LargestLive(const graph::Program& program, const std::vector<Flight>& flights,
                    const std::set<std::string>& temporaries);
 

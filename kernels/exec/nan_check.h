@@ -12,7 +12,8 @@ namespace tandem::exec {
 // Searches every output of every operator for values that are not finite. A step takes about as
 // long as if it wrote its outputs twice. On a device, a kernel searches after each operator. The
 // host reads the results before each communication, so that no bad value is sent, and after the
-// run. Parameter updates that were made before the host reads a result are lost.
+// run. Until the host reads a result, the device continues, so parameter updates may already
+// contain a bad value.
 class NanCheck final : public ExecObserver {
  public:
   // `backend` is the backend of the plan's device. `plan` and `backend` must outlive this object.
@@ -20,9 +21,9 @@ class NanCheck final : public ExecObserver {
   static StatusOr<std::unique_ptr<NanCheck>> Make(const Plan& plan, const Backend& backend);
 
   // DATA_LOSS: a value is not finite. The message names the variable, the element and the inputs
-  // that were not finite. It also names inputs whose earlier values are unknown because an output
-  // uses their memory. On a device, BeforeStep and AfterRun report the error and name the operator
-  // that caused it.
+  // that were not finite. The message also names inputs whose earlier values are unknown, because
+  // an output uses their memory. On a device, BeforeStep and AfterRun report the error and name the
+  // operator that caused it.
   Status BeforeStep(const PlanStep& step, int64_t run) override;
   Status OnStep(const PlanStep& step, int64_t run, Time begin, Time end) override;
   Status AfterRun() override;
@@ -48,16 +49,16 @@ class NanCheck final : public ExecObserver {
   Status ReadBack();
   static Status Verdict(const StepFloats& step, const PlanStep& at, std::span<const uint64_t> out,
                         std::span<const uint64_t> in);
-  // Returns true if the step wrote into the memory of this input, so that the earlier values of the
-  // input are unknown.
+  // Returns true if the step wrote an output to memory of `in`. The earlier values of `in` are then
+  // unknown.
   static bool IsGone(const StepFloats& step, const PlanStep& at, const Floats& in);
 
   const Plan& plan_;
   const Backend& backend_;
   std::vector<StepFloats> steps_;
-  // Device only. The first cell is the number of the first search that found something. The number
-  // is run * number of plan steps + index of the step. The next cells are the results for the
-  // outputs of that step, then for its inputs.
+  // Device only. The first cell is the number of the first search that found an element that is not
+  // finite. The number is run * number of plan steps + index of the step. The next cells are the
+  // results for the outputs of that step, then for the inputs.
   Buffer cells_;
   size_t cells_count_ = 0;
 };

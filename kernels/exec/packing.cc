@@ -20,8 +20,8 @@ size_t Aligned(size_t bytes) {
   return (bytes + Device::kAlignment - 1) / Device::kAlignment * Device::kAlignment;
 }
 
-// Returns by operator the change of the live bytes: the bytes of blocks whose lifetime begins
-// there, minus the bytes of blocks whose lifetime ended with the previous operator.
+// Returns, by operator, the change of the live bytes: the bytes of blocks whose lifetime begins at
+// the operator, minus the bytes of blocks whose lifetime ended at the previous operator.
 std::map<int, int64_t> LiveChanges(Lifetimes lifetimes) {
   std::map<int, int64_t> change;
   for (const Lifetime& life : lifetimes) {
@@ -53,7 +53,7 @@ Order ByArea(Lifetimes lifetimes) {
   return By(lifetimes,
             [](const Lifetime& life) { return static_cast<double>(life.bytes) * Length(life); });
 }
-// Orders the blocks by first use, as an allocator would see them.
+// Orders the blocks by first use, the order in which a run-time allocator would allocate them.
 Order ByFirstUse(Lifetimes lifetimes) {
   return By(lifetimes, [](const Lifetime& life) { return -static_cast<double>(life.first); });
 }

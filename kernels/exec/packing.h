@@ -29,7 +29,7 @@ struct Packing {
 Packing PackArena(std::span<const Lifetime> lifetimes);
 
 // Returns the largest sum of bytes that are needed at the same time, each block rounded up to the
-// alignment. No packing is smaller.
+// alignment. No packing has fewer bytes.
 size_t LargestLiveSum(std::span<const Lifetime> lifetimes);
 
 }  // namespace tandem::exec

@@ -216,7 +216,7 @@ Status PlanMaker::AddComm(int op_index, int flight) {
   return OkStatus();
 }
 
-// Checks that a device has kernels for all operators. The error names each operator without one.
+// UNIMPLEMENTED: the device has no kernel for an operator. The message names all such operators.
 Status PlanMaker::FindKernels() const {
   std::set<std::string> missing;
   for (const ops::Op& op : program_.ops) {

@@ -1,5 +1,5 @@
-// A plan: a program prepared for one device. Kernels are resolved to function pointers, and
-// temporaries to offsets in one arena. A communication becomes a start step and a wait step.
+// A plan: a program prepared for one device. Each operator has a pointer to its kernel function,
+// and each temporary has an offset in one arena. A communication has a start step and a wait step.
 // kernels/exec/executor.h runs a plan.
 #pragma once
 
@@ -37,9 +37,9 @@ struct PlanOptions {
   // ready.
   bool commit = false;
   // Largest number of operators that run at the same time, if the program and its memory allow it.
-  // Each operator may use all of `threads`, so that the bits stay the same. 1: operators run in
-  // program order on the executor's thread. A CUDA device always uses 1, because its stream runs
-  // kernels in order.
+  // Each operator may use up to `threads` threads, independently of num_threads, so that the
+  // results have the same bits. 1: operators run in program order on the executor's thread. A CUDA
+  // device always uses 1, because its stream runs kernels in order.
   int num_threads = 1;
   // If true, consecutive kernels on a device are recorded once and launched as one graph
   // (graph_pieces.h).
@@ -75,8 +75,8 @@ class Plan {
   // memory of a fetched temporary or of a variable of the scope. NOT_FOUND: any other variable.
   StatusOr<Tensor> Get(std::string_view var) const;
   // Returns the addresses of all operator arguments that point to the kData variable `var`. Between
-  // runs, the caller may redirect all of them, so that the operators read `var` from other memory.
-  // Empty: an operator writes or communicates `var`.
+  // runs, the caller may change all these arguments, so that the operators read `var` from other
+  // memory. Empty: an operator writes or communicates `var`.
   std::vector<const void**> Readers(std::string_view var);
 
   std::span<const PlanStep> steps() const { return steps_; }

@@ -34,7 +34,7 @@ struct Span {
   TraceTrack lane = TraceTrack::kCompute;
   int64_t run = 0;  // number of the executor's run
   Time begin, end;
-  int stream = 0;  // number of the device stream; streams count by their first span
+  int stream = 0;  // number of the device stream, in the order of first spans
 };
 
 // Records spans in bounded memory. After `spans_max` spans, further spans are dropped.
@@ -107,7 +107,7 @@ std::string ToString(const CommOverlap& overlap);
 // The time of a device with and without work.
 struct DeviceBusy {
   int64_t steps = 0;
-  double all = 0;   // seconds from the begin of the first span to the end of the last one
+  double all = 0;   // seconds from the start of the first span to the end of the last span
   double busy = 0;  // seconds of `all` in which the device worked
 };
 DeviceBusy BusyOf(std::span<const Span> spans);

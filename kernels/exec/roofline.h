@@ -15,7 +15,7 @@ struct DeviceProperties {
 };
 
 // Peak rates per second. Product rates are for dense matrices with f32 sums. All products use
-// tensor cores, except those of f32 matrices without tf32.
+// tensor cores, except products of f32 matrices without tf32.
 struct DevicePeak {
   double f32_flops = 0, tf32_flops = 0, half_flops = 0;
   double bytes = 0;  // bytes per second that the memory can read and write

@@ -12,9 +12,9 @@
 
 namespace tandem::exec {
 
-// Use: in each iteration, start or skip every communication, in the order of their numbers. Thread
-// safety: several threads may call Start, Skip and Wait if the plan's steps order the starts. The
-// executor's thread makes all other calls.
+// Use: in each iteration, the executor starts or skips every communication, in the order of their
+// numbers. Thread safety: several threads may call Start, Skip and Wait if the dependencies of the
+// plan's steps order the starts. The executor's thread makes all other calls.
 class RunningComms {
  public:
   // `nodes`: by communication, its index in `handler`. If `nodes` is empty, `handler` may be
@@ -27,16 +27,16 @@ class RunningComms {
   // Marks communication `comm` as completed, so that Wait returns at once. REQUIRES: all
   // communications with smaller numbers were started or skipped.
   void Skip(int comm);
-  // Blocks until communication `comm` has ended, at most for the handler's timeout. REQUIRES: it
-  // was started or skipped.
+  // Blocks until communication `comm` has ended, at most for the handler's timeout. Returns the
+  // status of the communication. REQUIRES: communication `comm` was started or skipped.
   Status Wait(int comm);
   // Ends an iteration and adds its communication times. REQUIRES: all communications have ended.
   void EndIteration();
-  // Ends a failed iteration. Running communications use the plan's memory. Therefore Abandon blocks
-  // until each communication ends, or fails from the cause that failed the iteration.
+  // Ends a failed iteration. Blocks until every started communication has ended, at most for the
+  // handler's timeout, because running communications use the plan's memory.
   void Abandon();
 
-  // Returns the time at which communication `comm` ended. REQUIRES: Wait for it has returned.
+  // Returns the time at which communication `comm` ended. REQUIRES: Wait(comm) has returned.
   Time ended(int comm);
   // Returns the times of all iterations. `threads`: number of the executor's threads.
   CommTimes times(int threads) const;

@@ -52,8 +52,8 @@ void FillInitial(const std::string& name, const graph::Init& init, const Shape& 
 
 namespace {
 
-// A program that needs more than the memory of the machine is rejected now. Otherwise the system
-// would kill the process later.
+// RESOURCE_EXHAUSTED: parameters and state need more memory than the machine has. Without this
+// check, the system would kill the process later.
 Status CheckFits(const graph::Program& program) {
   const double memory =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));

@@ -18,8 +18,8 @@ class Scope {
   explicit Scope(Device& device) : device_(device) {}
 
   Device& device() const { return device_; }
-  // Returns the variable `name`. Allocates it if it does not exist. FAILED_PRECONDITION: the
-  // existing variable has another description.
+  // Returns the variable `name`, and allocates the variable first if it does not exist.
+  // FAILED_PRECONDITION: the existing variable has another description.
   StatusOr<Tensor> Declare(const std::string& name, const TensorDesc& desc);
   const Tensor* Find(std::string_view name) const;
   const std::map<std::string, Tensor, std::less<>>& tensors() const { return tensors_; }

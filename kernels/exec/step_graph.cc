@@ -26,8 +26,8 @@ void StepGraphBuilder::Add(const std::vector<MemoryAccess>& accesses) {
     if (conflict) before_.back().insert(seen.step);
   }
   // This step overwrites some ranges completely. The builder forgets earlier accesses to these
-  // ranges. A later step that conflicts with such an access waits for this step, and this step
-  // waits for the access.
+  // ranges, because a later step that conflicts with such an access waits for this step, and this
+  // step waits for the step of the access.
   std::erase_if(seen_, [&](const Seen& seen) {
     return std::any_of(accesses.begin(), accesses.end(), [&](const auto& access) {
       return access.write && Covers(access, seen.access);

@@ -1,6 +1,6 @@
-// Builds the dependency graph of a plan's steps from the memory that they read and write. Memory is
-// compared instead of names: variables may share memory (kernels/exec/memory_plan.h), and their
-// steps must then wait for each other.
+// Builds the dependency graph of a plan's steps from the memory that they read and write. The
+// builder compares memory instead of names, because variables may share memory
+// (kernels/exec/memory_plan.h). Steps that use the same memory must wait for each other.
 #pragma once
 
 #include <cstddef>

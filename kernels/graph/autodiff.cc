@@ -38,8 +38,8 @@ class Differentiator final : public ops::GradContext {
   Program& program_;
   const std::vector<ops::Op> forward_ops_;
   std::set<std::string> needed_;  // variables whose values depend on a parameter
-  // By operator: the parameters that it reads and that no earlier operator reads. Their gradients
-  // are complete after the gradient operators of this operator.
+  // By operator: the parameters that the operator reads and no earlier operator reads. The
+  // gradients of these parameters are complete after the gradient operators of this operator.
   std::vector<std::vector<std::string>> first_read_by_;
   // By forward variable: the parts of its gradient that operators have written so far. After the
   // last part, the parts are added.
@@ -105,7 +105,7 @@ ops::SparseGradNames Differentiator::InGradSparse(size_t slot, size_t i) {
 
 void Differentiator::Append(std::string type, std::vector<std::vector<std::string>> inputs,
                             std::vector<std::vector<std::string>> outputs, ops::AttrMap attrs) {
-  // In GradContext, "" means that a slot is absent. An operator has an empty slot instead of "".
+  // GradContext represents an absent slot as {""}. An operator represents an absent slot as {}.
   for (auto* slots : {&inputs, &outputs}) {
     for (auto& slot : *slots) {
       if (slot.size() == 1 && slot[0].empty()) slot.clear();
@@ -151,8 +151,8 @@ Status Differentiator::Settle(const std::string& var, bool dense) {
     total.rows = total.values + "@ROWS";
     op.type = "sum_sparse_rows";
     op.outputs.push_back({total.rows});
-    // A table with is_distributed may have 2^32 rows or more. Its row numbers in the gradient are
-    // those within the batch, which are smaller.
+    // A table with is_distributed may have 2^32 rows or more. The gradient of such a table has the
+    // row numbers within the batch, which are smaller than 2^32.
     op.attrs["height"] = std::min(program_.FindVar(var)->desc.shape[0], (int64_t{1} << 32) - 1);
   }
   TD_RETURN_IF_ERROR(AppendOp(program_, std::move(op)));

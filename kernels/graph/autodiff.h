@@ -21,17 +21,17 @@ struct ParamGrad {
 // ready, without parameters on which the loss does not depend. A variable that is used several
 // times gets the sum of its gradients, which is sparse if all parts are sparse.
 // FAILED_PRECONDITION: the program has no loss. INVALID_ARGUMENT: the gradient of an operator is
-// needed, but the operator has none.
+// needed, but the operator has no gradient (OpDef::grad).
 StatusOr<std::vector<ParamGrad>> AppendBackward(Program& program, float loss_scale);
 
 // Returns the name of a variable's gradient: "fc_0.w@GRAD".
 std::string GradName(const std::string& var);
 
-// Returns a dense gradient. If the gradient of `pair` is dense, it is `pair`. Otherwise it is the
-// output of an appended sparse_rows_to_dense.
+// Returns a dense gradient: `pair` if the gradient of `pair` is dense, otherwise the output of an
+// appended sparse_rows_to_dense.
 StatusOr<ParamGrad> Densify(Program& program, const ParamGrad& pair);
-// Returns an f32 gradient. If the gradient of `pair` is f32, it is `pair`. Otherwise it is the
-// output of an appended cast with role `role`.
+// Returns an f32 gradient: `pair` if the gradient of `pair` is f32, otherwise the output of an
+// appended cast with role `role`.
 StatusOr<ParamGrad> WidenGradient(Program& program, const ParamGrad& pair, ops::OpRole role);
 
 }  // namespace tandem::graph

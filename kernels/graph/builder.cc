@@ -279,7 +279,7 @@ std::string ProgramBuilder::RegressionLoss(const std::string& type, const std::s
 }
 
 std::string ProgramBuilder::Auc(const std::string& probability, const std::string& label) {
-  // Buckets of the histograms of probabilities, as in Paddle's auc.
+  // Number of buckets in the histograms of probabilities, as in Paddle's auc.
   constexpr int64_t kBuckets = 4096;
   const std::string layer = NextName("auc");
   std::vector<std::string> counts;

@@ -1,5 +1,5 @@
-// Builds a program from layers in C++. The builder stores the first error and Finish() returns it,
-// so that a model reads as a list of layers.
+// Builds a program from layers in C++. The builder stores the first error, and Finish() returns the
+// error. Therefore the code of a model is a list of layers without error checks.
 #pragma once
 
 #include <string>
@@ -47,7 +47,8 @@ class ProgramBuilder {
   // `batch`: the batch dimension for shape inference. BindBatch can change it later.
   ProgramBuilder(std::string name, int64_t batch);
 
-  // Sets op_device (kernels/graph/op_device.h) of the operators added after this call. "": none.
+  // Sets op_device (kernels/graph/op_device.h) of the operators added after this call. "": these
+  // operators have no op_device.
   void DeviceGuard(const std::string& device) { device_ = device; }
 
   std::string Data(const std::string& name, DType dtype, std::vector<int64_t> sample_dims);
@@ -91,8 +92,8 @@ class ProgramBuilder {
   // with `target` (f32, the same shape). Sets program.loss.
   std::string RegressionLoss(const std::string& type, const std::string& prediction,
                              const std::string& target, const std::string& weight = "");
-  // Returns the area under the ROC curve over all batches so far. Also adds it to program.metrics.
-  // `probability` is [batch, 1], `label` is i64 [batch, 1].
+  // Returns the area under the ROC curve over all batches so far, and adds this area to
+  // program.metrics. `probability` is [batch, 1], `label` is i64 [batch, 1].
   std::string Auc(const std::string& probability, const std::string& label);
   // Reduces sequences [batch, steps, dim] to rows [batch, dim]. `type`: the kind of pooling, as in
   // the operator sequence_pool.

@@ -9,6 +9,7 @@ namespace tandem::graph {
 namespace {
 
 // Moves attribute `name` from `attrs` to `out`. Returns false if `attrs` has no such attribute.
+// INVALID_ARGUMENT: the attribute has another type than T.
 template <typename T>
 StatusOr<bool> Take(ops::AttrMap& attrs, const char* name, T* out) {
   const auto it = attrs.find(name);

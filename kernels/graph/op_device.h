@@ -1,7 +1,8 @@
 // The attribute `op_device`, which says where an operator runs. Its name and form are those of
-// Paddle's fluid.device_guard. "gpu:1" and "cpu:1" name stage 1 of a pipeline. "gpu" and "cpu",
-// with or without a number, name a device. heter_worker_device_guard may select the operators of a
-// device. Every operator may have the attribute; programs that are not partitioned ignore it.
+// Paddle's fluid.device_guard. The values "gpu:1" and "cpu:1" name stage 1 of a pipeline; the
+// values "gpu" and "cpu" name no stage. All these values also name a kind of device, by which
+// heter_worker_device_guard selects operators. Every operator may have the attribute; programs that
+// are not partitioned ignore it.
 #pragma once
 
 #include <string_view>

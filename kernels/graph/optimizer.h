@@ -25,7 +25,7 @@ struct OptimizerSpec {
   ops::AttrMap attrs;
 };
 
-// Returns "sgd, momentum, adam, ...", for messages and docs.
+// Returns the types of all optimizers ("sgd", "momentum", "adam", ...), for messages and docs.
 std::vector<std::string> OptimizerTypes();
 
 // Returns the operator that implements an optimizer type. INVALID_ARGUMENT: the type is unknown;

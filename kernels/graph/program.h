@@ -18,8 +18,8 @@
 namespace tandem::graph {
 
 // The kinds of variables. kRemote is a parameter that is stored elsewhere: on pservers
-// (distribute/distribute.h) or on another rank (distribute/shard_params.h). It has no memory on
-// this rank, but operators use its shape.
+// (distribute/distribute.h) or on another rank (distribute/shard_params.h). A kRemote variable has
+// no memory on this rank, but operators use its shape.
 enum class VarKind : uint8_t { kTemp, kData, kParam, kState, kRemote };
 
 // The initial value of a kParam or kState variable (see InitDef in proto/program.proto).
@@ -58,7 +58,7 @@ class Program {
   std::deque<Var>& vars() { return vars_; }
   std::vector<const Var*> VarsOf(VarKind kind) const;
 
-  // Returns the first of `base`, base_1, base_2, ... that no variable has as its name.
+  // Returns the first of `base`, base_1, base_2, ... that is not the name of a variable.
   std::string FreshName(const std::string& base) const;
 
  private:

@@ -103,8 +103,9 @@ struct AttrWriter {
 
 using SlotDefs = google::protobuf::RepeatedPtrField<pb::SlotDef>;
 
-// Returns the named slots of an operator in the order of its definition.
-StatusOr<std::vector<std::vector<std::string>>> SlotsFromProto(const SlotDefs& given,
+// Returns the named slots of operator `type` in the order of its definition.
+StatusOr<std::vector<std::vector<std::string>>> SlotsFromProto(const std::string& type,
+                                                               const SlotDefs& given,
                                                                const ops::SlotList& defs) {
   std::vector<std::vector<std::string>> slots(defs.size());
   for (const pb::SlotDef& slot : given) {
@@ -113,11 +114,14 @@ StatusOr<std::vector<std::vector<std::string>>> SlotsFromProto(const SlotDefs& g
     if (it == defs.end()) {
       std::vector<std::string> known;
       for (const ops::SlotDef& d : defs) known.emplace_back(d.name);
-      return InvalidArgument("there is no slot \"%s\" (slots: %s) [TD1206]%s", slot.slot(),
-                             absl::StrJoin(known, ", "), OrDidYouMean(slot.slot(), known));
+      return InvalidArgument("operator %s has no slot \"%s\" (slots: %s) [TD1206]%s", type,
+                             slot.slot(), absl::StrJoin(known, ", "),
+                             OrDidYouMean(slot.slot(), known));
     }
     auto& vars = slots[static_cast<size_t>(it - defs.begin())];
-    if (!vars.empty()) return InvalidArgument("slot \"%s\" is given twice [TD1206]", slot.slot());
+    if (!vars.empty())
+      return InvalidArgument("slot \"%s\" of operator %s is given twice [TD1206]", slot.slot(),
+                             type);
     vars.assign(slot.var().begin(), slot.var().end());
   }
   return slots;
@@ -127,8 +131,8 @@ StatusOr<ops::Op> OpFromProto(const pb::OpDef& def) {
   TD_ASSIGN_OR_RETURN(const ops::OpDef* definition, ops::GetOp(def.type()));
   ops::Op op;
   op.type = def.type();
-  TD_ASSIGN_OR_RETURN(op.inputs, SlotsFromProto(def.input(), definition->inputs));
-  TD_ASSIGN_OR_RETURN(op.outputs, SlotsFromProto(def.output(), definition->outputs));
+  TD_ASSIGN_OR_RETURN(op.inputs, SlotsFromProto(def.type(), def.input(), definition->inputs));
+  TD_ASSIGN_OR_RETURN(op.outputs, SlotsFromProto(def.type(), def.output(), definition->outputs));
   for (const pb::AttrDef& attr : def.attr()) op.attrs[attr.name()] = AttrFromProto(attr);
   op.run_if = def.run_if();
   for (const pb::OpDef& inner : def.body()) {

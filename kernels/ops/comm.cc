@@ -12,7 +12,8 @@ namespace {
 
 Status InferSame(const OpView& view, std::span<TensorDesc> outputs) {
   if (view.in_count() != outputs.size()) {
-    return view.Error("the number of outputs must equal the number of inputs");
+    return view.Error(absl::StrFormat("there are %d inputs and %d outputs, expected equal numbers",
+                                      view.in_count(), outputs.size()));
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!view.has_in(i)) return view.Error("input slot X is empty, expected at least one variable");
@@ -26,7 +27,8 @@ Status InferAllGatherSelected(const OpView& view, std::span<TensorDesc> outputs)
   if (ranks < 1 || ranks > 65536)
     return view.Error(absl::StrFormat("ranks=%d, expected at least 1", ranks));
   if (view.in_count() != outputs.size()) {
-    return view.Error("the number of outputs must equal the number of inputs");
+    return view.Error(absl::StrFormat("there are %d inputs and %d outputs, expected equal numbers",
+                                      view.in_count(), outputs.size()));
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!view.has_in(i)) return view.Error("input slot X is empty, expected at least one variable");

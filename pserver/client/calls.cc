@@ -78,10 +78,10 @@ void Caller::SendPatiently(std::shared_ptr<PatientCall> call) {
                 });
 }
 
-// Repeats `call`. Configure calls the servers in index order. A server with a lower index may wait
-// for pushes that were lost with this trainer's predecessor. The server then also blocks other
-// trainers, whose pushes `call->server` may need. Each retry therefore first exchanges maps with
-// the servers of lower index.
+// Repeats `call`. Configure calls the servers in index order, so servers with a lower index are
+// already configured. Such a server may wait for pushes that were lost with this trainer's
+// predecessor, and may then block other trainers, whose pushes `call->server` needs. Each retry
+// therefore first exchanges maps with the servers of lower index.
 void Caller::SendAgain(std::shared_ptr<PatientCall> call) {
   std::set<size_t> before;
   if (!resender_.enabled()) {

@@ -18,22 +18,21 @@ class MessageLite;
 
 namespace tandem::ps {
 
-// Time by which the client waits longer than the timeout that it sends to the server. The client
-// thus receives the server's own error, which has more details than "deadline exceeded".
+// Time by which the client waits longer than the timeout in its request. The server's own error,
+// which has more details than "deadline exceeded", thus arrives in time.
 inline constexpr Duration kGrace = std::chrono::seconds(2);
 
-// Returns whether the server replied that it does not have the requested data, or does not have it
-// yet.
+// Returns whether the server replied that it does not have the requested data now.
 inline bool HasMoved(const Status& status) { return status.code() == StatusCode::kOutOfRange; }
-// Returns whether `status` means that the server or the connection is lost, or that no reply came
-// in time.
+// Returns whether `status` means that the server or the connection is lost, or that no reply
+// arrived in time.
 bool IsGone(const Status& status);
-// Returns the pause after `attempts` failed attempts. The pause grows with `attempts`, so that a
-// slow operation causes few calls.
+// Returns the pause after `attempts` failed attempts. The pause grows with `attempts` to 100 ms, so
+// that a slow operation causes few calls.
 Duration PauseOf(int attempts);
 
-// Makes calls. Repeats a call if its server waits for retransmitted pushes. Thread-safe. The
-// callbacks of calls refer to parts of the client. These parts exist until Close has returned.
+// Makes calls. If a server waits for retransmitted pushes, repeats the call. Thread-safe. The
+// callbacks of calls refer to parts of the client, which must exist until Close has returned.
 class Caller {
  public:
   Caller(PsChannel& channel, const PsOptions& options, Placement& placement, Resender& resender,
@@ -42,7 +41,8 @@ class Caller {
   // Sends a request. Calls `take` exactly once, on a thread of the channel.
   void Send(const PsServer& server, rpc::PserverCall call, codec::EncodedMessage request,
             Time deadline, PsChannel::Take take);
-  // CallAndTake and CallAndWait make one call with small messages, and block.
+  // CallAndTake and CallAndWait make one call with small messages, and block until the reply or the
+  // end of `timeout`.
   Status CallAndTake(const PsServer& server, rpc::PserverCall call,
                      const google::protobuf::MessageLite& request,
                      std::shared_ptr<google::protobuf::MessageLite> reply, Duration timeout);
@@ -54,13 +54,13 @@ class Caller {
     *reply = std::move(*taken);
     return OkStatus();
   }
-  // Like CallAndTake. Returns false if the server has left the job. A server may leave and stop
-  // during the call. The client therefore checks once a second, by calls to the other servers,
-  // whether the server has left.
+  // Like CallAndTake, but returns false if the server has left the job. A server may leave and stop
+  // during the call, so the client asks the other servers once a second whether the server has
+  // left.
   StatusOr<bool> CallOwner(const PsServer& server, rpc::PserverCall call,
                            const google::protobuf::MessageLite& request,
                            std::shared_ptr<google::protobuf::MessageLite> reply, Duration timeout);
-  // Exchanges bucket maps with all owners after a pause that grows with `attempts`. Blocks.
+  // Pauses, then exchanges bucket maps with all owners. The pause grows with `attempts`. Blocks.
   Status ExchangeAndWait(int attempts);
 
   Time Now() const { return channel_.Now(); }
@@ -70,14 +70,14 @@ class Caller {
     return channel_.Allocate(server.index, bytes);
   }
 
-  // Returns a lease, which marks memory of the user as in use by a call. Close waits until all
-  // copies of the lease are destroyed.
+  // Returns a lease, which marks memory of the user as used by a call. Close waits until all copies
+  // of all leases are destroyed.
   std::shared_ptr<const void> Lease() { return WaitGroup::Take(leases_); }
-  // From now on, no call begins another attempt.
+  // After BeginClose, no call makes a further attempt.
   void BeginClose();
   bool closing() const { return closing_; }
-  // Cancels all calls. Waits for their callbacks and, for up to 5 s, until all leases are
-  // destroyed. REQUIRES: BeginClose was called.
+  // Cancels all calls. Waits for their callbacks, and for up to 5 s for the destruction of all
+  // leases. REQUIRES: BeginClose was called.
   void Close();
 
  private:

@@ -61,8 +61,8 @@ PsServerInfo InfoOf(const PsServer& server, const StatusReply& reply) {
 
 }  // namespace
 
-// The parts of a client. Each part has its own lock. The parts exist until all callbacks have run,
-// because the destructor of PsClient closes the channel first.
+// The parts of a client. Each part has its own lock. All callbacks have run before the parts are
+// destroyed, because the destructor of PsClient closes the channel first.
 struct PsClient::Impl {
   Impl(PsOptions o, std::unique_ptr<PsChannel> c, std::vector<std::string> a, JobTables t,
        std::unique_ptr<RowCache> r)
@@ -72,7 +72,7 @@ struct PsClient::Impl {
         tables(std::move(t)),
         cache(std::move(r)) {}
 
-  PsOptions options;  // constant after Configure, which sets the incarnation if it is 0
+  PsOptions options;  // constant after Configure, which sets the incarnation if it was 0
   std::unique_ptr<PsChannel> channel;
   const std::vector<std::string> addresses;
   const JobTables tables;
@@ -96,7 +96,7 @@ struct PsClient::Impl {
   FoundValues found;    // the servers that have values; set by Configure
   int shm_servers = 0;  // number of servers to which Configure opened shm RPC connections
   Mutex mu;
-  // By barrier name: number of this trainer's last use of the barrier.
+  // By barrier name: number of the newest use of the barrier by this trainer.
   std::map<std::string, uint64_t> barriers TD_GUARDED_BY(mu);
 };
 
@@ -142,7 +142,7 @@ StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, 
   const RowCache::Options cache_options{impl_->options.row_cache.bytes,
                                         impl_->options.row_cache.versions};
   TD_ASSIGN_OR_RETURN(auto cache, RowCache::Make(cache_options, tables));
-  // No call is in progress. The parts without tables can therefore be replaced by parts with
+  // No call is in progress, so the parts of a client without tables can be replaced by parts with
   // tables.
   impl_ = std::make_unique<Impl>(std::move(impl_->options), std::move(impl_->channel),
                                  impl_->addresses, std::move(made), std::move(cache));
@@ -198,9 +198,9 @@ StatusOr<uint64_t> PsClient::InitOrFetch(std::span<const PsTensor> params, uint6
     StatusOr<uint64_t> version;
   };
   const auto waiting = std::make_shared<Waiting>(Waiting{impl.caller.MakeEvent(), 0});
-  // In sync mode, pulls exactly the lowest version: servers may be one step apart if this trainer
-  // replaces a killed one. In a_sync mode, any version is enough: a restarted server may have a
-  // lower version than it reported (wal_sync interval).
+  // In sync mode, pulls exactly the lowest version: if this trainer replaces a killed trainer,
+  // servers may be one step apart. In a_sync mode, accepts any version: a restarted server may have
+  // a lower version than the server reported before (wal_sync interval).
   const bool sync = impl.tables.sync();
   Pull({.version = sync ? lowest : 0, .exactly = sync}, {params.begin(), params.end()},
        [waiting](StatusOr<uint64_t> pulled) {
@@ -288,8 +288,8 @@ Status PsClient::Complete() {
     const auto told = impl_->caller.CallOwner(*server, PserverCall::kComplete, request, reply,
                                               impl_->options.patience.call_timeout());
     if (first.ok()) first = told.status();
-    // Also tells a server that has left the job. The server may still run and display the trainers
-    // that completed.
+    // Also calls a server that has left the job, because this server may still run and display
+    // which trainers completed.
     if (!told.ok() || *told) continue;
     impl_->caller.CallAndTake(*server, PserverCall::kComplete, request, reply, kLeftTimeout)
         .IgnoreError();

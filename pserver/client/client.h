@@ -1,9 +1,9 @@
-// The client of a job's parameter servers. Each trainer has one client. External programs can use a
-// client too. This header does not include gRPC.
+// The client of a job's parameter servers. Each trainer has one client; an external program can
+// also use a client. This header does not include gRPC.
 //
-// The client splits variables into slices (partition.h). The caller sees only whole variables.
-// Errors name the server index, address, variable and step. Errors count steps from 1: step 0 of a
-// call is step 1 in a message.
+// The client splits variables into slices (partition.h), but the caller sees only whole variables.
+// Errors name the server index, address, variable and step. Messages count steps from 1: step 0 of
+// a call is step 1 in a message.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ class PsClient {
   using DoneVersion = std::function<void(StatusOr<uint64_t>)>;
 
   // Connects to the servers. `endpoints`: "host:port" in server order, the same for every trainer.
-  // Blocks until every server replies. UNAVAILABLE: a server did not reply within start_timeout
-  // (the message names the first such server).
+  // Blocks until every server replies, unless PsPatience::wait_for_servers is false. UNAVAILABLE: a
+  // server did not reply within start_timeout (the message names the first such server).
   static StatusOr<std::unique_ptr<PsClient>> Connect(const std::vector<std::string>& endpoints,
                                                      PsOptions options);
   // Creates a client that uses the channel `carrier` (ps_channel.h). `addresses`: addresses of the
@@ -46,19 +46,19 @@ class PsClient {
   // Cancels calls in progress and waits until their callbacks have run.
   ~PsClient();
 
-  // Assigns the variables to servers and sends every server its part of the configuration. Call it
-  // once, before all functions below. Blocks. FAILED_PRECONDITION: a server has a different
-  // configuration, or servers restored checkpoints of different steps. The row buckets of tables
-  // are distributed over all servers (common/tables/row_buckets.h).
+  // Assigns the variables to servers and sends every server its part of the configuration. Called
+  // once, before all functions below. Blocks. Distributes the row buckets of tables over all
+  // servers (common/tables/row_buckets.h). FAILED_PRECONDITION: a server has a different
+  // configuration, or servers restored checkpoints of different steps.
   StatusOr<PsState> Configure(const std::vector<PsVariable>& variables, PsMode mode,
                               const PsOptimizer& optimizer,
                               const std::vector<PsTable>& tables = {});
 
   // Gives every trainer the same initial values. Blocks. If the servers have no values yet, trainer
-  // 0 sends them, and the other trainers wait. Trainer 0 sends `params`, the `slots` and `rows`
-  // that differ from their defaults, and `version` (the number of steps that led to these values).
-  // Afterwards every trainer receives the servers' values into `params`. Returns the servers'
-  // version. `slots` may contain a slot of a table only if the slot has one element.
+  // 0 sends `params`, the `slots` and `rows` that differ from their defaults, and `version` (the
+  // number of steps that led to these values); the other trainers wait. Then every trainer receives
+  // the servers' values into `params`. Returns the servers' version. `slots` may contain a slot of
+  // a table only if the slot has one element.
   StatusOr<uint64_t> InitOrFetch(std::span<const PsTensor> params, uint64_t version = 0,
                                  std::span<const PsSlot> slots = {},
                                  std::span<const PsTableRows> rows = {});
@@ -67,33 +67,33 @@ class PsClient {
 
   // Sends gradients of `step`, which the servers sum over the trainers. A step may consist of
   // several pushes, each with other variables. Returns immediately. The memory of the gradients
-  // must stay unchanged until `done` runs. After an error, the memory must stay unchanged until the
-  // client is destroyed. `rows` are copied before Push returns. In sync mode, a step is complete
-  // when every trainer has pushed every variable and every table (possibly without rows).
+  // must stay unchanged until `done` runs; after an error, until the client is destroyed. `rows`
+  // are copied before Push returns. In sync mode, a step is complete when every trainer has pushed
+  // every variable and every table (possibly without rows).
   void Push(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients, Done done,
             const std::vector<PsConstRows>& rows = {});
 
   // Receives parameters from servers that fulfil the condition `when`. In sync mode, the parameters
-  // after step s have version s + 1. Passes the lowest version of all servers to `done`. Returns
-  // immediately. After an error, the memory of `params` has a mixture of old and new values.
+  // after step s have version s + 1. `done` receives the lowest version of all servers. Returns
+  // immediately. After an error, the memory of `params` may have a mixture of old and new values.
   void Pull(PullCondition when, std::vector<PsTensor> params, DoneVersion done);
   void Pull(uint64_t min_version, std::vector<PsTensor> params, DoneVersion done) {
     Pull(PullCondition{.version = min_version}, std::move(params), std::move(done));
   }
 
-  // Combines Push and Pull in one message to each server.
+  // Combines Push and Pull: one message to each server has both requests.
   void PushPull(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients,
                 PullCondition when, std::vector<PsTensor> params, DoneVersion done,
                 const std::vector<PsConstRows>& rows = {});
 
-  // Receives rows of tables. Conditions and results are those of Pull.
+  // Receives rows of tables. For the condition and the result, see Pull.
   void PullRows(PullCondition when, std::vector<PsRows> rows, DoneVersion done);
-  // Returns the rows of a table that had a gradient. Blocks until the servers' version is at least
-  // `min_version`. `slots`: true to include the optimizer slots.
+  // Returns the rows of a table that had a gradient. Blocks until the version of the servers is at
+  // least `min_version`. `slots`: whether the result has the optimizer slots.
   StatusOr<PsTableRows> PullTable(const std::string& variable, bool slots,
                                   uint64_t min_version = 0);
   // Passes the rows that had a gradient, with their slots, to `take`. Each call of `take` receives
-  // all rows of one or more row buckets, in bucket order.
+  // all rows of one or more row buckets, in bucket order. Blocks.
   Status PullTable(const std::string& variable, uint64_t min_version, const RowSink& take);
 
   // Blocks until every trainer that has not completed has called Barrier with this name.
@@ -101,24 +101,24 @@ class PsClient {
   // Declares that this trainer has completed the job and sends no more pushes. Blocks.
   Status Complete();
   // Makes every server write a checkpoint. Blocks. Returns the lowest version of all servers.
-  // `delta`: writes only the table rows that changed since the last full checkpoint, which is kept.
-  // FAILED_PRECONDITION: there is no full checkpoint.
+  // `delta`: each server writes only the table rows that changed since its last full checkpoint,
+  // and keeps the full checkpoint. FAILED_PRECONDITION: there is no full checkpoint.
   StatusOr<uint64_t> Save(bool delta = false);
   // Makes every server restore its checkpoint. Blocks. Returns the lowest version of all servers.
   StatusOr<uint64_t> Restore();
-  // Returns the optimizer slots of all variables, in the order of the variables, followed by the
-  // slots of tables that have one element. Blocks.
+  // Returns the optimizer slots of all variables, in the order of the variables, then the
+  // one-element slots of tables. Blocks.
   StatusOr<std::vector<PsSlot>> PullState();
-  // Returns the state of all servers. Omits servers that gave all their buckets away (tandem drain)
-  // and may have stopped.
+  // Returns the state of all servers. Blocks. Omits servers that gave all their buckets away
+  // (tandem drain), because such a server may have stopped.
   StatusOr<std::vector<PsServerInfo>> ServerInfo();
-  // Calls `done` with one number for each trainer: the seconds that the trainer's calls have waited
-  // for other trainers since the server started. Asks one of the servers that have parameters.
-  // Returns immediately.
+  // Calls `done` with one number for each trainer: the seconds for which calls of the trainer have
+  // waited for other trainers since the server started. Asks only one of the servers that have
+  // parameters. Returns immediately.
   void AskWaits(std::function<void(const StatusOr<std::vector<double>>&)> done);
 
   const std::vector<PsSlice>& blocks() const;  // slices, as placed by Configure
-  // Size in bytes of the pushes that the client keeps until a checkpoint contains them
+  // Size in bytes of the pushes that the client keeps until a checkpoint contains the pushes
   // (durability=replayable).
   size_t kept_bytes() const;
   int shm_servers() const;     // number of servers to which Configure opened shm RPC connections
@@ -133,7 +133,7 @@ class PsClient {
 
 }  // namespace tandem::ps
 
-// Aliases in the namespace `tandem`, where releases before 0.2 had all names.
+// Aliases in the namespace `tandem`, in which releases before 0.2 had all names.
 namespace tandem {
 using ps::PartitionOptions;
 using ps::PsCacheCounts;

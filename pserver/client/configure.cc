@@ -65,9 +65,9 @@ void FillOptions(const PsOptions& options, ConfigureRequest* request) {
 
 }  // namespace
 
-// Chooses a number that is not a time, because clocks of hosts differ and may be set back. Two
-// processes of the same trainer may call this function at the same time. The function adds a random
-// number, so that their results differ. Servers accept only the higher result.
+// The incarnation is no time, because the clocks of hosts differ and may be set back. Two processes
+// of the same trainer may call this function at the same time. The random number makes their
+// results different, and servers then accept only the higher result.
 StatusOr<uint64_t> JobConfigurator::ChooseIncarnation() {
   uint64_t newest = 0;
   for (const auto& server : placement_.first_servers()) {
@@ -110,8 +110,8 @@ StatusOr<FoundValues> JobConfigurator::CheckValues(
   const auto& servers = placement_.first_servers();
   TD_REQUIRE(replies.size() == servers.size());
   FoundValues found;
-  // `lowest`, `highest`: replies with the lowest and the highest version among servers that
-  // restored a checkpoint. `fresh`: reply of a server without values.
+  // `lowest`, `highest`: the replies with the lowest and the highest version among the servers that
+  // restored a checkpoint. `fresh`: a server without values.
   const ConfigureReply *lowest = nullptr, *highest = nullptr;
   const PsServer *at_lowest = nullptr, *at_highest = nullptr, *fresh = nullptr;
   for (size_t i = 0; i < replies.size(); ++i) {
@@ -132,15 +132,16 @@ StatusOr<FoundValues> JobConfigurator::CheckValues(
     }
   }
   if (lowest == nullptr) return found;
-  // Versions may differ by one step: a server with a WAL may have completed a step that other
-  // servers have not completed.
+  // Versions may differ by one: a server with a WAL may have completed a step that other servers
+  // have not completed.
   if (tables_.sync() && highest->version() > lowest->version() + 1) {
     return FailedPrecondition(
         "%s restored step %d, but %s restored step %d [TD7012]; hint: restore checkpoints of one "
         "step",
         at_highest->name, highest->version(), at_lowest->name, lowest->version());
   }
-  // A server may have stored the initial values and restarted before other servers received them.
+  // A server may have stored the initial values and restarted before the other servers received
+  // their values.
   found.init_again = fresh != nullptr;
   if (fresh != nullptr && highest->version() != 0) {
     return FailedPrecondition(

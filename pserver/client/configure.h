@@ -1,4 +1,4 @@
-// Configures the servers of a job for a client.
+// Makes the calls by which a client configures the servers of a job.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +28,12 @@ class JobConfigurator {
         requests_(requests),
         tables_(tables) {}
 
-  // Returns an incarnation above all that any server knows for this trainer.
+  // Returns an incarnation above all incarnations of this trainer that a server knows.
   StatusOr<uint64_t> ChooseIncarnation();
   // Sends every server its part of the job. Returns the replies in the order of the servers.
   StatusOr<std::vector<ConfigureReply>> Configure(const PsOptimizer& optimizer);
-  // Returns which servers have values. FAILED_PRECONDITION: the values of the servers are of
-  // different steps.
+  // Returns which servers have values. FAILED_PRECONDITION: servers restored values of different
+  // steps.
   StatusOr<FoundValues> CheckValues(const std::vector<ConfigureReply>& replies) const;
   PsState StateOf(const std::vector<ConfigureReply>& replies) const;
   // Fetches the bucket maps of the servers that joined the running job.

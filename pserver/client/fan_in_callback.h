@@ -1,5 +1,5 @@
-// Combines the results of several calls into one callback: the first error, or else the lowest
-// version.
+// Combines the results of several calls into one result for a callback: the first error or, without
+// an error, the lowest version.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,10 @@
 
 namespace tandem::ps {
 
-// Thread-safe. Runs the callback on the thread that calls Arrive last.
+// Thread-safe. The callback runs on the thread of the last call of Arrive.
 class FanInCallback {
  public:
-  // `calls`: number of calls of Arrive. REQUIRES: calls > 0
+  // `calls`: number of calls of Arrive that must come before the callback runs. REQUIRES: calls > 0
   FanInCallback(size_t calls, PsClient::DoneVersion done) : left_(calls), done_(std::move(done)) {
     TD_REQUIRE(calls > 0);
   }

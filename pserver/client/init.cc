@@ -13,7 +13,7 @@ namespace {
 
 // Approximate maximum size of one message in bytes.
 constexpr size_t kInitBytesMax = size_t{64} << 20;
-// Maximum number of rows that are not admitted yet, in one message.
+// Maximum number of waiting rows (not admitted yet) in one message.
 constexpr int kWaitingMax = 1 << 20;
 
 Status FillSlots(std::span<const PsSlot> slots, const PsVariable& variable, const PsSlice& slice,
@@ -41,7 +41,8 @@ Status FillSlots(std::span<const PsSlot> slots, const PsVariable& variable, cons
 
 }  // namespace
 
-// Collects rows of one table for one server and sends them in large messages.
+// Collects rows of one table for one server, and sends them in messages of about kInitBytesMax
+// bytes.
 class ParamInitializer::RowMessages {
  public:
   RowMessages(ParamInitializer& init, const PsServer& server, uint64_t version)
@@ -103,7 +104,7 @@ class ParamInitializer::RowMessages {
   const PsServer& server_;
   const uint64_t version_;
   InitParamsRequest request_;
-  TableRows* rows_ = nullptr;  // the rows of the message `request_`
+  TableRows* rows_ = nullptr;  // the rows in `request_`
 };
 
 Status ParamInitializer::Send(const FoundValues& found, std::span<const PsTensor> params,
@@ -189,7 +190,8 @@ Status ParamInitializer::SendRows(const PsServer& server, uint64_t version,
       if (s.variable != table.variable) continue;
       if (s.values.size() != 1) {
         return InvalidArgument(
-            "slot %s of table %s has %d elements, expected one, because each row has its own slots",
+            "slot %s of table %s has %d elements, expected 1: the slots of rows are sent with the "
+            "rows",
             s.slot, s.variable, s.values.size());
       }
       messages.AddScalar(s);

@@ -15,7 +15,7 @@ namespace tandem::ps {
 // The servers that have values, as found by Configure.
 struct FoundValues {
   std::vector<bool> initialised;  // by server: true if the server has values
-  // true: some servers have the initial values (version 0), and others have no values.
+  // true: some servers have the initial values (version 0), and other servers have no values.
   bool init_again = false;
 };
 
@@ -31,7 +31,7 @@ class ParamInitializer {
         requests_(requests),
         tables_(tables) {}
 
-  // Sends the initial values to every server that has no values.
+  // Sends the initial values to every server that has no values. Blocks.
   Status Send(const FoundValues& found, std::span<const PsTensor> params, uint64_t version,
               std::span<const PsSlot> slots, const RowSource& rows);
   // Waits until every server has values. Returns the lowest version of all servers.

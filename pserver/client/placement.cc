@@ -15,7 +15,7 @@ namespace {
 
 constexpr Duration kExchangeTimeout = std::chrono::seconds(1);
 
-// Calls `then` when Arrive has been called `calls` times.
+// Calls `then` at call number `calls` of Arrive.
 class Countdown {
  public:
   Countdown(size_t calls, std::function<void()> then) : left_(calls), then_(std::move(then)) {}
@@ -131,7 +131,8 @@ void Placement::Exchange(const std::set<size_t>& with, std::function<void()> the
                         rpc::EncodedProto(request), parts_.channel.Now() + kExchangeTimeout,
                         [this, index, all](const Status& status, codec::Fragments answer) {
                           ExchangeMapReply reply;
-                          // If a server does not reply, the next exchange calls it again.
+                          // Ignores a server that does not reply; the next exchange calls the
+                          // server again.
                           if (status.ok() && rpc::ParseMessage(answer, &reply).ok()) {
                             Learn(index, reply.map(), reply.generation());
                           }

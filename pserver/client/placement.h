@@ -29,8 +29,8 @@ struct PsServer {
   const std::string address, name;  // `name`: the name in messages, "pserver 0 (127.0.0.1:1234)"
 };
 
-// Follows buckets that move between servers. Learns moves from servers, and tells each server the
-// moves that other servers reported. Thread-safe. The arguments of the constructor must outlive
+// Tracks the buckets that move between servers. Learns moves from servers, and tells each server
+// the moves that other servers reported. Thread-safe. The arguments of the constructor must outlive
 // this object.
 class Placement {
  public:
@@ -41,13 +41,13 @@ class Placement {
     SilenceWatch& silence;
     RowCache* cache;  // null: rows are not cached
   };
-  // Begins with the owners that Configure assigned.
+  // Begins with the owners that Configure assigns (JobTables::FirstOwners).
   Placement(const Parts& parts, const std::vector<std::string>& addresses, const JobTables& tables);
 
   std::shared_ptr<const OwnerMap> Owners() const;
   bool OwnsAny(const PsServer& server) const;
-  // Returns whether the server gave all its buckets away, as far as this client knows. The server
-  // may have stopped, so the client does not call it.
+  // Returns whether the server gave all its buckets away, as far as this client knows. The client
+  // does not call such a server, because the server may have stopped.
   bool HasLeft(const PsServer& server) const;
 
   // Returns the servers that Configure calls, followed by the servers that joined the running job.
@@ -61,15 +61,17 @@ class Placement {
 
   // Learns the moves that server `server` reported in an ExchangeMapReply or ConfigureReply.
   void Learn(size_t server, const BucketMapDef& map, uint64_t generation);
-  // Exchanges bucket maps with these servers. Calls `then` when each of them has replied or failed.
+  // Exchanges bucket maps with the servers `with`. Calls `then` when each of these servers has
+  // replied or its call has failed.
   void Exchange(const std::set<size_t>& with, std::function<void()> then);
-  // Exchanges maps with all owners and `also`, `rounds` times. The first round collects what each
-  // server knows. In the second round, each server learns the moves that other servers reported
-  // after its first reply.
+  // Exchanges maps, `rounds` times, with all owners and with the servers `also`. The first round
+  // collects the moves that each server knows. In the second round, a server learns the moves that
+  // other servers reported after its first exchange.
   void ExchangeAll(std::set<size_t> also, int rounds, std::function<void()> then);
 
  private:
-  // Adds server `index`. Returns false if `map` does not have the server's address.
+  // Adds server `index` if the client does not know the server. Returns false if `map` lacks its
+  // address or the address is invalid.
   bool Meet(size_t index, const BucketMap& map) TD_REQUIRES(mu_);
 
   const Parts parts_;

@@ -101,7 +101,7 @@ std::map<size_t, std::shared_ptr<PullPart>> Puller::Resplit(const PullParts& par
         part = std::make_shared<PullPart>(*old);
         part->ranges.clear();
         part->server = server;
-        // A moved slice keeps its values, so the version of its new owner does not matter.
+        // A slice moves with its values, so the pull need not wait for a version of the new owner.
         part->any_version |= !tables_.sync() && server != old->server;
       }
       part->ranges.push_back(range);

@@ -1,4 +1,4 @@
-// Pulls dense parameters. Each slice comes from the server that owns it.
+// Pulls dense parameters, each slice from the server that owns the slice.
 #pragma once
 
 #include <map>
@@ -23,11 +23,11 @@ struct PullPart {
   };
   size_t server = 0;
   PullCondition when;
-  // If true, the pull accepts any version. Used in a_sync mode after the slices moved to `server`,
+  // true: the pull accepts any version. Set in a_sync mode if the slices have moved to `server`,
   // because versions of different servers are not comparable.
   bool any_version = false;
   std::vector<Range> ranges = {};
-  Time deadline = {};  // deadline of the call; Time(): the part was not sent yet
+  Time deadline = {};  // deadline of the call; Time(): the part was not sent before
   int attempts = 0;
 };
 using PullParts = std::vector<std::shared_ptr<PullPart>>;
@@ -47,19 +47,19 @@ class Puller {
   // Implements PsClient::Pull.
   void Pull(PullCondition when, const std::vector<PsTensor>& params, PsClient::DoneVersion done);
 
-  // Returns one part for each server or, with split_messages, one for each slice.
+  // Splits a pull into parts: one for each server or, with split_messages, one for each slice.
   StatusOr<PullParts> Split(const std::vector<PsTensor>& params, PullCondition when);
   // Groups the ranges of `parts` by their current owners. Returns the new parts by server.
   std::map<size_t, std::shared_ptr<PullPart>> Resplit(const PullParts& parts,
                                                       const OwnerMap& owners) const;
-  // Sends a part. If its slices have moved, sends the part again to the new owners.
+  // Sends a part. If its slices have moved, sends requests for the slices to the new owners.
   void Send(std::shared_ptr<PullPart> part, PsClient::DoneVersion done);
-  // Returns a serialized PullRequest for `part`, as a push contains it.
+  // Returns a serialized PullRequest for `part`, for the field PushRequest.pull.
   std::string Request(const PullPart& part) const;
 
  private:
-  // Sends the slices of `part` to their current owners. `moved`: the server replied that slices
-  // moved; false: the server does not reply.
+  // Sends the slices of `part` to their current owners. `moved` true: the server replied that
+  // slices moved; false: the server does not reply. `why`: the error of the server.
   void SendElsewhere(std::shared_ptr<PullPart> part, bool moved, const Status& why,
                      PsClient::DoneVersion done);
 
@@ -70,7 +70,7 @@ class Puller {
   const JobTables& tables_;
 };
 
-// Copies the values of a reply to the memory that `part` names. Returns the reply's version.
+// Copies the values of a reply to the memory that `part` names. Returns the version in the reply.
 // DATA_LOSS: the reply does not match the part.
 StatusOr<uint64_t> TakePull(const PullPart& part, codec::Fragments message,
                             const codec::CodedPullReply& reply);

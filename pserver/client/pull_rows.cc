@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kNoServer = SIZE_MAX;
 
-// Copies rows of `dim` values from the message to the destinations `to`, in order.
+// Copies rows of `dim` values from the message to the addresses `to`, in the order of the message.
 Status CopyRows(codec::Fragments message, const codec::CodedSlice& rows, int64_t dim,
                 const std::vector<float*>& to) {
   if (to.empty()) return OkStatus();
@@ -37,11 +37,11 @@ Status CopyRows(codec::Fragments message, const codec::CodedSlice& rows, int64_t
 
 }  // namespace
 
-// A pull of rows from one server. to[i] has the destinations of the rows of request.rows(i).
+// A pull of rows from one server. to[i] has the destination of each row of request.rows(i).
 struct RowPuller::RowsPart {
   PullRequest request;
   std::vector<std::vector<float*>> to;
-  std::vector<int64_t> dims;  // by table: number of values of a row
+  std::vector<int64_t> dims;  // by table in `request`: number of values of a row
 };
 
 // One call of RowPuller::Pull, which may need several attempts.
@@ -70,7 +70,7 @@ void RowPuller::Send(std::shared_ptr<Attempts> pull) {
   auto parts = Split(pull->rows, pull->when);
   if (!parts.ok()) return pull->done(parts.status());
   const auto moved = std::make_shared<std::atomic<bool>>(false);
-  // Index of a server that does not reply; kNoServer: none.
+  // Index of a server that does not reply; kNoServer: all servers replied.
   const auto gone = std::make_shared<std::atomic<size_t>>(kNoServer);
   const auto join = std::make_shared<FanInCallback>(
       parts->size(), [this, pull, moved, gone](StatusOr<uint64_t> version) {
@@ -78,8 +78,8 @@ void RowPuller::Send(std::shared_ptr<Attempts> pull) {
       });
   for (auto& [index, part] : *parts) {
     const PsServer& server = parts_.placement.ServerAt(index);
-    // Sends the request even if the cache had all rows. The condition on the server's version still
-    // applies, and the reply contains the version.
+    // Sends the request even if the cache had all rows, because the condition on the version still
+    // applies and the reply contains the version.
     if (parts_.cache != nullptr) TakeCached(index, pull->when, *part);
     parts_.caller.Send(server, rpc::PserverCall::kPull, rpc::EncodedProto(part->request),
                        pull->deadline,
@@ -100,11 +100,12 @@ void RowPuller::Send(std::shared_ptr<Attempts> pull) {
 void RowPuller::OnEnd(const std::shared_ptr<Attempts>& pull, bool moved, size_t gone,
                       StatusOr<uint64_t> version) {
   const bool late = parts_.caller.Now() >= pull->deadline;
-  // true: the error is final, because an exchange of bucket maps would not change it.
+  // true: an exchange of bucket maps cannot help, so the error is final.
   const bool known = gone == kNoServer && (late || !moved);
   if (version.ok() || known) return pull->done(std::move(version));
   parts_.placement.ExchangeAll({}, 1, [this, pull, late, gone, why = version.status()] {
-    // The server may have given all its buckets away and stopped.
+    // If the server gave all its rows away, it may have stopped, and the pull is sent to the new
+    // owners.
     const bool left = gone != kNoServer && !parts_.placement.Owners()->RowOwners().contains(gone);
     if (gone != kNoServer && !left) return pull->done(why);
     if (late)
@@ -183,8 +184,8 @@ StatusOr<codec::CodedPullReply> RowPuller::TakeRows(const RowsPart& part,
 }
 
 void RowPuller::TakeCached(size_t server, PullCondition when, RowsPart& part) {
-  // Without `exactly`, the client does not know the server's current version. A cached row is
-  // therefore never sure to have age 0.
+  // Without `exactly`, the client does not know the current version of the server, so it can never
+  // be sure that a cached row has age 0.
   if (!when.exactly && parts_.options.row_cache.versions == 0) return;
   uint64_t version = when.version;
   if (!when.exactly) {

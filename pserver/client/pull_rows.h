@@ -1,4 +1,4 @@
-// Pulls rows of tables from their owners, and caches them.
+// Pulls rows of tables from the servers that own the rows. Can cache rows.
 #pragma once
 
 #include <cstdint>
@@ -35,26 +35,26 @@ class RowPuller {
  private:
   struct RowsPart;
   struct Attempts;
-  // Returns, by server, the part of the pull for each server that owns requested rows.
+  // Splits the pull into one part for each server that owns rows. Returns the parts by server.
   StatusOr<std::map<size_t, std::shared_ptr<RowsPart>>> Split(const std::vector<PsRows>& rows,
                                                               PullCondition when);
-  // Sends all parts. If rows have moved, splits the pull again for the new owners.
+  // Sends all parts. If rows have moved, splits the pull again and sends the new parts.
   void Send(std::shared_ptr<Attempts> pull);
   void OnEnd(const std::shared_ptr<Attempts>& pull, bool moved, size_t gone,
              StatusOr<uint64_t> version);
-  // Copies cached rows that are new enough for `when` to their destinations. Removes these rows
+  // Copies cached rows that are new enough for `when` to their destinations, and removes these rows
   // from `part`.
   void TakeCached(size_t server, PullCondition when, RowsPart& part);
   void PutIntoCache(size_t server, const RowsPart& part, const codec::CodedPullReply& reply);
   static StatusOr<codec::CodedPullReply> TakeRows(const RowsPart& part, codec::Fragments message);
 
-  // Data from the last reply of a server to a pull of rows.
+  // Data from the newest reply of a server to a pull of rows.
   struct LastReply {
     uint64_t incarnation = 0, version = 0;
   };
   const Parts parts_;
   Mutex mu_;
-  // By server: data from its last reply.
+  // By server: data from the newest reply.
   std::map<size_t, LastReply> last_replies_ TD_GUARDED_BY(mu_);
 };
 

@@ -15,7 +15,8 @@ namespace {
 
 constexpr size_t kPushBytesMax = size_t{512} << 20;  // maximum bytes of one message
 constexpr size_t kRowBytesMax = size_t{512} << 20;   // maximum bytes of one table in one message
-// Minimum bytes of a push that is placed in shared memory. Smaller messages are copied anyway.
+// Minimum bytes of a push for which the client requests memory of the channel. A smaller push is
+// copied anyway.
 constexpr size_t kPlacedBytesMin = 64 << 10;
 
 // Rows of a table for one server, in memory that the push owns.
@@ -42,11 +43,11 @@ void AppendSlices(const std::string& table, int64_t width, std::shared_ptr<const
 
 // The contents of a reply to a push.
 struct PushResult {
-  // Version in the reply to the push. If the server also replied to a pull in the message: version
-  // of the pull.
+  // The version in the reply to the pull, if the server also replied to a pull in the message;
+  // otherwise the version in the reply to the push.
   StatusOr<uint64_t> version;
   PushNumbers numbers = {};
-  bool pull_missing = false;  // true: the message had a pull, to which the server did not reply
+  bool pull_missing = false;  // the message had a pull, but the reply has no result of the pull
 };
 
 PushResult TakePush(const PullPart* pull, codec::Fragments message) {
@@ -172,7 +173,7 @@ std::shared_ptr<PushGroup> Pusher::GroupOf(const std::vector<PushPart>& parts) c
 void Pusher::SendAll(std::vector<PushPart> pushes, PullParts pulls, const PushCall& like,
                      PsClient::DoneVersion done) {
   const bool pulled = !pulls.empty();
-  // Joins each pull with the last push to the same server.
+  // Adds each pull to the last push to the same server.
   PullParts with(pushes.size());
   for (size_t i = pushes.size(); i-- > 0;) {
     const auto pull = std::find_if(pulls.rbegin(), pulls.rend(), [&](const auto& part) {
@@ -185,7 +186,7 @@ void Pusher::SendAll(std::vector<PushPart> pushes, PullParts pulls, const PushCa
   const auto join = std::make_shared<FanInCallback>(pushes.size() + pulls.size(), std::move(done));
   const auto arrive = [join](StatusOr<uint64_t> version) { join->Arrive(std::move(version)); };
   const auto arrive_pushed = [join](const StatusOr<uint64_t>& version) {
-    // UINT64_MAX: the version of the result comes from the pulls.
+    // UINT64_MAX: only the pulls determine the version of the result.
     join->Arrive(version.ok() ? UINT64_MAX : version);
   };
   for (size_t i = 0; i < pushes.size(); ++i) {
@@ -217,7 +218,7 @@ void Pusher::Begin(std::shared_ptr<PushCall> push) {
 
 void Pusher::Send(std::shared_ptr<PushCall> push) {
   const PsServer& server = parts_.placement.ServerAt(push->part.server);
-  // A first attempt is not stale, because the push has just been split by the current owners.
+  // The first attempt is not stale, because the push has just been split by the current owners.
   push->stale =
       push->attempts > 0 && IsStale(push->part, *parts_.placement.Owners(), parts_.tables);
   codec::CodedPush coded =
@@ -231,8 +232,9 @@ void Pusher::Send(std::shared_ptr<PushCall> push) {
                      });
 }
 
-// Copies the gradients into memory from which they can be sent without another copy, and checks
-// them for NaN and infinity. If the channel has no such memory, the server checks them.
+// Copies the gradients into memory of the channel, from which the channel sends without another
+// copy, and checks the gradients for NaN and infinity. If the channel has no such memory, the
+// server makes this check.
 void Pusher::CopyToChannel(const PsServer& server, codec::CodedPush& push) const {
   const auto aligned = [](size_t n) {
     return (n + Device::kAlignment - 1) / Device::kAlignment * Device::kAlignment;
@@ -261,8 +263,8 @@ void Pusher::CopyToChannel(const PsServer& server, codec::CodedPush& push) const
 void Pusher::OnReply(const std::shared_ptr<PushCall>& push, const Status& status,
                      codec::Fragments reply) {
   if (HasMoved(status)) return parts_.refusals.OnMoved(push, status);
-  // Only in a_sync mode: in sync mode, a drained server runs until trainers have made a step after
-  // its last move.
+  // Only in a_sync mode: in sync mode, a drained server runs until trainers have made one step
+  // after its last move.
   if (IsGone(status) && push->part.header.origin_server == 0 && !parts_.tables.sync()) {
     return parts_.refusals.OnGone(push, status);
   }

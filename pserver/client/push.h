@@ -19,13 +19,13 @@
 
 namespace tandem::ps {
 
-// Handles messages that a server did not accept because rows or slices have moved (push_resplit.h).
+// Handles messages that a server rejected because rows or slices have moved (push_resplit.h).
 class PushRefusalHandler {
  public:
   virtual ~PushRefusalHandler() = default;
-  // The server replied that it does not have some of the rows or slices.
+  // The server replied that some of the rows or slices are not on this server now.
   virtual void OnMoved(std::shared_ptr<PushCall> push, const Status& why) = 0;
-  // The server no longer replies. Called in a_sync mode only.
+  // The server does not reply any more. Called in a_sync mode only.
   virtual void OnGone(std::shared_ptr<PushCall> push, const Status& why) = 0;
 };
 
@@ -49,31 +49,31 @@ class Pusher {
             const std::vector<PsConstRows>& rows, PullCondition when,
             const std::vector<PsTensor>* params, PsClient::DoneVersion done);
 
-  // ---- For messages whose contents are split again, while their push is in progress -------------
-  // Adds the rows to the parts of their owners. Each server of `all` gets an entry for every table
-  // of `rows`, possibly without rows.
+  // ---- For messages that are split again while their push is in progress ------------------------
+  // Adds the rows to the parts of their owners. Adds an entry for every table of `rows` to the part
+  // of each server of `all`, possibly without rows.
   Status AppendRows(const std::vector<PsConstRows>& rows, const OwnerMap& owners,
                     const std::set<size_t>& all, std::vector<PushPart>& parts) const;
   void Number(std::span<PushPart> parts);
-  // Sends one message for each part of `pushes`. A pull of `pulls` joins a push to the same server;
-  // all other pulls are sent separately. `done` receives the version of the pulls, or of the pushes
-  // if there are no pulls. REQUIRES: the parts are numbered.
+  // Sends one message for each part of `pushes`. Adds each pull of `pulls` to a push to the same
+  // server, if there is one, and sends all other pulls separately. `done` receives the version of
+  // the pulls, or of the pushes if there are no pulls. REQUIRES: the parts are numbered.
   void SendAll(std::vector<PushPart> pushes, PullParts pulls, const PushCall& like,
                PsClient::DoneVersion done);
   // Sends a message. Every attempt sends the same bytes.
   void Send(std::shared_ptr<PushCall> push);
 
  private:
-  // Returns one part for each server or, with split_messages, one for each slice. A server that has
-  // no slice or rows of the push gets no part.
+  // Splits a push into parts: one for each server or, with split_messages, one for each slice. A
+  // server without slices and rows of the push gets no part.
   StatusOr<std::vector<PushPart>> Split(uint64_t step, float learning_rate,
                                         const std::vector<PsConstTensor>& gradients,
                                         const std::vector<PsConstRows>& rows);
   // Sends a new message. If pushes are kept, first waits for room in the retransmit buffer.
   void Begin(std::shared_ptr<PushCall> push);
   void OnReply(const std::shared_ptr<PushCall>& push, const Status& status, codec::Fragments reply);
-  // Returns the group of the messages of one push; null: rejected messages do not depend on each
-  // other.
+  // Returns the group of the messages of one push; null: each rejected message can be handled
+  // without the others.
   std::shared_ptr<PushGroup> GroupOf(const std::vector<PushPart>& parts) const;
   void CopyToChannel(const PsServer& server, codec::CodedPush& push) const;
 
@@ -81,7 +81,8 @@ class Pusher {
   PushNumbering numbering_;
 };
 
-// Returns the last part for `server` if it has `room` bytes left; otherwise adds a new part.
+// Returns the last part for `server` if `room` more bytes fit into the part; otherwise adds a new
+// part.
 PushPart& PartOf(size_t server, size_t room, std::vector<PushPart>& parts);
 
 }  // namespace tandem::ps

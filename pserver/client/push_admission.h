@@ -1,4 +1,4 @@
-// Admits pushes to the retransmit buffer (push_retransmit_buffer.h) when it has room.
+// Admits pushes to the retransmit buffer (push_retransmit_buffer.h) as soon as the buffer has room.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,9 @@
 
 namespace tandem::ps {
 
-// Admits pushes in the order of Admit. While a push waits, asks servers for checkpoints that free
-// room in the buffer. Thread-safe. The arguments of the constructor must outlive this object.
+// Admits pushes in the order of the calls of Admit. While a push waits, asks servers for
+// checkpoints, which make room in the buffer. Thread-safe. The arguments of the constructor must
+// outlive this object.
 class PushAdmission {
  public:
   using Then = std::function<void(const Status&)>;
@@ -26,8 +27,8 @@ class PushAdmission {
         resender_(resender),
         reporter_(reporter) {}
 
-  // Calls `then` once `bytes` bytes are reserved in the buffer. RESOURCE_EXHAUSTED: there was no
-  // room before `deadline`. CANCELLED: the client closes. REQUIRES: pushes are kept.
+  // Calls `then` with OK when `bytes` bytes are reserved in the buffer. RESOURCE_EXHAUSTED: there
+  // was no room before `deadline`. CANCELLED: the client closes. REQUIRES: pushes are kept.
   void Admit(uint64_t step, size_t bytes, Time deadline, Then then);
   // Ends the waits of all pushes with CANCELLED.
   void Close();
@@ -39,7 +40,8 @@ class PushAdmission {
     Time deadline;
     Then then;
   };
-  // Asks servers for checkpoints until no push waits.
+  // Admits the waiting pushes that fit, and asks servers for checkpoints. Repeats this until no
+  // push waits.
   void MakeRoom();
   void AskForCheckpoint(size_t server, uint64_t number);
 
@@ -50,7 +52,7 @@ class PushAdmission {
   WaitReporter& reporter_;
   Mutex mu_;
   std::deque<Waiting> waiting_ TD_GUARDED_BY(mu_);
-  std::set<size_t> asked_ TD_GUARDED_BY(mu_);  // servers that were asked for a checkpoint
+  std::set<size_t> asked_ TD_GUARDED_BY(mu_);  // servers with a pending request for a checkpoint
 };
 
 }  // namespace tandem::ps

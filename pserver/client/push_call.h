@@ -14,18 +14,19 @@ struct PullPart;
 class PushGroup;
 
 // A message of a push. The object exists until the server accepts the message or the client splits
-// its contents again.
+// its contents into new messages.
 struct PushCall {
   PushPart part;
-  std::shared_ptr<PullPart> pull;  // pull in the same message; null: none
+  std::shared_ptr<PullPart> pull;  // pull in the same message; null: no pull
   PsClient::DoneVersion done;
   Time deadline = {};
   int attempts = 0;
-  // Messages of the same push; null: this message depends on no other.
+  // The group of the messages of the same push; null: this message does not depend on other
+  // messages.
   std::shared_ptr<PushGroup> group = nullptr;
-  // Result of IsStale when the message was sent. true: a rejection is final. false: the server may
-  // have accepted a delayed copy of the same bytes after the rejection. The push is then sent again
-  // under the same number.
+  // Result of IsStale when the message was sent. true: a rejection is final. false: after the
+  // rejection, the server may have accepted a delayed copy of the same bytes, so the client sends
+  // the push again under the same number.
   bool stale = false;
 };
 

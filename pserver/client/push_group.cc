@@ -46,11 +46,12 @@ std::set<size_t> PushGroup::RejectedBy() const {
   return servers;
 }
 
-// Only a message in progress can conflict. If a server accepts a message, the rows of this message
-// are not in the move for which the server rejected other messages.
+// Only messages in progress can conflict with `resplit`. If a server accepted a message, the rows
+// of that message are not in the move that caused the rejections.
 bool PushGroup::MustWait(const std::vector<std::shared_ptr<PushCall>>& resplit,
                          const OwnerMap& owners, const OwnersOf& owners_of) const {
-  // Servers that had no rows of this group before, and the servers that rows leave or reach.
+  // The servers that had no rows of this group before, and the servers that the rows of `resplit`
+  // leave or reach.
   std::set<size_t> servers = owners.RowOwners();
   for (const size_t server : row_servers_) servers.erase(server);
   for (const auto& call : resplit) {
@@ -84,8 +85,8 @@ PushGroup::Rejected PushGroup::TakeRejected(Time now, bool over, const OwnerMap&
     (call->stale ? taken.resplit : taken.same).push_back(std::move(call));
   }
   for (const auto& call : taken.same) in_progress_.push_back(call.get());
-  // The messages in `resplit` must not count as in progress while they wait. Otherwise other
-  // waiting messages would wait for them in turn.
+  // While the messages in `resplit` wait, they must not count as in progress, because waiting
+  // messages would otherwise wait for each other.
   taken.must_wait = !taken.resplit.empty() && MustWait(taken.resplit, owners, owners_of);
   if (taken.must_wait) rejected_.swap(taken.resplit);
   return taken;

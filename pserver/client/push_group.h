@@ -14,15 +14,19 @@
 
 namespace tandem::ps {
 
+// Records the states of the messages of one push.
+//
 // A server accepts rows of a table only once per step and trainer. Before the client sends rejected
-// rows to another server, it must therefore know which of its messages that server rejected. The
-// client waits for no other messages, because the reply to an accepted message may come only after
-// all trainers have made the step.
+// rows to another server, the client must therefore know which of its messages that server
+// rejected. The client waits for no further messages: a server may reply to an accepted message
+// only after all trainers have made the step.
 //
 // States of a message: expected, in progress, then ended or rejected. After TakeRejected, a
-// rejected message is in progress again, or its contents become other messages. If a message ends
-// with an error, the client sends no rejected message again: a server would otherwise end the step
-// without the rows that the failed message had for this server. Thread-safe.
+// rejected message is in progress again, or its contents become new messages.
+//
+// After a message of the group has ended with an error, the client sends no rejected message again.
+// Otherwise the servers could complete the step without the rows of the failed message.
+// Thread-safe.
 class PushGroup {
  public:
   using OwnersOf = std::function<std::set<size_t>(const PushPart&)>;
@@ -36,36 +40,35 @@ class PushGroup {
   // Records that the message has ended with `status`.
   void End(const PushCall& call, const Status& status);
   // Records that a server rejected the message of `call`. Returns true if the caller must find the
-  // new owners and then call TakeRejected. Returns false if another call already looks for the
-  // owners.
+  // new owners and then call TakeRejected. Returns false if another caller already does so.
   bool Reject(std::shared_ptr<PushCall> call);
   std::set<size_t> RejectedBy() const;
 
   struct Rejected {
-    // All rejected messages, if they must end: the deadline of one of them has passed, or a message
-    // of the group has failed.
+    // All rejected messages, if they must end with an error: the deadline of a rejected message has
+    // passed, or a message of the group has failed.
     std::vector<std::shared_ptr<PushCall>> late;
-    Status failure;  // error of the message that failed; OK: none failed
+    Status failure;  // error of the failed message; OK: no message failed
     std::vector<std::shared_ptr<PushCall>> same;  // messages that are sent again unchanged
-    // Messages whose contents are split for the current owners.
+    // Messages whose contents the caller must split for the current owners.
     std::vector<std::shared_ptr<PushCall>> resplit;
-    bool must_wait = false;  // true: messages in progress must end before others can be split
+    bool must_wait = false;  // messages in progress must end before `resplit` can be sent
   };
   // Takes the rejected messages, except messages that must wait. `over`: treats all rejected
   // messages as late. REQUIRES: Reject returned true, and LooksAgain has not returned false since.
   Rejected TakeRejected(Time now, bool over, const OwnerMap& owners, const OwnersOf& owners_of);
-  // Returns true if the group still has rejected messages. The caller must then find their owners
-  // again.
+  // Returns whether the group still has rejected messages. If the result is true, the caller must
+  // find their owners again.
   bool LooksAgain();
   int NextWait();  // returns the number of earlier waits
 
-  // Notes that rows of `calls` move to `owners`. Returns the servers that had no rows of the group
-  // before. These servers need an entry for every table.
+  // Records that rows of `calls` move to `owners`. Returns the servers that had no rows of the
+  // group before. Each of these servers needs an entry for every table.
   std::set<size_t> MoveRows(const std::vector<std::shared_ptr<PushCall>>& calls,
                             const std::set<size_t>& owners);
 
  private:
-  // Returns whether rows of `resplit` could reach a server to which other messages are in progress.
+  // Returns whether rows of `resplit` could reach a server to which another message is in progress.
   bool MustWait(const std::vector<std::shared_ptr<PushCall>>& resplit, const OwnerMap& owners,
                 const OwnersOf& owners_of) const TD_REQUIRES(mu_);
 

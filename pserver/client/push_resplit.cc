@@ -11,7 +11,7 @@
 namespace tandem::ps {
 namespace {
 
-// Pairs of slices: the ids and the values of rows.
+// Pairs of slices of one table: the row ids and the values.
 using RowPieces = std::vector<std::pair<const codec::CodedSlice*, const codec::CodedSlice*>>;
 
 struct MergedRows {
@@ -19,7 +19,7 @@ struct MergedRows {
   std::vector<float> values;
 };
 
-// Merges the rows of a table from several messages. The result has ascending ids.
+// Merges the rows of a table from several messages, by ascending ids.
 MergedRows Merge(const RowPieces& pieces, int64_t width) {
   std::vector<std::pair<int64_t, const float*>> rows;
   for (const auto& [ids, values] : pieces) {
@@ -61,15 +61,16 @@ void PushResplitter::Redirect(const std::shared_ptr<PushCall>& push, const Statu
   const size_t server = push->part.server;
   const auto again = [this, push] {
     if (push->stale) return Resplit({push}, *placement_.Owners());
-    // The server has the bucket frozen, and a delayed copy of the push may still arrive. The push
-    // is therefore sent again under the same number.
+    // The bucket is frozen, and the server may still accept a delayed copy of the push. The push
+    // therefore keeps its number when it is sent again.
     SendLater(push);
   };
   if (tables_.sync()) return placement_.ExchangeAll({server}, 2, again);
   placement_.Exchange({server}, [this, push, server, again] {
     std::set<size_t> owners = Owners(push->part, *placement_.Owners());
     owners.erase(server);
-    // Tells the new owners about the release. Only then do they serve the buckets.
+    // Tells the release to the new owners, which serve the buckets only after they know the
+    // release.
     placement_.Exchange(owners, again);
   });
 }
@@ -83,7 +84,7 @@ void PushResplitter::OnGone(std::shared_ptr<PushCall> push, const Status& why) {
   placement_.Exchange(others, [this, push, why] {
     const auto now = placement_.Owners();
     const std::set<size_t> owners = Owners(push->part, *now);
-    // A push without rows was needed only if the server still has rows.
+    // A push without rows is needed only by a server that has rows.
     const std::set<size_t> missed_by = owners.empty() ? now->RowOwners() : owners;
     if (missed_by.contains(push->part.server)) return push->done(why);
     push->deadline = caller_.Now() + options_.patience.call_timeout();

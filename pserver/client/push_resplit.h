@@ -1,4 +1,4 @@
-// Sends pushes again that servers did not accept because rows or slices have moved.
+// Sends the contents of pushes again that servers rejected because rows or slices have moved.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace tandem::ps {
 
-// Learns the new owners. Then sends the same message again, or sends its contents as new messages
-// to the owners. Thread-safe. The arguments of the constructor must outlive this object.
+// Finds the new owners. Then sends the same message again, or sends its contents as new messages to
+// the owners. Thread-safe. The arguments of the constructor must outlive this object.
 class PushResplitter final : public PushRefusalHandler {
  public:
   PushResplitter(Caller& caller, const PsOptions& options, Placement& placement,
@@ -23,17 +23,18 @@ class PushResplitter final : public PushRefusalHandler {
         pusher_(pusher) {}
 
   void OnMoved(std::shared_ptr<PushCall> push, const Status& why) override;
-  // The server may have given all its buckets away. The new owner of the rows knows whether the old
-  // owner applied this push.
+  // The server may have given all its buckets away and stopped. If so, sends the contents to the
+  // new owners, which know whether the former owner applied the push.
   void OnGone(std::shared_ptr<PushCall> push, const Status& why) override;
 
  private:
   using Calls = std::vector<std::shared_ptr<PushCall>>;
   // Handles a rejected message that does not depend on other messages.
   void Redirect(const std::shared_ptr<PushCall>& push, const Status& why);
-  // Exchanges maps with all servers, then handles the rejected messages of the group.
+  // Exchanges maps with all owners and the servers that rejected messages. Then handles the
+  // rejected messages of the group.
   void FindOwners(const std::shared_ptr<PushGroup>& group);
-  // Returns the error of a message whose rows still move after its deadline.
+  // Returns the error of a message whose rows still move at its deadline.
   Status TooLate(const PushPart& part) const;
   void SendRejected(const std::shared_ptr<PushGroup>& group);
   void SendLater(const std::shared_ptr<PushCall>& push);

@@ -1,4 +1,4 @@
-// Fills the fields that requests of one client have in common.
+// Fills the fields that all requests of one client have in common.
 #pragma once
 
 #include <atomic>
@@ -12,8 +12,8 @@ class PullRequest;
 
 namespace tandem::ps {
 
-// Fills requests. Thread-safe. `options` must outlive this object. Configure sets `incarnation` in
-// `options` before other calls fill requests.
+// Fills requests. Thread-safe. `options` must outlive this object. Configure sets
+// `options.incarnation` before other calls fill requests.
 class RequestFiller {
  public:
   explicit RequestFiller(const PsOptions& options) : options_(options) {}
@@ -27,11 +27,11 @@ class RequestFiller {
   // Fills all fields except the ranges and rows to pull.
   void FillPull(PullCondition when, PullRequest* request) const;
 
-  // Records the step of a pull that begins.
+  // Records the step in the condition of a new pull (PullCondition::step).
   void NoteStep(uint64_t step);
   uint64_t highest_step() const { return highest_step_; }  // highest step that NoteStep recorded
 
-  // Returns the value of the field timeout_ms of a request.
+  // Converts `timeout` to the value of the field timeout_ms: at least 1.
   static uint64_t TimeoutMs(Duration timeout);
 
  private:

@@ -25,9 +25,10 @@ StatusOr<std::unique_ptr<RowCache>> RowCache::Make(Options options,
     dims.push_back(table.dim);
     if (options.bytes / tables.size() >= BytesOfRow(table.dim)) continue;
     return InvalidArgument(
-        "row_cache_mb allows only %d bytes, but a row of table %s (one of %d tables) needs %d "
-        "bytes [TD1104]",
-        options.bytes, table.variable, tables.size(), BytesOfRow(table.dim));
+        "row_cache_mb leaves %d bytes for each of %d tables, but one row of table %s needs %d "
+        "bytes "
+        "[TD1104]; hint: increase row_cache_mb",
+        options.bytes / tables.size(), tables.size(), table.variable, BytesOfRow(table.dim));
   }
   return std::make_unique<RowCache>(options, dims);
 }

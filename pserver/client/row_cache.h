@@ -1,5 +1,5 @@
-// Cache of table rows that a trainer pulled. A row is reused while it is at most `versions_max`
-// updates older than the requested version (HET: Miao et al., VLDB 2022).
+// A cache of table rows that a trainer pulled. A row is reused while it is at most `versions_max`
+// versions older than the requested version (HET: Miao et al., VLDB 2022).
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@
 namespace tandem::ps {
 
 // The row cache of one client. Thread-safe. If there is no room for a new row, the cache evicts a
-// row that was not used recently (CLOCK).
+// row that was not used recently (CLOCK algorithm).
 class RowCache {
  public:
   struct Options {
     size_t bytes = 0;  // memory in bytes; all tables get equal shares
-    // Maximum age of a reused row in updates; 0: only rows of the requested version.
+    // Maximum age of a reused row in versions; 0: only rows of the requested version are reused.
     uint64_t versions_max = 0;
   };
   struct Counts {
@@ -28,23 +28,24 @@ class RowCache {
   };
 
   // Creates a cache; null: `options.bytes` is 0, or there are no tables. INVALID_ARGUMENT: the
-  // share of a table has no room for one row.
+  // share of a table in `options.bytes` is too small for one row.
   static StatusOr<std::unique_ptr<RowCache>> Make(Options options,
                                                   const std::vector<PsTable>& tables);
-  // Memory of a row of `dim` floats in bytes, with its part of the index at the lowest load.
+  // Returns the memory in bytes of a row of `dim` floats, including its share of the index at the
+  // lowest load.
   static size_t BytesOfRow(int64_t dim);
   // `dims`: floats per row, by table. REQUIRES: each share has room for at least one row.
   RowCache(Options options, const std::vector<int64_t>& dims);
 
-  // Copies row ids[i] to to[i] if the cache has the row from `server` and the row is new enough for
-  // `version`. Returns the positions i of all other rows, ascending.
+  // Copies row ids[i] to to[i] if the cache has this row from `server` and the row is new enough
+  // for `version`. Returns the positions i of all other rows, ascending.
   std::vector<size_t> Take(size_t table, size_t server, uint64_t version,
                            std::span<const uint64_t> ids, std::span<float* const> to);
-  // Stores rows of the server's `version`. A row that is cached with a later version stays
-  // unchanged.
+  // Stores rows that have the server's `version`. If a cached row has a later version of the same
+  // server, it stays unchanged.
   void Put(size_t table, size_t server, uint64_t version, std::span<const uint64_t> ids,
            std::span<float* const> values);
-  // Removes the rows of a server whose version counter was restarted.
+  // Removes the rows of a server. Called after the server's rows moved or its versions began again.
   void Forget(size_t server);
 
   Counts counts() const;
@@ -54,7 +55,7 @@ class RowCache {
     uint64_t id;
     uint64_t version;
     size_t server;
-    bool used;  // true: the row was used since the clock hand last passed it
+    bool used;  // whether the row was used since the clock hand last passed it
   };
   struct Table {
     size_t dim = 0, rows_max = 0, hand = 0;
@@ -62,7 +63,7 @@ class RowCache {
     std::vector<Row> rows;
     std::vector<float> values;
   };
-  // Returns the position for a new row. May evict a row.
+  // Returns the position for a new row. Evicts a row if the table is full.
   static uint32_t MakeRoom(Table& table);
 
   const Options options_;

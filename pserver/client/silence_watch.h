@@ -1,4 +1,4 @@
-// Measures how long servers have not replied to a client.
+// Measures for how long servers have not replied to a client.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,21 @@
 
 namespace tandem::ps {
 
-// Measures the time without a reply for each server, from Start to the next reply. Thread-safe.
+// Measures, for each server, the time from Start to the next reply. Thread-safe.
 class SilenceWatch {
  public:
   using OnSilent = std::function<void(int server, Duration silent)>;
-  // `on_silent` is called for a server that has not replied for `limit`. `on_silent` may be empty.
+  // `on_silent` is called if a call ends without a reply and the server has not replied for
+  // `limit`. `on_silent` may be null.
   SilenceWatch(Duration limit, OnSilent on_silent);
 
-  // Begins to measure the time without a reply. Does nothing if a measurement of this server is in
+  // Begins the measurement for a server. Has no effect if a measurement for this server is in
   // progress.
   void Start(size_t server, Time now);
   void EndAll();
-  // Records that a call to the server ended. DEADLINE_EXCEEDED is no reply, so the measurement
-  // continues. Any other status ends the measurement: it is a reply, or the server has ended and
-  // closed its connections.
+  // Records that a call to the server ended with `status`. DEADLINE_EXCEEDED is no reply, so the
+  // measurement continues. Any other status ends the measurement: the server replied, or it ended
+  // and its connections were closed.
   void OnEnd(size_t server, const Status& status, Time now);
 
  private:

@@ -54,7 +54,7 @@ Status StatePuller::Add(const PsServer& server, const SlotTensor& s, Slots& all)
   const std::optional<size_t> index = tables_.VariableIndex(s.variable());
   if (!index && tables_.FindTable(s.variable()).ok() && content.size() == sizeof(float)) {
     const auto known = std::any_of(all.of_tables.begin(), all.of_tables.end(), has_name);
-    if (known) return OkStatus();  // the slot has the same value on all servers
+    if (known) return OkStatus();  // all servers have the same value of the slot
     all.of_tables.push_back({s.variable(), s.slot(), std::vector<float>(1)});
     std::memcpy(all.of_tables.back().values.data(), content.data(), sizeof(float));
     return OkStatus();

@@ -22,8 +22,8 @@ class StatePuller {
               const JobTables& tables)
       : caller_(caller), options_(options), placement_(placement), tables_(tables) {}
 
-  // Implements PsClient::PullState. Repeats the pull if slices moved during it, because the result
-  // may then lack some slots or have them twice.
+  // Implements PsClient::PullState. If slices moved during the pull, repeats the pull, because the
+  // result may lack some slots or contain them twice.
   StatusOr<std::vector<PsSlot>> Pull();
 
  private:

@@ -27,7 +27,7 @@ bool Fits(const PullTableReply& reply, size_t dim, uint32_t bucket) {
 StatusOr<bool> TablePuller::WaitForVersion(const PsServer& server, uint64_t version) {
   PullRequest request;
   requests_.FillPull({.version = version}, &request);
-  // No ids: the pull only waits for the version.
+  // A pull without ids only waits for the version.
   request.add_rows()->set_variable(tables_.tables()[0].variable);
   return caller_.CallOwner(server, rpc::PserverCall::kPull, request, std::make_shared<PullReply>(),
                            options_.patience.call_timeout());
@@ -80,7 +80,7 @@ Status TablePuller::PullBuckets(const PsTable& table, bool slots, uint32_t& buck
 Status TablePuller::Pull(const PsTable& table, bool slots, uint64_t min_version,
                          const RowSink& take) {
   TD_RETURN_IF_ERROR(WaitForRows(min_version));
-  Time deadline = caller_.Now() + options_.patience.call_timeout();  // time limit of the next page
+  Time deadline = caller_.Now() + options_.patience.call_timeout();  // deadline of the next page
   int attempts = 0;
   uint32_t bucket = 0;
   while (bucket < kRowBuckets) {
@@ -95,7 +95,7 @@ Status TablePuller::Pull(const PsTable& table, bool slots, uint64_t min_version,
       TD_RETURN_IF_ERROR(status);
       continue;
     }
-    // OUT_OF_RANGE: some of the buckets are moving.
+    // OUT_OF_RANGE: some of the buckets are moving, so the loop continues with the new owners.
     if (bucket != before) {
       deadline = caller_.Now() + options_.patience.call_timeout();
       attempts = 0;

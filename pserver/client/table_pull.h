@@ -1,4 +1,4 @@
-// Pulls whole tables in pieces, server by server.
+// Pulls whole tables in pages, server by server.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@ class TablePuller {
         requests_(requests),
         tables_(tables) {}
 
-  // Waits until the servers' version is at least `min_version`. Then passes all rows of `table` to
-  // `take`, in pieces of whole row buckets, in the order of buckets. `slots`: true to include the
-  // optimizer slots.
+  // Waits until the version of every server is at least `min_version`. Then passes all rows of
+  // `table` to `take`, in pages of whole row buckets, by ascending buckets. `slots`: whether the
+  // pages have the optimizer slots.
   Status Pull(const PsTable& table, bool slots, uint64_t min_version, const RowSink& take);
 
  private:
-  // Pulls the row buckets [bucket, end) from one server, and increases `bucket` after each page.
-  // Returns early if the server has left the job.
+  // Pulls the row buckets [bucket, end) from one server. Increases `bucket` after each page.
+  // Returns OK early if the server has left the job.
   Status PullBuckets(const PsTable& table, bool slots, uint32_t& bucket, uint32_t end,
                      const PsServer& server, const RowSink& take);
   // Waits until every server that has rows reaches `version`.

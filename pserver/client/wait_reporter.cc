@@ -45,7 +45,7 @@ void WaitReporter::Report() {
     all.insert(static_cast<size_t>(server->index));
   }
   placement_.Exchange(all, [this] {
-    if (sync_) return;  // in sync mode, a server stays in the job until no trainer needs it
+    if (sync_) return;  // in sync mode, a server runs until no trainer needs it
     for (const PsServer* server : placement_.Servers()) {
       if (!placement_.OwnsAny(*server)) channel_.Abandon(server->index);
     }

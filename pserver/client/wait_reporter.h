@@ -1,4 +1,4 @@
-// Tells the servers that a client waits, and tells the client which servers do not reply.
+// Tells the servers that calls of a client wait, and finds servers that do not reply.
 #pragma once
 
 #include <atomic>
@@ -10,9 +10,9 @@
 namespace tandem::ps {
 
 // Exchanges bucket maps with all servers once a second while a call waits. The exchange has three
-// reasons. A restarted server may need retransmitted pushes. A restarted server may not know the
-// step of this trainer, and may therefore block the trainers for which the call waits. A server may
-// have given all its buckets away and stopped while a call waits for it.
+// purposes. A restarted server may need retransmitted pushes. A restarted server may not know the
+// step of this trainer, and may therefore block the trainers for which the call waits. A server for
+// which a call waits may have given all its buckets away and stopped.
 //
 // Thread-safe, except Enable. The arguments of the constructor must outlive this object.
 class WaitReporter {
@@ -20,14 +20,14 @@ class WaitReporter {
   WaitReporter(PsChannel& channel, Placement& placement, SilenceWatch& silence, bool sync)
       : channel_(channel), placement_(placement), silence_(silence), sync_(sync) {}
 
-  // Switches the reports on. Configure calls this function if the job needs reports.
+  // Enables the exchanges. Configure calls Enable if the job needs the exchanges.
   void Enable() { enabled_ = true; }
   bool enabled() const { return enabled_; }
-  // A call begins or ends to wait. All pushes that wait for room in the retransmit buffer count as
-  // one call.
+  // Begin: a call begins to wait; End: the call ends to wait. All pushes that wait for room in the
+  // retransmit buffer count as one call.
   void Begin();
   void End();
-  // Ends all reports permanently.
+  // Permanently ends all exchanges.
   void Stop() { stopped_ = true; }
 
  private:

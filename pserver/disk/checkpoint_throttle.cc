@@ -9,7 +9,8 @@
 namespace tandem::pserver {
 namespace {
 
-// The thread works for 1 / kPartsOfTime of the time, and pauses for the rest.
+// While pushes arrive, the writing thread works for 1 / kPartsOfTime of the time, and pauses for
+// the rest.
 constexpr int kPartsOfTime = 30;
 
 Duration ProcessorTime() {

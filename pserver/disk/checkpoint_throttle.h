@@ -1,9 +1,9 @@
 // Limits the rate at which snapshots are written while trainers push. While pushes arrive, the
-// writing thread pauses after each chunk, so that it works for one thirtieth of the time. The cost
-// of a checkpoint is thus spread over time. Sources: PostgreSQL's checkpoint_completion_target and
-// RocksDB's rate limiter. The limit is a share of CPU time, not bytes per second. A byte of rows
-// costs ten times as much CPU time as a byte of dense parameters. The written data is a copy, so
-// the pauses do not change the snapshot.
+// writing thread pauses after each chunk, so that it works for one thirtieth of the time. The
+// pauses spread the cost of a checkpoint over time. Sources: PostgreSQL's
+// checkpoint_completion_target and RocksDB's rate limiter. The limit is a share of CPU time instead
+// of bytes per second, because a byte of rows costs ten times as much CPU time as a byte of dense
+// parameters. The writer writes a copy of the state, so the pauses do not change the snapshot.
 #pragma once
 
 #include <cstdint>
@@ -14,27 +14,29 @@
 
 namespace tandem::pserver {
 
-// Limits all writers of snapshots of one server. Thread-safe.
+// Throttles all writers of snapshots of one server. Thread-safe.
 class CheckpointThrottle {
  public:
   struct Options {
     std::function<uint64_t()> pushes;  // returns the number of pushes received so far
-    // Returns the work time of the calling thread; null: its processor time is used.
+    // Returns the work time of the calling thread so far; null: the CPU time of the thread is used.
     std::function<Duration()> worked;
   };
   explicit CheckpointThrottle(Options options);
 
-  // Values of `patience` for Wish. kAnswer: a caller waits for the snapshot, and its call may have
-  // a deadline of a few seconds. kPeriodic: no caller waits.
+  // Values of `patience` for Wish. kAnswer: a caller waits for the snapshot, and the deadline of
+  // its call may be a few seconds. kPeriodic: no caller waits.
   static constexpr Duration kAnswer = std::chrono::seconds(2);
   static constexpr Duration kPeriodic = std::chrono::seconds(30);
 
-  // A pending request for a snapshot, from construction to destruction. The writer pauses only if
-  // exactly one request is pending. Thus the pauses for one request delay no other request.
+  // A pending request for a snapshot, from construction to destruction of the object. The writer
+  // pauses only while exactly one request is pending, so the pauses for one request never delay
+  // another request.
   class Wish {
    public:
-    // `patience`: maximum total pause while one file is written; 0: no writer pauses while this
-    // request exists. `pace` may be null and must outlive this object.
+    // `patience`: maximum total pause while one file is written. 0: no writer pauses while this
+    // request is pending. `pace` null: the object has no effect; otherwise `pace` must outlive this
+    // object.
     Wish(CheckpointThrottle* pace, Duration patience);
     ~Wish();
     Wish(const Wish&) = delete;
@@ -49,10 +51,10 @@ class CheckpointThrottle {
   class File {
    public:
     explicit File(CheckpointThrottle* pace);  // `pace` null: the writer never pauses
-    // Call it after each written chunk. Pauses if a push arrived since the last call. Another Wish
-    // ends the pause.
+    // Pauses if a push arrived since the last call. The caller calls Wrote after each written
+    // chunk. A new Wish ends the pause.
     void Wrote();
-    Duration rested() const { return rested_; }  // total of the intended pauses
+    Duration rested() const { return rested_; }  // sum of the intended pauses
 
    private:
     CheckpointThrottle* const pace_;
@@ -61,8 +63,9 @@ class CheckpointThrottle {
   };
 
  private:
-  // Pauses while exactly one request is pending, within its patience. `rested`: total pause so far
-  // for this file. Returns the intended duration.
+  // Pauses for `wanted`, or less if the patience of the request would be exceeded. Does not pause
+  // unless exactly one request is pending. `rested`: sum of the earlier pauses for this file.
+  // Returns the intended duration of the pause.
   Duration Rest(Duration wanted, Duration rested);
 
   const Options options_;

@@ -54,8 +54,8 @@ StatusOr<uint64_t> PersistentCounter::Read() const {
   if (n == 0) return uint64_t{0};
   if (n != static_cast<ssize_t>(record.size())) {
     return DataLoss(
-        "%s cannot be read [TD2118]; hint: restore a copy of the directory, or move it away to "
-        "start without it",
+        "%s cannot be read [TD2118]; hint: restore a copy of the directory, or move the directory "
+        "away to start with an empty state",
         path_);
   }
   uint64_t number = 0;
@@ -63,7 +63,7 @@ StatusOr<uint64_t> PersistentCounter::Read() const {
   if (record != Encode(number)) {
     return DataLoss(
         "%s is damaged: its CRC32C is wrong [TD2118]; hint: restore a copy of the directory, or "
-        "move it away to start without it",
+        "move the directory away to start with an empty state",
         path_);
   }
   return number;

@@ -15,12 +15,12 @@ class PersistentCounter {
  public:
   explicit PersistentCounter(std::string path) : path_(std::move(path)) {}
 
-  // Writes the number, which then survives the death of the process, but not of the machine:
-  // nothing is synced. Creates the file if it is missing.
+  // Writes the number to the file, which is created if missing. The number survives the death of
+  // the process, but not of the machine, because the file is not synced.
   Status Note(uint64_t number);
-  // Returns the number. Returns 0 if there is no file, or if the file is empty, which a power
-  // failure before the first number can cause. DATA_LOSS: the file is damaged (the message names
-  // the file).
+  // Returns the number. Returns 0 if the file is missing or empty: a power failure before the first
+  // number was on the disk can leave an empty file. DATA_LOSS: the file is damaged (the message
+  // names the file).
   StatusOr<uint64_t> Read() const;
 
  private:

@@ -23,7 +23,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr size_t kHeadBytes = sizeof(uint64_t) + sizeof(uint32_t);
-// Bytes that are read and summed together, while they are in the CPU cache.
+// Number of bytes that are read at a time and then summed while they are in the CPU cache.
 constexpr size_t kPieceBytes = 1 << 20;
 constexpr size_t kBlockBytes = 4096;  // block size of the disk in bytes, or a multiple of it
 constexpr size_t kStagedBytes = kHugePage;
@@ -58,8 +58,8 @@ Status ValueWriter::WriteOut(size_t bytes) {
   for (size_t at = 0; at < bytes;) {
     const ssize_t n = write(file_.get(), staged_.get() + at, bytes - at);
     if (n < 0 && errno == EINTR) continue;
-    // EINVAL with O_DIRECT: the disk has larger blocks, or only a part of a block was written. The
-    // rest is written through the page cache.
+    // EINVAL with O_DIRECT: the disk has larger blocks, or the last write ended within a block. The
+    // remaining bytes are written through the page cache.
     const int flags = n < 0 && errno == EINVAL ? fcntl(file_.get(), F_GETFL) : 0;
     if ((flags & O_DIRECT) != 0 && fcntl(file_.get(), F_SETFL, flags & ~O_DIRECT) == 0) continue;
     if (n < 0) return Failed("write", path_);
@@ -99,7 +99,7 @@ Status ValueWriter::Add(const void* content, size_t bytes) {
 }
 
 StatusOr<uint32_t> ValueWriter::Finish() {
-  // Writes whole blocks, then truncates the file to its real length.
+  // Writes whole blocks, then truncates the file to its exact length.
   const size_t rest = (filled_ + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
   std::memset(staged_.get() + filled_, 0, rest - filled_);
   TD_RETURN_IF_ERROR(WriteOut(rest));
@@ -115,9 +115,9 @@ StatusOr<ValueReader> ValueReader::Open(const std::string& path) {
   Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0 && errno == ENOENT) {
     return DataLoss(
-        "%s is missing [TD2111]; hint: restore a copy of the directory, or move it away to start "
-        "without this checkpoint",
-        path);
+        "file %s is missing [TD2111]; hint: restore a copy of directory %s, or move this directory "
+        "away to start without this checkpoint",
+        path, std::filesystem::path(path).parent_path().string());
   }
   struct stat info {};
   if (file.get() < 0 || fstat(file.get(), &info) != 0) return Failed("open", path);
@@ -127,8 +127,8 @@ StatusOr<ValueReader> ValueReader::Open(const std::string& path) {
 
 Status ValueReader::Damaged(const char* what) const {
   return DataLoss(
-      "%s is damaged: record %d: %s [TD2111]; hint: restore a copy of the directory, or move it "
-      "away to start without this checkpoint",
+      "%s is damaged: record %d: %s [TD2111]; hint: restore a copy of the directory, or move the "
+      "directory away to start without this checkpoint",
       path_, records_, what);
 }
 

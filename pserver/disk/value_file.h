@@ -1,6 +1,6 @@
-// The values of a checkpoint in a separate file. Each record begins with its length (8 bytes) and
-// the CRC32C of length and content (4 bytes), both little-endian. The values are not in RocksDB,
-// which would copy each value several times when it writes or reads the value.
+// A file with the values of a checkpoint. Each record begins with its length (8 bytes) and the
+// CRC32C of length and content (4 bytes), both little-endian. The values are not in RocksDB,
+// because RocksDB would copy each value several times at each write or read.
 #pragma once
 
 #include <cstddef>
@@ -15,17 +15,17 @@
 
 namespace tandem::pserver {
 
-// Writes a value file. Not thread-safe. Bypasses the page cache if the file system allows that. The
-// page cache would cost a copy and new pages, and its kernel threads would take processor time from
-// trainers.
+// Writes a value file. Not thread-safe. Bypasses the page cache (O_DIRECT) if the file system
+// allows that. The page cache would cost a copy and new pages, and its kernel threads would take
+// CPU time from trainers.
 class ValueWriter {
  public:
-  // Creates the file, or replaces an existing file by an empty one. `pace`: limits the rate of Add,
-  // and must outlive this object; null: no limit.
+  // Creates the file, or empties an existing file. `pace` limits the write rate and must outlive
+  // this object; null: unlimited.
   static StatusOr<ValueWriter> Create(const std::string& path, CheckpointThrottle* pace);
   Status Add(const void* content, size_t bytes);
-  // Syncs the file and its directory entry. Returns the CRC32C over the checksums of the records in
-  // their order.
+  // Writes the last bytes, then syncs the file and its directory. Returns the CRC32C over the
+  // checksums of all records in file order.
   StatusOr<uint32_t> Finish();
 
  private:
@@ -39,26 +39,26 @@ class ValueWriter {
 
   std::string path_;
   Fd file_;
-  Memory staged_;       // buffer of whole disk blocks that are not written yet
+  Memory staged_;       // aligned buffer; its first filled_ bytes are not written yet
   size_t filled_ = 0;   // number of bytes in staged_ that are not written yet
   uint64_t bytes_ = 0;  // bytes of the file, including those in staged_
   uint32_t sum_ = 0;
   CheckpointThrottle::File pace_;
 };
 
-// Reads a value file. Not thread-safe. Each call may fail with DATA_LOSS: data is missing or
-// damaged (the message names the file).
+// Reads a value file. Not thread-safe. DATA_LOSS: data is missing or damaged (the message names the
+// file).
 class ValueReader {
  public:
   static StatusOr<ValueReader> Open(const std::string& path);
-  // Begins the next record and returns the length of its content. The file has at least this many
-  // bytes left.
+  // Begins the next record and returns the length of its content in bytes. The rest of the file has
+  // at least this length.
   StatusOr<size_t> Next();
-  // Reads the content of the record that Next began. REQUIRES: `to` has room for the length that
-  // Next returned.
+  // Reads the content of the current record to `to`. REQUIRES: Next was called, and `to` has room
+  // for the length that Next returned.
   Status Read(void* to);
-  // Ends the reading. Returns the value that ValueWriter::Finish returned for this file. DATA_LOSS:
-  // there is data after the last record.
+  // Ends the reading. Returns the checksum of the file, which equals the result of
+  // ValueWriter::Finish. DATA_LOSS: there is data after the last record.
   StatusOr<uint32_t> Finish();
 
  private:
@@ -70,7 +70,7 @@ class ValueReader {
   std::string path_;
   Fd file_;
   uint64_t left_;         // bytes of the file that are not read yet
-  uint64_t records_ = 0;  // number of records begun
+  uint64_t records_ = 0;  // number of calls of Next
   size_t length_ = 0;     // length of the current record's content in bytes
   uint32_t expected_ = 0;
   uint32_t sum_ = 0;

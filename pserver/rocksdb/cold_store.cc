@@ -21,11 +21,11 @@ namespace tandem::pserver {
 namespace {
 
 constexpr size_t kGetRows = 1024;  // maximum number of rows per multi-get
-// Bits of the bloom filter per row: 1 % of the absent rows cause a read.
+// Bits of the bloom filter per row. With 10 bits, 1 % of the lookups of absent rows read a block.
 constexpr int kBloomBits = 10;
 constexpr uint64_t kMegabyte = 1 << 20;
 
-// The first bytes of a record. The floats of the row follow.
+// The head of a record. The floats of the row follow the head.
 struct RecordHead {
   float show, click;
   uint32_t last, shrinks;
@@ -42,7 +42,8 @@ void AppendBigEndian(T number, std::string& key) {
   }
 }
 
-// The functions KeyOf make keys: the number of the table, then the bucket, then the row id.
+// The functions KeyOf make keys. A key has the number of the table, then the bucket, then the row
+// id.
 std::string KeyOf(uint32_t table) {
   std::string key;
   AppendBigEndian(table, key);
@@ -77,8 +78,8 @@ rocksdb::Options ColdRocksdbOptions(const ColdStoreOptions& options) {
   o.max_open_files = 512;
   o.write_buffer_size = std::clamp(options.memory_bytes / 32, 4 * kMegabyte, 32 * kMegabyte);
   o.max_write_buffer_number = 3;
-  // Files are small, so that a compaction needs little room. Lower levels have larger files to
-  // limit the number of files.
+  // Files are small, so that a compaction needs little free disk space. Higher levels have larger
+  // files, which limits the number of files.
   o.target_file_size_base = o.write_buffer_size;
   o.target_file_size_multiplier = 2;
   o.max_bytes_for_level_base = 4 * o.write_buffer_size;
@@ -174,7 +175,7 @@ class RocksdbColdRows final : public ColdRows {
 
   RocksdbColdStore::Impl& store_;
   const size_t record_bytes_, brief_bytes_;
-  const uint32_t table_;  // number of the table, which is the prefix of its keys
+  const uint32_t table_;  // number of the table; all its keys begin with this number
 };
 
 RocksdbColdRows::RocksdbColdRows(RocksdbColdStore::Impl& store, int64_t floats, int64_t brief)
@@ -250,7 +251,7 @@ Status RocksdbColdRows::Scan(int bucket, const Take& take) const {
   const std::string begin = KeyOf(table_, bucket), end = KeyOf(table_, bucket + 1);
   const rocksdb::Slice end_slice(end);
   rocksdb::ReadOptions options;
-  options.fill_cache = false;  // a scan does not make rows warm, so it does not fill the cache
+  options.fill_cache = false;  // a scan must not displace cached rows
   options.iterate_upper_bound = &end_slice;
   const std::unique_ptr<rocksdb::Iterator> it(store_.db->NewIterator(options));
   for (it->Seek(begin); it->Valid(); it->Next()) {

@@ -16,7 +16,7 @@ Status WaitForDirectoryLock(const char* called, const std::string& dir, const ch
     rocksdb::FileLock* lock = nullptr;
     const rocksdb::Status status = env->LockFile(file, &lock);
     if (status.ok()) {
-      // Releases the lock, because RocksDB acquires it when it opens the directory.
+      // Releases the lock, because RocksDB itself acquires the lock when it opens the directory.
       env->UnlockFile(lock).PermitUncheckedError();
       return false;
     }

@@ -18,10 +18,11 @@
 namespace tandem::pserver {
 namespace {
 
-constexpr size_t kHeadBytes = 5;  // bytes before the content of a record: kind, CRC32C
+constexpr size_t kHeadBytes = 5;  // bytes of a record before its content: kind (1), CRC32C (4)
 static_assert(kHeadBytes == sizeof(LogKind) + sizeof(uint32_t));
 
-// The log has no field that concerns only the acceptance of a push.
+// Clears the fields that concern only the acceptance of a push. The log does not store these
+// fields.
 PushHeader LoggedFields(PushHeader header) {
   header.generation = 0;
   header.origin_server = 0;
@@ -57,7 +58,7 @@ struct Encoded {
 
 Encoded EncodeMove(const MoveRecord& record) {
   MoveEntry message;
-  message.mutable_map();  // present in each entry
+  message.mutable_map();  // sets the field `map`, so that each entry contains a map
   const LogKind kind = std::visit(Visitor{[&](const MoveBegunRecord& r) {
                                             ToProto(r.moves, message.mutable_move());
                                             return LogKind::kMoveBegun;
@@ -140,7 +141,8 @@ StatusOr<MoveRecord> DecodeMove(LogKind kind, const MoveEntry& message) {
     case LogKind::kComplete:
       break;
   }
-  return Internal("the kind %d is none of a move", static_cast<int>(kind));
+  return Internal("log record has kind %d, expected the kind of a migration record",
+                  static_cast<int>(kind));
 }
 
 bool IsMove(LogKind kind) { return kind > LogKind::kComplete && kind != LogKind::kOrder; }
@@ -165,7 +167,7 @@ StatusOr<LogEntry> DecodeLogEntry(uint64_t number, std::string_view bytes) {
   const auto damaged = [number](const char* what) {
     return DataLoss(
         "entry %d of the update log is damaged: %s [TD2118]; hint: restore a copy of the "
-        "directory, or move it away to start without it",
+        "directory, or move the directory away to start with an empty state",
         number, what);
   };
   if (bytes.size() < kHeadBytes) return damaged("too short");

@@ -22,9 +22,10 @@ enum class LogKind : uint8_t {
   kMoveRefused = 9,
 };
 
-// Encodes an entry without its number. The fragments of the result refer to the values of `entry`.
+// Encodes an entry without its number. The result refers to memory of `entry`, which must outlive
+// the result.
 codec::EncodedMessage EncodeLogEntry(const LogEntry& entry);
-// Decodes an entry. `number`: the number of the entry, which is not in the bytes. DATA_LOSS: the
+// Decodes an entry. `number`: the number of the entry, which is not among the bytes. DATA_LOSS: the
 // bytes are damaged.
 StatusOr<LogEntry> DecodeLogEntry(uint64_t number, std::string_view bytes);
 

@@ -20,7 +20,8 @@ namespace tandem::pserver {
 namespace {
 
 constexpr size_t kChunksAhead = 4;
-// Maximum bytes of unused memory that is kept, because new memory costs more than the copy into it.
+// Maximum bytes of unused buffers that are kept for reuse, because new memory costs more than the
+// copy into the buffer.
 constexpr size_t kSpareBytes = 64 << 20;
 
 Status AddFloats(const Buffer& values, int64_t numel, ValueWriter& file) {
@@ -33,15 +34,15 @@ class Records {
  public:
   Records(const std::string& path, ValueReader file) : path_(path), file_(std::move(file)) {}
 
-  // Reads a record of floats. `numel`: the expected number of floats; -1: accepts any number and
-  // sets `numel` to it.
+  // Reads a record of floats. `numel`: the expected number of floats; -1: any number is valid, and
+  // the found number is written to `numel`. DATA_LOSS: the record has another number of floats.
   StatusOr<Buffer> Floats(const std::string& what, int64_t* numel) {
     TD_ASSIGN_OR_RETURN(const size_t bytes, file_.Next());
     const auto found = static_cast<int64_t>(bytes / sizeof(float));
     if (bytes % sizeof(float) != 0 || (*numel >= 0 && *numel != found)) {
       return DataLoss(
           "%s: %s has %d bytes, expected %d elements [TD2111]; hint: restore a copy of the "
-          "directory, or move it away to start without this checkpoint",
+          "directory, or move the directory away to start without this checkpoint",
           path_, what, bytes, *numel);
     }
     *numel = found;
@@ -55,8 +56,8 @@ class Records {
     TD_RETURN_IF_ERROR(file_.Read(text_.data()));
     if (!record_.ParseFromString(text_)) {
       return DataLoss(
-          "%s: rows of %s are damaged [TD2111]; hint: restore a copy of the directory, or move it "
-          "away to start without this checkpoint",
+          "%s: rows of %s are damaged [TD2111]; hint: restore the directory of the checkpoint from "
+          "a copy, or move the directory away to start without this checkpoint",
           path_, what);
     }
     return FromProto(record_);
@@ -66,7 +67,8 @@ class Records {
     if (sum == expected) return OkStatus();
     return DataLoss(
         "%s is damaged: the CRC32C of its values is %08x, but the checkpoint says %08x [TD2111]; "
-        "hint: restore a copy of the directory, or move it away to start without this checkpoint",
+        "hint: restore the directory of the checkpoint from a copy, or move the directory away to "
+        "start without this checkpoint",
         path_, sum, expected);
   }
 
@@ -74,13 +76,13 @@ class Records {
   const std::string path_;
   ValueReader file_;
   BufferPool pool_{kSpareBytes};
-  std::string text_;  // text of the last record, whose memory is used again
+  std::string text_;  // text of the last record; kept so that its memory is reused
   TableRows record_;
 };
 
 using Kind = SnapshotChunk::Kind;
 
-// Reads the records of a file as snapshot chunks, in file order.
+// Reads the records of a file in file order, as snapshot chunks.
 class ChunkReader {
  public:
   using Give = std::function<Status(SnapshotChunk)>;
@@ -88,7 +90,7 @@ class ChunkReader {
   ChunkReader(const ShardConfig& config, const ShardMeta& meta, const std::string& path,
               ValueReader file)
       : config_(config), meta_(meta), records_(path, std::move(file)) {}
-  // Reads all chunks and passes them to `give`. Call it only once.
+  // Reads all chunks and calls `give` for each chunk. The caller calls Read at most once.
   Status Read(const Give& give) {
     TD_RETURN_IF_ERROR(ReadSlices(give));
     for (int i = 0; i < meta_.table_size(); ++i) {
@@ -205,7 +207,7 @@ Status ReadValues(const std::string& path, const ShardMeta& meta, ShardSnapshot 
       meta.table_size() != static_cast<int>(head.config.tables.size())) {
     return DataLoss(
         "%s: the checkpoint's record meta is damaged [TD2118]; hint: restore a copy of the "
-        "directory, or move it away to start without it",
+        "directory, or move the directory away to start with an empty state",
         path);
   }
   TD_ASSIGN_OR_RETURN(ValueReader file, ValueReader::Open(path));

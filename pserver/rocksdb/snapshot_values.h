@@ -1,7 +1,8 @@
 // The values of a shard snapshot as a file (value_file.h). First, for each slice: its parameters,
 // then its optimizer slots. Second, for each table: a TableRows message for every bucket that has
-// rows. Third, if the snapshot has them, the values before the last update: the parameters of each
-// slice and a TableRows message of each table. ShardMeta lists the names and the parts that exist.
+// rows. Third, if ShardSnapshot::has_previous: the parameters of each slice and a TableRows message
+// of each table, with the values before the last update. ShardMeta lists the names and the existing
+// parts.
 #pragma once
 
 #include <string>
@@ -18,13 +19,14 @@ namespace tandem::pserver {
 
 class CheckpointThrottle;
 
-// Writes the values to a new file, syncs it, and lists the values in `meta`. `pace` limits the
-// rate; null: unlimited.
+// Writes the values to a new file, syncs the file, and lists the values in `meta`. `pace` limits
+// the write rate; null: unlimited.
 Status WriteValues(const std::string& path, const ShardSnapshot& snapshot, CheckpointThrottle* pace,
                    ShardMeta& meta);
-// Passes `head` with its configuration to `sink`, then the values that WriteValues wrote. A thread
-// reads ahead. DATA_LOSS: the file is damaged or does not belong to `meta` (the message names the
-// file and the error). After this error, the caller must not use the chunks that `sink` received.
+// Passes `head` to `sink`, then the values that WriteValues wrote. `head` has the configuration of
+// the snapshot. A separate thread reads ahead. DATA_LOSS: the file is damaged or does not belong to
+// `meta` (the message names the file and the error). After an error, the caller must not use the
+// chunks that `sink` received.
 Status ReadValues(const std::string& path, const ShardMeta& meta, ShardSnapshot head,
                   SnapshotSink& sink);
 

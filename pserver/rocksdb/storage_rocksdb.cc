@@ -41,7 +41,8 @@ namespace {
 
 constexpr const char* kMetaKey = "meta";
 
-// `what`: the failed operation for the message, "cannot read the log of DIR".
+// Converts a status of RocksDB. `what`: the failed operation in the message, "cannot read the log
+// of DIR".
 Status FromRocksdb(const rocksdb::Status& status, const std::string& what) {
   if (status.ok()) return OkStatus();
   const std::string text = what + ": " + status.ToString();
@@ -115,7 +116,8 @@ class RocksdbStorage final : public Storage {
       unlink(ValuesPath(meta).c_str());
       return Annotate(status, "cannot write a checkpoint to " + dir_);
     }
-    // This batch atomically replaces the old file of values by the new one.
+    // This batch atomically replaces the record of the old checkpoint, which names the old value
+    // file.
     rocksdb::WriteBatch batch;
     (void)batch.DeleteRange(kLogBegin, LogKey(snapshot.log_number + 1));
     (void)batch.Put(kMetaKey, meta.SerializeAsString());
@@ -146,8 +148,9 @@ class RocksdbStorage final : public Storage {
     }
     TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read the checkpoint of " + dir_));
     TD_ASSIGN_OR_RETURN(const ShardMeta meta, ParseMeta(dir_ + ": record meta", text));
-    // Checks that no acknowledged version is missing. Equal versions are valid: RestoreCheckpoint
-    // returns to an older version on purpose, and further training then writes the file again.
+    // DATA_LOSS if an acknowledged version is missing. After RestoreCheckpoint returned to an older
+    // version, further training writes a checkpoint of an acknowledged version again, so equal
+    // versions are valid.
     if (meta.version() < *acknowledged) {
       return DataLoss(
           "%s: the newest checkpoint has version %d, but version %d was acknowledged [TD4010]; "
@@ -203,7 +206,8 @@ class RocksdbStorage final : public Storage {
   StatusOr<std::vector<StoredGlobalSnapshot>> GlobalSnapshots() override {
     std::vector<StoredGlobalSnapshot> snapshots;
     const Status status = EachGlobalSnapshot([&](uint64_t number, std::string_view text) {
-      // If the record is damaged, the parse fails here, and ReadGlobalSnapshot rejects the record.
+      // If the record is damaged, this parse fails and the version is 0. ReadGlobalSnapshot then
+      // rejects the record.
       ShardMeta meta;
       (void)meta.ParseFromArray(text.data(), static_cast<int>(text.size()));
       snapshots.push_back({number, meta.version()});
@@ -246,8 +250,8 @@ class RocksdbStorage final : public Storage {
   Status SyncLog() override {
     const uint64_t last = last_entry_;
     const Status synced = FromRocksdb(db_->SyncWAL(), "cannot sync the write-ahead log of " + dir_);
-    // Data that could not be synced may be lost, even if the cause was a full disk. The error
-    // therefore must not allow a retry.
+    // After a failed sync, unsynced data may be lost, even if the cause was a full disk. The status
+    // is therefore UNAVAILABLE, after which the log does not retry.
     if (!synced.ok()) return Unavailable("%s", std::string(synced.message()));
     return last == 0 ? OkStatus() : synced_.Note(last);
   }
@@ -259,11 +263,11 @@ class RocksdbStorage final : public Storage {
       if (it->key() != LogKey(expected)) {
         return DataLoss(
             "%s: the update log lacks entry %d and continues with entry %s [TD2118]; hint: restore "
-            "a copy of the directory, or move it away to start without it",
+            "a copy of the directory, or move the directory away to start with an empty state",
             dir_, expected, it->key().ToString());
       }
       StatusOr<LogEntry> entry = DecodeLogEntry(expected, it->value().ToStringView());
-      TD_RETURN_IF_ERROR(entry.status());
+      if (!entry.ok()) return Annotate(entry.status(), dir_);
       TD_RETURN_IF_ERROR(take(*std::move(entry)));
       ++expected;
     }
@@ -272,7 +276,7 @@ class RocksdbStorage final : public Storage {
     if (expected > synced) return OkStatus();
     return DataLoss(
         "%s: the update log ends at entry %d, expected entry %d, which was durable [TD2118]; hint: "
-        "restore a copy of the directory, or move it away to start without it",
+        "restore a copy of the directory, or move the directory away to start with an empty state",
         dir_, expected - 1, synced);
   }
 
@@ -284,14 +288,15 @@ class RocksdbStorage final : public Storage {
   }
 
  private:
-  // Checks the room for a file of values of `bytes` bytes, and for the record that names the file.
+  // Checks the free disk space for a value file of `bytes` bytes and for the record that names the
+  // file.
   Status CheckSpace(size_t bytes) const {
     return CheckFree("data folder", dir_, RoomFor(*db_, 0) + bytes + free_bytes_min_ / 2);
   }
 
-  // Syncs RocksDB's log files, because data of an earlier process may not be durable yet. The data
-  // stays in these files if there is no room to write it to tables (TightStoreOptions). Returns the
-  // size of the files in bytes.
+  // Syncs RocksDB's log files, because an earlier process may have left unsynced data. If the disk
+  // has no room to write this data to table files, RocksDB keeps the data in the log files
+  // (TightStoreOptions). Returns the size of the log files in bytes.
   StatusOr<uint64_t> SyncLogFiles() const {
     uint64_t bytes = 0;
     std::error_code error;
@@ -338,7 +343,7 @@ class RocksdbStorage final : public Storage {
     if (!(file >> version)) {
       return DataLoss(
           "%s is damaged: it contains no version number [TD2118]; hint: restore a copy of the "
-          "directory, or move it away to start without it",
+          "directory, or move the directory away to start with an empty state",
           AcknowledgedPath());
     }
     return version;
@@ -346,7 +351,7 @@ class RocksdbStorage final : public Storage {
 
   std::string ValuesPath(const ShardMeta& meta) const { return dir_ + "/" + meta.values_file(); }
 
-  // Calls `take` with the number of each file of values in the directory.
+  // Calls `take` with the number of each value file in the directory.
   void EachFile(const std::function<void(uint64_t)>& take) const {
     std::error_code ignored;
     for (const auto& entry : std::filesystem::directory_iterator(dir_, ignored)) {
@@ -355,7 +360,7 @@ class RocksdbStorage final : public Storage {
     }
   }
 
-  // Calls `take` with the number and the ShardMeta of each global snapshot, in ascending order of
+  // Calls `take` with the number and the serialized ShardMeta of each global snapshot, by ascending
   // numbers.
   Status EachGlobalSnapshot(const std::function<void(uint64_t, std::string_view)>& take) const {
     const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
@@ -368,7 +373,8 @@ class RocksdbStorage final : public Storage {
     return FromRocksdb(it->status(), "cannot read the snapshots of " + dir_);
   }
 
-  // Removes the files of values of older checkpoints, and of checkpoints that were never completed.
+  // Removes the value files that neither `meta`, nor its base, nor a global snapshot names: files
+  // of older checkpoints, and of checkpoints that were never completed.
   void RemoveValuesBut(const ShardMeta& meta) const {
     std::set<std::string> needed = {meta.values_file(), meta.base().values_file()};
     bool known = true;
@@ -377,7 +383,7 @@ class RocksdbStorage final : public Storage {
       known &= snapshot.ParseFromArray(text.data(), static_cast<int>(text.size()));
       needed.insert(snapshot.values_file());
     });
-    if (!known || !listed.ok()) return;  // a damaged record may need any of the files
+    if (!known || !listed.ok()) return;  // a record that cannot be parsed may name any of the files
     EachFile([&](uint64_t number) {
       const std::string other = ValuesName(number);
       if (!needed.contains(other)) unlink((dir_ + "/" + other).c_str());
@@ -407,7 +413,7 @@ class RocksdbStorage final : public Storage {
     head.whole = meta.version();
     return ReadValues(ValuesPath(meta), meta, std::move(head), sink);
   }
-  // Passes a delta, merged with its base, to `sink`. Reads both into memory.
+  // Merges a delta with its base and passes the result to `sink`. Reads both snapshots into memory.
   Status ReadDelta(const ShardMeta& meta, SnapshotSink& sink) const {
     TD_REQUIRE(meta.has_base());
     SnapshotAssembler delta, base;
@@ -421,13 +427,13 @@ class RocksdbStorage final : public Storage {
   const std::string dir_;
   const uint64_t free_bytes_min_;
   CheckpointThrottle* const pace_;
-  // Number of the last synced log entry. ReadLog uses this number to detect a loss that RocksDB
-  // does not report. If the length in the newest record is damaged, RocksDB treats the record as an
-  // incomplete write and drops it silently.
+  // Number of the last synced log entry. ReadLog uses this number to detect the loss of synced
+  // entries. RocksDB does not report a loss if the length in the newest record is damaged: RocksDB
+  // treats the record as an incomplete write and drops it.
   PersistentCounter synced_;
   std::atomic<uint64_t> last_entry_ = 0;  // number of the last written log entry
   Mutex mu_;
-  uint64_t last_file_ TD_GUARDED_BY(mu_) = 0;  // number of the last file of values
+  uint64_t last_file_ TD_GUARDED_BY(mu_) = 0;  // number of the newest value file
   std::unique_ptr<rocksdb::DB> db_;
 };
 

@@ -1,4 +1,4 @@
-// The store of a server's checkpoints and WAL: one RocksDB, and a file of values per checkpoint.
+// The store of a server's checkpoints and WAL: one RocksDB, and one value file per checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ namespace tandem::pserver {
 
 class CheckpointThrottle;
 
-// Opens RocksDB in directory `dir`, which is created if missing. Waits 10 s while another process
-// has the directory open, because a killed process may still be exiting. UNAVAILABLE: the process
-// keeps it open. `free_bytes_min`: CheckRoom requires this number of free bytes, and a write
-// requires half of it, in addition to the bytes that RocksDB needs (store_room.h).
-// RESOURCE_EXHAUSTED: fewer than kStoreBytesMin bytes are free. `pace`: limits the rate at which
-// snapshots are written; null: unlimited.
+// Opens RocksDB in directory `dir`, which is created if missing. Waits up to 10 s while another
+// process has the directory open, because a killed process may still be exiting. UNAVAILABLE: the
+// directory is still open after this time. `free_bytes_min`: number of bytes that CheckRoom
+// requires to be free, in addition to the bytes that RocksDB needs (store_room.h). A write requires
+// half of this number. RESOURCE_EXHAUSTED: fewer than kStoreBytesMin bytes are free. `pace` limits
+// the rate at which snapshots are written; null: unlimited.
 StatusOr<std::unique_ptr<Storage>> OpenRocksdbStorage(const std::string& dir,
                                                       CheckpointThrottle* pace = nullptr,
                                                       uint64_t free_bytes_min = 64 << 20);

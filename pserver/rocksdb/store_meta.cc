@@ -13,17 +13,17 @@ namespace tandem::pserver {
 namespace {
 
 constexpr uint32_t kFormat = 2;
-constexpr uint32_t kFormatMoved = 3;  // format of a store in which buckets have moved
+constexpr uint32_t kFormatMoved = 3;  // format of a store in which buckets have moved or are moving
 constexpr std::string_view kValues = "values-";
 static_assert(kFormat != kFormatMoved, "an older program must reject a store with moves");
 
-// Checks the name of the value file, which comes from the disk. A name with directories could refer
-// to a file outside the store.
+// Checks the name of the value file in a record that was read from the disk. A name with
+// directories could refer to a file outside the store.
 Status CheckFile(const std::string& what, const ShardMeta& meta) {
   if (ValuesNumber(meta.values_file())) return OkStatus();
   return DataLoss(
       "%s names the value file \"%s\", expected %sNUMBER [TD2111]; hint: restore a copy of the "
-      "directory, or move it away to start without this checkpoint",
+      "directory, or move the directory away to start without this checkpoint",
       what, absl::CHexEscape(meta.values_file()), kValues);
 }
 
@@ -57,8 +57,8 @@ StatusOr<ShardMeta> ParseMeta(const std::string& what, const std::string& record
   ShardMeta meta;
   if (!meta.ParseFromString(record)) {
     return DataLoss(
-        "%s is damaged [TD2118]; hint: restore a copy of the directory, or move it away to start "
-        "without it",
+        "%s is damaged [TD2118]; hint: restore a copy of the directory, or move the directory away "
+        "to start with an empty state",
         what);
   }
   if (meta.format() != kFormat && meta.format() != kFormatMoved) {

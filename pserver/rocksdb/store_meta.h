@@ -1,5 +1,5 @@
-// The record of a checkpoint or a global snapshot in the store. It has everything except the
-// values, and the name of the file with the values.
+// The record of a checkpoint or a global snapshot in the store. The record has the name of the
+// value file, and all data of the snapshot except the values.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ std::optional<uint64_t> ValuesNumber(std::string_view name);
 
 // Makes the record of `snapshot`, without the name of the value file.
 ShardMeta MakeMeta(const ShardSnapshot& snapshot);
-// Parses the record of a checkpoint. DATA_LOSS: the record is damaged, or names a file that
-// ValuesName does not produce (the message names `what`). FAILED_PRECONDITION: the record has
+// Parses the record of a checkpoint. `what`: name of the record in messages. DATA_LOSS: the record
+// is damaged, or names a file that ValuesName does not produce. FAILED_PRECONDITION: the record has
 // another format.
 StatusOr<ShardMeta> ParseMeta(const std::string& what, const std::string& record);
 StatusOr<ShardSnapshot> SnapshotHeadOf(const ShardMeta& meta);

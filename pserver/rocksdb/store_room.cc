@@ -12,9 +12,9 @@ namespace tandem::pserver {
 namespace {
 
 constexpr uint64_t kMemtableBytes = 16 << 20;
-// Maximum number of memtables: one is filled while the others are written to files.
+// Maximum number of memtables: RocksDB fills one memtable while it writes the others to files.
 constexpr int kMemtables = 4;
-constexpr uint64_t kFilesWorth = 4;      // minimum number of files that are worth a merge
+constexpr uint64_t kFilesWorth = 4;      // minimum number of files for a compaction
 constexpr uint64_t kOwnBytes = 1 << 20;  // bytes for the manifest, options and RocksDB's messages
 
 uint64_t NewFiles(rocksdb::DB& db) {
@@ -29,8 +29,9 @@ uint64_t NewFiles(rocksdb::DB& db) {
 rocksdb::Options StoreOptions() {
   rocksdb::Options options;
   options.create_if_missing = true;
-  // By default, RocksDB silently drops everything after a damaged record. This mode rejects damage,
-  // except in the record that was being written last.
+  // By default, RocksDB silently drops all records after a damaged record. In this mode, RocksDB
+  // reports damage as an error, except in the newest record, which a crash may have left
+  // incomplete.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   options.paranoid_checks = true;
   options.write_buffer_size = kMemtableBytes;
@@ -47,7 +48,8 @@ rocksdb::Options StoreOptions() {
 rocksdb::Options TightStoreOptions(uint64_t log_bytes) {
   rocksdb::Options options = StoreOptions();
   options.avoid_flush_during_recovery = true;
-  // Large enough for the whole log: a full memtable becomes a file even during recovery.
+  // The memtable must hold the whole log: RocksDB writes a full memtable to a file even during
+  // recovery.
   options.write_buffer_size = std::max(kMemtableBytes, 4 * log_bytes);
   options.max_total_wal_size = std::max<uint64_t>(options.max_total_wal_size, 4 * log_bytes);
   return options;

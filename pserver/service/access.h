@@ -1,5 +1,5 @@
-// Access rights to the calls of a server (common/rpc/pserver_call.h). The rights apply if callers
-// have certificates. Without TLS, callers have no roles.
+// Access rights to the calls of a server (common/rpc/pserver_call.h). The rights apply only if
+// callers have certificates, because a caller without a certificate has no role.
 #pragma once
 
 #include <span>
@@ -14,9 +14,9 @@ namespace tandem::pserver {
 
 using rpc::PserverCall;
 
-// Checks whether a caller may make the call on a server of `job`. `uris`: the URIs in its
-// certificate. PERMISSION_DENIED: it may not (the message names the caller and the roles of the
-// call).
+// Checks whether a caller may make `call` on a server of `job`. `uris`: the URIs in the caller's
+// certificate. PERMISSION_DENIED: the caller may not make the call (the message names the caller
+// and the roles that may).
 Status CheckAccess(PserverCall call, const std::string& job,
                    std::span<const std::string_view> uris);
 

@@ -1,4 +1,4 @@
-// Rate, errors and duration of the calls that a server handles, with any transport.
+// Rate, errors and duration of the calls that a server handles, for all transports.
 #pragma once
 
 #include <functional>
@@ -17,8 +17,9 @@ class CallMetrics {
 
   // `metrics` must outlive this object. This object must outlive the functions that Begin returns.
   explicit CallMetrics(Metrics& metrics);
-  // Records that a call has arrived. The caller calls the returned function once, with the status
-  // of the reply. The duration includes the waits for a worker, for other trainers and for the log.
+  // Records that a call has arrived. The caller of Begin calls the returned function once, with the
+  // status of the reply. The recorded duration includes the waits for a worker, for other trainers
+  // and for the log.
   Finish Begin(PserverCall call);
 
  private:
@@ -26,7 +27,7 @@ class CallMetrics {
     Histogram& seconds;
     Counter& errors;
   };
-  std::vector<OneCall> calls_;  // by PserverCall: its metrics
+  std::vector<OneCall> calls_;  // metrics by PserverCall
 };
 
 }  // namespace tandem::pserver

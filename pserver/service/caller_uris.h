@@ -10,8 +10,8 @@ class CallbackServerContext;
 
 namespace tandem::pserver {
 
-// Returns the URIs in the certificate of the caller of `context`. The list is empty if the caller
-// has no certificate.
+// Returns the URIs in the certificate of the caller of `context`; empty: the caller has no
+// certificate.
 std::vector<std::string> UrisOf(const grpc::CallbackServerContext& context);
 
 }  // namespace tandem::pserver

@@ -26,14 +26,14 @@ void DeadlineDriver::Poke(Time deadline) {
 }
 
 void DeadlineDriver::Loop() {
-  // Maximum time between two checks. If a trainer is lost, a new waiting call may have to fail
-  // before its deadline.
+  // Maximum time between two checks. When a trainer becomes unresponsive, new calls that wait for
+  // it must fail before their deadlines.
   constexpr Duration kSleepMax = std::chrono::milliseconds(100);
   SetThreadName("deadlines");
   while (true) {
     {
-      // Sets `wake_` before the query. Otherwise the thread would miss a call that begins between
-      // the query and the sleep.
+      // Sets `wake_` before the query, so that a call that begins between the query and the sleep
+      // still shortens the sleep (Poke).
       MutexLock lock(mu_);
       wake_ = Time::max();
     }

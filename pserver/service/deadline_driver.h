@@ -1,4 +1,4 @@
-// The thread that watches a shard's deadlines.
+// The thread that ends calls at their deadlines.
 #pragma once
 
 #include <thread>
@@ -13,9 +13,9 @@ namespace tandem::pserver {
 class DeadlineDriver final : public Deadlines {
  public:
   DeadlineDriver(Shard& shard, const RealClock& clock);
-  ~DeadlineDriver() override;  // joins its thread
-  // Wakes the thread only if the thread would sleep beyond `deadline`. Most calls therefore need no
-  // thread switch.
+  ~DeadlineDriver() override;  // joins the thread
+  // Wakes the thread only if the thread would sleep longer than until `deadline`. Most calls
+  // therefore need no thread switch.
   void Poke(Time deadline) override;
 
  private:

@@ -10,8 +10,7 @@
 
 namespace tandem::pserver {
 
-// Returns the lease of a request that asks for `ms` milliseconds. 0: the lease is 2 s. A longer
-// lease than 60 s is reduced to 60 s.
+// Returns the lease for a request of `ms` milliseconds: at most 60 s, and 2 s if `ms` is 0.
 inline Duration LeaseOf(uint64_t ms) {
   constexpr uint64_t kDefaultMs = 2000, kMaxMs = 60'000;
   return std::chrono::milliseconds(std::min(ms == 0 ? kDefaultMs : ms, kMaxMs));

@@ -1,5 +1,5 @@
 // Handlers of the calls of proto/pserver.proto for moves of buckets. A handler turns a request
-// message into a reply message, and is independent of the transport.
+// message into a reply message, independently of the transport.
 #pragma once
 
 #include "common/base/status.h"

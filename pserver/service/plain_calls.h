@@ -1,5 +1,5 @@
 // Handlers of the calls of proto/pserver.proto without tensors. A handler turns a request message
-// into a reply message, and is independent of the transport. Push and Pull are in tensor_calls.h.
+// into a reply message, independently of the transport. Push and Pull are in tensor_calls.h.
 #pragma once
 
 #include "pserver/shard/shard.h"
@@ -14,7 +14,7 @@ class StatusReply;
 
 namespace tandem::pserver {
 
-// Configures the shard. The caller must not send the reply before Shard::WhenLogged.
+// Configures the shard. The caller sends the reply only after Shard::WhenLogged has called back.
 Status ConfigureShard(const ConfigureRequest& request, Shard& shard, ConfigureReply* reply);
 // Fills the fields of `reply` that the shard knows.
 void FillStatus(const ShardInfo& info, StatusReply* reply);

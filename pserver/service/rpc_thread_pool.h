@@ -9,12 +9,12 @@
 
 namespace tandem::pserver {
 
-// A thread pool with a metric: the maximum number of threads that worked at the same time.
+// A thread pool with a metric: the maximum number of threads that worked at the same time so far.
 // Thread-safe.
 class RpcThreadPool final : public Runner {
  public:
-  // Starts `threads` threads with the names `name`-0, `name`-1, ... `metrics` must outlive this
-  // object.
+  // Starts `threads` threads with the names `name`-0, `name`-1, ... `queue_max`: maximum number of
+  // waiting tasks. `metrics` must outlive this object.
   RpcThreadPool(const std::string& name, int threads, size_t queue_max, Metrics& metrics);
   Status Post(std::function<void()> work) override;
 
@@ -24,7 +24,7 @@ class RpcThreadPool final : public Runner {
   Gauge& most_busy_;
   Mutex mu_;
   int busy_ TD_GUARDED_BY(mu_) = 0, most_ TD_GUARDED_BY(mu_) = 0;
-  // Must be the last member, so that its threads end before the other members are destroyed.
+  // The last member, so that its threads end before the other members are destroyed.
   ThreadPool pool_;
 };
 

@@ -1,5 +1,5 @@
-// The sessions of a server with its callers (common/rpc/credentials/session_proof.h). A session
-// proves that a call comes from a program that has the job's secret.
+// The sessions of a server with its callers (common/rpc/credentials/session_proof.h). A proof in a
+// session shows that the caller has the job's secret.
 #pragma once
 
 #include <cstddef>
@@ -24,9 +24,9 @@ namespace tandem::pserver {
 // Opens sessions and checks the proofs of calls. Thread-safe.
 class ServerSessions {
  public:
-  // Maximum numbers of sessions without and with a proven call. Callers without the secret can open
-  // only unproven sessions. A new session replaces the least recently used session of the same
-  // kind. Callers without the secret therefore cannot remove sessions of callers with the secret.
+  // Maximum numbers of sessions: unproven (no proven call yet) and proven. A new session replaces
+  // the least recently used session of the same kind. Callers without the secret can open only
+  // unproven sessions, so they cannot remove proven sessions.
   struct Limits {
     size_t unproven = 4096, proven = 16384;
   };
@@ -37,13 +37,13 @@ class ServerSessions {
   ServerSessions(std::string secret, std::string job, Limits limits);
 
   bool asks() const { return !secret_.empty(); }
-  // Opens a session. FAILED_PRECONDITION: the server has no secret. UNAUTHENTICATED: the caller is
-  // of another job. INVALID_ARGUMENT: the request is malformed.
+  // Opens a session and fills `reply`. FAILED_PRECONDITION: the server has no secret.
+  // UNAUTHENTICATED: the caller belongs to another job. INVALID_ARGUMENT: the request is malformed.
   Status Open(const OpenSessionRequest& request, OpenSessionReply* reply);
-  // Checks that the holder of a session makes this call, with a counter that was not used before.
-  // UNAUTHENTICATED: the check fails; the message contains kNoSessionCode if a new session would
-  // help. The proof may instead be for `other_name`, another name of the same method; "": there is
-  // none.
+  // Checks that the caller has the key of a session, and that the counter of this call was not used
+  // before. UNAUTHENTICATED: the check fails; the message contains kNoSessionCode if a new session
+  // would help. `method`: name of the method for which the proof must be. `other_name`: another
+  // name of the method that the proof may contain instead; "": none.
   Status Check(std::string_view stamp, std::string_view method, std::string_view other_name = {});
 
   size_t unproven() const;
@@ -52,7 +52,7 @@ class ServerSessions {
  private:
   struct Session {
     std::string id, key;      // constant after construction
-    SequenceWindow counters;  // counters of the calls that were accepted; guarded by mu_
+    SequenceWindow counters;  // counters of the accepted calls; guarded by mu_
   };
   // Sessions in the order of their last use.
   struct Table {
@@ -60,7 +60,7 @@ class ServerSessions {
     absl::flat_hash_map<std::string, std::list<std::shared_ptr<Session>>::iterator> by_id;
 
     void Add(std::shared_ptr<Session> session, size_t limit);
-    std::shared_ptr<Session> Use(const std::string& id);  // returns null if the id is unknown
+    std::shared_ptr<Session> Use(const std::string& id);  // null: the id is unknown
     void Remove(const std::string& id);
   };
 

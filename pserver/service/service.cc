@@ -38,11 +38,12 @@ using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
 using Finish = CallMetrics::Finish;
 
-// Maximum bytes of a push that is handled on the receiving thread. For a short push, a thread
-// switch would take longer than the work. A longer push must not block other connections.
+// Maximum bytes of a push that is handled on the thread that received it. For a short push, a
+// thread switch would take longer than the work. A longer push would block other connections of
+// this thread.
 constexpr size_t kShortBytesMax = 1 << 20;
 
-// Returns a function that writes the reply of a call with tensors, and ends the call.
+// Returns a function that writes the reply of a Push or Pull to `reply` and calls `finish`.
 TensorCalls::Answer Into(ByteBuffer* reply, const Finish& finish) {
   return [reply, finish](const Status& status, codec::EncodedMessage answer) {
     if (status.ok()) *reply = rpc::ToByteBuffer(std::move(answer));
@@ -50,7 +51,7 @@ TensorCalls::Answer Into(ByteBuffer* reply, const Finish& finish) {
   };
 }
 
-// Writes a line of StateLog to the log, unless the line is empty.
+// Writes a line of StateLog to the server's log, unless the line is empty.
 void Tell(const std::string& line) { LOG_IF(INFO, !line.empty()) << line; }
 
 StateLog::Transfer TransferOf(const ParcelDef& parcel, uint32_t peer) {
@@ -217,8 +218,8 @@ class PserverService final : public PserverHandlers {
   }
   ServerUnaryReactor* HoldPushes(CallbackServerContext* context, const HoldPushesRequest* request,
                                  HoldPushesReply* reply) override {
-    // The reply waits until the changes are durable, because it contains the bucket map, from which
-    // other servers learn.
+    // The reply contains the bucket map, from which other servers learn. Move therefore replies
+    // only when the changes are durable.
     return Move(context, PserverCall::kHoldPushes, [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(tandem::pserver::HoldPushes(*request, durable_, reply));
       if (!request->over()) Tell(log_.SnapshotBegan(request->cut()));
@@ -247,20 +248,21 @@ class PserverService final : public PserverHandlers {
   }
 
  private:
-  // Checks the caller's proof of the job's secret. Call it only once per call, because a proof is
-  // valid once.
+  // Checks the caller's proof of the job's secret. Called once per call, because a proof is valid
+  // only once.
   Status CheckSecret(const CallbackServerContext& context, PserverCall call) const;
   Status CheckJob(const std::string& job) const;
   Status CheckRole(const CallbackServerContext& context, PserverCall call) const;
-  // Marks the connection as one of the job, because its caller has proved that it has the secret.
+  // Tells Admissions that the caller of this connection proved that it has the secret.
   void NoteProof(const CallbackServerContext& context, PserverCall call,
                  rpc::Standing standing) const;
-  // Returns a function that records the caller and the result of the call in the audit log, then
+  // Returns a function that records the caller and the result of the call in the audit log and
   // calls `finish`.
   Finish Noted(const CallbackServerContext& context, PserverCall call, bool has_secret,
                Finish finish) const;
-  // Runs `body` on `runner`, or on this thread if `runner` is null. `body` itself sends the reply.
-  // All calls use this function, which checks callers and counts calls.
+  // Checks the caller, counts the call, and runs `body` on `runner`, or on this thread if `runner`
+  // is null. `body` calls its argument to send the reply. All calls use Hand or a function that
+  // calls HandTo.
   ServerUnaryReactor* Hand(CallbackServerContext* context, PserverCall call, Runner* runner,
                            std::function<void(const Finish&)> body) {
     return HandTo(context->DefaultReactor(), context, call, runner, std::move(body));
@@ -269,10 +271,10 @@ class PserverService final : public PserverHandlers {
                              PserverCall call, Runner* runner,
                              std::function<void(const Finish&)> body);
   // Like Hand, for calls that may wait in the shard. `body` receives the tag of the waiting call.
-  // The wait ends when the caller disconnects.
+  // If the caller disconnects, the wait ends.
   ServerUnaryReactor* HandWaiting(CallbackServerContext* context, PserverCall call, Runner* runner,
                                   std::function<void(const Finish&, const void* tag)> body);
-  // Runs `body` on a worker thread and replies with its status.
+  // Runs `body` on a worker thread. Replies with the status of `body` when its changes are logged.
   ServerUnaryReactor* Work(CallbackServerContext* context, PserverCall call,
                            std::function<Status()> body) {
     return Hand(
@@ -283,8 +285,8 @@ class PserverService final : public PserverHandlers {
         });
   }
 
-  // Like Work, but replies when the changes of `body` are durable. Clients that split pushes again
-  // rely on these changes when they have the reply. The next step of a move does too.
+  // Like Work, but replies when the changes of `body` are durable. After the reply, clients that
+  // partition pushes again rely on these changes, and so does the next phase of a migration.
   ServerUnaryReactor* Move(CallbackServerContext* context, PserverCall call,
                            std::function<Status()> body) {
     return Hand(context, call, &threads_.others,
@@ -317,8 +319,9 @@ Status PserverService::CheckSecret(const CallbackServerContext& context, Pserver
   }
   if (metadata.find(rpc::kTokenMetadata) != metadata.end()) {
     return Unauthenticated(
-        "the caller sent a token (metadata %s) of an earlier version, but this server accepts only "
-        "sessions [TD6022]; hint: run the same version of Tandem on both sides",
+        "the caller proves its identity with a token (metadata %s), as earlier versions of Tandem "
+        "do, but this server requires a session [TD6022]; hint: run the same version of Tandem on "
+        "both sides",
         rpc::kTokenMetadata);
   }
   return Unauthenticated(
@@ -350,7 +353,7 @@ Status PserverService::CheckRole(const CallbackServerContext& context, PserverCa
 
 void PserverService::NoteProof(const CallbackServerContext& context, PserverCall call,
                                rpc::Standing standing) const {
-  // kOpenSession: the caller has not yet proved that it has the secret.
+  // At OpenSession, the caller has not proved yet that it has the secret.
   const bool proved = call != PserverCall::kOpenSession || !options_.sessions->asks();
   if (proved && options_.admissions != nullptr)
     options_.admissions->Prove(context.peer(), standing);
@@ -382,7 +385,7 @@ Finish PserverService::Noted(const CallbackServerContext& context, PserverCall c
 ServerUnaryReactor* PserverService::HandWaiting(
     CallbackServerContext* context, PserverCall call, Runner* runner,
     std::function<void(const Finish&, const void* tag)> body) {
-  // The address of this flag is the tag.
+  // `gone` becomes true when the caller disconnects. Its address is the tag of the call.
   const auto gone = std::make_shared<std::atomic<bool>>(false);
   ServerUnaryReactor* const reactor = NewWaitingReactor([this, gone] {
     *gone = true;
@@ -402,7 +405,7 @@ ServerUnaryReactor* PserverService::HandTo(ServerUnaryReactor* reactor,
                                            std::function<void(const Finish&)> body) {
   Finish finish = [reactor, done = metrics_.Begin(call)](const Status& status) {
     done(status);
-    // Last access to the call: it may be destroyed from here on.
+    // The last access to the call, which may be destroyed from here on.
     reactor->Finish(rpc::ToGrpc(status));
   };
   Status status = CheckSecret(*context, call);
@@ -421,7 +424,7 @@ ServerUnaryReactor* PserverService::HandTo(ServerUnaryReactor* reactor,
     return reactor;
   }
   const Status posted = runner->Post([context, finish, body = std::move(body)] {
-    // If the call was cancelled in the queue, no caller waits for its reply.
+    // No caller waits for the reply of a call that was cancelled in the queue.
     if (context->IsCancelled()) {
       finish(Cancelled("the call was cancelled before it started; nothing was changed"));
     } else {

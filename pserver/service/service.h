@@ -1,5 +1,5 @@
-// The gRPC part of a pserver: accepts calls, checks callers, passes the work to worker threads and
-// the shard, and replies. Includes gRPC: for .cc files only.
+// The gRPC part of a pserver. It accepts calls, checks callers, passes the work to worker threads
+// and the shard, and replies. Includes gRPC: for .cc files only.
 #pragma once
 
 #include <functional>
@@ -31,12 +31,12 @@ struct PserverServiceOptions {
   int index = 0;
   uint64_t server_incarnation = 1;
   ServerSessions* sessions = nullptr;  // checks that callers have the job's secret
-  // true: callers have certificates, and may make only the calls of their roles
+  // true: callers have certificates, and a caller may make only the calls of its role
   // (pserver/service/access.h).
   bool roles = false;
   rpc::AuditLog* audit = nullptr;  // records every call; null: no audit log
   std::function<StatusOr<shm_rpc::ShmRpcTicket>()> invite;  // creates shm RPC tickets; thread-safe
-  // Is told about callers that proved the secret; null: callers need no proof.
+  // Learns which callers proved that they have the secret; null: callers need no proof.
   std::shared_ptr<rpc::Admissions> admissions;
 };
 
@@ -46,7 +46,8 @@ struct PserverThreads {
   Runner& others;
 };
 
-// Two gRPC services with the same calls under different names. `v1` forwards to `unversioned`.
+// Two gRPC services with the same calls under different names. `v1` forwards each call to
+// `unversioned`.
 struct PserverServices {
   std::unique_ptr<grpc::Service> unversioned;  // the gRPC service tandem.ParameterServer
   std::unique_ptr<grpc::Service> v1;           // the gRPC service tandem.pserver.v1.ParameterServer
@@ -54,8 +55,8 @@ struct PserverServices {
   std::vector<grpc::Service*> All() const { return {unversioned.get(), v1.get()}; }
 };
 
-// Makes the gRPC services of a pserver. All arguments must outlive the services. The services must
-// outlive their gRPC server.
+// Makes the gRPC services of a pserver. All arguments must outlive the services, and the services
+// must outlive their gRPC server.
 PserverServices MakePserverServices(PserverServiceOptions options, DurableShard& durable,
                                     TensorCalls& calls, CallMetrics& metrics,
                                     PserverThreads threads, Deadlines& deadlines);

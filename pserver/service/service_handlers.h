@@ -15,7 +15,7 @@ using Moves = ParameterServer::WithCallbackMethod_ExchangeMap<
                 ParameterServer::WithCallbackMethod_RefuseBuckets<ParameterServer::Service>>>>>;
 using Snapshots = ParameterServer::WithCallbackMethod_HoldPushes<
     ParameterServer::WithCallbackMethod_TakeCut<Moves>>;
-// Push and Pull carry tensors and use a hand-written codec; the other calls use protobuf.
+// Push and Pull carry tensors and use a hand-written codec. All other calls use protobuf.
 using Plain = ParameterServer::WithCallbackMethod_Configure<
     ParameterServer::WithCallbackMethod_InitParams<ParameterServer::WithCallbackMethod_WaitInit<
         ParameterServer::WithCallbackMethod_Barrier<ParameterServer::WithCallbackMethod_Complete<
@@ -32,7 +32,8 @@ using Base =
 
 }  // namespace handlers
 
-// Threads of the server send the replies (gRPC's callback interface).
+// The handlers of the calls (gRPC's callback interface). A handler returns before its reply; a
+// thread of the server sends the reply.
 class PserverHandlers : public handlers::Base {};
 
 }  // namespace tandem::pserver

@@ -21,14 +21,14 @@ using Plain = V1::WithCallbackMethod_Configure<V1::WithCallbackMethod_InitParams
             V1::WithCallbackMethod_RestoreCheckpoint<V1::WithCallbackMethod_PullState<
                 V1::WithCallbackMethod_PullTable<V1::WithCallbackMethod_OpenShmChannel<
                     V1::WithCallbackMethod_OpenSession<Moves>>>>>>>>>>>>;
-// Push and Pull carry tensors: their messages are passed on as bytes.
+// Push and Pull carry tensors, so this service forwards their messages as bytes.
 using Base = V1::WithRawCallbackMethod_Push<V1::WithRawCallbackMethod_Pull<Plain>>;
 
 class ServiceV1 final : public Base {
  public:
   explicit ServiceV1(PserverHandlers& handlers) : handlers_(handlers) {}
 
-// Defines a call of this service: `served_by` is the method of PserverHandlers that handles it.
+// Defines a call of this service. `served_by`: the method of PserverHandlers that handles the call.
 #define TD_FORWARD(call, served_by, Request, Reply)                                              \
   ServerUnaryReactor* call(CallbackServerContext* context, const Request* request, Reply* reply) \
       override {                                                                                 \

@@ -12,8 +12,8 @@ namespace tandem::pserver {
 
 class PserverHandlers;
 
-// Returns a service that passes each call to `handlers`, which must outlive the service. The bytes
-// of the messages are those of the unversioned service.
+// Returns a service that passes each call to `handlers`, which must outlive the service. The
+// messages have the same bytes as in the unversioned service.
 std::unique_ptr<grpc::Service> MakePserverServiceV1(PserverHandlers& handlers);
 
 }  // namespace tandem::pserver

@@ -1,4 +1,4 @@
-// Makes log lines for the changes of a server's state that calls cause.
+// Makes the lines of the server's log for state changes that calls cause.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 namespace tandem::pserver {
 
 // Makes one line for each change of state: trainers join and leave, rows move to and from other
-// servers, global snapshots begin and end. The line is "" if a call changes nothing. The caller
-// writes the lines to the log. Thread-safe.
+// servers, global snapshots begin and end. A function returns "" if the call changes nothing. The
+// caller writes the lines to the log. Thread-safe.
 class StateLog {
  public:
   // The contents of one transfer of buckets between two servers.
@@ -24,21 +24,24 @@ class StateLog {
 
   explicit StateLog(const Clock& clock) : clock_(clock) {}
 
-  // Reports that a trainer configured the server. "": an earlier call had the same incarnation.
+  // Returns the line for a trainer that configured the server. "": an earlier call had the same
+  // incarnation.
   std::string Joined(int trainer, uint64_t incarnation, const std::string& job);
-  // Reports that a trainer completed the job. `remaining`: number of trainers that have not.
+  // Returns the line for a trainer that completed the job. `remaining`: number of trainers that
+  // have not completed the job.
   std::string Left(int trainer, int remaining);
-  // Reports that this server begins to send rows. "": an earlier call had the same contents.
+  // Returns the line for the begin of a transfer to another server. "": an earlier call had the
+  // same contents.
   std::string TransferBegan(const Transfer& sent);
-  // Reports that the transfer to server `peer` was committed or abandoned. "": no transfer to
-  // `peer` has begun.
+  // Returns the line for the end of the transfer to server `peer`. "": no transfer to `peer` has
+  // begun.
   std::string TransferEnded(int peer, bool committed);
   static std::string Received(const Transfer& received);
-  // Reports that pushes wait for snapshot `number`. "": the call only renews the lease of the same
-  // snapshot.
+  // Returns the line for the begin of snapshot `number`, for which pushes wait. "": the call only
+  // renews the lease of the same snapshot.
   std::string SnapshotBegan(uint64_t number);
-  // Reports the end of snapshot `number`. `bytes`: written bytes; -1: the snapshot failed. "":
-  // snapshot `number` has not begun.
+  // Returns the line for the end of snapshot `number`. `bytes`: written bytes; -1: the snapshot
+  // failed. "": snapshot `number` has not begun.
   std::string SnapshotEnded(uint64_t number, int64_t bytes);
 
  private:
@@ -49,9 +52,9 @@ class StateLog {
 
   const Clock& clock_;
   Mutex mu_;
-  // By trainer that is in the job: its incarnation.
+  // By trainer that has joined and not completed: its incarnation.
   std::map<int, uint64_t> incarnations_ TD_GUARDED_BY(mu_);
-  // By index of the other server: the transfer that began.
+  // By index of the target server: the transfer in progress.
   std::map<int, Begun> transfers_ TD_GUARDED_BY(mu_);
   uint64_t snapshot_ TD_GUARDED_BY(mu_) = 0;  // number of the last snapshot that began; 0: none
   Time snapshot_at_ TD_GUARDED_BY(mu_);

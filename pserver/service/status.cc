@@ -23,7 +23,8 @@ http::StatusTable Trainers(const ShardInfo& info) {
   return table;
 }
 
-// Returns the trainer that waited least. In sync mode, all other trainers wait for it.
+// Returns text about the trainer that waited least. In sync mode, all other trainers wait for this
+// trainer.
 std::string Slowest(const ShardInfo& info) {
   std::vector<std::pair<int, double>> waited;
   for (const TrainerInfo& t : info.trainers) {

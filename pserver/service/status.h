@@ -6,8 +6,9 @@
 
 namespace tandem::pserver {
 
-// The server is ready if the shard has its initial values and `storage` is OK. If `storage` is not
-// OK, it is the reason why pushes are rejected or checkpoints are not written.
+// Returns the page. `storage`: OK, or the reason why the server rejects pushes or writes no
+// checkpoints. The page says that the server is ready if the shard has its initial values and
+// `storage` is OK.
 http::StatusDocument StatusOf(const ShardInfo& info, int index, const Status& storage = {});
 
 }  // namespace tandem::pserver

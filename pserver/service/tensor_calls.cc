@@ -17,8 +17,8 @@ uint64_t Microseconds(Time t) {
       std::chrono::duration_cast<std::chrono::microseconds>(t.time_since_epoch()).count());
 }
 
-// Data for the reply to one call. The shard or the log may reply after TensorCalls is destroyed, so
-// the reply needs its own data.
+// The data that the reply to one call needs. The callback of the shard owns a copy, because the
+// shard or the log may call back after TensorCalls is destroyed.
 struct Call {
   uint64_t server_incarnation;
   const Clock& clock;  // clock of the shard
@@ -49,7 +49,7 @@ codec::CodedPullReply Call::Coded(const PullResult& result) const {
 
 bool AsksForRowsAlone(codec::Fragments request) {
   using google::protobuf::internal::WireFormatLite;
-  // Number of bytes to search. This number is enough, because the fields before the rows are short.
+  // Number of bytes to search. The fields before the rows are short, so this number is enough.
   constexpr size_t kLook = 512;
   if (request.empty()) return false;
   const auto first = request[0].first(std::min(kLook, request[0].size()));
@@ -111,8 +111,8 @@ void TensorCalls::Push(codec::Fragments request, Answer answer, const void* tag)
       [&shard = shard_, call, reply, crc32c = pull.crc32c(),
        answer = std::move(answer)](const StatusOr<PullResult>& result) mutable {
         if (result.status().code() == StatusCode::kOutOfRange) {
-          // kOutOfRange: the elements to pull have moved. The server accepted the push
-          // nevertheless, so it replies without a pull.
+          // kOutOfRange: the elements to pull have moved. The server has accepted the push, so it
+          // replies to the push and leaves out the pull.
           return shard.WhenLogged([answer = std::move(answer), reply](const Status& written) {
             answer(written, codec::EncodePushReply(reply, false));
           });

@@ -17,7 +17,7 @@ class WaitingReactor final : public grpc::ServerUnaryReactor {
 
  private:
   const std::function<void()> gone_;
-  std::unique_ptr<WaitingReactor> self_;  // reference to itself, which OnDone releases
+  std::unique_ptr<WaitingReactor> self_;  // reference to this object, which OnDone releases
 };
 
 }  // namespace

@@ -21,8 +21,8 @@ bool BucketMigrations::AtItsStep() const {
   return frozen_.order && frozen_.order->step == state_.version;
 }
 
-// Sync: a step cannot begin on the target until the target knows whether the source released the
-// offered buckets. If they are released, the target owns them from this step on.
+// Sync: a step cannot begin on the target before the target knows whether the source released the
+// offered buckets. After a release, the target owns the buckets from this step on.
 bool BucketMigrations::StepHeld() const {
   if (!state_.sync()) return false;
   return !moves_.offered.empty() || AtItsStep();
@@ -133,10 +133,10 @@ void BucketMigrations::Thaw() {
   if (state_.sync() && !frozen_.order && !state_.journal.replaying()) TakeBack();
 }
 
-// Assigns new ownership epochs to cancelled moves, so that their targets learn of the cancellation.
+// Gives cancelled moves new ownership epochs, so that the targets learn of the cancellation.
 void BucketMigrations::TakeBack() {
   if (moves_.begun.empty()) return;
-  if (!state_.journal.Ready(0).ok()) return;  // no room in the log; a later call tries again
+  if (!state_.journal.Ready(0).ok()) return;  // no room in the log; a later call of Thaw retries
   BucketMap back = moves_.TakeBack(state_.options.index);
   if (back.moves().empty()) return;
   Note(MoveLearnedRecord{std::move(back)});
@@ -145,7 +145,7 @@ void BucketMigrations::TakeBack() {
 StatusOr<BucketMap> BucketMigrations::Release(const std::string& job,
                                               const std::vector<BucketMove>& moves) {
   TD_RETURN_IF_ERROR(CheckMovable(job));
-  // The moves are complete: this call repeats an earlier one.
+  // If the moves are complete, this call repeats an earlier call.
   if (moves_.AreOver(moves)) return moves_.map;
   Thaw();
   if (frozen_.moves != moves || (state_.sync() && !AtItsStep())) {
@@ -161,8 +161,8 @@ StatusOr<BucketMap> BucketMigrations::Release(const std::string& job,
   return moves_.map;
 }
 
-// Gives the buckets of a logged release away. Must not fail: after a partial change, two servers
-// might serve the same bucket.
+// Drops the buckets of a release that is already in the log. Must not fail: after a partial change,
+// two servers might serve the same bucket.
 void BucketMigrations::GiveAway(const MoveReleasedRecord& record) {
   moves_.GiveAway(record.moves, record.map);
   frozen_ = {};
@@ -200,7 +200,7 @@ Status BucketMigrations::Offer(const std::string& job, const BucketMigration& mi
     }
   }
   const size_t known = moves_.Known(migration.moves);
-  // The buckets were offered before: this call repeats an earlier one.
+  // If all buckets were offered before, this call repeats an earlier call.
   if (known == migration.moves.size()) return OkStatus();
   if (known != 0)
     return FailedPrecondition(
@@ -208,7 +208,7 @@ Status BucketMigrations::Offer(const std::string& job, const BucketMigration& mi
         "ended");
   TD_RETURN_IF_ERROR(CheckOffer(migration));
   TD_RETURN_IF_ERROR(Take(migration));
-  // The offer, instead of the freeze, now prevents the step from beginning.
+  // From now on, the offer prevents the begin of the step, so the freeze is no longer needed.
   if (state_.sync()) frozen_ = {};
   Note(MoveOfferedRecord{std::make_shared<BucketMigration>(migration)});
   return OkStatus();
@@ -250,7 +250,7 @@ Status BucketMigrations::Take(const BucketMigration& migration) {
   return OkStatus();
 }
 
-// Takes over the incarnation and the progress of a trainer from the source of the buckets.
+// Copies the incarnation and the progress of a trainer from the source of the buckets.
 void BucketMigrations::TakeMark(const ServerPushState& mark, int source) {
   if (mark.server != state_.options.index) AddMark(mark, moves_.inherited);
   const int trainer = mark.mark.trainer;
@@ -273,8 +273,8 @@ Status BucketMigrations::Refuse(const std::string& job, bool refuse) {
 
 // ---- Knowledge of migrations --------------------------------------------------------------------
 
-// Rejects moves that take a bucket from this server: only this server can give away the buckets
-// that it serves.
+// FAILED_PRECONDITION: `known` says that another server owns a bucket that this server serves. Only
+// this server can give such a bucket away.
 Status BucketMigrations::CheckNews(const BucketMap& known) const {
   for (const BucketMove& m : known.moves()) {
     if (m.epoch <= moves_.map.epoch(m.bucket) || !state_.Serves(m.bucket)) continue;
@@ -380,9 +380,9 @@ StatusOr<bool> BucketMigrations::TakenElsewhere(const PushHead& head) const {
 
 void BucketMigrations::Note(MoveRecord record) {
   state_.journal.Note(std::move(record));
-  base_.Forget();  // a delta of the changes by pushes would no longer be complete
-  // Does not settle the log position while a step is being gathered, because the gathered gradients
-  // are in no snapshot. A replay may then make this change a second time, which changes nothing.
+  base_.Forget();  // a delta would contain only the changes by pushes, not this change
+  // If a step is being gathered, does not settle the log position, because its gradients are in no
+  // snapshot and must stay in the log. A replay may then repeat this change, which has no effect.
   if (state_.params->step().NothingGathered()) state_.Settle();
 }
 

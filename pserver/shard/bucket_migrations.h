@@ -1,7 +1,7 @@
-// Migrations of buckets from one server and to it (docs/internals/bucket-migration.md). A migration
-// has these phases: begun and frozen at the source, offered at the target, released at the source,
-// learned at the target. Its ownership epoch is used only once. The owner changes when the log
-// record of the release is written.
+// Migrations of buckets from this server and to this server (docs/internals/bucket-migration.md). A
+// migration has these phases: begun and frozen at the source, offered at the target, released at
+// the source, learned at the target. Each migration of a bucket has a new ownership epoch. The
+// owner changes when the source has written the log record of the release.
 //
 // In sync mode, buckets migrate between two steps, while neither server accepts pushes of the
 // second step. Rows then have the same version on both servers, and no gathered gradients have to
@@ -21,7 +21,7 @@
 namespace tandem::pserver {
 
 // Changes the buckets of the parameters, the slices of the configuration and the marks of trainers.
-// If the server is a target without buckets, also changes its version. Not thread-safe (the shard's
+// On a target without buckets, also changes the version of the shard. Not thread-safe (the shard's
 // lock guards it).
 class BucketMigrations {
  public:
@@ -34,15 +34,16 @@ class BucketMigrations {
   BucketPlacement placement() const {
     return {.map_version = moves_.map.version(), .moving = moving()};
   }
-  // Returns true if trainers push no rows to this server, because it gave all its rows away. In
-  // sync mode: returns true if steps change nothing on this server.
+  // Returns whether trainers push no rows to this server, because this server gave all its rows
+  // away. In sync mode, returns whether steps change nothing on this server.
   bool GaveAllRows() const;
 
   // ---- Calls of a coordinator (Shard::Migrations) -----------------------------------------------
-  // FAILED_PRECONDITION: buckets cannot move from or to this server. UNAVAILABLE,
-  // RESOURCE_EXHAUSTED: as WriteAheadLog::Ready.
+  // Checks whether buckets can move from or to this server. FAILED_PRECONDITION: buckets cannot
+  // move. UNAVAILABLE, RESOURCE_EXHAUSTED: an error of WriteAheadLog::Ready.
   Status CheckMovable(const std::string& job) const;
-  // `pushes_held`: pushes are held for a global snapshot, so Freeze fails.
+  // `pushes_held`: whether pushes are held for a global snapshot; if true, Freeze returns
+  // UNAVAILABLE.
   StatusOr<BucketMigration> Freeze(const std::string& job, const FreezeRequest& request,
                                    bool pushes_held);
   // INVALID_ARGUMENT: the migration is for another server or has no valid buckets.
@@ -51,28 +52,28 @@ class BucketMigrations {
   Status Offer(const std::string& job, const BucketMigration& migration);
   StatusOr<BucketMap> Release(const std::string& job, const std::vector<BucketMove>& moves);
   Status Refuse(const std::string& job, bool refuse);
-  // Learns the moves in `known`. The result has the moves that this server knows, and its buckets.
+  // Learns the moves in `known`. Returns the moves that this server knows, and its buckets.
   StatusOr<MapAnswer> Learn(const BucketMap& known);
-  // Applies a logged change again.
+  // Repeats a logged change, during the replay of the log.
   Status Replay(const MoveRecord& record);
-  // Ends the freeze if its lease has ended. Call it before any use of a bucket.
+  // Ends the freeze if its lease has ended. The owner calls Thaw before any use of a bucket.
   void Thaw();
 
   // ---- Checks of a push -------------------------------------------------------------------------
-  // OUT_OF_RANGE: the sender split the push for another generation of this server, and must split
-  // it again.
+  // OUT_OF_RANGE: the sender partitioned the push for another generation of this server, and must
+  // partition the push again.
   Status CheckGeneration(const PushHead& head) const;
-  // OUT_OF_RANGE: in sync mode, the server accepts no pushes of this step now, because buckets move
-  // before it.
+  // OUT_OF_RANGE: in sync mode, buckets move before the step of the push, so the server does not
+  // accept the push now.
   Status CheckStepHeld(const PushHead& head) const;
-  // Returns whether `origin_server`, which received the push before this server, accepted the push.
-  // FAILED_PRECONDITION: the answer is unknown.
+  // Returns whether `head.origin_server`, which received the push before this server, accepted the
+  // push. FAILED_PRECONDITION: this server does not know the answer.
   StatusOr<bool> TakenElsewhere(const PushHead& head) const;
 
   // ---- The whole state --------------------------------------------------------------------------
-  // Sets the slices as the configuration placed them.
+  // Records `slices`: the slices as the configuration placed them.
   void Place(const std::vector<SliceSpec>& slices) { moves_.placed = slices; }
-  // Replaces the state by that of a snapshot. `header`: the snapshot without values.
+  // Replaces the state by the state in a snapshot. `header`: the snapshot without values.
   // FAILED_PRECONDITION: buckets moved since the snapshot; nothing changes.
   Status Restore(MoveState moves, const ShardSnapshot& header);
 
@@ -97,11 +98,12 @@ class BucketMigrations {
   void TakeBack();
   void Note(MoveRecord record);
   Status DropBucket(int bucket);
-  // Removes a dropped bucket. If its rows cannot be removed from the disk, only logs a warning.
+  // Removes a bucket that now belongs to another server. If the rows cannot be removed from the
+  // disk, only logs a warning.
   void ForgetBucket(int bucket);
   bool Idle() const;       // true: steps change nothing on this server; false in a_sync mode
   bool StepHeld() const;   // true: the server rejects pushes of this step; false in a_sync mode
-  bool AtItsStep() const;  // true: the frozen buckets move before the shard's current step
+  bool AtItsStep() const;  // true: the frozen buckets move before the current step of the shard
 
   ShardState& state_;
   DeltaBase& base_;

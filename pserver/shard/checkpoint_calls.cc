@@ -8,7 +8,7 @@ namespace {
 
 constexpr Duration kPause = std::chrono::microseconds(50);
 // Maximum pause after a chunk that took long, such as a slice of many megabytes. On a busy machine,
-// a thread that waits for the lock needs this time to wake up.
+// a thread that waits for the lock may need this time to wake up.
 constexpr Duration kPauseMax = std::chrono::milliseconds(4);
 
 }  // namespace
@@ -48,7 +48,7 @@ SnapshotFn Shard::Checkpoints::CopyOf(Snapshotter::Copy copy) {
 StatusOr<ShardSnapshot> Shard::Checkpoints::Finish(Snapshotter::Copy& copy) {
   if (copy.number == 0) return std::move(copy.snapshot);
   MutexLock lock(shard_.mu_);
-  CondVar turn;  // for pauses in which other threads acquire the lock
+  CondVar turn;  // only for pauses, in which other threads can acquire the lock
   while (true) {
     const Time begin = SteadyNow();
     TD_ASSIGN_OR_RETURN(const bool whole, shard_.snapshotter_.CopyChunk(copy));

@@ -1,5 +1,5 @@
-// Calls that concern the whole state of a shard, for the owner that stores it: snapshots, restart,
-// replay of the log.
+// Calls that concern the whole state of a shard: snapshots, restart, replay of the log. Only the
+// owner that stores the state makes these calls.
 #pragma once
 
 #include <cstddef>
@@ -15,34 +15,37 @@ class Shard::Checkpoints {
  public:
   explicit Checkpoints(Shard& shard) : shard_(shard) {}
 
-  // Returns the state between two updates. Other calls continue during the copy. They wait at most
-  // until one slice or a few row buckets are copied. FAILED_PRECONDITION: the shard has no initial
-  // values. ABORTED: the state was restored during the copy. `delta`: only the changes of tables
-  // since the last stored full snapshot; FAILED_PRECONDITION: there is no full snapshot.
+  // Returns a copy of the state between two updates. Other calls continue during the copy: they
+  // wait at most until one slice or a few row buckets are copied. `delta`: the copy has only the
+  // changes of tables since the last stored full snapshot. FAILED_PRECONDITION: the shard has no
+  // initial values, or (with `delta`) there is no full snapshot. ABORTED: the state was restored
+  // during the copy.
   StatusOr<ShardSnapshot> Take(bool delta = false);
-  // Returns the function that copies the values of a begun snapshot in chunks, and holds the lock
-  // during each chunk.
+  // Returns a function that copies the values of the begun snapshot in chunks. The function holds
+  // the shard's lock during each chunk.
   SnapshotFn CopyOf(Snapshotter::Copy copy);
-  // Reports that the snapshot is on the disk. If the snapshot is full, later deltas build on it.
+  // Reports that the snapshot is on the disk. If the snapshot is full, it becomes the base of later
+  // deltas.
   void OnStored(const ShardSnapshot& snapshot) { shard_.base_.OnStored(snapshot); }
-  // Reports that the restored snapshot is the one on the disk. Deltas may build on this snapshot,
-  // because the ages of rows show which rows changed after it.
+  // Reports that the restored snapshot is also the checkpoint on the disk. Deltas may have this
+  // snapshot as base, because the ages of rows show which rows changed after it.
   void Resume(const ShardSnapshot& snapshot) { shard_.base_.Resume(snapshot); }
 
   // Replaces the whole state by the snapshot that `read` sends. Returns the snapshot without
-  // values. The shard serves the old state until the snapshot is complete. Waiting calls receive
-  // ABORTED. On an error, nothing changes.
+  // values. The shard serves the old state until the snapshot is complete. Calls that wait then
+  // fail with ABORTED. On an error, nothing changes.
   StatusOr<ShardSnapshot> Restore(const SnapshotReader& read);
   Status Restore(const ShardSnapshot& snapshot);
-  // Applies a log entry that follows the restored snapshot. Call Replay before any other call.
-  // DATA_LOSS: the change does not match the state. A push without values (OrderRecord) waits for
-  // its values, and all entries after it wait too. Until then, trainers receive DATA_LOSS if they
-  // must retransmit their kept pushes, and UNAVAILABLE if they must wait for other trainers.
+  // Applies the log entry that follows the restored snapshot or the last replayed entry. Replay
+  // must be called before any call of a trainer. DATA_LOSS: the change does not match the state. A
+  // push without values (OrderRecord) waits for its values, and all entries after the push wait
+  // too. Until then, a call of a trainer fails: with DATA_LOSS if this trainer must retransmit its
+  // kept pushes, with UNAVAILABLE if it must wait for other trainers.
   Status Replay(LogEntry entry);
   size_t missing_pushes() const;  // number of logged pushes whose values are missing
 
-  // Log numbers. stored_number: last entry in the checkpoint. settled_number: last entry that is
-  // applied to the parameters.
+  // Log numbers. stored_number: last entry that the newest checkpoint contains. settled_number:
+  // last entry that is applied to the parameters.
   uint64_t stored_number() const { return shard_.base_.stored_number(); }
   uint64_t settled_number() const;
 

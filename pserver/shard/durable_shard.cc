@@ -91,8 +91,8 @@ StatusOr<SavedCheckpoint> DurableShard::Save(bool delta, uint64_t unless_kept, D
   const CheckpointThrottle::Wish wish(pace_, patience);
   if (unless_kept != 0) {
     MutexLock lock(save_mu_);
-    // Also writes nothing if the checkpoint has all applied updates. Updates with higher numbers
-    // have not arrived yet.
+    // Also writes nothing if the checkpoint contains all applied updates. Entries up to
+    // `unless_kept` that are not applied yet cannot be in any checkpoint now.
     const Shard::Checkpoints checkpoints = shard_->checkpoints();
     if (checkpoints.stored_number() >= std::min(unless_kept, checkpoints.settled_number())) {
       return SavedCheckpoint{.version = checkpoint_version(), .bytes = 0};
@@ -113,7 +113,7 @@ StatusOr<uint64_t> DurableShard::Restore(uint64_t number) {
   };
   TD_ASSIGN_OR_RETURN(const ShardSnapshot restored, shard_->checkpoints().Restore(read));
   if (number == 0) Keeps(restored.version);
-  // The log entries are older than the restored state. A new checkpoint drops them.
+  // The log entries belong to the state before the restore. A new checkpoint deletes these entries.
   if (log_ != nullptr || number != 0) TD_RETURN_IF_ERROR(Save().status());
   return restored.version;
 }
@@ -191,7 +191,7 @@ StatusOr<uint64_t> DurableShard::Recover() {
     empty = !found;
     return found ? OkStatus() : NotFound("this server has no checkpoint [TD4011]");
   });
-  // If there are no initial values, no change was acknowledged, so the log is not needed.
+  // Without initial values, no change was acknowledged, so the entries of the log are not needed.
   if (empty) {
     TD_RETURN_IF_ERROR(storage_->ClearLog());
     return uint64_t{0};
@@ -205,24 +205,24 @@ StatusOr<uint64_t> DurableShard::Recover() {
     ++entries;
     return checkpoints.Replay(std::move(entry));
   }));
-  // The previous process may have left unsynced writes, which the sync interval of this process
-  // does not cover.
+  // Syncs the log, because the previous process may have left unsynced entries. The sync interval
+  // of this process covers only its own entries.
   if (entries != 0) TD_RETURN_IF_ERROR(storage_->SyncLog());
   const uint64_t version = shard_->Info().version;
   if (const size_t missing = checkpoints.missing_pushes(); missing != 0) {
     if (log_ == nullptr) {
       return FailedPrecondition(
-          "only the trainers have the values of %d pushes after the checkpoint of version %d, but "
-          "this server cannot receive these values without --durability=replayable [TD4012]; hint: "
-          "start this server with --durability=replayable again",
+          "the server cannot recover: only the trainers have the values of %d pushes after the "
+          "checkpoint of version %d, and trainers send values again only to a server with "
+          "--durability=replayable [TD4012]; hint: start this server with --durability=replayable",
           missing, image.version);
     }
     LOG(INFO) << "waiting for trainers to retransmit " << missing << " pushes";
   }
   LOG_IF(INFO, entries != 0) << "checkpoint of version " << image.version << " and " << entries
                              << " entries of the write-ahead log restored: version " << version;
-  // Without a log, later changes would not match the old log entries. A checkpoint drops these
-  // entries.
+  // This server keeps no log, so its changes would not follow the old log entries. A checkpoint
+  // deletes the old entries.
   if (log_ == nullptr && entries != 0) TD_RETURN_IF_ERROR(Save().status());
   return version;
 }
@@ -251,8 +251,8 @@ void DurableShard::WhenSafeToLeave(WriteAheadLog::Written done) {
 }
 
 void DurableShard::SaveLater(uint64_t version, SnapshotFn copy) {
-  // The request for a snapshot counts as pending from now on, because updates must save rows for
-  // the queued snapshot.
+  // The request is pending from now on, and not only while the snapshot is written: until the
+  // queued snapshot is copied, updates must save rows for it.
   auto wish =
       std::make_shared<const CheckpointThrottle::Wish>(pace_, CheckpointThrottle::kPeriodic);
   const Status posted = later_([this, version, copy = std::move(copy), wish] {

@@ -1,5 +1,5 @@
-// A shard with its persistent state: checkpoints, WAL and recovery. It contains everything of a
-// pserver except network and threads.
+// A shard with its persistent state: checkpoints, WAL and recovery. It contains all parts of a
+// pserver except the network and the threads.
 #pragma once
 
 #include <atomic>
@@ -16,22 +16,24 @@
 
 namespace tandem::pserver {
 
-// A shard that stores its state. Call Recover before the first call of the shard. Thread-safe.
+// A shard that stores its state. The owner calls Recover before any other call of the shard.
+// Thread-safe.
 class DurableShard {
  public:
   struct Options {
     Shard::Options shard;  // `on_checkpoint`, `log` and `keep_first` are set by DurableShard
-    // Keeps a WAL (with shard.replayable: only the order of pushes). REQUIRES: there is a storage.
+    // true: keeps a WAL (with shard.replayable: only the order of pushes). REQUIRES: there is a
+    // storage.
     bool logged = false;
     GroupLogOptions log;  // `on_full` is set by DurableShard
-    // Runs a function on a low-priority thread and waits for its end. null: functions run on the
-    // thread of the caller.
+    // Runs a function on a low-priority thread and returns when the function has ended. null:
+    // functions run on the thread of the caller.
     std::function<void(const std::function<void()>&)> aside;
-    // Queues a function for a thread that may wait for the disk. If the result is not OK, a
-    // function is already queued, and the new one was dropped.
+    // Queues a function for a thread that may wait for the disk. Not OK: another function is
+    // already queued, and the new function was dropped.
     std::function<Status(std::function<void()>)> later;
-    // The throttle of the storage. It receives each request for a snapshot, with the `patience` of
-    // Save.
+    // The throttle that the storage uses. DurableShard adds a request (Wish) to the throttle for
+    // each snapshot, with the `patience` of Save.
     CheckpointThrottle* pace = nullptr;
   };
 
@@ -46,50 +48,52 @@ class DurableShard {
   // Version of the checkpoint on the disk; 0: none.
   uint64_t checkpoint_version() const { return checkpoint_version_; }
 
-  // Restores the checkpoint and the WAL entries after it. Call it before any other call of the
-  // shard. Returns the restored version; 0: nothing was stored. Reads an existing WAL even if this
-  // server keeps none.
+  // Restores the checkpoint and the WAL entries after the checkpoint. Called before any other call
+  // of the shard. Returns the restored version; 0: nothing was stored. Reads an existing WAL even
+  // if this server keeps no WAL.
   StatusOr<uint64_t> Recover();
   // Writes a checkpoint. FAILED_PRECONDITION: there is no storage, or the initial values are
-  // missing. `delta`: as in Shard::Checkpoints::Take. `unless_kept`: writes nothing if the
-  // checkpoint contains the log up to this number, or all applied updates; 0: always writes.
-  // `patience`: maximum total pause while writing (checkpoint_throttle.h).
+  // missing. `delta`: see Shard::Checkpoints::Take. `unless_kept`: writes nothing if the newest
+  // checkpoint contains the log up to this number or all applied updates; 0: always writes.
+  // `patience`: maximum total pause during the write (checkpoint_throttle.h).
   StatusOr<SavedCheckpoint> Save(bool delta = false, uint64_t unless_kept = 0,
                                  Duration patience = {});
   // Restores global snapshot `number`; 0: restores the checkpoint. Returns the restored version.
+  // NOT_FOUND: there is no such snapshot or checkpoint.
   StatusOr<uint64_t> Restore(uint64_t number = 0);
   // One server's part of a global snapshot.
   struct SnapshotPart {
     uint64_t version = 0;
     size_t bytes = 0;
-    Duration held{};  // time for which the server held new pushes
+    Duration held{};  // time for which the server paused new pushes
   };
-  // Calls Shard::GlobalSnapshots::Take and writes the result. Then removes snapshots with numbers
-  // below `complete`. A repeated call gets the same reply until another snapshot begins.
-  // FAILED_PRECONDITION: there is no storage.
+  // Calls Shard::GlobalSnapshots::Take and writes the snapshot. Then removes snapshots with numbers
+  // below `complete`. A repeated call gets the same reply as the first call, until another snapshot
+  // begins. FAILED_PRECONDITION: there is no storage. UNAVAILABLE: another snapshot is being
+  // written.
   void TakeGlobalSnapshot(const std::string& job, SnapshotRequest order, uint64_t complete,
                           std::function<void(const StatusOr<SnapshotPart>&)> done);
   // Global snapshots on the disk, ascending; empty without a storage.
   StatusOr<std::vector<StoredGlobalSnapshot>> GlobalSnapshots() const;
-  // Returns OK if rows may move from and to this server. The moves that the server reports must
-  // survive its restart. The server must therefore log all changes, or store nothing at all.
+  // Returns OK if rows may move from and to this server. FAILED_PRECONDITION: the server stores
+  // checkpoints without a log, so the moves that it reports would not survive its restart.
   Status CheckMoves() const;
-  // OK, or the reason why the server rejects pushes or (without a log) wrote no checkpoint.
+  // Returns OK, or the reason why the server rejects pushes or (without a log) wrote no checkpoint.
   Status StorageStatus() const;
-  // Calls `done` when all changes made so far are durable, even against a loss of power. Without a
-  // log, calls it immediately.
+  // Calls `done` when all changes made so far survive a loss of power. Without a log, calls `done`
+  // immediately.
   void WhenDurable(WriteAheadLog::Written done);
-  // Calls `done` when a trainer that completed may exit: its pushes are logged. If the log has no
-  // values (replayable), the pushes are in a checkpoint.
+  // Calls `done` when a trainer that completed may exit, because its pushes are logged. If the log
+  // has no values (replayable), first writes a checkpoint that contains the pushes.
   void WhenSafeToLeave(WriteAheadLog::Written done);
   // Ends all changes. Callbacks that wait for unwritten changes receive an error. REQUIRES: as
   // GroupCommitLog::Close.
   void Close();
 
  private:
-  // Writes a snapshot, unless a newer one was written. Snapshots come from several threads. An
-  // older snapshot must not replace a newer one, which has dropped the log entries that the older
-  // one needs.
+  // Writes a snapshot, unless a newer snapshot was written before. Snapshots come from several
+  // threads. An older snapshot must not replace a newer one: the newer snapshot has deleted the log
+  // entries that a restart from the older snapshot needs.
   StatusOr<SavedCheckpoint> Write(const ShardSnapshot& image);
   StatusOr<SavedCheckpoint> WriteAside(const ShardSnapshot& image);
   void SaveLater(uint64_t version, SnapshotFn copy);
@@ -99,8 +103,7 @@ class DurableShard {
                                              uint64_t complete);
   void OnGlobalSnapshotEnd(uint64_t number, const StatusOr<SnapshotPart>& part);
 
-  // Records that the checkpoint on the disk has `version`, and that the shard has at least this
-  // version.
+  // Records `version` as the version of the checkpoint on the disk.
   void Keeps(uint64_t version);
 
   const std::function<void(const std::function<void()>&)> aside_;
@@ -111,7 +114,7 @@ class DurableShard {
   Gauge& checkpoint_time_;
   Storage* const storage_;
   std::atomic<uint64_t> checkpoint_version_{0};
-  // Allows one save at a time, because one save is enough for several equal requests.
+  // Allows one save at a time, so that several equal requests cause one write.
   Mutex save_mu_;
   mutable Mutex status_mu_;
   Status saved_ TD_GUARDED_BY(status_mu_);  // status of the last checkpoint write

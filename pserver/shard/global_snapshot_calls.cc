@@ -45,8 +45,8 @@ Status Shard::GlobalSnapshots::Order(const std::string& job, SnapshotRequest& or
   const TrainerRegistry& trainers = shard_.state_.trainers;
   TD_RETURN_IF_ERROR(CheckPossible(job));
   TD_RETURN_IF_ERROR(shard_.hold_.CheckOrder(order, trainers));
-  // Adopts the newer incarnations that other servers know. Otherwise an older incarnation, which
-  // those servers reject, could push only to this server.
+  // Adopts the newer incarnations that other servers know. Without this, an older incarnation,
+  // whose pushes the other servers reject, could still push to this server.
   for (const SnapshotFrontier& frontier : order.marks) {
     if (frontier.incarnation <= trainers[frontier.trainer].incarnation) continue;
     shard_.Adopt({.job = job, .trainer = frontier.trainer, .incarnation = frontier.incarnation});

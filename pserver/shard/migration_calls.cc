@@ -15,7 +15,8 @@ Status Shard::Migrations::Offer(const std::string& job, const BucketMigration& m
   const bool begins = shard_.state_.params == nullptr && !migration.config.job.empty();
   if (status.ok() && begins) status = BeginWith(migration);
   if (status.ok()) status = shard_.migrations_.Offer(job, migration);
-  // Wakes waiting calls: trainers may have made more steps than this server knew.
+  // Wakes waiting calls: the marks in the migration may report steps of trainers that this server
+  // did not know.
   shard_.calls_.Wake(turn.ready());
   shard_.calls_.WakeBarriers(turn.ready());
   return status;
@@ -35,7 +36,7 @@ Status Shard::Migrations::BeginWith(const BucketMigration& migration) {
         shard_.snapshotter_.CopyNow(/*delta=*/false, shard_.migrations_.moves());
     status = snapshot.ok() ? shard_.options_.keep_first(*snapshot) : snapshot.status();
   }
-  // Drops the configuration, as if no message had been received.
+  // Drops the configuration, so that the server is as before the message.
   if (!status.ok()) state.params = nullptr;
   return status;
 }

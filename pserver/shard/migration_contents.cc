@@ -9,8 +9,7 @@
 namespace tandem::pserver {
 namespace {
 
-// Adds the weights that the rows had before the last update to `migration`. Only sync mode has
-// them.
+// Adds to `migration` the weights that the rows had before the last update. Only for sync mode.
 void PackPrevious(const ShardState& state, const std::vector<int>& buckets,
                   BucketMigration& migration) {
   migration.has_previous = state.has_previous;
@@ -49,8 +48,9 @@ void PackMarks(const ShardState& state, const MoveState& moves, BucketMigration&
   }
 }
 
-// Adds the slices of the migration. Error: the slices do not match the moves or this server. After
-// an error, nothing has changed.
+// Adds the slices of the migration to the parameters and to the configuration. INVALID_ARGUMENT:
+// the slices do not match the moves or this server; nothing has changed. After any other error,
+// some slices may be on this server.
 Status UnpackSlices(const BucketMigration& migration, ShardState& state) {
   std::set<int> missing;
   for (const BucketMove& m : migration.moves) {
@@ -90,14 +90,15 @@ Status UnpackRows(const BucketMigration& migration, ShardState& state) {
   return OkStatus();
 }
 
-// Makes the server take part in steps, beginning with the step of the migration.
+// Sync: sets the one-number slots and the previous weights. If `idle`, the server takes part in
+// steps from the step of the migration on.
 Status UnpackStep(const BucketMigration& migration, bool idle, ShardState& state) {
   TD_RETURN_IF_ERROR(state.params->tables().SetScalars(migration.scalars));
   TD_RETURN_IF_ERROR(state.params->tables().SetPrevious(migration.previous));
   if (!idle) return OkStatus();
   state.version = migration.version;
   state.has_previous = migration.has_previous;
-  // The server took no part in earlier steps, so no pushes of earlier steps are expected.
+  // The server took no part in earlier steps, so it expects no pushes of earlier steps.
   for (TrainerRegistry::Trainer& t : state.trainers) t.adopted = state.version;
   return OkStatus();
 }

@@ -16,9 +16,10 @@ class ParamsFactory {
   ParamsFactory(const ShardOptions& options, const exec::Backend& backend, Device& device)
       : options_(options), backend_(backend), device_(device) {}
 
-  // FAILED_PRECONDITION: the options are for another job, or for another number of trainers.
+  // Checks the configuration. FAILED_PRECONDITION: ShardOptions name another job or another number
+  // of trainers.
   Status Check(const ShardConfig& config) const;
-  // Allocates parameters, but sets no values.
+  // Allocates memory for the parameters, but sets no values.
   StatusOr<std::unique_ptr<ShardParams>> Make(const ShardConfig& config) const;
 
  private:

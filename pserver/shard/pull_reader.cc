@@ -94,12 +94,12 @@ Status PullReader::AddSlice(const PullQuery& query, int slice, int64_t offset, i
 }
 
 Status PullReader::AddRows(const PullRows& rows, PullResult& result) {
-  // Checks the rows again, because they may have moved away while the pull waited.
+  // Checks the rows again, because they may have moved to another server while the pull waited.
   if (!migrations_.moves().empty()) TD_RETURN_IF_ERROR(state_.params->tables().CheckRows(rows));
   TD_ASSIGN_OR_RETURN(PulledSlice values, state_.params->Rows(rows, IsPrevious(result)));
   counters_.pull_bytes.Add(static_cast<double>(values.numel) * sizeof(float));
   result.slices.push_back(std::move(values));
-  // A pull may also move rows between memory and disk, which the metrics show.
+  // A pull may also move rows between memory and disk, so the metrics of tables are updated.
   if (state_.options.table_memory.bytes != 0) state_.ShowTables();
   return OkStatus();
 }

@@ -1,5 +1,5 @@
-// Filters between the acceptance of a push and its effect: NaN and infinity, and delay
-// compensation.
+// Filters that a push passes after its acceptance and before its effect: the check for NaN and
+// infinity, and delay compensation.
 #pragma once
 
 #include "pserver/state/push.h"
@@ -8,18 +8,20 @@
 
 namespace tandem::pserver {
 
-// INVALID_ARGUMENT: a value of the push is not finite (the message names the first one).
+// Checks the f32 values of a push. INVALID_ARGUMENT: a value is NaN or infinite (the message names
+// the first such value).
 Status CheckFinite(const PushHead& head, const PushTicket& ticket);
 
-// Returns the empty push that replaces a skipped push. The empty push counts as a push. Also
-// empties the ticket. Sync: the empty push has zeros for slices and no rows for tables, because a
-// step needs every part from every trainer. REQUIRES: in sync mode, the ticket owns its values.
+// Returns the empty push that replaces a skipped push and still counts as a push. Also changes the
+// ticket accordingly. Sync: the empty push has zeros for slices and no rows for tables, because a
+// step needs every slice and table from every trainer. REQUIRES: in sync mode, the ticket owns its
+// values.
 PushHead EmptyPush(const PushHead& head, UpdatePolicy mode, const ShardParams& params,
                    PushTicket& ticket);
 
-// Corrects gradients that were computed from older parameters. The correction to the current
-// parameters is of first order: g * g approximates the second derivative (Zheng et al., ICML 2017,
-// eq. 10).
+// Corrects gradients of slices that were computed from older parameters. The correction is a Taylor
+// expansion of first order to the current parameters, in which g * g approximates the second
+// derivative (Zheng et al., ICML 2017, eq. 10).
 Status CompensateDelay(const PushHead& head, float compensation, ShardParams& params,
                        PushTicket& ticket);
 

@@ -22,8 +22,8 @@ StatusOr<PushTicket> PushGate::Admit(const PushHead& head,
     TD_ASSIGN_OR_RETURN(ticket.slices, state_.params->FindPush(head, migrations_.moves()));
   }
   ticket.nonfinite = state_.config.nonfinite;
-  // The values are copied if the push may be skipped: a skipped push is emptied, and the received
-  // memory must not be written.
+  // A push that may be skipped is copied: EmptyPush writes zeros over its values, and the memory of
+  // the received message must not be written.
   const bool waits =
       state_.sync() && (!CompletesStep(head) || ticket.nonfinite == NonfinitePolicy::kSkip);
   const bool needed_later =
@@ -62,8 +62,8 @@ StatusOr<PushVerdict> PushGate::Check(const PushHead& head) const {
     return FailedPrecondition("trainer %d pushes, but this trainer has already completed the job",
                               head.caller.trainer);
   }
-  // The older incarnation of the trainer completed this step on this server. Other servers still
-  // wait for the push, so it counts as a duplicate here.
+  // The older incarnation of the trainer completed this step on this server. The new incarnation
+  // repeats the push because other servers still need it, so the push counts as a duplicate here.
   if (state_.sync() && head.step + 1 == state_.version && t.adopted == state_.version) {
     return PushVerdict::kDuplicate;
   }
@@ -90,7 +90,8 @@ StatusOr<PushVerdict> PushGate::CheckSequence(const PushHead& head) const {
 }
 
 Status PushGate::CheckTime(const PushHead& head) const {
-  // If the step is complete, it does not matter which server owns the rows now.
+  // If the step is complete, the push has no effect any more, so the current owner of its rows does
+  // not matter.
   const bool past = state_.sync() && head.step < state_.version;
   if (!past) TD_RETURN_IF_ERROR(migrations_.CheckGeneration(head));
   TD_RETURN_IF_ERROR(migrations_.CheckStepHeld(head));

@@ -11,7 +11,7 @@
 namespace tandem::pserver {
 namespace {
 
-// Returns the trainer that made the change; null: no trainer made it.
+// Returns the trainer that made the change; null: the change was not made by a trainer.
 const CallerId* CallerOf(const LogRecord& record) {
   return std::visit(Visitor{[](const PushRecord& r) { return &r.head.caller; },
                             [](const OrderRecord& r) { return &r.header.caller; },
@@ -63,7 +63,8 @@ Status PushReplay::CheckComplete() const {
 Status PushReplay::CheckComplete(const CallerId& caller) const {
   if (const size_t count = queue_.MissingOf(caller.trainer, caller.incarnation); count != 0) {
     return DataLoss(
-        "this server was restarted from a checkpoint and waits for %d later pushes from trainer %d",
+        "this server was restarted from a checkpoint and waits for %d later pushes, which trainer "
+        "%d must retransmit",
         count, caller.trainer);
   }
   return CheckComplete();
@@ -82,8 +83,8 @@ StatusOr<bool> PushReplay::Finish() {
   return true;
 }
 
-// Drops the lost gradients of an incomplete step. The step was never acknowledged, so the
-// replacement of a lost trainer sends its part again.
+// Drops the gathered gradients of the lost trainers' incomplete step. The server never acknowledged
+// this step, so the replacement of a lost trainer pushes its gradients for the step again.
 bool PushReplay::ForgetLostSteps() {
   bool waits = false;  // true: the step waits for a trainer whose pushes are not lost
   for (int r = 0; r < state_.trainers.size(); ++r) {

@@ -76,7 +76,7 @@ StatusOr<ConfigureResult> Shard::Configure(const CallerId& caller, const ShardCo
   }
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(state_.broken);
-  // A trainer that configures the server is going to push, so the log must have room.
+  // A trainer that configures the server is going to push, so the log must have free space.
   TD_RETURN_IF_ERROR(state_.journal.Ready(0));
   TD_RETURN_IF_ERROR(AgreeOnSettings(caller, settings));
   if (state_.params == nullptr) {
@@ -96,8 +96,8 @@ StatusOr<ConfigureResult> Shard::Configure(const CallerId& caller, const ShardCo
   }
   may_change_policy_ = false;
   if (Status admitted = AdmitCaller(caller); !admitted.ok()) {
-    // DATA_LOSS, not UNAVAILABLE: a trainer that configures does not know yet about servers that
-    // wait for other trainers.
+    // DATA_LOSS instead of UNAVAILABLE: a trainer that is still configuring does not know yet that
+    // this server waits for pushes of other trainers.
     const bool replays = !replay_.empty() && state_.broken.ok();
     return replays ? DataLoss("%s", std::string(admitted.message())) : admitted;
   }
@@ -111,7 +111,8 @@ StatusOr<ConfigureResult> Shard::Configure(const CallerId& caller, const ShardCo
                          .keep_bytes_max = options_.keep_bytes_max};
 }
 
-// Runs before the caller replaces an older incarnation, which may still be active.
+// Compares the settings of the caller with the settings of other trainers. Called before the caller
+// replaces its older incarnation, which may still be active.
 Status Shard::AgreeOnSettings(const CallerId& caller, const Agreement& settings) {
   const TrainerRegistry& trainers = state_.trainers;
   const bool is_old =
@@ -158,8 +159,8 @@ void Shard::Adopt(const CallerId& caller) {
   TrainerRegistry::Trainer& t = state_.trainers[caller.trainer];
   TD_REQUIRE(caller.incarnation > t.incarnation);
   state_.journal.Note(AdoptRecord{caller, state_.version});
-  // The older incarnation kept pushes, which are lost with it. A checkpoint must therefore contain
-  // them soon.
+  // The older incarnation kept pushes for a replay, and its end loses these pushes. A checkpoint
+  // must therefore contain the pushes soon.
   const bool soon = options_.replayable && !state_.journal.replaying() && t.incarnation != 0 &&
                     state_.initialised();
   if (soon && options_.save_soon) options_.save_soon();
@@ -187,7 +188,7 @@ StatusOr<int> Shard::Complete(const CallerId& caller) {
 
 void Shard::CompleteTrainer(int trainer, Ready& ready) {
   state_.trainers[trainer].completed = true;
-  // Drops the trainer's gradients of the step if only some of them have arrived.
+  // Drops the trainer's gradients of the step if some of its gradients are missing.
   if (!state_.params->step().GaveAll(trainer)) state_.params->step().Drop(trainer);
   ApplyStepIfComplete(ready);
   calls_.Wake(ready);
@@ -242,7 +243,8 @@ Status Shard::StoreFirst(Snapshotter::Copy copy, const std::vector<bool>& before
   }
   state_.storing_first = 0;
   if (!stored.ok()) {
-    // Restores the progress from before this message, so that the message may be sent again.
+    // Restores the progress from before this message, so that the trainer may send the message
+    // again.
     state_.params->progress().Set(before);
     return Annotate(stored, "cannot store the initial parameters");
   }
@@ -269,7 +271,7 @@ void Shard::WaitInit(const CallerId& caller, Time deadline, Done<uint64_t> done,
 
 StatusOr<PushTicket> Shard::AdmitPush(const PushHead& head, std::span<const void* const> in_place) {
   MutexLock lock(mu_);
-  // Replayed pushes may come from an older incarnation, so their caller is not checked.
+  // Does not check the caller of a replayed push, which may be sent by an older incarnation.
   const Status admitted = replay_.Misses(head) ? OkStatus() : AdmitCaller(head.caller);
   StatusOr<PushTicket> ticket =
       admitted.ok() ? gate_.Admit(head, in_place) : StatusOr<PushTicket>(admitted);
@@ -318,9 +320,11 @@ StatusOr<PushOutcome> Shard::Push(const PushHead& head, PushTicket ticket) {
   outcome.version = state_.version;
   outcome.update = state_.update;
   if (options_.replayable && !replayed) {
-    // A checkpoint with this number contains the accepted pushes for the step. Later pushes do not
-    // raise the number of a completed step. Otherwise a trainer that waits for a checkpoint
-    // (--keep_pushes_mb) might wait for its own push.
+    // Sets the log number of the push (PushReply.log_number): a checkpoint up to this number
+    // contains the push. If the step of the push is complete, the settled number is such a number.
+    // The last number might belong to a push of the next step, which no checkpoint contains before
+    // that step is complete. A trainer that waits for the checkpoint before it pushes
+    // (--keep_pushes_mb) might then wait for its own next push.
     const bool past = state_.sync() && head.step < state_.version;
     outcome.log_number = past ? state_.journal.settled_number() : replay_.last_number();
   }
@@ -344,8 +348,8 @@ Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
   TrainerRegistry::Trainer& t = state_.trainers[head.caller.trainer];
   const bool replaying = state_.journal.replaying();
   TD_RETURN_IF_ERROR(gate_.OwnValuesIfStepWaits(head, ticket));
-  // The log stores the compensated gradient: a replay could not compensate it, because the log does
-  // not contain the pulled values.
+  // Compensates before the push is logged: a replay could not compensate, because the log does not
+  // contain the pulled values.
   if (const float factor = state_.config.delay_compensation; factor > 0 && !replaying) {
     TD_RETURN_IF_ERROR(CompensateDelay(head, factor, *state_.params, ticket));
   }
@@ -400,8 +404,8 @@ void Shard::Advance(Time begin, Ready& ready) {
   state_.trainers.ApplyTaken();
   if (state_.journal.has_log()) state_.Settle();
   TryGlobalSnapshot(ready);
-  // Wakes calls before the checkpoint begins, so that calls that wait for this version do not wait
-  // for the checkpoint.
+  // Wakes calls before the checkpoint begins, so that calls for this version do not wait for the
+  // checkpoint.
   calls_.Wake(ready);
   const uint64_t every = options_.checkpoint_every_steps;
   const bool due = every != 0 && state_.version % every == 0 && !state_.journal.replaying();
@@ -443,7 +447,7 @@ Status Shard::RunReplay() {
 
 Status Shard::ReplayChange(ReplayQueue::Change change) {
   const Journal::Replay replaying(state_.journal, change.entry.number);
-  Ready ready;  // receives no replies, because no call waits before the replay has ended
+  Ready ready;  // receives no replies, because no call waits before the replay ends
   const auto replay_push = [&](const PushHead& head, std::vector<Buffer> values)
                                TD_REQUIRES(mu_) -> Status {
     TD_RETURN_IF_ERROR(AdmitCaller(head.caller));
@@ -460,7 +464,7 @@ Status Shard::ReplayChange(ReplayQueue::Change change) {
       return InvalidArgument("the server has already accepted this retransmitted push");
     PushTicket ticket;
     for (Buffer& buffer : values) ticket.buffers.emplace_back(std::move(buffer));
-    if (!head.slices.empty()) {  // if there are no slices, the push was skipped or is lost
+    if (!head.slices.empty()) {  // no slices: the push was skipped or is lost
       TD_ASSIGN_OR_RETURN(ticket.slices, state_.params->FindPush(head, migrations_.moves()));
     }
     return TakePush(head, std::move(ticket), ready);
@@ -469,7 +473,8 @@ Status Shard::ReplayChange(ReplayQueue::Change change) {
       Visitor{[&](const MoveRecord& r) TD_REQUIRES(mu_) { return migrations_.Replay(r); },
               [&](const AdoptRecord& r) TD_REQUIRES(mu_) {
                 TD_RETURN_IF_ERROR(AdmitCaller(r.caller));
-                // An incomplete step does not need the part of the older incarnation.
+                // The new incarnation pushes its gradients for the incomplete step again, so the
+                // lost pushes of the older incarnation do not matter.
                 if (r.step == state_.version) replay_.OnReplaced(r.caller.trainer);
                 return OkStatus();
               },
@@ -498,7 +503,7 @@ Status Shard::AdmitPull(const PullQuery& query, Ready& ready) {
     return reader_.Check(query);
   }
   TD_RETURN_IF_ERROR(AdmitCaller(query.caller));
-  // Reports unknown variables immediately, instead of when the version is available.
+  // Reports unknown variables immediately, and not only when the requested version is available.
   TD_RETURN_IF_ERROR(reader_.Check(query));
   if (state_.trainers.RaiseSteps(query.caller.trainer, query.min_step)) calls_.Wake(ready);
   return OkStatus();
@@ -595,7 +600,7 @@ void Shard::ExpireWaiters() {
     OnHoldEnded(hold_.Expire(state_.trainers, migrations_.placement()), ready);
     const std::vector<int> unresponsive = timeouts_.Unresponsive(now, calls_.Awaited());
     for (const int r : unresponsive) {
-      // Does not report a trainer that has never called, because it may be starting.
+      // Does not report a trainer that has never called, because the trainer may still be starting.
       if (state_.trainers.seen(r)) told.push_back({r, now - state_.trainers.last_heard(r)});
     }
     const Status lost = timeouts_.CheckResponsive(now, unresponsive);
@@ -606,7 +611,7 @@ void Shard::ExpireWaiters() {
     }
     calls_.Expire(now, lost, ready);
   }
-  // Reports unresponsive trainers before waiting calls fail, because the callers of failed calls
+  // Reports unresponsive trainers before waiting calls fail, because a process whose call failed
   // may exit.
   for (const Unresponsive& u : told) {
     if (options_.on_silent) options_.on_silent(u.trainer, u.silent);
@@ -686,7 +691,7 @@ ShardInfo Shard::Info() const {
   info.map_version = migrations_.moves().map.version();
   info.last_snapshot = hold_.last_number();
   info.trainers = state_.trainers.Info();
-  // A log entry that waits for the values of pushes may name a newer incarnation.
+  // The log may name a newer incarnation in an entry that still waits for the values of pushes.
   for (TrainerInfo& t : info.trainers) {
     t.incarnation = std::max(t.incarnation, replay_.incarnation(t.trainer));
   }

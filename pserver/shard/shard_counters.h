@@ -11,7 +11,7 @@ struct ShardCounters {
   explicit ShardCounters(Metrics& metrics);
 
   Counter &pushes, &push_bytes, &duplicates, &refused, &pulls, &pull_bytes, &updates;
-  Counter &rejected, &skipped;  // pushes rejected and skipped for NaN or infinity
+  Counter &rejected, &skipped;  // pushes that were rejected or skipped because of NaN or infinity
   Counter& lost_pushes;
   Gauge& missing_pushes;
   Histogram &barrier_wait, &pull_wait, &update_time, &staleness, &hold;

@@ -13,7 +13,8 @@ namespace tandem::pserver {
 
 // Backend and device of dense slices and their optimizer state.
 struct SlicePlace {
-  // null: slices use the backend and the device of the rows. Both must outlive the shard.
+  // null: slices use the backend and the device of the rows. `backend` and `device` must outlive
+  // the shard.
   const exec::Backend* backend = nullptr;
   Device* device = nullptr;
 };
@@ -21,39 +22,41 @@ struct SlicePlace {
 struct ShardOptions {
   uint64_t server_incarnation = 1;  // incarnation of the server, a new number at each start
   int index = 0;                    // index of the server in the job
-  std::string job;   // name of the job; "": the shard accepts the first job that configures it
+  std::string job;   // name of the job; "": the shard accepts any job that configures it first
   int trainers = 0;  // number of trainers; 0: the number that the first trainer configures
   uint64_t checkpoint_every_steps = 0;  // steps between checkpoints; 0: no automatic checkpoints
   int checkpoint_deltas = 0;            // number of delta checkpoints after each full checkpoint
-  // Called with a function that copies the state, after every checkpoint_every_steps updates. Must
+  // Called after every checkpoint_every_steps updates, with a function that copies the state. Must
   // not block for long.
   std::function<void(uint64_t version, SnapshotFn)> on_checkpoint;
-  // Called while calls wait for a trainer that no longer calls. `silent`: time since its last call.
+  // Called while calls wait for an unresponsive trainer. `silent`: time since the last call of the
+  // trainer.
   std::function<void(int trainer, Duration silent)> on_silent;
-  // true: on_silent restarts the trainer, so other trainers wait for it until their deadlines.
+  // true: on_silent causes a restart of the trainer, so calls wait for the trainer until their
+  // deadlines.
   bool replaces = false;
-  // If not null, every change is logged before it is acknowledged. If null, changes after a
+  // If not null, every change is logged before it is acknowledged. null: changes after the last
   // checkpoint are lost when the process ends. The log must outlive the shard.
   WriteAheadLog* log = nullptr;
-  // Stores the initial values. Log entries are changes to these values. Required if there is a log.
-  // May take long: meanwhile the shard serves other calls. The shard has its initial values only
-  // when this function has returned OK.
+  // Stores the snapshot of the initial values, to which the log entries are changes. Required if
+  // there is a log. May take long; the shard serves other calls meanwhile. The shard counts as
+  // initialised only after this function has returned OK.
   std::function<Status(const ShardSnapshot&)> keep_first;
   // State of the server's data at its start, for messages of a server that is not configured: "its
-  // data folder x was empty when it began".
+  // directory x contained no checkpoint at the start".
   std::string found;
-  // true: the log stores only the order of pushes. Their senders keep the values until a checkpoint
-  // contains them.
+  // true: the log stores only the order of pushes. Trainers keep the values until a checkpoint
+  // contains the pushes.
   bool replayable = false;
   uint64_t keep_bytes_max = uint64_t{1} << 30;  // maximum bytes of the pushes that a trainer keeps
-  // Called when a checkpoint is due, only if `replayable`. The lock of the shard is held, so the
-  // function must not block.
+  // Called when a checkpoint should be written soon, only if `replayable`. The lock of the shard is
+  // held, so the function must not block.
   std::function<void()> save_soon;
   // Memory for buffers that the shard returns. If null or full, the shard allocates other memory.
   std::shared_ptr<Arena> arena = nullptr;
   SlicePlace slices = {};
-  TableMemory table_memory = {};  // its `cold` store must outlive the shard
-  // Threads that share the work of updates; null: only the caller's thread works. Must outlive the
+  TableMemory table_memory = {};  // the `cold` store must outlive the shard
+  // Threads that share the work of updates; null: only the calling thread works. Must outlive the
   // shard.
   ForkJoin* workers = nullptr;
 };

@@ -24,8 +24,8 @@ Status ShardState::CheckRank(const CallerId& caller) const {
   TD_RETURN_IF_ERROR(broken);
   if (params == nullptr) {
     return FailedPrecondition(
-        "this server is not configured; %s [TD4005]; hint: use --durability=logged or replayable "
-        "to keep pushes over a restart",
+        "no trainer has configured this server yet; %s [TD4005]; hint: start servers with "
+        "--durability=logged or replayable, so that a restarted server keeps its state",
         options.found.empty() ? "it may have been restarted without a checkpoint" : options.found);
   }
   TD_RETURN_IF_ERROR(CheckJob(caller.job, config.job));

@@ -24,8 +24,8 @@ class SnapshotLoader final : public SnapshotSink {
 
   // The received snapshot without its values.
   const ShardSnapshot& header() const { return header_; }
-  // Returns the parameters. REQUIRES: all chunks were received, and their sender reported no error.
-  // Call it once.
+  // Returns the parameters. Called at most once. REQUIRES: all chunks were received, and their
+  // sender reported no error.
   std::unique_ptr<ShardParams> TakeParams();
 
  private:

@@ -8,14 +8,14 @@
 namespace tandem::pserver {
 namespace {
 
-// Approximate number of bytes that are copied under the lock before other calls may acquire it.
+// Approximate number of bytes that are copied before the lock is released for other calls.
 constexpr size_t kChunkBytes = 1 << 20;
 
 }  // namespace
 
 ShardSnapshot Snapshotter::Header(bool delta, const MoveState& moves) {
   TD_REQUIRE(state_.params != nullptr);
-  // Without a log, marks all changes as settled: changes since the last update cannot be restored
+  // Without a log, marks all changes as settled: a restart loses the changes after the last update
   // anyway.
   if (!state_.journal.has_log()) state_.Settle();
   ShardSnapshot snapshot{.config = state_.config,

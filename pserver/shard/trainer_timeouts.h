@@ -1,5 +1,5 @@
-// Finds trainers that no longer call. Other trainers no longer wait for a lost trainer, but still
-// wait for an unresponsive one.
+// Finds trainers that make no more calls. Other trainers do not wait for a lost trainer, but still
+// wait for an unresponsive trainer.
 #pragma once
 
 #include <vector>
@@ -16,24 +16,24 @@ class TrainerTimeouts {
   // `state` must outlive this object.
   explicit TrainerTimeouts(ShardState& state) : state_(state) {}
 
-  // Declares trainers lost that made no call for ShardConfig::lost_after. Returns the trainers that
-  // it declared lost. In sync mode no trainer is lost, because a step needs every trainer. Waiting
-  // calls fail instead.
+  // Marks trainers as lost if they made no call for ShardConfig::lost_after, and returns these
+  // trainers. In sync mode, no trainer becomes lost, because a step needs every trainer; instead,
+  // calls that wait for the trainer fail.
   std::vector<int> LoseSilent(Time now);
   // Returns the trainers of `awaited` that are unresponsive.
   std::vector<int> Unresponsive(Time now, const std::vector<int>& awaited) const;
-  // Returns OK if `unresponsive` is empty. ABORTED: the error for waiting calls, which names the
-  // first trainer of `unresponsive`.
+  // Returns OK if `unresponsive` is empty. ABORTED: a trainer is unresponsive (the message names
+  // the first); waiting calls fail with this error.
   Status CheckResponsive(Time now, const std::vector<int>& unresponsive) const;
   // Records that on_silent was called for the unresponsive trainers.
   void OnTold(Time now) { told_ = now; }
-  // Earliest time at which a trainer can become lost or unresponsive, or `calls` if it is earlier.
-  // `calls`: earliest deadline of the waiting calls.
+  // Returns the earliest time at which a trainer can become lost or unresponsive, or `calls` if
+  // `calls` is earlier. `calls`: earliest deadline of the waiting calls.
   Time NextDeadline(Time calls, const std::vector<int>& awaited) const;
 
  private:
-  // Returns whether this server may declare trainers lost. A server may do so only if trainers call
-  // it regularly (pserver 0 has the barriers).
+  // Returns whether this server may mark trainers as lost. Only a server that every trainer calls
+  // regularly may do so: a server with slices or served rows, or pserver 0, which has the barriers.
   bool LosesTrainers() const;
 
   ShardState& state_;

@@ -132,8 +132,8 @@ Status WaitingCalls::PullDeadline(const PullCall& call, Time now) const {
 Status WaitingCalls::StepDeadline(const PullCall& call, Time now) const {
   const std::vector<int> missing = state_.MissingAtStep();
   const bool all = std::ssize(missing) == state_.trainers.size();
-  // Names the missing gradients if only one trainer is missing: the client may wait for its own
-  // push.
+  // If only one trainer is missing, names its missing gradients: the client that waits may itself
+  // be this trainer.
   std::string lacks;
   if (missing.size() == 1 && !state_.params->step().GaveNothing(missing[0])) {
     lacks = ", which did not push a gradient of " +

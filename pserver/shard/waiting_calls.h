@@ -15,7 +15,7 @@
 namespace tandem::pserver {
 
 // The waiting calls of one shard. Each call gets exactly one reply, which a function of this class
-// moves to `ready`. Not thread-safe (the shard's lock guards it).
+// appends to `ready`. Not thread-safe (the shard's lock guards it).
 class WaitingCalls {
  public:
   // A call that waits for the initial values. `done` receives the version of the parameters.
@@ -36,31 +36,32 @@ class WaitingCalls {
         pull_calls_(state.trainers),
         barriers_(state.trainers, state.clock, counters.barrier_wait) {}
 
-  // AddInit, AddPull and EnterBarrier add a call. Either the call waits, or its reply is moved to
-  // `ready`. RESOURCE_EXHAUSTED: too many calls wait.
+  // AddInit, AddPull and EnterBarrier add a call. Either the call waits, or its reply is appended
+  // to `ready`. RESOURCE_EXHAUSTED in the reply: too many calls wait.
   void AddInit(InitCall call, ReadyAnswers& ready);
   void AddPull(PullCall call, ReadyAnswers& ready);
   void EnterBarrier(const std::string& name, NamedBarriers::Call call, ReadyAnswers& ready);
 
-  // Replies to the calls that wait for initial values, a version or a step which the server has
-  // now.
+  // Replies to the calls whose initial values, version or step the server has now.
   void Wake(ReadyAnswers& ready);
   void WakeBarriers(ReadyAnswers& ready) { barriers_.Wake(ready); }
-  // Ends the wait of the call with this tag, because its caller has disconnected.
+  // Ends the wait of the call with this tag, because its caller has disconnected. The call fails
+  // with CANCELLED.
   void Leave(const void* tag, ReadyAnswers& ready);
 
-  // HasReplaced and FailReplaced concern calls whose trainer was restarted after the call.
+  // HasReplaced returns whether the trainer of a waiting call was restarted after the call.
+  // FailReplaced fails such calls.
   bool HasReplaced() const;
   void FailReplaced(ReadyAnswers& ready);
   // Fails pulls whose rows or slices moved away.
   void FailMovedPulls(ReadyAnswers& ready);
   void FailAll(const Status& status, ReadyAnswers& ready);
-  // Fails the calls whose deadline has passed. `lost`: the error for pulls; OK: the error names
-  // what the pull waited for.
+  // Fails the calls whose deadline has passed. `lost`: the error for pulls. If `lost` is OK, the
+  // error of a pull names what the pull waited for.
   void Expire(Time now, const Status& lost, ReadyAnswers& ready);
   Time NextDeadline() const;  // earliest deadline; Time::max(): no call waits
   // Returns the trainers for which calls wait. Omits trainers that have a waiting call on this
-  // server: they are alive, and wait for another trainer themselves.
+  // server: these trainers are alive, and wait for other trainers.
   std::vector<int> Awaited() const;
 
  private:
@@ -76,8 +77,8 @@ class WaitingCalls {
   NamedBarriers barriers_;
 };
 
-// Returns a reply that is sent when the changes before it are logged. An error in `result` is sent
-// even if the log failed.
+// Returns a function that sends a reply when the changes before the reply are logged. If `result`
+// is an error, the function sends this error even if the log failed.
 template <typename T>
 WriteAheadLog::Written Reply(std::function<void(StatusOr<T>)> done, StatusOr<T> result) {
   return [done = std::move(done), result = std::move(result)](const Status& written) {

@@ -15,11 +15,11 @@ namespace tandem::pserver {
 // A request to freeze buckets for a move to server `target`.
 struct FreezeRequest {
   std::vector<int> buckets;  // bucket numbers, ascending
-  // Index of the target server. In sync mode, the target receives the request too, and then accepts
-  // no pushes of the step.
+  // Index of the target server. In sync mode, the coordinator also sends the request to the target,
+  // which then accepts no pushes of the step.
   int target = 0;
   std::string address;  // network address of the target
-  Duration lease{};     // time until the freeze ends; zero: ends the freeze immediately
+  Duration lease{};     // time until the freeze ends; zero: the freeze ends immediately
   uint64_t step = 0;
 };
 
@@ -29,20 +29,20 @@ struct SliceMigration {
 };
 
 // The contents of a move from server `source` to server `target`: rows and slices with all their
-// data, and which pushes are applied to them.
+// data, and a record of the pushes that are applied to them.
 struct BucketMigration {
   struct Scalar {
     std::string variable, slot;
     float value = 0;
   };
-  // Configuration of the job without slices and buckets. Its `job` is "" if the target already has
-  // the configuration.
+  // Configuration of the job without slices and buckets. `config.job` is "" if the target already
+  // has the configuration.
   ShardConfig config;
   int source = 0, target = 0;
   uint64_t version = 0;
   std::vector<BucketMove> moves;
   std::vector<RowValues> rows;  // by table: rows of the moved buckets
-  std::vector<Scalar> scalars;  // one-number slots of tables, for a target without values
+  std::vector<Scalar> scalars;  // one-number slots of tables; only if the target has no values
   std::vector<ServerPushState> marks;
   BucketMap map;  // moves that the source knows
   // Sync: by table, the rows that the last update changed, with their weights before this update.
@@ -57,22 +57,22 @@ struct BucketPlacement {
   bool moving = false;  // true: some buckets are moving, so that their owner may change
 };
 
-// ---- Changes of the owners of buckets, as they are logged --------------------------------------
+// ---- Records of a move in the log ---------------------------------------------------------------
 
 // The ownership epochs of moves that begin. Each epoch is used only once.
 struct MoveBegunRecord {
   std::vector<BucketMove> moves;
 };
-// Buckets that are received, and not served yet.
+// Buckets that this server received and does not serve yet.
 struct MoveOfferedRecord {
   std::shared_ptr<const BucketMigration> migration;
 };
-// Buckets that are given away.
+// Buckets that this server gave away.
 struct MoveReleasedRecord {
   std::vector<BucketMove> moves;
   BucketMap map;
 };
-// Buckets that are served from now on, or dropped.
+// Buckets that this server serves from now on, or drops.
 struct MoveLearnedRecord {
   BucketMap map;
 };
@@ -84,7 +84,7 @@ struct MoveRefusedRecord {
 using MoveRecord = std::variant<MoveBegunRecord, MoveOfferedRecord, MoveReleasedRecord,
                                 MoveLearnedRecord, MoveRefusedRecord>;
 
-// ---- Exchange of maps --------------------------------------------------------------------------
+// ---- Exchange of maps ---------------------------------------------------------------------------
 
 struct MapAnswer {
   BucketMap map;
@@ -93,7 +93,7 @@ struct MapAnswer {
   std::vector<int> buckets;  // buckets that the server owns, including frozen ones
   uint64_t rows = 0;
   size_t slices = 0;  // number of slices that cannot move
-  // Bytes of each slice, for the bucket numbers in `buckets` that are slices.
+  // Bytes of each slice, in the order of the slices in `buckets`.
   std::vector<uint64_t> slice_bytes;
   bool leaving = false;
   int frozen_for = -1;  // target server of the frozen buckets; -1: no bucket is frozen

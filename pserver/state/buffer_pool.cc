@@ -14,7 +14,7 @@ namespace tandem::pserver {
 struct BufferPool::State {
   State(size_t max, std::shared_ptr<Arena> from) : arena(std::move(from)), spare_bytes_max(max) {}
 
-  // Keeps the block for reuse, or drops the reference if the pool has enough unused blocks.
+  // Keeps the block for reuse. Drops the block if the pool already has enough unused blocks.
   void GiveBack(Buffer block, size_t bytes) {
     MutexLock lock(mu);
     if (!open || spare_bytes + bytes > spare_bytes_max) return;

@@ -1,4 +1,4 @@
-// Allocates blocks of memory and reuses them. Gradients have the same sizes in every step. New
+// Allocates blocks of memory and reuses them: gradients have the same sizes in every step, and new
 // pages from the kernel cost more than the copy of a gradient into them.
 #pragma once
 
@@ -11,12 +11,12 @@
 
 namespace tandem::pserver {
 
-// A pool of memory blocks. Thread-safe. Blocks may outlive the pool. They are then freed with their
+// A pool of memory blocks. Thread-safe. Blocks may outlive the pool; such a block is freed with its
 // last reference.
 class BufferPool {
  public:
-  // The pool keeps at most `spare_bytes_max` bytes of unused blocks. It allocates from `arena`
-  // while the arena has room; null: it never uses an arena.
+  // The pool keeps at most `spare_bytes_max` bytes of unused blocks. While `arena` has room, the
+  // pool allocates from the arena, then from the heap. `arena` null: always from the heap.
   explicit BufferPool(size_t spare_bytes_max, std::shared_ptr<Arena> arena = nullptr);
   ~BufferPool();
 

@@ -11,11 +11,11 @@
 
 namespace tandem::pserver {
 
-// The pushes of one trainer that belong to a global snapshot.
+// The pushes of one trainer that a global snapshot contains.
 struct SnapshotFrontier {
   int trainer = 0;
   uint64_t incarnation = 0;
-  bool completed = false;  // true: the trainer has completed, and all its pushes have ended
+  bool completed = false;  // the trainer has completed, and all its pushes have ended
   SentNumbers numbers;
 };
 struct PausedState {
@@ -26,7 +26,7 @@ struct SnapshotRequest {
   uint64_t number = 0;
   std::vector<SnapshotFrontier> marks;
   uint64_t map_version = 0;  // version of the bucket map in PausedState
-  Duration lease{};          // maximum time of waiting for missing pushes
+  Duration lease{};          // maximum time for which the server waits for missing pushes
   uint64_t taker = 0;        // identifies the coordinator (HoldPushesRequest.taker)
 };
 // A global snapshot on the disk of a server.
@@ -36,7 +36,7 @@ struct StoredGlobalSnapshot {
 };
 struct PendingSnapshot {
   SnapshotFn copy;
-  Duration held{};  // time for which the server held new pushes
+  Duration held{};  // time for which the server paused new pushes
 };
 
 }  // namespace tandem::pserver

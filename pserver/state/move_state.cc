@@ -7,8 +7,8 @@
 namespace tandem::pserver {
 namespace {
 
-// Returns a window with the messages that were accepted in `a` or in `b`. Both windows belong to
-// the same sender, so they differ only slightly.
+// Returns a window with the messages that were accepted in `a` or in `b`. Both windows are of the
+// same sender, so their numbers differ only slightly.
 SequenceWindow Both(const SequenceWindow& a, const SequenceWindow& b) {
   const SequenceWindow& older = a.highest() < b.highest() ? a : b;
   SequenceWindow all = a.highest() < b.highest() ? b : a;

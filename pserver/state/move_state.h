@@ -1,8 +1,8 @@
 // The durable state of moves on one server: the known owners of buckets, the moves that the server
-// began as their source, and the buckets that were offered to it.
+// began as their source, and the buckets that other servers offered to this server.
 //
-// The owner of a bucket chooses a number, the ownership epoch, for each move that it begins. This
-// number is higher than any epoch of the bucket that the owner chose or received before. If two
+// The owner of a bucket chooses a number, the ownership epoch, for each move that the owner begins.
+// The number is higher than any epoch of the bucket that the owner chose or received before. If two
 // records name different owners of a bucket, the record with the higher epoch is valid.
 #pragma once
 
@@ -23,8 +23,8 @@ struct ServerPushState {
   TrainerPushState mark;
   uint64_t pushes = 0, last_step = 0;
 };
-// Adds a mark to `all`. For the same trainer and server, the mark of the later incarnation stays.
-// Two marks of the same incarnation are combined.
+// Adds a mark to `all`. If `all` has a mark of the same trainer and server, the mark with the later
+// incarnation stays. Two marks of the same incarnation are merged.
 void AddMark(const ServerPushState& mark, std::vector<ServerPushState>& all);
 
 // The moves that one server knows. Not thread-safe.
@@ -32,16 +32,16 @@ struct MoveState {
   BucketMap map;
   // Number of times that the server gave buckets away or, in sync mode, received buckets.
   uint64_t generation = 0;
-  // By bucket: ownership epoch of the last move that the server began.
+  // By bucket: ownership epoch of the last move that this server began.
   std::map<int, uint64_t> begun;
-  // By bucket that is stored but not served yet: its ownership epoch.
+  // By offered bucket (stored, but not served yet): the ownership epoch of the offer.
   std::map<int, uint64_t> offered;
   std::vector<ServerPushState> inherited;  // marks that arrived with buckets
   bool leaving = false;                    // true: the server accepts no more buckets
-  std::vector<SliceSpec> placed;           // slices as Configure placed them; empty: not known
+  std::vector<SliceSpec> placed;           // slices as Configure placed them; empty: unknown
 
-  // Returns whether slices have moved or are offered. false: all slices are where Configure placed
-  // them.
+  // Returns whether slices have moved or are offered. false: each slice is on the server where
+  // Configure placed it.
   bool MovesSlices() const {
     return map.MovesSlices() || (!offered.empty() && offered.rbegin()->first >= kRowBuckets);
   }
@@ -50,25 +50,25 @@ struct MoveState {
   }
 
   // ---- Source of a move -------------------------------------------------------------------------
-  // Returns moves of `buckets` to `target` with new ownership epochs. Changes nothing: Begin
+  // Returns moves of `buckets` to `target` with new ownership epochs. Changes nothing; Begin
   // records the moves.
   std::vector<BucketMove> MovesOf(const std::vector<int>& buckets, int target) const;
   void Begin(const std::vector<BucketMove>& moves);
-  // Returns whether these moves are the newest known moves of their buckets. Any caller may have
-  // sent the moves.
+  // Returns whether each of `moves` is the newest known move of its bucket. Returns false for
+  // invalid moves, which a faulty caller may send.
   bool AreOver(const std::vector<BucketMove>& moves) const;
   // Records a release: the targets own the buckets from now on.
   void GiveAway(const std::vector<BucketMove>& moves, const BucketMap& news);
   // Cancels the moves that were begun and not released. Server `owner` keeps the buckets, each with
-  // a new ownership epoch. Returns these epochs.
+  // a new ownership epoch. Returns the buckets with these epochs.
   BucketMap TakeBack(int owner);
 
   // ---- Target of a move -------------------------------------------------------------------------
-  // Returns how many of these moves were offered before or are over.
+  // Returns the number of `moves` that were offered before or are over.
   size_t Known(const std::vector<BucketMove>& moves) const;
   void Offer(const std::vector<BucketMove>& moves);
-  // Returns whether `news` concerns an offered bucket. In this case, Learn removes the bucket from
-  // `offered`.
+  // Returns whether `news` has a newer move of an offered bucket. Learn then removes the bucket
+  // from `offered`, unless the offer has a higher epoch than `news`.
   bool Concerns(const BucketMap& news) const;
   struct Decided {
     // Buckets that are no longer offered, ascending. `mine`: owned by this server. `others`: owned
@@ -77,8 +77,8 @@ struct MoveState {
   };
   Decided Learn(const BucketMap& news, int server);
 
-  // Returns the pushes of the trainer that `server` accepted before its buckets moved to this
-  // server; null: not known.
+  // Returns the pushes of `trainer` that `server` accepted before buckets moved from `server` to
+  // this server; null: unknown.
   const SequenceWindow* Inherited(int server, int trainer, uint64_t incarnation) const;
 };
 

@@ -23,16 +23,16 @@ struct PullRows {
 };
 struct PullQuery {
   CallerId caller;
-  bool observer = false;  // true: the caller is no trainer; trainer and incarnation are ignored
+  bool observer = false;  // the caller is no trainer, so the server ignores trainer and incarnation
   uint64_t min_version = 0;
   std::vector<PullRange> ranges;  // slices to pull; if `ranges` and `rows` are empty: all slices
-  // In a_sync mode, minimum number of steps that the slowest trainer has pushed.
+  // a_sync: the server replies when the slowest trainer has pushed at least this number of steps.
   uint64_t min_step = 0;
-  // In sync mode, the requested version, which must be the current or the previous one.
+  // sync: the requested version, which must be the current or the previous version.
   std::optional<uint64_t> at_version;
   std::vector<PullRows> rows;
 };
-// A slice of a pull's result, in shared, immutable memory that can be sent without a copy.
+// A slice in the reply to a pull, in shared, immutable memory that can be sent without a copy.
 struct PulledSlice {
   std::string variable;
   int64_t offset = 0, numel = 0;
@@ -44,7 +44,7 @@ struct PullResult {
   uint64_t version = 0;
   uint64_t server_incarnation = 0;
   std::vector<PulledSlice> slices;
-  UpdateTime update;  // times of the newest update
+  UpdateTime update;  // begin and end of the newest update
 };
 
 }  // namespace tandem::pserver

@@ -1,4 +1,4 @@
-// The bytes of one slice of a push, which may be owned or part of the received message.
+// The bytes of one slice of a push. The bytes are owned, or are part of the received message.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace tandem::pserver {
 
-// Owns the bytes, or refers to bytes in the received message. The message must outlive this object,
-// and its bytes must not be written.
+// Owns the bytes, or refers to bytes in the received message. The message must then outlive this
+// object, and the bytes in the message must not be written.
 class PushBytes {
  public:
   PushBytes(Buffer owned) : owner_(std::move(owned)), data_(owner_.get()) {}  // NOLINT
@@ -29,7 +29,8 @@ class PushBytes {
     TD_REQUIRE(owned());
     return owner_;
   }
-  // Returns the buffer. This object has no bytes afterwards. REQUIRES: owned().
+  // Returns the buffer that owns the bytes, and leaves this object without bytes. REQUIRES:
+  // owned().
   Buffer Take() && {
     TD_REQUIRE(owned());
     data_ = nullptr;

@@ -30,7 +30,7 @@ void SequenceWindow::Take(uint64_t sequence) {
     moved[w] = words_[from] << by_bits;
     if (by_bits != 0 && from > 0) moved[w] |= words_[from - 1] >> (64 - by_bits);
   }
-  // Sets the bit of the former highest number, which is now bit shift - 1.
+  // Sets the bit of the number that was the highest before, whose index is now shift - 1.
   if (highest_ != 0 && shift - 1 < kSize) {
     moved[(shift - 1) / 64] |= uint64_t{1} << ((shift - 1) % 64);
   }

@@ -1,5 +1,6 @@
 // Records which numbered messages of a sender were accepted: the highest number, and a window of
-// the numbers below it. Messages may arrive in any order. Each message is accepted only once.
+// the numbers below the highest. Messages may arrive in any order. Each message is accepted only
+// once.
 #pragma once
 
 #include <array>
@@ -14,15 +15,15 @@ class SequenceWindow {
   static constexpr size_t kWords = kSize / 64;
   enum class Seen : uint8_t { kNew, kTaken, kTooOld };
 
-  // Returns whether message `sequence` was accepted. kTooOld: unknown, because the number is below
-  // the window. Number 0 is always too old.
+  // Returns whether message `sequence` was accepted. kTooOld: the number is below the window, so
+  // the state of the message is unknown. Number 0 is always too old.
   Seen Look(uint64_t sequence) const;
   // Records that message `sequence` was accepted. REQUIRES: Look(sequence) == kNew.
   void Take(uint64_t sequence);
 
   // Highest accepted number; 0: no message was accepted.
   uint64_t highest() const { return highest_; }
-  // If bit i of word w is set, message highest - 1 - (64 w + i) was accepted.
+  // Bit i of word w is set if message highest - 1 - (64 w + i) was accepted.
   const std::array<uint64_t, kWords>& words() const { return words_; }
   static SequenceWindow FromParts(uint64_t highest, const std::array<uint64_t, kWords>& words);
 

@@ -11,7 +11,7 @@
 namespace tandem::pserver {
 namespace {
 
-// Maximum bytes of a job name, which callers choose and messages show.
+// Maximum bytes of a job name in messages. A caller may send a longer name.
 constexpr size_t kJobBytesMax = 64;
 
 constexpr int kTrainersMax = 4096;
@@ -57,8 +57,9 @@ Status CheckSlice(const SliceSpec& s) {
   }
   if (s.numel < 1 || s.offset < 0 || s.offset > s.shape.numel() - s.numel) {
     return InvalidArgument(
-        "slice of %s: elements %d to %d+%d are outside of a variable of shape %s", s.variable,
-        s.offset, s.offset, s.numel, ToString(s.shape));
+        "slice of %s: %d elements from element %d on do not fit a variable of %d elements (shape "
+        "%s)",
+        s.variable, s.numel, s.offset, s.shape.numel(), ToString(s.shape));
   }
   if (s.bucket != 0 && (s.bucket < kRowBuckets || s.bucket >= kBucketsMax)) {
     return InvalidArgument("slice of %s: partition %d is out of range, expected 0, or %d to %d",
@@ -67,8 +68,8 @@ Status CheckSlice(const SliceSpec& s) {
   return OkStatus();
 }
 
-// Returns the first slice with different bucket numbers as text; "": all bucket numbers are equal
-// or unknown.
+// Returns text about the first slice whose bucket numbers differ; "": no slice has two different
+// known bucket numbers (0: unknown).
 std::string BucketDifference(const std::vector<SliceSpec>& now,
                              const std::vector<SliceSpec>& before) {
   for (size_t i = 0; i < now.size(); ++i) {
@@ -127,8 +128,8 @@ Status CheckTables(const ShardConfig& config, const std::set<std::string>& slice
   return OkStatus();
 }
 
-// Returns the first difference of the two lists as text; "": the lists are equal. `what`: name of
-// an element in the text.
+// Returns text about the first difference of the two lists; "": the lists are equal. `what`: name
+// of an element in the text.
 template <typename T>
 std::string ListDifference(const char* what, const std::vector<T>& now,
                            const std::vector<T>& before, std::string (*text)(const T&)) {

@@ -51,24 +51,25 @@ struct ShardConfig {
   Duration step_timeout = std::chrono::seconds(60);
   std::vector<TableSpec> tables;
   NonfinitePolicy nonfinite = NonfinitePolicy::kReject;
-  // Time without a call after which a trainer is lost, even if no trainer waits for it. In a_sync
-  // mode, other trainers do not wait for a lost trainer before it calls again.
+  // A trainer is lost if it makes no call for this time, even if no other trainer waits for it. In
+  // a_sync mode, other trainers do not wait for a lost trainer until it calls again.
   Duration lost_after = std::chrono::seconds(900);
   // a_sync: the strength s of the delay compensation. A gradient g of a slice becomes g + s * g * g
-  // * (w - v), where w is the current value and v the value that the trainer pulled last.
+  // * (w - v), where w is the current value and v is the value that the trainer pulled last.
   float delay_compensation = 0;
 };
 
-// INVALID_ARGUMENT: a name or range is invalid, ranges overlap, or a limit is exceeded (the message
-// says which).
+// Checks a configuration. INVALID_ARGUMENT: a name or range is invalid, ranges overlap, or a limit
+// is exceeded (the message says which).
 Status CheckConfig(const ShardConfig& config);
-// FAILED_PRECONDITION: `job` is not the job that the server serves.
+// Checks the job of a caller. FAILED_PRECONDITION: `job` differs from `served`, the job of the
+// server.
 Status CheckJob(const std::string& job, const std::string& served);
 // Returns "" if the configurations are equal. Otherwise returns the first difference as text: "mode
 // is a_sync, was sync".
 std::string Difference(const ShardConfig& now, const ShardConfig& before);
-// Copies the settings that concern faulty pushes and lost trainers. Copies no setting that concerns
-// stored values.
+// Copies to `config` the settings that concern faulty pushes and lost trainers. The settings that
+// concern stored values stay.
 void CopyFaultPolicy(const ShardConfig& from, ShardConfig& config);
 
 }  // namespace tandem::pserver

@@ -43,9 +43,9 @@ struct SliceSnapshot {
 struct TableSnapshot {
   std::vector<std::pair<int, RowValues>> buckets;
   std::vector<std::pair<std::string, float>> scalars;
-  // The rows that the last update changed or removed, with their weights before this update.
+  // The rows that the last update changed or removed, with their weights before the update.
   RowValues previous = {};
-  bool partial = false;  // true: has only the rows that changed since ShardSnapshot::base
+  bool partial = false;  // has only the rows that changed after ShardSnapshot::base
 };
 // The complete state of a shard between two updates, in shared and immutable memory.
 struct ShardSnapshot {
@@ -55,22 +55,22 @@ struct ShardSnapshot {
   std::vector<TrainerPushState> marks;
   std::vector<SliceSnapshot> slices;  // one for each slice, in the order of config.slices
   std::vector<TableSnapshot> tables;  // one for each table, in the order of config.tables
-  // Only in sync mode with a WAL: the snapshot has the parameters before the last update. A trainer
-  // that replaces another one needs these parameters while servers are one step apart.
+  // true: the snapshot has the parameters before the last update (only in sync mode with a WAL). A
+  // trainer that replaces another trainer needs these parameters while servers are one step apart.
   bool has_previous = false;
   std::shared_ptr<const MoveState> moves = nullptr;  // known moves of buckets; null: no moves
   uint64_t order = 0;  // position in the sequence of snapshots that the shard made; not stored
-  // Set in a delta. Its tables may have only the changes since the full snapshot of this version.
+  // Only in a delta: the version of the full snapshot (base) since which the tables have changes.
   std::optional<uint64_t> base = {};
-  // Set by Storage::Read: the version of the full snapshot on which later deltas may build.
+  // Set by Storage::Read: the version of the full snapshot that can be the base of later deltas.
   std::optional<uint64_t> whole = {};
   size_t bytes() const;
 };
 
-// A function that copies the state of the moment at which the function was made, while the shard
-// continues. Call it at most once, from a thread that may be busy for some time. Errors: as
-// Shard::Checkpoints::Take. If the function is destroyed without a call, the snapshot is abandoned.
-// It must not outlive the shard.
+// A function that returns a copy of the shard's state at the time when the function was made. The
+// shard continues during the copy. The caller calls the function at most once, from a thread that
+// may be busy for some time. Errors: those of Shard::Checkpoints::Take. If the function is
+// destroyed without a call, the snapshot is abandoned. The function must not outlive the shard.
 using SnapshotFn = std::function<StatusOr<ShardSnapshot>()>;
 
 // The result of saving a checkpoint.

@@ -1,11 +1,11 @@
-// The time of an update, which replies to pushes and pulls contain.
+// The time of the newest update, which a server sends in its replies to pushes and pulls.
 #pragma once
 
 #include "common/base/clock.h"
 
 namespace tandem::pserver {
 
-// Times at which the last change of the parameters began and ended; Time(): there was no change.
+// Times at which the newest change of the parameters began and ended; Time(): there was no change.
 struct UpdateTime {
   Time begin, end;
 };

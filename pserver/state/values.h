@@ -25,23 +25,23 @@ struct SlotValues {
   Buffer values;
 };
 
-// Use data of a row, as RowUse of row_slabs.h, but with an age. The age is the number of versions
-// since the last gradient of the row.
+// Use data of a row like RowUse (row_slabs.h), with an age instead of a version. The age is the
+// number of versions since the last gradient of the row.
 struct RowAge {
   float show = 1;
   uint32_t age = 0;
   float click = 0;
   bool brief = false;  // true: the row has only its first value and the first value of each slot
 };
-// A row that is not admitted yet. `seen`: number of versions in which it had a gradient. `age`:
-// number of versions since its last gradient.
+// A row that is not admitted yet. `seen`: number of versions in which the row had a gradient.
+// `age`: number of versions since the last gradient of the row.
 struct WaitingRow {
   uint64_t id = 0;
   uint32_t seen = 0, age = 0;
   friend bool operator==(const WaitingRow&, const WaitingRow&) = default;
 };
 
-// Rows of a table with their slots, as in InitParams and PullTable.
+// Rows of a table with their slots. The calls InitParams and PullTable transfer these rows.
 struct RowValues {
   std::string variable;
   std::vector<uint64_t> ids;
@@ -57,7 +57,7 @@ struct TablePage {
   std::vector<float> slot_start;
   int next_bucket = 0;
 };
-// Optimizer slots that belong to one version.
+// The optimizer slots at one version.
 struct VersionedSlots {
   uint64_t version = 0;
   std::vector<SlotValues> slots;

@@ -1,6 +1,6 @@
-// The write-ahead log (WAL) of a shard. Each change is logged, in order, before it is acknowledged.
-// After a restart, a server therefore has every acknowledged update and the sequence number of its
-// push.
+// The write-ahead log (WAL) of a shard. The shard logs each change, in order, before it
+// acknowledges the change. A restarted server therefore has every acknowledged update, and the
+// sequence number of the push that made the update.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,20 @@ namespace tandem::pserver {
 
 // ---- Changes ------------------------------------------------------------------------------------
 
-// A push. The update and its mark (trainer, incarnation, sequence) are in one record. A crash
-// therefore leaves both or neither in the log.
+// A push with its values. The record contains the push and its mark (trainer, incarnation,
+// sequence), so a crash leaves both or neither in the log.
 struct PushRecord {
   PushHead head;
-  std::vector<Buffer> values;  // values of each slice in head.slices; immutable
+  std::vector<Buffer> values;  // values by slice, in the order of head.slices; immutable
 };
-// A push without its values, which the sender keeps.
+// A push without its values. The sender keeps the values.
 struct OrderRecord {
   PushHeader header;
-  // Bytes of the values that the sender keeps; not in the record.
+  // Bytes of the values that the sender keeps. The log does not store this number.
   uint64_t sender_bytes = 0;
 };
-// The trainer was restarted at this step: the gradients of its older incarnation are dropped.
+// The trainer was restarted at this step. The server dropped the gradients of the older
+// incarnation.
 struct AdoptRecord {
   CallerId caller;
   uint64_t step = 0;
@@ -50,8 +51,8 @@ struct LogEntry {
 
 // ---- The log ------------------------------------------------------------------------------------
 
-// The time at which the log syncs written entries to the disk. Entries that are written, but not
-// synced, survive the death of the process, but not of the machine.
+// When the log syncs written entries to the disk. Entries that are written, but not synced, survive
+// the death of the process, but not of the machine.
 enum class WalSync : uint8_t {
   kNone,      // the operating system decides
   kInterval,  // within the sync interval of the log
@@ -63,19 +64,19 @@ StatusOr<WalSync> ParseWalSync(const std::string& text);
 // The interface of the log. Thread-safe.
 class WriteAheadLog {
  public:
-  // Receives OK if the entries are written, or the reason why they are not written.
-  // RESOURCE_EXHAUSTED: they may still be written later.
+  // Receives OK if the entries are written, or the error of the write. RESOURCE_EXHAUSTED: the log
+  // may still write the entries later.
   using Written = std::function<void(const Status&)>;
 
   virtual ~WriteAheadLog() = default;
-  // Checks whether a change with `bytes` bytes of values may be made. OK: the disk has room for it
-  // and for all waiting entries. RESOURCE_EXHAUSTED: there is no room. UNAVAILABLE: the log has
-  // ended.
+  // Checks whether a change with `bytes` bytes of values may be made. OK: the disk has room for the
+  // change and for all waiting entries. RESOURCE_EXHAUSTED: there is no room. UNAVAILABLE: the log
+  // has ended.
   virtual Status Ready(uint64_t bytes) = 0;
   // Queues an entry and returns immediately. The caller must append entries in the order of their
   // numbers.
   virtual void Append(LogEntry entry) = 0;
-  // Calls `done` when all entries appended before are written. Calls it immediately, or on the
+  // Calls `done` when all entries that were appended before are written: immediately, or on the
   // log's thread.
   virtual void WhenLogged(Written done) = 0;
 };

@@ -11,7 +11,7 @@
 namespace tandem::pserver {
 namespace {
 
-// Pause before a write is retried after a lack of room.
+// Maximum time until a write that failed for lack of disk space is retried.
 constexpr Duration kAgain = std::chrono::milliseconds(100);
 
 uint64_t ValueBytes(const LogEntry& entry) {
@@ -84,7 +84,7 @@ void GroupCommitLog::WhenLogged(Written done) {
 
 Time GroupCommitLog::NextTurn() const {
   MutexLock lock(mu_);
-  // A failed write is retried only after a pause, even if new entries arrive during the pause.
+  // After a failed write, the next write waits for again_, even if new entries arrive before.
   return status_.ok() && !entries_.empty() ? Time::min() : again_;
 }
 
@@ -103,7 +103,7 @@ Status GroupCommitLog::Write() {
       unsynced_ = options_.sync == WalSync::kInterval;
     }
   }
-  // Syncs the written entries on time, even if there is no room for further entries.
+  // Syncs the written entries on time, even if the disk has no room for the new entries.
   if (unsynced_ && clock_.Now() - synced_ >= options_.sync_interval) {
     TD_RETURN_IF_ERROR(storage_.SyncLog());
     synced_ = clock_.Now();

@@ -1,8 +1,10 @@
 // A WriteAheadLog that writes all waiting entries in one write (group commit).
 //
-// If a write fails for lack of room, the log retries the write until it succeeds. Until then,
-// waiting callers receive the error. Any other error ends the log, because RocksDB writes nothing
-// after an error, and because unsynced data may be lost. The log then acknowledges no further
+// If a write fails for lack of disk space, the log retries the write until it succeeds. After each
+// failed write, the callers that wait receive the error. Any other error ends the log, because
+// RocksDB writes nothing after an error, and because unsynced data may be lost. An ended log
+// acknowledges no further change, and the process must end. The next process recovers from the
+// directory.
 // change, and the process must end. The next process reads the contents of the directory.
 #pragma once
 
@@ -19,17 +21,17 @@ namespace tandem::pserver {
 struct GroupLogOptions {
   WalSync sync = WalSync::kInterval;
   Duration sync_interval = std::chrono::milliseconds(100);
-  uint64_t bytes_max = uint64_t{256} << 20;  // number of bytes after which `on_full` is called
-  // Called when bytes_max bytes were logged since the last call. The count includes the bytes of
-  // pushes whose values only the trainers keep (OrderRecord::sender_bytes). The owner should then
-  // make a checkpoint, which shortens the log. Must not block.
+  uint64_t bytes_max = uint64_t{256} << 20;  // logged bytes after which `on_full` is called
+  // Called when bytes_max bytes were logged since the last call. The count includes the values of
+  // pushes that only the trainers keep (OrderRecord::sender_bytes). The owner should then write a
+  // checkpoint, which shortens the log. Must not block.
   std::function<void()> on_full;
   // Called when NextTurn may have become earlier. Must not block.
   std::function<void()> on_work;
-  // Called with the reason when the log has ended. It is called at most once. Must not block.
+  // Called with the reason when the log has ended, at most once. Must not block.
   std::function<void(const Status&)> on_end;
-  // Maximum bytes of values that wait to be written. If more wait, Ready rejects changes. A single
-  // change may be larger.
+  // Maximum bytes of values that wait to be written. Ready rejects a change that would exceed the
+  // maximum. If no values wait, a change of any size is accepted.
   uint64_t waiting_bytes_max = uint64_t{4} << 30;
 };
 
@@ -44,21 +46,22 @@ class GroupCommitLog final : public WriteAheadLog {
   void WhenLogged(Written done) override;
 
   // Writes all waiting entries in one write, then calls the callbacks of the entries. Only one
-  // thread at a time may call it.
+  // thread at a time may call Turn.
   void Turn();
-  // Earliest time at which Turn must be called; Time::max(): no work.
+  // Returns the earliest time at which Turn must be called; Time::max(): no work.
   Time NextTurn() const;
-  // Writes all waiting entries once. Then passes an error to the callbacks that still wait.
-  // REQUIRES: no Turn is in progress, and none follows.
+  // Ends the log. Writes the waiting entries once, then passes an error to the callbacks that still
+  // wait. REQUIRES: no Turn is in progress, and none follows.
   void Close();
 
  private:
   struct Waiting {
-    uint64_t number;  // entry for which the callback waits
+    uint64_t number;  // number of the entry for which the callback waits
     Written done;
   };
   Status Write();
-  // Passes `status`, the result of the write, to the waiting callbacks.
+  // Records `status`, the result of the write. Calls the callbacks whose entries are written; after
+  // an error, calls all callbacks.
   void Release(const Status& status);
 
   const GroupLogOptions options_;
@@ -69,7 +72,7 @@ class GroupCommitLog final : public WriteAheadLog {
   mutable Mutex mu_;
   bool closed_ TD_GUARDED_BY(mu_) = false;  // true: the log accepts and writes nothing more
   Status status_ TD_GUARDED_BY(mu_);        // result of the last write
-  Time again_ TD_GUARDED_BY(mu_);           // next time for Turn if no new entries are appended
+  Time again_ TD_GUARDED_BY(mu_);           // time of the next Turn without new entries
   // Numbers of the last appended and the last written entry.
   uint64_t appended_ TD_GUARDED_BY(mu_) = 0;
   uint64_t written_ TD_GUARDED_BY(mu_) = 0;

@@ -1,5 +1,6 @@
-// Passes a shard snapshot from its storage to a receiver: first its head, then its values in
-// chunks. Only a few chunks are in memory at a time, besides the tables that the receiver builds.
+// Passes a shard snapshot from its storage to a receiver: first the head, then the values in
+// chunks. Only a few chunks are in memory at a time, in addition to the tables that the receiver
+// builds.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +16,9 @@ struct SnapshotChunk {
   enum class Kind : uint8_t {
     kSlice,  // parameters and optimizer slots of one slice
     kRows,   // rows of one bucket of one table
-    // The values before the last update, if ShardSnapshot::has_previous. kPreviousSlice has only
-    // `slice.previous`; kPreviousRows has TableSnapshot::previous in `rows`.
+    // The values before the last update. These chunks exist only if ShardSnapshot::has_previous.
+    // kPreviousSlice has only `slice.previous`; kPreviousRows has TableSnapshot::previous in
+    // `rows`.
     kPreviousSlice,
     kPreviousRows,
   };
@@ -30,10 +32,12 @@ struct SnapshotChunk {
 class SnapshotSink {
  public:
   virtual ~SnapshotSink() = default;
-  // Called once, before Take. `head`: the snapshot without slices; its tables have no rows.
+  // Called once, before Take. `head`: the snapshot without slices and without the rows of its
+  // tables.
   virtual Status Begin(ShardSnapshot head) = 0;
   // Called with the slices in order, then with the rows by table, then with the values before the
-  // last update in the same order. After an error, no more chunks follow.
+  // last update in the same order. After Take or the storage returns an error, no more chunks
+  // follow.
   virtual Status Take(SnapshotChunk chunk) = 0;
 };
 
@@ -42,7 +46,7 @@ class SnapshotAssembler final : public SnapshotSink {
  public:
   Status Begin(ShardSnapshot head) override;
   Status Take(SnapshotChunk chunk) override;
-  // The assembled snapshot. It is complete when all chunks were received.
+  // The snapshot as received so far. It is complete when all chunks were received.
   ShardSnapshot& snapshot() { return snapshot_; }
 
  private:

@@ -43,12 +43,14 @@ class BucketMerge {
   }
 
  private:
-  // Offsets in rows.content at which the rows begin, followed by the end of the last row.
+  // Returns the offsets in rows.content at which the rows begin, followed by the end of the last
+  // row.
   std::vector<size_t> Begins(const RowValues& rows) const {
     std::vector<size_t> begins = {0};
     size_t weights = 0;
     for (const RowAge& use : rows.use) begins.push_back(weights += accessor_.columns(use.brief));
-    // The offsets count weights so far. Every weight has the same number of slots.
+    // Until here, the offsets count only weights. Each weight has the same number of slot values,
+    // so one factor converts the offsets.
     for (size_t& begin : begins) begin = weights == 0 ? 0 : begin * (rows.content.size() / weights);
     return begins;
   }
@@ -61,8 +63,8 @@ class BucketMerge {
   }
   bool Stays(RowAge& use) const {
     RowUse row{use.show, use.click, static_cast<uint32_t>(base_version_) - use.age};
-    // Repeats the decay of each update between the two snapshots. An update uses the version before
-    // it (SparseTable::Begin).
+    // Repeats the decay and removal of each update between the two snapshots. An update runs the
+    // rules with the version before the update (SparseTable::Begin).
     uint64_t at = every_ == 0 ? version_ : (base_version_ + every_ - 1) / every_ * every_;
     for (; at < version_; at += every_) {
       if (at > 0 && !accessor_.FadeAndStay(static_cast<uint32_t>(at), row)) return false;

@@ -6,10 +6,11 @@
 
 namespace tandem::pserver {
 
-// Adds the rows of `base` to the partial tables of `delta`. Applies the decay and removal that
-// happened to these rows between the two versions. The rules depend only on versions, and a row
-// with a later gradient is never removed before a row without one (RowAccessor::FadeAndStay).
-// REQUIRES: both snapshots have the same configuration, and ascending ids in each bucket.
+// Adds the rows of `base` that did not change to the partial tables of `delta`. Repeats for these
+// rows the decay and removal of the updates between the two versions. A row that had a later
+// gradient and was then removed is also removed here, because the rules never remove a row with
+// higher counts and a later use before another row (RowAccessor::FadeAndStay). REQUIRES: both
+// snapshots have the same configuration, and ascending ids in each bucket.
 void MergeDelta(const ShardSnapshot& base, ShardSnapshot& delta);
 
 }  // namespace tandem::pserver

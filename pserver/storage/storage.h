@@ -1,5 +1,5 @@
-// Stores the checkpoints and the WAL of a shard. It is an interface, so that tests and the
-// simulator can provide a store that loses data or fails.
+// Stores the checkpoints and the WAL of a shard. Tests and the simulator implement this interface
+// with a store that loses data or fails.
 #pragma once
 
 #include <functional>
@@ -24,10 +24,10 @@ class Storage {
   virtual ~Storage() = default;
   // Replaces the checkpoint atomically: after a crash, the store has either the complete old or the
   // complete new checkpoint. After OK, the new checkpoint is durable. Returns the written bytes. A
-  // delta (ShardSnapshot::base) replaces another delta, but not the full snapshot on which it is
-  // based.
+  // delta (ShardSnapshot::base) replaces an earlier delta, but not the full snapshot that is its
+  // base.
   // RESOURCE_EXHAUSTED: there is too little free space; nothing changed. FAILED_PRECONDITION: the
-  // full snapshot of the delta does not exist.
+  // base of the delta does not exist.
   virtual StatusOr<size_t> Write(const ShardSnapshot& snapshot) = 0;
   // Passes the checkpoint to `sink` as a full snapshot. Returns false, and passes nothing, if there
   // is no checkpoint. DATA_LOSS: the checkpoint is damaged, or older than the last acknowledged
@@ -37,8 +37,8 @@ class Storage {
   StatusOr<std::optional<ShardSnapshot>> Read();
 
   // ---- Global snapshots -------------------------------------------------------------------------
-  // Writes a full snapshot, which is stored next to the checkpoint and written in the same way.
-  // Then removes all global snapshots with a number below `complete`.
+  // Writes a full snapshot as global snapshot `number`, durably like Write, and returns the written
+  // bytes. The checkpoint stays. Removes all global snapshots with a number below `complete`.
   virtual StatusOr<size_t> WriteGlobalSnapshot(uint64_t number, const ShardSnapshot& snapshot,
                                                uint64_t complete) = 0;
   // Passes global snapshot `number` to `sink`. NOT_FOUND: there is no such snapshot. DATA_LOSS: as
@@ -50,17 +50,19 @@ class Storage {
 
   // ---- WAL: changes since the checkpoint --------------------------------------------------------
   // Adds entries in one write and returns the written bytes. After OK, the entries survive the
-  // death of the process and, with `sync`, of the machine. Write removes the entries that its
-  // snapshot contains. RESOURCE_EXHAUSTED: there is too little free space; nothing changed.
+  // death of the process and, with `sync`, of the machine. A later call of Write removes the
+  // entries that its snapshot contains. RESOURCE_EXHAUSTED: there is too little free space; nothing
+  // changed.
   virtual StatusOr<size_t> AppendLog(std::span<const LogEntry> entries, bool sync) = 0;
-  // RESOURCE_EXHAUSTED: there is no room for entries of `bytes` bytes (the message names directory,
-  // free and needed bytes). CheckRoom requires more free space than AppendLog, so that AppendLog
-  // has room for entries that the server accepts now and appends a little later.
+  // Checks the free space for entries of `bytes` bytes. CheckRoom requires more free space than
+  // AppendLog, so that entries that pass the check can be appended a little later.
+  // RESOURCE_EXHAUSTED: there is no room (the message names the directory, the free and the needed
+  // bytes).
   virtual Status CheckRoom(uint64_t bytes) = 0;
   // Syncs all entries that were added before.
   virtual Status SyncLog() = 0;
-  // Calls `take` for every entry whose number is above `after`, in order. DATA_LOSS: an entry is
-  // missing or damaged.
+  // Calls `take` for every entry whose number is above `after`, by ascending numbers. DATA_LOSS: an
+  // entry is missing or damaged.
   virtual Status ReadLog(uint64_t after, const std::function<Status(LogEntry)>& take) = 0;
   virtual Status ClearLog() = 0;
 };

@@ -13,8 +13,8 @@ void CowSliceSnapshot::Begin(size_t slices) {
 
 Status CowSliceSnapshot::CopySlice(int slice) {
   TD_REQUIRE(slice >= 0);
-  // A slice added or removed since Begin is not part of the snapshot. Before such a change, CopyAll
-  // ran, so no slice is pending.
+  // A slice that was added after Begin is not part of the snapshot. The owner calls CopyAll before
+  // it adds or removes a slice, so all slices of the snapshot are already copied then.
   if (static_cast<size_t>(slice) >= entries_.size()) return OkStatus();
   Entry& entry = entries_[static_cast<size_t>(slice)];
   if (!entry.pending) return OkStatus();

@@ -1,6 +1,6 @@
-// A copy-on-write snapshot of the dense slices of a shard. It has the values that the slices have
-// at Begin. The slices are copied one after another while the shard changes them. Each slice is
-// copied before its first change.
+// A copy-on-write snapshot of the dense slices of a shard. The snapshot has the values that the
+// slices had when Begin was called. The slices are copied one after another while the shard changes
+// them. Each slice is copied before its first change.
 #pragma once
 
 #include <cstddef>
@@ -23,21 +23,21 @@ class CowSliceSnapshot {
 
   explicit CowSliceSnapshot(Copy copy) : copy_(std::move(copy)) {}
 
-  // Begins a snapshot of the slices with the indices [0, slices). It replaces a snapshot in
-  // progress.
+  // Begins a snapshot of the slices with the indices [0, slices). Drops a snapshot in progress.
   void Begin(size_t slices);
   // Copies a slice. Has no effect if the slice is not part of a snapshot, or is already copied.
   Status CopySlice(int slice);
   Status CopyAll();
-  // Ends the snapshot and returns it. REQUIRES: every slice was copied since Begin.
-  // RESOURCE_EXHAUSTED: there was no memory for a copy of a removed slice (Abandon was called).
+  // Ends the snapshot and returns one copy per slice. REQUIRES: every slice was copied since Begin.
+  // RESOURCE_EXHAUSTED: Abandon was called, because there was no memory to copy a slice before its
+  // removal.
   StatusOr<std::vector<SliceSnapshot>> Finish();
-  // Drops the copies and copies no further slice.
+  // Drops the copies. The object copies no further slice until the next Begin.
   void Abandon();
 
  private:
   struct Entry {
-    SliceSnapshot copy;    // if `param` is null, the slice is not copied
+    SliceSnapshot copy;    // a null `param` means that the slice is not copied
     bool pending = false;  // the slice must still be copied
   };
 

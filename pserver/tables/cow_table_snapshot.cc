@@ -14,7 +14,7 @@ struct CowTableSnapshot::Progress {
         pending(o.buckets),
         snapshot(std::move(head)),
         saved(rows.width(/*brief=*/false), rows.width(/*brief=*/true)) {}
-  // Makes Finish return `error`. No further bucket is copied.
+  // Records `error`, which Finish returns. No further bucket is copied.
   void Fail(const Status& error) {
     status.Update(error);
     pending.reset();

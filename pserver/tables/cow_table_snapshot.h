@@ -1,5 +1,5 @@
 // A copy-on-write snapshot of the rows of a table. The buckets are copied one after another while
-// the table changes. Until its bucket is copied, a row is saved before its first change.
+// the table changes. If a row changes before its bucket is copied, the row is saved first.
 #pragma once
 
 #include <bitset>
@@ -14,8 +14,8 @@
 namespace tandem::pserver {
 
 // Call Begin, then CopyBucket for each bucket, then Finish. Abandon may be called at any time.
-// Between Begin and Finish, the owner calls a function BeforeChange before each change of rows. Not
-// thread-safe.
+// Between Begin and Finish, the owner calls BeforeChange or BeforeChangeOfAll before each change of
+// rows. Not thread-safe.
 class CowTableSnapshot {
  public:
   struct Options {
@@ -29,7 +29,7 @@ class CowTableSnapshot {
   ~CowTableSnapshot();
 
   // Begins a snapshot of the rows in their current state. `head`: the snapshot without its rows.
-  // Replaces a snapshot in progress.
+  // Drops a snapshot in progress.
   void Begin(const Options& options, TableSnapshot head);
   // Copies the bucket if it is part of the snapshot and not copied yet. Returns the copied bytes.
   // REQUIRES: a snapshot is in progress.
@@ -39,9 +39,9 @@ class CowTableSnapshot {
   StatusOr<TableSnapshot> Finish();
   void Abandon();
 
-  // The functions BeforeChange save the state that the snapshot needs before rows change. They have
-  // no effect if no snapshot is in progress. With `ids`, REQUIRES: each row is in memory or does
-  // not exist.
+  // The functions BeforeChange and BeforeChangeOfAll save the state that the snapshot needs before
+  // rows change. The functions have no effect if no snapshot is in progress. For BeforeChange with
+  // `ids`, REQUIRES: each row is in memory or does not exist.
   void BeforeChange(std::span<const uint64_t> ids);
   void BeforeChange(int bucket);  // copies the whole bucket immediately
   void BeforeChangeOfAll();

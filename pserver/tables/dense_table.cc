@@ -12,7 +12,7 @@
 namespace tandem::pserver {
 namespace {
 
-// Maximum bytes of a message and of a WAL record with a migration.
+// Maximum bytes of the slices in one migration: the limit of a message and of a WAL record.
 constexpr size_t kMigrationBytesMax = size_t{1} << 30;
 
 // Checks that the update of the slice needs no values outside the slice. UNIMPLEMENTED: the
@@ -77,7 +77,8 @@ void DenseTable::Index() {
   index_ = SliceIndex(specs());
   size_t bytes = 0;
   for (const Slice& s : slices_) bytes += static_cast<size_t>(s.spec.numel) * sizeof(float);
-  // Room for one gradient of every trainer and three copies of the parameters.
+  // The pool keeps buffers for one gradient of every trainer and for three copies of the
+  // parameters.
   pool_.SetSpareBytesMax((trainers_ + 3) * (bytes + 4096));
 }
 
@@ -94,7 +95,7 @@ Status DenseTable::Add(const SliceSpec& spec) {
 int DenseTable::Remove(int bucket) {
   const int slice = FindBucket(bucket);
   if (slice < 0) return slice;
-  // If there is no memory for the copies, the snapshot fails (CowSliceSnapshot::Finish).
+  // If there is no memory for the copies, CowSliceSnapshot::Finish later returns the error.
   if (!snapshot_.CopyAll().ok()) snapshot_.Abandon();
   slices_.erase(slices_.begin() + slice);
   Index();
@@ -158,7 +159,8 @@ Status DenseTable::ApplySlice(int slice, const SliceGradients& gradients,
                               std::span<const int> ranks, float learning_rate) {
   Slice& s = At(slice);
   TD_RETURN_IF_ERROR(snapshot_.CopySlice(slice));
-  // In training, this copy costs nothing: the pulls of the trainers have already made it.
+  // In training, this call copies nothing, because the pulls of the trainers have already made the
+  // copy.
   TD_ASSIGN_OR_RETURN(s.previous, Params(slice));
   s.params.reset();
   std::vector<const std::byte*> contributions;

@@ -37,44 +37,46 @@ class DenseTable {
   const SliceIndex& index() const { return index_; }
 
   // ---- Slices that move -------------------------------------------------------------------------
-  // Adds a slice. Add and Remove change the indices of slices. If the slice can move between
-  // servers, its SliceSpec::bucket is not 0. REQUIRES: no slice has the same elements, or the same
-  // bucket other than 0.
+  // Adds a slice at the end. The indices of the other slices stay. The bucket of a slice that can
+  // move between servers is not 0. REQUIRES: no slice has the same elements, or the same bucket
+  // other than 0.
   Status Add(const SliceSpec& spec);
-  // Returns the former index of the slice; -1: the table has no slice with this bucket.
+  // Removes the slice of `bucket`; the indices of later slices decrease by 1. Returns the former
+  // index of the slice; -1: the table has no such slice.
   int Remove(int bucket);
   // Sets whether the slice of `bucket` is served. Has no effect if the table has no such slice.
   void Keep(int bucket, bool served);
   bool Serves(int bucket) const;
   bool served(int slice) const { return At(slice).served; }
-  // Returns copies of the slices that `moves` names. `previous`: the copies include the parameters
-  // before the last update. RESOURCE_EXHAUSTED: the copies do not fit into one message.
+  // Returns copies of the slices whose buckets are in `moves`. `previous`: the copies include the
+  // parameters before the last update. RESOURCE_EXHAUSTED: the slices exceed 1 GiB in total.
   StatusOr<std::vector<SliceMigration>> Migrations(std::span<const BucketMove> moves,
                                                    bool previous);
 
   // ---- Updates of a step (sync) -----------------------------------------------------------------
-  // Sums, for every slice, the gradients of `ranks` (ascending), and runs the update program.
+  // Runs the update program of every slice with the sum of the gradients of `ranks` (ascending).
   // REQUIRES: `ranks` is not empty, and `gradients` has a gradient of each slice from each rank.
   Status ApplyStep(const SliceGradients& gradients, std::span<const int> ranks,
                    float learning_rate);
 
   // ---- Immediate updates (a_sync) ---------------------------------------------------------------
   Status Apply(int slice, std::span<const float> gradient, float learning_rate);
-  // Records the values that `trainer` pulled last. `values`: a result of Params; the table keeps a
-  // reference to it.
+  // Records `values` as the parameters that `trainer` pulled last. `values` is a result of Params,
+  // and the table shares its ownership.
   void Pulled(int slice, int trainer, Buffer values);
-  // Writes to `out`: gradient + strength * gradient^2 * (parameters - values that `trainer` pulled
-  // last). Returns false and writes nothing if `trainer` has not pulled yet.
+  // Writes the gradient with delay compensation to `out`: gradient + strength * gradient^2 *
+  // (parameters - pulled), where `pulled` are the values that `trainer` pulled last. Returns false
+  // and writes nothing if `trainer` has not pulled yet.
   StatusOr<bool> Compensated(int slice, int trainer, float strength,
                              std::span<const float> gradient, float* out);
 
   // ---- Values -----------------------------------------------------------------------------------
-  // INVALID_ARGUMENT: the number of values is wrong.
+  // INVALID_ARGUMENT: the number of values is wrong. NOT_FOUND: the slice has no such slot.
   Status SetParam(int slice, std::span<const float> values);
   Status SetSlot(int slice, const std::string& slot, std::span<const float> values);
-  // Returns the current parameters. They are copied at most once after each change.
+  // Returns a copy of the current parameters. All calls between two changes return the same copy.
   StatusOr<Buffer> Params(int slice);
-  // Returns the parameters before the last ApplyStep; null: there was no update.
+  // Returns the parameters before the last ApplyStep; null: ApplyStep was not called yet.
   Buffer Previous(int slice) const { return At(slice).previous; }
   void SetPrevious(int slice, Buffer values) { At(slice).previous = std::move(values); }
   // Returns a copy of the parameters, the optimizer slots and the parameters before the last
@@ -91,8 +93,8 @@ class DenseTable {
     SliceSpec spec;
     std::unique_ptr<UpdateProgram> update;
     Buffer params;    // copy of the parameters; null: they have changed since the last copy
-    Buffer previous;  // parameters before the last update
-    // By trainer: values that it pulled last; used with delay_compensation.
+    Buffer previous;  // parameters before the last ApplyStep
+    // By trainer: the values that the trainer pulled last. Used with delay_compensation.
     std::vector<Buffer> pulled;
     bool served = true;
   };
@@ -108,9 +110,9 @@ class DenseTable {
   Status ApplySlice(int slice, const SliceGradients& gradients, std::span<const int> ranks,
                     float learning_rate);
   int parts() const;                 // number of threads that update the slices of a step
-  void Index();                      // updates index_; call it after each change of slices_
+  void Index();                      // updates index_; called after each change of slices_
   int FindBucket(int bucket) const;  // index of the slice with this bucket; -1: there is none
-  // Returns a copy of a value of a slice's program.
+  // Returns a copy, in host memory, of a value of the program `update`.
   StatusOr<Buffer> CopyOf(const UpdateProgram& update, const Tensor& value);
 
   ForkJoin* const workers_;
@@ -119,7 +121,7 @@ class DenseTable {
   const graph::OptimizerSpec optimizer_;
   const size_t trainers_;
   BufferPool pool_;
-  Buffer staged_;  // pinned host memory for the largest value; null: all values are in host memory
+  Buffer staged_;  // pinned host memory for the largest value; null: the values are in host memory
   int64_t staged_numel_ = 0;
   std::vector<Slice> slices_;
   SliceIndex index_;  // finds slices by their elements

@@ -55,7 +55,7 @@ class GatheredGradients {
   }
 
  private:
-  using Row = std::vector<std::optional<Gradient>>;  // by trainer: its gradient
+  using Row = std::vector<std::optional<Gradient>>;  // by trainer: the gradient of one item
 
   const std::optional<Gradient>& At(int item, int trainer) const {
     TD_REQUIRE(item >= 0 && static_cast<size_t>(item) < items_.size());
@@ -64,7 +64,7 @@ class GatheredGradients {
   }
 
   std::vector<Row> items_;
-  std::vector<size_t> counts_;  // by trainer: number of its gradients
+  std::vector<size_t> counts_;  // by trainer: number of items for which the trainer has a gradient
 };
 
 using SliceGradients = GatheredGradients<Buffer>;  // each gradient is f32 [numel of the slice]

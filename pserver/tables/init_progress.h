@@ -8,8 +8,8 @@
 
 namespace tandem::pserver {
 
-// One flag for each slice and table, by index as in ShardParams: whether it has its initial values.
-// Not thread-safe.
+// One flag for each slice and table: whether its initial values are set. Flags have the indices of
+// ShardParams. Not thread-safe.
 class InitProgress {
  public:
   explicit InitProgress(size_t size) { Set(std::vector<bool>(size, false)); }
@@ -18,7 +18,7 @@ class InitProgress {
   size_t count() const { return count_; }  // number of slices and tables that have their values
   size_t size() const { return flags_.size(); }
   const std::vector<bool>& flags() const { return flags_; }
-  // Sets all flags. The number of flags may change.
+  // Replaces all flags. `flags` may have another length than before.
   void Set(std::vector<bool> flags) {
     flags_ = std::move(flags);
     count_ = static_cast<size_t>(std::count(flags_.begin(), flags_.end(), true));

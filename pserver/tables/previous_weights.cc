@@ -91,7 +91,7 @@ const float* PreviousWeights::OfStep(uint64_t id) const {
   if (by_index_) {
     uint32_t at = RowStore::kNone;
     rows_.Find({&id, 1}, &at);
-    // A row that is absent, or that was added after the step, has no entry.
+    // A row has no entry if the row is absent, or if it was added after OfAllRows.
     if (at == RowStore::kNone || at * static_cast<size_t>(dim_) >= step_.size()) return nullptr;
     position = at;
   } else {

@@ -1,5 +1,5 @@
-// The weights that rows had before the last step of their table, for pulls of the version before
-// the step. Only rows that the step changed or removed have an entry.
+// The weights that rows had before the last step of their table. A pull of the version before that
+// step reads these weights. Only rows that the step changed or removed have an entry.
 #pragma once
 
 #include <cstdint>
@@ -21,27 +21,31 @@ class PreviousWeights {
   // `dim`: number of weights of a row. `rows`: the rows in memory, which must outlive this object.
   PreviousWeights(int64_t dim, const RowStore& rows) : dim_(dim), rows_(rows) {}
 
-  // Begins a step and drops all entries. `keep`: whether the weights before the new step are kept.
+  // Begins a step and drops all entries. `keep`: whether this object stores the weights before the
+  // step.
   void Begin(bool keep);
   bool keeps() const { return keeps_; }
-  // Returns the buffer for the weights of `ids` (ascending) before the step. It has ids.size() *
-  // dim floats.
+  // Returns a buffer of ids.size() * dim floats. The caller writes into the buffer the weights that
+  // the rows `ids` (ascending) had before the step.
   float* OfIds(std::span<const uint64_t> ids);
-  // Returns the buffer for the weights of all rows in memory before the step, by row index.
-  // REQUIRES: there are no brief rows.
+  // Returns a buffer of dim floats for each row in memory, by row index. The caller writes into the
+  // buffer the weights before the step. REQUIRES: there are no brief rows.
   float* OfAllRows();
-  // Keeps the weights of a row that the step removes. `weights`: the first `columns` weights, not
-  // aligned; the other weights were 0.
+  // Stores the weights of a row that the step removes. `weights`: the first `columns` weights of
+  // the row, not aligned; the other weights are 0.
   void KeepRemoved(uint64_t id, const void* weights, size_t columns);
-  // Makes the entries independent of row indices. Call it before the index of a row changes.
+  // Changes the entries of OfAllRows from row indices to row ids. The caller calls Pin before the
+  // index of a row changes.
   void Pin();
 
   // Adds an entry for each row of `rows`. REQUIRES: `rows` has dim values for each id.
   void Set(const RowValues& rows);
-  // Returns all entries, or the entries of `buckets`, as rows of table `variable`.
+  // Returns all entries, or only the entries of `buckets`. `variable`: name of the table in the
+  // result.
   RowValues Rows(const std::string& variable) const;
   RowValues Rows(const std::string& variable, std::span<const int> buckets) const;
-  // Writes the previous weights into `out` [ids, dim], for each of `ids` that has an entry.
+  // Writes the previous weights of `ids` to `out` [ids, dim]. Leaves `out` unchanged for ids
+  // without an entry.
   void Overwrite(std::span<const uint64_t> ids, float* out) const;
 
  private:

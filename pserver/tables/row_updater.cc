@@ -8,7 +8,8 @@
 namespace tandem::pserver {
 namespace {
 
-// Floats of the weights in a chunk. With gradients and slots, a chunk fits into the L2 cache.
+// Number of weights (floats) per chunk. A chunk with its gradients and slots fits into the L2
+// cache.
 constexpr int64_t kChunkFloats = 16384;
 
 }  // namespace
@@ -64,8 +65,8 @@ Status RowUpdater::Run(int part, Chunk& chunk, RowStore& store, float rate) {
   const auto& slots = program.slots();
   std::fill(program.rows().begin() + static_cast<int64_t>(chunk.gradients), program.rows().end(),
             -1);
-  // Clears the values after the last row. These values are from an earlier chunk. Repeated updates
-  // would let them grow without bound.
+  // Sets the parameters and slots after the last row of the chunk to 0. An earlier chunk left
+  // values there, and repeated updates would let these values grow without bound.
   const size_t used = chunk.at.size() * static_cast<size_t>(dim_);
   std::fill(program.param().begin() + static_cast<int64_t>(used), program.param().end(), 0.0f);
   for (const size_t s : row_slots_) {

@@ -71,7 +71,8 @@ Status ShardParams::InitSlot(const SlotValues& slot) {
   if (const int table = tables_->Find(slot.variable); table >= 0) {
     if (slot.numel != 1) {
       return InvalidArgument(
-          "slot %s of table %s has %d elements, expected one, because each row has its own slots",
+          "slot %s of table %s has %d elements, expected 1: the slots of rows are sent with the "
+          "rows",
           slot.slot, slot.variable, slot.numel);
     }
     return tables_->table(table).SetScalar(slot.slot, Floats(slot.values, 1)[0]);
@@ -85,8 +86,8 @@ Status ShardParams::InitRows(const RowValues& rows, uint64_t version) {
   if (table < 0) return NotFound("this server has no table \"%s\"", rows.variable);
   if (const int64_t bad = FirstNotFinite(rows.content); bad >= 0) {
     return InvalidArgument(
-        "initial values of table %s: value %d of the rows is not finite [TD4013]", rows.variable,
-        bad);
+        "initial values of table %s: the row value at index %d is not finite [TD4013]",
+        rows.variable, bad);
   }
   return tables_->table(table).SetRows(rows, version);
 }

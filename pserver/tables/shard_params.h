@@ -1,6 +1,6 @@
-// The parameters of one shard: dense slices and tables of rows. ShardParams has the operations that
-// concern both: initial values, pushes, pulls and buckets. Its members gather the gradients of a
-// step (StepGradients) and copy snapshots (ShardSnapshotter).
+// The parameters of one shard: dense slices and tables of rows. ShardParams implements initial
+// values, pushes, pulls and buckets for slices and tables together. StepGradients gathers the
+// gradients of a step, and ShardSnapshotter copies snapshots.
 //
 // An index names a slice or a table: indices below slices().size() are slices, and slices().size()
 // + i is table i. The index of a slice changes when slices are added or removed.
@@ -30,8 +30,8 @@ namespace tandem::pserver {
 // returned buffers are shared and immutable, so any thread may read them.
 class ShardParams {
  public:
-  // The devices that store the values, and the backends that compute the updates. All members must
-  // outlive the parameters.
+  // The devices that store the values, and the backends that compute the updates. All objects that
+  // Place names must outlive the parameters.
   struct Place {
     const exec::Backend& slice_backend;
     Device& slice_device;
@@ -42,7 +42,7 @@ class ShardParams {
     TableMemory table_memory;
     ForkJoin* workers = nullptr;  // threads for updates; null: only the calling thread works
   };
-  // Allocates memory for all values, but sets no values.
+  // Allocates memory for all values. Init sets the initial values.
   static StatusOr<std::unique_ptr<ShardParams>> Make(const ShardConfig& config, const Place& place);
 
   DenseTable& slices() { return *slices_; }
@@ -54,41 +54,42 @@ class ShardParams {
   // ---- Initial values ---------------------------------------------------------------------------
   InitProgress& progress() { return progress_; }
   const InitProgress& progress() const { return progress_; }
-  // Sets initial values, as of `version`. Marks slices and tables as set only if all values could
-  // be set. INVALID_ARGUMENT: a value does not fit or is not finite. NOT_FOUND: a variable is
-  // unknown.
+  // Sets initial values. The ages of rows are relative to `version`. If all values could be set,
+  // marks in progress() the slices, and the tables whose last rows were sent. INVALID_ARGUMENT: a
+  // value has the wrong size or is not finite. NOT_FOUND: a variable is unknown.
   Status Init(uint64_t version, const std::vector<SliceValues>& params,
               const std::vector<SlotValues>& slots, const std::vector<RowValues>& rows);
 
   // ---- Pushes -----------------------------------------------------------------------------------
   // Returns the index of the served slice that contains `range`. OUT_OF_RANGE: this server does not
-  // serve the slice, or the server has no such slice after slices have moved. NOT_FOUND: the server
-  // has no such slice, and no slice has moved.
+  // serve the slice now. NOT_FOUND: the server has no such slice, and slices of this job have not
+  // moved.
   StatusOr<int> FindRange(const PullRange& range, const MoveState& moves) const;
-  // Returns PushTicket::slices for this push. INVALID_ARGUMENT: a part does not fit, or is repeated
-  // in the message or (sync) in the step.
+  // Returns the index of each tensor of the push (PushTicket::slices). INVALID_ARGUMENT: a tensor
+  // has the wrong type or shape, or the trainer sends a second gradient of a slice or table in this
+  // message or (sync) in this step. Also the errors of FindRange.
   StatusOr<std::vector<int>> FindPush(const PushHead& head, const MoveState& moves) const;
-  // Checks the ids and counts of a push to tables, then fetches the rows into memory
+  // Checks the row ids and counts of a push to tables, and fetches the rows into memory
   // (SparseTable::Prepare).
   Status PrepareRows(const PushHead& head, const PushTicket& ticket);
-  // Applies the push immediately (a_sync). The parameters change from `version` to the next
-  // version.
+  // Applies the push immediately (a_sync), as the update from `version` to `version` + 1.
   Status Apply(const PushHead& head, const PushTicket& ticket, uint64_t version);
 
   // ---- The step being gathered (sync) -----------------------------------------------------------
   StepGradients& step() { return step_; }
   const StepGradients& step() const { return step_; }
-  // Applies the gathered gradients of `ranks` (ascending, at least one), and drops all gathered
-  // gradients. Exception: gradients of tables stay if this server serves no rows. The parameters
-  // change from `version` to the next version. REQUIRES: StepGradients::GaveAll for each rank.
+  // Applies the gathered gradients of `ranks` (ascending, at least one), as the update from
+  // `version` to `version` + 1. Then drops all gathered gradients. Exception: if this server serves
+  // no rows, gradients of tables are neither applied nor dropped. REQUIRES: StepGradients::GaveAll
+  // for each rank.
   Status ApplyGathered(std::span<const int> ranks, float learning_rate, uint64_t version);
 
   // ---- Pulls ------------------------------------------------------------------------------------
   // Returns rows of a table. `previous`: returns the weights before the last update. REQUIRES:
   // SparseTables::CheckRows returned OK.
   StatusOr<PulledSlice> Rows(const PullRows& rows, bool previous);
-  // Returns the optimizer slots of `variables`; empty: of all variables. Omits slices that were
-  // offered to this server, but that it does not own yet.
+  // Returns the optimizer slots of `variables`; empty: of all variables. Omits slices that another
+  // server offers to this server, because this server does not own these slices yet.
   StatusOr<std::vector<SlotValues>> Slots(const std::vector<std::string>& variables,
                                           const MoveState& moves);
 
@@ -98,11 +99,12 @@ class ShardParams {
   void Keep(int bucket, bool served);
   // Removes a bucket with its rows or its slice.
   Status Drop(int bucket);
-  // Applies `moves` to this server, whose number is `server`. Serves the row buckets that the
-  // server owns, and keeps the row buckets and slices that were offered to it. Removes the row
-  // buckets that moved to other servers.
+  // Sets the kept and the served buckets as `moves` says. `server`: the number of this server.
+  // Serves the row buckets that this server owns. Keeps, but does not serve, the row buckets and
+  // slices that are offered to this server. Removes the row buckets that other servers own.
   Status PlaceBuckets(const MoveState& moves, int server);
-  // Adds a slice with its values. REQUIRES: no slice has the same bucket or elements.
+  // Adds a slice with its values, and marks all slices and tables as initialised. REQUIRES: no
+  // slice has the same bucket or elements.
   Status Add(const SliceMigration& slice);
 
   // ---- Snapshots --------------------------------------------------------------------------------

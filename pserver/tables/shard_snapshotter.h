@@ -9,9 +9,9 @@
 
 namespace tandem::pserver {
 
-// Each function receives the snapshot with its head already filled: configuration, version, base,
-// and one entry in `tables` for each table. For a snapshot in chunks, call Begin, then CopyChunk
-// until it returns true, then Finish. Abandon may be called at any time. Not thread-safe.
+// Each function receives a snapshot whose head is filled: configuration, version, base, and one
+// entry in `tables` for each table. For a snapshot in chunks, call Begin, then CopyChunk until it
+// returns true, then Finish. Abandon may be called at any time. Not thread-safe.
 class ShardSnapshotter {
  public:
   struct Position {  // position at which the next chunk begins
@@ -24,14 +24,14 @@ class ShardSnapshotter {
 
   // Copies all values into `snapshot` at once.
   Status Copy(ShardSnapshot& snapshot);
-  // Copies only the weights that rows had before the last update.
+  // Copies into `snapshot` only the weights that rows had before the last update.
   void CopyPreviousRows(ShardSnapshot& snapshot) const;
 
-  // Begins a snapshot in chunks, which has the current values. From now on, slices and tables copy
-  // values before they change.
+  // Begins a snapshot in chunks. The snapshot has the values at the time of this call: slices and
+  // tables copy values before they change the values.
   void Begin(const ShardSnapshot& snapshot);
-  // Copies about `bytes` further bytes, beginning at `position`. Returns true if all values are
-  // copied.
+  // Copies about `bytes` bytes from `position` on, and advances `position`. Returns true if all
+  // values are copied.
   StatusOr<bool> CopyChunk(const ShardSnapshot& snapshot, size_t bytes, Position& position);
   // Moves the copies into `snapshot`. REQUIRES: CopyChunk returned true.
   Status Finish(ShardSnapshot& snapshot);

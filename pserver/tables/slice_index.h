@@ -12,8 +12,8 @@
 
 namespace tandem::pserver {
 
-// The index of a list of slices. Immutable. Results are positions in the list that the constructor
-// received.
+// The index of a list of slices. Immutable. The functions return positions in the list that the
+// constructor received.
 class SliceIndex {
  public:
   SliceIndex() = default;
@@ -21,12 +21,12 @@ class SliceIndex {
   explicit SliceIndex(const std::vector<SliceSpec>& slices);
 
   bool Holds(const std::string& variable) const { return by_variable_.contains(variable); }
-  // Returns the slice of `variable` that begins at `offset`. NOT_FOUND: the variable is unknown
-  // (the message has the nearest name), or no slice begins there (the message has the nearest
-  // offset or the existing ranges).
+  // Returns the slice of `variable` that begins at element `offset`. NOT_FOUND: the variable is
+  // unknown (the message has the nearest name), or no slice begins at `offset` (the message has the
+  // begin of the slice that contains `offset`, or the ranges of all slices).
   StatusOr<int> Find(const std::string& variable, int64_t offset) const;
   // Returns the slice that contains all elements of `range`. NOT_FOUND: the variable is unknown, or
-  // no slice contains `range`.
+  // no slice contains the whole range.
   StatusOr<int> FindRange(const PullRange& range) const;
 
  private:

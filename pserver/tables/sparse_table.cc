@@ -70,8 +70,8 @@ SparseTable::SparseTable(const TableSpec& spec, graph::UntouchedRowPolicy idle, 
       snapshot_(rows_) {}
 
 double SparseTable::bytes_max(bool may_get_all) const {
-  // With kFade, Limit returns an error. The result is then the memory for the buckets in the spec
-  // only.
+  // With kFade, the memory cannot be limited (Limit returns an error). The result then counts only
+  // the buckets in the spec.
   const bool all = may_get_all && idle_ != graph::UntouchedRowPolicy::kFade;
   const double buckets = all ? kRowBuckets : spec_.bucket_end - spec_.bucket_begin;
   const double rows = static_cast<double>(spec_.height()) * buckets / kRowBuckets;
@@ -199,7 +199,8 @@ Status SparseTable::Apply(std::span<const RowsGradient> gradients, float learnin
                          : UpdateAll(ids, values, learning_rate));
   updater_.Finish();
   TD_RETURN_IF_ERROR(Extend(ids));
-  // If there is no room now, the next call of Prepare reports the error.
+  // Ignores an error of Trim. If there is still no room, the next call of Prepare returns the
+  // error.
   if (rows_.tiers() != nullptr) rows_.tiers()->Trim().IgnoreError();
   return OkStatus();
 }
@@ -303,7 +304,7 @@ Status SparseTable::UpdateTouched(std::span<const uint64_t> ids, const float* gr
   const auto dim = static_cast<size_t>(dim_);
   float* const previous = previous_.keeps() ? previous_.OfIds(ids) : nullptr;
   return parts_.Run(ids.size(), [&](int part, size_t from, size_t to) {
-    // Processes a few rows at a time, so that they stay in the CPU cache.
+    // Processes a few rows at a time, so that the rows stay in the CPU cache.
     size_t begin = from;
     do {
       const size_t end = std::min(begin + updater_.rows_max(), to);
@@ -343,7 +344,7 @@ Status SparseTable::Extend(std::span<const uint64_t> ids) {
   std::vector<float> brief(static_cast<size_t>(rows_.width(/*brief=*/true)));
   for (const uint64_t id : extended) {
     uint32_t at = RowStore::kNone;
-    // Looks up each row again, because each Extend changes the indices of other rows.
+    // Looks up each row again, because each call of Extend changes the indices of other rows.
     store.Find({&id, 1}, &at);
     std::copy_n(store.Row(at), brief.size(), brief.data());
     TD_ASSIGN_OR_RETURN(at, store.Extend(at));
@@ -360,8 +361,9 @@ Status SparseTable::Extend(std::span<const uint64_t> ids) {
 }
 
 void SparseTable::CopyPrevious(uint32_t at, float* out) const {
-  // Before this step, a new row read as zeros if the rules can delay the creation of rows.
-  // Otherwise the row read as its initial values, and its weights are still these values.
+  // If the rules can delay the creation of rows, a new row read as zeros before this step.
+  // Otherwise the row read as its initial values, and the weights in the store are still these
+  // values.
   if (at >= new_from_ && spec_.rules.admits()) return void(std::fill_n(out, dim_, 0.0f));
   reader_.CopyWeights(at, out);
 }
@@ -395,7 +397,8 @@ Status SparseTable::Pull(std::span<const uint64_t> ids, bool previous, float* ou
   if (rows_.tiers() == nullptr) {
     reader_.Gather(ids, out);
   } else {
-    // Memory may exceed its limit by one group of rows, which has at least kFewest rows.
+    // During a pull, the memory may exceed its limit by one group of rows. kFewest is the minimum
+    // size of a group.
     constexpr size_t kFewest = 64;
     const size_t group =
         std::clamp<size_t>(rows_.tiers()->rows_max() / 8, kFewest, RowTiers::kGroup);
@@ -405,7 +408,8 @@ Status SparseTable::Pull(std::span<const uint64_t> ids, bool previous, float* ou
       reader_.Gather(some, out + begin * static_cast<size_t>(dim_));
     }
   }
-  // Replaces the weights of rows that Begin removed or Apply changed by their previous weights.
+  // Overwrites the weights of rows that Begin removed or that Apply changed with their previous
+  // weights.
   if (previous) previous_.Overwrite(ids, out);
   return OkStatus();
 }

@@ -1,7 +1,8 @@
-// The rows of one table that a server owns. The first gradient of a row creates the row. Its
-// initial values follow from its id (FillInitial). They therefore depend neither on the order of
-// creation nor on the number of servers. An absent row reads as its initial values. TableRules may
-// delay the creation of rows, which read as zeros until then. TableRules may also remove rows.
+// The rows of one table that a server owns. The first gradient of a row creates the row. The
+// initial values of a row are a function of its id (FillInitial), so they depend neither on the
+// order of creation nor on the number of servers. An absent row reads as its initial values. If
+// TableRules delay the creation of rows, an absent row reads as zeros. TableRules may also remove
+// rows.
 //
 // A row has an id, use data, weights and optimizer slots (table_row_set.h).
 #pragma once
@@ -33,8 +34,8 @@ class SparseTable {
  public:
   // `backend`, `device` and `workers` must outlive the table. `workers` null: only the calling
   // thread works. UNIMPLEMENTED: the optimizer needs norms of whole parameters, or changes rows
-  // that never had a gradient. The same error: the accessor has brief rows, and the optimizer
-  // changes rows that have no gradient in a step.
+  // that never had a gradient, or changes rows without a gradient in a step while the accessor has
+  // brief rows.
   static StatusOr<std::unique_ptr<SparseTable>> Make(const TableSpec& spec,
                                                      const graph::OptimizerSpec& optimizer,
                                                      const exec::Backend& backend, Device& device,
@@ -42,9 +43,9 @@ class SparseTable {
   // Bytes of memory that the table needs if every possible row exists. `may_get_all`: the server
   // may receive all row buckets.
   double bytes_max(bool may_get_all = false) const;
-  // Moves rows to `cold` if their memory exceeds `bytes` bytes. `cold` must outlive the table.
-  // REQUIRES: the table is empty. UNIMPLEMENTED: the optimizer changes rows that have no gradient
-  // in a step.
+  // Limits the memory of the rows to `bytes` bytes; further rows move to `cold`, which must outlive
+  // the table. REQUIRES: the table is empty. UNIMPLEMENTED: the optimizer changes rows that have no
+  // gradient in a step.
   Status Limit(ColdStore& cold, uint64_t bytes);
 
   const TableSpec& spec() const { return spec_; }
@@ -55,14 +56,15 @@ class SparseTable {
 
   // ---- Buckets ----------------------------------------------------------------------------------
   const BucketOwnership& buckets() const { return buckets_; }
-  // Keeps a bucket, and sets whether its rows are read and updated on this server.
+  // Adds a bucket to the kept buckets, and sets whether this server serves its rows.
   void Keep(int bucket, bool served) { buckets_.Keep(bucket, served); }
   // Removes a bucket with its rows.
   Status DropBucket(int bucket);
   // Returns the rows of `buckets` with their slots, and the rows of `buckets` that wait for
-  // admission.
+  // admission. The ages of rows are relative to `version`.
   StatusOr<RowValues> Rows(std::span<const int> buckets, uint64_t version) const;
-  // Returns rows of whole served buckets in [bucket, end), up to about `bytes_max` bytes.
+  // Returns the rows of the served buckets in [bucket, end), in whole buckets, until the page has
+  // at least `bytes_max` bytes. The ages of rows are relative to `version`.
   StatusOr<TablePage> Page(int bucket, bool with_slots, uint64_t bytes_max, uint64_t version,
                            int end = kRowBuckets) const;
 
@@ -70,36 +72,39 @@ class SparseTable {
   // If rows may be outside memory, each of these functions may fail. DATA_LOSS, UNAVAILABLE: the
   // rows outside memory cannot be read.
 
-  // INVALID_ARGUMENT, OUT_OF_RANGE: as BucketOwnership::CheckServed with ascending ids.
-  // INVALID_ARGUMENT: the counts are impossible.
+  // Checks the ids and the counts of a push. INVALID_ARGUMENT, OUT_OF_RANGE: an error of
+  // BucketOwnership::CheckServed (ascending ids). INVALID_ARGUMENT: an error of
+  // RowAccessor::CheckCounts.
   Status CheckPush(const RowsGradient& gradient) const;
-  // Makes room, then fetches the rows of `ids` into memory. If the next call is Apply with these
-  // ids, Apply does not fail because of missing rows or room. RESOURCE_EXHAUSTED: there is no room.
+  // Makes room in memory, then fetches the rows of `ids`. If the next call is Apply with the same
+  // ids, Apply needs no further read or room for these rows. RESOURCE_EXHAUSTED: there is no room.
   Status Prepare(std::span<const uint64_t> ids) { return rows_.Prepare(ids); }
-  // Begins the update from `version` to `version` + 1, and removes the rows that the rules remove
-  // now. `keep_previous`: Pull can return the weights before this update.
+  // Begins the update from `version` to `version` + 1. Removes the rows that the rules remove at
+  // `version`. `keep_previous`: whether Pull can return the weights before this update.
   Status Begin(uint64_t version, bool keep_previous);
-  // Makes one optimizer step with the sum of `gradients`, added in their order. REQUIRES: CheckPush
-  // returned OK for each gradient. Call it once after Begin.
+  // Makes one optimizer step with the sum of `gradients`, added in their given order. REQUIRES:
+  // CheckPush returned OK for each gradient. The caller calls Apply once after each Begin.
   Status Apply(std::span<const RowsGradient> gradients, float learning_rate);
   // Writes the weights of `ids` to `out` [ids, dim]. `previous`: the weights before the last Begin.
   // REQUIRES: BucketOwnership::CheckServed returned OK for `ids`.
   Status Pull(std::span<const uint64_t> ids, bool previous, float* out);
-  // The weights before the last Begin, of the rows that Begin removed or Apply changed.
+  // The weights before the last Begin. Only rows that Begin removed or Apply changed have an entry.
   const PreviousWeights& previous() const { return previous_; }
   void SetPrevious(const RowValues& rows) { previous_.Set(rows); }
-  // Replaces or adds rows with their slots, as of `version`. On an error no row changes, except if
-  // there is no room.
+  // Replaces or adds rows with their slots. Their ages are relative to `version`. INVALID_ARGUMENT,
+  // OUT_OF_RANGE: the values do not fit, or this server does not keep a row; no row changes. After
+  // any other error, some rows may have changed.
   Status SetRows(const RowValues& values, uint64_t version);
   // Sets a slot of one number. NOT_FOUND: the slot is unknown (the message has the nearest name).
   Status SetScalar(const std::string& slot, float value);
   const std::vector<std::pair<std::string, float>>& scalars() const { return updater_.scalars(); }
 
   // ---- Snapshots --------------------------------------------------------------------------------
-  // Returns a snapshot of the table. `since`: the snapshot has only the rows that changed since
-  // this version; nullopt: the snapshot has all rows.
+  // Returns a snapshot of the table at `version`. `since`: the snapshot has only the rows that
+  // changed after this version; nullopt: the snapshot has all rows.
   StatusOr<TableSnapshot> Snapshot(uint64_t version, std::optional<uint64_t> since = {}) const;
-  // Begins a snapshot whose buckets are copied one after another while the table changes.
+  // Begins a snapshot whose buckets are copied one after another while the table changes. `since`:
+  // as for Snapshot.
   void BeginSnapshot(uint64_t version, std::optional<uint64_t> since = {});
   CowTableSnapshot& snapshot() { return snapshot_; }  // the snapshot that BeginSnapshot began
 
@@ -112,22 +117,24 @@ class SparseTable {
 
   SparseTable(const TableSpec& spec, graph::UntouchedRowPolicy idle, RowUpdater updater,
               ForkJoin* workers);
-  // Begins `copy` with the rows that changed since version `since`; nullopt: with all rows.
+  // Begins `copy` at `version`. `since`: `copy` has only the rows that changed after this version;
+  // nullopt: all rows.
   void BeginCopy(CowTableSnapshot& copy, uint64_t version, std::optional<uint64_t> since) const;
-  // Returns the rows of the gradient that exist or are admitted now.
+  // Returns the rows of the gradient that exist, or that RowAdmission admits now.
   RowsGradient DropRejected(const RowsGradient& gradient);
-  // Sets at_ to the indices of `ids`. Adds absent rows without checking the rules, and lists them
-  // in new_. The values of the added rows are not set yet.
+  // Sets at_ to the indices of `ids`. Adds each absent row to the store and to new_, without a
+  // check of the rules. The values of the added rows are not set yet.
   Status Place(std::span<const uint64_t> ids);
   Status AddNew(std::span<const uint64_t> ids);  // adds the rows of new_ to the store
-  // Initialises the new rows among the rows [begin, end) of the step. Adds the counts of all these
-  // rows.
+  // Sets the initial values of new rows among the rows [begin, end) of the step. Adds the pushed
+  // counts to all rows [begin, end).
   void CountRows(std::span<const uint64_t> ids, const float* pushed, size_t begin, size_t end);
   Status UpdateTouched(std::span<const uint64_t> ids, const float* gradients, float rate);
   Status UpdateAll(std::span<const uint64_t> ids, const float* gradients, float rate);
   // Extends the brief rows of the step that reach the threshold for full rows.
   Status Extend(std::span<const uint64_t> ids);
-  // Writes the weights that the row at index `at` had before the step.
+  // Writes to `out` the weights that the row at index `at` had before the step. Called before the
+  // row changes.
   void CopyPrevious(uint32_t at, float* out) const;
 
   const TableSpec spec_;

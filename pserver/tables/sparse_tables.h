@@ -17,10 +17,11 @@ namespace tandem::pserver {
 // The memory for the rows of all tables of a server.
 struct TableMemory {
   uint64_t bytes = 0;         // limit in bytes; 0: unlimited
-  ColdStore* cold = nullptr;  // store for the rows beyond the limit
+  ColdStore* cold = nullptr;  // store for rows that exceed the limit
 };
-// Divides `bytes` bytes of memory among tables. No table gets more than its entry of `bytes_max`.
-// All tables that could use more get equal shares.
+// Divides `bytes` bytes of memory among tables, and returns the share of each table. No share
+// exceeds the table's entry of `bytes_max`. All tables whose share is below their entry have equal
+// shares.
 std::vector<double> ShareMemory(const std::vector<double>& bytes_max, double bytes);
 
 // Owns the tables of one shard. Not thread-safe (the shard's lock guards it).
@@ -39,7 +40,7 @@ class SparseTables {
   // Returns the index of the table; -1: no table has this name.
   int Find(const std::string& variable) const;
 
-  // ---- Buckets, which are the same for all tables -----------------------------------------------
+  // ---- Buckets (all tables have the same buckets) -----------------------------------------------
   bool Serves(int bucket) const { return !tables_.empty() && tables_[0]->buckets().serves(bucket); }
   bool ServesAny() const { return !tables_.empty() && tables_[0]->buckets().ServesAny(); }
   void Keep(int bucket, bool served);
@@ -50,7 +51,8 @@ class SparseTables {
   // OUT_OF_RANGE: this server does not serve a row.
   Status CheckRows(const PullRows& rows) const;
   Status SetScalars(std::span<const BucketMigration::Scalar> scalars);
-  // Sets the weights that rows had before the last update. On an error, nothing changes.
+  // Sets the weights that rows had before the last update. NOT_FOUND, INVALID_ARGUMENT: a table or
+  // a number of values is wrong; nothing changes.
   Status SetPrevious(std::span<const RowValues> previous);
 
   // ---- Updates ----------------------------------------------------------------------------------

@@ -7,8 +7,9 @@
 namespace tandem::pserver {
 namespace {
 
-// Returns the bytes as a buffer. If the message owns the bytes, the buffer only refers to them. The
-// push then completes the step (PushGate), and the step reads the bytes while the message exists.
+// Returns the bytes as a buffer. If `bytes` does not own the memory, the buffer refers to memory of
+// the message. Such a push completes the step (PushGate), and the step is applied while the message
+// exists.
 Buffer BufferOf(PushBytes& bytes) {
   if (bytes.owned()) return std::move(bytes).Take();
   return Buffer(Buffer(), const_cast<std::byte*>(bytes.data()));

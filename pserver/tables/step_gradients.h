@@ -18,22 +18,22 @@ class StepGradients {
   // `slices` and `tables` must outlive this object.
   StepGradients(const DenseTable& slices, const SparseTables& tables, int trainers);
 
-  // Returns whether the push contains all gradients that a step needs from one trainer. If tables
-  // exist, but this server serves no rows, the result is always false.
+  // Returns whether the push contains all gradients that a step needs from one trainer. Always
+  // returns false if tables exist and this server serves no rows.
   bool IsWholeStep(const PushHead& head) const;
   bool Has(int index, int trainer) const;
-  // Moves the values of a push out of `ticket`. REQUIRES: !Has for each slice and table of the
-  // push.
+  // Moves the values of a push from `ticket` into this object. REQUIRES: !Has for each slice and
+  // table of the push.
   void Gather(const PushHead& head, PushTicket& ticket);
   bool GaveAll(int trainer) const;
   bool GaveNothing(int trainer) const;
-  bool NothingGathered() const;  // no trainer has sent a gradient
+  bool NothingGathered() const;  // true: no trainer has sent a gradient
   // Returns the names of the variables and tables for which gradients of the trainer are missing.
   std::vector<std::string> Lacks(int trainer) const;
   void Drop(int trainer);
 
-  // The gathered gradients of slices and of tables. The owner applies and then drops them. When the
-  // owner adds or removes a slice, it also adds or removes the item of the slice.
+  // The gathered gradients of slices and of tables. The owner applies and then drops the gradients.
+  // When the owner adds or removes a slice, the owner also adds or removes the item of the slice.
   SliceGradients& slices() { return slice_gradients_; }
   TableGradients& tables() { return table_gradients_; }
 

@@ -9,8 +9,8 @@
 namespace tandem::pserver {
 namespace {
 
-// Builds the program for parameters of `shape`, which is [numel], or [height, dim] for gradients of
-// rows.
+// Builds the program for parameters of `shape`: [numel], or [height, dim] if `pair` has gradients
+// of rows.
 StatusOr<graph::Program> Build(const graph::ParamGrad& pair, const Shape& shape,
                                const graph::OptimizerSpec& optimizer) {
   graph::Program program;
@@ -52,7 +52,8 @@ StatusOr<std::unique_ptr<UpdateProgram>> UpdateProgram::Prepare(
     const graph::Program& program, const graph::ParamGrad& pair,
     const graph::OptimizerSpec& optimizer, const exec::Backend& backend, Device& device) {
   auto update = std::unique_ptr<UpdateProgram>(new UpdateProgram(device));
-  // The seed has no effect: a trainer sends the parameters, and slots start from constants.
+  // The seed has no effect: a trainer sends the initial parameters, and the optimizer initialises
+  // slots with constants.
   TD_RETURN_IF_ERROR(exec::Initialize(program, /*seed=*/0, update->scope_));
   TD_ASSIGN_OR_RETURN(update->plan_,
                       exec::Plan::Make(program, backend, update->scope_, /*comm=*/nullptr, {}));

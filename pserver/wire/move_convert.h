@@ -1,5 +1,5 @@
 // Converts between messages about moves of buckets (proto/pserver.proto) and the types of
-// bucket_move.h.
+// bucket_move.h and move_state.h.
 #pragma once
 
 #include "common/base/status.h"

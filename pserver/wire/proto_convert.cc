@@ -76,8 +76,8 @@ void SetValues(const Buffer& values, int64_t numel, TensorProto* out) {
 
 StatusOr<TableSpec> TableFromProto(const TableDef& def) {
   TableSpec table{.variable = def.variable(), .shape = {}, .init = {}, .seed = def.seed()};
-  // This shape is not checked like other shapes. It may have up to 2^62 elements (CheckConfig),
-  // because most rows never exist.
+  // Does not check this shape like the shapes of slices. A table may have up to 2^62 elements
+  // (CheckConfig), because most of its rows never exist.
   if (def.dims_size() != 2)
     return InvalidArgument("a table has %d dimensions, expected 2", def.dims_size());
   table.shape = {def.dims(0), def.dims(1)};
@@ -204,7 +204,7 @@ StatusOr<RowValues> FromProto(const TableRows& rows) {
     return InvalidArgument("rows of table %s: %d bytes are not a whole number of f32 values",
                            rows.variable(), rows.content().size());
   }
-  // The content is aligned to floats.
+  // Precondition of the cast: the bytes of the content are aligned to floats.
   const auto* const content = reinterpret_cast<const float*>(rows.content().data());
   values.content.assign(content, content + rows.content().size() / sizeof(float));
   const int used = rows.show_size(), waiting = rows.waiting_id_size();

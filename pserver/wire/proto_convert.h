@@ -26,15 +26,16 @@ void ToProto(const ShardConfig& config, ConfigureRequest* request);
 StatusOr<SliceSpec> FromProto(const SliceDef& def);
 void ToProto(const SliceSpec& spec, SliceDef* def);
 
-// Returns the caller of any request that has the fields job, trainer_id and incarnation.
+// Returns the caller of a request. Request: a message with the fields job, trainer_id and
+// incarnation.
 template <typename Request>
 CallerId CallerOf(const Request& r) {
   return {r.job(), static_cast<int>(std::min<uint32_t>(r.trainer_id(), INT32_MAX)),
           r.incarnation()};
 }
 
-// Converts values of slices by copying them. INVALID_ARGUMENT: the tensor is not f32 [n] with n
-// elements in `content`. DATA_LOSS: a checksum does not match.
+// Converts values of slices and slots by copying them. INVALID_ARGUMENT: the tensor is not f32 [n]
+// with n elements in `content`. DATA_LOSS: a checksum does not match.
 StatusOr<SliceValues> FromProto(const SliceTensor& slice);
 StatusOr<SlotValues> FromProto(const SlotTensor& slot);
 void ToProto(const SlotValues& slot, SlotTensor* out);

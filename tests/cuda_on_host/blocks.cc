@@ -21,7 +21,7 @@ constexpr size_t kValueMax = 16;
 
 enum class State : uint8_t { kReady, kAtBarrier, kAtExchange, kDone };
 
-// A thread of the running block. The next block reuses its stack.
+// A thread of the running block. The next block reuses the stack of this thread.
 struct Fiber {
   jmp_buf at;
   bool started = false;
@@ -29,8 +29,9 @@ struct Fiber {
   Dims index;
 };
 
-// Memory with which the lanes of a warp exchange values. It has two halves, used in turn, so that a
-// lane may write its next value while other lanes still read the previous one.
+// Memory through which the lanes of a warp exchange values. The two halves are used in turn. Thus a
+// lane may write a value of the next exchange while other lanes still read values of the previous
+// exchange.
 struct Warp {
   alignas(kValueMax) std::byte values[2][kWarp][kValueMax];
   unsigned round = 0, inside = 0;
@@ -57,7 +58,8 @@ class Block {
  private:
   static void Main();
   void Resume(unsigned thread);
-  // Stops the running thread and sets its state to `state`. Returns when the thread is ready again.
+  // Suspends the running thread and sets its state to `state`. Returns after the scheduler has
+  // resumed the thread.
   void Stop(State state);
   bool RunReady();
   void ReleaseBlock();
@@ -108,8 +110,8 @@ void Block::Stop(State state) {
   if (_setjmp(fiber.at) == 0) _longjmp(scheduler_, 1);
 }
 
-// Runs the warps one after the other, each until all its threads wait or have ended. Returns
-// whether any thread was ready.
+// Runs the warps one after the other. A warp runs until each of its threads waits or has ended.
+// Returns whether any thread was ready.
 bool Block::RunReady() {
   bool any = false;
   const unsigned warps = (threads_ + kWarp - 1) / kWarp;
@@ -129,7 +131,8 @@ bool Block::RunReady() {
   return any;
 }
 
-// Threads that have ended do not take part in a barrier.
+// Releases the threads that wait at the barrier. Threads that have ended do not take part in a
+// barrier.
 void Block::ReleaseBlock() {
   for (unsigned t = 0; t < threads_; ++t) {
     CHECK(fibers_[t].state != State::kAtExchange)

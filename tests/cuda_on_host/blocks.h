@@ -1,10 +1,9 @@
 // Runs the blocks of a CUDA kernel on the calling thread, one after another. The threads of a block
-// are fibers that yield to each other where they wait. Each warp runs as long as it can before the
-// next warp runs. The order of warps is reversed with every block. So a kernel that lacks a barrier
-// gives different results in different blocks.
+// are fibers. A fiber yields to other fibers where the thread waits. Each warp runs until all its
+// threads wait or have ended; then the next warp runs. The order of warps is reversed with every
+// block. Thus a kernel that lacks a barrier gives different results in different blocks.
 //
-// The process ends with a message if only some of the threads take part in a barrier or an
-// exchange.
+// The process aborts with a message if only some lanes of a warp take part in an exchange.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +26,8 @@ void RunBlocks(Dims grid, Dims block, const std::function<void()>& kernel);
 
 void SyncThreads();
 bool SyncThreadsOr(bool mine);
-// Replaces `value` by the value of lane `from` of the same warp. `bytes` is at most 16, and all 32
-// lanes must call the function.
+// Sets `value` to the value of lane `from` of the same warp. `bytes` is the size of the value, at
+// most 16. All 32 lanes must call the function.
 void Exchange(void* value, size_t bytes, unsigned from);
 unsigned Lane();
 

@@ -1,6 +1,6 @@
-// Loads and launches kernels that were compiled at run time. The stand-in NVRTC returns the size of
-// a shared library in bytes, followed by the library. The library has one function for each kernel.
-// The function has one argument, a reference to the kernel's parameters.
+// Loads and launches kernels that were compiled at run time. The code that the stand-in NVRTC
+// returns is the size of a shared library in bytes, followed by the library. The library has one
+// function for each kernel. Each function has one argument, a reference to the kernel's parameters.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -18,8 +18,8 @@ struct CudaOnHostKernel {
 };
 
 struct CudaOnHostLibrary {
-  // Must be open while the library is loaded, because the loader identifies libraries by their
-  // names.
+  // The file must stay open while the library is loaded, because the dynamic loader identifies a
+  // library by its name.
   int fd = -1;
   void* opened = nullptr;
   std::vector<std::unique_ptr<CudaOnHostKernel>> kernels;

@@ -85,7 +85,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtMatrixLayoutOpaque_t* b, cublasLtMatrixLayoutOpaque_t* c,
     cublasLtMatrixLayoutOpaque_t* d, cublasLtMatmulPreferenceOpaque_t* preference, int wanted,
     cublasLtMatmulHeuristicResult_t* results, int* found);
-// D = alpha op(A) op(B) + beta C. With the bias epilogue each row also gets its bias.
+// D = alpha op(A) op(B) + beta C. With the bias epilogue, the bias of row i is added to each
+// element of row i.
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDescOpaque_t* desc,
                               const void* alpha, const void* a, cublasLtMatrixLayoutOpaque_t* la,
                               const void* b, cublasLtMatrixLayoutOpaque_t* lb, const void* beta,

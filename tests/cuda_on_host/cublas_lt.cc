@@ -27,8 +27,8 @@ float ToTf32(float x) {
   return std::bit_cast<float>((bits + 0x0FFF + ((bits >> 13) & 1)) & ~0x1FFFU);
 }
 
-// A matrix of the product with its operation (transposed or not). Gives element (i, j) of matrix
-// `n` of the batch after the operation.
+// A matrix of the product with its operation (transposed or not). Returns element (i, j) of matrix
+// `n` of the batch, after the operation is applied.
 struct Operand {
   const cublasLtMatrixLayoutOpaque_t& layout;
   const void* data;
@@ -102,8 +102,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtMatmulPreferenceOpaque_t*, int wanted, cublasLtMatmulHeuristicResult_t* results,
     int* found) {
   if (wanted < 1) return CUBLAS_STATUS_INVALID_VALUE;
-  // Imitates a failure of cuBLASLt that PyTorch also works around: a bias fails if the right matrix
-  // is a row or a column. The right matrix is the first argument of cuBLASLt.
+  // Imitates an error of cuBLASLt that PyTorch also works around: cuBLASLt rejects a bias if its
+  // first argument `a` (the right matrix of a row-major product) is a row or a column.
   const bool vector = desc->epilogue == CUBLASLT_EPILOGUE_BIAS && (a->rows == 1 || a->cols == 1);
   if (vector) return CUBLAS_STATUS_INVALID_VALUE;
   results[0].algo = {desc->compute};
@@ -113,7 +113,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
 
 namespace {
 
-// A copy of all arguments of a product. The caller may change its arguments before a graph runs.
+// A copy of all arguments of a product. The copy is needed because the caller may change its
+// arguments before the graph that stores the product runs.
 struct Product {
   cublasLtMatmulDescOpaque_t desc;
   cublasLtMatrixLayoutOpaque_t a, b, c, d;

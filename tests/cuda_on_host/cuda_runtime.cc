@@ -25,8 +25,8 @@ namespace {
 // The stream that this thread captures; nullptr: none.
 thread_local CudaOnHostStream* capturing = nullptr;
 
-// Called by CUDA functions that a thread must not call while it captures a stream. Makes the
-// capture invalid.
+// CUDA functions that a thread must not call while it captures a stream call this function. It
+// makes the capture invalid and returns the error. Without a capture, it returns cudaSuccess.
 cudaError_t Unsupported() {
   if (capturing == nullptr) return cudaSuccess;
   capturing->invalid = true;
@@ -78,7 +78,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t) {
   return Unsupported();
 }
 
-// TANDEM_CUDA_ON_HOST_FAULT=capture: nothing can be captured.
+// TANDEM_CUDA_ON_HOST_FAULT=capture: each capture is invalid from its start.
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   const char* const fault = std::getenv("TANDEM_CUDA_ON_HOST_FAULT");
   stream->captured = std::make_unique<CudaOnHostGraph>();

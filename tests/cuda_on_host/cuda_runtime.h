@@ -1,7 +1,7 @@
 // A stand-in for the part of CUDA's runtime that kernels/ops and common/tensor/device_cuda.cu use.
-// It runs in host memory and needs no nvcc. With it, the real code of the CUDA kernels runs on any
-// machine, and tests compare the results with the reference loops. It cannot test a device, or the
-// output of nvcc and ptxas.
+// The stand-in runs in host memory and needs no nvcc. With the stand-in, the real code of the CUDA
+// kernels runs on any machine, and tests compare the results with the reference loops. The stand-in
+// cannot test a device, or the output of nvcc and ptxas.
 #pragma once
 
 #include <math.h>
@@ -127,7 +127,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
                             cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void* at, int value, size_t bytes, cudaStream_t stream);
 
-// All work is synchronous, so the functions of events do nothing.
+// The stand-in runs all work synchronously, so the event functions (cudaEvent*,
+// cudaStreamWaitEvent) do nothing.
 inline const char* cudaGetErrorString(cudaError_t error) {
   return error == cudaSuccess ? "no error" : "an error of the stand-in";
 }

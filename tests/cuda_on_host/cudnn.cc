@@ -72,8 +72,7 @@ cudnnStatus_t Put(cudnnHandle_t handle, std::function<void()> work) {
   return put == cudaSuccess ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
 }
 
-// The arguments of a cuDNN call that all operations share. Only alpha = 1 and beta = 0 are
-// supported.
+// The arguments that all cuDNN calls share. Only alpha = 1 and beta = 0 are supported.
 struct Call {
   cudnnHandle_t handle;
   const char* name;
@@ -95,7 +94,8 @@ void Sum(const Shapes& shapes, T* sums, const CudnnOnHostTensor& result, void* d
   }
 }
 
-// Runs an operation later, as work of the stream. Copies all arguments except the data of tensors.
+// Puts an operation on the stream, which may run it later. Therefore copies all arguments except
+// the data of tensors.
 template <typename Fn>
 cudnnStatus_t Run(const Call& call, const Shapes& shapes, const CudnnOnHostTensor& result,
                   void* data, const Fn& product) {
@@ -166,7 +166,7 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* a
 
 namespace {
 
-// A channel of tensor x. Elements are numbered by their position in the channel.
+// One channel of tensor x. Index i of an element is its position in the channel.
 struct Channel {
   const CudnnOnHostTensor& x;
   int64_t c;

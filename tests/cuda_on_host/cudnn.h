@@ -26,8 +26,9 @@ enum cudnnBatchNormMode_t {
   CUDNN_BATCHNORM_SPATIAL,
   CUDNN_BATCHNORM_SPATIAL_PERSISTENT
 };
-// Algorithms: loops that sum in f32 without a workspace; the same loops with sums in the workspace,
-// in f64 or in f32; and an algorithm that never runs.
+// Algorithms, in the order of the enumeration: loops that sum in f32 without a workspace; the same
+// loops with f64 sums in the workspace; the same loops with f32 sums in the workspace; an algorithm
+// that never runs.
 enum CudnnOnHostAlgo { kCudnnOnHostLoops, kCudnnOnHostDoubles, kCudnnOnHostFloats, kNobodysAlgo };
 
 constexpr int CUDNN_CONVOLUTION_FWD_ALGO_COUNT = 8;
@@ -136,9 +137,10 @@ inline size_t CudnnOnHostWorkspace(CudnnOnHostAlgo algo, const CudnnOnHostTensor
                                       : 0;
 }
 
-// Proposes algorithms. Callers must not use the first two: one gives different bits at each call,
-// one needs too much memory. The usable algorithms follow, the largest workspace first. There are
-// none if the filter has four rows. If the filter has four columns, no proposed algorithm runs.
+// Proposes algorithms. Callers must not use the first two proposals: the first is declared
+// non-deterministic, and the second needs too much memory. The usable algorithms follow in
+// descending order of workspace. If the filter has four rows, no usable algorithm is proposed. If
+// the filter has four columns, no proposed algorithm runs.
 template <int kind>
 cudnnStatus_t CudnnOnHostPropose(const CudnnOnHostTensor& filter, const CudnnOnHostTensor& result,
                                  int room, int* count, CudnnOnHostPerf<kind>* proposals) {
@@ -148,8 +150,8 @@ cudnnStatus_t CudnnOnHostPropose(const CudnnOnHostTensor& filter, const CudnnOnH
   *count = 2;
   if (filter.dims[2] == 4) return CUDNN_STATUS_SUCCESS;
   for (const auto algo : {kCudnnOnHostDoubles, kCudnnOnHostFloats, kCudnnOnHostLoops}) {
-    // The stated `memory` is only half of the need on purpose, as if it were the need of another
-    // math type.
+    // The stated `memory` is on purpose only half of the needed size, as if the size were that of
+    // another math type.
     proposals[(*count)++] = {algo, CUDNN_STATUS_SUCCESS, CudnnOnHostWorkspace(algo, result) / 2,
                              CUDNN_DETERMINISTIC};
   }

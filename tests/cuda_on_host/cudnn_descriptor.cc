@@ -7,8 +7,8 @@ namespace {
 
 constexpr char kBegin[] = "plan", kEnd[] = "end";
 
-// Writes the descriptor as "type attributes". Each attribute is "name type count", followed by its
-// descriptors or its bytes.
+// Writes the descriptor as "type attributes". Each attribute is "name type count", followed by the
+// descriptors or the bytes of the attribute.
 void Write(const Descriptor& d, std::ostream& out) {
   out << d.type << " " << d.attributes.size() << "\n";
   for (const auto& [name, attribute] : d.attributes) {

@@ -24,7 +24,7 @@ Descriptor& Of(cudnnBackendDescriptor_t d) { return *static_cast<Descriptor*>(d)
 
 // ---- Graphs -------------------------------------------------------------------------------------
 
-// Numbers of the attributes of an operation that refer to tensors: inputs and outputs.
+// Numbers of the attributes in which an operation refers to tensors: its inputs and its outputs.
 struct Slots {
   std::vector<int> in, out;
 };
@@ -79,14 +79,15 @@ std::string NamesOf(const Descriptor& graph) {
   return names;
 }
 
-// Returns the number of channels of the graph's output.
+// Returns the number of channels of the output of the graph's first operation.
 int64_t ChannelsOf(const Descriptor& graph) {
   const Descriptor& first = *graph.all<Descriptor*>(CUDNN_ATTR_OPERATIONGRAPH_OPS).front();
   return first.part(SlotsOf(first).out.back()).all<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS)[1];
 }
 
-// Decides which graphs the stand-in supports: those that engines for the H200 support. To test
-// failures, a graph with 24 channels has no plan, and a graph with 40 channels fails when it runs.
+// Returns whether the stand-in supports the graph. Supported graphs are graphs that the engines for
+// the H200 support. To test failures, a graph with 24 channels has no plan, and a graph with 40
+// channels fails when it runs.
 constexpr int64_t kNoPlan = 24, kNoRun = 40;
 bool Served(const Descriptor& graph) {
   for (const std::string known :
@@ -157,8 +158,8 @@ bool Complete(const Descriptor& d) {
   }
 }
 
-// The proposed engines: one gives different bits at each call, one needs too much memory, two are
-// usable.
+// The proposed engines: the first gives different bits at each call, the second needs too much
+// memory, the other two are usable.
 enum Engine : int64_t { kOtherBits, kLarge, kGood, kSecond, kEngines };
 // Numbers of attributes that exist only in this stand-in for cuDNN.
 constexpr int kEngineNumber = 100000, kEngineGraph = 100001;
@@ -183,7 +184,8 @@ bool Restore(Descriptor& plan) {
 
 // ---- Running a graph ----------------------------------------------------------------------------
 
-// Returns all tensors of a graph. The result is empty if the variant pack does not fit the graph.
+// Returns all tensors of a graph by unique id. The result is empty if the variant pack lacks a
+// tensor, or has a misaligned pointer or an output in the memory of an input.
 Arrays ArraysOf(const Descriptor& graph, const Descriptor& pack) {
   const auto ids = pack.all<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   const auto pointers = pack.all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
@@ -206,7 +208,8 @@ Arrays ArraysOf(const Descriptor& graph, const Descriptor& pack) {
           array.between = std::make_shared<std::vector<float>>(static_cast<size_t>(array.count()));
         } else if (t.get<bool>(CUDNN_ATTR_TENSOR_IS_BY_VALUE)) {
           if (given[id] == nullptr) return {};
-          // The value of a scalar tensor is read when the call is made, not when the graph runs.
+          // The stand-in reads the value of a scalar tensor during this call, not when the captured
+          // graph runs.
           array.between =
               std::make_shared<std::vector<float>>(1, *static_cast<const float*>(given[id]));
         } else {

@@ -1,7 +1,7 @@
-// A stand-in for the part of cuDNN's graphs that kernels/ops/cuda/dnn_graph.cc uses. It computes
-// with plain loops. Names and numbers are those of cudnn_graph.h. It rejects the graphs that real
-// engines reject (tests/gpu/dnn_graph_test.cc checks that real engines do so), and all graphs with
-// 24 channels.
+// A stand-in for the part of cuDNN's graphs that kernels/ops/cuda/dnn_graph.cc uses. The stand-in
+// computes with plain loops. Names and numbers are the same as in cuDNN's header cudnn_graph.h. The
+// stand-in rejects the graphs that real engines reject (tests/gpu/dnn_graph_test.cc checks that
+// real engines do so), and all graphs with 24 channels.
 #pragma once
 
 #include <cstdint>

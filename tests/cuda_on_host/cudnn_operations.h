@@ -16,7 +16,7 @@ struct Array {
   std::array<int64_t, 4> dims, strides;
   cudnnDataType_t type;
   void* memory;
-  // Values of a virtual or by-value tensor; null: the tensor is in `memory`.
+  // Values of a virtual or by-value tensor; null: the values of the tensor are in `memory`.
   std::shared_ptr<std::vector<float>> between;
 
   int64_t count() const { return dims[0] * dims[1] * dims[2] * dims[3]; }
@@ -50,8 +50,8 @@ inline const Array& ArrayOf(const Arrays& arrays, const Descriptor& operation, i
   return arrays.at(operation.part(name).get<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID));
 }
 
-// Numbers of a convolution's attributes. `out` equals x, w or y: the tensor that the operation
-// computes.
+// Numbers of the attributes of a convolution. `out` equals x, w or y, whichever tensor the
+// operation computes.
 struct ConvolutionNames {
   int part, alpha, beta, x, w, y, out;
 };

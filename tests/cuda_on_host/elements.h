@@ -6,7 +6,8 @@
 
 namespace tandem::cuda_on_host {
 
-// Converts a library's name of a type: `half` is f16, `brain` is bf16, every other name is f32.
+// Converts a library's type name to a DType: `half` is f16, `brain` is bf16, every other name is
+// f32.
 template <typename Name>
 DType TypeOf(Name name, Name half, Name brain) {
   return name == half ? DType::kF16 : name == brain ? DType::kBF16 : DType::kF32;

@@ -1,5 +1,5 @@
 // Tests the fusing knobs on a device. Kernels are compiled when the job starts, and a step launches
-// fewer kernels. The bits do not change, even without a compiler.
+// fewer kernels. The bits of the parameters stay the same, with and without a compiler.
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "tests/support/cuda_on_host_job.h"
@@ -67,8 +67,8 @@ TEST_F(FusedJobs, AllUpdatesAreOneKernel) {
     EXPECT_EQ(one.result.params_sha256, many.result.params_sha256) << type;
     EXPECT_EQ(Count(one, "plan.nvrtc"), 1) << type;
     EXPECT_EQ(Count(one, "plan.sequence"), 0) << type;
-    // For adam, a separate kernel updates the powers of the betas: one kernel per update, or one
-    // for all fused updates.
+    // For adam, a separate kernel updates the powers of the betas: one such kernel per update, or
+    // one for all fused updates.
     const auto updates = static_cast<int64_t>(Count(many, "ops." + type));
     EXPECT_GT(updates, 50);
     const int64_t each = type == "adam" ? 2 : 1;

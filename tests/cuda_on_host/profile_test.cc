@@ -41,8 +41,8 @@ TEST(DeviceTrace, EachSpanKnowsWhoStartedIt) {
   ASSERT_EQ(spans->size(), 3u);
   const std::vector<std::pair<uint64_t, std::string>> want = {
       {7, "tandem::MapKernel"}, {7, "copy"}, {0, "fill"}};
-  // Tolerance, because the test reads two clocks one after the other and may be suspended in
-  // between.
+  // Maximum difference of the two clocks. The test reads one clock after the other and may be
+  // suspended in between.
   constexpr auto kSlack = std::chrono::seconds(5);
   for (size_t i = 0; i < want.size(); ++i) {
     const exec::DeviceSpan& span = (*spans)[i];

@@ -1,5 +1,5 @@
-// Tests ranks that were started by hand. In every mode, ranks with different settings are rejected,
-// and ranks with equal settings in different directories are accepted.
+// Tests ranks that were started by hand. Every mode rejects ranks with different settings, and
+// accepts ranks with equal settings in different directories.
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -94,8 +94,8 @@ class AgreementTest : public JobTest {
                                            {"TANDEM_SECRET_FILE", Path("secret")}},
         Path("rank" + std::to_string(rank)));
   }
-  // Runs rank 0 with a.pbtxt, and rank 1 with b.pbtxt and `args`. Both also get the arguments
-  // `both`. Returns their exit codes and outputs.
+  // Ends holds the exit codes and the outputs of two ranks. RunPair runs rank 0 with a.pbtxt and
+  // `both`, and rank 1 with b.pbtxt, `args` and `both`.
   struct Ends {
     int codes[2];
     std::string said[2];
@@ -113,7 +113,7 @@ class AgreementTest : public JobTest {
   }
 };
 
-// A pserver in a separate process. It listens on any free port.
+// A pserver in a separate process. The pserver listens on any free port.
 class ServerProcess {
  public:
   ServerProcess(const std::string& secret_file, const std::string& output_file)
@@ -157,13 +157,15 @@ TEST_F(AgreementTest, TrainersOfPserverMode) {
     const std::vector<std::string> both = {"--mode=pserver", "--pservers=" + server.address()};
     auto first = StartRank(0, "a.pbtxt", both);
     auto second = StartRank(1, "b.pbtxt", {both[0], both[1], FlagOf(unequal)});
-    // The server rejects the trainer that calls second. The first trainer waits for it.
+    // The server rejects the trainer that calls second. The trainer that called first waits for the
+    // other trainer.
     ASSERT_TRUE(WaitUntil([&] { return first->Ended() || second->Ended(); }));
     auto& refused = first->Ended() ? first : second;
     EXPECT_EQ(refused->Wait(), 78) << refused->Output();
     EXPECT_THAT(refused->Output(), HasSubstr("[TD4014] (FAILED_PRECONDITION)")) << unequal.flag;
     EXPECT_THAT(refused->Output(), HasSubstr("trainer 1 has "));
-    // The expected error message begins with "has NAME ".
+    // The expected message begins with "has NAME ". The test compares only this beginning, without
+    // the values.
     const std::string refusal = unequal.refusal;
     EXPECT_THAT(refused->Output(), HasSubstr(refusal.substr(0, refusal.find(' ', 4))));
   }

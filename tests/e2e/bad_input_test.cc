@@ -66,7 +66,7 @@ TEST_F(BadInputTest, EveryWorkerNeedsASample) {
 
 TEST_F(BadInputTest, APlaceWithoutDriver) {
   if (std::filesystem::exists("/dev/nvidiactl")) GTEST_SKIP() << "this machine has a driver";
-  // If the build has no CUDA, the CUDA module does not exist.
+  // A build without CUDA has no CUDA module.
   const std::string module =
       std::string(std::getenv("TANDEM_BIN_DIR")) + "/../lib/libtandem_cuda.so";
   const bool built = std::filesystem::exists(module);

@@ -1,5 +1,6 @@
-// A pserver with a deliberate mistake (tests/sim/mutants), which tests must find. It logs with
-// wal_sync=always and runs until it is killed. Usage: broken-pserver-MUTANT LISTEN INDEX DATA_DIR
+// A pserver with a deliberate error (tests/sim/mutants) that tests must detect. The pserver logs
+// with wal_sync=always and runs until it is killed. Usage: broken-pserver-MUTANT LISTEN INDEX
+// DATA_DIR
 #include <unistd.h>
 
 #include <cstdio>

@@ -53,7 +53,7 @@ class ClickTest : public JobTest {
     Write("train.csv", Table(0, 2000) + "u1,i1,none,1\n");
     Write("test.csv", Table(2000, 3000));
   }
-  // Returns the job file with sparse gradients, after replacing each `from` by its `to`.
+  // Returns kJob with sparse gradients. Replaces the first occurrence of each `from` by `to`.
   static std::string SparseJob(const std::map<std::string, std::string>& changes) {
     std::string job = kJob;
     job.replace(job.find("model {"), 7, "model { arg { name: \"sparse\" value: \"1\" }");
@@ -68,8 +68,8 @@ class ClickTest : public JobTest {
     }
     return newest;
   }
-  // Returns rows begin to end - 1 of a csv table. The label depends on the user, on the age, and on
-  // whether user and item match.
+  // Returns rows begin to end - 1 of a csv table, after a header line. The label depends on the
+  // user, on the age, and on whether user and item match.
   static std::string Table(int begin, int end) {
     std::string text = "user,item,age,click\n";
     for (int i = begin; i < end; ++i) {
@@ -147,7 +147,8 @@ TEST_F(ClickTest, ATableGoesOnOnAnotherNumberOfServers) {
 }
 
 // In hybrid mode, a step pushes tables to the servers and reduces all dense parameters among the
-// ranks. The bits are those of pserver mode and of collective mode.
+// ranks. With one trainer the bits are those of local mode, with two trainers those of collective
+// mode.
 TEST_F(ClickTest, HybridHasTheBitsOfBothModes) {
   Write("job.pbtxt", SparseJob({}));
   const JobRun local = RunJob("local", {"--mode=local"}, kOneEpoch);
@@ -163,7 +164,7 @@ TEST_F(ClickTest, HybridHasTheBitsOfBothModes) {
   EXPECT_EQ(two.result.params_sha256, both.result.params_sha256);
   EXPECT_EQ(two.result.auc, both.result.auc);
   EXPECT_THAT(two.output, testing::HasSubstr("2 tables on the servers"));
-  // With reduce_strategy=Reduce, each dense optimizer slot is on only one rank.
+  // With reduce_strategy=Reduce, only one rank has the slots of a dense parameter.
   EXPECT_EQ(hybrid("reduce", "--workers=2", {"--reduce_strategy=Reduce"}).result.params_sha256,
             both.result.params_sha256);
 }
@@ -203,8 +204,8 @@ TEST_F(ClickTest, AKilledProcessOfAHybridJobIsNamedAndNobodyIsLeft) {
   }
 }
 
-// Kills pservers and trainers, sometimes two of three trainers. No push of table rows and no update
-// of dense parameters is lost or applied twice.
+// Kills pservers and trainers, sometimes two of three trainers. The job must lose or repeat neither
+// a push of table rows nor an update of dense parameters.
 TEST_F(ClickTest, HybridProcessesThatAreKilledChangeNoBit) {
   const int rounds = FromEnvironment("TANDEM_RECOVERY_ROUNDS", 6);
   const auto seed = static_cast<uint32_t>(FromEnvironment("TANDEM_RECOVERY_SEED", 1));
@@ -224,8 +225,8 @@ TEST_F(ClickTest, HybridProcessesThatAreKilledChangeNoBit) {
     const auto job = StartJob("killed", restarting, args);
     std::mt19937 random(seed);
     for (int round = 0; round < rounds; ++round) {
-      // At least one trainer must have the dense parameters. So the next kill waits until the
-      // restarted trainers have received them again.
+      // A job survives only if at least one trainer has the dense parameters. Therefore the test
+      // waits before the next kill until the restarted trainers have received the dense parameters.
       const int step = StepOf(*job) + 20;
       ASSERT_TRUE(WaitUntil([&] { return StepOf(*job) >= step || job->Ended(); }));
       ASSERT_FALSE(job->Ended()) << job->Output();
@@ -247,7 +248,7 @@ TEST_F(ClickTest, HybridProcessesThatAreKilledChangeNoBit) {
 }
 
 // If all trainers die, the dense parameters are lost, but the servers still have the tables. The
-// restarted trainers must be rejected.
+// job must reject the restarted trainers.
 TEST_F(ClickTest, HybridWithoutSurvivorsIsRefused) {
   Write("job.pbtxt", SparseJob({}));
   const auto job =
@@ -276,8 +277,8 @@ TEST_F(ClickTest, HybridRefusesWhatItCannotDo) {
 }
 
 // The trainers have no copy of the tables, which have 2^40 rows. Two trainers give the bits of
-// collective mode, one trainer those of local mode. For comparison, collective and local mode train
-// small tables with the same used rows.
+// collective mode, one trainer gives the bits of local mode. For comparison, local and collective
+// mode train small tables that have all used rows.
 TEST_F(ClickTest, DistributedTablesHaveTheBitsOfOtherModes) {
   const std::string distributed = "model { arg { name: \"distributed\" value: \"1\" }";
   const std::string adagrad = "type: \"adagrad\"";
@@ -297,7 +298,8 @@ TEST_F(ClickTest, DistributedTablesHaveTheBitsOfOtherModes) {
     EXPECT_EQ(two.result.auc, both.result.auc);
     EXPECT_EQ(two.result.loss, both.result.loss);
     EXPECT_THAT(two.output, testing::HasSubstr("1 table on the servers, 1 of them only there"));
-    // Rows are prefetched after the push of the previous step, so the first step has none.
+    // Rows of a step are prefetched after the push of the previous step, so the first step has no
+    // prefetched rows.
     EXPECT_LT(one.result.counts.at("ps.rows_ahead"), one.result.steps);
     const JobRun hybrid = RunJob("hybrid", {"--mode=hybrid", servers, "--workers=2"}, kOneEpoch);
     EXPECT_EQ(hybrid.result.params_sha256, two.result.params_sha256);
@@ -308,8 +310,9 @@ TEST_F(ClickTest, DistributedTablesHaveTheBitsOfOtherModes) {
   EXPECT_THAT(whole->Output(), testing::HasSubstr("largest variable is \"embedding_0.w\""));
 }
 
-// The job continues on another number of servers, also with table rules. The counts of rows
-// continue unchanged. The file of rows does not depend on the number of servers.
+// The job resumes on another number of servers, also with table rules. The counts of rows are the
+// same as in an undisturbed job. The contents of the file with the rows do not depend on the number
+// of servers.
 TEST_F(ClickTest, DistributedTablesGoOnOnAnotherNumberOfServers) {
   const std::string arguments =
       "model { arg { name: \"distributed\" value: \"1\" } arg { name: \"table_rules\" value: "
@@ -333,8 +336,8 @@ TEST_F(ClickTest, DistributedTablesGoOnOnAnotherNumberOfServers) {
   EXPECT_THAT(ReadWholeFile(Newest("whole") + "/manifest.pbtxt"),
               testing::HasSubstr("name: \"tables.rows\""));
 
-  // A checkpoint with rows on pservers cannot be loaded in a mode that keeps tables whole, and vice
-  // versa.
+  // A checkpoint with rows on pservers cannot be loaded by a job whose trainers have whole tables.
+  // The reverse is also impossible.
   const auto refused = [&](const std::string& name, const std::vector<std::string>& launch) {
     const auto child =
         StartJob("refused", launch, {"--epochs=3", "--checkpoint.dir=" + dir_ + "/" + name});
@@ -401,7 +404,7 @@ epochs: 2
 )";
 
 // The text has two subjects with ten words each, and each sentence is about one subject. Words of
-// the same subject must get similar vectors.
+// the same subject must get similar word vectors.
 TEST_F(ClickTest, WordVectorsLearnWhatStandsTogether) {
   std::string text;
   for (int sentence = 0; sentence < 300; ++sentence) {

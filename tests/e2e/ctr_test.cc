@@ -60,7 +60,7 @@ class CtrTest : public JobTest {
     Write("test.csv", Clicks(dice, 5000));
   }
   // Generates records. The probability of a click is the logistic function of the sum of the
-  // weights of its ids. Only a few ids are frequent.
+  // weights of the record's ids. Only a few ids are frequent.
   std::string Clicks(std::mt19937& dice, int records) const {
     std::uniform_real_distribution<double> uniform;
     std::string text = "click";
@@ -119,8 +119,8 @@ TEST_F(CtrTest, LearnsAsWellInLessMemory) {
               with.at("ps.row_bytes") / 1e6, without.at("ps.row_bytes") / 1e6);
 }
 
-// One server and three servers give the same rows with the same counts, in one run and after a
-// resume from a checkpoint.
+// A job on one server, and a job that begins on two servers and resumes on three, give the same
+// rows with the same counts.
 TEST_F(CtrTest, CountsGoOnOnAnotherNumberOfServers) {
   WriteJob(std::string(kRules) + " shrink_every=40 decay=0.9 shrink_score=0.15");
   const auto run = [&](const std::string& name, const std::string& servers, int steps) {
@@ -137,7 +137,7 @@ TEST_F(CtrTest, CountsGoOnOnAnotherNumberOfServers) {
   EXPECT_EQ(RowsOf("parts"), RowsOf("whole"));
 }
 
-// Killed servers recover every count. The result has the same bytes as without kills.
+// A killed server recovers every count. The rows have the same bytes as without kills.
 TEST_F(CtrTest, KillsLoseAndDoubleNoCount) {
   WriteJob(kRules);
   const auto args = [&](const std::string& name) {
@@ -171,7 +171,7 @@ TEST_F(CtrTest, LearnsInEveryRegime) {
     WriteJob(kRules, "strategy { a_sync: true a_sync_configs { " + regime + " } }\n");
     const JobRun one = RunJob("one", {"--servers=2", "--workers=1"}, {});
     EXPECT_NEAR(one.result.auc, sync.result.auc, 0.05);
-    // The counts of shows and clicks do not depend on which pushes are merged.
+    // The counts of shows and clicks do not depend on the merging of pushes.
     for (const char* count : {"ps.rows", "ps.rows_extended"}) {
       EXPECT_EQ(one.result.counts.at(count), sync.result.counts.at(count)) << count;
     }

@@ -9,7 +9,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// The first %s stands for further model arguments, the second one for the data.
+// The first %s is replaced by further arguments of the model, the second %s by further fields of
+// `data`.
 constexpr char kJob[] = R"(
 name: "data"
 model {
@@ -46,7 +47,7 @@ std::string CriteoLines(int begin, int end) {
   return text;
 }
 
-// The label is the sign of a weighted sum of values. The weight depends on the index of the value.
+// The label is the sign of a weighted sum of values. The weight of a value depends on its index.
 std::string LibSvmLines(int begin, int end) {
   std::string text;
   for (int i = begin; i < end; ++i) {
@@ -67,8 +68,9 @@ class DataTest : public JobTest {
   void WriteJob(const std::string& args, const std::string& data) {
     Write("job.pbtxt", absl::StrFormat(kJob, args, data));
   }
-  // Runs the job in every mode. Pserver and collective mode must have the same bits, and the area
-  // under the curve must be at least `auc`. Returns the output of the local run.
+  // Runs the job in every mode. The parameters of pserver mode and collective mode must have the
+  // same bits, and the area under the curve (AUC) must be at least `auc`. Returns the output of the
+  // local run.
   std::string RunModes(double auc) {
     const JobRun local = RunJob("local", {"--mode=local"}, {});
     const JobRun collective = RunJob("collective", {"--mode=collective", "--nproc=2"}, {});
@@ -107,8 +109,8 @@ TEST_F(DataTest, LibSvm) {
   RunModes(0.9);
 }
 
-// Record files with the same samples as a text file give the same bits, even if the fields are in
-// another order.
+// If record files have the same samples as a text file, the job gives the same bits, even if the
+// fields are in another order.
 TEST_F(DataTest, RecordFilesGiveTheBitsOfTheTextTheyWereMadeOf) {
   Write("train.libsvm", LibSvmLines(0, 2000));
   Write("test.libsvm", LibSvmLines(2000, 2500));
@@ -137,8 +139,8 @@ TEST_F(DataTest, RecordFilesGiveTheBitsOfTheTextTheyWereMadeOf) {
   EXPECT_EQ(records.result.auc, text.result.auc);
 }
 
-// Images are red or blue. A job that resumes in the middle of an epoch reads the same rectangles of
-// the images as an undisturbed job.
+// Images are red or blue. A job that resumes in the middle of an epoch crops the same rectangles
+// from the images as an undisturbed job.
 TEST_F(DataTest, ListsOfImages) {
   std::string list;
   for (int i = 0; i < 64; ++i) {

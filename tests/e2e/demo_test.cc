@@ -1,5 +1,5 @@
-// Tests tandem demo, run as by a new user, but with fewer epochs. A pserver is killed in the
-// middle, and the result does not change.
+// Tests `tandem demo` as a new user runs it, but with fewer epochs. The demo kills a pserver in the
+// middle, and the result must not change.
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -41,7 +41,7 @@ TEST_F(DemoTest, ShowsThatAKilledServerCostsNothing) {
   }
   // Standard output is not a terminal, so the demo must not print escape sequences.
   EXPECT_THAT(screen, Not(HasSubstr("\033[")));
-  // Keys and secrets are removed when the job ends.
+  // The demo removes keys and secrets when the job ends.
   EXPECT_FALSE(std::filesystem::exists(Path("demo/pserver/log/tls")));
   EXPECT_FALSE(std::filesystem::exists(Path("demo/pserver/log/job.secret")));
 }
@@ -63,8 +63,8 @@ TEST_F(DemoTest, CountsAsJson) {
   EXPECT_GT(json["kill"]["back_seconds"], 0);
 }
 
-// Progress bars are drawn at fixed times, thus in the middle of steps. They must show the loss of a
-// step that was evaluated, not 0.
+// The demo draws progress bars at fixed times, thus also in the middle of steps. A bar must show
+// the loss of the last step that fetched the loss, not 0.
 TEST_F(DemoTest, OnATerminalTheBarTellsTheLoss) {
   const char* bin = std::getenv("TANDEM_BIN_DIR");
   const std::string command = "TERM=xterm script -qec '" +

@@ -1,6 +1,6 @@
 // Slices of LeNet's dense parameters move between the pservers of a running job. In sync mode,
 // parameters and optimizer slots must have the bits of a job without moves. In a_sync mode with SGD
-// at learning rate 1, each element is the number of applied pushes.
+// at learning rate 1, the value of each element is the number of applied pushes.
 #include <array>
 
 #include "tests/e2e/rebalance_fixture.h"
@@ -71,8 +71,8 @@ class DenseJob {
   std::vector<std::vector<float>> values_, gradients_;
 };
 
-// Trains in sync mode while slices move, and compares the final state with that of a job without
-// moves.
+// Trains in sync mode while slices move, and compares the final state with the final state of a job
+// without moves.
 class DenseRebalanceTest : public StepRebalanceTest {
  protected:
   DenseRebalanceTest() { variables_ = DenseJob::Variables(); }
@@ -128,8 +128,8 @@ TEST_F(DenseRebalanceTest, ServersAndCommandMayBeKilledMeanwhile) {
   ExpectSameState();
 }
 
-// Trains in a_sync mode with SGD at learning rate 1 and gradients of -1. Thus each element is the
-// number of applied pushes.
+// Trains in a_sync mode with SGD at learning rate 1 and gradients of -1. Thus the value of each
+// element is the number of applied pushes.
 class DenseLedgerTest : public DenseRebalanceTest {
  protected:
   void Train(int trainer) override {
@@ -175,11 +175,11 @@ TEST_F(DenseLedgerTest, TrainersThatWaitForOneAnotherGoOnWhateverMoves) {
   ExpectCounts();
 }
 
-// Trainers make local steps and then exchange differences of parameters (geo).
+// Trainers make local steps and exchange differences of parameters with the servers (geo).
 class GeoLedgerTest : public DenseLedgerTest {
  protected:
   static constexpr int kSteps = 3;  // number of local steps per exchange
-  // A push that is lost or applied twice changes the result by 1.5 to 3.
+  // A lost or repeated push would change the result by 1.5 to 3, which is more than the tolerance.
   void ExpectSteps() {
     ExpectEach(testing::FloatNear(static_cast<float>(given_[0] + given_[1]), 0.5f));
   }

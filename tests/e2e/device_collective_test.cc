@@ -1,6 +1,6 @@
 // Tests mode=collective with --place=cuda on a stand-in device with a stand-in NCCL
-// (tests/support/fake_nccl.cc). All product code above NCCL's C interface is the same as with a
-// GPU.
+// (tests/support/fake_nccl.cc). The product code that calls NCCL's C interface is the same as with
+// a GPU.
 #include "gmock/gmock.h"
 #include "tests/support/device_job_test.h"
 
@@ -26,7 +26,7 @@ class DeviceCollective : public DeviceJobTest {
 
 TEST_F(DeviceCollective, TwoRanksHaveTheBitsOfHosts) {
   ExpectSameAsHosts("plain", {});
-  // All gradients of a gradient bucket are sent as one group, without a copy.
+  // All gradients of a gradient bucket are sent as one NCCL group, without a copy into one buffer.
   EXPECT_THAT(NcclLog(), HasSubstr("group of 6"));
   ExpectSameAsHosts("single", {"--fuse_all_reduce_ops=false"});
   EXPECT_THAT(NcclLog(), Not(HasSubstr("inner")));
@@ -54,7 +54,8 @@ TEST_F(DeviceCollective, UpdatesByOwner) {
   EXPECT_EQ(resumed.result.params_sha256, ResultOf("owner").params_sha256);
 }
 
-// Operators of the program convert gradients to f16 before the communication, and back after it.
+// Operators of the program convert gradients to f16 before the communication, and back to f32 after
+// it.
 TEST_F(DeviceCollective, Fp16AllReduce) {
   ExpectSameAsHosts("half", {"--fp16_allreduce=true"});
   ExpectSameAsHosts("half_owner", {"--fp16_allreduce=true", "--reduce_strategy=Reduce"});
@@ -65,7 +66,7 @@ TEST_F(DeviceCollective, Fp16AllReduce) {
 }
 
 // Devices send the whole buffers for selected elements, including the unused ends of the buffers.
-// The selected elements are the same as on hosts.
+// The job selects the same elements as a job on hosts.
 TEST_F(DeviceCollective, DeepGradientCompression) {
   std::string wide = ReadWholeFile(job_);
   const std::string narrow = "value: \"32,16\"";
@@ -103,7 +104,7 @@ TEST_F(DeviceCollective, Hierarchical) {
   }
 }
 
-// If an operation hangs, the ranks end with an error that names the stuck operation.
+// If an operation hangs, the ranks fail with an error that names the operation.
 TEST_F(DeviceCollective, AStuckOperationIsNamed) {
   const JobRun run =
       RunRanks("stuck", 2, {"--place=cuda", "--step_timeout_ms=2000"}, Logged("hang:1:200"));

@@ -1,6 +1,6 @@
 // Tests pserver mode with CUDA places: servers with their slices on a device, and trainers that
-// compute on a device. The tests use the stand-in device, which gives the bits of the CPU. They
-// also run the real code of the CUDA kernels in host memory.
+// compute on a device. The tests use the stand-in device, which gives the bits of the CPU. Some
+// tests run the real code of the CUDA kernels in host memory.
 #include "absl/strings/str_format.h"
 #include "gmock/gmock.h"
 #include "tests/support/device_job_test.h"
@@ -66,8 +66,8 @@ log_every_steps: 5
 
 class DevicePserver : public DeviceJobTest {
  protected:
-  // Writes a job with a table. `guarded`: the operators after the lookup have the default device
-  // guard.
+  // Writes a job with a table. `guarded`: whether the operators after the lookup have the default
+  // device guard, "cpu".
   void UseTable(bool guarded = false) {
     std::string program = kTableProgram;
     for (const char* type : {"reshape", "fc", "sigmoid_cross_entropy", "mean"}) {
@@ -101,7 +101,7 @@ TEST_F(DevicePserver, SlicesHaveTheBitsOfHosts) {
   ExpectSlicesGiveTheSame("adam", {"--optimizer.type=adam", "--optimizer.learning_rate=0.01"});
 }
 
-// A checkpoint's parameters and slots can be loaded on the CPU and on the device.
+// The parameters and slots of a checkpoint can be loaded on the CPU and on the device.
 TEST_F(DevicePserver, ResumesOnEitherPlace) {
   const JobRun whole = RunServers("whole", "cpu", {});
   ASSERT_EQ(whole.exit_code, 0) << whole.output;
@@ -136,8 +136,8 @@ TEST_F(DevicePserver, TrainersOnTheDeviceHaveTheBitsOfHosts) {
   ExpectSame("both", RunServers("both_cpu", "cpu", {}), RunServers("both", "cuda", OnDevice({})));
 }
 
-// Geo computes differences of parameters, so it needs the parameters of the device in every step.
-// With one trainer, this is so even if no message is sent.
+// Geo computes differences of parameters, so it reads the parameters of the device in every step.
+// With one trainer, geo does so even in steps without a message.
 TEST_F(DevicePserver, GeoOnTheDevice) {
   const Args geo = {"--a_sync=true", "--a_sync_configs.k_steps=3"};
   ExpectSame("geo", RunServers("geo_cpu", "cpu", geo, "pserver", 1),

@@ -15,12 +15,12 @@ TEST_F(DeviceTest, TrainsAndEvaluates) {
   ExpectSameBits("adam", {"--optimizer.type=adam", "--optimizer.learning_rate=0.01"});
 }
 
-// Conditions of operators are in the memory of the device, and the executor must read them.
+// Conditions of operators are in the memory of the device. The executor must copy them to the host.
 TEST_F(DeviceTest, ConditionsAreRead) {
   ExpectSameBits("merge", {"--gradient_merge=true", "--gradient_merge_k_steps=4"});
 }
 
-// A device has one thread for its kernels, even if the job requests more.
+// A device runs its kernels on one thread, even if the job requests more threads.
 TEST_F(DeviceTest, ThreadsAreOne) { ExpectSameBits("threads", {"--num_threads=3"}); }
 
 TEST_F(DeviceTest, Resumes) {
@@ -62,7 +62,8 @@ global_batch_size: 2
 
 TEST_F(DeviceTest, WhatIsNotFiniteIsFound) {
   ExpectSameBits("finite", {"--check_nan_inf=true"});
-  // Compares only the finding. The rest of the message differs by device.
+  // Compares only the part of the message about the found value. The rest of the message differs by
+  // device.
   const auto finding = [this](const std::string& name, const Args& args) {
     const JobRun run = Run(name, args);
     EXPECT_EQ(run.exit_code, 65) << run.output;

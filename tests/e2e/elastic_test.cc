@@ -1,6 +1,6 @@
-// Tests tandemrun --nproc=MIN:MAX. Ranks are killed permanently at random moments. The remaining
-// ranks continue, and new ranks join. Deterministic jobs must have the bits of an undisturbed job.
-//   TANDEM_ELASTIC_SEED=N  of ranks and times (1)   TANDEM_ELASTIC_ROUNDS=N  kills and joins (6)
+// Tests tandemrun --nproc=MIN:MAX. The tests kill ranks at random moments. The remaining ranks
+// continue, and new ranks join. Deterministic jobs must have the bits of an undisturbed job.
+//   TANDEM_ELASTIC_SEED=N of ranks and times (1) TANDEM_ELASTIC_ROUNDS=N kills and joins (6)
 #include <signal.h>
 
 #include <algorithm>
@@ -26,13 +26,13 @@ class ElasticRanksTest : public JobTest {
     ASSERT_NE(pid, 0) << job.Output();
     kill(pid, number);
   }
-  // Sends a signal (by default SIGKILL) to the rank when the job has reached `step`.
+  // Waits until the job has reached `step`, then sends a signal (by default SIGKILL) to the rank.
   static void KillAt(ChildProcess& job, int step, int rank, int number = SIGKILL) {
     ASSERT_TRUE(WaitUntil([&] { return StepOf(job) >= step || job.Ended(); })) << job.Output();
     Kill(job, rank, number);
   }
-  // Stops the only rank that trains now until the world has the given version. Thus the job does
-  // not end before a new rank has joined.
+  // Pauses `rank`, the only rank that trains, until the world has version `version`. Thus the job
+  // cannot end before a new rank has joined.
   void HoldUntilWorld(const ChildProcess& job, int rank, int version) const {
     Kill(job, rank, SIGSTOP);
     const std::string begin = "version " + std::to_string(version) + " ";
@@ -43,8 +43,8 @@ class ElasticRanksTest : public JobTest {
   }
 };
 
-// 126 samples are divided over 4, 3 and 2 ranks. Shares have different sizes, but the mean is over
-// all samples.
+// 126 samples are divided over 4, 3 and 2 ranks. The shares of the ranks have different sizes, but
+// the mean of the loss is over all samples.
 TEST_F(ElasticRanksTest, FourThreeTwo) {
   const Args args = {"--steps_max=2000", "--epochs=10", "--log_every_steps=5",
                      "--global_batch_size=126"};
@@ -62,8 +62,8 @@ TEST_F(ElasticRanksTest, FourThreeTwo) {
   EXPECT_NEAR(result.loss, quiet.result.loss, 0.05);
 }
 
-// 8 logical shards can be divided among 4, 2 and 1 ranks. If three ranks remain, one of them waits.
-// It takes part again when another rank is lost.
+// 8 logical shards can be divided among 4, 2 and 1 ranks. If three ranks remain, one of them has no
+// shards and waits. The waiting rank takes part again when another rank is lost.
 TEST_F(ElasticRanksTest, KillsAtAnyMomentChangeNoBit) {
   const auto seed = static_cast<uint32_t>(FromEnvironment("TANDEM_ELASTIC_SEED", 1));
   const Args args = {"--steps_max=3000",
@@ -95,8 +95,8 @@ TEST_F(ElasticRanksTest, KillsAtAnyMomentChangeNoBit) {
   EXPECT_THAT(job->Output(), HasSubstr("1 rank continues (world 4: trainer"));
 }
 
-// When a step is aborted, its changes of running statistics are undone. The final evaluation uses
-// rank 0's statistics of the last steps, so the killed rank must not be rank 0.
+// When a step is aborted, the ranks undo its changes of running statistics. The final evaluation
+// uses the running statistics of rank 0, so the test kills rank 1.
 TEST_F(ElasticRanksTest, RunningStatisticsToo) {
   job_ = Write("resnet18.pbtxt", kResNet18Job);
   const Args args = {"--steps_max=16", "--log_every_steps=1", "--deterministic=true"};
@@ -130,7 +130,7 @@ TEST_F(ElasticRanksTest, BelowTheLeastTheJobEnds) {
   EXPECT_THAT(job->Output(), HasSubstr("only 1 of 3 ranks are left, but the job needs 2"));
 }
 
-// If a rank hangs, the other ranks detect this, and the hanging rank is killed.
+// If a rank hangs, the other ranks detect the hang, and the launcher kills the rank.
 TEST_F(ElasticRanksTest, AStoppedRankIsLost) {
   const auto job = StartJob("stopped", Launch("1:2"),
                             {"--steps_max=2000", "--epochs=10", "--log_every_steps=5",
@@ -141,8 +141,8 @@ TEST_F(ElasticRanksTest, AStoppedRankIsLost) {
   EXPECT_THAT(job->Output(), HasSubstr("1 rank continues (world 2: trainer 0)"));
 }
 
-// A lost rank, even rank 0, may join again. It joins automatically with --max_restarts, or after a
-// request (SIGUSR1). The others continue meanwhile.
+// A lost rank, even rank 0, may join again. A lost rank joins automatically with --max_restarts, or
+// after a request (SIGUSR1 to the launcher). Until then the remaining ranks continue.
 TEST_F(ElasticRanksTest, LostRanksComeAgain) {
   const Args args = {"--steps_max=2000", "--epochs=10", "--log_every_steps=5",
                      "--deterministic=true"};
@@ -164,7 +164,8 @@ TEST_F(ElasticRanksTest, LostRanksComeAgain) {
   EXPECT_EQ(ResultOf("grows").params_sha256, quiet.result.params_sha256) << job->Output();
 }
 
-// Kills random ranks, some of them while they are joining, and requests that lost ranks join again.
+// Kills random ranks, some of them while they are joining, and requests (SIGUSR1) that lost ranks
+// join again.
 TEST_F(ElasticRanksTest, ComingAndGoingChangesNoBit) {
   const auto seed = static_cast<uint32_t>(FromEnvironment("TANDEM_ELASTIC_SEED", 1));
   const int rounds = FromEnvironment("TANDEM_ELASTIC_ROUNDS", 6);
@@ -208,7 +209,8 @@ TEST_F(ElasticRanksTest, ComingAndGoingChangesNoBit) {
   EXPECT_EQ(ResultOf("changes").params_sha256, quiet.result.params_sha256) << job->Output();
 }
 
-// If fewer ranks than the minimum remain, the ranks do not continue. They wait for the replacement.
+// If fewer ranks than the minimum remain, the remaining ranks wait for the replacement of the lost
+// rank.
 TEST_F(ElasticRanksTest, BelowTheLeastSuccessorsAreWaitedFor) {
   const auto job = StartJob("waits", {"--mode=collective", "--nproc=2:2", "--max_restarts=1"},
                             {"--steps_max=2000", "--epochs=10", "--log_every_steps=5"});
@@ -218,7 +220,7 @@ TEST_F(ElasticRanksTest, BelowTheLeastSuccessorsAreWaitedFor) {
 }
 
 // After the loss of rank 0, the new leader evaluates and writes checkpoints and events. A later run
-// resumes from its checkpoint.
+// resumes from a checkpoint of the new leader.
 TEST_F(ElasticRanksTest, AnotherRankLeads) {
   const Args args = {"--steps_max=2000", "--epochs=10", "--log_every_steps=5",
                      "--deterministic=true", "--checkpoint.every_steps=250"};

@@ -58,7 +58,7 @@ TEST_F(FaultsTest, ATakenPortIsNamed) {
   EXPECT_THAT(second.Output(), HasSubstr(":" + port));
 }
 
-// Trainer 1 is killed with SIGKILL. tandemrun must name it, and must end all processes.
+// Kills one of two trainers with SIGKILL. tandemrun must name this trainer and end all processes.
 TEST_F(FaultsTest, AKilledTrainerIsNamedAndNobodyIsLeft) {
   for (const auto& launch : {kPserver, kCollective}) {
     const auto job = StartJob("killed", launch, kEndless);
@@ -77,7 +77,8 @@ TEST_F(FaultsTest, AKilledTrainerIsNamedAndNobodyIsLeft) {
   }
 }
 
-// Two trainers run without a launcher. The surviving trainer must detect the loss of the other one.
+// Two trainers run without a launcher. The surviving trainer must detect the loss of the other
+// trainer.
 TEST_F(FaultsTest, TheSurvivorNamesTheLostTrainer) {
   ChildProcess server("tandem-pserver", {"--listen=127.0.0.1:0"}, {}, Path("server"));
   ASSERT_TRUE(server.WaitForText("\n"));
@@ -103,8 +104,8 @@ TEST_F(FaultsTest, TheSurvivorNamesTheLostTrainer) {
     const Time begin = SteadyNow();
     one.Signal(SIGKILL);
     EXPECT_EQ(zero.Wait(), 200) << zero.Output();
-    // Collective mode detects the closed connection at once. In pserver mode, the servers first
-    // wait for the trainer to return.
+    // The limit covers both modes: collective mode detects the closed connection at once; in
+    // pserver mode, the servers first wait for the trainer to return.
     EXPECT_LT(Seconds(SteadyNow() - begin), 60) << mode;
     const std::string output = zero.Output();
     EXPECT_THAT(output.substr(output.rfind("tandem-trainer:")),
@@ -154,7 +155,7 @@ TEST_F(FaultsTest, SigtermLeavesACheckpoint) {
   job->Signal(SIGTERM);
   EXPECT_EQ(job->Wait(), 128 + SIGTERM);
   EXPECT_FALSE(std::filesystem::is_empty(Path("ck")));
-  // Rank 0 reports the last step. A requested stop is not an error.
+  // Rank 0 reports the last step. The output must not call the requested stop an error.
   EXPECT_THAT(job->Output(), HasSubstr("tandem-trainer: training stopped on request after step "));
   EXPECT_THAT(job->Output(), HasSubstr("; the checkpoint is in " + Path("ck") + " [TD7007]"));
   EXPECT_THAT(job->Output(), testing::Not(HasSubstr("error")));

@@ -1,6 +1,6 @@
 // Tests global snapshots of all pservers while trainers push in a_sync mode: `tandem save
 // --snapshot` and `tandem restore --snapshot`. Every push adds 1 to a slot of its trainer on each
-// server. So in a consistent state, the slot of a trainer has the same value on every server.
+// server. Thus in a consistent state, a trainer's slots on all servers have the same value.
 #include <signal.h>
 
 #include <atomic>
@@ -103,7 +103,8 @@ class CutTest : public JobTest {
     return std::make_unique<ChildProcess>("tandem", args, std::map<std::string, std::string>{},
                                           Path("tandem-" + std::to_string(commands_++)));
   }
-  // Runs a command until it succeeds, because on a busy machine a global snapshot may be abandoned.
+  // Runs a command again until it succeeds, up to 20 times, because on a busy machine a global
+  // snapshot may be abandoned. Returns the JSON that the command prints.
   nlohmann::json Answer(const std::vector<std::string>& args) {
     auto command = Tandem(args);
     for (int again = 0; command->Wait(120) != 0 && again < 20; ++again) command = Tandem(args);
@@ -112,8 +113,8 @@ class CutTest : public JobTest {
     EXPECT_TRUE(answer.is_object()) << command->Output();
     return answer;
   }
-  // Connects as a new client and reads every server's slot of each trainer. All slots of a trainer
-  // must have the same value, at least `least`.
+  // Connects as a new client and reads the slot of each trainer on every server. All slots of
+  // trainer t must have the same value, at least least[t].
   void ExpectOneState(const std::vector<int64_t>& least) {
     const auto client = Client(0);
     std::vector<float> values(names_.size() * kTrainers, -1.0f);
@@ -157,7 +158,7 @@ TEST_F(CutTest, AllServersGoBackToOneState) {
   }
   std::printf("pushes waited for %.1f ms at most\n", held * 1e3);
   EXPECT_GT(held, 0);
-  // A killed and restarted server has the same state as before.
+  // Kills and restarts a server. The server must recover the state that it had before.
   servers_[1]->Signal(SIGKILL);
   servers_[1]->Wait(20);
   StartServer(1);

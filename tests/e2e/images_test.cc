@@ -51,8 +51,8 @@ class ImagesTest : public JobTest {
   mutable CpuDevice device_;
 };
 
-// Each rank normalises its own half of the batch. The parameters, and the statistics that rank 0
-// saves and uses in evaluations, do not depend on the mode.
+// Each rank normalises a separate half of the batch. The parameters must not depend on the mode.
+// The same holds for the running statistics that rank 0 saves and uses in evaluations.
 TEST_F(ImagesTest, PserversAndCollectiveGiveTheSameBits) {
   const JobRun pserver = Train("pserver", kPserver, 12), ring = Train("ring", kCollective, 12);
   ASSERT_FALSE(HasFailure());
@@ -76,7 +76,8 @@ TEST_F(ImagesTest, ResumesWithItsStatistics) {
   }
 }
 
-// An evaluation uses the running statistics. Its accuracy shows that they are right.
+// The test evaluates with the running statistics. A high accuracy shows that the running statistics
+// are correct.
 TEST_F(ImagesTest, Learns) {
   const JobRun run = Train("learns", kLocal, 60, {"--global_batch_size=32"});
   EXPECT_GT(run.result.accuracy, 0.8);

@@ -1,9 +1,10 @@
 // Tests exactly-once pushes. Every push adds 1 to one slot of a vector on two pservers (SGD,
-// learning rate 1). Sums of small integers are exact in any order, so a slot is the number of
-// applied updates. Servers are often killed with SIGKILL and restarted. At the end, every slot must
-// equal the number of acknowledged pushes. A row of a growing table is created by its third push,
-// so its value must be two less.
-//   TANDEM_LEDGER_KILLS=N  kills (20)      TANDEM_LEDGER_SEED=N  of their times (1)
+// learning rate 1). Sums of small integers are exact in any order, so the value of a slot is the
+// number of applied updates. The test often kills servers with SIGKILL and restarts them. At the
+// end, every slot must equal the number of acknowledged pushes. The third push to a row of the
+// growing table creates the row, so the value of a row must be the number of acknowledged pushes
+// minus two.
+//   TANDEM_LEDGER_KILLS=N kills (20) TANDEM_LEDGER_SEED=N of their times (1)
 #include <signal.h>
 
 #include <atomic>
@@ -30,7 +31,8 @@ class LedgerTest : public JobTest {
   struct Sum {
     int64_t lost = 0, doubled = 0, pushes = 0;
     int64_t by_lane = 0;  // number of pushes through shared memory to one of the servers
-    // rows: number of rows that must exist, minus number of existing rows.
+    // rows: number of rows that must exist, minus number of existing rows. waiting: the same
+    // difference for rows that have gradients but are not admitted yet.
     int64_t rows = 0, waiting = 0;
     void Count(int64_t expected, int64_t applied) {
       lost += std::max<int64_t>(0, expected - applied);
@@ -46,12 +48,12 @@ class LedgerTest : public JobTest {
     servers_.resize(kServers);
   }
   void TearDown() override {
-    // Ends the servers, because they may write into the directory that is removed next.
+    // Ends the servers, because they may write into the directory that TearDown removes next.
     servers_.clear();
     JobTest::TearDown();
   }
-  // Starts server i. `bug` names a mutant (tests/sim/mutants); "": the real server with
-  // --wal_sync=`sync` and the durability of the test.
+  // Starts or restarts server i. `bug` names a mutant (tests/sim/mutants); "": the real server with
+  // --wal_sync=SYNC and the durability of the test.
   void StartServer(int i, const std::string& bug, const std::string& sync) {
     const std::string data = Path("data-" + std::to_string(i) + "-" + std::to_string(round_));
     const std::string index = std::to_string(i), listen = endpoints_[i];
@@ -74,7 +76,8 @@ class LedgerTest : public JobTest {
     options.trainer = trainer;
     options.trainers = kTrainers;
     options.patience.retries = 100000;
-    // The trainers use different transports: trainer 0 shared memory, the others gRPC.
+    // The trainers use different transports: trainer 0 uses shared memory, all other trainers use
+    // gRPC.
     options.transport = trainer == 0 ? ps::PsTransport::kShm : ps::PsTransport::kGrpc;
     options.partition.min_block_size = kSlots / kServers;
     auto client = ps::PsClient::Connect(endpoints_, options);
@@ -88,9 +91,9 @@ class LedgerTest : public JobTest {
   Sum Run(int kills, const std::string& bug, const std::string& sync);
   // Kills real servers and expects that no update is lost or applied twice.
   Sum ExpectExactlyOnce();
-  // Returns whether the ledger shows that a server with `bug` applies updates twice. This needs a
-  // kill between an update and its acknowledgement, which happens only by chance. So the function
-  // repeats the run up to 20 times.
+  // Returns whether the ledger shows that a server with `bug` applies updates twice. The ledger
+  // shows this only after a kill between an update and its acknowledgement, which happens by
+  // chance. Therefore the function repeats the run up to 20 times.
   bool DoublesWith(const std::string& bug) {
     for (round_ = 0; round_ < 20 && !HasFailure(); ++round_) {
       if (Run(15, bug, "").doubled > 0) return true;
@@ -98,7 +101,7 @@ class LedgerTest : public JobTest {
     return false;
   }
 
-  // Number of the run in DoublesWith. It selects the data directory and the random seed.
+  // Number of the run in DoublesWith. The number selects the data directory and the random seed.
   int round_ = 0;
   ps::PsMode mode_ = ps::PsMode::kASync;
   std::string durability_ = "logged", checkpoints_ = "0";
@@ -166,8 +169,8 @@ LedgerTest::Sum LedgerTest::Run(int kills, const std::string& bug, const std::st
   }
   std::mt19937 random(static_cast<uint32_t>(FromEnvironment("TANDEM_LEDGER_SEED", 1) + round_));
   for (int kill = 0; kill < kills; ++kill) {
-    // Usually the test waits for some pushes before the next kill. Sometimes it kills at once,
-    // while a server recovers.
+    // Usually the test waits for some pushes before the next kill. In a quarter of the cases the
+    // test kills at once, while a server may still recover.
     const int64_t enough = progress + (random() % 4 == 0 ? 0 : 20);
     EXPECT_TRUE(WaitUntil([&] { return progress >= enough || HasFailure(); }, 60));
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % 100));
@@ -231,8 +234,8 @@ TEST_F(LedgerTest, NothingIsLostAndNothingIsDoubled) {
   EXPECT_GT(ExpectExactlyOnce().by_lane, 100);
 }
 
-// The servers write only checkpoints and the order of pushes. The trainers keep their pushes and
-// retransmit them after a restart.
+// The servers write checkpoints and log only the order of pushes. The trainers keep their pushes
+// and retransmit them after a restart of a server.
 TEST_F(LedgerTest, NothingIsLostAndNothingIsDoubledWhenTrainersKeepTheirPushes) {
   durability_ = "replayable";
   checkpoints_ = "500";

@@ -1,6 +1,6 @@
-// A trainer that pushes one update after the other until it is killed. It records the pushes in a
-// ledger file (tests/support/push_ledger.h), and continues after the last number in the file.
-// Usage: ledger-trainer SERVER,SERVER TRAINER shm|grpc FILE
+// A trainer that pushes one update after the other until it is killed. The trainer records the
+// pushes in a ledger file (tests/support/push_ledger.h). After a restart it continues after the
+// last number in the file. Usage: ledger-trainer SERVER,SERVER TRAINER shm|grpc FILE
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -17,8 +17,8 @@
 namespace tandem {
 namespace {
 
-// Writes the line with one call of write(). Thus the file has the whole line or nothing of it, even
-// if this process is killed.
+// Writes the line with one call of write(). Thus the file contains the whole line or no part of it,
+// even if this process is killed.
 void Note(int file, char what, int64_t number) {
   const std::string line = std::string(1, what) + " " + std::to_string(number) + "\n";
   CHECK_EQ(write(file, line.data(), line.size()), static_cast<ssize_t>(line.size()));

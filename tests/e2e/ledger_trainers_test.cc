@@ -1,7 +1,8 @@
-// Tests exactly-once pushes while pservers and trainers are killed. They are processes that die by
-// SIGKILL at random moments and are restarted. An acknowledged push must be applied exactly once. A
-// push that began, but whose reply the trainer did not receive, is applied once or not at all.
-//   TANDEM_LEDGER_KILLS=N  kills (20)      TANDEM_LEDGER_SEED=N  of their times (1)
+// Tests exactly-once pushes while pservers and trainers are killed. Pservers and trainers are
+// separate processes, which the test kills with SIGKILL at random moments and restarts. An
+// acknowledged push must be applied exactly once. A push that began, but whose reply the trainer
+// did not receive, must be applied at most once.
+//   TANDEM_LEDGER_KILLS=N kills (20) TANDEM_LEDGER_SEED=N of their times (1)
 #include <signal.h>
 
 #include <filesystem>
@@ -27,22 +28,23 @@ class LedgerTrainersTest : public JobTest {
   };
 
   void TearDown() override {
-    // Ends the processes, because they may write into the directory that is removed next.
+    // Ends the processes, because they may write into the directory that TearDown removes next.
     processes_.clear();
     JobTest::TearDown();
   }
-  // Starts process i: a server, or a trainer if i is at least the number of servers. `bug` names a
-  // mutant of the server (tests/sim/mutants); "": the real server.
+  // Starts or restarts process i: a server, or a trainer if i is at least the number of servers.
+  // `bug` names a mutant of the server (tests/sim/mutants); "": the real server.
   void Start(int i, const std::string& bug);
   std::string LedgerOf(int trainer) const {
     return Path("ledger-" + std::to_string(round_) + "-" + std::to_string(trainer));
   }
-  // Returns the size of all ledger files in bytes. A push adds about ten bytes.
+  // Returns the size of all ledger files in bytes. A push adds about ten bytes to a file.
   uint64_t Written() const;
   Sum Run(int kills, const std::string& bug);
-  // Returns the last lines of output of all processes.
+  // Returns the last output, up to 1000 bytes, of each process.
   std::string Reports();
-  // Compares the state of the servers with the ledgers of the trainers.
+  // Compares the state of the servers with the ledgers of the trainers. Adds the numbers of
+  // acknowledged, open, lost and repeated pushes to *sum.
   void Compare(ps::PsClient& client, Sum* sum) const;
 
   int round_ = 0;
@@ -148,8 +150,8 @@ LedgerTrainersTest::Sum LedgerTrainersTest::Run(int kills, const std::string& bu
   for (int i = 0; i < all; ++i) Start(i, bug);
   std::mt19937 random(static_cast<uint32_t>(FromEnvironment("TANDEM_LEDGER_SEED", 1) + round_));
   for (int kill = 0; kill < kills && !HasFailure(); ++kill) {
-    // Usually waits until all processes have made progress. Sometimes kills at once, while a
-    // process starts.
+    // Usually waits until the trainers have made about 30 pushes. In a quarter of the cases kills
+    // at once, while a process may still start.
     const uint64_t enough = random() % 4 == 0 ? 0 : Written() + 300;
     EXPECT_TRUE(WaitUntil([&] { return Written() >= enough; }, 180))
         << "no push goes through" << Reports();
@@ -183,8 +185,9 @@ TEST_F(LedgerTrainersTest, NothingIsLostAndNothingIsDoubledWhoeverDies) {
   EXPECT_EQ(sum.doubled, 0);
 }
 
-// The test for exactly-once pushes must fail with faulty servers. A fault shows only after a kill
-// between an update and its acknowledgement, which happens by chance. So the test repeats the run.
+// The test for exactly-once pushes must fail with faulty servers. The fault shows only after a kill
+// between an update and its acknowledgement, which happens by chance. Therefore the test repeats
+// the run up to 20 times.
 TEST_F(LedgerTrainersTest, AServerThatForgetsItsMarksIsCaught) {
   for (round_ = 1; round_ <= 20 && !HasFailure(); ++round_) {
     if (Run(15, "marks_not_kept").doubled > 0) return;

@@ -16,7 +16,7 @@ const std::vector<std::string> kPserver = {"--servers=2", "--workers=2"};
 
 class ModesTest : public JobTest {
  protected:
-  // Trains for `steps` steps and stores the parameters in the directory name.ck.
+  // Trains for `steps` steps and stores checkpoints in the directory name.ck.
   JobRun Train(const std::string& name, const std::vector<std::string>& launch, int steps,
                std::vector<std::string> args = {}) const {
     args.push_back("--steps_max=" + std::to_string(steps));
@@ -30,11 +30,11 @@ class ModesTest : public JobTest {
   mutable CpuDevice device_;  // a member, because the device must outlive its tensors
 };
 
-// A sum over a whole batch rounds differently from the sum over two halves. This may change the
-// sign of a relu's input or the winner of a max pooling. After that, the networks diverge by more
-// than rounding errors. Short steps delay this effect, because the test compares only the
-// arithmetic of the modes. Pserver mode and collective mode give identical bits for any step length
-// and seed.
+// A sum over a whole batch has another rounding error than the sum over two halves. The error may
+// change the sign of a relu's input or the maximum of a pooling window. After such a change, the
+// networks diverge by more than rounding errors. The test compares only the arithmetic of the
+// modes, so a low learning rate delays this effect. Pserver mode and collective mode give identical
+// bits for any step length and seed.
 const std::vector<std::string> kShortSteps = {"--optimizer.learning_rate=0.0003"};
 
 TEST_F(ModesTest, TwoHundredStepsGiveTheSameNetworkInEveryMode) {
@@ -54,9 +54,9 @@ TEST_F(ModesTest, TwoHundredStepsGiveTheSameNetworkInEveryMode) {
   EXPECT_GT(local.result.accuracy, 0.5);
 }
 
-// One process computes the batch in two parts, or on two replicas. It adds the same numbers in the
-// same order as two ranks. All runs use one thread, because sums in kernels depend on the number of
-// threads.
+// One process computes the batch in two parts, or on two replicas. Both ways add the same numbers
+// in the same order as two ranks. All runs use one thread, because sums in kernels depend on the
+// number of threads.
 TEST_F(ModesTest, OneProcessGivesTheBitsOfTwo) {
   constexpr int kSteps = 200;
   const std::vector<std::string> thread = {"--threads=1"};
@@ -76,8 +76,8 @@ TEST_F(ModesTest, TheNumberOfServersChangesNoBit) {
   }
 }
 
-// Elementwise optimizers run on slices, the other optimizers on whole parameters. Some runs also
-// change the gradients before the update.
+// Pservers run elementwise optimizers on slices, and all other optimizers on whole parameters. Some
+// runs also change the gradients before the update.
 TEST_F(ModesTest, EveryOptimizerGivesTheSameBitsOnServersAndTrainers) {
   const std::vector<std::vector<std::string>> optimizers = {
       {"adamw", "--optimizer.decay_exclude=.b"},
@@ -127,8 +127,8 @@ TEST_F(ModesTest, FourRanks) {
   EXPECT_LT(Distance(Params("four"), Params("local")), 1e-5);
 }
 
-// Compares the loss before and after some steps of training. The loss before comes from a job of
-// one step with a tiny learning rate.
+// Compares the loss before and after some steps of training. A job of one step with a tiny learning
+// rate gives the loss before training.
 TEST_F(ModesTest, EveryModelOfTheZooLearns) {
   for (const char* zoo : {"softmax", "mlp", "residual_cnn"}) {
     const std::string name = zoo;

@@ -1,6 +1,6 @@
 // Slices of dense parameters move between the pservers of a job, and to a new pserver, while the
-// job writes checkpoints. A job on any number of servers resumes from a later checkpoint. It must
-// have the bits of an undisturbed job.
+// job writes checkpoints. A job on any number of servers can resume from a later checkpoint, and
+// must have the bits of an undisturbed job.
 #include <signal.h>
 
 #include <filesystem>
@@ -25,7 +25,7 @@ class MovedCheckpointTest : public JobTest {
     return {"--checkpoint.dir=" + Path(store), "--checkpoint.every_steps=" + std::to_string(kEvery),
             "--optimizer.type=adam", "--epochs=1000", "--steps_max=" + std::to_string(steps)};
   }
-  // Returns the step of the newest complete checkpoint; 0: there is none.
+  // Returns the step of the newest complete checkpoint; 0: there is no such checkpoint.
   int Saved(const std::string& store) const {
     int newest = 0;
     if (!fs::exists(Path(store))) return 0;
@@ -33,13 +33,14 @@ class MovedCheckpointTest : public JobTest {
       int step = 0;
       const std::string name = entry.path().filename();
       if (!name.starts_with("step-") || !absl::SimpleAtoi(name.substr(5), &step)) continue;
-      // Error that occurs if the trainer removes an old checkpoint during this loop.
+      // Holds the error of fs::exists if the trainer removes an old checkpoint during this loop.
+      // The loop ignores the error.
       std::error_code gone;
       if (fs::exists(entry.path() / "manifest.pbtxt", gone)) newest = std::max(newest, step);
     }
     return newest;
   }
-  // Waits for two more checkpoints. Then at least the second one began after this call.
+  // Waits for two more checkpoints. The second of them began after this call.
   void AwaitNextCheckpoints(const ChildProcess& job) const {
     const int enough = Saved("moved") + 2 * kEvery;
     ASSERT_TRUE(WaitUntil([&] { return Saved("moved") >= enough; })) << job.Output();

@@ -1,12 +1,12 @@
-// Tests a pserver with four times as many callers as it can serve, each as fast as before. Every
-// push must be accepted, or rejected with an error code. The rate of accepted pushes must not fall,
-// and memory must not grow.
-//   TANDEM_OVERLOAD_SECONDS=N  seconds of each of the two phases (1)
+// Tests a pserver under overload: the second phase has four times the callers of the first phase,
+// and each caller pushes as fast as it can. Every push must be accepted, or rejected with an error
+// code. The rate of accepted pushes must not fall, and memory must not grow.
+//   TANDEM_OVERLOAD_SECONDS=N seconds of each of the two phases (1)
 //
-// There are two phases. A phase lasts at least N seconds, and until the server has accepted a push
-// of every caller, but at most a minute. If N is at least 10 (tests/long/overload.sh, on an idle
-// machine), the rate must reach 0.9 of the capacity. Otherwise the test only prints the rate,
-// because other tests share the machine.
+// A phase lasts at least N seconds, and continues until the server has accepted a push of every
+// caller, but at most a minute. If N is at least 10 (tests/long/overload.sh, on an idle machine),
+// the rate of the second phase must be at least 0.9 of the rate of the first phase. With a smaller
+// N the test only prints the rates, because other tests share the machine.
 #include <algorithm>
 #include <atomic>
 #include <fstream>
@@ -40,7 +40,7 @@ size_t MemoryOf(pid_t pid) {
   return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
-// A thread that pushes until Stop is called. Up to kUnderWay of its pushes are in progress.
+// A thread that pushes until Stop is called. The caller has up to kUnderWay pushes in progress.
 class Caller {
  public:
   Caller(ps::PsClient& client, const std::vector<float>& gradient)
@@ -52,8 +52,8 @@ class Caller {
   }
   int64_t taken() const { return taken_; }
   int64_t refused() const { return refused_; }
-  // Returns the first error that is not a rejection of a push; OK: there was none. Call it after
-  // Stop.
+  // Returns the last error of a push that is not RESOURCE_EXHAUSTED (a rejection); OK: no such
+  // error. Valid after Stop.
   Status other() const {
     MutexLock lock(mu_);
     return other_;

@@ -1,6 +1,6 @@
 // Fixture for tests that move rows, or slices of dense parameters, between the pservers of running
-// jobs. A server joins, another one is drained and stopped, and servers are killed with SIGKILL
-// meanwhile. Trainers push all the time.
+// jobs. A server joins, another server is drained and stopped, and the tests kill servers with
+// SIGKILL during the moves. Trainers push all the time.
 #pragma once
 
 #include <signal.h>
@@ -77,8 +77,8 @@ class RebalanceTest : public JobTest {
     return std::make_unique<ChildProcess>("tandem", args, std::map<std::string, std::string>{},
                                           out);
   }
-  // Waits for the end of the command, which must print `said`. Then waits for further pushes of the
-  // trainers.
+  // Waits for the end of the command, which must print `said`. After that, waits for further pushes
+  // of the trainers.
   void Finish(ChildProcess& command, const std::string& said) {
     EXPECT_EQ(command.Wait(120), 0) << command.Output();
     EXPECT_THAT(command.Output(), HasSubstr(said));
@@ -88,12 +88,13 @@ class RebalanceTest : public JobTest {
     const int64_t enough = pushes_ + 50;
     EXPECT_TRUE(WaitUntil([&] { return pushes_ >= enough || HasFailure(); }, 60));
   }
-  // Returns the number of steps that every trainer must have pushed before a trainer may continue
-  // after `done` steps.
+  // Returns the number of steps that every trainer must have pushed before a trainer with `done`
+  // steps may continue. 0: the trainer need not wait.
   uint64_t StepBound(uint64_t done) const {
     return staleness_ < 0 ? 0 : done - std::min(done, static_cast<uint64_t>(staleness_));
   }
-  // Waits for slower trainers as max_staleness does: in the pull of the step's rows.
+  // Waits for slower trainers. The wait is part of the pull of the step's rows, as in a job with
+  // max_staleness.
   Status AwaitOthers(ps::PsClient& client, uint64_t step, const std::vector<int64_t>& ids) const {
     std::vector<float> values(ids.size());
     ps::PsRows rows{.variable = "rows", .ids = ids, .to = {}};
@@ -138,7 +139,8 @@ class RebalanceTest : public JobTest {
     stop_ = true;
     for (std::thread& t : trainers_) t.join();
   }
-  // Drains pserver 1 and stops it permanently. Then ends the trainers.
+  // Drains pserver 1 and stops it. After that, starts it again for later clients, and ends the
+  // trainers.
   void DrainAndStop() {
     Finish(*Tandem({"drain", "--pserver=1"}), "pserver 1 is empty and receives no more rows");
     servers_[1]->Signal(SIGTERM);
@@ -147,8 +149,9 @@ class RebalanceTest : public JobTest {
     StartServer(1);  // because clients that connect later need all servers
     End();
   }
-  // Moves rows to pserver 2 and back in several rounds. Each round kills a server, `later` after
-  // the time of the previous round's kill. One round also kills the command.
+  // Moves rows to pserver 2 and back in several rounds. Each round kills and restarts a server. The
+  // time from the start of the move to the kill grows by `later` per round. Round 3 also kills the
+  // command.
   void MoveAndKill(Duration later) {
     Begin();
     StartServer(2);
@@ -168,7 +171,8 @@ class RebalanceTest : public JobTest {
     Finish(*Tandem({"rebalance", "--add=" + endpoints_[2]}), "pserver 0 (");
     End();
   }
-  // Reads all rows as a new trainer, and compares them with the number of acknowledged pushes.
+  // Reads all rows as a new trainer. Expects that the value of each row equals the number of
+  // acknowledged pushes to it.
   void ExpectLedger() {
     const auto client = Client(0);
     std::vector<float> values(kRows, 0.0f);
@@ -202,7 +206,7 @@ class RebalanceTest : public JobTest {
 
   std::string durability_ = "logged", folder_ = "data-";
   int staleness_ = -1;  // max_staleness of asynchronous jobs; -1: no limit
-  // Dense variables of the job; empty: the job has the table "rows".
+  // Dense variables of the job; empty: the job has only the table "rows".
   std::vector<ps::PsVariable> variables_;
   std::vector<std::string> endpoints_;
   std::vector<std::unique_ptr<ChildProcess>> servers_;
@@ -213,7 +217,7 @@ class RebalanceTest : public JobTest {
   int commands_ = 0;
 };
 
-// Trainers of a sync job push until step `last_`, while rows move.
+// Trains a sync job until step `last_`, while rows move.
 class StepRebalanceTest : public RebalanceTest {
  protected:
   std::unique_ptr<ps::PsClient> StepClient(int trainer) {
@@ -244,7 +248,7 @@ class StepRebalanceTest : public RebalanceTest {
   void Train(int trainer) override {
     const auto client = StepClient(trainer);
     for (uint64_t step = 0; step < last_; ++step) {
-      // Ends the training two steps later, because other trainers are at most one step ahead.
+      // Ends the training two steps later, because another trainer may already be in the next step.
       if (trainer == 0 && stop_ && last_ == UINT64_MAX) last_ = step + 2;
       const Status status = MakeStep(*client, trainer, step);
       EXPECT_TRUE(status.ok()) << status;
@@ -265,7 +269,7 @@ class StepRebalanceTest : public RebalanceTest {
     }
     return all;
   }
-  // Trains on new servers without moves, for the same number of steps.
+  // Trains for the same number of steps on new servers, without moves.
   void TrainCalmly() {
     servers_.clear();
     endpoints_.clear();

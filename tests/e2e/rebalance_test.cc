@@ -1,8 +1,8 @@
-// Rows of a growing table move between the pservers of a running job. A server joins, another one
-// is drained and stopped, and servers are killed with SIGKILL meanwhile. Trainers push all the
-// time. With SGD at learning rate 1, a row is the number of pushes applied to it. Finally it must
-// equal the number of acknowledged pushes. In sync mode, values and optimizer slots must have the
-// bits of a job without moves.
+// Rows of a growing table move between the pservers of a running job. A server joins, another
+// server is drained and stopped, and the tests kill servers with SIGKILL during the moves. Trainers
+// push all the time. With SGD at learning rate 1, the value of a row is the number of pushes
+// applied to it. At the end, this value must equal the number of acknowledged pushes. In sync mode,
+// values and optimizer slots must have the bits of a job without moves.
 #include <nlohmann/json.hpp>
 
 #include "tests/e2e/rebalance_fixture.h"
@@ -26,7 +26,7 @@ TEST_F(RebalanceTest, AServerComesAndAnotherGoesWhileTrainersPush) {
   EXPECT_EQ(coming, 341);
   Finish(*Tandem({"rebalance", "--add=" + endpoints_[2]}),
          "pserver 2 (" + endpoints_[2] + "): 341");
-  // The other servers know the new server by now, so pserver 1 can be drained.
+  // The other servers know the address of the new server by now, so pserver 1 can be drained.
   DrainAndStop();
   ExpectLedger();
 }
@@ -87,7 +87,8 @@ TEST_F(RebalanceTest, ServersThatKeepCheckpointsAloneRefuse) {
   EXPECT_THAT(drain->Output(), HasSubstr("rows cannot move to a server without durability"));
 }
 
-// A server that was added but serves no rows may be stopped. No process waits for it.
+// The user may stop a server that was added but serves no rows. No process may wait for this
+// server.
 TEST_F(RebalanceTest, AServerThatIsGoneAgainStandsInNobodysWay) {
   Begin();
   StartServer(2);

@@ -1,7 +1,7 @@
-// Tests tandemrun --mode=collective --max_restarts. Ranks are killed at random moments. Surviving
-// ranks wait for the replacements and send them the state. The job must have the bits of an
-// undisturbed job.
-//   TANDEM_RECOVERY_ROUNDS=N  random kills (8)   TANDEM_RECOVERY_SEED=N  of ranks and times (1)
+// Tests tandemrun --mode=collective --max_restarts. The tests kill ranks at random moments.
+// Surviving ranks wait for the replacements and send them the state. The job must have the bits of
+// an undisturbed job.
+//   TANDEM_RECOVERY_ROUNDS=N random kills (8) TANDEM_RECOVERY_SEED=N of ranks and times (1)
 #include <signal.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class RecoveryTest : public JobTest {
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }
-  // Waits until all these ranks run. Then sends them the signal at the same time.
+  // Waits until all these ranks run. After that, sends `number` to all of them at the same time.
   static void Signal(const ChildProcess& job, const std::vector<int>& ranks, int number) {
     std::vector<pid_t> pids;
     ASSERT_TRUE(WaitUntil([&] {
@@ -43,8 +43,8 @@ class RecoveryTest : public JobTest {
     int step;
     std::vector<int> ranks;
   };
-  // Runs a job undisturbed, and the same job with kills and the arguments `more`. Both must give
-  // the same parameters. Returns the output of the job with kills.
+  // Runs a job undisturbed, and the same job with kills and the arguments `more`. Both jobs must
+  // give the same parameters. Returns the output of the job with kills.
   std::string SameBits(int ranks, const Args& args, const std::vector<KillAt>& kills,
                        const Args& more = {});
 };
@@ -89,7 +89,8 @@ TEST_F(RecoveryTest, WithPartsOfBatchesAndSeveralStepsARun) {
            {{15, {1}}, {45, {0}}, {85, {1}}});
 }
 
-// All ranks are killed at once. No rank has the state then, so the ranks load the checkpoint.
+// All ranks are killed at once. Thus no rank has the state, and the restarted ranks load the
+// checkpoint.
 TEST_F(RecoveryTest, WithoutSurvivorsTheCheckpointCounts) {
   const std::string output =
       SameBits(2, {"--steps_max=450"}, {{47, {0, 1}}},
@@ -97,8 +98,8 @@ TEST_F(RecoveryTest, WithoutSurvivorsTheCheckpointCounts) {
   EXPECT_THAT(output, testing::ContainsRegex("resumed at step [0-9]*[02468]0 of 450"));
 }
 
-// The collective waits up to step_timeout_ms for a hanging rank. After the same time once more, the
-// rank is killed. The much longer timeout for starting ranks has no effect on this.
+// The collective waits up to step_timeout_ms for a hanging rank. After another step_timeout_ms, the
+// launcher kills the rank. The much longer timeout for starting ranks does not delay the kill.
 TEST_F(RecoveryTest, AStoppedRankIsKilledAndReplaced) {
   const Args args = {"--steps_max=450", "--log_every_steps=1"};
   const JobRun quiet = RunJob("quiet", Launch(3, 0), args);
@@ -121,7 +122,7 @@ TEST_F(RecoveryTest, AStoppedRankIsKilledAndReplaced) {
   EXPECT_EQ(ResultOf("stopped").params_sha256, quiet.result.params_sha256);
 }
 
-// A rank that pauses for less than the timeout is not killed.
+// A rank that pauses for less than the timeout must not be killed.
 TEST_F(RecoveryTest, APausedRankGoesOn) {
   const auto job = StartJob("paused", Launch(2, 5), {"--steps_max=450", "--log_every_steps=1"});
   ASSERT_TRUE(job->WaitForText("step=20 ")) << job->Output();
@@ -156,7 +157,7 @@ TEST_F(RecoveryTest, RandomKillsChangeNoBit) {
   const auto seed = static_cast<uint32_t>(FromEnvironment("TANDEM_RECOVERY_SEED", 1));
   constexpr int kRanks = 3;
   // A round begins up to 100 steps after the previous one and takes some more steps. The number of
-  // steps has a reserve, because the test may read the job's output late.
+  // steps is larger than needed, because the test may read the job's output late.
   const Args args = {"--steps_max=" + std::to_string(1000 + rounds * 200),
                      "--log_every_steps=1",
                      "--optimizer.type=adam",

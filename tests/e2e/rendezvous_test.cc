@@ -14,15 +14,15 @@ using testing::HasSubstr;
 
 class RendezvousTest : public JobTest {
  protected:
-  // Runs a job twice with the rendezvous `url`: undisturbed, and with a kill of rank 0. Both must
-  // have the bits of a job without `url`.
+  // Runs a job twice with the rendezvous `url`: undisturbed, and with a kill of rank 0. Both runs
+  // must have the bits of a job without `url`.
   void ExpectTheSameBits(const std::string& url) {
     const std::vector<std::string> args = {"--steps_max=400", "--log_every_steps=1"};
     std::vector<std::string> launch = {"--mode=collective", "--nproc=2"};
     const std::string want = RunJob("told", launch, args).result.params_sha256;
     launch.push_back("--rendezvous=" + url);
-    // With --nccl_comm_num=2, each of the two communicators is a separate world at the same
-    // rendezvous.
+    // With --nccl_comm_num=2 there are two communicators. Each communicator is a separate world at
+    // the same rendezvous.
     const JobRun quiet = RunJob(
         "quiet", launch, {args[0], args[1], "--nccl_comm_num=2", "--fuse_all_reduce_ops=false"});
     EXPECT_EQ(quiet.exit_code, 0) << quiet.output;

@@ -1,6 +1,6 @@
-// Tests tandemrun --max_restarts. Trainers and pservers of a sync job are killed, or requested to
-// stop, in the middle of the job. Their replacements continue the step. The final parameters must
-// be those of an undisturbed job. A drained pserver needs no replacement.
+// Tests tandemrun --max_restarts. The tests kill or stop trainers and pservers of a sync job in the
+// middle of the job. The replacements continue the step. The final parameters must be those of an
+// undisturbed job. A drained pserver needs no replacement.
 #include <signal.h>
 
 #include <nlohmann/json.hpp>
@@ -21,12 +21,12 @@ class RestartsTest : public JobTest {
     const char* when;
     const char* program;
     int signal = SIGKILL;
-    // Index of the process among the running ones, oldest first; -1: not the same index as for the
-    // previous kill.
+    // Index of the process among the running processes of the program, oldest first. -1: alternates
+    // between the first two processes from kill to kill.
     int at = -1;
   };
-  // Runs a job undisturbed, and the same job with `kills`. Both must end with the same parameters.
-  // Returns the output of the job with kills.
+  // Runs a job undisturbed, and the same job with `kills`. Both jobs must end with the same
+  // parameters. Returns the output of the job with kills.
   std::string ExpectNoChange(const std::vector<std::string>& restarting,
                              const std::vector<Kill>& kills,
                              const std::vector<std::string>& more = {}) {
@@ -53,7 +53,8 @@ class RestartsTest : public JobTest {
     EXPECT_EQ(ResultOf("killed").params_sha256, quiet.result.params_sha256);
     return job->Output();
   }
-  // Runs `tandem ARGS LOGS` to its end. The command must succeed. Returns its output.
+  // Runs `tandem ARGS LOGS` to its end, where LOGS is the log directory of `job`. The command must
+  // succeed. Returns its output.
   std::string Tandem(std::vector<std::string> args, const std::string& job) {
     args.push_back(Path(job + ".log"));
     ChildProcess command("tandem", args, {}, Path("tandem-" + std::to_string(commands_++)));
@@ -124,7 +125,7 @@ TEST_F(RestartsTest, StoppedTrainersAndPserversAreReplacedAndChangeNoBit) {
   }
 }
 
-// After a drained pserver is stopped, the job and all monitoring commands continue.
+// After the user stops a drained pserver, the job and all monitoring commands continue to work.
 TEST_F(RestartsTest, APserverThatWasDrainedMayBeStopped) {
   const auto job = StartJob(
       "drained",

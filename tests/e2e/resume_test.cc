@@ -31,7 +31,7 @@ class ResumeTest : public JobTest {
     return std::filesystem::exists(Path(store) + "/step-" + step + "/manifest.pbtxt");
   }
 
-  // Starts the job and kills the launcher when a checkpoint exists. All processes of the job must
+  // Starts the job and kills the launcher when a checkpoint exists. All trainers of the job must
   // end too.
   void KillInTheMiddle(const std::string& store, const Args& launch) const {
     const auto job = StartJob(store, launch, Flags(store, 10000));
@@ -42,8 +42,8 @@ class ResumeTest : public JobTest {
     for (const pid_t pid : trainers) {
       EXPECT_TRUE(WaitUntil([pid] { return kill(pid, 0) != 0; }, 10)) << "an orphan is left";
     }
-    // Removes checkpoints after step 40, because the resumed job has fewer steps and would
-    // otherwise end at once.
+    // Removes checkpoints after step 40, because the resumed job has fewer steps and would end at
+    // once with a later checkpoint.
     for (const auto& entry : std::filesystem::directory_iterator(Path(store))) {
       if (entry.path().filename() > "step-00000040") std::filesystem::remove_all(entry.path());
     }
@@ -64,7 +64,7 @@ TEST_F(ResumeTest, KilledLocalJob) {
   EXPECT_EQ(Sha("killed", kLocal, 60), undisturbed);
 }
 
-// Goodput includes each step once, even if new processes repeated the step.
+// Goodput counts each step once, even if new processes repeat the step.
 TEST_F(ResumeTest, StepsThatAreDoneAgainAreKnown) {
   const auto furthest = [this] {
     std::istringstream text(ReadWholeFile(Path("store") + "/furthest_step"));
@@ -87,8 +87,8 @@ TEST_F(ResumeTest, StepsThatAreDoneAgainAreKnown) {
   EXPECT_EQ(after.result.counts.at("repeated_steps"), done - 20);
 }
 
-// The checkpoint contains the optimizer slots, whichever process has them in a mode. So the job can
-// resume in the other mode.
+// The checkpoint contains the optimizer slots, which are on pservers or on trainers, depending on
+// the mode. Thus the job can resume in the other mode.
 TEST_F(ResumeTest, GoesOnInTheOtherMode) {
   const std::string undisturbed = Sha("whole", kCollective, 60);
   Sha("moved", kPserver, 40);

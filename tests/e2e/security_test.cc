@@ -22,8 +22,8 @@ class SecurityTest : public JobTest {
     ChildProcess certs("tandem", all, {}, Path("certs.out"));
     ASSERT_EQ(certs.Wait(), 0) << certs.Output();
   }
-  // Makes an authority in the directory of the test. It issues certificates of the job into
-  // name/e2e/ROLE.
+  // Makes an authority in the directory of the test. The authority issues certificates of the job
+  // into name/e2e/ROLE. Returns the path of name/e2e.
   std::string Authority(const std::string& name) {
     const std::string dir = Path(name);
     Certs("init", {dir});
@@ -50,13 +50,13 @@ class SecurityTest : public JobTest {
     EXPECT_EQ(getrlimit(RLIMIT_CORE, &limit), 0);
     return limit.rlim_max;
   }
-  // Returns a pattern for the line in /proc/PID/limits of a process that writes no core dump,
-  // neither to a file nor to a program.
+  // Returns a pattern for the line in /proc/PID/limits of a process that writes a core dump neither
+  // to a file nor to a program.
   static std::string NoCore() {
     return "Max core file size +" + std::to_string(std::min<rlim_t>(1, MostCore())) + " +";
   }
-  // Starts a trainer with a start timeout of 10 minutes. The trainer must nevertheless be rejected
-  // at once.
+  // Starts a trainer with a start timeout of 10 minutes. The server must nevertheless reject the
+  // trainer at once.
   void ExpectRefused(const ChildProcess& server, const std::vector<std::string>& tls, int exit_code,
                      const std::string& said) {
     std::vector<std::string> args = {"--job_file=" + job_, "--mode=pserver", "--steps_max=2",
@@ -85,8 +85,8 @@ TEST_F(SecurityTest, TlsChangesNoBit) {
   EXPECT_EQ(made.result.params_sha256, plain.result.params_sha256);
   EXPECT_EQ(shm.result.params_sha256, plain.result.params_sha256);
   EXPECT_EQ(given.result.params_sha256, plain.result.params_sha256);
-  // Certificates that the launcher made for a job are removed with the job. Certificates of the
-  // user stay.
+  // Certificates that the launcher made for a job are removed at the end of the job. Certificates
+  // of the user stay.
   EXPECT_FALSE(std::filesystem::exists(Path("made.log/tls")));
   EXPECT_TRUE(std::filesystem::exists(Path("authority/e2e/trainer/tls.key")));
 }
@@ -135,7 +135,7 @@ TEST_F(SecurityTest, SecretsAreNowhereButInTheirFiles) {
   std::map<std::string, std::string> secrets = {{"the secret", secret}};
   for (const std::string role : {"pserver", "trainer"}) {
     const std::string key = ReadWholeFile(pki + "/" + role + "/tls.key");
-    // 64 characters of the key's base64 text
+    // Takes 64 characters of the key's base64 text.
     secrets["the key of " + role] = key.substr(key.find('\n') + 1, 64);
   }
   int looked = 0;
@@ -197,7 +197,7 @@ TEST_F(SecurityTest, CoresAreThereForWhoAsks) {
   EXPECT_THAT(limits, Not(testing::ContainsRegex(NoCore())));
 }
 
-// With TLS, killed pservers recover too. The result has the bits of an undisturbed run.
+// Killed pservers recover also with TLS. The result has the bits of an undisturbed run.
 TEST_F(SecurityTest, AKilledPserverComesBack) {
   const std::vector<std::string> args = {"--steps_max=300", "--log_every_steps=1"};
   const JobRun quiet = RunJob("quiet", {"--servers=1", "--workers=2"}, args);

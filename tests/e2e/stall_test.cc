@@ -1,7 +1,8 @@
 // Tests processes that are stopped with SIGSTOP instead of killed. Connections stay open, but no
 // message arrives. Every call of a client must end by its deadline. When the process continues, the
 // job must continue too.
-//   TANDEM_STALL_SLACK_MS=N  how much later calls may end (5000: tests share machines)
+//   TANDEM_STALL_SLACK_MS=N tolerance of the deadlines of calls in ms (5000, because tests share
+//   machines)
 #include <signal.h>
 
 #include <atomic>
@@ -20,7 +21,7 @@ using testing::HasSubstr;
 
 constexpr int64_t kNumel = 1 << 16, kHeight = 1000, kDim = 8;
 constexpr Duration kStepTimeout = std::chrono::milliseconds(1000);
-// Additional time for calls that wait in the server.
+// Additional time that a client allows for calls that wait in the server.
 constexpr Duration kGrace = std::chrono::seconds(2);
 
 Duration Slack() {
@@ -61,7 +62,7 @@ class StallTest : public JobTest {
     return {"rows", {ids_.begin(), ids_.end()}, {row_.data(), row_.data() + kDim}};
   }
 
-  // Runs `call`. The call must fail, and not later than `deadline`.
+  // Runs `call`. The call must fail within `deadline` plus Slack().
   static void ExpectEnds(const std::string& what, Duration deadline,
                          const std::function<Status()>& call) {
     const Time begin = SteadyNow();
@@ -124,15 +125,15 @@ TEST_F(StallTest, EveryCallToAStoppedServerEnds) {
     ExpectAllEnd(*client, road);
     server_->Signal(SIGCONT);
     client.reset();
-    // When the server continues after SIGCONT, a new client can use it.
+    // After the server continues (SIGCONT), a new client can use the server.
     auto next = Client(transport);
     const Status pushed = PushOnce(*next);
     EXPECT_TRUE(pushed.ok()) << pushed;
   }
 }
 
-// A callback reports the unresponsive server. If the server is replaced within replace_timeout, the
-// push succeeds and is applied once.
+// A callback reports the unresponsive server. If a new process replaces the server within
+// replace_timeout, the push succeeds and is applied once.
 TEST_F(StallTest, AStoppedServerIsToldOfAndReplaced) {
   StartServer({"--durability=logged"});
   std::promise<std::pair<int, Duration>> told;
@@ -161,8 +162,8 @@ TEST_F(StallTest, AStoppedServerIsToldOfAndReplaced) {
   EXPECT_EQ((*info)[0].version, 2u);
 }
 
-// The stopped trainer is reported as lost, and the job ends. Its output names this trainer as the
-// first failure.
+// The launcher reports the stopped trainer as lost, and the job ends. The output of the job names
+// this trainer as the first failure.
 TEST_F(StallTest, AStoppedTrainerIsNamed) {
   const auto job = StartJob("stalled", {"--servers=1", "--workers=2"},
                             {"--epochs=1000", "--step_timeout_ms=3000", "--log_every_steps=1"});

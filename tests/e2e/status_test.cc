@@ -33,7 +33,7 @@ TEST_F(StatusTest, EveryProcessOfAJobShowsItself) {
   ASSERT_TRUE(WaitUntil([&] { return HttpGet(port, "/readyz") == "ready\n"; })) << job->Output();
   EXPECT_THAT(HttpGet(port, "/"), HasSubstr("</html>"));
 
-  // The page has more points of the loss curve at a later request.
+  // The loss curve of the page must get more points between two requests.
   const auto points = [&] {
     const json series = Document(port).value("series", json::array());
     return series.empty() ? 0 : series[0]["points"].size();

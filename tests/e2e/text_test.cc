@@ -48,8 +48,8 @@ TEST_F(TextJobTest, DropsTheSameOnAnyRanks) {
   const JobRun collective = RunJob("collective", {"--mode=collective", "--nproc=2"}, {});
   const JobRun pserver = RunJob("pserver", {"--servers=2", "--workers=2"}, {});
   EXPECT_EQ(pserver.result.params_sha256, collective.result.params_sha256);
-  // Two ranks differ from one rank only in the order of sums. If other elements were dropped, the
-  // loss would differ more.
+  // Two ranks differ from one rank only in the order of sums. If dropout dropped other elements,
+  // the loss would differ more.
   EXPECT_NEAR(collective.result.loss, one.result.loss, 1e-4);
   std::string job = ReadWholeFile(job_);
   job.replace(job.find("\"0.3\""), 5, "\"0\"");

@@ -27,7 +27,8 @@ const Args kTwoRanks = {"--mode=collective", "--nproc=2"};
 const Args kPserver = {"--servers=1", "--workers=2"};
 const Args kLocal = {"--mode=local"};
 
-// The data are 21 pieces of 16 samples: 11 for the first rank and 10 for the second.
+// The data consist of 21 pieces of 16 samples: 11 pieces for the first rank and 10 pieces for the
+// second.
 TEST_F(UnevenDataTest, AllRanksEndTheEpoch) {
   const JobResult pad = Run("pad", kTwoRanks, 21 * 16, 32, "PAD");
   const JobResult drop = Run("drop", kTwoRanks, 21 * 16, 32, "DROP");
@@ -40,8 +41,8 @@ TEST_F(UnevenDataTest, AllRanksEndTheEpoch) {
   EXPECT_EQ(Run("servers", kPserver, 21 * 16, 32, "JOIN").params_sha256, join.params_sha256);
 }
 
-// The second rank never has a sample. So every step equals a step of the first rank alone, and the
-// mean is over one rank.
+// The second rank never has a sample. Thus every step equals a step of the first rank alone, and
+// the mean of the gradients is over one rank.
 TEST_F(UnevenDataTest, WhoHasNoSamplesAddsNothingAndIsNotCounted) {
   const JobResult one = Run("one", kLocal, 32, 32, "PAD");
   EXPECT_EQ(Run("two", kTwoRanks, 32, 64, "JOIN").params_sha256, one.params_sha256);

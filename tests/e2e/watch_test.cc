@@ -1,5 +1,5 @@
-// Tests how an administrator observes and controls a running job. The commands need only the
-// directory of the job's logs.
+// Tests how an administrator observes and controls a running job. The commands need only the log
+// directory of the job.
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -29,8 +29,8 @@ class WatchTest : public JobTest {
     said.text = tandem.Output();
     return said;
   }
-  // Stops and continues the process repeatedly until `done` returns true. So on any machine it is
-  // slower than the other processes.
+  // Pauses and continues the process repeatedly until `done` returns true. Thus on any machine this
+  // process is slower than the other processes.
   static bool HeldUpUntil(pid_t process, const std::function<bool()>& done) {
     return WaitUntil([&] {
       ::kill(process, SIGSTOP);
@@ -121,7 +121,8 @@ TEST_F(WatchTest, AJobIsSeenSavedAndDrainedByItsFolder) {
   EXPECT_EQ(Tandem({"drain", logs}).code, 78);
 }
 
-// If a trainer is stopped, the status names this trainer as the one for which the others wait.
+// If a trainer is stopped, the status names this trainer as the trainer for which the other
+// trainers wait.
 TEST_F(WatchTest, WhoHoldsTheOthersUpIsNamed) {
   const std::string logs = Path("slow.log");
   const auto job = StartJob("slow", {"--servers=1", "--workers=2"},
@@ -143,7 +144,8 @@ TEST_F(WatchTest, WhoHoldsTheOthersUpIsNamed) {
   job->Wait();
 }
 
-// In collective mode, the ranks exchange their waiting times. So rank 0 can name the slowest rank.
+// In collective mode, the ranks exchange their waiting times. Thus rank 0 can name the slowest
+// rank.
 TEST_F(WatchTest, TheSlowestRankIsNamed) {
   const std::string logs = Path("ranks.log");
   const auto job = StartJob(

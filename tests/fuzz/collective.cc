@@ -1,5 +1,5 @@
-// Fuzz target: data that a rank reads from a peer before it trusts the peer. These are the header
-// of a collective's data, the handshake, the announcement of rank 0, and addresses.
+// Fuzz target: data that a rank reads from a peer before it trusts the peer. The data are the
+// header of a collective's data, the handshake, the announcement of rank 0, and addresses.
 #include <algorithm>
 #include <cstring>
 

@@ -11,8 +11,8 @@
 
 namespace tandem {
 
-// Makes the function `accepts` of a target. It writes each input to a file and calls `open` with
-// the path of the file.
+// Returns the function `accepts` of a target. The function writes each input to a file and calls
+// `open` with the path of the file.
 template <typename Open>
 auto FileAccepts(Open open) {
   return [open, dir = std::make_shared<TempDir>()](std::string_view input) {
@@ -23,7 +23,7 @@ auto FileAccepts(Open open) {
   };
 }
 
-// Returns OK if every sample of `data` can be read.
+// Reads every sample of `data`. Returns OK. Aborts if a sample cannot be read.
 inline Status Checked(const reader::Dataset& data) {
   CHECK_EQ(FaultOf(data), "");
   return OkStatus();

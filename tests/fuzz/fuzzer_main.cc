@@ -1,5 +1,6 @@
 // Runs a target under libFuzzer, with libFuzzer's flags and corpora (llvm.org/docs/LibFuzzer.html).
-// With --write_seeds=DIR it only writes the seeds and the words (DIR/words.dict) and exits.
+// With --write_seeds=DIR the program only writes the seeds to DIR and the words to DIR/words.dict,
+// and exits.
 #include <glog/logging.h>
 
 #include <cstdint>
@@ -51,7 +52,8 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
     tandem::WriteSeeds(std::string(arg.substr(kWrite.size())));
     std::exit(0);
   }
-  tandem::Target();  // creates the target before the time limit of the first input starts
+  tandem::Target();  // created here, so that the time limit of the first input does not include the
+                     // creation
   return 0;
 }
 

@@ -24,8 +24,8 @@ Fd Connect(const Endpoint& server) {
   return fd;
 }
 
-// While the object exists, another thread receives the alarm signals of libFuzzer. Otherwise they
-// would interrupt system calls of this thread.
+// While the object exists, this thread blocks the alarm signals of libFuzzer, so that another
+// thread receives them. Without the object, the signals interrupt system calls of this thread.
 class NoAlarms {
  public:
   NoAlarms() {
@@ -46,7 +46,7 @@ class NoAlarms {
 std::string Ask(const http::HttpServer& server, std::string_view input) {
   const NoAlarms none;
   const Fd fd = Connect(server.endpoint());
-  // Send may fail, because the server may close the connection early.
+  // send may fail, because the server may close the connection early.
   (void)send(fd.get(), input.data(), input.size(), MSG_NOSIGNAL);
   shutdown(fd.get(), SHUT_WR);
   std::string all;

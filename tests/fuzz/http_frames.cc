@@ -1,5 +1,5 @@
-// Fuzz target: the bytes that an HTTP/2 client sends to a server, as Http2Watch reads them before
-// gRPC does.
+// Fuzz target: the bytes that an HTTP/2 client sends to a server, which Http2Watch reads before
+// gRPC reads them.
 #include "common/rpc/http2_watch.h"
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Fuzz target: lists of images. There is one image file that a list may name.
+// Fuzz target: lists of images. One image file exists that a list may name.
 #include "trainer/reader/image_list.h"
 
 #include "kernels/ops/formulas/sample_image.h"

@@ -1,4 +1,5 @@
-// Fuzz target: job files with a strategy. A file is parsed, checked, saved and read again.
+// Fuzz target: job files with a strategy. The target parses, checks and saves a job file, and reads
+// the saved file again.
 #include "common/base/check.h"
 #include "common/strategy/strategy.h"
 #include "common/strategy/text_file.h"
@@ -20,7 +21,7 @@ bool Accepts(std::string_view input) {
   strategy::ValidateStrategy(job.strategy(), {strategy::TrainMode::kPserver, strategy::Origin(), 0},
                              origins, "strategy", &diagnostics);
   CHECK(diagnostics.ok() || !diagnostics.ErrorText().empty());
-  // The fields that were parsed before an error can also be saved.
+  // If parsing fails, the fields before the error must still be savable.
   const std::string once = strategy::SaveText(job);
   JobConfig again;
   strategy::Diagnostics none;

@@ -8,8 +8,8 @@
 namespace tandem {
 namespace {
 
-// Images with more pixels are only opened, not decoded: a header of a few bytes may declare 2^27
-// pixels.
+// Maximum number of pixels of an image that the target decodes. The target only opens larger
+// images, because a header of a few bytes may declare 2^27 pixels.
 constexpr int64_t kPixelsMax = 1 << 18;
 
 bool Accepts(std::string_view input) {

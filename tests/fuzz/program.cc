@@ -1,5 +1,5 @@
-// Fuzz target: programs as text. A text is parsed, shapes are inferred, gradients and an optimizer
-// are added, and the program is saved.
+// Fuzz target: programs as text. The target parses a text, infers shapes, adds gradients and an
+// optimizer, and saves the program.
 #include "common/base/check.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/support/program_text.h"

@@ -1,6 +1,6 @@
-// Fuzz target: messages that pservers and trainers decode without a library. The same bytes are
-// decoded as a push, as the reply to a push and as the reply to a pull. They arrive in one piece
-// and in two.
+// Fuzz target: messages that pservers and trainers decode without a library. The target decodes the
+// same bytes as a push, as the reply to a push and as the reply to a pull, each in one piece and in
+// two pieces.
 #include "common/base/check.h"
 #include "common/codec/tensor_codec.h"
 #include "tests/fuzz/fuzz_target.h"

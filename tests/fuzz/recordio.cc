@@ -1,5 +1,5 @@
 // Fuzz target: recordio files. Each input is also tried with corrected checksums, because the
-// parser otherwise stops at the checksum.
+// parser stops at a wrong checksum.
 #include <zlib.h>
 
 #include <cstring>
@@ -10,8 +10,8 @@ namespace tandem {
 namespace {
 
 // Corrects the checksums of all complete chunks. A chunk begins with the magic number, the number
-// of records, the CRC32 of the payload and the compressor. Then come the size of the payload in
-// bytes and the payload.
+// of records, the CRC32 of the payload and the compressor. The size of the payload in bytes and the
+// payload follow.
 std::string Sealed(std::string file) {
   for (size_t at = 0; at + 20 <= file.size();) {
     uint32_t size;

@@ -1,5 +1,5 @@
-// Fuzz target: plain text, read as bytes. The reader makes windows, with or without bytes to be
-// predicted.
+// Fuzz target: plain text, read as bytes. The reader makes windows of the text, with or without the
+// bytes that a model predicts.
 #include "trainer/reader/text.h"
 #include "tests/fuzz/file_target.h"
 

@@ -1,5 +1,5 @@
 // Fuzz target: tfrecord files. Each input is also tried with corrected checksums, because the
-// parser otherwise stops at the checksum.
+// parser stops at a wrong checksum.
 #include <cstring>
 
 #include "common/base/crc32c.h"

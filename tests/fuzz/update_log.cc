@@ -1,5 +1,6 @@
-// Fuzz target: records of the pservers' WAL. An input consists of a kind and a body, and the target
-// computes the correct checksum. The target also tries the input itself as a record.
+// Fuzz target: records of the pservers' WAL. An input consists of the kind and the body of a
+// record. The target adds the correct checksum. The target also decodes the unchanged input as a
+// record.
 #include <google/protobuf/stubs/logging.h>
 
 #include <cstring>

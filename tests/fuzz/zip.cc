@@ -14,7 +14,7 @@ bool Accepts(std::string_view input) {
   if (!entries.ok()) return false;
   size_t bytes = 0;
   for (const reader::ZipEntry& entry : *entries) bytes += entry.bytes.size();
-  CHECK_LE(bytes, (input.size() + 1) * 1100);  // deflate makes at most 1032 bytes of one
+  CHECK_LE(bytes, (input.size() + 1) * 1100);  // deflate expands one byte to at most 1032 bytes
   return true;
 }
 

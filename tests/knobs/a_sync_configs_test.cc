@@ -1,5 +1,5 @@
-// a_sync_configs and the other knobs of pserver mode: each knob changes which messages are sent,
-// and when.
+// a_sync_configs and the other knobs of pserver mode: each knob determines which messages a trainer
+// sends, and when.
 #include <atomic>
 #include <future>
 #include <thread>
@@ -80,8 +80,8 @@ Status SendSteps(AsyncCommunicator& communicator, int from, int to) {
   return OkStatus();
 }
 
-// Returns the exchanges for step 0 alone and for steps 1 to 8, which are all in the queue when the
-// first exchange ends.
+// Returns the recorded exchanges of steps 0 to 8. The first exchange has step 0. Steps 1 to 8 are
+// all in the queue when the first exchange ends.
 std::vector<Wire::Seen> EightSteps(AsyncOptions options) {
   Wire wire;
   wire.Close(true);
@@ -106,7 +106,8 @@ TEST(AsyncConfigs, MaxMergeVarNumAndIsSgdOptimizer) {
 
 graph::OptimizerSpec Momentum(double mu) { return {.type = "momentum", .attrs = {{"mu", mu}}}; }
 
-// Returns the warning about pushes that the server applies after `updates` updates by other pushes.
+// Returns the warnings about 2 * kPushes pushes. The server applies each push after `updates`
+// updates by other pushes.
 std::string SaidOf(const graph::OptimizerSpec& optimizer, uint64_t updates) {
   StaleGradients stale(optimizer);
   std::string said;
@@ -146,8 +147,8 @@ TEST(AsyncConfigs, TheAgeOfAGradientIsThatOfTheParametersOfItsStep) {
   while (!communicator.Receive(params)) CHECK(SteadyNow() < until);
   EXPECT_TRUE(SendSteps(communicator, 1, StaleGradients::kPushes).ok());
   EXPECT_TRUE(communicator.Finish().ok());
-  // The gradient of the first push is 19 updates old. The other gradients are of version 23; each
-  // push adds 20 updates to their age.
+  // The gradient of the first push is 19 updates old. The gradients of all later pushes are
+  // computed from version 23, and each later push is 20 updates older than the previous push.
   EXPECT_EQ(versions[0], 0u);
   EXPECT_THAT(std::vector(versions.begin() + 1, versions.end()), testing::Each(23u));
   EXPECT_THAT(stale.TakeWarning(), HasSubstr("gradients are 989.2 updates old"));
@@ -217,8 +218,8 @@ TEST(AsyncConfigs, ThreadPoolSize) {
   }
 }
 
-// A sender that may wait sends the next step together with the present one, although the next step
-// is queued later.
+// A sender that may wait sends two steps together, even if the second step is queued after the
+// sender has taken the first step.
 TEST(AsyncConfigs, SendWaitTimes) {
   for (const int waits : {0, 3000}) {
     Wire wire;
@@ -278,7 +279,7 @@ TEST(AsyncConfigs, TheJobDecides) {
 
 // ---- Sync modes and calls, with real servers ----------------------------------------------------
 
-// Two trainers of one parameter with four elements; the test starts each step.
+// Two trainers of one parameter with four elements. The test starts each step.
 class RegimeTest : public testing::Test {
  protected:
   void Start(PserverOptions options, int servers = 1) {
@@ -310,7 +311,7 @@ class RegimeTest : public testing::Test {
       CHECK(started.ok()) << started.status();
     }
   }
-  // Starts the exchange of a trainer's step. The trainer's `done` receives the result.
+  // Starts the exchange of a step of trainer `trainer`. The trainer's `done` gets the result.
   void Step(int trainer, int64_t step) {
     Trainer& t = *trainers_[static_cast<size_t>(trainer)];
     t.done = std::make_unique<exec::CommDone>();
@@ -400,7 +401,7 @@ TEST_F(RegimeTest, ASyncGoesOnWithoutItsParameters) {
   EXPECT_EQ(Pushes(), 5);
 }
 
-// The servers that hold the five slices of three variables.
+// Checks which servers hold the five slices of three variables.
 TEST_F(RegimeTest, DispatcherPlacesTheSlices) {
   const auto place = [](ps::PsDispatcher dispatcher) {
     ps::PartitionOptions options{.servers = 3, .min_block_size = 2, .dispatcher = dispatcher};
@@ -432,8 +433,8 @@ TEST(PsCalls, LaunchBarrier) {
   EXPECT_FALSE((*client)->Configure({{"w", Shape{1}}}, ps::PsMode::kSync, {}).ok());
 }
 
-// A server ends in the middle of a call. With a retry, the client waits for a new server and
-// repeats the call; without one, the call fails at once.
+// A server ends in the middle of a call. With one retry, the client waits for a new server and
+// repeats the call. Without a retry, the call fails at once.
 TEST(PsCalls, RpcRetryTimes) {
   for (const int retries : {0, 1}) {
     Metrics metrics;

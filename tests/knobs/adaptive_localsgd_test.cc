@@ -20,8 +20,8 @@ class AdaptiveLocalSgdTest : public KnobProgramTest {
             {"adaptive_localsgd_configs.init_k_steps", first},
             {"adaptive_localsgd_configs.begin_step", begin}};
   }
-  // A job with nearly constant parameters, so that only the learning rate changes the number of
-  // local steps.
+  // Returns the path of a job with nearly constant parameters. In this job only the learning rate
+  // changes the number of local steps.
   std::string AlmostStill(const std::string& schedule) const {
     std::string text = ReadWholeFile(job_);
     const std::string rate = "learning_rate: 0.01";
@@ -31,8 +31,8 @@ class AdaptiveLocalSgdTest : public KnobProgramTest {
   }
 };
 
-// If the loss is constant, k is the square root of init_k_steps, rounded up, from the first average
-// on. Each average needs two collectives: one for the parameters, one for the loss.
+// If the loss is constant, k equals the square root of init_k_steps, rounded up, after the first
+// average. Each average needs two collectives: one for the parameters and one for the loss.
 TEST_F(AdaptiveLocalSgdTest, FollowsTheRule) {
   struct Row {
     const char *first, *begin;
@@ -56,8 +56,8 @@ TEST_F(AdaptiveLocalSgdTest, TheMeanOfOneIsItself) {
 }
 
 // The learning rate falls to a quarter at step 5 and to nearly zero at step 10, and rises at step
-// 20. k changes at the next average. All ranks must compute the same k, or they wait for each other
-// forever.
+// 20. After each change of the rate, k changes at the next average. All ranks must compute the same
+// k; otherwise they wait for each other forever.
 TEST_F(AdaptiveLocalSgdTest, FollowsTheLearningRate) {
   job_ = AlmostStill("boundary: [5, 10, 20] value: [1, 0.25, 1e-6, 16]");
   const JobRun run = RunJob(
@@ -98,8 +98,8 @@ TEST_F(AdaptiveLocalSgdTest, GoesOnFromACheckpoint) {
   const JobResult whole = run("whole", "a", 26);
   run("first", "b", 13);
   const JobResult then = run("then", "b", 26);
-  // Between two averages each rank has its own parameters. A checkpoint holds the parameters of
-  // rank 0.
+  // The loss differs a little: between two averages each rank has different parameters, and the
+  // checkpoint holds only the parameters of rank 0.
   EXPECT_NEAR(then.loss, whole.loss, 0.02 * whole.loss);
   EXPECT_EQ(then.counts.at("localsgd.k_steps"), whole.counts.at("localsgd.k_steps"));
 }

@@ -1,5 +1,5 @@
-// enable_addto: the parts of a gradient are added as soon as they are computed. This needs less
-// memory and gives the same bits.
+// enable_addto: each part of a gradient is added to the sum as soon as it is computed. The step
+// needs less memory and gives the same bits.
 #include "gtest/gtest.h"
 #include "kernels/graph/builder.h"
 #include "kernels/graph/optimizer.h"
@@ -38,7 +38,8 @@ TEST_F(AddtoTest, LessMemoryTheSameBits) {
   EXPECT_EQ(Count(addto, "sum"), 3);
   EXPECT_EQ(report.outcome.matched, 1);
   const Ran kept = Run(plain, 3), less = Run(addto, 3);
-  // With addto two parts are in memory at a time, without it four parts and the sum.
+  // With addto, two parts are in memory at a time. Without addto, four parts and the sum are in
+  // memory.
   const size_t part = 64 * 256 * sizeof(float);
   EXPECT_LE(less.arena_bytes + 2 * part, kept.arena_bytes);
   EXPECT_EQ(less.params, kept.params);

@@ -1,5 +1,5 @@
 // allreduce_choice: ByModel fits the cost of each algorithm and prints its predictions and choices.
-// It does not change a sum over two ranks.
+// The choice does not change a sum over two ranks.
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 

@@ -73,7 +73,7 @@ TEST_F(AmpTest, CustomLists) {
   EXPECT_EQ(InputType(var, "fc"), DType::kBF16);
   UseModel("zoo: \"mlp\"");
   // Directly after the input data, an operator of the gray list stays f32. An operator of the white
-  // list becomes bf16.
+  // list computes in bf16.
   EXPECT_EQ(InputType(Amp().train, "reshape"), DType::kF32);
   EXPECT_EQ(InputType(Amp({{"custom_white_list", "reshape"}}).train, "reshape"), DType::kBF16);
 }
@@ -117,7 +117,7 @@ TEST_F(AmpTest, AStepWithAnOverflowIsLeftOut) {
       EXPECT_EQ(values, std::vector<float>(values.size())) << name;
     }
   }
-  // Training continues after the loss scale has decreased enough.
+  // Updates continue after the loss scale has decreased enough.
   const graph::Program train =
       Amp(Overflowing({{"decr_every_n_nan_or_inf", "1"}, {"decr_ratio", "1e-3"}})).train;
   EXPECT_EQ(Run(train, 7).params, Run(train, 0).params);
@@ -143,8 +143,8 @@ TEST_F(AmpTest, GradientsTravelIn16Bits) {
   EXPECT_EQ(whole, 5) << "biases";
 }
 
-// With owners of parameters, a rank sees only the sums that it owns. One more collective reports
-// the overflows on other ranks.
+// If each parameter has an owner, a rank sees only the gradient sums of the parameters that it
+// owns. Therefore one more collective reports the overflows of other ranks.
 TEST_F(AmpTest, OwnersAgree) {
   const Overrides owners = {{"mode", "collective"}, {"reduce_strategy", "Reduce"}, {"amp", "true"}};
   const graph::Program train = Programs(owners, 2).train;
@@ -161,7 +161,7 @@ TEST_F(AmpTest, OwnersAgree) {
   EXPECT_LT(agreement, first_update);
 }
 
-// Pservers apply every push. After an overflow, a trainer therefore sends zeros as gradients.
+// Pservers apply every push. Therefore a trainer sends zeros as gradients after an overflow.
 TEST_F(AmpTest, ZerosToPservers) {
   const JobPrograms programs = Amp(Overflowing({{"mode", "pserver"}}));
   EXPECT_EQ(InputType(programs.train, "push_pull"), DType::kF32);

@@ -1,5 +1,5 @@
-// enable_auto_fusion: chains of elementwise operators become one operator. Intermediate values need
-// no memory, and the bits are the same.
+// enable_auto_fusion: each chain of elementwise operators becomes one operator. The intermediate
+// values need no memory, and the bits are the same.
 #include "gtest/gtest.h"
 #include "kernels/graph/builder.h"
 #include "kernels/graph/optimizer.h"

@@ -1,5 +1,5 @@
 // auto: tries settings on this machine, prints the choice, stores it and uses it. The best settings
-// depend on the machine; these tests do not.
+// depend on the machine, but the results of these tests must not.
 #include <filesystem>
 
 #include "absl/strings/str_split.h"
@@ -26,8 +26,8 @@ class AutoTest : public KnobProgramTest {
     }
     return flags;
   }
-  // Runs the job with `args`, then without auto but with the flags that auto chose, and expects the
-  // same bits.
+  // Runs the job with `args` and auto. After that, runs the job without auto, with `args` and the
+  // flags that auto chose. Expects the same bits. Returns the first run.
   JobRun ExpectSameAsChosen(const std::vector<std::string>& launch, std::vector<std::string> args) {
     auto with = args;
     with.insert(with.end(), {"--auto=true", "--checkpoint.dir=" + Path("kept")});
@@ -91,12 +91,13 @@ TEST_F(AutoTest, AJobThatGoesOnHasTheChoiceItBeganWith) {
   EXPECT_THAT(damaged->Output(), HasSubstr("\"threads\" is not a setting"));
 }
 
-// With servers, each trainer measures alone. The servers receive no message from these trials.
+// In pserver mode, each trainer measures without the servers. The servers receive no message from
+// these trials.
 TEST_F(AutoTest, ServersSeeNoTrial) {
   const std::vector<std::string> launch = {"--mode=pserver", "--servers=1", "--workers=2"};
   const std::vector<std::string> args = {"--steps_max=4", "--threads=1"};
   auto tuned = args;
-  // The flags set everything that auto could choose, so that the steps with and without auto are
+  // The flags set all settings that auto could choose, so that the steps with and without auto are
   // identical.
   tuned.insert(tuned.end(), {"--auto=true", "--use_mkldnn=true", "--fuse_elewise_add_act_ops=false",
                              "--fuse_bn_act_ops=false", "--enable_auto_fusion=false"});

@@ -1,6 +1,6 @@
-// enable_backward_optimizer_op_deps: if it is on, no update runs before the last backward operator.
-// If it is off, updates run as soon as possible and gradients are freed earlier. The bits are the
-// same.
+// enable_backward_optimizer_op_deps: if the knob is on, no update runs before the last backward
+// operator. If the knob is off, updates run as soon as possible and gradients are freed earlier.
+// The bits are the same.
 #include "gtest/gtest.h"
 #include "tests/knobs/knob_programs.h"
 

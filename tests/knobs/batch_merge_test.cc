@@ -1,5 +1,5 @@
-// batch_merge_repeats: the batch of a step is computed in parts, one after another, with one update
-// and one round of communication. Only one part at a time needs memory.
+// batch_merge_repeats: a step computes its batch in parts, one after another, with one update and
+// one round of communication. Only one part at a time needs memory.
 #include "gtest/gtest.h"
 #include "tests/knobs/knob_programs.h"
 

@@ -45,7 +45,7 @@ TEST_F(BenchmarkTest, NotWithAnotherWhoLooksOn) {
 
 class BenchmarkOnDevice : public CudaOnHostTest {};
 
-// The time of an operator is the time of its kernels. The trainer therefore waits for the end of
+// The time of an operator is the time of its kernels. Therefore the trainer waits for the end of
 // each operator.
 TEST_F(BenchmarkOnDevice, EachOperatorIsWaitedFor) {
   const auto lines = [](const std::string& text, const std::string& part) {

@@ -1,5 +1,5 @@
-// cache_runtime_context: Tandem's plans always do what this knob requests in Paddle. The trainer
-// prints a note, and addresses do not change after the plan is made.
+// cache_runtime_context: Tandem's plans always do what this knob requests in Paddle. Therefore the
+// trainer only prints a note. The addresses of variables must not change after the plan is made.
 #include <cstring>
 
 #include "gtest/gtest.h"

@@ -32,7 +32,7 @@ TEST_F(CheckNanInfTest, ChangesNoBit) {
   EXPECT_EQ(on.result.params_sha256, off.result.params_sha256);
 }
 
-// The CUDA kernel searches for NaN and infinity.
+// On a CUDA place, the CUDA kernel searches for NaN and infinity.
 class CheckNanInfOnDevice : public CudaOnHostTest {};
 
 TEST_F(CheckNanInfOnDevice, TheFirstOperatorIsNamed) {

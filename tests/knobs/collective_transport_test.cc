@@ -1,4 +1,4 @@
-// collective_transport: the transport of a job's collectives. Their sums are the same for each
+// collective_transport: the transport of a job's collectives. The sums have the same bits with each
 // transport.
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
@@ -34,7 +34,8 @@ TEST_F(CollectiveTransportTest, TheSameBits) {
   }
 }
 
-// Two communicators for several gradient buckets, of which some hold one tensor and some many.
+// Two communicators share several gradient buckets. Some buckets hold one tensor, others many
+// tensors.
 TEST_F(CollectiveTransportTest, TheSameBitsWithManyCommunicators) {
   const Args many = {"--nccl_comm_num=2", "--sync_nccl_allreduce=false",
                      "--fuse_grad_size_in_MB=0.05"};

@@ -52,8 +52,7 @@ strategy { amp: true amp_configs { amp_dtype: bf16 }
 };
 
 // The 8 compiled entries: outputs of two convolutions, gradients of one input and two filters, a
-// normalisation and its gradient, and all updates. Both layers share the plans of the
-// normalisation.
+// normalisation and its gradient, and all updates. Both normalisations share these two plans.
 constexpr char kAll[] = "code for the device: 8 compiled [^\n]*, 0 known";
 
 TEST_F(CompilationCache, TheSecondJobCompilesNothing) {

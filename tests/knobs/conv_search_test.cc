@@ -1,6 +1,6 @@
-// cudnn_exhaustive_search, conv_search_cache and conv_workspace_size_limit: the algorithms of
-// convolutions are measured once per machine and stored. A second start measures nothing and gets
-// the same bits. Scratch memory stays within the limit.
+// cudnn_exhaustive_search, conv_search_cache and conv_workspace_size_limit: the trainer measures
+// the algorithms of convolutions once per machine and stores the results. A second start measures
+// nothing and gives the same bits. Scratch memory stays within the limit.
 #include <algorithm>
 #include <fstream>
 
@@ -24,8 +24,8 @@ class ConvSearchTest : public KnobProgramTest {
         "zoo: \"residual_cnn\" arg { name: \"channels\" value: \"8,64\" }"
         " arg { name: \"blocks\" value: \"1\" }");
   }
-  // The plan of the job: "type: implementation" of each convolution, and the scratch memory of all
-  // kernels.
+  // The plan of the job: "type: implementation" of each forward convolution, the scratch memory of
+  // all kernels in bytes, and the numbers of measured and of stored problems.
   struct Chosen {
     std::vector<std::string> convolutions;
     size_t scratch_bytes = 0;
@@ -79,8 +79,8 @@ TEST_F(ConvSearchTest, TheFileDecides) {
   const size_t line = measured.find("own or oneDNN: conv2d f32[8,8");
   ASSERT_NE(line, std::string::npos) << measured;
   const size_t at = measured.find("\town ", line) + 5, end = measured.find(' ', at);
-  // Sets the measured time of Tandem's kernel, and returns how many forward convolutions then use
-  // it.
+  // Sets the time of Tandem's kernel in the file to `us` microseconds. Returns the number of
+  // forward convolutions that use this kernel with the new file.
   const auto own = [&](const char* us) {
     std::string text = measured;
     Write("conv_algorithms.txt", text.replace(at, end - at, us));
@@ -108,8 +108,8 @@ TEST_F(ConvSearchTest, AnotherMachinesMeasurementsDoNotCountAndADamagedFileIsRep
 }
 
 TEST_F(ConvSearchTest, ScratchMemoryStaysWithinTheLimit) {
-  // Without the limit, the network needs about 0.9 MiB on a CPU without AVX-512, otherwise more
-  // than 1 MiB.
+  // Without the limit, the network needs about 0.9 MiB of scratch memory on a CPU without AVX-512,
+  // and more than 1 MiB with AVX-512.
   ASSERT_GT(Choose({}).scratch_bytes, size_t{900} << 10);
   EXPECT_LE(Choose({{"conv_workspace_size_limit", "1"}}).scratch_bytes, size_t{1} << 20);
   EXPECT_LE(Choose({{"conv_workspace_size_limit", "1"}, {"cudnn_exhaustive_search", "true"}})

@@ -1,4 +1,4 @@
-// cpu_deterministic: with either value of the knob, the values of the replicas are added in a fixed
+// cpu_deterministic: with each value of the knob, a sum adds the values of the replicas in a fixed
 // order, whichever replica is ready first. Another order would give other bits.
 #include <thread>
 
@@ -14,7 +14,8 @@ using ::testing::HasSubstr;
 constexpr int kPlaces = 4;
 constexpr size_t kCount = 4096;
 
-// Returns the sum over all replicas if replica `late` calls last. `values` is indexed by replica.
+// Returns the sum over all replicas, with replica `late` as the last caller; -1: any order.
+// `values` is indexed by replica.
 std::vector<float> Sum(const std::vector<std::vector<float>>& values, int late) {
   auto communicators = collective::MakeInprocCommunicators(kPlaces, {});
   std::vector<std::vector<float>> sums(kPlaces, std::vector<float>(kCount));

@@ -1,5 +1,5 @@
-// cpu_num: the replicas of one process are ranks. They train the same bits as the same number of
-// processes, also if the batch size is not a multiple of their number.
+// cpu_num: the replicas of one process are ranks. A job with n replicas gives the same bits as a
+// job with n processes, also if the batch size is not a multiple of n.
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 
@@ -10,7 +10,7 @@ using ::testing::HasSubstr;
 using Args = std::vector<std::string>;
 
 // The jobs run with one thread, because the bits of some kernels depend on the number of threads.
-// By default this number follows the number of replicas.
+// By default the number of threads depends on the number of replicas.
 class CpuNumTest : public JobTest {
  protected:
   JobRun Train(const std::string& name, const Args& launch, Args args) const {

@@ -42,7 +42,7 @@ class CudaGraph : public CudaOnHostTest {
   }
 };
 
-// The first step launches each kernel, the second step is recorded as a graph.
+// The first step launches each kernel separately. Each later step is one launch of a graph.
 TEST_F(CudaGraph, AStepIsOneLaunch) {
   const Both both = RunBoth("adam", {"--optimizer.type=adam", "--steps_max=6"});
   const double kernels = Launches(both.off) / 6;
@@ -58,8 +58,8 @@ TEST_F(CudaGraph, AStepIsOneLaunch) {
   EXPECT_THAT(both.on.output, HasSubstr(" launches were reduced to 1\n"));
 }
 
-// The learning rate and the weight of each step are passed to the device separately. The host waits
-// once per step, for its end.
+// The host passes the learning rate and the weight of each step to the device without a wait. The
+// host waits once per step, for the end of the step.
 TEST_F(CudaGraph, AStepIsWaitedForOnce) {
   const auto waits = [this](const std::string& name, int steps) {
     const JobRun run = Run(name, "cuda",
@@ -72,7 +72,8 @@ TEST_F(CudaGraph, AStepIsWaitedForOnce) {
   EXPECT_EQ(many - few, 20);
 }
 
-// The learning rate and the dropout mask change from step to step, on the device.
+// The learning rate and the dropout mask change from step to step. The recorded kernels must read
+// both on the device.
 TEST_F(CudaGraph, WhatChangesIsReadOnTheDevice) {
   std::string words;
   for (int i = 0; i < 300; ++i) words += i % 7 == 0 ? "one " : i % 3 == 0 ? "two " : "three\n";
@@ -92,8 +93,8 @@ seed: 5
   RunBoth("text", {"--steps_max=5"});
 }
 
-// The host reads the condition of an operator. An operator that the first step skips is recorded
-// after its first run.
+// The host reads the condition of an operator, so the condition divides a step into several graphs.
+// If the first step skips an operator, the operator is recorded after its first run.
 TEST_F(CudaGraph, ConditionsCutAStep) {
   const Both merge =
       RunBoth("merge", {"--gradient_merge=true", "--gradient_merge_k_steps=2", "--steps_max=8"});

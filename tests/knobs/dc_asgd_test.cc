@@ -1,5 +1,5 @@
-// enable_dc_asgd and dc_asgd_lambda: a stale gradient is corrected with the parameters that its
-// trainer pulled last.
+// enable_dc_asgd and dc_asgd_lambda: the server corrects a stale gradient with the parameters that
+// the trainer pulled last.
 #include "common/strategy/diagnostics.h"
 #include "tests/knobs/knob_programs.h"
 #include "tests/unit/pserver/pserver_fixture.h"
@@ -9,7 +9,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// Two trainers of one number, which is 10 at first. The optimizer is sgd with learning rate 1.
+// Two trainers share a parameter with one element, which is 10 at first. The optimizer is sgd with
+// learning rate 1.
 class DcAsgdTest : public pserver::PserverTest,
                    public testing::WithParamInterface<ps::PsTransport> {
  protected:
@@ -50,11 +51,11 @@ class DcAsgdTest : public pserver::PserverTest,
 
 TEST_P(DcAsgdTest, WhatIsLateIsCorrected) {
   Connect(0.5);
-  Push(1, 1);  // trainer 1 pulled w = 10, so w becomes 10 - 1 = 9
-  Push(0, 2);  // trainer 0 pulled 10: 2 + 0.5 * 2 * 2 * (9 - 10) = 0
+  Push(1, 1);  // trainer 1 pulled w = 10, no correction: w becomes 10 - 1 = 9
+  Push(0, 2);  // trainer 0 pulled 10: the gradient becomes 2 + 0.5 * 2 * 2 * (9 - 10) = 0
   EXPECT_EQ(Pull(1), 9);
   Push(1, 1);   // no correction, trainer 1 pulled 9: w becomes 8
-  Push(0, -1);  // trainer 0 pulled 10: -1 + 0.5 * (8 - 10) = -2
+  Push(0, -1);  // trainer 0 pulled 10: the gradient becomes -1 + 0.5 * (8 - 10) = -2
   EXPECT_EQ(Pull(0), 10);
   Connect(0);
   Push(1, 1);
@@ -73,7 +74,8 @@ TEST_P(DcAsgdTest, ALogBringsBackWhatWasApplied) {
   Push(0, 2);
   Connect(0.5, options);
   EXPECT_EQ(Pull(0), 9);
-  // The correction is relative to the parameters that trainer 1 pulled after the restart.
+  // The server corrects the gradient relative to the parameters that trainer 1 pulled after the
+  // restart.
   Push(1, 3);
   EXPECT_EQ(Pull(0), 6);
 }
@@ -104,8 +106,9 @@ TEST(DcAsgdJob, NeedsGradientsThatComeLate) {
   }
 }
 
-// Eight trainers take turns. Each pushes the gradient of w^2 / 2 at the parameters of seven updates
-// before. With this learning rate w grows without bound; with the correction w stays bounded.
+// Eight trainers take turns. Each trainer pushes the gradient of w^2 / 2 for parameters that are
+// seven updates old. With this learning rate w diverges without the correction; with the correction
+// w stays bounded.
 TEST(DcAsgdEffect, HoldsWhereLateGradientsDiverge) {
   const auto farthest = [](double strength) {
     constexpr int kTrainers = 8;

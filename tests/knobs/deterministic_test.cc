@@ -37,7 +37,8 @@ class DeterministicTest : public KnobProgramTest {
     EXPECT_EQ(run.exit_code, 0) << layout.name << ": " << run.output;
     return run;
   }
-  // Expects that all layouts end with the parameters and the evaluation of the first layout.
+  // Expects that all layouts end with the same parameters and the same evaluation as the first
+  // layout.
   void ExpectOneResult(const std::vector<Layout>& layouts, const Args& flags) const {
     const JobResult want = Train(layouts[0], flags).result;
     for (size_t i = 1; i < layouts.size(); ++i) {
@@ -50,7 +51,7 @@ class DeterministicTest : public KnobProgramTest {
 
 const Args kOn = {"--steps_max=50", "--deterministic=true"};
 
-// A job with idle cores gets a note about how to use them.
+// A job that leaves cores idle gets a note with the settings that use these cores.
 TEST(DeterministicNoteTest, PlacesUseIdleCores) {
   JobConfig config;
   RankInfo rank;
@@ -96,7 +97,8 @@ TEST_F(DeterministicTest, EightShardsOnUpToEightRanks) {
                   flags);
 }
 
-// Without the knob the layouts give different bits, because they add values in different orders.
+// Without the knob, different layouts give different bits, because the layouts add values in
+// different orders.
 TEST_F(DeterministicTest, OffTheyPart) {
   const Args off = {"--steps_max=50", "--threads=1"};
   const std::string local = Train(Local("local", "1"), off).result.params_sha256;
@@ -106,8 +108,8 @@ TEST_F(DeterministicTest, OffTheyPart) {
   EXPECT_NE(servers, ranks);
 }
 
-// The running statistics are those of the first shard, with any layout of the other shards. The
-// test also covers dropout, and optimizers with norms of gradients.
+// The running statistics are those of the first logical shard in every layout. The test also covers
+// dropout, and optimizers with norms of gradients.
 TEST_F(DeterministicTest, BatchNormalisation) {
   job_ = Write("norms.pbtxt", kResNet18Job);
   const Args flags = {"--steps_max=6", "--deterministic=true", "--optimizer.clip_norm=1"};

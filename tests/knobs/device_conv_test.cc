@@ -91,8 +91,8 @@ TEST_F(DeviceConv, WhatWasMeasuredIsKept) {
                                  "filter's gradient of conv2d_grad f32["}) {
     EXPECT_THAT(Cache(), HasSubstr("CUDA on host; 1 multiprocessors; cuDNN 90000\t" + part));
   }
-  // The file lists all usable algorithms with their workspace in bytes: the size of 8 images of 4 x
-  // 8 x 8 in f64.
+  // The file lists all usable algorithms with the size of their workspace in bytes. The largest
+  // workspace has the size of 8 images of 4 x 8 x 8 in f64.
   EXPECT_THAT(Cache(), HasSubstr("\talgorithm0 "));
   EXPECT_THAT(Cache(), HasSubstr(absl::StrCat(" ", 8 * 4 * 8 * 8 * sizeof(double), "\t")));
   EXPECT_THAT(Cache(), Not(HasSubstr("algorithm3")));
@@ -112,8 +112,8 @@ TEST_F(DeviceConv, TheFileDecides) {
   }
 }
 
-// An algorithm whose workspace is larger than the limit is not used. A change of the limit needs no
-// new measurements.
+// The trainer does not use an algorithm whose workspace is larger than the limit. A change of the
+// limit needs no new measurements.
 TEST_F(DeviceConv, WorkspacesStayWithinTheLimit) {
   const Args none = {"--conv_workspace_size_limit=0"};
   ExpectOnly(Train("rule", "cuda", {}).asked, "algorithm1");
@@ -144,8 +144,9 @@ TEST_F(DeviceConv, HalfNumbersAreProblemsOfTheirOwn) {
   ExpectOnly(Search("again", half).asked, "algorithm2");
 }
 
-// Graph plans are among the algorithms, and a later start builds only the chosen plan. A plan's
-// number is its number in cuDNN's proposals; proposals 0 and 1 support no convolution of this test.
+// Graph plans are among the measured algorithms, and a later start restores only the chosen plan.
+// The number of a plan is its position in cuDNN's proposals. Proposals 0 and 1 support no
+// convolution of this test.
 TEST_F(DeviceConv, AGraphMayBeTheFastest) {
   const Args half = {"--amp=true", "--amp_dtype=bf16"};
   Search("first", half);
@@ -164,8 +165,8 @@ TEST_F(DeviceConv, AGraphMayBeTheFastest) {
   }
 }
 
-// The file names an algorithm that no longer exists. The convolution must not become a plain loop
-// for this reason.
+// The file names an algorithm that no longer exists. The trainer must then choose the algorithm by
+// its rule, as without a file, and not use plain loops.
 TEST_F(DeviceConv, WhatIsNotToBeHadAnyMoreIsChosenByRule) {
   const Args half = {"--amp=true", "--amp_dtype=bf16"};
   Search("first", half);
@@ -184,8 +185,8 @@ TEST_F(DeviceConv, WhatIsNotToBeHadAnyMoreIsChosenByRule) {
   EXPECT_EQ(runs(again), runs(by_rule));
 }
 
-// Convolutions with and without a bias. With 16 bits the relu is part of cuDNN's graph; with f32 it
-// follows a single call.
+// Convolutions with and without a bias. With 16-bit values the relu is part of cuDNN's graph. With
+// f32 a separate call computes the relu.
 TEST_F(DeviceConv, ReluIsPartOfAConvolution) {
   graph::ProgramBuilder b("relus", 8);
   std::string x = b.Data("img", DType::kF32, {1, 8, 8});
@@ -215,8 +216,8 @@ TEST_F(DeviceConv, ReluIsPartOfAConvolution) {
   }
 }
 
-// 16-bit images have their channels last on the device. The losses are near those of the CPU; the
-// shapes, parameters and fetched values have the usual layout.
+// On the device, 16-bit images have the layout with channels last. The losses are near those of the
+// CPU. Shapes, parameters and fetched values have the usual layout.
 TEST_F(DeviceConv, HalfImagesHaveTheirChannelsLast) {
   for (const std::string type : {"f16", "bf16"}) {
     const Args half = {"--amp=true", "--amp_dtype=" + type};

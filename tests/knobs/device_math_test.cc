@@ -23,8 +23,8 @@ global_batch_size: 8
 seed: 3
 )";
 
-// A convolution, its normalisation and a layer. The program is small, so that rounding errors stay
-// small.
+// A convolution, its normalisation and a fully connected layer. The program is small, so that
+// rounding errors stay small.
 std::string NormedProgram() {
   graph::ProgramBuilder b("normed", 8);
   const std::string conv = b.Conv2d(b.Data("img", DType::kF32, {1, 8, 8}),
@@ -34,7 +34,7 @@ std::string NormedProgram() {
 }
 
 // A block with two parallel branches: relu(norm1(conv1(x)) + norm2(conv2(x))), where x is
-// relu(norm0(conv0(images))). Each conv and norm has its own parameters.
+// relu(norm0(conv0(images))). Each conv and each norm has separate parameters.
 std::string ResidualProgram() {
   graph::ProgramBuilder b("residual", 8);
   const auto norm = [&b](const std::string& x, graph::Act act) {

@@ -55,7 +55,8 @@ TEST(DevicePool, AChunkServesMany) {
       for (size_t b = 0; b < 40 * i; ++b) ASSERT_EQ(taken[i][b], static_cast<std::byte>(i));
     }
     EXPECT_THAT(host.asked, ElementsAre(1 << 19));
-    // After all parts are returned, in any order, the memory is one contiguous block again.
+    // After the test has returned all parts, in any order, the memory is one contiguous block
+    // again.
     for (size_t i = 0; i < taken.size(); ++i) pool.Give(taken[i * 37 % taken.size()]);
     EXPECT_EQ(pool.counts().used_bytes, 0u);
     const auto whole = pool.Take(1 << 19);
@@ -73,7 +74,8 @@ TEST(DevicePool, SizesOfChunks) {
   for (const size_t bytes : {4000, 100, 300, 9000, 20000}) {
     EXPECT_TRUE(pool.Take(bytes).ok()) << bytes;
   }
-  // The sizes of the first block, of a later block, and of two blocks for larger requests.
+  // The sizes of the first block, of a later block, and of two blocks for requests that are larger
+  // than a later block.
   EXPECT_THAT(host.asked, ElementsAre(4096, 8192, 9216, 20224));
   const Status none = pool.Take(30000).status();
   EXPECT_EQ(none.code(), StatusCode::kResourceExhausted);

@@ -1,5 +1,5 @@
-// dgc, rampup_begin_step, rampup_step and sparsity: which elements of which gradients are sent at
-// which step. No gradient is lost.
+// dgc, rampup_begin_step, rampup_step and sparsity: which elements of which gradients a rank sends
+// at which step. No gradient may be lost.
 #include "kernels/graph/distribute/dgc.h"
 
 #include "gmock/gmock.h"
@@ -33,7 +33,7 @@ TEST(DgcRuleTest, WalksTheListOnce) {
   EXPECT_THAT(walked, ElementsAre(0.5f, 0.5f, 0.75f, 0.75f, 0.9f, 0.9f, 0.9f, 0.9f));
 }
 
-// Only one of LeNet's ten parameters, of 400 x 120 elements, is large enough.
+// Only one of LeNet's ten parameters is large enough for compression. It has 400 x 120 elements.
 TEST_F(DgcTest, CompressesLargeParametersAlone) {
   const graph::Program train = Programs({{"mode", "collective"}, {"dgc", "true"}}, 2).train;
   std::vector<std::string> compressed;
@@ -75,7 +75,8 @@ TEST_F(DgcTest, SendsTheShareThatIsAskedFor) {
   }
 }
 
-// All elements are sent at every step, and no velocity remains for later steps.
+// With sparsity 0, each step sends all elements, and no velocity remains for later steps. Thus dgc
+// equals SGD.
 TEST_F(DgcTest, WithoutSparsityAndMomentumItIsSgd) {
   const JobRun sgd = Two("sgd", {"--optimizer.type=sgd"});
   const JobRun all =
@@ -132,7 +133,7 @@ TEST_F(DgcTest, DecaysAndClipsEachRanksPart) {
 }
 
 // A checkpoint holds the sum of the unsent gradients of all ranks. A job with another number of
-// ranks can resume from it, and so can a job without dgc.
+// ranks, or without dgc, can resume from this checkpoint.
 TEST_F(DgcTest, CheckpointsLoseNothing) {
   const auto run = [this](const std::string& name, const std::string& store, int steps,
                           const std::string& ranks, const Args& more) {
@@ -148,7 +149,8 @@ TEST_F(DgcTest, CheckpointsLoseNothing) {
   run("first", "e", 30, "2", dgc);
   const JobResult then = run("then", "b", 60, "2", dgc);
   EXPECT_NEAR(then.loss, whole.loss, 0.05 * whole.loss);
-  // A job that begins dgc at the step of the checkpoint resumes with identical bits.
+  // A job whose dgc begins at the step of the checkpoint resumes with the same bits as a job whose
+  // dgc began earlier.
   const Args anew = {"--dgc=true", "--dgc_configs.rampup_begin_step=30",
                      "--dgc_configs.sparsity=0.99"};
   EXPECT_EQ(run("anew", "e", 60, "2", anew).params_sha256, then.params_sha256);

@@ -1,5 +1,6 @@
-// num_iteration_per_drop_scope and local_exe_sub_scope_limit: the memory of temporaries is returned
-// to the system between runs. The fetched values and all bits are the same as without these knobs.
+// num_iteration_per_drop_scope and local_exe_sub_scope_limit: the executor returns the memory of
+// temporaries to the system between runs (a drop). The fetched values and all bits are the same as
+// without these knobs.
 #include <cstring>
 
 #include "gtest/gtest.h"
@@ -33,7 +34,8 @@ class DropScopeTest : public KnobProgramTest {
     return bytes;
   }
 
-  // Whether temporaries are resident after each of `runs` runs, and the number of drops.
+  // For each run, whether temporaries are resident after the run; the number of drops; and the loss
+  // of the last run.
   struct Trace {
     std::vector<bool> holds;
     int64_t drops = 0;

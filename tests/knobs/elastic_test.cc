@@ -17,7 +17,7 @@ class ElasticTest : public JobTest {
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }
-  // Returns a job of `nproc` ranks whose rank `rank` is killed after step 20.
+  // Starts a job of `nproc` ranks and kills rank `rank` after step 20. Returns the running job.
   std::unique_ptr<ChildProcess> Killed(const std::string& name, const std::string& nproc,
                                        const Args& args, int rank) const {
     auto job = StartJob(name, {"--mode=collective", "--nproc=" + nproc}, args);

@@ -1,4 +1,5 @@
-// fp16_allreduce: sends half as many bytes. The job learns equally well, but its bits differ.
+// fp16_allreduce: a rank sends half as many bytes. The job learns equally well, but gives other
+// bits.
 #include "collective/communicator.h"
 #include "gtest/gtest.h"
 #include "kernels/exec/comm.h"
@@ -8,7 +9,7 @@
 namespace tandem::trainer {
 namespace {
 
-// A communicator of two ranks whose other rank sends the same data, so that a sum doubles the data.
+// A communicator of rank 0 of two ranks. Both ranks send the same data, so a sum doubles the data.
 class Doubling final : public collective::Communicator {
  public:
   struct Done final : collective::Work {
@@ -37,7 +38,8 @@ class Doubling final : public collective::Communicator {
   const std::string name_ = "doubling";
 };
 
-// Returns the bytes in transit for `data`, whose entries are gradient buckets. Doubles `data`.
+// Reduces `data`, whose entries are gradient buckets. Returns the number of bytes that the
+// communicator sends. Afterwards the values in `data` are doubled.
 size_t BytesSent(bool half, std::vector<std::vector<float>>& data,
                  ops::OpRole role = ops::OpRole::kComm) {
   CollectiveOptions options;

@@ -1,5 +1,6 @@
 // fuse_all_reduce_ops, fuse_grad_size_in_MB, fuse_grad_size_in_TFLOPS, last_comm_group_size_MB: the
-// number of collectives in a step, and the size of the last collective. No bit changes.
+// number of collectives in a step, and the size of the last collective. The flags do not change the
+// bits of the trained parameters.
 #include "gmock/gmock.h"
 #include "tests/knobs/knob_programs.h"
 
@@ -14,8 +15,8 @@ class FuseAllReduceTest : public KnobProgramTest {
     knobs.emplace_back("mode", "collective");
     return Count(Programs(knobs, 2).train, "c_allreduce_sum");
   }
-  // Returns the number of gradients in each collective, in the order of the step. `last_bytes`
-  // receives the size of the last collective.
+  // Returns the number of gradients in each collective, in the order of the step. *last_bytes gets
+  // the size of the last collective in bytes.
   std::vector<size_t> Sizes(Overrides knobs, size_t* last_bytes) {
     knobs.emplace_back("mode", "collective");
     const graph::Program program = Programs(knobs, 2).train;
@@ -37,8 +38,8 @@ TEST_F(FuseAllReduceTest, CollectivesOfAStep) {
   EXPECT_EQ(Collectives({{"fuse_all_reduce_ops", "false"}}), 10);
   EXPECT_EQ(Collectives({{"fuse_grad_size_in_MB", "-1"}}), 5) << "one a layer";
   EXPECT_EQ(Collectives({{"fuse_grad_size_in_MB", "0.001"}}), 5) << "every layer is larger";
-  // A layer has two gradients. A bucket is closed after the first layer with which it has more than
-  // three gradients.
+  // A layer has two gradients. With a limit of 3, a bucket ends with the layer after which it has
+  // more than three gradients.
   EXPECT_EQ(Collectives({{"fuse_grad_size_in_TFLOPS", "3"}}), 3);
   EXPECT_EQ(Collectives({{"fuse_grad_size_in_TFLOPS", "20"}}), 1);
 }
@@ -48,8 +49,8 @@ TEST_F(FuseAllReduceTest, TheLastOneIsAsSmallAsAsked) {
   size_t bytes = 0;
   EXPECT_THAT(Sizes({}, &bytes), ElementsAre(10)) << "LeNet is below 1 MB";
   EXPECT_THAT(Sizes({{"last_comm_group_size_MB", "0"}}, &bytes), ElementsAre(10));
-  // The last collective holds the gradients of the two convolutions, which are computed last. The
-  // gradients of the previous layer have 120 KB, above the limit.
+  // The last collective holds the gradients of the two convolutions, which backward computes last.
+  // The gradients of the layer before would exceed the limit, because they have 120 KB.
   EXPECT_THAT(Sizes({{"last_comm_group_size_MB", "0.05"}}, &bytes), ElementsAre(6, 4));
   EXPECT_LE(bytes, 0.05 * 1048576);
   EXPECT_THAT(Sizes({{"last_comm_group_size_MB", "0.005"}}, &bytes), ElementsAre(8, 2));

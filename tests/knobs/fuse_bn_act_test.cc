@@ -1,5 +1,6 @@
-// fuse_bn_act_ops and fuse_bn_add_act_ops: the batch normalisations of a residual network absorb
-// the next relu, and with the second knob also the addition before it. The bits are the same.
+// fuse_bn_act_ops and fuse_bn_add_act_ops: each batch normalisation of a residual network becomes
+// one operator with the next relu, and with the second knob also with the addition between both.
+// The bits are the same.
 #include "gtest/gtest.h"
 #include "tests/knobs/knob_programs.h"
 

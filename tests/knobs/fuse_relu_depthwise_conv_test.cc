@@ -1,5 +1,5 @@
 // fuse_relu_depthwise_conv: each depthwise convolution of MobileNet computes the relu before it,
-// forward and backward; the parameters stay the same.
+// forward and backward; the parameters keep their bits.
 #include "gtest/gtest.h"
 #include "tests/knobs/knob_programs.h"
 

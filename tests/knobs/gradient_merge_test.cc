@@ -22,8 +22,8 @@ TEST_F(GradientMergeTest, AKthOfTheCommunication) {
   EXPECT_EQ(Run(Merged("4", collective), 7).communications, 5);
 }
 
-// The same batch at k steps: the mean of the gradients is the gradient of one step. The mean is
-// exact if k is a power of 2.
+// If k steps have the same batch, the mean of their gradients equals the gradient of one step. The
+// mean is exact if k is a power of 2.
 TEST_F(GradientMergeTest, TheMeanOfTheSameGradientIsTheGradient) {
   const auto plain = Run(Programs({}).train, 3).params;
   EXPECT_EQ(Run(Merged("4"), 12).params, plain);

@@ -1,6 +1,6 @@
-// gradient_scale_strategy: CoeffNumDevice averages the ranks' gradients, One adds them. With plain
-// SGD on two ranks, One has the bits of CoeffNumDevice at twice the learning rate, because a factor
-// of two is exact. With Customized the job provides the gradient of the loss.
+// gradient_scale_strategy: CoeffNumDevice averages the gradients of the ranks, One sums them. With
+// plain SGD on two ranks, One has the bits of CoeffNumDevice at twice the learning rate, because
+// multiplication by two is exact. With Customized the job provides the gradient of the loss.
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 

@@ -1,5 +1,5 @@
-// heter_worker_device_guard and tandemrun --heter_workers: operators with the guard run on heter
-// workers. The bits are those of the same job without heter workers.
+// heter_worker_device_guard and tandemrun --heter_workers: operators whose device guard matches the
+// knob run on heter workers. The bits are those of the same job without heter workers.
 #include <signal.h>
 
 #include <set>
@@ -162,8 +162,8 @@ TEST_F(HeterWorkerTest, TheBitsOfTheJobWithoutThem) {
   }
 }
 
-// A worker for several trainers treats their batches as parts of one batch, like a rank with
-// batch_merge_repeats.
+// A heter worker of several trainers treats the batches of these trainers as parts of one batch,
+// like a rank with batch_merge_repeats.
 TEST_F(HeterWorkerTest, OneForTwoTrainersHasTheSameBits) {
   const JobRun whole = Whole("whole", 2);
   const JobRun split = RunJob("split", Hybrid(2, 1), With({std::string("--") + kGuard + "=gpu"}));
@@ -171,15 +171,16 @@ TEST_F(HeterWorkerTest, OneForTwoTrainersHasTheSameBits) {
   EXPECT_EQ(split.result.auc, whole.result.auc);
   EXPECT_EQ(split.result.loss, whole.result.loss);
   EXPECT_EQ(split.result.counts.at("comm.send_v2"), whole.result.counts.at("comm.pull_rows"));
-  // The sums differ in rounding: four gradients are added in another order than two sums of two
-  // gradients.
+  // The results of these two jobs differ only in rounding: one job adds four gradients one after
+  // another, the other job adds two sums of two gradients.
   const JobRun four = Whole("four", 4);
   const JobRun pairs = RunJob("pairs", Hybrid(4, 2), With({std::string("--") + kGuard + "=gpu"}));
   EXPECT_NEAR(pairs.result.loss, four.result.loss, 1e-4 * four.result.loss);
   EXPECT_NEAR(pairs.result.auc, four.result.auc, 1e-4);
 }
 
-// Trainers and heter workers both have dense parameters. The dropout depends on the sample alone.
+// Trainers and heter workers both have dense parameters. The dropout mask depends only on the
+// sample.
 TEST_F(HeterWorkerTest, TrainersHaveDenseParametersToo) {
   Write("own.pbtxt", kProgram);
   std::string job = ReadWholeFile(job_);
@@ -251,8 +252,8 @@ TEST_F(HeterWorkerTest, EachKindHasItsOperators) {
     for (const graph::Var* var : train.VarsOf(graph::VarKind::kParam)) params.insert(var->name);
     EXPECT_EQ(params.contains("embedding_0.w"), trainer);
     EXPECT_EQ(params.contains("fc_0.w"), !trainer);
-    // Weights and vectors go to the heter worker, their gradients come back. The first trainer also
-    // receives loss and metric.
+    // A trainer sends the looked-up weights and vectors to the heter worker, and receives their
+    // gradients. The first trainer also receives loss and metric.
     EXPECT_EQ(Count(train, "send_v2"), rank == 2 ? 4 : 2);
     EXPECT_EQ(Count(train, "recv_v2"), rank == 0 ? 4 : 2);
     for (const ops::Op& op : train.ops) {
@@ -274,7 +275,8 @@ TEST_F(HeterWorkerTest, ValuesGoOverAndGradientsComeBack) {
   EXPECT_EQ(counts.at("ps.pushes"), kSteps);
 }
 
-// Operators with a guard for another device run on the trainers.
+// The value of the knob names the device of the guard. Operators with a guard for another device
+// run on the trainers.
 TEST_F(HeterWorkerTest, TheGuardNamesTheDevice) {
   EXPECT_THAT(Refused("default", {}),
               HasSubstr("no operator of program \"deepfm\" has device guard \"cpu\""));
@@ -286,7 +288,8 @@ TEST_F(HeterWorkerTest, TheGuardNamesTheDevice) {
   EXPECT_EQ(Job({{"mode", "hybrid"}, {kGuard, "gpu"}}, 2, 2).notes, "");
 }
 
-// Checkpoints are complete. A job in any mode with tables on pservers can load them.
+// Checkpoints are complete. A job with heter workers and a job without heter workers can each
+// resume from a checkpoint of the other.
 TEST_F(HeterWorkerTest, CheckpointsGoOnWithAndWithoutThem) {
   for (const char* tables : {"sparse", "distributed"}) {
     SCOPED_TRACE(tables);

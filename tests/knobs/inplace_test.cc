@@ -1,5 +1,5 @@
 // enable_inplace: an output uses the memory of an input that is no longer needed, with the same
-// bits. A variable that is fetched, or that another operator reads, is never overwritten.
+// bits. An output never overwrites a variable that is fetched, or that a later operator reads.
 #include <set>
 
 #include "gtest/gtest.h"

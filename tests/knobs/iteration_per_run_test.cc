@@ -1,5 +1,5 @@
-// num_iteration_per_run: several steps form one run. Loss and metric of a run are those of its last
-// step. A run consumes one batch per step, and the bits are the same.
+// num_iteration_per_run: several steps form one run. The reported loss and metric of a run are
+// those of the last step of the run. A run consumes one batch per step, and the bits are the same.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -52,8 +52,8 @@ TEST_F(IterationPerRunTest, ThreeStepsAreOneRun) {
   EXPECT_EQ(three.params_sha256, one.params_sha256);
 }
 
-// A step is fetched only if it is reported. Reporting every four steps therefore fetches every four
-// steps.
+// The trainer fetches the loss and the metric only in steps that it reports. With reports every
+// four steps, it fetches every four steps.
 TEST_F(IterationPerRunTest, FetchEveryFourSteps) {
   const Lines one = Train("one", "local", {});
   const Lines fourth = Train("fourth", "local", {"--log_every_steps=4"});

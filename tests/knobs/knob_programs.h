@@ -1,4 +1,5 @@
-// Builds programs from the knobs of a job for tests of their effects. Starts no process.
+// Builds programs from the knobs of a job, so that tests can check the effects of knobs. Starts no
+// process.
 #pragma once
 
 #include <map>
@@ -17,8 +18,8 @@ namespace tandem::trainer {
 
 using Overrides = std::vector<std::pair<std::string, std::string>>;
 
-// Returns the options of pserver mode for rank 0 of 2 of a small job with these settings.
-// `effective` receives the job if it is not null.
+// Returns the options of pserver mode for rank 0 of 2 of a small job with these settings. If
+// `effective` is not null, *effective gets the job.
 PserverOptions PserverModeOptions(const Overrides& knobs, JobConfig* effective = nullptr);
 
 class KnobProgramTest : public JobTest {
@@ -33,8 +34,8 @@ class KnobProgramTest : public JobTest {
   // Returns the report of pass `pass`. If the pass did not run, the report has no location and the
   // reason "not run".
   static graph::PassReport ReportOf(const JobPrograms& programs, const std::string& pass);
-  // Results of Run. Run executes a program of Programs() in this process as a world of one, with
-  // the same batch at every step.
+  // Result of Run. Run executes `program` in this process as a world of one, with the same batch in
+  // every step.
   struct Ran {
     std::map<std::string, std::vector<float>> params;  // parameters after the last step
     std::map<std::string, std::vector<float>> state;   // optimizer state after the last step
@@ -47,10 +48,11 @@ class KnobProgramTest : public JobTest {
                  exec::PlanOptions options = {.threads = 2});
   // Replaces the model of the job, for example by UseModel("zoo: \"mlp\"").
   void UseModel(const std::string& text);
-  // Arguments of tandemrun for a job in mode `mode`: one trainer if local, otherwise two.
+  // Returns the arguments of tandemrun for a job in mode `mode`: one trainer in local mode,
+  // otherwise two trainers.
   static std::vector<std::string> Launch(const std::string& mode);
-  // Returns the hash of the parameters after 20 steps in mode `mode`, with one rank if local,
-  // otherwise two.
+  // Runs the job for 20 steps in mode `mode`, with one rank in local mode, otherwise with two.
+  // Returns the hash of the parameters.
   std::string Sha(const std::string& name, const std::string& mode,
                   const std::vector<std::string>& flags) const;
 };

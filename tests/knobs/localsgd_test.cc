@@ -1,5 +1,5 @@
-// localsgd, k_steps and begin_step: every k-th step averages the parameters, instead of the
-// gradients at each step.
+// localsgd, k_steps and begin_step: every k-th step averages the parameters. This replaces the
+// average of the gradients at each step.
 #include "gmock/gmock.h"
 #include "tests/knobs/knob_programs.h"
 
@@ -26,7 +26,7 @@ TEST_F(LocalSgdTest, CommunicatesEveryKthStep) {
   EXPECT_EQ(Run(Programs(Knobs("1", "0")).train, 12).communications, 12);
 }
 
-// In a world of one the average changes no parameter, also if other passes change the program.
+// In a world of one rank the average changes no parameter, also if other passes change the program.
 TEST_F(LocalSgdTest, TheMeanOfOneIsItself) {
   const auto want = Run(Programs({}).train, 8).params;
   EXPECT_EQ(Run(Programs(Knobs("3", "2")).train, 8).params, want);

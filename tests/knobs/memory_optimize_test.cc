@@ -24,8 +24,8 @@ TEST_F(MemoryOptimizeTest, ThreeStatesBesideEagerDeletion) {
   const Ran off = RunWith(BuildStrategy::Off, kNever);
   EXPECT_EQ(unset.arena_bytes, on.arena_bytes) << "nothing is freed: reuse by default";
   EXPECT_GT(static_cast<double>(off.arena_bytes), 1.5 * static_cast<double>(on.arena_bytes));
-  // Memory that is freed late can only be reused late. On reuses the memory without waiting for the
-  // deletion.
+  // Memory that is freed late can be reused only late. The state On reuses the memory without
+  // waiting for the deletion.
   const Ran late = RunWith(BuildStrategy::Off, kLate);
   EXPECT_LT(late.arena_bytes, off.arena_bytes);
   EXPECT_GT(late.arena_bytes, on.arena_bytes);

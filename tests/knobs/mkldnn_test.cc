@@ -1,5 +1,5 @@
 // use_mkldnn and mkldnn_enabled_op_types: which operators of a plan run in oneDNN. By default
-// oneDNN computes the residual network's convolutions of size 1x1 and with strides.
+// oneDNN computes the convolutions of the residual network that are 1x1 or have strides.
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
 #include "tests/knobs/knob_programs.h"
@@ -51,7 +51,7 @@ TEST_F(MkldnnTest, NoneWithoutUseMkldnn) {
 TEST_F(MkldnnTest, TheJobTrainsEitherWay) {
   std::string text = ReadWholeFile(job_);
   const size_t at = text.find("32,64");
-  // The network has few channels, because plain loops are slow.
+  // The network has few channels, so that the plain loops do not take long.
   job_ = Write("small.pbtxt", text.replace(at, 5, "4"));
   const JobRun with = RunJob("with", {"--mode=local"}, {"--steps_max=3"});
   const JobRun without = RunJob("without", {"--mode=local"}, {"--steps_max=3", "--use_mkldnn=0"});

@@ -102,7 +102,7 @@ TEST(NcclCommNum, OneAfterTheOtherWhenSync) {
 TEST(NcclCommNum, ManyAtOnceWhenNot) {
   Reductions three(3, /*sync=*/false);
   EXPECT_THAT(three.log.started, ElementsAre("0 a", "1 b", "2 c", "0 d"));
-  // One communicator has a fixed order with either value of `sync`.
+  // One communicator runs the reductions in a fixed order, with each value of `sync`.
   Reductions one(1, /*sync=*/true);
   EXPECT_THAT(one.log.started, ElementsAre("0 a", "0 b", "0 c", "0 d"));
 }

@@ -1,6 +1,6 @@
 // nccl_socket_ifname, nccl_p2p_disable, nccl_ib_disable, nccl_ib_cuda_support, nccl_debug and
-// nccl_launch_mode: their values are in NCCL's environment variables when the first communicator is
-// created.
+// nccl_launch_mode: the trainer sets NCCL's environment variables to the values of these knobs
+// before it creates the first communicator.
 #include "trainer/job/nccl_environment.h"
 #include "gmock/gmock.h"
 #include "proto/strategy.pb.h"
@@ -53,7 +53,8 @@ TEST_F(NcclEnvironmentJob, ReachesTheLibrary) {
   EXPECT_THAT(output, HasSubstr("environment of NCCL: NCCL_DEBUG=WARN"));
 }
 
-// A NCCL variable of the user's environment is kept, unless the job sets the same variable.
+// An NCCL variable in the user's environment keeps its value, unless the job sets the same
+// variable.
 TEST_F(NcclEnvironmentJob, TheJobGoesBeforeTheEnvironment) {
   const Env env = {{"NCCL_SOCKET_IFNAME", "lo"}, {"NCCL_DEBUG", "WARN"}, {"NCCL_ALGO", "Ring"}};
   const auto [init, output] = InitOf("both", {"--nccl_debug=VERSION"}, env);

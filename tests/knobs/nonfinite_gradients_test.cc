@@ -56,7 +56,7 @@ class NonfiniteTest : public pserver::PserverTest,
                             {{"emb", ids, rows.data()}});
     return answer.Get();
   }
-  // Returns the current values of w, then those of rows 1, 2 and 3.
+  // Returns the current values of w, followed by the values of rows 1, 2 and 3.
   std::vector<float> Now() {
     std::vector<float> all(10, kNaN);
     const ps::PsTensor w = {"w", all.data(), 4};
@@ -87,7 +87,8 @@ TEST_P(NonfiniteTest, RejectNamesWhatItFoundAndChangesNothing) {
   EXPECT_EQ(Pushes("rejected"), 2);
   EXPECT_EQ(Version(), 0u);
   EXPECT_THAT(Now(), Each(0.0f));
-  // The rejected pushes did not complete the step: both trainers can still push it.
+  // The rejected pushes did not complete the step: both trainers can still push gradients for the
+  // step.
   for (int t : {0, 1}) ASSERT_TRUE(Push(t, 0, {1, 1, 1, 1}, {1, 2}, {1, 1, 1, 1}).ok());
   EXPECT_EQ(Now()[0], -2);
 }
@@ -99,7 +100,8 @@ TEST_P(NonfiniteTest, SkipTakesThePushWithoutEffect) {
   EXPECT_THAT(Now(), Each(0.0f));
   EXPECT_EQ(Pushes("skipped"), 1);
   EXPECT_EQ(servers_[0]->Info().trainers[0].skipped, 1u);
-  // The valid push of the other trainer completes the step. It alone changes w and the rows.
+  // The valid push of the other trainer completes the step. Only the valid push changes w and the
+  // rows.
   ASSERT_TRUE(Push(1, 0, {1, 2, 3, 4}, {2, 3}, {1, 1, 1, 1}).ok());
   const std::vector<float> expected = {-1, -2, -3, -4, 0, 0, -1, -1, -1, -1};
   EXPECT_EQ(Now(), expected);
@@ -143,7 +145,7 @@ TEST_P(NonfiniteTest, FirstValuesAreFinite) {
   const ps::PsTensor tensor = {"w", w.data(), 4};
   const ps::PsTableRows rows{.variable = "emb", .ids = {1}, .content = {1, kNaN}};
   EXPECT_THAT(std::string(client->InitOrFetch({&tensor, 1}, 0, {}, {&rows, 1}).status().message()),
-              HasSubstr("table emb: value 1 of the rows is not finite"));
+              HasSubstr("table emb: the row value at index 1 is not finite"));
   w[2] = kInfinite;
   EXPECT_THAT(std::string(client->InitOrFetch({&tensor, 1}).status().message()),
               HasSubstr("initial values of w: element 2 is not finite"));

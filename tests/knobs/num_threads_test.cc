@@ -1,5 +1,6 @@
-// num_threads and enable_sequential_execution: independent operators run concurrently, or in
-// program order despite several threads. The bits are those of program order.
+// num_threads and enable_sequential_execution: independent operators run concurrently; with the
+// second knob they run in program order despite several threads. The bits are those of program
+// order in both cases.
 #include "common/base/mutex.h"
 #include "gtest/gtest.h"
 #include "kernels/exec/executor.h"
@@ -23,8 +24,8 @@ class Order final : public exec::ExecObserver {
   std::vector<int> ops;
 };
 
-// The operator with attribute `scale` 1 waits up to 1 s until the operator with `scale` 2 runs.
-// Records whether the two met.
+// State of a test with two kernels. The kernel with attribute `scale` 1 waits up to 1 s until the
+// kernel with `scale` 2 runs. `met`: whether that happened within 1 s.
 struct Meeting {
   Mutex mu;
   CondVar changed;
@@ -71,8 +72,8 @@ const exec::BackendModule kMeetingModule = {
     },
 };
 
-// Result of a program with two branches: x -> a (scale 1) -> b, and x -> c (scale 2). c is last in
-// the program and depends only on x.
+// Result of RunBranches, which runs a program with two branches: x -> a (scale 1) -> b, and x -> c
+// (scale 2). The operator of c is the last in the program and depends only on x.
 struct BranchRun {
   bool met;
   std::vector<int> order;
@@ -98,7 +99,7 @@ BranchRun RunBranches(int num_threads, bool sequential) {
   auto options = PlanOptionsOf(config, 1);
   EXPECT_TRUE(options.ok()) << options.status();
   options->fetch = {"b", "c"};
-  // Without reuse of memory, c does not wait for the memory of a.
+  // Without reuse of memory, the operator of c need not wait for the memory of a.
   options->memory = {.reuse = false, .eager_delete_bytes = -1};
   const exec::Backend backend = exec::Backend::Of(PlaceKind::kCpu, kMeetingModule);
   CpuDevice device;

@@ -1,5 +1,5 @@
-// pipeline and micro_batch: each rank runs one section of the program. The bits are those of one
-// rank that adds the same micro batches (batch_merge_repeats).
+// pipeline and micro_batch: each rank runs one section of the program. The bits are the same as
+// those of one rank that sums the gradients of the same micro batches (batch_merge_repeats).
 // tests/unit/kernels/graph/sections_test.cc tests the schedule, the memory and the programs of the
 // ranks.
 #include <signal.h>
@@ -54,7 +54,8 @@ class PipelineTest : public KnobProgramTest {
     args.insert(args.end(), more.begin(), more.end());
     return RunJob(name, launch, args);
   }
-  // Compares pipelines of 2 and 3 sections, each with 1, 2 and 4 micro batches, with one rank.
+  // Expects that pipelines of 2 and 3 sections, each with 1, 2 and 4 micro batches, give the bits
+  // of one rank.
   void ExpectTheBitsOfOneRank() {
     for (const int micro : {1, 2, 4}) {
       const std::string m = std::to_string(micro);
@@ -100,7 +101,8 @@ TEST_F(PipelineTest, TransformerWithDropoutHasTheBitsOfOneRank) {
   EXPECT_EQ(again.result.params_sha256, one.result.params_sha256);
 }
 
-// Attributes of the operators name their sections. In this program the convolution is in section 0.
+// Attributes of the operators determine the sections. In this program the convolution is in section
+// 0.
 TEST_F(PipelineTest, SectionsOfAProgram) {
   std::string program = kProgramText;
   for (const auto& [type, device] : {std::pair("conv2d", "gpu:0"), std::pair("pool2d", "gpu:1")}) {
@@ -126,7 +128,7 @@ TEST_F(PipelineTest, ReplicasReduceTheirGradients) {
   EXPECT_EQ(cut.result.counts.at("communicators"), 4);
 }
 
-// A rank has only the operators, parameters and slots of its section.
+// Each rank has only the operators, parameters and slots of its section.
 TEST_F(PipelineTest, EachRankHasItsSection) {
   const graph::Program whole = Programs({{"mode", "collective"}}, 3).train;
   std::multiset<std::string> params, slots;
@@ -168,8 +170,8 @@ TEST_F(PipelineTest, CheckpointsGoOnAnywhere) {
 }
 
 TEST_F(PipelineTest, RankZeroTellsLossAndMetric) {
-  // Returns the value of `what` in the line of the last printed step; -1: the line has no such
-  // value.
+  // Returns the value of `what` in the output line of the last printed step; -1: the line has no
+  // such value.
   const auto told = [](const JobRun& run, const std::string& what) {
     const size_t line = run.output.rfind("\nstep="), at = run.output.find(what + "=", line);
     return at == std::string::npos ? -1 : std::atof(run.output.c_str() + at + what.size() + 1);

@@ -1,4 +1,4 @@
-// pserver_transport: the transport of gradients and parameters. Their bits are the same with each
+// pserver_transport: the transport of gradients and parameters. A job gives the same bits with each
 // transport.
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"

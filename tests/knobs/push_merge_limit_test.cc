@@ -22,9 +22,9 @@ struct Pushed {
   }
 };
 
-// Returns the pushes of steps 1 to 8, which wait together in the queue after step 0. Each step has
-// gradient 1 and one row of value 10. `dense`: number of elements of each dense gradient; `counts`:
-// see RowSet.
+// Returns the pushes of steps 1 to 8, which are all in the queue when the push of step 0 ends. Each
+// step has gradient 1 and one row of value 10. `dense`: number of elements of each dense gradient;
+// `counts`: see RowSet.
 std::vector<Pushed> EightSteps(AsyncOptions options, std::vector<int64_t> dense = {1},
                                int64_t counts = 0) {
   Mutex mu;
@@ -77,7 +77,7 @@ TEST(PushMergeLimit, EachKindHasItsOwn) {
               ElementsAre(Pushed{5, 7, 5, 70, false}, Pushed{3, 1, 3, 10, true}));
 }
 
-// For optimizers other than SGD, a push contains the mean over its steps.
+// For optimizers other than SGD, a push contains the mean of the gradients of its steps.
 TEST(PushMergeLimit, MeansAreThoseOfAPush) {
   EXPECT_THAT(EightSteps({.dense_merge_max = 4, .rows_merge_max = 2, .sum = false}),
               ElementsAre(Pushed{4, 2, 1, 10, false}, Pushed{4, 2, 1, 10, false},

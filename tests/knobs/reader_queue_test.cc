@@ -1,5 +1,5 @@
-// use_double_buffer and reader_queue_speed_test_mode: whether batches are ready before their step
-// needs them, and whether the job consumes them at all.
+// use_double_buffer and reader_queue_speed_test_mode: whether the reader prepares a batch before
+// its step needs the batch, and whether each step uses a new batch.
 #include <nlohmann/json.hpp>
 
 #include "gmock/gmock.h"

@@ -31,8 +31,9 @@ class ReduceStrategyTest : public KnobProgramTest {
     }
     return sum;
   }
-  // Returns the last step that the trainers report. The test fails if they report no step, or
-  // several. (A trainer that gets a second signal, from the launcher, may end without output.)
+  // Returns the last step that the trainers report. Fails the test if the trainers report no step,
+  // or different steps. (A trainer that gets a second signal, from the launcher, may end without
+  // output.)
   std::string LastStep(const std::string& logs) const {
     const std::string words = "stopped on request after step ";
     std::set<std::string> steps;
@@ -66,7 +67,7 @@ TEST(OwnersTest, AHundredEqualParametersOverFour) {
   EXPECT_THAT(updates, ::testing::Each(25));
 }
 
-// Each of LeNet's ten parameters is owned by one of three ranks.
+// Exactly one of three ranks owns each of LeNet's ten parameters.
 TEST_F(ReduceStrategyTest, EachParameterHasOneOwner) {
   const graph::Program whole = Programs({{"mode", "collective"}}, 3).train;
   std::set<std::string> updated;
@@ -132,7 +133,8 @@ TEST_F(ReduceStrategyTest, CheckpointsAreWhole) {
   EXPECT_EQ(run("end", "back", 30, reduce), undisturbed);
 }
 
-// The test asks only one rank to stop. All ranks stop after the same step and save it.
+// The test asks only one rank to stop. All ranks must stop after the same step and write a
+// checkpoint of this step.
 TEST_F(ReduceStrategyTest, AllStopTogether) {
   const Args flags = {"--checkpoint.dir=" + Path("store"), "--checkpoint.every_steps=10",
                       "--reduce_strategy=Reduce"};

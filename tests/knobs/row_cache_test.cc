@@ -1,5 +1,6 @@
-// row_cache_mb and row_cache_versions: a trainer reuses pulled rows while they are new enough,
-// which saves bytes. With 0 versions the bits are the same as without a cache.
+// row_cache_mb and row_cache_versions: a trainer reuses pulled rows until they are too many
+// versions old, so it receives fewer bytes. With 0 versions the bits are the same as without a
+// cache.
 #include <random>
 
 #include "pserver/client/row_cache.h"
@@ -16,7 +17,7 @@ using testing::HasSubstr;
 
 class RowCacheTest : public testing::Test {
  protected:
-  // Returns the positions in `ids` of the rows that the cache does not have. Copies the other rows
+  // Returns the positions in `ids` of the rows that are not in the cache. Copies all other rows
   // into out_.
   std::vector<size_t> Take(ps::RowCache& cache, size_t server, uint64_t version,
                            std::vector<uint64_t> ids) {
@@ -72,7 +73,7 @@ class RowCachePulls : public pserver::PserverTest {
     double received_per_step = 0;          // mean bytes of pull replies, per step of a trainer
     ps::PsCacheCounts counts;
   };
-  // Two trainers take turns in the use of a table on two servers, with ids that follow a Zipf law.
+  // Trains two trainers, which take turns, with a table on two servers. The ids follow a Zipf law.
   Run Train(size_t cache_bytes, uint64_t versions, ps::PsMode mode = ps::PsMode::kSync,
             int steps = 60) {
     servers_.clear();
@@ -110,7 +111,7 @@ class RowCachePulls : public pserver::PserverTest {
         clients[t]->Push(step, 0.5f, {}, pushed.Callback(), {{"emb", ids, gradient.data()}});
         EXPECT_TRUE(pushed.Get().ok());
       }
-      // An evaluation pulls the same rows twice, with the version after the step.
+      // Simulates an evaluation, which pulls the same rows twice, with the version after the step.
       if (step % 20 != 19 || mode != ps::PsMode::kSync) continue;
       std::vector<int64_t> some(500);
       for (size_t i = 0; i < some.size(); ++i) some[i] = static_cast<int64_t>(i);
@@ -159,8 +160,8 @@ TEST_F(RowCachePulls, OlderRowsSpareBytes) {
     EXPECT_LT(run.received_per_step, 0.9 * before) << versions;
     RecordProperty("bytes_" + std::to_string(versions), static_cast<int>(run.received_per_step));
     before = run.received_per_step;
-    // The rows differ from those without a cache by less than half, so they still follow the
-    // updates.
+    // The mean difference from a run without a cache must be less than half of the mean value. This
+    // shows that cached rows still follow the updates.
     double off = 0, all = 0;
     for (size_t i = 0; i < run.seen.size(); ++i) {
       for (size_t k = 0; k < run.seen[i].size(); ++k) {
@@ -183,8 +184,8 @@ TEST_F(RowCachePulls, LittleMemoryKeepsTheHotRows) {
   EXPECT_GT(small.counts.hits, large.counts.hits / 2);
 }
 
-// Asynchronous trainers do not know the current version. The cache uses the newest version that a
-// reply reported.
+// Asynchronous trainers do not know the current version. Therefore the cache counts the age of rows
+// from the newest version that a reply has reported.
 TEST_F(RowCachePulls, InASyncModeZeroKeepsNothing) {
   EXPECT_EQ(Train(4 << 20, 0, ps::PsMode::kASync, 10).counts.hits, 0u);
   EXPECT_GT(Train(4 << 20, 8, ps::PsMode::kASync, 10).counts.hits, 0u);

@@ -12,7 +12,7 @@ namespace {
 
 class RpcThreadsTest : public pserver::PserverTest {
  protected:
-  static constexpr int64_t kElements = 1 << 20;  // 4 MiB, so that a push is not short
+  static constexpr int64_t kElements = 1 << 20;  // 4 MiB, so that a push takes some time
   static constexpr int kTrainers = 4;
 
   // Returns the number of threads of this process that are called `name`-N.
@@ -39,7 +39,7 @@ class RpcThreadsTest : public pserver::PserverTest {
     })) << ThreadsNamed("push")
         << " " << ThreadsNamed("pull") << " " << ThreadsNamed("row-pull");
   }
-  // Lets every trainer repeatedly push, pull, and pull rows.
+  // Makes every trainer repeatedly push, pull, and pull rows.
   void Work() {
     std::vector<std::unique_ptr<ps::PsClient>> clients;
     const ps::PsTable table{.variable = "emb", .height = 1 << 20, .dim = 16};

@@ -1,5 +1,5 @@
-// sharding and its settings: the owners of the state, the messages, and the memory of a rank. No
-// bit changes.
+// sharding and its settings: the tests check the owners of the state, the messages, and the memory
+// of a rank. Sharding must change no bit.
 #include <algorithm>
 #include <set>
 
@@ -35,7 +35,8 @@ class ShardingTest : public KnobProgramTest {
       sum += static_cast<int64_t>(var->desc.bytes());
     return sum;
   }
-  // Returns the maximum bytes of parameters and optimizer state that a rank has during a step.
+  // Returns the maximum bytes of parameters and optimizer state that a rank has in memory during a
+  // step.
   static int64_t PeakOf(const graph::Program& program) {
     const size_t passing =
         exec::LargestLive(program, exec::FindCommIntervals(program), graph::PassingParams(program));
@@ -108,8 +109,8 @@ TEST_F(ShardingTest, EachParameterAndEachSlotExistsOnce) {
   EXPECT_EQ(updates, Count(whole, "momentum"));
 }
 
-// On every rank the maximum during a step is about 1/N of the memory without sharding: the rank's
-// own part, and two small segments in transit.
+// With N ranks, the maximum on each rank during a step is about 1/N of the memory without sharding:
+// the rank's own part and two small segments in transit.
 TEST_F(ShardingTest, ARankHoldsItsPart) {
   UseModel(
       "zoo: \"mlp\" arg { name: \"hidden\" value: "
@@ -165,7 +166,8 @@ TEST_F(ShardingTest, SegmentsComeWhileTheOneBeforeIsComputed) {
   EXPECT_EQ(ahead, Count(train, "c_broadcast_params"));
 }
 
-// The program has 20 parameters. Backward needs the 10 weights again, so they are broadcast twice.
+// The program has 20 parameters. Backward needs the 10 weights again, so each weight is broadcast
+// twice.
 TEST_F(ShardingTest, ASegmentHoldsWhatFits) {
   UseDeepNetwork();
   const auto broadcasts = [this](const char* mb) {
@@ -187,7 +189,7 @@ TEST_F(ShardingTest, CountsAndBytesOfAStep) {
       "single", "2", With(With(kOn, no_evaluation), {"--sharding_configs.fuse_broadcast_MB=0"}));
   EXPECT_EQ(fused.counts.at("comm.c_broadcast_params"), 12 * 4);
   EXPECT_EQ(single.counts.at("comm.c_broadcast_params"), 12 * 30);
-  // Forward needs all parameters, backward only the weights.
+  // Forward needs all parameters, backward needs only the weights.
   const double weights = 4.0 * (784 * 64 + 8 * 64 * 64 + 64 * 10);
   const double all = weights + 4.0 * (9 * 64 + 10);
   EXPECT_EQ(fused.counts.at("comm_out_bytes.c_broadcast_params"), 12 * (all + weights));
@@ -233,7 +235,8 @@ TEST_F(ShardingTest, ChangesNoBit) {
                   With(kOn, {"--sharding_configs.fuse_broadcast_MB=0.01", "--num_threads=2"}))
                 .params_sha256,
             whole.params_sha256);
-  // Without buckets, each gradient is summed in the same order, whichever rank receives the sum.
+  // If buckets are off, the order of each gradient sum does not depend on the rank that receives
+  // the sum.
   const Args alone = {"--fuse_all_reduce_ops=false"};
   EXPECT_EQ(Train("three", "3", With(kOn, alone)).params_sha256,
             Train("three_whole", "3", alone).params_sha256);
@@ -268,7 +271,8 @@ TEST_F(ShardingTest, GoesWithOtherKnobs) {
   }
 }
 
-// Recomputed operators also read parameters, which must be broadcast again before that.
+// Recomputed operators also read parameters. Before that, the owners must broadcast these
+// parameters again.
 TEST_F(ShardingTest, GoesWithRecomputation) {
   UseDeepNetwork();
   const Args again = {"--recompute=true", "--recompute_configs.checkpoints=relu_2.out,relu_5.out"};
@@ -303,8 +307,8 @@ TEST_F(ShardingTest, CheckpointsAreWhole) {
   EXPECT_EQ(run("end", "4", "back", 15, kOn).params_sha256, undisturbed);
 }
 
-// Two groups of two ranks: each group has all parameters, and a rank has half of them. The sums of
-// the groups are added.
+// Two groups of two ranks: each group has all parameters, and a rank has half of them. Each
+// gradient is summed over both groups.
 TEST_F(ShardingTest, GroupsAreParallelInTheirData) {
   UseDeepNetwork();
   const Overrides groups = {{"sharding_configs.hybrid_dp", "true"},
@@ -330,8 +334,8 @@ TEST_F(ShardingTest, GroupsChangeNoBit) {
     EXPECT_EQ(grouped.params_sha256, whole.params_sha256) << transport;
     EXPECT_EQ(grouped.loss, whole.loss) << transport;
   }
-  // The ring algorithm adds in another order. This order is the same for all owners, so the bits do
-  // not depend on the segments.
+  // The ring algorithm adds in another order. The order does not depend on the owner, so the bits
+  // do not depend on the segments.
   const JobResult ring = Train("ring", "4", groups);
   EXPECT_EQ(
       Train("again", "4", With(groups, {"--sharding_configs.fuse_broadcast_MB=0"})).params_sha256,

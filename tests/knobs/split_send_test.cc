@@ -17,7 +17,7 @@ class SplitSendTest : public pserver::PserverTest,
     double pushes = 0;                 // number of pushes that the servers accepted
     size_t slices = 0;
   };
-  // Trains two trainers of the model on two servers, in sync mode.
+  // Trains the model with two trainers on two servers, in sync mode.
   Run Train(bool split, int steps) {
     servers_.clear();
     endpoints_.clear();
@@ -36,7 +36,7 @@ class SplitSendTest : public pserver::PserverTest,
           const MutexLock lock(mu);
           ++run.calls[call.method()];
           const bool push = call.call == rpc::PserverCall::kPush;
-          // The smallest slice has 11 floats.
+          // A reply with parameters has at least the 11 floats of the smallest slice.
           run.bare_answers += push && call.received < 11 * sizeof(float);
         };
       }

@@ -1,6 +1,6 @@
 // sync_batch_norm: two ranks normalise like one process, with equal and unequal shares of the
-// batch. One long step shows it. Over several steps a rounding error could change the sign of a
-// relu's input and grow.
+// batch. The test compares the results after one step. Over several steps a rounding error could
+// change the sign of a relu's input and grow.
 #include "gmock/gmock.h"
 #include "tests/knobs/knob_programs.h"
 #include "tests/support/params_test_util.h"
@@ -59,10 +59,10 @@ TEST_F(SyncBatchNormTest, UnequalShares) {
   EXPECT_LT(Distance(Train("two", kTwoRanks, {fifteen, "--sync_batch_norm=true"}), one), 1e-6);
 }
 
-// The statistics are needed at every step, but gradients are sent at every second step.
+// Every step needs the statistics of all ranks, but only every second step sends gradients.
 TEST_F(SyncBatchNormTest, WithGradientMerge) {
-  // The images of the two steps decide whether a rounding error flips a relu. With these images no
-  // relu is flipped.
+  // With other images, a rounding error could change the sign of a relu's input. With these images,
+  // no sign changes.
   const std::vector<std::string> merge = {"--gradient_merge=true",
                                           "--gradient_merge_configs.k_steps=2", "--steps_max=2",
                                           "--data.synthetic.samples=320"};

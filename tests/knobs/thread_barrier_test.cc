@@ -1,5 +1,5 @@
-// use_thread_barrier: the replicas of an asynchronous trainer together push once, instead of once
-// per replica. They continue with the same parameters.
+// use_thread_barrier: the replicas of an asynchronous trainer make one common push, instead of one
+// push per replica. All replicas continue with the same parameters.
 #include "common/base/endpoint.h"
 #include "common/base/metrics.h"
 #include "gmock/gmock.h"
@@ -22,7 +22,7 @@ class ThreadBarrierTest : public KnobProgramTest {
     double pushes = 0;
     std::string params_sha256;
   };
-  // Runs a job with a server and one worker of `places_count` replicas, in this process.
+  // Runs a job with one server and one worker of `places_count` replicas, in this process.
   Trained Train(Overrides knobs, int places_count) {
     knobs.insert(knobs.end(), {{"mode", "pserver"},
                                {"steps_max", std::to_string(kSteps)},
@@ -50,8 +50,9 @@ TEST_F(ThreadBarrierTest, OnePushForAllPlaces) {
   EXPECT_EQ(Train({{"a_sync", "true"}, {"use_thread_barrier", "true"}}, 3).pushes, kSteps);
 }
 
-// With one worker and the barrier, half-async mode waits for its own push and pull, so no parameter
-// is stale. The test uses two replicas, because a sum of three can have several orders.
+// With one worker and the barrier, the half-async worker waits for its own push and pull, so its
+// parameters are never stale. The test uses two replicas, because a sum of three values depends on
+// the order.
 TEST_F(ThreadBarrierTest, TheSumIsThatOfASynchronousJob) {
   const Overrides waiting = {
       {"a_sync", "true"}, {"a_sync_configs.half_async", "true"}, {"use_thread_barrier", "true"}};

@@ -1,5 +1,5 @@
-// runtime_flags.use_dali: an operator of the program makes the samples. They have the same bits on
-// every place and in every mode.
+// runtime_flags.use_dali: an operator of the program makes the samples. The samples have the same
+// bits on every place and in every mode.
 #include "gmock/gmock.h"
 #include "tests/support/cuda_on_host_job.h"
 #include "tests/support/device_job_test.h"
@@ -56,8 +56,8 @@ log_every_steps: 1
     flags.insert(flags.end(), more.begin(), more.end());
     return flags;
   }
-  // Expects that the jobs `off` and `on` ended with the same bits. Only the program of `on` has the
-  // operator, and it receives fewer bytes.
+  // Expects that the jobs `off` and `on` ended with the same bits. Only the program of `on` must
+  // have the operator, and the steps of `on` must receive fewer bytes.
   static void ExpectSame(const std::string& name, const JobRun& off, const JobRun& on) {
     SCOPED_TRACE(name);
     ASSERT_EQ(off.exit_code, 0) << off.output;
@@ -121,7 +121,7 @@ TEST_F(UseDali, IsRefusedWhereItHasNoImages) {
               HasSubstr("is f32[8,3,16,16], but data.images makes f32[8,3,20,20]"));
 }
 
-// Uses the stand-in for CUDA in host memory. This tests the module's kernel.
+// Uses the stand-in for CUDA in host memory. These tests check the kernel of the CUDA module.
 class UseDaliOnHost : public WithImages<CudaOnHostTest> {};
 
 TEST_F(UseDaliOnHost, TheDeviceMakesTheSamples) {
@@ -135,8 +135,8 @@ TEST_F(UseDaliOnHost, TheDeviceMakesTheSamples) {
   }
 }
 
-// Uses the stand-in device, which has threads as streams, and memory that only kernels and copies
-// may access. This tests the copies.
+// Uses the stand-in device, whose streams are threads and whose memory is accessible only to
+// kernels and copies. These tests check the copies.
 class UseDaliOnDevice : public WithImages<DeviceJobTest> {};
 
 TEST_F(UseDaliOnDevice, TheNextBatchIsCopiedBesideThePresentOne) {
@@ -148,8 +148,8 @@ TEST_F(UseDaliOnDevice, TheNextBatchIsCopiedBesideThePresentOne) {
   EXPECT_EQ(floats.result.params_sha256, cpu.result.params_sha256);
 }
 
-// The reader may find a damaged image while an earlier step is computed. The job reports the image
-// at the step of its batch.
+// The reader may detect a damaged image during an earlier step. The job must report the image at
+// the step whose batch contains the image.
 TEST_F(UseDaliOnDevice, ADamagedImageEndsTheJobAtItsStep) {
   Write("5.jpg", "no image");
   const JobRun cpu = Run("cpu", {kOn}), device = Run("device", OnDevice({kOn}));

@@ -1,5 +1,5 @@
-// worker_update_interval_secs: a trainer that sends no message for this time is lost. Asynchronous
-// trainers continue without it, synchronous trainers get an error.
+// worker_update_interval_secs: a server treats a trainer that sends no message for this time as
+// lost. Asynchronous trainers continue without it, synchronous trainers get an error.
 #include <future>
 
 #include "tests/knobs/knob_programs.h"
@@ -16,7 +16,7 @@ using testing::HasSubstr;
 // kShort is longer than any delay of a call on a busy machine.
 constexpr Duration kShort = seconds(2), kLong = seconds(60);
 
-// Two trainers of a single number.
+// Two trainers share a parameter with one element.
 class SilentTrainerTest : public pserver::PserverTest {
  protected:
   void Connect(ps::PsMode mode, Duration lost_after) {
@@ -36,7 +36,7 @@ class SilentTrainerTest : public pserver::PserverTest {
     const float gradient = 1;
     return pserver::PushAndWait(*clients_[trainer], step, 1.0f, {{"w", &gradient, 1}});
   }
-  // Pulls the parameters after every trainer has pushed `steps` steps. A lost trainer does not
+  // Pulls the parameters when every trainer has pushed `steps` steps. A lost trainer does not
   // count.
   void PullBehind(uint64_t steps, pserver::Answer<StatusOr<uint64_t>>& answer) {
     clients_[0]->Pull(ps::PullCondition{.step = steps}, {{"w", &pulled_, 1}}, answer.Callback());
@@ -59,7 +59,7 @@ TEST_F(SilentTrainerTest, OthersGoOnWithoutItUntilItCallsAgain) {
   EXPECT_EQ(Lost(), 1);
   EXPECT_TRUE(servers_[0]->Info().trainers[1].lost);
   EXPECT_TRUE(clients_[0]->Barrier("all").ok());
-  // After its call the server waits for the trainer again.
+  // After a call of the lost trainer, the server waits for this trainer again.
   ASSERT_TRUE(Push(1, 0).ok());
   EXPECT_EQ(Lost(), 0);
   ASSERT_TRUE(Push(0, 1).ok());
@@ -95,8 +95,8 @@ TEST_F(SilentTrainerTest, LongerThanThisNobodyIsLost) {
   EXPECT_TRUE(waiting.get().ok());
 }
 
-// A step is complete only with the gradients of all trainers, so a synchronous trainer gets an
-// error.
+// A step is complete only with the gradients of all trainers, so a waiting synchronous trainer gets
+// an error.
 TEST_F(SilentTrainerTest, InSyncModeThoseWhoWaitAreTold) {
   Connect(ps::PsMode::kSync, kShort);
   ASSERT_TRUE(Push(0, 0).ok());

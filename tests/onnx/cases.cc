@@ -110,7 +110,8 @@ void Forms(graph::ProgramBuilder& b) {
 
 float Draw(std::mt19937_64& random) { return std::normal_distribution<float>()(random); }
 
-// Returns the number of rows of the smallest table in which `ids` are looked up.
+// Returns the number of rows of the smallest table in which the program looks up `ids`, or 2 if
+// there is no such table.
 int64_t RowsOf(const graph::Program& program, const std::string& ids) {
   int64_t rows = 2;
   bool found = false;

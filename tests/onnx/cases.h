@@ -18,15 +18,15 @@ struct OnnxCase {
 
 std::vector<OnnxCase> OnnxCases();
 
-// Paths of the models that PyTorch's exporter wrote (exporter/README.md), if a model has at most
+// Returns the paths of those models of PyTorch's exporter (exporter/README.md) that have at most
 // `bytes_max` bytes.
 std::vector<std::string> ExporterFiles(size_t bytes_max);
 
-// Returns values for all persistent variables, as tensors of `device`. Running statistics are not 0
-// and 1.
+// Returns values for all persistent variables, as tensors of `device`. Running means differ from 0
+// and running variances from 1, their initial values.
 StatusOr<trainer::TensorMap> ValuesOf(const graph::Program& program, Device& device);
 
-// Returns random data for every input, drawn from `seed`. Ids are valid row numbers.
+// Returns random data for every input. `seed` determines the data. Ids are valid row numbers.
 StatusOr<trainer::TensorMap> InputsOf(const graph::Program& program, uint64_t seed, Device& device);
 
 // Runs the evaluation form of `program` with these values and inputs. Returns the values of

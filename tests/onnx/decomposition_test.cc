@@ -1,5 +1,5 @@
-// Tests ONNX nodes that are imported as several operators: their results, and the gradients that
-// are easily wrong.
+// Tests ONNX nodes that are imported as several operators: their results, and gradients for which
+// an error is likely.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,8 +28,8 @@ Floats NumbersOf(const exec::Plan& plan, const std::string& var) {
   return {numbers.begin(), numbers.end()};
 }
 
-// Imports the model and returns the output "y" of its last node for input "x". `slopes`, if set,
-// gets the gradient of the sum of "y" with respect to the parameter "w".
+// Imports the model and returns the output "y" of its last node for input "x". If `slopes` is not
+// null, *slopes gets the gradient of the sum of "y" with respect to the parameter "w".
 Floats OutputOf(const HandGraph& graph, const Floats& x, int64_t batch = 1,
                 Floats* slopes = nullptr) {
   auto import = graph.Import();
@@ -69,7 +69,8 @@ Floats OutputOf(const HandGraph& graph, const Floats& x, int64_t batch = 1,
   return NumbersOf(**plan, "y");
 }
 
-// Computes x + w with w = 0. Thus the gradient of w equals the gradient of x.
+// Returns a graph that computes s = x + w with w = 0. Thus the gradient of w equals the gradient of
+// x.
 HandGraph Shifted(int64_t count, int64_t opset = 13) {
   HandGraph graph({count}, opset);
   graph.Weight("w", {count}, 0);
@@ -164,7 +165,7 @@ TEST(OnnxRows, AConvolutionOfOneDimension) {
   SetInts(node, "pads", {1, 1});
   Floats slopes;
   EXPECT_THAT(OutputOf(graph, {1, 2, 3, 4}, 1, &slopes), ElementsAre(4, 16, 13));
-  // gradients: the first weight gets 2 + 4, the second 1 + 3.
+  // Gradient of the first element of w: 2 + 4. Gradient of the second element: 1 + 3.
   EXPECT_THAT(slopes, ElementsAre(6, 4));
 }
 
@@ -269,8 +270,8 @@ TEST(OnnxResize, NumbersBecomeBlocks) {
   }
 }
 
-// Interpolates between the values 0, 3 and 9 as PyTorch does with align_corners=False and True.
-// Also tests resizing to fewer lines.
+// Tests linear interpolation between the values 0, 3 and 9 in each mode, for example with the
+// results of PyTorch for align_corners=False and True. Also tests resizing to fewer values.
 TEST(OnnxResize, LinesBetweenTheOldOnes) {
   struct Case {
     const char* mode;
@@ -298,7 +299,7 @@ TEST(OnnxResize, LinesBetweenTheOldOnes) {
 }
 
 // Normalises each group of `count` values: returns (v - mean) / sqrt(variance + epsilon) for each
-// v. If not `centred`, the mean is taken as 0 and the variance is the mean square.
+// v. If `centred` is false, the mean counts as 0 and the variance is the mean square.
 Floats Normal(const Floats& x, size_t count, double epsilon, bool centred = true) {
   Floats out;
   for (size_t at = 0; at < x.size(); at += count) {
@@ -334,7 +335,8 @@ TEST(OnnxNorms, OfInstancesAndGroups) {
   }
 }
 
-// Tests RMSNorm in the form of PyTorch and as a quotient.
+// Tests RMSNorm in PyTorch's form (a product with the reciprocal root) and in the form of a
+// quotient.
 TEST(OnnxNorms, OfTheMeanSquare) {
   const Floats x = {1, 2, -4, 3, 0.5f, 0.25f};
   for (const bool quotient : {false, true}) {
@@ -355,8 +357,8 @@ TEST(OnnxNorms, OfTheMeanSquare) {
   }
 }
 
-// A GRU with one unit over two steps. The update gate, the reset gate and the hidden gate have
-// different weights.
+// Tests a GRU with one unit over two steps. The update gate, the reset gate and the hidden gate
+// have different weights.
 TEST(OnnxGru, TheResetGateIsForTheStateOrForItsProduct) {
   const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
   for (const bool linear : {false, true}) {
@@ -445,7 +447,8 @@ TEST(OnnxRefusals, SayWhatToDo) {
   HandGraph deep({2, 4, 4, 4});
   deep.Weight("w", {3, 2, 3, 3, 3}, 1);
   deep.Node("Conv", {"x", "w"}, "y");
-  EXPECT_THAT(deep.Refused(), HasSubstr("X has 5 dimensions, expected [n, c, w] or [n, c, h, w]"));
+  EXPECT_THAT(deep.Refused(),
+              HasSubstr("X has 5 dimensions, expected 3 (n, c, w) or 4 (n, c, h, w)"));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Fuzz test: a mutated model must be imported, or rejected with a message. The import must not
-// crash or hang. The test mutates TANDEM_FUZZ_RUNS times the bytes of a valid model, and as many
-// times its fields.
+// Fuzz test: the import must accept a mutated model, or reject the model with a message. The import
+// must not crash or hang. The test Bytes mutates the bytes of valid models, the test Fields mutates
+// their fields, each TANDEM_FUZZ_RUNS times.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,8 +29,8 @@ std::vector<std::string> Models() {
   return models;
 }
 
-// Checks that `bytes` give a valid program for any batch size, or an error that names the file.
-// Adds the number of imported programs to *made.
+// Checks that the import of `bytes` gives a program that is valid for another batch size too, or an
+// error that names the file. Increments *made if the import gives a program.
 void Check(const std::string& bytes, int64_t* made) {
   CpuDevice device;
   ImportOptions options;

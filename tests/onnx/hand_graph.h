@@ -66,7 +66,7 @@ class HandGraph {
     std::copy(values.begin(), values.end(), tensor.mutable_float_data()->begin());
   }
 
-  // Stores the 24 values of the weight "w" [6,4] as external data in the file `location` of
+  // Adds the weight "w" [6,4], whose 24 values are external data in the file `location` of
   // directory `folder`.
   void External(const std::string& folder, const std::string& location,
                 const std::string& offset = "0", const std::string& length = "96") {
@@ -86,7 +86,7 @@ class HandGraph {
     Node("MatMul", {"x", "w"}, "y");
   }
 
-  // Imports the graph. The output of the model is `output`, or that of the last node.
+  // Imports the graph. The output of the model is `output`; empty: the output of the last node.
   StatusOr<ImportedModel> Import(ImportOptions::Loss loss = ImportOptions::Loss::kNone,
                                  const std::string& output = "") const {
     ::onnx::ModelProto model = model_;

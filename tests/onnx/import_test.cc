@@ -85,7 +85,7 @@ TEST(OnnxPatterns, LayerNormalisationIsKnown) {
     const ops::Op& op = import->program.ops[0];
     EXPECT_THAT(op.inputs, ElementsAre(Strings{"x"}, Strings{"gamma"}, Strings{"beta"}));
     EXPECT_EQ(std::get<double>(op.attrs.at("epsilon")), 0.25);
-    // This node also reads the mean, so the mean must stay in the graph.
+    // This second reader of the mean requires that the mean stays in the graph.
     graph.Node("Sub", {"y", "mean"}, "z");
     const auto both = graph.Import();
     ASSERT_TRUE(both.ok()) << both.status();
@@ -121,8 +121,8 @@ TEST(OnnxBatchNorm, TheFormOfTrainingIsRefused) {
   EXPECT_THAT(graph.Refused(), HasSubstr("[TD1216]; hint: export the model after model.eval()"));
 }
 
-// A mask of infinities must not become a trained parameter: training would change it, and masked
-// values would pass.
+// A mask of infinities must not become a trained parameter: training would change the mask, and
+// masked values would become visible.
 TEST(OnnxConstants, AMaskIsNotTrained) {
   Graph graph({4});
   graph.Weight("mask", {4}, -std::numeric_limits<float>::infinity());
@@ -214,8 +214,8 @@ TEST(OnnxBatch, MayBeAnyDimension) {
   EXPECT_EQ(ShapeFor(chosen.Import(), 5, "y"), Shape({5, 6}));
 }
 
-// The batch size must not become an attribute: attributes would fix the batch size with which the
-// program was built.
+// The batch size must not become an attribute of an operator: the attribute would fix the batch
+// size of the program.
 TEST(OnnxBatch, IsNoSizeThatStays) {
   Graph torn = Turned();
   torn.Constant("one", {1});
@@ -311,8 +311,8 @@ TEST(OnnxBatch, IsNotGuessed) {
           "exported for batch size 4: no dimension is a multiple of the batch size [TD1214]"));
 }
 
-// PyTorch's exporter writes allowzero = 1 at every Reshape, so the import must accept it unless a
-// size is 0.
+// PyTorch's exporter writes allowzero = 1 at every Reshape. The import must accept allowzero = 1 if
+// no size is 0.
 TEST(OnnxReshape, AllowZeroMattersWhereASizeIsZero) {
   for (const int64_t rows : {int64_t{4}, int64_t{0}}) {
     Graph graph({4, 6});
@@ -327,8 +327,8 @@ TEST(OnnxReshape, AllowZeroMattersWhereASizeIsZero) {
   }
 }
 
-// A model for a batch size of 2 only. Dimensions that do not depend on the batch are also 2, or
-// multiples of 2.
+// Tests a model that was exported for the batch size 2. Dimensions that do not depend on the batch
+// are also 2 or multiples of 2.
 TEST(OnnxBatch, IsFoundInAModelOfOneBatch) {
   Graph graph({2, 4});
   graph.SetBatch(2);
@@ -354,8 +354,8 @@ TEST(OnnxShape, HasABeginningAndAnEnd) {
   EXPECT_EQ(ShapeFor(graph.Import(), 5, "y"), Shape({5, 2, 12}));
 }
 
-// The exporter stores equal parameters once, for example those of untrained normalisations. Each
-// use must become a separate parameter.
+// The exporter stores parameters with equal values once, for example the scales of untrained
+// normalisations. Each use must become a separate parameter.
 TEST(OnnxConstants, EachUseOfEqualNumbersIsAVariable) {
   Graph graph({4});
   graph.Weight("scale", {4}, 1);
@@ -366,8 +366,7 @@ TEST(OnnxConstants, EachUseOfEqualNumbersIsAVariable) {
   EXPECT_EQ(import->program.VarsOf(graph::VarKind::kParam).size(), 2u);
 }
 
-// Writes a directory with the file "m.data" of 25 floats. All floats after the first one are 0 to
-// 23, in ascending order.
+// Writes a directory with the file "m.data" of 25 floats: -1, then 0 to 23 in ascending order.
 class OnnxExternal : public testing::Test {
  protected:
   void SetUp() override {

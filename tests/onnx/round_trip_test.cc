@@ -1,5 +1,5 @@
-// Tests that an exported model gives the same network when it is imported, and that unsupported
-// operators are rejected by name.
+// Tests that the import of an exported model gives the same network, and that the export rejects
+// unsupported operators by name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ std::string Refused(const std::function<void(::onnx::ModelProto&)>& change,
   LOG(FATAL) << type;
 }
 
-// Checks that no two nodes compute the same value, as ONNX requires.
+// Checks that no two nodes write a value of the same name, as ONNX requires.
 void ExpectEveryValueOnce(const ExportedModel& model) {
   ::onnx::ModelProto proto;
   ASSERT_TRUE(proto.ParseFromString(model.bytes));
@@ -76,8 +76,8 @@ struct Network {
   trainer::TensorMap values;
 };
 
-// Exports and imports `network`. Inputs keep their names. `output` is the name of the output before
-// and after.
+// Exports `network` and imports the model. Inputs keep their names. *output gets the name of the
+// output, which is the same in both networks.
 StatusOr<Network> Returned(const Network& network, std::string* output, Device& device) {
   TD_ASSIGN_OR_RETURN(const ExportedModel model,
                       ExportModel(network.program, network.values, {}, {}));
@@ -90,7 +90,7 @@ StatusOr<Network> Returned(const Network& network, std::string* output, Device& 
   return Network{back.program, back.tensors};
 }
 
-// Computes `output` of `network`. Ignores those of `inputs` that the network does not have.
+// Computes `output` of `network`. Ignores `inputs` whose names are not variables of the network.
 StatusOr<Tensor> ResultOf(const Network& network, const std::string& output,
                           const trainer::TensorMap& inputs, Device& device) {
   graph::Program program = network.program;
@@ -115,8 +115,8 @@ void ExpectNear(const Tensor& want, const Tensor& got) {
 
 class RoundTrip : public testing::TestWithParam<const char*> {};
 
-// The model is exported twice, because names from the import could collide with names of the second
-// export.
+// The test makes two round trips, because names from the import could collide with names of the
+// second export.
 TEST_P(RoundTrip, GivesTheSameNumbers) {
   CpuDevice device;
   graph::Program program = CaseOf(GetParam()).program;

@@ -17,8 +17,8 @@ struct Bad {
   const char* what;
   OpCase c;
   const char* says;  // expected part of the error message
-  // Whether the message has shapes; false for attributes of a wrong type, which are checked before
-  // shapes.
+  // Whether the expected message has shapes. false for attributes of a wrong type: the type of an
+  // attribute is checked before shapes.
   bool names_shapes = true;
 };
 

@@ -15,7 +15,7 @@ void AddPool(const Shape& x, const std::string& type, bool lengths, bool bench,
   if (lengths) c.inputs[1] = {Ids({x[0]}, x[1] + 1)};
   cases.push_back(c);
   // The gradient row below draws Out at random, so Out does not equal an element of X. The gradient
-  // of max needs that equality, so max has no such row.
+  // of max requires that equality, so max gets no gradient row here.
   if (max) return;
   c.op = "sequence_pool_grad";
   c.inputs.push_back({F32({x[0], x[2]})});
@@ -92,7 +92,7 @@ std::vector<OpCase> ClickCases() {
       }
     }
   }
-  // A histogram of zeros, because every bucket is an integer in [0, 1).
+  // Ids in [0, 1) are all 0, so each histogram is empty.
   const Draw none = Ids({16}, 1);
   cases.push_back({.op = "auc",
                    .inputs = {{F32({40, 1}, 0, 1)}, {Labels(40, 1)}, {none}, {none}},

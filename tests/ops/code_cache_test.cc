@@ -1,4 +1,5 @@
-// Tests the cache of code that is compiled once and stored for other processes.
+// Tests the cache of compiled code. The cache compiles a code once and stores it for other
+// processes.
 #include "kernels/ops/cuda/code_cache.h"
 
 #include <absl/strings/match.h>
@@ -25,8 +26,8 @@ using testing::Not;
 
 class CodeCaches : public testing::Test {
  protected:
-  // Gets the code of `key`. The compiler of this test returns "code of KEY", which the cache also
-  // stores.
+  // Gets the code of `key`. The compiler of this test returns "code of KEY". If keep_ is set, the
+  // cache also stores this text.
   StatusOr<Shared> Get(ops::CodeCache& cache, const std::string& key) {
     const auto load = [this](const std::string& bytes) -> StatusOr<Shared> {
       if (refuse_) return Internal("not here");
@@ -101,8 +102,8 @@ TEST_F(CodeCaches, WhatIsDamagedIsCompiledAgain) {
   EXPECT_EQ(compiled_, 0) << "it was replaced";
 }
 
-// Two keys have the same hash and thus the same file. The file is used only for the key that it
-// names.
+// Two keys have the same hash and thus the same file. The cache uses a file only for the key that
+// the file names.
 TEST_F(CodeCaches, AnotherKeysFileIsNotTaken) {
   ops::CodeCache first(folder_), second(folder_);
   ASSERT_TRUE(Get(first, "x").ok());
@@ -135,7 +136,8 @@ TEST_F(CodeCaches, ErrorsAreThoseOfCompiling) {
   EXPECT_TRUE(Get(next, "x").ok()) << "not kept";
 }
 
-// Each thread writes a separate draft file, so no thread uses or replaces the draft of another one.
+// Each thread writes a separate draft file, so no thread uses or replaces the draft of another
+// thread.
 TEST_F(CodeCaches, ManyKeepTheSameAtOnce) {
   std::vector<std::jthread> threads;
   std::atomic<int> warned = 0;
@@ -165,7 +167,8 @@ TEST_F(CodeCaches, WhatHasNoBytesIsNotKept) {
   EXPECT_EQ(Files().size(), 0u);
 }
 
-// Stored code is run. Therefore the cache rejects code that other users could have written.
+// The process runs stored code. Therefore the cache rejects code that other users could have
+// written.
 TEST_F(CodeCaches, WhatOthersCouldHaveWrittenIsNotRun) {
   ops::CodeCache first(folder_);
   ASSERT_TRUE(Get(first, "x").ok());
@@ -180,8 +183,8 @@ TEST_F(CodeCaches, WhatOthersCouldHaveWrittenIsNotRun) {
     compiled_ = 0;
     EXPECT_EQ(**Get(cache, "x"), "code of x");
     EXPECT_EQ(compiled_, 1) << path;
-    // A writable file is replaced by a file of this user. For a writable directory, the cache
-    // returns a note.
+    // If other users may write the file, the cache replaces the file by its own. If other users may
+    // write the directory, the cache also returns a note.
     const bool said = absl::StrContains(cache.TakeNotes(), "other users may write to directory");
     EXPECT_EQ(said, path == folder_);
     fs::permissions(path, before);

@@ -116,7 +116,7 @@ void AddReduceGrads(std::vector<OpCase>& cases) {
     cases.push_back(
         {.op = op, .inputs = {{F32(x)}, {F32(out)}}, .attrs = attrs, .tolerance = {.rel = 2.5e-7}});
   }
-  // Several elements equal the maximum. Each of them gets the gradient.
+  // Several elements equal the maximum. Each of these elements gets the gradient.
   cases.push_back(
       {.op = "reduce_max_grad", .inputs = {{Few(x)}, {F32(out)}, {Few(out)}}, .attrs = attrs});
 }

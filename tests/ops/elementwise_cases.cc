@@ -5,7 +5,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// Tolerance for one rounding, or for two roundings if a product is added.
+// Tolerances: kOnce for one rounding, kTwice for two roundings (a product and a sum).
 constexpr Tolerance kOnce{.rel = 1.2e-7};
 constexpr Tolerance kTwice{.rel = 2.5e-7, .of_max = 1.2e-7};
 constexpr Tolerance kSums{.of_max = 3e-6};
@@ -13,7 +13,7 @@ constexpr Tolerance kSums{.of_max = 3e-6};
 void AddElementwise(const Shape& x, const Shape& y, int64_t axis, bool bench,
                     std::vector<OpCase>& cases) {
   for (const std::string op : {"add", "mul", "sub", "div", "max"}) {
-    // If y is near 0, the quotient has no digits that could be compared.
+    // If y is near 0, the quotient is too inaccurate for a comparison.
     const Draw by = op == "div" ? AwayFromZero(y) : F32(y);
     cases.push_back({.op = "elementwise_" + op,
                      .inputs = {{F32(x)}, {by}},
@@ -37,8 +37,7 @@ void AddElementwise(const Shape& x, const Shape& y, int64_t axis, bool bench,
 
 void AddUnary(const Shape& x, bool bench, std::vector<OpCase>& cases) {
   cases.push_back({.op = "relu", .inputs = {{AwayFromZero(x)}}, .grad_slots = {0}, .bench = bench});
-  // Out is the result of relu, so it has no negative elements. Elements that are 0 pass no
-  // gradient.
+  // Out is the result of relu, so it has no negative elements. Where Out is 0, the gradient is 0.
   cases.push_back({.op = "relu_grad", .inputs = {{F32(x, 0, 1)}, {F32(x)}}, .bench = bench});
   cases.push_back({.op = "scale",
                    .inputs = {{F32(x)}},

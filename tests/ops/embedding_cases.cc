@@ -10,7 +10,7 @@ struct Lookup {
   bool bench = false;
 };
 
-// Returns the shape of the rows that are looked up.
+// Returns the shape of the result of the lookup.
 Shape RowsOf(const Lookup& l) {
   std::vector<int64_t> dims(l.ids.dims().begin(), l.ids.dims().end());
   const auto squeeze = l.attrs.find("squeeze_last");

@@ -41,8 +41,7 @@ void AddActivation(const Shape& x, const Shape& y, int64_t axis, bool bench,
   }
 }
 
-// A chain of scale, relu and additions. The output out0 is also an input of a later operator of the
-// chain.
+// A chain of scale, relu and additions. A later operator of the chain also reads the output out0.
 void AddChain(const Shape& shape, bool bench, std::vector<OpCase>& cases) {
   const Draw x = F32(shape);
   cases.push_back(
@@ -62,8 +61,8 @@ std::string In(size_t i) { return absl::StrCat("in", i); }
 std::string Out(size_t i) { return absl::StrCat("out", i); }
 
 // One chain of all operators on single elements that a body may contain, except optimizers.
-// Operators with a kink are only in f32 rows: in 16 bits, an intermediate rounding could choose the
-// other side of the kink.
+// Operators with a kink are only in f32 rows: in 16 bits, the rounding of an intermediate value
+// could move the value across the kink.
 void AddFormulas(int64_t n, DType type, std::vector<OpCase>& cases) {
   const auto draw = [type](Draw d) {
     d.desc.dtype = type;
@@ -218,7 +217,7 @@ std::vector<OpCase> FusedCases() {
   for (const size_t i : {0, 1, 3}) {
     AddUpdates(updates[i], std::vector<int64_t>(40, 2000), true, cases);
   }
-  // These rows have more updates than fit into one launch.
+  // These rows have more updates than one kernel launch can have.
   AddUpdates({"sgd", ""}, std::vector<int64_t>(700, 3), false, cases);
   AddUpdates({"adam", "p+11"}, std::vector<int64_t>(300, 3), false, cases);
   return cases;

@@ -1,6 +1,6 @@
-// Tests the source code of fused operators (kernels/ops/fused/fused_source.h): which groups share
-// code and launches, and which are rejected. tests/gpu and tests/cuda_on_host test that the code
-// compiles and gives correct results.
+// Tests the source code of fused operators (kernels/ops/fused/fused_source.h): which groups of
+// operators share code and launches, and which groups are rejected. tests/gpu and
+// tests/cuda_on_host test that the code compiles and gives correct results.
 #include "kernels/ops/fused/fused_source.h"
 
 #include <gmock/gmock.h>
@@ -58,7 +58,8 @@ TEST(FusedSourceTest, GroupsAlikeShareCode) {
   EXPECT_THAT(source->text, Not(HasSubstr("fused_end")));
 }
 
-// The source code does not contain sizes, so code that was compiled for one size serves all sizes.
+// The source code does not contain sizes, so code that was compiled for one size is valid for all
+// sizes.
 TEST(FusedSourceTest, SizesAreNotInTheText) {
   const auto small = SourceOf(Scales({F32({5})}, {2})),
              large = SourceOf(Scales({F32({70, 8})}, {2}));

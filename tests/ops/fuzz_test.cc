@@ -1,5 +1,5 @@
-// Fuzz test of operators: any operator of a program must be rejected, or must run without access
-// outside its memory.
+// Fuzz test of operators: a program must reject an operator, or the operator must run without
+// access outside its memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using Ints = std::vector<int64_t>;
 
 constexpr uint32_t kSeed = 2024;
 constexpr int kPrograms = 20000;
-// Operators with more elements are checked but not run.
+// The test checks operators with more elements, but does not run them.
 constexpr int64_t kElementsMax = 3000;
 
 class Fuzzer {
@@ -64,8 +64,8 @@ class Fuzzer {
     return {.desc = {dtype, shape.ok() ? *shape : Shape{1}}, .low = 0, .high = 3};
   }
 
-  // Returns a random attribute, usually of the type of the default value `like`. An attribute
-  // without default gets a value of any type.
+  // Returns a random attribute, usually of the type of the default value `like`. If `like` has no
+  // value, the attribute has any type.
   ops::Attr Value(const ops::Attr& like) {
     size_t index = like.index();
     if (index == 0 || Below(20) == 0) index = 1 + Below(6);
@@ -129,8 +129,9 @@ struct Counts {
   int accepted = 0, ran = 0;
 };
 
-// Adds the operator to a new program. Checks that all shapes of the program are valid. Sets
-// `elements` to the number of elements of all variables.
+// Adds the operator to a new program. Returns an error if the program rejects the operator.
+// Otherwise checks that all shapes of the program are valid, and sets `elements` to the number of
+// elements of all variables.
 Status Append(const OpCase& c, int64_t& elements) {
   graph::Program program;
   ops::Op op = MakeOp(c);
@@ -153,7 +154,7 @@ Status Append(const OpCase& c, int64_t& elements) {
 }
 
 void RunAll(const OpCase& c, Counts& counts) {
-  // Inputs may have any values, so all draws are uniform here.
+  // The values of inputs are arbitrary in this test, so every draw is uniform.
   OpCase plain = c;
   for (auto& slot : plain.inputs) {
     for (Draw& d : slot) {

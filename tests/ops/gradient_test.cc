@@ -1,6 +1,6 @@
-// Checks the gradient of every differentiable operator: the gradient that autodiff adds, computed
-// by every implementation. It must equal central differences of the reference loops in double
-// precision.
+// Checks the gradient of every differentiable operator. Autodiff adds the gradient operators, and
+// every implementation computes the gradient. The gradient must equal central differences of the
+// reference loops in double precision.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,8 @@ namespace {
 
 constexpr uint64_t kSeed = 21;
 constexpr double kStep = 1e-5;
-// Number of elements of an input that are varied. Larger inputs are sampled.
+// Maximum number of elements of an input that the test varies. In larger inputs the test varies a
+// sample of this size.
 constexpr size_t kElementsMax = 12;
 constexpr double kFlopsMax = 3e5;
 
@@ -171,7 +172,7 @@ Status GradientRun::Run(const std::vector<Value>& inputs, const Value& weight,
 
 // Returns lists of implementations to disable. Each list adds the next implementation of an
 // operator, starting with the first one. Disabling makes the operator use its next implementation,
-// so all of them are tested in turn.
+// so the test covers all implementations.
 std::vector<std::vector<std::string>> Choices(const graph::Program& program) {
   std::vector<std::vector<std::string>> choices = {{}};
   for (const ops::Op& op : program.ops) {
@@ -220,8 +221,8 @@ void CheckFamily(const std::vector<OpCase>& cases) {
       return !slot.empty() && slot[0].desc.shape.numel() == 0;
     });
     if (c.grad_slots.empty() || empty) continue;
-    // Large rows are skipped, because each difference runs the reference loops twice.
-    // kernels_test.cc tests large rows.
+    // Skips large rows, because each difference runs the reference loops twice. kernels_test.cc
+    // tests large rows.
     if (c.bench || c.flops > kFlopsMax) continue;
     CheckGradients(c);
     if (testing::Test::HasFatalFailure()) return;

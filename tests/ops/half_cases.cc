@@ -79,15 +79,15 @@ OpCase AsHalf(OpCase c, const HalfOp& op, DType half) {
     }
   }
   c.tolerance = HalfTolerance(c.tolerance, half);
-  // Several windows overlap in one element. oneDNN rounds the sum of their gradients after each
-  // window.
+  // Several windows contain the same element. oneDNN rounds the sum of the gradients of these
+  // windows after each window.
   if (c.op == "pool2d_grad" && half == DType::kBF16) c.tolerance.of_max += 0x1p-7;
-  // The kernel may add the f32 bias to a value that is already rounded.
+  // The kernel may round its result to 16 bits before it adds the f32 bias.
   if (c.op.starts_with("conv2d") && c.inputs.size() == 3 && op.f32_inputs.contains(2)) {
     c.tolerance.of_max += half == DType::kBF16 ? 0x1p-9 : 0x1p-12;
   }
-  // Finite differences of 16-bit values need a step so large that the differences are inaccurate. A
-  // small step is lost in rounding.
+  // Finite differences of 16-bit values are not checked: a small step would vanish in rounding, and
+  // differences over a large step are inaccurate.
   c.grad_slots.clear();
   c.bench &= half == DType::kBF16;
   return c;
@@ -108,7 +108,7 @@ std::vector<OpCase> HalfCases() {
     for (const OpCase& c : family) {
       const HalfOp* op = FindHalfOp(c.op);
       if (op == nullptr || !c.body.empty()) continue;
-      // On CPUs, f16 uses the f32 kernels. Therefore small rows suffice.
+      // On CPUs, f16 uses the f32 kernels. Therefore only small rows get an f16 row.
       const int64_t elements = c.inputs[0].empty() ? 0 : c.inputs[0][0].desc.shape.numel();
       cases.push_back(AsHalf(c, *op, DType::kBF16));
       if (elements < 1024) cases.push_back(AsHalf(c, *op, DType::kF16));

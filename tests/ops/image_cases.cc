@@ -40,7 +40,8 @@ void AddConv(const Conv& c, std::vector<OpCase>& cases) {
                       .tolerance = Products(w.numel(1, 4)),
                       .grad_slots = {0, 1, 2},
                       .bench = c.bench};
-  // Gets the shape of the output from the oracle. An empty batch makes this cheap.
+  // Gets the shape of the output from the oracle. The batch is empty, so that the oracle has little
+  // work.
   OpCase empty = with_bias;
   empty.inputs[0] = {F32({0, c.x[1], c.x[2], c.x[3]})};
   Shape out = RunOracle(empty, DrawInputs(empty, 0))[0].desc.shape;
@@ -66,7 +67,8 @@ void AddConv(const Conv& c, std::vector<OpCase>& cases) {
                  .flops = 2 * with_bias.flops,
                  .bench = c.bench};
   if (c.winograd) {
-    // The Winograd transforms multiply by up to 8, and their sums cancel. So errors are larger.
+    // The Winograd transforms multiply by factors up to 8, and large terms of their sums cancel.
+    // Therefore errors are larger.
     for (OpCase* row : {&with_bias, &without, &grad}) row->tolerance = {.of_max = 1e-4};
     with_bias.grad_slots = without.grad_slots = {};
   }
@@ -127,7 +129,8 @@ void AddPool(const Pool& p, const std::string& type, bool exclusive, bool global
                           return y;
                         }};
   grad.inputs = {forward.inputs[0], {derived}, {F32(out)}};
-  // Tolerance for windows that overlap: one element sums several gradients.
+  // Tolerance for overlapping windows: the gradient of one element is the sum of the gradients of
+  // several windows.
   grad.tolerance = {.of_max = 1e-6};
   cases.push_back(forward);
   cases.push_back(grad);
@@ -192,12 +195,12 @@ struct Samples {
   double rounding = 1.2e-7;  // rounding error of the output's type, relative to the largest value
 };
 
-// Adds rows with images of several sizes. In memory the images are in reverse order. Taps are at
-// all positions of an image.
+// Adds rows with images of several sizes. In memory the images are in reverse order. Taps cover the
+// whole width and height of an image.
 void AddSamples(const Samples& s, std::vector<OpCase>& cases) {
   const auto side = [](int64_t most, int64_t i) { return std::max<int64_t>(1, most - i % 5); };
   Value images{{DType::kI64, {s.count, 3}}, {}};
-  int64_t bytes = 2;  // starts at 2, because the first two bytes are not part of an image
+  int64_t bytes = 2;  // offset of the next image; the first two bytes belong to no image
   for (int64_t i = s.count - 1; i >= 0; --i) {
     const int64_t width = side(s.width, i), height = side(s.height, 2 * i);
     const auto row = {static_cast<double>(bytes), static_cast<double>(width),
@@ -210,8 +213,8 @@ void AddSamples(const Samples& s, std::vector<OpCase>& cases) {
     const bool column = i / s.size % 2 == 1;
     const auto pixels = static_cast<int64_t>(
         images.v[static_cast<size_t>(i / (2 * s.size) * 3 + (column ? 1 : 2))]);
-    // Taps run from the last pixel to the first one, so the image is mirrored. The weights cover
-    // their whole range.
+    // Taps run from the last pixel to the first one, so the sample is mirrored. The weights run
+    // through the range 0 to 256.
     const int64_t at = (pixels - 1) * (s.size - 1 - i % s.size) / std::max<int64_t>(s.size - 1, 1);
     taps.v.push_back(static_cast<double>(at * 512 + i * 37 % 257));
   }
@@ -269,7 +272,7 @@ std::vector<OpCase> ImageCases() {
       {.x = {1, 3, 16, 16}, .out_c = 8, .kernel = {7, 7}, .strides = {2, 2}, .paddings = {3, 3}},
       // The output has one position.
       {.x = {1, 2, 3, 3}, .out_c = 2, .kernel = {3, 3}},
-      // Windows are mostly padding.
+      // Most positions of a window are padding.
       {.x = {1, 2, 2, 2}, .out_c = 2, .kernel = {5, 5}, .paddings = {2, 2}},
       // The stride is larger than the kernel.
       {.x = {1, 2, 7, 7}, .out_c = 2, .kernel = {2, 2}, .strides = {4, 5}},
@@ -305,7 +308,8 @@ std::vector<OpCase> ImageCases() {
        .out = kBlocked,
        .winograd = true},
       {.x = {1, 6, 7, 7}, .out_c = 4, .kernel = {3, 3}, .winograd = true},
-      // Channels are the last dimension. Their number need not be a multiple of the vector length.
+      // Channels are the last dimension. The number of channels may be no multiple of the vector
+      // length.
       {.x = {2, 5, 7, 6},
        .out_c = 9,
        .kernel = {3, 3},
@@ -335,8 +339,8 @@ std::vector<OpCase> ImageCases() {
        .in = kLast,
        .out = kLast},
       {.x = {2, 40, 5, 4}, .out_c = 40, .kernel = {1, 1}, .in = kLast, .out = kLast},
-      // 16-bit rows are computed as matrix products. The rows of the matrix are pixels if the
-      // kernel is 1 x 1; else each row has all inputs of one output.
+      // Kernels compute 16-bit rows as matrix products. If the kernel is 1 x 1, a row of the matrix
+      // is a pixel; else a row has all inputs of one output pixel.
       {.x = {2, 20, 6, 5}, .out_c = 24, .kernel = {1, 1}, .in = kLast, .out = kLast},
       {.x = {2, 19, 7, 6},
        .out_c = 9,
@@ -374,9 +378,9 @@ std::vector<OpCase> ImageCases() {
   const Pool pools[] = {
       {.x = {1, 1, 2, 2}, .kernel = {2, 2}, .strides = {2, 2}},
       {.x = {2, 3, 6, 8}, .kernel = {2, 2}, .strides = {2, 2}},
-      // Windows do not reach the last row and column.
+      // No window contains the last row or the last column.
       {.x = {2, 3, 7, 9}, .kernel = {2, 2}, .strides = {2, 2}},
-      // A row of the image needs several vectors and a shorter last one.
+      // A row of the image fills several vectors and a part of another one.
       {.x = {2, 2, 5, 66}, .kernel = {2, 2}, .strides = {2, 2}},
       {.x = {1, 3, 40, 37}, .kernel = {2, 2}, .strides = {2, 2}},
       {.x = {2, 2, 8, 8}, .kernel = {3, 3}, .strides = {2, 2}, .paddings = {1, 1}},
@@ -396,7 +400,8 @@ std::vector<OpCase> ImageCases() {
       {.x = {1, 32, 6, 5}, .kernel = {2, 2}, .strides = {2, 1}, .layout = kLast},
       {.x = {16, 8, 24, 24}, .kernel = {2, 2}, .strides = {2, 2}, .bench = true}};
   for (const Pool& p : pools) AddPools(p, cases);
-  // After relu, windows have many zeros. The first one of the largest elements gets the gradient.
+  // After relu, windows have many zeros. The first of the largest elements of a window gets the
+  // gradient.
   AddPool({.x = {2, 3, 12, 70}, .kernel = {2, 2}, .strides = {2, 2}, .ties = true}, "max", true,
           false, cases);
   AddPool({.x = {2, 3, 9, 10}, .kernel = {3, 3}, .paddings = {1, 1}, .ties = true}, "max", true,

@@ -1,4 +1,4 @@
-// Tests wrong inputs and attributes: every operator must report the error and not crash.
+// Tests wrong inputs and attributes: every operator must report the error instead of crashing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -395,8 +395,8 @@ TEST(Infer, RefusesVariablesWithoutAName) {
   }
 }
 
-// A communication operator without variables is rejected. It must have at least one input, and as
-// many outputs as inputs.
+// A communication operator without variables is rejected. A communication operator must have at
+// least one input, and as many outputs as inputs.
 TEST(Infer, RefusesCommunicationOfNothing) {
   for (const ops::OpDef* def : ops::AllOps()) {
     if (!def->is_comm) continue;
@@ -409,8 +409,8 @@ TEST(Infer, RefusesCommunicationOfNothing) {
   }
 }
 
-// Every row of the test bench is accepted. Invalid labels are not detected here, because labels are
-// data that only kernels check.
+// Every row of the test bench is accepted. Rows with invalid labels are accepted too, because
+// labels are data and only kernels check data.
 TEST(Infer, AcceptsEveryRow) {
   for (const OpCase& c : AllCases()) EXPECT_TRUE(Append(c).ok()) << CaseName(c);
 }

@@ -56,7 +56,8 @@ void ExpectInplace(KernelRun& run, const Bits& want) {
   run.Alias({});
 }
 
-// Checks one implementation. Returns false if the implementation does not support the row.
+// Checks one implementation; errors fail the gtest test. Returns false if the implementation does
+// not support the row.
 bool CheckImpl(const OpCase& c, const ops::KernelImpl& impl, bool inplace,
                const std::vector<Value>& inputs, const std::vector<Value>& want, Device* device) {
   Bits one_thread;

@@ -1,5 +1,5 @@
-// Compares implementations of an operator with plain loops in double precision (oracle.h).
-// Differences are failures of the gtest test.
+// Compares implementations of an operator with plain loops in double precision (oracle.h). A
+// difference fails the gtest test.
 #pragma once
 
 #include "common/tensor/device.h"
@@ -9,10 +9,11 @@ namespace tandem::optest {
 
 inline constexpr uint64_t kCheckSeed = 20;
 
-// Runs every implementation that supports the row `c` and returns their number. Checks the results,
-// and that nothing is written outside the outputs. Also checks for equal bits: in a second run,
-// with each way of sharing memory that the operator and `row` allow, and in host memory with two
-// threads. `device`: where the implementations run; nullptr: in host memory.
+// Runs every implementation that supports the row `c`, and returns the number of these
+// implementations. Checks the results, and that the kernel writes only to its outputs. Also checks
+// that the bits are equal in a second run, with each way of sharing memory that the operator and
+// `row` allow, and in host memory with two threads. `device`: the implementations run on this
+// device; nullptr: in host memory.
 int CheckCase(const OpCase& c, const ops::KernelRegistration& row, Device* device = nullptr);
 
 }  // namespace tandem::optest

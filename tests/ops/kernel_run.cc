@@ -106,7 +106,7 @@ std::vector<const GuardedBuffer*> KernelRun::Buffers() const {
 Status KernelRun::Upload() {
   for (const GuardedBuffer* buffer : Buffers()) {
     Buffer& copy = copies_[buffer];
-    // The copy of the scratch memory from the last run is used again.
+    // Scratch memory is uploaded only once: later runs reuse the copy on the device.
     if (copy != nullptr && buffer == scratch_.get()) continue;
     if (copy == nullptr) {
       TD_ASSIGN_OR_RETURN(copy, device_->Allocate(buffer->whole_bytes()));

@@ -23,7 +23,7 @@ class GuardedBuffer {
   explicit GuardedBuffer(size_t bytes);
   void* data() const { return base_.get() + kGuardBytes; }
   size_t bytes() const { return bytes_; }
-  // Sets every byte to 0xFF. As f32 this is NaN, as an integer -1.
+  // Sets every byte to 0xFF, which is NaN as f32 and -1 as an integer.
   void Poison();
   bool GuardsIntact() const;
   // Returns the memory including both guard zones.
@@ -39,9 +39,9 @@ class GuardedBuffer {
 // One operator that can be prepared and run. Not movable, because views point to its members.
 class KernelRun {
  public:
-  // Infers the shapes of the outputs. `inputs` are ordered by position, as DrawInputs returns them.
-  // If `device` is set, the kernel runs there on copies of all memory including guard zones.
-  // nullptr: in host memory. `device` is not owned.
+  // Infers the shapes of the outputs. `inputs` has one value per position, as DrawInputs returns
+  // them. If `device` is set, the kernel runs on this device, with copies of all memory including
+  // guard zones; nullptr: in host memory. The caller owns `device`.
   static StatusOr<std::unique_ptr<KernelRun>> Make(const OpCase& c,
                                                    const std::vector<Value>& inputs,
                                                    Device* device = nullptr);
@@ -55,17 +55,19 @@ class KernelRun {
   bool HasInput(size_t position) const { return in_ptr_desc_[position] != nullptr; }
   size_t BytesMoved() const;  // size of all inputs and outputs in bytes
 
-  // Maximum size of a convolution's scratch memory on a device, in bytes. It is small, because
-  // scratch is copied to the device before the first run.
+  // Maximum size of a convolution's scratch memory on a device, in bytes. The size is limited,
+  // because the scratch memory is copied to the device before the first run.
   static constexpr size_t kDeviceConvScratch = size_t{32} << 20;
   Status Prepare(const ops::KernelImpl& impl, int threads, size_t conv_scratch_max = SIZE_MAX);
-  // In the next runs, the output and the input of each pair share memory. Empty: none share memory.
+  // From the next run on, the output and the input of each pair share memory. Empty: no output
+  // shares memory with an input.
   void Alias(std::span<const ops::InplacePair> pairs) { alias_.assign(pairs.begin(), pairs.end()); }
   // Stores the inputs, fills outputs and scratch with NaN, and runs the kernel once. INTERNAL: the
   // kernel wrote outside its outputs and scratch, or changed an input that shares no memory with an
   // output.
   Status Run();
-  // Runs the prepared kernel again without storing inputs or filling outputs. Used to measure time.
+  // Runs the prepared kernel again without storing inputs or filling outputs. Benchmarks measure
+  // the time of this call.
   Status RunAgain() { return kernel_.run(args_); }
   // Returns the output at `position` of the last run. REQUIRES: HasOutput(position).
   Value Output(size_t position) const;

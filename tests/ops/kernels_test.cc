@@ -64,7 +64,7 @@ TEST(Kernels, IdsOutsideTheTableAreNamed) {
   }
 }
 
-// Image descriptions and taps that would read outside the pixels are rejected.
+// Kernels reject image descriptions and taps that would read outside the pixels.
 TEST(Kernels, ImagesOutsideTheirPixelsAreNamed) {
   const OpCase c = {.op = "sample_image",
                     .inputs = {{{.desc = {DType::kU8, {60}}, .low = 0, .high = 255}},

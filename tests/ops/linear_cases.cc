@@ -96,7 +96,8 @@ std::vector<OpCase> LinearCases() {
                         {4, 3, 0},
                         {67, 700, 130},
                         {64, 800, 500, true},
-                        // More than one block along k for kernels on AMX tiles, in f32 and in bf16.
+                        // Sizes for which kernels on AMX tiles use more than one block along k, in
+                        // f32 and in bf16.
                         {70, 3300, 45},
                         {512, 256, 768, true}};
   std::vector<OpCase> cases;

@@ -41,7 +41,8 @@ void AddAccuracy(int64_t rows, int64_t classes, bool count, std::vector<OpCase>&
                    .tolerance = {.rel = 1e-7}});
 }
 
-// `above`: X is above Label everywhere, else below. So no gradient is at the kink of l1_loss.
+// `above`: whether X is above Label everywhere; false: X is below Label everywhere. Thus no element
+// is at the kink of l1_loss.
 void AddRegression(const char* op, const Shape& shape, bool above, std::vector<OpCase>& cases) {
   const Draw high = F32(shape, 0.6, 3), low = F32(shape, -3, 0.5);
   ops::AttrMap attrs;

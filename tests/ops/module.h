@@ -7,8 +7,8 @@
 
 namespace tandem::optest {
 
-// Opens the module at `path`. It stays open until the process ends. UNAVAILABLE: the module cannot
-// be opened or belongs to another build.
+// Opens the module at `path`. The module stays open until the process ends. UNAVAILABLE: the module
+// cannot be opened or belongs to another build.
 StatusOr<const exec::BackendModule*> OpenModule(const std::string& path);
 // Opens the CUDA module of this build.
 StatusOr<const exec::BackendModule*> OpenCudaModule();

@@ -14,14 +14,15 @@ int64_t Samples(const Norm& n) { return n.x.numel() / n.x[1]; }
 
 Draw PerChannel(const Norm& n, double low, double high) { return F32({n.x[1]}, low, high); }
 
-// Returns whether the layout is NHWC. Then oneDNN splits its sums over the threads, so bits depend
-// on the number of threads.
+// Returns whether the layout is NHWC. For NHWC, oneDNN splits its sums over the threads, so the
+// bits depend on the number of threads.
 bool ChannelsLast(const Norm& n) {
   const auto it = n.attrs.find("data_layout");
   return it != n.attrs.end() && std::get<std::string>(it->second) == "NHWC";
 }
 
-// `fused`: with relu. `z`: adds the input Z, which only the fused operator has.
+// `fused`: the fused operator, with relu. `z`: adds the input Z, which exists only in the fused
+// operator.
 OpCase Forward(const Norm& n, bool fused, bool z) {
   OpCase c = {.op = fused ? "fused_bn_add_activation" : "batch_norm",
               .inputs = {{F32(n.x, n.low, n.low + 2)},
@@ -35,7 +36,7 @@ OpCase Forward(const Norm& n, bool fused, bool z) {
               .bits_vary_with_threads = ChannelsLast(n),
               .bench = n.bench};
   // With one sample per channel, the variance is 0. The factor 1 / sqrt(epsilon) then amplifies
-  // rounding errors, so only the gradient of the bias is checked.
+  // rounding errors of the other gradients, so the test checks only the gradient of the bias.
   if (Samples(n) == 1 && n.attrs.empty()) c.grad_slots = {2};
   if (!fused) return c;
   c.inputs.push_back({});
@@ -62,8 +63,8 @@ OpCase Backward(const Norm& n, bool fused) {
   return c;
 }
 
-// Adds rows of normalisation over several ranks: the merge of the ranks' moments, and sums over all
-// ranks.
+// Adds rows of the operators for normalisation over several ranks: moments of one rank, gradient
+// sums of one rank, and gradients from the sums over all ranks.
 void AddSync(const Norm& n, std::vector<OpCase>& cases) {
   const int64_t c = n.x[1];
   const Draw x = F32(n.x, n.low, n.low + 2);
@@ -143,10 +144,10 @@ std::vector<OpCase> NormCases() {
       {.x = {2, 32, 4, 4}, .attrs = {{"data_layout", std::string("nChw16c")}, {"is_test", true}}},
       {.x = {2, 5, 3, 4}, .attrs = last},
       {.x = {3, 48, 6, 6}, .low = 30, .attrs = last},
-      {.x = {2, 8, 5, 5}, .attrs = last},  // channels fill a multiple of 16 bytes, even in 16 bits
+      {.x = {2, 8, 5, 5}, .attrs = last},  // each pixel fills pieces of 16 bytes, even in 16 bits
       {.x = {2, 24, 3, 4}, .attrs = last},
       {.x = {2, 40, 3, 4}, .attrs = last},
-      // Three blocks of rows; the channels need a shorter last vector.
+      // Three blocks of rows. The channels of a pixel end in a partly filled vector.
       {.x = {2, 19, 12, 12}, .low = 4, .attrs = last},
       {.x = {2, 20, 4, 4}, .attrs = {{"data_layout", std::string("NHWC")}, {"is_test", true}}},
       {.x = {16, 64, 32, 32}, .bench = true},

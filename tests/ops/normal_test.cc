@@ -1,4 +1,5 @@
-// Tests the vectorised loop that draws normal random numbers. They initialise parameters.
+// Tests the vectorised loop that draws normal random numbers, with which parameters are
+// initialised.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,6 @@
-// Measures the speed of every implementation of the rows with `bench`. Shows the speed as a share
-// of the machine's peak.
+// Measures the speed of every implementation of an operator on the rows of op_cases.h whose field
+// `bench` is true. With --all, measures all rows. Prints each speed. On the CPU, also prints the
+// share of the machine's peak.
 #include <gflags/gflags.h>
 #include <omp.h>
 
@@ -23,8 +24,8 @@ DEFINE_int32(time_ms, 30, "shortest time to repeat a kernel for");
 namespace tandem::optest {
 namespace {
 
-// Returns seconds per call: the best of three series of calls, each long enough to be measured.
-// `finish` waits for the end of all calls.
+// Returns the seconds per call: the minimum over three series of calls. Each series lasts at least
+// a third of --time_ms. `finish` waits for the end of all calls.
 double SecondsOf(const std::function<void()>& work, const std::function<void()>& finish) {
   using Clock = std::chrono::steady_clock;
   const double shortest = FLAGS_time_ms / 3000.0;
@@ -46,8 +47,8 @@ double SecondsOf(const std::function<void()>& work, const std::function<void()>&
   return best;
 }
 
-// Measures one implementation and prints a line. On a device (`device` is set) there is no peak, on
-// the CPU `peak` is set.
+// Measures one implementation and prints a line. On the CPU, `peak` is set and `device` is nullptr.
+// On a device, `peak` is nullptr and the line has no share of the peak.
 void Time(const OpCase& c, const ops::KernelImpl& impl, const std::vector<Value>& inputs,
           const std::vector<Value>& want, const ops::MachinePeak* peak, Device* device) {
   auto made = KernelRun::Make(c, inputs, device);
@@ -57,7 +58,8 @@ void Time(const OpCase& c, const ops::KernelImpl& impl, const std::vector<Value>
                               device == nullptr ? SIZE_MAX : KernelRun::kDeviceConvScratch);
   if (status.code() == StatusCode::kUnimplemented) return;
   if (status.ok()) status = run.Run();
-  // Continues with the next row after an error, because other rows may give more information.
+  // Returns after an error, so that the program continues: results of other rows may show the
+  // cause.
   if (!status.ok()) {
     std::printf("WRONG: %-8s %s: %s\n", impl.name, CaseName(c).c_str(), ToString(status).c_str());
     return;

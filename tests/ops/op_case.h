@@ -1,7 +1,7 @@
 // The rows of the operator test bench. A row is one operator with shapes, attributes and
 // distributions of its random inputs. Each row is used for three tests: comparison with the
-// reference loops, check of the gradient, and benchmark. All rows of an operator together give its
-// line in docs/reference/operators.md.
+// reference loops, check of the gradient, and benchmark. The rows of an operator determine its line
+// in docs/reference/operators.md.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace tandem::optest {
 
-// A tensor of the oracle. Elements of every type are stored as double, which represents f32 and the
-// drawn integers exactly.
+// A tensor of the oracle. Elements of every type are stored as double. A double represents f32
+// values and the drawn integers exactly.
 struct Value {
   TensorDesc desc;
   std::vector<double> v;
@@ -51,11 +51,11 @@ Draw Special(const Shape& shape);
 Draw Labels(int64_t rows, int64_t classes, int ignore_every = 0, int64_t ignore = -100);
 // Returns the description of random i64 ids in [0, rows).
 Draw Ids(const Shape& shape, int64_t rows);
-// Returns the description of a sparse gradient's row numbers: `used` ascending numbers in [0,
-// height). The remaining elements of `n` are -1.
+// Returns the description of the row numbers of a sparse gradient: `n` numbers. The first `used`
+// numbers ascend and are in [0, height); the others are -1.
 Draw SparseRowIds(int64_t n, int64_t used, int64_t height);
-// Draws the values [n, dim] of a sparse gradient. The first `used` rows are random, the other rows
-// are zeros.
+// Returns the description of the values [n, dim] of a sparse gradient. The first `used` rows are
+// random, the other rows are zeros.
 Draw SparseValues(int64_t n, int64_t used, int64_t dim);
 Draw SoftmaxRows(const Shape& shape);
 
@@ -81,12 +81,11 @@ struct OpCase {
   std::vector<size_t> absent_outputs = {};
   size_t many_outputs = 1;  // number of variables in an output slot of arity kMany
   Tolerance tolerance = {};
-  // Input slots whose gradients are checked. Only the first variable of a slot is checked, but
-  // every variable of a kMany slot.
+  // Input slots whose gradients are checked. The test checks all variables of such a slot.
   std::vector<size_t> grad_slots = {};
   size_t grad_output = 0;  // the output slot from which the loss is computed
-  // The sums of a result are split over the threads, so the bits may depend on the number of
-  // threads.
+  // Whether the bits of a result may depend on the number of threads, because threads split its
+  // sums.
   bool bits_vary_with_threads = false;
   // The operators of a fused operator, with variables in0, in1, ... and out0, out1, ...
   std::vector<ops::Op> body = {};
@@ -97,8 +96,8 @@ struct OpCase {
 // Returns the name of a row, for example "conv2d f32[2,3,8,8] f32[4,3,3,3] - {strides=[2,2]}".
 std::string CaseName(const OpCase& c);
 
-// Draws the inputs by position. Absent optional slots give empty Values. A row and a seed give the
-// same values on every machine.
+// Returns the drawn inputs by position. An absent optional slot gives an empty Value. A row and a
+// seed give the same values on every machine.
 std::vector<Value> DrawInputs(const OpCase& c, uint64_t seed);
 
 // Returns the operator of the row. Variables are named in0, in1, ... and out0, out1, ... by

@@ -50,8 +50,8 @@ void AddOptimizers(const Shape& shape, bool bench, std::vector<OpCase>& cases) {
        .tolerance = kDifference});
 }
 
-// Adds first steps in which all gradients so far are 0. The result 0 / (0 + epsilon) must be 0, not
-// NaN.
+// Adds rows of first steps. If all gradients so far are 0, the result 0 / (0 + epsilon) must be 0,
+// not NaN.
 void AddFirstSteps(std::vector<OpCase>& cases) {
   const Draw p = F32({20}), zero = F32({20}, 0, 0), lr = F32({1}, 0.1, 0.2);
   cases.push_back({.op = "momentum",

@@ -403,7 +403,8 @@ std::vector<Value> RunOracle(const OpCase& c, std::span<const Value> inputs) {
   CHECK(oracle != nullptr) << c.op << " has no oracle: add one to tests/ops/oracle.cc";
   std::vector<Value> outputs = oracle(OracleArgs{c.attrs, c.op, inputs, c.body});
   for (size_t i = 0; i < outputs.size(); ++i) {
-    // Operators that have 16-bit rows have one variable per output slot.
+    // The loop treats i as the output slot: operators with 16-bit rows have one variable per output
+    // slot.
     if (outputs[i].desc.dtype == DType::kF32) outputs[i].desc.dtype = OutputType(c, i);
   }
   return outputs;

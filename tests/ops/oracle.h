@@ -30,16 +30,17 @@ struct OracleArgs {
   ops::Attr Find(std::string_view name) const;
 };
 
-// Computes all outputs by position, including outputs that the row does not need.
+// An oracle computes all outputs by position, including outputs that the row does not need.
 using Oracle = std::vector<Value> (*)(const OracleArgs&);
 
 // Returns the oracle of the operator; nullptr if there is none.
 Oracle FindOracle(std::string_view op);
 
-// Positions of tensors in the arguments, with their layout (kernels/ops/core/image_layout.h).
+// Positions of tensors among the inputs or the outputs, each with the layout of the tensor
+// (kernels/ops/core/image_layout.h).
 using Layouts = std::vector<std::pair<size_t, std::string>>;
-// Runs `oracle`, which knows only NCHW. The inputs `in` and the outputs `out` have other layouts,
-// so they are converted.
+// Runs `oracle`, which supports only NCHW. The inputs `in` have other layouts and are converted to
+// NCHW before; the outputs `out` are converted from NCHW afterwards.
 std::vector<Value> InPlainLayout(const OracleArgs& a, Oracle oracle, const Layouts& in,
                                  const Layouts& out);
 std::vector<Value> OracleReorder(const OracleArgs& a);
@@ -113,7 +114,8 @@ std::vector<Value> OracleAdaptiveSteps(const OracleArgs& a);
 std::vector<Value> OracleDgcCompress(const OracleArgs& a);
 std::vector<Value> OracleDgcUpdate(const OracleArgs& a);
 
-// Returns the attribute `name` rounded to f32. State from earlier steps (Beta2Pow) is also f32.
+// Returns the attribute `name` rounded to f32, as kernels read it. State from earlier steps
+// (Beta2Pow) is also f32.
 inline double Rounded(const OracleArgs& a, const char* name) {
   return static_cast<float>(a.Get<double>(name));
 }

@@ -17,7 +17,7 @@ std::vector<double> Column(const OracleArgs& a, int64_t b, int64_t d) {
   return column;
 }
 
-// The derivative of the pooled value with respect to step t.
+// Returns the derivative of the pooled value with respect to step t.
 double Slope(const std::string& type, const std::vector<double>& column, size_t t) {
   const auto n = static_cast<double>(column.size());
   if (type == "average") return 1 / n;
@@ -64,7 +64,8 @@ std::vector<Value> OracleSigmoidXent(const OracleArgs& a) {
   Value sigmoid = Zeros(a.shape(0)), loss = Zeros(a.shape(0));
   for (size_t i = 0; i < loss.v.size(); ++i) {
     sigmoid.v[i] = 1 / (1 + std::exp(-a[0][i]));
-    // -log of the label's probability, which is sigmoid(x) for label 1 and sigmoid(-x) for label 0
+    // Computes -log of the probability of the label: sigmoid(x) for label 1 and sigmoid(-x) for
+    // label 0.
     loss.v[i] = std::log1p(std::exp(a[1][i] == 1 ? -a[0][i] : a[0][i]));
   }
   return {sigmoid, loss};
@@ -107,8 +108,8 @@ std::vector<Value> OracleRegressionLossGrad(const OracleArgs& a) {
   return {gx};
 }
 
-// The fraction of (positive, negative) pairs in which the positive sample has the larger score.
-// Each pair in one bucket is added as 0.5.
+// Out is the fraction of (positive, negative) pairs in which the positive sample has the larger
+// score. A pair in the same bucket counts as 0.5.
 std::vector<Value> OracleAuc(const OracleArgs& a) {
   Value pos = a.in[2], neg = a.in[3];
   const auto columns = static_cast<size_t>(a.shape(0)[1]);

@@ -22,7 +22,7 @@ double Activated(const OracleArgs& a, double x) {
 }
 
 // Returns the derivative of the activation. `at` is x for gelu, and the result of the activation
-// for the others.
+// for all other activations.
 double Slope(const OracleArgs& a, double at) {
   if (a.op.starts_with("sigmoid")) return at * (1 - at);
   if (a.op.starts_with("tanh")) return 1 - at * at;

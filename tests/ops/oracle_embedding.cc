@@ -32,7 +32,8 @@ std::vector<Value> OracleLookupTableGrad(const OracleArgs& a) {
 
 namespace {
 
-// Converts a dense gradient into a sparse one with the rows `used`. It has space for `n` rows.
+// Converts a dense gradient into a sparse gradient with the rows `used`. The sparse gradient has
+// space for `n` rows.
 std::vector<Value> RowsOf(const Value& whole, const std::set<int64_t>& used, int64_t n) {
   const auto dim = static_cast<size_t>(whole.desc.shape[1]);
   Value values = Zeros({n, whole.desc.shape[1]}), rows = Zeros({n}, DType::kI64);

@@ -1,5 +1,5 @@
-// Reference results of fused operators. They run the operators that the fused operator replaces,
-// one after another.
+// Reference results of fused operators. Each oracle runs the operators that the fused operator
+// replaces, one after another.
 #include <algorithm>
 #include <map>
 
@@ -11,7 +11,8 @@ using Values = std::vector<Value>;
 
 namespace {
 
-// Act computes relu or scale of x. ActSlope returns its derivative at the result `out`.
+// Act returns relu or scale of x. ActSlope returns the derivative of this activation where its
+// result is `out`.
 double Act(const OracleArgs& a, double x) {
   const bool relu = a.Get<std::string>("functors").find("relu") != std::string::npos;
   return relu ? std::max(x, 0.0) : a.Get<double>("scale") * x;

@@ -58,7 +58,7 @@ Ints Sections(const OracleArgs& a, int64_t n) {
   return sections.empty() ? Ints(static_cast<size_t>(num), n / num) : sections;
 }
 
-// Returns the begin and the shape of the window that slice reads.
+// Returns the first index and the shape of the window that slice reads.
 std::pair<Shape, Shape> Window(const OracleArgs& a) {
   const Shape& x = a.shape(0);
   Shape begin = At(x, -1, 0), shape = x;

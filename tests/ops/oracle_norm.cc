@@ -120,8 +120,8 @@ std::vector<Value> OracleBatchNormGradSums(const OracleArgs& a) {
   return InPlainLayout(a, GradSums, {{0, layout}, {2, layout}, {3, layout}}, {});
 }
 
-// Computes the variance in one sum over the samples of all ranks: the mean of the squared distances
-// from the joint mean.
+// Computes the variance over the samples of all ranks: the mean of the squared distances from the
+// joint mean.
 std::vector<Value> OracleBatchNormMerge(const OracleArgs& a) {
   const auto ranks = static_cast<size_t>(a.shape(0)[0]);
   const auto channels = static_cast<size_t>(a.shape(1)[0]), columns = 2 * channels + 1;

@@ -178,7 +178,7 @@ constexpr Row kOptimizers[] = {
     {"sgd", Sgd, 3},
 };
 
-// Converts a sparse gradient into a dense one.
+// Converts a sparse gradient into a dense gradient.
 Value Dense(const OracleArgs& a, size_t rows) {
   Value g = Zeros(a.shape(0));
   const auto dim = static_cast<size_t>(a.shape(0)[1]);
@@ -189,7 +189,7 @@ Value Dense(const OracleArgs& a, size_t rows) {
   return g;
 }
 
-// Restores the previous values in all rows that the sparse gradient does not have.
+// Restores the previous values of all rows that are not in the sparse gradient.
 void KeepOtherRows(const OracleArgs& a, size_t rows, Values& out) {
   const auto dim = static_cast<size_t>(a.shape(0)[1]);
   std::vector<bool> touched(static_cast<size_t>(a.shape(0)[0]));
@@ -205,7 +205,7 @@ void KeepOtherRows(const OracleArgs& a, size_t rows, Values& out) {
   }
 }
 
-// Applies the penalty only to rows that the sparse gradient has.
+// Returns the sparse result for rows of the sparse gradient, taken from the dense result `dense`.
 Values PickRows(const OracleArgs& a, const Values& dense) {
   Value out = a.in[1];
   const auto dim = static_cast<size_t>(a.shape(0)[1]);

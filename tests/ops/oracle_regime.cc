@@ -1,5 +1,5 @@
-// Reference results of operators of training regimes: when to average parameters, and which
-// gradients to send.
+// Reference results of operators of training regimes: in which steps ranks average parameters, and
+// which gradients ranks send.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -18,7 +18,8 @@ std::vector<Value> OracleEveryNth(const OracleArgs& a) {
   return {count, due};
 }
 
-// Equation 13 of Wang and Joshi (AdaComm) with a variable learning rate. The result is rounded up.
+// Equation 13 of Wang and Joshi (AdaComm) with a variable learning rate. The number of steps is
+// rounded up.
 std::vector<Value> OracleAdaptiveSteps(const OracleArgs& a) {
   const double loss = a[0][0], rate = a[1][0];
   Value base_loss = a.in[2], base_rate = a.in[3], steps = a.in[4];

@@ -14,7 +14,7 @@ void AddAdaptiveSteps(std::vector<OpCase>& cases) {
     int64_t first;
   };
   const Row rows[] = {
-      {2.5, 0.1, 0, 0, 1, 4},        // first call: there is no base yet
+      {2.5, 0.1, 0, 0, 1, 4},        // first call: base loss and base rate are not set yet
       {2.5, 0.1, 2.5, 0.1, 7, 9},    // loss and rate of the first call: 3 steps
       {1.25, 0.1, 2.5, 0.1, 7, 9},   // half the loss of the first call: 3 steps
       {0.5, 0.1, 2.5, 0.1, 7, 9},    // a fifth of the loss of the first call: 2 steps
@@ -22,9 +22,9 @@ void AddAdaptiveSteps(std::vector<OpCase>& cases) {
       {2.5, 1e-9, 2.5, 0.1, 7, 9},   // tiny learning rate: the maximum, 16 steps
       {1e-9, 0.1, 2.5, 0.1, 7, 9},   // tiny loss: the minimum, 1 step
       {2.5, 0, 2.5, 0.1, 7, 9},      // learning rate 0: 16 steps
-      // Negative loss has no root: the number of steps does not change.
+      // A negative loss has no square root: the number of steps stays the same.
       {-1, 0.1, 2.5, 0.1, 7, 9},
-      // Learning rate 0 cannot become the base: the number of steps does not change.
+      // Learning rate 0 cannot become the base rate: the number of steps stays the same.
       {2.5, 0, 0, 0, 7, 9},
       {3e38, 3e38, 1e-38, 1e-30, 7, 16},
   };
@@ -58,7 +58,7 @@ void AddCompress(const Shape& shape, bool bench, std::vector<OpCase>& cases) {
                 .bench = bench};
     cases.push_back(c);
     if (bench || n < 2) continue;
-    // The output has more capacity than needed.
+    // Row whose output has more capacity than it needs.
     c.attrs["capacity"] = n;
     for (size_t i = 0; i < 3; ++i) c.inputs[i] = {Few(shape)};  // many elements are equal
     c.attrs["mu"] = 0.5;
@@ -66,7 +66,8 @@ void AddCompress(const Shape& shape, bool bench, std::vector<OpCase>& cases) {
   }
 }
 
-// Draws `rows` selections. Each selects up to `capacity` of n elements.
+// Returns the description of `rows` selections. Each selection selects up to `capacity` of n
+// elements.
 Draw Selections(int64_t rows, int64_t capacity, int64_t n) {
   const TensorDesc desc = {DType::kI32, {rows, ops::SelectionWords(capacity)}};
   const auto derive = [desc, rows, capacity, n](std::span<const Value>) {

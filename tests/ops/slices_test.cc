@@ -1,5 +1,5 @@
 // Tests that an optimizer gives the same bits for a whole parameter and for a parameter that is
-// split into slices. Pservers rely on this, because they hold slices.
+// split into slices. Pservers hold slices and therefore depend on this property.
 #include <gtest/gtest.h>
 
 #include "tests/ops/kernel_run.h"
@@ -10,8 +10,8 @@ namespace {
 
 constexpr uint64_t kSeed = 22;
 
-// Returns the inputs of a slice: elements [begin, end) of every input that is as large as the
-// parameter.
+// Returns the inputs of a slice: elements [begin, end) of every input that has the shape of the
+// parameter; other inputs are unchanged.
 std::vector<Value> Cut(const std::vector<Value>& whole, int64_t begin, int64_t end) {
   std::vector<Value> part = whole;
   for (Value& value : part) {

@@ -67,7 +67,8 @@ InputTypes TypesOfInputs() {
   return types;
 }
 
-// Lists the slots with their types. `types` may have fewer elements than there are slots.
+// Returns the list of the slots with their types as text. `types` may have fewer elements than
+// there are slots.
 std::string Slots(const ops::SlotList& slots, const std::vector<std::string>& types) {
   std::vector<std::string> texts;
   for (size_t i = 0; i < slots.size(); ++i) {
@@ -82,7 +83,7 @@ std::string Slots(const ops::SlotList& slots, const std::vector<std::string>& ty
   return texts.empty() ? "none" : absl::StrJoin(texts, ", ");
 }
 
-// Lists the slots that may share memory, for example "Out over X".
+// Returns the list of the slots that may share memory as text, for example "Out over X".
 std::string Inplace(const ops::OpDef& def) {
   const auto add = [&def](std::string* out, const std::pair<int, int>& pair) {
     const auto name = [](const ops::SlotList& slots, int i) {

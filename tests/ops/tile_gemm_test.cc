@@ -1,5 +1,5 @@
-// Tests matrix products on AMX tiles. They are as exact as f32, and their bits do not depend on the
-// partition of the work.
+// Tests matrix products on AMX tiles. The products must be as exact as f32, and their bits must not
+// depend on the partition of the work.
 #include "kernels/ops/cpu/tile_gemm.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ StatusOr<std::vector<float>> Multiply(const Product& p, bool with_bias = true) {
 
 bool NoTiles() { return ops::AmxTileLoops() == nullptr; }
 
-// Returns the largest error of an element of `c`, relative to the sum of |a b| and |bias|.
+// Returns the largest error of an element of `c`, relative to the sum of all |a * b| and |bias|.
 double WorstError(const Product& p, const std::vector<float>& c) {
   const auto& s = p.s;
   double worst = 0;
@@ -78,7 +78,8 @@ TEST(TileGemm, IsAsExactAsF32) {
         const Product p = Draw({size.m, size.n, size.k, trans_a, trans_b});
         const auto c = Multiply(p);
         ASSERT_TRUE(c.ok()) << c.status();
-        // If each partial sum were rounded to f32, random rounding errors would be about 2^-24 * 3.
+        // The limit is smaller than the error of sums whose partial sums are rounded to f32: about
+        // 2^-24 * 3 for random rounding errors.
         EXPECT_LT(WorstError(p, *c), 2e-7)
             << size.m << " x " << size.n << " x " << size.k << ' ' << trans_a << trans_b;
       }

@@ -49,7 +49,7 @@ void AddSparseSums(std::vector<OpCase>& cases) {
       {{9, 3, 4, 4}},
       {{9, 3, 5, 2}, {9, 3, 6, 6}},
       {{9, 3, 9, 9}, {9, 3, 6, 5}, {9, 3, 2, 0}},
-      // Large enough for two digits of the radix sort, and for two threads.
+      // Sizes at which the radix sort needs two digits and two threads share the work.
       {{5000, 17, 700, 600}, {5000, 17, 900, 900}},
   };
   for (const auto& tables : sums) {

@@ -22,7 +22,7 @@ struct SimCarrier::Shared {
   bool closing = false;
 };
 
-// A call with its attempts. Only the reply to the current attempt is accepted.
+// A call with all its attempts. OneCall accepts only the reply to the current attempt.
 struct SimCarrier::OneCall : std::enable_shared_from_this<OneCall> {
   void Attempt() {
     if (done) return;
@@ -34,20 +34,21 @@ struct SimCarrier::OneCall : std::enable_shared_from_this<OneCall> {
         process->node(), server, [self = shared_from_this(), attempt] { self->Arrive(attempt); });
     if (!carried) Break(attempt);
   }
-  // Ends the attempt with UNAVAILABLE after a random delay, because a client does not detect a
-  // broken connection at once.
+  // Ends the attempt with UNAVAILABLE after 1 to 400 ms, because a client does not detect a broken
+  // connection at once.
   void Break(int attempt) {
     process->After(process->world().Between(milliseconds(1), milliseconds(400)),
                    [self = shared_from_this(), attempt] {
                      self->End(attempt, Unavailable("the connection was lost"), "");
                    });
   }
-  // The request has arrived at the server, possibly for the second time.
+  // Called when the request arrives at the server. A request may arrive twice.
   void Arrive(int attempt) {
     SimServer& to = *shared->servers[static_cast<size_t>(server)];
     SimWorld& world = process->world();
     if (!to.alive()) {
-      // If the server is down, the request arrives again 20 ms later.
+      // While the server is down, the request tries again every 20 ms, until the deadline of the
+      // call.
       if (world.Now() < retries.deadline() && !process->dead()) {
         world.After(milliseconds(20),
                     [self = shared_from_this(), attempt] { self->Arrive(attempt); });
@@ -65,7 +66,7 @@ struct SimCarrier::OneCall : std::enable_shared_from_this<OneCall> {
                 self->Answer(attempt, status, std::move(answer));
               });
   }
-  // Sends the server's reply to the caller.
+  // Sends the server's reply to the caller through the network.
   void Answer(int attempt, const Status& status, std::string answer) {
     const auto back = [self = shared_from_this(), attempt, status, answer = std::move(answer)] {
       self->process->Post([self, attempt, status, answer] { self->End(attempt, status, answer); });

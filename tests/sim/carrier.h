@@ -1,5 +1,5 @@
-// Carries the calls of a PsClient through a SimNetwork to SimServers. Retries follow the product's
-// rules.
+// Carries the calls of a PsClient through a SimNetwork to SimServers. The retries of calls follow
+// the product's rules (CallRetries).
 #pragma once
 
 #include <map>
@@ -14,7 +14,8 @@
 
 namespace tandem::pserver {
 
-// The channel of a simulated client. Not thread-safe.
+// The channel of a simulated client. Not thread-safe. Calls and pauses end as events of the
+// SimWorld.
 class SimCarrier final : public ps::PsChannel {
  public:
   // Server i is node i of the network. `retries` has the meaning of PsOptions::retries.
@@ -25,7 +26,7 @@ class SimCarrier final : public ps::PsChannel {
   void Call(int server, rpc::PserverCall call, codec::EncodedMessage request, Time deadline,
             Take take) override;
   void After(Duration pause, std::function<void()> then) override;
-  // Does nothing, because all servers are numbered from the beginning.
+  // Does nothing, because the constructor gets all servers of the job.
   Status AddServer(int /*server*/, const std::string& /*address*/) override { return OkStatus(); }
   void Abandon(int server) override;
   void Close() override;

@@ -44,8 +44,8 @@ class SimDisk::Session final : public Storage {
     disk_.checkpoint_ = image;
     if (disk_.forget_previous_) disk_.checkpoint_->has_previous = false;
     disk_.log_.erase(disk_.log_.begin(), disk_.log_.upper_bound(image.log_number));
-    // The snapshot may include pushes that are not in the log. Their order is then only in the
-    // snapshot, so it becomes the new base.
+    // The snapshot may include pushes that are not in the recorded log. The order of these pushes
+    // is unknown, so the snapshot becomes the new base of the recorded order.
     if (!disk_.base_ || !disk_.history_.contains(image.log_number)) disk_.base_ = image;
     // The log has all entries in one sequence, so this sync includes all earlier entries.
     if (!disk_.history_.empty()) disk_.synced_ = disk_.history_.rbegin()->first;

@@ -1,5 +1,5 @@
-// A function with a separate stack that can suspend itself and continue later. Fibers let the
-// blocking code of many clients run on one thread.
+// A function with a separate stack. The function can suspend itself and continue later. Fibers let
+// the blocking code of many clients run on one thread.
 #pragma once
 
 #include <ucontext.h>
@@ -10,7 +10,8 @@
 
 namespace tandem::pserver {
 
-// Not thread-safe. Destroy a fiber only after its body ended, or if it was never resumed.
+// Not thread-safe. The owner may destroy a fiber only if the body has ended, or if the fiber was
+// never resumed.
 class Fiber {
  public:
   explicit Fiber(std::function<void()> body);

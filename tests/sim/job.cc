@@ -16,10 +16,10 @@ using std::chrono::seconds;
 
 namespace {
 
-// How often one trainer may be started; no fault plan needs as many starts.
+// Maximum number of starts of one trainer. No fault plan needs as many starts.
 constexpr uint64_t kStartsMax = 200;
 
-// State of a client's call, used until the call's callback runs.
+// State of one call of a client. The state lives until the callback of the call has run.
 struct Waiting {
   std::unique_ptr<ps::PsEvent> ended;
   Status status;
@@ -55,8 +55,8 @@ std::shared_ptr<Waiting> BeginRows(ps::PsClient& client, SimProcess& process,
 
 }  // namespace
 
-// Returns the number of steps that every trainer must have pushed before this trainer may continue
-// after `done` steps.
+// Returns the number of steps that every trainer must have pushed before a trainer with `done`
+// steps may continue. 0: the trainer need not wait.
 uint64_t SimJob::StepBound(uint64_t done) const {
   if (plan_.staleness < 0) return 0;
   return done - std::min(done, static_cast<uint64_t>(plan_.staleness));
@@ -91,7 +91,8 @@ Status SimJob::Train(int rank, uint64_t incarnation, const std::shared_ptr<SimPr
   options.trainers = plan_.trainers;
   options.incarnation = incarnation;
   options.partition.min_block_size = 1;
-  // The batches must outlive the client, which may still send them.
+  // Declared before the client, because the client may still send the batches while it is
+  // destroyed.
   SimBatch batches[] = {{plan_.seed, ledger_}, {plan_.seed, ledger_}};
   std::vector<SimServer*> servers;
   for (auto& server : servers_) servers.push_back(server.get());
@@ -106,8 +107,9 @@ Status SimJob::Train(int rank, uint64_t incarnation, const std::shared_ptr<SimPr
                          .status());
   TD_ASSIGN_OR_RETURN(const uint64_t version, client->InitOrFetch(batches[0].Parameters()));
   const auto steps = static_cast<uint64_t>(plan_.steps);
-  // In sync mode, a trainer continues at the step of the servers. In other modes, no push is begun
-  // twice, even if its fate is unknown: neither by the trainer nor by its replacement.
+  // In sync mode, a trainer continues at the step of the servers. In a_sync mode, neither the
+  // trainer nor its replacement begins a push a second time, even if the fate of the push is
+  // unknown.
   const auto next = [&](uint64_t step) { return sync ? step : ledger_.begun(rank); };
   std::shared_ptr<Waiting> rows;  // the request for rows of the next step; null: it has not begun
   size_t present = 0;
@@ -147,21 +149,21 @@ void SimJob::StartTrainer(int rank) {
     world_.Note(status.ok() ? "trainer done" : "trainer failed", static_cast<uint64_t>(rank),
                 incarnation);
     t.last_words = ToString(status);
-    // A server needs the push of a sync step, but only a dead trainer kept this push. The job
-    // cannot continue.
+    // A server needs the push of a sync step, but the only copy of the push was in a trainer that
+    // died. The job cannot continue.
     if (plan_.replayable && status.code() == StatusCode::kAborted) {
       report_.given_up = true;
       const bool replaced = std::any_of(trainers_.begin(), trainers_.end(),
                                         [](const Trainer& any) { return any.incarnation > 1; });
       if (!replaced) Fail("given up while all trainers live: " + t.last_words);
     }
-    // All faults of a job end long before this deadline, so the timeout is a failure.
+    // All faults of a job end long before this deadline, so a timeout is a failure of the test.
     if (status.code() == StatusCode::kDeadlineExceeded) {
       Fail(absl::StrFormat("trainer %d waited in vain: %s", rank, t.last_words));
     }
     const bool present = t.incarnation == incarnation;
     if (status.ok() && present) t.done = true;
-    // A launcher also restarts a failed trainer.
+    // Restarts a failed trainer, as a launcher does.
     if (!status.ok() && present) world_.After(Pause(300), [this, rank] { StartTrainer(rank); });
   });
 }
@@ -174,8 +176,8 @@ void SimJob::KillServer(int index) {
   const auto kill = [this, index, &server] {
     const bool power = plan_.power && world_.Chance(0.5);
     server.Kill(power);
-    // The power loss may destroy the pushes of one sync interval. The 2 ms are added because a
-    // flush of the log may be delayed.
+    // The power loss may destroy the pushes of one sync interval. The additional 2 ms allow for a
+    // delayed flush of the log.
     if (power && plan_.wal_sync == WalSync::kInterval) {
       ledger_.Forgive(world_.Now() - kSimSyncInterval - milliseconds(2));
     }
@@ -195,8 +197,9 @@ void SimJob::KillTrainer(int rank) {
   world_.After(Pause(200), [this, rank] { StartTrainer(rank); });
 }
 
-// The trainer's last push reaches the servers between which slices move, but not `server`. Then the
-// trainer dies.
+// Moves slices between two servers other than `server`, cuts the trainer off from `server`, and
+// kills the trainer. Thus the last push of the trainer may reach the other servers, but not
+// `server`.
 void SimJob::TearStep(int rank, int server) {
   StartMover(/*spared=*/server);
   world_.After(Pause(6), [this, rank, server] {
@@ -213,8 +216,8 @@ void SimJob::PauseTrainer(int rank) {
   ++report_.pauses;
   process->Pause();
   world_.After(Pause(800), [process] { process->Continue(); });
-  // In half of the cases the paused trainer is assumed dead and replaced. Later it wakes up
-  // nevertheless.
+  // In half of the cases, a replacement starts as if the paused trainer had died. The paused
+  // trainer continues later nevertheless.
   if (world_.Chance(0.5)) {
     world_.After(Pause(300), [this, rank, process] {
       const Trainer& now = trainers_[static_cast<size_t>(rank)];
@@ -250,8 +253,8 @@ void SimJob::Mischief() {
         servers_[server]->Handle(rpc::PserverCall::kSaveCheckpoint, "", [](auto&&...) {});
       break;
     case 7:
-      // With wal_sync=interval, a full disk cannot be synced, so a power loss would destroy more
-      // than one interval.
+      // Skips the fault with wal_sync=interval: the log on a full disk is not synced, so a power
+      // loss could destroy the pushes of more than one interval.
       if (plan_.power && plan_.wal_sync == WalSync::kInterval) break;
       servers_[server]->disk().FullUntil(world_.Now() + Pause(300));
       break;
@@ -288,8 +291,8 @@ void SimJob::CheckServers() {
       if (mark.lost_pushes > 0 && !replaced) Fail("a trainer that lives lost pushes");
     }
     if (!server.wrong().empty()) Fail(server.wrong());
-    // The order can be checked only without lost pushes, because only the server that lost them
-    // knows which pushes these are.
+    // The test can check the order only if no push was lost, because only the server knows which
+    // pushes it lost.
     const bool known = !sync && report_.lost == 0;
     const std::string wrong = known ? CheckOrder(*image, server.disk()) : "";
     if (!wrong.empty()) Fail(absl::StrFormat("server %d: %s", i, wrong));
@@ -316,8 +319,8 @@ SimReport SimJob::Run() {
   if (report_.failure.empty() && !report_.given_up) {
     mischief_done_ = plan_.mischief;
     world_.RunUntil(all_up, end);
-    // Waits until work in progress is complete: servers reject trainers that wake up, and logs are
-    // written.
+    // Waits until work in progress is complete, for example until servers have rejected replaced
+    // trainers and have written their logs.
     world_.RunUntil([] { return false; }, world_.Now() + seconds(5));
     if (plan_.moves) {
       TellAll();

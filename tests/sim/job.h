@@ -1,10 +1,10 @@
-// A job in a SimWorld: servers, trainers, and faults. Everything follows from one seed. Trainers
-// run the product's client, and servers run the product's shards.
+// A job in a SimWorld: servers, trainers, and faults. One seed determines all events. Trainers run
+// the product's client, and servers run the product's shards.
 //
-// The job has a ledger. With SGD at learning rate 1, every push adds 1 to its own slot on every
-// server. So a slot is the number of times that its push was applied. Each server also has weights
-// with arbitrary gradients. Their sums depend on the order of the pushes, so a wrong order gives
-// other bits.
+// The job has a ledger. With SGD at learning rate 1, every push adds 1 to a separate slot on every
+// server. Thus the value of a slot is the number of times that the server applied the push. Each
+// server also has weights with arbitrary gradients. The weights depend on the order of the pushes,
+// so a wrong order gives other bits.
 #pragma once
 
 #include <string>
@@ -26,21 +26,22 @@ struct SimPlan {
   uint64_t log_bytes_max = 0, checkpoint_every_steps = 0;
   int retries = 3;            // value for PsOptions::retries
   bool push_and_pull = true;  // whether a step pushes and pulls with one call
-  // Sync mode: the rows of the next step are requested before the push has ended.
+  // Sync mode: a trainer requests the rows of the next step before the push of the current step has
+  // ended.
   bool rows_ahead = false;
   // a_sync mode: the maximum lead of a trainer over the slowest trainer, in steps; -1: no limit.
   int staleness = -1;
   SimNetwork::Habits network;
   int mischief = 0;  // number of faults that are injected into the job
-  // Buckets of rows and slices of parameters move between servers. One server joins after the start
-  // of the job and may leave again.
+  // Whether buckets of rows and slices of parameters move between servers. One server joins after
+  // the start of the job and may leave again.
   bool moves = false;
-  // Trainers die while buckets move and some of their last pushes are in transit. Then servers are
-  // one step apart.
+  // Whether trainers die while buckets move and while some of their last pushes are in transit.
+  // After such a death, servers may be one step apart.
   bool torn = false;
   bool cuts = false;  // a_sync mode: processes take global snapshots, and these processes may die
-  // Servers log only the order of pushes. Trainers keep their pushes, at most `keep_bytes_max`
-  // bytes.
+  // Whether servers log only the order of pushes. If so, trainers keep their pushes, at most
+  // `keep_bytes_max` bytes per trainer.
   bool replayable = false;
   uint64_t keep_bytes_max = uint64_t{1} << 30;
   bool forget_previous =
@@ -59,20 +60,21 @@ struct SimReport {
   std::vector<std::string> trace;  // events of the job; empty without SimPlan::keep_trace
   int64_t pushes = 0;              // number of acknowledged pushes
   int64_t server_deaths = 0, trainer_deaths = 0, pauses = 0, cuts = 0;
-  // Numbers of moved buckets, of processes that moved buckets, and of servers that left.
+  // Numbers of moved buckets, of processes that moved buckets, and of servers that left the job.
   int64_t moved = 0, movers = 0, retired = 0;
   // Numbers of global snapshots, and of restores from a global snapshot.
   int64_t cuts_taken = 0, restored = 0;
-  // For SimPlan::replayable only. lost: the number of pushes that servers report as lost with their
-  // trainer. given_up: the job ended because a sync step needs a lost push.
+  // For SimPlan::replayable only. lost: number of pushes that servers report as lost because the
+  // trainer died. given_up: whether the job ended because a sync step needs a lost push.
   uint64_t lost = 0;
   bool given_up = false;
   double seconds = 0;  // duration of the job in seconds of virtual time
 };
 
-// Runs the job to its end. Then kills all servers once more, restarts them and checks their state.
-// Failures: the count of a slot contradicts the fate of its push; in a_sync mode, parameters differ
-// from the recorded order; a server does not restart; the job does not end.
+// Runs the job to its end. After that, kills and restarts all servers and checks their state.
+// Returns the report. These are failures: the value of a slot contradicts the fate of its push; in
+// a_sync mode, parameters differ from the recorded order; a server does not restart; the job does
+// not end.
 SimReport RunJob(const SimPlan& plan);
 
 }  // namespace tandem::pserver

@@ -1,4 +1,4 @@
-// Global snapshots of a simulated job. The processes that take them may die.
+// Global snapshots of a simulated job. The processes that take the snapshots may die.
 #include "pserver/client/moves/global_snapshot.h"
 #include "pserver/shard/checkpoint_calls.h"
 #include "pserver/state/bucket_move.h"
@@ -40,8 +40,8 @@ Status SimJob::RunCutter(const std::shared_ptr<SimProcess>& process, uint64_t nu
     const auto& cuts = servers_[static_cast<size_t>(s.server)]->disk().cuts();
     const auto image = cuts.find(number);
     if (image == cuts.end()) {
-      // The servers may have replaced this snapshot by a newer one if the notification about this
-      // one was delayed.
+      // If the reply about this snapshot was delayed, the server may already have replaced this
+      // snapshot by a newer one.
       if (cuts.upper_bound(number) == cuts.end()) {
         Fail(absl::StrFormat("cut %d is not on the disk of server %d", number, s.server));
       }
@@ -62,8 +62,8 @@ void SimJob::KillCutter() {
   }
 }
 
-// Checks all global snapshots. An acknowledged push is on all servers of a global snapshot or on
-// none. If it was acknowledged before the snapshot began, it is on all.
+// Checks all global snapshots. All servers of a global snapshot have an acknowledged push, or no
+// server has it. If the push was acknowledged before the snapshot began, all servers have it.
 void SimJob::CheckCuts() {
   const bool gone = std::find(retired_.begin(), retired_.end(), true) != retired_.end();
   uint64_t newest = 0;
@@ -86,13 +86,13 @@ void SimJob::CheckCuts() {
   if (newest != 0) CheckRestore(newest);
 }
 
-// Restores a global snapshot. All servers restore it, or all reject it because rows moved after the
-// snapshot.
+// Restores a global snapshot. Either all servers restore the snapshot, or all servers reject the
+// snapshot because rows moved after it.
 void SimJob::CheckRestore(uint64_t number) {
   size_t back = 0;
   std::string refused;  // the reason why a server rejected the restore; "": all servers restored
-  // Sends knowledge about moves again, because restored processes have lost it.
-  // GlobalSnapshotCoordinator::Restore also does this.
+  // Sends the knowledge about moves to all servers again, because restarted servers have lost it.
+  // GlobalSnapshotCoordinator::Restore does the same.
   TellAll();
   for (size_t i = 0; i < servers_.size(); ++i) {
     SimServer& server = *servers_[i];

@@ -9,9 +9,9 @@ namespace tandem::pserver {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Starts a process that moves all or some buckets from one server to another. It may move the
-// buckets back at once. It may also drain a server, which then leaves the job. If `spared` is not
-// -1, only slices move, and neither from nor to server `spared`.
+// Starts a process that moves all or some buckets from one server to another. The process may then
+// move the buckets back, or drain a server, which leaves the job. If `spared` is not -1, only
+// slices move, and server `spared` takes no part in the move.
 void SimJob::StartMover(int spared) {
   const auto count = static_cast<uint64_t>(servers_.size());
   const uint64_t spare = count - 1, step = 1 + world_.Below(count - 1);
@@ -59,7 +59,8 @@ Status SimJob::RunMover(const std::shared_ptr<SimProcess>& process, const MoverT
                             .lease = milliseconds(500)});
   TD_RETURN_IF_ERROR(mover.Add(addresses_.back()));
   const auto count = [this](const ps::MoveProgress&) { ++report_.moved; };
-  // A server that is to leave must own buckets, so it first gets the buckets of the other server.
+  // The drained server must own buckets before it leaves. If it owns none, it first gets the
+  // buckets of the other server.
   if (task.retire && task.stride == 1 && BucketsOf(task.source).empty()) {
     TD_RETURN_IF_ERROR(mover.Run({{task.target, task.source, BucketsOf(task.target)}}, count));
   }
@@ -94,7 +95,7 @@ void SimJob::KillMover() {
   }
 }
 
-// Ends a server that serves no bucket. The server does not start again.
+// Stops a server for the rest of the job, if it serves no bucket.
 void SimJob::Retire(int index) {
   SimServer& server = *servers_[static_cast<size_t>(index)];
   if (!server.alive() || !BucketsOf(index).empty()) return;
@@ -104,7 +105,7 @@ void SimJob::Retire(int index) {
   server.Kill(false);
 }
 
-// Collects what each server knows about moves, and sends everything to all servers.
+// Collects the knowledge of all servers about moves, and sends the union to all servers.
 void SimJob::TellAll() {
   BucketMap all;
   for (int round = 0; round < 2; ++round) {
@@ -117,8 +118,8 @@ void SimJob::TellAll() {
   }
 }
 
-// Returns an error if more than one server serves a bucket, or, if `settled`, if no server serves
-// it. Otherwise returns "".
+// Returns "" or a description of the fault. It is a fault if more than one server serves a bucket,
+// and, if `settled`, if no server serves a bucket.
 std::string SimJob::OwnersAreWrong(bool settled) {
   const int buckets = kRowBuckets + ledger_.slices();
   std::vector<int> owners(static_cast<size_t>(buckets), 0);

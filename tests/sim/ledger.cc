@@ -20,7 +20,7 @@ std::span<const float> ValuesOf(const ShardSnapshot& image, size_t slice) {
   return Floats(image.slices[slice].param, image.config.slices[slice].numel);
 }
 
-// Maps an id to a row: shows and clicks, then the values. A row that is not extended has only the
+// Maps an id to a row: shows, clicks, then the values. A row without embedx values has only the
 // first value.
 using RowMap = std::map<int64_t, std::vector<float>>;
 constexpr size_t kCounts = 2;
@@ -38,8 +38,9 @@ void AddRows(const RowValues& values, RowMap& rows) {
   }
 }
 
-// Applies a push to a row. This is an independent implementation of the table rules. The update
-// that raises the score to the threshold adds the remaining values, which start at 0.
+// Applies a push to a row. The function implements the rules of the table independently of the
+// product. The update that raises the score to the threshold adds the remaining values, which start
+// at 0.
 void UpdateRow(std::span<const float> pushed, float rate, std::vector<float>& row) {
   if (row.empty()) row.resize(kCounts + 1);
   for (size_t i = 0; i < kCounts; ++i) row[i] += pushed[i];
@@ -58,7 +59,8 @@ RowMap RowsOf(const ShardSnapshot& image) {
   return rows;
 }
 
-// Returns whether the row or slice is offered to another server, so that the other server owns it.
+// Returns whether another server has offered the row or slice to this server. The other server owns
+// the row or slice until the move is committed.
 bool IsOffered(const ShardSnapshot& image, int64_t id) {
   return image.moves != nullptr &&
          image.moves->offered.contains(RowBucket(static_cast<uint64_t>(id)));
@@ -75,8 +77,8 @@ void Update(std::span<const float> g, float rate, std::vector<float>& p) {
   for (size_t i = 0; i < p.size(); ++i) p[i] = p[i] - rate * g[i];
 }
 
-// Repeats the recorded moves: rows and slices that moved in and out with their buckets, in the
-// recorded order.
+// Applies the recorded moves in the recorded order: rows and slices arrive and leave with their
+// buckets.
 class RecordedMoves {
  public:
   explicit RecordedMoves(const ShardSnapshot& base) {
@@ -198,7 +200,7 @@ std::string SimLedger::CheckSlot(size_t slot, float count, bool all,
 }
 
 std::string SimLedger::Check(const std::vector<ShardSnapshot>& images, bool all) const {
-  // Shows, clicks and the first value of each row, by id.
+  // Shows, clicks and the first value of each row, summed over the servers, by id.
   std::map<int64_t, std::vector<float>> counts;
   std::vector<uint64_t> of_rows(static_cast<size_t>(trainers_), 0);
   for (size_t server = 0; server < images.size(); ++server) {
@@ -224,7 +226,8 @@ std::string SimLedger::Check(const std::vector<ShardSnapshot>& images, bool all)
       for (size_t i = 0; i < sums.size(); ++i) sums[i] += values[i];
     }
   }
-  // Missing pushes of each trainer, separately for shows, clicks and the first value.
+  // Number of pushes of each trainer that may be missing, separately for shows, clicks and the
+  // first value.
   std::vector<std::vector<uint64_t>> spare(kCounts + 1, of_rows);
   for (size_t slot = 0; slot < fate_.size(); ++slot) {
     std::vector<float>& sums = counts[RowOf(static_cast<int64_t>(slot))];
@@ -238,7 +241,8 @@ std::string SimLedger::Check(const std::vector<ShardSnapshot>& images, bool all)
 }
 
 std::string SimLedger::CheckCut(const std::vector<ShardSnapshot>& images, Time begun) const {
-  // For each slot: its value on each server, and the values of its row.
+  // For each slot: the value of the slot on each server, followed by the values of the row of the
+  // slot.
   std::vector<std::vector<float>> counts(fate_.size());
   std::map<int64_t, std::vector<float>> of_rows;
   std::vector<bool> lost(static_cast<size_t>(trainers_), false);

@@ -1,5 +1,5 @@
 // Records which pushes the trainers of a simulated job made, and what the trainers know about the
-// fate of each push. From these records the ledger computes the values that servers must hold.
+// fate of each push. From these records the ledger computes the values that the servers must have.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ namespace tandem::pserver {
 inline constexpr int64_t kSimWeights = 8;  // number of weights on each server
 inline constexpr int64_t kSimRowDim = 2;
 
-// The records of all trainers. They outlive the trainers.
+// The records of all trainers. The records outlive the processes of the trainers.
 class SimLedger {
  public:
   SimLedger(int servers, int trainers, int steps);
@@ -24,9 +24,10 @@ class SimLedger {
   // server has one row of both variables.
   std::vector<ps::PsVariable> Variables() const;
   int slices() const { return 2 * static_cast<int>(servers_); }
-  // Returns the table "rows" (accessor=ctr). Each push has its own row. Its first value is the
-  // number of applied pushes, and a push is also one show and one click. All pushes also update a
-  // few shared rows. After some pushes, their shows and clicks extend these rows.
+  // Returns the table "rows" (accessor=ctr). Each push has its own row, and adds 1 to the first
+  // value, to the shows and to the clicks of this row. All pushes also update a few shared rows.
+  // After some pushes, the shows and clicks of a shared row reach the threshold of embedx, and the
+  // row gets its remaining values.
   std::vector<ps::PsTable> Tables() const;
   static int64_t RowOf(int64_t slot) { return (slot + 1) * 1'000'003; }
   static int64_t SharedRowOf(uint64_t step) { return 1 + static_cast<int64_t>(step % 3); }
@@ -37,25 +38,27 @@ class SimLedger {
   void Begin(int trainer, uint64_t step) { Raise(trainer, step, Fate::kBegun); }
   void Acknowledge(int trainer, uint64_t step, Time now);
   // Declares that some pushes may be lost: those in progress, and those that were acknowledged at
-  // `since` or later. What the trainers learn later about these pushes is ignored.
+  // `since` or later. Later acknowledgements of these pushes are ignored.
   void Forgive(Time since);
   // Returns the number of steps whose push this trainer has begun.
   uint64_t begun(int trainer) const;
 
-  // Checks the ledger on the servers. Returns "" or a description of the fault. An acknowledged
-  // push must be applied exactly once on each server, another begun push at most once. With `all`,
-  // every push must be applied exactly once. For each trainer, as many pushes may be missing as the
-  // servers report lost (TrainerPushState::lost_pushes).
+  // Checks the slots and the rows on the servers. Returns "" or a description of the fault. Each
+  // server must apply an acknowledged push exactly once, and a push that only began at most once.
+  // If `all` is true, each server must apply every push exactly once. Exception: for each trainer,
+  // as many pushes may be missing on a server as the server reports lost
+  // (TrainerPushState::lost_pushes).
   std::string Check(const std::vector<ShardSnapshot>& images, bool all) const;
-  // Checks a global snapshot that began at `begun`. Returns "" or a description of the fault. An
-  // acknowledged push must be applied once on each server, or on no server. A push that was
-  // acknowledged before `begun` must be applied once on each server.
+  // Checks a global snapshot that began at `begun`. Returns "" or a description of the fault.
+  // Either each server has applied an acknowledged push once, or no server has applied it. Each
+  // server must have applied once a push that was acknowledged before `begun`.
   std::string CheckCut(const std::vector<ShardSnapshot>& images, Time begun) const;
 
  private:
   enum class Fate : uint8_t { kNone, kBegun, kAcknowledged };
-  // `spare`: for each trainer, how many pushes may still be missing. The call lowers the number if
-  // the push is missing.
+  // Checks one slot. `spare`: for each trainer, the number of pushes that may still be missing. If
+  // the push of the slot is missing, the call decrements this number. Returns "" or a description
+  // of the fault.
   std::string CheckSlot(size_t slot, float count, bool all, std::vector<uint64_t>& spare) const;
   void Raise(int trainer, uint64_t step, Fate fate);
 
@@ -65,11 +68,11 @@ class SimLedger {
   std::vector<bool> forgiven_;      // whether the push may be lost, by slot
 };
 
-// The parameters and gradients that a trainer has in memory.
+// The parameters and gradients in the memory of one trainer.
 class SimBatch {
  public:
   SimBatch(uint64_t seed, const SimLedger& ledger);
-  // Chooses the rows of the step. Call it before Compute.
+  // Chooses the rows of the step. The caller calls Begin before Compute.
   void Begin(int trainer, uint64_t step);
   // Computes the gradients of the step. The gradient is 1 in the slot of the push. Other gradients
   // depend on trainer, step and the pulled weights.
@@ -87,14 +90,15 @@ class SimBatch {
   std::vector<float> rows_, row_gradients_;
 };
 
-// Returns the parameters of a server. ParametersOf appends the rows with their ids to the slices.
+// Returns the parameters of a server. SlicesOf returns the values of the slices. ParametersOf
+// returns the values of the slices, then the id and the values of each row.
 std::vector<float> SlicesOf(const ShardSnapshot& image);
 std::vector<float> ParametersOf(const ShardSnapshot& image);
-// Returns the slices, then the rows with their ids, of all servers together. Each is read from the
-// server that serves it.
+// Like ParametersOf, for all servers together. The result has each slice and each row once, with
+// the values of the server that owns the slice or the row.
 std::vector<float> ParametersOfAll(const std::vector<ShardSnapshot>& images);
-// Applies the recorded updates again in a separate loop: p = p - 1 * g. Returns "" if the snapshot
-// has the same bits.
+// Applies the recorded updates again in a separate loop: p = p - 1 * g. Returns "" if the result
+// has the same bits as the snapshot, else a description of the difference.
 std::string CheckOrder(const ShardSnapshot& image, const SimDisk& disk);
 
 }  // namespace tandem::pserver

@@ -46,7 +46,7 @@ class CarrierAround : public ps::PsChannel {
   SimCarrier carrier_;
 };
 
-// Fails the requests about moves to the servers in `deaf`, with DEADLINE_EXCEEDED.
+// Fails the requests about moves (ExchangeMap) to the servers in `deaf` with DEADLINE_EXCEEDED.
 class DeafCarrier final : public CarrierAround {
  public:
   DeafCarrier(SimCarrier carrier, const std::set<int>& deaf)
@@ -63,8 +63,8 @@ class DeafCarrier final : public CarrierAround {
   const std::set<int>& deaf_;
 };
 
-// When a server rejects the client's first push, calls `meanwhile`. The client gets the rejection
-// only when `meanwhile` calls its argument `then`.
+// When a server rejects a push of the client for the first time, calls `meanwhile`. The client gets
+// the rejection only when `meanwhile` calls `then`.
 class LateCarrier final : public CarrierAround {
  public:
   using Meanwhile = std::function<void(const std::string& push, std::function<void()> then)>;
@@ -87,7 +87,7 @@ class LateCarrier final : public CarrierAround {
   Meanwhile meanwhile_;
 };
 
-// Delays the first rejection of a push by one server for 50 ms.
+// Delays the first rejection of a push by server `server` for 50 ms.
 class TurnCarrier final : public CarrierAround {
  public:
   TurnCarrier(SimCarrier carrier, int server) : CarrierAround(std::move(carrier)), late_(server) {}
@@ -158,15 +158,15 @@ class SimMovesTest : public testing::Test {
     if (waiting->ended->WaitUntil(process.world().Now() + seconds(200))) return waiting->status;
     return DeadlineExceeded("a call did not end");
   }
-  // Waits until the test allows this trainer to continue with the step.
+  // Blocks until the test allows this trainer to continue with step `step`.
   void AwaitLeave(SimProcess& process, uint64_t step) {
     reached_[static_cast<size_t>(process.node() - kFirstTrainer)] = step;
     while (!process.dead() && step >= allowed_) {
       process.MakeEvent()->WaitUntil(world_.Now() + milliseconds(10));
     }
   }
-  // Makes `kSteps` steps. Each step pulls a row of the server with this trainer's number. Then it
-  // pushes gradients for that row and for the weights.
+  // Makes `kSteps` steps. Each step pulls a row of the server with this trainer's number. After
+  // that, it pushes gradients of that row and of the weights, and pulls the weights.
   Status Train(const std::shared_ptr<SimProcess>& process) {
     ps::PsOptions options;
     options.job = kJob;
@@ -199,7 +199,8 @@ class SimMovesTest : public testing::Test {
     EXPECT_THAT(weights, testing::Each(1.0f + kTrainers * kSteps));
     return client->Complete();
   }
-  // Returns the id of a row in the first bucket of a server.
+  // Returns the id of a row in bucket BucketOf(server), the bucket that the tests move from the
+  // server.
   static int64_t RowOf(int server) {
     const int bucket = BucketOf(server);
     int64_t id = 0;
@@ -238,9 +239,10 @@ class SimMovesTest : public testing::Test {
 };
 
 // Two moves happen before one step, each between two of four servers. Both trainers push this step,
-// but each of them knows only one of the moves. The servers of the known move accept the push. Its
-// step, and so the pull, must wait for the other trainer. The servers of the unknown move reject
-// the push. The trainer must repair the rejected parts without waiting for the accepted parts.
+// but each of them knows only one of the moves. The servers of the move that a trainer knows accept
+// the trainer's push. These servers cannot complete the step, and thus the pull, before the push of
+// the other trainer. The servers of the other move reject the push. The trainer must repartition
+// the rejected parts without waiting for the accepted parts.
 TEST_F(SimMovesTest, TrainersThatKnowOneEachEndTheStep) {
   for (int t = 0; t < kTrainers; ++t) {
     Start(kFirstTrainer + t, [this](const auto& process) { return Train(process); });
@@ -256,8 +258,8 @@ TEST_F(SimMovesTest, TrainersThatKnowOneEachEndTheStep) {
   ASSERT_TRUE(RunUntil([&] {
     return AllReached(kMoved) && ended_ == std::set{kFirstMover, kFirstMover + 1};
   }));
-  // Each trainer requests a row of one of the moves, and so learns of this move. It cannot reach
-  // the servers of the other move.
+  // Each trainer pulls a row that moved with one of the moves, and so learns of this move. Its
+  // requests about moves to the servers of the other move fail.
   for (int server = 0; server < kServers; ++server) {
     deaf_[static_cast<size_t>(1 - server % 2)].insert(server);
   }
@@ -270,8 +272,8 @@ TEST_F(SimMovesTest, TrainersThatKnowOneEachEndTheStep) {
   EXPECT_LT(Seconds(world_.Now() - begin), 5);
 }
 
-// Two servers reject their parts of a step in turn. The client does not forward a part while
-// another part is in transit. So at some time it must repartition both parts together.
+// Two servers reject their parts of a step in turn. The client does not forward a rejected part
+// while another part is in transit. Therefore the client must repartition both parts together.
 TEST_F(SimMovesTest, PartsThatAreRefusedInTurnAreCutAnewTogether) {
   carrier_ = [](SimCarrier carrier, int /*trainer*/) {
     return std::make_unique<TurnCarrier>(std::move(carrier), /*server=*/1);
@@ -288,8 +290,8 @@ TEST_F(SimMovesTest, PartsThatAreRefusedInTurnAreCutAnewTogether) {
   EXPECT_LT(Seconds(world_.Now() - begin), 5);
 }
 
-// In a_sync mode, each server has its own version. A pull of a moved slice must not wait until the
-// new server has made as many updates as the old server.
+// A pull of a moved slice must not wait until the new server has made as many updates as the old
+// server: in a_sync mode each server has a separate version.
 TEST_F(SimMovesTest, ASliceIsPulledAtAServerOfAnotherVersion) {
   constexpr uint64_t kPushes = 5;
   Start(kFirstTrainer, [this](const auto& process) -> Status {
@@ -332,7 +334,8 @@ TEST_F(SimMovesTest, ASliceIsPulledAtAServerOfAnotherVersion) {
   EXPECT_LT(Seconds(world_.Now() - begin), 5);
 }
 
-// While the trainer was idle, a server was drained and stopped. The trainer was not informed.
+// A server was drained and stopped while the trainer was idle. The trainer must find the rows of
+// this server without being informed.
 TEST_F(SimMovesTest, ATrainerFindsRowsOfAServerThatIsGone) {
   Start(kFirstTrainer, [this](const auto& process) -> Status {
     ps::PsOptions options{.job = kJob, .trainers = kTrainers, .incarnation = 1};
@@ -342,8 +345,8 @@ TEST_F(SimMovesTest, ATrainerFindsRowsOfAServerThatIsGone) {
     TD_RETURN_IF_ERROR(client->Configure({}, ps::PsMode::kASync, {}, {rows}).status());
     TD_RETURN_IF_ERROR(client->InitOrFetch({}).status());
     AwaitLeave(*process, kMoved);
-    // The push has no rows of the stopped server. The client must send such a push to that server
-    // too.
+    // The push has no rows of the stopped server. The client sends such a push to every server,
+    // thus also to the stopped one.
     const int64_t other = RowOf(1);
     float row = 1;
     TD_RETURN_IF_ERROR(Await(*process, [&](const auto& done) {
@@ -370,12 +373,13 @@ TEST_F(SimMovesTest, ATrainerFindsRowsOfAServerThatIsGone) {
   const Time begin = world_.Now();
   allowed_ = kSteps;
   ASSERT_TRUE(RunUntil([&] { return ended_.size() == 2; }));
-  // The trainer did not wait for the deadlines of its calls.
+  // The trainer must not have waited for the deadlines of its calls.
   EXPECT_LT(Seconds(world_.Now() - begin), 5);
 }
 
-// A server pauses new pushes and rejects one push. Then a duplicate of this push arrives and is
-// accepted. After that the bucket moves to another server.
+// A server holds new pushes for a snapshot and rejects one push. A duplicate of this push arrives
+// later, and the server accepts it. After that, the bucket moves to another server. The client must
+// not send the push again under another number.
 TEST_F(SimMovesTest, APushThatIsTakenLateIsNotSentUnderAnotherNumber) {
   Shard& shard = servers_[1]->shard();
   bool late = false;

@@ -1,4 +1,5 @@
-// A simulated network. It delays, loses, repeats and reorders messages, and it can be partitioned.
+// A simulated network. The network delays, loses, repeats and reorders messages. Tests can cut the
+// connection of two nodes.
 #pragma once
 
 #include <functional>
@@ -13,14 +14,15 @@ namespace tandem::pserver {
 class SimNetwork {
  public:
   struct Habits {
-    // Probabilities per message; `dawdle`: the message takes up to a second.
+    // Probabilities per message. lose: the message is lost; repeat: the message arrives twice;
+    // dawdle: the message takes up to a second.
     double lose = 0, repeat = 0, dawdle = 0;
   };
   SimNetwork(SimWorld& world, Habits habits) : world_(world), habits_(habits) {}
 
   // Sends a message. Calls `arrive` when the message arrives at the other node: usually once and
-  // soon, sometimes late, twice or never. Returns false if the message is lost. The simulated
-  // sender must not learn this result.
+  // soon, sometimes late, twice or never. Returns false if the message is lost. Callers may use
+  // this result only to simulate a broken connection.
   bool Carry(int from, int to, std::function<void()> arrive);
   // Until the time `until`, drops all messages between the nodes `a` and `b`.
   void Cut(int a, int b, Time until);

@@ -13,8 +13,9 @@ SimPlan PlanOf(uint64_t seed, UpdatePolicy mode, bool replayable) {
   constexpr WalSync kSyncs[] = {WalSync::kAlways, WalSync::kAlways, WalSync::kInterval,
                                 WalSync::kNone};
   plan.wal_sync = kSyncs[chance.Below(4)];
-  // A sync job cannot continue if acknowledged steps are lost, because its servers would be at
-  // different steps. So its servers lose power only with wal_sync=always.
+  // A sync job cannot continue if a power loss destroys acknowledged steps, because the servers
+  // would be at different steps. Therefore servers of a sync job lose power only with
+  // wal_sync=always.
   plan.power = plan.wal_sync == WalSync::kAlways ||
                (plan.wal_sync == WalSync::kInterval && mode == UpdatePolicy::kASync);
   plan.log_bytes_max = chance.Chance(0.5) ? 2'000 + chance.Below(20'000) : uint64_t{1} << 40;
@@ -27,7 +28,7 @@ SimPlan PlanOf(uint64_t seed, UpdatePolicy mode, bool replayable) {
   plan.mischief = 2 + static_cast<int>(chance.Below(14));
   plan.moves = chance.Chance(0.5) && !replayable;
   if (plan.moves) {
-    // More steps, because in sync mode rows move only between two steps.
+    // Doubles the number of steps, because in sync mode rows move only between two steps.
     if (mode == UpdatePolicy::kSync) plan.steps *= 2;
     plan.mischief *= 2;
     if (chance.Chance(0.5)) plan.network.repeat = 0.3;

@@ -6,8 +6,8 @@
 
 namespace tandem::pserver {
 
-// An event that a process can wait for. Its state may outlive it, because a wake-up at its deadline
-// may still be scheduled.
+// An event that a process can wait for. Event holds a reference to the process, because a wake-up
+// at the deadline may still be scheduled.
 struct SimProcess::Event final : ps::PsEvent {
   explicit Event(std::shared_ptr<SimProcess> p) : process(std::move(p)) {}
   void Set() override {

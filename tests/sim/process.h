@@ -1,5 +1,5 @@
-// A simulated process that runs blocking code, for example a trainer. It is a fiber that can be
-// killed, paused and woken.
+// A simulated process that runs blocking code, for example a trainer. The process is a fiber that
+// tests can kill, pause and continue.
 #pragma once
 
 #include <deque>
@@ -12,7 +12,7 @@
 
 namespace tandem::pserver {
 
-// Not thread-safe. Create it with std::make_shared.
+// Not thread-safe. Owned by std::shared_ptr: create it with std::make_shared.
 class SimProcess : public std::enable_shared_from_this<SimProcess> {
  public:
   SimProcess(SimWorld& world, int node) : world_(world), node_(node) {}
@@ -24,15 +24,15 @@ class SimProcess : public std::enable_shared_from_this<SimProcess> {
   bool paused() const { return paused_; }
   bool ended() const { return fiber_ != nullptr && fiber_->ended(); }
 
-  // Simulates SIGKILL. From now on no message leaves the process. Its code runs on to its end, but
-  // each of its waits fails.
+  // Simulates SIGKILL. After the call no message leaves the process. The call runs the body to its
+  // end; each wait of the body fails.
   void Kill();
   // Pause simulates SIGSTOP, and Continue simulates SIGCONT.
   void Pause() { paused_ = true; }
   void Continue();
 
-  // Runs `what` now, as another thread of the process would. If the process is paused, runs it
-  // after Continue; if it is dead, never.
+  // Runs `what` now, as another thread of the process would. If the process is paused, runs `what`
+  // after Continue. If the process is dead, does nothing.
   void Post(std::function<void()> what);
   // Calls Post(what) after the time `pause`.
   void After(Duration pause, std::function<void()> what);
@@ -48,7 +48,7 @@ class SimProcess : public std::enable_shared_from_this<SimProcess> {
   const int node_;
   std::unique_ptr<Fiber> fiber_;
   bool dead_ = false, paused_ = false;
-  // Functions that were posted while the process is paused.
+  // Functions that were posted while the process was paused.
   std::deque<std::function<void()>> held_;
 };
 

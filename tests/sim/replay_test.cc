@@ -41,8 +41,8 @@ class SimReplayTest : public testing::Test {
     world_.Forget();
   }
 
-  // Starts a trainer that pushes until `steps_` and then stays alive. Each new process replaces the
-  // previous process of the rank.
+  // Starts a trainer that pushes the steps below `steps_`, which a test may increase, and stays
+  // alive. A later process of the same rank replaces the earlier process.
   void StartTrainer(int rank) {
     const auto process = std::make_shared<SimProcess>(world_, kFirstTrainer + rank);
     processes_.push_back(process);
@@ -101,7 +101,7 @@ class SimReplayTest : public testing::Test {
   bool RunUntil(const std::function<bool()>& done) {
     return world_.RunUntil(done, world_.Now() + seconds(300));
   }
-  // Returns whether all trainers of this incarnation have pushed `steps` steps.
+  // Returns whether the processes of both trainers with this incarnation have pushed `steps` steps.
   bool HavePushed(uint64_t incarnation, uint64_t steps) {
     return pushed_[{0, incarnation}] == steps && pushed_[{1, incarnation}] == steps;
   }
@@ -116,10 +116,10 @@ class SimReplayTest : public testing::Test {
   std::map<std::pair<int, uint64_t>, uint64_t> pushed_;
 };
 
-// All trainers die. Both servers die before they have written the pushes to their logs. One of them
-// dies after a call of replacement 0, the new process of trainer 0. Replacement 0 waits at the
-// other server, which waits for replacement 1. Replacement 1 waits at the first server, where only
-// replacement 0 can report that its pushes are lost.
+// All trainers die. Both servers die before they have written the pushes to their logs. Server 0
+// dies after a call of replacement 0, the new process of trainer 0. Replacement 0 waits at server
+// 1, which waits for replacement 1. Replacement 1 waits at server 0, where only replacement 0 can
+// report that the pushes of trainer 0 are lost.
 TEST_F(SimReplayTest, TrainersThatWaitAtTwoServersAreNotWaitedForThere) {
   for (int rank = 0; rank < kTrainers; ++rank) StartTrainer(rank);
   ASSERT_TRUE(RunUntil([&] { return HavePushed(1, 1); }));
@@ -127,7 +127,8 @@ TEST_F(SimReplayTest, TrainersThatWaitAtTwoServersAreNotWaitedForThere) {
   StartAgain(1);
   StartTrainer(0);
   ASSERT_TRUE(RunUntil([&] { return Incarnation(0, 0) == 2; }));
-  // Now the server's reply to replacement 0 is in transit, and the server has not begun to write.
+  // At this time the reply of server 0 to replacement 0 is in transit, and server 0 has not begun
+  // to write its log.
   ASSERT_TRUE(
       RunUntil([&, begin = world_.Now()] { return world_.Now() > begin + milliseconds(1); }));
   StartAgain(0);
@@ -145,8 +146,8 @@ TEST_F(SimReplayTest, TrainersThatWaitAtTwoServersAreNotWaitedForThere) {
   }
 }
 
-// A trainer waits for space for its kept pushes, so it has no call in progress. Even so, a
-// restarted server must be able to request the kept pushes.
+// A trainer waits until it has memory for another kept push, and has no call in progress. A
+// restarted server must be able to request the kept pushes from this trainer.
 TEST_F(SimReplayTest, WhoeverWaitsForRoomHearsOfServersThatWereStartedAgain) {
   for (int rank = 0; rank < kTrainers; ++rank) StartTrainer(rank);
   steps_ = kKeptSteps;
@@ -158,7 +159,7 @@ TEST_F(SimReplayTest, WhoeverWaitsForRoomHearsOfServersThatWereStartedAgain) {
   const Time begin = world_.Now();
   ++steps_;
   ASSERT_TRUE(RunUntil([&] { return HavePushed(1, steps_); }));
-  // The trainer reacts to the first report, not after a random delay.
+  // The trainer must react to the first report of a restarted server, without a random delay.
   EXPECT_LT(Seconds(world_.Now() - begin), 2);
   EXPECT_EQ(Info(1).version, kTrainers * steps_);
 }

@@ -21,8 +21,8 @@ namespace tandem::pserver {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// One process of a server. Scheduled events hold a reference to it, but do nothing if the process
-// is dead.
+// One process of a server. Scheduled events hold a reference to the process, but have no effect if
+// it is dead.
 struct SimServer::Life : std::enable_shared_from_this<Life> {
   Life(int index, uint64_t number, const SimServerOptions& options, SimWorld& w, SimDisk& disk)
       : world(w), name(static_cast<uint64_t>(index)), storage(disk.Open()), deadlines(*this) {
@@ -43,7 +43,8 @@ struct SimServer::Life : std::enable_shared_from_this<Life> {
     calls = std::make_unique<TensorCalls>(number, durable->shard(), deadlines);
   }
 
-  // Runs `what` after `pause`, as a thread of the process would. A dead process does not run it.
+  // Runs `what` after `pause`, as a thread of the process would. Does nothing if the process has
+  // died.
   void After(Duration pause, std::function<void()> what) {
     world.After(pause, [self = shared_from_this(), what = std::move(what)] {
       if (!*self->dead) what();
@@ -59,7 +60,8 @@ struct SimServer::Life : std::enable_shared_from_this<Life> {
       if (!*dead) TurnLog();
     });
   }
-  // Saves on a simulated thread. At most one more save may wait for it.
+  // Runs `work`, a save, later, as a separate thread would. At most two saves may be queued,
+  // including the running one. RESOURCE_EXHAUSTED: two saves are queued.
   Status SaveLater(std::function<void()> work) {
     if (saves.size() >= 2) return ResourceExhausted("the saver is busy");
     saves.push_back(std::move(work));
@@ -78,8 +80,8 @@ struct SimServer::Life : std::enable_shared_from_this<Life> {
   struct EventDeadlines final : Deadlines {
     explicit EventDeadlines(Life& l) : Deadlines(l.world.clock()), life(l) {}
     void Poke(Time /*deadline*/) override { Look(); }
-    // Checks deadlines at least every 500 ms while calls wait, like
-    // pserver/service/deadline_driver.h.
+    // Expires waiting calls at their deadlines. While calls wait, checks the deadlines at least
+    // every 500 ms, like pserver/service/deadline_driver.h.
     void Look() {
       const Time next = life.durable->shard().NextDeadline();
       if (looking || next == Time::max()) return;
@@ -98,7 +100,7 @@ struct SimServer::Life : std::enable_shared_from_this<Life> {
 
   SimWorld& world;
   const uint64_t name;
-  // A separate object, because replies in transit refer to the flag. They must not keep the process
+  // A separate object, because replies in transit refer to the flag but must not keep the process
   // alive.
   const std::shared_ptr<bool> dead = std::make_shared<bool>(false);
   Time turn_due = Time::max();
@@ -109,7 +111,7 @@ struct SimServer::Life : std::enable_shared_from_this<Life> {
   EventDeadlines deadlines;
   std::unique_ptr<DurableShard> durable;
   std::unique_ptr<TensorCalls> calls;
-  // Saves that wait for the saving thread; they may refer to the shard.
+  // Saves that are queued; a save may refer to the shard.
   std::deque<std::function<void()>> saves;
 };
 
@@ -147,11 +149,11 @@ void SimServer::Kill(bool power) {
   disk_.Revoke();
   if (power) {
     disk_.LosePower();
-    // Only wal_sync=always promises that data survives a power loss.
+    // Without wal_sync=always, versions that trainers have received may be lost.
     if (options_.wal_sync != WalSync::kAlways) told_ = 0;
   }
   *life_->dead = true;
-  // The process's code may be on the stack now, so the object is destroyed by a later event.
+  // The code of the process may be on the stack now, so a later event destroys the object.
   world_.After(Duration::zero(), [life = std::move(life_)] {});
   life_ = nullptr;
   for (auto& told : std::exchange(mourners_, {})) told();
@@ -161,7 +163,7 @@ void SimServer::Kill(bool power) {
 bool SimServer::Grows() { return shard().Info().config.mode == UpdatePolicy::kASync; }
 
 void SimServer::Handle(rpc::PserverCall call, const std::string& request, Answer answer) {
-  // Holds a reference to the process, because the call may kill it.
+  // Holds a reference to the process, because the call may kill the process.
   const std::shared_ptr<Life> life = life_;
   Shard& shard = life->durable->shard();
   const std::span<const std::byte> piece = std::as_bytes(std::span(request));

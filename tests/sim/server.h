@@ -1,5 +1,5 @@
-// A simulated parameter server. It uses the product's shard, log, checkpoints and calls. Events of
-// a SimWorld replace threads, and a SimDisk replaces the disk.
+// A simulated parameter server. The server uses the product's shard, log, checkpoints and calls.
+// Events of a SimWorld replace threads, and a SimDisk replaces the disk.
 #pragma once
 
 #include <functional>
@@ -24,12 +24,12 @@ struct SimServerOptions {
   uint64_t log_bytes_max = uint64_t{1} << 40;
   uint64_t checkpoint_every_steps = 0;
   bool forget_previous = false;  // injects a bug: see the constructor of SimDisk
-  // The log has only the order of pushes, and trainers keep their pushes.
+  // Whether the log has only the order of pushes. If so, trainers keep their pushes.
   bool replayable = false;
   uint64_t keep_bytes_max = 0;
 };
 
-// A server and its disk. The disk outlives the process when the process dies. Not thread-safe.
+// A server and its disk. The disk survives the death of the process. Not thread-safe.
 class SimServer {
  public:
   using Answer = std::function<void(const Status&, std::string)>;
@@ -38,11 +38,13 @@ class SimServer {
   SimServer(int index, SimServerOptions options, SimWorld& world);
   ~SimServer();
 
-  // Starts a process. Fails if the process cannot load the state, or if the state is older than a
-  // version that a trainer has received.
+  // Starts a process, which recovers the state from the disk. Returns the errors of
+  // DurableShard::Recover. DATA_LOSS also: no logged push lacks its values, but the recovered
+  // version is below the highest version in a reply to a push or a pull. Without wal_sync=always,
+  // only replies after the last power loss count.
   Status Start();
-  // Simulates SIGKILL. With `power`, the machine also loses power. Operations of the process in
-  // progress are not completed.
+  // Simulates SIGKILL. If `power` is true, the machine also loses power. Operations in progress are
+  // not completed.
   void Kill(bool power);
   bool alive() const { return life_ != nullptr; }
   // Handles a request. Calls `answer` once with the reply, or never if the process dies first.
@@ -54,7 +56,7 @@ class SimServer {
   SimDisk& disk() { return disk_; }
   // Describes a wrong reply of this server; "": there was none.
   const std::string& wrong() const { return wrong_; }
-  // Calls `told` when the process dies. Callers that wait for a reply thus learn of the broken
+  // Calls `told` when the process dies. Thus callers that wait for a reply detect the broken
   // connection.
   void OnDeath(std::function<void()> told) { mourners_.push_back(std::move(told)); }
 

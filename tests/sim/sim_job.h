@@ -77,7 +77,7 @@ class SimJob {
   void PauseTrainer(int rank);
   Status Train(int rank, uint64_t incarnation, const std::shared_ptr<SimProcess>& process);
   uint64_t StepBound(uint64_t done) const;
-  // Makes one step: pushes `batch` and stores the new parameters in `next`. Calls `meanwhile` when
+  // Makes one step: pushes `batch` and stores the new parameters in `next`. Calls `meanwhile` after
   // the push has begun.
   Status Step(ps::PsClient& client, SimProcess& process, uint64_t step, SimBatch& batch,
               SimBatch& next, const std::function<void()>& meanwhile);
@@ -123,7 +123,7 @@ class SimJob {
   std::vector<std::shared_ptr<SimProcess>> movers_, cutters_;
   struct OneCut {
     Time begun;
-    // All servers of the snapshot, once each of them has replied; before: empty.
+    // All servers of the snapshot. Empty until each of them has replied.
     std::vector<int> servers;
     std::vector<ShardSnapshot> images;  // snapshots of the servers in `servers`
   };

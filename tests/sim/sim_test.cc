@@ -1,6 +1,6 @@
-// Runs random jobs in the simulator. An acknowledged push must be applied exactly once, whatever
-// happens to servers, trainers and network. A failure prints its seed. To repeat the run with that
-// seed and print its last 500 events, run
+// Runs random jobs in the simulator. An acknowledged push must be applied exactly once, whichever
+// faults servers, trainers and the network have. A failure prints the seed of the job. To repeat
+// the run with that seed and print its last 500 events, run
 //   TANDEM_SIM_FIRST=SEED TANDEM_SIM_SEEDS=1 TANDEM_SIM_TAIL=500 build/tests/sim_test
 #include <glog/logging.h>
 
@@ -20,7 +20,8 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
   return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
-// Describes how the parameters of a run differ from those of the run without faults.
+// Returns a text that describes how the parameters of a run differ from the parameters of the run
+// without faults.
 std::string Difference(const std::vector<float>& found, const std::vector<float>& calm) {
   if (found.size() != calm.size()) {
     return absl::StrFormat("%d values, expected %d", found.size(), calm.size());
@@ -39,7 +40,8 @@ class SimTest : public testing::Test {
   // Hides the product's messages, because every injected fault causes some.
   void SetUp() override { FLAGS_minloglevel = google::GLOG_FATAL; }
 
-  // Runs the plan. Returns "" or a description of the failure.
+  // Runs the plan. In sync mode, also compares the parameters with a run without faults. Returns ""
+  // or a description of the failure. *out, if set, gets the report.
   std::string Wrong(const SimPlan& plan, SimReport* out = nullptr) {
     SimReport report = RunJob(plan);
     if (report.failure.empty() && plan.mode == UpdatePolicy::kSync && !report.given_up) {
@@ -70,7 +72,8 @@ struct Kind {
   UpdatePolicy mode;
   // true: servers log only the order of pushes; false: servers log whole pushes.
   bool replayable = false;
-  // Sync mode only. moves: buckets move in every job. torn: trainers also die during moves.
+  // Sync mode only. moves: whether buckets move in every job. torn: whether trainers also die
+  // during moves.
   bool moves = false, torn = false;
 };
 std::string Name(const Kind& kind) {
@@ -148,8 +151,8 @@ TEST_P(ModeTest, ASeedIsOneRun) {
   }
 }
 
-// Storage with deliberate errors. The simulator must find these errors; otherwise the simulator
-// might check nothing. tests/sim/mutants has errors of servers.
+// Storage with deliberate errors. The simulator must find these errors. The test thus proves that
+// the simulator checks its jobs. tests/sim/mutants has errors of servers.
 struct SeededBug {
   const char* name;
   UpdatePolicy mode;

@@ -1,5 +1,5 @@
-// A simulated world on one thread. It has virtual time, scheduled events, random numbers from one
-// seed, and a hash of all past events.
+// A simulated world on one thread. The world has virtual time, scheduled events, random numbers
+// from one seed, and a hash of all past events.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
 // Runs jobs with --place=cuda on the CUDA of host memory (tests/cuda_on_host). The jobs run the
 // real code of the CUDA module, but plain loops replace cuBLASLt and cuDNN. The programs load the
-// module that is next to the test program.
+// CUDA module from the directory of the test program.
 #pragma once
 
 #include "tests/support/device_job_test.h"
@@ -18,8 +18,8 @@ class CudaOnHostTest : public DeviceJobTest {
     job_ = Write("normed.pbtxt", kNormed);
   }
 
-  // Runs one trainer on `place`, without a launcher. Afterwards Log(name) returns the CUDA calls of
-  // the trainer.
+  // Runs one trainer on `place`, without a launcher. After the call, Log(name) returns the CUDA
+  // calls of the trainer.
   JobRun Run(const std::string& name, const std::string& place, Args flags, Env env = {}) const {
     flags.push_back("--place=" + place);
     env["TANDEM_CUDA_ON_HOST_LOG"] = Path(name + ".log");

@@ -1,5 +1,5 @@
 // Runs jobs with --place=cuda on the stand-in device (guarded_device_module.cc). The programs load
-// the device module and the stand-in NCCL that are next to the test program.
+// the device module and the stand-in NCCL from the directory of the test program.
 #pragma once
 
 #include <filesystem>
@@ -19,8 +19,8 @@ class DeviceJobTest : public JobTest {
     job_ = Write("mlp.pbtxt", kJob);
     ASSERT_TRUE(LinkInto("../tests/guarded_device"));
   }
-  // Makes later programs run in the directory `folder` of build/bin, where they load their module.
-  // Returns false if this build has no such module.
+  // Makes later programs run in the directory `folder` of build/bin. The programs load their CUDA
+  // module from this directory. Returns false if this build has no such module.
   bool LinkInto(const std::string& folder) {
     folder_ = folder;
     const auto there = BinDir() / folder;
@@ -56,7 +56,7 @@ class DeviceJobTest : public JobTest {
     ChildProcess launcher("tandemrun", all, env, Path(name + ".out"));
     return End(name, launcher);
   }
-  // Runs two servers, with their slices on `place`, and trainers.
+  // Runs two servers, whose slices are on `place`, and `workers` trainers.
   JobRun RunServers(const std::string& name, const std::string& place, const Args& args,
                     const std::string& mode = "pserver", int workers = 2,
                     const Args& launch = {}) const {

@@ -25,7 +25,7 @@
 namespace tandem {
 namespace {
 
-// The network 10.77.0.0; host h has the address 10.77.0.0 + h + 1.
+// Network address 10.77.0.0. Host h has the address 10.77.0.0 + h + 1.
 constexpr uint32_t kNetwork = 0x0a4d0000;
 constexpr uint32_t kMask = 0xffffff00;
 constexpr int kHostsMax = 64, kQueuedPackets = 10'000;
@@ -61,7 +61,8 @@ class Interface {
     request_.ifr_mtu = bytes;
     return Do(SIOCSIFMTU, "MTU");
   }
-  // Sets how many packets may wait until the switch reads them. The kernel drops more packets.
+  // Sets the number of packets that may wait until the switch reads them. The kernel drops further
+  // packets.
   Status SetQueue(int packets) {
     request_.ifr_qlen = packets;
     return Do(SIOCSIFTXQLEN, "queue");
@@ -96,7 +97,8 @@ StatusOr<Fd> MakeWire(int host, const HostLink& link) {
   TD_RETURN_IF_ERROR(own.SetQueue(kQueuedPackets));
   TD_RETURN_IF_ERROR(own.Up());
   // By default, TCP resets its congestion window if a connection is idle for some round trips. The
-  // emulation disables this where the kernel allows it, because it is not a property of the link.
+  // emulation disables this reset if the kernel allows it, because the reset is no property of a
+  // link.
   std::ofstream("/proc/sys/net/ipv4/tcp_slow_start_after_idle") << 0;
   return wire;
 }
@@ -110,8 +112,8 @@ class EmulatedHosts::Switch {
 
   void Run() {
     SetThreadName("test-switch");
-    // Requests real-time priority, because a delay of this thread delays packets. If the process
-    // lacks the right to it, some packets are delayed too long.
+    // Requests real-time priority, because a delay of this thread delays packets. Without the right
+    // to this priority, the thread continues, and some packets are delayed too long.
     sched_param first = {};
     first.sched_priority = 1;
     ::pthread_setschedparam(::pthread_self(), SCHED_FIFO, &first);

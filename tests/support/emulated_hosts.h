@@ -20,24 +20,24 @@ struct HostLink {
   double bytes_per_second = 125e6;    // rate of the link in bytes of IP packets per second
   Duration delay = Duration::zero();  // one-way delay from host to host
   int mtu = 9000;                     // size of the largest IP packet in bytes
-  // Bytes that may wait for one host; the switch drops packets beyond this limit.
+  // Maximum number of bytes that wait for one host. The switch drops packets beyond this limit.
   size_t queue_bytes = size_t{64} << 20;
 };
 
 // Hosts on this machine. All functions except Start are thread-safe.
 class EmulatedHosts {
  public:
-  // Creates `hosts` hosts. After an error nothing is left over. PERMISSION_DENIED or UNAVAILABLE:
-  // the machine lacks a right or a feature, which the message names.
+  // Creates `hosts` hosts. After an error no host is left. PERMISSION_DENIED or UNAVAILABLE: the
+  // machine lacks a right or a feature; the message names it.
   static StatusOr<std::unique_ptr<EmulatedHosts>> Create(int hosts, const HostLink& link);
   ~EmulatedHosts();  // stops the switch; a namespace is removed when its last thread ends
 
   int size() const { return static_cast<int>(hosts_.size()); }
   static std::string Address(int host);  // Returns the IPv4 address of a host.
-  // Moves the calling thread to the host. Threads and sockets that it creates later are also on the
-  // host.
+  // Moves the calling thread to the host. Threads and sockets that this thread creates later are
+  // also on the host.
   Status Enter(int host) const;
-  // Starts a thread of this process that carries packets. The caller must fork other processes
+  // Starts the thread of the switch, which carries packets. The caller must fork other processes
   // before this call.
   void Start();
   // Size in bytes of the IP packets that this host has sent to other hosts since Start.

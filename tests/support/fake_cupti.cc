@@ -1,7 +1,7 @@
-// A stand-in for CUPTI (kernels/exec/trace/cupti_library.h). It works with the stand-in for CUDA in
-// tests/cuda_on_host, which calls tandem_fake_cupti_ran after each operation. If the environment
-// has `TANDEM_FAKE_CUPTI_FAULT=privileges`, no activity can be enabled, as if the driver restricted
-// its counters to root.
+// A stand-in for CUPTI (kernels/exec/trace/cupti_library.h). The stand-in for CUDA in
+// tests/cuda_on_host calls tandem_fake_cupti_ran after each operation. If the environment has
+// `TANDEM_FAKE_CUPTI_FAULT=privileges`, no activity can be enabled, as if the driver restricted its
+// counters to root.
 #include <time.h>
 
 #include <cstdlib>
@@ -95,7 +95,7 @@ CuptiResult cuptiActivityPopExternalCorrelationId(int, uint64_t* id) {
   return 0;
 }
 
-// Each buffer holds two records: the external id under which an operation began, and the operation.
+// Each buffer gets the records of one operation: its external id, if it has one, and the operation.
 CuptiResult cuptiActivityFlushAll(uint32_t) {
   std::vector<tandem::exec::Ran> ran;
   tandem::exec::State& state = TheState();

@@ -1,6 +1,6 @@
-// A stand-in for libcuda.so.1 without a device, for libraries that compile and load kernels. It
-// accepts every kernel and runs none. Functions that this file does not define report that there is
-// no driver.
+// A stand-in for libcuda.so.1 without a device, for libraries that compile and load kernels. The
+// stand-in accepts every kernel and runs no kernel. Driver functions that this file does not define
+// return an error (kStub).
 namespace {
 
 constexpr int kSuccess = 0, kStub = 34;  // values of CUresult, the driver's error codes

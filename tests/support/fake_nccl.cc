@@ -1,12 +1,13 @@
 // A stand-in for libnccl.so.2 that needs no GPU. It has NCCL's C interface
 // (collective/nccl/nccl_library.h). The ranks are threads or processes of one host and share named
-// memory. Operations run on the streams of the stand-in device (guarded_device_module.cc). Sums add
-// the ranks in ascending order.
+// memory. Operations run on the streams of the stand-in device (guarded_device_module.cc). A sum
+// adds the values of the ranks in ascending order of ranks.
 //
 // If the environment has TANDEM_FAKE_NCCL_LOG=FILE, each communicator and each operation adds a
 // line to FILE. With TANDEM_FAKE_NCCL_FAULT=KIND:RANK:N, rank RANK of a communicator fails at its
-// operation N (counted from 1). KIND is one of three: "hang": the operation never ends; "error": it
-// never ends, and ncclCommGetAsyncError returns ncclRemoteError; "exit": the process ends at once.
+// operation N (counted from 1). KIND is one of three: "hang": the operation never ends; "error":
+// the operation never ends, and ncclCommGetAsyncError returns ncclRemoteError; "exit": the process
+// exits at once.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -79,15 +80,15 @@ Fault FaultOfEnvironment() {
   return fault;
 }
 
-// A mailbox for messages from one rank to another. It holds one piece of a message at a time. All
-// mailboxes are stored after the slots.
+// A mailbox for messages from one rank to another. The mailbox holds one piece of a message at a
+// time. In the shared memory, all mailboxes follow the slots.
 struct Mailbox {
   std::atomic<uint32_t> bytes_and_1;  // size of the piece in bytes plus 1; 0: the mailbox is empty
   std::byte data[kSlot];
 };
 
-// Returns the number of operations that all communicators run on a stream. The counter exists until
-// the process ends.
+// Returns a pointer to the number of operations that all communicators have in progress on a
+// stream. The number exists until the process ends.
 std::atomic<int>* JobsOf(void* stream) {
   static Mutex mu;
   static std::map<void*, std::atomic<int>> all;
@@ -108,8 +109,8 @@ class Comm {
     CHECK(at != MAP_FAILED);
     close(fd);
     board_ = static_cast<Board*>(at);
-    // The last rank that joins removes the name of the shared memory. So no shared memory is left,
-    // whichever way the ranks end.
+    // The last rank that joins removes the name of the shared memory. Thus no shared memory remains
+    // after the ranks end.
     if (board_->joined.fetch_add(1) + 1 == static_cast<uint32_t>(size)) shm_unlink(name);
   }
   ~Comm() { munmap(board_, bytes_); }
@@ -130,8 +131,9 @@ class Comm {
   }
   bool stream_busy() const { return jobs_.load() != nullptr && *jobs_.load() > 0; }
 
-  // Returns whether operation `number` may continue. It may not if a fault is injected into it or
-  // into an earlier operation of this rank.
+  // Returns true if operation `number` has no fault. If a fault is injected into this or an earlier
+  // operation of the rank, exits the process, or blocks until the communicator is aborted and
+  // returns false.
   bool GoesOn(uint64_t number) {
     if (fault_.rank != rank_ || number < fault_.at) return true;
     if (fault_.kind == "exit") _exit(3);
@@ -194,7 +196,8 @@ ReduceOp ReduceOpOf(collective::NcclReduce reduce) {
   LOG(FATAL) << "reduction " << static_cast<int>(reduce);
 }
 
-// An operation over `count` elements of each rank. It is done in pieces that fit into a slot.
+// An operation over `count` elements of each rank. The operation runs in pieces that fit into a
+// slot.
 struct Call {
   const char* name;
   const void* in;
@@ -207,9 +210,9 @@ struct Call {
 
 using Elements = std::pair<size_t, size_t>;  // first element and number of elements
 
-// Copies the elements `range` of this rank's input into its slot. When all ranks have done so,
-// calls `take`, which reads all slots. No rank writes to its slot again before `take` has returned
-// on all ranks.
+// Copies the elements `range` of this rank's input into its slot. When all ranks have copied their
+// elements, calls `take`, which reads all slots. No rank writes to its slot again before `take` has
+// returned on all ranks.
 bool Exchange(Comm& comm, const Call& call, Elements range, const std::function<void()>& take) {
   const size_t element = SizeOf(DTypeOf(call.type));
   std::memcpy(comm.Slot(comm.rank()),
@@ -230,7 +233,7 @@ bool Carry(Comm& comm, const Call& call) {
   const std::string name = call.name;
   const size_t element = SizeOf(DTypeOf(call.type)), step = kSlot / element;
   auto* const out = static_cast<std::byte*>(call.out);
-  // A reduce-scatter consists of one reduction per rank: that of the rank's part.
+  // A reduce-scatter consists of one reduction per rank, over the elements that the rank receives.
   const int parts = name == "reduce_scatter" ? comm.size() : 1;
   for (int part = 0; part < parts; ++part) {
     for (size_t at = 0; at < call.count; at += step) {
@@ -296,12 +299,12 @@ void CarryMessages(const Comm& comm, std::vector<Message> messages) {
   }
 }
 
-// Calls of this thread in the current group. They begin when the group ends.
+// Calls of this thread in the current group. The calls begin when the group ends.
 thread_local int group_depth = 0;
 thread_local std::vector<std::function<void()>> group;
 thread_local std::vector<Message> group_messages;
 
-// Communicators that this thread aborted. Their memory is not yet freed.
+// Communicators that this thread aborted and whose memory is not freed yet.
 thread_local std::vector<std::unique_ptr<Comm>> aborted;
 
 // Waits until the streams of all aborted communicators are idle, then frees the communicators.

@@ -1,7 +1,8 @@
-// A stand-in for NVRTC (kernels/ops/cuda/nvrtc_library.h). It compiles with g++ for the CUDA of
-// host memory (tests/cuda_on_host/compiled_code.cc). Like the real NVRTC it accepts only headers
-// that its caller passes. It also rejects unknown options and code that is not CUDA. If the
-// environment has TANDEM_FAKE_NVRTC_FAULT=compile, every compilation fails.
+// A stand-in for NVRTC (kernels/ops/cuda/nvrtc_library.h). The stand-in compiles with g++ for the
+// CUDA of host memory (tests/cuda_on_host/compiled_code.cc). Like the real NVRTC, the stand-in
+// accepts only headers that its caller passes. The stand-in also rejects unknown options and code
+// that is not CUDA. If the environment has TANDEM_FAKE_NVRTC_FAULT=compile, every compilation
+// fails.
 #include <sys/stat.h>
 
 #include <cstdlib>
@@ -57,7 +58,8 @@ extern "C" const unsigned long tandem_on_host_param_bytes;
 const unsigned long tandem_on_host_param_bytes = sizeof(tandem::ops::Table);
 )text";
 
-// Name of a header that uses instructions of the device. The stand-in replaces the header.
+// Name of a header with instructions that only the device has. The stand-in replaces the header by
+// kElements.
 constexpr char kElementsName[] = "kernels/ops/fused/fused_elements.h";
 constexpr char kElements[] = R"text(#pragma once
 #include <cstdint>

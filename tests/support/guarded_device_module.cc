@@ -1,7 +1,7 @@
-// A stand-in for libtandem_cuda.so that needs no GPU. Its "CUDA device" consists of host memory and
-// runs the CPU's kernels. Only copies and kernels may access the memory of the device. Other
-// accesses get SIGSEGV, because they would also fail on a real GPU. So tests can run jobs with
-// --place=cuda on any machine.
+// A stand-in for libtandem_cuda.so that needs no GPU. The "CUDA device" of this module consists of
+// host memory and runs the CPU's kernels. Only copies and kernels may access the memory of the
+// device. Any other access gets SIGSEGV, because it would fail on a real GPU too. Thus tests can
+// run jobs with --place=cuda on any machine.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -21,10 +21,11 @@
 namespace tandem {
 namespace {
 
-// Reserved address space in bytes; memory in it is never freed.
+// Size of the reserved address space in bytes. Memory in this space is never freed.
 constexpr size_t kMemory = size_t{4} << 30;
 
-// The memory of the device. It is accessible only while a thread is inside a copy or a kernel.
+// The memory of the device. The memory is accessible only while a thread is inside a copy or a
+// kernel.
 class GuardedMemory {
  public:
   GuardedMemory()
@@ -199,7 +200,8 @@ Status RunInside(ops::Kernel& kernel, const ops::KernelArgs& args) {
   return kernel.run(inner);
 }
 
-// Prepares the first CPU kernel that supports the operator.
+// Prepares the first CPU kernel that supports the operator. UNIMPLEMENTED: no CPU kernel supports
+// it.
 StatusOr<ops::Kernel> Prepare(const ops::OpView& view, const ops::PrepareContext& context) {
   Status why = Unimplemented("it has none");
   for (const ops::KernelImpl& impl : ops::FindOp(view.op().type)->cpu_kernels()) {
@@ -218,7 +220,7 @@ StatusOr<int> DeviceCount() { return 1; }
 StatusOr<std::unique_ptr<Device>> MakeDevice(int index, const DeviceMemoryOptions& memory) {
   return std::unique_ptr<Device>(std::make_unique<GuardedDevice>(index, memory));
 }
-// The kernel of auc is left out. So tests can check that jobs with auc are rejected.
+// The list omits the kernel of auc, so that tests can check that jobs with auc are rejected.
 std::span<const ops::KernelRegistration> Kernels() {
   static const std::vector<ops::KernelRegistration> rows = [] {
     std::vector<ops::KernelRegistration> all;

@@ -13,7 +13,7 @@
 
 namespace tandem {
 
-// An array of numpy with these elements in the format `version`.0.
+// Returns the bytes of a .npy file in the format `version`.0 with these elements.
 template <typename T>
 std::string Npy(const std::string& descr, const std::string& shape, const std::vector<T>& values,
                 int version = 1, bool fortran = false) {
@@ -34,7 +34,7 @@ std::string Npy(const std::string& descr, const std::string& shape, const std::v
   return out;
 }
 
-// The bytes of `text` as raw deflate data.
+// Returns the bytes of `text` as raw deflate data.
 inline std::string Deflated(const std::string& text) {
   z_stream z{};
   CHECK_EQ(deflateInit2(&z, 6, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY), Z_OK);
@@ -49,7 +49,8 @@ inline std::string Deflated(const std::string& text) {
   return out;
 }
 
-// A zip file with entries of names and contents.
+// Returns the bytes of a zip file. Each entry is a name and a content. `deflated`: whether the
+// contents are compressed.
 inline std::string Zip(const std::vector<std::pair<std::string, std::string>>& entries,
                        bool deflated) {
   std::string out, directory;
@@ -59,7 +60,7 @@ inline std::string Zip(const std::vector<std::pair<std::string, std::string>>& e
   for (const auto& [name, text] : entries) {
     const std::string packed = deflated ? Deflated(text) : text;
     const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(text.data()), text.size());
-    // The fields that a local header and an entry of the directory share.
+    // The fields that a local header and an entry of the central directory share.
     std::string fields;
     put(fields, 20, 2);
     put(fields, 0, 2);

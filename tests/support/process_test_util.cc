@@ -27,8 +27,8 @@ extern char** environ;
 namespace tandem {
 namespace {
 
-// Returns whether an environment entry tells a trainer its rank (trainer/job/rank_env.h). Only the
-// test may set such variables.
+// Returns whether an environment entry may tell a trainer its rank (trainer/job/rank_env.h). Child
+// processes inherit no such entry: only the test sets them.
 bool SpeaksOfRanks(const std::string& entry) {
   for (const char* prefix :
        {"RANK=", "WORLD_SIZE=", "LOCAL_", "MASTER_", "PADDLE_", "OMPI_", "SLURM_",
@@ -122,7 +122,8 @@ bool ChildProcess::WaitForText(const std::string& text, int seconds_max) {
   bool found = false;
   WaitUntil(
       [&] {
-        // Checked before the read, so that the read includes the last output.
+        // The end of the process is checked before the read, so that the read includes the last
+        // output.
         const bool ended = Ended();
         found = Output().find(text) != std::string::npos;
         return found || ended;
@@ -142,8 +143,8 @@ bool WaitUntil(const std::function<bool()>& done, int seconds_max) {
 
 namespace {
 
-// Connects, sends `bytes` and reads until the peer closes the connection or `limit` has passed.
-// Returns nullopt if no server listens.
+// Connects to 127.0.0.1:`port`, sends `bytes` and reads until the peer closes the connection or
+// `limit` has passed. Returns the received bytes; nullopt if no server listens.
 std::optional<std::string> Exchange(int port, const std::string& bytes, Duration limit) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const sockaddr_in address = Loopback(port);
@@ -209,8 +210,8 @@ void JobTest::SetUp() {
                                 "eval_every_epochs: 0\nlog_every_steps: 10\n");
 }
 
-// Removes the directory of the test. Processes that were just killed may still remove their own
-// files meanwhile.
+// Removes the directory of the test. Tries again for two seconds, because processes that were just
+// killed may still change files in the directory.
 void JobTest::TearDown() {
   constexpr int kTries = 100;
   std::error_code error;

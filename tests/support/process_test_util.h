@@ -53,12 +53,12 @@ class ChildProcess {
   pid_t pid() const { return pid_; }
   void Signal(int number) const;  // Sends a signal to the program, but not to its process group.
   bool Ended();
-  // Waits for the end of the program. Returns its exit code, or 128 + signal. After the deadline
-  // the test fails, the program is killed and the result is -1.
+  // Waits for the end of the program. Returns its exit code, or 128 + signal. If the program runs
+  // longer than `seconds_max`, fails the test, kills the program and returns -1.
   int Wait(int seconds_max = kProcessSecondsMax);
   std::string Output() const;
-  // Waits until the program has written `text`. Returns false if the program ends or the deadline
-  // passes first.
+  // Waits until the program has written `text`, and returns true. Returns false if the program ends
+  // or `seconds_max` seconds pass before that.
   bool WaitForText(const std::string& text, int seconds_max = kProcessSecondsMax);
 
  private:
@@ -68,7 +68,8 @@ class ChildProcess {
   std::string output_file_;
 };
 
-// Calls `done` every 5 ms until it returns true; returns false after the deadline.
+// Calls `done` every 5 ms until `done` returns true. Returns false if `seconds_max` seconds pass
+// before that.
 bool WaitUntil(const std::function<bool()>& done, int seconds_max = kProcessSecondsMax);
 
 // Returns the first of `count` consecutive ports of 127.0.0.1 that were free at the time of the
@@ -83,7 +84,7 @@ std::string HttpGet(int port, const std::string& path);
 // Returns the content of a file; "" if the file does not exist.
 std::string ReadWholeFile(const std::string& path);
 
-// The results that rank 0 writes at the end of a job (--result_json).
+// The results that rank 0 of a job writes (--result_json).
 struct JobResult {
   double accuracy = 0, auc = 0, loss = 0;
   int64_t steps = 0;
@@ -114,8 +115,8 @@ class JobTest : public ::testing::Test {
   // Returns the process id of the trainer that `launcher` runs with this rank; 0: no such trainer
   // runs now.
   static pid_t TrainerOf(const ChildProcess& launcher, int rank);
-  // Returns the number of the last step in the launcher's output; 0: none. Several steps may be
-  // missing in the output, or appear only after a kill.
+  // Returns the number of the last step in the launcher's output; 0: no step. The output may lack
+  // several recent steps, or show steps only after a kill.
   static int StepOf(const ChildProcess& launcher);
   // Returns the number in the environment variable `name`; `otherwise` if the variable is not set.
   static int FromEnvironment(const char* name, int otherwise);

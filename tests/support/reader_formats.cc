@@ -16,7 +16,7 @@
 namespace tandem {
 namespace {
 
-// Label of a position that is not to be predicted (trainer/reader/text.h).
+// Label of a position that a model does not predict (trainer/reader/text.h).
 constexpr int64_t kIgnoredLabel = -100;
 
 reader::LineReading FormatReading() { return {.threads = 1, .bad_records_max = kFormatBadMax}; }

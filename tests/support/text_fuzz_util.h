@@ -1,5 +1,5 @@
-// Mutates text files for fuzz tests. The tests print their seed. The environment variables
-// `TANDEM_SEED` and `TANDEM_FUZZ_RUNS` set another seed and the number of mutated files.
+// Mutates text files for fuzz tests. Each test prints its seed. The environment variable
+// TANDEM_SEED sets another seed, and TANDEM_FUZZ_RUNS sets the number of mutated files.
 #pragma once
 
 #include <cstdint>

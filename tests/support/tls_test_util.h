@@ -13,7 +13,8 @@ namespace tandem {
 
 class TestAuthority {
  public:
-  // Creates an authority. `dir` is the parent of the directories with certificates.
+  // Creates an authority with the name `name`. Issue writes certificates into subdirectories of
+  // `dir`.
   TestAuthority(std::string dir, const std::string& name)
       : dir_(std::move(dir)), authority_(*rpc::MakeAuthority(name, 30)) {}
 

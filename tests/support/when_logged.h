@@ -1,5 +1,5 @@
-// Calls a function of a test when the process logs a text. So a test can react to events that it
-// cannot observe in another way.
+// Calls a function of a test when the process logs a text. Thus a test can react to events that are
+// visible only in the log.
 #pragma once
 
 #include <functional>

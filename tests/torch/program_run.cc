@@ -3,9 +3,9 @@
 // Usage: program_run DIR [--half]
 //
 // For each DIR/x.pbtxt (proto/program.proto) the variables get the values of DIR/x.safetensors. If
-// there is a loss, gradients are added. Then the program runs once. DIR/x.out.safetensors gets
-// every variable that the program computes. Gradients of parameters are dense and have the name
-// "<parameter>@GRAD". With --half, amp runs the first operator in bf16.
+// the program has a loss, gradient operators are added to it. The program runs once.
+// DIR/x.out.safetensors gets every variable that the program computes. Gradients of parameters are
+// dense and have the name "<parameter>@GRAD". With --half, amp runs the first operator in bf16.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -44,7 +44,8 @@ Status Feed(const exec::Plan& plan, const trainer::TensorMap& tensors) {
   return OkStatus();
 }
 
-// Applies the amp pass. Only the type of the first operator is on the list of 16-bit operators.
+// Applies the amp pass. The custom list of 16-bit operators contains only the type of the first
+// operator.
 Status CastFirst(graph::Program& program) {
   DistributedStrategy strategy;
   strategy.set_amp(true);

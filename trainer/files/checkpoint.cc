@@ -49,8 +49,9 @@ std::optional<uint64_t> StepOf(const std::string& name) {
   return step;
 }
 
-// Returns the names of the entries of `dir`; no names if `dir` is absent. An unreadable directory
-// is an error. If it were treated as empty, the job would start from step 0.
+// Returns the names of the entries of `dir`; no names if `dir` is absent. Returns an error if `dir`
+// cannot be read. If an unreadable directory were treated as empty, the job would start from step
+// 0.
 StatusOr<std::vector<std::string>> Entries(const std::string& dir) {
   std::vector<std::string> names;
   std::error_code error;
@@ -72,8 +73,8 @@ uint64_t BytesOf(const std::string& dir) {
   return bytes;
 }
 
-// Whether `name` names a file directly in the checkpoint's directory, without a path and without a
-// leading dot.
+// Returns whether `name` is a plain file name, without a path and without a leading dot. Such a
+// file is directly in the checkpoint's directory.
 bool IsPlainName(const std::string& name) {
   if (name.empty() || name.size() > 100 || name[0] == '.') return false;
   return std::all_of(name.begin(), name.end(), [](char c) {
@@ -246,10 +247,10 @@ Status CheckpointStore::WriteFiles(const std::string& tmp, const Checkpoint& che
   return SyncDir(tmp);
 }
 
-// Renames the directory `tmp` to `path`. The checkpoint exists from the rename on.
+// Renames the directory `tmp` to `path`. The checkpoint exists after the rename.
 Status CheckpointStore::Publish(const std::string& tmp, const std::string& path) const {
   if (rename(tmp.c_str(), path.c_str()) != 0) {
-    // A checkpoint of the same step exists. The old and the new directory are swapped, so that a
+    // A checkpoint of the same step exists. Publish swaps the old and the new directory, so that a
     // complete checkpoint exists at any time.
     if (errno != ENOTEMPTY && errno != EEXIST) {
       return DataLoss("cannot rename %s to %s: %s [TD2106]", tmp, path, ErrnoText(errno));
@@ -266,8 +267,8 @@ Status CheckpointStore::Publish(const std::string& tmp, const std::string& path)
 void CheckpointStore::Prune(uint64_t newest, std::vector<std::string>* warnings) const {
   const auto remove = [&](const std::string& path) {
     std::error_code error;
-    // Removes the manifest first. The directory then does not look complete if its removal is
-    // interrupted.
+    // Removes the manifest first. If the removal of the directory is interrupted, the directory has
+    // no manifest and does not look complete.
     fs::remove(path + "/" + kManifestFile, error);
     fs::remove_all(path, error);
     if (error) {

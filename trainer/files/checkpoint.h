@@ -7,9 +7,9 @@
 //                                         absent without such tables (trainer/ps/table_file.h)
 //                     manifest.pbtxt      CheckpointManifest (proto/checkpoint.proto), text form
 //
-// A checkpoint is written as step-00000123.tmp, synced, and renamed last. A directory without .tmp
-// is therefore complete, even after a crash of the process or the machine. A load verifies sizes
-// and SHA-256. If a checkpoint is damaged, the load uses the previous checkpoint.
+// The store writes a checkpoint as step-00000123.tmp, syncs it, and then renames it. A directory
+// without .tmp is therefore complete, even after a crash of the process or the machine. A load
+// verifies sizes and SHA-256. If a checkpoint is damaged, the load uses the previous checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ struct Checkpoint {
   TensorMap params;
   TensorMap state;
   std::string tables;  // path of tables.rows after a load; "": the checkpoint lacks this file
-  // Writes tables.rows to `path`. Only CheckpointStore::Save calls it. Empty: the job has no tables
-  // that are stored only on pservers.
+  // Writes tables.rows to the path. Only CheckpointStore::Save calls write_tables. Empty: the job
+  // has no tables that are stored only on pservers.
   std::function<Status(const std::string& path)> write_tables;
 };
 
@@ -49,19 +49,20 @@ class CheckpointStore {
   // `keep` >= 1: number of checkpoints to keep. The constructor does not access the directory.
   CheckpointStore(std::string dir, int keep);
 
-  // Creates the directory. PERMISSION_DENIED: the directory cannot be created, or its files cannot
-  // be written.
+  // Creates the directory. PERMISSION_DENIED: the directory cannot be created, or files in it
+  // cannot be written.
   Status Prepare() const;
   // Creates the directory and locks it for this job until this object is destroyed. Without the
   // lock, another job would remove this job's checkpoints as old ones. Waits up to `patience` for a
-  // killed predecessor to release the lock. FAILED_PRECONDITION: the directory is still locked. A
-  // file system without flock gets no lock.
+  // killed predecessor to release the lock. FAILED_PRECONDITION: another process still has the
+  // lock. On a file system without flock, returns OK without a lock.
   Status Claim(Duration patience = kPredecessorPatience);
 
-  // Writes the checkpoint of checkpoint.step and makes it durable. Replaces a checkpoint of the
-  // same step. Afterwards removes all but the newest `keep` checkpoints up to this step, and the
-  // remains of interrupted writes. Creates the directory. RESOURCE_EXHAUSTED: the disk is full;
-  // existing files are unchanged. Failures to remove old checkpoints are appended to `warnings`.
+  // Writes the checkpoint of checkpoint.step and makes it durable. Creates the directory if it is
+  // absent. Replaces a checkpoint of the same step. Then removes the remains of interrupted writes,
+  // and all checkpoints up to this step except the newest `keep`. RESOURCE_EXHAUSTED: the disk is
+  // full; existing files are unchanged. A failure to remove an old checkpoint is no error; it adds
+  // a line to `warnings`.
   Status Save(const Checkpoint& checkpoint, std::vector<std::string>* warnings);
 
   // Loads the newest complete and undamaged checkpoint. Adds a line to `warnings` for each newer
@@ -70,10 +71,10 @@ class CheckpointStore {
   // are unusable.
   StatusOr<Checkpoint> LoadNewest(Device& device, std::vector<std::string>* warnings) const;
 
-  // Returns the steps of the checkpoints in the directory, ascending; does not verify their
-  // content. The list is empty if the directory is absent. PERMISSION_DENIED: the directory cannot
-  // be read. A job that does not resume must not write into a directory with later steps of another
-  // run. The later steps would stay the newest.
+  // Returns the steps of the checkpoints in the directory, ascending. Does not verify the content
+  // of the checkpoints. The list is empty if the directory is absent. PERMISSION_DENIED: the
+  // directory cannot be read. A job that does not resume must not write into a directory with later
+  // steps of another run, because those steps would remain the newest.
   StatusOr<std::vector<uint64_t>> Steps() const;
 
   const std::string& dir() const { return dir_; }
@@ -89,9 +90,9 @@ class CheckpointStore {
   Fd claim_;  // the locked directory; invalid: not locked
 };
 
-// Reads and verifies one checkpoint directory (".../step-00000123"). NOT_FOUND: no manifest.
-// DATA_LOSS: a file is missing, or has the wrong size, hash or format; the message names the file.
-// INVALID_ARGUMENT: the manifest names files outside the directory.
+// Reads and verifies one checkpoint directory (".../step-00000123"). NOT_FOUND: the directory has
+// no manifest. DATA_LOSS: a file is missing, or has the wrong size, hash or format; the message
+// names the file. INVALID_ARGUMENT: the manifest names files outside the directory.
 StatusOr<Checkpoint> LoadCheckpoint(const std::string& path, Device& device);
 
 }  // namespace tandem::trainer

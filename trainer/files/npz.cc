@@ -18,8 +18,8 @@ static_assert(std::endian::native == std::endian::little,
 constexpr uint32_t kLocalMagic = 0x04034b50, kCentralMagic = 0x02014b50;
 constexpr uint32_t kZip64EndMagic = 0x06064b50, kZip64LocatorMagic = 0x07064b50;
 constexpr uint32_t kEndMagic = 0x06054b50;
-// A size or offset with this value is in the ZIP64 field. All sizes and offsets are written there,
-// so that small and large files have one form.
+// A size or offset with this value means that the actual value is in the ZIP64 field. The writer
+// puts all sizes and offsets into that field, so that small and large files have one form.
 constexpr uint32_t kIn64 = 0xffffffff;
 constexpr uint16_t kZip64Field = 1, kVersion64 = 45;
 constexpr uint16_t kDate = 1 << 5 | 1;  // 1980-01-01, the earliest date in a ZIP file

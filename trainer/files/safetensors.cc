@@ -18,7 +18,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kMetadata = "__metadata__";
-// Maximum nesting of the header's JSON. Deeper headers are rejected before they exhaust the stack.
+// Maximum nesting of the header's JSON. A header with deeper nesting is rejected, because it could
+// exhaust the stack.
 constexpr int kDepthMax = 4;
 constexpr size_t kTensorsMax = 1'000'000;
 
@@ -149,8 +150,8 @@ using ReadFn = std::function<Status(void*, size_t)>;
 
 class Parser {
  public:
-  // `read` copies the requested number of bytes, from where the previous read ended. `file_bytes`:
-  // size of the file.
+  // `read` copies the requested number of bytes, starting where the previous read ended.
+  // `file_bytes`: size of the file.
   Parser(const std::string& name, uint64_t file_bytes, ReadFn read)
       : name_(name), file_bytes_(file_bytes), read_(std::move(read)) {}
 
@@ -278,8 +279,8 @@ class Parser {
     return out;
   }
 
-  // Sorts the tensors by offset. Checks that they fill the data: no overlap, no gap, no bytes after
-  // the last tensor.
+  // Sorts the tensors by offset. Checks that the tensors fill the data without an overlap or a gap,
+  // and that no bytes follow the last tensor.
   Status CheckOffsets() {
     std::stable_sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
       return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);

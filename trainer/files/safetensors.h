@@ -24,16 +24,16 @@ struct Safetensors {
   StringMap metadata;  // the entry "__metadata__" of the header
 };
 
-// Writes the tensors to the file and syncs the file to disk. Not atomic: use a temporary name if
-// readers may see the file. Tensors must be on the CPU, with type f32, f16, bf16, i32, i64 or u8.
-// RESOURCE_EXHAUSTED: the disk is full. INVALID_ARGUMENT: a tensor has the name "__metadata__" or
-// has no memory, or a name or metadata is not UTF-8.
+// Writes the tensors to the file and syncs the file to disk. Not atomic: if readers may see the
+// file, the caller writes under a temporary name. Tensors must be on the CPU, with type f32, f16,
+// bf16, i32, i64 or u8. RESOURCE_EXHAUSTED: the disk is full. INVALID_ARGUMENT: a tensor has the
+// name "__metadata__" or has no memory, or a name or metadata is not UTF-8.
 Status WriteSafetensors(const std::string& path, const TensorMap& tensors,
                         const StringMap& metadata);
 
 // Reads a whole file into memory of `device`, which must provide host memory. NOT_FOUND: the file
-// does not exist. DATA_LOSS: the file is malformed; the message names the file and the tensor. The
-// causes of DATA_LOSS follow.
+// does not exist. DATA_LOSS: the file is malformed in one of the following ways; the message names
+// the file and the tensor.
 // - The header is longer than the file or than kSafetensorsHeaderBytesMax, or it is not valid JSON.
 // - A name is duplicate, or an element type is unknown.
 // - Offsets overlap, leave gaps, exceed the file or do not match the shape.
@@ -45,8 +45,8 @@ StatusOr<Safetensors> ParseSafetensors(std::span<const uint8_t> file, const std:
                                        Device& device);
 
 // Returns, in hex, the SHA-256 of the file that WriteSafetensors would write for `tensors` without
-// metadata. Two hashes are equal if and only if the names, element types, shapes and bits are
-// equal.
+// metadata. Two hashes are equal if and only if the names, element types, shapes and bits of the
+// tensors are equal.
 StatusOr<std::string> Sha256Params(const TensorMap& tensors);
 
 }  // namespace tandem::trainer

@@ -18,7 +18,7 @@ class Sha256 {
   Sha256& operator=(const Sha256&) = delete;
 
   void Add(const void* data, size_t bytes);
-  // Returns the hash in lower-case hex. May be called once.
+  // Returns the hash in lower-case hex. The caller may call Finish once, after the last Add.
   std::string Finish();
 
  private:

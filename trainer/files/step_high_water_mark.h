@@ -1,5 +1,5 @@
 // Records the furthest step of a job in a file beside its checkpoints. After a loss of all ranks
-// the job resumes from a checkpoint. It repeats the steps from this checkpoint to the furthest
+// the job resumes from a checkpoint and repeats the steps from this checkpoint to the furthest
 // step.
 #pragma once
 
@@ -22,7 +22,8 @@ class StepHighWaterMark {
   int64_t Read() const;
 
   // Records that `steps_done` steps are done. Writes the file atomically, at most once a second,
-  // and never a smaller number. Ignores a write error, so that the job continues.
+  // and only if the number is larger than the recorded one. Ignores a write error, so that the job
+  // continues.
   void Note(int64_t steps_done);
 
  private:

@@ -24,7 +24,7 @@ Status NoSuchField(const char* what, const char* hint) {
 
 using Arguments = std::map<std::string, std::string>;
 
-// Returns the arguments that follow from `data`. `given`: the arguments that the job sets.
+// Returns the arguments that can be derived from `data`. `given`: the arguments that the job sets.
 StatusOr<Arguments> ArgumentsOf(const reader::Dataset& data, const Arguments& given) {
   if (FieldOf(data, "ids") != nullptr) {
     return NoSuchField("categories, but the table has columns of kind CATEGORY",

@@ -55,8 +55,8 @@ void SetDecaySteps(JobConfig* config) {
   config->mutable_optimizer()->mutable_schedule()->set_decay_steps(async.lr_decay_steps());
 }
 
-// Implements `deterministic`: each of the `ranks` ranks computes its logical shards one after
-// another.
+// Implements `deterministic` for `ranks` ranks: each rank computes its share of the logical shards
+// one after another.
 void SetLogicalShards(int ranks, JobConfig* config) {
   TD_REQUIRE(ranks > 0);
   DistributedStrategy* strategy = config->mutable_strategy();

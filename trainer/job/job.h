@@ -31,8 +31,8 @@ struct JobSources {
   std::map<std::string, std::string> environment;
   Settings chosen;        // settings that `auto` chose; other sources override them
   int heter_workers = 0;  // number of heter workers in addition to the workers
-  // True: the caller builds the model and runs the steps. CheckJob then does not check the model,
-  // the data and the batch size, which the job does not have.
+  // True: the caller builds the model and runs the steps. Such a job has no model, data and batch
+  // size, so CheckJob does not check them.
   bool stepped_by_caller = false;
 };
 
@@ -47,13 +47,14 @@ struct EffectiveJob {
   ~EffectiveJob();
 };
 
-// Builds and checks the job. Reports all errors to `diagnostics`; the job may only run if there are
-// no errors. `file`: the content of sources.path; nullptr: there are only flags.
+// Builds and checks the job. Reports all errors to `diagnostics`. The caller may run the job only
+// if `diagnostics` has no errors. `file`: the content of sources.path; nullptr: there are only
+// flags.
 EffectiveJob CheckJob(const strategy::TextFile* file, const JobSources& sources, int workers,
                       strategy::Diagnostics* diagnostics);
 
 // Calls CheckJob with the file at sources.path. INVALID_ARGUMENT: the job has errors; the message
-// lists each one as file:line:col: error: ...
+// lists each error as file:line:col: error: ...
 StatusOr<EffectiveJob> LoadJob(const JobSources& sources, int workers);
 
 // Returns the directory of the job file `path`: "", or a path that ends with a slash. Paths in the
@@ -64,8 +65,8 @@ std::string InJobDir(const std::string& job_dir, const std::string& path);
 
 // Returns the number of samples of a step on all workers.
 int64_t GlobalBatch(const JobConfig& config, int workers);
-// Returns the number of ranks (replicas) of one worker. CheckJob has checked that the batch is
-// large enough for them.
+// Returns the number of ranks (replicas) of one worker. CheckJob has checked that each replica gets
+// at least one sample of the batch.
 int PlacesOf(const JobConfig& config);
 
 }  // namespace tandem::trainer

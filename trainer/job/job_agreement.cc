@@ -176,13 +176,15 @@ void AddFields(const gpb::Message& message, const std::string& path, const std::
   }
 }
 
-// Adds the arguments of the model. They are sorted by name, because their order has no effect.
+// Adds the arguments of the model. The list sorts the arguments by name, because their order has no
+// effect.
 void AddArguments(const ModelConfig& model, Sorted* list) {
   for (const ModelArg& arg : model.arg()) (*list)["model." + arg.name()] = Shortened(arg.value());
 }
 
 // Hashes the integers (labels and ids) of the first sample, the last sample and some samples
-// between them. Integers have the same value on all hosts that have the same data.
+// between them. Only integers are hashed, because hosts with the same data read exactly the same
+// integers.
 StatusOr<std::string> HashOfSamples(const reader::Dataset& train) {
   TD_REQUIRE(train.size() > 0);
   size_t bytes = 1;
@@ -234,8 +236,8 @@ Agreement FromLines(const std::string& text) {
   return list;
 }
 
-// The first message between ranks: four words of the hash of the list, and the size of the list in
-// bytes.
+// The first message that a rank sends: the first four 64-bit words of the hash of its list, and the
+// size of its list in bytes.
 using Digest = std::array<int64_t, 5>;
 
 Digest DigestOf(const std::string& lines) {
@@ -307,8 +309,8 @@ Status AgreeAmongRanks(collective::Communicator& ranks, const Agreement& mine, T
   const int rank = static_cast<int>(other - all.begin());
   TD_ASSIGN_OR_RETURN(const Agreement first, ListOf(ranks, 0, all[0][4], lines, deadline));
   TD_ASSIGN_OR_RETURN(const Agreement theirs, ListOf(ranks, rank, (*other)[4], lines, deadline));
-  // The barrier keeps a rank from leaving while other ranks still communicate. Its status is
-  // ignored, because all ranks know the result already.
+  // The barrier keeps a rank from leaving while other ranks still communicate. AgreeAmongRanks
+  // ignores the status of the barrier, because all ranks already know the result.
   (void)ranks.Barrier({.what = "settings of the job", .deadline = deadline})->Wait(Time::max());
   return InvalidArgument(
       "the settings of the ranks differ: %s [TD3011]; hint: give all ranks the same job file and "

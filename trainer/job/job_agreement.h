@@ -1,7 +1,7 @@
 // The settings that all ranks of a job must share, as one list for all modes. Ranks compare their
 // lists after the rendezvous. Pservers compare the list of each trainer with the list of the first
-// trainer. A list has the values of all fields of the job and of its strategy, except the fields in
-// NotCompared. A new field or knob is therefore included automatically.
+// trainer. A list contains the values of all fields of the job and of its strategy, except the
+// fields in NotCompared. Therefore a new field or knob is compared automatically.
 #pragma once
 
 #include <span>
@@ -32,12 +32,12 @@ std::span<const NotComparedField> NotCompared();
 // Returns the list of an effective job for `workers` workers. The list also describes the files of
 // the job: a hash of the program's file, the size of the parameters' file, the number of training
 // samples, and a hash of the integers in some samples. Reads these files; relative paths start at
-// `job_dir`. Long values are shortened and followed by a hash.
+// `job_dir`. A long value is shortened and followed by a hash of the whole value.
 StatusOr<Agreement> AgreementOf(const JobConfig& config, const std::string& job_dir, int workers,
                                 const reader::Dataset& train);
 
 // Returns the list of a job whose caller runs the steps (JobSources::stepped_by_caller). The list
-// has a hash of `program`, the text of the forward program, and no data.
+// contains a hash of `program`, the text of the forward program. It describes no data.
 Agreement AgreementOf(const JobConfig& config, const std::string& program);
 
 // Compares the lists of all ranks. A collective call: all ranks must make the call. `ranks` must

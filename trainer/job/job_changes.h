@@ -5,10 +5,10 @@
 
 namespace tandem::trainer {
 
-// `before`, `now`: texts of two jobs (EffectiveJob.text). Returns the changed settings of model,
-// data, optimizer, batches, epochs, seed and strategy, sorted by name: "optimizer.type momentum ->
-// adam, seed default -> 7". "": no changes. Ignores origins (file or flag), checkpoint paths, run
-// lengths and output settings.
+// Compares the texts of two jobs (EffectiveJob.text). Returns the changed settings of model, data,
+// optimizer, batches, epochs, seed and strategy, sorted by name: "optimizer.type momentum -> adam,
+// seed default -> 7". "": there are no changes. Ignores origins (file or flag), checkpoint paths,
+// run lengths and output settings.
 std::string ChangesOfJob(const std::string& before, const std::string& now);
 
 }  // namespace tandem::trainer

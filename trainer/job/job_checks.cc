@@ -157,8 +157,9 @@ void CheckRest(const JobConfig& config, const strategy::Origins& origins,
   if (SamplesInStep(config)) CheckSamplesInStep(config, origins, diagnostics);
 }
 
-// If data.remainder is JOIN, checks that the job supports it. With JOIN, the mean of the gradients
-// excludes the ranks that have no samples. JOIN therefore requires one mean over all ranks.
+// Checks that the job supports data.remainder JOIN, if the job sets it. With JOIN, the mean of the
+// gradients excludes the ranks that have no samples. JOIN therefore requires one mean over all
+// ranks.
 void CheckJoin(const JobConfig& config, const strategy::Origins& origins,
                strategy::Diagnostics* diagnostics) {
   if (config.data().remainder() != DataConfig::JOIN) return;

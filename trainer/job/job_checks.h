@@ -19,14 +19,14 @@ namespace tandem::trainer {
 void CheckSettings(const JobConfig& config, const strategy::Origins& origins, int workers,
                    strategy::Diagnostics* diagnostics);
 
-// Reports the errors that CheckSettings finds in the optimizer, the time limits and the place. This
-// is for a job without model, data and batch size (JobSources::stepped_by_caller).
+// Reports the errors that CheckSettings finds in the optimizer, the time limits and the place. A
+// job without model, data and batch size (JobSources::stepped_by_caller) needs only these checks.
 void CheckTrainingSettings(const JobConfig& config, const strategy::Origins& origins,
                            strategy::Diagnostics* diagnostics);
 
-// Checks that the job can continue after a loss of ranks. `what`: the setting that promises this,
-// for messages. UNIMPLEMENTED: part of the state would be lost because of a setting of the job; the
-// message names this setting.
+// Checks that the job can continue after a loss of ranks. `what`: the setting that promises this
+// continuation, for messages. UNIMPLEMENTED: part of the state would be lost because of a setting
+// of the job; the message names this setting.
 Status CheckReturn(const JobConfig& config, const char* what = "tandemrun --max_restarts");
 
 }  // namespace tandem::trainer

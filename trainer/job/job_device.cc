@@ -30,8 +30,8 @@ Status CheckDevice(const JobConfig& config, const RankInfo& rank) {
   return OkStatus();
 }
 
-// Returns the device of this rank. With place "cuda", on a host with N devices, this rank gets
-// device local_rank modulo N. If two ranks get the same device, NCCL reports the error.
+// Returns the device of this rank. With place "cuda", on a host with N devices, the device has the
+// number local_rank modulo N. If two ranks get the same device, NCCL reports the error.
 StatusOr<Place> PlaceOf(const JobConfig& config, const RankInfo& rank, const exec::Backend& backend,
                         Place place) {
   if (place.kind == PlaceKind::kCpu || config.place().find(':') != std::string::npos) return place;

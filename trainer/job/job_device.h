@@ -16,8 +16,8 @@ namespace tandem::trainer {
 struct JobDevice {
   exec::Backend backend;
   std::unique_ptr<Device> device;
-  // Host memory from which batches are copied to the device without an intermediate copy. On the
-  // CPU it is ordinary host memory.
+  // Host memory from which batches are copied to the device without an intermediate copy. If the
+  // device is the CPU, batch_memory is ordinary host memory.
   std::unique_ptr<Device> batch_memory;
 };
 

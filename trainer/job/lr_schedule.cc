@@ -15,7 +15,7 @@ using Config = LearningRateSchedule;
 
 bool IsNonNegative(double value) { return std::isfinite(value) && value >= 0; }
 
-// Rejects fields that the job sets although its kind of schedule does not use them.
+// Rejects each field that the job sets although the job's kind of schedule does not use it.
 Status CheckUnused(const Config& config) {
   const auto kind = config.kind();
   const bool piecewise = kind == Config::PIECEWISE, exponential = kind == Config::EXPONENTIAL;

@@ -26,9 +26,9 @@ namespace tandem::trainer {
 // The schedule of one job. Immutable; thread-safe.
 class LrSchedule {
  public:
-  // `learning_rate`: OptimizerConfig.learning_rate. `steps_total`: number of steps of the whole
-  // job, used if decay_steps is 0; 0: unknown. INVALID_ARGUMENT: one of the following causes; the
-  // message names the field.
+  // `learning_rate`: OptimizerConfig.learning_rate. `steps_total`: number of steps of the whole job
+  // (0: unknown), which replaces a decay_steps of 0. INVALID_ARGUMENT: one of the following causes;
+  // the message names the field.
   // - A value is out of range.
   // - The boundaries do not ascend.
   // - The number of values is not the number of boundaries + 1.
@@ -37,8 +37,8 @@ class LrSchedule {
   static StatusOr<LrSchedule> Make(const LearningRateSchedule& config, double learning_rate,
                                    int64_t steps_total);
 
-  // Returns the learning rate of step `step` of the job, which must be at least 0. The rate is
-  // computed in double, and is therefore identical on all machines with the same math library.
+  // Returns the learning rate of step `step` of the job, which must be at least 0. At computes in
+  // double, so the rate is identical on all machines with the same math library.
   float At(int64_t step) const;
 
  private:

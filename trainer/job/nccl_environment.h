@@ -11,7 +11,7 @@ class RuntimeFlags;
 namespace tandem::trainer {
 
 // Returns the environment variables for the nccl_* knobs that a strategy sets. The caller must set
-// these variables before the first call to NCCL. Other variables of NCCL come from the user.
+// these variables before the first call of NCCL. The user sets all other variables of NCCL.
 std::map<std::string, std::string> NcclEnvironment(const RuntimeFlags& flags);
 
 // Returns the variables in `environment` that NCCL reads, for example "NCCL_DEBUG=INFO

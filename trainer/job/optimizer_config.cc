@@ -31,7 +31,8 @@ std::string AttrName(const FieldDescriptor& field) {
   return field.name() == "momentum" ? "mu" : std::string(field.name());
 }
 
-// Returns whether the optimizer type uses the attribute. adamw accepts weight_decay, adam does not.
+// Returns whether the optimizer type uses the attribute. adamw and adam are one operator, but only
+// adamw uses weight_decay.
 bool Uses(const std::string& type, const std::string& attr) {
   if (IsCommon(attr)) return true;
   if (attr == "weight_decay" && type == "adam") return false;

@@ -20,9 +20,9 @@ namespace tandem::trainer {
 void CheckOptimizer(const JobConfig& job, const strategy::Origins& origins,
                     strategy::Diagnostics* diagnostics);
 
-// Returns the settings that the job sets; other settings have the operator's defaults. The
-// strategy's lars changes momentum to lars_momentum, and its lamb changes adam to lamb. Both add
-// their own settings.
+// Returns the optimizer with the settings that the job sets; other settings have the operator's
+// defaults. The knob lars changes the type to lars_momentum, and the knob lamb changes it to lamb.
+// Each of the two knobs adds its own settings.
 graph::OptimizerSpec OptimizerSpecOf(const JobConfig& job);
 
 }  // namespace tandem::trainer

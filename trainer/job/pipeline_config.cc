@@ -14,8 +14,8 @@ namespace tandem::trainer {
 
 namespace {
 
-// Returns an error and a suggestion if `ranks` is not a multiple of `sections`, otherwise two empty
-// strings.
+// Returns an error and a suggestion if `ranks` is not a multiple of `sections`. Returns two empty
+// strings if it is.
 std::pair<std::string, std::string> Mismatch(int sections, int ranks) {
   TD_REQUIRE(sections > 0 && ranks > 0);
   if (ranks % sections == 0) return {};

@@ -34,8 +34,8 @@ class Reader {
   StatusOr<RankInfo> Read();
 
  private:
-  // Returns the value of a variable. nullopt: the variable is absent or empty; launchers use an
-  // empty value for "not set".
+  // Returns the value of a variable. nullopt: the variable is absent or empty, because launchers
+  // set an empty value for "not set".
   std::optional<std::string> Get(const std::string& name) const {
     const auto it = env_.find(name);
     if (it == env_.end() || it->second.empty()) return {};
@@ -102,7 +102,7 @@ StatusOr<Role> Reader::ReadRole() const {
                          role);
 }
 
-// Reads the rank and the size of the job and of this host.
+// Reads the rank and size of this process in the job and on its host.
 Status Reader::ReadFamily(const Family& family, RankInfo& info) const {
   info.source = family.source;
   if (!Has(family.rank)) {
@@ -133,8 +133,8 @@ Status Reader::ReadFamily(const Family& family, RankInfo& info) const {
   return OkStatus();
 }
 
-// Reads the variables of Fleet's trainers. The size and the local rank may come from the list of
-// endpoints.
+// Reads the variables of Fleet's trainers. If the size or the local rank is not set, the list of
+// endpoints determines it.
 Status Reader::ReadPaddle(RankInfo& info) const {
   info.source = kPaddle.source;
   const std::string list = "PADDLE_TRAINER_ENDPOINTS";
@@ -233,9 +233,9 @@ Status Reader::ReadHeterWorkers(RankInfo& info) const {
   if (info.heter_workers == 0 || info.role == Role::kPserver) return OkStatus();
   if (info.workers() > 0 && info.workers() % info.heter_workers == 0) return OkStatus();
   return InvalidArgument(
-      "environment: TANDEM_HETER_WORKERS=%d of %d ranks: the number of trainers is not a multiple "
-      "of the number of heter workers [TD1004]",
-      info.heter_workers, info.size);
+      "environment: TANDEM_HETER_WORKERS=%d of %d ranks: the number of trainers is %d, expected a "
+      "positive multiple of %d [TD1004]",
+      info.heter_workers, info.size, std::max(info.workers(), 0), info.heter_workers);
 }
 
 Status Reader::CompareWithTorch(const RankInfo& info) const {
@@ -301,7 +301,8 @@ Status CheckEndpoint(const std::string& endpoint, const std::string& what) {
   const bool good =
       colon != std::string::npos && colon > 0 &&
       absl::SimpleAtoi(endpoint.substr(colon + 1), &port) && port >= 1 && port <= 65535 &&
-      // An IPv6 address must be in brackets. Otherwise its last group would be read as the port.
+      // An IPv6 address must be in brackets. Without brackets its last group would be read as the
+      // port.
       (endpoint.find(':') == colon || (endpoint.front() == '[' && endpoint[colon - 1] == ']')) &&
       endpoint.find_first_of(" \t\r\n/,") == std::string::npos;
   if (good) return OkStatus();

@@ -18,7 +18,7 @@ struct RankInfo {
   int local_rank = 0;  // number of this process on its host; 0 if unknown
   int local_size = 1;
   // The last `heter_workers` ranks are heter workers (TANDEM_HETER_WORKERS). Each heter worker
-  // serves the same number of other ranks, in the order of the ranks.
+  // serves an equal number of consecutive workers.
   int heter_workers = 0;
   std::vector<std::string> trainers;  // host:port of every trainer, by rank; may be empty
   std::vector<std::string> pservers;  // addresses of every pserver; may be empty
@@ -32,9 +32,9 @@ struct RankInfo {
   std::string launcher;          // TANDEM_LAUNCHER: FIFO of the launcher; may be empty
   bool replaces = false;         // TANDEM_REPLACES: the launcher restarts unresponsive processes
   std::string world_file;        // TANDEM_WORLD_FILE: common/launcher/elastic_world.h; may be empty
-  // The following fields are for an elastic job (trainer/session/elastic.h). They do not come from
-  // environment variables. `members`: the launcher's numbers of all ranks, by rank; empty: the job
-  // is not elastic.
+  // The following fields are for an elastic job (trainer/session/elastic.h). No environment
+  // variable sets them. `members`: the launcher's numbers of all ranks, by rank; empty: the job is
+  // not elastic.
   std::vector<int> members;
   int64_t world_version = 0;       // version of the world file; 0: not elastic
   bool has_state = false;          // this process has state from an earlier world
@@ -43,16 +43,16 @@ struct RankInfo {
 
   // Returns the number of ranks that are not heter workers.
   int workers() const { return size - heter_workers; }
-  // Return the number of ranks of this rank's kind (worker or heter worker), and this rank's number
-  // among them. The ranks of a kind share the samples of a step.
+  // kind_size returns the number of ranks of this rank's kind (worker or heter worker). kind_rank
+  // returns this rank's number among them. The ranks of one kind share the samples of a step.
   int kind_size() const { return rank < workers() ? workers() : heter_workers; }
   int kind_rank() const { return rank < workers() ? rank : rank - workers(); }
 };
 
 inline constexpr int kRanksMax = 65536;  // the largest number of workers that is accepted
 
-// Reads the first of these families of environment variables whose rank or size is set. If no
-// family is set, the job is a single process.
+// Reads one family of environment variables: the first of the following families whose rank or size
+// is set. If no family is set, the job is a single process.
 //
 //   TANDEM_*   TANDEM_RANK, TANDEM_SIZE, TANDEM_LOCAL_RANK, TANDEM_LOCAL_SIZE (tandemrun or the
 //              user), TANDEM_ROLE (trainer, pserver)
@@ -68,7 +68,7 @@ inline constexpr int kRanksMax = 65536;  // the largest number of workers that i
 // TANDEM_JOB, TANDEM_SECRET_FILE, TANDEM_HETER_WORKERS, TANDEM_MAX_RESTARTS, TANDEM_RESTARTED,
 // TANDEM_LAUNCHER, TANDEM_REPLACES and TANDEM_WORLD_FILE.
 //
-// mpirun and srun often start another launcher. If an earlier family is set, the variables of
+// mpirun and srun often start another launcher. If an earlier family is set too, the variables of
 // mpirun and srun therefore only cause a note.
 //
 // INVALID_ARGUMENT: one of the following causes; the message names the variable.

@@ -1,4 +1,4 @@
-// Implements use_dali: the operator sample_image makes the samples of image lists in the training
+// Implements use_dali: the operator sample_image makes the samples from image lists in the training
 // step. The reader only decodes the pixels.
 #pragma once
 
@@ -14,9 +14,10 @@ namespace tandem::trainer {
 // Returns whether the job sets use_dali.
 bool SamplesInStep(const JobConfig& config);
 
-// Inserts the operator sample_image at the start of a forward program. The operator writes "img",
-// which was a data variable before. The fields of a raw image list (trainer/reader/image_list.h)
-// become data variables. INVALID_ARGUMENT: the program reads no image lists.
+// Inserts the operator sample_image at the start of a forward program. The operator writes the
+// variable "img", which was a data variable before. The fields of a raw image list
+// (trainer/reader/image_list.h) become data variables. INVALID_ARGUMENT: the program does not read
+// an image list.
 Status SampleImagesIn(const JobConfig& config, graph::Program& program);
 
 }  // namespace tandem::trainer

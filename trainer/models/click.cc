@@ -1,9 +1,9 @@
 // Networks for click prediction on categorical columns, with one id per column. With the argument
 // `values`, each id has a value that scales its weight and its vector (sparse records). With
-// `dense`, records also have numbers, which only the deep part uses. If only servers store the
-// table (distributed) or the table counts clicks, the weight and the vector of an id are one row.
-// Such a row is looked up, sent and updated once. With table_rules accessor=ctr, the label marks
-// the clicked records.
+// `dense`, records also have numbers, which only the deep part uses. The weight and the vector of
+// an id are one row, which is looked up, sent and updated once, if only servers store the table
+// (distributed) or the table counts clicks. With table_rules accessor=ctr, the label marks the
+// clicked records.
 //   wide_deep: Cheng et al., "Wide & Deep Learning for Recommender Systems", DLRS 2016
 //   deepfm: Guo et al., "DeepFM: A Factorization-Machine based Neural Network for CTR Prediction",
 //   IJCAI 2017

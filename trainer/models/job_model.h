@@ -15,13 +15,12 @@ class ModelConfig;
 namespace tandem::trainer {
 
 // Returns the forward program of the model for `batch` samples. Relative paths start at `job_dir`,
-// which is empty or ends with "/". Returns the errors of BuildModel or of the parser of program
-// files.
+// which is empty or ends with "/". Errors: those of BuildModel or of the parser of program files.
 StatusOr<graph::Program> ForwardProgram(const ModelConfig& model, const std::string& job_dir,
                                         int64_t batch);
 
 // Returns the number of pipeline stages that the operators of the job's program name
-// (kernels/graph/op_device.h); 0: they name no stages.
+// (kernels/graph/op_device.h). 0: the operators name no stage.
 StatusOr<int> NamedSectionsOf(const JobConfig& config, const std::string& job_dir);
 
 }  // namespace tandem::trainer

@@ -1,6 +1,6 @@
 // LeNet-5 with relu and max pooling. Source: LeCun et al., "Gradient-Based Learning Applied to
-// Document Recognition", Proc. IEEE 1998. For 28x28 images the first layer pads by 2, which gives
-// the paper's 32x32.
+// Document Recognition", Proc. IEEE 1998. The first layer pads by 2, so images of 28x28 become the
+// paper's 32x32.
 #include "trainer/models/zoo.h"
 
 namespace tandem::trainer {

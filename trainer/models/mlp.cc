@@ -23,7 +23,8 @@ constexpr std::array<LossRow, 5> kLosses = {{{"softmax", nullptr},
                                              {"huber", "huber_loss"},
                                              {"l1", "l1_loss"}}};
 
-// Returns the row of the argument "loss"; nullptr: the argument is wrong, and `args` has the error.
+// Returns the row for the argument "loss". Returns nullptr if the argument is wrong; `args` has the
+// error.
 const LossRow* LossOf(ModelArgs& args) {
   const std::string& name = args.Text("loss");
   std::vector<std::string> names;

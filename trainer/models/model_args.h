@@ -10,9 +10,9 @@
 
 namespace tandem::trainer {
 
-// The values of all arguments of one model. status() returns the error of the first bad value.
-// Instead of a bad value, a method returns a value in the valid range. A builder may therefore read
-// all arguments and check status() once.
+// The values of all arguments of one model. status() returns the error of the first invalid value.
+// For an invalid value, a method returns some value in the valid range. A builder may therefore
+// read all arguments and check status() once.
 class ModelArgs {
  public:
   ModelArgs(std::string model, std::map<std::string, std::string> values)
@@ -29,7 +29,7 @@ class ModelArgs {
   // Returns the value as text, unchanged.
   const std::string& Text(const std::string& name) const;
   const Status& status() const { return status_; }
-  // Sets the status to `status` if it is OK.
+  // Sets the status to `status`, unless an earlier error is recorded. `status` must not be OK.
   void Fail(Status status);
 
  private:

@@ -6,7 +6,8 @@
 namespace tandem::trainer {
 namespace {
 
-// Returns relu(x' + conv(relu(conv(x)))). x' is x, or with `project` a 1x1 convolution of x.
+// Returns relu(x' + conv(relu(conv(x)))). x' is x without `project`, and a 1x1 convolution of x
+// with `project`.
 std::string ResidualBlock(graph::ProgramBuilder& builder, const std::string& x, int64_t channels,
                           int64_t stride, bool project) {
   std::string y = builder.Conv2d(x, {.channels = channels,

@@ -20,8 +20,8 @@ std::string ConvNorm(graph::ProgramBuilder& builder, const std::string& x, const
   return builder.BatchNorm(y, act);
 }
 
-// Returns relu(x' + convs(x)). x' is x, or with `project` a 1x1 convolution of x to the shape of
-// convs(x).
+// Returns relu(x' + convs(x)). x' is x without `project`. With `project`, x' is a 1x1 convolution
+// of x to the shape of convs(x).
 std::string Block(graph::ProgramBuilder& builder, const std::string& x,
                   const std::vector<Conv>& convs, bool project) {
   std::string y = x;

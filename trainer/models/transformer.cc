@@ -94,7 +94,7 @@ void BuildBert(graph::ProgramBuilder& builder, ModelArgs& args) {
   }
   x = builder.LayerNorm(builder.Layer("gelu", {{builder.Fc(x, t.width)}}, {}));
   const std::string logits = builder.Fc(x, t.vocabulary);
-  // Positions without a prediction have the loss 0. The scale makes the result the mean over the
+  // The loss is 0 at positions without a prediction. The scale makes the result the mean over the
   // predicted positions.
   const double share = static_cast<double>(predicted) / static_cast<double>(t.sequence);
   builder.SoftmaxLoss(logits, builder.Reshape(label, {-1, 1}), 1 / share);

@@ -1,6 +1,6 @@
 // VGG-16. Source: Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image
-// Recognition", ICLR 2015, configuration D. Differences: there is no dropout, and by default each
-// convolution is followed by batch normalisation.
+// Recognition", ICLR 2015, configuration D. Differences: there is no dropout, and by default batch
+// normalisation follows each convolution.
 #include "trainer/models/zoo.h"
 
 namespace tandem::trainer {

@@ -11,7 +11,7 @@
 namespace tandem::trainer {
 
 // Builds a whole forward program: data variables, layers, loss and metrics. `builder` and `args`
-// keep the errors.
+// record the errors.
 using BuildModelFn = void (*)(graph::ProgramBuilder& builder, ModelArgs& args);
 
 void BuildMlp(graph::ProgramBuilder& builder, ModelArgs& args);
@@ -25,7 +25,7 @@ constexpr int64_t kSideMax = 65536;  // largest image side and number of classes
 
 // Builds the layers of an image classifier between the image and the logits.
 //   images: the variable [batch, dims...], dims = {channels, height, width}
-// Returns the variable of the logits [batch, classes]. `builder` and `args` keep the errors.
+// Returns the variable of the logits [batch, classes]. `builder` and `args` record the errors.
 using BuildLogitsFn = std::string (*)(graph::ProgramBuilder& builder, ModelArgs& args,
                                       const std::string& images, const std::vector<int64_t>& dims,
                                       int64_t classes);

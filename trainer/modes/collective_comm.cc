@@ -11,8 +11,8 @@
 
 namespace tandem::trainer {
 
-// A flight that completes may launch the next flight on any communicator. All communicators must
-// therefore exist until the last flight has ended.
+// A flight that completes may launch the next flight on any communicator. Therefore all
+// communicators must exist until the last flight has ended.
 void CollectiveComm::EndFlights() {
   MutexLock lock(mu_);
   if (busy_)
@@ -59,9 +59,9 @@ StatusOr<int> CollectiveComm::Register(const exec::CommNode& node) {
 void CollectiveComm::Start(int index, int64_t step, exec::CommDone* done) {
   TD_REQUIRE(index >= 0 && static_cast<size_t>(index) < buckets_.size());
   const Flight flight = {buckets_[static_cast<size_t>(index)].get(), step, done};
-  // In the first operations NCCL connects and CUDA loads code. If other work waits for the device
-  // meanwhile, different ranks could queue kernels of different communicators. In this step the
-  // operations therefore run one at a time.
+  // In the first operations NCCL connects and CUDA loads code. If other work waited for the device
+  // at that time, different ranks could queue kernels of different communicators. Therefore the
+  // operations of the first step run one at a time.
   const bool first_of_devices = communicators_.between_devices() && step == first_step_;
   const bool in_turn = options_.one_comm_at_a_time || first_of_devices;
   // A single communicator always runs its operations in sequence.

@@ -35,14 +35,15 @@ class CollectiveComm final : public exec::CommHandler {
   void Start(int index, int64_t step, exec::CommDone* done) override TD_EXCLUDES(mu_);
   Duration timeout() const override { return 2 * options_.common.step_timeout; }
 
-  // Returns the buckets that are summed over the ranks. ChooseByModel chooses an allreduce
+  // Returns the buckets that an allreduce sums over the ranks. ChooseByModel chooses an allreduce
   // algorithm for each of these buckets.
   std::vector<ReducedBucket> Reduced() const;
   // Allocates the memory of all buckets from newly connected communicators.
   Status AllocateBuckets();
-  // Sets the first step that the job runs; in this step NCCL connects.
+  // Sets the first step that the job runs. NCCL connects in this step.
   void SetFirstStep(int64_t step) { first_step_ = step; }
-  // Aborts pending communications and waits until none is in flight.
+  // Ends the communications that run one after another: aborts the communicators if such a
+  // communication is pending, and blocks until none is in flight.
   void EndFlights() TD_EXCLUDES(mu_);
   void AddCounts(ModeCounts* counts) const;
 
@@ -58,7 +59,7 @@ class CollectiveComm final : public exec::CommHandler {
     return communicators_.Numbered(bucket.borrows ? 0 : bucket.index);
   }
   Status GiveMemory(CommBucket& bucket);
-  // Starts the communication. Calls `then` after the flight has called its CommDone.
+  // Starts the communication. Calls `then` after CommDone of the flight was completed.
   void Launch(const Flight& flight, std::function<void()> then);
   void LaunchNext() TD_EXCLUDES(mu_);
 
@@ -67,12 +68,11 @@ class CollectiveComm final : public exec::CommHandler {
   RankWaits& waits_;
   int64_t first_step_ = -1;
   std::vector<std::unique_ptr<CommBucket>> buckets_;
-  FlatPool flats_;  // memory for the buckets that borrow their flat buffer
+  FlatPool flats_;  // memory for buckets that have a flat buffer only during a flight
   std::atomic<int64_t> launched_{0}, launched_max_{0};  // flights in progress, and the maximum
   std::atomic<int64_t> bytes_{0};                       // bytes sent from this rank's buffers
 
-  // The following members order the flights if flights run one after another on several
-  // communicators.
+  // The following members order the flights that run one after another on several communicators.
   Mutex mu_;
   CondVar idle_;
   std::deque<Flight> waiting_ TD_GUARDED_BY(mu_);

@@ -31,7 +31,8 @@ Status CollectiveCommunicators::Connect(Device& device, Duration timeout,
           std::max(options_.common.start_timeout, options_.common.step_timeout);
       for (const int rank : ranks) {
         TellWait(options_.common.launcher, {Process(options_.common.rank), Process(rank), waited,
-                                            // The missing peer may be working on a step.
+                                            // The limit for a peer that has joined is the step
+                                            // timeout, because this peer may be working on a step.
                                             options_.common.step_timeout, start_limit});
       }
     };
@@ -68,8 +69,8 @@ Status CollectiveCommunicators::ConnectHosts(const collective::WorldConfig& worl
                         ChooseByModel(world, config, options_.world.transport, reduced));
   }
   for (int i = 0; i < options_.comm_num; ++i) {
-    // The barrier keeps ranks from joining the next communicator before rank 0 has closed the
-    // previous communicator's rendezvous.
+    // Without the barrier, a rank could join the next communicator before rank 0 has closed the
+    // rendezvous of the previous one.
     if (i > 0) {
       TD_RETURN_IF_ERROR(
           communicators_.back()->Barrier({.what = "next communicator"})->Wait(Time::max()));
@@ -89,9 +90,9 @@ Status CollectiveCommunicators::ConnectDevices(Device& device,
   config.operation_timeout = options_.common.step_timeout;
   TD_ASSIGN_OR_RETURN(control_, collective::Connect(world, config, {options_.world.transport}));
   TD_RETURN_IF_ERROR(AgreeOnJob());
-  // A single communicator orders its own operations. If several communicators took turns, the
-  // thread of one communicator would start operations of another communicator while the compute
-  // stream is being recorded.
+  // A single communicator orders its own operations. Several communicators that take turns are not
+  // used, because the thread of one communicator would start operations of another communicator
+  // while the compute stream is being recorded.
   const int count = options_.one_comm_at_a_time ? 1 : options_.comm_num;
   for (int i = 0; i < count; ++i) {
     const collective::NcclOptions one = {.number = i,
@@ -109,7 +110,7 @@ Status CollectiveCommunicators::ConnectDevices(Device& device,
   return OkStatus();
 }
 
-// Checks the version, because the rendezvous cannot distinguish two worlds of the same size.
+// Compares versions, because the rendezvous cannot distinguish two worlds of the same size.
 Status CollectiveCommunicators::AgreeOnWorld() {
   if (options_.returns.world_version == 0) return OkStatus();
   std::vector<int64_t> versions(static_cast<size_t>(options_.common.ranks));

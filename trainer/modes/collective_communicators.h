@@ -15,26 +15,27 @@
 
 namespace tandem::trainer {
 
-// Connects the communicators and checks that all ranks run the same job. If the ranks are devices,
-// a further communicator connects their hosts. Not thread-safe, except Abort.
+// Connects the communicators and checks that all ranks run the same job. If the communicators
+// connect devices, a further communicator connects the hosts of the ranks. Not thread-safe, except
+// Abort.
 class CollectiveCommunicators {
  public:
   // `options` must outlive this object. `connected`: communicators that are already connected. If
-  // there are any, Connect must not be called.
+  // `connected` is not empty, the caller must not call Connect.
   CollectiveCommunicators(const CollectiveOptions& options,
                           std::vector<std::unique_ptr<collective::Communicator>> connected)
       : options_(options), communicators_(std::move(connected)) {}
 
   // Connects this rank to its peers, for communication of memory of `device`. Ends within
   // `timeout`, or when `stop` returns true. `reduced`: the buckets for which choose_by_model
-  // chooses algorithms. REQUIRES: empty().
-  // FAILED_PRECONDITION: a peer belongs to another job. INVALID_ARGUMENT: the settings of the ranks
-  // differ.
+  // chooses algorithms. REQUIRES: empty(). FAILED_PRECONDITION: a peer belongs to another job.
+  // INVALID_ARGUMENT: the settings of the ranks differ.
   Status Connect(Device& device, Duration timeout, const std::function<bool()>& stop,
                  const std::vector<ReducedBucket>& reduced);
-  // Compares the version of the world on all ranks. ABORTED: a rank has another version.
+  // Compares the version of the world on all ranks, a collective call. ABORTED: a rank has another
+  // version.
   Status AgreeOnWorld();
-  // Disconnects all communicators. Exception: if the ranks are devices, their hosts stay connected.
+  // Disconnects all communicators except the one that connects the hosts if the ranks are devices.
   void Clear() { communicators_.clear(); }
   void Abort(const Status& why);
 
@@ -51,12 +52,12 @@ class CollectiveCommunicators {
                       const std::vector<ReducedBucket>& reduced);
   Status ConnectDevices(Device& device, const collective::WorldConfig& world);
   Status AgreeOnJob();
-  // Returns the launcher's name of the process with this rank.
+  // Returns the launcher's name of the process that has rank `rank`.
   std::string Process(int rank) const;
 
   const CollectiveOptions& options_;
-  // If the ranks are devices, control_ connects their hosts. It is declared first, so that it
-  // outlives the communicators of the devices.
+  // If the communicators connect devices, control_ connects their hosts. control_ is declared
+  // first, so that it outlives the communicators of the devices.
   collective::NcclLibrary nccl_{};
   std::unique_ptr<collective::Communicator> control_;
   std::vector<std::unique_ptr<collective::Communicator>> communicators_;

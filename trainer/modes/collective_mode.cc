@@ -25,8 +25,9 @@ namespace {
 // attempts fail immediately (for example because a port is still in use).
 constexpr Duration kMeetPause = std::chrono::milliseconds(50);
 
-// Returns whether the peer that caused `failure` may return. ALREADY_EXISTS: a returning rank stays
-// registered until its peers notice the end of its previous connection.
+// Returns whether the peer that caused `failure` may return. ALREADY_EXISTS is such a failure,
+// because a returning rank stays registered until its peers notice the end of its previous
+// connection.
 bool MayReturn(const Status& failure) {
   return failure.code() == StatusCode::kUnavailable || failure.code() == StatusCode::kAborted ||
          failure.code() == StatusCode::kDeadlineExceeded ||
@@ -78,8 +79,8 @@ class CollectiveMode final : public Membership, public StateKeeper, public StepH
   void AddCounts(ModeCounts* counts) const override;
 
  private:
-  // Returns how long ranks that reconnect wait for each other. A peer may be in an evaluation, or
-  // may hang until the launcher replaces it.
+  // Returns how long ranks that reconnect wait for each other. The time is long, because a peer may
+  // be in an evaluation, or may hang until the launcher replaces it.
   Duration Patience() const {
     return 2 * (options_.common.start_timeout + options_.common.step_timeout);
   }
@@ -128,8 +129,8 @@ StatusOr<int64_t> CollectiveMode::Join(const graph::Program& program, exec::Scop
     works.push_back(first.Broadcast(tensor.data(), static_cast<size_t>(tensor.numel()),
                                     tensor.dtype(), 0, {.what = name, .deadline = deadline}));
   }
-  // Waits for all broadcasts, because they use this stack frame and the scope. The deadline ends
-  // each broadcast.
+  // Waits for all broadcasts, even after an error, because the broadcasts use this stack frame and
+  // the scope. The deadline ends each broadcast.
   Status status;
   for (const auto& work : works) {
     const Status ended = work->Wait(Time::max());
@@ -159,7 +160,8 @@ StatusOr<int64_t> CollectiveMode::Meet(const graph::Program& program, StepRollba
       if (step.ok()) return step;
       status = step.status();
     }
-    // During a change of the world, peers may have another version of the world than this rank.
+    // FAILED_PRECONDITION may be temporary: during a change of the world, peers may have another
+    // version of the world than this rank.
     const bool of_other_world =
         options_.returns.world_version > 0 && status.code() == StatusCode::kFailedPrecondition;
     const bool again = MayReturn(status) || of_other_world;
@@ -172,7 +174,8 @@ StatusOr<int64_t> CollectiveMode::Meet(const graph::Program& program, StepRollba
 }
 
 // Either all ranks undo the changes of the failed step, or a rank that completed the step sends its
-// state to the other ranks. Thus all ranks continue with the same bits as without the failure.
+// state to the other ranks. In both cases all ranks continue with the same bits as without the
+// failure.
 StatusOr<int64_t> CollectiveMode::Recover(const Status& why, const graph::Program& program,
                                           StepRollback& point, const Stop& stop) {
   const bool broken = !communicators_.empty() && MayReturn(communicators_.Numbered(0).Health());
@@ -236,7 +239,7 @@ std::string CollectiveMode::TakeMessage(int64_t step) {
 }
 
 Status CollectiveMode::Finish() {
-  // The barrier keeps ranks from disconnecting while another rank still reduces.
+  // Without the barrier, a rank could disconnect while another rank still reduces.
   return communicators_.hosts()
       .Barrier({.what = "end of the job"})
       ->Wait(SteadyNow() + comm_.timeout());

@@ -1,4 +1,4 @@
-// mode=collective: trainers reduce gradients among themselves, and each trainer runs the optimizer
+// mode=collective: trainers sum the gradients among themselves, and each trainer runs the optimizer
 // on the sum.
 #pragma once
 
@@ -26,11 +26,11 @@ struct ShardOptions {
 // Options for killed processes that return (tandemrun --max_restarts, elastic jobs).
 struct ReturnOptions {
   bool peers_return = false;  // the launcher restarts killed processes
-  bool restarted = false;     // this process is the restart of a killed one
+  bool restarted = false;     // true: this process replaces a killed process
   bool has_state = false;     // this rank continues from its state in memory
   std::vector<int> members;   // the launcher's number for each rank; empty: equal to the rank
-  // Version of this rank's world; ranks of another version are rejected. 0: the world never
-  // changes.
+  // Version of this rank's world. The rank does not train with ranks of another version. 0: the
+  // world never changes.
   int64_t world_version = 0;
 };
 
@@ -43,7 +43,8 @@ struct CollectiveOptions {
   bool sync_batch_norm = false;
   bool update_by_owner = false;  // each parameter is updated by one rank (reduce_strategy Reduce)
   bool fuse_broadcast = false;   // fuse broadcasts of parameters; used with update_by_owner
-  // Parameters are stored on their owners only; nullopt: on all ranks.
+  // Division of the parameters, each of which only its owners store; nullopt: all ranks store all
+  // parameters.
   std::optional<ShardOptions> shard;
   std::optional<graph::AverageRule>
       average;  // LocalSGD: average parameters, not gradients; nullopt: off
@@ -64,7 +65,7 @@ CollectiveOptions CollectiveOptionsOf(const JobConfig& config, const RankInfo& r
                                       CommonOptions common);
 
 // Makes the collective mode. `communicators`: options.comm_num connected communicators. If
-// `communicators` is empty, Join connects them, with NCCL if the scope is on a device.
+// `communicators` is empty, Join connects the ranks, with NCCL if the scope is on a device.
 TrainingMode MakeCollectiveMode(
     const CollectiveOptions& options,
     std::vector<std::unique_ptr<collective::Communicator>> communicators);

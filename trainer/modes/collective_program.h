@@ -1,5 +1,5 @@
-// Inserts the operators of collective mode into a rank's programs. Records which variables are on
-// some ranks only.
+// Inserts the operators of collective mode into a rank's programs. Records which variables only
+// some ranks store.
 #pragma once
 
 #include <optional>

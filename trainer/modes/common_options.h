@@ -1,5 +1,5 @@
 // The properties of a job and a rank that several training modes need. The header of each mode
-// defines the further options of this mode.
+// defines the options that only this mode needs.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class JobConfig;
 
 namespace tandem::trainer {
 
-// The credentials that a worker presents to its peers.
+// The credentials with which a worker authenticates itself to its peers.
 struct ModeSecrets {
   std::string job;                      // secret of the job; empty: the job has none
   rpc::TlsFiles tls;                    // certificates for connections to pservers

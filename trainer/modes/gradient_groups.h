@@ -10,13 +10,14 @@
 
 namespace tandem::trainer {
 
-// Makes sparse gradients dense (DensifyAll). Rank 0 logs a line if any gradient changes.
+// Makes sparse gradients dense (DensifyAll) and returns all gradients. Rank 0 logs a line if any
+// gradient changes.
 StatusOr<std::vector<graph::ParamGrad>> DensifyGradients(graph::Program& program,
                                                          const std::vector<graph::ParamGrad>& grads,
                                                          const CommonOptions& options);
 
-// Divides the gradients into groups, one per collective call. Without fuse_all_reduce each gradient
-// is a group.
+// Divides the gradients into groups. The gradients of a group share one collective call. Without
+// fuse_all_reduce each gradient is a group.
 std::vector<std::vector<graph::ParamGrad>> GroupedGradients(
     const graph::Program& program, const std::vector<graph::ParamGrad>& grads,
     const CommonOptions& options);

@@ -48,8 +48,8 @@ class ProgramShaper {
 // WaitedSeconds.
 class Membership {
  public:
-  // Returns whether this rank was asked to stop; called while the rank waits for peers. Empty: the
-  // rank is never asked.
+  // Returns whether this rank was asked to stop. The mode calls this function while the rank waits
+  // for peers. Empty: the rank is never asked to stop.
   using Stop = std::function<bool()>;
 
   virtual ~Membership() = default;
@@ -57,54 +57,55 @@ class Membership {
   // initial values, or the values of a checkpoint of step `step`. `state`: contains the
   // checkpoint's optimizer slots if the mode stores them outside the scope. If parameters are
   // divided, `state` also contains the parameters. Returns the first step to run. CANCELLED: `stop`
-  // returned true while this rank waited for peers. In a mode with pservers, Join may be called
-  // again after an aborted step. The trainer is then a new incarnation, and the servers treat the
-  // aborted step as not begun.
+  // returned true while this rank waited for peers. In a mode with pservers, the session may call
+  // Join again after an aborted step. The trainer is then a new incarnation, and the servers
+  // discard its pushes of the aborted step.
   virtual StatusOr<int64_t> Join(const graph::Program& program, exec::Scope& scope,
                                  const TensorMap& state, int64_t step, const Stop& stop) = 0;
-  // Recovers after a step or Finish failed with `why`. Waits until the lost peers have returned,
+  // Recovers after a step or Finish failed with `why`. Blocks until the lost peers have returned,
   // and makes the state of all ranks equal. If necessary, rolls the state of this rank back to
-  // `point`. Returns the step to continue with. Returns `why` if recovery is impossible or if
-  // `stop` returns true.
+  // `point`. Returns the next step to run. Returns `why` if recovery is impossible or if `stop`
+  // returns true.
   virtual StatusOr<int64_t> Recover(const Status& why, const graph::Program&,
                                     StepRollback& /*point*/, const Stop&) {
     return why;
   }
   // Returns whether this rank must stop after the current step. `mine`: this rank was asked to
-  // stop. If state is divided among the ranks, returns whether any rank was asked to stop.
+  // stop. The default returns `mine`. If state is divided among the ranks, returns whether any rank
+  // was asked to stop.
   virtual StatusOr<bool> Stopping(bool mine) { return mine; }
   // Returns `value`. If parameters are divided, returns the `value` of rank 0 on every rank.
   virtual StatusOr<int64_t> ValueOfRank0(int64_t value) { return value; }
   // Returns for each rank the seconds that it has waited for its peers, as of the last exchange of
   // these times. Empty: no exchange has ended. Thread-safe.
   virtual std::vector<double> WaitedSeconds() const { return {}; }
-  // Waits until all trainers have finished. Must be called once, after the last step. After an
-  // error Abort must be called instead.
+  // Blocks until all trainers have finished. The session calls Finish once, after the last step.
+  // After an error the session must call Abort instead.
   virtual Status Finish() = 0;
   // Reports to the peers that this trainer gives up. `why`: the reason; CANCELLED: the trainer was
   // asked to stop. Blocks for at most one call.
   virtual void Abort(const Status& why) = 0;
-  // Releases the mode's resources on the scope's device, before the device is destroyed. Must be
-  // called once, after all other methods.
+  // Releases the mode's resources on the scope's device, before the device is destroyed. The
+  // session calls this method once, after all other methods.
   virtual void ReleaseDeviceResources() {}
 };
 
 // Collects the values of a checkpoint: parameters, optimizer slots and statistics. state_is_spread
-// and params_are_spread are valid after the programs are built.
+// and params_are_spread are valid after ProgramShaper has built the programs.
 class StateKeeper {
  public:
   virtual ~StateKeeper() = default;
-  // Returns whether optimizer state is divided among the ranks. If so, all ranks must call State,
-  // must call Membership::Stopping after each step, and must stop after the same step.
+  // Returns whether optimizer state is divided among the ranks. In this case all ranks must call
+  // State, must call Membership::Stopping after each step, and must stop after the same step.
   virtual bool state_is_spread() const { return false; }
-  // Returns whether parameters are divided among the ranks. If so, optimizer state is divided too,
-  // all ranks must call Params, and all ranks take part in evaluations.
+  // Returns whether parameters are divided among the ranks. In this case optimizer state is divided
+  // too, all ranks must call Params, and all ranks take part in evaluations.
   virtual bool params_are_spread() const { return false; }
   // Returns optimizer slots and statistics by the name of the variable, in new memory of `device`.
   virtual StatusOr<TensorMap> State(const graph::Program& program, const exec::Scope& scope,
                                     Device& device) = 0;
-  // Returns the parameters by name. If parameters are divided, only rank 0 gets complete
-  // parameters, in new memory of `host`.
+  // Returns the parameters by name. If parameters are divided, only rank 0 gets all parameters, in
+  // new memory of `host`.
   virtual StatusOr<TensorMap> Params(const graph::Program& program, exec::Scope& scope,
                                      Device& host) = 0;
 };
@@ -113,15 +114,15 @@ class StateKeeper {
 class ServerTables {
  public:
   virtual ~ServerTables() = default;
-  // Copies the rows of the tables that the scope also has, as of the last step, from the servers
-  // into the scope. StateKeeper::State and Membership::Finish also copy these rows.
+  // Copies rows from the servers into the scope: the rows, as of the last step, of the tables that
+  // the scope also has. StateKeeper::State and Membership::Finish also copy these rows.
   virtual Status Gather() = 0;
   // Returns a function that writes a file (trainer/ps/table_file.h) with the rows of tables outside
   // the scope, as of the last step. Empty: there are no such tables.
   virtual std::function<Status(const std::string& path)> Writer() = 0;
-  // Sets the file with the table rows of the checkpoint; "": the checkpoint has no such file. Must
-  // be called before Join. FAILED_PRECONDITION: the mode needs a file and gets none, or gets a file
-  // and supports none.
+  // Sets the file with the table rows of the checkpoint; "": the checkpoint has no such file. The
+  // session must call ReadFrom before Join. FAILED_PRECONDITION: the mode needs a file, but `path`
+  // is ""; or the mode supports no file, but `path` is not "".
   virtual Status ReadFrom(const std::string& path) = 0;
 };
 
@@ -129,16 +130,17 @@ class ServerTables {
 class StepHooks {
  public:
   virtual ~StepHooks() = default;
-  // Prepares a step. Must be called before each step.
+  // Prepares a step. The session must call BeginStep before each step.
   virtual Status BeginStep(int64_t step, float learning_rate) = 0;
-  // Returns whether the mode uses data of the next step. If so, Foresee must be called before each
-  // step with the reader's hint.
+  // Returns whether the mode uses data of the next step. In this case the session must call Foresee
+  // before each step, with the reader's hint.
   virtual bool looks_ahead() const { return false; }
   virtual void Foresee(const NextBatchHint&) {}
-  // Returns a log line about decisions of the mode since the last call; "": there were none. Called
-  // after each run of steps; `step` is the last step of the run.
+  // Returns a log line about decisions of the mode since the last call; "": there were no
+  // decisions. The session calls TakeMessage after each run of steps; `step` is the last step of
+  // the run.
   virtual std::string TakeMessage(int64_t /*step*/) { return ""; }
-  // Sets the mode's counters. Must be called after Membership::Finish.
+  // Sets the mode's counters. The session must call AddCounts after Membership::Finish.
   virtual void AddCounts(ModeCounts*) const {}
 };
 

@@ -72,8 +72,8 @@ class PipelineMode final : public ProgramShaper,
 
  private:
   bool leader() const { return options_.common.leader(); }
-  // Returns whether the job has heter workers. Its first ranks are then trainers (stage 0), and its
-  // last ranks are heter workers (stage 1).
+  // Returns whether the job has heter workers. In such a job the first ranks are trainers (stage
+  // 0), and the last ranks are heter workers (stage 1).
   bool kinds() const { return options_.heter_workers > 0; }
   int trainers() const { return options_.common.ranks - options_.heter_workers; }
   graph::PipelineRank RankOf(int rank) const;
@@ -89,7 +89,7 @@ class PipelineMode final : public ProgramShaper,
 
   const PipelineOptions options_;
   const graph::PipelineRank rank_;
-  // Stages tensors in host memory, because a heter worker may compute on a device.
+  // Copies device tensors through host memory, because a heter worker may compute on a device.
   StagedComm staged_{*this};
   exec::Scope* scope_ = nullptr;
   ShardedState params_, state_;
@@ -100,8 +100,8 @@ class PipelineMode final : public ProgramShaper,
   std::atomic<int64_t> bytes_{0};  // bytes sent from this rank's tensors
   RankWaits waits_;
 
-  // These members are last because their threads use the other members. A communicator is null if
-  // it would have no peers.
+  // The communicators are the last members, because their threads use the other members. A
+  // communicator that would have no peers is null.
   std::unique_ptr<collective::Communicator> world_, forward_, backward_, replicas_;
 };
 
@@ -202,8 +202,8 @@ Status PipelineMode::ConnectAll(const Stop& stop) {
   config.operation_timeout = options_.common.step_timeout;
   const auto connect =
       [&](std::vector<int> members) -> StatusOr<std::unique_ptr<collective::Communicator>> {
-    // The barrier keeps ranks from joining the next communicator before rank 0 has closed the
-    // previous communicator's rendezvous.
+    // Without the barrier, a rank could join the next communicator before rank 0 has closed the
+    // rendezvous of the previous one.
     if (world_ != nullptr) {
       TD_RETURN_IF_ERROR(world_->Barrier({.what = "next communicator"})->Wait(Time::max()));
     }
@@ -243,7 +243,7 @@ Status PipelineMode::GiveMemory(CommBucket& bucket) {
   return OkStatus();
 }
 
-// All ranks begin with the same initial values. If the job resumes, rank 0 sends the values of the
+// All ranks compute the same initial values. If the job resumes, rank 0 sends the values of the
 // checkpoint to the other ranks.
 StatusOr<int64_t> PipelineMode::Join(const graph::Program& program, exec::Scope& scope,
                                      const TensorMap& state, int64_t step, const Stop& stop) {
@@ -287,7 +287,7 @@ StatusOr<TensorMap> PipelineMode::Params(const graph::Program& program, exec::Sc
 Status PipelineMode::Finish() {
   TD_ASSIGN_OR_RETURN(last_params_, Gather(params_, {}, *scope_, host_));
   finished_ = true;
-  // The barrier keeps ranks from disconnecting while another rank still reduces.
+  // Without the barrier, a rank could disconnect while another rank still reduces.
   return world_->Barrier({.what = "end of the job"})->Wait(SteadyNow() + timeout());
 }
 
@@ -295,8 +295,8 @@ StatusOr<int> PipelineMode::Register(const exec::CommNode& node) {
   TD_ASSIGN_OR_RETURN(auto bucket,
                       CommBucket::Make(node, options_.common.rank, options_.common.ranks,
                                        options_.common.half_communication));
-  // Both peers must name the bucket equally. A micro batch of a heter worker is the whole batch of
-  // a trainer, so the name loses its micro batch.
+  // The two peers must use the same name for the bucket. A micro batch of a heter worker is the
+  // whole batch of a trainer, so the heter worker removes the micro batch from the name.
   if (rank_.rank_each) bucket->name = graph::WholeName(bucket->name);
   bucket->index = buckets_.size();
   if (world_ != nullptr) TD_RETURN_IF_ERROR(GiveMemory(*bucket));

@@ -157,7 +157,7 @@ void PserverComm::Start(int index, int64_t, exec::CommDone* done) {
 }
 
 // Returns the number of steps that every trainer must have pushed before this trainer continues
-// after `done` steps; 0: no limit.
+// after its first `done` steps. 0: this trainer waits for no other trainer.
 uint64_t PserverComm::StepBound(uint64_t done) const {
   const int64_t bound = options_.regime == PsSyncMode::kHalfAsync ? options_.max_staleness : -1;
   if (bound < 0) return 0;
@@ -183,8 +183,8 @@ void PserverComm::StartPullRows(exec::CommDone* done) {
   tables_.Foresee(std::exchange(next_, {}));  // predicts the next rows during the pull
 }
 
-// Copies the gradient. The rows are sent together with the dense gradients, in one message per
-// server and step.
+// Copies the gradient, because the rows are sent later: together with the dense gradients, in one
+// message per server and step.
 void PserverComm::StartPushRows(exec::CommDone* done) {
   StatusOr<RowSet> rows = tables_.CopyGradient(pushing_.size());
   if (!rows.ok()) return done->Complete(rows.status());

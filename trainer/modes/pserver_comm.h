@@ -22,8 +22,8 @@
 namespace tandem::trainer {
 
 // Owns the client of the pservers. Pulls the rows of all tables together, when the last pull
-// operator starts. Pushes the gradients of rows together with the dense gradients. A pull and a
-// push are each one message per server and step.
+// operator starts. Pushes the gradients of rows together with the dense gradients. Therefore a step
+// has one push message and one pull message per server.
 class PserverComm final : public exec::CommHandler {
  public:
   // All arguments must outlive this object.
@@ -32,18 +32,18 @@ class PserverComm final : public exec::CommHandler {
   StatusOr<int> Register(const exec::CommNode& node) override;
   void Start(int index, int64_t step, exec::CommDone* done) override;
   Duration timeout() const override;
-  // Return the handlers of the training program and of evaluations. Both handlers accept tensors on
-  // any device.
+  // training and evaluation return the handlers of the training program and of evaluations. Both
+  // handlers accept tensors on any device.
   exec::CommHandler& training() { return staged_; }
   exec::CommHandler& evaluation() { return staged_evaluation_; }
 
-  // Sets the client of the pservers. Begin must be called after SetClient and before the first
-  // step.
+  // Sets the client of the pservers. The caller must call SetClient, then Begin, and then run the
+  // first step.
   void SetClient(std::unique_ptr<ps::PsClient> client) { client_ = std::move(client); }
   ps::PsClient* client() const { return client_.get(); }  // nullptr: no client was set
   // Forgets the communications of a step that was aborted.
   void ForgetStep();
-  // Sets the parameters to begin with: `values`, which the servers have as version `version`.
+  // Sets the initial parameters: `values`, which are the servers' values of version `version`.
   void Begin(const TensorMap& values, uint64_t version);
   void BeginStep(int64_t step, float learning_rate);
   bool looks_ahead() const { return options_.sync() && !tensors_.empty() && !tables_.empty(); }
@@ -51,12 +51,12 @@ class PserverComm final : public exec::CommHandler {
   // Pushes the gradients that no exchange has pushed yet.
   Status Finish();
 
-  // Returns the parameter version for which reads from the servers must wait: the version after the
-  // last step in sync mode. 0: reads do not wait.
+  // Returns the parameter version for which reads from the servers must wait: in sync mode the
+  // version after the last step. 0: reads do not wait.
   uint64_t AwaitedVersion() const { return options_.sync() ? version_ : 0; }
   std::string TakeWarning() { return stale_.TakeWarning(); }
-  // Return the number of pushes, and the number of pulls of dense parameters. A push or a pull
-  // counts once, although it goes to all servers.
+  // pushes returns the number of pushes, and pulls the number of pulls of dense parameters. A push
+  // or a pull to all servers counts once.
   int64_t pushes() const { return pushes_; }
   int64_t pulls() const { return pulls_; }
 

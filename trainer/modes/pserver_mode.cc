@@ -37,8 +37,9 @@ class PserverMode final : public Membership,
                          int64_t step, const Stop& stop) override;
   std::vector<double> WaitedSeconds() const override { return waits_.Seconds(); }
   Status Finish() override;
-  // A trainer that was asked to stop reports this to the servers. If a trainer fails, the servers
-  // notice that it is unresponsive and name it to the other trainers.
+  // Reports to the servers that this trainer stops, if `why` is CANCELLED. After a failure Abort
+  // reports nothing: the servers notice that the trainer is unresponsive and name it to the other
+  // trainers.
   void Abort(const Status& why) override {
     if (why.code() == StatusCode::kCancelled && comm_.client()) (void)comm_.client()->Complete();
   }
@@ -122,8 +123,8 @@ ps::PsOptions PserverMode::ClientOptions() {
   ps.rules.delay_compensation = options_.delay_compensation;
   ps.row_cache.bytes = static_cast<size_t>(options_.row_cache_bytes);
   ps.row_cache.versions = static_cast<uint64_t>(options_.row_cache_versions);
-  // The optimizer update uses the norm of a parameter. The parameter must therefore be whole on one
-  // server.
+  // The optimizer update uses the norm of a parameter. Therefore one server must store the whole
+  // parameter.
   const bool whole = program_.whole_params();
   LOG_IF(INFO, whole && options_.slice_var_up && options_.common.leader())
       << "slice_var_up has no effect: the update by " << options_.common.optimizer.type
@@ -154,8 +155,8 @@ StatusOr<int64_t> PserverMode::Join(const graph::Program& program, exec::Scope& 
                                     const TensorMap& state, int64_t step, const Stop& stop) {
   scope_ = &scope;
   comm_.ForgetStep();
-  // Rejects only the rules of tables in the scope: the program no longer has the rules of tables
-  // that only servers store.
+  // Rejects the rules of tables in the scope. The program no longer contains the rules of tables
+  // that only servers store, so those rules are accepted.
   TD_RETURN_IF_ERROR(RefuseTableRules(program));
   const ShortTimeSlice short_slice;  // threads that gRPC starts here get a short time slice
   ps::PsOptions ps = ClientOptions();
@@ -204,8 +205,8 @@ StatusOr<int64_t> PserverMode::Join(const graph::Program& program, exec::Scope& 
   // device `values` are copies.
   TD_RETURN_IF_ERROR(PutInto(values, "of the pservers", scope));
   comm_.Begin(values, version);
-  // In sync mode the version is the number of steps. In the other update modes the version counts
-  // the pushes of all trainers, and each trainer counts its own steps.
+  // In sync mode the version is the number of steps. In the other modes the version counts the
+  // pushes of all trainers, and each trainer counts its own steps.
   return options_.sync() ? static_cast<int64_t>(version) : step;
 }
 

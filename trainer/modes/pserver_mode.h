@@ -19,7 +19,7 @@ enum class PsSyncMode : uint8_t {
   kSync,       // applies the gradients of all trainers once per step; every trainer waits
   kHalfAsync,  // applies gradients on arrival; a trainer waits for its own push and pull
   kASync,      // applies gradients on arrival; a trainer does not wait (async_communicator.h)
-  // Trainers update local parameters, and exchange differences every k steps.
+  // Trainers update local parameters, and exchange differences every geo_steps steps.
   kGeo
 };
 

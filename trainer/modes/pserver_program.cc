@@ -38,8 +38,8 @@ Status PserverProgram::Distribute(graph::Program& program,
   return graph::AppendPushPull(program, grads);
 }
 
-// In sync mode an evaluation reads the rows as of the last step. In the other update modes it reads
-// the current rows.
+// In sync mode an evaluation reads the rows as of the last step. In the other modes an evaluation
+// reads the current rows.
 Status PserverProgram::DistributeForward(graph::Program& program) {
   if (options_.geo()) return OkStatus();
   TD_ASSIGN_OR_RETURN(const auto tables, graph::DistributedTables(program));

@@ -23,7 +23,7 @@ class PserverProgram final : public ProgramShaper {
   Status DistributeForward(graph::Program& program) override;
 
   // Returns whether the optimizer update of an element needs values of the whole parameter. This
-  // method and those below are valid after Distribute.
+  // method and the following methods are valid after Distribute.
   bool whole_params() const { return reach_ != graph::UpdateScope::kElement && !options_.geo(); }
   // Returns the trained parameters except tables, in program order.
   const std::vector<std::string>& params() const { return params_; }

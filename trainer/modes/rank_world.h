@@ -1,5 +1,5 @@
-// The world of the ranks that communicate with each other directly: its options, and helpers for
-// collective calls.
+// The world of the ranks that communicate with each other directly: options for the world, and
+// helpers for collective calls.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 namespace tandem::trainer {
 
 struct WorldOptions {
-  // The first three options are described at WorldConfig (collective/rendezvous/rendezvous.h).
+  // WorldConfig (collective/rendezvous/rendezvous.h) describes the first three options.
   std::string rendezvous;
   std::string listen_host;
   bool network_allowed = false;
@@ -25,10 +25,10 @@ struct WorldOptions {
 WorldOptions WorldOptionsOf(const JobConfig& config, const RankInfo& rank);
 
 // Rejects communication over a network unless rank.network_allowed is set, because ranks do not
-// encrypt their messages. Ranks prove to each other that they know the secret, and authenticate
-// their messages. Data that devices send through NCCL is not even authenticated. Returns a warning
-// for the user, or "". PERMISSION_DENIED: the rendezvous is not on this host. INVALID_ARGUMENT: the
-// address of the rendezvous is malformed.
+// encrypt their messages. Ranks only prove to each other that they know the secret, and
+// authenticate their messages. Messages between devices through NCCL are not even authenticated.
+// Returns a warning for the user; "": there is no warning. PERMISSION_DENIED: the rendezvous is not
+// on this host. INVALID_ARGUMENT: the address of the rendezvous is malformed.
 StatusOr<std::string> CheckNetwork(const JobConfig& config, const RankInfo& rank);
 
 // Returns the configuration with which this rank joins the world of the job. The rendezvous ends
@@ -36,13 +36,13 @@ StatusOr<std::string> CheckNetwork(const JobConfig& config, const RankInfo& rank
 collective::WorldConfig WorldOf(const CommonOptions& common, const WorldOptions& options,
                                 const std::function<bool()>& stop);
 
-// Converts UNAVAILABLE to ABORTED (exit code 200), because a restart of the job can help. Other
-// statuses are unchanged. Must be used only for calls to connected peers, where UNAVAILABLE means
-// the loss of a peer.
+// Converts UNAVAILABLE to ABORTED (exit code 200), because a restart of the job can help. Returns
+// other statuses unchanged. `status` must be the result of a call to connected peers, where
+// UNAVAILABLE means the loss of a peer.
 Status AsLostPeer(const Status& status);
 
-// Returns whether `mine` is true on at least one rank. A collective call, which ends within
-// `patience`.
+// Returns whether `mine` is true on at least one rank. A collective call: all ranks must make the
+// call. Blocks for at most `patience`.
 StatusOr<bool> AnyRank(collective::Communicator& communicator, bool mine, Duration patience);
 
 }  // namespace tandem::trainer

@@ -10,8 +10,8 @@ namespace tandem::trainer {
 // Sets the options that make the client report unresponsive servers to the launcher.
 void TellOfSilence(const PserverOptions& options, ps::PsOptions& ps);
 
-// Returns a timeout for operators that is longer than all deadlines of the client. The error of the
-// client therefore precedes the timeout, and names the unresponsive server.
+// Returns a timeout for operators that is longer than all deadlines of the client. An unresponsive
+// server therefore causes the client's error, which names the server, and not the timeout.
 Duration PserverTimeout(const PserverOptions& options);
 
 }  // namespace tandem::trainer

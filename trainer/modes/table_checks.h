@@ -13,8 +13,8 @@ namespace tandem::trainer {
 // table.
 Status RefuseTableRules(const graph::Program& program);
 
-// Rejects a checkpoint's file of table rows. FAILED_PRECONDITION: `path`, the name of this file, is
-// not ""; the message names the file.
+// Rejects a checkpoint's file of table rows. FAILED_PRECONDITION: `path` is not "", so the
+// checkpoint has such a file; the message names the file.
 Status RefuseTableFile(const std::string& path);
 
 }  // namespace tandem::trainer

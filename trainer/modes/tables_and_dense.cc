@@ -70,8 +70,8 @@ StatusOr<TensorMap> TablesAndDense::State(const graph::Program& program, const e
   return state;
 }
 
-// If parameters are divided, the mode of the dense parameters does not return the tables. Rank 0
-// adds its copies of the tables.
+// If parameters are divided, the mode of the dense parameters does not return the tables. Params
+// therefore adds this rank's copies of the tables.
 StatusOr<TensorMap> TablesAndDense::Params(const graph::Program& program, exec::Scope& scope,
                                            Device& host) {
   TD_ASSIGN_OR_RETURN(TensorMap params, dense_.state->Params(program, scope, host));

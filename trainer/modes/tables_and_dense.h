@@ -28,8 +28,8 @@ class TablesAndDense final : public Membership, public StateKeeper, public StepH
   const TrainingMode& tables() const { return tables_; }
   const TrainingMode& dense() const { return dense_; }
 
-  // FAILED_PRECONDITION, in sync mode only: the tables and the dense parameters are at different
-  // steps. The tables may be one step ahead.
+  // FAILED_PRECONDITION: in sync mode the tables and the dense parameters are at different steps.
+  // The tables may be ahead by one step.
   StatusOr<int64_t> Join(const graph::Program& program, exec::Scope& scope, const TensorMap& state,
                          int64_t step, const Stop& stop) override;
   StatusOr<int64_t> Recover(const Status& why, const graph::Program& program, StepRollback& point,

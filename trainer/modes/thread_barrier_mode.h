@@ -1,6 +1,6 @@
 // mode=pserver with use_thread_barrier: the replicas of one process are one trainer to the
-// pservers. Gradients are summed in memory at the first replica. Only this replica pushes and
-// pulls, and broadcasts the pulled values to the other replicas.
+// pservers. The first replica sums the gradients of all replicas in memory. Only the first replica
+// pushes and pulls. It broadcasts the pulled values to the other replicas.
 #pragma once
 
 #include <optional>

@@ -4,7 +4,8 @@
 
 namespace tandem::trainer {
 
-// The library is loaded and never unloaded, because a thread may still run its signal handler.
+// The library is loaded and never unloaded, because a thread may still run its signal handler after
+// the sampling.
 StatusOr<std::unique_ptr<CpuSamples>> CpuSamples::Start(const std::string& path) {
   constexpr char kLibrary[] = "libprofiler.so.0";
   void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_GLOBAL);
@@ -14,7 +15,7 @@ StatusOr<std::unique_ptr<CpuSamples>> CpuSamples::Start(const std::string& path)
         "install libgoogle-perftools4",
         dlerror());
   }
-  // The function types are those in gperftools/profiler.h.
+  // The types of the functions are from gperftools/profiler.h.
   const auto start = reinterpret_cast<int (*)(const char*)>(dlsym(library, "ProfilerStart"));
   const auto stop = reinterpret_cast<Stop>(dlsym(library, "ProfilerStop"));
   if (start == nullptr || stop == nullptr) {

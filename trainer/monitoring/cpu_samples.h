@@ -9,9 +9,9 @@
 
 namespace tandem::trainer {
 
-// Takes samples during the lifetime of this object. A sample is the stack of the running thread.
-// libprofiler takes 100 samples per second of processor time (CPUPROFILE_FREQUENCY). A process may
-// have at most one such object.
+// Samples the stacks of the running threads during the lifetime of this object. libprofiler takes
+// 100 samples per second of processor time (CPUPROFILE_FREQUENCY). A process may have at most one
+// such object.
 class CpuSamples {
  public:
   // Starts to sample into the file `path`. UNAVAILABLE: libprofiler is missing; the message names

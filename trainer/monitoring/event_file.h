@@ -30,7 +30,7 @@ class EventFile {
   static StatusOr<std::unique_ptr<EventFile>> Create(const std::string& dir);
   ~EventFile();
 
-  // Adds the program of the run. May be called once.
+  // Adds the program of the run. The caller may call AddGraph once.
   void AddGraph(const graph::Program& program);
 
   struct Scalar {
@@ -39,7 +39,8 @@ class EventFile {
   };
   // Adds a point to each curve in `scalars`. `step`: number of steps of the job that are done.
   void Add(int64_t step, const std::vector<Scalar>& scalars);
-  // Adds a histogram of each f32 tensor in host memory. Its tag is "parameters/NAME".
+  // Adds a histogram of each f32 tensor in host memory, with the tag "parameters/NAME". `step`: see
+  // Add.
   void AddHistograms(int64_t step, const TensorMap& tensors);
 
  private:

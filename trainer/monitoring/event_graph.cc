@@ -36,7 +36,7 @@ class GraphWriter {
   }
 
   void Add(const ops::Op& op) {
-    // Collects the sources before it makes the node of `op`, because SourceOf makes a node for each
+    // Collects the sources before the node of `op` is made, because SourceOf makes a node for each
     // variable that no operator wrote before.
     std::vector<std::string> sources;
     graph::ForEachRead(op, [&](const std::string& var) { sources.push_back(SourceOf(var)); });

@@ -1,5 +1,6 @@
-// Measures every operator of a step in program order (knob `benchmark`). Synchronizes a device
-// before and after each operator, so that the time contains no other operator's work.
+// Measures every operator of a step in program order (knob `benchmark`). Synchronizes the device
+// before and after each operator, so that the time of an operator contains no work of another
+// operator.
 #pragma once
 
 #include <string>

@@ -19,7 +19,7 @@ namespace {
 constexpr Duration kRedrawInterval = std::chrono::milliseconds(100);
 constexpr int kColumnsDefault = 80;
 constexpr int kBarColumnsMin = 10, kBarColumnsMax = 40;
-// Weight of the newest speed in the smoothed speed; the default of tqdm.
+// Weight of the newest speed in the smoothed speed. The value is the default of tqdm.
 constexpr double kSmoothing = 0.3;
 
 struct FormatName {
@@ -32,8 +32,8 @@ constexpr FormatName kFormats[] = {{LogFormat::kAuto, "auto"},
                                    {LogFormat::kFleet, "fleet"},
                                    {LogFormat::kJson, "json"}};
 
-// Progress warns the user if steps wait for data for at least the share kStarving of the time,
-// during at least kStarvingSeconds.
+// Progress warns the user if steps wait for data during at least the share kStarving of the time,
+// for at least kStarvingSeconds.
 constexpr double kStarving = 0.1, kStarvingSeconds = 5;
 constexpr char kStarvingHint[] =
     "; hint: raise data.reader_threads or data.queue_capacity, or convert the data to records "
@@ -44,14 +44,14 @@ constexpr double kSlowestMin = 0.05;  // smallest Slowest::more that is reported
 // waiting time between two exchanges of the ranks' waiting times. `more`: difference to the second
 // shortest waiting time, as a share of the time between the exchanges.
 struct Slowest {
-  int rank = -1;  // number of the straggler; -1: none, or unknown
+  int rank = -1;  // number of the straggler; -1: no straggler, or unknown
   double more = 0;
 };
 
 class SlowestFinder {
  public:
-  // Returns the straggler. `waited`: the waiting time of each rank in seconds since the job began,
-  // as of the last exchange.
+  // Returns the straggler since the previous exchange. `waited`: the waiting time of each rank in
+  // seconds since the job began, as of the last exchange.
   Slowest Look(const std::vector<double>& waited, Time now) {
     if (waited.size() < 2 || waited == before_) return found_;
     if (before_.size() == waited.size()) {
@@ -133,7 +133,7 @@ std::string JsonText(const Line& line) {
 }
 
 // Formats the bar, "lenet  38%|####      | 380/1000 [00:12<00:19, 31.4 it/s, loss=0.4100, ...]", in
-// at most `columns` columns. If the bar is too long, leaves out its least important parts first.
+// at most `columns` columns. If the text is too long, omits the least important parts first.
 std::string BarText(const Line& line, const std::string& name, int columns, int* bar_begin,
                     int* bar_end) {
   const StepReport& r = line.report;
@@ -248,7 +248,8 @@ struct Progress::Impl {
   }
 
   void Draw(const Line& line) TD_REQUIRES(mu) {
-    // The last column stays empty, because some terminals start a new line after output there.
+    // The last column stays empty, because some terminals start a new line after a character in
+    // that column.
     const int columns = (options.columns ? options.columns() : kColumnsDefault) - 1;
     int begin = 0, end = 0;
     std::string text = BarText(line, options.name, columns, &begin, &end);
@@ -268,7 +269,7 @@ struct Progress::Impl {
   }
 
   // Returns the text that clears the bar from the terminal, so that the sink can write a line in
-  // the place of the bar.
+  // its place.
   std::string Cleared() TD_REQUIRES(mu) {
     if (visible_before == 0) return "";
     const std::string blank = "\r" + std::string(visible_before, ' ') + "\r";
@@ -286,8 +287,8 @@ struct Progress::Impl {
     PrintLine(json ? Dump({{"message", text}}) : Printable(text));
   }
 
-  // Warns once if steps wait for data. Ignores the first interval, in which all data is read for
-  // the first time.
+  // Warns the user once if steps wait for data. Ignores the first interval, because all data is
+  // read for the first time there.
   void TellOfStarving(const Line& line) TD_REQUIRES(mu) {
     const double before = starved_s;
     starved_s = line.wait_share < kStarving ? 0 : starved_s + line.seconds;

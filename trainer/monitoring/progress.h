@@ -44,14 +44,16 @@ struct StepReport {
   int64_t step = 0;   // the step just finished, counted in the whole job from 0
   int64_t steps = 1;  // number of steps of the run that ended with `step`; all are reported
   int64_t epoch = 0;  // number of the epoch, from 0
-  // Number of samples of a step, for the speeds: of this worker, or of all workers.
+  // Number of samples of a step, from which the speeds are computed: of this worker, or of all
+  // workers.
   int64_t samples = 0;
   double loss = 0;
   std::string_view metric_name;  // name of `metric`; empty: no metric
   double metric = 0;
   // Seconds that this process has waited for data, and seconds that it has spent in training steps,
-  // both since the session began. The speeds are computed from train_seconds, and so exclude
-  // evaluations and checkpoints. If train_seconds is 0, the speeds are computed from the clock.
+  // both since the session began. Progress computes the speeds from train_seconds, so the speeds
+  // exclude evaluations and checkpoints. If train_seconds is 0, Progress computes the speeds from
+  // the clock.
   double data_wait_seconds = 0;
   double train_seconds = 0;
   // The seconds that each rank has waited for the other ranks since the job began; empty: unknown.
@@ -63,32 +65,31 @@ struct NamedValue {
   double value = 0;
 };
 
-// Shows the progress in one format. Thread-safe. The destructor finishes the bar if it is still
-// shown.
+// Shows the progress in one format. Thread-safe. The destructor calls Finish.
 class Progress {
  public:
   using Sink = std::function<void(std::string_view)>;
 
-  // `sink`: receives whole lines or redraws, one in each call. `clock` must outlive this object.
-  // Without a terminal kBar becomes kPlain, so that a file gets no carriage return and no escape
-  // byte.
+  // `sink`: receives whole lines or redraws, one in each call. `clock` must outlive this object. If
+  // the output is no terminal, kBar becomes kPlain, so that a file gets no carriage return and no
+  // escape byte.
   Progress(ProgressOptions options, Sink sink, const Clock& clock);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
   // Returns whether Report() of step `step`, the last step of a run of `steps` steps, would print
-  // now. A caller to which loss and metric are expensive fetches them only if Due() is true. Speeds
-  // cover all steps since the last printed report.
+  // now. If a caller must compute loss and metric at a cost, the caller does so only if Due() is
+  // true. Speeds cover all steps since the last printed report.
   bool Due(int64_t step, int64_t steps = 1) const;
   // Prints the report if Due() is true; does nothing otherwise.
   void Report(const StepReport& report);
-  // Prints a separate result in any case: Result("eval", 3, {{"accuracy", 0.91}}).
+  // Prints a separate result, even if Due() is false: Result("eval", 3, {{"accuracy", 0.91}}).
   void Result(const std::string& what, int64_t epoch, const std::vector<NamedValue>& values);
   // Prints a line for the user above the bar; in kJson as {"message": ...}. Replaces control
   // characters by '?'.
   void Message(const std::string& text);
-  // Draws the last state of the bar and ends the line. Later calls of all methods have no effect.
+  // Ends the line of the bar. From then on Due returns false, and Report prints nothing.
   void Finish();
 
   LogFormat format() const;  // returns the format in use, never kAuto
@@ -101,7 +102,8 @@ class Progress {
 // Returns a sink that writes to `file` (for example stderr) and flushes it. `file` must outlive the
 // sink.
 Progress::Sink FileSink(std::FILE* file);
-// Return whether `file` is a terminal, and the width of this terminal in columns (80 if unknown).
+// IsTerminal returns whether `file` is a terminal. TerminalColumns returns the width of this
+// terminal in columns (80 if unknown).
 bool IsTerminal(std::FILE* file);
 int TerminalColumns(std::FILE* file);
 

@@ -14,8 +14,8 @@ namespace tandem::trainer {
 // The waiting times of all ranks. Not thread-safe.
 class RankWaitStatus {
  public:
-  // `metrics`: also receives the waiting times, in a counter per rank. `metrics` and `clock` must
-  // outlive this object.
+  // `metrics`: the registry with a counter per rank, which also receive the waiting times.
+  // `metrics` and `clock` must outlive this object.
   RankWaitStatus(Metrics& metrics, const Clock& clock) : metrics_(metrics), clock_(clock) {}
 
   // Sets the seconds that each rank has waited since the job began; empty: unknown.

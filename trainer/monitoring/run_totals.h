@@ -12,27 +12,28 @@ namespace tandem::trainer {
 // Sums the steps and times of this process. Not thread-safe.
 class RunTotals {
  public:
-  // The increase of two sums since the previous call of SetTimes.
+  // The increase of the two sums since the previous call of SetTimes.
   struct Added {
     double data_wait = 0;
     exec::CommTimes comm;
   };
 
-  // Begins at time `now`, before step `first_step` of the job, which has `steps_total` steps. Sums
-  // from before this call remain.
+  // Begins at time `now`, before step `first_step` of the job, which has `steps_total` steps. Keeps
+  // the sums from before this call.
   void Begin(int64_t first_step, int64_t steps_total, int64_t samples_per_step, Time now);
   // Adds a run of `steps` steps, which took `seconds`. `last`: the last step of the run.
   void AddRun(int64_t last, int64_t steps, double seconds);
-  // Sets the sums since the session began. Returns their increase since the previous call.
+  // Sets the sums since the session began: seconds of waiting for data, and times of communication.
+  // Returns the increase of the sums since the previous call.
   Added SetTimes(double data_wait, const exec::CommTimes& comm);
 
   int64_t steps_done() const { return steps_done_; }  // number of the job's steps that are done
   double SamplesPerSecond() const;  // mean speed of this process's steps; 0: no step was done
-  // Returns the share of the time in which this process waited for data. Negative: no step was
-  // done.
+  // Returns the share of the time in which this process waited for data, from 0 to 1. Negative: no
+  // step was done.
   double DataWaitShare() const;
-  // Returns the time that the remaining steps need at the speed since Begin, for example "1:02:03",
-  // or "unknown".
+  // Returns an estimate of the time for the remaining steps, from the speed since Begin, for
+  // example "1:02:03". "unknown": there is no estimate.
   std::string Remaining(Time now) const;
 
  private:

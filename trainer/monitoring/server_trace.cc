@@ -42,9 +42,9 @@ std::vector<GradientFlow> GradientWays(const std::vector<ps::PsCall>& calls) {
   for (size_t p = 0; p < calls.size(); ++p) {
     const ps::PsCall& push = calls[p];
     if (!Timed(push) || push.call != rpc::PserverCall::kPush) continue;
-    // Finds two replies of the server that received the push. The first reply is the earliest that
-    // reports an update after the push. The second reply is the earliest of these that has the new
-    // parameters.
+    // Searches the replies of the server that received the push. `update` is the earliest reply
+    // that reports an update after the push. `pull` is the earliest of these replies that has the
+    // new parameters.
     size_t update = calls.size(), pull = calls.size();
     const auto first = std::partition_point(ended.begin(), ended.end(),
                                             [&](size_t c) { return calls[c].end < push.begin; });

@@ -11,9 +11,9 @@
 
 namespace tandem::trainer {
 
-// Bounds of the offset between two clocks, in microseconds: a server's clock plus the offset is
-// this process's clock. Calls and replies arrive after they were sent. The offset is therefore at
-// least `low` and at most `high`.
+// Bounds of the offset between two clocks, in microseconds: the time of a server's clock plus the
+// offset is the time of this process's clock. The offset is at least `low` and at most `high`,
+// because calls and replies arrive after they were sent.
 struct ClockBounds {
   int64_t low = INT64_MIN, high = INT64_MAX;
   double middle() const { return (static_cast<double>(low) + static_cast<double>(high)) / 2; }
@@ -23,13 +23,14 @@ std::map<int, ClockBounds> ServerClocks(const std::vector<ps::PsCall>& calls);
 
 // The calls that transport one gradient and the resulting parameters, as indices into a list of
 // calls. `push`: the call that sent the gradient. `update`: the first call whose reply reports an
-// update that began after the server had received the push. `pull`: the first of these calls whose
-// reply has the new parameters.
+// update that began after the server had received the push. `pull`: the first such call whose reply
+// also has the new parameters.
 struct GradientFlow {
   size_t push = 0, update = 0, pull = 0;
 };
 
-// Returns the flow of every push whose new parameters were returned. `calls` may be in any order.
+// Returns the flow of every push for which a later reply has the new parameters. `calls` may be in
+// any order.
 std::vector<GradientFlow> GradientWays(const std::vector<ps::PsCall>& calls);
 
 // Assigns each call to a track of its server, such that the calls in a track do not overlap.

@@ -21,11 +21,12 @@ namespace tandem::trainer {
 
 struct StatusJob {
   std::string name, mode, model;
-  std::string metric;  // name of the metric ("accuracy", "auc"); "": none
+  std::string metric;  // name of the metric ("accuracy", "auc"); "": no metric
   int rank = 0, ranks = 1;
   int64_t first_step = 0, steps_total = 0;
   int64_t samples_per_step = 0;             // samples of a step on all ranks
-  const graph::Program* program = nullptr;  // the training program; used during Begin only
+  const graph::Program* program = nullptr;  // the training program; must exist until Begin has
+                                            // returned
 };
 
 // A run of training steps; `last` is its last step.
@@ -37,22 +38,23 @@ struct StatusSteps {
   double data_wait_seconds = 0;  // seconds waited for data since the session began
   uint32_t batches_ready = 0;    // batches that the reader has ready
   exec::CommTimes comm = {};     // communication times since the session began
-  // Number of steps at the start of the run that the job repeated after a loss of all ranks.
+  // Number of repeated steps at the start of the run. The job repeats steps after a loss of all
+  // ranks.
   int64_t repeated = 0;
 };
 
 // Collects the state of a trainer. Thread-safe.
 class StatusReporter {
  public:
-  // `events`: a file that also gets the curves; nullptr: none. All arguments must outlive this
-  // object.
+  // `events`: a file that also receives the curves; nullptr: no file. All arguments must outlive
+  // this object.
   StatusReporter(Metrics& metrics, const Clock& clock, EventFile* events = nullptr);
 
   void Begin(StatusJob job);
   void Steps(StatusSteps run);
-  // Sets the file that also gets the curves from now on; nullptr: none.
+  // Sets the file that receives the curves from now on; nullptr: no file.
   void WriteEvents(EventFile* events);
-  // Report the loss and the metric of a training step and of an evaluation.
+  // Loss reports the loss and the metric of a training step, Evaluation those of an evaluation.
   void Loss(int64_t step, double loss, double metric, double learning_rate);
   void Evaluation(int64_t step, double loss, double metric);
   // Returns whether the caller must call Parameters after an evaluation.

@@ -51,7 +51,8 @@ const char* NameOf(ops::OpRole role) {
   return "";
 }
 
-// The first track of the calls to the first server. It is larger than all tracks of the trainer.
+// The first track of the calls to the first server. The number is larger than all tracks of the
+// trainer.
 constexpr int kServerTrack = 16;
 
 // Returns the thread number of a span in the trace. Each stream of a device has a separate thread.
@@ -86,7 +87,7 @@ Status WriteText(const std::string& path, const std::string& text) {
 
 namespace {
 
-// Collects the events of one rank's trace. Times are of the steady clock, in microseconds since
+// Collects the events of one rank's trace. The times are microseconds of the steady clock since
 // `first`.
 class TraceEvents {
  public:

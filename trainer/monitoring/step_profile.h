@@ -25,8 +25,8 @@ struct ProfilePlace {
   std::string job;
   int rank = 0;
   int threads = 1;                // number of kernel threads, to measure the reference speed
-  const RpcLog* calls = nullptr;  // calls to pservers; must outlive the profile; nullptr: none
-  double bubble = 0;              // in a pipeline job: expected share of a step that a rank waits
+  const RpcLog* calls = nullptr;  // calls to pservers; must outlive the profile; nullptr: no calls
+  double bubble = 0;              // pipeline job: expected share of a step in which a rank waits
 };
 
 // Profiles the steps of one rank. Not thread-safe.
@@ -40,9 +40,9 @@ class StepProfile {
   // Returns the profiler for step `step` of this session (from 0); nullptr: the step is not
   // profiled.
   exec::Profiler* At(int64_t step);
-  // Writes the files once, after the last profiled step or after the `last` step of the session.
-  // Returns a message for the user; "": nothing was written. PERMISSION_DENIED: a file cannot be
-  // written; the message names the file.
+  // Writes the files once: after the last profiled step, or after the last step of the session
+  // (`last`). Returns a message for the user; "": After wrote nothing. PERMISSION_DENIED: a file
+  // cannot be written; the message names the file.
   StatusOr<std::string> After(int64_t step, bool last);
 
  private:
@@ -56,16 +56,16 @@ class StepProfile {
   bool written_ = false;
 };
 
-// The process number of the first server in a timeline. It is larger than all ranks, because ranks
-// also are process numbers.
+// The process number of the first server in a timeline. The number is larger than all ranks,
+// because ranks are process numbers too.
 inline constexpr int kServerProcess = 1'000'000;
 
 // Returns a trace in Chrome's trace event format, with timestamps in microseconds since the first
 // span. The rank is a process of the trace, with a thread for each track, and threads for the calls
 // to each server. Communications are asynchronous events, because they overlap. Each server is a
-// process of the trace, with its updates in times of the rank's clock. An arrow leads from each
-// push to its update, and from there to the reply with the parameters. "otherData" has the clock
-// data that align several timelines (deploy/cli/tools/profile.cc).
+// process of the trace, with its updates at times of the rank's clock. An arrow leads from each
+// push to its update, and from the update to the reply with the parameters. "otherData" contains
+// the clock data by which several timelines are aligned (deploy/cli/tools/profile.cc).
 std::string ChromeTrace(const exec::Profiler& profiler, const std::vector<ps::PsCall>& calls,
                         const std::string& job, int rank);
 

@@ -12,8 +12,8 @@
 
 namespace tandem::trainer {
 
-// A curve of bounded size. A full curve drops every second point, and afterwards keeps only every
-// second new point. It always has the newest point.
+// A curve of bounded size. When the curve is full, it drops every second point, and from then on
+// keeps only every second new point. The newest point is always in the curve.
 class Curve {
  public:
   static constexpr size_t kPointsMax = 1024;
@@ -31,8 +31,8 @@ class TrainingCurves {
  public:
   // Adds a run of `steps` steps, which took `seconds` without waiting for data.
   void AddRun(int64_t steps, double seconds);
-  // Adds loss and metric of the training step `x` to their curves. Returns the samples per second
-  // of the steps since the previous call; nullopt: there were no such steps.
+  // Adds loss and metric of the training step `x` to their curves. Returns the speed of the steps
+  // since the previous call, in samples per second; nullopt: there were no such steps.
   std::optional<double> AddLoss(double x, double loss, double metric, int64_t samples_per_step);
   void AddEvaluation(double x, double metric) { evaluations_.Add(x, metric); }
   // Returns all curves with their names. `metric`: name of the metric; "": the job has no metric.

@@ -16,8 +16,8 @@ void AddTo(std::vector<float>& sum, const std::vector<float>& more) {
   for (size_t i = 0; i < sum.size(); ++i) sum[i] += more[i];
 }
 
-// Returns the first push that has fewer than `max` steps in its field `steps`. If there is none,
-// appends an empty push with the version of `first`.
+// Returns the first push that has fewer than `max` steps in its field `steps`. If there is no such
+// push, appends an empty push with the version of `first`.
 GradientSet& OpenPush(std::vector<GradientSet>& pushes, int max, int GradientSet::*steps,
                       const GradientSet& first) {
   for (GradientSet& push : pushes) {
@@ -222,7 +222,7 @@ void AsyncCommunicator::SendLoop() {
     bool pull = false;
     {
       MutexLock lock(mu_);
-      if (!status_.ok()) continue;  // after an error, only removes steps from the queue
+      if (!status_.ok()) continue;  // after an error, the sender only removes steps from the queue
       if (!options_.recv_thread) {
         sent_ += steps;
         pull = WantsPull();

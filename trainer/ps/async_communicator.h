@@ -39,7 +39,7 @@ struct RowSet {
   std::vector<float> values;
   int64_t dim = 0, counts = 0;
 };
-// Adds the gradients in `more` to the gradients in `sum`. The result has all rows of both sets.
+// Adds the gradients in `more` to the gradients in `sum`. `*sum` then has all rows of both sets.
 void MergeRows(const RowSet& more, RowSet* sum);
 
 struct GradientSet {
@@ -57,31 +57,32 @@ struct GradientSet {
 class AsyncCommunicator {
  public:
   // Pushes the gradients `push` and pulls parameters into `pull`, which has the sizes of the
-  // variables. Either pointer may be null. Returns the version of the pulled parameters. Blocks.
-  // Several threads call this function concurrently.
+  // variables. A null pointer: pushes or pulls nothing. Returns the version of the pulled
+  // parameters. Blocks. Several threads call this function concurrently.
   using Exchange = std::function<StatusOr<uint64_t>(const GradientSet* push, ValueSets* pull)>;
 
   // `sizes`: number of elements of each variable.
   AsyncCommunicator(AsyncOptions options, std::vector<int64_t> sizes, Exchange exchange);
-  // Discards the gradients in the queue, and waits for exchanges in progress.
+  // Discards the gradients in the queue, and blocks until the exchanges in progress have ended.
   ~AsyncCommunicator();
 
-  // Copies the gradients of a step into the queue; blocks while the queue is full.
-  // DEADLINE_EXCEEDED: the queue was full for the whole timeout. Returns the first error of an
-  // exchange; after an error nothing is sent.
+  // Copies the gradients of a step into the queue. Blocks while the queue is full.
+  // DEADLINE_EXCEEDED: the queue was full for the whole timeout. If an exchange has failed, returns
+  // the first error of an exchange and sends nothing.
   Status Send(uint64_t step, float learning_rate, std::span<const float* const> gradients,
               std::vector<RowSet> rows = {});
   // Copies the parameters that were pulled since the last call into `params`. Returns false if no
   // parameters were pulled.
   bool Receive(std::span<float* const> params);
-  // Sends the queued gradients and ends the threads. Returns the first error of an exchange.
+  // Sends the queued gradients and ends the threads. Blocks until the threads have ended. Returns
+  // the first error of an exchange.
   Status Finish();
 
  private:
   void SendLoop();
   void ReceiveLoop();
   // Removes steps from the queue and merges their gradients into `pushes`. Returns the number of
-  // steps; 0: the queue is closed and empty.
+  // removed steps. 0: the queue is closed and empty.
   int Take(std::vector<GradientSet>* pushes);
   // Merges the gradients of `step` into the first push with space for one more step, or into a new
   // push.
@@ -103,11 +104,11 @@ class AsyncCommunicator {
   bool ending_ TD_GUARDED_BY(mu_) = false;
   Status status_ TD_GUARDED_BY(mu_);
   uint64_t version_ TD_GUARDED_BY(mu_) = 0;  // version of the parameters in fresh_
-  uint64_t used_ TD_GUARDED_BY(mu_) = 0;     // version of the parameters that Receive returned last
+  uint64_t used_ TD_GUARDED_BY(mu_) = 0;  // version of the parameters that the last Receive copied
   bool has_fresh_ TD_GUARDED_BY(mu_) = false;
   ValueSets fresh_ TD_GUARDED_BY(mu_);
   std::vector<std::thread> senders_;
-  std::thread receiver_;  // pulls parameters; not joinable: the senders pull parameters
+  std::thread receiver_;  // pulls parameters; not joinable: the senders pull the parameters
 };
 
 }  // namespace tandem::trainer

@@ -1,7 +1,7 @@
 // The parameters of a trainer in geo mode. The trainer updates its parameters locally and exchanges
 // differences with the servers. Let s be the servers' parameters. The trainer adds delta = (local -
-// base) / trainers to s. Afterwards the trainer sets local += s - (base + delta) and base = s.
-// Source: Paddle 1.6's GeoSgdCommunicator.
+// base) / trainers to s. Then the trainer pulls s and sets local += s - (base + delta) and base =
+// s. Source: Paddle 1.6's GeoSgdCommunicator.
 #pragma once
 
 #include <vector>
@@ -25,8 +25,8 @@ class GeoParameters {
   std::vector<ps::PsConstTensor> Differences();
   // Returns the memory into which the servers' parameters must be pulled.
   std::vector<ps::PsTensor> Pulled();
-  // Adds the changes that other trainers made, according to the pulled parameters, to the local
-  // parameters.
+  // Adds the changes that other trainers made to the local parameters. The pulled parameters
+  // contain these changes.
   void Take();
 
  private:

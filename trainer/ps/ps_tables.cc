@@ -15,7 +15,8 @@
 namespace tandem::trainer {
 namespace {
 
-// Returns the reason why the optimizer cannot update a table; "": the optimizer can update it.
+// Returns the reason why the optimizer cannot update the rows of a table; "": the optimizer can
+// update them.
 StatusOr<std::string> WhyNot(const graph::OptimizerSpec& optimizer, const std::string& table) {
   TD_ASSIGN_OR_RETURN(const graph::UpdateScope reach, graph::ReachOf(optimizer));
   if (reach != graph::UpdateScope::kElement)
@@ -38,8 +39,8 @@ bool AllAre(const float* values, int64_t n, float value) {
                      [value](float v) { return std::memcmp(&v, &value, sizeof(v)) == 0; });
 }
 
-// Inserts two counts before the values of each row of `set`. `counts` has two numbers per row. The
-// first two numbers belong to row `first`.
+// Inserts two counts before the values of each row of `set`. `counts` has two numbers per row,
+// beginning with row `first`.
 void PutInFront(const std::vector<float>& counts, int64_t first, RowSet* set) {
   RowSet counted{set->ids, {}, set->dim + 2, 2};
   counted.values.reserve(set->ids.size() * static_cast<size_t>(counted.dim));
@@ -193,7 +194,7 @@ StatusOr<std::vector<ps::PsRows>> PsTables::Batch() {
   return all;
 }
 
-// An id outside the table is not an error here, because the step that uses the id reports the
+// Skips an id outside the table without an error, because the step that uses the id reports the
 // error.
 void PsTables::Foresee(const NextBatchHint& next) {
   foreseen_.clear();
@@ -354,7 +355,7 @@ Status PsTables::AddState(ps::PsClient& client, Device& device, TensorMap& state
       const auto values = whole.span<float>();
       std::fill(values.begin(), values.end(), rows.slot_start[s]);
       for (size_t i = 0; i < rows.ids.size(); ++i) {
-        // Skips rows outside the table. Gather reports these rows as an error.
+        // Skips rows outside the table, because Gather reports these rows as an error.
         if (rows.ids[i] >= static_cast<uint64_t>(t.shape[0])) continue;
         std::copy_n(rows.content.data() + static_cast<int64_t>(i) * width +
                         static_cast<int64_t>(1 + s) * dim,

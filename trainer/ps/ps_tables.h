@@ -1,8 +1,8 @@
-// The tables of a trainer in pserver mode: parameters with sparse gradients, whose rows are stored
-// on the servers. Before a step the trainer pulls the rows of its batch. After the step the trainer
-// pushes their gradients. The trainer also has a copy of the whole table, like Fleet's is_sparse,
-// and updates the pulled rows in the copy. For is_distributed tables the trainer has only the rows
-// of the batch.
+// The tables of a trainer in pserver mode: parameters with sparse gradients, whose rows the servers
+// store. Before a step the trainer pulls the rows of its batch. After the step the trainer pushes
+// the gradients of these rows. The trainer also has a copy of the whole table, like Fleet's
+// is_sparse, and updates the pulled rows in the copy. A trainer has no copy of an is_distributed
+// table, only the rows of the batch.
 #pragma once
 
 #include <map>
@@ -33,8 +33,8 @@ StatusOr<ps::PsOptimizer> ToPsOptimizer(const graph::OptimizerSpec& spec);
 class PsTables {
  public:
   // Finds the gradients in `grads` that this optimizer can update as tables, and removes them from
-  // `grads`. Adds their operators pull_rows and push_rows to the program. If `log` is true, logs
-  // the tables.
+  // `grads`. Adds the operators pull_rows and push_rows of these tables to the program. If `log` is
+  // true, logs the tables.
   static StatusOr<PsTables> Take(graph::Program& program, const graph::OptimizerSpec& optimizer,
                                  bool log, std::vector<graph::ParamGrad>& grads);
 
@@ -47,40 +47,41 @@ class PsTables {
   // Returns the rows that the batch needs, each row once. INVALID_ARGUMENT: an id is outside its
   // table.
   StatusOr<std::vector<ps::PsRows>> Batch();
-  // Determines the rows of the next batch if its data is known and all tables are distributed. Must
-  // be called after Batch.
+  // Determines the rows of the next batch if its data is known and all tables are distributed. The
+  // caller must call Batch before Foresee.
   void Foresee(const NextBatchHint& next);
   // Prefetches the rows that the last Foresee determined, at version `version` of the parameters.
   // Does nothing if Foresee determined no rows.
   void AskAhead(ps::PsClient& client, uint64_t version);
-  // Copies prefetched rows to their destinations; see RowPrefetcher::Give.
+  // Copies prefetched rows to their destinations. Returns false if the rows were not prefetched;
+  // see RowPrefetcher::Give.
   bool GiveAhead(uint64_t version, const std::vector<ps::PsRows>& rows, RowPrefetcher::Done done);
   void DropAhead() { ahead_ = {}; }
-  // Copies the gradient of the rows of the last Batch. `i`: number of the table, which is also the
-  // number of its push_rows operator.
+  // Returns a copy of the gradient of the rows of the last Batch. `i`: number of the table, which
+  // is also the number of its push_rows operator.
   StatusOr<RowSet> CopyGradient(size_t i) const;
   std::vector<ps::PsConstRows> View(const std::vector<RowSet>& rows) const;
 
   // ---- Parameters and optimizer slots -----------------------------------------------------------
   std::vector<ps::PsTable> Definitions(uint64_t seed) const;
-  // Returns the name of a table that is stored only on the servers; "": there is no such table.
+  // Returns the name of one table that only the servers store; "": there is no such table.
   std::string Distributed() const;
   // Rows returns the table rows in `scope`, with their optimizer slots in `state` (the state of a
-  // checkpoint). Rows omits table rows that equal their initial values. Scalars returns the slots
-  // that are one number per table.
+  // checkpoint), but no rows that equal their initial values. Scalars returns the slots that are
+  // one number per table.
   StatusOr<std::vector<ps::PsTableRows>> Rows(const exec::Scope& scope, const TensorMap& state,
                                               uint64_t seed) const;
   std::vector<ps::PsSlot> Scalars(const TensorMap& state) const;
-  // Waits until the servers have version `version` or a later one. Afterwards updates the copies of
-  // the tables in the scope.
+  // Blocks until the servers have version `version` or a later one. Then copies the rows of the
+  // servers to the tables in the scope.
   Status Gather(ps::PsClient& client, uint64_t version, exec::Scope& scope) const;
-  // Waits until the servers have version `version` or a later one. Afterwards writes the rows of
+  // Blocks until the servers have version `version` or a later one. Then writes the rows of
   // distributed tables to a file (trainer/ps/table_file.h).
   Status Write(ps::PsClient& client, uint64_t version, const std::string& path) const;
   // Adds the optimizer slots of all rows to `state`, as tensors with the shape of the whole table.
   Status AddState(ps::PsClient& client, Device& device, TensorMap& state) const;
   // Count requests the servers' counters of the tables. AddCounts sets these counters in `counts`.
-  // If a server does not reply, Count logs a warning, and these counters stay unset.
+  // If a server does not reply, Count logs a warning, and AddCounts leaves these counters unset.
   void Count(ps::PsClient& client);
   void AddCounts(PsCounts* counts) const;
 

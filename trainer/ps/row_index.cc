@@ -8,8 +8,7 @@
 namespace tandem::trainer {
 namespace {
 
-// Number of bits of a digit. With this number, the counters of all digit values fit in the L1
-// cache.
+// Number of bits of a digit. The counters of all 2048 values of a digit fit in the L1 cache.
 constexpr int kDigitBits = 11;
 constexpr uint64_t kDigits = uint64_t{1} << kDigitBits;
 

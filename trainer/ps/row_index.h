@@ -1,4 +1,4 @@
-// Finds the distinct rows that the ids of a batch refer to, and the row of each id. The time is
+// Finds the distinct rows to which the ids of a batch refer, and the row of each id. The time is
 // linear in the number of ids: a radix sort from the lowest digit (Knuth, The Art of Computer
 // Programming 3, 5.2.5).
 #pragma once
@@ -14,8 +14,8 @@ namespace tandem::trainer {
 // thread-safe.
 class RowIndex {
  public:
-  // Indexes `ids`, a list of pieces. Ids equal to `padding` refer to no row; no other id may be
-  // negative.
+  // Indexes `ids`, a list of pieces. An id equal to `padding` refers to no row. All other ids must
+  // be 0 or larger.
   void Set(std::span<const std::span<const int64_t>> ids, int64_t padding);
 
   // Returns the distinct rows of the ids, ascending.

@@ -1,5 +1,5 @@
-// The operator prefetch_rows: pulls the rows that one batch needs from tables that are stored only
-// on pservers.
+// The operator prefetch_rows: pulls the rows that one batch needs from tables that only pservers
+// store.
 #pragma once
 
 #include <functional>
@@ -24,9 +24,10 @@ class PrefetchNode {
   // operator's output Index, and sets the other rows of the output Rows to zero. INVALID_ARGUMENT:
   // an id is outside the table.
   StatusOr<ps::PsRows> Ask();
-  // Predicts the rows of the next Ask from the ids in `next`, without destinations. The next Ask is
-  // cheaper if the batch then has the predicted ids. nullopt: `next` lacks the ids, or an id is
-  // outside the table. Must be called after Ask.
+  // Predicts the rows of the next Ask from the ids in `next`. Returns the rows without
+  // destinations. If the next batch has these ids, the next Ask uses the index of this call.
+  // nullopt: `next` lacks the ids, or an id is outside the table. The caller must call Ask before
+  // Foresee.
   std::optional<ps::PsRows> Foresee(const NextBatchHint& next);
   // Returns the index, in the operator's output Rows, of the first row that Ask returned.
   int64_t first() const { return padding_ < 0 ? 0 : 1; }
@@ -45,13 +46,13 @@ class PrefetchNode {
   std::vector<int64_t*> index_;        // where to write the output Index, for each element of ids_
   std::span<float> rows_;
   RowIndex batch_;
-  // Ids that Foresee copied, one vector for each element of ids_; empty: none.
+  // Ids that Foresee copied, one vector for each element of ids_. Empty: there are no such ids.
   std::vector<std::vector<int64_t>> next_ids_;
   RowIndex next_;  // index of the rows that next_ids_ refer to
 };
 
-// Runs the prefetch_rows operators of evaluations. Keeps the nodes of destroyed plans, but does not
-// use these nodes.
+// Executes the prefetch_rows operators of evaluations. The nodes of destroyed plans remain in this
+// object, but are not used.
 class PrefetchHandler final : public exec::CommHandler {
  public:
   using Pull = std::function<void(ps::PsRows rows, exec::CommDone* done)>;

@@ -18,7 +18,7 @@ struct RowPrefetcher::Pull {
   Mutex mu;
   bool ended TD_GUARDED_BY(mu) = false;
   Status status TD_GUARDED_BY(mu);
-  // Callback that runs at the end of the pull; set if Give was called before the end.
+  // Callback that runs at the end of the pull. Give sets it if the pull has not ended.
   std::function<void(const Status&)> then TD_GUARDED_BY(mu);
 
   void End(const Status& how) {

@@ -11,11 +11,11 @@
 
 namespace tandem::trainer {
 
-// Counts calls, and also keeps the calls if the job wants a profile. Thread-safe.
+// Counts calls, and also keeps them if the job wants a profile. Thread-safe.
 class RpcLog {
  public:
   explicit RpcLog(bool keep) : keep_(keep) {}
-  // Counts the call. Also keeps the call if `keep` is set, up to kCallsMax calls.
+  // Counts the call. If `keep` is set, also keeps the call, up to kCallsMax calls.
   void Add(const ps::PsCall& call);
   // Sets the number of calls and their sent and received bytes in `counts`.
   void AddBytes(PsCounts* counts) const;

@@ -15,7 +15,7 @@ void ServerWaits::BeginStep(int64_t step, ps::PsClient& client) {
     MutexLock lock(mu_);
     DCHECK(asking_);
     asking_ = false;
-    // Ignores an error, because the calls of the step report its cause.
+    // Ignores an error, because the calls of the step report the cause of the error.
     if (seconds.ok()) seconds_ = *seconds;
   });
 }

@@ -17,9 +17,9 @@ class ServerWaits {
   // Number of steps between two requests for the waiting times.
   static constexpr int64_t kStepsEach = 50;
 
-  // Must be called before each step. Sends a request if `step` is a multiple of kStepsEach and no
-  // request is in progress. Does not block. `client` must be destroyed before this object; the
-  // destructor of `client` waits for the reply.
+  // Sends a request if `step` is a multiple of kStepsEach and no request is in progress. Does not
+  // block. The trainer must call BeginStep before each step. `client` must be destroyed before this
+  // object; the destructor of `client` waits for the reply.
   void BeginStep(int64_t step, ps::PsClient& client);
 
   // Returns the waiting time of each trainer in seconds, from the last reply. Empty: no reply has

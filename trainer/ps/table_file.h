@@ -1,7 +1,6 @@
-// The file `tables.rows` of a trainer's checkpoint: the rows of tables that are stored only on
-// pservers. The rows are stored by row bucket (common/tables/row_buckets.h). The file therefore
-// does not depend on the number of servers. Neither reading nor writing needs the whole file in
-// memory.
+// The file `tables.rows` of a trainer's checkpoint: the rows of tables that only pservers store.
+// The file is divided by row bucket (common/tables/row_buckets.h), so it does not depend on the
+// number of servers. Neither reading nor writing needs the whole file in memory.
 //
 //   file    ::= record*
 //   record  ::= length of the TableRecord in bytes (8 bytes, little-endian), then the
@@ -24,7 +23,8 @@ namespace tandem::trainer {
 class TableFileWriter {
  public:
   Status Open(const std::string& path) { return file_.Open(path); }
-  // Appends whole row buckets of `table`. The buckets of a table must be added in ascending order.
+  // Appends whole row buckets of `table`. The caller must add the buckets of a table in ascending
+  // order.
   Status Add(const ps::PsTableRows& rows, const ps::PsTable& table);
   Status SyncAndClose() { return file_.SyncAndClose(); }
 

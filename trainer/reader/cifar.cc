@@ -32,7 +32,7 @@ class Cifar10 final : public Dataset {
     auto* label = static_cast<int64_t*>(out[1]);
     for (const uint32_t id : ids) {
       if (id >= size())
-        return OutOfRange("%s has no sample %d: there are %d samples", dir_, id, size());
+        return OutOfRange("%s has no sample %d, expected a number below %d", dir_, id, size());
       const uint8_t* record = records_.data() + id * kRecord;
       *label++ = record[0];
       for (size_t p = 0; p < kColours * kPlane; ++p) *image++ = scaled_[p / kPlane][record[1 + p]];

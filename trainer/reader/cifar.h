@@ -18,9 +18,9 @@ struct Cifar10Options {
 
 // Opens CIFAR-10. The fields are "img" f32 [3, 32, 32] and "label" i64 [1] in [0, 10). A pixel
 // becomes (pixel / 255 - mean) / stddev, with mean and stddev of each colour over the 50,000
-// training images. The files are held in memory (154 MB). NOT_FOUND: a file is absent; the message
-// names the file. DATA_LOSS: a file is empty, its size is not a whole number of records, or a label
-// is above 9; the message names file and offset.
+// training images. The dataset keeps the files in memory (154 MB). NOT_FOUND: a file is absent; the
+// message names the file. DATA_LOSS: a file is empty, its size is not a whole number of records, or
+// a label is above 9; the message names file and offset.
 StatusOr<std::unique_ptr<Dataset>> OpenCifar10(const Cifar10Options& options);
 
 }  // namespace tandem::reader

@@ -55,7 +55,7 @@ class ClickView final : public Dataset {
     auto* labels = static_cast<int64_t*>(out.back());
     for (const uint32_t id : ids) {
       if (id >= size_)
-        return OutOfRange("%s has no sample %d: there are %d samples", name_, id, size_);
+        return OutOfRange("%s has no sample %d, expected a number below %d", name_, id, size_);
       const auto [at, record] = records_->index_.Find(begin_ + id);
       const ClickPiece& piece = records_->pieces_[at];
       const uint32_t* from = piece.ids.data() + record * columns;

@@ -1,5 +1,5 @@
 // Records for click prediction in memory: ids of columns, numbers, and a label with two values. The
-// readers of csv and Criteo files make them.
+// readers of csv and Criteo files make these records.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,9 @@ struct ClickPiece {
 };
 
 struct ClickColumns {
-  std::vector<int64_t> ids;  // number of ids of each column; the id ranges follow each other
-  size_t dense = 0;          // how many numbers a record has
+  std::vector<int64_t> ids;  // number of ids of each column; the id ranges of columns are
+                             // consecutive
+  size_t dense = 0;          // number of numbers of a record
 
   int64_t all_ids() const;
 };
@@ -37,7 +38,7 @@ class ClickRecords {
 
   // Makes a dataset of the records [begin, begin + size) of `records`. The fields are "ids" i64
   // [columns], "dense" f32 [numbers] if there are numbers, and "label" i64 [1]. `name`: name of the
-  // data in messages. REQUIRES: the records exist; size is in [1, 2^32).
+  // data in messages. REQUIRES: `records` contains this range; size is in [1, 2^32).
   static std::unique_ptr<Dataset> View(std::shared_ptr<const ClickRecords> records, uint64_t begin,
                                        uint64_t size, std::string name);
 

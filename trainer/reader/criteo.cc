@@ -17,8 +17,8 @@ constexpr size_t kFields = 1 + kCriteoNumbers + kCriteoCategories;
 constexpr int64_t kIdsMax = int64_t{1} << 32;
 constexpr size_t kRecordBytes = 128;  // typical size of a short record, used to reserve memory
 
-// Converts numbers to ids or logarithms. Has a table for the small numbers, because most numbers
-// are small.
+// Converts numbers to ids or logarithms. A table contains the results for small numbers, because
+// most numbers are small.
 class Transform {
  public:
   explicit Transform(const CriteoOptions& options)
@@ -54,7 +54,7 @@ class Transform {
 
 class CriteoSink final : public LineSink {
  public:
-  // `bytes`: size of a piece. The sink keeps the records in `memory`.
+  // `bytes`: size of a piece of the file. The sink stores the records in `memory`.
   CriteoSink(const CriteoOptions& options, const Transform& transform, size_t bytes,
              DatasetArena* memory)
       : separator_(options.separator),

@@ -24,7 +24,7 @@ struct CsvPlaces {
 
 class CsvSink final : public LineSink {
  public:
-  // `bytes`: size of a piece. The sink keeps the records in `memory`.
+  // `bytes`: size of a piece of the file. The sink stores the records in `memory`.
   CsvSink(const CsvOptions& options, const CsvPlaces& places, size_t bytes, DatasetArena* memory)
       : options_(options),
         places_(places),
@@ -65,7 +65,7 @@ LinePiece CsvSink::Finish() {
   return {std::make_shared<CsvPiece>(std::move(piece)), records};
 }
 
-// Reserves memory for a piece with lines as long as the first line, and one eighth more.
+// Reserves memory for a piece whose lines are as long as its first line, and one eighth more.
 void CsvSink::Reserve(size_t line_bytes) {
   const size_t records = (bytes_ + bytes_ / 8) / (line_bytes + 1) + 1;
   values_.reserve(records * places_.columns.size());
@@ -113,7 +113,7 @@ Status CsvSink::ConvertAll(uint32_t* record) const {
   return OkStatus();
 }
 
-// Splits `line` into fields_. Returns the number of fields.
+// Splits `line` into fields_. Returns the number of fields in the line.
 StatusOr<size_t> CsvSink::Split(std::string_view line) {
   const bool plain = IsPlain(line);
   if (!plain && line.find('"') != std::string_view::npos) {
@@ -122,7 +122,7 @@ StatusOr<size_t> CsvSink::Split(std::string_view line) {
   const size_t count = SplitLine(line, options_.separator, fields_.data(), fields_.size());
   if (plain) return count;
   // Trims only the fields of this line. The remaining elements of fields_ are from an earlier line,
-  // and their text may be invalid.
+  // and their texts may point to freed memory.
   const auto end = fields_.begin() + static_cast<ptrdiff_t>(std::min(count, fields_.size()));
   std::transform(fields_.begin(), end, fields_.begin(), Trimmed);
   return count;

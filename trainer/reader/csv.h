@@ -20,8 +20,8 @@ struct CsvColumn {
   std::string name;
   Kind kind = kVocabulary;
   // Number of ids of this column, at least 2. The first id is for missing values and for values
-  // outside the vocabulary. The other ids are for values, or for buckets that have about equally
-  // many training records.
+  // outside the vocabulary. Each other id is for one value, one hash or one bucket. The buckets
+  // have about equal numbers of training records.
   int64_t ids = 0;
 };
 
@@ -38,14 +38,14 @@ struct CsvOptions {
 };
 
 // Opens csv files. The fields of both datasets are "ids" i64 [columns] and "label" i64 [1]. Empty
-// lines are ignored. A record is bad in the following cases.
-// - It has another number of fields than the first line.
+// lines are ignored. A record is bad for each of these reasons:
+// - The number of its fields is not that of the first line.
 // - Its quotes are malformed (SplitQuotedLine).
 // - Its label is neither positive nor negative.
 // - A number is malformed.
 //
-// INVALID_ARGUMENT: options contradict each other or the column names in the first line; the
-// message has the nearest name. Errors of the files are those of ReadLines().
+// INVALID_ARGUMENT: options contradict each other, or a column is not among the names in the first
+// line; the message has the nearest name. Errors of the files are those of ReadLines().
 StatusOr<TrainAndTest> OpenCsv(const CsvOptions& options);
 
 }  // namespace tandem::reader

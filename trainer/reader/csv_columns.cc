@@ -16,8 +16,8 @@ namespace {
 uint32_t Ordered(uint32_t bits) { return bits ^ ((bits >> 31) != 0 ? ~uint32_t{0} : 1u << 31); }
 uint32_t FromOrdered(uint32_t key) { return key ^ ((key >> 31) != 0 ? 1u << 31 : ~uint32_t{0}); }
 
-// Sorts `keys` ascending by radix. A column is long, and comparisons would take longer than the
-// reads of memory.
+// Sorts `keys` ascending by radix, because a column is long, and comparisons would take longer than
+// the accesses to memory.
 void RadixSort(std::vector<uint32_t>& keys) {
   constexpr int kBits = 11, kDigits = 3;
   constexpr uint32_t kMask = (1u << kBits) - 1;
@@ -103,9 +103,9 @@ void ColumnIds::LearnTexts(std::span<const CsvPiece> pieces) {
 
 void ColumnIds::LearnNumbers(std::vector<uint32_t> numbers) {
   RadixSort(numbers);
-  // A bucket gets its share of the remaining numbers, and all further numbers that equal its last
-  // number. A very frequent number therefore fills one bucket, and the other numbers are
-  // distributed over the other buckets.
+  // A bucket gets its share of the remaining numbers, and also all further numbers that equal its
+  // last number. Thus a very frequent number fills one bucket, and the other buckets share the
+  // other numbers.
   const size_t n = numbers.size();
   for (size_t at = 0, left = static_cast<size_t>(column_.ids - 1); left > 1 && at < n; --left) {
     at += std::max<size_t>((n - at) / left, 1);
@@ -116,8 +116,8 @@ void ColumnIds::LearnNumbers(std::vector<uint32_t> numbers) {
 }
 
 uint32_t ColumnIds::Search(float number) const {
-  // Counts the bounds that are not above the number, by a binary search without branches. Branches
-  // would be unpredictable.
+  // Counts the bounds that are not above the number, by a binary search without branches, because
+  // the processor could not predict these branches.
   size_t below = 0;
   for (size_t left = bounds_.size(); left > 0;) {
     const size_t half = (left + 1) / 2;

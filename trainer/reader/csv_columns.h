@@ -1,5 +1,5 @@
-// Internal to the csv reader: the values of a column while a file is read, and the ids to which
-// they are converted after the whole column is known.
+// Internal to the csv reader: the values of a column while a file is read, and the ids to which the
+// reader converts the values after it has read the whole column.
 #pragma once
 
 #include <algorithm>
@@ -39,8 +39,7 @@ struct ShortText {
     high = load(8) | uint64_t{text.size()} << 56;
   }
   bool operator==(const ShortText&) const = default;
-  // The hash is one product of 128 bits. The two 64-bit halves of the product are xored (the "mum"
-  // of wyhash).
+  // The hash is the xor of the two 64-bit halves of one 128-bit product (the "mum" of wyhash).
   struct Hash {
     size_t operator()(const ShortText& text) const {
       const auto product = static_cast<unsigned __int128>(text.low ^ 0xa0761d6478bd642f) *
@@ -50,7 +49,8 @@ struct ShortText {
   };
 };
 
-// Numbers texts from 1 in the order of their first appearance, and counts them.
+// Gives each different text a number, from 1 in the order of first appearance, and counts the
+// texts.
 class TextCodes {
  public:
   TextCodes() = default;
@@ -87,16 +87,16 @@ class TextCodes {
   std::vector<int64_t> counts_;
 };
 
-// The records of a piece of a file. A value depends on the kind of its column. kVocabulary: a
-// number from `texts`, 0 if the value is missing. kNumeric: the bits of a float, NaN if the value
-// is missing. kHash: the id.
+// The records of a piece of a file. The kind of a column determines its values. kVocabulary: the
+// number of the text in `texts`; 0: the value is missing. kNumeric: the bits of a float; NaN: the
+// value is missing. kHash: the id.
 struct CsvPiece {
   std::pmr::vector<uint32_t> values;  // the values of the records, [records, columns]
   std::vector<uint8_t> labels;
   std::vector<TextCodes> texts;  // the different texts of each column
 };
 
-// Convert a number to its value in a CsvPiece, and such a value back to the number.
+// NumberBits converts a number to its value in a CsvPiece. NumberOf converts this value back.
 inline uint32_t NumberBits(float number) {
   return std::bit_cast<uint32_t>(number == 0 ? 0.0f : number);
 }
@@ -105,7 +105,7 @@ inline float NumberOf(uint32_t bits) { return std::bit_cast<float>(bits); }
 // The ids of a column, learned from the training data. Immutable.
 class ColumnIds {
  public:
-  // Learns the ids of all columns. The pieces are used only during the call.
+  // Learns the ids of all columns from the pieces. The result does not refer to the pieces.
   static std::vector<ColumnIds> Learn(std::span<const CsvColumn> columns,
                                       std::span<const CsvPiece> pieces);
 

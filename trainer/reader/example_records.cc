@@ -41,7 +41,8 @@ Status NeedValues(const Field& field, int64_t got) {
                   field.values);
 }
 
-// Checks the values of a feature and copies them to `out`. If `out` is nullptr, only checks them.
+// Checks the values of a feature and copies them to `out`. If `out` is nullptr, only checks the
+// values.
 Status Decode(const pb::Example& example, const Field& field, void* out) {
   const auto& features = example.features().feature();
   const auto found = features.find(field.feature.name);
@@ -85,8 +86,8 @@ Status Decode(const pb::Example& example, const Field& field, void* out) {
 }
 
 Status Parse(std::string_view record, pb::Example& example) {
-  // Without the silencer, protobuf logs a line for each name that is not UTF-8. The line names
-  // neither the file nor the record.
+  // The silencer suppresses protobuf's log lines about names that are not UTF-8, because these
+  // lines name neither the file nor the record.
   const google::protobuf::LogSilencer quiet;
   if (record.size() <= INT32_MAX &&
       example.ParseFromArray(record.data(), static_cast<int>(record.size()))) {
@@ -130,7 +131,7 @@ class Examples final : public Dataset {
     pb::Example example;
     for (size_t i = 0; i < ids.size(); ++i) {
       if (ids[i] >= size_)
-        return OutOfRange("%s has no sample %d: there are %d samples", name_, ids[i], size_);
+        return OutOfRange("%s has no sample %d, expected a number below %d", name_, ids[i], size_);
       const Place& place = store_->places[begin_ + ids[i]];
       const InputFile& file = store_->files[place.file];
       const auto where = [&] {
@@ -180,7 +181,8 @@ StatusOr<std::vector<Field>> Check(const std::vector<ExampleFeature>& features) 
   return fields;
 }
 
-// Finds the positions of the good records of a file. Stops after `records_max` good records.
+// Adds the positions of the good records of a file to `store`, at most `records_max` records.
+// Returns their number.
 StatusOr<uint64_t> Index(const std::string& path, uint64_t records_max, int64_t bad_max,
                          Store& store, std::vector<std::string>* warnings) {
   TD_ASSIGN_OR_RETURN(const auto scanner, RecordScanner::Open(path));

@@ -25,19 +25,20 @@ struct ExampleOptions {
   std::vector<ExampleFeature> features;
 };
 
-// Opens the files: reads and checks every record, and stores its position. Samples are read when
-// they are needed. A record is bad if its checksum is wrong, if a feature is missing, or if a
-// feature has the wrong kind or number of values. DATA_LOSS: a file has more than
-// reading.bad_records_max bad records, or the next record after a damage cannot be found.
+// Opens the files: reads and checks every record, and stores the positions of the good records.
+// Each sample is read again when a batch needs it. A record is bad if its checksum is wrong, if a
+// feature is missing, or if a feature has the wrong kind or number of values. DATA_LOSS: a file has
+// more than reading.bad_records_max bad records, or the next record after a damage cannot be found.
 // INVALID_ARGUMENT: an option is out of range.
 StatusOr<TrainAndTest> OpenExamples(const ExampleOptions& options);
 
 // Encodes sample `id` of `data` as a tf.train.Example. The features are the fields of the sample:
-// f32 as FloatList, other types as Int64List. Returns the errors of Dataset::Fill().
+// f32 as FloatList, other types as Int64List. Errors: those of Dataset::Fill().
 StatusOr<std::string> ExampleOf(const Dataset& data, uint32_t id);
 
-// Describes the features of a tf.train.Example, one per line: "label: int64 [1] 7". Shows at most
-// `values_max` values of each feature. DATA_LOSS: `record` is no tf.train.Example.
+// Returns a description of the features of a tf.train.Example, one per line: "label: int64 [1] 7".
+// The description has at most `values_max` values of each feature. DATA_LOSS: `record` is no
+// tf.train.Example.
 StatusOr<std::string> DescribeExample(std::string_view record, size_t values_max);
 
 }  // namespace tandem::reader

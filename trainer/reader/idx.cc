@@ -88,7 +88,7 @@ StatusOr<IdxArray> ParseGzip(std::span<const uint8_t> file, const std::string& n
   IdxArray array;
   TD_ASSIGN_OR_RETURN(array.dims, ParseDims(head, name, rank));
   const uint64_t bytes = Product(array.dims);
-  // Requests one byte more than expected. The read then reaches the end of the data and verifies
+  // Requests one byte more than expected, so that the read reaches the end of the data and verifies
   // the checksum.
   TD_RETURN_IF_ERROR(gz.Read(bytes + 1, array.data));
   if (array.data.size() < bytes) {

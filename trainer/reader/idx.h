@@ -21,15 +21,15 @@ struct IdxArray {
 // Largest accepted number of elements, 4 GiB. A header with a larger number is treated as damaged.
 inline constexpr uint64_t kIdxBytesMax = uint64_t{1} << 32;
 
-// Parses the bytes of an idx file, plain or gzip. The first bytes determine whether the data is
-// gzip data. Every error message begins with `name`. DATA_LOSS: `file` is not one whole array of
-// `rank` dimensions (wrong magic, truncation, damaged gzip data, bytes after the end); the message
-// has file and offset. The memory use is bounded by the actual content of the file, not by the
-// sizes in its header.
+// Parses the bytes of an idx file, plain or gzip. The first bytes determine whether `file` is gzip
+// data. Every error message begins with `name`. DATA_LOSS: `file` is not one whole array of `rank`
+// dimensions (wrong magic, truncation, damaged gzip data, bytes after the end); the message has
+// file and offset. The actual content of the file bounds the memory use, not the sizes in its
+// header.
 StatusOr<IdxArray> ParseIdx(std::span<const uint8_t> file, const std::string& name, int rank);
 
-// Reads and parses the file. NOT_FOUND: it does not exist. PERMISSION_DENIED: it cannot be opened.
-// DATA_LOSS: it is damaged. Each message names `path`.
+// Reads and parses the file. NOT_FOUND: the file does not exist. PERMISSION_DENIED: the file cannot
+// be opened. DATA_LOSS: the file is damaged. Each message names `path`.
 StatusOr<IdxArray> ReadIdx(const std::string& path, int rank);
 
 }  // namespace tandem::reader

@@ -25,8 +25,8 @@ using ops::PackedImage;
 
 constexpr uint64_t kFileBytesMax = uint64_t{1} << 30;
 constexpr uint64_t kDraws = 16;  // random numbers per sample in the random stream of its epoch
-// Maximum number of random rectangles that are tried for a sample. The next random number after
-// those of the tries determines whether the image is mirrored.
+// Maximum number of random rectangles that are drawn for a sample. The random number after those of
+// the rectangles determines whether the image is mirrored.
 constexpr uint64_t kTries = 10;
 
 struct ListEntry {
@@ -95,7 +95,7 @@ ImageRect CentreRect(const ImageSize& image, const ImageListOptions& options) {
   return {(image.width - side) / 2, (image.height - side) / 2, side, side};
 }
 
-// The memory with which a thread makes a sample. It is reused for the next sample.
+// The memory with which a thread makes a sample. Later samples reuse this memory.
 struct Workbench {
   JpegDecoder decoder;
   ImageResampler resampler;
@@ -137,7 +137,8 @@ class ImageList final : public Dataset {
  private:
   struct Job;
   void Work(Job& job) const;
-  // Makes sample i of the job. If its image is bad, uses the next readable image of the list.
+  // Makes sample i of the job. If the image of the sample is bad, uses the next readable image of
+  // the list.
   Status Make(Job& job, size_t i, Workbench& bench) const;
   // Makes sample i of the job from the image with number `id`.
   Status MakeOne(Job& job, size_t i, uint32_t id, Workbench& bench) const;
@@ -156,7 +157,7 @@ class ImageList final : public Dataset {
   mutable ThreadPool pool_;  // last member: its threads end before other members are destroyed
 };
 
-// One call of FillEpoch, on which several threads work.
+// One call of FillEpoch, whose samples several threads make.
 struct ImageList::Job {
   uint64_t key;
   std::span<const uint32_t> ids;
@@ -169,7 +170,7 @@ struct ImageList::Job {
   Status first_error TD_GUARDED_BY(mu);
 };
 
-// Stores the pixels of a sample after the pixels of the sample that became ready before it.
+// Stores the pixels of a sample after the samples that are already stored.
 void ImageList::Pack(Job& job, size_t i, const ImagePixels& pixels, bool flip) const {
   const auto size = static_cast<int>(options_.size);
   const auto count = static_cast<size_t>(size) * 2;
@@ -275,7 +276,8 @@ Status ImageList::FillEpoch(uint64_t epoch, std::span<const uint32_t> ids,
   CHECK_EQ(out.size(), fields_.size());
   for (const uint32_t id : ids) {
     if (id >= size())
-      return OutOfRange("%s has no sample %d: there are %d samples", options_.list, id, size());
+      return OutOfRange("%s has no sample %d, expected a number below %d", options_.list, id,
+                        size());
   }
   Job job{
       .key = StreamKey(options_.seed, "image:" + std::to_string(epoch)), .ids = ids, .out = out};

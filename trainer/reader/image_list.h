@@ -1,5 +1,5 @@
-// JPEG images that are named in a list, like ImageNet. A line of the list is `path label`. In each
-// epoch the training samples are cropped, mirrored and normalised again.
+// JPEG images that a list names, like ImageNet. A line of the list is `path label`. In each epoch
+// the training samples are cropped and mirrored again, at random, and normalised.
 #pragma once
 
 #include <array>
@@ -27,9 +27,10 @@ struct ImageListOptions {
 
   // True: a training sample is a random rectangle of the image. The share of the area is uniform in
   // [area_min, area_max]. The logarithm of width / height is uniform between log(3/4) and log(4/3).
-  // The position is uniform. If ten drawn rectangles do not fit into the image, the centre is used.
-  // The rectangle is scaled to `size`, and mirrored in half of the cases. Source: Szegedy et al.,
-  // "Going Deeper with Convolutions", CVPR 2015, as in torchvision's RandomResizedCrop.
+  // The position is uniform. If ten drawn rectangles do not fit into the image, the sample is the
+  // centre of the image. The rectangle is scaled to `size`, and mirrored in half of the cases.
+  // Source: Szegedy et al., "Going Deeper with Convolutions", CVPR 2015, as in torchvision's
+  // RandomResizedCrop.
   bool random = true;
   double area_min = 0.08, area_max = 1;
   bool flip = true;
@@ -41,8 +42,8 @@ struct ImageListOptions {
   // ImageNet's.
   std::array<float, 3> mean = {0.485f, 0.456f, 0.406f};
   std::array<float, 3> stddev = {0.229f, 0.224f, 0.225f};
-  // True: the samples are decoded pixels, from which the operator sample_image makes bit-identical
-  // samples.
+  // True: the samples are decoded pixels, from which the operator sample_image computes the same
+  // samples, bit for bit.
   bool raw = false;
   uint64_t seed = 1;  // a sample depends only on the seed, the epoch and its position in the list
   int threads = 0;    // number of decoder threads; 0: number of processors
@@ -56,7 +57,7 @@ ops::ImageForm FormOf(const ImageListOptions& options);
 // Opens the list. The fields are "img" f32 and "label" i64 [1]. With `raw` the inputs of
 // sample_image replace "img": kImagePixels (packed), kImageSizes and kImageTaps.
 //
-// Images are read when they are needed. An unreadable or damaged image is logged and replaced by
+// Images are read when a batch needs them. An unreadable or damaged image is logged and replaced by
 // the next image of the list. DATA_LOSS: there are more than bad_records_max bad images; the
 // message names the image. Damaged lines of the list are counted separately, with the same limit,
 // and added to `warnings`. INVALID_ARGUMENT: an option is out of range. Other errors are those of

@@ -15,11 +15,12 @@ namespace tandem::reader {
 namespace {
 
 constexpr int64_t kPixelsMax = int64_t{1} << 27;
-// Maximum number of scans. An image with more scans is rejected as an attack on the reader's time.
+// Maximum number of scans. The decoder rejects an image with more scans, because such an image may
+// be an attack that wastes processor time.
 constexpr int kScansMax = 500;
 
-// The error state of libjpeg. On an error the library jumps (longjmp) over its own frames to the
-// caller.
+// The error state of libjpeg. On an error the library jumps (longjmp) from its own frames to the
+// calling function.
 struct Errors {
   jpeg_error_mgr manager;  // first member, because libjpeg has its address
   std::jmp_buf jump;
@@ -66,7 +67,7 @@ struct JpegDecoder::State {
   int first_row = 0, rows = 0, first_column = 0, columns = 0;  // the decoded part of the image
 
   // Only the following functions call the library. They return false if the library fails;
-  // errors.message has the cause.
+  // errors.message then contains the cause.
   bool ReadHeader(std::string_view file);
   bool Start(int denominator);
   bool ReadRows();
@@ -152,7 +153,8 @@ StatusOr<ImagePixels> JpegDecoder::Decode(const ImageRect& rect, const ImageSize
   if (!state.Start(scale)) return DataLoss("the JPEG image is damaged: %s", state.errors.message);
   const int width = static_cast<int>(state.info.output_width);
   const int height = static_cast<int>(state.info.output_height);
-  // Decodes a margin of one pixel around the rectangle, for the interpolation.
+  // Decodes a margin of one pixel around the rectangle, because the interpolation reads this
+  // margin.
   state.first_row = std::clamp(rect.y / scale - 1, 0, height - 1);
   state.rows = std::min((rect.y + rect.height - 1) / scale + 2, height) - state.first_row;
   state.first_column = std::clamp(rect.x / scale - 1, 0, width - 1);

@@ -17,7 +17,7 @@ struct ImageRect {
   int x = 0, y = 0, width = 0, height = 0;
 };
 
-// The RGB pixels of a part of an image, and the position of the requested rectangle in this part.
+// The RGB pixels of a part of an image, and the requested rectangle, in coordinates of this part.
 struct ImagePixels {
   const uint8_t* rgb = nullptr;  // rows of width * 3 bytes, without gaps
   int width = 0, height = 0;
@@ -32,15 +32,16 @@ class JpegDecoder {
   JpegDecoder(const JpegDecoder&) = delete;
   JpegDecoder& operator=(const JpegDecoder&) = delete;
 
-  // Reads the header of an image. `file`: content of the file; must stay valid until the next
-  // Open(). DATA_LOSS: `file` is not a JPEG image with at most 2^27 pixels.
+  // Reads the header of an image and returns the image's size. `file`: content of the file; must
+  // stay valid until the next Open(). DATA_LOSS: `file` is not a JPEG image with at most 2^27
+  // pixels.
   StatusOr<ImageSize> Open(std::string_view file);
 
   // Decodes the rectangle with a small margin. The decoder scales the rectangle down by 1, 2, 4 or
-  // 8. It uses the largest factor with which the rectangle is at least as large as `wanted`. Grey
-  // images become RGB. CMYK images (inverted, as Adobe writes them) become RGB by multiplication
-  // with black. The pixels are valid until the next call. DATA_LOSS: the part that was read is
-  // damaged. REQUIRES: Open() was called since the previous Decode(); the rectangle is not empty
+  // 8: by the largest factor with which the rectangle is at least as large as `wanted`. Grey images
+  // become RGB. CMYK images (inverted, as Adobe writes them) become RGB by multiplication with
+  // black. The pixels are valid until the next call. DATA_LOSS: the part of the file that was read
+  // is damaged. REQUIRES: Open() was called since the previous Decode(); the rectangle is not empty
   // and lies in the image.
   StatusOr<ImagePixels> Decode(const ImageRect& rect, const ImageSize& wanted);
 

@@ -26,7 +26,7 @@ struct LibSvmPiece {
 
 class LibSvmSink final : public LineSink {
  public:
-  // `bytes`: size of a piece. The sink keeps the records in `memory`.
+  // `bytes`: size of a piece of the file. The sink stores the records in `memory`.
   LibSvmSink(const LibSvmOptions& options, size_t bytes, DatasetArena* memory)
       : options_(options), memory_(memory) {
     ids_.reserve(bytes / kFeatureBytes + 1);
@@ -82,7 +82,7 @@ StatusOr<uint32_t> LibSvmSink::Label(std::string_view text) const {
                   options_.classes);
 }
 
-// One feature "index:value". `stop` points after it; nullptr: there is no feature.
+// One feature "index:value". `stop`: the address after the feature; nullptr: there is no feature.
 struct Feature {
   int64_t index = 0;
   float value = 0;
@@ -193,7 +193,7 @@ class LibSvm final : public Dataset {
     auto* labels = static_cast<int64_t*>(out[2]);
     for (const uint32_t id : ids) {
       if (id >= size_)
-        return OutOfRange("%s has no sample %d: there are %d samples", name_, id, size_);
+        return OutOfRange("%s has no sample %d, expected a number below %d", name_, id, size_);
       const auto [at, record] = records_->index.Find(begin_ + id);
       const LibSvmPiece& piece = records_->pieces[at];
       const size_t begin = record == 0 ? 0 : piece.ends[record - 1];

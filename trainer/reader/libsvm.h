@@ -14,14 +14,14 @@ struct LibSvmOptions {
   int64_t ids = 0;    // number of ids; indices are in [0, ids)
   bool hash = false;  // true: any index is accepted and hashed to [1, ids)
   // Largest number of features per record. Shorter records are padded with id 0 and value 0. The
-  // padding adds nothing to a sum of values times weights, and nothing to its gradient.
+  // padding adds nothing to a sum of values times weights, and nothing to the gradient of the sum.
   int64_t features_max = 0;
   int64_t classes = 2;  // labels are in [0, classes); with 2 classes, -1 means 0 and +1 means 1
 };
 
 // Opens files in this format. The fields of both datasets are "ids" i64 [features_max], "values"
 // f32 [features_max] and "label" i64 [1]. Text after a '#' is a comment. `qid:N` after the label is
-// ignored, because records are not grouped. A record is bad in the following cases.
+// ignored, because records are not grouped. A record is bad for each of these reasons:
 // - Its label is not a class.
 // - A feature is not `index:value`.
 // - The indices do not ascend, or one is out of range.

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::string_view kFashionMnist = "/usr/share/datasets/fashion-mnist";
 
-// Returns a hint for a directory in which files are missing. Debian has only Fashion-MNIST.
+// Returns a hint for a directory in which files are missing. The hint depends on the directory,
+// because Debian has a package only for Fashion-MNIST.
 std::string HintFor(const std::string& dir) {
   std::string_view folder = dir;
   while (folder.size() > 1 && folder.ends_with('/')) folder.remove_suffix(1);
@@ -50,7 +51,8 @@ class Mnist final : public Dataset {
     for (size_t i = 0; i < ids.size(); ++i) {
       const size_t id = ids[i];
       if (id >= samples_)
-        return OutOfRange("%s has no sample %d: there are %d samples", options_.dir, id, samples_);
+        return OutOfRange("%s has no sample %d, expected a number below %d", options_.dir, id,
+                          samples_);
       const uint8_t* pixels = images_.data.data() + id * pixels_;
       if (options_.image_dtype == DType::kU8) {
         std::memcpy(static_cast<uint8_t*>(out[0]) + i * pixels_, pixels, pixels_);
@@ -82,7 +84,7 @@ bool Exists(const std::string& path) {
   return stat(path.c_str(), &st) == 0;
 }
 
-// Finds the file `base` in `dir`, either plain or with the suffix .gz.
+// Returns the path of the file `base` in `dir`, either plain or with the suffix .gz.
 StatusOr<std::string> FindFile(const std::string& dir, const std::string& base) {
   const std::string plain = dir + "/" + base;
   for (const std::string& path : {plain, plain + ".gz"}) {
@@ -139,7 +141,7 @@ StatusOr<std::unique_ptr<Dataset>> OpenMnist(const MnistOptions& options) {
   }
   if (count == 0) return DataLoss("%s: offset 4: the file contains no images [TD2006]", image_file);
   if (images.dims[1] == 0 || images.dims[2] == 0) {
-    return DataLoss("%s: offset 8: images of %dx%d pixels are not supported", image_file,
+    return DataLoss("%s: offset 8: images have %dx%d pixels, expected at least 1x1", image_file,
                     images.dims[1], images.dims[2]);
   }
   for (size_t i = 0; i < labels.data.size(); ++i) {

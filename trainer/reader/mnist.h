@@ -1,6 +1,6 @@
 // MNIST and datasets with the same layout (Fashion-MNIST, KMNIST): four idx files in one directory,
 //   train-images-idx3-ubyte  train-labels-idx1-ubyte  t10k-images-idx3-ubyte t10k-labels-idx1-ubyte
-// each plain or with the suffix .gz (if both exist, the plain one is used).
+// each plain or with the suffix .gz. If both forms of a file exist, the plain file is used.
 #pragma once
 
 #include <memory>
@@ -24,10 +24,10 @@ struct MnistOptions {
 };
 
 // Opens the dataset. The fields are "img" [1, rows, columns] (image_dtype) and "label" [1] (i64).
-// The files are unpacked into memory (47 MB for 60,000 images). NOT_FOUND: the directory or a file
-// is absent; the message has a hint. DATA_LOSS: a file is damaged, images and labels differ in
-// number, a label is not below `classes`, or there are no samples. The message names file and
-// offset.
+// The dataset keeps the unpacked files in memory (47 MB for 60,000 images). NOT_FOUND: the
+// directory or a file is absent; the message has a hint. DATA_LOSS: a file is damaged, images and
+// labels differ in number, a label is not below `classes`, or there are no samples. The message
+// names file and offset.
 StatusOr<std::unique_ptr<Dataset>> OpenMnist(const MnistOptions& options);
 
 }  // namespace tandem::reader

@@ -116,8 +116,8 @@ ExampleFeature::Kind KindOf(const ExampleFeatureConfig& feature) {
   }
 }
 
-// Opens files of tf.train.Example messages, in tfrecord or recordio format. Each file identifies
-// its format.
+// Opens files of tf.train.Example messages. The first bytes of a file determine its format,
+// tfrecord or recordio.
 StatusOr<TrainAndTest> Examples(const DataConfig& config, const std::string& dir, bool with_test) {
   ExampleOptions options;
   options.files = FilesOf(config, config.examples(), dir, with_test);
@@ -132,8 +132,7 @@ StatusOr<TrainAndTest> Examples(const DataConfig& config, const std::string& dir
   return Opened("examples", OpenExamples(options), with_test);
 }
 
-// Reads one value per colour channel into `out`. `values` may also be empty; `out` is then
-// unchanged.
+// Reads one value per colour channel into `out`. If `values` is empty, `out` stays unchanged.
 Status Channels(const char* field, const google::protobuf::RepeatedField<float>& values,
                 std::array<float, 3>& out) {
   if (values.empty()) return OkStatus();
@@ -401,7 +400,7 @@ StatusOr<TrainAndTest> OpenData(const DataConfig& config, const std::string& job
   for (const FormatRow& row : kFormats) {
     if (config.format() != row.name) continue;
     TD_ASSIGN_OR_RETURN(TrainAndTest data, row.open(config, dir, with_test));
-    // Discards test data that was not requested, because some formats always split it off.
+    // Discards test data that was not requested, because some formats always divide the data.
     if (!with_test) data.test = nullptr;
     return data;
   }

@@ -25,17 +25,18 @@ std::vector<std::string> DataFormats();
 // unknown, or its fields depend on the data file ("table").
 std::vector<std::string> FieldNames(const DataConfig& config);
 
-// Checks that the job names test data. INVALID_ARGUMENT: a field is not set; the message names it.
+// Checks that the job names test data. INVALID_ARGUMENT: a field with test data is not set; the
+// message names this field.
 Status CheckTestData(const DataConfig& config);
 
-// Opens the data of a job. `job_dir`: base of the job's relative paths. `with_test`: also open the
+// Opens the data of a job. `job_dir`: base of the job's relative paths. `with_test`: also opens the
 // test data. `raw_images`: with format "images" the samples are pixels, and the program makes the
 // final samples (trainer/job/sample_images.h). INVALID_ARGUMENT: the format is unknown; the message
-// has the nearest one.
+// has the nearest format.
 StatusOr<TrainAndTest> OpenData(const DataConfig& config, const std::string& job_dir,
                                 bool with_test, bool raw_images = false);
 
-// Returns a line for each column of a table's file, with inferred kinds. Returns the errors of
+// Returns a line for each column of a table's file, with inferred kinds. Errors: those of
 // DescribeColumns (trainer/reader/table/table.h).
 StatusOr<std::vector<std::string>> DescribeTable(const std::string& path);
 
@@ -49,8 +50,8 @@ struct ReadShare {
   int ranks = 1, rank = 0;
 };
 
-// Opens a reader of `dataset` with the job's settings for shuffling and prefetching. `dataset` and
-// `device` must outlive the reader.
+// Opens a reader of the share `share` of `dataset`, with the job's settings for shuffling and
+// prefetching. `dataset` and `device` must outlive the reader.
 StatusOr<std::unique_ptr<Prefetcher>> OpenReader(const JobConfig& config, const Dataset& dataset,
                                                  const ReadShare& share, Device& device);
 

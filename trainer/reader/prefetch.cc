@@ -29,8 +29,8 @@ StatusOr<std::unique_ptr<Prefetcher>> Prefetcher::Make(const Dataset& dataset,
                                   [](const SampleField& field) { return field.packed; });
   std::unique_ptr<Prefetcher> out(
       new Prefetcher(dataset, sampler, capacity, mode, packed ? static_cast<uint32_t>(parts) : 1));
-  // One batch is being filled, `capacity` batches are queued, and one batch is used by the
-  // consumer.
+  // One batch is being filled, `capacity` batches are in the queue, and the consumer uses one
+  // batch.
   const int32_t count = mode == ReadMode::kOnDemand ? 1 : capacity + 2;
   for (int32_t i = 0; i < count; ++i) {
     auto batch = std::make_unique<Batch>();

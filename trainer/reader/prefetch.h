@@ -36,14 +36,14 @@ struct ReadRange {
 enum class ReadMode : uint8_t {
   kAhead,     // a separate thread reads ahead, up to the capacity of the queue
   kOnDemand,  // Next() reads the batch itself, without a thread
-  // A separate thread reads one batch, which every Next() returns. Used to measure steps without
-  // reading.
+  // A separate thread reads one batch, and every Next() returns this batch. Used to measure the
+  // duration of steps without reading.
   kRepeat
 };
 
 // A queue of at most `capacity` batches between a reading thread and one consumer. Allocates memory
 // for capacity + 2 batches at the start, and no memory later. queue_size() and stats() are
-// thread-safe; all other methods must be called by one thread, the consumer.
+// thread-safe. Only one thread, the consumer, may call the other methods.
 class Prefetcher {
  public:
   struct Stats {
@@ -53,9 +53,9 @@ class Prefetcher {
     double fill_seconds = 0;  // seconds that the reading thread needed to fill batches
   };
 
-  // Makes a prefetcher; the thread starts with the first Reset(). `dataset` and `device` must
-  // outlive the prefetcher; `device` provides host memory. `parts` >= 1: if a field is packed, a
-  // batch consists of this number of consecutive batches of the dataset. Positions in the packed
+  // Makes a prefetcher. The reading thread starts with the first Reset(). `dataset` and `device`
+  // must outlive the prefetcher; `device` provides host memory. `parts` >= 1: if a field is packed,
+  // a batch consists of this number of consecutive batches of the dataset. Positions in the packed
   // field start at 0 in each batch of the dataset. INVALID_ARGUMENT: `capacity` is not in 1 to
   // 65536.
   static StatusOr<std::unique_ptr<Prefetcher>> Make(const Dataset& dataset, const Sampler& sampler,
@@ -67,16 +67,16 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // Discards the batches that were read ahead, and starts to read at the begin of `range`. May be
-  // called at any time, also after an error or at the end. Invalidates all batches that Next()
-  // returned.
+  // Discards the batches that were read ahead, and starts to read at the begin of `range`. The
+  // consumer may call Reset at any time, also after an error or at the end. All batches that Next()
+  // returned become invalid.
   Status Reset(const ReadRange& range);
 
-  // Returns the next batch in order. It is valid until the next call of Next() or Reset(). nullptr:
-  // the end of the range. An error of the dataset is returned after the batches before it. The end
-  // and an error are returned again by all calls until Reset(). DEADLINE_EXCEEDED: no batch was
-  // ready before the deadline; Next() may be called again. FAILED_PRECONDITION: Reset() was not
-  // called.
+  // Returns the next batch in order, which is valid until the next call of Next() or Reset().
+  // nullptr: the end of the range. Next returns an error of the dataset after the batches before
+  // the error. All calls until Reset() return this error, or the end, again. DEADLINE_EXCEEDED: no
+  // batch was ready before the deadline; the consumer may call Next() again. FAILED_PRECONDITION:
+  // Reset() was not called.
   StatusOr<const Batch*> Next(Time deadline);
 
   // Returns the number of ready batches in the queue. A batch that waits for space in a full queue

@@ -74,7 +74,7 @@ StatusOr<Corpus> ReadCorpus(const SkipGramOptions& options) {
 
 class SkipGram final : public Dataset {
  public:
-  // The pairs in the words [begin, end) of the corpus.
+  // Makes the dataset of the pairs in the words [begin, end) of the corpus.
   SkipGram(std::shared_ptr<const Corpus> corpus, const SkipGramOptions& options, int64_t begin,
            int64_t end, uint32_t samples_max)
       : corpus_(std::move(corpus)), options_(options), begin_(begin), end_(end) {
@@ -115,8 +115,8 @@ class SkipGram final : public Dataset {
   }
 
  private:
-  // Returns the center word and the neighbour of pair `id`. A neighbour before the first or after
-  // the last word is taken from the other end of the words.
+  // Returns the center word and the neighbour of pair `id`. The words form a ring: the neighbour of
+  // the first word may be the last word.
   std::pair<int64_t, int64_t> PairAt(uint32_t id) const {
     const int64_t per_center = 2 * options_.window, words = end_ - begin_;
     const int64_t at = id / per_center, step = id % per_center;

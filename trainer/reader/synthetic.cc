@@ -8,8 +8,8 @@
 namespace tandem::reader {
 namespace {
 
-// The pool has normally distributed random numbers, drawn once. Patterns and noise are parts of the
-// pool at different offsets. A sample therefore costs two additions per pixel.
+// The pool contains normally distributed random numbers, drawn once. Patterns and noise are parts
+// of the pool at different offsets, so that a sample costs only two additions per pixel.
 constexpr uint32_t kPool = 1 << 16;
 
 class Synthetic final : public Dataset {
@@ -35,7 +35,8 @@ class Synthetic final : public Dataset {
     const int64_t pixels = options_.image[0] * plane_;
     for (const uint32_t id : ids) {
       if (id >= size())
-        return OutOfRange("synthetic data have no sample %d: there are %d samples", id, size());
+        return OutOfRange("synthetic data have no sample %d, expected a number below %d", id,
+                          size());
       const auto draw = Philox(samples_key_, id);
       *label = draw[0] % options_.classes;
       const uint32_t from = class_at_[static_cast<size_t>(*label)];

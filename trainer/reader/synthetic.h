@@ -1,5 +1,5 @@
-// Generated images, for benchmarks and for tests without files. The size and the number of the
-// images can be chosen, and a network can learn their classes.
+// Generated images, for benchmarks and for tests without files. The options determine the size and
+// the number of the images. A network can learn the classes of the images.
 #pragma once
 
 #include <memory>
@@ -18,9 +18,9 @@ struct SyntheticOptions {
 };
 
 // Makes the dataset. The fields are "img" f32 [channels, height, width], mean 0, and "label" i64
-// [1] in [0, classes). Sample i is a pure function of (seed, train, i). It is the sum of half the
-// colour of its class (one number per channel), half a pattern of its class, and its own noise with
-// standard deviation 1. INVALID_ARGUMENT: a size is out of range.
+// [1] in [0, classes). Sample i is a pure function of (seed, train, i). An image is a sum: half the
+// colour of its class (one number per channel), half the pattern of its class, and its own noise
+// with standard deviation 1. INVALID_ARGUMENT: a size is out of range.
 StatusOr<std::unique_ptr<Dataset>> OpenSynthetic(const SyntheticOptions& options);
 
 }  // namespace tandem::reader

@@ -51,7 +51,8 @@ class Windows final : public Dataset {
     auto* labels = static_cast<int64_t*>(out[1]);
     for (const uint32_t id : ids) {
       if (id >= size_)
-        return OutOfRange("%s has no sample %d: there are %d samples", options_.path, id, size_);
+        return OutOfRange("%s has no sample %d, expected a number below %d", options_.path, id,
+                          size_);
       const char* text = text_->data() + begin_ + id * options_.stride;
       for (int64_t i = 0; i < options_.sequence; ++i) {
         *tokens++ = static_cast<unsigned char>(text[i]);
@@ -67,8 +68,8 @@ class Windows final : public Dataset {
 
  private:
   void Mask(uint32_t id, int64_t* tokens, int64_t* labels) const {
-    // Uses the position of the sample in the whole text, so that training and test samples have
-    // different random streams.
+    // Adds the start of this part of the text, so that training and test samples have different
+    // random streams.
     const auto sample = static_cast<uint64_t>(begin_) + id;
     const uint64_t key = StreamKey(kMaskSeed, absl::StrFormat("masked:%d", sample));
     const auto order = Permutation(key, static_cast<uint32_t>(options_.sequence));

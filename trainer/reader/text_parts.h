@@ -1,5 +1,5 @@
 // Divides a text into two parts: its beginning for training, its end for tests. Internal to the
-// readers that make samples of one text.
+// readers that make samples from one text.
 #pragma once
 
 #include <algorithm>
@@ -13,11 +13,12 @@
 
 namespace tandem::reader {
 
-// Opens the file. NOT_FOUND: it does not exist. PERMISSION_DENIED: it may not be read.
+// Opens the file. NOT_FOUND: the file does not exist. PERMISSION_DENIED: this process may not read
+// the file.
 StatusOr<std::ifstream> OpenTextFile(const std::string& path);
 
-// Returns the number of samples of a dataset that could have `samples` samples. `samples_max`:
-// upper limit; 0: there is no limit.
+// Returns the number of samples that a dataset uses of its `samples` possible samples.
+// `samples_max`: upper limit; 0: there is no limit.
 inline uint32_t SampleCount(int64_t samples, uint32_t samples_max) {
   const uint32_t most = samples_max > 0 ? samples_max : std::numeric_limits<uint32_t>::max();
   return static_cast<uint32_t>(std::min<int64_t>(samples, most));
@@ -32,7 +33,7 @@ class TextParts {
     TD_REQUIRE(test_share > 0 && test_share < 1);
   }
 
-  // Number of items of the shorter part.
+  // Returns the number of items of the shorter part.
   int64_t shorter() const { return std::min(train_, items_ - train_); }
   // Makes the datasets of both parts. `make(begin, end, samples_max)` must return a dataset of the
   // items [begin, end).

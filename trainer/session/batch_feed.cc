@@ -11,7 +11,7 @@
 namespace tandem::trainer {
 namespace {
 
-// The longest duration of a copy, including the wait for the previous step.
+// The longest duration of a copy, including the wait for the end of the previous step.
 constexpr Duration kCopyTimeout = std::chrono::minutes(10);
 constexpr Duration kSpin = std::chrono::microseconds(50), kNap = std::chrono::microseconds(50);
 
@@ -103,11 +103,11 @@ Status BatchFeed::WaitForCopy() {
   }
 }
 
-// Starts the copy of the next part of this batch after `part`. After the last part, starts the copy
-// of the next batch if the reader has it ready.
+// Starts the copy of the part after part `part` of the current batch. After the last part, starts
+// the copy of the next batch if the reader has it ready.
 Status BatchFeed::CopyAhead(int part) {
   staged_.reset();
-  // Makes the copy wait until the previous step no longer uses the second buffer.
+  // Makes the copy stream wait until the previous step no longer uses the second buffer.
   TD_ASSIGN_OR_RETURN(const SideStream::Mark mark, side_->RecordComputeEvent());
   TD_RETURN_IF_ERROR(side_->WaitOn(mark));
   if (part + 1 < parts_) return StartCopy({batch_, part + 1});

@@ -1,9 +1,9 @@
 // Copies batches from a reader to the data variables of a plan.
 //
-// A device can have a double buffer. In this case the next batch, or the next part of a batch, is
-// copied while the current one is computed. A separate stream copies it from pinned host memory to
-// a second buffer in device memory. The step itself only copies from the second buffer to the
-// variables.
+// With a device, the feed can have a double buffer: it copies the next batch, or the next part of a
+// batch, while the device computes the current one. A separate stream copies from pinned host
+// memory to a second buffer in device memory. The step itself only copies from the second buffer to
+// the variables.
 #pragma once
 
 #include <memory>
@@ -24,14 +24,14 @@ namespace tandem::trainer {
 // Copies the batches of one reader. Not thread-safe.
 class BatchFeed {
  public:
-  // `config` determines whether there is a double buffer, and how many batches of the plan one
+  // `config` determines whether the feed has a double buffer, and how many batches of the plan one
   // batch of `reader` contains. `reader` must read `dataset` into place.batch_memory. All arguments
-  // but `config` must outlive the feed. Returns the errors of BindFields.
+  // but `config` must outlive the feed. Errors: those of BindFields.
   static StatusOr<std::unique_ptr<BatchFeed>> Make(const JobConfig& config, const exec::Plan& plan,
                                                    const reader::Dataset& dataset,
                                                    reader::Prefetcher& reader,
                                                    const JobDevice& place);
-  // Waits until the copy in progress has ended.
+  // Blocks until the copy in progress has ended.
   ~BatchFeed();
   BatchFeed(const BatchFeed&) = delete;
   BatchFeed& operator=(const BatchFeed&) = delete;
@@ -39,12 +39,12 @@ class BatchFeed {
   Status Reset(const reader::ReadRange& range);  // resets the reader like Prefetcher::Reset
   // Returns the next batch like Prefetcher::Next.
   StatusOr<const reader::Batch*> Next(Time deadline);
-  // Makes part `part` of the batch that Next() returned last the input of the plan's next run.
-  // Bringing the last part invalidates that batch.
+  // Makes part `part` of the current batch, the result of the last Next(), the input of the plan's
+  // next run. The current batch is invalid after the Bring of its last part.
   Status Bring(int part);
-  // Returns the values of the next batch if the reader has this batch ready. Must be called after
-  // the last Bring of the current batch. Empty: the next batch is not ready, or a batch has several
-  // parts.
+  // Returns the values of the next batch if the reader has this batch ready. The caller must call
+  // LookAhead after the last Bring of the current batch. Empty: the next batch is not ready, or a
+  // batch has several parts.
   NextBatchHint LookAhead();
   int64_t bytes() const { return bytes_; }  // number of bytes copied since the construction
 
@@ -81,13 +81,13 @@ class BatchFeed {
   const int parts_;
   const reader::Batch* batch_ = nullptr;
   int64_t bytes_ = 0;
-  // The following members are used if a device has a double buffer.
+  // The following members are used if the feed has a double buffer.
   std::unique_ptr<SideStream> side_;  // stream of the copies; nullptr: no double buffer
   Buffer room_;                       // device memory with a second buffer for each variable
   std::vector<std::byte*> beside_;    // addresses in room_, one for each field
-  std::optional<Piece> staged_;       // the piece that is in room_ or is being copied there
-  Source source_;                     // host addresses and sizes of staged_
-  // The result of a read that was made in advance, for the following Next().
+  std::optional<Piece> staged_;  // the piece in room_, or the piece that is being copied to room_
+  Source source_;                // host addresses and sizes of staged_
+  // The result of an early read, which the following Next() returns.
   std::optional<StatusOr<const reader::Batch*>> next_;
 };
 

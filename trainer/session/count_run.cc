@@ -23,7 +23,7 @@ bool WritesHalf(const graph::Program& program, const ops::Op& op) {
   return false;
 }
 
-// Counts the bytes of parameters and state in the scope, and the peak size of other ranks'
+// Counts the bytes of parameters and state in the scope, and the peak bytes of other ranks'
 // parameters on this rank.
 void CountHeld(const graph::Program& program, const exec::Scope& scope, ProgramCounts* counts) {
   double held = 0;
@@ -39,7 +39,7 @@ void CountHeld(const graph::Program& program, const exec::Scope& scope, ProgramC
 }
 
 // Returns the largest resident memory of this process so far, in bytes. 0: the system does not
-// report it.
+// report this size.
 double PeakBytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {

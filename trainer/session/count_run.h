@@ -12,7 +12,7 @@
 
 namespace tandem::trainer {
 
-// The parts of a session to count, after the session's last step.
+// The parts of a session from which CountsOf computes the counters, after the session's last step.
 struct RunParts {
   const JobPrograms& programs;
   const exec::Plan& plan;

@@ -20,8 +20,8 @@ class CountingComm final : public exec::CommHandler {
   void Start(int index, int64_t step, exec::CommDone* done) override;
   Duration timeout() const override { return inner_.timeout(); }
 
-  // Returns the number and bytes of the communications for each type of operator. Must not be
-  // called while the plan runs.
+  // Returns the number and bytes of the communications for each type of operator. The caller must
+  // not call ByType while the plan runs.
   std::map<std::string, CommTypeCounts> ByType() const;
 
  private:

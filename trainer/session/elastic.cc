@@ -28,7 +28,8 @@ struct Division {
   EffectiveJob job;
 };
 
-// Divides the job among the largest possible number of the world's members.
+// Divides the job among the largest possible number of the world's members. Returns an error if no
+// number is possible.
 StatusOr<Division> Divide(const JobSources& sources, const ElasticWorld& world) {
   const int most = static_cast<int>(world.members.size());
   Status status = Internal("version %d of the world file names no rank", world.version);
@@ -121,7 +122,7 @@ class ElasticRun {
 
 Status ElasticRun::OpenOnce(const JobConfig& config) {
   if (data_.train != nullptr) return OkStatus();
-  // Any process may become rank 0. Each process therefore opens the test data too.
+  // Any process may become rank 0, so each process opens the test data too.
   TD_ASSIGN_OR_RETURN(data_, reader::OpenData(config.data(), job_.options.job_dir,
                                               /*with_test=*/true, SamplesInStep(config)));
   for (const std::string& warning : data_.warnings) {
@@ -130,7 +131,8 @@ Status ElasticRun::OpenOnce(const JobConfig& config) {
   return OkStatus();
 }
 
-// Each process that becomes rank 0 writes a separate file. TensorBoard merges the files into one
+// Gives the status reporter an event file if this process is rank 0, and no file if it is not. Each
+// process that becomes rank 0 writes a separate file, and TensorBoard merges these files into one
 // curve.
 Status ElasticRun::WriteEvents(bool leads) {
   if (job_.event_dir.empty()) return OkStatus();
@@ -161,8 +163,8 @@ StatusOr<SessionResult> ElasticRun::Train(const ElasticWorld& world, const Divis
   return result;
 }
 
-// Waits until there is another world, or until a stop is requested. A process that is no member of
-// the world also reports to the launcher that it is ready.
+// Blocks until there is another world, or until a stop is requested. A process that is not a member
+// of the world also reports to the launcher that it is ready.
 Status ElasticRun::AwaitAnother(const ElasticWorld& world) {
   const RankInfo& process = job_.options.rank;
   const bool member = std::binary_search(world.members.begin(), world.members.end(), process.rank);

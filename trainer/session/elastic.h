@@ -1,9 +1,9 @@
 // Runs one process of an elastic job, whose ranks may change during the run (strategy elastic).
 //
 // The process has a different rank in each world (common/launcher/elastic_world.h), with separate
-// programs, plans and shares of the data. It carries parameters and optimizer state from one world
-// to the next in memory. Samples, dropout and learning rates depend only on the step number. The
-// result of the job therefore does not depend on the changes of ranks.
+// programs, plans and shares of the data. Parameters and optimizer state stay in the memory of the
+// process from one world to the next. Samples, dropout and learning rates depend only on the step
+// number. The result of the job therefore does not depend on the changes of ranks.
 #pragma once
 
 #include "common/base/clock.h"
@@ -16,11 +16,11 @@ namespace tandem::trainer {
 
 struct ElasticJob {
   JobSources sources;
-  // The options for LocalReplicas::Make. Its field `rank` is the rank at the start of the process:
-  // its number, the number of processes and the world file.
+  // The options for LocalReplicas::Make. `options.rank` is the rank at the start of the process:
+  // the process's number, the number of processes and the world file.
   SessionOptions options;
   ModeSecrets secrets;
-  std::string event_dir;  // directory for event files of rank 0 (event_file.h); empty: none
+  std::string event_dir;  // directory for rank 0's event files (event_file.h); empty: no files
 };
 
 struct ElasticResult {
@@ -28,15 +28,15 @@ struct ElasticResult {
   bool leads = false;  // this process is rank 0 of the last world
 };
 
-// Checks that the job can run with a changing number of ranks: with `rank.size` ranks and with the
-// smallest number of ranks in the world file. UNIMPLEMENTED: a setting forbids a change of ranks;
-// the message names it. INVALID_ARGUMENT: the job is invalid.
+// Checks that the job can run both with `rank.size` ranks and with the smallest number of ranks in
+// the world file. UNIMPLEMENTED: a setting forbids a change of ranks; the message names this
+// setting. INVALID_ARGUMENT: the job is invalid.
 Status CheckElastic(const JobSources& sources, const JobConfig& config, const RankInfo& rank);
 
-// Trains in one world after another until the job ends. The job is divided among as many of a
-// world's first members as possible; they train. The other members wait until they are needed. The
-// result is empty if this process did not train when the job ended. Otherwise the result and the
-// errors are those of LocalReplicas::Run.
+// Trains in one world after another until the job ends. The first members of a world train: as many
+// as the job can be divided among. The other members wait until they are needed. The result is
+// empty if this process did not train when the job ended. Otherwise the result and the errors are
+// those of LocalReplicas::Run.
 StatusOr<ElasticResult> RunElastic(const ElasticJob& job, StopSwitch& stop, const Clock& clock);
 
 }  // namespace tandem::trainer

@@ -1,5 +1,6 @@
-// The state that a rank keeps in memory when the world of its job changes
-// (trainer/session/elastic.h). The rank continues from it with another program.
+// The state that a process of an elastic job keeps in memory when the world of the job changes
+// (trainer/session/elastic.h). In the new world, the process continues from this state with another
+// graph::Program.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +32,8 @@ struct ElasticState {
   Done done;
 };
 
-// Undoes the steps since `point`, and copies the state of `program` from `scope`. nullptr: `point`
-// has not saved any state.
+// Undoes the changes since `point`, and returns a copy of the state of `program` in `scope`.
+// nullptr: `point` has not saved any state.
 StatusOr<std::shared_ptr<const ElasticState>> KeepState(const graph::Program& program,
                                                         exec::Scope& scope, StepRollback& point,
                                                         ElasticState::Done done);

@@ -11,7 +11,8 @@
 namespace tandem::trainer {
 namespace {
 
-// Returns the operator that computes the program's first metric; nullptr: there is none.
+// Returns the operator that computes the program's first metric; nullptr: the program has no
+// metric.
 const ops::Op* MetricOp(const graph::Program& program) {
   if (program.metrics.empty()) return nullptr;
   for (const ops::Op& op : program.ops) {
@@ -37,7 +38,8 @@ std::vector<std::string> MetricState(const graph::Program& program) {
   return state;
 }
 
-// Checks that each id of `field` is a row number of the table in which it is looked up.
+// Checks that each id of `field` is a row number of the table that the program looks up with this
+// field.
 Status CheckTables(const graph::Program& program, const reader::SampleField& field) {
   for (const ops::Op& op : program.ops) {
     const bool prefetch = op.type == "prefetch_rows";
@@ -120,8 +122,9 @@ StatusOr<Evaluator::Sized*> Evaluator::ForBatch(size_t place, uint32_t batch) {
   return &sized;
 }
 
-// Chooses the memory into which a field of the dataset is read. On the CPU this is the variable's
-// own memory. On a device it is host memory, from which the variable is copied.
+// Prepares the memory into which a field of the dataset is read. On the CPU this memory is the
+// variable's own memory. On a device it is host memory, from which the evaluator copies to the
+// variable.
 Status Evaluator::Stage(const Tensor& field, Sized* sized) {
   if (field.place().kind == PlaceKind::kCpu) {
     sized->inputs.push_back(field.data());
@@ -133,8 +136,8 @@ Status Evaluator::Stage(const Tensor& field, Sized* sized) {
   return OkStatus();
 }
 
-// Returns the number of samples per batch. It is small for large samples, because the activations
-// of a batch must fit into memory.
+// Returns the number of samples per batch. For large samples the number is small, because the
+// activations of a batch must fit into memory.
 uint32_t Evaluator::Batch() const {
   constexpr int64_t kBatch = 500, kElements = 1 << 21;
   int64_t elements = 1;
@@ -202,8 +205,8 @@ StatusOr<Evaluation> Evaluator::RunBatch(Sized& sized, uint32_t at, uint32_t bat
   return result;
 }
 
-// Evaluates all batches with `places` threads. Returns the results in the order of the data. Makes
-// all plans before the first run.
+// Makes all plans before the first run. Then evaluates all batches with `places` threads. Returns
+// the results in the order of the data.
 StatusOr<std::vector<Evaluation>> Evaluator::RunBatches(size_t places) {
   const uint32_t at_once = Batch(), batches = static_cast<uint32_t>(this->batches());
   const auto size = [&](uint32_t i) { return std::min(at_once, dataset_->size() - i * at_once); };
@@ -231,8 +234,8 @@ StatusOr<std::vector<Evaluation>> Evaluator::RunBatches(size_t places) {
 
 StatusOr<Evaluation> Evaluator::Run() {
   TD_REQUIRE(dataset_ != nullptr);
-  // A metric with state over batches uses the same variables as in training. Their values are
-  // saved, set to 0 for the evaluation, and restored afterwards.
+  // A metric with state over batches uses the same variables as in training. Run saves their
+  // values, sets them to 0 for the evaluation, and restores the values afterwards.
   std::vector<std::pair<Tensor, std::vector<std::byte>>> kept;
   for (const std::string& name : MetricState(forward_)) {
     const Tensor* tensor = scope_.Find(name);

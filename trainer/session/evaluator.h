@@ -21,27 +21,28 @@ struct Evaluation {
   Scores scores;  // scores of the predictions; empty unless requested
 };
 
-// Runs the evaluation form of a program (kernels/graph/for_test.h). Uses the parameters in `scope`,
-// which training uses too, without a copy. Not thread-safe; must not run during a training step.
+// Runs the evaluation form of a program (kernels/graph/for_test.h) with the parameters in `scope`.
+// Training uses the same parameters; the evaluator does not copy them. Not thread-safe. The caller
+// must not call Run or Serve during a training step.
 //
 // If parameters are sharded over the ranks, all ranks evaluate together. Rank 0 runs the program,
 // and the other ranks send their parameters to rank 0 for each batch.
 //
-// Several replicas evaluate in parallel. Each has its own plans and thread, and evaluates every
-// `places`-th batch. The results are combined in the order of the batches, so that the number of
-// replicas does not change the result. A metric with state over batches needs the batches in order,
-// and therefore runs on one replica.
+// Several replicas evaluate in parallel. Each replica has its own plans and thread, and evaluates
+// every `places`-th batch. The evaluator combines the results in the order of the batches, so that
+// the number of replicas does not change the result. A metric with state over batches needs the
+// batches in order; the evaluator therefore uses one replica.
 class Evaluator {
  public:
   using Part = std::function<StatusOr<graph::Program>(const graph::Program& bound)>;
 
-  // `dataset`: may be null if only Serve is called. `options`: options of the plans; the evaluator
-  // adds the values to fetch. `comm`: runs the program's communication; an evaluator with `comm`
-  // uses one replica. nullptr: the program has no communication. `places`: number of replicas, at
-  // least 1. `part`: selects the part of the program to run, after the program is bound to its
-  // batch (ProgramShaper::EvaluatedPart); empty: the whole program. If the selected part has no
-  // loss, the evaluation is empty. `scored`: computes the scores of the predictions (scores.h). All
-  // arguments but `forward` and `options` must outlive the evaluator.
+  // `dataset`: may be null if the caller calls only Serve. `options`: options of the plans; the
+  // evaluator adds the values to fetch. `comm`: executes the program's communication; an evaluator
+  // with `comm` uses one replica. nullptr: the program has no communication. `places`: number of
+  // replicas, at least 1. `part`: selects the part of the program to run, after the program is
+  // bound to its batch (ProgramShaper::EvaluatedPart); empty: the whole program. If the selected
+  // part has no loss, the evaluation is empty. `scored`: computes the scores of the predictions
+  // (scores.h). All arguments but `forward` and `options` must outlive the evaluator.
   Evaluator(graph::Program forward, const exec::Backend& backend, exec::Scope& scope,
             const reader::Dataset* dataset, exec::PlanOptions options,
             exec::CommHandler* comm = nullptr, int places = 1, Part part = nullptr,
@@ -59,18 +60,18 @@ class Evaluator {
   // Returns the number of batches that Run evaluates.
   int64_t batches() const;
   StatusOr<Evaluation> Run();
-  // Takes part in a Run of rank 0: performs the communication for `batches` batches.
+  // Takes part in a Run of rank 0: executes the communication for `batches` batches.
   Status Serve(int64_t batches);
 
  private:
   uint32_t Batch() const;  // number of samples per batch; the last batch may have fewer
 
-  // A plan for one batch size. It is made when this size is first needed.
+  // A plan for one batch size. The evaluator makes the plan when it first needs this size.
   struct Sized {
     std::unique_ptr<exec::Plan> plan;
     std::unique_ptr<exec::Executor> executor;
     std::vector<void*> inputs;  // host memory into which the dataset's fields are read
-    // On a device: pairs of a tensor in host memory and the device tensor to which it is copied.
+    // On a device: pairs of a tensor in host memory, and the device tensor to which it is copied.
     std::vector<std::pair<Tensor, Tensor>> staged;
     std::vector<std::string> fetch;
     bool scored = false;  // the plan keeps the predictions for ScoresOf

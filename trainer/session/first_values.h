@@ -1,4 +1,4 @@
-// Sets the values with which the variables of a program begin.
+// Sets the initial values of the variables of a program.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ class JobConfig;
 
 namespace tandem::trainer {
 
-// Sets every parameter and state variable to its first value: the tensor of the same name in the
+// Sets every parameter and state variable to its initial value: the tensor of the same name in the
 // file model.parameters, or else the program's initial value. Adds notes for the user to `notes`.
 // NOT_FOUND: no tensor of the file is a variable of the program. FAILED_PRECONDITION: a tensor and
 // its variable differ in type or shape. UNIMPLEMENTED: the file has values of a table whose rows

@@ -26,8 +26,8 @@ RankInfo RankOf(RankInfo worker, int index, int places) {
   return worker;
 }
 
-// Returns whether the replicas reduce gradients in memory. They do so in a local job, and in a
-// trainer of pservers with use_thread_barrier before each push.
+// Returns whether the replicas reduce gradients in memory: always in a local job, and before each
+// push in a trainer of pservers with use_thread_barrier.
 bool Meet(const JobConfig& config) {
   if (PlacesOf(config) == 1) return false;
   const DistributedStrategy& strategy = config.strategy();
@@ -59,7 +59,7 @@ StatusOr<TrainingMode> PlaceMode(const JobConfig& config, const RankInfo& place,
   return MakeThreadBarrierMode(within.common, std::move(places), std::move(servers));
 }
 
-// Keeps the first failure of the replicas. The other replicas fail because of it.
+// Records the first failure of the replicas, because it causes the failures of the other replicas.
 class FirstFailure {
  public:
   void Add(const Status& status) {
@@ -84,8 +84,8 @@ StatusOr<std::unique_ptr<LocalReplicas>> LocalReplicas::Make(const JobConfig& co
                                                              const Clock& clock) {
   std::unique_ptr<LocalReplicas> places(new LocalReplicas());
   const bool leader = options.rank.rank == 0;
-  // True: this worker is in the first pipeline, or is the first heter worker. It then evaluates
-  // too.
+  // True: this worker is in the first pipeline, or is the first heter worker. Such a worker takes
+  // part in evaluations.
   const bool section =
       options.rank.rank < (config.strategy().pipeline() ? config.model().sections() : 0) ||
       (options.rank.heter_workers > 0 && options.rank.rank == options.rank.workers());

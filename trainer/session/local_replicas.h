@@ -25,17 +25,17 @@ namespace tandem::trainer {
 // The sessions of all replicas of a worker. Not thread-safe, except RequestStop.
 class LocalReplicas {
  public:
-  // Makes the sessions of all replicas. Opens the data, which all replicas share, unless `options`
-  // has it. `options.rank` is the rank of the worker. Make sets the batch and the data in the
-  // options. `config`, `clock` and the options' status reporter must outlive the replicas.
+  // Makes the sessions of all replicas. If `options` has no data, opens the data, which all
+  // replicas share. `options.rank` is the rank of the worker. Make sets the batch and the data in
+  // the options. `config`, `clock` and the options' status reporter must outlive the replicas.
   static StatusOr<std::unique_ptr<LocalReplicas>> Make(const JobConfig& config,
                                                        SessionOptions options,
                                                        const ModeSecrets& secrets,
                                                        const Clock& clock);
   ~LocalReplicas();
 
-  // Runs all replicas to the end of the job. Returns the result of the first replica, or the
-  // failure that happened first.
+  // Runs all replicas to the end of the job. Returns the result of the first replica, or the first
+  // failure of a replica.
   StatusOr<SessionResult> Run();
   // Requests a stop of each replica (Session::RequestStop).
   void RequestStop();
@@ -44,8 +44,8 @@ class LocalReplicas {
 
  private:
   LocalReplicas() = default;
-  // Adds replica number `index` of `worker`. `communicator` connects the replicas if they reduce in
-  // memory; nullptr: they do not reduce in memory.
+  // Adds replica number `index` of `worker`. `communicator`: connects the replicas that reduce
+  // gradients in memory; nullptr: the replicas do not reduce in memory.
   Status AddPlace(const JobConfig& config, SessionOptions options, const ModeSecrets& secrets,
                   const RankInfo& worker, std::unique_ptr<collective::Communicator> communicator,
                   const Clock& clock);
@@ -55,15 +55,15 @@ class LocalReplicas {
   std::vector<std::unique_ptr<Session>> places_;
 };
 
-// Runs several LocalReplicas in sequence, one in each call of Run. Stop may be called from any
-// thread. It stops the running replicas. These replicas and all replicas of later calls of Run end
-// with CANCELLED.
+// Runs several LocalReplicas in sequence, one in each call of Run. Any thread may call Stop, which
+// stops the running replicas. These replicas, and all replicas of later calls of Run, end with
+// CANCELLED.
 class StopSwitch {
  public:
   StatusOr<SessionResult> Run(LocalReplicas& places);
   void Stop();
   bool stopped() { return WaitFor(Duration::zero()); }
-  // Waits until Stop is called, for at most `time`. Returns whether Stop was called.
+  // Blocks until Stop is called, for at most `time`. Returns whether Stop was called.
   bool WaitFor(Duration time);
 
  private:

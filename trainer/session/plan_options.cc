@@ -17,8 +17,8 @@ bool Sequential(const DistributedStrategy& strategy) {
 }
 
 // Returns the number of threads that run operators, per replica. A setting of 0 means Paddle's
-// default. With sequential execution operators never overlap: one thread runs them, and their
-// kernels use all threads of the replica.
+// default. With sequential execution, one thread runs the operators, which never overlap; a kernel
+// then uses all threads of the replica.
 int NumThreads(const DistributedStrategy& strategy, PlaceKind place) {
   if (Sequential(strategy)) return 1;
   const int asked = strategy.execution_strategy().num_threads();
@@ -84,7 +84,8 @@ std::string PlanReport(const DistributedStrategy& strategy, const exec::Plan& pl
 int ThreadsOf(const JobConfig& config, const RankInfo& rank) {
   TD_REQUIRE(rank.local_size >= 0);
   if (config.threads() > 0) return config.threads();
-  // One thread, because the results of some kernels depend on the number of threads.
+  // Deterministic jobs use one thread, because the results of some kernels depend on the number of
+  // threads.
   if (config.strategy().deterministic()) return 1;
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   return std::max(1, cores / std::max(1, rank.local_size));
@@ -107,7 +108,7 @@ StatusOr<exec::PlanOptions> PlanOptionsOf(const JobConfig& config, int threads) 
   options.settings.persistent_batch_norm = strategy.cudnn_batchnorm_spatial_persistent();
   TD_ASSIGN_OR_RETURN(const Place place, ParsePlace(config.place()));
   // In Paddle, both limits apply to its memory pool and to device memory. On the CPU, Tandem has no
-  // pool and returns pages to the system one by one. Both limits therefore apply on the CPU only if
+  // pool and returns pages to the system one by one. Therefore the limits apply on the CPU only if
   // the job sets them.
   const RuntimeFlags& flags = strategy.runtime_flags();
   const ExecutionStrategy& execution = strategy.execution_strategy();

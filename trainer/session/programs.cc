@@ -19,11 +19,11 @@
 namespace tandem::trainer {
 namespace {
 
-// Returns the initial gradient of the loss on this rank. The gradients are summed over all ranks.
-// The strategy determines of which loss the sum is the gradient:
+// Returns the initial gradient of the loss on this rank. The ranks sum their gradients, and the
+// strategy determines which loss the sum belongs to:
 // - CoeffNumDevice: the mean loss of all samples (with equal shares, the value is 1 / ranks).
 // - One: the sum of the ranks' mean losses.
-// - Customized: the value is set by the job; CheckJob has checked that it is set.
+// - Customized: the job sets the value; CheckJob has checked that the value is set.
 float LossScale(const JobConfig& config, double share) {
   switch (config.strategy().build_strategy().gradient_scale_strategy()) {
     case BuildStrategy::CoeffNumDevice: {
@@ -96,7 +96,8 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
         "%s: a batch of %d samples cannot be divided into %d equal parts [TD1104]", what, batch,
         parts);
   }
-  // In geo mode a trainer updates alone, and the exchange with the servers computes the mean.
+  // In geo mode a trainer updates its parameters alone, and the exchange with the servers computes
+  // the mean.
   const bool alone = config.strategy().a_sync() && config.strategy().a_sync_configs().k_steps() > 0;
   const double share = alone ? 1.0 : static_cast<double>(batch) / static_cast<double>(global_batch);
   batch /= parts;

@@ -19,7 +19,7 @@ struct JobPrograms {
 };
 
 // Builds the programs. `batch`: samples per step on this rank; `global_batch`: samples per step on
-// all ranks. With batch_merge_repeats and micro_batch the programs are bound to a part of the
+// all ranks. With batch_merge_repeats or micro_batch, the programs are bound to a part of the
 // batch. `job_dir`: base of the job's relative paths. `observer`: called with `train` after each
 // stage of the build.
 StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& job_dir,
@@ -29,7 +29,7 @@ StatusOr<JobPrograms> BuildPrograms(const JobConfig& config, const std::string& 
 // Adds the training to `programs->train`, a copy of the forward program with a loss: gradients, the
 // passes of the strategy, and the communication and optimizer operators of `mode`. Changes
 // `programs->forward` for evaluations and fills `programs->passes`. `share`: share of this rank's
-// samples in all samples of a step. BuildPrograms does this for a job.
+// samples in all samples of a step, 0 to 1. BuildPrograms calls AddTraining for a job.
 Status AddTraining(const JobConfig& config, const TrainingMode& mode, double share,
                    const graph::ProgramObserver& observer, JobPrograms* programs);
 
@@ -37,8 +37,8 @@ Status AddTraining(const JobConfig& config, const TrainingMode& mode, double sha
 // 01_autodiff.dot and so on. The observer creates `dir`. Returns an empty function if `dir` is "".
 graph::ProgramObserver DrawInto(const std::string& dir);
 
-// Builds the programs of one local trainer, and discards them. This finds errors in the model, its
-// arguments, the optimizer or the names of the data before a process starts.
+// Builds the programs of one local trainer, and discards them. Thus a caller finds errors in the
+// model, its arguments, the optimizer or the names of the data before it starts a process.
 Status CheckPrograms(const JobConfig& config, const std::string& job_dir);
 
 }  // namespace tandem::trainer

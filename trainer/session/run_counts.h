@@ -1,5 +1,5 @@
-// Counters of a training run: its composition and its activity. They are in the trainer's result,
-// so that tools can compare runs (`tandem bench knobs`).
+// Counters of a training run: the composition of its program and its activity. The trainer's result
+// contains these counters, so that tools can compare runs (`tandem bench knobs`).
 #pragma once
 
 #include <map>
@@ -46,7 +46,7 @@ struct RunCounts {
   std::map<std::string, CommTypeCounts> comm;  // counters by type of the operator
   Count runs;                                  // number of runs of the executor
   Count drops;           // number of executor runs after which temporaries were dropped
-  Count repeated_steps;  // steps that the job repeated, because all its ranks had died
+  Count repeated_steps;  // steps that the job repeated after a loss of all ranks
   Count feed_bytes;      // bytes of batches copied to the program's data variables
   Count loss_scaling;    // scale of the loss (amp) after the last step
   Count peak_bytes;      // largest resident memory of the process in bytes

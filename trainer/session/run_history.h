@@ -8,7 +8,7 @@
 
 namespace tandem::trainer {
 
-// Keeps the newest kRunsMax runs of a session, one entry for each run. Older runs are dropped.
+// Keeps the newest kRunsMax runs of a session, one entry for each run. Drops older runs.
 class RunHistory {
  public:
   static constexpr size_t kRunsMax = 1000;

@@ -72,8 +72,8 @@ Scores::Scores(ScoreKind kind, int64_t width) : kind_(kind), width_(width) {
   if (kind == ScoreKind::kNumbers) sums_.resize(count);
 }
 
-// Updates means and spreads with one value at a time (Welford, "Note on a Method for Calculating
-// Corrected Sums of Squares and Products", 1962).
+// Updates the means and spreads with one value at a time (Welford, "Note on a Method for
+// Calculating Corrected Sums of Squares and Products", 1962).
 void Scores::AddNumbers(const float* predictions, const float* targets, int64_t samples) {
   for (int64_t i = 0; i < samples; ++i) {
     const auto count = static_cast<double>(samples_ + i + 1);

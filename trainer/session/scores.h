@@ -25,8 +25,8 @@ struct ScoredOutput {
   int64_t width = 0;
 };
 // Returns the prediction that the first known loss operator reads. kNone: there is no known loss,
-// its label is no data variable, the prediction does not have two dimensions, or it has more than
-// kClassesMax classes.
+// the label of the loss is no data variable, the prediction does not have two dimensions, or the
+// prediction has more than kClassesMax classes.
 ScoredOutput ScoredOutputOf(const graph::Program& program);
 
 // Accumulates the scores of several batches. Parts of the data can be counted separately and
@@ -42,24 +42,26 @@ class Scores {
   // Adds a batch. `predictions`: f32 [samples, width]. `wanted`, kClasses: i64 [samples, 1];
   // kLabels: i64 [samples, width] of 0 or 1; kNumbers: f32 [samples, width].
   void Add(const float* predictions, const void* wanted, int64_t samples);
-  // Adds the counts of `other`. REQUIRES: both have the same kind and width, or one is empty.
+  // Adds the counts of `other`. REQUIRES: both objects have the same kind and width, or one is
+  // empty.
   void Merge(const Scores& other);
 
   // Returns the scores by name. kClasses and kLabels: precision, recall and f1. For kClasses with
-  // two classes they are those of class 1; otherwise they are the means over the classes or labels
-  // that occur. A quotient with denominator 0 counts as 0. kLabels has accuracy too: the share of
-  // correct labels. kNumbers: rmse and mae over all values, and r2, the mean over the numbers of a
-  // sample. Empty: the kind is kNone, or no batch was added.
+  // two classes these are the scores of class 1. For more classes and for kLabels they are the
+  // means over the classes or labels that occur. A quotient with denominator 0 counts as 0. kLabels
+  // also has accuracy, the share of correct labels. kNumbers: rmse and mae over all values, and r2,
+  // the mean over the numbers of a sample. Empty: the kind is kNone, or no batch was added.
   std::vector<std::pair<std::string, double>> Values() const;
-  // kClasses: returns the confusion matrix as one line of text. For each label it has the number of
-  // samples by predicted class. "": another kind, more than 20 classes, or no batch was added.
+  // kClasses: returns the confusion matrix as one line of text. The matrix has, for each label, the
+  // number of samples by predicted class. "": another kind, more than 20 classes, or no batch was
+  // added.
   std::string Confusion() const;
 
  private:
   // kNumbers: sums over all samples, for one of the `width` numbers.
   struct Sums {
     double squares = 0, absolute = 0;  // sums of squared and of absolute errors
-    double mean = 0, spread = 0;       // mean of targets; sum of their squared distances to it
+    double mean = 0, spread = 0;  // mean of targets; sum of the targets' squared distances to it
   };
 
   void AddNumbers(const float* predictions, const float* targets, int64_t samples);

@@ -33,7 +33,7 @@ int64_t RunLengthOf(const JobConfig& config, int64_t step, int64_t steps_total,
   return save_every > 0 ? std::min(length, save_every - step % save_every) : length;
 }
 
-// Describes, for the status page, the session whose first step is `next`.
+// Describes, for the status page, the session that begins with step `next`.
 StatusJob StatusJobOf(const JobConfig& config, const SessionOptions& options,
                       const graph::Program& program, const std::string& metric, int64_t next,
                       int64_t steps_total) {
@@ -74,7 +74,7 @@ class Session::Impl {
   Status Recover(const Status& why, int64_t* next);
   bool superseded() const { return options_.superseded && options_.superseded(); }
   // Returns the status of a run that was stopped after `steps` steps. `saves`: this trainer writes
-  // a checkpoint of the last step if the job has a checkpoint directory.
+  // a checkpoint of the last step, if the job has a checkpoint directory.
   Status Stopped(int64_t steps, bool saves) const {
     const std::string& dir = config_.checkpoint().dir();
     if (dir.empty()) {
@@ -102,7 +102,7 @@ class Session::Impl {
   }
   bool leader() const { return options_.rank.rank == 0; }
   // Returns whether this rank records its steps. With a_sync the trainers count their steps
-  // separately, and only the leader's steps are recorded.
+  // separately, so only the leader records its steps.
   bool CountsRepeats() const {
     return furthest_.has_value() && (leader() || !config_.strategy().a_sync());
   }
@@ -322,8 +322,8 @@ Status Session::Impl::TrainLoop() {
   TD_RETURN_IF_ERROR(StartMode());
   int64_t next = first_step_ + steps_done_;
   // Repeats the work after the previous step, because the predecessor of this process may have died
-  // before this work. Mode hybrid does not repeat it, because the tables may already be one step
-  // ahead.
+  // before this work. Mode hybrid does not repeat this work, because the tables may already be one
+  // step ahead.
   const bool ahead = config_.mode() == HYBRID && next < steps_total_;
   const bool in_midst = options_.rank.restarted || options_.kept != nullptr;
   if (in_midst && leader() && next > 0 && !ahead) TD_RETURN_IF_ERROR(AfterStep(next - 1, false));
@@ -360,8 +360,8 @@ Status Session::Impl::TrainFrom(int64_t* from) {
   TD_RETURN_IF_ERROR(runner_->Reset(next));
   // A request to stop reaches all ranks at about the same time, but not at the same step. If the
   // ranks do not agree on a common last step, rank 0 stops after its current run and saves its
-  // state. Each other rank executes up to two further runs, because rank 0 may stop up to two runs
-  // later.
+  // state. Rank 0 may be up to two runs ahead when it stops, so each other rank executes up to two
+  // further runs.
   int runs_left = leader() || mode_.state->state_is_spread() ? 0 : 2;
   while (next < steps_total_) {
     if (superseded()) {
@@ -378,7 +378,7 @@ Status Session::Impl::TrainFrom(int64_t* from) {
     TD_ASSIGN_OR_RETURN(const bool stopping, mode_.membership->Stopping(stop_.load()));
     TD_RETURN_IF_ERROR(AfterRun(next - 1, steps, stopping));
     if (stopping && runs_left-- == 0) {
-      // A rank that leaves ends the job. No rank may therefore leave before the leader has saved
+      // The job ends when a rank leaves. Therefore no rank may leave before the leader has saved
       // the state.
       if (mode_.state->state_is_spread()) TD_RETURN_IF_ERROR(mode_.membership->Finish());
       return Stopped(next, leader());

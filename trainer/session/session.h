@@ -2,7 +2,8 @@
 //
 //   program (model zoo or file) -> autodiff -> the mode's operators -> plan -> steps
 //
-// Rank 0 evaluates and writes checkpoints. The other ranks continue until they need rank 0.
+// Rank 0 evaluates and writes checkpoints. Meanwhile the other ranks continue until they need rank
+// 0.
 #pragma once
 
 #include <atomic>
@@ -27,7 +28,7 @@ namespace tandem::trainer {
 struct ElasticState;
 
 struct SessionResult {
-  std::string metric_name;  // name of the first metric ("accuracy", "auc"); empty: none
+  std::string metric_name;  // name of the first metric ("accuracy", "auc"); empty: no metric
   double metric = 0;        // value of the metric in the last evaluation (rank 0)
   double loss = 0;          // loss of the last evaluation (rank 0)
   // Scores of the last evaluation (scores.h), for data of format "table".
@@ -54,13 +55,14 @@ class Session {
   ~Session();
 
   // Trains to the end of the job. CANCELLED: RequestStop was called. ABORTED: the job has a newer
-  // world. When Run returns an error, the mode has already notified the other ranks.
+  // world. If Run returns an error, the mode has already notified the other ranks.
   StatusOr<SessionResult> Run();
-  // Requests a stop. After the current step, Run writes a checkpoint if the job has a checkpoint
-  // directory, and returns. May be called from any thread or from a signal handler.
+  // Requests a stop. Run then completes the current step, writes a checkpoint if the job has a
+  // checkpoint directory, and returns CANCELLED. Any thread or a signal handler may call
+  // RequestStop.
   void RequestStop() { stop_.store(true); }
-  // Returns the state from which the next session must continue after Run failed because of a newer
-  // world. nullptr: no state was saved.
+  // Returns the state from which the next session must continue, after Run failed because of a
+  // newer world. nullptr: no state was saved.
   std::shared_ptr<const ElasticState> TakeKept();
 
  private:

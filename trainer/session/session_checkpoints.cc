@@ -36,7 +36,8 @@ StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(int64_t steps_p
   TD_RETURN_IF_ERROR(store_.Claim());
   TD_ASSIGN_OR_RETURN(const std::vector<uint64_t> there, store_.Steps());
   if (there.empty()) return Resumed();
-  // A restarted process finds the checkpoints that its own job has written; they are no error.
+  // A restarted process finds checkpoints that its own job has written. Such checkpoints are no
+  // error.
   if (!config_.checkpoint().resume() && !options_.rank.restarted) {
     return FailedPrecondition(
         "%s contains checkpoints up to step %d, but checkpoint.resume is false [TD2104]; hint: "
@@ -69,8 +70,8 @@ StatusOr<SessionCheckpoints::Resumed> SessionCheckpoints::Resume(int64_t steps_p
                  std::move(checkpoint.state)};
 }
 
-// With gradient_merge the state is that of the last update. A resumed job repeats the steps since
-// this update.
+// With gradient_merge the checkpoint contains the state of the last update. A resumed job repeats
+// the steps since this update.
 Status SessionCheckpoints::Save(int64_t steps_done, int64_t steps_per_epoch,
                                 const graph::Program& program, exec::Scope& scope,
                                 const Warn& warn) {

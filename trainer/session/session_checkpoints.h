@@ -1,4 +1,4 @@
-// The checkpoints of a session: loads the state to begin with and saves later states.
+// The checkpoints of a session: loads the initial state and saves later states.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ class JobConfig;
 
 namespace tandem::trainer {
 
-// Sends this rank's shards of the state to rank 0. The other ranks must call it when rank 0 calls
-// SessionCheckpoints::Save.
+// Sends this rank's shards of the state to rank 0. All other ranks must call SendStateToRank0 when
+// rank 0 calls SessionCheckpoints::Save.
 Status SendStateToRank0(const TrainingMode& mode, const graph::Program& program, exec::Scope& scope,
                         Device& host);
 
@@ -33,18 +33,18 @@ class SessionCheckpoints {
   };
 
   // Uses the checkpoint directory of the job `config`. All arguments must outlive this object.
-  // Checkpoints are loaded into memory of `host`.
+  // Loads checkpoints into memory of `host`.
   SessionCheckpoints(const JobConfig& config, const SessionOptions& options,
                      const TrainingMode& mode, Device& host);
 
-  // Loads the newest checkpoint into `scope` and the mode. The result has step 0 if there is no
-  // checkpoint. Creates the directory. PERMISSION_DENIED: the directory is not writable.
+  // Loads the newest checkpoint into `scope` and the mode. Creates the directory. The result has
+  // step 0 if there is no checkpoint. PERMISSION_DENIED: the directory is not writable.
   // FAILED_PRECONDITION: the checkpoint belongs to another job, or checkpoint.resume is false
   // although there is a checkpoint.
   StatusOr<Resumed> Resume(int64_t steps_per_epoch, exec::Scope& scope, const Warn& warn);
 
   // Saves a checkpoint after `steps_done` steps. If the state is sharded over the ranks, all other
-  // ranks must be in SendStateToRank0.
+  // ranks must call SendStateToRank0 at the same time.
   Status Save(int64_t steps_done, int64_t steps_per_epoch, const graph::Program& program,
               exec::Scope& scope, const Warn& warn);
 

@@ -28,9 +28,9 @@ struct SessionOptions {
   const reader::Dataset* test = nullptr;
   ProgressOptions progress;  // the session sets the fields steps and worker
   Progress::Sink sink;
-  StatusReporter* board = nullptr;  // receives data for the status page; not owned; nullptr: none
+  StatusReporter* board = nullptr;  // receives data for the status page; not owned; may be null
   // The following options are for an elastic job (trainer/session/elastic.h).
-  std::shared_ptr<const ElasticState> kept;  // state to continue from; nullptr: there is none
+  std::shared_ptr<const ElasticState> kept;  // state to continue from; nullptr: no such state
   // Returns whether a newer world exists; empty: the world never changes.
   std::function<bool()> superseded;
   std::string message;  // message for the user about this world

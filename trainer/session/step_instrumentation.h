@@ -19,7 +19,7 @@ namespace tandem::trainer {
 class StepInstrumentation {
  public:
   StepInstrumentation() = default;  // makes an object that observes nothing
-  // Makes the observer that the job requests. `place`: destination of profiles; it has the resolved
+  // Makes the observer that the job requests. `place`: destination of profiles, with the resolved
   // profile.dir of the job. `backend`: the backend of the plan; must outlive this object.
   // INVALID_ARGUMENT: the job requests two observers.
   static StatusOr<StepInstrumentation> Make(const JobConfig& config, ProfilePlace place,
@@ -30,10 +30,11 @@ class StepInstrumentation {
   // Returns the profiler, to which the trainer adds its own spans; nullptr: the current step is not
   // profiled.
   exec::Profiler* profiler() { return profiler_; }
-  // Returns whether each step is observed, so that steps must run one at a time.
+  // Returns whether each step is observed. In this case the steps must run one at a time.
   bool each_step() const { return nan_check_ || profile_ || benchmark_; }
-  // Must be called after step `step`. `last`: it is the last step of the session. Returns a message
-  // for the user, or "".
+  // Completes the observation of step `step`. The caller must call After after each step. `last`:
+  // the step is the last one of the session. Returns a message for the user; "": there is no
+  // message.
   StatusOr<std::string> After(int64_t step, bool last);
 
  private:

@@ -17,8 +17,7 @@
 namespace tandem::trainer {
 namespace {
 
-// Makes the rollback point, to which a failed step returns. Returns the errors of
-// StepRollback::Make.
+// Makes the rollback point, to which a failed step returns. Errors: those of StepRollback::Make.
 StatusOr<StepRollback> ReturnPointOf(const JobConfig& config, const graph::Program& program,
                                      exec::Scope& scope, Device& host) {
   const DistributedStrategy& strategy = config.strategy();
@@ -172,8 +171,8 @@ StatusOr<StepRunner::Ran> StepRunner::RunSteps(const Run& run) {
   return ran;
 }
 
-// Adds the results of one of `parts` parts of a batch. The loss and metric of a step are the means
-// over its parts.
+// Adds the results of one of the `parts` parts of a batch to `ran`. The loss and metric of a step
+// are the means over its parts.
 Status StepRunner::AddResults(int parts, Ran* ran) {
   const graph::Program& program = programs_.train;
   TD_ASSIGN_OR_RETURN(const double loss, ReadScalar(*scope_, *plan_, program.loss));

@@ -1,5 +1,5 @@
-// Runs the steps of one rank: owns its programs, their plan, their data and an evaluator. The
-// session decides which steps run, and does all other work between two steps.
+// Runs the steps of one rank: owns the rank's programs, plan, data and evaluator. The session
+// decides which steps run, and does all other work between two steps.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ namespace tandem::trainer {
 // Runs the steps of one rank. Not thread-safe.
 class StepRunner {
  public:
-  // Steps that the executor runs in one call.
+  // Consecutive steps that the executor runs in one call.
   struct Run {
     int64_t first = 0, steps = 1;
     int64_t done = 0;      // number of steps of this session before `first`, without undone steps
@@ -57,7 +57,7 @@ class StepRunner {
   int64_t steps_total() const { return steps_total_; }  // number of steps of the whole job
   int64_t steps_per_epoch() const { return static_cast<int64_t>(reader_->steps_per_epoch()); }
   double learning_rate(int64_t step) const { return schedule_->At(step); }
-  // Name of the first metric, for example "accuracy"; empty: no metric.
+  // Returns the name of the first metric, for example "accuracy"; empty: the program has no metric.
   const std::string& metric_name() const { return metric_name_; }
   const JobPrograms& programs() const { return programs_; }
   const exec::Plan& plan() const { return *plan_; }
@@ -65,8 +65,8 @@ class StepRunner {
   CpuDevice& host() { return host_; }
   const reader::Prefetcher& reader() const { return *reader_; }
   exec::Executor& executor() { return *executor_; }
-  // Returns the rollback point of the steps. nullptr: there is none, because the loss of a peer
-  // ends the job.
+  // Returns the rollback point of the steps. nullptr: there is no such point, because the loss of a
+  // peer ends the job.
   StepRollback* point() { return point_ ? &*point_ : nullptr; }
   RunCounts Counts(const RunHistory& history) const;
   // Returns the notes for the user since the last call, one per line.
@@ -75,15 +75,16 @@ class StepRunner {
   // Makes `step` the next step to run.
   Status Reset(int64_t step);
   StatusOr<Ran> RunSteps(const Run& run);
-  // Returns whether each step is observed, so that steps must run one at a time.
+  // Returns whether each step is observed. In this case the steps must run one at a time.
   bool watched() const { return watch_.each_step(); }
-  // Must be called after an observed step. `done`: number of steps done; `last`: the step was the
-  // last one. Returns a message for the user, or "".
+  // Completes the observation of a step. The caller must call AfterWatched after each observed
+  // step. `done`: number of steps done; `last`: the step was the last one. Returns a message for
+  // the user; "": there is no message.
   StatusOr<std::string> AfterWatched(int64_t done, bool last) { return watch_.After(done, last); }
 
   bool evaluates() const { return evaluator_ != nullptr; }
   // Evaluates the current parameters. All ranks with evaluates() must make this call together.
-  // Returns nullopt if this rank only sent parameters to rank 0. REQUIRES: evaluates().
+  // nullopt: this rank only sent parameters to rank 0. REQUIRES: evaluates().
   StatusOr<std::optional<Evaluation>> Evaluate();
 
  private:

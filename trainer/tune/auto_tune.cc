@@ -23,7 +23,7 @@ namespace {
 constexpr double kTrialSeconds = 0.4;  // duration of the measured steps of a trial in seconds
 constexpr int kStepsMax = 200;
 
-// Returns whether the job uses no servers. Trials with servers would change the state of the
+// Returns whether the job uses no servers. A trial with servers would change the state of the
 // servers.
 bool WithoutServers(const JobConfig& job) {
   return job.mode() == LOCAL || job.mode() == COLLECTIVE;
@@ -61,8 +61,8 @@ std::vector<Tunable> TunablesOf(const JobConfig& job, const RankInfo& rank) {
   return tunables;
 }
 
-// Removes the choices that would not change the job, because the job already sets the setting, or
-// because auto must not change the setting.
+// Removes the choices that would not change the job: the job already sets the setting to this
+// value, or `auto` must not change the setting.
 Status KeepEffective(const JobSources& sources, int workers, std::vector<Tunable>* tunables) {
   TD_ASSIGN_OR_RETURN(const EffectiveJob plain, LoadJob(sources, workers));
   const std::string text = strategy::SaveText(*plain.config);
@@ -90,13 +90,13 @@ class TrialBarrier {
     TD_ASSIGN_OR_RETURN(council.ranks_,
                         collective::Connect(WorldOf(common, options, nullptr), calls,
                                             {collective::TransportKind::kTcp}));
-    // The barrier keeps ranks from joining the communicator of a trial before rank 0 has closed the
-    // rendezvous of `council`.
+    // Without the barrier, a rank could join the communicator of a trial before rank 0 has closed
+    // the rendezvous of `council`.
     TD_RETURN_IF_ERROR(council.ranks_->Barrier({.what = "auto"})->Wait(Time::max()));
     return council;
   }
 
-  // Returns the time of the slowest rank; a skipped result if any rank skipped the trial.
+  // Returns the time of the slowest rank. Returns a skipped result if any rank skipped the trial.
   StatusOr<TrialResult> Agree(TrialResult mine) {
     if (ranks_ == nullptr) return mine;
     constexpr int64_t kSkipped = std::numeric_limits<int64_t>::max();
@@ -146,7 +146,7 @@ class JobTrials {
  private:
   StatusOr<TrialResult> TryOnce(const Settings& settings) {
     const StatusOr<double> seconds = Run(settings);
-    // A loss of ranks ends the search, because no other setting can repair it.
+    // A loss of ranks ends the search, because no other setting can prevent it.
     const StatusCode code = seconds.status().code();
     if (code == StatusCode::kCancelled || code == StatusCode::kAborted ||
         code == StatusCode::kUnavailable || code == StatusCode::kDeadlineExceeded) {
@@ -218,7 +218,7 @@ class JobTrials {
 
 constexpr char kNothing[] = "nothing\n";  // content of the file if no setting was chosen
 
-// Returns the stored choice; "": none is stored.
+// Returns the stored choice; "": no choice is stored.
 std::string ReadChoice(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};

@@ -1,6 +1,6 @@
 // Implements `auto: true`. Runs some steps of the job on its first batch with alternative settings,
-// and chooses the fastest settings. Never changes a setting that the job, the environment or a flag
-// sets.
+// and chooses the fastest settings. Never changes a setting that the job file, the environment or a
+// flag determines.
 #pragma once
 
 #include <functional>
@@ -22,8 +22,8 @@ struct AutoTuneContext {
 };
 
 // Chooses settings by trials. In local and collective mode a trial runs the job on all ranks. The
-// ranks use the time of the slowest rank and choose the same settings. The chosen settings are
-// stored in the directory of the checkpoints, and a resumed job uses the stored settings. In
+// ranks use the time of the slowest rank and choose the same settings. AutoTune stores the chosen
+// settings in the directory of the checkpoints, and a resumed job uses the stored settings. In
 // pserver and hybrid mode each trainer measures its own work without the servers, and chooses only
 // settings that may differ between trainers. CANCELLED: `stop` was called. Other errors: the job
 // cannot run, or ranks are lost.

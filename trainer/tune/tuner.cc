@@ -46,7 +46,7 @@ class Search {
   }
 
  private:
-  // Returns the seconds per step with the current settings, that is, the settings chosen so far.
+  // Returns the seconds per step with the current settings, which are the settings chosen so far.
   StatusOr<double> Seconds() {
     TD_ASSIGN_OR_RETURN(const TrialResult result, trial_(chosen_));
     if (result.skipped.empty()) return result.seconds;

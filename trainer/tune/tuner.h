@@ -1,6 +1,6 @@
 // Chooses settings by trials (a coordinate search). Tries one group of settings after another, and
 // compares each alternative with the current settings. Each round measures the alternatives and the
-// current settings, so that other load on the machine affects all of them.
+// current settings, so that other load on the machine affects all measurements.
 #pragma once
 
 #include <functional>
@@ -29,16 +29,16 @@ using Trial = std::function<StatusOr<TrialResult>(const Settings& settings)>;
 
 struct TunerOptions {
   int rounds = 3;
-  // Limit of a choice's step time divided by the step time with the current settings. The tuner
-  // accepts a choice if the median of the rounds is below the limit, and if the choice is faster in
-  // every round. A choice that is not faster in one round gets no further round.
+  // The largest accepted quotient of two step times: of a choice, and of the current settings. The
+  // tuner accepts a choice if the median of the rounds is below this limit, and if the choice is
+  // faster in every round. A choice that is not faster in one round is not measured again.
   double worth = 0.97;
   // Receives a line for each measurement and decision.
   std::function<void(const std::string& line)> tell;
 };
 
-// Returns the chosen settings of all groups; empty: no setting changes. Equal trial results give
-// equal choices.
+// Returns the chosen settings of all groups. An empty list: no setting changes. Equal trial results
+// give equal choices. Returns the first error of `trial`.
 StatusOr<Settings> Tune(std::span<const Tunable> tunables, const Trial& trial,
                         const TunerOptions& options);
 

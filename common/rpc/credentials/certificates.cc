@@ -44,8 +44,8 @@ std::string NameText(X509_NAME* name) {
   return TextOf(bio.get());
 }
 
-// Converts a certificate's date to seconds since 1970. A stranger's certificate can have any bytes
-// there.
+// Converts a certificate's date to seconds since 1970. The conversion can fail, because an
+// untrusted certificate can have any bytes as its date.
 StatusOr<int64_t> TimeOf(const ASN1_TIME* time, const char* name) {
   tm parts{};
   if (ASN1_TIME_to_tm(time, &parts) != 1) {

@@ -17,7 +17,7 @@ struct CertifiedKey {
   std::string cert, key;  // certificate and private key in PEM format
 };
 
-// Makes a certificate authority. It can sign certificates of processes, but no further authorities.
+// Makes a certificate authority, which can sign certificates of processes but not of authorities.
 StatusOr<CertifiedKey> MakeAuthority(const std::string& name, int days);
 
 struct LeafRequest {
@@ -28,8 +28,8 @@ struct LeafRequest {
   int64_t issued = 0;  // time of issue in seconds since 1970; 0: now
 };
 // Returns a new key and its certificate. The certificate is valid from five minutes before the time
-// of issue, because clocks differ. It does not expire after the authority. INVALID_ARGUMENT: wrong
-// job or host name, or `authority` is no authority or has expired.
+// of issue, because clocks differ. It expires at the latest when the authority expires.
+// INVALID_ARGUMENT: wrong job or host name, or `authority` is no authority or has expired.
 StatusOr<CertifiedKey> IssueCertificate(const CertifiedKey& authority, const LeafRequest& request);
 
 // The fields of a certificate that Tandem uses.
@@ -42,20 +42,20 @@ struct CertificateFacts {
   bool authority = false;
   std::string sha256;  // SHA-256 of the whole certificate in hex
 };
-// Reads the first certificate of a PEM text. INVALID_ARGUMENT: there is none.
+// Reads the first certificate of a PEM text. INVALID_ARGUMENT: the text has no certificate.
 StatusOr<CertificateFacts> ReadCertificate(const std::string& pem);
 // Returns seconds since 1970 as text, such as "2026-11-21 19:30 UTC".
 std::string DateText(int64_t seconds);
-// Checks that the certificate is valid at `now`, in seconds since 1970. UNAUTHENTICATED: it is not;
-// the message has "expired on ..." or "is valid from ... on".
+// Checks that the certificate is valid at `now`, in seconds since 1970. UNAUTHENTICATED: the
+// certificate is not valid; the message has "expired on ..." or "is valid from ... on".
 Status CheckValidity(const CertificateFacts& facts, int64_t now);
-// Checks that the private key belongs to the certificate. INVALID_ARGUMENT: it does not.
+// Checks that the private key belongs to the certificate. INVALID_ARGUMENT: the key does not match.
 Status CheckKey(const std::string& cert_pem, const std::string& key_pem);
-// Checks that one of the certificates in `ca_pem` signed the certificate. UNAUTHENTICATED: none of
-// them signed it; the message names the issuer.
+// Checks that one of the certificates in `ca_pem` signed the certificate. UNAUTHENTICATED: no
+// certificate in `ca_pem` signed it; the message names the issuer.
 Status CheckIssuer(const std::string& cert_pem, const std::string& ca_pem);
 
-// Returns the wall-clock time in seconds since 1970, by which certificates are checked.
+// Returns the wall-clock time in seconds since 1970. Certificates are checked against this time.
 int64_t WallSeconds();
 
 // Writes tls.key, ca.crt and tls.crt into `dir`, which is created with mode 0700. Each file is

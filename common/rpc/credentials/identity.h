@@ -22,8 +22,8 @@ inline constexpr std::array kPeerRoles = {PeerRole::kTrainer, PeerRole::kPserver
                                           PeerRole::kObserver, PeerRole::kAdmin};
 
 const char* RoleName(PeerRole role);  // returns the name of a role, such as "trainer"
-// Returns the role with this name. INVALID_ARGUMENT: the name is unknown; the message has the
-// nearest one.
+// Returns the role with this name. INVALID_ARGUMENT: the name is unknown; the message suggests the
+// nearest name.
 StatusOr<PeerRole> ParsePeerRole(std::string_view text);
 
 struct PeerIdentity {
@@ -36,8 +36,8 @@ struct PeerIdentity {
 // are unsafe in paths.
 Status CheckJobName(std::string_view job);
 std::string ToUri(const PeerIdentity& identity);
-// Reads an identity from its URI. INVALID_ARGUMENT: another form; the message says what was
-// expected.
+// Reads an identity from its URI. INVALID_ARGUMENT: the URI has another form; the message has the
+// expected form.
 StatusOr<PeerIdentity> ParseIdentity(std::string_view uri);
 
 }  // namespace tandem::rpc

@@ -28,7 +28,7 @@ using SslPtr = std::unique_ptr<SSL, OpensslFree<SSL_free>>;
 std::string OpensslError();
 // Returns the bytes that were written to a memory BIO.
 std::string TextOf(BIO* bio);
-// Returns the next certificate of a PEM text, or null if there is no further one.
+// Returns the next certificate of a PEM text, or null if there is no further certificate.
 CertPtr NextCert(BIO* pem);
 BioPtr ReadOnlyBio(const std::string& text);
 

@@ -3,7 +3,7 @@
 //
 // The messages of the protocol:
 //   client -> server   OpenSession: the job, a nonce
-//   server -> client   a nonce, the session's id, HMAC-SHA256(secret, "server" and all of these)
+//   server -> client   a nonce, the session's id, HMAC-SHA256(secret, "server", nonces, id, job)
 //   client -> server   with each call: id, counter, HMAC-SHA256(session key, counter and method)
 //
 // Both sides compute the session key as an HMAC of the job, the nonces and the session's id, with
@@ -23,7 +23,8 @@ namespace tandem::rpc {
 // Key of the metadata that authenticates a call; the value is EncodeStamp(). gRPC accepts any bytes
 // as the value because of the suffix "-bin".
 inline constexpr const char* kStampMetadata = "x-tandem-session-bin";
-// Code in the message of an UNAUTHENTICATED reply. It tells the client to open another session.
+// Code in the message of an UNAUTHENTICATED reply. The code tells the client to open another
+// session.
 inline constexpr std::string_view kNoSessionCode = "[TD6021]";
 
 inline constexpr size_t kNonceBytes = 32, kSessionIdBytes = 16, kProofBytes = 32;

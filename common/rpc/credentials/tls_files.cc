@@ -25,7 +25,8 @@ StatusOr<std::string> AsPem(const std::string& path, StatusOr<std::string> read)
   return read;
 }
 
-// Reads a file with which this process verifies peers, or proves its own identity.
+// Reads a PEM file after the checks of `rule`. With the file, this process verifies its peers or
+// proves its own identity.
 StatusOr<std::string> ReadOwnPem(const std::string& path, OwnRule rule) {
   return AsPem(path, ReadOwnFile(path, kPemBytesMax, rule));
 }

@@ -28,15 +28,15 @@ StatusOr<TlsFiles> ChooseTlsFiles(const std::string& dir, const TlsFiles& files)
 StatusOr<std::string> ReadPem(const std::string& path);
 
 // Reads the files as a connection does and reports the errors that would make every connection
-// fail. Returns the identity in `cert`, if it has one. Without TLS it checks nothing. NOT_FOUND: a
-// file is missing. INVALID_ARGUMENT: only one of `cert` and `key` is set, a file has no
-// certificate, or the key belongs to another certificate. PERMISSION_DENIED: other users can read
-// the key, or another user owns or can write a file. UNAUTHENTICATED: a certificate has expired or
-// is not yet valid.
+// fail. Returns the identity in `cert`, or nullopt if `cert` is not set or has no identity. Without
+// TLS the function checks nothing. NOT_FOUND: a file is missing. INVALID_ARGUMENT: only one of
+// `cert` and `key` is set, a file has no certificate, or the key belongs to another certificate.
+// PERMISSION_DENIED: other users can read the key, or another user owns or can write a file.
+// UNAUTHENTICATED: a certificate has expired or is not yet valid.
 StatusOr<std::optional<PeerIdentity>> CheckTlsFiles(const TlsFiles& files);
-// Like CheckTlsFiles, but requires that `cert` is a certificate for `role` and `job` ("": any job).
-// Call it before the roles of peers are checked. PERMISSION_DENIED: the certificate is for another
-// role or job, which the message names.
+// Like CheckTlsFiles, but also requires that `cert` is a certificate for `role` and `job` ("": any
+// job), and returns its identity. A pserver with mutual TLS calls this function before it serves
+// callers. PERMISSION_DENIED: the certificate is for another role or job, which the message names.
 StatusOr<PeerIdentity> RequireIdentity(const TlsFiles& files, PeerRole role,
                                        const std::string& job);
 

@@ -160,7 +160,7 @@ StatusOr<int> RunCollectivePart(const ParsedArgs& args, const std::string& data,
   return 0;
 }
 
-// Checks the arguments before any file is created.
+// Checks the arguments. The caller calls CheckArgs before it creates any file.
 Status CheckArgs(const ParsedArgs& args) {
   TD_RETURN_IF_ERROR(TakesAtMost(0, args));
   TD_RETURN_IF_ERROR(args.GetInt("epochs", 0, 1, kEpochsMax).status());
@@ -168,7 +168,8 @@ Status CheckArgs(const ParsedArgs& args) {
   return FindData(args).status();
 }
 
-// Runs both jobs and fills `result`. Returns the exit code of the first job that failed, or 0.
+// Runs both jobs and fills `result`. Returns the exit code of the first job that failed; 0: no job
+// failed.
 StatusOr<int> RunBoth(const ParsedArgs& args, const WorkDir& dir, DemoResult& result) {
   TD_ASSIGN_OR_RETURN(const std::string data, FindData(args));
   std::fprintf(Screen(args), "tandem demo: LeNet on the images in %s\n", data.c_str());

@@ -89,7 +89,8 @@ struct PserverKiller::Impl {
         "the demo cannot read the progress of the job, because its trainers have no status page");
   }
 
-  // Waits until the share Options::at_share of the job is done. Returns the access to the job.
+  // Waits until the share Options::at_share of the job is done. Returns the access to the job. If
+  // the job ends earlier, returns an error with the cause.
   StatusOr<JobAccess> AwaitMiddle() {
     Status last = Unavailable("the job did not complete a step in time");
     while (Pause()) {
@@ -174,8 +175,7 @@ StatusOr<UpdateCount> CountUpdates(const std::string& log_dir, int servers, int6
     const int64_t repeated = LastNumberAfter(LogOf(log_dir, i), "repeated pushes: ");
     if (version < 0 || repeated < 0) {
       return DataLoss(
-          "log %s does not contain both the last version and the number of repeated pushes of the "
-          "server",
+          "log %s lacks the last version of the server, or the number of its repeated pushes",
           LogOf(log_dir, i));
     }
     count.lost += std::max<int64_t>(0, steps - version);

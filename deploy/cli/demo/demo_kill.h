@@ -1,4 +1,5 @@
-// Kills a pserver during the demo's job, like a failure of its machine. Measures the effect.
+// Kills a pserver during the demo's job, to imitate a failure of its machine, and measures the
+// effect on the job.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,7 @@ class PserverKiller {
     std::string log_dir;  // log directory of tandemrun; the job may start later
     int server = 0;
     double at_share = 0.5;  // share of the job's steps after which the pserver is killed, 0 to 1
-    // Receives a line of text for the user; called on the separate thread.
+    // Receives a line of text for the user. PserverKiller calls `say` on its separate thread.
     std::function<void(const std::string&)> say;
   };
   explicit PserverKiller(Options options);
@@ -39,7 +40,7 @@ class PserverKiller {
   PserverKiller(const PserverKiller&) = delete;
   PserverKiller& operator=(const PserverKiller&) = delete;
 
-  // Ends the thread and returns the report. Call it after the job has ended.
+  // Ends the thread and returns the report. The caller calls Finish after the job has ended.
   KillReport Finish();
 
  private:
@@ -47,7 +48,7 @@ class PserverKiller {
   std::unique_ptr<Impl> impl_;
 };
 
-// Counts of updates over a complete sync job, from the pservers' logs.
+// Numbers of updates in a complete sync job, from the pservers' logs.
 struct UpdateCount {
   int64_t wanted = 0;   // number of steps of the job, which is the number of updates of each server
   int64_t lost = 0;     // updates that a server has not applied, summed over the servers

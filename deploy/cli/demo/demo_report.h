@@ -31,9 +31,10 @@ struct DemoResult {
   bool SameBits() const {
     return !pserver.params_sha256.empty() && pserver.params_sha256 == collective.params_sha256;
   }
-  // Returns the number of lost updates, the larger of two counts. One is the number of updates that
-  // the killed server had acknowledged and that its successor did not have at its start. The other
-  // is the number of updates that are missing at the end of the job. 0: no kill was planned.
+  // Returns the number of lost updates, which is the larger of two numbers. The first number counts
+  // the updates that the killed server had acknowledged and that its successor did not have at its
+  // start. The second number counts the updates that are missing at the end of the job. 0: no kill
+  // was planned.
   int64_t Lost() const;
   bool Good() const {
     return SameBits() && (!kill || (kill->recovered() && Lost() == 0 && updates.doubled == 0));

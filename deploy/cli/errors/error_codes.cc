@@ -33,7 +33,7 @@ const std::vector<ErrorCode>& ErrorCodes() {
       const std::vector<ErrorCode> rows = area();
       codes.insert(codes.end(), rows.begin(), rows.end());
     }
-    // Sorts the rows by number, because the tables group them by subject.
+    // Sorts the rows by number, because the functions of the areas group the rows by subject.
     std::ranges::stable_sort(codes, {}, &ErrorCode::number);
     TD_REQUIRE(std::ranges::adjacent_find(codes, {}, &ErrorCode::number) == codes.end());
     return codes;

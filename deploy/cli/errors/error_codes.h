@@ -1,5 +1,5 @@
 // The kinds of errors that users see, with their numbers. A message contains its code, such as
-// [TD6003]. The code stays in the message when it passes through gRPC, other ranks and logs.
+// [TD6003]. The code stays in the message when gRPC, other ranks or logs forward the message.
 // `tandem explain TD6003` and docs/reference/error-codes.md show this table.
 #pragma once
 
@@ -33,14 +33,14 @@ const std::vector<ErrorCode>& ErrorCodes();
 std::string NameOf(const ErrorCode& code);
 
 // Returns the codes in `text`, each once, in the order of `text`. Possible texts are "TD6003",
-// "td6003", "6003", and a message with codes. Empty: there is no code. NOT_FOUND: a number is not a
-// code.
+// "td6003", "6003", and a message with codes. An empty list: `text` contains no code. NOT_FOUND: a
+// number in `text` is not the number of a code.
 StatusOr<std::vector<ErrorCode>> CodesIn(const std::string& text);
 
 // Returns the content of docs/reference/error-codes.md.
 std::string ErrorsPage();
 
-// These functions return the rows of the table, one function for each area.
+// Each function returns the rows of one area of the table.
 std::vector<ErrorCode> JobErrors();       // returns the error codes TD1xxx
 std::vector<ErrorCode> DataErrors();      // returns the error codes TD2xxx
 std::vector<ErrorCode> RankErrors();      // returns the error codes TD3xxx

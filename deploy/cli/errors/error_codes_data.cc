@@ -129,7 +129,8 @@ std::vector<ErrorCode> ServerFileErrors() {
       {2111, "a damaged checkpoint of a server",
        "a file differs from the data that the server wrote",
        "a disk that fails; a file that was changed or copied in part",
-       "restore a copy of the directory, or move it away to start without this checkpoint",
+       "restore a copy of the directory, or move the directory away to start without this "
+       "checkpoint",
        "data/shard-0/values-1 is damaged: record 12: CRC32C [TD2111]"},
       {2112, "the store of cold rows failed",
        "a system call on a file with rows outside memory failed; the server exits with code 201",
@@ -140,7 +141,7 @@ std::vector<ErrorCode> ServerFileErrors() {
   };
 }
 
-// Errors that other users' files or limits of the host cause.
+// Errors whose cause is a file of another user or a limit of the host.
 std::vector<ErrorCode> HostErrors() {
   return {
       {2113, "a file or directory of another user",
@@ -179,9 +180,9 @@ std::vector<ErrorCode> HostErrors() {
        "a record of the directory, or an entry of the update log in it, is missing or is not what "
        "was written",
        "a disk that fails; a directory that was changed or copied in part",
-       "restore a copy of the directory, or move it away to start without it",
-       "entry 12 of the update log is damaged: CRC32C [TD2118]; hint: restore a copy of the "
-       "directory, or move it away to start without it"},
+       "restore a copy of the directory, or move the directory away to start with an empty state",
+       "data/shard-0: entry 12 of the update log is damaged: CRC32C [TD2118]; hint: restore a copy "
+       "of the directory, or move the directory away to start with an empty state"},
       {2119, "a data directory of another version",
        "the record of a checkpoint has a format that this program does not read",
        "a newer version of Tandem wrote the directory",

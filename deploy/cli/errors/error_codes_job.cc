@@ -80,7 +80,7 @@ std::vector<ErrorCode> ArgumentErrors() {
   };
 }
 
-// Errors in a job file, in its strategy, or in flags that override their settings.
+// Errors in a job file, in its strategy, or in flags that override settings of the job file.
 std::vector<ErrorCode> SettingErrors() {
   return {
       {1101, "an unknown field, setting or knob", "there is no field, setting or knob of this name",
@@ -195,8 +195,8 @@ std::vector<ErrorCode> ProgramErrors() {
        "the operator does not have a slot or attribute of this name, or it is missing",
        "a spelling mistake; capital letters",
        "use the slots and attributes of docs/reference/operators.md",
-       "program.pbtxt op #0 (mean): there is no slot \"x\" (slots: X) [TD1206]; did you mean "
-       "\"X\"?"},
+       "program.pbtxt op #0 (mean): operator mean has no slot \"x\" (slots: X) [TD1206]; did you "
+       "mean \"X\"?"},
       {1207, "shapes or types that do not fit",
        "an operator does not support the shapes or types of its inputs",
        "a layer with the wrong width; images in another layout; a label of another type",

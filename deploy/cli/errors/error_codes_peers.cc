@@ -112,8 +112,8 @@ std::vector<ErrorCode> ServerStateErrors() {
       {4010, "a damaged directory of a server",
        "data that the server acknowledged to trainers are missing",
        "a disk that fails; files that were removed or copied in part",
-       "restore a copy of the directory; or move it away, and restore all servers from an earlier "
-       "checkpoint",
+       "restore a copy of the directory; or move the directory away, and restore all servers from "
+       "an earlier checkpoint",
        "data/0: the acknowledged checkpoint of version 40 is missing [TD4010]"},
       {4011, "a server without checkpoints",
        "the server was started without a directory for checkpoints",
@@ -253,8 +253,9 @@ std::vector<ErrorCode> PserverErrors() {
        "the server crashed, and had no directory or no checkpoint yet",
        "use --data_dir (tandemrun: --pserver_data_dir) with --durability=logged, and start the job "
        "again",
-       "this server is not configured; it may have been restarted without a checkpoint [TD4005]; "
-       "hint: use --durability=logged or replayable to keep pushes over a restart"},
+       "no trainer has configured this server yet; it may have been restarted without a checkpoint "
+       "[TD4005]; hint: start servers with --durability=logged or replayable, so that a restarted "
+       "server keeps its state"},
       {4006, "a lost trainer",
        "in sync mode all trainers wait for each other, and one made no call",
        "the trainer was killed, or its host failed",

@@ -4,7 +4,7 @@
 namespace tandem::deploy {
 namespace {
 
-// Errors that one end of a connection reports about the other.
+// Errors that one end of a connection reports about the other end.
 std::vector<ErrorCode> ConnectionErrors() {
   return {
       {6001, "a network address without TLS",
@@ -76,8 +76,9 @@ std::vector<ErrorCode> SessionErrors() {
        "token with each call",
        "client and server are of different versions of Tandem",
        "run the same version on both sides; tandem version prints it",
-       "the caller sent a token (metadata x-tandem-token) of an earlier version, but this server "
-       "accepts only sessions [TD6022]; hint: run the same version of Tandem on both sides"},
+       "the caller proves its identity with a token (metadata x-tandem-token), as earlier versions "
+       "of Tandem do, but this server requires a session [TD6022]; hint: run the same version of "
+       "Tandem on both sides"},
   };
 }
 
@@ -142,7 +143,7 @@ std::vector<ErrorCode> CertificateErrors() {
        "the secret of a rank differs, and the rank is rejected",
        "a file that was created again on one host; another program at this port",
        "copy one secret file to all hosts; check which program listens on the address",
-       "the caller has another secret for job \"lenet\" [TD6014]"},
+       "the secret of the caller for job \"lenet\" differs from the secret of this rank [TD6014]"},
       {6015, "a TLS file that cannot be used",
        "a certificate, key or authority is missing, or not in PEM format",
        "a wrong --tls_dir; files that were not issued yet",
@@ -232,7 +233,7 @@ std::vector<ErrorCode> RunningErrors() {
       {7003, "a job that has ended", "no process of the job runs on this host",
        "the job has ended; it runs on another host",
        "run tandem events LOG_DIR to see how it ended",
-       "job j of log-a has ended, or runs on another host [TD7003]"},
+       "job j of log directory log-a has ended, or runs on another host [TD7003]"},
       {7004, "a job without pservers", "the command works only for jobs with parameter servers",
        "a job of collective or local mode",
        "use checkpoint.dir in the job file: the trainers of such a job write checkpoints",

@@ -37,8 +37,8 @@ void Print(const ps::GlobalSnapshotReport& report, bool as_json) {
   if (as_json) std::puts(all.dump(2).c_str());
 }
 
-// Returns "version 1000", or "versions 990 to 1000" if the versions differ. In a_sync mode each
-// server counts only its own pushes.
+// Returns "version 1000", or "versions 990 to 1000" if the versions differ. The versions differ in
+// a_sync mode, because each server counts only the pushes that it applies.
 std::string VersionsOf(const std::vector<ps::ServerSnapshot>& servers) {
   uint64_t lowest = UINT64_MAX, highest = 0;
   for (const ps::ServerSnapshot& s : servers) {
@@ -57,7 +57,7 @@ ps::GlobalSnapshotOptions OptionsFor(const JobAccess& access) {
           .taker = (uint64_t{random()} << 32 | random()) | 1};
 }
 
-// Adds an event to the log directory of a job of tandemrun. `tandem events` shows it.
+// Adds an event for `tandem events` to the log directory of the job.
 void Note(const JobAccess& access, const char* event, const std::string& text) {
   NoteEvent(access, {"", event, "", 0, text});
 }

@@ -32,8 +32,8 @@ StatusOr<std::vector<Endpoint>> ParseList(const std::string& flag, const std::st
   return all;
 }
 
-// Returns the only job directory log-* in the working directory. tandemrun's default log directory
-// is log-JOB.
+// Returns the only directory log-* of a job in the working directory. INVALID_ARGUMENT: there is no
+// such directory, or several. The default log directory of tandemrun is log-JOB.
 StatusOr<std::string> OnlyDirHere() {
   std::vector<std::string> found;
   std::error_code error;
@@ -79,7 +79,7 @@ Status TakeRecord(const JobRecord& record, JobAccess& access) {
 
 Status TakeSecret(std::string file, JobAccess& access) {
   // If the user names the servers directly, the path of the secret file comes from
-  // TANDEM_SECRET_FILE. The servers read the same variable.
+  // TANDEM_SECRET_FILE, because the servers also read this variable.
   const Environment env = CurrentEnvironment();
   const auto given = env.find("TANDEM_SECRET_FILE");
   if (file.empty() && !access.record && !access.job.empty() && given != env.end()) {

@@ -42,23 +42,24 @@ struct JobAccess {
   std::vector<Endpoint> pservers;  // all pservers, including those that were added later
   std::set<int> drained;           // indices of drained servers in `pservers`; they may have ended
   std::vector<PageAddress> pages;
-  std::string secret;  // secret of the job; "": none
+  std::string secret;  // secret of the job; "": the job has no secret
   rpc::TlsFiles tls;
   bool insecure_allow_network = false;  // true: network traffic without encryption is allowed
   std::shared_ptr<grpc::ChannelCredentials> credentials;
   Duration timeout = std::chrono::seconds(5);  // time limit for one reply
 };
 
-// Returns the specs of --pservers, --status_pages, --job, --secret_file, --tls_dir, --timeout_s and
-// --output, followed by `more`, the command's own flags.
+// Returns the flags by which the user names a job (--pservers, --status_pages, --job,
+// --secret_file, --tls_dir, --timeout_s), --output, and then `more`, the command's own flags.
 std::vector<FlagSpec> AccessFlags(std::vector<FlagSpec> more = {});
 // Finds the job from flags or from the only positional argument, which is a log directory of
 // tandemrun. Without both, uses the directory log-* in the working directory if there is exactly
-// one. With TLS, each of `roles` stands for a certificate in tandemrun's tls_dir. The first
-// existing certificate is used. The message of an error says which input is missing.
+// one. Each of `roles` has a certificate in tandemrun's tls_dir. FindJob chooses the first of these
+// certificates that exists. The message of an error says which input is missing.
 StatusOr<JobAccess> FindJob(const ParsedArgs& args, const std::vector<rpc::PeerRole>& roles);
 
-// Returns whether the server failed to reply because it was drained, which is not an error.
+// Returns whether `answer` is the failed call to a server that was drained. Such a server may have
+// ended, so the failure is not an error of the command.
 bool IsGone(const JobAccess& job, size_t server, const Status& answer);
 
 // Like FindJob, but requires that the job has pservers and that its name is known.
@@ -68,8 +69,8 @@ StatusOr<JobAccess> FindPservers(const ParsedArgs& args);
 // Prints a warning on stderr on failure.
 void NoteEvent(const JobAccess& job, const JobEvent& event);
 
-// Makes administrative calls to one pserver. Each call blocks, at most until its deadline. An error
-// names the server and, if the connection failed, the cause.
+// Makes administrative calls to one pserver. Each call blocks until the reply arrives, at most for
+// JobAccess::timeout. An error names the server and, if the connection failed, the cause.
 class ServerAccess {
  public:
   ServerAccess(const JobAccess& job, size_t server);
@@ -91,9 +92,10 @@ struct Page {
   bool ready = false;
   double progress = -1;
   std::map<std::string, std::string> facts;
-  // Curves of the page by name, as points (x, y). NaN: the value is not finite.
+  // Curves of the page by name, as points (x, y). A coordinate is NaN if the page reports a value
+  // that is not finite.
   std::map<std::string, std::vector<std::pair<double, double>>> series;
-  // Returns the text of fact `name`; "": the page does not have it.
+  // Returns the text of fact `name`; "": the page does not have this fact.
   std::string Fact(const std::string& name) const;
 };
 StatusOr<Page> ReadPage(const Endpoint& address, Duration timeout);

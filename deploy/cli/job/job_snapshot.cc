@@ -104,8 +104,9 @@ void AskPage(const JobAccess& access, const PageAddress& address,
 }
 
 // Finds the slow trainers. In sync mode a trainer can be ahead of another by at most one step.
-// Therefore a lag of one step is reported only if the trainer is silent too. Trainers that wait for
-// a straggler are also silent, so silence alone is reported only if no trainer lags.
+// Therefore FindSlow reports a lag of one step only if the lagging trainer is also silent. Trainers
+// that wait for a straggler are silent too, so FindSlow reports silence without a lag only if no
+// trainer lags.
 void FindSlow(JobSnapshot& job) {
   TD_REQUIRE(std::ranges::is_sorted(job.trainers, {}, &TrainerRow::rank));
   uint64_t ahead = 0;
@@ -130,8 +131,8 @@ void FindSlow(JobSnapshot& job) {
     }
   }
   if (job.slow.empty()) job.slow = std::move(silent);
-  // Every rank reports the same slowest rank, some ranks a moment later. Therefore the first such
-  // report is sufficient.
+  // All ranks report the same slowest rank, some of them a moment later. Therefore FindSlow uses
+  // the first report.
   for (const TrainerRow& t : job.trainers) {
     if (t.slowest.empty() || t.slowest == "-") continue;
     if (t.slowest != "none") job.slow.push_back(t.slowest);

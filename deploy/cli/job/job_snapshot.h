@@ -14,9 +14,10 @@ namespace tandem::deploy {
 struct ServerRow {
   int index = 0;
   std::string address;
-  Status status;  // result of the call to the server; if it is not OK, the other fields are unset
-  // Pserver state: "serving", "waiting for the initial parameters", "waiting for the first trainer"
-  // or "no answer".
+  // Result of the call to the server. If it is not OK, only index, address and state are set too.
+  Status status;
+  // Pserver state: "serving", "waiting for the initial parameters", "waiting for the first
+  // trainer", "drained, gone" or "no answer".
   std::string state;
   // Versions of the parameters and of the newest checkpoint, in updates. A checkpoint_version of 0
   // means that there is no checkpoint.
@@ -35,8 +36,8 @@ struct TrainerRow {
   // Step of the last push, and number of pushes: minima over the servers.
   uint64_t last_step = 0, pushes = 0;
   double silent_seconds = 0;  // seconds since the trainer's last call to any server
-  // Seconds for which the trainer's calls waited for other trainers, the maximum over the servers.
-  // If on_servers is false, this field and the three fields above are 0.
+  // Seconds for which the trainer's calls waited for other trainers: the maximum over the servers.
+  // If on_servers is false, last_step, pushes, silent_seconds and waited_seconds are 0.
   double waited_seconds = 0;
   // Texts from the trainer's status page; "": it has no page.
   std::string step, samples_per_second, data_wait, remaining, checkpoint;
@@ -60,12 +61,13 @@ struct JobSnapshot {
   std::map<std::string, VariableRow> variables;
   size_t asked = 0;                   // number of processes that were queried
   std::vector<std::string> problems;  // one text for each process that does not reply: the cause
-  // Sentences about trainers that lag or have sent nothing for some time, one for each trainer.
+  // One sentence for each trainer that lags or has sent nothing for some time.
   std::vector<std::string> slow;
 
   bool AllAnswer() const { return problems.empty(); }
   bool NobodyAnswers() const { return problems.size() == asked; }
-  // Returns the version of the slowest server that replies, in updates of the job.
+  // Returns the lowest version of the servers that reply and have parameters, in updates. 0: no
+  // server has a version.
   uint64_t Version() const;
 };
 

@@ -10,7 +10,7 @@ namespace tandem::deploy {
 // Returns text with tables. `before`: an earlier snapshot, for updates per second; may be null.
 std::string StatusText(const JobSnapshot& now, const JobSnapshot* before);
 std::string VariablesText(const JobSnapshot& now);
-// Each function returns one JSON object. The names in the object do not change between versions.
+// StatusJson and VariablesJson return one JSON object. Its names do not change between versions.
 std::string StatusJson(const JobSnapshot& now);
 std::string VariablesJson(const JobSnapshot& now);
 

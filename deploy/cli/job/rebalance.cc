@@ -17,8 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Returns the number of slices of dense variables among the buckets. All other buckets are row
-// buckets.
+// Returns how many of the buckets are slices of dense variables. All other buckets are row buckets.
 size_t SlicesOf(const std::vector<int>& buckets) {
   return static_cast<size_t>(
       std::count_if(buckets.begin(), buckets.end(), [](int b) { return b >= kRowBuckets; }));
@@ -113,14 +112,14 @@ Status CheckDrained(const std::vector<ps::ServedBuckets>& servers, int server) {
   return OkStatus();
 }
 
-// Adds an event to the log directory of a job of tandemrun. `tandem status` and tandemrun read it.
+// Adds an event for `tandem status` and tandemrun to the log directory of the job.
 void Note(const JobAccess& access, const char* event, int server, const std::string& text) {
   NoteEvent(access, {"", event, absl::StrFormat("pserver %d", server), 0, text});
 }
 
 struct Rebalancing {
   std::vector<std::string> added;
-  int drained = -1;  // number of the server to drain; -1: none
+  int drained = -1;  // number of the server to drain; -1: no server is drained
   bool as_json = false, dry = false;
 };
 

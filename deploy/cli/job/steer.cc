@@ -20,8 +20,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Calls `act` for each server, even after an error, and returns the first error. `act` returns the
-// text output, and adds the same data to the JSON.
+// Calls `act` for each server, even after an error, and returns the first error. `act` returns a
+// text about its server for the output, and adds the same data to the JSON object.
 Status OnEachServer(const ParsedArgs& args,
                     const std::function<StatusOr<std::string>(ServerAccess&, Json*)>& act) {
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
@@ -57,8 +57,8 @@ struct Checkpoints {
     versions.insert(server.checkpoint_version());
     sync |= server.mode() == UPDATE_MODE_SYNC;
   }
-  // True if the checkpoints are from different steps. A sync job cannot resume from checkpoints of
-  // different steps.
+  // Returns whether the checkpoints are from different steps. A sync job cannot resume from such
+  // checkpoints.
   bool Apart() const { return sync && versions.size() > 1; }
 };
 
@@ -96,8 +96,8 @@ Status Save(const ParsedArgs& args) {
   return OkStatus();
 }
 
-// Checks that all servers can be restored to the same step. Runs before the first server is
-// restored, because the job could not continue if only some servers were restored.
+// Checks that all servers can be restored to the same step. The caller makes this check before it
+// restores the first server, because the job could not continue if only some servers were restored.
 Status CheckAllCanGoBack(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
   Checkpoints found;
@@ -158,7 +158,8 @@ Status Drain(const ParsedArgs& args) {
   if (!LauncherRuns(record)) {
     TD_RETURN_IF_ERROR(CheckNotOver(dir, record));
     return FailedPrecondition(
-        "job %s of %s has ended, or runs on another host [TD7003]; hint: run tandem events %s",
+        "job %s of log directory %s has ended, or runs on another host [TD7003]; hint: run tandem "
+        "events %s",
         record.job, dir, dir);
   }
   TD_RETURN_IF_ERROR(SignalLauncher(record, SIGTERM));

@@ -22,7 +22,8 @@ constexpr char kWhere[] =
     "it\nthe only one in this directory is used. The speed of trainers is known if the job was "
     "started\nwith --status_port.\n";
 
-// Finds the job. Uses a certificate of the role with the fewest rights that has a certificate.
+// Finds the job. Prefers the observer's certificate, which has fewer rights than the
+// administrator's.
 StatusOr<JobAccess> FindToLook(const ParsedArgs& args) {
   return FindJob(args, {rpc::PeerRole::kObserver, rpc::PeerRole::kAdmin});
 }
@@ -37,7 +38,8 @@ StatusOr<JobSnapshot> LookUnlessOver(const JobAccess& access) {
   return now;
 }
 
-// Returns 0 if all processes replied, otherwise exit code 69. The causes were already printed.
+// Returns exit code 0 if all processes replied, and 69 if a process did not. The text or JSON that
+// the command printed contains the causes.
 int Verdict(const JobSnapshot& now) { return now.AllAnswer() ? kExitOk : kExitUnavailable; }
 
 StatusOr<int> Show(const ParsedArgs& args, std::string (*text)(const JobSnapshot&),
@@ -49,8 +51,8 @@ StatusOr<int> Show(const ParsedArgs& args, std::string (*text)(const JobSnapshot
   return Verdict(now);
 }
 
-// Shows the state of the job repeatedly. On a terminal it redraws the output in place; otherwise it
-// prints one snapshot after another.
+// Shows the state of the job repeatedly. On a terminal Top redraws the output in place. In a file
+// or pipe Top prints one snapshot after another.
 StatusOr<int> Top(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
   TD_ASSIGN_OR_RETURN(const int count, args.GetInt("count", 0, 1, 1000000000));

@@ -67,8 +67,8 @@ StatusOr<KnobBenchOptions> OptionsOf(const ParsedArgs& args) {
   return options;
 }
 
-// Prints the progress on stderr. Redraws one line on a terminal; otherwise prints one line per
-// knob.
+// Prints the progress on stderr: on a terminal one line that is redrawn, in a file or pipe one line
+// per knob.
 class BenchProgress {
  public:
   explicit BenchProgress(size_t knobs) : knobs_(knobs), terminal_(isatty(STDERR_FILENO) == 1) {}

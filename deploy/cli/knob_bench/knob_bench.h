@@ -24,8 +24,9 @@ inline constexpr double kNotComparable = -1;
 // The processes of a run, which are connected over loopback.
 enum class BenchLaunch { kLocal, kTwoRanks, kFourRanks, kPserver };
 
-// A comparison of two jobs. The settings of the first job are `with`, and `from` for the knob if
-// `from` is set. The settings of the second job are `with`, `changed` for the knob, and `also`.
+// A comparison of two jobs. The first job has the settings `with`, and the value `from` of the knob
+// if `from` is set. The second job has the settings `with`, the value `changed` of the knob, and
+// the settings `also`.
 struct KnobBench {
   const char* knob;     // path of the knob from DistributedStrategy
   const char* changed;  // value of the knob that is compared with the default
@@ -69,9 +70,9 @@ const std::vector<BenchNetwork>& BenchNetworks();
 // Returns the network `name`. INVALID_ARGUMENT: there is no such network; the message has the
 // nearest name.
 StatusOr<const BenchNetwork*> FindBenchNetwork(std::string_view name);
-// Returns the rows of the knobs in the list `names` ("a,b"). A name is a path or the end of a path.
-// "": all rows. INVALID_ARGUMENT: a name is unknown (the message has the nearest name), or its knob
-// is not measured (the message has the reason).
+// Returns the rows of the knobs in the list `names` ("a,b"). A name is the path of a knob or the
+// end of this path. "": all rows. INVALID_ARGUMENT: a name is unknown (the message has the nearest
+// name), or the knob is not measured (the message has the reason).
 StatusOr<std::vector<const KnobBench*>> ChooseKnobs(const std::string& names);
 
 }  // namespace tandem::deploy

@@ -25,10 +25,11 @@ std::string KnobBenchText(const KnobReport& report, int color_fd);
 // Returns one line of JSON: {"date", "machine", "version", "commit", "rounds", "knobs": [{"knob",
 // "network", "steps", "launch", "with", "also", "default", "changed", "counter": {"name",
 // "default", "changed"}, "time_ratio": {"median", "min", "max"}, "step_seconds", "peak_bytes":
-// {...}, "losses": {"same_bits", "difference", "tolerance"}, "problem"}]}. tolerance null: not
-// comparable.
+// {...}, "losses": {"same_bits", "difference", "tolerance"}, "problem"}]}. A tolerance of null
+// means that the losses are not comparable.
 std::string KnobBenchJson(const KnobReport& report);
-// Returns a page in Markdown. It also lists the knobs that are not measured, with the reasons.
+// Returns a page in Markdown. The page also lists the knobs that are not measured, with the
+// reasons.
 std::string KnobBenchMarkdown(const KnobReport& report);
 
 }  // namespace tandem::deploy

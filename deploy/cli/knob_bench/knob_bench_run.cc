@@ -43,7 +43,7 @@ struct BenchJob {
 // Returns the measured job: the user's job, or a job in the work directory with the row's network.
 StatusOr<BenchJob> JobOf(const KnobBench& row, const KnobBenchOptions& options) {
   // Steps per run: the default for the user's job, the minimum and the maximum. The maximum is
-  // RunHistory::kRunsMax, because the history must contain all runs.
+  // RunHistory::kRunsMax, because the history must contain all steps of a run.
   constexpr int kUserSteps = 50, kStepsMin = 8, kStepsMax = 1000;
   const auto steps = [&](int normal) {
     return std::clamp(static_cast<int>(normal * options.length), kStepsMin, kStepsMax);
@@ -75,7 +75,7 @@ double MeanStep(const nlohmann::json& history) {
   return count > 0 ? sum / count : 0;
 }
 
-// Runs the job once. An exit code of 128 or more means that a signal ended the job.
+// Runs the job once. CANCELLED: a signal ended the job (an exit code of 128 or more).
 StatusOr<KnobRun> RunOnce(const KnobBench& row, const KnobBenchOptions& options,
                           const BenchJob& job, bool changed) {
   JobLaunch launch;
@@ -86,7 +86,8 @@ StatusOr<KnobRun> RunOnce(const KnobBench& row, const KnobBenchOptions& options,
   launch.pserver_bin = options.pserver_bin;
   launch.trainer_bin = options.trainer_bin;
   launch.quiet = launch.only_stderr = true;
-  // The row's own settings come after these arguments and may override them. The knob comes last.
+  // The settings of the row follow these arguments and may override them. The knob is the last
+  // setting.
   launch.trainer_args = {absl::StrFormat("--mode=%s", ModeOf(row.launch)),
                          absl::StrFormat("--steps_max=%d", job.steps),
                          "--epochs=1000000",

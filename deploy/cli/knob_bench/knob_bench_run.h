@@ -48,7 +48,7 @@ struct KnobResult {
   std::vector<double> ratios;
 
   bool CounterMoved() const;
-  // Returns whether the two runs have equal losses at every step that both have.
+  // Returns whether the two runs have equal losses at every step for which both runs have a loss.
   bool SameLosses() const;
   // Returns the largest difference of losses in the first kComparedSteps steps, relative to the
   // largest of these losses. Later steps are ignored, because rounding errors grow in any training.

@@ -51,7 +51,8 @@ bool IsSimulation(const ParsedArgs& args) {
   return false;
 }
 
-// Returns the latency and bandwidth of one kind of link from flags. Both flags are required.
+// Returns the latency and bandwidth of one kind of link from the flags `alpha` and `gbps`.
+// INVALID_ARGUMENT: one of the flags is missing.
 StatusOr<collective::WireCost> WireOf(const ParsedArgs& args, const char* alpha, const char* gbps,
                                       const char* between) {
   for (const char* flag : {alpha, gbps}) {

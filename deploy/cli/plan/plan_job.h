@@ -1,5 +1,5 @@
-// The communication in one step of a job in collective mode. Commands predict a step's time with
-// it.
+// The communication in one step of a job in collective mode. `tandem plan` predicts the time of a
+// step from this description.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,8 @@ struct PlanJob {
   }
 };
 
-// Reads the job for `workers` workers in collective mode. FAILED_PRECONDITION: no allreduce.
+// Reads the job for `workers` workers in collective mode. FAILED_PRECONDITION: the job has no
+// allreduce.
 StatusOr<PlanJob> PlanJobOf(const std::string& job_path, int workers);
 
 }  // namespace tandem::deploy

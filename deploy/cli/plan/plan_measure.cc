@@ -12,7 +12,7 @@
 namespace tandem::deploy {
 namespace {
 
-// Time for the measurements of the cost model. TCP and shared memory each get half of it.
+// Time for the measurements of the cost model. TCP and shared memory each get half of this time.
 constexpr Duration kProbe = std::chrono::milliseconds(50);
 // Time to measure one algorithm for one bucket.
 constexpr Duration kEach = std::chrono::milliseconds(20);
@@ -230,7 +230,7 @@ std::string MeasuredJson(const PlanJob& job, const MeasuredPlan& plan) {
 }
 
 std::string MeasuredSvg(const PlanJob& job, const MeasuredPlan& plan) {
-  // By name of the algorithm, then by bytes of the bucket: predicted and measured time in us.
+  // Predicted and measured time in us, by name of the algorithm and by bytes of the bucket.
   std::map<std::string, std::map<double, std::pair<double, double>>> ways;
   for (size_t b = 0; b < job.buckets.size(); ++b) {
     for (const AlgorithmTiming& way : plan.buckets[b]) {

@@ -1,4 +1,4 @@
-// `tandem plan` for this machine. Fits a cost model with short measurements, and compares its
+// `tandem plan` for this machine. Fits a cost model to short measurements, and compares the model's
 // prediction for each gradient bucket with a measured time.
 #pragma once
 

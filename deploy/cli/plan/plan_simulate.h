@@ -12,9 +12,11 @@ namespace tandem::deploy {
 
 struct SimulationRequest {
   collective::CostModel model;
-  collective::RankLayout layout;  // the largest layout; its ranks are a multiple of ranks_per_host
-  double compute = 0;             // seconds of a step without communication
-  // Number of the slow rank; -1: none. In a layout with n ranks, rank slow_rank modulo n is slow.
+  // The simulated layout with the most ranks. Its number of ranks is a multiple of ranks_per_host.
+  collective::RankLayout layout;
+  double compute = 0;  // seconds of a step without communication
+  // Number of the slow rank; -1: no rank is slow. In a layout with n ranks, rank slow_rank modulo n
+  // is slow.
   int slow_rank = -1;
   double slow_factor = 1;
 };
@@ -28,7 +30,7 @@ collective::AllReduceAlgorithm BestOf(const AlgorithmSeconds& seconds);
 
 struct ScalePoint {
   int ranks = 0, hosts = 0;
-  // Times of each bucket without other buckets; ranks start together.
+  // Times of each bucket's allreduce if it runs alone and all ranks start together.
   std::vector<AlgorithmSeconds> buckets;
   AlgorithmSeconds all;  // times of all buckets, one after another
   // Seconds of a step in which each bucket starts when its gradients are ready and uses its best

@@ -108,8 +108,8 @@ struct ShownCertificate {
   Status verdict;
 };
 
-// Checks a certificate. For a directory it makes the checks of a program that uses the directory;
-// for a file it checks only the dates.
+// Checks a certificate. For a directory, makes the same checks as a program that uses the
+// directory. For a file, checks only the dates.
 StatusOr<ShownCertificate> Look(const std::string& path) {
   std::error_code error;
   const bool dir = std::filesystem::is_directory(path, error);
@@ -127,8 +127,8 @@ StatusOr<ShownCertificate> Look(const std::string& path) {
   if (shown.verdict.ok()) {
     TD_ASSIGN_OR_RETURN(const std::string ca, rpc::ReadPem(rpc::TlsFilesIn(path).ca));
     // CheckIssuer may reject a valid directory, because ca.crt may be an authority that signs only
-    // certificates of the other side. But most jobs have only one authority, and a certificate of
-    // another authority is then a mistake.
+    // certificates of the other side. But most jobs have only one authority. In such a job, a
+    // certificate of another authority is a mistake.
     shown.verdict = rpc::CheckIssuer(pem, ca);
   }
   return shown;

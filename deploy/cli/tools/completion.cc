@@ -12,8 +12,8 @@ constexpr char kCompletionUsage[] =
     "shell\n  bash: eval \"$(tandem completion bash)\"      zsh: eval \"$(tandem completion "
     "zsh)\"\n";
 
-// A completion script for bash. At completion time it reads the flags from the help text, so they
-// are never outdated. bash splits words at "=", which does not matter for flags.
+// A completion script for bash. At completion time the script reads the flags from the help text,
+// so the flags are never outdated. bash splits words at "=", but no name of a flag contains "=".
 constexpr char kScript[] = R"(_tandem() {
   local current=${COMP_WORDS[COMP_CWORD]} program=${COMP_WORDS[0]} help=()
   COMPREPLY=()

@@ -97,8 +97,9 @@ void AddRecord(uint64_t number, const std::string& where, std::string_view recor
   records->push_back(std::move(json));
 }
 
-// Calls `visit` for every record that is not damaged, and counts the damaged records. Ends if no
-// record can be found after a damaged one.
+// Calls `visit` for every record that is not damaged, and adds the damaged records to `bad`. Ends
+// at the end of the file, or at a damaged record after which no record can be found. Returns the
+// number of calls of `visit`.
 StatusOr<uint64_t> VisitRecords(
     reader::RecordScanner& scanner, reader::BadRecords& bad,
     const std::function<Status(uint64_t number, const reader::RecordFrame& frame)>& visit) {

@@ -117,7 +117,8 @@ Finding CheckOpenMp() {
   return {"openmp", Verdict::kOk, text, ""};
 }
 
-// Loads a library and unloads it again. Returns "", or the loader's message if this fails.
+// Loads a library and unloads it again. Returns the loader's message if the library cannot be
+// loaded, and "" otherwise.
 std::string TryOpen(const std::string& path) {
   void* library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) return dlerror();

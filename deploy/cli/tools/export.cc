@@ -150,8 +150,8 @@ Status ExportNetwork(const std::string& out, const ParsedArgs& args,
                      const trainer::Checkpoint& checkpoint) {
   if (!args.Has("job")) {
     return InvalidArgument(
-        "%s needs the network of the job [TD1007]; hint: set --job to the job file of the "
-        "checkpoint",
+        "%s needs the program of the model, which a checkpoint does not contain [TD1007]; hint: "
+        "set --job to the job file with which the checkpoint was written",
         out);
   }
   TD_ASSIGN_OR_RETURN(const ProgramStages history,
@@ -202,8 +202,9 @@ Status Export(const ParsedArgs& args) {
   }
   if (network && args.Has("rows")) {
     return InvalidArgument(
-        "--rows needs a file .npz or .safetensors [TD1005]; hint: run tandem export DIR rows.npz "
-        "--rows=...");
+        "rows of a table cannot be exported to %s, expected a file .npz or .safetensors [TD1005]; "
+        "hint: run tandem export DIR rows.npz --rows=...",
+        out);
   }
   CpuDevice device;
   TD_ASSIGN_OR_RETURN(const trainer::Checkpoint checkpoint, Load(args.positional[0], device));

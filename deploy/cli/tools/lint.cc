@@ -43,8 +43,8 @@ Checked CheckJobFile(const strategy::TextFile& file, int ranks) {
   return checked;
 }
 
-// Returns the mode in a saved strategy. If the strategy has no mode, returns a mode that fits its
-// fields.
+// Returns the mode in a saved strategy. If the strategy has no mode, returns the pserver mode if
+// a_sync is set, and else the collective mode.
 strategy::TrainMode ModeOf(const DistributedStrategy& strategy) {
   if (strategy.has_mode()) return static_cast<strategy::TrainMode>(strategy.mode());
   if (strategy.a_sync()) return strategy::TrainMode::kPserver;
@@ -73,8 +73,8 @@ int64_t UnreadErrors(const strategy::TextFile& file) {
   return diagnostics.errors();
 }
 
-// Checks a file. `type` is "job", "strategy" or "". "": checks the file as both types and returns
-// the result with fewer errors.
+// Checks a file as the type `type`, "job" or "strategy". "": checks the file as the type that gives
+// fewer errors when the file is read.
 Checked Check(const strategy::TextFile& file, std::string type, int ranks) {
   if (type.empty()) {
     const bool strategy = UnreadErrors<DistributedStrategy>(file) < UnreadErrors<JobConfig>(file);

@@ -24,10 +24,10 @@ struct MemoryReport {
   size_t parameter_bytes = 0, state_bytes = 0, data_bytes = 0;
 };
 
-// Computes the memory of the program at each point of its build. The peak is the size of the arena,
-// without and with the strategy's memory passes. The lower bound is the maximum of the bytes in use
-// at the same time. `no_reuse` is the sum of all temporaries. Also computes the bytes of variables
-// that exist across steps.
+// Computes the memory of the program at each point of its build. `peak` is the size of the arena,
+// without and with the strategy's memory passes. `lower_bound` is the maximum of the bytes that are
+// in use at the same time. `no_reuse` is the sum of the bytes of all temporaries. Also computes the
+// bytes of variables that exist across steps.
 StatusOr<MemoryReport> MemoryOf(const ProgramStages& history);
 
 // Returns the report as a table.

@@ -102,7 +102,7 @@ StatusOr<std::vector<Timeline>> ReadAll(const std::string& dir) {
   return timelines;
 }
 
-// The methods to align the clocks of two timelines, the best method first.
+// The methods to align the clocks of two timelines, the most accurate method first.
 enum class Way { kSameHost, kPservers, kWallClock };
 
 // Returns for each host the clock bounds that hold for all trainers of the host.
@@ -144,9 +144,9 @@ Shift ShiftOf(const Timeline& t, const Timeline& reference, std::map<std::string
   return shift;
 }
 
-// Merges the events of several timelines. An event that several timelines contain, such as a name
-// or an update of a pserver, appears once in the result. Arrows to a removed duplicate of an update
-// lead to the middle of the remaining update.
+// Merges the events of several timelines. If several timelines contain the same event, such as a
+// name or an update of a pserver, the result contains it once. The arrows that led to a removed
+// copy of an update lead to the middle of the remaining copy.
 class Merger {
  public:
   void Add(const Timeline& timeline, const Shift& shift) {

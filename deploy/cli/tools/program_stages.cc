@@ -21,7 +21,7 @@ StatusOr<ProgramStages> HistoryOf(const std::string& job_path, int workers,
   rank.rank = of_rank;
   rank.size = workers + heter_workers;
   rank.heter_workers = heter_workers;
-  // The modes require an address, but no connection is opened to it.
+  // The modes require addresses, but this function opens no connection to these addresses.
   rank.rendezvous = "127.0.0.1:1";
   rank.pservers = {"127.0.0.1:1"};
   ProgramStages history;

@@ -1,5 +1,5 @@
-// An example of a C++ client of parameter servers. It fits y = 2 x - 1 by gradient descent; weight
-// and bias are on the servers. Usage: client HOST:PORT...
+// An example of a C++ client of parameter servers. The client fits y = 2 x - 1 by gradient descent.
+// The weight and the bias are on the servers. Usage: client HOST:PORT...
 #include <cmath>
 #include <cstdio>
 #include <future>
@@ -31,7 +31,8 @@ Line Gradient(const Line& at) {
   return {sum.weight / static_cast<float>(count), sum.bias / static_cast<float>(count)};
 }
 
-// Sends the gradient of a step and waits for the updated parameters.
+// Sends the gradient of a step and blocks until the updated parameters are in `line`. Returns the
+// result of PushPull.
 StatusOr<uint64_t> Step(PsClient& client, uint64_t step, const Line& gradient, Line* line) {
   std::promise<StatusOr<uint64_t>> done;
   client.PushPull(step, /*learning_rate=*/0.5f,

@@ -19,11 +19,12 @@ class LogFile {
   // Descriptor for a process that writes to the log directly.
   int fd() const { return file_.get(); }
   void Append(std::string_view text);
-  // Checks whether the disk is full. Call it after the end of a process that writes to the log
-  // directly: if the disk is full, the last lines of its log may be missing.
+  // Checks whether the disk is full. If the disk is full, the last lines of the log may be missing,
+  // and lost() returns an error. The caller calls LookForRoom after the end of a process that
+  // writes to the log directly.
   void LookForRoom();
-  // Returns the cause of the first failed write, since which text is missing in the file. OK: none
-  // failed.
+  // Returns the error of the first failed write, or of LookForRoom. The file may lack all text
+  // after that write. OK: no write failed.
   const Status& lost() const { return lost_; }
 
  private:

@@ -76,7 +76,8 @@ bool OutputChannel::ReadSome() {
     if (echo_fd_ >= 0) pending_.append(buffer, static_cast<size_t>(n));
     return true;
   }
-  // The end of the stream. A pseudo-terminal returns EIO after its last writer has closed it.
+  // read() has reached the end of the stream. A pseudo-terminal returns EIO after its last writer
+  // has closed it.
   if (n == 0 || (errno != EAGAIN && errno != EINTR)) read_end_.Reset();
   return false;
 }
@@ -94,7 +95,7 @@ void OutputChannel::OnWritable() {
   if (n > 0) {
     pending_.erase(0, static_cast<size_t>(n));
   } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
-    // EPIPE: the reader of the terminal has closed it, so only the log is written.
+    // EPIPE: the reader of the terminal has closed it. From now on the channel writes only the log.
     pending_.clear();
     echo_fd_ = -1;
   }

@@ -1,4 +1,4 @@
-// The output of a child process: it goes to the launcher's terminal and to the child's log.
+// The output of a child process, which the launcher copies to its terminal and to the child's log.
 #pragma once
 
 #include <string>
@@ -12,8 +12,9 @@ namespace tandem::deploy {
 
 // Copies one stream of a child (stdout or stderr) to a log file and to `echo_fd`. If echo_fd is a
 // terminal, the child gets a pseudo-terminal of the same size, so that its progress bar works. The
-// log gets complete lines; of a line that is redrawn it gets only the last state. Never blocks:
-// while the terminal accepts no output, no output is read from the child. Not thread-safe.
+// log gets complete lines; if the child redraws a line, the log gets only the last state of the
+// line. Never blocks: while the terminal accepts no output, the channel reads no output from the
+// child. Not thread-safe.
 class OutputChannel {
  public:
   // `log` and `echo_fd` are not owned and must outlive this object. `echo_fd` -1: log only.
@@ -22,25 +23,28 @@ class OutputChannel {
   OutputChannel(OutputChannel&&) = default;
 
   int child_fd() const { return child_end_.get(); }  // the descriptor to which the child writes
-  // Closes this process's copy of the child's descriptor. Call it after the child has inherited it.
+  // Closes this process's copy of the child's descriptor. The caller calls CloseChildEnd after the
+  // child has inherited the descriptor.
   void CloseChildEnd() { child_end_.Reset(); }
-  // Descriptors to poll; -1: none. read_fd: output of the child. write_fd: terminal, if output
-  // waits for it.
+  // Descriptors to poll; -1: none. read_fd: output of the child. write_fd: the terminal, if output
+  // waits for the terminal.
   int read_fd() const { return pending_.empty() ? read_end_.get() : -1; }
   int write_fd() const { return pending_.empty() ? -1 : echo_fd_; }
 
   void OnReadable();
   void OnWritable();
-  // Changes echo_fd. -1: shows nothing, and discards output that the terminal has not accepted.
+  // Changes echo_fd. -1: shows no output from now on, and discards output that the terminal has not
+  // accepted.
   void ShowOn(int echo_fd);
-  // Reads the remaining output and ends the log's last line. Call it after the child's end.
+  // Reads the remaining output and ends the log's last line. The caller calls Drain after the child
+  // has ended.
   void Drain();
   // Sets the size of the pseudo-terminal to that of the terminal.
   void CopyWindowSize();
 
  private:
   OutputChannel() = default;
-  bool ReadSome();  // Reads some output; false: no output is available now.
+  bool ReadSome();  // reads some output; returns false if no output is available now
   void AppendToLog(const char* data, size_t size);
   void EndLogLine();
 

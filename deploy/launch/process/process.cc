@@ -23,12 +23,13 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
   return pointers;
 }
 
-// Turns the child into the program of `request`. It runs between fork and exec, so it makes only
-// async-signal-safe calls. Returns errno on failure.
+// Replaces the child by the program of `request`. BecomeProgram runs between fork and exec, so it
+// makes only async-signal-safe calls. Returns errno on failure.
 int BecomeProgram(const SpawnRequest& request, pid_t parent, char* const* argv, char* const* envp) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // The launcher had died before the previous line was executed.
+  // If the launcher ended before the prctl call, the kernel does not kill this child. The child
+  // then has another parent.
   if (getppid() != parent) return ESRCH;
   for (const int s : {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGWINCH}) signal(s, SIG_DFL);
   sigset_t none;
@@ -75,7 +76,8 @@ StatusOr<Process> Process::Start(const SpawnRequest& request) {
   std::vector<std::string> env;
   for (const auto& [name, value] : request.env) env.push_back(name + "=" + value);
   const std::vector<char*> argv = Pointers(request.argv), envp = Pointers(env);
-  // A pipe that transfers the errno of a failed exec. A successful exec closes it.
+  // A pipe that transfers the errno of a failed exec to the parent. A successful exec closes the
+  // pipe.
   int report[2];
   if (pipe2(report, O_CLOEXEC) != 0)
     return ResourceExhausted("cannot create a pipe: %s", ErrnoText(errno));

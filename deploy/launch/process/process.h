@@ -1,4 +1,4 @@
-// One child process in its own process group. The kernel kills the child when the launcher dies, so
+// One child process in its own process group. The kernel kills the child when the launcher ends, so
 // no process of the job outlives the launcher.
 #pragma once
 
@@ -19,11 +19,11 @@ using Environment = std::map<std::string, std::string>;
 // How a process ended.
 struct ExitState {
   int code = 0;    // exit code; not meaningful if a signal ended the process
-  int signal = 0;  // signal that ended the process; 0: it exited by itself
+  int signal = 0;  // signal that ended the process; 0: the process exited by itself
 
   bool ok() const { return code == 0 && signal == 0; }
   // Returns the exit code that a shell would report: the exit code of the process, or 128 + signal.
-  // A code of 128 or more means that a restart may help (see ExitCode).
+  // A code of 128 or more means that a restart may help (ExitCode, common/base/status.h).
   int AsExitCode() const { return signal != 0 ? 128 + signal : code; }
   std::string Text() const;  // returns a text such as "exit code 3" or "killed by SIGSEGV"
 };
@@ -37,11 +37,12 @@ struct SpawnRequest {
   std::vector<int> inherited;
 };
 
-// A child process. Not thread-safe. Start it on the main thread, because the kernel kills the child
-// when the thread that started it ends.
+// A child process. Not thread-safe. The main thread must start it, because the kernel kills the
+// child when the thread that started the child ends.
 class Process {
  public:
-  // Starts the program. NOT_FOUND or PERMISSION_DENIED: it cannot be executed; the child has ended.
+  // Starts the program. NOT_FOUND or PERMISSION_DENIED: the program cannot be executed; the child
+  // has ended.
   static StatusOr<Process> Start(const SpawnRequest& request);
 
   Process(Process&& other) noexcept;
@@ -52,8 +53,8 @@ class Process {
   bool running() const { return !state_.has_value(); }
   // Exit state of the child; nullopt: the child is running.
   const std::optional<ExitState>& state() const { return state_; }
-  // Checks without blocking whether the child has ended. If it has, reaps it and kills the other
-  // processes of its group.
+  // Checks without blocking whether the child has ended. If the child has ended, reaps it and kills
+  // the other processes of its group. Returns state().
   const std::optional<ExitState>& Poll();
   // Sends `signal` to the child's process group. Does nothing if the child has ended.
   void Signal(int signal);

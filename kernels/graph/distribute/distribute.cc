@@ -133,8 +133,8 @@ Status InsertAllReduce(Program& program, const std::vector<std::vector<ParamGrad
 
 namespace {
 
-// Computes the means under the condition `due`: means[i] becomes the mean of vars[i] over the
-// ranks. All means use one communication. means[i] may be vars[i] itself.
+// Appends operators that compute means under the condition `due`: means[i] becomes the mean of
+// vars[i] over the ranks. All means use one communication. means[i] may be vars[i] itself.
 Status AppendMeans(Program& program, const std::vector<std::string>& vars,
                    const std::vector<std::string>& means, const std::string& due, int ranks) {
   TD_REQUIRE(vars.size() == means.size() && ranks >= 1);
@@ -161,8 +161,8 @@ Status AddScalarState(Program& program, const std::string& name, double value, b
                          .saved = saved});
 }
 
-// Computes the mean loss over the ranks. Computes the number of steps until the next average from
-// this loss.
+// Appends operators that compute the mean loss over the ranks, and from this loss the number of
+// steps until the next average.
 Status AppendAdaptiveSteps(Program& program, const AverageRule& rule, const std::string& due,
                            int ranks) {
   const std::string loss = program.FreshName("adaptive_localsgd@LOSS");

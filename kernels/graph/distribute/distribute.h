@@ -18,17 +18,17 @@ struct GroupRule {
 };
 
 // Splits `grads` into groups without changing their order. A layer (the name up to the first '.')
-// stays in one group. A group closes after the layer with which it reaches group_mb or exceeds
-// gradients_max. If the last group is larger than last_mb, its last layers become a separate group:
-// at least one layer, and as many as fit into last_mb. Finally, groups are split by element type.
-// Source: Paddle 2.0 coalesce_grad_tensor_pass. last_mb limits the group that Paddle's dygraph
-// reducer forms first.
+// stays in one group. A group closes after the layer with which the group reaches group_mb or
+// exceeds gradients_max. If the last group is larger than last_mb, its last layers become a
+// separate group: at least one layer, and as many layers as fit into last_mb. Finally, groups are
+// split by element type. Source: Paddle 2.0 coalesce_grad_tensor_pass. last_mb limits the group
+// that Paddle's dygraph reducer forms first.
 std::vector<std::vector<ParamGrad>> GroupGradients(const Program& program,
                                                    const std::vector<ParamGrad>& grads,
                                                    const GroupRule& rule);
 
 // Returns the gradients, with sparse gradients converted to dense ones. Modes whose communication
-// supports only dense tensors use it. The values are the same, but more bytes are sent.
+// supports only dense tensors call this function. The values are the same, but more bytes are sent.
 StatusOr<std::vector<ParamGrad>> DensifyAll(Program& program, const std::vector<ParamGrad>& grads);
 
 // Inserts one c_allreduce_sum per group directly after the operator that completes the gradients of
@@ -49,9 +49,9 @@ Status AppendGeoExchange(Program& program, const std::vector<std::string>& param
 // c_allreduce_sum per group of parameters.
 struct AverageRule {
   int64_t k_steps = 1, begin_step = 1;
-  // If true, the operator adaptive_steps computes k from the loss and the learning rate. It does so
-  // at each average, with the mean loss of the ranks, so that all ranks have the same k. k_steps is
-  // the first k.
+  // If true, the operator adaptive_steps computes k from the loss and the learning rate. The
+  // operator runs whenever the parameters are averaged, and uses the mean loss of the ranks, so
+  // that all ranks have the same k. k_steps is the first k.
   bool adaptive = false;
 };
 // Name of the state (f32 [1]) that holds the current k if `adaptive` is true.
@@ -59,16 +59,18 @@ inline constexpr const char* kAverageStepsVar = "adaptive_localsgd@STEPS";
 Status AppendAverage(Program& program, const std::vector<std::vector<ParamGrad>>& groups,
                      const AverageRule& rule, int ranks);
 
-// Returns the sparse gradients whose parameters can be tables on pservers. Such a parameter is only
-// looked up, by ids of the batch, and has no other use.
+// Returns the sparse gradients whose parameters can be tables on pservers. Only lookups by ids of
+// the batch use such a parameter.
 std::vector<ParamGrad> TableGradients(const Program& program, const std::vector<ParamGrad>& grads);
 
-// For each gradient, inserts a push_rows at the end of the program. Also inserts a pull_rows at its
-// start, unless the parameter is kRemote. REQUIRES: TableGradients returned `tables`.
+// For each gradient, inserts a push_rows at the end of the program. Also inserts a pull_rows at the
+// start of the program, unless the parameter is kRemote. REQUIRES: TableGradients returned
+// `tables`.
 Status InsertTables(Program& program, const std::vector<ParamGrad>& tables);
 
 // Returns the parameters of the lookup_table operators with is_distributed, each once.
-// INVALID_ARGUMENT, naming the parameter: it has another use, or its ids are not data of the batch.
+// INVALID_ARGUMENT, naming the parameter: the parameter has another use, or its ids are not data of
+// the batch.
 StatusOr<std::vector<std::string>> DistributedTables(const Program& program);
 
 // Makes the tables kRemote. A prefetch_rows at the start of the program receives the rows of the

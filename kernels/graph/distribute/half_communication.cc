@@ -44,8 +44,8 @@ class Halver {
                                .run_if = run_if});
   }
 
-  // All gradients of one reduction must have the same element type. Therefore either all of them
-  // are converted to f16 or none is.
+  // All gradients of one reduction must have the same element type. Therefore Narrow converts
+  // either all gradients of the reduction to f16, or no gradient.
   Status Narrow(ops::Op& op) {
     for (const std::string& grad : op.inputs[0]) {
       if (program_.FindVar(grad)->desc.dtype != DType::kF32) return OkStatus();

@@ -74,8 +74,8 @@ class Unroller {
   const Sections cut_;
   const PipelineRank& rank_;
   Program out_;
-  // Variables that this rank has sent. They become inputs of the next receive, whose message proves
-  // that they arrived.
+  // Variables that this rank has sent. They become inputs of the next receive, because the message
+  // of this receive proves that they arrived.
   std::vector<std::string> sent_;
   std::vector<ParamGrad> grads_;
   // The gradients of this stage, by index of the operator that completes them.
@@ -178,8 +178,8 @@ Status Unroller::ReceiveFrom(int section, const std::string& var, const TensorDe
                                    {"dtype", std::string(Name(desc.dtype))}}});
 }
 
-// Sends the values of one micro batch. Messages of one direction have the same order on all ranks:
-// by micro batch, then by receiving stage, then by sending stage. In backward, stages are in
+// Appends the sends of one micro batch. Messages of one direction have the same order on all ranks:
+// by micro batch, then by receiving stage, then by sending stage. In backward, the stages are in
 // descending order. Therefore each message waits only for earlier messages.
 Status Unroller::Send(bool forward, int micro) {
   std::vector<const Crossing*> sent;
@@ -197,7 +197,8 @@ Status Unroller::Receive(bool forward, int micro) {
   std::vector<const Crossing*> received;
   for (const Crossing& c : cut_.crossings) {
     if (c.forward == forward && c.to == rank_.section) received.push_back(&c);
-    // If the next stage has sent the gradient, it no longer reads this stage's activation.
+    // The gradient that a later stage sends proves that the later stage no longer reads this
+    // stage's activation.
     if (!forward && c.forward && c.from == rank_.section) sent_.push_back(At(c.var, micro));
   }
   std::stable_sort(received.begin(), received.end(),
@@ -227,8 +228,8 @@ Status Unroller::Backward(int micro) {
   return OkStatus();
 }
 
-// Declares the accumulators for the gradients of this stage's parameters. Must be called before the
-// operators of the schedule are added.
+// Declares the accumulators for the gradients of this stage's parameters. The caller calls
+// AddGradients before it adds the operators of the schedule.
 Status Unroller::AddGradients(const std::vector<ParamGrad>& grads) {
   for (const ParamGrad& pair : grads) {
     if (cut_.homes.at(pair.param) != rank_.section) continue;

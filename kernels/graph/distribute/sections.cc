@@ -19,8 +19,8 @@ double Bytes(const Program& program, const std::string& var) {
   return static_cast<double>(program.FindVar(var)->desc.bytes());
 }
 
-// Returns the cost of the operator in floating-point operations, or the cost of its memory traffic
-// if that is higher.
+// Returns the cost of an operator: the larger of its floating-point operations and the cost of its
+// memory traffic, in floating-point operations.
 double CostOf(const Program& program, const ops::Op& op) {
   const ops::OpDef& def = *ops::FindOp(op.type);
   double bytes = 0;
@@ -42,8 +42,8 @@ double CostOf(const Program& program, const ops::Op& op) {
   return std::max(moved, def.flops(ops::OpView(op, def, in, out)));
 }
 
-// Returns for each i the cost of a stage boundary before operator i: the cost of sending all values
-// that are written before operator i and read by it or later operators.
+// Returns, for each i, the cost of a stage boundary before operator i: the cost of sending all
+// values that operators before operator i write and operator i or later operators read.
 std::vector<double> CutCosts(const Program& program) {
   const size_t n = program.ops.size();
   std::vector<double> costs(n + 1, 0);
@@ -58,7 +58,7 @@ std::vector<double> CutCosts(const Program& program) {
 }
 
 // Returns the index of the first operator of each stage. The cost of the most expensive stage is
-// minimal. Of several equally good partitions, returns the first.
+// minimal. If several partitions are equally good, returns the first.
 std::vector<size_t> BalancedCut(const Program& program, int sections) {
   TD_REQUIRE(sections >= 1 && program.ops.size() >= static_cast<size_t>(sections));
   const size_t n = program.ops.size(), s = static_cast<size_t>(sections);
@@ -89,8 +89,8 @@ std::vector<size_t> BalancedCut(const Program& program, int sections) {
 
 using Writers = std::map<std::string, std::set<int>>;  // by variable: the stages that write it
 
-// Returns the stage of an operator that names no stage. A forward operator gets the latest of the
-// stages from which it reads, a backward operator the earliest.
+// Returns the stage of an operator that names no stage: for a forward operator the latest of the
+// stages from which the operator reads, for a backward operator the earliest of them.
 int Inherited(const ops::Op& op, const Writers& writers) {
   const bool backward = IsBackward(op);
   int section = -1;
@@ -163,15 +163,17 @@ bool IsTableLookup(const ops::Op& op) {
   return op.type == "lookup_table" && (is("is_sparse") || is("is_distributed"));
 }
 
-// Returns the name of an operator for a message: its first output, because operators have no names.
+// Returns a name of an operator for a message: its type and first output, because operators have no
+// names.
 std::string Told(const ops::Op& op) {
   std::string out;
   ForEachWrite(op, [&](const std::string& name) { out = out.empty() ? name : out; });
   return absl::StrFormat("%s that makes \"%s\"", op.type, out);
 }
 
-// Checks `forward`, whose operators are in stage 0 or 1. Values may flow only from stage 0 to stage
-// 1. All operators that use a parameter must be in one stage.
+// Checks `forward`, whose operators are in stage 0 or 1. INVALID_ARGUMENT: a value flows from stage
+// 1 to stage 0; operators of both stages use one parameter; a table lookup is in stage 1; or the
+// loss or a metric is not computed in stage 1.
 Status CheckGuard(const Program& forward, const std::string& device) {
   // `writers`: by output, the operator in stage 1 that writes it. `users`: by variable, its first
   // reader.

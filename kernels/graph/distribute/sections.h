@@ -10,20 +10,21 @@
 
 namespace tandem::graph {
 
-// Returns the number of stages that the operators of a forward program name
-// (kernels/graph/op_device.h). 0: no operator names a stage. INVALID_ARGUMENT: a stage number below
-// the highest one is named by no operator.
+// Returns the number of stages in a forward program, from the stages that its operators name
+// (kernels/graph/op_device.h). 0: no operator names a stage. INVALID_ARGUMENT: an operator names
+// stage k, but no operator names some stage below k.
 StatusOr<int> NamedSections(const Program& forward);
 
-// Assigns a stage to every operator of a forward program: the stage that it names, else the stage
-// of its latest input. A program that names no stages is partitioned into `sections` stages of
-// about the same cost. The cost is the number of operations, plus bytes moved and sent.
-// INVALID_ARGUMENT: the program names another number of stages or has fewer operators than stages.
+// Assigns a stage to every operator of a forward program: the stage that the operator names, or
+// otherwise the latest stage from which the operator reads. A program that names no stages is
+// partitioned into `sections` stages of about the same cost. The cost is the number of operations,
+// plus bytes moved and sent. INVALID_ARGUMENT: the program names another number of stages or has
+// fewer operators than stages.
 Status AssignSections(Program& forward, int sections);
 
 // Assigns the operators of a forward program to two stages. An operator whose op_device is `device`
-// ("cpu" or "gpu") gets stage 1, which heter workers run. All others get stage 0.
-// INVALID_ARGUMENT: no operator is in stage 1, or the operator of the loss is in stage 0.
+// ("cpu" or "gpu") gets stage 1, which heter workers run. All other operators get stage 0.
+// INVALID_ARGUMENT: no operator is in stage 1, or the loss or a metric is computed in stage 0.
 // INVALID_ARGUMENT, naming the operator: a lookup in a table of sparse rows is in stage 1; or an
 // operator of stage 0 reads a value of stage 1; or both stages use a parameter.
 Status AssignGuard(Program& forward, const std::string& device);
@@ -36,8 +37,8 @@ struct Crossing {
 };
 
 struct Sections {
-  std::vector<int> of_op;           // by operator: its stage
-  std::vector<Crossing> crossings;  // crossings, in the order of the operators that write them last
+  std::vector<int> of_op;            // by operator: its stage
+  std::vector<Crossing> crossings;   // in the order of the last writers of the variables
   std::map<std::string, int> homes;  // by name of a parameter or state: its stage
 };
 

@@ -25,7 +25,7 @@ struct Segment {
 };
 
 // Returns the parameters in the order in which operators of the region first read their memory.
-// Appends to `at`, for each of them, the index of the operator that first reads it.
+// Appends to `at`, for each parameter, the index of the operator that first reads it.
 std::vector<std::string> InOrderOfUse(const Program& program, const Region& region,
                                       const std::function<bool(const std::string&)>& is_param,
                                       std::vector<size_t>* at) {
@@ -81,9 +81,9 @@ std::map<std::string, size_t> Sharder::FindDerived(size_t end) const {
   return derived;
 }
 
-// Recomputes the temporaries of FindDerived for backward. The copy of an operator is inserted
-// before the first reader of its output. Thus the output does not stay in memory from forward to
-// backward.
+// Recomputes the temporaries of FindDerived for backward. A copy of the operator that writes a
+// temporary is inserted before the first backward reader of the temporary. Thus the temporary does
+// not stay in memory from forward to backward.
 Status Sharder::DeriveAgain(size_t backward) {
   TD_REQUIRE(backward < program_.ops.size());
   const std::map<std::string, size_t> derived = FindDerived(backward);

@@ -1,8 +1,8 @@
-// The knob `sharding`: a rank stores only the parameters that it owns. It receives the other
-// parameters by broadcasts, as temporaries, once for forward and once for backward. They stay in
-// memory only while operators use them. Together with gradients and updates by owner
-// (update_by_owner.h) this is stage 3 of ZeRO (Rajbhandari et al., SC 2020). The segments are those
-// of Paddle 2.0's sharding optimizer.
+// The knob `sharding`: a rank stores only the parameters that it owns. The rank receives the other
+// parameters by broadcasts, as temporaries, once for forward and once for backward. Received
+// parameters stay in memory only while operators use them. Together with gradients and updates by
+// owner (update_by_owner.h) this is stage 3 of ZeRO (Rajbhandari et al., SC 2020). The segments are
+// those of Paddle 2.0's sharding optimizer.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ namespace tandem::graph {
 using ParamOwners = std::map<std::string, int>;
 
 // Assigns the parameters of the forward program `program` to `ranks` owners. Each owner gets a run
-// of parameters, in the order in which operators first read them. The size of the largest run is
-// the smallest possible. No run is empty if there are at least as many parameters as ranks. The
-// result is the same on every rank.
+// of parameters, in the order in which operators first read them. The largest run has as few bytes
+// as possible. No run is empty if there are at least as many parameters as ranks. The result is the
+// same on every rank.
 ParamOwners OwnersInOrder(const Program& program, int ranks);
 
 struct ShardRule {
@@ -35,12 +35,13 @@ struct ShardedParams {
   int64_t forward = 0, backward = 0;  // number of broadcasts inserted into forward and backward
 };
 
-// Makes the parameters of other ranks kRemote. Operators read "w@FORWARD" or "w@BACKWARD" instead,
-// which a c_broadcast_params writes. There is one broadcast per segment: parameters of one owner in
-// the order of first use. The broadcast starts before the first operator that uses the preceding
-// segment, so that it overlaps with the computation of that segment. Backward computes values again
-// if forward computes them only from parameters (casts, reordered weights). The programs of the
-// ranks differ only in the memory that they use. REQUIRES: no pass changes the program later.
+// Makes the parameters of other ranks kRemote. Operators instead read the variables "w@FORWARD" and
+// "w@BACKWARD", which c_broadcast_params operators write. There is one broadcast per segment:
+// parameters of one owner in the order of first use. The broadcast starts before the first operator
+// that uses the preceding segment, so that it overlaps with the computation of that segment. If
+// forward computes a value only from parameters (casts, reordered weights), backward computes this
+// value again. The programs of the ranks differ only in the memory that they use. REQUIRES: no pass
+// changes the program later.
 StatusOr<ShardedParams> ShardParams(Program& program, const ShardRule& rule);
 
 // Returns the temporaries of `program` that hold received parameters of other ranks.

@@ -1,4 +1,5 @@
-// Tables on pservers: pulls rows before a step and pushes gradients after it.
+// Inserts the operators of tables on pservers: they pull rows before a step and push gradients
+// after the step.
 #include <algorithm>
 
 #include "common/base/require.h"

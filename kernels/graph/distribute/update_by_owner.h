@@ -31,7 +31,8 @@ std::vector<OwnedGroup> SplitByOwner(const std::vector<std::vector<ParamGrad>>& 
 // the group. `ranks` is the attribute `group` of the operator: the number of ranks that share an
 // owner. 0: all ranks share one owner.
 Status InsertReduce(Program& program, const std::vector<OwnedGroup>& groups, int ranks = 0);
-// Appends one c_broadcast per group, after the updates. It sends the parameters of the group.
+// Appends one c_broadcast per group, after the updates. The operator sends the parameters of the
+// group from their owner to the other ranks.
 Status AppendBroadcast(Program& program, const std::vector<OwnedGroup>& groups);
 
 }  // namespace tandem::graph

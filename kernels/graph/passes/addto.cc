@@ -16,7 +16,8 @@ struct Sum {
 };
 
 // Returns true if the sum at index `at` can be accumulated in place. Every part must be a separate
-// temporary that only this sum reads, and the parts must become ready in order.
+// temporary that only this sum reads. The parts must become ready in the order in which the sum
+// adds them.
 bool Fits(const Program& program, const std::unordered_map<std::string, Uses>& uses, size_t at) {
   TD_REQUIRE(at < program.ops.size());
   const ops::Op& op = program.ops[at];

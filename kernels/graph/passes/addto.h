@@ -1,5 +1,6 @@
 // Accumulates a gradient with several parts in the memory of the first part. Each part is added as
-// soon as it is computed. Otherwise all parts would stay in memory until one sum at the end.
+// soon as it is computed. Without this pass, all parts stay in memory until one operator adds them
+// up.
 #pragma once
 
 #include "kernels/graph/passes/pass.h"

@@ -124,9 +124,9 @@ List Rewriter::ListOf(const std::string& type) const {
   return row == nullptr ? List::kBlack : row->list;
 }
 
-// Returns true if `op` must compute in f32. These are operators that read or write a variable of
-// custom_black_varnames, or write the loss or a metric. They also include operators that write a
-// persistent variable and have no Row::f32_slots.
+// Returns true if `op` must compute in f32. This applies to operators that read or write a variable
+// of custom_black_varnames, or write the loss or a metric. It also applies to operators that write
+// a persistent variable and have no Row::f32_slots.
 bool Rewriter::MustBeFull(const ops::Op& op) const {
   bool full = false;
   ForEachRead(op, [&](const std::string& name) { full |= black_vars_.contains(name); });
@@ -205,7 +205,8 @@ StatusOr<int64_t> Rewriter::Run() {
   return halved;
 }
 
-// Lets sample_image write 16-bit images directly if a cast is the only reader of its result.
+// If a cast is the only reader of the result of a sample_image, removes the cast and lets the
+// sample_image write 16-bit images. Changes at most one sample_image.
 void SampleInHalf(Program& program) {
   const UseMap uses = FindUses(program);
   for (size_t i = 0; i < program.ops.size(); ++i) {

@@ -7,25 +7,27 @@
 
 namespace tandem::graph {
 
-// Changes the forward pass. Operators of the white list get 16-bit inputs. Operators of the gray
-// list get 16-bit inputs if an operator before them is 16-bit and none is f32. All other operators
-// get f32 inputs. A cast is inserted where the type of a variable changes, once per variable.
-// Autodiff adds the gradients of the casts. INVALID_ARGUMENT, naming the operator: an operator of
-// custom_white_list has no 16-bit form.
+// Inserts casts into the forward pass, so that some operators compute in 16 bits. Operators of the
+// white list get 16-bit inputs. An operator of the gray list gets 16-bit inputs if at least one
+// operator that writes an input computes in 16 bits and no such operator computes in f32. All other
+// operators get f32 inputs. A cast is inserted where the type of a variable changes, once per
+// variable. Autodiff adds the gradients of the casts. INVALID_ARGUMENT, naming the operator: an
+// operator of custom_white_list has no 16-bit form.
 StatusOr<PassOutcome> CastToHalf(Program& program, PassContext& context);
 
-// Changes the gradients. If the gradient of a parameter is one 16-bit tensor that a cast widens,
-// the cast is removed. `context.grads` then names the 16-bit tensor: communication sends 16 bits,
-// and the optimizer widens them. Does not apply if gradients of several steps are summed, because
-// these sums are f32.
+// Removes casts of gradients. If the gradient of a parameter is one 16-bit tensor that a cast
+// widens, the cast is removed. `context.grads` then names the 16-bit tensor: communication sends 16
+// bits, and the optimizer widens the received values. Does not apply if gradients of several steps
+// are summed, because these sums are f32.
 StatusOr<PassOutcome> KeepHalfGradients(Program& program, PassContext& context);
 
-// Changes the update. The gradient of the loss is multiplied by the variable "loss_scaling".
+// Inserts loss scaling. The gradient of the loss is multiplied by the variable "loss_scaling".
 // Gradients are divided by this variable after communication, before clipping and the optimizer. If
 // a gradient is not finite, the whole update is skipped (Op::run_if): parameters, slots and decay.
 // With dynamic scaling, update_loss_scaling then changes the variable. After an allreduce all ranks
 // have the same gradients, so they make the same decision. pservers apply every gradient that
-// arrives. Therefore they get zeros instead of gradients that are not finite.
+// arrives. Therefore a trainer pushes zeros for all gradients if at least one of them is not
+// finite.
 StatusOr<PassOutcome> ScaleLoss(Program& program, PassContext& context);
 
 inline constexpr char kLossScalingVar[] = "loss_scaling";

@@ -100,8 +100,9 @@ Status Scaler::InsertUnscale() {
        .role = ops::OpRole::kOptimize});
 }
 
-// Makes all ranks agree whether the gradients are finite. Each rank sees only its own sums, so all
-// ranks must skip the update if one rank has an overflow.
+// Makes all ranks agree whether the gradients are finite. With c_reduce_sum, each rank has only the
+// sums of the gradients that it owns, but all ranks must skip the update if one rank has an
+// overflow.
 Status Scaler::AgreeOverRanks() {
   const std::string overflows = program_.FreshName("loss_scaling@OVERFLOWS");
   const std::string none = program_.FreshName("loss_scaling@NO_OVERFLOW");
@@ -120,9 +121,9 @@ Status Scaler::AgreeOverRanks() {
   return OkStatus();
 }
 
-// Replaces all gradients by zeros if at least one is not finite, because such a gradient would
-// destroy the servers' parameters. Servers cannot skip a step. With zeros, this trainer does not
-// change the parameters.
+// Replaces all gradients by zeros if at least one is not finite. Servers cannot skip a step, and a
+// gradient that is not finite would make their parameters unusable. With zeros, this trainer does
+// not change the parameters.
 Status Scaler::SendZeros() {
   const std::string overflow = program_.FreshName("loss_scaling@OVERFLOW");
   size_t at = update_;
@@ -160,7 +161,8 @@ StatusOr<int64_t> Scaler::Run() {
         "amp with reduce_strategy Reduce or sharding needs at least one parameter for each rank, "
         "but there are more ranks than parameters [TD1108]; hint: use fewer ranks");
   }
-  // A fixed scale is not saved: it comes from the job file, even if a checkpoint has another one.
+  // A fixed scale is not saved, because the scale of the job file applies, even if a checkpoint has
+  // another scale.
   TD_RETURN_IF_ERROR(
       AddState(kLossScalingVar, configs_.init_loss_scaling(), configs_.use_dynamic_loss_scaling()));
   TD_RETURN_IF_ERROR(MultiplyLossGradient(program_, kLossScalingVar));

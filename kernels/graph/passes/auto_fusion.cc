@@ -25,7 +25,8 @@ class ChainFinder {
     return program_.FindVar(op.outputs[0][0])->desc.shape;
   }
   std::vector<size_t> Grow(size_t first);
-  // Returns true if every operator of the group may run at the position of the last one.
+  // Returns true if every operator of the group may run at the position of the group's last
+  // operator.
   bool CanGather(const std::vector<size_t>& group) const;
 
   const Program& program_;

@@ -18,8 +18,8 @@ namespace {
 // widen their inputs, and are still several times as fast as oneDNN's kernels for NHWC.
 constexpr int64_t kPlainChannelsMax = 24;
 // Smallest number of channels for which Winograd's algorithm is used. Measured on Sapphire Rapids
-// with oneDNN 2.6: with 64 channels or more it is 1.6 to 2.7 times as fast as the direct algorithm,
-// at every image size.
+// with oneDNN 2.6: with 64 channels or more, Winograd's algorithm is 1.6 to 2.7 times as fast as
+// the direct algorithm, at every image size.
 constexpr int64_t kWinogradChannelsMin = 64;
 
 bool IsConv(const ops::Op& op) {
@@ -139,8 +139,8 @@ bool Blocker::AllCanBlock(const ops::Op& op) const {
   return can;
 }
 
-// Returns a variable with the value of `name` in the fast layout (`blocked` is true) or in NCHW. If
-// `name` has another layout, the result is a copy, for which a reorder is appended.
+// Returns a variable with the value of `name` in the fast layout (if `blocked` is true) or in NCHW.
+// The result is `name` if `name` has this layout, otherwise a copy that an appended reorder writes.
 StatusOr<std::string> Blocker::Reordered(const std::string& name, bool blocked, ops::OpRole role) {
   if (!IsImage(name) || blocked_.contains(name) == blocked) return name;
   if (const auto it = copies_.find(name); it != copies_.end()) return it->second;
@@ -169,7 +169,8 @@ Status Blocker::Append(ops::Op op, const std::set<std::string>& blocked_outputs)
   return AppendOp(program_, std::move(op));
 }
 
-// Adds an operator that is no convolution. All its images get the same layout.
+// Appends `op`, which is no convolution, to the new program. All images of `op` get the same
+// layout.
 Status Blocker::InLayout(ops::Op op, bool blocked) {
   for (auto& slot : op.inputs) {
     for (std::string& name : slot) {
@@ -186,8 +187,9 @@ Status Blocker::InLayout(ops::Op op, bool blocked) {
   return Append(std::move(op), outputs);
 }
 
-// Adds a convolution on the CPU. Input and Output may have different layouts. An image that the
-// operator writes gets its best layout.
+// Appends `op`, a convolution on the CPU or its gradient, to the new program. Input and Output may
+// have different layouts. Output gets the layout in which the convolution is fastest. The gradient
+// of Input gets the layout of Input.
 Status Blocker::Convolution(ops::Op op) {
   const bool grad = op.type == "conv2d_grad";
   const std::string x = op.inputs[0][0];
@@ -222,8 +224,8 @@ bool Blocker::ForDevice(const ops::Op& op) const {
   return !IsImage(result) || CanBlock(result);
 }
 
-// Adds a convolution on a device. Input, Output and their gradients have the same layout. The
-// layout of the filter does not change.
+// Appends `op`, a convolution on a device or its gradient, to the new program. Input, Output and
+// their gradients have the same layout. The layout of the filter does not change.
 Status Blocker::DeviceConvolution(ops::Op op) {
   const bool last = ForDevice(op);
   for (const size_t slot : {size_t{0}, size_t{2}}) {

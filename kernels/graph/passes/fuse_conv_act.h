@@ -5,8 +5,8 @@
 
 namespace tandem::graph {
 
-// Runs after autodiff. This is possible because the gradient of relu reads only its Out. The
-// gradient of the convolution reads neither the Output of the convolution nor that of relu.
+// Runs after autodiff. Backward does not need the output of the convolution: the gradient of relu
+// reads only the output of relu, and the gradient of the convolution reads neither output.
 StatusOr<PassOutcome> FuseConvAct(Program& program, PassContext& context);
 
 }  // namespace tandem::graph

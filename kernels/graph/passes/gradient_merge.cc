@@ -24,7 +24,8 @@ class Merger {
   StatusOr<int64_t> Run();
 
  private:
-  // Returns the gradients: temporaries that communication or update reads but did not write.
+  // Returns the gradients: temporaries that operators of communication or update read and operators
+  // of forward or backward write.
   std::vector<std::string> FindGradients() const;
   Status InsertConditions();
   Status Accumulate(const std::string& grad);
@@ -34,7 +35,7 @@ class Merger {
   Program& program_;
   const std::vector<int64_t> stages_;
   const double factor_;
-  std::vector<std::string> due_;           // by stage: the condition that its sum is complete
+  std::vector<std::string> due_;  // by stage: the condition that the sum of the stage is complete
   std::vector<std::string> accumulators_;  // accumulators of the last stage
 };
 
@@ -102,8 +103,8 @@ Status Merger::Accumulate(const std::string& grad) {
   return OkStatus();
 }
 
-// Sets conditions that communication or update computes (amp's check for finite gradients) to 0 in
-// steps without an update.
+// Some conditions are computed by communication or update, such as amp's check for finite
+// gradients. Sets these conditions to 0 in steps without an update.
 Status Merger::ClearConditions() {
   std::set<std::string> written, conditions;
   for (const ops::Op& op : program_.ops) {

@@ -1,4 +1,5 @@
-// Accumulates the gradients of several steps. Communication and update run only in the last one.
+// Accumulates the gradients of several steps. Communication and update run only in the last of
+// these steps.
 #pragma once
 
 #include "kernels/graph/passes/pass.h"
@@ -10,9 +11,9 @@ namespace tandem::graph {
 // Operators with the roles kComm and kOptimize read the accumulator and run only every k-th time.
 // The gradient of the loss is multiplied by 1/k, so that the sum is a mean. With `deterministic`,
 // the parts are added as a binary tree, in log2(k) accumulators "w@GRAD@MERGED_BY_2", ... Parts and
-// ranks together form one tree. Accumulators belong to one rank. Checkpoints do not contain them,
-// because a checkpoint is written after an update, when the accumulators are empty. UNIMPLEMENTED,
-// naming the parameter: a gradient is sparse.
+// ranks together form one tree. Each rank has its own accumulators. Checkpoints do not contain
+// accumulators, because a checkpoint is written after an update, when the accumulators are empty.
+// UNIMPLEMENTED, naming the parameter: a gradient is sparse.
 StatusOr<PassOutcome> MergeGradients(Program& program, PassContext& context);
 
 // Declares the accumulator `name` of a gradient. AddAccumulator and the next three functions are

@@ -20,8 +20,8 @@ namespace {
 
 using S = DistributedStrategy;
 
-// The knob cache_runtime_context has no effect. Without it, Paddle looks variables up by name in
-// each run. A plan always looks them up once, when it is made.
+// The knob cache_runtime_context has no effect. Without the knob, Paddle looks up variables by name
+// in each run. Tandem looks up each variable once, when it makes the plan.
 StatusOr<PassOutcome> CacheRuntimeContext(Program&, PassContext&) {
   return PassOutcome{0, "has no effect: a plan always looks up each variable once"};
 }

@@ -1,7 +1,7 @@
-// Passes: the changes of the program that a strategy selects. A table (pass.cc) lists them in the
-// order in which they run. A pass has the name of its knob and finds the places of the program
-// where it applies. The pass reports the number of these places, or why there are none. Passes know
-// operators but no device.
+// Passes: the changes of the program that a strategy selects. A table (pass.cc) lists the passes in
+// the order in which they run. A pass has the name of its knob and finds the places of the program
+// where the pass applies. The pass reports the number of these places, or why there are none.
+// Passes know operators but no device.
 #pragma once
 
 #include <cstdint>

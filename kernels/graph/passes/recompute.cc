@@ -21,8 +21,9 @@ class Recomputer {
  private:
   Status FindWriters(const std::set<std::string>& checkpoints);
   bool IsKept(const std::string& name) const { return !writer_.contains(name); }
-  // Returns the name under which backward reads the value of `name`. The value stays in memory, or
-  // operators that compute a copy of it are appended.
+  // Returns the name under which backward reads the value of `name`: `name` itself if its value
+  // stays in memory, otherwise a copy. Appends the operators that compute the copy if they are
+  // missing.
   StatusOr<std::string> Again(const std::string& name);
   Status Repeat(const ops::Op& op);
   Status RedirectInputs(ops::Op& op);

@@ -9,8 +9,8 @@
 
 namespace tandem::graph {
 
-// Indices of the operators that write and that read one variable, ascending. An operator that reads
-// the variable twice is listed once.
+// The operators that write one variable, and the operators that read it: indices, ascending. An
+// operator that reads the variable twice is listed once.
 struct Uses {
   std::vector<size_t> writers, readers;
 };
@@ -23,10 +23,10 @@ UseMap FindUses(const Program& program);
 bool MayVanish(const Program& program, const std::string& var);
 
 // Returns true if exactly one operator writes `var`, only operator `reader` reads it, and
-// MayVanish(var).
+// MayVanish(program, var) is true.
 bool ReadOnlyBy(const Program& program, const UseMap& uses, const std::string& var, size_t reader);
 
-// Checks `op` as AppendOp does and inserts it before operator `at`.
+// Inserts `op` before operator `at`. First checks `op` in the same way as AppendOp.
 Status InsertOp(Program& program, size_t at, ops::Op op);
 // Replaces operator `at` with `op`, which gets the role and source position of the old operator.
 Status ReplaceOp(Program& program, size_t at, ops::Op op);
@@ -61,8 +61,8 @@ Status MultiplyLossGradient(Program& program, const std::string& factor);
 // the other reads or writes.
 bool Conflict(const ops::Op& a, const ops::Op& b);
 
-// Returns true if operator `from` may move next to operator `to`. This is possible if no operator
-// between them reads or writes the outputs of `from`, or writes its inputs.
+// Returns true if operator `from` may move next to operator `to`: no operator between the two reads
+// or writes an output of `from`, or writes an input of `from`.
 bool CanMove(const Program& program, size_t from, size_t to);
 
 }  // namespace tandem::graph

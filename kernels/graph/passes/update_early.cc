@@ -7,8 +7,8 @@
 namespace tandem::graph {
 namespace {
 
-// Returns the earliest index to which operator `at` may move. An update does not move before the
-// start of a communication that begins after the update's own communication.
+// Returns the earliest index to which the update at index `at` may move. The update stays after the
+// start of any communication that begins after the communication of the update's gradient.
 size_t Earliest(const Program& program, size_t at) {
   size_t to = at;
   while (to > 0 && !Conflict(program.ops[at], program.ops[to - 1])) --to;

@@ -8,8 +8,8 @@
 namespace tandem::graph {
 
 // Moves updates before later operators. An update after an allreduce moves at most to the start of
-// the next allreduce. If it moved further, the plan would wait for the allreduce earlier, and less
-// computation would overlap with the communication.
+// the next allreduce. If the update moved further, the plan would wait for the allreduce earlier,
+// and less computation would overlap with the communication.
 StatusOr<PassOutcome> UpdateEarly(Program& program, PassContext& context);
 
 }  // namespace tandem::graph

@@ -33,7 +33,7 @@ StatusOr<Kernel> PrepareDirect(const OpView& view, const PrepareContext& ctx) {
   return UnlessSlower(view, ctx, direct, onednn);
 }
 
-// ---- Convolution and relu in place --------------------------------------------------------------
+// ---- conv2d_relu: a convolution, then relu in the memory of Output ------------------------------
 
 struct ReluEpilogue {
   Kernel conv, relu;

@@ -7,8 +7,8 @@
 namespace tandem::ops {
 namespace {
 
-// `s` describes the convolution that the operator inverts. The output of that convolution is Input
-// of the operator.
+// `s` describes the convolution that the operator inverts. The operator's Input is the output of
+// this convolution.
 Status RunPlain(ConvShape& s, const KernelArgs& args) {
   PlainConvGrad(s, nullptr, InF32(args, 1), InF32(args, 0), OutF32(args, 0), nullptr, nullptr);
   return OkStatus();

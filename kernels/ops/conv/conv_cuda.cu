@@ -28,8 +28,8 @@ class DnnOrPlain {
     const auto run = [&](auto& conv) { return conv.Forward(args, x, w, y); };
     return First(forward_refused_, run);
   }
-  // Computes the output with its epilogue, if one cuDNN plan supports both. nullopt: there is no
-  // such plan, and nothing was computed.
+  // Computes the output and its epilogue if one cuDNN plan does both. nullopt: there is no such
+  // plan, and nothing was computed.
   std::optional<Status> ForwardFused(const KernelArgs& args, const void* x, const void* w,
                                      const float* bias, void* y) {
     if (!dnn_.fused() || forward_refused_) return std::nullopt;
@@ -110,8 +110,8 @@ Status RunGrad(State<Conv>& st, const KernelArgs& args) {
       [=] __device__(int64_t c, float sum) { gbias[c] = sum; });
 }
 
-// A transposed convolution computes the input gradient of a convolution. The output of that
-// convolution is Input of this operator.
+// A transposed convolution computes the input gradient of a convolution. The operator's Input is
+// the output of this convolution.
 template <typename Conv, typename T>
 Status RunTranspose(State<Conv>& st, const KernelArgs& args) {
   return st.conv.Input(args, nullptr, args.in[1], args.in[0], args.out[0]);

@@ -66,9 +66,10 @@ struct Padded {
   }
 };
 
-// Accepts convolutions with stride 1 and few channels. Measured on Sapphire Rapids with 3x3
-// filters: with 16 channels this kernel is as fast as oneDNN. With 32 channels, oneDNN's blocked
-// layouts are faster (118 against 105 GFLOP/s forward, 109 against 81 backward).
+// UNIMPLEMENTED: this kernel does not support the convolution, or the convolution has too many
+// channels. Measured on Sapphire Rapids with 3x3 filters: with 16 channels this kernel is as fast
+// as oneDNN. With 32 channels, oneDNN's blocked layouts are faster (118 against 105 GFLOP/s
+// forward, 109 against 81 backward).
 Status CheckShape(const ConvShape& s) {
   constexpr int64_t kChannelsMax = 24;
   if (s.stride[0] != 1 || s.stride[1] != 1 || s.groups != 1) {
@@ -92,9 +93,8 @@ int PartsFor(const PrepareContext& ctx, const ConvShape& s) {
       s.batch, tandem::ops::PartsFor(ctx.threads, products / kProductsPerElement)));
 }
 
-// Returns true if vectors of channels (ConvLoops::Transposed) are faster than long rows. This is
-// the case if computing the unused elements of the long rows takes longer than transposing the
-// result.
+// Returns true if vectors of channels (ConvLoops::Transposed) are faster than long rows: if
+// computing the unused elements of the long rows takes longer than transposing the result.
 bool UseTransposed(const ConvShape& s, const ConvLoops& loops, const Padded& padded) {
   return s.out_c % loops.lanes == 0 && s.out_plane() * 8 < padded.length * 7;
 }
@@ -119,8 +119,8 @@ void PackWeights(const float* from, int64_t channels, int64_t taps, float* to) {
   }
 }
 
-// Computes the output with vectors of channels: computes all channels of each position, and then
-// transposes the result. REQUIRES: the output channels fill whole vectors.
+// Computes the output with vectors of channels: first all channels of each position, then the
+// transpose of this result. REQUIRES: the output channels fill whole vectors.
 void ForwardTransposed(const ForwardState& st, const float* in, const float* weights,
                        const float* bias, float* scratch, float* out) {
   const ConvShape& s = st.s;
@@ -185,7 +185,7 @@ struct GradState {
 
   int64_t positions() const { return s.kernel[0] * s.kernel[1]; }
   int64_t weights() const { return need_input ? RoundUp(s.out_c * s.taps()) : 0; }
-  // Returns the number of elements of one image's output gradient in the form of long rows.
+  // Returns the number of elements of the output gradient of one image in long rows.
   int64_t row_stride() const { return s.out_c * padded.length; }
   int64_t acc() const { return need_filter ? s.out_c * s.taps() * ConvLoops::kLanesMax : 0; }
   int64_t turned() const {
@@ -262,7 +262,8 @@ float Collect(const GradState& st, const float* acc, int64_t o, int64_t t) {
   return st.vector_loops.sum(acc + (o * taps + t) * ConvLoops::kLanesMax, ConvLoops::kLanesMax);
 }
 
-// Computes the input gradient of an image: adds up all filter positions in the padded planes.
+// Computes the input gradient of one image. Adds the contributions of all filter positions in
+// `padded`, and copies the result without the padding to `gin`.
 void InputGrad(const GradState& st, const float* weights, const float* rows, float* padded,
                float* gin) {
   const ConvShape& s = st.s;

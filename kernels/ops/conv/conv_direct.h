@@ -1,5 +1,5 @@
-// Convolutions with stride 1 and few channels on the CPU, without unfolding the input
-// (conv_loops.h).
+// Convolutions with stride 1 and few channels on the CPU. They read the padded input directly,
+// without unfolding it (conv_loops.h).
 #pragma once
 
 #include "kernels/ops/core/op.h"

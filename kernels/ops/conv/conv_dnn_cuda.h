@@ -19,8 +19,8 @@ struct FilterTransposer {
 };
 
 // A convolution like PlainConvolution, computed by cuDNN. All tensors must have the same layout. If
-// the layout has channels last, filters are transposed in scratch memory, because cuDNN then needs
-// filters with channels last too.
+// this layout has channels last, cuDNN also needs filters with channels last. Therefore filters are
+// transposed in scratch memory.
 class DnnConvolution {
  public:
   static StatusOr<DnnConvolution> Make(const OpView& view, const ConvShape& s,

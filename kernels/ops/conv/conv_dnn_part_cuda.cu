@@ -28,11 +28,12 @@ auto DnnConvPart<Part>::Proposals(cudnnHandle_t dnn, const DnnConvDescriptors& d
   return all;
 }
 
-// Measures the algorithms. Skips those that fail or need more memory than the device has.
+// Measures the algorithms. Skips algorithms that fail or need more memory than the device has.
 template <typename Part>
 StatusOr<std::vector<ConvMeasurement>> DnnConvPart<Part>::Measure(
     const std::vector<Algorithm>& algorithms, const DnnConvProblem& p) {
-  // Launches per measured run. They are enough to make the time of the synchronisation negligible.
+  // Launches per measured run. With this number of launches, the time of the synchronisation is
+  // negligible.
   constexpr int kLaunches = 10;
   const ConvShape& s = p.s;
   Device& device = *p.ctx.device;
@@ -103,8 +104,8 @@ Status DnnConvPart<Part>::Search(const DnnConvProblem& p, const ConvEpilogue& ep
   TD_ASSIGN_OR_RETURN(
       const std::string fastest,
       ctx.settings.conv.search->Fastest(machine, problem, ctx.settings.conv.scratch_max, measure));
-  // If the search already knew the result, `measure` was not called. Then the plan does not exist
-  // yet.
+  // If the search already knew the fastest algorithm, it did not call `measure`. The plan of this
+  // algorithm does not exist in that case.
   for (size_t n = 0; n < DnnGraph::kProposals; ++n) {
     if (PlanName(n) == fastest) add_plan(n);
   }

@@ -1,9 +1,10 @@
 // One product of a convolution by cuDNN, with its algorithm. 16-bit convolutions with channels last
-// use cuDNN's graphs. Other convolutions, and those that the graphs do not support, call cuDNN's
-// convolution functions. An algorithm is considered only if it gives the same bits each time and
-// its workspace fits. cuDNN's heuristics choose among these algorithms. Without a graph, the choice
-// takes place at the first run. Alternatively, a search (kernels/ops/conv/conv_search.h) measures
-// the algorithms and several plans of a graph on the device.
+// use cuDNN's graphs. Other convolutions, and convolutions that the graphs do not support, call
+// cuDNN's convolution functions. An algorithm is considered only if it gives the same bits in each
+// run and its workspace fits. cuDNN's heuristics choose among these algorithms: when the kernel is
+// prepared if a graph is used, otherwise at the first run. Alternatively, a search
+// (kernels/ops/conv/conv_search.h) measures the algorithms and several plans of a graph on the
+// device.
 #pragma once
 
 #include <memory>
@@ -28,7 +29,7 @@ struct DnnConvDescriptors {
 // ---- The three products of x * w -> y: the same calls under different names in cuDNN ------------
 
 // The handle and the workspace for one product. Each product computes `out` from `a` and `b`: y
-// from x and w, gx from w and gy, gw from x and gy.
+// from x and w, gx from w and gy, or gw from x and gy.
 struct DnnWork {
   cudnnHandle_t dnn;
   void* workspace;
@@ -164,7 +165,7 @@ class DnnConvPart {
     typename Part::Algo algo;
     size_t workspace;              // size of the workspace in bytes
     std::optional<ConvPlan> plan;  // if set, Run uses this plan instead of `algo`
-    size_t number = 0;             // number of the plan (DnnGraph::MakeProposal), used in its name
+    size_t number = 0;             // number of the plan (DnnGraph::MakeProposal), a part of name()
     std::string name() const {
       if (plan.has_value()) return PlanName(number);
       return absl::StrFormat("algorithm%d", static_cast<int>(algo));
@@ -181,8 +182,8 @@ class DnnConvPart {
   static StatusOr<std::vector<Algorithm>> Proposals(cudnnHandle_t dnn, const DnnConvDescriptors& d);
   static StatusOr<std::vector<ConvMeasurement>> Measure(const std::vector<Algorithm>& algorithms,
                                                         const DnnConvProblem& p);
-  // Sets chosen_, or returns OK without setting chosen_. In the latter case, the first run chooses.
-  // UNIMPLEMENTED: a search found no algorithm, or none includes the epilogue.
+  // Sets chosen_, or returns OK without setting chosen_, so that the first run chooses.
+  // UNIMPLEMENTED: a search found no algorithm, or no algorithm includes the epilogue.
   Status Choose(const DnnConvProblem& p, const ConvEpilogue& epilogue);
   // Sets chosen_ to the fastest measured algorithm. Returns OK without setting chosen_ if this
   // algorithm is no longer available.

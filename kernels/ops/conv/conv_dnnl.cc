@@ -70,8 +70,8 @@ struct Problem {
   }
 
   // The ForEach functions call visit(primitive descriptor) for the implementations of algorithm
-  // `how`, in oneDNN's order. They stop and return true when visit returns true. To move to the
-  // next implementation, oneDNN needs the operation description from which the first descriptor was
+  // `how`, in oneDNN's order. They stop and return true when visit returns true. oneDNN moves to
+  // the next implementation with the operation description from which the first descriptor was
   // made.
   template <typename Visit>
   bool ForEachOutput(const dnnl::engine& engine, bool with_bias, algorithm how,
@@ -113,8 +113,8 @@ struct Problem {
   }
 };
 
-// Returns `memory` if its layout is `wanted`. Otherwise returns scratch memory, whose content the
-// caller must copy to `memory`.
+// Returns memory object `memory` if its layout is `wanted`. Otherwise returns new scratch memory;
+// the caller must copy the content of this scratch memory to `memory`.
 int Target(DnnlProgram& program, int memory, const Desc& wanted) {
   return program.DescOf(memory) == wanted ? memory : program.Scratch(wanted);
 }
@@ -192,7 +192,7 @@ Kernel ToKernel(DnnlProgram program) {
   return MakeKernel<DnnlProgram, Run>(std::move(program), scratch);
 }
 
-// One operator while its kernel is prepared.
+// The operator whose kernel is being prepared.
 struct Case {
   const OpView& view;
   const PrepareContext& ctx;
@@ -201,8 +201,8 @@ struct Case {
 };
 
 // Calls walk(algorithm, visit) for each algorithm until one call returns true. walk calls
-// visit(descriptor) for each implementation. Winograd's algorithm comes first, if it is requested,
-// then the direct algorithm. A search always tries both.
+// visit(descriptor) for each implementation. Winograd's algorithm comes first, if the operator
+// requests it, then the direct algorithm. A search for f32 always tries both algorithms.
 template <typename Walk, typename Visit>
 void ForEachImplementation(const Case& c, const Walk& walk, const Visit& visit) {
   const bool all = c.ctx.settings.conv.search != nullptr && c.p.type == DnnlType::f32;
@@ -215,7 +215,8 @@ void ForEachImplementation(const Case& c, const Walk& walk, const Visit& visit) 
   }
 }
 
-// Measures every implementation. add(program, descriptor) adds one to an empty program.
+// Measures every implementation. add(program, descriptor) adds one implementation to an empty
+// program.
 template <typename Walk, typename Add>
 StatusOr<std::vector<ConvMeasurement>> MeasureAll(const DnnlProgram& program, const Case& c,
                                                   const Walk& walk, const Add& add) {
@@ -259,7 +260,7 @@ Status AddPart(DnnlProgram& program, const Case& c, const char* part, const Walk
   const auto take = [&](const auto& descriptor) -> bool {
     const std::string name = descriptor.impl_info_str();
     if (!fastest.empty() && name != fastest) return false;
-    // Skip oneDNN's plain loops, because our own are as good.
+    // Skip oneDNN's plain loops, because Tandem's own plain loops are as good.
     if (tried && name.starts_with("ref")) return false;
     DnnlProgram attempt = program;
     add(attempt, descriptor);
@@ -311,11 +312,11 @@ Status BuildInputGrad(DnnlProgram& program, const Case& c) {
       });
 }
 
-// Index of the im2col matrix among the kernel's inputs. It follows the inputs of the operator.
+// Index of the im2col matrix among the kernel's inputs, after the inputs of the operator.
 constexpr int kColumns = 3;
 
 // Returns the columns from which the filter's gradient is computed. nullopt: oneDNN's own
-// algorithms compute it.
+// algorithms compute the gradient.
 std::optional<Columns> ColumnsFor(const OpView& view, const ConvShape& s,
                                   const PrepareContext& ctx) {
   const bool wanted = view.has_out(1) && !view.has_out(2);

@@ -1,7 +1,7 @@
 // Vector loops for convolutions with stride 1. They are compiled once per instruction set, like
 // loops.h. In contrast to loops.h, they use fused multiply-adds.
 //
-// All loops work on planes padded with zeros, which are one after another in memory. A plane is
+// All loops work on planes that are padded with zeros and stored one after another. A plane is
 // treated as one long row. The rows of an output plane have the width of the padded input, so the
 // last elements of each row are unused. An output plane is a sum over the filter taps. Each summand
 // is the input, shifted by offset[tap] and multiplied by a weight. This is an implicit im2col: the
@@ -26,9 +26,9 @@ struct ConvLoops {
   };
   void (*forward)(const Forward& args);
 
-  // Computes the sums of Forward with vectors of channels, without unused elements: out[(y * cols +
-  // x) * channels + o] = bias[o] + sum over t of w[t * channels + o] in[offset[t] + y * width + x].
-  // REQUIRES: `channels` is a multiple of `lanes`.
+  // Computes the same sums as Forward, but with vectors of channels and without unused elements:
+  // out[(y * cols + x) * channels + o] = bias[o] + sum over t of w[t * channels + o] in[offset[t] +
+  // y * width + x]. REQUIRES: `channels` is a multiple of `lanes`.
   struct Transposed {
     const float *in, *w, *bias;
     const int32_t* offset;
@@ -50,10 +50,10 @@ struct ConvLoops {
   };
   void (*weights)(const Weights& args);
 
-  // Computes the sums of Weights with vectors of channels, without unused elements. Adds to acc[(o
-  // / lanes * taps + t) * kLanesMax + o % lanes] the sum over images i, rows y and columns x of g[i
-  // * g_stride + (y * cols + x) * channels + o] in[i * in_stride + offset[t] + y * width + x].
-  // REQUIRES: `channels` is a multiple of `lanes`.
+  // Computes the same sums as Weights, but with vectors of channels and without unused elements.
+  // Adds to acc[(o / lanes * taps + t) * kLanesMax + o % lanes] the sum over images i, rows y and
+  // columns x of g[i * g_stride + (y * cols + x) * channels + o] in[i * in_stride + offset[t] + y *
+  // width + x]. REQUIRES: `channels` is a multiple of `lanes`.
   struct WeightsTransposed {
     const float *in, *g;
     const int32_t* offset;
@@ -64,8 +64,8 @@ struct ConvLoops {
   void (*weights_transposed)(const WeightsTransposed& args);
 
   // Adds to gin[c * plane + offset[t] + p] the sum over output channels o of w[(t * out_channels +
-  // o) * channels + c] g[o * length + p], for p in [0, length). t is a position in the filter.
-  // offset[t] is its offset within a plane.
+  // o) * channels + c] g[o * length + p], for each filter position t and for p in [0, length).
+  // offset[t] is the offset of position t within a plane.
   struct Inputs {
     const float *g, *w;
     const int32_t* offset;

@@ -1,5 +1,6 @@
-// The code of the convolution loops. Each conv_loops_<isa>.cc includes it once. As in loops_code.h,
-// everything has internal linkage, and the code calls no inline function with external linkage.
+// The code of the convolution loops. Each conv_loops_<isa>.cc includes this file once. As in
+// loops_code.h, everything has internal linkage, and the code calls no inline function with
+// external linkage.
 #ifndef TANDEM_CONV_LOOPS
 #error "include this from conv_loops_<isa>.cc alone"
 #endif
@@ -12,8 +13,8 @@ constexpr int kWidth = TANDEM_LANES;
 typedef float Vec __attribute__((vector_size(kWidth * sizeof(float))));
 static_assert(ConvLoops::kLanesMax % kWidth == 0);
 
-// Sizes of the accumulator blocks, which fill the registers: 24 of 32 registers with AVX-512, else
-// 12 of 16.
+// Sizes of the accumulator blocks, which fill 24 of 32 registers with AVX-512, and 12 of 16
+// registers otherwise.
 constexpr bool kManyRegisters = kWidth == 16;
 constexpr int kChannelsMax = kManyRegisters ? 8 : 4;
 constexpr int VectorsFor(int channels) { return !kManyRegisters ? 3 : channels <= 6 ? 4 : 3; }
@@ -30,8 +31,8 @@ inline Vec Broadcast(float f) { return Vec{f, f, f, f, f, f, f, f}; }
 #else
 inline Vec Broadcast(float f) { return Vec{f, f, f, f}; }
 #endif
-// Keeps a value in a register while several multiply-adds use it. Otherwise the compiler would load
-// the value for each multiply-add. Loads are the bottleneck of these loops.
+// Keeps a value in a register while several multiply-adds use the value. Without Keep, the compiler
+// would load the value for each multiply-add. Loads are the bottleneck of these loops.
 inline void Keep(Vec& v) { asm("" : "+v"(v)); }
 inline void Store(float* to, Vec v) { __builtin_memcpy(to, &v, sizeof(v)); }
 

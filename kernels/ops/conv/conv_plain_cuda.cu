@@ -11,7 +11,7 @@ __device__ float SeenByFilter(const ConvShape& s, const T* x, int64_t at) {
 }
 
 // Returns the output index along dimension `d` to which input index `at` contributes through filter
-// index `i`. -1: there is none.
+// index `i`. -1: no output index.
 __device__ int64_t OutputThrough(const ConvShape& s, int d, int64_t at, int64_t i) {
   const int64_t reach = at + s.pad[d] - i * s.dilation[d];
   if (reach < 0 || reach % s.stride[d] != 0) return -1;

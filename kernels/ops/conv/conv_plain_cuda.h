@@ -1,6 +1,6 @@
 // Convolutions by plain CUDA loops, for cases that cuDNN does not support and for comparison with
-// cuDNN. One thread computes one element of the result. An element of the filter's gradient is
-// computed by a whole block.
+// cuDNN. One thread computes one element of the result. For the filter's gradient, one block
+// computes one element.
 #pragma once
 
 #include "kernels/ops/conv/conv2d.h"

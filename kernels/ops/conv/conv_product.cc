@@ -12,7 +12,8 @@ namespace {
 
 using Desc = dnnl::memory::desc;
 
-// Describes a row-major matrix [rows, cols]. `transposed`: the matrix is stored in transposed form.
+// Describes a row-major matrix [rows, cols] to oneDNN. `transposed`: the matrix is stored in
+// transposed form.
 Desc Matrix(int64_t rows, int64_t cols, bool transposed = false) {
   return {{rows, cols},
           DnnlType::bf16,
@@ -110,8 +111,8 @@ void AddFilterGradOfColumns(DnnlProgram& program, const ConvShape& s, int column
   if (s.kernel[0] == 1 && s.kernel[1] == 1) {
     return AddProduct(program, grad, seen, -1, program.Out(1, Matrix(s.out_c, s.taps())));
   }
-  // In the product, the channels of a filter come after its taps. In the filter, they come before
-  // its taps.
+  // A row of the product is a filter in the order [kh, kw, c]. The operator stores filters in the
+  // order [c, kh, kw].
   const int product = program.Scratch(Matrix(s.out_c, s.taps()));
   AddProduct(program, grad, seen, -1, product);
   const std::vector<int64_t> dims = {s.out_c, s.in_c, s.kernel[0], s.kernel[1]};

@@ -15,12 +15,13 @@ namespace tandem::ops {
 
 class DnnlProgram;
 
-// Returns true if output and gradients are matrix products of the tensors as they are stored, and
-// this CPU has AMX. This requires bf16 images in NHWC, one group, and 1x1 filters with stride 1 and
-// without padding.
+// Returns true if this CPU has AMX, and the output and the gradients are matrix products of the
+// stored tensors, without copies. This requires bf16 images in NHWC, one group, and 1x1 filters
+// with stride 1 and without padding.
 bool IsPointwise(const ConvShape& s, DType dtype);
 
-// Adds the computation of output 0 from inputs 0 (Input), 1 (Filter) and, with_bias, 2 (Bias, f32).
+// Adds the computation of output 0 from inputs 0 (Input), 1 (Filter) and, if with_bias is true, 2
+// (Bias, f32).
 void AddPointwiseOutput(DnnlProgram& program, const ConvShape& s, bool with_bias);
 // Adds the computation of output 0 (Input@GRAD) from inputs 1 (Filter) and 2 (Output@GRAD).
 void AddPointwiseInputGrad(DnnlProgram& program, const ConvShape& s);
@@ -30,10 +31,11 @@ void AddPointwiseInputGrad(DnnlProgram& program, const ConvShape& s);
 class Columns {
  public:
   explicit Columns(const ConvShape& s, int threads);
-  // Returns true if computing the filter's gradient from the unfolded input is faster.
+  // Returns true if the filter's gradient is computed faster from the unfolded input than by
+  // oneDNN.
   static bool Serve(const ConvShape& s, DType dtype);
 
-  // Returns true if the matrix equals the input, so that nothing must be copied.
+  // Returns true if the unfolded input equals the input, so that Gather is not needed.
   bool trivial() const { return trivial_; }
   size_t bytes() const;
   void Gather(const void* input, void* columns) const;

@@ -30,7 +30,7 @@ std::string ToText(const Attr& attr) {
 }
 
 // Holds an exclusive lock on file `path` during its lifetime. If the file cannot be created, the
-// object has no effect.
+// object does not lock anything.
 class FileLock {
  public:
   explicit FileLock(const std::string& path) : fd_(open(path.c_str(), O_CREAT | O_RDWR, 0644)) {

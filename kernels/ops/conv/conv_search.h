@@ -1,6 +1,6 @@
 // Selects convolution algorithms by measurement. Every algorithm that supports a problem runs a few
-// times, and the fastest is selected. A file stores the measurements. The next start then measures
-// nothing and makes the same choices. The same choices give the same bits.
+// times, and the fastest algorithm is selected. A file stores the measurements. A later start reads
+// the file, so it measures nothing and makes the same choices. The same choices give the same bits.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace tandem::ops {
 
 // The measurement of one algorithm for one problem.
 struct ConvMeasurement {
-  std::string name;  // name of the implementation (a library's or ours), without spaces
+  std::string name;  // name of the implementation, without spaces
   double us = 0;     // time of one run in microseconds, including reorders
   size_t scratch_bytes = 0;
 };
@@ -26,8 +26,9 @@ class ConvSearch {
   // `path`: file with the measurements; empty: the measurements are not stored.
   explicit ConvSearch(std::string path) : path_(std::move(path)) {}
 
-  // Reads the file if it exists. Measurements of other machines are kept in the file but not used.
-  // DATA_LOSS, naming the line: the file is damaged; the search then starts without measurements.
+  // Reads the file if the file exists. Measurements of other machines stay in the file but are not
+  // used. DATA_LOSS, naming the line: the file is damaged; the search then starts without
+  // measurements.
   Status Load();
   // Writes the file if a problem was measured since Load. Measurements that other processes wrote
   // in the meantime stay in the file. If this and another process measured the same problem, the
@@ -38,9 +39,9 @@ class ConvSearch {
 
   using Measure = std::function<StatusOr<std::vector<ConvMeasurement>>()>;
   // Returns the name of the fastest algorithm for `problem` on `machine` that needs at most
-  // `scratch_max` bytes. `machine` names the processor or device and the version of the library.
-  // Calls `measure` if no measurements of the problem on this machine are known. UNIMPLEMENTED: no
-  // algorithm fits into the limit.
+  // `scratch_max` bytes of scratch memory. `machine` names the processor or device and the version
+  // of the library. Calls `measure` if no measurements of the problem on this machine are known.
+  // UNIMPLEMENTED: each algorithm needs more scratch memory.
   StatusOr<std::string> Fastest(const std::string& machine, const std::string& problem,
                                 size_t scratch_max, const Measure& measure);
 

@@ -10,7 +10,7 @@
 namespace tandem::ops {
 namespace {
 
-// Returns `count` buffers of `bytes(i)` bytes. `device` must outlive them.
+// Returns `count` buffers, buffer i with bytes(i) bytes. `device` must outlive the buffers.
 StatusOr<std::vector<Buffer>> Memory(CpuDevice& device, size_t count,
                                      const std::function<size_t(size_t)>& bytes) {
   std::vector<Buffer> memory;

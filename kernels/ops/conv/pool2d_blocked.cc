@@ -99,7 +99,8 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const PoolShape s, PoolShapeOf(view));
   TD_REQUIRE(s.planes * s.in_plane() == view.in(0).shape.numel());
   if (s.layout != ImageLayout::kBlocked)
-    return Unimplemented("this kernel supports only layout nChw16c");
+    return Unimplemented("this kernel does not support layout %s, expected nChw16c",
+                         view.attr<std::string>("data_layout"));
   return MakeKernel<State, Body>({s, PartsFor(ctx.threads, s.planes * s.in_plane())});
 }
 

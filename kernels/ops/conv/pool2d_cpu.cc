@@ -21,7 +21,8 @@ struct State {
   int parts;
 };
 
-// Returns the index of the largest element in window `w`, the first one if there are several.
+// Returns the index of the largest element in window `w`; if several elements are equally large,
+// the index of the first.
 int64_t ArgMax(const PoolShape& s, const PoolWindow& w, const float* x) {
   int64_t best = w.top * s.in[1] + w.left;
   for (int64_t i = w.top; i < w.bottom; ++i) {
@@ -96,7 +97,8 @@ StatusOr<Kernel> PreparePlain(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const PoolShape s, PoolShapeOf(view));
   TD_REQUIRE(s.planes * s.in_plane() == view.in(0).shape.numel());
   if (s.layout != ImageLayout::kPlain)
-    return Unimplemented("this kernel supports only layout NCHW");
+    return Unimplemented("this kernel does not support layout %s, expected NCHW",
+                         view.attr<std::string>("data_layout"));
   const int64_t cost = s.planes * s.out_plane() * s.kernel[0] * s.kernel[1];
   return MakeKernel<State, Body>({s, BestLoops(), PartsFor(ctx.threads, cost)});
 }
@@ -131,7 +133,8 @@ template <Status (*Body)(State&, const KernelArgs&)>
 StatusOr<Kernel> PrepareMax2(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const PoolShape s, PoolShapeOf(view));
   if (s.layout != ImageLayout::kPlain)
-    return Unimplemented("this kernel supports only layout NCHW");
+    return Unimplemented("this kernel does not support layout %s, expected NCHW",
+                         view.attr<std::string>("data_layout"));
   for (int d = 0; d < 2; ++d) {
     if (!s.max || s.kernel[d] != 2 || s.stride[d] != 2 || s.pad[d] != 0) {
       return Unimplemented(

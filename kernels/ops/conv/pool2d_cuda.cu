@@ -1,6 +1,6 @@
 // CUDA kernels of pool2d, which is defined in pool2d.cc. Forward: one thread computes one element
 // of the output. Gradient: one thread computes one element of the input gradient, from all windows
-// that contain it. Thus no two threads add to the same element.
+// that contain this element. Thus no two threads add to the same element.
 #include "kernels/ops/conv/pool2d.h"
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/images_cuda.h"
@@ -20,7 +20,8 @@ CudaImages OutputOf(const State& st) {
   return {st.channels, st.s.out[0], st.s.out[1], st.s.layout == ImageLayout::kLast};
 }
 
-// Returns the index of the largest element in window `w`, the first one if there are several.
+// Returns the index of the largest element in window `w`; if several elements are equally large,
+// the index of the first.
 template <typename T>
 __device__ int64_t ArgMax(const T* x, const CudaImages& in, const CudaImages::Place& p,
                           const PoolWindow& w) {
@@ -59,8 +60,8 @@ Status Run(State& st, const KernelArgs& args) {
   });
 }
 
-// Returns the first window along one dimension that contains index `at`. The last such window is
-// (at + pad) / stride, or the last window of the dimension if its index is smaller.
+// Returns the first window along one dimension that contains index `at`. The last window that
+// contains `at` is (at + pad) / stride, unless the dimension has fewer windows.
 __device__ int64_t FirstWindow(int64_t at, int64_t pad, int64_t kernel, int64_t stride) {
   const int64_t reach = at + pad - kernel;
   return reach < 0 ? 0 : reach / stride + 1;

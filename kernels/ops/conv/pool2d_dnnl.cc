@@ -39,7 +39,7 @@ struct Problem {
 };
 
 // Adds the pooling. Returns its workspace memory, which contains the positions of the largest
-// elements; -1: an average has no workspace.
+// elements. -1: an average needs no workspace.
 int AddForward(DnnlProgram& program, const Problem& p, int x, int out) {
   const auto pd = p.Forward(program.engine());
   const bool remembers = p.how == algorithm::pooling_max;
@@ -50,8 +50,8 @@ int AddForward(DnnlProgram& program, const Problem& p, int x, int out) {
   return workspace;
 }
 
-// The forward kernel does not store the workspace. Therefore the gradient of max runs the pooling
-// again.
+// The forward kernel does not store the workspace. Therefore the gradient of max pooling runs the
+// pooling again.
 void BuildGrad(DnnlProgram& program, const Problem& p) {
   const bool remembers = p.how == algorithm::pooling_max;
   const int workspace =
@@ -74,7 +74,9 @@ template <typename Build>
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx, const Build& build) {
   TD_RETURN_IF_ERROR(CheckDnnlTypes(view));
   TD_ASSIGN_OR_RETURN(const PoolShape s, PoolShapeOf(view));
-  if (s.layout != ImageLayout::kLast) return Unimplemented("this kernel supports only layout NHWC");
+  if (s.layout != ImageLayout::kLast)
+    return Unimplemented("this kernel does not support layout %s, expected NHWC",
+                         view.attr<std::string>("data_layout"));
   if (view.in(0).shape.numel() == 0)
     return Unimplemented("this kernel does not support empty tensors");
   TD_ASSIGN_OR_RETURN(DnnlProgram program,

@@ -9,7 +9,7 @@
 
 namespace tandem::ops {
 
-// Conversion of pixels to elements: value * scale + bias per channel, with value in [0, 255].
+// Converts pixels to elements: value * scale + bias per channel, with value in [0, 255].
 struct ImageForm {
   int64_t size = 0;            // width and height of the result in pixels
   bool channels_last = false;  // shape of the result; true: [size, size, 3], false: [3, size, size]

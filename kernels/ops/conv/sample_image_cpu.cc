@@ -16,8 +16,8 @@
 namespace tandem::ops {
 namespace {
 
-// Returns colour `c`, interpolated between two neighbouring pixels of a blended row. tap.weight is
-// the weight of the second pixel, out of 256.
+// Returns colour `c` of a pixel, interpolated between two neighbouring pixels of a blended row.
+// tap.weight / 256 is the weight of the second pixel.
 float ColourAt(const uint16_t* left, const ImageTap& tap, const float* scale, const float* bias,
                size_t c) {
   const int value = left[c] * (256 - tap.weight) + left[c + 3] * tap.weight;
@@ -25,7 +25,8 @@ float ColourAt(const uint16_t* left, const ImageTap& tap, const float* scale, co
 }
 
 #if defined(__SSE2__)
-// Returns all colours that ColourAt computes. The fourth number of the result has no meaning.
+// Returns all three colours of a pixel, as ColourAt computes them. The fourth number of the result
+// has no meaning.
 __m128 ColoursAt(const uint16_t* left, const ImageTap& tap, __m128 scale, __m128 bias) {
   const __m128i here = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(left));
   const __m128i next = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(left + 3));
@@ -68,7 +69,7 @@ struct State {
   size_t scratch;  // scratch memory per thread, in bytes
 };
 
-// Rejects inputs with which the kernel would read outside the tensors.
+// INVALID_ARGUMENT: the kernel would read outside the tensors.
 Status Check(const SampledImages& s, const PackedImage* images, const int32_t* taps) {
   const int64_t size = s.form.size;
   for (int64_t i = 0; i < s.count; ++i, taps += 2 * size) {
@@ -113,8 +114,8 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
 }  // namespace
 
 size_t ImageScratchBytes(int64_t width) {
-  // A scratch row contains a blended row, a copy of its last pixel, and one more element. A read of
-  // four colours at the copy of the last pixel also reads this element.
+  // A scratch row contains a blended row, a copy of its last pixel, and one more element, because
+  // reading four colours at the copy also reads this element.
   return (static_cast<size_t>(width) * 3 + 4) * sizeof(uint16_t) / 64 * 64 + 64;
 }
 

@@ -12,8 +12,8 @@ enum class ImageLayout : uint8_t { kPlain, kBlocked, kLast };
 // Name of the row-major layout [n,c,h,w].
 inline constexpr char kPlainLayout[] = "NCHW";
 // oneDNN's name for the blocked layout [n, c/16, h, w, 16]. The number of channels must be a
-// multiple of 16. A tensor needs as much memory as in NCHW, so element-wise operators work on it
-// without conversion.
+// multiple of 16. A tensor needs as much memory as in NCHW, so element-wise operators process a
+// blocked tensor without conversion.
 inline constexpr char kBlockedLayout[] = "nChw16c";
 inline constexpr int64_t kLayoutBlock = 16;
 // Name of the layout with channels last, [n,h,w,c]. oneDNN's bf16 convolutions use this layout.

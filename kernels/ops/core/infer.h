@@ -1,5 +1,6 @@
-// Checks that the infer functions of many operators use. A message names the slot, the expected and
-// the actual value.
+// Functions with which operators check their inputs and attributes. Each function returns
+// INVALID_ARGUMENT if the check fails. The message names the slot, the expected value and the found
+// value.
 #pragma once
 
 #include <initializer_list>
@@ -25,8 +26,8 @@ Status NeedLabel(const OpView& view, size_t i);
 // Checks that attribute `name` is a list of two integers, each at least `min`.
 Status NeedPair(const OpView& view, const char* name, int64_t min);
 
-// Checks that attribute `name` is set to a list of integers. Needed if the default of the attribute
-// does not show the type.
+// Checks that attribute `name` is set to a list of integers. Operators need this check if the
+// default of the attribute does not show the type.
 Status NeedInts(const OpView& view, const char* name);
 
 // An infer function: output 0 gets the description of input 0. All inputs must be f32.

@@ -48,9 +48,9 @@ struct Op {
   // value is 0, the operator does not run and its outputs keep their values. Empty: the operator
   // always runs.
   std::string run_if;
-  // The operators inside a fused operator (OpDef::has_body), in order. Their variables are inputs
-  // and outputs of the fused operator, and internal values. None of these operators has
-  // operators inside. Empty: OpDef::has_body is false.
+  // The operators inside a fused operator (OpDef::has_body), in order. Their variables are inputs,
+  // outputs and internal values of the fused operator. These operators have no body themselves.
+  // Empty: OpDef::has_body is false.
   std::vector<Op> body;
 };
 
@@ -95,8 +95,8 @@ class OpView {
     TD_REQUIRE(has_in(i));
     return *in_[i];
   }
-  // Descriptions of the outputs. They are available only while a kernel is prepared. An output that
-  // is not needed is absent.
+  // Descriptions of the outputs, which are available only while a kernel is prepared. An output
+  // that is not needed is absent.
   size_t out_count() const { return out_.size(); }
   bool has_out(size_t i) const { return i < out_.size() && out_[i] != nullptr; }
   const TensorDesc& out(size_t i) const {
@@ -112,8 +112,8 @@ class OpView {
     return std::get<T>(given != op_.attrs.end() ? given->second : Default(name));
   }
 
-  // Returns INVALID_ARGUMENT. The message contains, in this order, the operator's type, source
-  // position and shapes, and `what`.
+  // Returns INVALID_ARGUMENT. The message contains the operator's type, source position and shapes,
+  // followed by `what`.
   Status Error(const std::string& what) const;
 
  private:
@@ -147,25 +147,26 @@ class GradContext {
   std::string In(size_t slot, size_t i = 0) const;
   std::string Out(size_t slot, size_t i = 0) const;
   // Returns the name of the gradient of an output; "" if no gradient flows through this output. The
-  // operators that compute the gradient precede those that this object appends.
+  // program computes this gradient before the operators that Append adds.
   virtual std::string OutGrad(size_t slot, size_t i = 0) const = 0;
-  // Returns the name for G(input); "" if G(input) is not needed. Call this at most once per input.
-  // If the name is not "", the caller must append an operator that writes G(input).
+  // Returns the name for G(input); "" if G(input) is not needed. The caller calls InGrad at most
+  // once per input. If the name is not "", the caller must append an operator that writes G(input).
   virtual std::string InGrad(size_t slot, size_t i = 0) = 0;
   // Like InGrad, but returns the names for a sparse G(input). The operator computes only some rows
   // of G(input).
   virtual SparseGradNames InGradSparse(size_t slot, size_t i = 0) = 0;
-  // Appends an operator with role kBackward. Inputs and outputs are in the order of its OpDef's
-  // slots.
+  // Appends an operator with role kBackward. `inputs` and `outputs` are in the order of the slots
+  // in the operator's OpDef.
   virtual void Append(std::string type, std::vector<std::vector<std::string>> inputs,
                       std::vector<std::vector<std::string>> outputs, AttrMap attrs) = 0;
 };
 
 // ---- Kernels ------------------------------------------------------------------------------------
 
-// The arguments of a kernel. Inputs and outputs are pointers by position, nullptr if absent. The
-// pointers do not change after the plan was made. Kernels allocate no memory and never synchronise
-// the device. They write only to their outputs, scratch memory and state.
+// The arguments of a kernel. Inputs and outputs are pointers by position, nullptr if absent.
+// Between runs, only the pointers to data variables may change (Plan::Readers). Kernels allocate no
+// memory and never synchronise the device. They write only to their outputs, scratch memory and
+// state.
 struct KernelArgs {
   const void* const* in;
   void* const* out;
@@ -174,8 +175,8 @@ struct KernelArgs {
   void* stream;   // stream of the device; nullptr on the CPU
 };
 
-// The function of a kernel. It returns an error only for bad data, such as a label out of range.
-// The error message does not name the operator, because the executor adds type and source position.
+// The function of a kernel. Returns an error only for bad data, such as a label out of range. The
+// error message does not name the operator, because the executor adds type and source position.
 using KernelFn = Status (*)(const KernelArgs&);
 
 // A kernel that is prepared for one place in one plan. `state` contains shapes and attributes, so
@@ -202,7 +203,7 @@ struct PrepareContext {
 };
 
 // Prepares a kernel for an operator. UNIMPLEMENTED, with the reason: this implementation does not
-// support the case. The plan then tries the next implementation of the list.
+// support the case. The plan then tries the operator's next implementation.
 using PrepareFn = StatusOr<Kernel> (*)(const OpView&, const PrepareContext&);
 
 // One implementation of an operator's kernel on one kind of place.
@@ -230,8 +231,8 @@ Kernel MakeKernel(S state, size_t scratch_bytes = 0) {
 // ---- Definitions of operators -------------------------------------------------------------------
 
 // (output position, input position) of two tensors that may share memory. The kernel must read
-// element i of the input before it writes element i of the output. The kernel must not read element
-// i of the input afterwards.
+// element i of the input before it writes element i of the output, and must not read this element
+// again after the write.
 using InplacePair = std::pair<int, int>;
 
 // Lists in a definition. A capacity is the length of the longest list.
@@ -243,7 +244,7 @@ using InplaceList = ShortList<InplacePair, 5>;
 using KernelList = ShortList<KernelImpl, 4>;
 
 // The definition of an operator. All definitions are constants that the compiler initialises
-// (constinit). Therefore they are complete when initialisers of other files look them up.
+// (constinit). Therefore definitions are complete when initialisers of other files look them up.
 struct OpDef {
   const char* type;
   const char* doc;
@@ -256,7 +257,7 @@ struct OpDef {
   // a gradient must flow through it.
   void (*grad)(GradContext& ctx) = nullptr;
   // Returns the number of multiplications and additions of one run, for the profile. `view`
-  // contains the outputs that are needed. nullptr: the operator only moves memory.
+  // contains only the outputs that are needed. nullptr: the operator only moves memory.
   double (*flops)(const OpView& view) = nullptr;
   // The implementations on the CPU. nullptr for communication operators.
   const KernelList* cpu = nullptr;

@@ -19,7 +19,7 @@ constexpr size_t RoundUp(size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// Where one tensor of a step is stored.
+// The location of one tensor of a step.
 struct Operand {
   enum Kind : uint8_t { kAbsent, kIn, kOut, kLocal };
   Kind kind = kAbsent;
@@ -44,9 +44,9 @@ struct Block {
   int64_t begin, count;
 };
 
-// A result of one element. Every block computes this value and writes it to the scratch memory of
-// its part, because later blocks still read the old value. Run copies the result to the output
-// after all blocks.
+// A result of one element. Every block of the group computes this result and writes it to the
+// scratch memory of its part, because later blocks still read the old value. Run copies the result
+// to the output after all blocks.
 struct LateResult {
   size_t group;
   size_t offset, bytes;
@@ -60,7 +60,7 @@ struct State {
   std::vector<std::vector<Step>> steps;
   std::vector<Block> blocks;
   std::vector<LateResult> late;
-  // Scratch memory of one part in bytes. The kernels use the first `kernel_bytes` bytes of it.
+  // Scratch memory of one part in bytes. The kernels use the first `kernel_bytes` bytes.
   size_t part_bytes = 0, kernel_bytes = 0;
   int parts = 1;
 };
@@ -106,8 +106,8 @@ Status RunBlocks(const State& s, int part, int64_t begin, int64_t end, const Ker
     }
     for (const LateResult& late : s.late) {
       if (late.group != block.group || block.begin != 0) continue;
-      // New values stay in scratch memory, after that of all parts, until all threads have read the
-      // old values.
+      // New values stay in scratch memory, after the scratch memory of all parts, until all threads
+      // have read the old values.
       std::copy_n(scratch + late.offset, late.bytes,
                   static_cast<std::byte*>(args.scratch) + s.parts * s.part_bytes + late.offset);
     }
@@ -171,8 +171,8 @@ void Preparer::CutBlocks() {
   }
   for (size_t g = 0; g < state_.groups.size(); ++g) {
     const int64_t n = state_.groups[g].elements;
-    // A group without elements gets one block too, because this block computes the results of one
-    // element.
+    // A group without elements also gets one block, because the block computes the group's results
+    // of one element.
     for (int64_t begin = 0; begin == 0 || begin < n; begin += kBlock) {
       state_.blocks.push_back({g, begin, std::min(kBlock, n - begin)});
     }

@@ -1,5 +1,6 @@
 // Runs several elementwise operators block by block, so that intermediate values stay in the cache.
-// Fused operators use this, and f32 operators on 16-bit tensors (half.h).
+// Two kinds of kernels use these functions: fused operators, and f32 operators on 16-bit tensors
+// (half.h).
 #pragma once
 
 #include <vector>
@@ -32,7 +33,8 @@ struct Body {
   std::vector<int64_t> elements;  // by group: number of elements of its tensors
 };
 
-// Returns a kernel that runs all steps on one block after another. Each block is run by one thread.
+// Returns a kernel that runs all steps on one block after another. One thread runs all steps of a
+// block.
 StatusOr<Kernel> PrepareBody(const Body& body, int threads);
 
 }  // namespace tandem::ops

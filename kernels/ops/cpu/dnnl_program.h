@@ -35,22 +35,22 @@ class DnnlProgram {
 
   const dnnl::engine& engine() const { return engine_; }
 
-  // In, Out and Scratch add a memory object and return its index. The memory is input i or output i
-  // of the kernel, or a part of its scratch memory.
+  // In, Out and Scratch add a memory object and return its index. In uses input i of the kernel,
+  // Out uses output i, and Scratch uses a part of the scratch memory.
   int In(int i, const dnnl::memory::desc& desc) { return AddMemory(Source::kIn, i, desc); }
   int Out(int i, const dnnl::memory::desc& desc) { return AddMemory(Source::kOut, i, desc); }
   int Scratch(const dnnl::memory::desc& desc);
 
-  // Adds a memory object with the same bytes as `memory` and another description. Returns its
-  // index.
+  // Adds a memory object with the same bytes as memory object `memory` and another description.
+  // Returns the index of the new object.
   int View(int memory, const dnnl::memory::desc& desc) {
     return AddMemory(At(memory).source, At(memory).at, desc);
   }
 
   dnnl::memory::desc DescOf(int memory) const { return At(memory).memory.get_desc(); }
 
-  // Returns `memory` in the layout `wanted`. This is `memory` itself, or a copy for which a reorder
-  // is appended.
+  // Returns memory object `memory` in the layout `wanted`: the object itself if it has this layout,
+  // otherwise a copy, which an appended reorder writes.
   int Reordered(int memory, const dnnl::memory::desc& wanted);
   // Appends a primitive. `args` are pairs of argument number and memory index. `scratchpad` is the
   // scratchpad description of the primitive's descriptor.
@@ -59,8 +59,8 @@ class DnnlProgram {
   // Appends a copy of memory `from` to memory `to`, unless both are the same memory.
   void Copy(int from, int to);
 
-  // After this call, new primitives reuse the scratch memory of earlier ones. The earlier scratch
-  // memory must not be read any more.
+  // After this call, new primitives reuse the scratch memory of earlier primitives. No new
+  // primitive may read the earlier scratch memory.
   void ReuseScratch() { scratch_used_ = 0; }
   // Returns the bytes of scratch memory added since the last ReuseScratch().
   size_t scratch_used() const { return scratch_used_; }
@@ -96,14 +96,14 @@ class DnnlProgram {
   size_t scratch_used_ = 0, scratch_bytes_ = 0;
 };
 
-// Returns the attributes for every primitive. They say that the caller provides the scratchpad.
+// Returns the attributes that every primitive needs: the caller provides the scratchpad.
 dnnl::primitive_attr UserScratchpad();
 
 using DnnlType = dnnl::memory::data_type;
 // Returns oneDNN's name of an element type. REQUIRES: `dtype` is f32, f16 or bf16.
 DnnlType DnnlTypeOf(DType dtype);
-// Checks whether oneDNN should compute an operator. UNIMPLEMENTED: a tensor has a 16-bit type with
-// which oneDNN is slow on this machine.
+// Checks whether oneDNN should compute an operator. UNIMPLEMENTED: a tensor has a 16-bit type whose
+// products are slow on this machine with oneDNN.
 Status CheckDnnlTypes(const OpView& view);
 
 // Returns the description of a row-major tensor with dimensions `dims`.

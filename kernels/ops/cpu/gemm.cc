@@ -48,7 +48,7 @@ StatusOr<XsmmGemm> XsmmGemm::Make(const Sizes& s) {
 }
 
 int XsmmGemm::PartsFor(int threads, int64_t m, int64_t n, int64_t k) {
-  // The number of multiply-adds that take as long as one operation on memory.
+  // The number of multiply-adds that take as long as one element operation (PartsFor).
   constexpr int64_t kProductsPerElement = 16;
   const int64_t cost = m * n * k / kProductsPerElement;
   return static_cast<int>(

@@ -179,7 +179,7 @@ StatusOr<Kernel> PrepareWidened(const OpView& view, const PrepareContext& ctx, P
       view.out_count(), [&](size_t i) { return view.has_out(i); },
       [&](size_t i) -> const TensorDesc& { return view.out(i); }, &bytes);
   TD_ASSIGN_OR_RETURN(Kernel kernel, f32(OpView(view.op(), def, in.descs(), out.descs()), ctx));
-  // The scratch memory of the f32 kernel is at the start.
+  // The scratch memory of the f32 kernel is at the start of the scratch memory.
   const size_t begin = RoundUp(kernel.scratch_bytes);
   State state{std::move(kernel),
               in.widened(),

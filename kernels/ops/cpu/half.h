@@ -14,13 +14,15 @@ bool HasHalf(const OpView& view);
 // memory for whole tensors.
 StatusOr<Kernel> PrepareWidened(const OpView& view, const PrepareContext& ctx, PrepareFn f32);
 
-// Uses `f32` directly if all tensors are f32, and PrepareWidened if a tensor has 16 bits.
+// Returns a kernel of `f32` if all tensors are f32. Returns a kernel of PrepareWidened if a tensor
+// has 16 bits.
 template <PrepareFn f32>
 StatusOr<Kernel> OrWidened(const OpView& view, const PrepareContext& ctx) {
   return HasHalf(view) ? PrepareWidened(view, ctx, f32) : f32(view, ctx);
 }
 
-// Uses `native` if `native` supports the element types, else PrepareWidened.
+// Returns a kernel of `native`. If `native` is UNIMPLEMENTED and a tensor has 16 bits, returns a
+// kernel of PrepareWidened instead.
 template <PrepareFn native>
 StatusOr<Kernel> NativeOrWidened(const OpView& view, const PrepareContext& ctx) {
   StatusOr<Kernel> kernel = native(view, ctx);
@@ -28,10 +30,11 @@ StatusOr<Kernel> NativeOrWidened(const OpView& view, const PrepareContext& ctx) 
   return other && HasHalf(view) ? PrepareWidened(view, ctx, native) : std::move(kernel);
 }
 
-// Uses `f32`. UNIMPLEMENTED: a tensor has 16 bits.
+// Returns a kernel of `f32`. UNIMPLEMENTED: a tensor has 16 bits.
 template <PrepareFn f32>
 StatusOr<Kernel> F32Alone(const OpView& view, const PrepareContext& ctx) {
-  if (HasHalf(view)) return Unimplemented("this kernel supports only f32");
+  if (HasHalf(view))
+    return Unimplemented("a tensor has 16-bit elements, but this kernel supports only f32");
   return f32(view, ctx);
 }
 

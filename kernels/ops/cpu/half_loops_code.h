@@ -1,5 +1,5 @@
-// The code of the loops of half_loops.h. Each half_loops_<isa>.cc includes it once. loops_code.h
-// explains why these files share no functions.
+// The code of the loops of half_loops.h. Each half_loops_<isa>.cc includes this file once.
+// loops_code.h explains why these files share no functions.
 #ifndef TANDEM_LOOPS
 #error "include this from half_loops_<isa>.cc alone"
 #endif

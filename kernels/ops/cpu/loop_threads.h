@@ -9,8 +9,8 @@ namespace tandem::ops {
 // the object.
 class LoopThreads {
  public:
-  // If this thread has moved to another CPU, moves the other threads of its loops away from that
-  // CPU. `threads`: number of threads per loop.
+  // If the calling thread has moved to another CPU, moves the other threads of its loops away from
+  // that CPU. `threads`: number of threads per loop.
   void KeepApart(int threads) {
     if (threads > 1 && leader_.Moved()) Spread(threads);
   }

@@ -1,7 +1,7 @@
-// The code of the vector loops. Each loops_<isa>.cc includes it once. Everything in this file has
-// internal linkage. The code calls no inline function with external linkage. The linker would merge
-// the copies of such a function. Code for the newest instruction set could then run on an older
-// machine.
+// The code of the vector loops. Each loops_<isa>.cc includes this file once. Everything in this
+// file has internal linkage. The code calls no inline function with external linkage, because the
+// linker would merge the copies of such a function. Code for the newest instruction set could then
+// run on an older machine.
 #ifndef TANDEM_LOOPS
 #error "include this from loops_<isa>.cc alone"
 #endif
@@ -178,7 +178,8 @@ TANDEM_POOL_BLOCK(PoolBlock4, 8, TANDEM_LIST(0, 0, 1, 1, 2, 2, 3, 3),
 TANDEM_POOL_BLOCK(PoolBlock8, 16, TANDEM_LIST(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7),
                   TANDEM_LIST(1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14))
 
-// If the width is not a multiple of the block, the last block overlaps the previous block.
+// Computes the gradient of one row in blocks. If the width is not a multiple of the block, the last
+// block overlaps the previous block.
 template <int windows, void (*Block)(const PoolRow&, int64_t)>
 inline void PoolRowGrad(const PoolRow& r, int64_t ow) {
   int64_t j = 0;

@@ -34,8 +34,8 @@ double BestSeconds(const std::function<void()>& work) {
 }
 
 // Runs `probe` on `threads` threads at the same time and returns the sum of its results. The
-// threads do not wait for each other. Therefore an interruption of a thread by another process
-// affects only one call of the probe.
+// threads do not wait for each other. Therefore another process that interrupts a thread affects
+// only one call of this thread's work.
 double SumOverThreads(int threads, const std::function<double()>& probe) {
   std::vector<double> rates(static_cast<size_t>(threads));
   std::vector<std::thread> running;
@@ -47,7 +47,7 @@ double SumOverThreads(int threads, const std::function<double()>& probe) {
 // Measures the operations per second of one thread. A probe multiplies square matrices that fit
 // into a cache, and takes less than a time slice.
 double Flops() {
-  omp_set_num_threads(1);  // sets the number for this thread only; oneDNN uses it
+  omp_set_num_threads(1);  // sets the number for the calling thread only, for oneDNN
   constexpr dnnl_dim_t kN = 384;
   const std::vector<float> a(kN * kN, 1.0f), b(kN * kN, 0.5f);
   std::vector<float> c(kN * kN);
@@ -73,7 +73,8 @@ double CopiedBytes(size_t bytes) {
   return 2.0 * static_cast<double>(piece) / seconds;
 }
 
-// Returns the number of threads that run on the machine now, without this one. 0: none, or unknown.
+// Returns the number of threads of the machine that run now, without the calling thread. 0: no
+// other thread runs, or the number is unknown.
 int OtherRunningThreads() {
   std::ifstream file("/proc/loadavg");
   std::string skipped;

@@ -11,9 +11,9 @@ struct MachinePeak {
 };
 
 // Measures the peak with `threads` threads: f32 products by oneDNN, and copies of memory larger
-// than the caches. The result is the best of many short probes per thread. Thus other processes do
-// not lower the result if each thread gets a CPU from time to time. The measurement needs about a
-// second and 512 MiB.
+// than the caches. Each thread runs many short probes, and its fastest probe counts. Therefore
+// other processes do not lower the result if each thread gets a CPU from time to time. The
+// measurement needs about a second and 512 MiB.
 MachinePeak MeasurePeak(int threads);
 
 }  // namespace tandem::ops

@@ -28,8 +28,8 @@ struct MathLoops {
   // Computes gx = y (gy - sum of y gy), the gradient of softmax_row.
   GradFn softmax_row_grad;
 
-  // Dropout: y[i] = x[i] * scale, or 0 if word (first + i) of the random stream `key` is below
-  // drop_below. Word j is Philox(key, j / 4)[j % 4] (common/base/rng.h).
+  // Dropout: y[i] = x[i] * scale, except that y[i] = 0 if word (first + i) of the random stream
+  // `key` is below drop_below. Word j is Philox(key, j / 4)[j % 4] (common/base/rng.h).
   void (*dropout)(const float* x, float* y, int64_t n, uint64_t key, uint64_t first,
                   uint32_t drop_below, float scale);
 
@@ -45,9 +45,9 @@ struct MathLoops {
   // `bias` means 0.
   void (*normalize_row)(const float* x, float mean, float r, const float* scale, const float* bias,
                         float* y, int64_t n);
-  // Computes the gradients of normalize_row for the mean and the variance of the row x itself. r is
-  // 1 / sqrt(variance + epsilon). Writes gx, and adds to gscale and gbias. Each of these three may
-  // be nullptr. The computation of gx needs `scale`.
+  // Computes the gradients of normalize_row, if `mean` and the variance in r are the statistics of
+  // the row x. r is 1 / sqrt(variance + epsilon). Writes gx, and adds to gscale and gbias. Each of
+  // these three may be nullptr. The computation of gx needs `scale`.
   void (*normalize_row_grad)(const float* x, float mean, float r, const float* scale,
                              const float* gy, float* gx, float* gscale, float* gbias, int64_t n);
 };

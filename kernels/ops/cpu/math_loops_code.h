@@ -1,4 +1,4 @@
-// The code of the loops of math_loops.h. Each math_loops_<isa>.cc includes it once. As in
+// The code of the loops of math_loops.h. Each math_loops_<isa>.cc includes this file once. As in
 // loops_code.h, everything has internal linkage, and the code calls no inline function with
 // external linkage.
 #ifndef TANDEM_MATH_LOOPS
@@ -180,8 +180,8 @@ void DropoutRun(const float* x, float* y, int64_t n, uint64_t key, uint64_t firs
   }
 }
 
-// Returns log((word + 1) / 2^32), to 1e-12. The argument is written as 2^k m with m in [sqrt(1/2),
-// sqrt(2)). log m is the series of 2 atanh((m - 1) / (m + 1)).
+// Returns log((word + 1) / 2^32), with an error of about 1e-12. The argument is written as 2^k m
+// with m in [sqrt(1/2), sqrt(2)). log m is the series of 2 atanh((m - 1) / (m + 1)).
 inline double LogOf(uint32_t word) {
   // kRoot has the bits of sqrt(1/2). u is above 2^-kBelow.
   constexpr uint64_t kRoot = 0x3fe6a09e667f3bcd, kBelow = 40;
@@ -203,8 +203,8 @@ inline double LogOf(uint32_t word) {
   return (static_cast<double>(static_cast<int32_t>(k)) - 40.0) * 0.69314718055994531 + 2.0 * s * p;
 }
 
-// Returns cos(2 pi word / 2^32), to 1e-11. Splits the circle into quarters and uses Taylor's series
-// within [-pi/4, pi/4].
+// Returns cos(2 pi word / 2^32), with an error of about 1e-11. Splits the circle into quarters and
+// uses Taylor's series within [-pi/4, pi/4].
 inline double CosOf(uint32_t word) {
   const uint32_t quarter = (word + (1u << 29)) >> 30;
   const double a = static_cast<double>(static_cast<int32_t>(word - (quarter << 30))) *
@@ -235,7 +235,8 @@ void NormalsOf(const uint32_t* radius, const uint32_t* turn, float* out, int64_t
   }
 }
 
-// Each counter gives two elements. Counters of several rows are processed together.
+// Fills the rows with normally distributed numbers. Each counter gives two elements. Counters of
+// several rows are processed together.
 void NormalRows(uint64_t key, const uint64_t* first, int64_t rows, float* out, int64_t n) {
   constexpr int64_t kCounters = 16;
   // A part of a row: `count` elements of `pairs`, starting at element `begin`, are copied to `to`.

@@ -26,8 +26,7 @@ void ParallelFor(int parts, int64_t n, const Work& work) {
 }
 
 // Calls work(thread, i) for each i of [0, n), with thread < `threads`. The next free thread gets
-// the next i. Use this function if the result depends only on i and one CPU may be slower than
-// another.
+// the next i. Suitable if the result depends only on i and some CPUs may be slower than others.
 template <typename Work>
 void ParallelEach(int threads, int64_t n, const Work& work) {
   TD_REQUIRE(n >= 0);
@@ -39,8 +38,8 @@ void ParallelEach(int threads, int64_t n, const Work& work) {
   for (int64_t i = 0; i < n; ++i) work(omp_get_thread_num(), i);
 }
 
-// Returns the number of threads, at most `threads`, that should share `cost` element operations.
-// Starting and joining threads costs a few microseconds, so each thread should have some tens of
+// Returns the number of threads, at most `threads`, for work that costs `cost` element operations.
+// Starting and joining threads takes a few microseconds, so each thread should have some tens of
 // microseconds of work.
 inline int PartsFor(int threads, int64_t cost) {
   TD_REQUIRE(cost >= 0);

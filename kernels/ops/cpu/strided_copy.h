@@ -8,7 +8,7 @@
 
 namespace tandem::ops {
 
-// For each dimension: the distance in elements between two neighbours along it.
+// For each dimension: the distance in elements between two neighbours along the dimension.
 using Strides = std::array<int64_t, Shape::kRankMax>;
 Strides RowMajor(const Shape& shape);
 

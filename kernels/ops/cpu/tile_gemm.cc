@@ -10,12 +10,14 @@ namespace {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Splits `n` into nearly equal parts of at most `most`. Returns the size of the largest part.
+// Splits `n` items into nearly equal parts of at most `most` items. Returns the size of the largest
+// part.
 int64_t EvenPiece(int64_t n, int64_t most) {
   return CeilDiv(n, CeilDiv(n, std::max<int64_t>(most, 1)));
 }
 
-// Size of a matrix part in elements. It is a number of whole panels, or the last panel.
+// Size of a matrix part in elements. The part consists of whole panels, except at the end of the
+// matrix.
 struct Area {
   int64_t rows, columns;
 };
@@ -33,9 +35,9 @@ void Scale(float* x, int64_t stride, float by, const Area& area) {
 }
 
 // Returns true if tiles are faster than AVX-512. Compares times in picoseconds on one core. A
-// multiply-add takes 18 with AVX-512 and 6 with tiles, so tiles save 12. Packing an element of A
-// costs 350 and an element of B 520 (measured; the constants include a reserve). The cost of
-// writing a sum is estimated.
+// multiply-add takes 18 ps with AVX-512 and 6 ps with tiles, so tiles save 12 ps. Packing takes 350
+// ps per element of A and 520 ps per element of B (measured; the constants include a reserve). The
+// cost of writing a sum is estimated.
 bool Gains(const TileGemm::Sizes& s) {
   constexpr double kGain = 12, kPackA = 400, kPackB = 650, kSum = 300;
   const auto m = static_cast<double>(s.m), n = static_cast<double>(s.n),
@@ -46,7 +48,7 @@ bool Gains(const TileGemm::Sizes& s) {
 }  // namespace
 
 StatusOr<TileGemm> TileGemm::Make(const Sizes& s) {
-  // The minimum number of multiply-adds per thread. They take about 30 microseconds.
+  // The minimum number of multiply-adds per thread, which take about 30 microseconds.
   constexpr int64_t kProductsOfThread = 4 << 20;
   // Largest size in bytes of the packed rows and of the packed columns. The rows of a thread stay
   // in its L2 cache. Columns are read from the L2 or L3 cache.

@@ -41,8 +41,8 @@ class TileGemm {
     const float *a, *b, *bias;
     float* c;
   };
-  // The part of A and B that is packed at the same time. All threads together pack the columns.
-  // Each thread packs the rows that it uses.
+  // The part of A and B that is packed at the same time. All threads together pack the columns of
+  // B. Each thread packs the rows of A that the thread uses.
   struct Block {
     int64_t k, k_end, column, column_end;  // [k, k_end) in elements; [column, column_end) in panels
   };

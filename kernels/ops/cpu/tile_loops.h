@@ -33,8 +33,8 @@ struct TileSource {
 enum class TileStart : uint8_t { kZero, kBias, kSums };
 
 struct TileLoops {
-  // Writes sides [0, sides), at most 32, and [0, k) of `source` as one panel, filled up with zeros.
-  // `columns`: true if the panel belongs to the second factor.
+  // Packs sides [0, sides), at most 32, and k values [0, k) of `source` as one panel, and fills the
+  // rest of the panel with zeros. `columns`: true if the panel belongs to the second factor.
   void (*pack)(const TileSource& source, int64_t sides, int64_t k, bool columns, void* panel);
   // Computes sums [32, 32] = start + rows * columns, over `steps` steps of k. `stride` is the
   // number of floats from one row of sums to the next. kBias: each row starts with `bias` [32].

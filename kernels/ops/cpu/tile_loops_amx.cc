@@ -1,5 +1,5 @@
 // The tile loops for AMX. This file is compiled for AMX and AVX-512. AmxTileLoops checks that the
-// machine supports both. No other function of this file may run before this check.
+// machine supports both instruction sets. No other function of this file may run before this check.
 #include <cpuid.h>
 #include <immintrin.h>
 #include <sys/syscall.h>
@@ -27,7 +27,8 @@ __m512i TakeBf16(__m512& x) {
   return upper;
 }
 
-// Returns the upper 16 bits of each number: first the numbers of `low`, then those of `high`.
+// Returns the upper 16 bits of each number: first of the numbers of `low`, then of the numbers of
+// `high`.
 __m512i OneBehindTheOther(__m512i low, __m512i high) {
   return reinterpret_cast<__m512i>(
       _mm512_cvtne2ps_pbh(_mm512_castsi512_ps(high), _mm512_castsi512_ps(low)));
@@ -53,7 +54,7 @@ Split SplitF32(__m512 low, __m512 high) {
 
 uint32_t Mask(int64_t n) { return n >= 32 ? ~0u : n <= 0 ? 0u : (1u << n) - 1; }
 
-// Loads and splits the first `n` of 32 numbers at `x`. The others become zero.
+// Loads and splits the first `n` of 32 numbers at `x`. The other numbers become zero.
 Split Load(const float* x, int64_t n) {
   const uint32_t mask = Mask(n);
   return SplitF32<OneBehindTheOther>(
@@ -61,8 +62,8 @@ Split Load(const float* x, int64_t n) {
       _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask >> 16), x + kHalf));
 }
 
-// Loads and splits the first `n` of 16 numbers at `x` and at `y`, interleaved. If y is nullptr, its
-// numbers are zeros.
+// Loads and splits the first `n` of 16 numbers at `x` and at `y`, interleaved. If y is nullptr,
+// zeros replace the numbers of y.
 Split LoadInTurns(const float* x, const float* y, int64_t n) {
   const auto mask = static_cast<__mmask16>(Mask(n));
   return SplitF32<InTurns>(_mm512_maskz_loadu_ps(mask, x),
@@ -205,7 +206,7 @@ void Begin() {
 }
 void End() { _tile_release(); }
 
-// CPUID is read directly, because not all compilers know the names of these features yet.
+// CPUID is read directly, because some compilers do not know the names of these features yet.
 bool HasTiles() {
   constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24;  // bits of register EDX in CPUID leaf 7
   unsigned a = 0, b = 0, c = 0, d = 0;

@@ -25,8 +25,9 @@ struct UpdateLoops {
   // Each function computes one step of an optimizer. The operators' definitions (sgd.cc, ...)
   // contain the formulas.
   UpdateFn sgd, momentum, adam, adagrad, decayed_adagrad, adamax, rmsprop, ftrl, lars;
-  // The first half of a LAMB step. Slots 0 and 1 are the moments. po becomes the direction of the
-  // step, not the parameter. args.lr is 1 / (1 - Beta1Pow), and args.keep is 1 / (1 - Beta2Pow).
+  // The first half of a LAMB step. Slots 0 and 1 are the moments. Writes the direction of the step
+  // to po, not the updated parameter. args.lr is 1 / (1 - Beta1Pow), and args.keep is 1 / (1 -
+  // Beta2Pow).
   UpdateFn lamb;
   // Computes out = g + l2 p + l1 sign(p).
   void (*regularize)(const float* p, const float* g, float l1, float l2, float* out, int64_t n);

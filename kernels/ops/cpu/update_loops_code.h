@@ -1,4 +1,4 @@
-// The code of the optimizers' loops. Each update_loops_<isa>.cc includes it once. As in
+// The code of the optimizers' loops. Each update_loops_<isa>.cc includes this file once. As in
 // loops_code.h, everything has internal linkage, and the code calls no inline function with
 // external linkage.
 #ifndef TANDEM_UPDATE_LOOPS
@@ -11,8 +11,8 @@
 namespace tandem::ops {
 namespace {
 
-// Runs an optimizer step over one run of elements. The arguments are copied to local variables, so
-// that the compiler knows that no output aliases them.
+// Runs an optimizer step over one run of elements. `args` is copied to a local variable, so that
+// the compiler knows that writes to the outputs do not change the arguments.
 template <typename Formula>
 void UpdateLoop(const UpdateArgs& args, const UpdateRun& r) {
   constexpr int kSlots = Formula::kSlots;

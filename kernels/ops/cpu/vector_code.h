@@ -7,8 +7,8 @@
 #include "kernels/ops/formulas/exp.h"
 
 // Tells the compiler that there is no dependency between elements: an output may be an input, but
-// only element by element. Otherwise the compiler would check for overlap at run time, and use
-// scalar code if an output is an input.
+// only element by element. Without this information, the compiler would check for overlap at run
+// time, and use scalar code if an output is an input.
 #if defined(__clang__)
 #define TANDEM_VECTOR_LOOP _Pragma("clang loop vectorize(assume_safety)")
 #else

@@ -33,7 +33,8 @@ std::string CodeCache::PathOf(std::string_view key) const {
   return absl::StrFormat("%s/%016x.code", folder_, StableHash(key));
 }
 
-// If a file is damaged or has another key with the same hash, its code is compiled again.
+// Returns the stored code for `key`. nullopt: there is no usable file; for example, the file is
+// damaged or has another key with the same hash.
 std::optional<std::string> CodeCache::Kept(std::string_view key) {
   if (folder_.empty()) return std::nullopt;
   const Status own = OpenOwnDir(folder_, OwnRule::kUser).status();

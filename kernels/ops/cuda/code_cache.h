@@ -1,5 +1,5 @@
-// A cache of code that was compiled for a device. Equal kernels of a session are compiled once. If
-// the cache has a directory, later sessions use the code too.
+// A cache of code that was compiled for a device. Each kernel is compiled once per cache. If the
+// cache has a directory, later processes also use the stored code.
 #pragma once
 
 #include <map>
@@ -36,8 +36,8 @@ class CodeCache {
   StatusOr<std::shared_ptr<T>> Get(const std::string& key, const Load& load,
                                    const Compile& compile);
 
-  // Returns lines about the time since the last call: how much code was compiled, how much was
-  // found, and why code could not be stored. "": nothing to report.
+  // Returns lines about the time since the last call of TakeNotes: how much code was compiled, how
+  // much code was found, and why code could not be stored. "": nothing to report.
   std::string TakeNotes();
 
  private:
@@ -49,7 +49,7 @@ class CodeCache {
   std::map<std::string, StatusOr<std::shared_ptr<void>>> code_;
   int compiled_ = 0, known_ = 0;
   double seconds_ = 0;  // time spent on compiling, in seconds
-  bool keeps_ = true;   // false after an entry could not be stored; then nothing is stored
+  bool keeps_ = true;   // false after an entry could not be stored; no further entry is stored
   Status refused_;      // why an entry could not be stored or read, until TakeNotes reports it
 };
 

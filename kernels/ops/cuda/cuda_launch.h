@@ -24,8 +24,8 @@ inline Status CheckCuda(cudaError_t error, const char* what) {
              : Internal("the CUDA call %s failed: %s", what, cudaGetErrorString(error));
 }
 
-// Launches `kernel` on the compute stream. Returns errors of the launch. Errors inside the kernel
-// become known when the device is synchronised.
+// Launches `kernel` on the compute stream. Returns the errors of the launch only. The
+// synchronisation of the device reports errors inside the kernel.
 template <typename... Params, typename... Given>
 Status Launch(const KernelArgs& args, dim3 blocks, dim3 threads, void (*kernel)(Params...),
               const Given&... given) {
@@ -92,8 +92,8 @@ StatusOr<Kernel> ByType(const OpView& view, const PrepareContext& ctx) {
 
 inline constexpr int kCudaThreads = 256;
 
-// Returns the number of blocks for n elements, limited to a number that is sufficient to occupy any
-// device.
+// Returns the number of blocks for n elements. The number is limited, because 4096 blocks occupy
+// any device.
 inline unsigned CudaBlocks(int64_t n, int64_t per_block = kCudaThreads) {
   constexpr int64_t kBlocksMax = 4096;
   return static_cast<unsigned>(std::clamp<int64_t>((n + per_block - 1) / per_block, 1, kBlocksMax));
@@ -104,8 +104,8 @@ __device__ inline int64_t GridIndex() {
 }
 __device__ inline int64_t GridSize() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
 
-// Returns a / b; a and b must not be negative. Uses 32-bit division if both fit, which is several
-// times as fast.
+// Returns a / b. a and b must not be negative. Uses 32-bit division if a and b fit in 32 bits,
+// because it is several times as fast.
 __device__ inline int64_t Quotient(int64_t a, int64_t b) {
   if (((a | b) >> 32) != 0) return a / b;
   return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);

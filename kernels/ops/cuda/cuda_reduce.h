@@ -7,8 +7,8 @@
 namespace tandem::ops {
 
 // Combines one value of each thread of the block. Every thread gets the result. `none` is the
-// neutral element of `combine`. REQUIRES: all threads of the block call this function. Their number
-// is a multiple of 32 and at most 1024.
+// neutral element of `combine`. REQUIRES: all threads of the block call this function; the number
+// of threads is a multiple of 32 and at most 1024.
 template <typename V, typename Combine>
 __device__ V BlockCombine(V value, V none, const Combine& combine) {
   __shared__ V parts[32];
@@ -35,7 +35,7 @@ __device__ inline float BlockMax(float value) {
 }
 
 // Prefix sums over one value of each thread of the block. `before`: sum of the values of all
-// previous threads. `all`: sum of all values. The requirements are those of BlockCombine.
+// threads before this thread. `all`: sum of all values. The requirements are those of BlockCombine.
 template <typename V>
 struct BlockPrefix {
   V before = 0, all = 0;
@@ -140,15 +140,16 @@ Status ColumnSums::Run(const KernelArgs& args, void* scratch, const Fn& fn, cons
   return SumColumns(args, n, cols, 1, from, last);
 }
 
-// Sums the elements (o, i, j) of a tensor [outer, len, inner] over o and j, one sum per i. Kernels
-// use this for channels of images, and for dimensions that a broadcast repeats.
+// Sums the elements (o, i, j) of a tensor [outer, len, inner] over o and j, one sum per i. Examples
+// are sums per channel of images, and sums over dimensions that a broadcast repeats.
 struct MiddleSums {
   int64_t outer, len, inner;
 
   ColumnSums columns() const { return {outer, len}; }
   size_t scratch_bytes() const { return inner == 1 ? columns().scratch_bytes() : 0; }
 
-  // fn(position, i) must return the element at `position`. put(i, sum) must store a sum.
+  // Calls fn(position, i), which returns the element at `position`, and put(i, sum), which stores a
+  // sum.
   template <typename Fn, typename Put>
   Status Run(const KernelArgs& args, void* scratch, const Fn& fn, const Put& put) const {
     const int64_t l = len, n = inner;

@@ -37,7 +37,7 @@ constexpr cudnnBackendAttributeType_t kTypeOf<cudnnBackendNormMode_t> = CUDNN_TY
 template <>
 constexpr cudnnBackendAttributeType_t kTypeOf<cudnnBackendNormFwdPhase_t> =
     CUDNN_TYPE_NORM_FWD_PHASE;
-template <>  // for descriptors; a caller that passes another address names its type
+template <>  // for descriptors; for other addresses, the caller names the type
 constexpr cudnnBackendAttributeType_t kTypeOf<void*> = CUDNN_TYPE_BACKEND_DESCRIPTOR;
 
 StatusOr<DnnDescriptor> Create(cudnnBackendDescriptorType_t type, const char* what) {

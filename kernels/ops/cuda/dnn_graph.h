@@ -1,8 +1,8 @@
 // cuDNN graphs: several operations on images that run as one plan and do not store intermediate
 // values in memory. A graph can be described on any machine. cuDNN's heuristics make a plan of the
 // graph for a device. Most plans are compiled, which takes about half a second. Source: the graph
-// interface of cuDNN 9 (its backend descriptors). A plan is made without a cuDNN handle. This needs
-// cuDNN 9.8, which the build requires. UNIMPLEMENTED: the library at run time is older.
+// interface of cuDNN 9 (its backend descriptors). A plan is made without a cuDNN handle, which
+// needs cuDNN 9.8 at build time and at run time. UNIMPLEMENTED: the library at run time is older.
 #pragma once
 
 #include <array>
@@ -19,9 +19,8 @@ namespace tandem::ops {
 // A finalized backend descriptor of cuDNN, with shared ownership.
 using DnnDescriptor = std::shared_ptr<void>;
 
-// Return the device for which plans are made. DnnDeviceOf returns the device of `handle`.
-// DnnDeviceFrom returns the device that cuDNN's JSON text describes. This device need not be
-// present.
+// The device for which plans are made. DnnDeviceOf returns the device of `handle`. DnnDeviceFrom
+// returns the device that cuDNN's JSON text describes, even if the machine has no such device.
 StatusOr<DnnDescriptor> DnnDeviceOf(cudnnHandle_t handle);
 StatusOr<DnnDescriptor> DnnDeviceFrom(std::string_view json);
 
@@ -91,15 +90,15 @@ class DnnGraph {
 
   // Returns a description of the graph. Equal graphs have equal keys.
   const std::string& key() const { return key_; }
-  // Numbers of cuDNN's proposals of plans for a device. Proposals of cuDNN's heuristics have the
-  // first numbers, the best one first. The numbers from kFallback on belong to cuDNN's fallback
-  // proposals, for the case that none of the others works.
+  // The numbers of cuDNN's proposals of plans for a device. Proposals of cuDNN's heuristics have
+  // the numbers below kFallback, the best one first. The numbers from kFallback on belong to
+  // cuDNN's fallback proposals, for the case that no other proposal works.
   static constexpr size_t kFallback = 8, kProposals = 16;
-  // Makes the plan of proposal `number`. NOT_FOUND: cuDNN has fewer proposals. Other errors: the
-  // plan is not deterministic or cannot be made.
+  // Makes the plan of proposal `number`. NOT_FOUND: cuDNN has no proposal with this number. Other
+  // errors: the plan is not deterministic or cannot be made.
   StatusOr<DnnPlan> MakeProposal(const DnnDescriptor& device, size_t number) const;
-  // Returns the first proposal that is a possible plan with at most `workspace_max` bytes of
-  // workspace. UNIMPLEMENTED: there is no such proposal.
+  // Returns the plan of the first proposal that MakeProposal accepts and that needs at most
+  // `workspace_max` bytes of workspace. UNIMPLEMENTED: there is no such proposal.
   StatusOr<DnnPlan> MakePlan(const DnnDescriptor& device, size_t workspace_max) const;
 
   class Builder;  // fills a cuDNN descriptor; defined in dnn_graph.cc

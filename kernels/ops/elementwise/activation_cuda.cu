@@ -126,8 +126,8 @@ Status RunSum(SumState& s, const KernelArgs& args) {
   return rest == 1 ? AddUp<float, 2>(args, {sum, in(next)}, s.n) : OkStatus();
 }
 
-// Adds up to four 16-bit inputs. Autodiff needs two. With more than four inputs, intermediate sums
-// would be rounded.
+// Adds one to four 16-bit inputs in one launch. PrepareSum rejects more inputs, because
+// intermediate sums would be rounded.
 template <typename T>
 Status RunSumHalf(SumState& s, const KernelArgs& args) {
   if (s.count == 1) return CopyOnDevice(args, args.out[0], args.in[0], s.n * sizeof(T));

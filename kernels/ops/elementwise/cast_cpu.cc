@@ -117,7 +117,7 @@ struct State {
   int parts;
 };
 
-// Converts input `from`. `from` is 0 for cast and 1 for cast_grad.
+// Converts the input at position `from`: 0 for cast, 1 for cast_grad.
 template <int from>
 Status Run(State& s, const KernelArgs& args) {
   ParallelFor(s.parts, s.n, [&](int, int64_t begin, int64_t end) {

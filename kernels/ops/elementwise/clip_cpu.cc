@@ -49,7 +49,7 @@ struct NormState {
   std::vector<int> parts;
 };
 
-// Scales all inputs down so that their common norm is within the limit.
+// Scales all inputs by one factor, so that the 2-norm of all inputs together is at most max_norm.
 Status RunByNorm(NormState& s, const KernelArgs& args) {
   double total = 0;
   for (size_t i = 0; i < s.sizes.size(); ++i) {

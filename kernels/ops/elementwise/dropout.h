@@ -8,7 +8,7 @@
 namespace tandem::ops {
 
 // Name of the state variable (i64 [4]) that is the input Position of dropout. The trainer writes a
-// DropoutPosition to it before each run.
+// DropoutPosition to this variable before each run.
 inline constexpr const char* kDropoutPosition = "dropout_position";
 
 struct DropoutPosition {

@@ -1,4 +1,4 @@
-// How an elementwise operator broadcasts Y over X.
+// The broadcast of Y over X in elementwise operators.
 #pragma once
 
 #include <cstdint>

@@ -48,7 +48,7 @@ template <Kind kind>
 void Combine(const State& st, const float* x, const float* y, float* out) {
   const auto& [outer, len, inner] = st.s;
   const int parts = PartsFor(st.threads, st.numel() / 2);
-  // X and Y have one shape, so the work may be split between any elements
+  // X and Y have the same shape, so the threads may split the work between any elements.
   if (outer == 1 && inner == 1) {
     ParallelFor(parts, len, [&](int, int64_t begin, int64_t end) {
       (kind == Kind::kAdd ? st.loops.add : st.loops.mul)(x + begin, y + begin, out + begin,
@@ -99,7 +99,7 @@ struct MathState {
 };
 
 // Calls run(at, y, n) for one part of X after another. The part contains n elements, starting at
-// position `at`. `y` points to the n elements of Y with which they are combined.
+// position `at`. `y` points to n elements of Y, which are combined with these elements of X.
 template <typename Run>
 void ForEachRun(const BroadcastShape& s, const float* y, const Run& run) {
   constexpr int64_t kRun = 256;

@@ -1,6 +1,6 @@
 // Formulas of activations and pairwise arithmetic, for one element. activation.cc, relu.cc and
 // elementwise.cc define the operators. The formula of a gradient has the arguments of the gradient
-// operator. These are the result or the input, and the gradient of the result.
+// operator: the result or the input of the function, and the gradient of the result.
 #pragma once
 
 #include "kernels/ops/formulas/exp.h"
@@ -22,8 +22,8 @@ struct SigmoidGrad {
   static TD_HD float Of(float y, float gy) { return gy * y * (1.0f - y); }
 };
 
-// The function tanh. For small arguments it is x P(x^2), where P is fitted to tanh(x) / x with the
-// least relative error (6e-9). Otherwise it is computed with exp.
+// The function tanh. For small arguments, tanh is computed as x P(x^2), where P is fitted to
+// tanh(x) / x with the least relative error (6e-9). For other arguments, tanh is computed with exp.
 struct Tanh {
   static TD_HD float Of(float x) {
     const float size = __builtin_fabsf(x), s = x * x;

@@ -1,8 +1,8 @@
-// Selects the elements that deep gradient compression sends (dgc.cc). Finds the k-th largest of n
-// magnitudes digit by digit, highest digit first. The 31 bits of |x| have the same order as |x|,
-// with NaN above all numbers. Each level reads one digit of the elements whose higher digits equal
-// those that were found before. The level counts how often each value of this digit occurs. The
-// result is exact for any data, and no memory for candidates is needed.
+// Selects the elements that deep gradient compression sends (dgc.cc). The k-th largest of n
+// magnitudes is found digit by digit, highest digit first. The 31 bits of |x| have the same order
+// as |x|, with NaN above all numbers. Each level reads one digit of the elements whose higher
+// digits equal those of the k-th largest magnitude, and counts how often each value of this digit
+// occurs. The result is exact for any data, and no memory for candidates is needed.
 #pragma once
 
 #include <bit>

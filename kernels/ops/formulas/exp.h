@@ -12,7 +12,7 @@ namespace {
 // Source: Cody and Waite's reduction, "Software Manual for the Elementary Functions", 1980, chapter
 // 6.
 [[maybe_unused]] TD_HD float Exp(float x) {
-  // The order of the comparisons makes -87 of NaN, which the conversion to an integer needs.
+  // The order of the comparisons maps NaN to -87, because NaN cannot be converted to an integer.
   const float clamped = x >= -87.0f ? (x > 88.0f ? 88.0f : x) : -87.0f;
   // Rounds clamped / ln2 to the nearest integer.
   const float k = clamped * 1.44269504f + 12582912.0f - 12582912.0f;

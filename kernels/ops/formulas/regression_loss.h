@@ -14,7 +14,7 @@ struct SquareErrorLoss {
   static TD_HD float Grad(float x, float y, float g, float) { return 2.0f * (x - y) * g; }
 };
 
-// P. J. Huber, "Robust Estimation of a Location Parameter", 1964.
+// Source: P. J. Huber, "Robust Estimation of a Location Parameter", 1964.
 struct HuberLoss {
   static TD_HD float Of(float x, float y, float delta) {
     const float d = fabsf(x - y);

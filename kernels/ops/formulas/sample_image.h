@@ -23,8 +23,8 @@ TD_HD bool LiesIn(const ImageTap& tap, int64_t pixels) {
 }
 
 // One image in a buffer of all images: offset of its first byte, width and height. Width and height
-// may be at most twice those of the result. With a larger image, some pixels would not be read.
-// Therefore a larger image is invalid.
+// may be at most twice those of the result. A larger image is invalid, because some of its pixels
+// would not be read.
 struct PackedImage {
   int64_t begin, width, height;
 };

@@ -1,5 +1,5 @@
-// Formulas for states of one element that change from step to step. These operators describe the
-// rules: update_loss_scaling (loss_scaling.cc), every_nth (every_nth.cc) and adaptive_steps
+// Formulas for states of one element that change from step to step. The rules are described at the
+// operators update_loss_scaling (loss_scaling.cc), every_nth (every_nth.cc) and adaptive_steps
 // (adaptive_steps.cc).
 #pragma once
 
@@ -12,8 +12,8 @@ namespace tandem::ops {
 namespace {
 
 struct LossScaling {
-  // good: consecutive steps with finite gradients. bad: consecutive steps with infinite or NaN
-  // gradients.
+  // good: number of consecutive steps with finite gradients. bad: number of consecutive steps with
+  // infinite or NaN gradients.
   float scale, good, bad;
 };
 

@@ -1,6 +1,6 @@
-// The formulas of the optimizers for one element. The operators' definitions name their sources
-// (sgd.cc, adam.cc, ...). Step() replaces an element of a parameter and of its slots by the values
-// of the next step. Begin() computes the arguments that change from step to step.
+// The formulas of the optimizers for one element. The operators' definitions (sgd.cc, adam.cc, ...)
+// name the sources of the formulas. Step() replaces an element of a parameter and of its slots by
+// the values of the next step. Begin() computes the arguments that change from step to step.
 #pragma once
 
 #include "kernels/ops/formulas/host_device.h"
@@ -77,7 +77,8 @@ struct AdamaxStep {
   }
 };
 
-// The slots are mean square, velocity and, if `centered`, mean of the gradient.
+// The slots are the running mean of the squared gradient, the velocity and, if `centered`, the
+// running mean of the gradient.
 template <bool centered>
 struct RmspropStep {
   static constexpr int kSlots = centered ? 3 : 2;
@@ -125,8 +126,8 @@ struct LarsStep {
   }
 };
 
-// The first half of a LAMB step: e.p becomes the direction of the step, not the parameter. a.lr and
-// a.keep are the factors that correct the moments, which start at 0.
+// The first half of a LAMB step. Writes the direction of the step to e.p, not the updated
+// parameter. Here a.lr and a.keep are the bias corrections of the two moments, which start at 0.
 struct LambStep {
   static constexpr int kSlots = 2;
   static TD_HD void Begin(float power1, float power2, UpdateArgs& a) {
@@ -138,7 +139,8 @@ struct LambStep {
     const float size = __builtin_sqrtf(e.s[1] * a.keep) + a.epsilon;
     e.p = e.s[0] * a.lr / size + a.weight_decay * e.p;
   }
-  // Returns the step size in the direction of LAMB, from the norms of parameter and direction.
+  // Returns the factor by which the direction is subtracted from the parameter. `p`, `direction`:
+  // 2-norms of the parameter and of the direction.
   static TD_HD float Rate(float lr, float p, float direction) {
     return lr * (p > 0 && direction > 0 ? p / direction : 1.0f);
   }

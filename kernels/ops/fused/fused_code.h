@@ -1,5 +1,5 @@
-// Code that all generated kernels include (fused_source.h). It is compiled only at run time. The
-// generated code defines `Bodies` with
+// Code that all generated kernels include (fused_source.h). NVRTC compiles this code at run time.
+// The generated code defines `Bodies` with
 //   template <int n> static __device__ void Run(int body, void* const* at, int64_t i);
 //   static __device__ void End(int body, void* const* at);
 // Run processes n elements, starting at element i. End does the work that a group needs once, after
@@ -26,8 +26,8 @@ struct alignas(sizeof(T) * n) Pack {
   T at[n];
 };
 
-// Reads elements i to i + n - 1 at once. REQUIRES: i is a multiple of n. The code indexes an array
-// of packs, because NVRTC accesses other forms element by element.
+// Reads elements i to i + n - 1 with one load. REQUIRES: i is a multiple of n. The code indexes an
+// array of packs, because NVRTC compiles other forms to n loads.
 template <typename T, int n>
 __device__ void Load(const void* from, int64_t i, float (&to)[n]) {
   const Pack<T, n> pack = static_cast<const Pack<T, n>*>(from)[static_cast<uint64_t>(i) / n];

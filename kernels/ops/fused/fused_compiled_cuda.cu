@@ -111,7 +111,7 @@ Status RunCompiled(CompiledState& s, const KernelArgs& args) {
 }
 
 // Distributes the groups over launches. A new launch begins only if the next group does not fit
-// into the last one.
+// into the table of the current launch.
 StatusOr<std::vector<CompiledLaunch>> LaunchesOf(const Body& body, const FusedSource& source) {
   std::vector<CompiledLaunch> launches;
   const size_t bytes = sizeof(FusedTableHead) + source.groups_max * sizeof(FusedGroup) +
@@ -139,8 +139,8 @@ StatusOr<std::vector<CompiledLaunch>> LaunchesOf(const Body& body, const FusedSo
   return launches;
 }
 
-// Returns the key of the code in the cache. It contains the device, the compiler and the headers,
-// so that a change of any of them makes a new key.
+// Returns the key of the code in the cache. The key contains the device, the compiler, the headers
+// and the source, so that a change of any of these makes a new key.
 std::string KeyOf(const NvrtcLibrary& nvrtc, int major, int minor, const FusedSource& source) {
   int version = 0, release = 0;
   (void)nvrtc.Version(&version, &release);

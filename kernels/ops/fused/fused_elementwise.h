@@ -6,9 +6,9 @@
 
 namespace tandem::ops {
 
-// Returns the body of a fused operator. INVALID_ARGUMENT: an operator of the body reads a value
-// that no operator wrote, or a one-element result of the body. Also INVALID_ARGUMENT: an operator
-// is not elementwise (OpDef::elementwise), or its tensors have different shapes.
+// Returns the body of a fused operator. INVALID_ARGUMENT: an operator of the body is not
+// elementwise (OpDef::elementwise), has tensors of different shapes, reads a value that no earlier
+// operator wrote, or reads a one-element result of the body.
 StatusOr<Body> BindBody(const OpView& view);
 
 }  // namespace tandem::ops

@@ -1,7 +1,7 @@
 // CUDA kernels of the fused operators, which are defined in fused_elementwise.cc and
-// fused_elemwise_activation.cc. A body is compiled as one kernel (fused_compiled_cuda.h). If that
-// is not possible, its operators run one after another with separate launches. The intermediate
-// values are then in scratch memory.
+// fused_elemwise_activation.cc. A body is compiled as one kernel (fused_compiled_cuda.h). If the
+// compilation is not possible, the operators of the body run one after another with separate
+// launches. The intermediate values are then in scratch memory.
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_reduce.h"
 #include "kernels/ops/formulas/activation.h"
@@ -14,7 +14,7 @@ namespace {
 
 // ---- fused_elementwise --------------------------------------------------------------------------
 
-// Where a value is stored: in an input or output of the fused operator, or in scratch memory.
+// The location of a value: an input or output of the fused operator, or scratch memory.
 struct Home {
   int in = -1, out = -1;
   size_t offset = 0;
@@ -22,7 +22,9 @@ struct Home {
 
 struct Step {
   Kernel kernel;
-  std::vector<int> in, out;  // by position: index of the value's location; -1: the tensor is absent
+  // For each input and output of the kernel: index of its location in State::homes. -1: the tensor
+  // is absent.
+  std::vector<int> in, out;
   std::vector<const void*> ins;
   std::vector<void*> outs;
 };
@@ -125,8 +127,8 @@ struct Act {
   __device__ float Of(float x) const {
     return op.act == FusedAct::kRelu ? Relu::Of(x) : x * op.scale + 0.0f;
   }
-  // Returns the gradient of the activation. `at`: result of the activation, or a value that is
-  // positive exactly if the result is.
+  // Returns the gradient of the activation. `at`: the result of the activation, or a value that is
+  // positive exactly if the result is positive.
   __device__ float Grad(float at, float g) const {
     return op.act == FusedAct::kRelu ? ReluGrad::Of(at, g) : g * op.scale + 0.0f;
   }

@@ -20,8 +20,8 @@ struct FusedAdd {
 // Returns the parsed attributes. INVALID_ARGUMENT: the value of `functors` is unknown.
 StatusOr<FusedAdd> FusedAddOf(const OpView& view);
 
-// Returns the value of the attribute for elementwise_add combined with `activation`. "": the
-// operator does not support the activation.
+// Returns the value of the attribute `functors` for elementwise_add combined with `activation`.
+// `act_first`: see FusedAdd. "": the operator does not support the activation.
 std::string FunctorsOf(std::string_view activation, bool act_first);
 
 }  // namespace tandem::ops

@@ -46,8 +46,8 @@ class GroupWriter {
 
   // ---- Code of the current operator; tensors are numbered by position --------------------------
   const OpView& view() const { return *view_; }
-  // In returns the expression for the current element of an input. InFirst returns the expression
-  // for the only element of an input with one element.
+  // In returns the expression for the current element of input `i`. InFirst returns the expression
+  // for the only element of input `i`, which must have one element.
   std::string In(size_t i) { return InValue(step_->in[i]); }
   std::string InFirst(size_t i) { return First(step_->in[i]); }
   void Set(size_t i, const std::string& expression);
@@ -204,8 +204,8 @@ Status Scale(GroupWriter& w) {
   return OkStatus();
 }
 
-// Writes a sum. The inputs are added in order, as in the operator's own kernels. The own kernels
-// round intermediate sums of more than four 16-bit inputs, so this function rejects them.
+// Writes a sum. The inputs are added in order, as in the operator's own kernels. UNIMPLEMENTED: a
+// 16-bit sum has more than four inputs, because the own kernels round its intermediate sums.
 Status Sum(GroupWriter& w) {
   constexpr size_t kHalfMax = 4;
   if (w.view().in(0).dtype != DType::kF32 && w.view().in_count() > kHalfMax) {
@@ -217,8 +217,8 @@ Status Sum(GroupWriter& w) {
   return OkStatus();
 }
 
-// Writes an optimizer. `begin` is a call that completes the arguments; %s stands for their name.
-// Empty: only the learning rate must be set.
+// Writes an optimizer step. `begin`: the arguments of formula::Begin between the learning rate and
+// the UpdateArgs. Empty: the formula has no Begin, and only the learning rate is set.
 Status WriteUpdate(GroupWriter& w, const char* formula, const UpdateArgs& args, size_t scalars,
                    const std::string& begin) {
   const OpView& view = w.view();

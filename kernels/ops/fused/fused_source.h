@@ -2,9 +2,9 @@
 // when a plan is made (fused_compiled_cuda.h). Values between the operators stay in registers.
 // Independent groups, such as the updates of many parameters, run in one launch.
 //
-// Every operator uses the same formula (formulas/) as in its own kernel. Where the own kernel would
-// store a value in a 16-bit tensor, the fused kernel rounds it to 16 bits. Therefore the results
-// have the same bits.
+// Every operator uses the same formula (formulas/) as in its own kernel. If the operator's own
+// kernel would store a value in a 16-bit tensor, the fused kernel rounds the value to 16 bits.
+// Therefore the results have the same bits.
 #pragma once
 
 #include <span>

@@ -12,8 +12,8 @@ inline constexpr int kFusedPack = 4;       // number of elements that a thread p
 // The number of elements of one group that a block processes at once (a tile).
 inline constexpr int64_t kFusedTile = 2048;
 
-// A group of tensors of one shape, and tensors of one element. One generated function processes
-// them element by element.
+// A group of tensors of one shape, and of tensors of one element. One generated function processes
+// the tensors of the group element by element.
 struct FusedGroup {
   int64_t elements;
   uint32_t first_tile;  // number of tiles in all previous groups

@@ -18,7 +18,8 @@ StatusOr<BatchNormShape> BatchNormShapeOf(const OpView& view) {
                                                   : NeedFloats(view, {0, 4}));
   const Shape& x = view.in(0).shape;
   if (x.rank() < 2)
-    return view.Error("input X must have at least 2 dimensions, for the batch and the channels");
+    return view.Error(absl::StrFormat(
+        "input X has %d dimensions, expected at least 2 (batch and channels)", x.rank()));
   if (x.numel() == 0) return view.Error("X has 0 elements, expected at least 1");
   TD_ASSIGN_OR_RETURN(const ImageLayout layout, LayoutOf(view, "data_layout", x));
   return BatchNormShape{x[0], x[1], x.numel(2, x.rank()), layout};

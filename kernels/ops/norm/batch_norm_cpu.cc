@@ -33,8 +33,8 @@ struct State {
   int64_t run() const { return s.plane * width(); }
 };
 
-// Spread copies the values of a group's channels to lanes, one value per lane. Gather copies values
-// of lanes to channels.
+// Spread copies the value of each channel of a group to the channel's lanes. Gather adds up the
+// values of each channel's lanes.
 Lanes Spread(const State& st, const float* per_channel) {
   Lanes lanes;
   for (int64_t l = 0; l < kLanes; ++l) lanes[l] = per_channel[st.s.blocked() ? l : 0];
@@ -85,7 +85,8 @@ Moments MomentsOf(const State& st, const float* x, int64_t first) {
   return moments;
 }
 
-// Writes the statistics of channels [first, first + width). Returns the factors for x.
+// Writes the statistics of channels [first, first + width). Returns, by channel, the factors by
+// which x is multiplied.
 Lanes Statistics(const State& st, const KernelArgs& args, int64_t first) {
   const float *mean_in = InF32(args, 3) + first, *variance_in = InF32(args, 4) + first;
   float *mean_out = OutF32(args, 1) + first, *variance_out = OutF32(args, 2) + first;
@@ -203,8 +204,8 @@ void GroupMoments(const State& st, const KernelArgs& args, int64_t first) {
   const Moments moments = MomentsOf(st, InF32(args, 0), first);
   const int64_t columns = 2 * st.s.channels + 1;
   float* const row = OutF32(args, 0) + st.rank * columns;
-  // The group of channel 0 also writes the number of samples and the zeros in the rows of the other
-  // ranks.
+  // The call for the first channels also writes the number of samples, and zeros to the rows of the
+  // other ranks.
   if (first == 0) {
     std::fill(OutF32(args, 0), row, 0.0f);
     std::fill(row + columns, OutF32(args, 0) + st.ranks * columns, 0.0f);
@@ -244,7 +245,8 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const BatchNormShape s, BatchNormShapeOf(view));
   TD_REQUIRE(s.batch * s.channels * s.plane == view.in(0).shape.numel());
   if (s.layout == ImageLayout::kLast)
-    return Unimplemented("this kernel supports only layouts NCHW and nChw16c");
+    return Unimplemented("this kernel does not support layout %s, expected NCHW or nChw16c",
+                         view.attr<std::string>("data_layout"));
   return MakeKernel<State, Run<Body>>({s, static_cast<float>(view.attr<double>("momentum")),
                                        static_cast<float>(view.attr<double>("epsilon")),
                                        view.attr<bool>("is_test"), kRelu, BestNormLoops(),
@@ -256,7 +258,8 @@ StatusOr<Kernel> PrepareMoments(const OpView& view, const PrepareContext& ctx) {
   TD_REQUIRE(view.attr<int64_t>("rank") < view.attr<int64_t>("ranks"));
   TD_ASSIGN_OR_RETURN(const BatchNormShape s, BatchNormShapeOf(view));
   if (s.layout == ImageLayout::kLast)
-    return Unimplemented("this kernel supports only layouts NCHW and nChw16c");
+    return Unimplemented("this kernel does not support layout %s, expected NCHW or nChw16c",
+                         view.attr<std::string>("data_layout"));
   return MakeKernel<State, Run<GroupMoments>>(
       {s, 0, 0, false, false, BestNormLoops(), PartsFor(ctx.threads, view.in(0).shape.numel()),
        view.attr<int64_t>("rank"), view.attr<int64_t>("ranks")});
@@ -265,7 +268,8 @@ StatusOr<Kernel> PrepareMoments(const OpView& view, const PrepareContext& ctx) {
 StatusOr<Kernel> PrepareGradSums(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const BatchNormShape s, BatchNormShapeOf(view));
   if (s.layout == ImageLayout::kLast)
-    return Unimplemented("this kernel supports only layouts NCHW and nChw16c");
+    return Unimplemented("this kernel does not support layout %s, expected NCHW or nChw16c",
+                         view.attr<std::string>("data_layout"));
   return MakeKernel<State, Run<GroupGradSums>>(
       {s, 0, 0, false, false, BestNormLoops(), PartsFor(ctx.threads, view.in(0).shape.numel())});
 }

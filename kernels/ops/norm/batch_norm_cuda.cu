@@ -79,8 +79,9 @@ Status Run(BatchNormState& s, const KernelArgs& args) {
   });
 }
 
-// Computes the gradients. Scratch memory: the sums per channel of g' and of g' (x - mean), then the
-// scratch memory of the summation. g' is the gradient of Y, or 0 where relu is 0.
+// Computes the gradients. Let g' be the gradient of Y, but 0 where relu is 0. Scratch memory
+// contains the sums per channel of g' and of g' (x - mean), then the scratch memory of the
+// summation.
 template <typename T>
 Status RunGrad(BatchNormState& s, const KernelArgs& args) {
   const T* x = In<T>(args, 0);
@@ -279,7 +280,8 @@ StatusOr<BatchNormGraphShape> GraphShapeOf(const OpView& view, const PrepareCont
   if (!ctx.settings.persistent_batch_norm)
     return Unimplemented("the kernel is switched off by cudnn_batchnorm_spatial_persistent=false");
   if (shape.layout != ImageLayout::kLast)
-    return Unimplemented("this kernel supports only layouts with channels last");
+    return Unimplemented("this kernel does not support layout %s, expected NHWC",
+                         view.attr<std::string>("data_layout"));
   if (s.channels * static_cast<int64_t>(SizeOf(dtype)) % 16 != 0) {
     return Unimplemented("this kernel does not support %d channels of %s", s.channels, Name(dtype));
   }

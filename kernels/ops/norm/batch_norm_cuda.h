@@ -22,7 +22,7 @@ struct BatchNormState {
   }
 };
 
-// Returns element i of g'. It is g where y > 0 and 0 elsewhere. If y is nullptr, g' is g.
+// Returns element i of g': g where y > 0, and 0 elsewhere. If y is nullptr, g' is g.
 template <typename T>
 struct Masked {
   const T *y, *g;

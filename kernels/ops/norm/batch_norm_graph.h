@@ -17,7 +17,8 @@ struct BatchNormGraphShape {
   bool z = false;  // true: Z is added; in the gradient: the gradient of Z is needed
 };
 
-// The graph of Y = relu(batch_norm(X) + Z). The shape says whether relu and Z are present.
+// The graph of Y = relu(batch_norm(X) + Z). The BatchNormGraphShape says whether relu and Z are
+// present.
 struct BatchNormGraph {
   DnnGraph graph;
   DnnGraph::BatchNormTensors norm;
@@ -33,7 +34,7 @@ struct BatchNormGradGraph {
   DnnGraph graph;
   DnnGraph::BatchNormGradTensors norm;
   DnnGraph::Id gy;
-  // `zero` is the id of a number, the others are ids of tensors
+  // ids of tensors, except `zero`, which is the id of a number
   std::optional<DnnGraph::Id> y, zero, gz;
 
   explicit BatchNormGradGraph(const BatchNormGraphShape& s);

@@ -54,8 +54,8 @@ struct Scratch {
   float* const at_;
 };
 
-// Returns elements [at, at + n) of `tensor` as f32. This is the address in the tensor if the tensor
-// is f32, else `buffer` with the converted elements. Returns nullptr if `tensor` is nullptr.
+// Returns elements [at, at + n) of `tensor` as f32: their address in the tensor if the tensor is
+// f32, otherwise `buffer` with the converted elements. Returns nullptr if `tensor` is nullptr.
 const float* Load(const State& st, const void* tensor, int64_t at, int64_t n, float* buffer) {
   if (tensor == nullptr) return nullptr;
   if (!st.bf16) return static_cast<const float*>(tensor) + at;
@@ -64,7 +64,7 @@ const float* Load(const State& st, const void* tensor, int64_t at, int64_t n, fl
 }
 
 // Returns the address to which the caller must write f32 results, starting with element `at`. Store
-// then converts them if the tensor is bf16.
+// then converts these results to bf16 if the tensor is bf16.
 float* Target(const State& st, void* tensor, int64_t at, float* buffer) {
   if (tensor == nullptr) return nullptr;
   return st.bf16 ? buffer : static_cast<float*>(tensor) + at;
@@ -245,8 +245,8 @@ Status RunGrad(State& st, const KernelArgs& args) {
       grad.scale = scratch.per_channel(0);
       grad.mean_g = scratch.per_channel(1);
       grad.slope = scratch.per_channel(2);
-      // Results of a 16-bit type overwrite the buffers of x and g. row_grad reads an element of
-      // these buffers before it writes the result of this element.
+      // Results of a 16-bit type overwrite the buffers of x and g. This is possible because
+      // row_grad reads an element of these buffers before it writes the result of this element.
       grad.gx = Target(st, to_x, at, scratch.buffer(part, 0));
       grad.gz = Target(st, to_z, at, scratch.buffer(part, 2));
       st.loops.row_grad(grad, rows, c);
@@ -261,7 +261,8 @@ template <Status (*Run)(State&, const KernelArgs&)>
 StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   TD_ASSIGN_OR_RETURN(const BatchNormShape shape, BatchNormShapeOf(view));
   if (shape.layout != ImageLayout::kLast)
-    return Unimplemented("this kernel supports only layout NHWC");
+    return Unimplemented("this kernel does not support layout %s, expected NHWC",
+                         view.attr<std::string>("data_layout"));
   TD_REQUIRE(shape.batch * shape.channels * shape.plane == view.in(0).shape.numel());
   const DType dtype = view.in(0).dtype;
   if (dtype == DType::kF16) return Unimplemented("this kernel supports only f32 and bf16");

@@ -1,8 +1,9 @@
 // Vector loops for batch normalisation, compiled once per instruction set as in loops.h.
 //
 // Most loops process a run of `n` elements: element i is in lane i % 16. Each statistic has one
-// value per lane. A run is a plane of one channel (all lanes have the same value), or a plane of 16
-// interleaved channels (one channel per lane). An output may be the same memory as an input.
+// value per lane. A run is either a plane of one channel, whose statistics are equal in all lanes,
+// or a plane of 16 interleaved channels, with the statistics of one channel in each lane. An output
+// may be the same memory as an input.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,8 @@ namespace tandem::ops {
 struct NormLoops {
   static constexpr int64_t kLanes = 16;
 
-  // Arguments for y = (x - mean) scale + bias, plus z if it is not nullptr, then relu if `relu`.
+  // Arguments for y = (x - mean) scale + bias + z. Without z (nullptr), nothing is added. If `relu`
+  // is true, relu is then applied.
   struct Apply {
     const float *x, *z;  // z is nullptr if nothing is added
     const float *mean, *scale, *bias;
@@ -38,8 +40,8 @@ struct NormLoops {
   void (*grad)(const Grad& args, int64_t n);
 
   // The row_ functions compute the same as the functions above, over `rows` rows of `channels`
-  // elements. Each statistic has one value per channel. Sums are added to the previous content of
-  // the output.
+  // elements. Each statistic has one value per channel. The row_ functions add their sums to the
+  // previous content of the output.
   void (*row_sums)(const float* x, int64_t rows, int64_t channels, float* sum);
   // Adds the sums of x - center to `sum` and the sums of (x - center)^2 to `squares`, per channel.
   void (*row_deviations)(const float* x, const float* center, int64_t rows, int64_t channels,

@@ -1,5 +1,5 @@
-// The code of the loops for batch normalisation. Each norm_loops_<isa>.cc includes it once. As in
-// loops_code.h, everything has internal linkage, and the code calls no inline function with
+// The code of the loops for batch normalisation. Each norm_loops_<isa>.cc includes this file once.
+// As in loops_code.h, everything has internal linkage, and the code calls no inline function with
 // external linkage.
 #ifndef TANDEM_NORM_LOOPS
 #error "include this from norm_loops_<isa>.cc alone"
@@ -10,7 +10,7 @@ namespace tandem::ops {
 namespace {
 
 constexpr int64_t kLanes = NormLoops::kLanes;
-// The number of sums in registers. It is large enough to hide the latency of additions.
+// The number of sums in registers. This number is large enough to hide the latency of additions.
 constexpr int64_t kWide = 4 * kLanes;
 
 // Computes sum[lane] = sum of term(index, lane). The order of the additions depends only on n.
@@ -52,8 +52,8 @@ void Sums(const float* x, int64_t n, float* sum) {
   Accumulate(n, sum, [x](int64_t i, int64_t) { return x[i]; });
 }
 
-// A vector with one value per lane, at any address. The loops with several sums use this vector
-// type, because the compiler does not vectorise them.
+// A vector with one value per lane, at any address. The compiler does not vectorise the loops with
+// several sums, so these loops use this vector type.
 typedef float Vector __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
 #define TANDEM_LOAD(p) (*reinterpret_cast<const Vector*>(p))
 

@@ -40,8 +40,8 @@ StatusOr<Kernel> PreparePlain(const OpView& view, const PrepareContext&) {
 
 // ---- libxsmm: a transposed Y is first transposed back into scratch memory -----------------------
 
-// If there is a single product, the rows of X are split among the threads. If there are several
-// products, each thread computes whole products.
+// One product: the rows of X are split among the threads. Several products: each thread computes
+// whole products.
 struct XsmmState {
   const Loops& loops;
   XsmmGemm gemm;

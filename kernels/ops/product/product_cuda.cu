@@ -146,7 +146,7 @@ StatusOr<bool> Product::Choose(cublasLtHandle_t blas) {
   int count = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(blas, &desc_, &b_, &a_, &c_, &c_,
                                                                &preference, 1, &found, &count);
-  // cuBLASLt returns one of these errors for vectors if cuBLASLt does not support the epilogue.
+  // cuBLASLt returns one of these errors if it does not support the epilogue for vectors.
   const bool unserved =
       status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
   if (!unserved) TD_RETURN_IF_ERROR(BlasStatus(status, "choosing an algorithm"));

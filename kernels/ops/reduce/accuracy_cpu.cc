@@ -8,9 +8,9 @@ struct State {
   int64_t rows, classes, k;
 };
 
-// Returns true if the label's element is among the k largest of the row. This means that fewer than
-// k elements precede the label's element. An element precedes the label's element if it is larger,
-// or equal with a smaller index.
+// Returns true if the label's element is among the k largest of the row: if fewer than k elements
+// precede the label's element. An element precedes the label's element if it is larger, or if it is
+// equal and has a smaller index.
 bool Among(const float* row, const State& s, int64_t label) {
   if (label < 0 || label >= s.classes || row[label] != row[label]) return false;
   int64_t larger = 0;

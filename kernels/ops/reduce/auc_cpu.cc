@@ -32,10 +32,11 @@ Status Run(State& s, const KernelArgs& args) {
   }
   for (int64_t r = 0; r < s.rows; ++r) {
     const float p = InF32(args, 0)[r * s.columns + s.columns - 1];
-    if (!(p >= 0.0f && p <= 1.0f) || (labels[r] != 0 && labels[r] != 1)) {
-      return InvalidArgument(
-          "row %d: the probability is %g, expected 0 to 1, and the label is %d, expected 0 or 1", r,
-          p, labels[r]);
+    if (!(p >= 0.0f && p <= 1.0f)) {
+      return InvalidArgument("row %d: the probability is %g, expected 0 to 1", r, p);
+    }
+    if (labels[r] != 0 && labels[r] != 1) {
+      return InvalidArgument("row %d: the label is %d, expected 0 or 1", r, labels[r]);
     }
     const auto bucket = static_cast<int64_t>(p * static_cast<float>(s.buckets - 1));
     ++counts[labels[r]][bucket];

@@ -19,16 +19,16 @@ struct State {
   const MathLoops& math;
   int64_t outer, len, inner;
   int threads, parts;
-  // If true, the reduced dimensions are not adjacent. X is then copied to a matrix [kept
-  // dimensions, reduced dimensions] in scratch memory, and its gradient is copied back.
+  // If true, the reduced dimensions are not adjacent. The kernel then copies X to a matrix [kept
+  // dimensions, reduced dimensions] in scratch memory, and copies the gradient of this matrix back.
   bool gather;
   StridedCopy to_rows, from_rows;
 
   int64_t numel() const { return outer * len * inner; }
 };
 
-// Returns the shape of X with the reduced dimensions moved to the end, and the strides of X in this
-// order of dimensions.
+// Returns the dimensions of X in an order in which the reduced dimensions come last, and the
+// strides of X in the same order.
 std::pair<Shape, Strides> RowsFirst(const Shape& x, const Reduction& r) {
   const Strides strides = RowMajor(x);
   Shape dims = x;
@@ -79,8 +79,8 @@ Status Run(State& s, const KernelArgs& args) {
   return OkStatus();
 }
 
-// Writes the gradient of X. Each element of the result's gradient is copied, with a factor, to the
-// elements of X from which the result was computed.
+// Writes the gradient of X. Each element of the result's gradient is multiplied by a factor and
+// written to all elements of X from which the element was computed.
 template <Kind kind>
 void Spread(const State& s, const float* x, const float* g, const float* out, float* gx) {
   const float factor = kind == Kind::kMean ? 1.0f / static_cast<float>(s.len) : 1.0f;

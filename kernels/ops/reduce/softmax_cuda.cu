@@ -21,8 +21,8 @@ struct SoftmaxState {
   }
 };
 
-// max: maximum of a row. sum: sum of exp(x - max). Exponentials computes y = exp(x - max) for the
-// first `kept` elements of a row. Every thread of the block gets max and sum.
+// Exponentials computes y = exp(x - max) for the first `kept` elements of a row. max: maximum of
+// these elements. sum: sum of y over these elements. Every thread of the block gets max and sum.
 struct RowOfExps {
   float max, sum;
 };
@@ -220,7 +220,8 @@ struct AccuracyState {
   int64_t rows, classes, k;
 };
 
-// For each row, writes to scratch memory whether its label is among the k largest elements.
+// For each row, writes to scratch memory whether the label's element is among the k largest
+// elements.
 __global__ void AmongKernel(AccuracyState s, const float* x, const int64_t* labels,
                             int32_t* among) {
   for (int64_t r = blockIdx.x; r < s.rows; r += gridDim.x) {

@@ -18,8 +18,8 @@ struct LookupShape {
 // INVALID_ARGUMENT: inputs and attributes do not match.
 StatusOr<LookupShape> LookupShapeOf(const OpView& view);
 
-// Checks that every id is in [0, rows). INVALID_ARGUMENT, naming the first id that is not: an id is
-// outside this range.
+// Checks that every id is in [0, rows). INVALID_ARGUMENT: an id is outside this range; the message
+// names the first such id.
 Status CheckIds(std::span<const int64_t> ids, int64_t rows);
 
 }  // namespace tandem::ops

@@ -42,8 +42,8 @@ Status Run(State& s, const KernelArgs& args) {
 }
 
 // Computes the dense gradient of the table. Each thread reads all ids and adds only to its own
-// range of rows. Therefore the order in which the gradients of a row are added does not depend on
-// the threads.
+// range of rows. Therefore the number of threads does not change the order of the additions to a
+// row.
 Status RunGrad(State& s, const KernelArgs& args) {
   const auto ids = Ids(s, args);
   TD_RETURN_IF_ERROR(CheckIds(ids, s.shape.rows));

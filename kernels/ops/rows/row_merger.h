@@ -21,7 +21,8 @@ class RowMerger {
   // Appends a row to the list. `values` must not change until Finish. REQUIRES: row is in [0,
   // height), and fewer than `count` rows were added since Begin.
   void Add(int64_t row, const float* values);
-  // Writes the merged rows to outputs of n rows. REQUIRES: at most n different rows were added.
+  // Writes the merged rows to outputs of n rows: the row numbers to `rows`, the sums to `values`.
+  // REQUIRES: at most n different rows were added.
   void Finish(int64_t* rows, float* values, int64_t n);
 
  private:

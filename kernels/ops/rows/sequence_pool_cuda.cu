@@ -19,7 +19,7 @@ __device__ int64_t LengthOf(const SequencePool& s, const int64_t* lengths, int64
   return 0;
 }
 
-// Pools the elements x[0], x[dim], ... of the first `length` steps of a sequence.
+// Pools one element, x[0], x[dim], ..., over the first `length` steps of a sequence.
 __device__ float PoolOne(const SequencePool& s, const float* x, int64_t length) {
   if (length == 0) return 0.0f;
   if (s.type == PoolType::kFirst) return x[0];
@@ -44,7 +44,7 @@ Status Run(SequencePool& state, const KernelArgs& args) {
   });
 }
 
-// Returns the step that gets the whole gradient of an element; -1: all steps get a share.
+// Returns the step that gets the whole gradient of an element. -1: each step gets a share.
 __device__ int64_t StepOf(const SequencePool& s, const float* x, float y, int64_t length) {
   if (s.type == PoolType::kFirst) return 0;
   if (s.type == PoolType::kLast) return length - 1;

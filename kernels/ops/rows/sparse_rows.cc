@@ -27,8 +27,8 @@ StatusOr<int64_t> CheckSparseRows(std::span<const int64_t> rows, int64_t height)
     const bool ascends = i == 0 || rows[i] > rows[i - 1];
     if (!follows_all || !ascends || rows[i] < 0 || rows[i] >= height) {
       return InvalidArgument(
-          "Rows[%d] is %d, but rows must ascend from 0 to %d, followed only by -1", i, rows[i],
-          height - 1);
+          "Rows[%d] is %d, but row numbers must ascend within 0 to %d, and only -1 may follow them",
+          i, rows[i], height - 1);
     }
     ++count;
   }

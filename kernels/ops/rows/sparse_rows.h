@@ -2,7 +2,7 @@
 // is a pair of variables of fixed size:
 //   Rows   i64 [n]       row numbers, ascending, without duplicates; then -1 up to n
 //   Values f32 [n, dim]  the values of these rows; zeros where Rows is -1
-// All other rows of the gradient are 0. n is the largest possible number of rows. It never depends
+// All other rows of the gradient are 0. n is the largest possible number of rows. n never depends
 // on data, so the memory of a plan is fixed.
 #pragma once
 
@@ -31,8 +31,8 @@ inline void PrefetchRow(const float* row, int64_t dim) {
   for (int64_t i = 0; i < dim; i += kLine) PrefetchLine(row + i);
 }
 
-// Returns the cost of accessing `count` rows, for PartsFor (parallel.h). A short row costs as much
-// as a cache miss.
+// Returns the cost of accessing `count` rows of `dim` elements, for PartsFor (parallel.h). A short
+// row costs as much as a cache miss.
 inline int64_t RowsCost(int64_t count, int64_t dim) { return count * std::max<int64_t>(dim, 32); }
 
 }  // namespace tandem::ops

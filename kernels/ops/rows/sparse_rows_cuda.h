@@ -25,14 +25,14 @@ class CudaRowSort {
   CudaRowList In(void* scratch) const;
   // Fills sorted_rows and sorted_values from rows and values.
   Status Sort(const KernelArgs& args, const CudaRowList& list) const;
-  // Sorts the list. Then writes the distinct rows in ascending order to `rows`, and -1 after them
-  // up to n rows. The values of equal rows are added in the order of the list.
+  // Sorts the list. Then writes the distinct rows in ascending order to `rows`, and fills the rest
+  // of the n row numbers with -1. The values of equal rows are added in the order of the list.
   Status Merge(const KernelArgs& args, const CudaRowList& list, int64_t dim, int64_t n,
                int64_t* rows, float* values) const;
 
-  // Calls put(k, row, d, sum) on the device for each distinct row and each element d of it. k is
-  // the position of the first entry of the row in the sorted list. `sum` is the sum over all
-  // entries of the row.
+  // Calls put(k, row, d, sum) on the device for each distinct row and each of its elements d. k is
+  // the position of the row's first entry in the sorted list. `sum` is the sum over all entries of
+  // the row.
   template <typename Put>
   Status AddUp(const KernelArgs& args, const CudaRowList& list, int64_t dim, const Put& put) const {
     const int64_t count = count_;

@@ -58,7 +58,7 @@ Kernel CastFrom(const CastState& s, DType to) {
   return {};
 }
 
-// Prepares the conversion of input `from`. `from` is 0 for cast and 1 for cast_grad.
+// Prepares the conversion of the input at position `from`: 0 for cast, 1 for cast_grad.
 template <int from>
 StatusOr<Kernel> PrepareCast(const OpView& view, const PrepareContext&) {
   const CastState s{view.in(0).shape.numel()};

@@ -7,7 +7,8 @@
 
 namespace tandem::ops {
 
-// Returns the attribute axis as a dimension of `shape`. The attribute may be negative.
+// Returns the dimension of `shape`, from 0, that the attribute axis selects. A negative axis counts
+// from the last dimension. INVALID_ARGUMENT: axis is out of range.
 StatusOr<int> AxisOf(const OpView& view, const Shape& shape);
 
 // Returns the sizes of the `count` parts into which split divides dimension `axis` of X, which has

@@ -1,5 +1,5 @@
-// Definition of reorder, which converts images between layouts (image_layout.h). Passes insert
-// reorder where an operator needs another layout than that of its input.
+// Definition of reorder, which converts images between layouts (image_layout.h). Passes insert a
+// reorder where an operator needs an input in another layout.
 #include "kernels/ops/core/image_layout.h"
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"

@@ -29,8 +29,11 @@ Status InferCompress(const OpView& view, std::span<TensorDesc> outputs) {
   TD_RETURN_IF_ERROR(NeedSame(view, 0, "Grad", 2, "Residual"));
   TD_RETURN_IF_ERROR(NeedOne(view, 3, "Sparsity"));
   const int64_t n = view.in(0).shape.numel(), capacity = view.attr<int64_t>("capacity");
-  if (n > std::numeric_limits<int32_t>::max())
-    return view.Error("the tensor has too many elements for 32-bit indices");
+  if (n > std::numeric_limits<int32_t>::max()) {
+    return view.Error(absl::StrFormat(
+        "the gradient has %d elements, expected at most %d, because indices have 32 bits", n,
+        std::numeric_limits<int32_t>::max()));
+  }
   if (capacity < std::min<int64_t>(n, 1) || capacity > n) {
     return view.Error(absl::StrFormat("capacity=%d is out of range for %d elements", capacity, n));
   }

@@ -12,8 +12,8 @@
 namespace tandem::ops {
 
 // Returns the number of elements to send out of n elements. `sparsity`, in [0, 1), is the share
-// that is not sent. At least one element is sent, unless n is 0. `sparsity` is an f32, as in the
-// operator's input. Therefore a capacity that is computed with this function is sufficient.
+// that is not sent. At least one element is sent, unless n is 0. `sparsity` has the same type, f32,
+// as the operator's input. Therefore a capacity that is computed with this function is sufficient.
 int64_t SelectedOf(int64_t n, float sparsity);
 
 constexpr int64_t SelectionWords(int64_t k) { return 1 + 2 * k; }

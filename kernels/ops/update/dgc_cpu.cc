@@ -12,15 +12,15 @@
 namespace tandem::ops {
 namespace {
 
-// Number of elements that are updated at a time. They are still in the L1 cache when they are
-// counted.
+// Number of elements that are updated at a time. The elements are still in the L1 cache when their
+// digits are counted.
 constexpr int64_t kBlock = 4096;
 
 // The results of one thread for its part of the elements.
 struct Part {
   // By value of the digit at the current level: the number of elements.
   std::array<int32_t, kDgcDigitsMax> counts{};
-  // The number of elements above the threshold, and the number of elements equal to it.
+  // The number of elements above the threshold, and the number of elements equal to the threshold.
   int64_t above = 0, equal = 0;
 };
 
@@ -31,8 +31,8 @@ struct CompressState {
   std::vector<Part> parts;
 };
 
-// The threshold of a selection. magnitude: the smallest magnitude that is sent. ties: number of
-// elements of this magnitude that are sent.
+// The limit between selected and unsent elements. magnitude: the smallest magnitude that is sent.
+// ties: number of elements of this magnitude that are sent.
 struct Cut {
   uint32_t magnitude = 0;
   int64_t ties = 0;
@@ -45,7 +45,7 @@ void Count(const float* x, int64_t n, const DgcLevel& level, uint32_t higher, Pa
   }
 }
 
-// Updates the velocity of the optimizer and the residual, which is the sum of the velocity that was
+// Updates the optimizer's velocity and the residual, which is the sum of all velocities that were
 // not sent. Also counts the first digits of the residual. The update of the residual is a momentum
 // step with learning rate -1.
 void Accumulate(CompressState& s, const KernelArgs& args) {
@@ -74,9 +74,9 @@ void CountAll(CompressState& s, const float* residual, const DgcLevel& level, ui
 }
 
 // Returns the digit of the threshold at this level. Digits are visited from the highest down until
-// `left` elements have been counted. The number of elements with higher digits is subtracted from
-// `left`. Each part adds the number of its elements with higher digits to `above`, and of those
-// with this digit to `equal`. REQUIRES: at least `left` elements were counted.
+// `left` elements have been counted. Subtracts from `left` the number of elements with higher
+// digits. For each part, adds to `above` the number of elements with higher digits, and to `equal`
+// the number of elements with this digit. REQUIRES: at least `left` elements were counted.
 uint32_t TakeDigit(CompressState& s, const DgcLevel& level, int64_t& left) {
   for (uint32_t digit = (1U << level.bits) - 1;; --digit) {
     int64_t here = 0;
@@ -169,8 +169,9 @@ struct AddState {
   int64_t n, rows, words;
 };
 
-// Adds the elements of a selection to the parameter. Selections come from other ranks, so their
-// content is checked before it is used.
+// Adds the elements of a selection to the parameter. Selections come from other ranks, so
+// AddSelection checks them. INVALID_ARGUMENT: the number of elements is invalid, or the indices do
+// not ascend or are out of range.
 Status AddSelection(const AddState& s, const int32_t* selection, float lr, float* param) {
   const int64_t k = selection[0];
   if (k < 0 || SelectionWords(k) > s.words) {

@@ -1,6 +1,6 @@
 // CUDA kernels of deep gradient compression, whose operators are defined in dgc.cc. They send the
-// same elements as the CPU kernels, in the same order. Only the device knows the number of elements
-// that are sent.
+// same elements as the CPU kernels, in the same order. The host does not know how many elements are
+// sent; only the device knows this number.
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_reduce.h"
 #include "kernels/ops/formulas/dgc.h"
@@ -98,8 +98,8 @@ __global__ void CountKernel(DgcLevel level, const Found* found, int64_t n, unsig
   }
 }
 
-// Finds the digit of the threshold at one level, with one block. Digits are visited from the
-// highest down until the number of elements to send is reached.
+// Finds the digit of the threshold at one level, with one block. The digits are visited from the
+// highest down, until the visited digits have as many elements as must be sent.
 __global__ void DigitKernel(DgcLevel level, const unsigned* counts, Found* found) {
   constexpr int kEach = kDgcDigitsMax / kOneBlock;
   const int64_t left = found->left;
@@ -126,7 +126,7 @@ Status FindDigit(const CompressState& s, const KernelArgs& args, int level, cons
   return Launch(args, 1, kOneBlock, DigitKernel, kDgcLevels[level], counts, scratch.found);
 }
 
-// Updates the velocity of the optimizer and the residual, which is the sum of the velocity that was
+// Updates the optimizer's velocity and the residual, which is the sum of all velocities that were
 // not sent. Also counts the first digits of the residual. The update of the residual is a momentum
 // step with learning rate -1.
 template <bool nesterov>
@@ -231,9 +231,9 @@ struct AddState {
   int64_t n, rows, words;
 };
 
-// Adds the selections of all ranks to the parameter. Selections come from other ranks, so their
-// content is checked before it is used. Each rank's selection has a separate launch, because ranks
-// may send the same elements.
+// Adds the selections of all ranks to the parameter. The kernel checks the content of a selection
+// before its use, because selections come from other ranks. Each rank's selection has a separate
+// launch, because ranks may send the same elements.
 Status RunAdd(AddState& s, const KernelArgs& args) {
   float* param = Out<float>(args, 0);
   TD_RETURN_IF_ERROR(

@@ -1,7 +1,7 @@
 // Definitions of the operators of loss scaling for 16-bit gradients. Source: Micikevicius et al.,
 // "Mixed Precision Training", ICLR 2018, section 3.2. The factor changes as in Paddle 2.0's
 // update_loss_scaling. In contrast to Paddle, a step with an overflow is skipped completely
-// (Op::run_if). Therefore its gradients need not be set to zero.
+// (Op::run_if). Therefore the gradients of such a step need not be set to zero.
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 

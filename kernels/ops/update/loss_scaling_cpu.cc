@@ -13,8 +13,8 @@ namespace tandem::ops {
 namespace {
 
 constexpr int kPartsMax = 64;
-// Number of elements per piece. A piece is first checked, and is still in the L1 cache when it is
-// scaled.
+// Number of elements per piece. A piece is checked first, and is still in the L1 cache when its
+// elements are scaled.
 constexpr int64_t kPiece = 4096;
 
 struct CheckState {

@@ -10,8 +10,8 @@
 
 namespace tandem::ops {
 
-// Returns true if an update with a sparse gradient changes all rows. Rows that the gradient does
-// not contain then have a gradient of 0.
+// Returns true if an update with a sparse gradient changes all rows. A row that the gradient does
+// not contain is then updated with a gradient of 0.
 inline bool UpdatesEveryRow(const OpView& view) {
   const OpDef& def = *FindOp(view.op().type);
   const bool has_lazy = std::any_of(def.attrs.begin(), def.attrs.end(), [](const AttrDef& a) {

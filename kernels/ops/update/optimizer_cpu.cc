@@ -8,8 +8,8 @@
 namespace tandem::ops {
 namespace {
 
-// Returns elements [begin, end) of the parameter and its slots. `g`: address of the gradient of
-// element `begin`.
+// Returns pointers to elements [begin, end) of the parameter and its slots. `g`: address of the
+// gradient of element `begin`.
 UpdateRun RunOf(const UpdateState& s, const KernelArgs& a, const float* g, int64_t begin,
                 int64_t end) {
   UpdateRun run{.p = InF32(a, 0) + begin,
@@ -33,8 +33,8 @@ void PrefetchRows(const UpdateState& s, const KernelArgs& a, int64_t row) {
   }
 }
 
-// Copies the inputs to the outputs. An output that shares memory with its input is not copied. In
-// programs, outputs usually share the memory of their inputs.
+// Copies the inputs to the outputs, except outputs that share memory with their input. In programs,
+// outputs usually share the memory of their inputs.
 void CopyThrough(const UpdateState& s, const KernelArgs& a) {
   for (size_t i = 0; i <= s.full; ++i) {
     const void* in = a.in[i == 0 ? 0 : 1 + i];

@@ -15,10 +15,10 @@ struct UpdateState {
   UpdateFn loop = nullptr;
   UpdateArgs args;   // arguments of the formula; each run reads lr from input LearningRate
   size_t slots = 0;  // number of slots, including slots of one element
-  size_t full = 0;   // number of slots with the parameter's shape, which are the first ones
+  size_t full = 0;   // number of slots with the parameter's shape, which come first
   int64_t n = 0;     // number of elements of the parameter
   int parts = 1;
-  // If true, the gradient is sparse. The next members are used only then.
+  // If true, the gradient is sparse. The members below are used only for a sparse gradient.
   bool sparse = false;
   bool every_row = false;      // true: rows that the gradient does not contain are updated too
   int64_t count = 0, dim = 0;  // rows of the gradient, and elements per row

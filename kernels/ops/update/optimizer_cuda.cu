@@ -1,7 +1,7 @@
 // CUDA kernels of the optimizers, which are defined in sgd.cc, momentum.cc, adam.cc, ... Values
-// that all elements of a step share (rates, powers of beta) are on the device too. Every thread
+// that all elements of a step share (rates, powers of beta) are also in device memory. Every thread
 // computes the arguments of its formula from these values. After the update, one thread computes
-// their values for the next step.
+// the shared values of the next step.
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_reduce.h"
 #include "kernels/ops/formulas/update.h"
@@ -15,9 +15,10 @@ struct State {
   UpdateArgs args;
   int64_t n;
   size_t slots;     // number of slots, including slots of one element
-  size_t full;      // number of slots with the parameter's shape, which are the first ones
+  size_t full;      // number of slots with the parameter's shape, which come first
   float coeff = 0;  // attribute of lars
-  // Only used for a sparse gradient. `count`: number of its rows. `dim`: elements per row.
+  // Used only for a sparse gradient. `count`: number of rows of the gradient. `dim`: number of
+  // elements per row.
   bool sparse = false, every_row = false;
   int64_t count = 0, dim = 0;
 
@@ -252,7 +253,7 @@ struct ClipState {
   size_t scratch_bytes() const { return parts() * sizeof(double) + sizeof(float); }
 };
 
-// Scales all inputs down so that their common norm is within the limit.
+// Scales all inputs by one factor, so that the 2-norm of all inputs together is at most max_norm.
 Status RunClipByNorm(ClipState& s, const KernelArgs& a) {
   auto* parts = static_cast<double*>(a.scratch);
   auto* norm = reinterpret_cast<float*>(parts + s.parts());

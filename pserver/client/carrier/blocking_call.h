@@ -19,7 +19,7 @@ class BlockingCalls {
   explicit BlockingCalls(RawServer server) : server_(std::move(server)) {}
   ~BlockingCalls();  // REQUIRES: no call is in progress in another thread
 
-  // Makes one attempt, which ends at `deadline` at the latest.
+  // Makes one attempt of the call. Returns at `deadline` at the latest.
   Status Call(rpc::PserverCall call, const google::protobuf::MessageLite& request,
               google::protobuf::MessageLite* reply, Time deadline) const;
 

@@ -50,7 +50,7 @@ constexpr Duration kLook = std::chrono::milliseconds(200);
 constexpr Duration kClosingLook = std::chrono::seconds(1);
 constexpr int kClosingLooks = 60;
 
-// Exits the process. Calls are still in progress, so their memory must not be freed.
+// Exits the process, because the memory of calls in progress must not be freed.
 [[noreturn]] void EndWithout(int calls, const char* what) {
   std::fprintf(
       stderr,
@@ -177,8 +177,7 @@ Status GrpcPsChannel::WaitForServer(const Server& server, Time start) {
           server.name, Seconds(options_.patience.start_timeout));
     }
     if (now < next_message) continue;
-    // Only UNAVAILABLE can change while the client waits. Any other error ends the wait
-    // immediately.
+    // Only UNAVAILABLE may disappear while the client waits, so any other error ends the wait.
     const Status probe = rpc::ProbeConnection(server.endpoint, options_.security.tls, ServerUri());
     if (!probe.ok() && probe.code() != StatusCode::kUnavailable)
       return Annotate(probe, server.name);
@@ -250,8 +249,9 @@ void GrpcPsChannel::Call(int server, rpc::PserverCall call, codec::EncodedMessag
                          Time deadline, Take take) {
   Server& to = ServerAt(server);
   if (options_.callbacks.on_call) take = Observed(to, call, request.bytes(), std::move(take));
-  // Checks the kind of the call before it reads `shm`. Calls that carry values begin only after
-  // OpenShmChannels, which sets `shm`. Other calls may run at the same time as OpenShmChannels.
+  // Checks the kind of the call before it reads `shm`, to avoid a data race with OpenShmChannels,
+  // which sets `shm`. Calls that carry values begin only after OpenShmChannels; other calls may run
+  // at the same time.
   if (rpc::RowOf(call).carries_values && to.shm != nullptr) {
     return CallByShm(to, call, std::move(request), deadline, std::move(take));
   }
@@ -344,8 +344,8 @@ void GrpcPsChannel::Close() {
   }
   {
     MutexLock lock(mu_);
-    // Limits the number of polls, not the time. Time also passes while the process is stopped
-    // (SIGSTOP).
+    // Limits the number of waits instead of the time, because time also passes while the process is
+    // stopped (SIGSTOP).
     for (int looks = 0; looks < kClosingLooks && !calls_.empty(); ++looks) {
       idle_.WaitUntil(mu_, SteadyNow() + kClosingLook);
     }

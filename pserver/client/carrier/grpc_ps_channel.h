@@ -22,7 +22,7 @@ namespace tandem::ps {
 
 class GrpcPsChannel final : public PsChannel {
  public:
-  // Blocks until every server replies if `options` require that (PsClient::Connect).
+  // If PsPatience::wait_for_servers, blocks until every server replies (PsClient::Connect).
   static StatusOr<std::unique_ptr<PsChannel>> Connect(const std::vector<std::string>& endpoints,
                                                       const PsOptions& options);
 
@@ -44,11 +44,11 @@ class GrpcPsChannel final : public PsChannel {
     Endpoint endpoint;
     std::string name;
     RawServer raw;
-    // Shm RPC connection, constant after OpenShmChannels; null: all calls use gRPC.
+    // Shm RPC connection, set by OpenShmChannels; null: all calls to this server use gRPC.
     std::unique_ptr<ShmRpcConnection> shm;
   };
   struct Open {
-    int server = -1;  // called server if the call is a push or a pull; -1: another kind of call
+    int server = -1;  // the called server if the call is a push or a pull; otherwise -1
     std::shared_ptr<RawCall> call;
   };
 
@@ -56,30 +56,31 @@ class GrpcPsChannel final : public PsChannel {
   Status WaitForServers();
   // `start`: time at which the wait for all servers began.
   Status WaitForServer(const Server& server, Time start);
-  std::string ServerUri() const;  // URI that the certificate of a TLS server must have; "": any
+  std::string ServerUri() const;  // URI that a TLS server must have in its certificate; "": no TLS
   void CallByGrpc(Server& server, rpc::PserverCall call, codec::EncodedMessage request,
                   Time deadline, Take take);
-  // Returns a function that calls options.callbacks.on_call, then `take`.
+  // Returns a function that calls options_.callbacks.on_call, then `take`.
   Take Observed(const Server& server, rpc::PserverCall call, size_t bytes, Take take) const;
   void EndCall(uint64_t id);
   StatusOr<std::unique_ptr<Server>> MakeServer(int index, const std::string& address) const;
   Server& ServerAt(int index);
-  // Makes the call by shm RPC. If the connection is lost, makes the call again by gRPC. The server
-  // applies a push only once.
+  // Makes the call by shm RPC. If the connection is lost, repeats the call by gRPC. A repeated push
+  // has an effect only once.
   void CallByShm(Server& server, rpc::PserverCall call, codec::EncodedMessage request,
                  Time deadline, Take take);
 
   const PsOptions options_;
-  const uint64_t retry_stream_;  // stream of random numbers for retries, different for each trainer
+  const uint64_t retry_stream_;  // random numbers for pauses before retries; a different stream for
+                                 // each trainer
   std::vector<std::unique_ptr<Server>> servers_;
   std::shared_ptr<grpc::ChannelCredentials> credentials_;
   std::atomic<uint64_t> shm_calls_{0};
-  // Leases of all RawCall objects.
+  // One lease for each RawCall that exists.
   std::shared_ptr<WaitGroup> call_leases_ = std::make_shared<WaitGroup>();
   Mutex mu_;
   CondVar idle_;
   bool closing_ TD_GUARDED_BY(mu_) = false;
-  // Servers that joined the running job; entries are never removed.
+  // Servers that joined the running job. Entries are never removed.
   std::map<int, std::unique_ptr<Server>> added_ TD_GUARDED_BY(mu_);
   uint64_t next_call_ TD_GUARDED_BY(mu_) = 1;
   std::map<uint64_t, std::shared_ptr<grpc::Alarm>> pauses_ TD_GUARDED_BY(mu_);

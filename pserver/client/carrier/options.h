@@ -17,7 +17,7 @@ namespace tandem::ps {
 
 using PsNonfinite = NonfinitePolicy;
 
-// The transport of pushes and pulls; all other calls use gRPC. Results are bit-identical with every
+// The transport of pushes and pulls. All other calls use gRPC. Results are bit-identical with every
 // transport.
 enum class PsTransport : uint8_t {
   kAuto,  // shared memory to servers on this host, gRPC to all other servers
@@ -36,10 +36,10 @@ struct PsCall {
   bool ok = true;
   // Data from the reply to a push or a pull: the server's version, and four times on the server's
   // clock in microseconds (receipt of the request, reply, begin and end of the newest update). 0:
-  // no data.
+  // unknown.
   struct Server {
     uint64_t version = 0;
-    bool values = false;  // true: the reply contained parameters
+    bool values = false;  // the reply contained parameters
     int64_t received_us = 0, answered_us = 0, update_begin_us = 0, update_end_us = 0;
   };
   Server at_server = {};
@@ -50,17 +50,17 @@ struct PsCall {
 struct PsSecurity {
   std::string secret;  // the job's secret; empty: the client does not prove a secret
   rpc::TlsFiles tls;
-  // Allows servers at network addresses without TLS. An attacker in the network can then read and
-  // change all data. If false, Connect fails with PERMISSION_DENIED for such servers.
+  // true: servers at network addresses need no TLS, so an attacker in the network can read and
+  // change all data. false: Connect fails with PERMISSION_DENIED for such servers without TLS.
   bool insecure_allow_network = false;
 };
 
 struct PsPatience {
-  // Time limit for the servers to start, and for the initial values to arrive.
+  // Time limit for the start of the servers and for the arrival of the initial values.
   Duration start_timeout = std::chrono::seconds(60);
   Duration step_timeout = std::chrono::seconds(60);  // time limit of pushes, pulls and barriers
-  // Time by which pushes, pulls and barriers wait longer than step_timeout. An unresponsive process
-  // that on_silent reported can meanwhile be killed and restarted.
+  // Time by which pushes, pulls and barriers wait longer than step_timeout. During this time, the
+  // launcher can kill and restart an unresponsive process that on_silent reported.
   Duration replace_timeout = Duration::zero();
   // true: Connect blocks until all servers reply; false: returns immediately.
   bool wait_for_servers = true;
@@ -71,9 +71,8 @@ struct PsPatience {
 };
 
 // Options of a cache of pulled table rows (row_cache.h). A cached row is reused if it is at most
-// `versions` versions older than a reference version. With PullCondition::exactly, the reference is
-// the requested version. Otherwise, the reference is the version in the server's last reply to a
-// pull of rows.
+// `versions` versions older than a reference version: with PullCondition::exactly, the requested
+// version; otherwise, the version in the server's last reply to a pull of rows.
 struct PsRowCacheOptions {
   size_t bytes = 0;  // memory of the cache in bytes; 0: no cache
   // Maximum age of a reused row in versions. 0: a row is reused only if PullCondition::exactly is
@@ -83,29 +82,29 @@ struct PsRowCacheOptions {
 
 // Settings that must be the same for all trainers of a job.
 struct PsJobRules {
-  // Names and values of settings, in ascending order of the names. Servers reject a trainer whose
-  // settings differ from those of the other trainers.
+  // Names and values of settings, by ascending names. Servers reject a trainer whose settings
+  // differ from those of the other trainers.
   Agreement settings;
   PsNonfinite nonfinite = PsNonfinite::kReject;
-  // Time without a call after which a trainer is lost. In kASync mode, other trainers do not wait
-  // for a lost trainer before it calls again.
+  // A trainer is lost if it makes no call for this time. In kASync mode, other trainers do not wait
+  // for a lost trainer until it calls again.
   Duration lost_after = std::chrono::seconds(900);
   // kASync: the strength s of the delay compensation. A gradient g of a slice becomes g + s * g * g
-  // * (w - v), where w is the current value and v the value that the trainer pulled last.
+  // * (w - v), where w is the current value and v is the value that the trainer pulled last.
   double delay_compensation = 0;
 };
 
-// Functions that the client calls. Each function may be empty.
+// Functions that the client calls. Each function may be null.
 struct PsCallbacks {
   // Called about once a second while Connect waits: "waiting for pserver 1 (127.0.0.1:1234) (12 s
   // of 60 s)".
   std::function<void(const std::string&)> on_wait;
-  // Polled several times a second while Connect waits. If the result is true, Connect returns
-  // CANCELLED.
+  // Polled several times a second while Connect waits. If the function returns true, Connect
+  // returns CANCELLED.
   std::function<bool()> stop;
   // Called about once a second while a call waits for a server that has not replied for
-  // step_timeout. `silent`: time since the server's last reply. Runs on a gRPC thread and must not
-  // block.
+  // step_timeout. `silent`: time since the last reply of the server. Runs on a gRPC thread and must
+  // not block.
   std::function<void(int server, Duration silent)> on_silent;
   // Called at the end of each call, before the callback of the call. Runs on a gRPC thread and must
   // not block.
@@ -123,7 +122,7 @@ struct PsOptions {
   PsTransport transport = PsTransport::kAuto;
   bool crc32c = false;         // true: requests and replies have checksums for all tensors
   PartitionOptions partition;  // how variables are split; Connect sets the field `servers`
-  // true: sends each slice as a separate message; false: sends one message to each server.
+  // true: each slice is a separate message; false: one message to each server has all its slices.
   bool split_messages = false;
   PsRowCacheOptions row_cache;
   PsJobRules rules;

@@ -10,11 +10,11 @@
 namespace tandem::ps {
 namespace {
 
-// Maximum number of lost sessions per call. If more sessions are lost, the cause is not a restart
-// of the server.
+// Maximum number of lost sessions per call. A restart of the server loses one session, so more
+// losses have another cause.
 constexpr int kSessionsLostMax = 4;
-// Maximum bytes of a request on a new connection. A server accepts 1 MiB in total from unproven
-// callers at one address.
+// Maximum bytes of a request on a connection that may be new. A server accepts 1 MiB in total from
+// unproven callers at one address.
 constexpr size_t kUnknownBytesMax = 64 << 10;
 constexpr Duration kIntroductionMax = std::chrono::seconds(1);
 
@@ -135,14 +135,15 @@ void RawCall::Begin(rpc::PserverCall call, const grpc::ByteBuffer& request,
       context, std::string("/tandem.ParameterServer/") + rpc::NameOf(call), grpc::StubOptions(),
       &request, &reply_,
       [self = shared_from_this(), then](grpc::Status status) { (self.get()->*then)(status); });
-  // Repeats the cancellation. A cancellation between the creation of the context and the start of
-  // the call has no effect.
+  // Repeats the cancellation, because a cancellation between the creation of the context and the
+  // start of the call has no effect.
   MutexLock lock(mu_);
   if (cancelled_ && context_.get() == context) context->TryCancel();
 }
 
 Status RawCall::Explain(const grpc::Status& status) const {
-  // Any text other than gRPC's own comes from the server, which knows more details.
+  // Returns any text that is not gRPC's own: the text comes from the server, which knows more
+  // details.
   if (status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED ||
       status.error_message() != "Deadline Exceeded") {
     return retries_.attempts() == 1 ? rpc::FromGrpc(status)
@@ -161,8 +162,9 @@ bool RawCall::TriesAgain(const grpc::Status& status) {
   if (cancelled_) return false;
   last_error_ = status.error_message();
   alarm_ = std::make_unique<grpc::Alarm>();
-  // The alarm owns its callback, and this call owns the alarm. The callback therefore releases its
-  // reference to this call when it runs. Otherwise the cycle of references would never be freed.
+  // The alarm owns its callback, and this call owns the alarm. The callback therefore drops its
+  // reference to this call when it runs, because the cycle of references would otherwise never be
+  // freed.
   auto keep = std::make_shared<std::shared_ptr<RawCall>>(shared_from_this());
   alarm_->Set(std::chrono::system_clock::now() +
                   std::chrono::duration_cast<std::chrono::system_clock::duration>(*pause),
@@ -188,8 +190,8 @@ void RawCall::OnReply(const grpc::Status& status) {
   }
   const bool answered = code != StatusCode::kUnavailable && code != StatusCode::kCancelled &&
                         code != StatusCode::kDeadlineExceeded;
-  // Sends the call even if the server rejected the introduction: the rejection of the call itself
-  // states the reason.
+  // Sends the call even if the server rejected the introduction, because the server's rejection of
+  // the call states the reason.
   if (introducing_ && answered) {
     EndIntroduction(true);
     return Send();
@@ -198,8 +200,8 @@ void RawCall::OnReply(const grpc::Status& status) {
 }
 
 void RawCall::Failed(const grpc::Status& status, const Status& why) {
-  // An introduction has a shorter deadline than its call. If only the introduction is late, the
-  // call tries again.
+  // The introduction has a shorter deadline than the call. If only the deadline of the introduction
+  // has passed, the call tries again.
   const bool late = introducing_ && SteadyNow() < retries_.deadline() &&
                     status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
   EndIntroduction(false);

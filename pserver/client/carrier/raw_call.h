@@ -1,5 +1,5 @@
-// One call with one request and one reply, with retries while the server is unavailable. The call
-// uses a session if the job has a secret. Includes gRPC: for .cc files only.
+// One call with one request and one reply, with retries while the server is unavailable. If the job
+// has a secret, the call belongs to a session. Includes gRPC: for .cc files only.
 #pragma once
 
 #include <grpcpp/alarm.h>
@@ -23,15 +23,18 @@
 
 namespace tandem::ps {
 
-// Lets one call at a time introduce the client on a new connection, while other calls wait. A
-// server closes a connection that sends much data before the server has accepted a call on it
-// (common/rpc/stranger_budget.h). Thread-safe.
+// Lets one call at a time introduce the client to a server, while the other calls wait. An
+// introduction is a GetStatus call, which is small. A new connection needs an introduction, because
+// a server closes a connection that sends much data before the server has accepted a call on the
+// connection (common/rpc/stranger_budget.h). Thread-safe.
 class Introduction {
  public:
-  // true: the caller introduces the client, and then calls End. false: another call introduces the
-  // client; its End calls `then`.
+  // Returns true if no introduction was in progress. The caller must then make the GetStatus call
+  // and call End after it. Returns false if an introduction is in progress: its End will call
+  // `then` with the same `known`.
   bool Begin(std::function<void(bool known)> then);
-  // Ends the introduction. `known`: the server replied to the introduction.
+  // Ends the introduction, and calls `then` of each waiting call. `known`: whether the server
+  // replied to the GetStatus call, if only with a rejection.
   void End(bool known);
 
  private:
@@ -47,38 +50,38 @@ struct RawServer {
   std::shared_ptr<Introduction> introduction = std::make_shared<Introduction>();
 };
 
-// A call in progress. Thread-safe. Keeps itself alive until it is done.
+// A call in progress. Thread-safe. The call keeps itself alive until it is done.
 class RawCall : public std::enable_shared_from_this<RawCall> {
  public:
   // Called exactly once: on a gRPC thread, or on the caller's thread if the call cannot be started.
   using Done = std::function<void(Status, const grpc::ByteBuffer& reply)>;
 
   // Starts a call. The deadline of `retries` covers all attempts. Each attempt waits until the
-  // server is available. If the server does not know the session because it was restarted, the call
-  // opens a new session. This does not count as an attempt.
+  // server is available. If the server does not know the session (after a restart), the call opens
+  // a new session, which does not count as an attempt.
   //
   // `lease` is released when all parts of the call are destroyed. Until then, the caller must hold
-  // a reference to the gRPC channel. If the last reference were dropped on a gRPC thread, gRPC 1.51
-  // would join its own thread and free its completion queue twice.
+  // a reference to the gRPC channel: if a gRPC thread dropped the last reference, gRPC 1.51 would
+  // join its own thread and free its completion queue twice.
   static std::shared_ptr<RawCall> Start(std::shared_ptr<const void> lease, RawServer server,
                                         rpc::PserverCall call, grpc::ByteBuffer request,
                                         const CallRetries& retries, Done done);
-  // Ends the call soon with CANCELLED, unless it is already done.
+  // Makes the call end soon with CANCELLED, unless the call is already done.
   void Cancel();
 
  private:
   RawCall(std::shared_ptr<const void> lease, RawServer server, rpc::PserverCall call,
           grpc::ByteBuffer request, const CallRetries& retries, Done done);
-  // Makes one attempt: Send, after OpenSession if there is no session.
+  // Begins an attempt.
   void Attempt();
   void Go();
   bool NeedsIntroduction() const;
   void EndIntroduction(bool known);
-  // Returns the time at which the attempt must end. An introduction has at most 1 s, so that calls
-  // that wait for it can meet their own deadlines.
+  // Returns the time at which the current request must end. An introduction has at most 1 s, so
+  // that the calls that wait for it can meet their deadlines.
   Time Until() const;
-  // Handles the failure of an attempt or of its introduction. `why`: the status that the caller
-  // receives if no other attempt follows.
+  // Handles a failed attempt or a failed introduction. `why`: the status for the caller if no other
+  // attempt follows.
   void Failed(const grpc::Status& status, const Status& why);
   void Send();
   void OpenSession();
@@ -87,7 +90,7 @@ class RawCall : public std::enable_shared_from_this<RawCall> {
   // Sends `request` to the method of `call`. `then` receives the status of the reply.
   void Begin(rpc::PserverCall call, const grpc::ByteBuffer& request, const std::string& stamp,
              void (RawCall::*then)(const grpc::Status&));
-  // Schedules another attempt after a pause. Returns false if no other attempt is allowed.
+  // Schedules another attempt after a pause. Returns false if no further attempt is allowed.
   bool TriesAgain(const grpc::Status& status);
   Status Explain(const grpc::Status& status) const;
   void Finish(Status status);
@@ -97,11 +100,11 @@ class RawCall : public std::enable_shared_from_this<RawCall> {
   grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
   const rpc::PserverCall call_;
   const grpc::ByteBuffer request_;
-  CallRetries retries_;  // not guarded: only one attempt or alarm is active at a time
+  CallRetries retries_;  // not guarded, because only one attempt or alarm is active at a time
   Done done_;
   std::string session_;  // id of the session of the last attempt
   int sessions_lost_ = 0;
-  // true: a GetStatus call introduces the client before `call_` is sent.
+  // true: a GetStatus call, which introduces the client, is in progress before `call_`.
   bool introducing_ = false;
   Time introduced_since_;
   OpenSessionRequest offer_;
@@ -109,7 +112,7 @@ class RawCall : public std::enable_shared_from_this<RawCall> {
   const grpc::ByteBuffer introduction_ = rpc::SerializeMessage(StatusRequest());
   grpc::ByteBuffer reply_;
   const Time start_ = SteadyNow();
-  std::string last_error_;  // error of the previous attempt
+  std::string last_error_;  // error of the newest failed attempt
 
   Mutex mu_;
   bool cancelled_ TD_GUARDED_BY(mu_) = false;

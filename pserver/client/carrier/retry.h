@@ -11,28 +11,28 @@
 
 namespace tandem::ps {
 
-// Counts the attempts of one call. All attempts send the same bytes. The request must therefore be
-// idempotent or have a sequence number that the server accepts once.
+// Counts the attempts of one call. All attempts send the same bytes, so the request must be
+// idempotent or have a sequence number that the server accepts only once.
 class CallRetries {
  public:
   // Allows at most 1 + `retries` attempts before `deadline`. `stream`: a stream of random numbers
   // for the pauses. Clients with different streams pause for different times, so that they do not
-  // call a restarted server all at once.
+  // all call a restarted server at once.
   CallRetries(int retries, Time deadline, uint64_t stream)
       : retries_(retries), deadline_(deadline), stream_(stream) {}
 
   void Begin() { ++attempts_; }
   int attempts() const { return attempts_; }
   Time deadline() const { return deadline_; }
-  // Returns the pause before the next attempt, after an attempt ended with `code`; nullopt: no more
-  // attempts.
+  // Returns the pause before the next attempt, after an attempt that ended with `code`; nullopt: no
+  // further attempt is allowed.
   std::optional<Duration> Pause(StatusCode code, Time now) const {
     constexpr Duration kBackoffMax = std::chrono::seconds(1);
     const Duration most = std::min<Duration>(
         std::chrono::milliseconds(50) * (1 << std::min(attempts_ - 1, 5)), kBackoffMax);
     const double share = 0.5 + 0.5 * UniformAt(stream_, static_cast<uint64_t>(attempts_));
     const auto backoff = std::chrono::duration_cast<Duration>(most * share);
-    // A stopping server replies with CANCELLED to calls that have just arrived.
+    // A server that is stopping replies with CANCELLED to calls that have just arrived.
     const bool gone = code == StatusCode::kUnavailable || code == StatusCode::kCancelled;
     if (!gone || attempts_ > retries_ || now + backoff >= deadline_) return std::nullopt;
     return backoff;

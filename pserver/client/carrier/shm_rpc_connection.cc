@@ -11,11 +11,11 @@ namespace {
 
 constexpr Duration kConnectTimeout = std::chrono::seconds(5);
 constexpr Duration kPause = std::chrono::milliseconds(500);
-// Maximum number of tickets that are tried. A ticket cannot be used if its server is on another
-// host or was killed.
+// Maximum number of tickets that are tried per attempt. A ticket is useless if its server is on
+// another host or was killed.
 constexpr int kTriesMax = 3;
 
-// Returns whether the error is permanent, so that no retry can succeed.
+// Returns whether the error is permanent, so that a retry cannot succeed.
 bool IsFinal(const Status& status) {
   return status.code() == StatusCode::kUnimplemented ||
          status.code() == StatusCode::kPermissionDenied ||
@@ -43,7 +43,7 @@ void ShmRpcConnection::Stop() {
     cv_.NotifyAll();
   }
   if (thread_.joinable()) thread_.join();
-  // Receives a client that Loop never served. The destructor of the client ends its calls.
+  // Takes a client that Loop did not serve. The destructor of the client ends its calls.
   std::shared_ptr<shm_rpc::ShmRpcClient> never_served;
   MutexLock lock(mu_);
   never_served.swap(client_);
@@ -51,7 +51,7 @@ void ShmRpcConnection::Stop() {
 
 Status ShmRpcConnection::WaitForFirst(Time until) {
   MutexLock lock(mu_);
-  // This wait ends without its own deadline, because each attempt of Open has deadlines.
+  // This wait needs no deadline, because each attempt of Open has deadlines.
   while (!tried_) cv_.WaitUntil(mu_, Time::max());
   while (WasSilent(opened_) && SteadyNow() < until) cv_.WaitUntil(mu_, until);
   return opened_;

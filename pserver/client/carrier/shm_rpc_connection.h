@@ -1,5 +1,4 @@
-// The shm RPC connection to one server of a PsClient. It is opened, served, and reopened after a
-// loss.
+// The shm RPC connection of a PsClient to one server. A lost connection is opened again.
 #pragma once
 
 #include <functional>
@@ -11,7 +10,7 @@
 
 namespace tandem::ps {
 
-// Opens, serves and reopens the connection on a thread of this object. Thread-safe.
+// Opens the connection, and opens it again after a loss, on its own thread. Thread-safe.
 class ShmRpcConnection {
  public:
   // Requests a ticket from the server. Blocks.
@@ -21,9 +20,9 @@ class ShmRpcConnection {
   // Closes the connection permanently. Calls in progress end with UNAVAILABLE.
   void Stop();
 
-  // Waits for one attempt to open the connection. If the server does not reply, waits for further
-  // attempts until `until`. Returns OK if the connection is open, otherwise the status of the
-  // newest attempt.
+  // Waits until one attempt to open the connection has ended. If the server did not reply, waits
+  // for further attempts until `until`. Returns OK if the connection is open, otherwise the status
+  // of the newest attempt.
   Status WaitForFirst(Time until);
   // Like ShmRpcClient::Allocate. Also returns null if there is no connection.
   Buffer Allocate(size_t bytes);
@@ -35,8 +34,8 @@ class ShmRpcConnection {
   std::shared_ptr<shm_rpc::ShmRpcClient> client();
   void Loop();
   StatusOr<std::shared_ptr<shm_rpc::ShmRpcClient>> Open();
-  // Makes `client` available to calls; null: there is no connection. Returns false if the object is
-  // stopped. If not, the thread must serve `client`.
+  // Makes `client` available to calls; null: no connection is open. Returns false if the object is
+  // stopped. If the result is true, the thread must serve `client`.
   bool Show(std::shared_ptr<shm_rpc::ShmRpcClient> client);
   bool Sleep(Duration duration);
 

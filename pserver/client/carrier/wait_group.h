@@ -1,4 +1,4 @@
-// Counts references and waits until none is left.
+// Counts references and waits until all references are destroyed.
 #pragma once
 
 #include <memory>
@@ -7,13 +7,13 @@
 
 namespace tandem::ps {
 
-// Counts references. Thread-safe. The object exists as long as there are references, even after its
-// creator is destroyed.
+// Counts references. Thread-safe. A reference keeps the object alive, even after its creator is
+// destroyed.
 class WaitGroup {
  public:
-  // Returns a reference. The count decreases when the last copy of this reference is destroyed.
+  // Returns a reference. The count decreases when the last copy of the reference is destroyed.
   static std::shared_ptr<const void> Take(const std::shared_ptr<WaitGroup>& leases);
-  // Waits until there are no references. Returns false if `deadline` passes first.
+  // Waits until there are no references. Returns false if `deadline` passes before.
   bool WaitForNone(Time deadline);
 
  private:

@@ -11,7 +11,7 @@
 namespace tandem::ps {
 namespace {
 
-// Maximum number of elements of a slice; they take 1 GiB in one message.
+// Maximum number of elements of a slice, which is 1 GiB in one message.
 constexpr int64_t kSliceElementsMax = int64_t{1} << 28;
 
 }  // namespace

@@ -18,8 +18,8 @@ namespace tandem::ps {
 using PsMode = UpdatePolicy;
 
 struct PsOptimizer {
-  // name of an optimizer, "momentum", "adam" ...: an operator of docs/reference/operators.md with
-  // an output ParamOut
+  // Name of an optimizer, such as "momentum" or "adam": an operator of docs/reference/operators.md
+  // that has an output ParamOut.
   std::string type = "sgd";
   std::map<std::string, std::variant<bool, int64_t, double, std::string>> attrs;
 };
@@ -34,9 +34,10 @@ struct PsConstTensor {
   const float* data = nullptr;
   int64_t numel = 0;
 };
-// A table [height, dim]. The servers store the rows that had a gradient. Rows without a gradient
-// have initial values that follow from `seed` and `init`: the constant a; uniform in [a, b); normal
-// with mean a and deviation b. `rules` may delay the creation of rows and may remove rows.
+// A table [height, dim]. The servers store only the rows that had a gradient. The initial values of
+// the other rows follow from `seed` and `init`: kConstant: the constant a; kUniform: uniform in [a,
+// b); kNormal: normal with mean a and deviation b. `rules` may delay the creation of rows and may
+// remove rows.
 struct PsTable {
   enum class InitKind : uint8_t { kConstant, kUniform, kNormal, kXavierUniform, kMsraNormal };
   std::string variable;
@@ -48,36 +49,36 @@ struct PsTable {
   std::string rules;
 };
 // A gradient of some rows of a table: ascending ids, and dim values for each row. With
-// accessor=ctr, each row has two more numbers before its values: shows and clicks.
+// accessor=ctr, two more numbers precede the values of each row: shows and clicks.
 struct PsConstRows {
   std::string variable;
   std::span<const int64_t> ids;
   const float* values = nullptr;
 };
-// Rows of a table to pull. The client writes row ids[i] to the memory to[i].
+// Rows of a table to pull. The client writes row ids[i] to to[i].
 struct PsRows {
   std::string variable;
   std::vector<int64_t> ids;
   std::vector<float*> to;
 };
 using RowSink = std::function<Status(const PsTableRows& rows)>;
-// Passes the initial rows of all tables to `take` in pieces. The client calls this function once
-// for each server.
+// A function that passes the initial rows of all tables, in pieces, to its argument. The client
+// calls the function once for each server.
 using RowSource = std::function<Status(const RowSink& take)>;
-// An optimizer slot of a whole variable. It has one element, or as many elements as the variable.
+// An optimizer slot of a whole variable. The slot has one element, or as many elements as the
+// variable.
 struct PsSlot {
   std::string variable, slot;
   std::vector<float> values;
 };
 
-// Condition that a server must fulfil before it replies to a pull.
+// The condition under which a server replies to a pull.
 struct PullCondition {
   uint64_t version = 0;  // minimum number of applied updates (sync mode: of steps)
-  // In a_sync mode, minimum number of steps that every trainer has pushed, except trainers that
-  // completed.
+  // a_sync: minimum number of steps that every trainer has pushed, except trainers that completed.
   uint64_t step = 0;
-  // In sync mode, the pull receives exactly `version`, even if a server has already reached the
-  // next one.
+  // sync: the pull receives exactly `version`, even if a server has already reached the next
+  // version.
   bool exactly = false;
 };
 using PsWhen = PullCondition;  // former name, from releases before 0.2
@@ -100,7 +101,8 @@ struct PsServerInfo {
   uint64_t waiting = 0, dropped = 0, removed = 0, extended = 0;
 };
 
-// Numbers of requested rows that the row cache had (hits) and did not have (misses).
+// Numbers of requested rows that were in the row cache (hits) and were not in the row cache
+// (misses).
 struct PsCacheCounts {
   uint64_t hits = 0, misses = 0;
 };

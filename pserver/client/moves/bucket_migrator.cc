@@ -19,7 +19,7 @@ constexpr size_t kBucketsInParcel = 64;
 // Assumed minimum transfer rate between servers, in bytes per second.
 constexpr uint64_t kBytesOfSecond = 50 << 20;
 constexpr uint64_t kAheadMax = 64;  // maximum number of steps of notice before a move
-// Time limit of a call whose failure is harmless.
+// Time limit of a call that may fail without harm.
 constexpr Duration kMayBeGone = std::chrono::seconds(1);
 
 bool IsLost(StatusCode code) {
@@ -80,7 +80,8 @@ Status BucketMigrator::Call(int server, rpc::PserverCall call, const Request& re
                         status.ok() ? rpc::ParseMessage(answer, &waiting->reply) : status;
                     waiting->ended->Set();
                   });
-    // The channel ends the call at its deadline. This wait is a second limit.
+    // The channel ends the call at its deadline. This wait is a second limit, if the channel does
+    // not.
     if (!waiting->ended->WaitUntil(carrier_.Now() + 2 * (options_.call_timeout + more_))) {
       return Cancelled("%s did not reply to %s [TD4025]", NameOf(server), rpc::NameOf(call));
     }
@@ -119,8 +120,8 @@ Status BucketMigrator::Refuse(int server, bool refuse) {
 
 Status BucketMigrator::Leave(int server) {
   TD_RETURN_IF_ERROR(Refuse(server, true));
-  // Waits, because earlier moves to the server may be unfinished. A source can still release
-  // offered buckets to the server as long as they are frozen.
+  // Waits for the end of earlier moves to the server. As long as buckets are frozen at a source,
+  // this source can still release offered buckets to the server.
   const Time give_up = carrier_.Now() + options_.patience;
   while (true) {
     TD_ASSIGN_OR_RETURN(const std::vector<ServedBuckets> now, Where());
@@ -148,7 +149,7 @@ StatusOr<std::vector<ServedBuckets>> BucketMigrator::Where() {
   std::vector<ServedBuckets> now;
   const Time give_up = carrier_.Now() + options_.patience;
   // Repeats the exchange until all servers know the same moves. If a move ends during this loop,
-  // only its source may know the move.
+  // only the source may know the move at first.
   for (bool news = true; news;) {
     if (carrier_.Now() >= give_up) {
       return Unavailable(
@@ -228,7 +229,8 @@ Status BucketMigrator::AwaitStep() {
   }
 }
 
-// Calls the source first, because the target may wait for the result of an older move.
+// Calls the source first: the target may wait for the result of an older move, which the source
+// knows.
 StatusOr<BucketMigrator::MoveStep> BucketMigrator::NextStep(int source, int target) {
   MoveStep at;
   BucketMap known;
@@ -303,13 +305,13 @@ Status BucketMigrator::Move(int source, int target, const std::vector<int>& buck
       if (late) ahead_ = std::min(2 * ahead_, kAheadMax);
       request.set_over(true);
       FreezeBucketsReply reply;
-      // If the call fails, the freeze ends with its lease.
+      // If this call fails, the freeze ends with its lease.
       Call(source, PserverCall::kFreezeBuckets, request, &reply, kMayBeGone).IgnoreError();
       if (at.both)
         Call(target, PserverCall::kFreezeBuckets, request, &reply, kMayBeGone).IgnoreError();
     }
-    // kAborted: the lease ended, or the step began, before the move was complete. The source still
-    // owns the buckets.
+    // kAborted: the source still owns the buckets. Causes: the lease of the freeze ended, a server
+    // was restarted, or a server reached step at.step before the move.
     if (delivered.code() != StatusCode::kAborted || carrier_.Now() >= give_up) return delivered;
     TD_RETURN_IF_ERROR(Pause());
   }

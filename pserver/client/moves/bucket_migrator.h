@@ -2,9 +2,9 @@
 // Slices have bucket numbers too, from kRowBuckets on. This header does not include gRPC.
 //
 // The process that runs the migrator may be killed at any time. Each move is then either complete
-// or has no effect. The source server decides this (Shard::Migrations::Release), and trainers
-// forward its decision to the target. In sync mode, each batch waits for a step that neither of its
-// two servers has begun.
+// or has no effect: the source server decides this (Shard::Migrations::Release), and trainers
+// forward its decision to the target. In sync mode, each batch moves before a step that neither the
+// source nor the target has begun.
 #pragma once
 
 #include <cstdint>
@@ -32,17 +32,17 @@ namespace tandem::ps {
 struct MoverOptions {
   std::string job = "job";
   Duration call_timeout = std::chrono::seconds(5);  // time limit of one call
-  // Maximum time of retries to an unresponsive server.
+  // Maximum time for which calls to an unresponsive server are retried.
   Duration patience = std::chrono::seconds(60);
   Duration lease = std::chrono::seconds(2);  // maximum time for which buckets stay frozen
-  size_t parcel_bytes = 4 << 20;             // approximate number of bytes that are frozen together
-  std::set<int> drained;  // servers that gave all their buckets away and may have stopped
+  size_t parcel_bytes = 4 << 20;  // approximate number of bytes that are frozen and moved together
+  std::set<int> drained;          // servers that gave all their buckets away and may have stopped
 };
 struct MoveProgress {
   int source = 0, target = 0;
   size_t done = 0, buckets = 0;  // buckets moved so far, and buckets of all transfers
   uint64_t bytes = 0;            // bytes of the rows and slices moved so far
-  // Longest time for which buckets of one batch were unavailable.
+  // Longest time for which the buckets of one batch were unavailable.
   Duration frozen = Duration::zero();
 };
 
@@ -56,21 +56,21 @@ class BucketMigrator {
         first_servers_(static_cast<int>(addresses_.size())),
         options_(std::move(options)) {}
 
-  // Adds a server that joins the running job and that trainers do not know yet. The server was
-  // started with the next free --index.
+  // Adds a server that joins the running job and that the trainers do not know yet. The server must
+  // run with the next free --index.
   Status Add(const std::string& address);
-  // Exchanges the bucket maps of all servers, then returns the buckets of each server, including
-  // servers that only other servers know. The exchange completes unfinished moves. Afterwards, a
-  // leaving server without buckets may stop permanently. The result omits a server without buckets
-  // that does not reply, if it joined later or was drained. UNAVAILABLE: another server does not
-  // reply, or other moves continue for longer than options.patience.
+  // Exchanges the bucket maps of all servers, which completes unfinished moves. Returns the buckets
+  // of each server, including servers that only other servers know. After Where, a leaving server
+  // without buckets may stop permanently. If a server without buckets does not reply, the result
+  // omits the server, provided that it joined later or was drained. UNAVAILABLE: any other server
+  // does not reply, or other moves continue for longer than options.patience.
   StatusOr<std::vector<ServedBuckets>> Where();
   // Makes the server reject buckets until Stay. Waits until no buckets are moving to the server.
-  // UNAVAILABLE: buckets are still moving to it after options.patience.
+  // UNAVAILABLE: buckets are still moving to the server after options.patience.
   Status Leave(int server);
   Status Stay(int server) { return Refuse(server, false); }
-  // Sync: waits until trainers have made one more step. Afterwards, no trainer calls a former owner
-  // for rows. UNAVAILABLE: no step ended within options.patience.
+  // Sync: waits until trainers have made one more step. After this step, no trainer calls a former
+  // owner for rows. UNAVAILABLE: no step ended within options.patience.
   Status AwaitStep();
   // Runs the transfers. Stops at the first error. Completed moves stay in effect.
   Status Run(const std::vector<BucketTransfer>& transfers,
@@ -80,18 +80,18 @@ class BucketMigrator {
   // The step before which a batch moves; 0: the mode is a_sync.
   struct MoveStep {
     uint64_t step = 0;
-    bool both = false;  // the target already takes part in steps, so its pushes must wait too
+    bool both = false;  // the target also takes part in steps, so it must freeze too
   };
   StatusOr<MoveStep> NextStep(int source, int target);
   // Freezes the buckets and returns their contents. Sets `held` to the time at which pushes began
   // to wait.
   StatusOr<ParcelDef> Freeze(int source, int target, const FreezeBucketsRequest& request,
                              const MoveStep& at, Time& held);
-  // Returns the end index of the batch that begins at index `begin`. `row_bucket_bytes`: bytes of a
-  // row bucket in the last batches.
+  // Returns the end index of the batch that begins at index `begin`. `row_bucket_bytes`: estimated
+  // bytes of a row bucket.
   size_t EndOfParcel(const BucketTransfer& transfer, size_t begin, uint64_t row_bucket_bytes) const;
-  // Returns the time that the slices of the batch add to its lease and to the deadlines of its
-  // calls.
+  // Returns the time by which the slices among `buckets` extend the lease of the batch and the
+  // deadlines of its calls.
   Duration TimeFor(const std::vector<int>& buckets) const;
   // Moves one batch of buckets.
   Status Move(int source, int target, const std::vector<int>& buckets, MoveProgress& progress);
@@ -114,12 +114,12 @@ class BucketMigrator {
   std::vector<std::string> addresses_;
   const int first_servers_;  // number of servers that the trainers configured
   const MoverOptions options_;
-  // Slice sizes in bytes, by bucket. Set by the function Where.
+  // Slice sizes in bytes, by bucket; set by Where.
   std::map<int, uint64_t> slice_bytes_;
   Duration more_{};      // TimeFor of the batch in progress
   bool a_sync_ = false;  // the job's mode, as reported by a server
-  // Number of steps between the notice of a move and the move. Both servers must learn of the move
-  // in time.
+  // Number of steps between the announcement of a move and the move. Both servers must receive the
+  // announcement before the step begins.
   uint64_t ahead_ = 1;
 };
 

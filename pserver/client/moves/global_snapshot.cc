@@ -108,7 +108,7 @@ void GlobalSnapshotCoordinator::Release(uint64_t number) {
   request.set_cut(number);
   request.set_taker(options_.taker);
   request.set_over(true);
-  // If a call fails, the hold on its server ends with the lease.
+  // If a call fails, the hold on this server ends with the lease.
   const Status released = CallAll(PserverCall::kHoldPushes, request, options_.lease, &ignored);
   LOG_IF(INFO, !released.ok()) << "pushes wait until the snapshot's lease expires: "
                                << ToString(released);
@@ -135,8 +135,9 @@ StatusOr<std::vector<CutMarkDef>> GlobalSnapshotCoordinator::Merge(
     }
     for (size_t r = 0; r < marks.size(); ++r) Raise(held[i].mark(static_cast<int>(r)), marks[r]);
   }
-  // Fails if a trainer has unfinished pushes to a server that is no longer in the job. The trainer
-  // sends these pushes to other servers under other numbers.
+  // UNAVAILABLE if a trainer has unfinished pushes to a server that is no longer in the job: the
+  // trainer sends these pushes to other servers under other numbers, so the marks do not contain
+  // them.
   for (const CutMarkDef& mark : marks) {
     for (int s = 0; s < mark.sent_size() && !mark.completed(); ++s) {
       if (Has(s) || (mark.ended_size() > s && mark.ended(s) >= mark.sent(s))) continue;
@@ -179,8 +180,7 @@ StatusOr<GlobalSnapshotReport> GlobalSnapshotCoordinator::TakeHeld(uint64_t numb
   return report;
 }
 
-// The function Where also completes unfinished moves. Afterwards, all servers know the same bucket
-// map.
+// Where also completes unfinished moves. After Where, all servers know the same bucket map.
 Status GlobalSnapshotCoordinator::FindServers() {
   BucketMigrator mover(carrier_, addresses_,
                        {.job = options_.job,

@@ -1,9 +1,9 @@
 // Takes a global snapshot over all servers of a running a_sync job (`tandem save --snapshot`). This
 // header does not include gRPC.
 //
-// The process that takes the snapshot may be killed at any time. Servers hold new pushes for at
-// most one lease. The newest snapshot that all servers have is kept until all servers have a newer
-// one.
+// The process that takes the snapshot may be killed at any time, because servers hold new pushes
+// for at most one lease. The servers keep the newest snapshot that all servers have until all
+// servers have a newer snapshot.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct GlobalSnapshotOptions {
   Duration write_timeout = std::chrono::seconds(600);
   Duration lease = std::chrono::seconds(2);  // maximum time for which servers hold pushes
   std::set<int> drained;  // servers that gave all their buckets away and may have stopped
-  uint64_t taker = 0;     // random number that distinguishes coordinators that run at the same time
+  uint64_t taker = 0;     // random number that distinguishes concurrent coordinators
 };
 struct ServerSnapshot {
   int server = 0;
@@ -45,15 +45,15 @@ struct GlobalSnapshotReport {
   Duration held() const;  // longest time for which a server held new pushes
 };
 
-// A global snapshot on the disks of servers. `whole`: true if all servers of the job have the
-// snapshot.
+// A global snapshot on the disks of servers. `whole`: all servers of the job have the snapshot.
 struct FoundGlobalSnapshot {
   uint64_t number = 0;
   bool whole = false;
   std::vector<ServerSnapshot> servers;
 };
 
-// Returns the highest number that is in all lists; 0: there is none. Each list is ascending.
+// Returns the highest number that all lists contain; 0: there is none. The numbers of each list
+// ascend.
 uint64_t NewestCommon(const std::vector<std::vector<uint64_t>>& lists);
 
 // Takes, lists and restores global snapshots. Not thread-safe. Calls block.
@@ -64,29 +64,29 @@ class GlobalSnapshotCoordinator {
                             GlobalSnapshotOptions options)
       : carrier_(carrier), addresses_(std::move(addresses)), options_(std::move(options)) {}
 
-  // Takes a snapshot. `number`: higher than all numbers used before; 0: one above the highest
-  // number that a server of the job knows. On an error, no snapshot with this number exists, and
-  // pushes continue. The message names the server, or the missing push and its trainer.
-  // UNAVAILABLE, DEADLINE_EXCEEDED: a later attempt may succeed.
+  // Takes a snapshot. `number`: must be higher than all numbers used before; 0: one above the
+  // highest number that a server of the job knows. On an error, some servers may have their part of
+  // this snapshot, and pushes continue. The message names the server, or the missing push and its
+  // trainer. UNAVAILABLE, DEADLINE_EXCEEDED: a later attempt may succeed.
   StatusOr<GlobalSnapshotReport> Take(uint64_t number = 0);
   // Returns all snapshots on the disks of the servers, in ascending order.
   StatusOr<std::vector<FoundGlobalSnapshot>> Find();
   // Restores snapshot `number` on all servers; 0: the newest snapshot that all servers have.
   // Trainers should not push during this call. NOT_FOUND: not all servers have the snapshot (the
-  // message names the existing ones). FAILED_PRECONDITION: rows have moved between servers since
-  // the snapshot.
+  // message names the snapshots that all servers have). FAILED_PRECONDITION: rows have moved
+  // between servers since the snapshot.
   StatusOr<GlobalSnapshotReport> Restore(uint64_t number = 0);
 
  private:
   // Makes one call to each server, all at the same time, and waits for all replies. Returns the
-  // first error, which names the server.
+  // error of the first server whose call failed; the message names the server.
   template <typename Request, typename Reply>
   Status CallAll(rpc::PserverCall call, const Request& request, Duration timeout,
                  std::vector<Reply>* replies);
   Status Hold(uint64_t number, std::vector<HoldPushesReply>* held);
-  // Combines the push marks of all servers into one mark for each trainer.
+  // Merges the push marks of all servers into one mark for each trainer.
   StatusOr<std::vector<CutMarkDef>> Merge(const std::vector<HoldPushesReply>& held) const;
-  // FAILED_PRECONDITION or UNAVAILABLE: a server that owns buckets in `map` is not in servers_.
+  // UNAVAILABLE: a server that owns buckets in `map` is not in servers_.
   Status CheckServers(const BucketMap& map) const;
   StatusOr<GlobalSnapshotReport> TakeHeld(uint64_t number);
   StatusOr<uint64_t> NextNumber();

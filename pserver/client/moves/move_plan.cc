@@ -9,7 +9,8 @@
 namespace tandem::ps {
 namespace {
 
-// Plans the move of the last `count` buckets of `from` to `target`.
+// Plans to move the last `count` buckets of `from` to `target`, and removes these buckets from
+// `from`.
 void Give(ServedBuckets& from, int target, size_t count, std::vector<BucketTransfer>& plan) {
   if (count == 0) return;
   TD_REQUIRE(count <= from.buckets.size() && from.server != target);
@@ -93,12 +94,12 @@ class SlicePlan {
     slices_[to][bucket] = slice.mapped();
   }
 
-  std::map<int, Slices> slices_;  // by server: its slices
-  std::map<int, uint64_t> load_;  // by server that is not leaving: bytes of its slices
+  std::map<int, Slices> slices_;  // slices by server
+  std::map<int, uint64_t> load_;  // by server that is not leaving: bytes of all its slices
   std::map<int, int> origin_;     // by bucket: the server that has it now
 };
 
-// Returns the servers with their row buckets, without their slices.
+// Returns `servers` without the slices in their lists of buckets.
 std::vector<ServedBuckets> RowsOf(std::vector<ServedBuckets> servers) {
   for (ServedBuckets& s : servers) {
     std::erase_if(s.buckets, [](int bucket) { return bucket >= kRowBuckets; });
@@ -141,8 +142,8 @@ std::vector<BucketTransfer> PlanRebalance(const std::vector<ServedBuckets>& now)
   }
   const size_t stay = left.size() - leaving;
   if (stay == 0) return {};
-  // If the number of buckets does not divide evenly, the servers with the most buckets keep one
-  // more.
+  // If the number of buckets is not a multiple of the number of servers, the servers that now have
+  // the most buckets keep one more.
   std::stable_sort(left.begin(), left.end(), [](const ServedBuckets& a, const ServedBuckets& b) {
     if (a.leaving != b.leaving) return a.leaving;
     return a.buckets.size() > b.buckets.size();

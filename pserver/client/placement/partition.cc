@@ -12,7 +12,7 @@ namespace {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Returns the number of elements of each slice of a variable except the last.
+// Returns the number of elements of each slice of a variable; the last slice may be smaller.
 int64_t BlockSize(const Shape& shape, const PartitionOptions& options) {
   const int64_t numel = shape.numel();
   if (!options.slice_var_up) return numel;
@@ -49,7 +49,8 @@ void Dispatch(const std::vector<PsVariable>& variables, const PartitionOptions& 
     case PsDispatcher::kHashName:
       for (PsSlice& b : blocks) {
         const std::string key = variables[b.variable].name + "@" + std::to_string(b.offset);
-        // Uses the upper 32 bits of the hash, because FNV-1a mixes them better than the lower bits.
+        // Uses the upper 32 bits of the hash, because FNV-1a mixes the upper bits better than the
+        // lower bits.
         b.server = static_cast<int>((StableHash(key) >> 32) % servers);
       }
       return;

@@ -1,6 +1,6 @@
-// Assigns the elements of variables to servers. The result depends only on variables and options,
-// so every trainer computes the same placement. Source of the splitting rule: slice_variable() of
-// PaddlePaddle 1.8 (python/paddle/fluid/transpiler/distribute_transpiler.py).
+// Assigns the elements of variables to servers. The result depends only on the variables and the
+// options, so every trainer computes the same placement. Source of the splitting rule:
+// slice_variable() of PaddlePaddle 1.8 (python/paddle/fluid/transpiler/distribute_transpiler.py).
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,15 @@ struct PsVariable {
 };
 
 enum class PsDispatcher : uint8_t {
-  kRoundRobin,  // slice i of all slices goes to server (i modulo the number of servers)
-  kHashName,  // the server follows from a stable hash of the variable's name and the slice's offset
-  kSizeBalanced,  // largest slice first, each to the server with the fewest elements so far
+  kRoundRobin,    // slice i of all slices is on server i modulo the number of servers
+  kHashName,      // the server is a stable hash of the variable's name and the slice's offset
+  kSizeBalanced,  // the largest slice first, each on the server with the fewest elements so far
 };
 
 struct PartitionOptions {
   int servers = 1;
-  // true: splits large variables so that every server gets a part; false: does not split variables.
+  // true: large variables are split, so that every server gets a part; false: variables are not
+  // split.
   bool slice_var_up = true;
   int64_t min_block_size = 8192;  // minimum number of elements of a slice that a split makes
   PsDispatcher dispatcher = PsDispatcher::kRoundRobin;
@@ -40,8 +41,8 @@ struct PsSlice {
 using PsBlock = PsSlice;  // former name, from releases before 0.2
 
 // Returns the slices in the order of variables and offsets. Every element of every variable is in
-// exactly one slice. A variable of two or more dimensions is split between rows. INVALID_ARGUMENT:
-// no servers, min_block_size < 1, an empty variable or a repeated name.
+// exactly one slice. A variable of two or more dimensions is split only between rows.
+// INVALID_ARGUMENT: no servers, min_block_size < 1, an empty variable or a repeated name.
 StatusOr<std::vector<PsSlice>> Partition(const std::vector<PsVariable>& variables,
                                          const PartitionOptions& options);
 

@@ -30,9 +30,9 @@ std::set<size_t> OwnersOf(const PushPart& part, const OwnerMap& now, const JobTa
   return owners;
 }
 
-// The generation of the part's server is not enough: the client may not have called the server
-// since it gave buckets away. A part is therefore also stale if another server owns some of its
-// contents.
+// The generation of the part's server is not enough to decide: since the server gave buckets away,
+// the client may not have called the server. A part is therefore also stale if another server owns
+// some of its contents.
 bool IsStale(const PushPart& part, const OwnerMap& now, const JobTables& tables) {
   TD_REQUIRE(part.server < now.generations.size());
   std::set<size_t> others = OwnersOf(part, now, tables);

@@ -13,8 +13,8 @@
 
 namespace tandem::ps {
 
-// The part of a push for one server. A server gets several parts if one would exceed the message
-// size. The rows of a table are two slices: ids of type i64, then values.
+// The part of a push for one server. If one part would exceed the message size, a server gets
+// several parts. The rows of a table are two slices: first the ids (i64), then the values.
 struct PushPart {
   size_t server = 0;
   PushHeader header = {};
@@ -25,9 +25,9 @@ struct PushPart {
 bool HasRows(const PushPart& part);
 // Returns the servers that own the slices and rows of `part` according to `now`.
 std::set<size_t> OwnersOf(const PushPart& part, const OwnerMap& now, const JobTables& tables);
-// Returns whether, according to `now`, the server will always reject the part.
+// Returns whether the server will reject the part at every attempt, according to `now`.
 bool IsStale(const PushPart& part, const OwnerMap& now, const JobTables& tables);
-// Returns the message. `pull`: a serialized PullRequest; empty: the message has no pull.
+// Returns the message for the codec. `pull`: a serialized PullRequest; "": the message has no pull.
 codec::CodedPush ToCoded(const PushPart& part, std::string pull);
 
 }  // namespace tandem::ps

@@ -31,7 +31,8 @@ PushRetransmitBuffer::Floats PushRetransmitBuffer::Copy(const codec::CodedSlice&
   Floats copy;
   {
     MutexLock lock(mu_);
-    // Takes the oldest buffer of the same size: sizes recur in the same order in every step.
+    // Takes the oldest buffer of the same size, because the sizes recur in the same order in every
+    // step.
     const auto it = std::find_if(spare_.begin(), spare_.end(), [numel](const Floats& f) {
       return f.use_count() == 1 && f->size() == numel;
     });
@@ -86,8 +87,9 @@ void PushRetransmitBuffer::Remove(size_t server, uint64_t sequence) {
 void PushRetransmitBuffer::Answered(size_t server, uint64_t sequence, uint64_t number) {
   MutexLock lock(mu_);
   Number(server, sequence, number);
-  // Resolves the doubts that arose before this push was sent. The server accepted each of these
-  // doubtful pushes before this push, or never.
+  // Resolves the doubts that arose before this push was sent: the server accepted each of these
+  // doubtful pushes before this push, or never. The number of this push is therefore enough for
+  // them.
   std::vector<Doubt>& doubts = doubts_[server];
   const auto before = std::stable_partition(doubts.begin(), doubts.end(),
                                             [&](const Doubt& d) { return d.newest >= sequence; });

@@ -7,7 +7,7 @@
 
 namespace tandem::ps {
 
-// The kept pushes of one server while they are sent again, a few at a time.
+// The kept pushes of one server while the client retransmits them, up to kAtOnce at a time.
 struct Resender::Resending {
   Resending(size_t s, std::vector<std::shared_ptr<const KeptPush>> p)
       : server(s), pushes(std::move(p)) {}
@@ -37,14 +37,14 @@ void Resender::OnEnd(const PushPart& part, bool pulls, const Status& status,
     return kept_->Checkpointed(part.server, numbers.kept_number);
   }
   switch (status.code()) {
-    // With these errors, the server rejected the push, unless the error concerns the pull. If the
-    // message had a pull, the push may have been accepted and is kept.
+    // With these errors, the server rejected the push, or only the pull in the message failed. If
+    // the message had a pull, the server may have accepted the push, so the buffer keeps the push.
     case StatusCode::kInvalidArgument:
     case StatusCode::kNotFound:
     case StatusCode::kFailedPrecondition:
       if (!pulls) kept_->Drop(part.server, part.header.sequence);
       break;
-    // The server rejected the push, or accepted it and could not log it.
+    // The server rejected the push, or accepted the push and could not log it.
     case StatusCode::kResourceExhausted:
       kept_->Doubtful(part.server, part.header.sequence);
       break;
@@ -84,8 +84,8 @@ void Resender::SendNext(const std::shared_ptr<Resending>& all) {
                                       reply->log_number);
                     }
                   }
-                  // DATA_LOSS: the server needs other pushes, not this one. Any other error ends
-                  // the retransmission: the server needs no pushes, or is lost.
+                  // DATA_LOSS: the server did not need this push, but needs other pushes. Any other
+                  // error ends the retransmission: the server needs no pushes, or is lost.
                   const bool go_on = status.ok() || status.code() == StatusCode::kDataLoss;
                   if (!go_on) all->next = all->pushes.size();
                   SendNext(all);

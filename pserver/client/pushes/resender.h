@@ -1,5 +1,5 @@
-// Keeps pushes to servers that log only the order of pushes (durability=replayable), and sends them
-// again to a server that lost their values.
+// Keeps pushes to servers that log only the order of pushes (durability=replayable), and
+// retransmits the pushes to a server that lost their values.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ struct PushNumbers {
   uint64_t log_number = 0, kept_number = 0;
 };
 
-// Keeps pushes and sends them again. Thread-safe, except Enable. `channel` and `options` must
-// outlive this object.
+// Keeps and retransmits pushes. Thread-safe, except Enable. `channel` and `options` must outlive
+// this object.
 class Resender {
  public:
   Resender(PsChannel& channel, const PsOptions& options) : channel_(channel), options_(options) {}
 
-  // Begins to keep pushes. Configure calls this function before the first push if a server requires
-  // kept pushes.
+  // Begins to keep pushes, up to about `bytes_max` bytes. Configure calls Enable before the first
+  // push if a server requires kept pushes.
   void Enable(size_t bytes_max);
   bool enabled() const { return kept_ != nullptr; }
   // Size of the kept pushes in bytes.
@@ -34,11 +34,11 @@ class Resender {
   // The buffer of kept pushes. REQUIRES: enabled()
   PushRetransmitBuffer& kept();
 
-  // Tells the buffer that a push ended with `status`. `pulls`: the message had a pull, which may be
-  // the cause of an error. REQUIRES: enabled()
+  // Reports to the buffer that a push ended with `status`. `pulls`: the message had a pull, which
+  // may be the cause of an error. REQUIRES: enabled()
   void OnEnd(const PushPart& part, bool pulls, const Status& status, const PushNumbers& numbers);
-  // Sends all kept pushes of this server again. Does nothing if pushes are not kept, or if the
-  // retransmission to this server is already in progress.
+  // Retransmits all kept pushes of this server. Has no effect if pushes are not kept, or if a
+  // retransmission to this server is in progress.
   void SendAgain(size_t server);
 
  private:
@@ -49,7 +49,7 @@ class Resender {
   const PsOptions& options_;
   std::unique_ptr<PushRetransmitBuffer> kept_;  // null until Enable
   Mutex mu_;
-  // Servers to which kept pushes are being sent again.
+  // Servers to which a retransmission is in progress.
   std::set<size_t> resending_ TD_GUARDED_BY(mu_);
 };
 

@@ -18,7 +18,8 @@ void Journal::Note(LogRecord record) {
 
 void Journal::NotePush(const PushHead& head, const PushTicket& ticket) {
   if (!notes()) return;
-  // Logs the values of a skipped push, which differ from the values that its sender keeps.
+  // The log stores the values of a skipped push in any mode, because these values (EmptyPush)
+  // differ from the values that the trainer keeps.
   if (replayable_ && !ticket.skipped) {
     OrderRecord order{.header = head};
     for (const PushHead::Slice& s : head.slices) order.sender_bytes += s.desc.bytes();

@@ -1,4 +1,4 @@
-// Numbers the changes of a shard and appends them to its write-ahead log (WAL).
+// Assigns a number to each change of a shard and appends the change to the write-ahead log (WAL).
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,12 @@
 
 namespace tandem::pserver {
 
-// Numbers and logs the changes of one shard. Not thread-safe (the shard's lock guards it).
+// Assigns a number to each change of one shard and logs the change. Not thread-safe (the shard's
+// lock guards it).
 class Journal {
  public:
-  // `log`: must outlive this object; null: changes have no numbers and are not logged.
-  // `replayable`: the log stores only the order of pushes.
+  // `log` must outlive this object; null: changes have no numbers and are not logged. `replayable`:
+  // the log stores only the order of pushes, without their values.
   Journal(WriteAheadLog* log, bool replayable) : log_(log), replayable_(replayable) {}
 
   bool has_log() const { return log_ != nullptr; }
@@ -22,20 +23,19 @@ class Journal {
   // OK if there is no log.
   Status Ready(uint64_t bytes) const;
 
-  // Note and NotePush append a change to the log. During a replay of logged changes, they do
-  // nothing.
+  // Append a change to the log. During a replay of logged changes, both functions do nothing.
   void Note(LogRecord record);
   void NotePush(const PushHead& head, const PushTicket& ticket);
 
   // Number of the last logged or replayed change.
   uint64_t number() const { return number_; }
   // Number of the last change that is applied to the parameters. Later changes, such as gradients
-  // of the step in progress, are in no snapshot and must stay in the log.
+  // of the step in progress, are in no snapshot, so their entries must stay in the log.
   uint64_t settled_number() const { return settled_number_; }
   // Records that all changes are applied to the parameters.
   void Settle() { settled_number_ = number_; }
-  // Sets the number of the last change, so that the next one follows it. REQUIRES: number >=
-  // number().
+  // Sets the number of the last change; the next change gets the following number. REQUIRES: number
+  // >= number().
   void Resume(uint64_t number);
 
   // While this object exists, the shard replays change `number`, and the journal logs nothing.

@@ -1,4 +1,4 @@
-// Queue of log entries that are applied again, in order, after a snapshot is loaded
+// A queue of log entries that the shard applies again, in order, after it has loaded a snapshot
 // (durability=replayable). The log stores only the order of pushes. An entry waits in the queue
 // until its trainer has retransmitted the values.
 #pragma once
@@ -22,7 +22,7 @@ class ReplayQueue {
  public:
   struct Change {
     LogEntry entry;
-    bool lost = false;  // true: a push whose values no process has any more
+    bool lost = false;  // the entry is a push, and no process has its values any more
   };
 
   bool empty() const { return changes_.empty(); }
@@ -33,18 +33,20 @@ class ReplayQueue {
   }
   size_t missing() const { return ids_.size(); }  // number of pushes whose values are missing
 
-  // Adds an entry. `lost`: its values cannot be retransmitted. REQUIRES: the number of the entry is
-  // one above last_number(), if the queue is not empty.
+  // Adds an entry. `lost`: the values of the entry cannot be retransmitted. REQUIRES: the queue is
+  // empty, or the number of the entry is last_number() + 1.
   void Add(LogEntry entry, bool lost);
-  // Returns whether the queue has this push without its values.
+  // Returns whether the queue has this push and the values of the push are missing.
   bool Misses(const PushHead& head) const;
-  // Adds the values of a push, in the order of head.slices. Returns the log number of the push.
-  // INVALID_ARGUMENT: the push differs from the logged one. REQUIRES: Misses(head).
+  // Adds the missing values of a push, in the order of head.slices. Returns the log number of the
+  // push. INVALID_ARGUMENT: the step or the learning rate differs from the logged push. REQUIRES:
+  // Misses(head).
   StatusOr<uint64_t> Take(const PushHead& head, std::vector<Buffer> values);
-  // Marks the missing values of older incarnations of `trainer` as lost.
+  // Marks as lost the missing values of the incarnations of `trainer` below `before_incarnation`.
   void Lose(int trainer, uint64_t before_incarnation);
 
-  // Removes the next entry and returns it; nullopt: its values are missing, or the queue is empty.
+  // Removes the oldest entry and returns it; nullopt: the values of this entry are missing, or the
+  // queue is empty.
   std::optional<Change> Next();
 
   size_t MissingOf(int trainer, uint64_t incarnation) const;
@@ -61,7 +63,7 @@ class ReplayQueue {
   Change& At(uint64_t number);
 
   std::deque<Change> changes_;      // log entries in the order of their numbers
-  std::map<PushId, uint64_t> ids_;  // by push without values: its log number
+  std::map<PushId, uint64_t> ids_;  // by push whose values are missing: its log number
 };
 
 }  // namespace tandem::pserver

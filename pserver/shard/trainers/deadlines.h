@@ -23,12 +23,13 @@ class Deadlines {
   explicit Deadlines(const Clock& clock) : clock_(clock) {}
   virtual ~Deadlines() = default;
   const Clock& clock() const { return clock_; }
-  // Returns the deadline of a call whose client allows `timeout_ms`. It is at most a day from now.
+  // Returns the deadline of a call whose client waits `timeout_ms`. The deadline is at most a day
+  // from now.
   Time After(uint64_t timeout_ms) const {
     constexpr uint64_t kMsMax = uint64_t{24} * 3600 * 1000;
     return clock_.Now() + std::chrono::milliseconds(std::clamp<uint64_t>(timeout_ms, 1, kMsMax));
   }
-  // Announces that a new call waits until this deadline.
+  // Reports that a new call waits until `deadline`.
   virtual void Poke(Time deadline) = 0;
 
  private:

@@ -1,10 +1,10 @@
-// Holds new pushes on one server for a global snapshot. In the snapshot, all servers of a push have
-// it, or none of them (docs/internals/global-snapshot.md).
+// Holds new pushes on one server for a global snapshot. A push to several servers is in the
+// snapshot of all these servers, or of no server (docs/internals/global-snapshot.md).
 //
-// The coordinator makes all servers hold new pushes and collects the pushes that each server
-// accepted. The newest push of each trainer contains its message numbers by server. These numbers
-// define the snapshot and make it consistent. A server accepts the missing pushes up to these
-// numbers, then makes its snapshot. The leases only limit the waiting time.
+// The coordinator makes all servers hold new pushes, and collects the pushes that each server
+// accepted. The newest push of each trainer contains the trainer's message numbers by server. These
+// numbers define the snapshot and make it consistent. A server accepts the missing pushes up to
+// these numbers, then makes its snapshot. The leases only limit the waiting time.
 #pragma once
 
 #include <cstdint>
@@ -22,21 +22,21 @@
 namespace tandem::pserver {
 
 // States: no hold (new pushes are accepted); Hold (no new push is accepted); Order (only pushes of
-// the ordered snapshot are accepted, until the verdict is OK or the hold ends). Not thread-safe
-// (the shard's lock guards it).
+// the ordered snapshot are accepted). Order lasts until the verdict is OK or the hold ends. Not
+// thread-safe (the shard's lock guards it).
 class GlobalSnapshotHold {
  public:
   using Done = std::function<void(StatusOr<PendingSnapshot>)>;
-  // The result of a hold that ended. `done` is null if no snapshot was ordered. Otherwise the owner
-  // of this object must call `done`.
+  // The result of a hold that ended. `done` is null if no snapshot was ordered; otherwise the
+  // caller must call `done`.
   struct Ended {
     Status why;
-    Duration held{};  // time for which new pushes were held
+    Duration held{};  // time for which the server held new pushes
     Done done;
   };
 
-  // `server`: index of this server. `held`: records the seconds of each hold. `clock` and `held`
-  // must outlive this object.
+  // `server`: index of this server. `held`: histogram of the seconds of each hold. `clock` and
+  // `held` must outlive this object.
   GlobalSnapshotHold(int server, const Clock& clock, Histogram& held)
       : server_(server), clock_(clock), held_(held) {}
 
@@ -48,28 +48,30 @@ class GlobalSnapshotHold {
 
   // Holds new pushes for the lease, or prolongs the hold for snapshot `number`. Returns the
   // accepted pushes of all trainers. FAILED_PRECONDITION: this snapshot is over, or a trainer does
-  // not number its messages by push. UNAVAILABLE: pushes are held for another snapshot.
+  // not number its messages (PushRequest.sent). UNAVAILABLE: pushes are held for another snapshot.
   StatusOr<std::vector<SnapshotFrontier>> Hold(uint64_t number, uint64_t taker, Duration lease,
                                                const TrainerRegistry& trainers);
-  // ABORTED: pushes are not held for this snapshot. INVALID_ARGUMENT: the order has no frontier of
-  // some trainer.
+  // Checks whether Order may be called. ABORTED: pushes are not held for this snapshot.
+  // INVALID_ARGUMENT: the order does not list the frontiers of all trainers by rank.
   Status CheckOrder(const SnapshotRequest& order, const TrainerRegistry& trainers) const;
-  // Orders the snapshot. From now on, its pushes are accepted. REQUIRES: CheckOrder(order) is OK.
+  // Orders the snapshot. From now on, the server accepts the pushes of the snapshot. REQUIRES:
+  // CheckOrder(order) is OK.
   void Order(SnapshotRequest order, Done done);
 
-  // OK: the push may be accepted now. OUT_OF_RANGE: it must be sent again later.
+  // OK: the shard may accept the push now. OUT_OF_RANGE: the sender must retry the push later.
   Status Admits(const PushHead& head) const;
-  // OK: the state of the shard is that of the snapshot. UNAVAILABLE: pushes are still missing (the
-  // message names them). ABORTED: the snapshot is impossible. REQUIRES: ordered().
+  // OK: the shard has exactly the pushes of the snapshot. UNAVAILABLE: a push is still missing (the
+  // message names the push). ABORTED: the snapshot is impossible. REQUIRES: ordered().
   Status Verdict(const TrainerRegistry& trainers, const BucketPlacement& buckets) const;
 
-  // End, Expire and Release return the ended hold; nullopt: nothing ended. End ends the hold with
+  // End, Expire and Release return the ended hold; nullopt: no hold ended. End ends the hold with
   // the reason `why`.
   std::optional<Ended> End(const Status& why);
-  // Ends the hold if its lease has ended. The reason tells why the snapshot was not made.
+  // Ends the hold with DEADLINE_EXCEEDED if its lease has ended. The message says why the snapshot
+  // was not made.
   std::optional<Ended> Expire(const TrainerRegistry& trainers, const BucketPlacement& buckets);
-  // Ends the hold because the coordinator abandoned snapshot `number`. No effect if another `taker`
-  // holds pushes.
+  // Ends the hold because the coordinator abandoned snapshot `number`. Has no effect if another
+  // `taker` holds pushes for this number.
   std::optional<Ended> Release(uint64_t number, uint64_t taker);
   // Records that snapshot `number` is on the disk. Later snapshots must have higher numbers.
   void OnTaken(uint64_t number) { last_ = std::max(last_, number); }
@@ -82,7 +84,8 @@ class GlobalSnapshotHold {
     std::optional<SnapshotRequest> order;
     Done done;  // receives the snapshot; set together with `order`
   };
-  // Returns the verdict for one trainer. OK: its pushes up to `frontier` have been accepted.
+  // Returns the verdict for one trainer. OK: the server accepted the pushes of the trainer up to
+  // `frontier`, and no later push.
   Status VerdictOf(const SnapshotFrontier& frontier, const TrainerRegistry& trainers) const;
 
   const int server_;

@@ -14,10 +14,10 @@ namespace tandem::pserver {
 class JobSettingsCheck {
  public:
   // Compares `settings` of `trainer` with the settings of the other active trainers. `is_at_work`:
-  // whether a trainer is active. FAILED_PRECONDITION: the settings differ (the message names the
-  // first difference); nothing changes. If no other trainer is active, a job with new settings
-  // begins. If `settings` is empty, the result is OK and nothing changes. `silence_max`: a trainer
-  // without a call for this time is not active (only for the message).
+  // returns whether a trainer is active. FAILED_PRECONDITION: the settings differ (the message
+  // names the first difference); nothing changes. If no other trainer is active, a job with the new
+  // settings begins. If `settings` is empty, returns OK and changes nothing. `silence_max`: time
+  // without a call after which a trainer is inactive (only for the message).
   Status Agree(int trainer, const Agreement& settings, Duration silence_max,
                const std::function<bool(int)>& is_at_work);
 
@@ -26,8 +26,8 @@ class JobSettingsCheck {
   std::set<int> trainers_;  // trainers that have the settings in settings_
 };
 
-// INVALID_ARGUMENT: there are too many settings, a text is too long, or the names are not in
-// ascending order.
+// Checks the form of settings. INVALID_ARGUMENT: there are too many settings, a text is too long,
+// or the names do not ascend.
 Status CheckSettings(const Agreement& settings);
 
 }  // namespace tandem::pserver

@@ -13,9 +13,9 @@
 namespace tandem::pserver {
 
 // A barrier is used several times; each use has a number (generation). A generation is released
-// when all trainers that are not gone wait in it (TrainerRegistry::Gone). Only calls of a trainer's
-// current incarnation count. If there are too many names, the least recently used name without
-// waiting calls is dropped. Not thread-safe (the shard's lock guards it).
+// when all trainers that are not gone (TrainerRegistry::Gone) wait in it. Only calls of a trainer's
+// current incarnation count. If there are too many names, the name that was used least recently and
+// has no waiting calls is dropped. Not thread-safe (the shard's lock guards it).
 class NamedBarriers {
  public:
   struct Call : WaitingCall {
@@ -28,13 +28,16 @@ class NamedBarriers {
   NamedBarriers(TrainerRegistry& roster, const Clock& clock, Histogram& waited)
       : roster_(roster), clock_(clock), waited_(waited) {}
 
-  // Adds the call to barrier `name`, and may thereby release the barrier. The call gets its reply
-  // immediately if its generation was already released, or if the call is rejected.
+  // Adds the call to barrier `name`, and releases the barrier if no other trainer is missing. The
+  // call gets its reply immediately if its generation was already released, or if the call is
+  // rejected.
   void Enter(const std::string& name, Call call, ReadyAnswers& ready);
-  // Releases the barriers in which no trainer is missing. Call it after a trainer is lost.
+  // Releases the barriers in which no trainer is missing. Called after a trainer is lost or
+  // completes.
   void Wake(ReadyAnswers& ready);
 
-  // HasReplaced and FailReplaced concern calls whose trainer was restarted after the call.
+  // HasReplaced returns whether the trainer of a waiting call was restarted after the call.
+  // FailReplaced fails such calls.
   bool HasReplaced() const;
   void FailReplaced(ReadyAnswers& ready);
   // Removes the call with this tag, as WaitList::Leave.

@@ -8,7 +8,7 @@
 namespace tandem::pserver {
 
 std::string TrainerList(const std::vector<int>& trainers) {
-  if (trainers.empty()) return "nobody";
+  if (trainers.empty()) return "no trainer";
   std::string text = trainers.size() == 1 ? "trainer " : "trainers ";
   for (size_t i = 0; i < trainers.size(); ++i) {
     if (i != 0) text += ", ";

@@ -1,5 +1,5 @@
-// The state of each trainer as one server knows it: accepted pushes, pushes applied to the
-// parameters, liveness, time of the last call, waiting calls.
+// The state of each trainer as one server knows it: accepted and applied pushes, liveness, waiting
+// calls.
 #pragma once
 
 #include <algorithm>
@@ -23,19 +23,20 @@ class TrainerRegistry {
  public:
   struct Trainer {
     // Records that a newer incarnation of the trainer called when the parameters had `version`.
-    // Pushes of older incarnations do not count for it.
+    // Resets the windows and numbers of the older incarnation's pushes.
     void Replace(uint64_t by_incarnation, uint64_t version);
-    // Returns the number of steps that the trainer has pushed, to this server or to another one.
+    // Returns the number of steps that the trainer has pushed, to this server or to other servers.
     uint64_t steps() const { return std::max(pushes == 0 ? 0 : last_step + 1, told); }
 
     bool completed = false;
     uint64_t incarnation = 0, pushes = 0, last_step = 0, skipped = 0;
-    uint64_t told = 0;  // number of pushed steps that its pulls reported
-    // `pulled`: version of its last pull. `adopted`: version at the first call of its incarnation.
+    uint64_t told = 0;  // number of pushed steps that pulls of the trainer reported
+    // `pulled`: version of the trainer's last pull. `adopted`: version at the first call of its
+    // incarnation.
     uint64_t pulled = 0, adopted = 0;
     SequenceWindow taken;    // accepted pushes, including those of the step being gathered
     SequenceWindow applied;  // pushes that are applied to the parameters
-    SentNumbers numbers;     // message numbers that its pushes reported
+    SentNumbers numbers;     // message numbers that pushes of the trainer reported
     uint64_t lost_pushes = 0;
   };
 
@@ -55,36 +56,36 @@ class TrainerRegistry {
 
   // ---- Accepted pushes --------------------------------------------------------------------------
   void ApplyTaken();  // marks all accepted pushes as applied
-  // Copies the state of the applied pushes, which marks() returns for the next snapshot.
+  // Copies the state of the applied pushes. marks() returns this copy for the next snapshot.
   void Settle();
   // The states of all trainers at the last Settle.
   const std::vector<TrainerPushState>& marks() const { return settled_; }
-  // Sets the states of existing trainers from a snapshot.
+  // Sets the states of trainers from a snapshot. Ignores marks of ranks that do not exist.
   void Restore(const std::vector<TrainerPushState>& marks);
 
   // ---- Liveness ---------------------------------------------------------------------------------
   void Hear(int trainer);  // records that the trainer called
   bool lost(int trainer) const { return At(trainer).lost; }
   void OnReturned(int trainer);  // records a call of a lost trainer. REQUIRES: lost(trainer)
-  // Declares trainers lost that made no call for `silence_max` and have no waiting call on this
-  // server. Returns the trainers that it declared lost.
+  // Marks trainers as lost that made no call for `silence_max` and have no waiting call on this
+  // server. Returns the trainers that became lost.
   std::vector<int> LoseSilent(Time now, Duration silence_max);
-  // Earliest time at which a trainer can be lost; Time::max(): none can.
+  // Earliest time at which a trainer can become lost; Time::max(): no trainer can.
   Time NextLoss(Duration silence_max) const;
   // Returns whether other trainers no longer wait for this trainer: it completed or is lost.
   bool Gone(int trainer) const { return (*this)[trainer].completed || lost(trainer); }
   // Returns the trainers that are not gone and have pushed fewer than `steps` steps.
   std::vector<int> Behind(uint64_t steps) const;
-  // Records a report that the trainer pushed `steps` steps, to this server or to another one.
-  // Returns whether this number is higher than the server knew. A server does not know the earlier
-  // pushes if it was restarted or has received its first bucket.
+  // Records that the trainer reported `steps` pushed steps, to this server or to other servers.
+  // Returns whether the number is higher than all earlier reports. The report matters if the server
+  // does not know earlier pushes, because it was restarted or has just received its first bucket.
   bool RaiseSteps(int trainer, uint64_t steps);
   bool seen(int trainer) const { return At(trainer).seen; }
   Time last_heard(int trainer) const { return At(trainer).last_heard; }
 
-  // Call BeginWait when a call of `trainer` starts to wait, and EndWait when this call stops
-  // waiting. Each BeginWait needs an EndWait. A trainer with a waiting call counts as alive, unless
-  // the trainer is gone. Both functions ignore `trainer` -1, an observer.
+  // Called when a call of `trainer` begins to wait (BeginWait) and stops to wait (EndWait). Each
+  // BeginWait needs an EndWait. A trainer with a waiting call counts as alive, unless the trainer
+  // is gone. Both functions ignore `trainer` -1, an observer.
   void BeginWait(int trainer);
   void EndWait(int trainer);
   bool Waits(int trainer) const { return At(trainer).waiting != 0; }
@@ -94,11 +95,11 @@ class TrainerRegistry {
  private:
   struct Presence {
     bool seen = false, lost = false;
-    int waiting = 0;  // number of its waiting calls
-    // last_heard: time of its last call; waits_since: time at which its first waiting call began to
-    // wait.
+    int waiting = 0;  // number of the trainer's waiting calls
+    // last_heard: time of the trainer's last call. waits_since: time at which the first of the
+    // waiting calls began to wait.
     Time last_heard, waits_since;
-    Counter* waited = nullptr;  // total seconds in which at least one of its calls waited
+    Counter* waited = nullptr;  // total seconds in which at least one call of the trainer waited
     RecentSum waited_recently;  // seconds of `waited` in the last minute
   };
   const Presence& At(int trainer) const {
@@ -118,7 +119,7 @@ class TrainerRegistry {
   int waiting_ = 0;  // number of waiting calls of all trainers
 };
 
-// Returns "trainer 1" or "trainers 1, 3" as text, and a placeholder if the list is empty.
+// Returns "trainer 1" or "trainers 1, 3"; a placeholder if the list is empty.
 std::string TrainerList(const std::vector<int>& trainers);
 
 }  // namespace tandem::pserver

@@ -13,8 +13,8 @@
 
 namespace tandem::pserver {
 
-// Replies that are ready. Each reply is sent outside the lock, after the changes that it reports
-// are logged.
+// Replies that are ready to be sent. Each reply is sent without the lock, after the changes that
+// the reply contains are logged.
 using ReadyAnswers = std::vector<WriteAheadLog::Written>;
 
 struct WaitingCall {
@@ -24,16 +24,17 @@ struct WaitingCall {
   const void* tag = nullptr;  // identifies the call for Leave; null: the call cannot be withdrawn
 };
 
-// A list of waiting calls. Each Add begins a wait of the trainer (TrainerRegistry::BeginWait), and
-// removal of the call ends the wait. `Call` is a WaitingCall with a function `done`. The list calls
-// `done` once, with a Status or a type made from a Status. Not thread-safe.
+// A list of waiting calls. Add begins a wait of the trainer (TrainerRegistry::BeginWait), and the
+// removal of the call ends the wait. `Call` is a WaitingCall with a function `done`. To fail a
+// call, the list calls `done` once with a Status, or with a type made from a Status. Not
+// thread-safe.
 template <typename Call>
 class WaitList {
  public:
   static constexpr size_t kCallsMax = 65536;
 
-  // `roster` must outlive the list. It must not be reset (TrainerRegistry::Begin) while a call
-  // waits.
+  // `roster` must outlive the list. The owner must not reset `roster` (TrainerRegistry::Begin)
+  // while a call waits.
   explicit WaitList(TrainerRegistry& roster) : roster_(roster) {}
 
   bool empty() const { return calls_.empty(); }
@@ -63,7 +64,7 @@ class WaitList {
     }
   }
 
-  // Removes the calls for which the status `why(call)` is not OK. Each removed call fails with its
+  // Removes the calls for which `why(call)` is not OK. `done` of each removed call receives the
   // status.
   template <typename Why>
   void FailIf(const Why& why, ReadyAnswers& ready) {
@@ -96,7 +97,7 @@ class WaitList {
         },
         ready);
   }
-  // Removes the call with this tag, because its caller has disconnected.
+  // Removes the call with this tag, because its caller has disconnected. `done` receives CANCELLED.
   void Leave(const void* tag, ReadyAnswers& ready) {
     FailIf(
         [tag](const Call& call) {

@@ -1,6 +1,6 @@
-// A cache of the row lookups of recent pulls: indices of rows, and initial values of absent rows.
-// The push after a pull has the same ids. With the cache, the push need not look up the rows or
-// generate the values again.
+// A cache of the row lookups of recent pulls: indices of rows, and initial values of absent rows. A
+// trainer usually pushes gradients for the ids that it pulled. The push then takes the indices and
+// the initial values from the cache.
 #pragma once
 
 #include <array>
@@ -17,15 +17,16 @@ class PullLookupCache {
   struct Pull {
     std::vector<uint64_t> ids;
     std::vector<uint32_t> at;  // index of each row; RowStore::kNone: the row was absent
-    std::vector<float> fresh;  // initial values of the absent rows, one after another; may be empty
+    std::vector<float> fresh;  // initial values of the absent rows, in order; may be empty
     uint64_t moves = 0;        // RowStore::moves() at the time of the pull
     uint32_t rows = 0;         // RowStore::size() at the time of the pull
   };
 
-  // Returns the oldest entry for a new pull, which reuses its memory.
+  // Returns the oldest entry. The caller overwrites the entry with a new pull.
   Pull& Add() { return pulls_[next_++ % pulls_.size()]; }
-  // Returns the entry with these ids and `moves`; null: there is none. The indices are valid while
-  // RowStore::moves() is unchanged. A row that was absent may exist now.
+  // Returns the entry with these ids and `moves`; null: there is none. The caller passes the
+  // current RowStore::moves(), so the indices of the entry are still valid. A row that was absent
+  // at the pull may exist now.
   const Pull* Find(std::span<const uint64_t> ids, uint64_t moves) const;
 
  private:

@@ -1,7 +1,7 @@
-// The row strategy of a table, which TableRules::accessor selects. It defines the contents of a
-// row, the contents of a push, and the effect of the counts of a row. A new accessor is a new case
-// in this class and in TableRules. Stores, snapshots, moves and clients know only that a row has
-// counts, and that its length is one of two lengths.
+// The accessor of a table: the layout of its rows and the use of their counts. TableRules::accessor
+// selects the layout of a row, the contents of a push, and the effect of the counts. A new accessor
+// is a new case in this class and in TableRules. All other code knows only that a row has counts
+// and one of two lengths.
 //
 // A full row has `dim` weights, and `dim` values of each optimizer slot. A brief row (not extended
 // yet) has only the first columns_at_first() weights, and as many values of each slot. The missing
@@ -37,7 +37,7 @@ class RowAccessor {
   // are NaN pass the check. INVALID_ARGUMENT: a row has more clicks than shows, or a negative
   // number of clicks.
   Status CheckCounts(std::span<const uint64_t> ids, const float* pushed) const;
-  // Adds the counts of one row in a push, for the update of `version`, to `use`.
+  // Adds the counts of one row in a push to `use`. `version`: the version that the push updates.
   void Count(const float* pushed, uint32_t version, RowUse& use) const {
     use.show += ctr() ? pushed[0] : 1;
     if (ctr()) use.click += pushed[1];
@@ -48,9 +48,9 @@ class RowAccessor {
 
   // ---- Shrink
   float Score(const RowUse& use) const { return ScoreOf(rules_, use.show, use.click); }
-  // Applies the decay to the counts of a row, before the update of `version`. Returns false if the
-  // rules remove the row. A row with higher counts and a later use than another row is never
-  // removed before the other row.
+  // Multiplies the counts of a row by the decay. Called before the update of `version`. Returns
+  // false if the rules remove the row. If two rows have the same rules, the row with the higher
+  // counts and the later use is never removed before the other row.
   bool FadeAndStay(uint32_t version, RowUse& use) const;
 
  private:

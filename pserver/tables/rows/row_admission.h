@@ -18,20 +18,21 @@ class RowAdmission {
  public:
   RowAdmission(const TableRules& rules, uint64_t seed, const std::string& table);
 
-  // Whether the gradient of row `id` in `version` creates the row. REQUIRES: the row does not
-  // exist. Call it once for each id and version.
+  // Returns whether a gradient of row `id` in `version` creates the row. Also counts the gradient.
+  // REQUIRES: the row does not exist. The caller calls Admit once for each id and version.
   bool Admit(uint64_t id, uint32_t version);
-  // Drops the waiting rows that had no gradient for more than `ttl` versions.
+  // Drops the waiting rows whose last gradient is more than `ttl` versions before `version`.
   void Forget(uint32_t version, uint32_t ttl);
 
-  // Number of rows that had gradients, but too few to be admitted.
+  // Number of waiting rows. A waiting row had gradients, but was not admitted yet.
   size_t waiting() const { return count_; }
   // Returns the waiting rows of a row bucket (common/tables/row_buckets.h) by ascending ids. Their
   // ages are relative to `version`.
   std::vector<WaitingRow> OfBucket(int bucket, uint32_t version) const;
-  // Returns the waiting row `id`; nullopt: the row does not wait.
+  // Returns the waiting row `id`, with its age relative to `version`; nullopt: the row does not
+  // wait.
   std::optional<WaitingRow> Find(uint64_t id, uint32_t version) const;
-  // Adds or replaces a waiting row.
+  // Adds or replaces a waiting row. The age of `row` is relative to `version`.
   void Set(const WaitingRow& row, uint32_t version);
   // Drops the waiting rows of a row bucket.
   void Drop(int bucket);

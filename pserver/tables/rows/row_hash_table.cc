@@ -9,8 +9,8 @@
 namespace tandem::pserver {
 namespace {
 
-// Maximum average number of rows per line. With three rows, 5 % of the rows are outside their home
-// line; with four rows, 10 %.
+// Maximum number of rows per line, as an average over all lines. With an average of three rows, 5 %
+// of the rows are outside their home line; with four rows, 10 %.
 constexpr size_t kMostOfLine = 3;
 
 }  // namespace
@@ -72,8 +72,9 @@ void RowHashTable::Erase(uint64_t id) {
   bool went_on = lines_[hole].full();
   lines_[hole].Remove(entry);
   --size_;
-  // While a line was full, rows whose home is this or an earlier line may have gone to later lines.
-  // Such a row moves into the hole, and its old position is the next hole.
+  // While the line was full, rows with this or an earlier home line may have been added to later
+  // lines. The loop moves such a row into the hole, and the old position of the row is the next
+  // hole.
   for (size_t i = hole; went_on;) {
     i = Next(i);
     went_on = lines_[i].full();

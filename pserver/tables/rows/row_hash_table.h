@@ -1,8 +1,8 @@
-// A hash table from row ids to row indices for one row bucket. It consists of cache lines with up
-// to five ids and indices. The hash of an id gives its line. If this line is full, the id is in the
-// next line with room. A lookup therefore usually reads one line, which Prefetch can load. A lookup
-// has no branch that depends on the position of the id in the line. (absl::flat_hash_map reads two
-// lines, and can prefetch only the first.)
+// A hash table from row ids to row indices for one row bucket. The table consists of cache lines,
+// each with up to five ids and their indices. The hash of an id selects the home line of the id. If
+// the home line is full, the id is in the next line that has room. A lookup therefore usually reads
+// one line, which Prefetch can load. Within a line, a lookup has no branch that depends on the
+// position of the id. (absl::flat_hash_map reads two lines, and can prefetch only the first.)
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ namespace tandem::pserver {
 class RowHashTable {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
-  // Bytes per row at the lowest load, which is directly after growth: one line for two rows.
+  // Bytes per row at the lowest load: directly after growth, two rows use one line.
   static constexpr size_t kBytesOfRow = 32;
 
   // Returns the index of `id`; kNone: `id` is absent.

@@ -24,7 +24,8 @@ class RowIdIndex {
   uint32_t Find(uint64_t id) const { return Bucket(id).Find(id); }
   // Prefetches the cache line that Find and FindOrAdd read.
   void Prefetch(uint64_t id) const { Bucket(id).Prefetch(id); }
-  // Returns the index of `id`. If `id` is absent, adds it with index `at`.
+  // Returns the index of `id`. If `id` is absent, adds it with index `at`. REQUIRES: `at` is not
+  // kNone.
   uint32_t FindOrAdd(uint64_t id, uint32_t at) {
     TD_REQUIRE(at != kNone);
     return Bucket(id).FindOrAdd(id, at);
@@ -32,8 +33,8 @@ class RowIdIndex {
   // Changes the index of `id`. REQUIRES: `id` is present.
   void Set(uint64_t id, uint32_t at) { Bucket(id).Set(id, at); }
   void Erase(uint64_t id) { Bucket(id).Erase(id); }
-  // Reserves room for `ids` in addition to the present rows. A call is optional; it avoids repeated
-  // growth.
+  // Reserves room for `ids` in addition to the present rows. This optional call avoids repeated
+  // growth while many ids are added.
   void Expect(std::span<const uint64_t> ids);
   // Returns the ids of the rows in a row bucket, ascending.
   std::vector<uint64_t> IdsOf(int bucket) const;

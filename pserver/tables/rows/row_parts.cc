@@ -6,7 +6,7 @@
 namespace tandem::pserver {
 namespace {
 
-constexpr size_t kPartRows = 1024;  // number of rows on which a thread works for about 100 us
+constexpr size_t kPartRows = 1024;  // minimum rows per part: work of about 100 us
 
 }  // namespace
 

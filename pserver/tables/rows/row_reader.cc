@@ -46,8 +46,8 @@ void RowReader::Gather(std::span<const uint64_t> ids, float* out) {
              return OkStatus();
            })
       .IgnoreError();
-  // If `admits_`, does not cache the values of absent rows: these rows read as zeros, which are not
-  // their initial values.
+  // If `admits_` is true, absent rows read as zeros, not as their initial values. Their values are
+  // therefore not cached.
   if (admits_ || &pull == &large) return;
   for (size_t i = 0; i < ids.size(); ++i) {
     if (pull.at[i] != RowStore::kNone) continue;

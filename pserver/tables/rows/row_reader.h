@@ -25,8 +25,8 @@ class RowReader {
 
   // Writes the weights of `ids` to `out` [ids, dim]. Each row must be in memory or absent.
   void Gather(std::span<const uint64_t> ids, float* out);
-  // Returns the lookups of a recent Gather with the same ids, if its row indices are still valid;
-  // null: there is none.
+  // Returns the lookups of a recent Gather with the same ids, if the row indices are still valid;
+  // otherwise null.
   const PullLookupCache::Pull* Recent(std::span<const uint64_t> ids) const {
     return recent_.Find(ids, rows_.store().moves());
   }
@@ -34,8 +34,8 @@ class RowReader {
   void CopyWeights(uint32_t at, float* out) const;
   // Writes the first `columns` initial weights of row `id`.
   void CopyInitial(uint64_t id, int64_t columns, float* weights) const;
-  // Copies `dim` weights. A row that fills whole cache lines is copied by a few instructions,
-  // without a function call.
+  // Copies `dim` weights. If the weights fill whole cache lines, inlined copies of a line replace
+  // the call of a copy function.
   static void CopyRow(const float* from, int64_t dim, float* to) {
     constexpr int64_t kLine = 16;  // floats in a cache line
     if (dim % kLine != 0) return void(std::copy_n(from, dim, to));
@@ -45,8 +45,8 @@ class RowReader {
  private:
   static constexpr size_t kGroup = 128;  // number of rows that are looked up together, then copied
 
-  // Writes the values of absent rows. `positions`: positions of these rows in `ids`, at most
-  // kGroup.
+  // Writes the values of absent rows to `out`. `positions`: positions of the absent rows in `ids`,
+  // at most kGroup.
   void FillAbsent(std::span<const uint64_t> ids, std::span<const size_t> positions,
                   std::vector<float>& scratch, float* out) const;
 

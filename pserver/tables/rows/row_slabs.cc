@@ -10,8 +10,8 @@ namespace tandem::pserver {
 namespace {
 
 constexpr size_t kSlabBytes = 1 << 20;
-// Number of slabs in a block. The first slabs are allocated one by one, because a table of few rows
-// needs no huge pages. Later slabs are contiguous in blocks.
+// Number of slabs per block of memory. The first slabs are allocated one by one, because a table
+// with few rows needs no huge pages. Later slabs are allocated in blocks.
 constexpr size_t kSlabsOfBlock = 16;
 
 }  // namespace

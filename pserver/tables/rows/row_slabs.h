@@ -1,6 +1,6 @@
 // Memory for rows of one length, in slabs. A slab stores the floats of its rows contiguously, so a
-// row of 16 floats is one cache line. The slab then has the id and the use data of each row, and
-// one mark byte per row for the caller. The rows have the indices [0, size()).
+// row of 16 floats is one cache line. After the floats, a slab stores the id and the use data of
+// each row, and one mark byte per row for the caller. The rows have the indices [0, size()).
 #pragma once
 
 #include <cstddef>
@@ -30,16 +30,16 @@ class RowSlabs {
   };
 
  public:
-  // `floats`: number of values of a row. `clicks`: rows store RowUse::click. `rows_max`: maximum
-  // number of rows.
+  // `floats`: number of values of a row. `clicks`: whether rows store RowUse::click. `rows_max`:
+  // maximum number of rows.
   RowSlabs(int64_t floats, bool clicks, uint32_t rows_max);
   // Bytes of a row of `floats` values, without RowUse::click.
   static constexpr size_t BytesOfRow(int64_t floats) {
     return static_cast<size_t>(floats) * sizeof(float) + sizeof(Head) + 1;
   }
 
-  // Adds `more` uninitialised rows. RESOURCE_EXHAUSTED: there is no memory, or there would be too
-  // many rows; no row is added.
+  // Adds `more` uninitialised rows. RESOURCE_EXHAUSTED: there is no memory, or the rows would
+  // exceed `rows_max`. On an error, no row is added.
   Status Grow(size_t more);
   // Sets the id of a row, and resets its use data and its mark.
   void Init(uint32_t row, uint64_t id) {
@@ -50,7 +50,8 @@ class RowSlabs {
   // Copies row `from`, with its id, use data and mark, to row `to`. REQUIRES: `from` and `to`
   // differ.
   void Copy(uint32_t from, uint32_t to);
-  // Removes the last row, and frees its slab if the slab is empty. REQUIRES: size() > 0.
+  // Removes the last row. Frees the slab of the row if the slab is then empty. REQUIRES: size() >
+  // 0.
   void RemoveLast();
 
   uint32_t size() const { return size_; }

@@ -15,7 +15,7 @@
 
 namespace tandem::pserver {
 
-// Memory of a row of `floats` values in bytes, with its part of the index at the lowest load.
+// Bytes of memory of a row of `floats` values, including its share of the index at the lowest load.
 constexpr size_t RowMemoryBytes(int64_t floats) {
   return RowSlabs::BytesOfRow(floats) + RowHashTable::kBytesOfRow;
 }

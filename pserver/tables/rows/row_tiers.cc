@@ -39,9 +39,10 @@ bool RowTiers::IsHot(uint64_t id) const {
   return at != RowStore::kNone;
 }
 
-// Applies the missed rules to `row`, a copy outside memory. If the row is also in memory, its
-// counts and last use there are at least as high. A rule that removes the row in memory therefore
-// also removes the copy, and the row cannot reappear.
+// Applies the missed rules to `row`, a copy outside memory. If the row is also in memory, the row
+// there has counts and a last use that are at least as high. If a rule removes the row in memory,
+// the same rule therefore also removes the copy. The removed row cannot be read from the copy
+// later.
 bool RowTiers::Stays(ColdRow& row) const {
   for (; row.shrinks < shrinks_.size(); ++row.shrinks) {
     if (!accessor_.FadeAndStay(shrinks_[row.shrinks], row.use)) return false;
@@ -158,7 +159,7 @@ StatusOr<size_t> RowTiers::Shrink(uint32_t version,
     count += gone.size();
     tidied.Update(cold_->Remove(gone));
   }
-  // The rows count as removed even if their disk space cannot be freed.
+  // The result counts the rows as removed even if the cold store cannot free their disk space.
   LOG_IF(WARNING, !tidied.ok()) << "cannot free the disk space of removed rows: "
                                 << ToString(tidied);
   shrinks_.push_back(version);

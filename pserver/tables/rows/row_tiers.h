@@ -1,13 +1,13 @@
 // Keeps the rows of a table in two tiers: the rows in use in memory (row_store.h), and all other
-// rows outside memory (cold_rows.h). A row in memory may have a copy outside, which is ignored. If
-// the row is unchanged since it was fetched, the row can leave memory without a write. The clock
-// algorithm (second chance) selects the rows to evict (Corbato, "A Paging Experiment with the
-// Multics System", 1968). The clock hand passes over the row indices and evicts rows that were not
-// used since the hand last passed them.
+// rows outside memory (cold_rows.h). A row in memory may also have a copy outside. The copy is
+// ignored while the row is in memory. If the row is unchanged since it was fetched, eviction needs
+// no write. The clock algorithm (second chance) selects the rows to evict (Corbato, "A Paging
+// Experiment with the Multics System", 1968). The clock hand moves over the row indices and evicts
+// each row that was not used since the hand last passed the row.
 //
-// Rules that scan all rows (table_rules.h) only read the rows outside. A row outside stores how
-// often the rules had been applied to the row when it was written. RowTiers applies the later rules
-// when it reads the row. The rules never write rows, so a full disk does not change their results.
+// The rules (decay and removal, RowAccessor::FadeAndStay) do not write the rows outside memory. A
+// row outside stores the number of rule runs before it was written. RowTiers applies the later runs
+// when it reads the row. A full disk therefore does not change the results of the rules.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace tandem::pserver {
 // Moves rows of a table between memory and a cold store. Not thread-safe.
 class RowTiers {
  public:
-  // Maximum number of rows for which a caller should make room at once.
+  // Maximum number of rows that a caller fetches or replaces between two calls of Trim.
   static constexpr size_t kGroup = 4096;
 
   struct Counts {
@@ -33,29 +33,30 @@ class RowTiers {
     double read_seconds = 0;  // time spent waiting for reads from the cold store
   };
 
-  // `hot` has full rows of `floats` values and brief rows of `brief` values. Its limit is the
-  // memory of `rows_max` >= 1 full rows, which is exceeded only if necessary. `hot` and `cold` must
-  // outlive this object.
+  // `hot` has full rows of `floats` values and brief rows of `brief` values. The memory limit of
+  // `hot` is the memory of `rows_max` >= 1 full rows. Rows of a call in progress may exceed the
+  // limit. `hot` and `cold` must outlive this object.
   RowTiers(const RowAccessor& accessor, int64_t floats, int64_t brief, uint32_t rows_max,
            RowStore& hot, ColdStore& cold);
 
-  // Reads into memory the rows of `ids` that exist only outside. The memory may then exceed its
-  // limit.
+  // Reads into memory the rows of `ids` that exist only outside memory. The memory may exceed its
+  // limit until the next Trim.
   Status Fetch(std::span<const uint64_t> ids);
   // Touch marks a row as read. Change marks a row as changed.
   void Touch(uint32_t at) { hot_.Mark(at) |= kUsed; }
   void Change(uint32_t at) { hot_.Mark(at) = kUsed; }
-  // If the memory exceeds its limit, evicts rows until a part of the limit is free. Indices of rows
-  // change. If rows cannot be written, the rows stay in memory, and Trim returns the cause.
+  // Evicts rows if the memory exceeds its limit, until a part of the limit is free. Eviction
+  // changes the indices of rows. If rows cannot be written, the rows stay in memory, and Trim
+  // returns the error.
   Status Trim();
   // Drops the copies of `ids` outside memory. These rows may also be in memory.
   Status Discard(std::span<const uint64_t> ids);
-  // Removes the rows that exist only outside and that the rules remove at `version`. Calls
-  // `removed` for each removed row and returns their number. Call it before the rows in memory are
-  // scanned.
+  // Applies the rules of `version` to the rows that exist only outside memory. Calls `removed` for
+  // each row that the rules remove, and returns the number of these rows. The caller calls Shrink
+  // before it applies the rules to the rows in memory.
   StatusOr<size_t> Shrink(uint32_t version, const std::function<void(const ColdRow&)>& removed);
-  // Calls `take` for each row of a bucket that exists only outside, by ascending ids, with its
-  // current use data.
+  // Calls `take` for each row of a bucket that exists only outside memory. The ids ascend. The
+  // counts of the rows include the decay up to now.
   Status Scan(int bucket, const ColdRows::Take& take) const;
 
   size_t cold() const { return cold_count_; }      // number of rows that exist only outside
@@ -66,8 +67,8 @@ class RowTiers {
  private:
   static constexpr uint8_t kUsed = 1;   // the row was used since the clock hand last passed it
   static constexpr uint8_t kClean = 2;  // the row is identical to its copy outside
-  // Applies to `row` the rules that ran after the row was written. Returns false if the rules
-  // remove the row.
+  // Applies to `row` the rules (decay, removal) that Shrink ran after the row was written. Returns
+  // false if the rules remove the row.
   bool Stays(ColdRow& row) const;
   bool IsHot(uint64_t id) const;
   Status Evict(size_t keep_bytes);

@@ -36,7 +36,8 @@ class RowsGradientMerger {
   explicit RowsGradientMerger(int64_t width) : width_(static_cast<size_t>(width)) {}
 
   size_t width() const { return width_; }
-  // Returns the sum, with ascending ids. Adds the gradients in the order of `gradients`.
+  // Returns the sum of `gradients` per id, with ascending ids. Adds the gradients in their given
+  // order.
   RowsGradient Sum(std::span<const RowsGradient> gradients);
   // Returns each row i of `gradient` for which wanted[i] is true. `gradient` may be a result of
   // Sum. REQUIRES: `wanted` has an entry for each row.

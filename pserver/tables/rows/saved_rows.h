@@ -19,17 +19,18 @@ class SavedRows {
  public:
   // The state of a row at the time of the snapshot.
   struct State {
-    bool saved = false;   // false: the row was not saved, because it has not changed
+    bool saved = false;   // false: the row has not changed since the snapshot began
     bool exists = false;  // whether the row existed; if so, `at` is its index in rows()
     uint32_t at = RowStore::kNone;
   };
 
-  // `floats` and `brief`: values of full and brief rows, as for the table's RowStore.
+  // `floats`: number of values of a full row. `brief`: number of values of a brief row
+  // (row_accessor.h). Both numbers are those of the table's RowStore.
   SavedRows(int64_t floats, int64_t brief) : rows_(floats, brief) {}
 
-  // Saves row `id`, which has index `at` in `rows`; kNone: saves that the row does not exist. Does
-  // nothing if `id` is already saved. `waiting`: the row's admission state, or null.
-  // RESOURCE_EXHAUSTED: there is no memory.
+  // Saves row `id`, whose index in `rows` is `at`. If `at` is kNone, saves the fact that the row
+  // does not exist. Does nothing if `id` is already saved. `waiting`: the row's admission state, or
+  // null. RESOURCE_EXHAUSTED: there is no memory.
   Status Save(uint64_t id, const RowStore& rows, uint32_t at, const WaitingRow* waiting);
   State Find(uint64_t id) const;
   const RowStore& rows() const { return rows_; }
@@ -42,7 +43,7 @@ class SavedRows {
  private:
   static constexpr uint8_t kExists = 1;
 
-  RowStore rows_;  // the saved rows; their mark is kExists if the row existed, otherwise 0
+  RowStore rows_;  // the saved rows; the mark is kExists if the row existed, otherwise 0
   // By bucket: the waiting rows that Save received.
   std::map<int, std::vector<WaitingRow>> waiting_;
 };

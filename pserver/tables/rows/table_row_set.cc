@@ -143,7 +143,8 @@ Status TableRowSet::AppendBucket(int bucket, const ReadOptions& options, RowValu
     const size_t floats =
         options.with_slots ? static_cast<size_t>(width(brief)) : accessor_.columns(brief);
     const size_t begin = out.content.size();
-    // Without slots, a brief row is filled up with zeros.
+    // Without slots, each row has dim weights in the result. The missing weights of a brief row are
+    // 0.
     out.content.resize(begin + (options.with_slots ? floats : static_cast<size_t>(dim_)), 0.0f);
     std::memcpy(out.content.data() + begin, row, floats * sizeof(float));
     if (options.with_slots) out.use.push_back({use.show, age, use.click, brief});
@@ -159,8 +160,8 @@ Status TableRowSet::AppendBucket(int bucket, const ReadOptions& options, RowValu
   }
   std::vector<uint32_t> at(ids.size());
   store_.Find(ids, at.data());
-  // Reserves memory only for the first bucket of a full read. For later buckets the vectors grow on
-  // demand, and partial reads have few rows.
+  // Reserves memory only for the first bucket of a full read. For later buckets the vectors grow as
+  // usual. Partial reads have few rows.
   if (out.ids.empty() && options.age_max == UINT32_MAX) {
     size_t floats = 0;
     for (const uint32_t i : at) {
@@ -181,7 +182,7 @@ Status TableRowSet::AppendBucket(int bucket, const ReadOptions& options, RowValu
   if (tiers_ != nullptr) {
     TD_RETURN_IF_ERROR(tiers_->Scan(bucket, [&](const ColdRow& row) {
       append_below(row.id);
-      // A row that was saved for a snapshot is among `ids`, and is appended from there.
+      // A row that was saved for a snapshot is among `ids`, so append_below appends the row.
       if (next == ids.size() || ids[next] != row.id) append(row.id, row.use, row.values, row.brief);
       return OkStatus();
     }));

@@ -41,8 +41,8 @@ class TableRowSet {
   // Not copyable, because RowTiers refers to members of this object.
   TableRowSet(const TableRowSet&) = delete;
   TableRowSet& operator=(const TableRowSet&) = delete;
-  // Moves rows to `cold` if their memory exceeds `bytes` bytes. `cold` must outlive this object.
-  // REQUIRES: there are no rows. Call it at most once.
+  // Limits the memory of the rows to `bytes` bytes; further rows move to `cold`, which must outlive
+  // this object. REQUIRES: there are no rows, and Limit was not called before.
   void Limit(ColdStore& cold, uint64_t bytes);
 
   const std::string& table() const { return table_; }  // name of the table
@@ -57,18 +57,19 @@ class TableRowSet {
   const RowAdmission& admission() const { return admission_; }
   RowTiers* tiers() { return tiers_.get(); }  // null: all rows are in store()
 
-  // Makes room in memory, then fetches the rows of `ids`. RESOURCE_EXHAUSTED: there is no room.
+  // Makes room in memory, then fetches the rows of `ids` from the cold store. RESOURCE_EXHAUSTED:
+  // there is no room.
   Status Prepare(std::span<const uint64_t> ids);
   // INVALID_ARGUMENT: the number of values does not match the rows and their lengths.
   Status CheckContent(const RowValues& values) const;
-  // Replaces or adds rows with their slots, and waiting rows, as of `version`. REQUIRES:
-  // CheckContent returned OK.
+  // Replaces or adds rows with their slots, and waiting rows. Their ages are relative to `version`.
+  // REQUIRES: CheckContent returned OK.
   Status Set(const RowValues& values, uint64_t version);
   // Multiplies the counts of all rows by TableRules::decay, and removes the rows that the rules
   // remove at `version`. Calls `removed` for each removed row and returns their number. Also drops
   // the rows that wait for admission and had no gradient for more than TableRules::ttl versions.
   StatusOr<size_t> Shrink(uint32_t version, const OnRemoved& removed);
-  // Removes all rows of a bucket, wherever they are.
+  // Removes all rows of a bucket: in memory, outside memory, and waiting rows.
   Status DropBucket(int bucket);
   // Appends the rows of a bucket, by ascending ids, to `out`.
   Status AppendBucket(int bucket, const ReadOptions& options, RowValues& out) const;

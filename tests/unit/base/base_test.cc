@@ -144,8 +144,8 @@ bool StayOn(const cpu_set_t& set) {
   return CPU_EQUAL(&now, &set);
 }
 
-// Returns the processors that this thread may use, if there are two to eight of them and the kernel
-// lets threads choose among them. Otherwise returns nullopt.
+// Returns the processors that this thread may use, if these are two to eight processors and the
+// kernel lets a thread choose among them. Otherwise returns nullopt.
 std::optional<cpu_set_t> FewProcessors() {
   const cpu_set_t all = ProcessorsOf(pthread_self());
   const int count = CPU_COUNT(&all);
@@ -187,8 +187,8 @@ TEST(LeaderCpuTracker, IsAloneOnOneProcessor) {
   EXPECT_TRUE(StayOn(*all));
 }
 
-// During a task the worker avoids the processor of the calling thread. After the task it may use
-// all processors again.
+// During a task the worker avoids the processor of the calling thread. After the task the worker
+// may use all processors again.
 TEST(ForkJoin, LetsItsThreadsGoBehindAPiece) {
   const auto all = FewProcessors();
   if (!all) GTEST_SKIP() << "one processor, or many";
@@ -217,7 +217,8 @@ TEST(ThreadPool, FullQueueIsResourceExhausted) {
   gate.Close();
 }
 
-// The expected values are the known answers of philox4x32-10 in Random123's file kat_vectors.
+// The expected values are the known-answer vectors of philox4x32-10 in Random123's file
+// kat_vectors.
 TEST(Rng, PhiloxKnownAnswers) {
   EXPECT_THAT(Philox(0, 0),
               testing::ElementsAre(0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u));
@@ -294,7 +295,7 @@ TEST(Require, EndsADebugBuildAndIsNotEvaluatedInARelease) {
   TD_REQUIRE(++evaluated == 2);
   EXPECT_EQ(evaluated, 0);
 #else
-  const auto fails = [] { TD_REQUIRE(1 + 1 == 3); };  // the macro has commas
+  const auto fails = [] { TD_REQUIRE(1 + 1 == 3); };  // the macro expands to code with commas
   EXPECT_DEATH(fails(), "1 \\+ 1 == 3");
 #endif
 }

@@ -1,5 +1,5 @@
-// Metrics in Prometheus' text format: each metric has its current name and, during a renaming, its
-// former one.
+// Metrics in Prometheus' text format: each metric has its current name. During a renaming, the
+// metric also has its former name.
 #include "common/base/metrics.h"
 
 #include <gmock/gmock.h>

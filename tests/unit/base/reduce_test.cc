@@ -1,5 +1,5 @@
-// Tests the arithmetic of reductions: each element type is compared with scalar code, and the order
-// of sums is checked.
+// Tests the arithmetic of reductions: compares each element type with scalar code, and checks the
+// order of additions.
 #include "common/tensor/reduce.h"
 
 #include <gtest/gtest.h>
@@ -83,8 +83,8 @@ TEST(ReduceTest, NotANumberWinsAndOverflowWraps) {
   }
 }
 
-// Values for which each order of addition gives a different result. Their number exceeds one block
-// of elements.
+// Values for which each order of addition gives a different result. The vectors are longer than one
+// block of elements.
 TEST(ReduceTest, TreesAddNeighboursFirst) {
   constexpr size_t kElements = 2500;
   const auto value = [](size_t c, size_t i) {
@@ -101,7 +101,8 @@ TEST(ReduceTest, TreesAddNeighboursFirst) {
     std::byte* const out = reinterpret_cast<std::byte*>(sum.data());
     ReduceTree(ReduceOp::kSum, DType::kF32, contributions, {&out, 1}, kElements);
     for (size_t i = 0; i < kElements; ++i) {
-      // `size` is a power of two.
+      // Returns the expected sum of the contributions [from, from + size) that exist, added as a
+      // tree. `size` is a power of two.
       const auto of = [&](auto self, size_t from, size_t size) -> float {
         if (size == 1) return value(from, i);
         const float left = self(self, from, size / 2);

@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-// A stream that executes its work only when a caller waits for it.
+// A stream that executes its copies only when a caller waits for them.
 class LazyStream {
  public:
   StagingRing::Driver Driver() {
@@ -72,7 +72,8 @@ class StagingRingTest : public ::testing::Test {
   StagingRing ring_{memory_.data(), stream_.Driver()};
 };
 
-// Each value arrives even if the device lags far behind. A copy waits only if the ring is full.
+// Each copied value must arrive, even if the device executes the copies late. A copy waits only if
+// the ring is full.
 TEST_F(StagingRingTest, NoSlotIsWrittenBeforeItIsRead) {
   std::vector<int> there(5 * StagingRing::kSlots);
   int value = 0;

@@ -49,8 +49,7 @@ TEST(Place, Parses) {
 }
 
 #if defined(__SSE__)
-// Conversions must keep f16 subnormals also in a thread that flushes f32 subnormals to zero for
-// speed.
+// Conversions must keep f16 subnormals, also in a thread that flushes f32 subnormals to zero.
 TEST(HalfTypes, SubnormalsOfF16AreKeptWhereThoseOfF32AreZero) {
   const unsigned before = _mm_getcsr();
   _mm_setcsr(before | 0x8040);

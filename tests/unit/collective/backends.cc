@@ -5,7 +5,8 @@ namespace {
 
 using Params = std::vector<std::tuple<Backend, int>>;
 
-// Pipes hold 13 bytes and pieces have at most 11 bytes, so that every transfer stops in the middle.
+// A pipe holds 13 bytes and a piece has at most 11 bytes, so that every transfer is interrupted in
+// the middle.
 World MakeNarrow(int size) {
   HostCommunicatorConfig config;
   config.rule.direct_bytes_max = 16;

@@ -16,8 +16,8 @@ struct Backend {
   World (*make)(int size);
 };
 
-// All backends, each with 1 to 9 ranks: in-process, narrow (every transfer stops in the middle),
-// TCP and shared memory.
+// All backends, each with 1 to 9 ranks: in-process, narrow (every transfer is interrupted in the
+// middle), TCP and shared memory.
 std::vector<std::tuple<Backend, int>> AllBackends();
 // Backends with groups of ranks, in both forms of hierarchy.
 std::vector<std::tuple<Backend, int>> GroupedBackends();

@@ -1,7 +1,7 @@
-// Measures microseconds per operation (f32, in place) with N ranks, one thread per rank. The input
-// is rewritten before each timed call. Bytes are those of the whole buffer that an operation sums,
-// gathers, scatters, exchanges or sends to the next rank. Usage: collective_bench [tcp|inproc|shm]
-// [RANKS] [OPERATION as in Name(CollectiveOp)]
+// Measures microseconds per operation (f32, in place) with N ranks, one thread per rank. Each rank
+// rewrites its input before each timed call. The column of bytes shows the size of the whole buffer
+// that an operation sums, gathers, scatters, exchanges or sends to the next rank. Usage:
+// collective_bench [tcp|inproc|shm] [RANKS] [OPERATION as in Name(CollectiveOp)]
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -29,8 +29,8 @@ Collective CallOf(CollectiveOp op, int own, int ranks, float* data, size_t count
   return call;
 }
 
-// Returns the values in the part of rank `own` after the operation, if all values of rank r were r
-// + 1 before.
+// Returns the value of each element in the part of rank `own` after the operation, if each element
+// of rank r was r + 1 before.
 float Expected(CollectiveOp op, int own, int ranks) {
   const auto sum = static_cast<float>(ranks * (ranks + 1) / 2);
   switch (op) {

@@ -20,7 +20,7 @@ inline Time In(double seconds) {
   return SteadyNow() + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 
-// Runs `body(rank)` on one thread per rank. Returns after all threads have ended.
+// Runs `body(rank)` on one thread per rank. Returns when all threads have ended.
 inline void OnEveryRank(int size, const std::function<void(int)>& body) {
   std::vector<std::thread> threads;
   for (int r = 0; r < size; ++r) threads.emplace_back([&body, r] { body(r); });
@@ -35,7 +35,7 @@ struct Door {
 };
 Door BindLoopbackSocket();
 
-// Opens a blocking connection to `port` that belongs to no rank.
+// Opens a blocking connection to `port`. The connection belongs to no rank.
 Fd Dial(int port);
 
 // Returns the configuration of a rank of a small test job. Rank 0 listens on the socket of `door`.

@@ -18,8 +18,8 @@ void LauncherTest::SetUp() {
   char name[] = "/tmp/tandem_launch_XXXXXX";
   dir_ = mkdtemp(name);
   std::ofstream(dir_ + "/job.pbtxt") << "name: \"fake\"\n";
-  // The orphans of a killed launcher become children of this process, which can then tell dead
-  // processes from living ones.
+  // The orphans of a killed launcher become children of this process. Thus this process can
+  // distinguish dead orphans from running ones.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 

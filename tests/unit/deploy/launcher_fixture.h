@@ -1,4 +1,4 @@
-// Runs the tandemrun program with shell scripts in place of the daemons.
+// Runs the program tandemrun. Shell scripts replace tandem-trainer and tandem-pserver.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,17 +27,19 @@ class LauncherTest : public ::testing::Test {
   void Launch(const std::vector<std::string>& args);
   // Starts a program of build/bin with flags that name the two scripts.
   void StartProgram(const std::string& name, const std::vector<std::string>& args);
-  // Returns the exit code of the started program, or 128 + signal. The test fails after kWaitMax.
+  // Waits for the end of the started program. Returns its exit code, or 128 + signal. After
+  // kWaitMax, fails the test and returns -1.
   int WaitForLauncher();
-  // Waits until `done` returns true. Returns false after kWaitMax. Polls with a 5 ms poll().
+  // Waits until `done` returns true, and returns true. Returns false after kWaitMax. Calls `done`
+  // every 5 ms.
   bool WaitUntil(const std::function<bool()>& done);
 
   std::string Read(const std::string& name) const;  // returns "" if the file does not exist
   bool Exists(const std::string& name) const;
   std::string Out() const { return Read("out"); }
   std::string Err() const { return Read("err"); }
-  // Returns true after all processes have ended whose pids are in the given files of the test's
-  // directory.
+  // Returns whether all processes have ended whose pids are in these files of the test's directory.
+  // Returns false if a file is empty.
   bool AllGone(const std::vector<std::string>& pid_files);
 
   // The script of a pserver that serves until it is stopped.
@@ -50,8 +52,8 @@ class LauncherTest : public ::testing::Test {
   // The script function `await`: waits until the file $1 of the test's directory is not empty.
   static constexpr char kAwait[] =
       "await() { while [ ! -s $D/$1 ]; do read -t 0.01 < <(:); done; true; }\n";
-  // The script of a trainer that never ends. The trainer is a single process, so one pid is enough
-  // to find it.
+  // The script of a trainer that never ends. The script is a single process, so its pid in
+  // trainer.RANK.pid is enough to find it.
   static constexpr char kWaitForEver[] = "echo $$ > $D/trainer.$RANK.pid; exec sleep 1000\n";
 
   std::string dir_;

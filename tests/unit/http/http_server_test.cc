@@ -25,7 +25,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-// A socket that sends text to the server and returns its replies.
+// A connection to the server. Sends texts and receives the server's replies.
 class Peer {
  public:
   explicit Peer(const Endpoint& server) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -42,7 +42,7 @@ class Peer {
   Peer& operator=(const Peer&) = delete;
 
   void Send(const std::string& text) {
-    // The result is not checked, because the server may close the connection early.
+    // The result of send is ignored, because the server may close the connection early.
     (void)send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
   }
   // Returns one reply with a body of 9 bytes.
@@ -110,7 +110,8 @@ TEST(HttpServer, RefusesWithASentence) {
   EXPECT_THAT(Ask(*server, "GET /nowhere"),
               testing::AllOf(StartsWith("HTTP/1.1 404"), HasSubstr("the pages are: / /late")));
   EXPECT_THAT(Ask(*server, "POST /"), StartsWith("HTTP/1.1 405"));
-  // Host names of another site, whose page could make its name resolve to this machine.
+  // Host headers of another site. A page of that site could make its host name resolve to this
+  // machine (DNS rebinding).
   for (const char* host :
        {"evil.example", "evil.example:80", "", "[::1", "127.0.0.1.evil.example"}) {
     EXPECT_THAT(Ask(*server, "GET /", host), StartsWith("HTTP/1.1 421")) << host;
@@ -148,7 +149,7 @@ TEST(HttpServer, SilentPeersAreClosedAndTheirNumberIsBounded) {
   EXPECT_THAT(Ask(*server, "GET /"), HasSubstr("the page"));
 }
 
-// Connections that stay open after a reply do not keep out a health probe.
+// Connections that stay open after a reply must not block a health probe.
 TEST(HttpServer, TheConnectionThatIsIdleLongestMakesRoom) {
   HttpServerOptions options;
   options.connections_max = 2;
@@ -245,7 +246,7 @@ TEST(StatusPage, EveryRouteAnswers) {
   EXPECT_EQ(body("/healthz"), "ok\n");
   EXPECT_THAT(Ask(**server, "GET /readyz"), StartsWith("HTTP/1.1 503"));
   ready.store(true);
-  // On a loaded machine the server may still return the earlier state for a short time.
+  // On a loaded machine the server may still return the previous state for a short time.
   EXPECT_TRUE(WaitUntil([&] { return body("/readyz") == "ready\n"; }));
 
   const auto health = HttpServer::Start({}, HealthRoutes([&] { return Document(ready.load()); }));
@@ -265,8 +266,8 @@ TEST(StatusPage, EveryRouteAnswers) {
   EXPECT_EQ(json["tables"][0]["rows"][0][1], "at work");
 }
 
-// A daemon holds a lock for a long time, or its disk does not respond. No health probe waits for
-// the daemon.
+// The daemon may hold a lock for a long time, or its disk may not respond. A health probe must not
+// wait for the daemon.
 TEST(StatusPage, ProbesAnswerWhileTheDocumentWaits) {
   Metrics metrics;
   std::mutex held;

@@ -1,4 +1,4 @@
-// Exceeded limits of the host produce a message that names the limit, not a crash.
+// If a limit of the host is exceeded, the process must end with a message that names the limit.
 #include "common/os/host_limits.h"
 
 #include <fcntl.h>
@@ -32,7 +32,7 @@ void Limit(__rlimit_resource_t resource, rlim_t most) {
   setrlimit(resource, &limit);
 }
 
-// Ends the process with an uncaught exception.
+// Throws `thrown` on another thread, where no handler catches it. This ends the process.
 void End(const auto& thrown) {
   std::thread([&thrown] { throw thrown; }).join();
 }

@@ -1,5 +1,5 @@
-// Files and directories of other users are rejected. Files and directories that the user creates
-// are private.
+// tandem rejects files and directories of other users. Files and directories that it creates are
+// private to the user.
 #include "common/os/own_files.h"
 
 #include <fcntl.h>
@@ -89,7 +89,7 @@ TEST_F(OwnFiles, OfAnotherUserAreRefused) {
     ExpectRefused(OpenOwnDir(folder, rule), "(65534), expected root [TD2113]; hint: ");
     ExpectRefused(MakeOwnDir(folder, rule), "[TD2113]");
   }
-  // The rejected call did not truncate the file.
+  // The rejected call must not truncate the file.
   EXPECT_EQ(WriteOwnFile(file, "mine").code(), StatusCode::kPermissionDenied);
   EXPECT_EQ(Text(file), "content");
 }

@@ -51,7 +51,8 @@ class DeltaTest : public PserverTest, public testing::WithParamInterface<Kind> {
     const ps::PsTensor tensor = {"w", w.data(), 4};
     ASSERT_TRUE(client_->InitOrFetch({&tensor, 1}).ok());
   }
-  // Trains steps [from, to). The first steps touch the whole table, later steps only a part of it.
+  // Trains steps [from, to). The first steps change rows of the whole table, later steps change
+  // only a part of the rows.
   void Train(uint64_t from, uint64_t to) {
     for (uint64_t step = from; step < to; ++step) {
       std::mt19937 random(static_cast<uint32_t>(step));
@@ -105,7 +106,7 @@ class DeltaTest : public PserverTest, public testing::WithParamInterface<Kind> {
     EXPECT_EQ(a.w, b.w);
     EXPECT_EQ(a.slots, b.slots);
   }
-  // Returns the files of values in the order of their numbers, with their sizes in bytes.
+  // Returns the sizes in bytes of the files of values, by the number of the file.
   static std::map<int, size_t> Values(const std::string& dir) {
     std::map<int, size_t> found;
     for (const auto& entry : std::filesystem::directory_iterator(dir + "/shard-0")) {
@@ -140,7 +141,7 @@ TEST_P(DeltaTest, BaseAndDeltaAreTheWholeState) {
   Serve(dir);  // restarts the server, which saved nothing after `then`
   EXPECT_EQ(servers_[0]->restored_version(), 23u);
   ExpectSame(Now(), then);
-  // The base of a delta may be from an earlier process.
+  // The base of a delta may come from an earlier process of the server.
   Train(23, 27);
   ASSERT_EQ(*client_->Save(/*delta=*/true), 27u);
   EXPECT_EQ(Values(dir).begin()->first, files.begin()->first);
@@ -158,8 +159,8 @@ TEST_P(DeltaTest, BaseAndDeltaAreTheWholeState) {
   Train(33, 35);
   ASSERT_EQ(*client_->Restore(), 33u);
   ExpectSame(Now(), late);
-  // After Restore, the server no longer knows the changes since the base, so a delta is rejected. A
-  // server with a log has written a full checkpoint, so its delta succeeds.
+  // After Restore, a server does not know the changes since the base of the delta, so it rejects a
+  // delta. A server with a log has written a full checkpoint during Restore, so it accepts a delta.
   EXPECT_EQ(client_->Save(/*delta=*/true).ok(), GetParam().durability == Durability::kLogged);
 }
 
@@ -227,7 +228,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Kind{"logged", kAdagrad, "", 0, Durability::kLogged}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// Among the checkpoints that a server makes by itself, deltas follow each full checkpoint.
+// Tests checkpoints that a server makes by itself: two deltas follow each full checkpoint.
 using DeltaShardTest = ShardFixture;
 TEST_F(DeltaShardTest, EveryThirdIsWhole) {
   std::vector<bool> deltas;
@@ -250,7 +251,7 @@ TEST_F(DeltaShardTest, EveryThirdIsWhole) {
   };
   steps(0, 7);
   EXPECT_THAT(deltas, ElementsAre(false, true, true, false, true, true, false));
-  // A checkpoint that failed is not used as a base.
+  // A checkpoint that failed must not become the base of a delta.
   kept = false;
   steps(7, 12);
   EXPECT_THAT(deltas, ElementsAre(true, true, false, false, false));

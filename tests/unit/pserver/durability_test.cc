@@ -1,4 +1,4 @@
-// Tests the state that outlives a server, and a trainer that replaces another trainer.
+// Tests the state that outlives a server process, and a trainer that replaces another trainer.
 #include "tests/unit/pserver/pserver_fixture.h"
 
 namespace tandem::pserver {
@@ -39,10 +39,10 @@ TEST_F(PserverTest, TheLogBringsBackWhatTheCheckpointLacks) {
 
 // Trainer 1 is killed in a step that server 1 has completed and server 0 has not. Its replacement
 // computes the step again from the parameters before the step, which both servers still have.
-// Server 1 ignores the second gradient.
+// Server 1 ignores the gradient of the replacement.
 TEST_F(PserverTest, ATrainerIsReplacedBetweenTwoServers) {
   StartServers(2);
-  // There is one variable on each server.
+  // Each server has one of the two variables.
   const std::vector<ps::PsVariable> variables = {{"a", Shape{1}}, {"b", Shape{1}}};
   float first[2] = {10, 20};
   const float one = 1, two = 2;

@@ -28,8 +28,8 @@ class CutTest : public ShardFixture {
     std::filesystem::remove_all(dir_);
   }
 
-  // Returns the head of a push. For servers 0 and 1, `sent` is the number of messages that the
-  // trainer has sent, and `ended` the number of those that have ended.
+  // Returns the head of a push. `sent` has, for servers 0 and 1, the number of messages that the
+  // trainer has sent; `ended` has the number of these messages that have ended.
   static PushHead Stamped(int trainer, uint64_t sequence, std::vector<uint64_t> sent,
                           std::vector<uint64_t> ended) {
     PushHead head = Head({"job", trainer, kIncarnation}, sequence, sequence);
@@ -40,7 +40,7 @@ class CutTest : public ShardFixture {
   StatusOr<PausedState> Hold(uint64_t cut) {
     return shard_->global_snapshots().Hold("job", cut, seconds(2));
   }
-  // Calls Take for snapshot `number`. The reply is stored in *answer_.
+  // Calls Take for snapshot `cut`. *answer_ gets the reply.
   void Take(uint64_t cut, std::vector<SnapshotFrontier> marks) {
     answer_ = std::make_shared<StatusOr<PendingSnapshot>>(Unimplemented("pending"));
     shard_->global_snapshots().Take(
@@ -61,7 +61,8 @@ TEST_F(CutTest, WaitsForWhatBelongsToItAndForNothingElse) {
   ASSERT_TRUE(held.ok()) << held.status();
   ASSERT_EQ(held->marks.size(), 2u);
   EXPECT_THAT(held->marks[1].numbers.sent, ElementsAre(1, 4));
-  // During the hold, new pushes are rejected. A repetition of an accepted push is recognised.
+  // During the hold, the server rejects new pushes, but recognises a repetition of an accepted
+  // push.
   const PushHead second = Stamped(0, 2, {2, 2}, {1, 1}), third = Stamped(0, 3, {3, 3}, {1, 1});
   EXPECT_EQ(PushOnce(second).code(), StatusCode::kOutOfRange);
   EXPECT_TRUE(Push(Stamped(0, 1, {1, 1}, {0, 0}), 1)->duplicate);
@@ -101,7 +102,7 @@ TEST_F(CutTest, WhatNeverComesIsNamedAndPushesGoOn) {
   EXPECT_THAT(Said(), HasSubstr("push 2 of trainer 0 is missing"));
   // The coordinator is lost and its lease ends, so the trainers continue.
   EXPECT_TRUE(PushOnce(Stamped(0, 3, {3, 1}, {0, 0})).ok());
-  // A permanently rejected push counts as ended after its trainer reports this.
+  // A permanently rejected push counts as ended after its trainer has reported the end.
   ASSERT_TRUE(Hold(6).ok());
   Take(6, {{0, kIncarnation, false, {{3, 1}, {1, 1}}}});
   EXPECT_EQ(answer_->status().code(), StatusCode::kUnimplemented);
@@ -119,7 +120,7 @@ TEST_F(CutTest, CannotBeWhatItWasMeantToBe) {
   auto held = Hold(5);
   ASSERT_TRUE(held.ok());
   EXPECT_THAT(std::string(Hold(6).status().message()), HasSubstr("snapshot 5 is in progress"));
-  // The lease expires and a push arrives before the request for the snapshot.
+  // The lease expires, and a push arrives before the request to take the snapshot.
   clock_.Advance(seconds(3));
   ASSERT_TRUE(PushOnce(Stamped(0, 2, {2, 2}, {1, 1})).ok());
   Take(5, held->marks);
@@ -127,8 +128,8 @@ TEST_F(CutTest, CannotBeWhatItWasMeantToBe) {
   ASSERT_TRUE(Hold(6).ok());
   Take(6, held->marks);
   EXPECT_THAT(Said(), HasSubstr("trainer 0 pushed during the snapshot"));
-  // Server 0 learns a newer incarnation from the marks of the other servers. It then rejects the
-  // older incarnation.
+  // Server 0 learns a newer incarnation from the marks of the other servers. After that, server 0
+  // rejects the older incarnation.
   held = Hold(7);
   ASSERT_TRUE(held.ok()) << held.status();
   held->marks[1].incarnation = kIncarnation + 1;
@@ -145,8 +146,8 @@ TEST_F(CutTest, CannotBeWhatItWasMeantToBe) {
   EXPECT_TRUE(PushOnce(Stamped(0, 3, {3, 3}, {2, 2})).ok());
 }
 
-// The number of a snapshot must exceed the numbers of all snapshots on the disk. Otherwise an older
-// state would have a higher number.
+// The number of a new snapshot must exceed the numbers of all snapshots on the disk. Otherwise a
+// newer state could have a lower number than an older state.
 TEST_F(CutTest, ANumberThatIsNotAboveThoseOnTheDiskIsRefused) {
   auto storage = *OpenRocksdbStorage(dir_);
   Start(Config(1, UpdatePolicy::kASync));
@@ -205,7 +206,7 @@ TEST_F(CutTest, StaysOnTheDiskBesideTheCheckpoint) {
   ASSERT_TRUE(storage->Write(image(4)).ok());
   storage.reset();
   storage = *OpenRocksdbStorage(dir_);
-  // This start of the storage removed the old snapshots.
+  // The start of the storage must have removed the old snapshots.
   EXPECT_EQ((*storage->Read())->version, 4u);
   for (const uint64_t cut : {2, 3}) {
     const auto read = storage->ReadGlobalSnapshot(cut * 10);
@@ -236,7 +237,7 @@ TEST_F(CutTest, AServerThatWentBackStaysThere) {
     ASSERT_TRUE(durable->Recover().ok());
     const uint64_t cut = logged ? 20 : 10, before = durable->shard().Info().version;
     EXPECT_EQ(before, logged ? 1u : 0u);
-    // The functions of the fixture use shard_, so it points to the shard of `durable`.
+    // The functions of the fixture use shard_, so shard_ points to the shard of `durable`.
     shard_.reset(&durable->shard());
     if (!logged) Start(Config(1, UpdatePolicy::kASync));
     const auto push = [&](uint64_t n) { return PushOnce(Stamped(0, n, {n, n}, {n - 1, n - 1})); };
@@ -244,7 +245,7 @@ TEST_F(CutTest, AServerThatWentBackStaysThere) {
     StatusOr<DurableShard::SnapshotPart> file = Internal("not answered");
     const auto held = Hold(cut);
     ASSERT_TRUE(held.ok()) << held.status();
-    // The second call repeats the first one and gets the same reply.
+    // The second call repeats the first call and must get the same reply.
     for (int time = 0; time < 2; ++time) {
       durable->TakeGlobalSnapshot(
           "job", {cut, held->marks, 0, seconds(1)}, 0,

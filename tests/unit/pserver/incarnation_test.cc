@@ -1,4 +1,4 @@
-// A trainer that restarts: the servers choose its incarnation number.
+// Tests a trainer that restarts. The servers choose its incarnation number.
 #include "tests/unit/pserver/pserver_fixture.h"
 
 namespace tandem::pserver {
@@ -24,7 +24,7 @@ class IncarnationTest : public PserverTest {
   Model model_;
 };
 
-// The clock of the older incarnation's host is thousands of years ahead.
+// The older incarnation has a number as if the clock of its host were thousands of years ahead.
 TEST_F(IncarnationTest, ASuccessorIsAboveWhatAnyClockSaid) {
   StartServers(2);
   const auto older = Join(uint64_t{1} << 62);

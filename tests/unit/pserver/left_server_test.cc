@@ -1,4 +1,5 @@
-// A server that moved all its buckets away was stopped permanently. Its clients stop calling it.
+// A server that has moved all its buckets away is stopped permanently. The clients must stop
+// calling this server.
 #include <thread>
 
 #include "pserver/client/carrier/grpc_ps_channel.h"
@@ -83,8 +84,8 @@ TEST_F(LeftServerTest, WhoDoesNotKnowHearsOfItFromTheOthers) {
   ExpectAllIsWell();
 }
 
-// This client has not yet noticed the moves. It finds the rows because the other servers name the
-// owners.
+// This client has not learned of the moves yet. It finds the rows because the other servers name
+// the new owners.
 TEST_F(LeftServerTest, AllRowsAreFound) {
   DrainAndStop();
   const auto rows = client_->PullTable("emb", /*slots=*/false);

@@ -10,8 +10,8 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 
-// A move that ends during the query must be announced to the other servers. Otherwise only the
-// source would know the new owner, and the source is drained and may be stopped permanently.
+// If a move ends during the query, the query must announce the move to the other servers. Otherwise
+// only the source would know the new owner, and the user may stop the drained source permanently.
 TEST_F(MovesTest, AMoveThatEndsWhileOneAsksIsToldToTheOthers) {
   const int bucket = FirstBucket(1, 2);
   for (const int last : {2, 3, 4}) {
@@ -20,8 +20,8 @@ TEST_F(MovesTest, AMoveThatEndsWhileOneAsksIsToldToTheOthers) {
     const auto parcel = Freeze(*b, {bucket}, 0);
     ASSERT_TRUE(parcel.ok()) << parcel.status();
     ASSERT_TRUE(a->migrations().Offer("job", *parcel).ok());
-    // Each round calls server 0, then server 1. The process that moves the bucket releases it but
-    // does not inform the other server.
+    // Each round calls server 0, then server 1. Before call `last`, another process releases the
+    // bucket, but does not inform server 0.
     ShardCarrier carrier({a.get(), b.get()}, clock_, [&](int call) {
       if (call != last) return;
       EXPECT_TRUE(b->migrations().Release("job", parcel->moves).ok());
@@ -35,7 +35,7 @@ TEST_F(MovesTest, AMoveThatEndsWhileOneAsksIsToldToTheOthers) {
 
 TEST_F(MovesTest, WhoAsksWhileBucketsGoOnMovingGivesUp) {
   const auto a = Start(0, 2), b = Start(1, 2);
-  // The first owner has the bucket now, the second one gets it next.
+  // The first owner has the bucket now. The second owner gets the bucket next.
   std::array<Shard*, 2> owners = {b.get(), a.get()};
   int target = 0;
   ShardCarrier carrier({a.get(), b.get()}, clock_, [&](int) {
@@ -51,14 +51,15 @@ TEST_F(MovesTest, WhoAsksWhileBucketsGoOnMovingGivesUp) {
   EXPECT_LE(carrier.calls(), 12);
 }
 
-// A drained server accepts no rows from any process that moves rows, because it may be stopped
-// permanently.
+// A drained server accepts no rows, whichever process moves them, because the user may stop this
+// server permanently.
 TEST_F(MovesTest, WhoIsLeavingTakesNothing) {
   const auto a = Start(0, 2), b = Start(1, 2);
   const auto early = Freeze(*a, {5}, 1);
   ASSERT_TRUE(early.ok()) << early.status();
   ASSERT_TRUE(b->migrations().Offer("job", *early).ok());
-  // Leave runs until no other server can release buckets to server 1 that were offered earlier.
+  // Leave must not return while another server can still release buckets to server 1 that were
+  // offered before.
   ShardCarrier carrier({a.get(), b.get()}, clock_, [&](int call) {
     if (call == 4) {
       EXPECT_TRUE(a->migrations().Release("job", early->moves).ok());
@@ -82,7 +83,7 @@ TEST_F(MovesTest, WhoIsLeavingTakesNothing) {
     clock_.Advance(seconds(3));  // the lease of the rejected move ends
   };
   refused(*b);
-  // The server still knows after a restart that it is drained.
+  // After a restart, the server still knows that it is drained.
   const auto image = b->checkpoints().Take();
   ASSERT_TRUE(image.ok()) << image.status();
   const auto later = Make(1);
@@ -128,7 +129,7 @@ ps::ServedBuckets Served(int server, int begin, int end) {
 }
 
 // Returns the number of buckets of each server after a plan. Expects that the source of each
-// transfer has its buckets.
+// transfer has the buckets of the transfer.
 std::vector<size_t> After(std::vector<ps::ServedBuckets> now,
                           const std::vector<ps::BucketTransfer>& plan) {
   for (const ps::BucketTransfer& t : plan) {
@@ -162,7 +163,8 @@ TEST(MoverPlanTest, RebalancesWithFewMoves) {
   EXPECT_TRUE(ps::PlanRebalance(even).empty());
 }
 
-// Returns a server with slices of these sizes in bytes. Their buckets are numbered from `first` on.
+// Returns a server whose slices have these sizes in bytes. The buckets of the slices are
+// consecutive, beginning with slice bucket `first`.
 ps::ServedBuckets WithSlices(int server, int first, const std::vector<uint64_t>& bytes) {
   ps::ServedBuckets s{.server = server, .address = "", .buckets = {}};
   for (size_t i = 0; i < bytes.size(); ++i) {
@@ -199,8 +201,8 @@ TEST(MoverPlanTest, SlicesGoByTheirBytes) {
   EXPECT_EQ(BytesAfter(now, ps::PlanDrain(now, 1)), (std::vector<uint64_t>{140, 0, 130}));
   const auto plan = ps::PlanRebalance(now);
   EXPECT_EQ(BytesAfter(now, plan), (std::vector<uint64_t>{90, 80, 100}));
-  // A slice that is too large for every other server stays where it is. A balanced state is not
-  // changed.
+  // A slice that is too large for every other server does not move. PlanRebalance does not change a
+  // balanced state.
   EXPECT_TRUE(ps::PlanRebalance({WithSlices(0, 0, {100}), WithSlices(1, 1, {10, 10})}).empty());
   EXPECT_TRUE(ps::PlanDrain({now[1]}, 1).empty());
 }

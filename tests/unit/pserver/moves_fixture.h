@@ -1,4 +1,5 @@
-// Shards between which row buckets move, and an in-process channel to them.
+// Shards between which row buckets move, and a channel that calls these shards in the process of
+// the test.
 #pragma once
 
 #include <cstring>
@@ -70,7 +71,7 @@ class MovesTest : public testing::Test {
     head.generation = generation;
     return head;
   }
-  // Pushes a gradient for `ids` whose values are all `value`.
+  // Pushes a gradient for `ids`. All elements of the gradient are `value`.
   static StatusOr<PushOutcome> Push(Shard& shard, const PushHead& head,
                                     const std::vector<uint64_t>& ids, float value = 1) {
     TD_ASSIGN_OR_RETURN(PushTicket ticket, shard.AdmitPush(head));
@@ -117,7 +118,7 @@ class MovesTest : public testing::Test {
   exec::Backend backend_ = exec::Backend::Cpu();
 };
 
-// A channel that delivers ExchangeMap and RefuseBuckets to shards synchronously.
+// A channel that delivers the calls ExchangeMap and RefuseBuckets to the shards synchronously.
 class ShardCarrier final : public ps::PsChannel {
  public:
   ShardCarrier(std::vector<Shard*> shards, const Clock& clock, std::function<void(int)> before)

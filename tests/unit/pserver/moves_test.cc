@@ -48,13 +48,13 @@ TEST_F(MovesTest, ALeaseThatIsOverLeavesEverythingAsItWas) {
   EXPECT_EQ(Push(*a, Head(2, 1), ids).status().code(), StatusCode::kOutOfRange);
   EXPECT_TRUE(Push(*a, Head(2, 1), {IdIn(6)}).ok());  // pushes to other row buckets are accepted
   ASSERT_TRUE(b->migrations().Offer("job", *parcel).ok());
-  // The new owner does not serve the bucket before its release. At no time do both servers serve
-  // the bucket.
+  // The new owner does not serve the bucket before the old owner has released it. Thus the two
+  // servers never serve the bucket at the same time.
   EXPECT_EQ(Pull(*b, ids).status().code(), StatusCode::kOutOfRange);
   clock_.Advance(seconds(3));
   EXPECT_TRUE(Push(*a, Head(3, 1), ids).ok());
   EXPECT_EQ(a->migrations().Release("job", parcel->moves).status().code(), StatusCode::kAborted);
-  // The next move has a higher number, so the earlier offer is void.
+  // The next move has a higher number, so the offer of the first move is void.
   const auto rows = *Pull(*a, ids);
   ASSERT_TRUE(Move(*a, *b, {5}, 1).ok());
   EXPECT_EQ(*Pull(*b, ids), rows);
@@ -99,7 +99,8 @@ TEST_F(MovesTest, MarksComeWithTheBucket) {
   ASSERT_TRUE(Move(*a, *b, {5}, 1).ok());
   ASSERT_TRUE(Move(*b, *c, {5}, 2).ok());  // server c is new: it has had no rows before
   const auto rows = *Pull(*c, ids);
-  // The client retries the push at the new owner, which recognises it by its origin.
+  // The client retries at the new owner a push that it had sent to server 1 as push 4. The new
+  // owner must recognise the push by this origin.
   PushHead head = Head(1, 1);
   head.origin_server = 1;
   head.origin_sequence = 4;
@@ -137,12 +138,12 @@ TEST_F(MovesTest, ACheckpointKnowsWhoServesWhat) {
   EXPECT_EQ(Pull(*a2, ids).status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(*Pull(*b2, ids), *Pull(*b, ids));
   EXPECT_EQ(Pull(*b2, {IdIn(6)}).status().code(), StatusCode::kOutOfRange);
-  // After a restart without a release, the frozen buckets are served again. The number of a move is
-  // never reused.
+  // After a restart without a release, the source serves the frozen buckets again. The next move
+  // must get a new number.
   EXPECT_TRUE(Pull(*a2, {IdIn(6)}).ok());
   EXPECT_EQ(Freeze(*a2, {6}, 1)->moves[0].epoch, 2u);
-  // A running server cannot restore a state from before a move, because the other servers keep
-  // their state.
+  // A running server cannot restore a state from before a move, because the other servers would
+  // keep their state from after the move.
   const Status back = a->checkpoints().Restore(*before);
   EXPECT_EQ(back.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(back.message()), HasSubstr("buckets moved between servers"));
@@ -160,8 +161,8 @@ TEST_F(MovesTest, WhoServesABucketBelievesNobodyThatItIsAnothers) {
   EXPECT_EQ(*Pull(*a, {IdIn(5)}), rows);
 }
 
-// Clients that cache rows must notice a restore, although the versions start again from a lower
-// number.
+// Clients that cache rows must notice that a server has restored an older state, although its
+// versions continue from a lower number.
 TEST_F(MovesTest, AServerThatGoesBackIsAnotherOne) {
   const auto a = Start(0, 2);
   const StatusOr<ShardSnapshot> image = a->checkpoints().Take();
@@ -207,11 +208,11 @@ TEST(BucketMapTest, GoesTogetherInAnyOrder) {
   EXPECT_EQ(ab.owner(5, 9), 9);
 }
 
-// A fixture for max_staleness, with which trainers wait for each other.
+// A fixture for jobs with max_staleness, in which trainers wait for each other.
 class StaleMovesTest : public MovesTest {
  protected:
-  // Pulls as `trainer` after all trainers have reached step `min_step`. The result is stored in
-  // answers_[trainer]; empty while the call waits.
+  // Pulls rows as `trainer`. The reply comes when all trainers have reached step `min_step`.
+  // answers_[trainer] gets the status; it is empty while the call waits.
   void PullBehind(Shard& shard, int trainer, uint64_t min_step, const std::vector<uint64_t>& ids) {
     answers_[trainer].reset();
     PullQuery query{.caller = {"job", trainer, kIncarnation}, .ranges = {}, .at_version = {}};
@@ -238,8 +239,8 @@ TEST_F(StaleMovesTest, WhoWaitsForRowsWhereTrainersPushNoneAnyMoreIsTold) {
   EXPECT_EQ(answers_[0]->code(), StatusCode::kOutOfRange);
 }
 
-// After a restart a server knows no steps of trainers, and learns them from their pulls. The last
-// trainer that pulls need not wait for another one.
+// A restarted server does not know the steps of the trainers. It learns the step of a trainer from
+// the trainer's pull. The last trainer that pulls need not wait.
 TEST_F(StaleMovesTest, AServerThatSawNoPushesLearnsHowFarTrainersAre) {
   const auto a = Start(0, 2), b = Start(1, 2);
   const uint64_t id = IdIn(FirstBucket(1, 2));
@@ -268,8 +269,8 @@ TEST_F(StaleMovesTest, BucketsBringHowFarTrainersAreToAServerThatSawOlderPushes)
   EXPECT_EQ(answers_[0], OkStatus());
 }
 
-// A bucket that moves in brings the steps of the trainers. The server then replies to the calls
-// that wait for these steps.
+// A bucket that moves to a server brings the steps of the trainers with it. The server must then
+// reply to the calls that wait for these steps.
 TEST_F(StaleMovesTest, WhoWaitsIsAnsweredOnceBucketsSayThatTheOthersAreFarEnough) {
   const auto a = Start(0, 2), b = Start(1, 2);
   const int bucket = FirstBucket(1, 2);

@@ -60,7 +60,7 @@ class Process {
     return std::fgets(line, sizeof(line), out_) ? line : "";
   }
   // Returns the lines up to and including the first line that contains `text`. If no line contains
-  // it, returns all lines.
+  // `text`, returns all lines.
   std::string Until(const std::string& text) {
     std::string all;
     for (std::string line = Line(); !line.empty(); line = Line()) {
@@ -164,7 +164,7 @@ TEST(PserverProcessTest, SigtermSavesAndTheNextStartRestores) {
     ASSERT_TRUE(
         (*client)->InitOrFetch(std::vector<ps::PsTensor>{{"w", values.data(), 3}}, 42).ok());
     server.Signal(SIGTERM);
-    // A second signal at once, as timeout(1) sends it, belongs to the same request.
+    // A second signal within a short time, as timeout(1) sends it, belongs to the same request.
     server.Signal(SIGTERM);
     EXPECT_EQ(server.Wait(), 0);
   }

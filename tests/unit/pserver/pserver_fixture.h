@@ -54,7 +54,7 @@ inline StatusOr<uint64_t> PullAndWait(ps::PsClient& client, uint64_t version,
   return answer.Get();
 }
 
-// The parameters of a small model, and gradients that depend on trainer, step and parameters.
+// The parameters of a small model, and its gradients, which depend on trainer, step and parameters.
 struct Model {
   std::vector<ps::PsVariable> variables = {
       {"fc_0.w", Shape{37, 11}}, {"fc_0.b", Shape{11}}, {"fc_1.w", Shape{11, 5}}};
@@ -123,7 +123,8 @@ class PserverTest : public testing::Test {
   std::vector<std::string> endpoints_;
 };
 
-// Computes the step in one process: adds the gradients of both trainers, then applies momentum.
+// Computes the same step in one process: adds the gradients of both trainers, then applies
+// momentum.
 inline void SerialStep(Model& model, std::vector<std::vector<float>>& velocity, uint64_t step,
                        float rate) {
   const auto a = model.Gradients(0, step), b = model.Gradients(1, step);
@@ -141,8 +142,8 @@ inline void TrainSync(ps::PsClient* client, Model* model, int trainer, uint64_t 
   *result = [&]() -> Status {
     for (uint64_t step = from; step < to; ++step) {
       const auto g = model->Gradients(trainer, step);
-      // Pushes as backward does: one push per variable, beginning with the last variable, all in
-      // progress at once.
+      // Pushes as a backward pass does: one push per variable, beginning with the last variable.
+      // All pushes are in progress at the same time.
       std::vector<Answer<Status>> pushed(g.size());
       const auto view = model->View(g);
       for (size_t v = g.size(); v-- > 0;) {

@@ -29,7 +29,7 @@ TEST_F(PserverTest, TwoServersTwoTrainersEqualSerialBitForBit) {
   Model models[2], serial;
   std::vector<std::vector<float>> velocity = serial.params;
   for (auto& v : velocity) std::fill(v.begin(), v.end(), 0.0f);
-  // These values are unused, because trainer 0 sends the initial values.
+  // The values of trainer 1 are unused, because trainer 0 sends the initial values.
   for (auto& p : models[1].params) std::fill(p.begin(), p.end(), -1.0f);
   Status results[2];
   std::vector<std::thread> threads;
@@ -59,8 +59,8 @@ TEST_F(PserverTest, TwoServersTwoTrainersEqualSerialBitForBit) {
   }
 }
 
-// Each step uses one message to each server, as the trainer does. The message carries gradients to
-// the server, and the reply carries parameters back.
+// Each step uses one message to each server, as the product's trainer does. The message carries
+// gradients to the server, and the reply carries parameters back.
 TEST_F(PserverTest, PushAndPullInOneMessageGiveTheBitsOfTwo) {
   StartServers(2);
   Model models[2], serial;
@@ -145,11 +145,11 @@ TEST_F(PserverTest, RestartFromCheckpointContinuesWithTheSameBits) {
   TrainSync(client.get(), &continued, 0, 5, 9, &status);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(continued.params, reference.params);
-  // The running servers restore their checkpoint.
+  // Makes the running servers restore their checkpoint.
   EXPECT_EQ(*client->Restore(), 5u);
   EXPECT_EQ((*client->ServerInfo())[1].version, 5u);
-  // New servers start from a checkpoint of the trainer, which has the values, the slots and the
-  // step.
+  // New servers start without a checkpoint and get the values, the slots and the step from a
+  // checkpoint of the trainer.
   servers_.clear();
   endpoints_.clear();
   StartServers(3);
@@ -186,8 +186,8 @@ TEST_F(PserverTest, DataFolderInUseIsRefused) {
   EXPECT_EQ(Pserver::Start(options, metrics_).status().code(), StatusCode::kUnavailable);
 }
 
-// Trainer 1 pushes later than trainer 0 in each step. The loop runs until the reported waiting
-// times show this, so that the result does not depend on other load of the machine.
+// Trainer 1 pushes later than trainer 0 in each step. The test repeats the steps until the reported
+// waiting times show the difference, so that other load of the machine does not matter.
 TEST_F(PserverTest, ItIsKnownWhoWaits) {
   StartServers(2);
   Model model;
@@ -297,7 +297,7 @@ TEST_F(PserverTest, AnAbsentServerIsWaitedForAndNamed) {
   EXPECT_THAT(messages[1], HasSubstr("waiting for pserver 1 (" + absent + ") ("));
   EXPECT_THAT(messages[1], HasSubstr(" s of 2 s)"));
 
-  // A client that is asked to stop while it waits ends the wait.
+  // If a client is asked to stop while it waits for a server, the wait must end.
   options.patience.start_timeout = std::chrono::minutes(2);
   options.callbacks.stop = [] { return true; };
   const Time begin = SteadyNow();

@@ -1,5 +1,5 @@
-// The durability `replayable`: servers store checkpoints and the order of later pushes, trainers
-// keep the values of these pushes.
+// The durability `replayable`: servers store checkpoints and the order of later pushes, and
+// trainers keep the values of these pushes.
 #include <thread>
 
 #include "tests/unit/pserver/pserver_fixture.h"
@@ -9,7 +9,7 @@ namespace {
 
 class ReplayTest : public PserverTest {
  protected:
-  // The servers end before their directory is removed.
+  // Ends the servers before their directory is removed.
   void TearDown() override { servers_.clear(); }
   PserverOptions Options() const {
     PserverOptions options;
@@ -17,7 +17,7 @@ class ReplayTest : public PserverTest {
     options.durability = Durability::kReplayable;
     return options;
   }
-  // Restarts a server as after a kill, without a save.
+  // Restarts a server without a save, as after a kill.
   Status StartAgain(PserverOptions options, int index = 0) {
     servers_[index].reset();
     options.index = index;
@@ -57,7 +57,7 @@ TEST_F(ReplayTest, TheStateIsThatOfBefore) {
     EXPECT_EQ(servers_[0]->Info().version, 12u);
   }
   EXPECT_EQ(model.params, reference.params);
-  // A trainer that has finished is not needed for the replay.
+  // The replay does not need a trainer that has finished the job.
   ASSERT_TRUE(StartAgain(Options()).ok());
   EXPECT_EQ(servers_[0]->Info().version, 12u);
 }
@@ -81,7 +81,8 @@ TEST_F(ReplayTest, WhatATrainerKeepsHasABound) {
   for (const ps::PsServerInfo& info : *servers) EXPECT_GE(info.checkpoint_version, 15u);
 }
 
-// A push counts as lost if its trainer ended while the server was down.
+// A server counts a push as lost if the push is not in the checkpoint and the trainer that kept its
+// values has ended.
 TEST_F(ReplayTest, WhatIsGoneIsCounted) {
   StartServers(1, Options());
   Model model;
@@ -100,8 +101,8 @@ TEST_F(ReplayTest, WhatIsGoneIsCounted) {
   clients[1] = *Client(1, 2);
   StatusOr<ps::PsState> state;
   std::thread successor([&] { state = Configure(*clients[1], model); });
-  // The new process of trainer 1 waits for trainer 0. The server requests the pushes of trainer 0
-  // when trainer 0 pulls.
+  // The new process of trainer 1 waits for trainer 0. The server requests the kept pushes of
+  // trainer 0 when trainer 0 pulls.
   const StatusOr<uint64_t> version = PullAndWait(*clients[0], 0, model.Tensors());
   successor.join();
   ASSERT_TRUE(state.ok()) << state.status();
@@ -110,14 +111,14 @@ TEST_F(ReplayTest, WhatIsGoneIsCounted) {
   const ShardInfo info = servers_[0]->Info();
   EXPECT_EQ(info.trainers[0].lost_pushes, 0u);
   EXPECT_EQ(info.trainers[1].lost_pushes, 2u);
-  // The number of lost pushes is stored in checkpoints.
+  // Checkpoints contain the number of lost pushes.
   ASSERT_TRUE(servers_[0]->SaveCheckpoint().ok());
   ASSERT_TRUE(StartAgain(Options()).ok());
   EXPECT_EQ(servers_[0]->Info().trainers[1].lost_pushes, 2u);
 }
 
-// Trainer 0 waits at server 0 and must nevertheless send its pushes to server 1. Otherwise the
-// trainers would wait for each other forever.
+// Trainer 0 waits at server 0. It must nevertheless send its kept pushes to the restarted server 1.
+// Otherwise the trainers would wait for each other forever.
 TEST_F(ReplayTest, ATrainerThatWaitsAtAnotherServerHearsOfIt) {
   StartServers(2, Options());
   Model model;
@@ -137,8 +138,8 @@ TEST_F(ReplayTest, ATrainerThatWaitsAtAnotherServerHearsOfIt) {
   EXPECT_EQ(servers_[1]->Info().version, 1u);
 }
 
-// A trainer may be replaced while its server runs. No push is lost then, because the server saves
-// the older trainer's pushes at once.
+// A new process replaces a trainer while the server runs. No push may be lost, because the server
+// writes a checkpoint with the pushes of the older process at once.
 TEST_F(ReplayTest, WhoeverIsReplacedIsNeededNoMore) {
   StartServers(1, Options());
   Model model;

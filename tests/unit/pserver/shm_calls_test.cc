@@ -1,5 +1,5 @@
-// Tests pushes and pulls through shm RPC: their bits are those of gRPC. Also tests faults and
-// unauthorised clients.
+// Tests pushes and pulls through shm RPC, which must give the same bits as gRPC. Also tests faults
+// and unauthorised clients.
 #include "common/shm_rpc/shm_rpc_client.h"
 
 #include <grpcpp/client_context.h>
@@ -59,7 +59,7 @@ class PserverLaneTest : public PserverTest {
     endpoints_.clear();
     StartServers(2);
     Model model;
-    // The gradient of this variable is so large that it is not copied.
+    // The gradient of this variable is so large that it is sent without a copy.
     model.variables.push_back({"large", Shape{40000}});
     model.params.emplace_back(40000, 0.5f);
     std::unique_ptr<ps::PsClient> clients[2] = {*Client(0, 2, {.transport = a}),
@@ -87,7 +87,8 @@ class PserverLaneTest : public PserverTest {
     for (int t : {0, 1}) {
       const bool shm = (t == 0 ? a : b) != ps::PsTransport::kGrpc;
       EXPECT_EQ(clients[t]->shm_servers(), shm ? 2 : 0);
-      // The calls to two servers are ten pushes, five pulls and the pull of the initial values.
+      // Each client calls two servers: ten pushes, five pulls and the pull of the initial values,
+      // to each server.
       EXPECT_EQ(clients[t]->shm_calls(), shm ? 32u : 0u);
     }
     auto all = model.params;
@@ -151,7 +152,7 @@ TEST_F(PserverLaneTest, GradientsThatAreNotFiniteAreNamedAndThoseLookedAtTaken) 
   serve.join();
 }
 
-// If the server has a log, the parameters outlive the server.
+// The server has a log, so the parameters outlive its process.
 TEST_F(PserverLaneTest, AServerThatIsStartedAgainIsReachedByGrpcAndThenByALane) {
   PserverOptions options;
   options.data_dir = dir_;
@@ -218,7 +219,8 @@ TEST_F(PserverLaneTest, ATrainerThatWasReplacedIsRefusedOnItsLane) {
   EXPECT_GT(old->shm_calls(), 0u);
 }
 
-// The server does not reply to two requests for a ticket. The connection retries until it gets one.
+// The server does not reply to the first two requests for a ticket. The connection must repeat the
+// request until it gets a ticket.
 TEST_F(PserverLaneTest, AServerThatDoesNotAnswerForAMomentIsAskedAgain) {
   StartServers(1);
   Model model;
@@ -241,7 +243,8 @@ TEST_F(PserverLaneTest, AServerThatDoesNotAnswerForAMomentIsAskedAgain) {
   EXPECT_EQ(refused.WaitForFirst(Time::max()).code(), StatusCode::kFailedPrecondition);
 }
 
-// A message that is not a push is rejected. The server continues, and the parameters do not change.
+// The server must reject a message that is not a push, and continue. The parameters must not
+// change.
 TEST_F(PserverLaneTest, GarbageOnALaneChangesNothing) {
   StartServers(1);
   Model model;

@@ -1,5 +1,5 @@
-// Dense slices that move between two shards, each slice as a separate bucket: values, optimizer
-// slots, push records, steps, leases, snapshots, and rejected calls.
+// Dense slices that move between two shards. Each slice is a bucket. Tests values, optimizer slots,
+// push records, steps, leases, snapshots, and rejected calls.
 #include "common/codec/tensor_codec.h"
 #include "pserver/service/tensor_calls.h"
 #include "pserver/shard/checkpoint_calls.h"
@@ -43,7 +43,7 @@ class SliceMovesTest : public MovesTest {
     }
     return OkStatus();
   }
-  // Pushes gradients that differ for each step, trainer and element.
+  // Pushes gradients that depend on step, trainer and element.
   StatusOr<PushOutcome> PushSlices(Shard& shard, uint64_t step, int trainer,
                                    const std::vector<int>& buckets, uint64_t generation = 0,
                                    uint64_t sequence = 0) {
@@ -125,7 +125,7 @@ TEST_F(SliceMovesTest, ParametersAndSlotsMoveAndGoOnInTheSameBits) {
   const auto expected = StateOf(*alone);
   EXPECT_EQ(StateOf(*b)[kFirst], expected.at(kFirst));
   EXPECT_EQ(StateOf(*a), (std::map<int, std::vector<float>>{{kThird, expected.at(kThird)}}));
-  // The server reports that the slice moved away, not that it is unknown.
+  // The server must report that the slice moved away, not that the slice is unknown.
   EXPECT_EQ(PullSlice(*a, kFirst).status().code(), StatusCode::kOutOfRange);
   const auto late = PushSlices(*a, 5, 0, {kFirst}, 1);
   EXPECT_EQ(late.status().code(), StatusCode::kOutOfRange);
@@ -133,7 +133,7 @@ TEST_F(SliceMovesTest, ParametersAndSlotsMoveAndGoOnInTheSameBits) {
               HasSubstr("the slice of w that starts at element 0 is not on this"));
   const auto answer = a->migrations().Exchange({"job", 0, 0}, /*observer=*/true, {});
   EXPECT_EQ(answer->buckets, std::vector<int>{kThird});
-  // The slice has its parameters, two moments and two powers.
+  // A slice has its parameters, the two moments of adam and two powers.
   EXPECT_EQ(answer->slice_bytes, std::vector<uint64_t>{(3 * 4 + 2) * sizeof(float)});
   EXPECT_EQ(answer->slices, 0u);
 }
@@ -148,7 +148,7 @@ TEST_F(SliceMovesTest, OfTwoServersNeverBothServeIt) {
   EXPECT_EQ(PushSlices(*b, 0, 0, {kFirst}).status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(PullSlice(*b, kFirst).status().code(), StatusCode::kOutOfRange);
   EXPECT_TRUE(PushSlices(*b, 0, 0, {kSecond}).ok());  // pushes to other slices are accepted
-  // A server that was restarted during the move does not serve the slice either.
+  // A server that was restarted during the move must not serve the slice either.
   const auto again = Make(1);
   ASSERT_TRUE(again->checkpoints().Restore(*b->checkpoints().Take()).ok());
   EXPECT_EQ(PullSlice(*again, kFirst).status().code(), StatusCode::kOutOfRange);
@@ -225,7 +225,7 @@ TEST_F(SliceMovesTest, ServersComeBackWithWhatTheyHaveAndTrainersConfigureAsEver
   EXPECT_EQ(StateOf(*a2).size(), 2u);
 }
 
-// A snapshot has the state of the moment at which it began, although a slice moves away before the
+// A snapshot has the state of the time at which it began, although a slice moves away before the
 // copy.
 TEST_F(SliceMovesTest, AnImageOfBeforeTheMoveIsNotChangedByIt) {
   std::vector<SnapshotFn> copies;
@@ -273,8 +273,9 @@ TEST_F(SliceMovesTest, WhoWaitsForASliceThatGoesIsTold) {
   EXPECT_EQ(told[kFirst].code(), StatusCode::kOutOfRange);
 }
 
-// A pull waits for a slice that moves away, and gets an error. The push in the same message was
-// accepted and is reported as accepted, because it must not be sent to another server.
+// A pull that waits for a slice gets an error when the slice moves away. The reply must say that
+// the push in the same message was accepted, because the client must not send this push to another
+// server.
 TEST_F(SliceMovesTest, APushWhosePullWaitsForASliceThatGoesWasTaken) {
   struct NoDeadlines final : Deadlines {
     using Deadlines::Deadlines;
@@ -319,8 +320,8 @@ class StepSliceMovesTest : public SliceMovesTest {
   static FreezeRequest Before(uint64_t step, int target, const std::vector<int>& buckets) {
     return {buckets, target, "host:1", seconds(2), step};
   }
-  // Runs steps 0, 1 and 2 on both servers. Offers the third slice to the other server before step
-  // 3. Both servers reach step 3.
+  // Runs steps 0, 1 and 2 on both servers. Offers the third slice to server b before step 3. After
+  // the call, both servers are at step 3.
   StatusOr<BucketMigration> OfferBeforeStep3(Shard& a, Shard& b) {
     for (const uint64_t step : {0, 1}) {
       Step(a, step, {kFirst, kThird});
@@ -345,7 +346,7 @@ TEST_F(StepSliceMovesTest, SlicesMoveBeforeAStepAndGoOnInTheSameBits) {
   for (const uint64_t step : {0, 1, 2}) Step(*alone, step, {kFirst, kSecond, kThird});
   const auto parcel = OfferBeforeStep3(*a, *b);
   ASSERT_TRUE(parcel.ok()) << parcel.status();
-  // Neither server accepts pushes before the release, whatever slices they contain.
+  // Before the release, neither server accepts a push for step 3, whichever slices it contains.
   EXPECT_EQ(PushSlices(*a, 3, 0, {kFirst}).status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(PushSlices(*b, 3, 0, {kSecond}).status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(*PullSlice(*a, kThird, 3), *PullSlice(*alone, kThird));
@@ -356,7 +357,7 @@ TEST_F(StepSliceMovesTest, SlicesMoveBeforeAStepAndGoOnInTheSameBits) {
   for (const uint64_t version : {2, 3}) {
     EXPECT_EQ(*PullSlice(*b, kThird, version, version), *PullSlice(*alone, kThird, 0, version));
   }
-  // Both servers permanently reject pushes that were partitioned before the move.
+  // Both servers permanently reject pushes that the client partitioned before the move.
   EXPECT_EQ(PushSlices(*a, 3, 0, {kFirst}).status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(PushSlices(*b, 3, 0, {kSecond}).status().code(), StatusCode::kOutOfRange);
   for (const uint64_t step : {3, 4}) {
@@ -399,7 +400,7 @@ TEST_F(StepSliceMovesTest, AServerThatIsEmptyMakesNoStepsAndComesBackAtThatOfThe
   Step(*b, 0, {kSecond});
   ASSERT_TRUE(move(*a, *b, away).ok());
   for (const uint64_t step : {1, 2, 3}) Step(*b, step, {kFirst, kSecond}, 1);
-  // Server a is still at step 1, and the move back does not freeze it.
+  // Server a is still at step 1. The move back freezes only server b.
   const FreezeRequest home = Before(5, 0, {kFirst});
   ASSERT_TRUE(b->migrations().Freeze("job", home).ok());
   Step(*b, 4, {kFirst, kSecond}, 1);

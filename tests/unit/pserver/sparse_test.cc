@@ -16,7 +16,7 @@ ps::PsTable TableOf() {
   return {"emb", kHeight, kDim, ps::PsTable::InitKind::kUniform, -1.0f, 1.0f, 5};
 }
 
-// The gradient of `trainer` at `step`: some rows, and the dense variable.
+// The gradient of `trainer` at `step`: gradients of some rows and of the dense variable.
 struct Sparse {
   std::vector<int64_t> ids;
   std::vector<float> values;
@@ -52,7 +52,7 @@ class SparseTest : public PserverTest {
                 {{"emb", g.ids, g.values.data()}});
     return answer.Get();
   }
-  // Returns every row, including rows that are not stored.
+  // Returns the values of all rows, including rows that no server stores.
   static StatusOr<std::vector<float>> Rows(ps::PsClient& client, ps::PullCondition when) {
     std::vector<float> all(kHeight * kDim);
     ps::PsRows rows{"emb", {}, {}};
@@ -192,8 +192,8 @@ TEST_F(SparseTest, RowsOfATrainersCheckpointGoToAnyNumberOfServers) {
   EXPECT_EQ(Train(clients, 4, 7), expected);
 }
 
-// Trainer 1 is killed in a step that server 1 has completed and server 0 has not. Its replacement
-// finds the rows of the previous version on both servers.
+// Trainer 1 is killed in a step that server 1 has completed and server 0 has not. The replacement
+// gets the rows of the previous version from both servers.
 TEST_F(SparseTest, ATrainerIsReplacedBetweenTwoServers) {
   for (const std::string optimizer : {"adagrad", "adam"}) {
     StartServers(2);

@@ -1,5 +1,5 @@
 // Row buckets that move between two shards in sync mode. The move takes place before a step.
-// Neither server begins this step until it knows the owner of the rows.
+// Neither server begins this step before it knows the owner of the rows.
 #include "pserver/shard/checkpoint_calls.h"
 #include "pserver/shard/migration_calls.h"
 #include "tests/unit/pserver/moves_fixture.h"
@@ -31,7 +31,8 @@ class StepMovesTest : public MovesTest {
   static FreezeRequest Before(uint64_t step, int target, const std::vector<int>& buckets) {
     return {buckets, target, "host:1", seconds(2), step};
   }
-  // Freezes the buckets on both servers. Neither server has begun the step of the move.
+  // Freezes the buckets on both servers. Expects that neither server has reached the step of the
+  // move.
   void Ask(Shard& from, Shard& to, const FreezeRequest& order) {
     for (Shard* const shard : {&from, &to}) {
       const auto asked = shard->migrations().Freeze("job", order);
@@ -56,7 +57,8 @@ class StepMovesTest : public MovesTest {
     std::erase_if(ids, [bucket](uint64_t id) { return RowBucket(id) != bucket; });
     return ids;
   }
-  // Runs step 0 on both servers. Offers bucket 5 of `from` to `to` before step 1.
+  // Runs step 0 on both servers. Offers bucket 5 of `from` to `to` before step 1. Returns the
+  // offer.
   StatusOr<BucketMigration> OfferBeforeStep1(Shard& from, Shard& to) {
     const FreezeRequest order = Before(1, 1, {5});
     Ask(from, to, order);
@@ -83,8 +85,8 @@ TEST_F(StepMovesTest, RowsMoveBeforeAStepAndGoOnInTheSameBits) {
   Step(*alone, 2, Ids());
   EXPECT_TRUE(PushStep(*b, 0, 2, {}).ok());
   EXPECT_TRUE(PushStep(*b, 1, 2, {}).ok());
-  // From step 3 on neither server accepts pushes. Both replies contain the buckets that the server
-  // has.
+  // From step 3 on, neither server accepts pushes. Both replies name the buckets that the server
+  // serves.
   for (Shard* const shard : {a.get(), b.get()}) {
     const auto held = PushStep(*shard, 0, 3, {});
     EXPECT_EQ(held.status().code(), StatusCode::kOutOfRange);
@@ -107,7 +109,7 @@ TEST_F(StepMovesTest, RowsMoveBeforeAStepAndGoOnInTheSameBits) {
   for (const uint64_t version : {2, 3}) {
     EXPECT_EQ(*PullAt(*b, In(5), version), *PullAt(*alone, In(5), version)) << version;
   }
-  // Both servers permanently reject pushes that were partitioned before the move.
+  // Both servers permanently reject pushes that the client partitioned before the move.
   EXPECT_EQ(PushStep(*a, 0, 3, In(6)).status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(PushStep(*b, 0, 3, In(5)).status().code(), StatusCode::kOutOfRange);
   for (const uint64_t step : {3, 4}) {
@@ -121,7 +123,7 @@ TEST_F(StepMovesTest, RowsMoveBeforeAStepAndGoOnInTheSameBits) {
   }
 }
 
-// With an optimizer that changes all rows in each step, removals change the positions of rows. The
+// The optimizer changes all rows in each step, and removals change the positions of rows. The
 // previous weights must stay with their rows.
 TEST_F(StepMovesTest, WeightsBeforeTheStepStayThoseOfTheirRows) {
   const auto a = Start(0, 2), b = Start(1, 2);
@@ -151,7 +153,7 @@ TEST_F(StepMovesTest, WhoHasBegunTheStepIsNotAskedToWait) {
     EXPECT_EQ(late.status().code(),
               step == 0 ? StatusCode::kInvalidArgument : StatusCode::kAborted);
   }
-  // A target accepts no offer if it was not frozen, or if it is at another step.
+  // A target must not accept an offer if the target was not frozen, or if it is at another step.
   const FreezeRequest order = Before(2, 1, {5});
   ASSERT_TRUE(a->migrations().Freeze("job", order).ok());
   Step(*a, 1, Ids());
@@ -169,8 +171,8 @@ TEST_F(StepMovesTest, AMoveThatComesToNothingIsTakenBackAndItsTargetHearsOfIt) {
   const auto parcel = OfferBeforeStep1(*a, *b);
   ASSERT_TRUE(parcel.ok()) << parcel.status();
   clock_.Advance(seconds(3));
-  // The source continues after its lease. The target must not continue before it knows whether the
-  // move took place.
+  // The source continues after the end of its lease. The target must not continue before it knows
+  // whether the move took place.
   Step(*a, 1, Ids());
   EXPECT_EQ(a->migrations().Release("job", parcel->moves).status().code(), StatusCode::kAborted);
   EXPECT_EQ(PushStep(*b, 0, 1, {}).status().code(), StatusCode::kOutOfRange);
@@ -186,7 +188,7 @@ TEST_F(StepMovesTest, AMoveThatComesToNothingIsTakenBackAndItsTargetHearsOfIt) {
   }
 }
 
-// A source that was restarted has forgotten the move. The move is rolled back nevertheless.
+// A restarted source has forgotten the move. Nevertheless the move must be rolled back.
 TEST_F(StepMovesTest, ASourceThatWasStartedAgainTakesItBack) {
   const auto a = Start(0, 2), b = Start(1, 2);
   const auto parcel = OfferBeforeStep1(*a, *b);
@@ -202,8 +204,8 @@ TEST_F(StepMovesTest, ASourceThatWasStartedAgainTakesItBack) {
   Step(*again, 1, Ids());
 }
 
-// A server that waits for rows offers its own rows only at the step of their move. Before that step
-// the rows have other values.
+// A server that waits for rows may offer its own rows only at the step of their move, because
+// before that step the rows have other values.
 TEST_F(StepMovesTest, AServerThatWaitsForRowsGivesItsOwnAtTheirStep) {
   const auto a = Start(0, 3), b = Start(1, 3);
   const auto parcel = OfferBeforeStep1(*a, *b);
@@ -241,7 +243,8 @@ TEST_F(StepMovesTest, AnEmptiedServerMakesNoStepsAndComesBackAtThatOfTheOthers) 
   Step(*a, 0, Ids());
   Step(*alone, 0, Ids());
   Step(*b, 0, {});
-  // A call that waits at the old owner for the next step cannot succeed. It fails with the reason.
+  // A call that waits at the old owner for the next step must fail with the reason, because the old
+  // owner cannot reply.
   StatusOr<PullResult> waiting = Internal("not answered");
   PullQuery query{.caller = {"job", 0, kIncarnation}, .ranges = {}, .at_version = {}};
   query.min_version = 2;
@@ -255,7 +258,7 @@ TEST_F(StepMovesTest, AnEmptiedServerMakesNoStepsAndComesBackAtThatOfTheOthers) 
     Step(*b, step, Ids(), 1);
     Step(*alone, step, Ids());
   }
-  // Server a is still at step 1, and the move back does not freeze it.
+  // Server a is still at step 1. The move back freezes only server b.
   ASSERT_TRUE(b->migrations().Freeze("job", Before(7, 0, {5})).ok());
   Step(*b, 6, Ids(), 1);
   Step(*alone, 6, Ids());

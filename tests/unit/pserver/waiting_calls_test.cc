@@ -1,5 +1,5 @@
-// Calls that wait at a server for other trainers. A call ends if its caller dies, and every call
-// has a deadline.
+// Tests calls that wait at a server for other trainers. A call must end if its caller dies, and
+// every call has a deadline.
 #include <thread>
 
 #include "common/rpc/byte_buffer.h"
@@ -27,7 +27,8 @@ class WaitingCallsTest : public PserverTest {
   }
 };
 
-// The connection of the dead trainer breaks, so its call ends long before the deadline.
+// The connection of the dead trainer breaks, so the server ends the call of this trainer long
+// before the deadline.
 TEST_F(WaitingCallsTest, WhoDiesWaitingWaitsNoMore) {
   StartServers(1);
   Model model;

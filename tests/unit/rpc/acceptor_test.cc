@@ -29,7 +29,7 @@ using testing::HasSubstr;
 
 constexpr Duration kLong = std::chrono::seconds(60);
 
-// A service that replies to every GetStatus with the caller's name as gRPC knows it.
+// A service that replies to every GetStatus with the name that gRPC has for the caller.
 class Names final : public ParameterServer::Service {
  public:
   grpc::Status GetStatus(grpc::ServerContext* context, const StatusRequest*,
@@ -70,7 +70,8 @@ Fd Dial(int port, const char* bytes = "") {
   return fd;
 }
 
-// Returns whether the server closes the connection within `timeout`. Earlier bytes are ignored.
+// Returns whether the server closes the connection within `timeout`. Ignores bytes that arrive
+// before that.
 bool Closed(const Fd& fd, Duration timeout = kLong) {
   const Time end = SteadyNow() + timeout;
   char bytes[256];
@@ -126,8 +127,8 @@ TEST_F(AcceptorTest, OtherProtocolsAreTurnedAwayAtOnceAndTheSilentSoon) {
   EXPECT_NE(Ask(ChannelTo(*server_)), "");
 }
 
-// A flood of idle connections is bounded by the limits for strangers. The process can still open
-// files, and both old and new callers of the job get replies.
+// The limits for strangers bound the number of idle connections of a flood. The process must still
+// be able to open files, and old and new callers of the job must get replies.
 TEST_F(AcceptorTest, AFloodLeavesDescriptorsAndPlaces) {
   AdmissionLimits limits;
   limits.connections_max = 40;
@@ -149,8 +150,8 @@ TEST_F(AcceptorTest, AFloodLeavesDescriptorsAndPlaces) {
   EXPECT_NE(Ask(trusted), "");
 }
 
-// The test holds both ends of every connection, so the process reaches the limit of descriptors
-// after half as many connections.
+// The test process holds both ends of every connection. Therefore the process reaches its limit of
+// descriptors with half as many connections.
 TEST_F(AcceptorTest, AServerWithoutDescriptorsRecoversAndDoesNotSpin) {
   Serve();
   ASSERT_NE(Ask(ChannelTo(*server_)), "");
@@ -210,7 +211,7 @@ TEST(ListenTest, AllAddressesOrNone) {
   const auto refused = ListenOnAll({"127.0.0.1", "::1"}, thief->port);
   EXPECT_TRUE(absl::IsAlreadyExists(refused.status())) << refused.status();
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("[::1]:"));
-  // The IPv6 address of all interfaces includes the IPv4 addresses of the machine.
+  // A socket at the IPv6 address of all interfaces also listens at the machine's IPv4 addresses.
   const auto other = ListenOnAll({"127.0.0.1"}, 0);
   ASSERT_TRUE(other.ok()) << other.status();
   EXPECT_TRUE(absl::IsAlreadyExists(ListenOn({"::", other->port}).status()));
@@ -250,8 +251,8 @@ sockaddr_un UnixAddress(const std::string& path) {
   return address;
 }
 
-// Connects as another user. The child exits with 0 if the server closes the connection, else with
-// 1.
+// Connects to the socket `path` as another user, in a child process. Returns the exit status of the
+// child: 0 if the server closes the connection, 1 if not.
 int DialAsNobody(const std::string& path) {
   const pid_t child = fork();
   if (child == 0) {

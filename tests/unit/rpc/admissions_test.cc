@@ -13,7 +13,8 @@
 namespace tandem::rpc {
 namespace {
 
-// A fixture with one socket pair per caller. On a real server gRPC would own the near end.
+// A fixture with one socket pair per caller. The near end stands for the socket that gRPC owns on a
+// real server.
 class AdmissionsTest : public testing::Test {
  protected:
   void Limit(const AdmissionLimits& limits) { admissions_ = std::make_shared<Admissions>(limits); }
@@ -68,8 +69,8 @@ TEST_F(AdmissionsTest, AFullServerEndsStrangersAndNeverTheTrusted) {
   EXPECT_FALSE(Ended("b") || Ended("d"));
 }
 
-// A connection that was ended keeps its socket open until gRPC closes it. Such connections are
-// limited too.
+// After a connection is ended, its socket stays open until gRPC closes it. The limit of connections
+// must include such connections.
 TEST_F(AdmissionsTest, ConnectionsThatAreEndingAreBoundedToo) {
   Limit({.connections_max = 8, .callers_prove = true});
   int refused = 0;
@@ -100,7 +101,7 @@ TEST_F(AdmissionsTest, ASourceBeginsStrangersSlowlyAndTheTrustedAtOnce) {
   EXPECT_TRUE(admissions_->MayBegin(*callers[1], now_));
   EXPECT_FALSE(admissions_->MayBegin(*callers[2], now_));
   EXPECT_TRUE(admissions_->MayBegin(*Arrive("other", "10.0.0.2"), now_));
-  // A proven connection returns its part of the budget.
+  // When a caller proves itself, its connection returns its part of the budget.
   admissions_->Prove(*callers[0], Standing::kTrusted);
   EXPECT_TRUE(admissions_->MayBegin(*callers[2], now_));
   EXPECT_FALSE(admissions_->MayBegin(*callers[3], now_));
@@ -120,7 +121,7 @@ TEST_F(AdmissionsTest, AnOffenderDelaysItsSourceAndNoOther) {
   const std::string garbage = "GET / HTTP/1.1\r\n\r\n";
   begin("flood", "10.0.0.1")->Decrypted(garbage);
   EXPECT_TRUE(Ended("flood"));
-  near_.erase("flood");  // the budget of 8 is used up: 1 for the begin, 7 for the garbage
+  near_.erase("flood");  // the budget of 8 is used up: 1 for the start, 7 for invalid bytes
   EXPECT_EQ(begin("next", "10.0.0.1"), nullptr);
   EXPECT_NE(begin("other", "10.0.0.2"), nullptr);
   now_ += std::chrono::milliseconds(250);
@@ -145,14 +146,15 @@ TEST_F(AdmissionsTest, AStrangerThatLeavesPaysForWhatItTook) {
   ASSERT_TRUE(honest->Decrypted(some) && half->Decrypted(some));
   admissions_->Prove(*honest, Standing::kTrusted);
   near_.erase("honest");  // a proven connection uses no budget
-  near_.erase("half");    // an unproven one uses 1 + 7 x 0.265 of the budget
+  near_.erase("half");    // an unproven connection uses 1 + 7 x 0.265 of the budget
   for (int i = 0; i < 6; ++i) {
     EXPECT_TRUE(admissions_->MayBegin(*Arrive(std::to_string(i), "10.0.0.1"), now_)) << i;
   }
   EXPECT_FALSE(admissions_->MayBegin(*Arrive("7", "10.0.0.1"), now_));
 }
 
-// The random bytes of its ClientHello identify a TLS connection.
+// The random bytes in the ClientHello identify a TLS connection. No second connection may use the
+// same bytes.
 TEST_F(AdmissionsTest, OneConnectionHasTheRandomBytes) {
   Limit({.callers_prove = true});
   const std::string random(32, 'r'), other(32, 's');

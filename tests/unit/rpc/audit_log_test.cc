@@ -135,9 +135,9 @@ TEST_F(AuditLogTest, IsAppendedToAndReadByItsOwnerAlone) {
   EXPECT_THAT(std::string(nowhere.status().message()), HasSubstr("audit log " + dir_));
 }
 
-// Calls that write no line do not wait while another call writes its line.
+// Calls that write no audit line must not wait while another call writes its line.
 TEST_F(AuditLogTest, ASlowDiskHoldsUpNoOtherCall) {
-  // A pipe without a reader accepts 64 KiB. The next line then blocks.
+  // A pipe whose reader reads nothing accepts 64 KiB. After that, the write of a line blocks.
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
   const Fd reader(open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   ASSERT_TRUE(reader.valid());
@@ -164,7 +164,8 @@ TEST_F(AuditLogTest, ASlowDiskHoldsUpNoOtherCall) {
   writer.join();
 }
 
-// Lines of rejected calls cannot rotate away the line of a call that changed the state.
+// Lines of rejected calls must not displace the line of a call that changed the state when the log
+// rotates its files.
 TEST_F(AuditLogTest, AFloodOfRefusedCallsRotatesNothingAway) {
   const auto log = Open(/*bytes_max=*/100'000, /*files_max=*/3);
   log->Add({"j", "RestoreCheckpoint", "", "", "token", "ipv4:10.0.0.1:1", OkStatus()});

@@ -1,5 +1,5 @@
-// Tests the cost of one stranger's connection to a server during the attacks of CVE-2023-33953 and
-// CVE-2023-44487. The connection uses no TLS, or the certificate of an observer.
+// Tests the memory and time that connections of a stranger cost a server during the attacks of
+// CVE-2023-33953 and CVE-2023-44487. The connections use no TLS, or the certificate of an observer.
 #include <arpa/inet.h>
 #include <grpcpp/channel.h>
 #include <netinet/in.h>
@@ -45,7 +45,7 @@ std::string Text(const std::string& name, const std::string& value) {
          static_cast<char>(value.size()) + value;
 }
 
-// Returns the HPACK bytes of a header that claims a value of `length` bytes.
+// Returns the HPACK bytes of a header whose value has the claimed length `length` in bytes.
 std::string LongText(uint64_t length) {
   std::string text = std::string(1, '\0') + "\1a" + "\x7f";
   for (length -= 127; length >= 128; length >>= 7) text += static_cast<char>(length | 128);
@@ -95,8 +95,8 @@ class Attacker {
     }
     return true;
   }
-  // Sends pieces until the server closes the connection. Returns the megabytes that the server
-  // accepted, at most `max`.
+  // Sends pieces until the server closes the connection or has accepted `max` megabytes. Returns
+  // the accepted megabytes.
   size_t SendUntilEnded(const std::function<std::string()>& next, size_t max) {
     size_t sent = 0;
     while (sent < max << 20) {
@@ -163,7 +163,7 @@ class FrameGuardTest : public testing::TestWithParam<bool> {
     return ParameterServer::NewStub(channel_)->GetStatus(&context, StatusRequest(), &reply).ok();
   }
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  // Sanitizers keep freed memory and need shadow memory, so the limit is larger.
+  // The limit is larger with sanitizers, because they keep freed memory and need shadow memory.
   static constexpr size_t kBytesMax = size_t{512} << 20;
 #else
   static constexpr size_t kBytesMax = size_t{8} << 20;
@@ -221,7 +221,8 @@ TEST_P(FrameGuardTest, RapidReset) {
   ExpectUnharmed();
 }
 
-// The budget belongs to an address, so a second connection from the address gets no new budget.
+// The budget belongs to the address of the caller, so a second connection from this address gets no
+// new budget.
 TEST_P(FrameGuardTest, CallsOfStrangers) {
   Attacker first = Attack(), second = Attack();
   const std::string headers = RequestHeaders();
@@ -244,7 +245,7 @@ TEST_P(FrameGuardTest, UnfinishedMessagesOfStrangers) {
   const std::string piece = Frame(0, 0, 1, std::string(16'384, 'x'));
   for (const auto& attacker : attackers) {
     attacker->Send(Frame(1, 4, 1, RequestHeaders()));
-    // The header claims a message of 16 MiB.
+    // The header of the message claims a length of 16 MiB.
     attacker->Send(Frame(0, 0, 1, std::string("\0\1\0\0\0", 5)));
   }
   for (int i = 0; i < 64; ++i) {

@@ -9,7 +9,7 @@
 namespace tandem::rpc {
 namespace {
 
-// After the last channel is destroyed, gRPC must not shut down, because this may take 10 s.
+// gRPC must not shut down when the last channel is destroyed, because the shutdown may take 10 s.
 TEST(GrpcLifetimeTest, GrpcOutlivesTheLastChannel) {
   ASSERT_EQ(grpc_is_initialized(), 0);
   MakeChannel({"127.0.0.1", 1}, grpc::InsecureChannelCredentials()).reset();

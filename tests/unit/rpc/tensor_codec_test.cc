@@ -13,8 +13,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// Creates random messages, and splits received bytes at random places. The seed is fixed, so a
-// failure is reproducible.
+// Creates random messages, and splits received bytes at random places. Each test passes a fixed
+// seed, so a failure is reproducible.
 class Random {
  public:
   explicit Random(uint32_t seed) : engine_(seed) {}
@@ -365,8 +365,8 @@ TEST(TensorCodecTest, MutatedBytesNeverCrashAndNeverReachOutside) {
         bad[static_cast<size_t>(random.Int(0, bad.size() - 1))] =
             static_cast<char>(random.Int(0, 255));
       }
-      // The buffer has the exact size of the message, so that a sanitizer detects a read past its
-      // end.
+      // The copy has the exact size of the message, so that a sanitizer detects a read past the end
+      // of the message.
       const std::vector<char> exact(bad.begin(), bad.end());
       const std::string copy(exact.begin(), exact.end());
       const auto pieces = random.Cut(copy);

@@ -1,4 +1,4 @@
-// Tests mutual TLS: which peers are accepted, the error messages for rejected peers, and the
+// Tests mutual TLS: which peers a program accepts, the error messages about rejected peers, and the
 // renewal of certificates while programs run.
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
@@ -31,7 +31,7 @@ using testing::HasSubstr;
 
 const std::string kServerUri = "spiffe://tandem/job/j/role/pserver";
 
-// Returns the reply of the health service, as the bytes of a HealthCheckResponse.
+// Calls the health service. Returns its reply, the bytes of a HealthCheckResponse.
 StatusOr<std::string> Ask(const std::shared_ptr<grpc::Channel>& channel, Duration timeout) {
   grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub(channel);
   grpc::ClientContext context;
@@ -94,7 +94,8 @@ TEST_F(TlsTest, HealthFollowsServing) {
   EXPECT_EQ(*ask(), "\x08\x02");
 }
 
-// Each connection with a wrong certificate is rejected, and the probe reports the cause.
+// The server must reject each connection with a wrong certificate, and ProbeConnection must report
+// the cause.
 TEST_F(TlsTest, OnlyTheRightCertificateGetsIn) {
   const TestAuthority ours(dir_ + "/ours", "ours"), theirs(dir_ + "/theirs", "theirs");
   const TlsFiles server_files = ours.Issue("j", PeerRole::kPserver);
@@ -150,7 +151,8 @@ TEST_F(TlsTest, AServerMustHaveTheNameThatWasDialledAndBeAServer) {
   EXPECT_FALSE(Health(elsewhere->endpoint(), client, kShort).ok());
   EXPECT_THAT(std::string(ProbeConnection(elsewhere->endpoint(), client, "").message()),
               HasSubstr("is for 10.1.2.3, host-1, not for 127.0.0.1 [TD6006]"));
-  // The certificate of a trainer is not valid for a server, even with the right host name.
+  // A client must not accept the certificate of a trainer from a server, even with the right host
+  // name.
   const auto trainer = Serve(ours.Issue("impostor", {{"j", PeerRole::kTrainer}, {"127.0.0.1"}}));
   EXPECT_FALSE(Health(trainer->endpoint(), client, kShort).ok());
   EXPECT_THAT(std::string(ProbeConnection(trainer->endpoint(), client, "").message()),
@@ -163,12 +165,13 @@ TEST_F(TlsTest, ExpiredCertificatesAreRefusedOnBothSides) {
   const TlsFiles old = ours.IssueExpired("old", "j", PeerRole::kTrainer);
   const auto server = Serve(ours.Issue("j", PeerRole::kPserver));
   const Endpoint& at = server->endpoint();
-  // A client with an expired certificate gets an error before it connects.
+  // A client whose own certificate has expired gets an error before it connects.
   const auto own = Health(at, old, kShort);
   EXPECT_EQ(own.status().code(), StatusCode::kUnauthenticated);
   EXPECT_THAT(std::string(own.status().message()),
               AllOf(HasSubstr("old/tls.crt: certificate \""), HasSubstr("\" expired on ")));
-  // The server rejects an expired certificate if a client connects with it nevertheless.
+  // If a client connects with an expired certificate nevertheless, the server must reject the
+  // connection.
   grpc::SslCredentialsOptions raw{*ReadPem(old.ca), *ReadPem(old.key), *ReadPem(old.cert)};
   EXPECT_FALSE(Ask(grpc::CreateChannel(ToString(at), grpc::SslCredentials(raw)), kShort).ok());
   raw = {*ReadPem(client.ca), *ReadPem(client.key), *ReadPem(client.cert)};
@@ -187,7 +190,7 @@ TEST_F(TlsTest, ExpiredCertificatesAreRefusedOnBothSides) {
               HasSubstr("certificate has expired [TD6005]; hint: check the clock of this machine"));
 }
 
-// The certificates and their authority are replaced while a server and a client run.
+// Replaces the certificates and their authority while a server and a client run.
 TEST_F(TlsTest, RenewedFilesAreTakenUpWithoutARestart) {
   const TestAuthority before(dir_, "before"), after(dir_, "after");
   const TlsFiles server_files = before.Issue("j", PeerRole::kPserver);
@@ -234,8 +237,8 @@ TEST_F(TlsTest, FilesAreCheckedBeforeTheyAreUsed) {
       HasSubstr("is for role admin of job \"j\", but this process is a pserver of job \"k\""));
 }
 
-// Returns the certificate with other bytes in place of its first date. Its signature is invalid
-// then.
+// Returns the certificate with other bytes in place of its first date. This makes its signature
+// invalid.
 std::string WithoutADate(const std::string& pem) {
   const std::string begin = "-----BEGIN CERTIFICATE-----\n", end = "-----END CERTIFICATE-----\n";
   std::string der;
@@ -273,7 +276,8 @@ TEST_F(TlsTest, IssuedCertificatesSayWhatWasAsked) {
   EXPECT_EQ(CheckKey(leaf->cert, leaf->key), OkStatus());
   EXPECT_EQ(CheckIssuer(leaf->cert, authority->cert), OkStatus());
   EXPECT_FALSE(CheckIssuer(leaf->cert, MakeAuthority("ours", 1)->cert).ok()) << "same name";
-  // A leaf certificate cannot issue certificates. The fields of a request cannot add extensions.
+  // A leaf certificate must not issue certificates. The fields of a request must not add
+  // extensions.
   EXPECT_FALSE(IssueCertificate(*leaf, request).ok());
   for (const char* host : {"", "a,URI:spiffe://tandem/job/j/role/admin", "a b", "a\nb"}) {
     EXPECT_FALSE(IssueCertificate(*authority, {{"j", PeerRole::kPserver}, {host}}).ok()) << host;

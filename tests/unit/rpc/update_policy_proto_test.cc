@@ -1,4 +1,4 @@
-// The policies of servers, in messages and in C++.
+// Tests the conversion of the servers' policies between messages and C++.
 #include "common/codec/update_policy_proto.h"
 
 #include "gtest/gtest.h"

@@ -91,7 +91,7 @@ TEST(UnixSocketTest, HandsOverFileDescriptors) {
   ASSERT_TRUE(received.ok()) << received.status();
   EXPECT_EQ(std::memcmp(got, "abc", 3), 0);
   EXPECT_TRUE(SealedMemory::Map(std::move((*received)[0]), 4096, Others::kWrite).ok());
-  // The message has one descriptor instead of two. The receiver closes it.
+  // The message has one descriptor instead of two. The receiver must close this descriptor.
   ASSERT_TRUE(SendFds(far.get(), std::as_bytes(std::span("abc", 3)), {fds, 1}).ok());
   EXPECT_FALSE(ReceiveFds(near->get(), got, 2, deadline).ok());
   listener->Reset();

@@ -1,4 +1,5 @@
-// Shm RPC: calls and replies, their order and limits, and the faults of hostile and dead clients.
+// Tests shm RPC: calls and replies, their order and limits, and the faults of hostile and dead
+// clients.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -209,7 +210,7 @@ TEST_F(LaneTest, AnswersComeInAnyOrderFromAnyThread) {
   EXPECT_TRUE(client.Call(kEcho, Message("there is room again")).ok());
 }
 
-// The client reads a reply in place from the server's memory.
+// The client reads a reply in place, in the memory of the server.
 TEST_F(LaneTest, AnswersInSharedMemoryAreNotCopied) {
   Served client(*server_->Invite());
   Buffer values = memory_.arena->Allocate(1 << 20);
@@ -277,7 +278,8 @@ TEST_F(LaneTest, AClientThatGoesIsNoticedAtOnce) {
 }
 
 // The limit of open files rises by one per round, so that client and server reach it at different
-// places. Each round ends with an error or a connection. Afterwards a connect succeeds.
+// places. Each round must end with an error or a connection. After the last round, a connect must
+// succeed.
 TEST_F(LaneTest, NoMoreFilesAreNoEnd) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -316,7 +318,7 @@ TEST(BellTest, WhoNeverStopsRingingKeepsNobody) {
   EXPECT_FALSE(DrainBells(near.get()));
 }
 
-// A client that can violate every rule of the protocol.
+// A client that can violate each rule of the protocol.
 struct Hostile {
   Hostile(const ShmRpcTicket& invitation, size_t server_bytes) {
     socket = *ConnectAbstract(invitation.socket);
@@ -476,8 +478,8 @@ TEST_F(LaneTest, RandomMemoryHurtsNobody) {
   EXPECT_GT(calls_, 200);
 }
 
-// Values that a client changes while the server reads them may give wrong values, but have no other
-// effect.
+// If a client changes values while the server reads them, the server may read wrong values. The
+// changes must have no other effect.
 TEST_F(LaneTest, AMessageThatChangesWhileItIsRead) {
   Hostile hostile(*server_->Invite(), kServerBytes);
   std::atomic<bool> stop = false;

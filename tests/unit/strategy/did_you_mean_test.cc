@@ -1,4 +1,4 @@
-// The first hint must be right for common typing errors.
+// The first suggestion must be right for common typing errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

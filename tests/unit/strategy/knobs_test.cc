@@ -177,7 +177,7 @@ TEST(Knobs, TableAndExplain) {
   EXPECT_EQ(FindKnobs("").status().code(), StatusCode::kNotFound);
 }
 
-// TANDEM_UPDATE=1 makes the test write the page instead.
+// With TANDEM_UPDATE=1, the test writes the page instead of checking it.
 TEST(Knobs, PageIsCurrent) {
   const char* source = std::getenv("TANDEM_SOURCE_DIR");
   if (source == nullptr) GTEST_SKIP() << "TANDEM_SOURCE_DIR is not set";

@@ -1,5 +1,5 @@
-// A strategy in the spelling of the guide of Fleet (PaddlePaddle, 2020) is accepted, and the
-// changes of names are reported.
+// Tandem accepts a strategy in the spelling of Fleet's guide (PaddlePaddle, 2020), and reports the
+// changed names.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Overrides of settings and their precedence, and the text form of a job.
+// Tests overrides of settings, their precedence, and the text form of a job.
 #include "common/strategy/strategy.h"
 
 #include <gmock/gmock.h>
@@ -38,7 +38,7 @@ TEST(Precedence, FlagOverEnvironmentOverFileOverDefault) {
   EXPECT_EQ(job.strategy().runtime_flags().rpc_deadline_ms(), 3000);
   EXPECT_EQ(origins.Of("strategy.runtime_flags.rpc_deadline_ms").ToString(),
             "flag --rpc_deadline_ms");
-  // The command line has precedence over the environment, in any order of the calls.
+  // The command line has precedence over the environment, whichever is applied first.
   ApplyEnvironment(&job, {{"FLAGS_rpc_deadline", "4000"}}, &origins, &diagnostics);
   EXPECT_EQ(job.strategy().runtime_flags().rpc_deadline_ms(), 3000);
 }
@@ -96,7 +96,7 @@ TEST(Override, NamesAndValues) {
     if (!status.ok()) {
       EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
       EXPECT_THAT(std::string(status.message()), HasSubstr("flag --" + std::string(row.name)));
-      // A rejected flag changes no field and creates no message.
+      // A rejected flag must not change a field or create a submessage.
       EXPECT_EQ(job.ByteSizeLong(), 0u) << row.name;
     }
   }
@@ -148,7 +148,8 @@ TEST(SaveText, SaveLoadSaveGivesTheSameBytes) {
   const JobConfig again = Parse(once, &origins);
   EXPECT_EQ(SaveText(again), once);
   EXPECT_EQ(again.SerializeAsString(), job.SerializeAsString());
-  // The text has only the fields that are set, including fields that are set to their default.
+  // The text contains only fields that are set, including fields that are set to their default
+  // value.
   EXPECT_THAT(once, HasSubstr("a_sync: false"));
   EXPECT_THAT(once, HasSubstr("train_samples_max: 0"));
   EXPECT_THAT(once, ::testing::Not(HasSubstr("nccl_comm_num")));

@@ -64,7 +64,7 @@ TEST(Validate, ReduceWithOneRankIsReported) {
   EXPECT_EQ(Validate(text, TrainMode::kLocal, 2).NoteText(), "");
 }
 
-// The settings of a feature that is off have no effect, so they are reported.
+// Settings of a feature that is off have no effect, so Validate reports them.
 TEST(Validate, SettingsWithoutTheirSwitchAreReported) {
   for (const auto& [name, field, value] : {std::tuple("localsgd", "k_steps", "4"),
                                            {"adaptive_localsgd", "init_k_steps", "4"},
@@ -81,7 +81,8 @@ TEST(Validate, SettingsWithoutTheirSwitchAreReported) {
     EXPECT_THAT(Validate(absl::StrCat(name, ": true ", configs), TrainMode::kCollective).NoteText(),
                 ::testing::Not(HasSubstr(note)));
   }
-  // Saved strategies of Fleet contain default values explicitly, so a default is not reported.
+  // Saved strategies of Fleet contain default values explicitly, so Validate does not report a
+  // default value.
   EXPECT_EQ(Validate("localsgd_configs { k_steps: 1 }", TrainMode::kCollective).NoteText(), "");
   EXPECT_EQ(Validate("a_sync_configs { launch_barrier: false }", TrainMode::kPserver).NoteText(),
             "");
@@ -98,11 +99,12 @@ TEST(Validate, DefaultsAndWhatIsBuiltAreTaken) {
   }
 }
 
-// A knob that is not built is rejected unless it has its default value. No knob is ignored.
+// Validate rejects a knob that is not built unless the knob has its default value. No knob is
+// ignored.
 TEST(Validate, NoKnobIsIgnored) {
   for (const KnobInfo& info : ListKnobs()) {
     if (info.built) continue;
-    // Another value than the default, within the range of the knob.
+    // Chooses a value other than the default, within the range of the knob.
     std::string value = "x";
     if (info.type == "bool") value = info.default_value == "true" ? "false" : "true";
     if (info.type.find('|') != std::string::npos) value = info.default_value == "Auto" ? "0" : "1";

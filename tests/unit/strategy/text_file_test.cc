@@ -1,4 +1,4 @@
-// Files with errors: each error is reported with its location and a hint.
+// Tests files with errors. The parser must report each error with its location and a hint.
 #include "common/strategy/text_file.h"
 #include "common/strategy/text_parser.h"
 
@@ -143,7 +143,7 @@ unknown { deep { deeper: [1, { }] } }
     }
   }
   EXPECT_EQ(p.diagnostics.errors(), static_cast<int64_t>(std::size(rows))) << text;
-  // The errors are reported in the order of the file.
+  // The parser reports the errors in the order of their lines.
   EXPECT_LT(text.find("pbtxt:13:"), text.find("pbtxt:14:"));
 }
 

@@ -1,5 +1,5 @@
-// A mutated file causes neither a crash nor a hang. A file that loads without an error can be saved
-// and loaded again.
+// A mutated file must cause neither a crash nor a hang. A file that loads without an error must
+// survive saving and loading.
 #include <google/protobuf/descriptor.pb.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ TEST(TextFuzz, MutatedJobs) {
     ValidateStrategy(job.strategy(), {TrainMode::kPserver, Origin(), 0}, origins, "strategy",
                      &diagnostics);
     EXPECT_LE(diagnostics.ErrorText().size(), 200'000u);
-    // A message that was read in part can also be saved and loaded. It contains only fields with
+    // A partly parsed message can also be saved and loaded. The message contains only fields with
     // valid values.
     const std::string once = SaveText(job);
     JobConfig again;
@@ -47,7 +47,7 @@ TEST(TextFuzz, MutatedJobs) {
               static_cast<long long>(runs), static_cast<double>(runs) / took.count());
 }
 
-// A recursive type: the depth limit holds at its exact value, and also for much deeper nesting.
+// Tests the depth limit with a recursive type, at its exact value and for much deeper nesting.
 TEST(TextFuzz, DepthIsLimited) {
   for (int depth : {31, 32, 33, 100, 100000}) {
     std::string text;
@@ -61,7 +61,8 @@ TEST(TextFuzz, DepthIsLimited) {
   }
 }
 
-// A file with 1 MiB of one repeated fragment is read quickly, whether the file is valid or not.
+// The parser must be fast for a file with 1 MiB of one repeated fragment, whether the file is valid
+// or not.
 TEST(TextFuzz, LargeFiles) {
   const std::string_view pieces[] = {"{",
                                      "}",

@@ -22,7 +22,7 @@ StatusOr<bool> SharesMemory(const collective::WorldConfig& world,
   if (carrier == collective::TransportKind::kTcp) return false;
   TD_ASSIGN_OR_RETURN(const auto communicator,
                       collective::Connect(world, config, {carrier, collective::kProbeBytesMax}));
-  // The barrier keeps ranks from joining the next world before rank 0 has closed this world's
+  // Without the barrier, a rank could join the next world before rank 0 has closed this world's
   // rendezvous.
   TD_RETURN_IF_ERROR(communicator->Call({}));
   return communicator->name() == "shm";

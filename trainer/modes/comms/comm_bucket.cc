@@ -48,13 +48,14 @@ StatusOr<std::unique_ptr<CommBucket>> CommBucket::Make(const exec::CommNode& nod
     bucket->count += static_cast<size_t>(t.desc.shape.numel());
   }
   if (gathers && on_host) bucket->selections.emplace(node.in, node.out, rank, ranks);
-  // Only gradients are converted. Parameters and statistics are sent unchanged.
+  // Only f32 gradients are converted to f16. Parameters and statistics are sent unchanged.
   const bool half = half_communication && on_host && dtype == DType::kF32 &&
                     node.op->role == ops::OpRole::kComm &&
                     bucket->op != collective::CollectiveOp::kBroadcast;
   bucket->dtype = half ? DType::kF16 : dtype;
   const size_t n = node.out.size();
-  // The outputs may have other names than the parameters, because other ranks store the parameters.
+  // A c_broadcast_params node is named after its inputs, because its outputs may have other names
+  // than the parameters, which other ranks store.
   const std::string& first = (bucket->borrows ? node.in : node.out)[0].var;
   bucket->name = n == 1 ? first : absl::StrFormat("%s and %d more", first, n - 1);
   bucket->is_flat = on_host && (n > 1 || half || bucket->selections);

@@ -12,7 +12,7 @@ namespace tandem::trainer {
 class CommRoutes {
  public:
   // Registers the node with `handler`, which must outlive this object. Returns the index of the
-  // node in this object, which Start expects.
+  // node in this object, the argument of Start.
   StatusOr<int> Register(exec::CommHandler* handler, const exec::CommNode& node) {
     TD_ASSIGN_OR_RETURN(const int index, handler->Register(node));
     routes_.push_back({handler, index});
@@ -41,8 +41,8 @@ class CommRoutes {
 // the pservers.
 class SplitComm final : public exec::CommHandler {
  public:
-  // Sets the handlers. Must be called before every other method. Both handlers must outlive the
-  // last call of this object.
+  // Sets the handlers. The caller must call Bind before every other method. Both handlers must
+  // outlive the last call of this object.
   void Bind(exec::CommHandler* servers, exec::CommHandler* ranks) {
     servers_ = servers;
     ranks_ = ranks;

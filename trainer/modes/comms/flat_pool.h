@@ -10,11 +10,12 @@
 
 namespace tandem::trainer {
 
-// The pool has as many buffers as were ever in use at the same time. Each buffer has the largest
-// reserved size. Thread-safe.
+// The number of buffers is the maximum that was in use at the same time. Each buffer has the
+// largest reserved size. Thread-safe.
 class FlatPool {
  public:
-  // Sets the minimum size of all buffers to `bytes`. Must not be called while a buffer is in use.
+  // Increases the size of all buffers to `bytes`, if the buffers are smaller. The caller must not
+  // call Reserve while a buffer is in use.
   void Reserve(size_t bytes) {
     MutexLock lock(mu_);
     if (bytes <= bytes_) return;
@@ -22,7 +23,8 @@ class FlatPool {
     free_.clear();
     made_ = 0;
   }
-  // Returns a free buffer. If there is no free buffer, allocates a new one from `communicator`.
+  // Returns a free buffer. If there is no free buffer, allocates a new one from `communicator`. The
+  // caller returns the buffer with Give.
   StatusOr<Buffer> Take(collective::Communicator& communicator) {
     MutexLock lock(mu_);
     if (free_.empty()) {

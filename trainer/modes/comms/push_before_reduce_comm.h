@@ -10,9 +10,10 @@
 
 namespace tandem::trainer {
 
-// Forwards communication to another handler. Delays the last reduction of each step until the last
-// push of rows has succeeded. When this reduction ends on any rank, the servers therefore have the
-// rows of all ranks. After a failure, the last reduction fails until Reset is called.
+// Forwards communication to another handler. Delays the last reduction of each step until this
+// rank's last push of rows has succeeded. When this reduction ends on any rank, the servers
+// therefore have the rows of all ranks. After a failure of a node, the last reduction also fails
+// until the caller calls Reset.
 class PushBeforeReduceComm final : public exec::CommHandler {
  public:
   // `next`: executes the communication; must outlive this object.
@@ -22,12 +23,12 @@ class PushBeforeReduceComm final : public exec::CommHandler {
   void Start(int index, int64_t step, exec::CommDone* done) override TD_EXCLUDES(mu_);
   Duration timeout() const override { return next_.timeout(); }
 
-  // Prepares for the repetition of a step. Must be called after an aborted step, when all
-  // communication of the step has ended.
+  // Prepares for the repetition of a step. The caller must call Reset after an aborted step, when
+  // all communication of the step has ended.
   void Reset() TD_EXCLUDES(mu_);
 
  private:
-  // Records that a node has completed, and afterwards completes the plan's CommDone.
+  // Records that a node has completed, and then completes the plan's CommDone.
   class Watched final : public exec::CommDone {
    public:
     Watched(PushBeforeReduceComm* owner, int index) : owner_(owner), index_(index) {}
@@ -57,7 +58,7 @@ class PushBeforeReduceComm final : public exec::CommHandler {
   int last_push_ = -1, last_reduction_ = -1;
   Mutex mu_;
   bool pushed_ TD_GUARDED_BY(mu_) = false;  // this step's last push of rows has succeeded
-  Status broken_ TD_GUARDED_BY(mu_);        // error of the first node that failed; OK: none
+  Status broken_ TD_GUARDED_BY(mu_);  // error of the first failed node; OK: no node has failed
   std::optional<Held> held_ TD_GUARDED_BY(mu_);
 };
 

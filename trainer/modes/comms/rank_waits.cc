@@ -31,7 +31,7 @@ Status RankWaits::EndExchange(Duration patience) {
   const Status ended = exchange_->Wait(SteadyNow() + patience);
   if (!exchange_->finished()) return ended;  // keeps the exchange, which still uses mine_ and all_
   exchange_.reset();
-  if (!ended.ok()) return OkStatus();  // the communications of the step report the error
+  if (!ended.ok()) return OkStatus();  // the communications of the next step report the error
   MutexLock lock(mu_);
   told_.assign(all_.begin(), all_.end());
   for (double& seconds : told_) seconds /= 1e6;

@@ -1,5 +1,5 @@
 // Measures how long each rank of a job has waited for its peers. Ranks exchange these times
-// periodically. A rank that hardly waits is a straggler.
+// periodically. A rank that waits much less than the other ranks is a straggler.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ class RankWaits {
  public:
   static constexpr int64_t kStepsEach = 50;  // number of steps between two exchanges
 
-  // Mark the begin and the end of one communication of this rank. If several communications
-  // overlap, the time from the first begin to the last end counts once.
+  // Began and Ended mark the begin and the end of one communication of this rank. If several
+  // communications overlap, the time from the first begin to the last end counts once.
   void Began() TD_EXCLUDES(mu_);
   void Ended() TD_EXCLUDES(mu_);
 
-  // Must be called before each step on all ranks. If `step` is a multiple of kStepsEach, waits for
-  // the end of the previous exchange and starts an exchange over `hosts`. Returns the deadline
-  // error if the previous exchange does not end within `patience`.
+  // All ranks must call BeginStep before each step. If `step` is a multiple of kStepsEach, waits
+  // for the end of the previous exchange and starts an exchange over `hosts`. Returns an error if
+  // the previous exchange does not end within `patience`.
   Status BeginStep(int64_t step, collective::Communicator& hosts, Duration patience)
       TD_EXCLUDES(mu_);
 
@@ -43,7 +43,7 @@ class RankWaits {
   std::vector<double> told_ TD_GUARDED_BY(mu_);
 
   // The state of the exchange in flight.
-  int64_t mine_ = 0;  // waiting time of this rank in microseconds; all_ has the times of all ranks
+  int64_t mine_ = 0;  // waiting time of this rank in us; all_ has the times of all ranks
   std::vector<int64_t> all_;
   std::shared_ptr<collective::Work> exchange_;
 };

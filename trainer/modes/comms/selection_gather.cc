@@ -8,6 +8,7 @@ namespace tandem::trainer {
 namespace {
 
 // Returns the number of words that a selection uses. `room`: capacity of the selection in words.
+// INVALID_ARGUMENT: the selection uses more words than its capacity.
 StatusOr<size_t> UsedWords(const int32_t* selection, size_t room, const std::string& what) {
   const int64_t k = selection[0];
   if (k >= 0 && static_cast<size_t>(ops::SelectionWords(k)) <= room) {

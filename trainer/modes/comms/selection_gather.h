@@ -22,11 +22,13 @@ class SelectionGather {
 
   // Returns the maximum number of words that a rank sends.
   size_t words_max() const;
-  // Writes this rank's words to the rank's offset in `all`, and returns the number of words per
-  // rank. INVALID_ARGUMENT: a selection reports more used words than its capacity.
+  // Writes this rank's words into `all`, at the offset of this rank. Returns the number of words,
+  // which is equal on all ranks. INVALID_ARGUMENT: a selection reports more used words than its
+  // capacity.
   StatusOr<size_t> Pack(int32_t* all) const;
   // Copies the words of all ranks from `all` to the tensors; `words` is the number of words per
-  // rank. INVALID_ARGUMENT: the selections of a rank do not add up to `words`.
+  // rank. INVALID_ARGUMENT: the selections of a rank do not have `words` words together, or a
+  // selection reports more used words than its capacity.
   Status Unpack(const int32_t* all, size_t words) const;
 
  private:

@@ -5,8 +5,8 @@
 
 namespace tandem::trainer {
 
-// Points `tensors` to host memory. A tensor that is also in `shared` uses the host memory of
-// `shared`. Other tensors get new memory.
+// Makes `tensors` point to host memory. A tensor that is also in `shared` uses the host memory of
+// `shared`. Other tensors get new memory. Returns the pairs of device memory and host memory.
 StatusOr<std::vector<StagedComm::Copy>> StagedComm::Stage(std::vector<exec::CommTensor>& tensors,
                                                           const std::vector<Copy>& shared) {
   std::vector<Copy> copies;
@@ -52,8 +52,8 @@ void StagedComm::Start(int index, int64_t step, exec::CommDone* done) {
   Node& node = *nodes_[static_cast<size_t>(index)];
   if (node.device == nullptr) return inner_.Start(node.inner, step, done);
   node.done = done;
-  // A handler may leave output values unchanged. Before the first start, the host copies of the
-  // outputs must therefore get the device's values.
+  // A handler may leave some output values unchanged. Therefore the host copies of the outputs get
+  // the device's values before the first start.
   for (auto* copies : {&node.out, &node.in}) {
     if (copies == &node.out && std::exchange(node.begun, true)) continue;
     for (const Copy& copy : *copies) {

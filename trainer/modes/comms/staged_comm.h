@@ -1,4 +1,5 @@
-// Lets a communication handler that can access only host memory communicate tensors on any device.
+// Allows a communication handler that can access only host memory to communicate tensors of any
+// device.
 #pragma once
 
 #include <memory>
@@ -9,9 +10,9 @@
 namespace tandem::trainer {
 
 // Passes nodes in host memory to the handler unchanged. For a node on a device, copies the values
-// to send to host memory when the node starts. When the communication ends, copies the received
-// values to the device. This copy runs on the handler's thread and on the compute stream, after
-// earlier work of the stream.
+// to send to host memory when the node starts, and copies the received values to the device when
+// the communication ends. The second copy runs on the handler's thread and on the compute stream,
+// after earlier work of the stream.
 class StagedComm final : public exec::CommHandler {
  public:
   // `inner` must outlive this object.
@@ -28,7 +29,7 @@ class StagedComm final : public exec::CommHandler {
     Buffer here;
     size_t bytes;
   };
-  // Copies the received values to the device when the inner communication completes, and completes
+  // Copies the received values to the device when the inner communication completes. Then completes
   // `done`.
   struct Node final : exec::CommDone {
     void Complete(Status status) override;
@@ -36,7 +37,7 @@ class StagedComm final : public exec::CommHandler {
     Device* device = nullptr;  // device of the tensors; null: tensors are in host memory
     int inner = 0;
     std::vector<Copy> in, out;
-    bool begun = false;  // `out` already has the device's values
+    bool begun = false;  // true: `out` has received the device's values
     exec::CommDone* done = nullptr;
   };
   StatusOr<std::vector<Copy>> Stage(std::vector<exec::CommTensor>& tensors,

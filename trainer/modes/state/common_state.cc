@@ -11,8 +11,8 @@
 namespace tandem::trainer {
 namespace {
 
-// Broadcasts the persistent variables of rank `root` to all ranks, into memory of `host`. Skips
-// copies of tables, because the pservers store the tables.
+// Broadcasts the persistent variables of rank `root` to all ranks. Returns them in memory of
+// `host`. Skips copies of tables, because the pservers store the tables.
 StatusOr<TensorMap> BroadcastState(collective::Communicator& communicator,
                                    const graph::Program& program, const exec::Scope& scope,
                                    int root, Device& host) {
@@ -34,8 +34,8 @@ StatusOr<TensorMap> BroadcastState(collective::Communicator& communicator,
                                            own.dtype(), root, {.what = var.name}));
     state[var.name] = *std::move(copy);
   }
-  // Waits for all broadcasts, because they use the memory of `state`. Each broadcast ends within
-  // its own deadline.
+  // Waits for all broadcasts, even after an error, because the broadcasts use the memory of
+  // `state`. Each broadcast ends within its own deadline.
   for (const auto& work : works) {
     const Status ended = work->Wait(Time::max());
     if (status.ok()) status = ended;

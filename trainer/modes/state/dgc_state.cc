@@ -15,8 +15,8 @@ Status DgcState::BeginStep(exec::Scope& scope, int64_t step) {
   return SetScalar(scope, graph::kDgcSparsityVar, sparsity_);
 }
 
-// In a checkpoint of step begin_step or an earlier step, the slots are equal on all ranks. In this
-// case step begin_step divides the slots.
+// In a checkpoint of step begin_step or an earlier step, the slots are equal on all ranks. Split
+// leaves such slots unchanged, because step begin_step itself divides them.
 Status DgcState::Split(exec::Scope& scope, int64_t step, int ranks) const {
   if (step <= rule_.begin_step) return OkStatus();
   for (const std::string& slot : slots_) {

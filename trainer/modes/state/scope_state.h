@@ -28,7 +28,8 @@ inline Status SetLearningRate(exec::Scope& scope, float learning_rate) {
 // Returns the parameters of `program`; the scope must have all parameters. Parameters on the CPU
 // share the scope's memory. Other parameters are copied to memory of `host`.
 StatusOr<TensorMap> ParamsOf(const graph::Program& program, exec::Scope& scope, Device& host);
-// Returns copies, in memory of `host`, of every saved kState variable except the learning rate.
+// Returns copies, in memory of `host`, of every kState variable that checkpoints contain, except
+// the learning rate.
 StatusOr<TensorMap> ScopeState(const graph::Program& program, const exec::Scope& scope,
                                Device& host);
 // Copies a checkpoint's tensors into the scope. Skips tensors that the scope lacks, because the

@@ -1,7 +1,7 @@
-// The state that only some ranks have: optimizer slots on the owner of their parameter
+// The state that only some ranks store: optimizer slots on the owner of their parameter
 // (reduce_strategy Reduce, sharding), sharded parameters, and the state of one pipeline stage. A
-// checkpoint contains the complete state. A job in any mode, with any number of ranks, can
-// therefore resume from the checkpoint.
+// checkpoint contains the complete state. Therefore a job in any mode, with any number of ranks,
+// can resume from the checkpoint.
 #pragma once
 
 #include <map>
@@ -19,8 +19,8 @@ namespace tandem::trainer {
 
 class ShardedState {
  public:
-  // Describes the slots of an optimizer for `grads`. Rank owners[i] has the slots of grads[i]. In
-  // each group of `group` ranks every slot has one owner. The values of a slot are equal in all
+  // Describes the slots of an optimizer for `grads`. Rank owners[i] stores the slots of grads[i].
+  // In each group of `group` ranks every slot has one owner. The values of a slot are equal in all
   // groups.
   static StatusOr<ShardedState> Make(const graph::Program& program,
                                      const graph::OptimizerSpec& optimizer,
@@ -37,20 +37,20 @@ class ShardedState {
     slots_.push_back({var, desc, owner});
   }
 
-  // Uses runs of ranks instead of groups. A run is `same` consecutive ranks with the same state.
-  // The first rank of a run is the owner.
+  // Sets runs of ranks, which replace the groups. A run is `same` consecutive ranks with the same
+  // state. The first rank of a run is the owner.
   void SetRuns(int same) { runs_ = same; }
 
   bool empty() const { return slots_.empty(); }
   bool Holds(const std::string& var) const;
 
-  // Scatter and Gather are collective calls; they transfer each variable in one broadcast. Scatter
-  // copies the variables in rank 0's `state` to the scopes of their owners. Other variables are
-  // unchanged.
+  // Scatter and Gather are collective calls, which transfer each variable in one broadcast. Scatter
+  // copies the variables in rank 0's `state` to the scopes of their owners. Variables that `state`
+  // lacks are unchanged.
   Status Scatter(collective::Communicator& communicator, const TensorMap& state, exec::Scope& scope,
                  Time deadline) const;
   // Gather copies the variables of all owners to rank 0's `state`, in memory of `host`. Other ranks
-  // have a copy of one variable at a time.
+  // temporarily allocate a copy of one variable at a time.
   Status Gather(collective::Communicator& communicator, const exec::Scope& scope, Device& host,
                 TensorMap* state, Time deadline) const;
 

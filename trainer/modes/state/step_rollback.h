@@ -1,5 +1,5 @@
-// Restores the state from before a training step that failed because a peer was lost. The step can
-// then be repeated.
+// Restores the state from before a training step that failed because a peer was lost, so that the
+// ranks can repeat the step.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +18,20 @@ namespace tandem::trainer {
 // its commit point (kernels/exec/commit.h). Most programs have few such variables. Not thread-safe.
 class StepRollback {
  public:
-  // `scope`: the scope of `program`; it has every persistent variable and must outlive this object.
-  // The plan of `program` must have PlanOptions::commit. `period`: number of steps that are undone
-  // together. The period is longer than 1 if ranks accumulate gradients over several steps, because
-  // each rank has only its own sums. `runs`: number of runs of the program in a period. If `runs`
-  // is more than 1, all persistent variables that the program writes are copied.
+  // `scope`: the scope of `program`; it contains every persistent variable and must outlive this
+  // object. The plan of `program` must have PlanOptions::commit. `period`: number of steps that are
+  // undone together. If ranks accumulate gradients over several steps, the period is longer than 1,
+  // because each rank has only its own sums. `runs`: number of runs of the program in a period. If
+  // `runs` is more than 1, StepRollback saves all persistent variables that the program writes.
   static StatusOr<StepRollback> Make(const graph::Program& program, exec::Scope& scope,
                                      int64_t period, int64_t runs, Device& host);
 
-  // Saves the state. Must be called before each step; saves nothing at a step inside a period.
+  // Saves the state. The caller must call BeforeStep before each step. Saves nothing at a step that
+  // does not begin a period.
   Status BeforeStep(int64_t step);
   // Returns the step before which the state was saved; -1: no state was saved.
   int64_t step() const { return step_; }
-  // Undoes the changes that incomplete steps made since the last save.
+  // Restores the state of the last save.
   Status Restore();
   // Returns whether `var` is local to this rank. The value of a local variable, such as a running
   // statistic, depends only on this rank's samples (Commit::own).

@@ -11,8 +11,8 @@ namespace tandem::reader {
 
 class BadRecords {
  public:
-  // `max`: largest accepted number of bad records. `warnings`: receives the first bad records and
-  // the number of bad records; must outlive this object.
+  // `max`: largest accepted number of bad records. `warnings`: receives messages about the first
+  // kNamed bad records and the number of bad records; must outlive this object.
   BadRecords(std::string path, int64_t max, std::vector<std::string>* warnings)
       : path_(std::move(path)), max_(max), warnings_(warnings) {}
 
@@ -26,7 +26,7 @@ class BadRecords {
     if (count_ <= kNamed) warnings_->push_back(what);
     return OkStatus();
   }
-  // Reports the number of bad records. Must be called at the end of the file.
+  // Reports the number of bad records. The reader must call Finish at the end of the file.
   void Finish() {
     if (count_ == 0) return;
     warnings_->push_back(absl::StrFormat("%s: skipped %d bad records", path_, count_));

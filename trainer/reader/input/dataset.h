@@ -1,6 +1,6 @@
 // A dataset: numbered samples that can be copied into batches. The sampler (sampler.h) assigns
-// samples to batches. The prefetcher (prefetch.h) decides when samples are read. A data format only
-// implements the interface of this file.
+// samples to batches. The prefetcher (prefetch.h) decides when samples are read. A data format
+// implements only the interface of this file.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct SampleField {
   TensorDesc desc;
   int64_t limit = 0;  // type i64: values are in [0, limit); 0: the limit is unknown
   // True: the field is packed. Its samples may be shorter than `desc`, and a batch stores them
-  // without gaps at its start. Another field has the position of each sample. A packed field
-  // belongs to a whole batch; other fields can be split into parts.
+  // without gaps at its start. Another field contains the position of each sample. A packed field
+  // can be used only for a whole batch. Other fields can be divided into parts of a batch.
   bool packed = false;
 };
 
@@ -40,20 +40,20 @@ class Dataset {
   // After an error the content of `out` is undefined.
   virtual Status Fill(std::span<const uint32_t> ids, std::span<void* const> out) const = 0;
 
-  // Copies samples like Fill, for epoch `epoch`. The result differs from Fill only for datasets
-  // whose samples change between epochs.
+  // Copies samples like Fill, for epoch `epoch`. The result differs from the result of Fill only
+  // for datasets whose samples change between epochs.
   virtual Status FillEpoch(uint64_t /*epoch*/, std::span<const uint32_t> ids,
                            std::span<void* const> out) const {
     return Fill(ids, out);
   }
 
   // Returns the number of bytes that field `f` has in a batch of `samples` samples. `filled`: the
-  // memory to which Fill has written this batch. Bytes after this number are undefined.
+  // memory to which Fill has written this batch. Further bytes of the field are undefined.
   virtual size_t BytesOf(size_t f, size_t samples, std::span<void* const> /*filled*/) const {
     return samples * fields()[f].desc.bytes();
   }
 
-  // Returns one line for the log that tells where the samples come from.
+  // Returns one line for the log that says where the samples come from.
   virtual std::string Describe() const = 0;
 };
 

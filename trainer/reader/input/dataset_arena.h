@@ -16,7 +16,8 @@ namespace tandem::reader {
 // destructor. Thread-safe.
 class DatasetArena final : public std::pmr::memory_resource {
  public:
-  // Returns a copy of `values` in this arena. Clears `values`, whose memory can then be reused.
+  // Returns a copy of `values` in this arena. Clears `values`, so that the caller can use its
+  // memory again.
   template <typename T>
   std::pmr::vector<T> Keep(std::vector<T>& values) {
     std::pmr::vector<T> kept(values.begin(), values.end(), this);

@@ -29,11 +29,11 @@ class Gunzip {
   Gunzip(const Gunzip&) = delete;
   Gunzip& operator=(const Gunzip&) = delete;
 
-  // Initialises zlib. RESOURCE_EXHAUSTED: zlib has not enough memory.
+  // Initialises zlib. RESOURCE_EXHAUSTED: there is not enough memory for zlib.
   Status Open();
 
   // Appends up to `bytes_max` bytes to `out`. Appends fewer bytes only at the end of the data,
-  // after the verification of the checksum. DATA_LOSS: the data are damaged or truncated. REQUIRES:
+  // after it has verified the checksum. DATA_LOSS: the data are damaged or truncated. REQUIRES:
   // Open() was OK.
   Status Read(size_t bytes_max, std::vector<uint8_t>& out);
 

@@ -10,8 +10,8 @@
 namespace tandem::reader {
 
 StatusOr<InputFile> InputFile::Open(const std::string& path) {
-  // With O_NONBLOCK, open() does not wait for the writer of a named pipe. The pipe is then detected
-  // and reported.
+  // With O_NONBLOCK, open() does not wait for the writer of a named pipe. Open then detects and
+  // rejects the pipe.
   InputFile file(path, open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.descriptor_ < 0) {
     const int error = errno;

@@ -12,8 +12,8 @@ namespace tandem::reader {
 // An open file. Thread-safe.
 class InputFile {
  public:
-  // Opens the file. NOT_FOUND: it does not exist. PERMISSION_DENIED: it may not be read.
-  // INVALID_ARGUMENT: `path` is not a regular file.
+  // Opens the file. NOT_FOUND: the file does not exist. PERMISSION_DENIED: this process may not
+  // read the file. INVALID_ARGUMENT: `path` is not a regular file.
   static StatusOr<InputFile> Open(const std::string& path);
   InputFile(InputFile&& other) noexcept;
   InputFile& operator=(InputFile&&) = delete;
@@ -23,8 +23,8 @@ class InputFile {
   uint64_t size() const { return size_; }  // size when the file was opened
 
   // Reads up to `bytes` bytes from `offset` on. Returns the number of bytes that were read. This
-  // number is smaller than `bytes` only at the end of the file. The file may have been shortened
-  // since Open(). DATA_LOSS: the read fails; the message names file and offset.
+  // number is smaller than `bytes` only at the end of the file, which may be shorter than size().
+  // DATA_LOSS: the read fails; the message names file and offset.
   StatusOr<size_t> Read(uint64_t offset, char* to, size_t bytes) const;
 
  private:

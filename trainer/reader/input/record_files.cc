@@ -40,7 +40,7 @@ StatusOr<uint64_t> ReadAll(const std::vector<std::string>& paths, uint64_t recor
 StatusOr<RecordSplit> ReadRecordFiles(const RecordFiles& files, const ReadRecordFile& read) {
   TD_RETURN_IF_ERROR(Check(files));
   RecordSplit split;
-  // Reads all records if there is a share of test data. The share refers to all records, even if
+  // Reads all records if test_share is set, because the share refers to all records, even if
   // training uses fewer.
   const uint64_t needed = files.test_share > 0 ? 0 : files.samples_max;
   TD_ASSIGN_OR_RETURN(split.records, ReadAll(files.train, needed, read));

@@ -26,21 +26,22 @@ struct RecordSplit {
   uint64_t train = 0, test = 0, records = 0;
 };
 
-// Reads the file `path` and returns the number of its records. Only the first `records_max` records
-// are needed (0: all).
+// Reads the file `path` and returns the number of its records. The function may stop after
+// `records_max` records (0: all).
 using ReadRecordFile =
     std::function<StatusOr<uint64_t>(const std::string& path, uint64_t records_max)>;
 
-// Reads the records of all files in order. INVALID_ARGUMENT: one of the following causes.
+// Reads the records of all files in order. Returns the division of the records. INVALID_ARGUMENT:
+// one of the following causes.
 // - There is no training file.
 // - There are test files, and test_share is set too.
 // - test_share is outside [0, 1), or leaves no test data.
 // - There are more than 2^32 records.
 //
-// All other errors of ReadRecordFiles are errors of `read`.
+// All other errors of ReadRecordFiles come from `read`.
 StatusOr<RecordSplit> ReadRecordFiles(const RecordFiles& files, const ReadRecordFile& read);
 
-// The records of text files, which ReadLines() reads, and their division into training and test
+// The records of text files, which ReadLines() has read, and their division into training and test
 // data.
 struct LineRecords {
   std::vector<LinePiece> pieces;

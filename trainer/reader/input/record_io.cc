@@ -22,7 +22,7 @@ constexpr size_t kTfHeaderBytes = 12, kTfFooterBytes = 4;
 constexpr size_t kReadBytes = 1 << 20;
 // Maximum size of a record or chunk: the size of the largest protobuf message.
 constexpr uint64_t kFrameBytesMax = INT32_MAX;
-// The limits of a chunk. It ends when one of them is reached.
+// The limits of a chunk. The writer ends a chunk when the chunk reaches one of the limits.
 constexpr uint32_t kChunkRecordsMax = 1000;
 constexpr size_t kChunkBytesMax = 1 << 20;
 
@@ -152,7 +152,7 @@ StatusOr<std::optional<RecordFrame>> RecordScanner::NextTfRecord() {
   return std::optional(RecordFrame{bytes, offset});
 }
 
-// Starts a chunk: checks its header and its payload. Afterwards at_ is the offset after the header.
+// Starts a chunk: checks its header and its payload, and sets at_ to the offset after the header.
 Status RecordScanner::OpenChunk() {
   TD_ASSIGN_OR_RETURN(const std::string_view head, Peek(kChunkHeaderBytes));
   if (head.size() < kChunkHeaderBytes)

@@ -32,26 +32,27 @@ struct RecordFrame {
 // Reads the records of a file from start to end. Not thread-safe.
 class RecordScanner {
  public:
-  // Opens the file and detects its format from the first bytes. An empty file is a tfrecord without
-  // records. DATA_LOSS: the file has neither format. Other errors are those of InputFile::Open().
+  // Opens the file and detects its format from the first bytes. An empty file is a tfrecord file
+  // without records. DATA_LOSS: the file has neither format. Other errors are those of
+  // InputFile::Open().
   static StatusOr<std::unique_ptr<RecordScanner>> Open(const std::string& path);
 
   RecordFormat format() const { return format_; }
   uint64_t file_bytes() const { return file_.size(); }
 
-  // Returns the next record. It is valid until the next call; nullopt: the end of the file.
+  // Returns the next record, which is valid until the next call; nullopt: the end of the file.
   // DATA_LOSS: a record (recordio: a chunk) is damaged or longer than 2^31 - 1 bytes; the message
   // names file and offset. After such an error the next call continues after the damage, unless
   // lost() is true.
   StatusOr<std::optional<RecordFrame>> Next();
-  // Returns whether the position of the next record after a damage is unknown.
+  // Returns whether Next has found a damage after which the position of the next record is unknown.
   bool lost() const { return lost_; }
 
  private:
   RecordScanner(InputFile file, RecordFormat format) : file_(std::move(file)), format_(format) {}
 
-  // Returns the next `bytes` bytes of the file from at_ on. Returns fewer bytes at the end of the
-  // file.
+  // Returns the next `bytes` bytes of the file from at_ on. At the end of the file there may be
+  // fewer bytes.
   StatusOr<std::string_view> Peek(uint64_t bytes);
   StatusOr<std::optional<RecordFrame>> NextTfRecord();
   StatusOr<std::optional<RecordFrame>> NextRecordIo();
@@ -82,7 +83,7 @@ class RecordWriter {
   virtual Status Add(std::string_view record) = 0;
   // Makes the added records visible to readers of the file. DATA_LOSS: the write fails.
   virtual Status Flush() = 0;
-  // Completes the file. No record may be added afterwards. DATA_LOSS: the write fails.
+  // Completes the file. The caller must not add a record after Finish. DATA_LOSS: the write fails.
   virtual Status Finish() = 0;
 };
 

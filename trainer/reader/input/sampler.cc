@@ -58,8 +58,8 @@ std::span<const uint32_t> Sampler::Batch(uint64_t epoch, uint64_t step) {
   }
   ids_.resize(batch());
   const uint64_t first = step * options_.global_batch + share_.first;
-  // If the batch extends beyond the end of the order, it continues at the start of the order. If
-  // the batch is larger than the dataset, the order repeats several times.
+  // A batch that extends beyond the end of the order continues at the start of the order. If the
+  // batch is larger than the dataset, the order repeats several times.
   for (size_t i = 0; i < ids_.size(); ++i) ids_[i] = order_[(first + i) % options_.samples];
   return ids_;
 }

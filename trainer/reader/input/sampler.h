@@ -1,11 +1,11 @@
 // Assigns samples to steps and ranks. The result is a pure function of options, epoch and step.
-// Therefore a job can resume in the middle of an epoch, and ranks need no communication to agree.
+// Therefore a job can resume in the middle of an epoch, and ranks agree without communication.
 //
 // The order of epoch e is Permutation(StreamKey(seed, "epoch:<e>"), samples), or 0, 1, 2, ...
 // without shuffling. With global batches of B samples, batch s has the positions [s*B, (s+1)*B) of
-// this order. Rank r of N ranks gets the share number r of N contiguous shares of the batch. One
-// process with batch B and N ranks with batch B/N therefore use the same samples in each step, in
-// the same order.
+// this order. A batch is divided into N contiguous shares for N ranks, and rank r gets share r.
+// Therefore one process with batch B and N ranks with batch B/N use the same samples in each step,
+// in the same order.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ BatchShare ShareOf(uint32_t global_batch, uint32_t rank, uint32_t ranks);
 enum class Remainder : uint8_t {
   kPad,   // the batch is filled with the first samples of the epoch's order
   kDrop,  // the samples are skipped in this epoch
-  // Like kPad, but a rank that has only padding has weight 0.
+  // Like kPad, but a rank whose share is only padding has weight 0.
   kJoin
 };
 
@@ -55,16 +55,16 @@ class Sampler {
   uint64_t steps_per_epoch() const { return steps_; }  // number of steps, equal on all ranks; >= 1
   uint32_t batch() const { return share_.size; }       // number of samples of a step on this rank
 
-  // Returns the ids of the batch() samples that this rank has in a step of an epoch. They are valid
-  // until the next call. REQUIRES: step < steps_per_epoch().
+  // Returns the ids of the batch() samples that this rank has in a step of an epoch. The ids are
+  // valid until the next call. REQUIRES: step < steps_per_epoch().
   std::span<const uint32_t> Batch(uint64_t epoch, uint64_t step);
-  // Returns the number of samples of the batch that are no padding. The padding is at the end. An
-  // evaluation counts only samples without padding.
+  // Returns the number of samples of this rank's batch that are no padding. The padding is at the
+  // end of the batch. An evaluation counts only samples that are no padding.
   uint32_t RealSamples(uint64_t step) const;
   // Returns the weight of this rank's samples in the mean over a step, relative to a step without
-  // padding. The weight is 1, except with kJoin if some ranks have only padding. These ranks have
-  // weight 0. The other ranks have the weight global_batch / (total size of their shares). The
-  // weighted samples of all ranks therefore always form a mean.
+  // padding. The weight is 1, except with kJoin if some ranks have only padding. Then these ranks
+  // have weight 0, and the other ranks have the weight global_batch / (total size of their shares).
+  // The weighted samples of all ranks therefore always form a mean.
   double Weight(uint64_t step) const;
 
  private:

@@ -48,7 +48,7 @@ class PieceReader {
   PieceResult Read(uint64_t index);
 
  private:
-  // Loads the lines that begin in the range [begin, end) of the file into text_, and nothing else.
+  // Loads exactly the lines that begin in the range [begin, end) of the file into text_.
   Status Load(uint64_t begin, uint64_t end);
   void AddLine(std::string_view line, uint64_t offset, PieceResult& result) const;
 
@@ -61,7 +61,7 @@ class PieceReader {
 };
 
 Status PieceReader::Load(uint64_t begin, uint64_t end) {
-  // Reads from one byte before `begin`, because a line begins at `begin` only if the byte before it
+  // Reads from one byte before `begin`, because a line begins at `begin` only if the previous byte
   // ends a line.
   const uint64_t from = begin == 0 ? 0 : begin - 1;
   const size_t whole = static_cast<size_t>(end - from);
@@ -74,7 +74,7 @@ Status PieceReader::Load(uint64_t begin, uint64_t end) {
                 ? size
                 : static_cast<size_t>(static_cast<const char*>(line_end) - buffer_.data()) + 1;
   }
-  // The last line of the piece continues after its end. It is read completely.
+  // Reads the last line of the piece completely, because the line may continue after `end`.
   while (first < size && size >= whole && buffer_[size - 1] != '\n') {
     if (size - whole > kLineMax) break;
     if (buffer_.size() < size + kMoreBytes + kLineSlack) {
@@ -129,7 +129,7 @@ PieceResult PieceReader::Read(uint64_t index) {
         file_.path());
     return result;
   }
-  // One bad record more than the limit rejects the file, independently of the remaining lines.
+  // One bad record more than the limit rejects the file, so the remaining lines need not be read.
   const auto too_many = [&] {
     return std::cmp_greater(result.bad.size(), reading_.bad_records_max);
   };
@@ -149,8 +149,8 @@ PieceResult PieceReader::Read(uint64_t index) {
   return result;
 }
 
-// Reads all pieces of a file concurrently on several threads. Pieces are started in order. When no
-// more pieces are needed, the finished pieces are therefore the first ones of the file.
+// Reads all pieces of a file concurrently on several threads. The threads start pieces in order.
+// Therefore, when no more pieces are needed, the finished pieces are the first pieces of the file.
 class Reading {
  public:
   Reading(const InputFile& file, const LineReading& reading, const MakeLineSink& make)
@@ -231,7 +231,8 @@ StatusOr<std::vector<LinePiece>> ReadLines(const std::string& path, const LineRe
     lines += result.lines;
     records += result.piece.records;
     if (result.piece.records > 0) pieces.push_back(std::move(result.piece));
-    // Ignores later pieces. Otherwise the result would depend on the progress of the other threads.
+    // Ignores later pieces. With them, the result would depend on the progress of the other
+    // threads.
     if (reading.records_max > 0 && records >= reading.records_max) break;
   }
   bad.Finish();
@@ -250,8 +251,8 @@ StatusOr<std::string> FirstLine(const std::string& path) {
 
 namespace {
 
-// Returns a mask of the 64 bytes at `text`. Bit i is set if byte i is `c`. With `or_less` it is
-// also set if byte i is smaller than `c`.
+// Returns a mask of the 64 bytes at `text`. Bit i is set if byte i is `c`, or with `or_less` if
+// byte i is at most `c`.
 template <bool or_less = false>
 uint64_t MaskOf(const char* text, char c) {
   uint64_t mask = 0;
@@ -272,7 +273,7 @@ uint64_t MaskOf(const char* text, char c) {
   return mask;
 }
 
-// Returns a mask of the first `bytes` bits. All bits are set if `bytes` is at least 64.
+// Returns a mask whose first `bytes` bits are set. All bits are set if `bytes` is at least 64.
 uint64_t FirstBits(size_t bytes) { return bytes < 64 ? (uint64_t{1} << bytes) - 1 : ~uint64_t{0}; }
 
 }  // namespace

@@ -14,7 +14,8 @@
 
 namespace tandem::reader {
 
-// Bytes after the end of a line that may be read, so that fields can be loaded word by word.
+// Number of bytes after the end of a line that must be readable, so that fields can be loaded word
+// by word.
 inline constexpr size_t kLineSlack = 64;
 inline constexpr size_t kLineMax = size_t{1} << 20;  // bytes; a longer line is a bad record
 
@@ -23,8 +24,8 @@ struct LineReading {
   // Largest accepted number of bad records in a file; bad records are skipped.
   int64_t bad_records_max = 0;
   uint64_t records_max = 0;  // number of good records to use, from the first on; 0: all
-  // Returns whether the first line of a file names the columns and is therefore no record. Null:
-  // the first line is a record.
+  // Returns whether the first line of a file names the columns, so that the line is no record.
+  // Null: the first line is a record.
   bool (*names_columns)(std::string_view line) = nullptr;
 };
 
@@ -39,20 +40,20 @@ struct LinePiece {
 class LineSink {
  public:
   virtual ~LineSink() = default;
-  // Adds a line, without its end; the line is not blank. Stores the record of the line. A comment
-  // line has no record. On an error the sink is unchanged.
+  // Adds a line without its end. The line is not blank. Stores the record of the line, unless the
+  // line is a comment. On an error the sink is unchanged.
   virtual Status Add(std::string_view line) = 0;
-  // Returns the records of the piece. Called after the last line of a piece.
+  // Returns the records of the piece. The reader calls Finish after the last line of a piece.
   virtual LinePiece Finish() = 0;
 };
 
-// Makes a sink for pieces of about `bytes` bytes. Each thread uses one sink; several threads may
+// Makes a sink for pieces of about `bytes` bytes. Each thread uses one sink. Several threads may
 // call this function concurrently.
 using MakeLineSink = std::function<std::unique_ptr<LineSink>(size_t bytes)>;
 
 // Reads the file and returns its pieces in order. The boundaries of pieces depend only on the file,
-// and not on the number of threads. With records_max, the last piece is the one that reaches this
-// number of records.
+// and not on the number of threads. With records_max, the last piece is the piece in which the
+// number of records reaches records_max.
 //
 // NOT_FOUND or PERMISSION_DENIED: the file cannot be opened. INVALID_ARGUMENT: `path` is a
 // directory. DATA_LOSS: there are more than bad_records_max bad records or no good record, the data
@@ -62,7 +63,7 @@ StatusOr<std::vector<LinePiece>> ReadLines(const std::string& path, const LineRe
                                            const MakeLineSink& make,
                                            std::vector<std::string>* warnings);
 
-// Returns the first line of the file without its end; "": the file is empty. Returns the errors of
+// Returns the first line of the file without its end; "": the file is empty. Errors: those of
 // ReadLines().
 StatusOr<std::string> FirstLine(const std::string& path);
 
@@ -74,19 +75,19 @@ inline std::string_view Trimmed(std::string_view text) {
   return text;
 }
 
-// Returns whether `line` has no blank, tab, quote or control character, that is, no byte of 0x22 or
-// less. REQUIRES: kLineSlack bytes after the line are readable.
+// Returns whether `line` has no blank, tab, quote or control character: every byte is above 0x22.
+// REQUIRES: kLineSlack bytes after the line are readable.
 bool IsPlain(std::string_view line);
 
 // Splits `line` at every `separator` into `fields`, which has space for `fields_max` fields.
-// Returns the number of fields. A result above fields_max means that the fields did not fit.
-// REQUIRES: kLineSlack bytes after the line are readable.
+// Returns the number of fields in the line. A result above fields_max means that `fields` lacks the
+// last fields. REQUIRES: kLineSlack bytes after the line are readable.
 size_t SplitLine(std::string_view line, char separator, std::string_view* fields,
                  size_t fields_max);
 
 // Splits a line with quoted fields, like SplitLine. The text a, ""b"" between quotes means a, "b"
-// (RFC 4180; a quoted field ends on its line). Removes quotes, and blanks around fields. Texts that
-// had quotes are stored in `text`, with kLineSlack bytes after each. DATA_LOSS: a quoted field does
+// (RFC 4180; a quoted field ends on its line). Removes quotes, and blanks around fields. Stores the
+// texts that had quotes in `text`, with kLineSlack bytes after each. DATA_LOSS: a quoted field does
 // not end, or text follows its last quote.
 StatusOr<size_t> SplitQuotedLine(std::string_view line, char separator, std::string& text,
                                  std::string_view* fields, size_t fields_max);

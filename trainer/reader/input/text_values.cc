@@ -31,7 +31,7 @@ ScannedNumber ScanAnyNumber(const char* at, const char* end) {
 
 }  // namespace
 
-// If a double holds both the mantissa and the power of ten exactly, their quotient is the
+// If a double can represent both the mantissa and the power of ten exactly, their quotient is the
 // nearest double (Clinger, "How to Read Floating Point Numbers Accurately", PLDI 1990). Most
 // numbers have this form.
 ScannedNumber ScanNumber(const char* const begin, const char* const end) {
@@ -67,7 +67,7 @@ std::optional<double> ParseNumber(std::string_view text) {
 
 uint64_t HashToRange(std::string_view text, uint64_t seed, uint64_t range) {
   TD_REQUIRE(range >= 1);
-  // The constants are those of wyhash.
+  // The constants are from wyhash.
   constexpr uint64_t kFirst = 0xa0761d6478bd642f, kSecond = 0xe7037ed1a0b428db;
   uint64_t hash = Mix(seed ^ kFirst, text.size() ^ kSecond);
   const char* at = text.data();

@@ -15,18 +15,19 @@
 
 namespace tandem::reader {
 
-// Number of bytes that must be readable after each text in this file, because texts are loaded as
-// vectors.
+// Number of bytes that must be readable after each text in this file, because the functions load
+// texts as vectors.
 inline constexpr size_t kTextSlack = 32;
 
-// The tables are outside the functions, because compilers copy them to the stack at each call.
+// The tables are outside the functions, because compilers would copy tables inside a function to
+// the stack at each call.
 inline constexpr uint64_t kPowersOfTen[] = {1,      10,      100,      1000,     10000,
                                             100000, 1000000, 10000000, 100000000};
 inline constexpr double kExactPowersOfTen[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                                1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
 
-// Returns the number whose eight decimal digits are the bytes of `word`, each in [0, 9], the first
-// byte being the highest digit. Adds neighbouring digits pairwise in one word (Lemire, "Quickly
+// Returns the number whose eight decimal digits are the bytes of `word`, each in [0, 9]. The first
+// byte is the highest digit. Adds neighbouring digits pairwise in one word (Lemire, "Quickly
 // parsing eight digits", 2018).
 inline uint64_t ValueOfWord(uint64_t word) {
   word = word * 10 + (word >> 8);
@@ -35,7 +36,8 @@ inline uint64_t ValueOfWord(uint64_t word) {
          32;
 }
 
-// Returns the value of the first `count` of eight digits; 0 if `count` is 0. REQUIRES: count <= 8.
+// Returns the value of the first `count` of the eight digits at `at`; 0 if `count` is 0. REQUIRES:
+// count <= 8.
 inline uint64_t ValueOfDigits(const char* at, size_t count) {
   TD_REQUIRE(count <= 8);
   uint64_t word;
@@ -50,13 +52,13 @@ inline std::optional<uint32_t> ParseDigits(std::string_view text) {
   uint64_t word;
   std::memcpy(&word, text.data(), sizeof(word));
   word = (word ^ 0x3030303030303030) << (64 - 8 * text.size());
-  // Rejects a byte that is no digit. Such a byte is above 9: it is above 15, or becomes so when 6
-  // is added.
+  // Rejects a byte that is not a digit. The value of such a byte is above 9: either it is above 15,
+  // or it becomes so when 6 is added.
   if (((word | (word + 0x0606060606060606)) & 0xf0f0f0f0f0f0f0f0) != 0) return std::nullopt;
   return static_cast<uint32_t>(ValueOfWord(word));
 }
 
-// Returns a mask of the 32 bytes at `at`. Bit i is set if the byte at[i] is no digit.
+// Returns a mask of the 32 bytes at `at`. Bit i is set if the byte at[i] is not a digit.
 inline uint32_t NonDigits(const char* at) {
 #if defined(__SSE2__)
   // Shifts the signed bytes so that the digits become the ten smallest values.
@@ -87,18 +89,19 @@ inline const char* ScanDigits(const char* at, const char* end, uint64_t& number)
 }
 
 // A finite decimal number with optional sign, fraction and exponent, rounded to the nearest double.
-// `stop`: the address after it; nullptr: no number begins at the start of the text.
+// `stop`: the address after the number; nullptr: no number begins at the start of the text.
 struct ScannedNumber {
   double value = 0;
   const char* stop = nullptr;
 };
 ScannedNumber ScanNumber(const char* at, const char* end);
-// Parses the whole `text` as a number. nullopt: it is no number.
+// Parses the whole `text` as a number. nullopt: `text` is not a number.
 std::optional<double> ParseNumber(std::string_view text);
 
-// A number without sign and exponent that has at most eight digits before the point and seven after
-// it. Most numbers have this form. `others`: NonDigits of the text; its upper bits may be missing.
-// length 0: the text has another form, or the number extends beyond `others`.
+// A number without sign and exponent that has at most eight digits before the point and at most
+// seven digits after the point. Most numbers have this form. `others`: NonDigits of the text; its
+// upper bits may be missing. length 0: the text has another form, or the number extends beyond
+// `others`.
 struct PlainNumber {
   double value = 0;
   size_t length = 0;
@@ -115,8 +118,8 @@ inline PlainNumber ScanPlainNumber(const char* at, uint32_t others) {
   return {static_cast<double>(static_cast<int64_t>(digits)) / kExactPowersOfTen[fraction], end};
 }
 
-// A whole number in [0, 10^18) that consists of digits only. `stop`: the address after it; nullptr:
-// there is no such number.
+// A whole number in [0, 10^18) that consists only of digits. `stop`: the address after the number;
+// nullptr: no such number begins at the start of the text.
 struct ScannedIndex {
   int64_t value = 0;
   const char* stop = nullptr;
@@ -130,10 +133,10 @@ inline ScannedIndex ScanIndex(const char* at, const char* end) {
 
 // Hashes `text` to a number in [0, range). The result is equal on every machine. The hash starts
 // with `seed` and the length of the text. Each word of 8 bytes is xored into the hash; the last
-// word is padded with zeros. After each word the hash is mixed: the two halves of a 64x64 bit
-// product are xored (the "mum" of Wang Yi's wyhash). The high half of another product scales the
-// hash to the range (Lemire, "Fast Random Integer Generation in an Interval", 2019). REQUIRES:
-// range >= 1.
+// word is padded with zeros. After each word the hash is replaced by the xor of the two halves of a
+// 128-bit product (the "mum" of Wang Yi's wyhash). The high half of another product scales the hash
+// to the range (Lemire, "Fast Random Integer Generation in an Interval", 2019). REQUIRES: range >=
+// 1.
 uint64_t HashToRange(std::string_view text, uint64_t seed, uint64_t range);
 
 }  // namespace tandem::reader

@@ -37,8 +37,8 @@ std::optional<double> NumberOfCell(const TableCell& cell) {
   return std::isfinite(cell.number) ? std::optional(cell.number) : std::nullopt;
 }
 
-// Parses `count` digits of `text` from position `at` on. nullopt: `text` has other characters
-// there, or ends before.
+// Parses `count` digits of `text` from position `at` on. nullopt: `text` has other characters at
+// these positions, or is too short.
 std::optional<int> Digits(std::string_view text, size_t at, size_t count) {
   if (text.size() < at + count) return std::nullopt;
   int value = 0;
@@ -49,8 +49,8 @@ std::optional<int> Digits(std::string_view text, size_t at, size_t count) {
   return value;
 }
 
-// Parses a UTC offset: Z, +hh:mm or +hhmm; an empty text means UTC. Returns seconds. nullopt:
-// `text` is another text.
+// Parses an offset from UTC: Z, +hh:mm or +hhmm; an empty text means UTC. Returns the offset in
+// seconds. nullopt: `text` is another text.
 std::optional<double> ParseOffset(std::string_view text) {
   if (text.empty() || text == "Z") return 0;
   if (text[0] != '+' && text[0] != '-') return std::nullopt;
@@ -156,8 +156,8 @@ bool ColumnValues::IsText() const {
          kind_ == ColumnKind::kLabel;
 }
 
-// Sets text_ to the class of the cell. A class that is a whole number has the same text in all
-// files: "1" for 1.0.
+// Sets text_ to the class of the cell. A whole number always becomes the same text, so that 1.0 in
+// one file and 1 in another file are one class, "1".
 Status ColumnValues::ConvertLabel(const TableCell& cell) {
   const auto number = NumberOfCell(cell);
   text_ = number && IsWhole(*number) ? absl::StrFormat("%.0f", *number + 0.0)
@@ -225,8 +225,8 @@ void ColumnValues::Keep() {
   codes_.push_back(it->second);
 }
 
-// Learns from the training rows. Adds the numbers in the order of the rows, so the sums do not
-// depend on threads or ranks.
+// Learns mean and deviation from the training rows. Adds the numbers in the order of the rows, so
+// that the sums do not depend on threads or ranks.
 void ColumnValues::LearnNumbers(std::span<const RowPart> parts, bool standardise) {
   double sum = 0, first = kNone;
   int64_t count = 0;
@@ -333,7 +333,7 @@ bool ColumnValues::MissingAt(size_t row) const {
 uint32_t ColumnValues::IdOf(size_t row) const {
   TD_REQUIRE(learned_ && row < codes_.size());
   const uint32_t code = codes_[row];
-  // Test files, which are read after Learn(), may have texts without an id.
+  // Test files are read after Learn(), so they may have texts without an id.
   return code < id_of_code_.size() ? id_of_code_[code] : 0;
 }
 

@@ -1,6 +1,6 @@
-// The values of one column of a table. While the files are read, the values are collected. As soon
-// as the training rows are known, the values are converted to numbers or ids. Internal to the table
-// reader.
+// The values of one column of a table. The table reader collects the values while it reads the
+// files. When the training rows are known, it converts the values to numbers or ids. Internal to
+// the table reader.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ const char* Name(ColumnKind kind);
 
 enum class RowPart : uint8_t { kTrain, kValidation, kTest, kUnused };
 
-// Returns whether the cell has no value. Such a cell is an empty text, one of the texts `missing`,
-// or the number NaN.
+// Returns whether the cell has no value: it is an empty text, one of the texts `missing`, or the
+// number NaN.
 bool IsMissing(const TableCell& cell, std::span<const std::string> missing);
 
 // Parses a finite decimal number. nullopt: `text` is another text.
@@ -43,8 +43,8 @@ std::optional<double> ParseFinite(std::string_view text);
 // another text.
 std::optional<double> ParseTime(std::string_view text);
 
-// Infers the kind of a column from its values. The kind is kFloat or kTime if at least 90 % of the
-// values are numbers or times, and kCategory otherwise.
+// Infers the kind of a column from its values. The kind is kFloat if at least 90 % of the values
+// are numbers, kTime if at least 90 % are times, and kCategory otherwise.
 class KindGuess {
  public:
   // Adds a value. REQUIRES: the value is not missing.
@@ -56,9 +56,9 @@ class KindGuess {
   int64_t values_ = 0, numbers_ = 0, times_ = 0;
 };
 
-// The values of one column. Call Convert() and Keep() for each row of the training files, then
-// Learn(), then Convert() and Keep() for each row of the test files. Not thread-safe until all rows
-// are kept.
+// The values of one column. The caller calls Convert() and Keep() for each row of the training
+// files, then Learn(), then Convert() and Keep() for each row of the test files. Not thread-safe
+// until all rows are kept.
 class ColumnValues {
  public:
   // `classes`: the classes of a kLabel column, in order; empty: all values of the column. REQUIRES:
@@ -68,28 +68,31 @@ class ColumnValues {
   const std::string& name() const { return name_; }
   ColumnKind kind() const { return kind_; }
 
-  // Converts the value of a row, but does not keep it. `missing`: result of IsMissing(cell).
+  // Converts the value of a row, but does not store it. `missing`: result of IsMissing(cell).
   // DATA_LOSS: the value does not suit the kind, or a label, target or weight is missing.
   Status Convert(const TableCell& cell, bool missing);
-  // Keeps the value of the last Convert() as the value of the next row.
+  // Stores the value of the last Convert() as the value of the next row.
   void Keep();
 
-  // Learns mean and deviation, vocabulary or classes from the kept rows. parts[r]: part of row r.
-  // `standardise`: scales kFloat and kTime to mean 0 and deviation 1. INVALID_ARGUMENT: there are
-  // more than kClassesMax classes.
+  // Learns mean and deviation, or the vocabulary, from the kept training rows. Learns classes from
+  // all kept rows. parts[r]: part of row r. `standardise`: scales kFloat and kTime to mean 0 and
+  // deviation 1. INVALID_ARGUMENT: there are more than kClassesMax classes.
   Status Learn(std::span<const RowPart> parts, bool standardise);
 
   // The following functions are valid after Learn().
-  bool has_missing() const { return has_missing_; }  // in a training row; always false for kLabel
-  // kCategory: number of ids, with id 0. kOneHot: number of elements of "x" in one row. kLabel:
-  // number of classes.
+  bool has_missing() const {
+    return has_missing_;
+  }  // whether a training row lacks a value; always
+     // false for kLabel
+  // kCategory: number of ids, including id 0. kOneHot: number of elements of "x" in one row.
+  // kLabel: number of classes.
   int64_t ids() const { return ids_; }
   // kFloat, kTime, kTarget, kWeight: returns the scaled value of a row. A missing value is replaced
   // by the mean before scaling.
   float NumberOf(size_t row) const;
   bool MissingAt(size_t row) const;
   // kCategory, kOneHot: returns the id of the value; 0: the value is missing, or no training row
-  // has it. kLabel: returns the number of the class.
+  // has this value. kLabel: returns the number of the class.
   uint32_t IdOf(size_t row) const;
   // Returns a text such as "mean 3, deviation 2, 4 missing" or "3 classes: a, b, c".
   std::string Describe() const;

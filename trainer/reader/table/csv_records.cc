@@ -32,7 +32,7 @@ void CsvRecords::EndLine() {
   ++next_line_;
 }
 
-// Reads a quoted field, up to its closing quote.
+// Reads a quoted field, up to and including its closing quote. Returns the text without quotes.
 StatusOr<std::string_view> CsvRecords::Quoted() {
   TD_REQUIRE(text_[at_] == '"');
   const size_t begin = at_ + 1;

@@ -13,8 +13,8 @@
 namespace tandem::reader {
 
 // Reads the records of `text` in order. A quoted field may contain separators, doubled quotes and
-// ends of lines. Ignores blanks around fields, empty lines, and a byte order mark at the start of
-// the text. Not thread-safe. `text` must outlive this object.
+// ends of lines. CsvRecords ignores blanks around fields, empty lines, and a byte order mark at the
+// start of the text. Not thread-safe. `text` must outlive this object.
 class CsvRecords {
  public:
   CsvRecords(std::string_view text, char separator);
@@ -24,7 +24,7 @@ class CsvRecords {
   // malformed record.
   StatusOr<bool> Next();
 
-  // Returns the fields of the current record. They are valid until the next call of Next().
+  // Returns the fields of the current record, which are valid until the next call of Next().
   const std::vector<std::string_view>& fields() const { return fields_; }
   int64_t line() const { return line_; }  // line where the current record begins, from 1
 

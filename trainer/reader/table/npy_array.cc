@@ -37,7 +37,7 @@ class HeaderParser {
  public:
   explicit HeaderParser(std::string_view text) : text_(text) {}
 
-  // Returns the values of the dictionary. nullopt: the text is no such dictionary, or a key is
+  // Returns the values of the dictionary. nullopt: the text is not such a dictionary, or a key is
   // missing.
   std::optional<Header> Parse() {
     if (!Accept('{')) return std::nullopt;
@@ -155,7 +155,8 @@ T Load(const uint8_t* from) {
   return value;
 }
 
-// Returns the text of the header. Sets `begin` to the offset of the data, which follow the header.
+// Returns the text of the header. Sets `begin` to the offset of the data, directly after the
+// header.
 StatusOr<std::string_view> HeaderText(std::span<const uint8_t> file, const std::string& name,
                                       size_t& begin) {
   const std::string_view bytes(reinterpret_cast<const char*>(file.data()), file.size());

@@ -27,7 +27,7 @@ struct NpyArray {
 
 // Parses the bytes of a .npy file. `file` must outlive the result. Every message begins with
 // `name`. DATA_LOSS: the file is damaged; the message has the offset. UNIMPLEMENTED: the array has
-// an unsupported version, type or order; the message tells how to convert the array in Python.
+// an unsupported version, type or order; the message says how Python can convert the array.
 StatusOr<NpyArray> ParseNpy(std::span<const uint8_t> file, const std::string& name);
 
 }  // namespace tandem::reader

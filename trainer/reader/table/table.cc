@@ -32,12 +32,12 @@ class BadRows {
     }
     in_row_ = true;
   }
-  // Must be called after the last Add() of each bad row.
+  // The caller must call EndRow after the last Add() of each bad row.
   void EndRow() {
     ++rows_;
     in_row_ = false;
   }
-  // DATA_LOSS: there are more than `max` bad rows.
+  // Returns OK if there are at most `max` bad rows. DATA_LOSS: there are more bad rows.
   Status Check(int64_t max) const {
     if (rows_ <= max) return OkStatus();
     std::string more;
@@ -92,7 +92,7 @@ class TableView final : public Dataset {
     CHECK_EQ(out.size(), fields_.size());
     for (const uint32_t id : ids) {
       if (id < rows_.size()) continue;
-      return OutOfRange("%s has no sample %d: there are %d samples", name_, id, rows_.size());
+      return OutOfRange("%s has no sample %d, expected a number below %d", name_, id, rows_.size());
     }
     size_t field = 0;
     const auto copy = [&](const auto& from, size_t width, auto* type) {
@@ -137,8 +137,8 @@ class TableOpener {
   StatusOr<std::vector<std::string>> Describe();
 
  private:
-  // Returns the entry of options_.columns that matches the column; nullptr: there is none. `text`:
-  // the column is in a text file.
+  // Returns the entry of options_.columns that matches the column; nullptr: no entry matches.
+  // `text`: the column is in a text file.
   const TableColumn* EntryOf(const std::string& column, bool text) const;
   Status CheckEntries(const TableSource& source) const;
   Status ChooseColumns(const TableSource& source);
@@ -279,7 +279,7 @@ bool TableOpener::ConvertRow(const TableRow& row) {
     const TableCell& cell = row.cells[places_[c]];
     const Status status = columns_[c].Convert(cell, IsMissing(cell, options_.missing));
     if (status.ok()) continue;
-    // Reports also the bad values in the other columns of the row.
+    // Also reports the bad values in the other columns of the row.
     for (; c < columns_.size(); ++c) {
       const TableCell& other = row.cells[places_[c]];
       const Status why = columns_[c].Convert(other, IsMissing(other, options_.missing));
@@ -376,7 +376,7 @@ void TableOpener::EncodeIds(TableData& data) const {
     if (column.kind() == ColumnKind::kCategory) data.all_ids += column.ids();
     if (column.kind() == ColumnKind::kLabel) data.classes = std::max(data.classes, column.ids());
   }
-  // Uses at least two classes, because a loss needs two.
+  // Sets the number of classes to at least two, because a loss needs two classes.
   if (data.labels > 0) data.classes = std::max<int64_t>(data.classes, 2);
   for (size_t r = 0; r < parts_.size(); ++r) {
     int64_t base = 0;

@@ -2,8 +2,8 @@
 // text files (RFC 4180) or numpy arrays. The converted values of all rows stay in memory.
 //
 // The number of a row in the files and a seed determine whether the row is a training, validation
-// or test row. Each layout of ranks therefore has the same parts. A bad row is skipped, but the
-// numbers of the other rows do not change. Means, deviations and vocabularies come only from
+// or test row. Therefore the parts do not depend on the number of ranks. A bad row is skipped, but
+// the numbers of the other rows do not change. Means, deviations and vocabularies come only from
 // training rows.
 #pragma once
 
@@ -18,8 +18,8 @@
 namespace tandem::reader {
 
 struct TableColumn {
-  // Name of a column. With "*" at its end, matches all names with this beginning. The name of a
-  // numpy array matches all columns of the array.
+  // The name of a column. A name with "*" at its end matches all columns whose names begin with the
+  // text before the "*". The name of a numpy array matches all columns of the array.
   std::string name;
   ColumnKind kind = ColumnKind::kInfer;
   // kLabel: classes in order; empty: all values of the files, sorted.
@@ -41,8 +41,8 @@ struct TableOptions {
   int64_t bad_rows_max = 0;          // largest accepted number of bad rows in all files
 };
 
-// Opens a table. Both datasets have the following fields. A field is absent if the table has no
-// columns for it.
+// Opens a table. Both datasets have the following fields. If the table has no columns for a field,
+// the field is absent.
 //
 // - "x" f32 [features]: kFloat, kTime and kOneHot columns in their order, then the indicators;
 // - "ids" i64 [categories]: ids of the columns are consecutive ranges, which begin with the id for
@@ -57,7 +57,7 @@ StatusOr<TrainAndTest> OpenTable(const TableOptions& options);
 
 // Returns a line for each column of the files, with its kind and values, and a line with the number
 // of rows of each part (training, validation, test). Accepts a table without a label. Skips bad
-// rows, and returns a line for each of the first ten bad values. Returns the errors of
+// rows, and returns a line for each of the first ten bad values. Errors: those of
 // TableSource::Load(), and INVALID_ARGUMENT like OpenTable().
 StatusOr<std::vector<std::string>> DescribeColumns(const TableOptions& options);
 

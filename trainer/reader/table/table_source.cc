@@ -90,7 +90,7 @@ std::string PlaceOf(const TableRow& row) {
   return absl::StrFormat(text ? "%s:%d" : "%s: row %d", *row.file, row.place);
 }
 
-// Adds the columns of a file. INVALID_ARGUMENT: they differ from the columns of the first file, or
+// Adds the columns of a file. INVALID_ARGUMENT: the columns differ from those of the first file, or
 // two columns of the first file have the same name.
 Status TableSource::AddColumns(const std::string& path, std::vector<std::string> columns) {
   if (files_.empty()) {
@@ -153,7 +153,7 @@ Status TableSource::AddArrays(const std::string& path, std::vector<uint8_t> byte
   }
   for (ZipEntry& entry : entries) {
     const std::string name = npy ? path : path + ": " + entry.name;
-    // The array points into entry.bytes. Moving this vector does not move its elements.
+    // The array points into entry.bytes. Moving entry.bytes does not move the elements.
     TD_ASSIGN_OR_RETURN(NpyArray array, ParseNpy(entry.bytes, name));
     if (array.dims.empty()) array.dims = {1};
     const uint64_t rows = file->arrays.empty() ? array.dims[0] : file->arrays[0].dims[0];

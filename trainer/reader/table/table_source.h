@@ -45,12 +45,12 @@ class TableSource {
   TableSource& operator=(TableSource&&) noexcept;
   ~TableSource();
 
-  // Returns the names of all columns. A text file has them in its first line. Column k of an array
-  // `x` with several columns is "x.k"; the column of an array `x` with one column is "x".
+  // Returns the names of all columns. The first line of a text file contains the names. Column k of
+  // an array `x` with several columns is "x.k"; the column of an array `x` with one column is "x".
   const std::vector<std::string>& columns() const { return columns_; }
   bool is_text() const { return is_text_; }  // false: the files are numpy arrays
 
-  // Calls `visit` for each row, in order. The row is valid only during the call of `visit`.
+  // Calls `visit` for each row, in order. A row is valid only during its call of `visit`.
   void Visit(const std::function<void(const TableRow&)>& visit) const;
 
  private:

@@ -93,8 +93,8 @@ StatusOr<ZipReader::Directory> ZipReader::FindDirectory() const {
   return out;
 }
 
-// Replaces values of `place` by those in the zip64 field of its entry. `at`, `bytes`: offset and
-// size of the entry's extra fields.
+// Replaces values of `place` by the values in the zip64 field of its entry. `at`, `bytes`: offset
+// and size of the entry's extra fields.
 Status ZipReader::ReadZip64(uint64_t at, uint64_t bytes, Place& place) const {
   const uint64_t end = at + bytes;
   while (end - at >= 4) {

@@ -1,4 +1,4 @@
-// The simulation with the cost model, compared with cases computed by hand and with formulas of the
+// Compares the simulation of schedules with cases computed by hand and with formulas of the
 // literature. Also tests the choice of algorithms.
 #include "collective/cost/step_simulator.h"
 #include "collective/cost/cost_model.h"
@@ -42,7 +42,7 @@ std::vector<double> PairEnds(const CostModel& model, const RankSkew& starts = {}
 }
 
 TEST(StepSimulatorTest, APairByHand) {
-  // start 1, send 2 + 8 * 0.5, latency 10, receive 2 + 8 * 0.5, add 8 * 0.25: 25 in total.
+  // Start 1, send 2 + 8 * 0.5, latency 10, receive 2 + 8 * 0.5, add 8 * 0.25. The sum is 25.
   EXPECT_THAT(PairEnds(Plain()), ElementsAre(25, 25));
 }
 
@@ -52,13 +52,13 @@ TEST(StepSimulatorTest, AWireCarriesOneThingAfterAnother) {
   const auto gather = [](int rank) { return DirectAllGather(rank, 3, 4); };
   const auto ends = Walk(gather, {3, 3}, model, {}, 1);
   ASSERT_TRUE(ends.ok()) << ends.status();
-  // Each rank sends two messages (4 + 4) and receives two. The last message arrives after the
-  // latency of 10.
+  // Each rank sends two messages (4 + 4) and receives two messages. The last byte arrives the
+  // latency of 10 after it was sent.
   EXPECT_THAT(*ends, ElementsAre(18, 18, 18));
 }
 
-// In a ring each schedule step waits for the previous one. In an all-to-all the messages to
-// different ranks only queue at the sender and the receiver.
+// In a ring each schedule step waits for the previous one. In an all-to-all, messages to different
+// ranks do not wait for each other; they only queue at the sender and at the receiver.
 TEST(StepSimulatorTest, HalvesOfAnAllReduceAndAllToAllByHand) {
   CostModel model;
   model.inside = {.latency = 10, .byte = 1};
@@ -78,8 +78,9 @@ TEST(StepSimulatorTest, HalvesOfAnAllReduceAndAllToAllByHand) {
 }
 
 TEST(StepSimulatorTest, ASlowRankByHand) {
-  // Rank 1 starts in 3 and sends in 18, so its message arrives at 31. Rank 0 receives it in 8. Rank
-  // 1 receives the message of rank 0 in 24, from 21 on.
+  // Rank 1 takes 3 to start and 18 to send, so its message arrives at 31. Rank 0 takes 8 to receive
+  // and add this message. Rank 1 takes 24 to receive and add the message of rank 0, beginning at
+  // 21.
   EXPECT_THAT(PairEnds(Plain(), {.slow_rank = 1, .slow_factor = 3}), ElementsAre(39, 45));
 }
 
@@ -91,7 +92,7 @@ TEST(StepSimulatorTest, ThreadsTakeTurnsOnACore) {
   CostModel model = Plain();
   model.inside.latency = 0;
   model.cores = 1;
-  // Each rank sends (6) and receives (8). From time 1 on, both ranks share one core.
+  // Each rank takes 6 to send, and 8 to receive and add. From time 1 on, both ranks share one core.
   EXPECT_THAT(PairEnds(model), ElementsAre(29, 21));
   model.cores = 2;
   EXPECT_THAT(PairEnds(model), ElementsAre(15, 15));
@@ -112,8 +113,7 @@ TEST(StepSimulatorTest, TablesThatDoNotFitAreFound) {
   EXPECT_EQ(Walk(both_receive, {2, 2}, Plain()).status().code(), StatusCode::kInternal);
 }
 
-// Each schedule step has the cost of 2 messages, the latency, and the cost of its bytes (Thakur et
-// al. 2005).
+// Each schedule step costs 2 messages, one latency, and the time of its bytes (Thakur et al. 2005).
 TEST(StepSimulatorTest, RingAndHalvingAreTheirFormulas) {
   CostModel model = Plain();
   model.inside.byte = 3;
@@ -130,7 +130,8 @@ TEST(StepSimulatorTest, RingAndHalvingAreTheirFormulas) {
     const auto halving_ends = Walk(halving, {n, n}, model, {}, 1);
     ASSERT_TRUE(ring_ends.ok() && halving_ends.ok());
     EXPECT_THAT(*ring_ends, Each(DoubleNear(moved + 2 * (n - 1) * alpha, 1e-6))) << n;
-    // The lower one of two ranks can forward its half before it has received the other half.
+    // The lower rank of a pair can forward its half before it has received the other half, so only
+    // the last rank ends at the time of the formula.
     const double halved = moved + 2 * std::log2(n) * alpha;
     EXPECT_NEAR(*std::max_element(halving_ends->begin(), halving_ends->end()), halved, 1e-6) << n;
   }
@@ -146,9 +147,10 @@ TEST(StepSimulatorTest, ShardsOfTwoHostsByHand) {
   };
   const auto ends = Walk(shards, {4, 2}, model, {}, 1);
   ASSERT_TRUE(ends.ok()) << ends.status();
-  // First half of 80 bytes inside each host (1 + 20). Then a quarter between the hosts, twice: 40
-  // on the wire and a latency of 1000; the second rank of a host is 40 later. Then half of the
-  // bytes inside each host again. The last rank ends after all of these.
+  // First, half of the 80 bytes travels inside each host (1 + 20). Between the hosts, a quarter
+  // travels twice, each time 40 on the wire and a latency of 1000; the second rank of a host is 40
+  // later. At last, half of the bytes travels inside each host again. The last rank ends after all
+  // these times.
   const double inside = 1 + 20, between = 2 * (40 + 1000) + 40;
   EXPECT_DOUBLE_EQ(*std::max_element(ends->begin(), ends->end()), 2 * inside + between);
 }
@@ -170,7 +172,7 @@ StatusOr<std::vector<double>> WalkAll(AllReduceAlgorithm algorithm, const RankLa
       layout, model);
 }
 
-// A simulation of the ranks of one host gives each rank the same time as a simulation of the ranks
+// The ranks of a host get the same times from a simulation of only this host as from a simulation
 // of all hosts.
 TEST(StepSimulatorTest, OneHostStandsForAllOfARing) {
   CostModel model = TwoLevels();
@@ -271,14 +273,14 @@ TEST(AlgorithmsTest, TheFastestOfEachSize) {
   EXPECT_EQ(choices[0].algorithm, kPair);
   EXPECT_EQ(choices[1].bytes_max, 4000u);
   EXPECT_EQ(choices[1].algorithm, kRing);
-  // The direct algorithm is chosen only if the memory limit allows buffers for all ranks.
+  // FastestOf chooses the direct algorithm only if the memory limit allows buffers for all ranks.
   const AlgorithmCost direct = {kDirect, {{{8, 1}, {1000, 2}}}};
   EXPECT_EQ(FastestOf({direct, ring}, {100}, 4, 400)[0].algorithm, kDirect);
   EXPECT_EQ(FastestOf({direct, ring}, {100}, 4, 399)[0].algorithm, kRing);
 }
 
-// Direct has no cost line if its scratch memory has room for only one size, because a line needs
-// two points.
+// The direct algorithm has no cost line if its scratch memory allows only one size, because a line
+// needs two points.
 TEST(AlgorithmsTest, ProbedAtTwoSizesAtLeast) {
   EXPECT_THAT(ProbeSizes(kDirect, 256, 1 << 20), ElementsAre(8, 64 << 10));
   EXPECT_THAT(ProbeSizes(kDirect, 257, 1 << 20), ElementsAre());
@@ -291,7 +293,8 @@ TEST(AlgorithmsTest, ProbedAtTwoSizesAtLeast) {
   }
 }
 
-// All ranks get the same cost of each algorithm, for every algorithm that they can use.
+// All ranks must get the same cost of each algorithm. The result must have every algorithm that
+// these ranks can use.
 TEST(AlgorithmsTest, ProbedAmongTheRanksOfAJob) {
   const Door door = BindLoopbackSocket();
   std::vector<std::vector<AlgorithmCost>> costs(4);
@@ -300,7 +303,8 @@ TEST(AlgorithmsTest, ProbedAmongTheRanksOfAJob) {
     config.rule.group = 2;
     WorldConfig world = TestWorld(door, r, 4);
     if (r == 0) {
-      // The ranks join a world several times, so rank 0 binds a new socket each time.
+      // The ranks join a world several times, so rank 0 binds a new socket each time instead of
+      // using the socket of `door`.
       ::close(door.fd);
       world.listen_fd = -1;
     }
@@ -312,7 +316,8 @@ TEST(AlgorithmsTest, ProbedAmongTheRanksOfAJob) {
   for (const AlgorithmCost& cost : costs[0]) algorithms.push_back(cost.algorithm);
   EXPECT_THAT(algorithms, ElementsAre(kDirect, kRing, kHalving, kLeaders, kShards));
   for (size_t a = 0; a < costs[0].size(); ++a) {
-    // Direct is measured only for sizes for which the buffers of all ranks fit into memory.
+    // The probe measures the direct algorithm only for sizes at which the buffers of all ranks fit
+    // into its memory.
     EXPECT_EQ(costs[0][a].line.points.size(), algorithms[a] == kDirect ? 3u : 4u);
     for (const auto& others : costs) EXPECT_EQ(others[a].line.points, costs[0][a].line.points);
     EXPECT_GT(costs[0][a].line.Seconds(16 << 20), 0);
@@ -333,7 +338,7 @@ TEST(AlgorithmsTest, AlwaysTheSame) {
   EXPECT_FALSE(Serves(kLeaders, 4, 4));
 }
 
-// The fitted costs depend on the machine. The test only checks that there is a result.
+// The fitted costs depend on the machine. Therefore the test checks only their signs.
 TEST(CostProbeTest, FitsSomethingThatCosts) {
   const auto model = ProbeTcp(std::chrono::milliseconds(20));
   ASSERT_TRUE(model.ok()) << model.status();
@@ -357,7 +362,7 @@ TEST(CostProbeTest, SharedMemoryIsALineBehindWhatIsPosted) {
   EXPECT_GE(cost->Seconds(2 << 20), cost->Seconds(64 << 10));
 }
 
-// Sizes beyond the caches are measured if a rank has buffers of such sizes.
+// The probe measures sizes beyond the caches if the ranks have buffers of such sizes.
 TEST(CostProbeTest, LargeBuffersHaveACostOfTheirOwn) {
   auto world = LocalWorld::Join(2, {}, {TransportKind::kSharedMemory, size_t{32} << 20});
   ASSERT_TRUE(world.ok()) << world.status();
@@ -379,8 +384,8 @@ TEST(CostModelTest, BytesBeyondTheCacheCostMore) {
   EXPECT_EQ(model.For(100).thread.byte, 0.5);
   EXPECT_DOUBLE_EQ(model.For(400).thread.byte * 400, 100 * 0.5 + 300 * 2.5);
   EXPECT_DOUBLE_EQ(model.For(400).thread.add_byte * 400, 100 * 0.25 + 300 * 1.25);
-  // Two ranks exchange 400 bytes: the start, one message in each direction, the latency, and each
-  // byte twice.
+  // Two ranks exchange 400 bytes, most of them beyond the near bytes. Each byte is sent and
+  // received once per rank.
   const auto ends = SimulateAllReduce(kPair, {2, 2}, 1, 400, 1, model);
   const auto near = SimulateAllReduce(kPair, {2, 2}, 1, 400, 1, Plain());
   ASSERT_TRUE(ends.ok() && near.ok());

@@ -90,8 +90,8 @@ TEST_P(ErrorsTest, DifferentCallsAreReportedOnAllRanks) {
   }
 }
 
-// Rank 0 sends a message that rank 1 does not expect, or runs a collective while rank 1 waits for a
-// message.
+// Rank 0 sends a message other than the message that rank 1 expects, or runs a collective while
+// rank 1 waits for a message.
 TEST_P(ErrorsTest, DifferentMessagesAreReportedOnAllRanks) {
   if (size() == 1) GTEST_SKIP() << "nobody to differ from";
   for (const bool collective : {false, true}) {

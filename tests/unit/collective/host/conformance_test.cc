@@ -1,4 +1,4 @@
-// One test suite for all communicators. It varies the number of ranks, the sizes, the element
+// A test suite for all communicators. The suite varies the number of ranks, the sizes, the element
 // types, and whether an operation is in place.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ class SumsAndCopiesTest : public ConformanceTest {
   std::vector<size_t> Counts() const {
     if (backend() == "narrow") return {0, 1, 3, 50};
 #if defined(__SANITIZE_THREAD__)
-    // With more elements the loops of this suite take too long.
+    // With more elements, the loops of this suite take too long under the thread sanitizer.
     return {0, 1, 3, 1000, 65536 / 4 + 1};
 #else
     return {0, 1, 3, 1000, 65536 / 4 + 1, (1 << 20) / 4};
@@ -246,8 +246,8 @@ TEST_P(SumsAndCopiesTest, AllToAll) {
   }
 }
 
-// Sends messages around the ring, to a partner in place, and along the line of ranks, with
-// collectives in between.
+// Sends messages around the ring, exchanges messages in place between partners, and sends messages
+// along the line of ranks, with collectives in between.
 TEST_P(SumsAndCopiesTest, Messages) {
   if (size() == 1) GTEST_SKIP() << "nobody to send to";
   World world = Make();
@@ -276,8 +276,8 @@ TEST_P(SumsAndCopiesTest, Messages) {
   }
 }
 
-// The data passes through caches and pipes many times. Other element types use the same code for
-// transfers.
+// The buffer is much larger than caches and pipes. The test uses one element type, because all
+// types share the code for transfers.
 TEST_P(SumsAndCopiesTest, SixteenMegabytes) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the test's own loops take too long";
@@ -355,8 +355,9 @@ TEST_P(SumsAndCopiesTest, ManyInFlightAndCallbacks) {
   EXPECT_EQ(called.load(), 50 * size());
 }
 
-// For every group size, including 1 and the size of the world: each root gets the sum over all
-// ranks, with the same bits. Then each root broadcasts the sum to its group.
+// Varies the group size, including 1 and the size of the world. The root of each group gets the sum
+// over all ranks, with the same bits as the other roots. After that, each root broadcasts the sum
+// to its group.
 TEST_P(SumsAndCopiesTest, ToAndFromTheRootOfEachGroup) {
   World world = Make();
   for (int group = 1; group <= size(); ++group) {

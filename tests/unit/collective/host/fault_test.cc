@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A transport that fails in its call number `at` (from 1), whatever the call is.
+// A transport whose call number `at` (counted from 1) fails, whatever its kind.
 class FaultyTransport final : public Transport {
  public:
   FaultyTransport(std::unique_ptr<Transport> below, int at) : below_(std::move(below)), at_(at) {}
@@ -55,7 +55,7 @@ class FaultyTransport final : public Transport {
 
 enum class Road { kInproc, kTcp, kShm };
 
-// Makes `size` ranks. The transport of rank 1 fails in its call number `at`.
+// Connects `size` ranks. Call number `at` of rank 1's transport fails.
 World MakeFaulty(Road road, int size, int at) {
   World world(static_cast<size_t>(size));
   HostCommunicatorConfig config;

@@ -1,5 +1,5 @@
 // Collectives among hosts: network namespaces with limited and delayed links. The tests are skipped
-// if the machine permits no namespaces.
+// if the machine does not permit network namespaces.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -82,16 +82,16 @@ void AllReduceAll(World& world, size_t count) {
 TEST_F(HostsTest, HierarchySendsLessBetweenHosts) {
   if (!Make({})) GTEST_SKIP() << reason_;
   constexpr size_t kCount = 1 << 20, kBytes = 4 * kCount;
-  // Returns the bytes that all hosts together sent, without headers and acknowledgements, as a
-  // multiple of the bytes of the buffer.
+  // Runs an allreduce. Returns the bytes of the IP packets that both hosts sent, as a multiple of
+  // the size of the buffer.
   const auto sent = [&](AllReduceAlgorithm algorithm) {
     World world = Connected({.rule = Always(algorithm, kRanksPerHost)});
     const int64_t before = net_->bytes_sent(0) + net_->bytes_sent(1);
     AllReduceAll(world, kCount);
     return static_cast<double>(net_->bytes_sent(0) + net_->bytes_sent(1) - before) / kBytes;
   };
-  // A ring of n ranks sends 2 (n-1)/n of the bytes from each of the 2 hosts. A hierarchy of m hosts
-  // sends 2 (m-1)/m.
+  // With a ring of n ranks, each of the 2 hosts sends 2 (n-1)/n of the bytes of the buffer. With a
+  // hierarchy of m hosts, each host sends 2 (m-1)/m.
   const double ring = sent(kRing), leaders = sent(kLeaders), shards = sent(kShards);
   EXPECT_GE(ring, 3.0);
   EXPECT_LT(ring, 3.3);
@@ -101,7 +101,8 @@ TEST_F(HostsTest, HierarchySendsLessBetweenHosts) {
   EXPECT_LT(shards, 2.2);
 }
 
-// The ranks find rank 0 in a shared directory, because its address is not known in advance.
+// The ranks find rank 0 in a shared directory, because the address of rank 0 is not known in
+// advance.
 TEST_F(HostsTest, RanksMeetInASharedFolder) {
   if (!Make({})) GTEST_SKIP() << reason_;
   std::string folder = (std::filesystem::temp_directory_path() / "tandem-hosts-XXXXXX").string();

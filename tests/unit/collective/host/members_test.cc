@@ -12,7 +12,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Returns the sums of four ranks: the even ranks and the odd ranks compute separate sums.
+// Runs two allreduces among four ranks, one of the even ranks and one of the odd ranks. Returns the
+// sum on each rank.
 std::vector<int32_t> Sums(TransportKind carrier) {
   int port = 0;
   StatusOr<Fd> door = BindLoopbackSocket(&port);

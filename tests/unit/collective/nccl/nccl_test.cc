@@ -21,7 +21,7 @@ std::string StandIn(const std::string& name) {
   return std::string(std::getenv("TANDEM_BIN_DIR")) + "/../tests/guarded_device/" + name;
 }
 
-// Sets an environment variable during the lifetime of the object.
+// Sets an environment variable for the lifetime of the object.
 class Variable {
  public:
   Variable(const char* name, const std::string& value) : name_(name) {
@@ -84,11 +84,13 @@ class NcclTest : public ::testing::Test {
     EXPECT_TRUE(device_->CopyToHost(values.data(), buffer.get(), count * sizeof(T)).ok());
     return values;
   }
-  // Returns the status of the second allreduce on each rank. The stand-in makes it fail.
+  // Returns the status of the second allreduce on each rank. The caller must inject a fault into
+  // this allreduce.
   std::vector<Status> SecondOperationOf(int size, const NcclOptions& options, size_t elements = 8) {
     Connect(size, options);
     std::vector<Status> said(static_cast<size_t>(size));
-    // Without this barrier, a failed second call could end another rank's first call.
+    // Without this barrier, the failure of one rank's second call could end another rank's first
+    // call.
     std::barrier first_over(size);
     OnEveryRank(size, [&](int r) {
       const Buffer data = OnDevice(std::vector<float>(elements, 1.0f));
@@ -218,7 +220,8 @@ TEST_F(NcclTest, ScattersAndMessages) {
   }
 }
 
-// The sum of two ranks has the same bits on hosts and on the device, whichever rank adds.
+// The sum of two ranks has the same bits on hosts and on the device, whichever rank computes the
+// sum.
 TEST_F(NcclTest, TheBitsOfHosts) {
   Connect(2);
   World hosts = MakeInprocCommunicators(2);
@@ -316,8 +319,8 @@ TEST_F(NcclTest, AStuckOperationEndsByItsDeadline) {
   EXPECT_THAT(Log(), HasSubstr("abort\nabort\n"));
 }
 
-// Each rank has several communicators. The last one handles one element and is aborted first, but
-// another one hangs.
+// Each rank has several communicators. The fault makes one communicator hang. Another communicator,
+// which handles one element, is aborted first.
 TEST_F(NcclTest, AStuckGroupEndsByItsDeadline) {
   const Variable fault("TANDEM_FAKE_NCCL_FAULT", "hang:1:3");
   NcclOptions options;
@@ -350,8 +353,8 @@ TEST_F(NcclTest, AbortNamesTheReason) {
   });
 }
 
-// A rank that leaves in an orderly way does not make the other ranks fail. A rank that waits for it
-// gets an error after the deadline.
+// A rank that leaves in an orderly way does not make the other ranks fail. A rank that waits for
+// the missing rank gets an error after the deadline.
 TEST_F(NcclTest, ARankThatLeftIsMissed) {
   NcclOptions options;
   options.operation_timeout = std::chrono::milliseconds(1500);

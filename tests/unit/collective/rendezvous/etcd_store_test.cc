@@ -1,5 +1,5 @@
-// The store in an etcd that fails at chosen moments. The etcd is a stand-in in this test with
-// etcd's interface.
+// The store in etcd, with an etcd that fails at chosen moments. The etcd is a stand-in with etcd's
+// interface, in the process of the test.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 
@@ -27,8 +27,9 @@ const HostPort kAddress = {"127.0.0.1", 4711};
 // A stand-in for etcd. A key exists as long as its lease. A lease lasts until Forget.
 class FakeEtcd {
  public:
-  // `before` is called for every transaction with its number, from 0. A code other than OK becomes
-  // the reply. ALREADY_EXISTS means that another client has the key.
+  // The stand-in calls `before` for every transaction, with the number of the transaction, from 0.
+  // A code other than OK becomes the reply. ALREADY_EXISTS: the reply says that another client has
+  // the key.
   explicit FakeEtcd(std::function<grpc::StatusCode(int)> before)
       : before_(std::move(before)), keys_(*this), leases_(*this) {
     grpc::ServerBuilder builder;
@@ -41,7 +42,7 @@ class FakeEtcd {
 
   HostPort address() const { return {"127.0.0.1", static_cast<uint16_t>(port_)}; }
   int transactions() const { return transactions_; }
-  // Makes all leases expire, and with them their keys.
+  // Makes all leases expire. The keys of the leases disappear too.
   void Forget() {
     MutexLock lock(mu_);
     granted_.clear();
@@ -119,8 +120,8 @@ std::unique_ptr<RendezvousStore> Store(const FakeEtcd& etcd) {
   return MakeEtcdStore(etcd.address(), "/jobs", "job", kSecret, std::chrono::seconds(1));
 }
 
-// The lease is new and alive, and the key does not exist. The store repeats the put until it
-// succeeds.
+// After all leases have expired, the store gets a new lease, but its first puts of the key fail.
+// The store must repeat the put until the put succeeds.
 TEST(EtcdStoreTest, APutThatFailedIsTriedAgain) {
   FakeEtcd etcd([](int transaction) {
     const bool fails = transaction == 1 || transaction == 2;
@@ -135,7 +136,7 @@ TEST(EtcdStoreTest, APutThatFailedIsTriedAgain) {
   EXPECT_EQ(etcd.transactions(), 4);
 }
 
-// The time limit for a taken key begins when etcd first reports the key as taken. An earlier time
+// The time limit for a taken key begins when etcd first reports the key as taken. Time before that
 // without replies from etcd does not count.
 TEST(EtcdStoreTest, TheWaitForAPlaceBeginsWhenItIsSeenTaken) {
   const Time start = SteadyNow();

@@ -1,5 +1,5 @@
-// The store from which ranks learn the address of rank 0. The store in a shared directory and the
-// store in etcd pass the same tests.
+// The rendezvous store, from which ranks learn the address of rank 0. The store in a shared
+// directory and the store in etcd pass the same tests.
 #include "collective/rendezvous/rendezvous_store.h"
 #include "collective/rendezvous/etcd_store.h"
 #include "collective/rendezvous/file_store.h"
@@ -104,7 +104,8 @@ class RendezvousStoreTest : public ::testing::TestWithParam<std::string> {
     if (!etcd()) return MakeRendezvousStore(*parsed, job, secret);
     return MakeEtcdStore(parsed->address, parsed->path, job, secret, std::chrono::seconds(1));
   }
-  // Starts a process that announces kAddress as rank 0 of "job" until it is killed.
+  // Starts a process that announces kAddress as the address of rank 0 of "job". The announcement
+  // lasts until the test kills the process.
   std::unique_ptr<ChildProcess> OtherRankZero(const std::string& secret = kSecret) const {
     auto process = std::make_unique<ChildProcess>(
         "/proc/self/exe",
@@ -170,7 +171,8 @@ TEST_P(RendezvousStoreTest, SecondRankZeroIsRefused) {
   EXPECT_EQ(second->Find(In(60))->address.port, kAddress.port);
 }
 
-// A rank may wait longer for the place of rank 0 than a lease lasts that is not renewed.
+// A rank that waits for the place of rank 0 must get it, even if the wait is longer than the
+// lifetime of an unrenewed lease.
 TEST_P(RendezvousStoreTest, PlaceCanBeWaitedFor) {
   auto first = Store();
   const auto second = Store();
@@ -249,8 +251,8 @@ TEST_P(RendezvousStoreTest, RanksMeetWhoeverComesFirst) {
   EXPECT_EQ(left.code(), StatusCode::kNotFound) << left;
 }
 
-// A rank of a job with another secret died. The store waits until the old announcement disappears,
-// or overwrites it.
+// A rank of a job with another secret died. The store must wait until the announcement of this rank
+// has expired, or overwrite the announcement.
 TEST_P(RendezvousStoreTest, AnEarlierJobIsOutlived) {
   auto earlier = OtherRankZero("another secret");
   earlier.reset();
@@ -292,7 +294,7 @@ TEST_P(RendezvousStoreTest, NetworkMustBeAllowed) {
   EXPECT_EQ(ConnectTcp(world).status().code(), StatusCode::kInvalidArgument);
 }
 
-// Each rank must get the error, in every way of finding rank 0.
+// Each rank must get the error, with a rendezvous store and with the address of rank 0.
 TEST_P(RendezvousStoreTest, ListeningOnTheNetworkMustBeAllowed) {
   for (const int rank : {0, 1}) {
     for (const std::string& rendezvous : {url(), std::string("127.0.0.1:4711")}) {
@@ -325,8 +327,8 @@ TEST(FileStoreTest, FolderMustBeThere) {
       HasSubstr("cannot write /nowhere/at/all/job.lock: No such file or directory [TD3010]"));
 }
 
-// The announcement fails because JOB.rank0 is a directory. The temporary file that was to replace
-// it is removed.
+// The announcement fails because JOB.rank0 is a directory. The store must remove the temporary file
+// of the announcement.
 TEST_P(RendezvousStoreTest, NothingStaysOfAnAnnouncementThatFailed) {
   if (etcd()) GTEST_SKIP() << "of a folder";
   fs::create_directories(folder_ + "/job.rank0");
@@ -350,7 +352,7 @@ TEST_P(EtcdStoreTest, AbsentEtcdIsNamed) {
   }
 }
 
-// A waiting rank continues after etcd has returned and the announcement was made again.
+// A waiting rank must continue after etcd has restarted and rank 0 has repeated its announcement.
 TEST_P(EtcdStoreTest, EtcdMayComeBack) {
   const auto first = Store();
   ASSERT_EQ(first->Announce(kAddress, In(60)), OkStatus());

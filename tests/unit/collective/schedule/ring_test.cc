@@ -45,8 +45,8 @@ TEST(RingTest, SendsTheLowerBound) {
   }
 }
 
-// A reduce-scatter and an all-gather have equal cost, and together the cost of an allreduce. Each
-// sends the lower bound of bytes.
+// A reduce-scatter and an all-gather send equally many bytes, and together as many bytes as an
+// allreduce. Each of them sends the minimum number of bytes.
 TEST(RingTest, HalvesOfAnAllReduce) {
   const int size = 5;
   const size_t count = 1000, part = count * 4 / size;
@@ -135,8 +135,8 @@ TEST(RingTest, AllToAllTransposes) {
   }
 }
 
-// Each rank sends the lower bound of bytes if the number of ranks is a power of two. Otherwise it
-// sends at most twice the size of the buffer.
+// Each rank sends the minimum number of bytes if the number of ranks is a power of two. Otherwise
+// each rank sends at most twice the size of the buffer.
 TEST(HalvingTest, BytesOfEachRank) {
   const size_t count = 6720, bytes = count * 4;
   for (int size = 1; size <= 17; ++size) {
@@ -156,7 +156,7 @@ TEST(HalvingTest, BytesOfEachRank) {
   }
 }
 
-// The bytes that leave a group of `group` ranks, and the number of ranks that send them.
+// The bytes that leave all groups of `group` ranks, and the number of ranks that send these bytes.
 struct Crossing {
   size_t bytes = 0;
   int ranks = 0;
@@ -174,8 +174,8 @@ Crossing CrossingOf(int size, int group, const std::function<Schedule(int)>& mak
   return crossing;
 }
 
-// A hierarchy sends fewer bytes between the groups than a ring. One rank of a group or all its
-// ranks send these bytes.
+// A hierarchy sends fewer bytes between the groups than a ring. With leaders, one rank of each
+// group sends these bytes; with shards, all ranks send them.
 TEST(HierarchyTest, BytesBetweenGroups) {
   constexpr size_t kCount = 4800, kBytes = kCount * 4;
   for (const auto& [groups, group] : {std::pair{2, 4}, {4, 2}, {3, 8}, {8, 8}}) {
@@ -198,8 +198,7 @@ TEST(HierarchyTest, BytesBetweenGroups) {
   }
 }
 
-// Only the roots send between groups. They send as many bytes as an allreduce among the roots
-// needs.
+// Only the roots send bytes between groups: as many bytes as an allreduce among the roots needs.
 TEST(HierarchyTest, RootsAloneSendToOtherGroups) {
   constexpr size_t kCount = 4800;
   for (const bool tree : {false, true}) {

@@ -1,5 +1,5 @@
-// Connections between ranks with a program in between. The ranks detect bytes that the program
-// alters, repeats, drops or reorders. They also detect a redirected connection.
+// Connections between ranks with a program in between (a relay). The ranks must detect bytes that
+// the program alters, repeats, drops or reorders, and a connection that the program redirects.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -28,7 +28,8 @@ std::string Text(const Status& status) { return std::string(status.message()); }
 
 std::span<const std::byte> Bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-// Has two ends of a sealed connection. The test passes on the records of the first end.
+// A fixture with two ends of a sealed connection. The test delivers the records of the first end to
+// the second end.
 class SealedSocketTest : public ::testing::Test {
  protected:
   SealedSocketTest() {
@@ -44,7 +45,7 @@ class SealedSocketTest : public ::testing::Test {
     CHECK_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
     return {Fd(fds[0]), Fd(fds[1])};
   }
-  // Returns the bytes that the first end sends for `text`.
+  // Sends `text` from the first end. Returns the bytes of the sealed record.
   std::string Sealed(const std::string& text) {
     EXPECT_EQ(first_.TrySend(Bytes(text), {}).bytes, text.size());
     std::string record(sizeof(RecordHead) + text.size(), '\0');
@@ -56,8 +57,8 @@ class SealedSocketTest : public ::testing::Test {
     EXPECT_EQ(::send(far_.get(), bytes.data(), bytes.size(), 0),
               static_cast<ssize_t>(bytes.size()));
   }
-  // Returns the text that the second end receives until it has no more data or fails, and the
-  // reason for the end.
+  // Receives at the second end until no more data arrive or the receive fails. Returns the received
+  // text and the reason for the end.
   std::pair<std::string, End> Received() {
     std::string all;
     while (true) {
@@ -111,7 +112,7 @@ TEST_F(SealedSocketTest, OrderAndDirectionCount) {
   fails(two + one, "");       // swaps the first two records
   fails(one + two + two, "onetwo");
   std::tie(b_, far_) = Pair();
-  // The receiver has the keys of the sender, as if the records came back.
+  // The receiver has the keys of the sender, as if the relay sent the records back to the sender.
   second_ = SealedSocket(std::move(b_), keys_);
   Deliver(one);
   EXPECT_EQ(Received(), std::pair(std::string(), End::kForged));
@@ -156,11 +157,11 @@ TEST(SessionKeysTest, AreThoseOfOneHandshake) {
 
 // ---- A program between two ranks ----------------------------------------------------------------
 
-// Forwards connections during the lifetime of the object. May change the bytes.
+// Forwards connections to `port` during the lifetime of the object. `change` may alter the bytes.
 class Relay {
  public:
-  // Called for the bytes from the dialling to the listening side; may change them. `at` is the
-  // number of bytes before `bytes`.
+  // The relay calls this function for the bytes from the dialling to the listening side. The
+  // function may change the bytes. `at`: number of bytes of the connection before `bytes`.
   using Change = std::function<void(size_t at, std::span<char> bytes)>;
 
   Relay(int port, Change change)
@@ -233,7 +234,8 @@ class Relay {
   std::thread thread_;
 };
 
-// Connects rank 1 through the relay. Returns the status of a sum of `count` elements on both ranks.
+// Connects rank 1 through the relay. Runs an allreduce of `count` elements. Returns its status on
+// both ranks.
 std::vector<Status> SumThroughRelay(Relay& relay, const Door& door, size_t count) {
   std::vector<Status> said(2);
   OnEveryRank(2, [&](int r) {
@@ -263,7 +265,8 @@ TEST(RelayTest, WhoOnlyPassesBytesOnReadsThem) {
 
 TEST(RelayTest, WhoChangesAByteIsFoundOut) {
   const Door door = BindLoopbackSocket();
-  // The position is that of a byte on the data connection, long after the handshake.
+  // The position of the changed byte in its connection. Only the data connection has this many
+  // bytes, so the byte comes long after the handshake.
   const size_t victim = 100'000;
   Relay relay(door.port, [](size_t at, std::span<char> bytes) {
     if (at <= victim && victim < at + bytes.size()) bytes[victim - at] ^= 1;
@@ -276,8 +279,8 @@ TEST(RelayTest, WhoChangesAByteIsFoundOut) {
   EXPECT_THAT(Text(said[1]), HasSubstr("[TD6025]")) << "a code goes from rank to rank";
 }
 
-// An attacker announces a relay again under an old announcement. The relay forwards to the real
-// rank 0.
+// An attacker replays an old announcement, whose address now belongs to a relay. The relay forwards
+// to the real rank 0.
 TEST(RelayTest, AnOldAnnouncementLeadsNowhere) {
   const std::string folder = ::testing::TempDir() + "/old-announcement-" + std::to_string(getpid());
   std::filesystem::create_directories(folder + "/real");

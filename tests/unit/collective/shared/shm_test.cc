@@ -39,8 +39,8 @@ TEST(SharedMemoryTest, WhatCouldShrinkIsRefused) {
             StatusCode::kPermissionDenied);
 }
 
-// A rank whose layout of the memory differs must not join. All ranks then fail, or use TCP if
-// shared memory is not required.
+// A rank whose memory layout differs must not join. All ranks then fail, or use TCP if shared
+// memory is not required.
 TEST(SharedMemoryTest, ARankThatHasNoneIsNamedOrLeadsToTcp) {
   for (const bool required : {false, true}) {
     const Door door = BindLoopbackSocket();
@@ -77,8 +77,8 @@ TEST(SharedMemoryTest, ARankThatDiesMeanwhileIsNamed) {
 
 // ---- The same bits as over sockets, for all locations of the buffers ----------------------------
 
-// Fills the buffer with values whose sum depends on the order of addition, and with zeros of both
-// signs.
+// Fills the buffer. The sum of these values over the ranks depends on the order of addition. Some
+// values are zeros with a sign.
 void Fill(DType dtype, std::byte* to, size_t count, int rank) {
   for (size_t i = 0; i < count; ++i) {
     const double x = (i + static_cast<size_t>(rank)) % 7 == 0
@@ -129,7 +129,7 @@ std::vector<std::byte> Everything(World& world, Place place, DType dtype, size_t
     if (r != root) at += bytes;
     ASSERT_EQ(comm.Broadcast(in.get(), count, dtype, 0)->Wait(In(30)), OkStatus());
     keep(in, bytes);
-    // Each part gets different data.
+    // Each part of the input gets different data.
     for (size_t k = 0; k < size; ++k) {
       Fill(dtype, gathered.get() + k * bytes, count, r + static_cast<int>(k));
     }
@@ -264,7 +264,8 @@ TEST(ShmTest, SilentRankIsNamedAtTheDeadline) {
     }
     done.arrive_and_wait();
     if (r == 1) {
-      // The late rank makes the same call as rank 0. A different call would be another error.
+      // The late rank makes the same call as rank 0, because a different call would cause another
+      // error.
       const Status late = (*comm)
                               ->AllReduce(data.data(), data.data(), data.size(), DType::kF32,
                                           ReduceOp::kSum, {.what = "w"})
@@ -276,7 +277,8 @@ TEST(ShmTest, SilentRankIsNamedAtTheDeadline) {
   });
 }
 
-// A faulty peer sends stray bytes on its connection, or announces a buffer outside its memory.
+// A faulty peer sends stray bytes on its connection, or announces a buffer outside its part of the
+// shared memory.
 TEST(ShmTest, GarbageIsNamed) {
   for (const bool posted : {false, true}) {
     const Door door = BindLoopbackSocket();

@@ -1,4 +1,4 @@
-// Events that happen only between processes: foreign connections, wrong secrets, missing ranks and
+// Events that occur only between processes: foreign connections, wrong secrets, missing ranks and
 // ranks that die.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -99,8 +99,8 @@ TEST(RendezvousTest, MissingRankIsNamedOnAllRanks) {
   OnEveryRank(3, [&](int r) {
     if (r == 1) return;
     WorldConfig world = TestWorld(door, r, 3);
-    // Rank 0 has the shorter time limit, so that rank 2 gets the error from rank 0. Both limits
-    // exceed the time to the first progress message.
+    // Rank 0 has the shorter time limit, so rank 2 gets the error message of rank 0. Both limits
+    // exceed the time until the first progress message.
     world.timeout = std::chrono::milliseconds(r == 0 ? 2300 : 10000);
     world.progress = [&](const std::string& text) {
       EXPECT_THAT(text, HasSubstr("waiting for rank"));
@@ -125,8 +125,8 @@ TEST(RendezvousTest, AbsentRankZeroIsNamed) {
   EXPECT_THAT(Text(status), HasSubstr("refused"));
 }
 
-// A rank with a changed configuration must be rejected, and must not disturb the job at the same
-// address.
+// Rank 0 must reject a rank with a changed configuration. The rejected rank must not disturb the
+// job at the same address.
 void IntruderIsRefused(const std::function<void(WorldConfig&)>& change, StatusCode code,
                        const std::string& message) {
   const Door door = BindLoopbackSocket();
@@ -167,7 +167,7 @@ TEST(RendezvousTest, TakenRankIsRefused) {
   std::atomic<int> good{0}, taken{0};
   std::latch one_refused(1);
   OnEveryRank(4, [&](int r) {
-    // The third rank joins late, so the job is incomplete until then.
+    // The third rank joins late, so the job stays incomplete until one rank is rejected.
     if (r == 3) one_refused.wait();
     auto comm = ConnectTcp(TestWorld(door, r == 3 ? 2 : r == 2 ? 1 : r, 3));
     if (comm.ok()) {
@@ -186,7 +186,8 @@ TEST(RendezvousTest, TakenRankIsRefused) {
   EXPECT_EQ(taken.load(), 1);
 }
 
-// A rank that leaves before the world is complete may join again. The other ranks wait for it.
+// A rank that leaves before the world is complete may join again. The other ranks must wait for
+// this rank.
 TEST(RendezvousTest, WhoLeftMayComeAgain) {
   const Door door = BindLoopbackSocket();
   std::latch left(1);
@@ -198,7 +199,7 @@ TEST(RendezvousTest, WhoLeftMayComeAgain) {
       EXPECT_EQ(ConnectTcp(world).status().code(), StatusCode::kCancelled);
       left.count_down();
     }
-    if (r == 2) left.wait();  // rank 2 joins late, so the job is incomplete until then
+    if (r == 2) left.wait();  // rank 2 joins after rank 1 has left
     auto comm = ConnectTcp(TestWorld(door, r, 3));
     ASSERT_TRUE(comm.ok()) << comm.status();
     EXPECT_EQ(Sum(**comm, 1000, "w"), OkStatus());
@@ -206,7 +207,8 @@ TEST(RendezvousTest, WhoLeftMayComeAgain) {
   });
 }
 
-// Some ranks leave the world early, while JoinWorld of a slow rank has not returned.
+// Ranks whose JoinWorld has returned may leave the world at once, while the JoinWorld of a slow
+// rank is still running.
 TEST(RendezvousTest, WhoLeavesAtOnceHarmsNobody) {
   for (int slow = 0; slow < 4; ++slow) {
     SCOPED_TRACE("slow rank " + std::to_string(slow));
@@ -223,7 +225,7 @@ TEST(RendezvousTest, WhoLeavesAtOnceHarmsNobody) {
   }
 }
 
-// The process that listens at the address is not rank 0.
+// A process that is not rank 0 listens at the address of rank 0.
 TEST(RendezvousTest, ImpostorAtTheDoorIsNotBelieved) {
   const Door door = BindLoopbackSocket();
   const Fd listener(door.fd);
@@ -268,7 +270,7 @@ TEST(RendezvousTest, StrangersDoNotDisturb) {
   OnEveryRank(3, [&](int r) {
     if (r == 2) {
       std::vector<Fd> silent;
-      // These are more connections than may wait for their handshake.
+      // Opens more connections than may wait for their handshake.
       for (int i = 0; i < 40; ++i) silent.push_back(Dial(door.port));
       EXPECT_TRUE(Closed(silent[0]));  // rank 0 closed the oldest connection for a new one
       const Fd eight = Dial(door.port);
@@ -316,7 +318,7 @@ TEST(RendezvousTest, HalfOpenStrangerIsDroppedInTime) {
     }
     if (r == 1) dropped.wait();
     WorldConfig world = TestWorld(door, r, 2);
-    // The limit also applies to rank 1.
+    // The limit of rank 0 also applies to the handshake of rank 1.
     if (r == 0) world.handshake_timeout = std::chrono::seconds(1);
     auto comm = ConnectTcp(world);
     ASSERT_TRUE(comm.ok()) << comm.status();
@@ -324,7 +326,7 @@ TEST(RendezvousTest, HalfOpenStrangerIsDroppedInTime) {
   });
 }
 
-// The process of a rank ends, and its connections close without a message.
+// The process of a rank ends, and the connections of the rank close without a message.
 TEST(TcpTest, DeadRankIsNamedByAllLongBeforeTheDeadline) {
   for (const bool idle : {false, true}) {
     const Door door = BindLoopbackSocket();

@@ -25,8 +25,8 @@ class CertsTest : public LauncherTest {
   }
 };
 
-// Text from certificates of other authorities is escaped in the output, so that it has no effect on
-// the terminal.
+// tandem escapes text from certificates of other authorities, so that the text cannot control the
+// terminal.
 TEST_F(CertsTest, CertificatesOfStrangersAreShownEscaped) {
   const std::string config = Write("config",
                                    "[req]\ndistinguished_name = name\nx509_extensions = more\n"

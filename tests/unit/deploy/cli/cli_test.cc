@@ -34,7 +34,8 @@ class CliTest : public LauncherTest {
     std::ofstream(dir_ + "/" + name) << text;
     return dir_ + "/" + name;
   }
-  // Creates the files of an MNIST directory without valid content. Returns the directory.
+  // Creates the files of an MNIST directory; their contents are invalid. Returns the path of the
+  // directory.
   std::string FakeData() {
     for (const char* name : {"train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte",
                              "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"}) {
@@ -52,8 +53,8 @@ class CliTest : public LauncherTest {
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }
-  // Creates a trainer script that reports a result with the hash `hash`, which is an expression of
-  // bash.
+  // Returns the path of a script that acts as a trainer and reports a result with the hash `hash`.
+  // `hash` is an expression of bash.
   std::string FakeTrainer(const std::string& hash) {
     return Script("trainer",
                   "if [ -n \"$PADDLE_PSERVERS_IP_PORT_LIST\" ]; then await server.0.pid; await "
@@ -207,8 +208,8 @@ TEST_F(CliTest, LintShowsTheMemoryBehindEachPass) {
                              " build_strategy { fuse_elewise_add_act_ops: true"
                              " enable_inplace: true } }\n");
   EXPECT_EQ(Tandem({"lint", "--memory", job}), 0) << Err();
-  // The columns are: after which operator, number of operators, bytes without reuse, peak bytes,
-  // lower bound in bytes.
+  // The columns of the output are: operator after which the row applies, number of operators, bytes
+  // without reuse, peak bytes, lower bound in bytes.
   std::map<std::string, std::vector<int64_t>> rows;
   std::istringstream lines(Out());
   for (std::string line; std::getline(lines, line);) {
@@ -324,7 +325,7 @@ TEST_F(CliTest, DoctorNamesWhatItChecked) {
   }
 }
 
-// A command whose output is for humans also has an output as JSON.
+// Every command with output for humans can also print JSON.
 TEST_F(CliTest, AnswersAsJson) {
   const auto json = [&](const std::vector<std::string>& args) {
     Tandem(args);
@@ -354,8 +355,8 @@ TEST_F(CliTest, AnswersAsJson) {
   EXPECT_EQ(Tandem({"knobs", "list", "-o", "xml"}), kExitUsage);
 }
 
-// Covers every command that prints a result. The exceptions are completion, whose output is for
-// shells, and the commands that need a running job (tests/e2e/watch_test.cc).
+// Covers every command that prints a result, except completion, whose output is for shells, and the
+// commands that need a running job (tests/e2e/watch_test.cc).
 TEST_F(CliTest, EveryCommandAnswersAsJson) {
   const auto json = [&](const std::vector<std::string>& args) {
     std::vector<std::string> all = args;
@@ -451,7 +452,7 @@ TEST_F(CliTest, DemoWithoutData) {
   EXPECT_THAT(Err(), HasSubstr("hint: set --data to a directory"));
 }
 
-// A demo sums the final counts of its servers.
+// The demo sums the final counts of all its servers.
 TEST_F(CliTest, UpdatesAreCountedByTheServers) {
   const auto end = [&](int server, int version, int repeated) {
     Write("serverlog." + std::to_string(server),

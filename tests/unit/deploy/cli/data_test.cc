@@ -1,4 +1,5 @@
-// tandem data: shows the contents of files and converts them. The tests run it as a user does.
+// tandem data: shows the contents of files and converts them. The tests run the command as a user
+// does.
 #include <gmock/gmock.h>
 
 #include <fstream>

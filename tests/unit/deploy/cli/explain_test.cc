@@ -1,5 +1,5 @@
-// tandem explain: every code has a row in its table, and every example is a message of the sources.
-// The product uses every number, and a test covers it.
+// tandem explain: every code has a row in its table, and the sources can produce every example
+// message. The product uses every error number, and a test covers it.
 #include "deploy/cli/errors/explain.h"
 
 #include <gmock/gmock.h>
@@ -41,8 +41,9 @@ std::vector<std::string> Literals(const std::string& path) {
   return found;
 }
 
-// Returns whether a printf format could have produced `text`. A format with hardly any fixed words
-// matches no text. A text without a hint also matches a format that has a hint.
+// Returns whether a printf format could have produced `text`. Returns false for formats of less
+// than 12 characters, which would match too many texts. If `text` has no hint, the hint of the
+// format is ignored.
 bool Gives(const std::string& whole, const std::string& text) {
   constexpr std::string_view kHint = "; hint: ";
   const bool hint = text.find(kHint) != text.npos;
@@ -194,7 +195,7 @@ TEST(ErrorCodes, AreFoundByNumberAndInMessages) {
               HasSubstr("did you mean \"TD600"));
 }
 
-// TANDEM_UPDATE=1 makes the test write the page instead.
+// With TANDEM_UPDATE=1, the test writes the page instead of checking it.
 TEST(ErrorCodes, PageIsCurrent) {
   const char* update = std::getenv("TANDEM_UPDATE");
   if (update != nullptr && std::string(update) == "1") {

@@ -1,5 +1,5 @@
-// Tests which rows of a checkpoint's tables are exported: all rows, rows worth serving, or changed
-// rows.
+// Tests which rows of a checkpoint's tables tandem export writes: all rows, only rows worth
+// serving, or only changed rows.
 #include "deploy/cli/tools/export_rows.h"
 
 #include <set>
@@ -62,7 +62,7 @@ class ExportRowsTest : public testing::Test {
 
   TempDir dir_;
   CpuDevice device_;
-  // The scores 0.5 (shows - clicks) + clicks of these rows are 1, 2, 2 and 5.5.
+  // The scores of these rows, 0.5 (shows - clicks) + clicks, are 1, 2, 2 and 5.5.
   const std::vector<Row> rows_ = {
       {1, {2, 0, 0, true}}, {2, {4, 7, 0, false}}, {3, {3, 2, 1, false}}, {4, {6, 1, 5, true}}};
   const std::string now_ = Written(dir_, "now", rows_);
@@ -84,8 +84,8 @@ TEST_F(ExportRowsTest, ThoseWorthServing) {
 
 TEST_F(ExportRowsTest, ThoseThatChanged) {
   deploy::RowChoice delta{.mode = Mode::kDelta};
-  // In the earlier checkpoint the score of row 3 is 0.25 lower and that of row 4 is 0.125 lower.
-  // Row 2 does not exist.
+  // In the earlier checkpoint the score of row 3 is 0.25 lower and the score of row 4 is 0.125
+  // lower. Row 2 does not exist.
   delta.since =
       Written(dir_, "before",
               {{1, {0.5f, 0, 0, true}}, {3, {2.5f, 2, 1, false}}, {4, {5.75f, 1, 5, true}}});

@@ -1,5 +1,5 @@
-// tandem bench knobs: its table is compared with the list of knobs, and the command runs as a user
-// runs it.
+// tandem bench knobs: the tests compare the table of the command with the list of knobs, and run
+// the command as a user does.
 #include "deploy/cli/knob_bench/knob_bench.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,8 @@
-// Checks that every reachable message of the command line reads as in tests/messages/*.txt. There a
-// command follows "  $ " (continued after "  > "). Its output follows, then its exit code in
-// brackets unless it is 0. Lines with another beginning are remarks. TANDEM_UPDATE=1 rewrites the
-// files: read the diff before you keep it.
+// Checks that every reachable message of the command line reads as in the transcripts
+// tests/messages/*.txt. In a transcript, a command follows " $ " (continued after " > "). Below it
+// are the output of the command and, unless it is 0, the exit code in brackets. Lines with another
+// beginning are remarks. TANDEM_UPDATE=1 rewrites the transcripts: review the changes before a
+// commit.
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,7 +37,8 @@ global_batch_size: 8
 eval_every_epochs: 0
 )";
 
-// Source files whose messages must all be reached by a command, or be listed in kElsewhere.
+// Source files whose messages a command of a transcript must reach. The exceptions are listed in
+// Elsewhere().
 constexpr const char* kCovered[] = {"deploy/cli",      "deploy/launch",      "common/strategy",
                                     "pserver/main.cc", "pserver/pserver.cc", "trainer/main.cc"};
 
@@ -58,8 +60,7 @@ const std::map<std::string, std::string>& Elsewhere() {
       {"the demo failed to kill and recover a pserver: %s", kRace},
       {"the demo cannot read the progress of the job, because its trainers have no status page",
        "the demo always asks for one"},
-      {"log %s does not contain both the last version and the number of repeated pushes of the "
-       "server",
+      {"log %s lacks the last version of the server, or the number of its repeated pushes",
        "cli_test"},
       {"%s is not a JSON object with accuracy, images_per_s, seconds, steps and params_sha256",
        "cli_test"},
@@ -176,7 +177,7 @@ std::string Steady(std::string text, const std::string& dir) {
   return text;
 }
 
-// A directory with a few files in which commands run, one after another.
+// A directory with a few files. Commands run in this directory one after another.
 class Shell {
  public:
   Shell() {
@@ -188,7 +189,7 @@ class Shell {
   }
   ~Shell() { std::filesystem::remove_all(dir_); }
 
-  // Returns the indented output of a command, with its exit code.
+  // Returns the indented output of a command, followed by its exit code if it is not 0.
   std::string Run(const std::string& command) const {
     std::ofstream(dir_ + "/.command") << command << "\n";
     const char* const bin = std::getenv("TANDEM_BIN_DIR");
@@ -212,7 +213,7 @@ class Shell {
   std::string dir_;
 };
 
-// Returns the transcript with the current output of its commands.
+// Runs the commands of a transcript. Returns the transcript with their current output.
 std::string Rerun(const std::string& transcript) {
   const Shell shell;
   std::string now;
@@ -275,14 +276,15 @@ std::vector<std::string> Said() {
   return said;
 }
 
-// Returns a pattern for the output of a message's format, or "" if the format has no fixed words.
+// Returns a pattern that matches the outputs of a printf format, or "" if the format has no fixed
+// words.
 std::string PatternOf(const std::string& format) {
   std::string pattern = std::regex_replace(format, std::regex(R"([.^$|()\[\]{}*+?\\])"), R"(\$&)");
   pattern = std::regex_replace(pattern, std::regex(R"(%(?:\\\.\d)?[a-z])"), ".*");
   return std::regex_search(pattern, std::regex("[a-z]{3}")) ? pattern : "";
 }
 
-// Returns the formats from which a source file makes a Status.
+// Returns the formats of the messages with which a source file makes a Status.
 std::set<std::string> MessagesOf(const std::string& path) {
   const std::string text = std::regex_replace(ReadFile(path), std::regex("\"\\s*\n\\s*\""), "");
   const std::regex maker(

@@ -1,4 +1,4 @@
-// Tests tandem plan, run as a user does, and its plots.
+// Tests `tandem plan`, which the tests run as a user does, and its plots.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -23,7 +23,7 @@ class PlanTest : public LauncherTest {
     StartProgram("tandem", args);
     return WaitForLauncher();
   }
-  // Writes a job of LeNet with one gradient bucket per layer. Returns its path.
+  // Writes a job of LeNet with one gradient bucket per layer. Returns the path of the job file.
   std::string Job(const std::string& strategy = "fuse_grad_size_in_MB: -1") {
     const std::string path = dir_ + "/job.pbtxt";
     std::ofstream(path) << "name: \"digits\"\nmodel { zoo: \"lenet\" }\ndata { dir: \"" << dir_
@@ -57,8 +57,8 @@ TEST_F(PlanTest, SimulatesFromOneHostToAll) {
   double best_of_each = 0;
   for (const auto& bucket : scale["buckets"]) {
     const auto& seconds = bucket["seconds"];
-    // A ring of 8 ranks on 4 hosts has 14 schedule steps. Half of them cross hosts, which takes one
-    // millisecond each for any number of bytes.
+    // A ring of 8 ranks on 4 hosts has 14 schedule steps. Half of these steps cross hosts. Such a
+    // step takes at least one millisecond for any number of bytes.
     EXPECT_GT(seconds["ring"], 7e-3);
     EXPECT_LT(seconds["shards"], seconds["ring"]);
     for (const auto& other : seconds) EXPECT_LE(seconds[bucket["best"]], other);
@@ -179,8 +179,8 @@ TEST(PlotTest, LinesAndDotsLieInTheGrid) {
   plot.series = {{"line", {{1, 10}, {10, 100}, {100, 1000}, {0, 5}}}, {"dots", {{10, 10}}, true}};
   const std::string svg = deploy::PlotSvg(plot);
   EXPECT_THAT(svg, HasSubstr("a &lt; b &amp; &quot;c&quot;"));
-  // The line goes from the lower left to the upper right corner. Values that are not positive are
-  // omitted.
+  // The line goes from the lower left to the upper right corner. The plot omits values that are not
+  // positive.
   EXPECT_THAT(svg, HasSubstr("points=\"70.0,460.0 380.0,260.0 690.0,60.0 \""));
   EXPECT_THAT(svg, HasSubstr("<circle cx=\"380.0\" cy=\"460.0\""));
 }

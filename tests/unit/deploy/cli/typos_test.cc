@@ -1,6 +1,6 @@
 // Typing errors of users: letters swapped, missing or doubled, dashes, plurals, reordered words,
-// names half remembered. Each row is passed to the real program. At least 95 of 100 first "did you
-// mean" suggestions must be right.
+// names half remembered. The tests pass each row to the real program. At least 95 of 100 first "did
+// you mean" suggestions must be right.
 #include <regex>
 
 #include "absl/strings/str_split.h"
@@ -18,7 +18,7 @@ struct Typo {
   const char* meant;
 };
 
-// Mistyped command lines, with the words that were meant.
+// Mistyped command lines, each with the correct word.
 constexpr Typo kLines[] = {
     {"tandem dmeo", "demo"},
     {"tandem stauts", "status"},
@@ -101,7 +101,7 @@ constexpr Typo kLines[] = {
     {"tandem-trainer --job_file=good.pbtxt --check --checkpont.dir=x", "checkpoint.dir"},
 };
 
-// Mistyped lines that are added to a good job file, with the fields that were meant.
+// Mistyped lines, which the test adds to a good job file, each with the correct field.
 constexpr Typo kJobLines[] = {
     {"epoch: 3", "epochs"},
     {"checkpiont { dir: \"x\" }", "checkpoint"},
@@ -134,8 +134,8 @@ constexpr Typo kJobLines[] = {
     {"strategy { determinstic: true }", "deterministic"},
 };
 
-// Mistyped words of a good job file. Each row has the mistyped text, then the right text that it
-// replaces.
+// Mistyped words of a good job file. Each row has the mistyped text, followed by the correct text
+// that it replaces.
 constexpr Typo kJobWords[] = {
     {"sgdd", "sgd"},
     {"lenett", "lenet"},
@@ -150,8 +150,8 @@ constexpr Typo kJobWords[] = {
     {"datta", "data"},
 };
 
-// Mistyped words of a good program file. Each row has the mistyped text, then the right text that
-// it replaces.
+// Mistyped words of a good program file. Each row has the mistyped text, followed by the correct
+// text that it replaces.
 constexpr Typo kProgramWords[] = {
     {"softmax_with_crossentropy", "softmax_with_cross_entropy"},
     {"\"acuracy\"", "accuracy"},
@@ -194,7 +194,8 @@ std::string ProgramJob() {
   return job.replace(zoo, job.find(" }\ndata") - zoo, "program: \"program.pbtxt\"");
 }
 
-// Returns `text` with one occurrence of `meant` replaced by `typed`.
+// Returns `text` with one occurrence of the correct text replaced by `typed`. The correct text is
+// `typed` with one of its words replaced by `meant`.
 std::string Mistyped(std::string text, const std::string& typed, const std::string& meant) {
   const std::regex word("[A-Za-z_0-9]+");
   for (std::sregex_iterator it(typed.begin(), typed.end(), word), end; it != end; ++it) {

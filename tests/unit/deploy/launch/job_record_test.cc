@@ -1,5 +1,5 @@
-// Only its owner can follow a log directory. The directory shows that the launcher of the job has
-// ended.
+// Only the owner of a log directory can follow it. The directory shows whether the launcher of the
+// job has ended.
 #include "deploy/launch/job_record.h"
 
 #include <gmock/gmock.h>
@@ -91,7 +91,7 @@ TEST_F(JobRecordTest, AFolderThatOthersWriteIsRefused) {
   EXPECT_THAT(Err(), HasSubstr(said));
   EXPECT_EQ(Read("victim"), "precious");
 
-  // The log directory belongs to the user, but a file in it is a link.
+  // The log directory belongs only to the user now, but a file in it is a link.
   ASSERT_EQ(chmod((dir_ + "/log").c_str(), 0700), 0);
   Launch({"--mode=local"});
   EXPECT_EQ(WaitForLauncher(), kExitPermission);
@@ -127,7 +127,8 @@ TEST_F(JobRecordTest, OnlyTheLauncherItselfIsSignalled) {
   record.job = "j";
   record.launcher_pid = Sleeper(geteuid());
   const auto pid = static_cast<pid_t>(record.launcher_pid);
-  // The start time belongs to an earlier process with the same pid.
+  // A start time that differs from the start time of this process, as if the recorded pid belonged
+  // to an earlier process.
   record.launcher_start = StartOf(pid) + 1;
   EXPECT_EQ(deploy::SignalLauncher(record, SIGTERM).code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(EndOf(pid), 0);
@@ -177,7 +178,7 @@ TEST_F(JobRecordTest, ALauncherThatIsGoneIsTold) {
   EXPECT_EQ(Tandem({"events", dir_ + "/log"}), 0);
   EXPECT_THAT(Out(), HasSubstr("started"));
   EXPECT_THAT(Err(), HasSubstr(said));
-  // After the death of its launcher the directory is free for the next job.
+  // After the death of the launcher, the next job can use the directory.
   trainer_script_ = Script("trainer", "true");
   Launch({"--mode=local"});
   EXPECT_EQ(WaitForLauncher(), 0) << Err();

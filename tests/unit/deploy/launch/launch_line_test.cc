@@ -1,5 +1,5 @@
 // Command lines of tandemrun with fields of the job, command lines of the examples, and the output
-// before and after processes run.
+// before the first process starts and after the last process ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -32,7 +32,8 @@ class LaunchLineTest : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(dir_); }
 
-  // Parses `line`, whose arguments are separated by spaces. @ stands for the test's directory.
+  // Parses `line`, whose arguments are separated by spaces. Each @ is replaced by the test's
+  // directory.
   StatusOr<deploy::LaunchOptions> Options(std::string line) {
     for (size_t at = 0; (at = line.find('@', at)) != std::string::npos;) line.replace(at, 1, dir_);
     TD_ASSIGN_OR_RETURN(const deploy::ParsedArgs args,
@@ -52,7 +53,7 @@ TEST_F(LaunchLineTest, FieldsOfTheJobGoToTheTrainer) {
                                                           "--batch_size=8", "--log_format=json"));
 }
 
-// The launcher and the trainer accept each command that an example shows.
+// The launcher and the trainer must accept each command in the examples.
 TEST_F(LaunchLineTest, CommandsOfTheExamples) {
   const std::string folder = std::string(std::getenv("TANDEM_SOURCE_DIR")) + "/deploy/examples";
   const std::string trainer = std::string(std::getenv("TANDEM_BIN_DIR")) + "/tandem-trainer";

@@ -39,7 +39,8 @@ class LaunchOptionsTest : public ::testing::Test {
   void WriteJob(const std::string& name, const std::string& text) {
     std::ofstream(dir_ + "/" + name) << text;
   }
-  // Parses `line`, whose arguments are separated by spaces. @ stands for the test's directory.
+  // Parses `line`, whose arguments are separated by spaces. Each @ is replaced by the test's
+  // directory.
   StatusOr<deploy::LaunchOptions> Options(std::string line) {
     for (size_t at = 0; (at = line.find('@', at)) != std::string::npos;) line.replace(at, 1, dir_);
     TD_ASSIGN_OR_RETURN(const deploy::ParsedArgs args,
@@ -54,7 +55,8 @@ class LaunchOptionsTest : public ::testing::Test {
   std::string dir_;
 };
 
-// The addresses in 240.0.0.0/4 are not assigned (RFC 1112), so they are never this host.
+// The addresses in 240.0.0.0/4 are not assigned (RFC 1112), so they are never addresses of this
+// host.
 
 TEST_F(LaunchOptionsTest, AScriptGetsTheArgumentsAfterItAndItsRankFromTheEnvironment) {
   const auto plan = Plan("--servers=1 --workers=2 --tls @/train.py --servers=3 -x out.txt",
@@ -69,7 +71,7 @@ TEST_F(LaunchOptionsTest, AScriptGetsTheArgumentsAfterItAndItsRankFromTheEnviron
   EXPECT_EQ(p.env.at("PADDLE_TRAINER_ID"), "1");
   EXPECT_EQ(p.env.at("TANDEM_MODE"), "pserver");
   EXPECT_THAT(p.env.at("TANDEM_TLS_DIR"), HasSubstr("/tls/trainer"));
-  EXPECT_EQ(p.env.count("PYTHONPATH"), 0u);  // no package beside the programs
+  EXPECT_EQ(p.env.count("PYTHONPATH"), 0u);  // no Python package is next to the programs
 }
 
 TEST_F(LaunchOptionsTest, ThePackageBesideTheProgramsIsFoundFirst) {
@@ -243,7 +245,7 @@ TEST_F(LaunchOptionsTest, EveryProcessHasAPortOfItsOwn) {
   EXPECT_EQ(used.size(), 16u);
 }
 
-// On one host pservers listen on Unix sockets and need ports only if an option names hosts or
+// On one host pservers listen on Unix sockets and use TCP ports only if an option names hosts or
 // ports.
 TEST_F(LaunchOptionsTest, PserversOfOneHostHaveUnixSockets) {
   const auto plan = Plan("--servers=2 --workers=2 @/job.pbtxt", {{"XDG_RUNTIME_DIR", dir_}});

@@ -1,5 +1,5 @@
-// tandemrun as a program: the arguments of its child processes, its failure messages, and that no
-// process remains.
+// tandemrun as a program: the arguments of its child processes, and its messages about failures. No
+// process may remain after a test.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <pty.h>
@@ -49,8 +49,8 @@ TEST_F(LauncherTest, JobThatSucceeds) {
   EXPECT_TRUE(AllGone({"server.0.pid", "server.1.pid"}));
 }
 
-// The launcher removes logs of an earlier job, because users could mistake them for logs of this
-// job, which has fewer processes.
+// The launcher removes logs of an earlier job. That job had more processes, so users could mistake
+// its logs for logs of this job.
 TEST_F(LauncherTest, LogsOfAnotherJobDoNotStayBesideItsOwn) {
   server_script_ = Script("server", kGoodServer);
   trainer_script_ = Script("trainer", std::string(kAwait) + "await server.1.pid");
@@ -137,8 +137,8 @@ TEST_F(LauncherTest, DeathBySignal) {
   EXPECT_EQ(nlohmann::json::parse(Read("log/error.json"))["signal"], "SIGSEGV");
 }
 
-// The settings were printed at the start. A report of a failure shows only the error and the
-// action.
+// The launcher printed the settings at the start. Therefore the report of a failure shows only the
+// error and the action.
 TEST_F(LauncherTest, AFailureIsToldWithoutTheSettings) {
   trainer_script_ =
       Script("trainer",
@@ -173,8 +173,8 @@ TEST_F(LauncherTest, ACrashUnderALimitOfMemoryNamesTheLimit) {
                 "allows 68719476736 bytes; "));
 }
 
-// Writes of logs fail, as on a full disk. The job continues, and the launcher reports which lines
-// the logs lack.
+// Writes to the logs fail, as on a full disk. The job continues, and the launcher reports the lines
+// that are missing in the logs.
 TEST_F(LauncherTest, LinesThatAreLostAreToldAndTheJobGoesOn) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -205,7 +205,8 @@ TEST_F(LauncherTest, PserverThatEndsEarlyIsAFailure) {
   EXPECT_TRUE(AllGone({"trainer.0.pid"}));
 }
 
-// An event in the log directory says that the pserver is drained. The pserver may then end.
+// An event in the log directory records that the pserver is drained. After that, the pserver may
+// exit.
 TEST_F(LauncherTest, PserverThatWasDrainedMayEnd) {
   server_script_ = Script("server", "echo > $D/up\nawait drained");
   trainer_script_ = Script("trainer", kWaitForEver);
@@ -245,8 +246,8 @@ TEST_F(LauncherTest, APserverWithoutDurabilityComesAgainWithACaution) {
                         "its last checkpoint, and later pushes are lost\n"));
 }
 
-// The waiting process ends at once because of the failure. The launcher must name the hanging
-// process, which is the cause.
+// A process hangs, and the process that waits for it exits with an error. The launcher must name
+// the hanging process as the first failure.
 TEST_F(LauncherTest, WhoDoesNotAnswerIsTheFirstFailure) {
   server_script_ =
       Script("server", std::string("echo here pserver 0 > $TANDEM_LAUNCHER\n") + kGoodServer);
@@ -263,8 +264,8 @@ TEST_F(LauncherTest, WhoDoesNotAnswerIsTheFirstFailure) {
   EXPECT_TRUE(AllGone({"server.0.pid", "trainer.0.pid"}));
 }
 
-// Ranks of a collective job send no reports to the launcher. The hanging rank does not exit on
-// request.
+// Ranks of a collective job send no reports to the launcher. The launcher must recognise the
+// hanging rank because it does not exit on request.
 TEST_F(LauncherTest, WhoHangsIsTheFirstFailureAndNotWhoWaitedForIt) {
   trainer_script_ = Script(
       "trainer",
@@ -299,8 +300,8 @@ TEST_F(LauncherTest, WhoDoesNotAnswerComesAgain) {
   EXPECT_EQ(Read("servers"), "x\n");
 }
 
-// A starting process has more time before the launcher takes it for hanging. This also holds for
-// the restart of a process that the launcher was waiting for.
+// A process that is starting has more time before the launcher treats it as hanging. The same holds
+// for a process that the launcher restarted while another process was waiting for it.
 TEST_F(LauncherTest, WhoStartsIsNotTakenForOneThatHangs) {
   server_script_ = Script("server", kGoodServer);
   trainer_script_ = Script(
@@ -325,8 +326,8 @@ TEST_F(LauncherTest, PserverWhoseStorageFailedComesAgain) {
   EXPECT_THAT(Err(), HasSubstr("pserver 0 was ended by a storage error; restarting it"));
 }
 
-// The script of the server never listens. A connection therefore reaches the launcher's socket,
-// which holds the address.
+// The script of the server never listens. Therefore a connection reaches the socket with which the
+// launcher reserves the address.
 TEST_F(LauncherTest, ATcpAddressIsHeldForItsPserver) {
   const auto port = FreePorts("127.0.0.1", 1);
   ASSERT_TRUE(port.ok()) << port.status();
@@ -422,7 +423,7 @@ TEST_F(LauncherTest, SecondSignalKills) {
                            "while true; do read -t 1 line <> $D/never; done");
   Launch({"--servers=1", "--workers=1", "--grace_s=3600"});
   ASSERT_TRUE(WaitUntil([&] { return Read("trainer.0.pid") != ""; }));
-  // Several signals at once, as timeout(1) sends them, are one request.
+  // Several signals within a short time, as timeout(1) sends them, count as one request.
   for (const int signal : {SIGSTOP, SIGINT, SIGTERM, SIGCONT}) kill(launcher_->pid(), signal);
   ASSERT_TRUE(WaitUntil([&] { return Err().find("stopping the job") != std::string::npos; }));
   std::this_thread::sleep_for(2 * kSameStopRequest);

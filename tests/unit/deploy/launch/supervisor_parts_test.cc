@@ -1,5 +1,5 @@
-// Tests the parts of a supervisor without a job: the order of stopping, the members, the waits, and
-// the first failure.
+// Tests the parts of a supervisor without a job: the order in which it stops processes, the
+// members, the waits, and the first failure.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -47,7 +47,7 @@ TEST(StopSequenceTest, SecondSignalKillsAllAtOnce) {
   StopSequence stop(seconds(10));
   EXPECT_EQ(stop.TakeSignal(SIGINT, kStart), Request::kStop);
   stop.StopTrainers(kStart);
-  // One Ctrl-C may arrive twice: from the terminal and from a launcher.
+  // The same Ctrl-C may arrive twice: from the terminal and from a launcher.
   EXPECT_EQ(stop.TakeSignal(SIGINT, kStart), Request::kRepeated);
   EXPECT_FALSE(stop.kill_now());
   EXPECT_EQ(stop.TakeSignal(SIGTERM, kStart + seconds(5)), Request::kKill);

@@ -1,5 +1,5 @@
-// The commit point of a step. With PlanOptions::commit, all operators after the commit point wait
-// for the end of all communication.
+// Tests the commit point of a step. With PlanOptions::commit, all operators after the commit point
+// wait for the end of all communication.
 #include "kernels/exec/commit.h"
 
 #include <gmock/gmock.h>
@@ -30,8 +30,8 @@ class LosesOne final : public exec::CommHandler {
   int count = 0, fails = -1;
 };
 
-// Returns the program images -> batch_norm -> fc -> loss. Each gradient is reduced separately, and
-// the optimizer is momentum.
+// Returns a program images -> batch_norm -> fc -> fc -> loss with the optimizer momentum. Each
+// gradient is reduced separately.
 graph::Program Network() {
   graph::ProgramBuilder b("net", 4);
   const auto x = b.Data("x", DType::kF32, {3, 2, 2});
@@ -64,8 +64,9 @@ TEST(Commit, LiesBehindAllCommunicationAndBeforeTheUpdates) {
   }
 }
 
-// The rows of a table on pservers are pulled before the step and pushed at its end. The local copy
-// of the table is not persistent state. The statistics of the rows belong to this rank.
+// A step pulls the rows of a table from pservers before it computes, and pushes gradients at its
+// end. The local copy of the table is no state of the rank. The statistics of the rows are state of
+// the rank.
 TEST(Commit, TablesOfServersAreNotTheRanks) {
   graph::ProgramBuilder b("net", 4);
   const auto ids = b.Data("ids", DType::kI64, {1});
@@ -101,7 +102,8 @@ TEST(Commit, NothingIsLateWhereCommunicationComesLast) {
   EXPECT_THAT(exec::FindCommit(program).own, Not(Contains(param)));
 }
 
-// Returns the number of parameters that a failed run changes, for each communication that fails.
+// Returns one number per communication: the number of parameters that a run changes if this
+// communication fails.
 std::vector<int> Changed(bool commit, int threads) {
   std::vector<int> changed;
   const graph::Program program = Network();
@@ -138,7 +140,7 @@ std::vector<int> Changed(bool commit, int threads) {
 }
 
 TEST(Commit, ALostCommunicationLeavesEveryParameterAsItWas) {
-  // This check shows that the next check can fail.
+  // Without the commit point, some parameters change. This shows that the next check can fail.
   EXPECT_THAT(Changed(false, 1), Contains(testing::Gt(0)));
   for (const int threads : {1, 3}) EXPECT_THAT(Changed(true, threads), Each(0)) << threads;
 }

@@ -22,7 +22,8 @@ TEST(StepGraph, WaitsWhereOneWritesWhatTheOtherTouches) {
   graph.Add({Write(0)});           // node 0: writes the first cell
   graph.Add({Read(0), Write(4)});  // node 1: reads the cell that node 0 wrote
   graph.Add({Read(0), Write(8)});  // node 2: reads the cell that node 0 wrote, parallel to node 1
-  graph.Add({Read(2), Write(0)});  // node 3: reads half of 1's output, overwrites 1's and 2's input
+  graph.Add({Read(2), Write(0)});  // node 3: reads half of the cell that node 1 wrote, overwrites
+                                   // the cell that nodes 1 and 2 read
   graph.Add({Read(4), Read(8)});   // node 4: reads the outputs of nodes 1 and 2
   graph.Add({Read(12)});           // node 5: reads memory that no node wrote
   graph.Add({Write(4, 8)});        // node 6: overwrites the cells of several nodes
@@ -43,7 +44,8 @@ TEST(StepGraph, ReadersDoNotWaitForEachOther) {
   EXPECT_THAT(graph.Build().waits_for, ElementsAre(0, 0, 1));
 }
 
-// Random programs over a few memory cells. Every run must have the result of program order.
+// A random program over a few memory cells. Every run of the program must have the result of
+// program order.
 class Cells {
  public:
   explicit Cells(uint32_t seed) {

@@ -61,7 +61,8 @@ TEST(PackArena, AnyLivesAreApartAndNeverBelowTheBound) {
   }
 }
 
-// No order of packing is best for all programs. Therefore PackArena tries several orders.
+// PackArena packs in several orders and takes the best result, because no order is best for all
+// programs. Each order must win for some input.
 TEST(PackArena, EveryOrderWinsSomewhere) {
   std::mt19937 rng(4);
   std::set<std::string> winners;
@@ -140,7 +141,7 @@ TEST(PlanMemory, NothingTakesThePlaceOfWhatOthersNeed) {
   ASSERT_TRUE(
       graph::AppendOp(program,
                       {.type = "elementwise_add", .inputs = {{"a"}, {"a"}}, .outputs = {{"twice"}}})
-          .ok());  // reads the value `a` as both inputs
+          .ok());  // the operator reads `a` as both inputs
   const exec::MemoryPlan plan = PlanOf(program, {"b", "fetched", "twice"}, {.inplace = true});
   EXPECT_THAT(plan.inplace, UnorderedElementsAre(Pair("b", "read_later")));
 }
@@ -158,7 +159,8 @@ TEST(PlanMemory, ACommunicationOnItsWayKeepsItsMemory) {
   EXPECT_NE(plan.offsets.at("g"), plan.offsets.at("a"));
 }
 
-// The gradient of a sum needs only the shapes of the terms, so their memory is reused.
+// The gradient of a sum needs only the shapes of the terms, so the plan can reuse the memory of the
+// terms.
 TEST(PlanMemory, ShapesKeepNoMemory) {
   graph::Program program = WithData();
   ASSERT_TRUE(graph::AppendOp(program, Unary("relu", "x", "a")).ok());

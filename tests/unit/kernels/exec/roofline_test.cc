@@ -39,7 +39,8 @@ TEST(Roofline, PeaksAreThoseOfTheMaker) {
   EXPECT_EQ(exec::PeakOf(other).status().code(), StatusCode::kNotFound);
 }
 
-// The fc of [8,6] x [6,4] has 2 * 8 * 6 * 4 operations. The relu of [8,4] moves 2 * 8 * 4 numbers.
+// The fc of [8,6] x [6,4] has 2 * 8 * 6 * 4 floating-point operations. The relu of [8,4] moves 2 *
+// 8 * 4 numbers.
 TEST(Roofline, AnOperatorIsBoundByWhatTakesLonger) {
   graph::ProgramBuilder b("small", 8);
   b.SoftmaxLoss(b.Fc(b.Data("x", DType::kF32, {6}), 4, graph::Act::kRelu),

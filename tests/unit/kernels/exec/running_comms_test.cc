@@ -1,5 +1,5 @@
-// Communications of a running plan: their order, waits and times, and the end of a failed
-// iteration.
+// Tests the communications of a running plan: their order, the waits for them, their times, and the
+// end of a failed iteration.
 #include "kernels/exec/running_comms.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,8 @@
 namespace tandem {
 namespace {
 
-// Records the starts of communications. Completes each at once, or when the test requests it.
+// Records the starts of communications. Completes each communication at once, or when the test
+// requests it.
 class FakeHandler final : public exec::CommHandler {
  public:
   StatusOr<int> Register(const exec::CommNode&) override { return 0; }

@@ -20,8 +20,8 @@ constexpr int64_t kBatch = 6, kRows = 12, kDim = 3, kClasses = 4;
 
 std::string Message(const Status& status) { return std::string(status.message()); }
 
-// A program with two ids per sample, with repetitions. With `twice`, it looks up the same table
-// twice.
+// A program with two ids per sample, with repetitions. If `twice` is true, the program looks up the
+// same table twice.
 graph::Program WordNet(bool sparse, bool twice = false) {
   graph::ProgramBuilder b("words", kBatch);
   const auto words = b.Data("words", DType::kI64, {2});
@@ -113,7 +113,7 @@ TEST(SparseGradient, ClipsLikeTheDenseOne) {
     const Trained sparse = Train(WordNet(true), spec, 3), dense = Train(WordNet(false), spec, 3);
     ASSERT_EQ(sparse.params.size(), dense.params.size());
     for (size_t i = 0; i < dense.params.size(); ++i) {
-      // Norms are sums, which sparse and dense gradients add in different orders.
+      // A norm is a sum. Sparse and dense gradients add its terms in different orders.
       ASSERT_NEAR(sparse.params[i], dense.params[i], 1e-7) << i << attrs.begin()->first;
     }
     EXPECT_NE(sparse.params, Train(WordNet(true), {"sgd", {}}, 3).params);
@@ -128,8 +128,8 @@ TEST(SparseGradient, LazyModeLeavesOtherRowsAlone) {
   EXPECT_NE(lazy.params, full.params);
 }
 
-// One lookup of the table gives a sparse gradient, the other use gives a dense gradient. The sum is
-// dense.
+// The lookup of the table gives a sparse gradient, another operator that reads the table gives a
+// dense gradient. The sum of both is dense.
 TEST(SparseGradient, MixedWithADenseOneBecomesDense) {
   graph::ProgramBuilder b("mixed", kBatch);
   const auto words = b.Data("words", DType::kI64, {1});

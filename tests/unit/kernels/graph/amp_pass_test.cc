@@ -38,7 +38,7 @@ Status RunPasses(const DistributedStrategy& strategy, graph::Program& program,
   return status;
 }
 
-// A program that reads x twice: by fc, and by the addition after fc's relu.
+// Returns a program in which two operators read x: fc, and the addition after fc's relu.
 graph::Program Small() {
   graph::ProgramBuilder b("small", 4);
   const auto x = b.Data("x", DType::kF32, {3});
@@ -114,8 +114,8 @@ TEST(AmpPass, RefusesWhatHasNo16BitForm) {
   EXPECT_THAT(std::string(RunPasses(strategy, program).message()), HasSubstr("no variable \"y\""));
 }
 
-// sample_image writes directly in the type to which its only reader casts. A cast remains if
-// another operator reads its output as f32.
+// sample_image writes directly in the type to which its only reader casts. The cast remains if
+// another operator reads the output of sample_image as f32.
 TEST(AmpPass, SamplesAreMadeWith16Bits) {
   for (const bool read_twice : {false, true}) {
     graph::ProgramBuilder b("samples", 4);
@@ -140,7 +140,7 @@ TEST(AmpPass, SamplesAreMadeWith16Bits) {
   }
 }
 
-// Values that are printed or minimised are f32, whichever operator computes them.
+// The loss and the metrics of a program are f32, whichever operator computes them.
 TEST(AmpPass, MetricsStayF32) {
   graph::Program program = Small();
   program.metrics = {program.ops[1].outputs[0][0]};
@@ -148,7 +148,7 @@ TEST(AmpPass, MetricsStayF32) {
   EXPECT_EQ(program.FindVar(program.metrics[0])->desc.dtype, DType::kF32);
 }
 
-// With tables on pservers, rows are also pushed only after the check for overflows.
+// If tables are on pservers, the step pushes the rows only after the check for overflows.
 TEST(AmpPass, RowsAreUnscaledBeforeTheyArePushed) {
   graph::ProgramBuilder b("rows", 4);
   const auto ids = b.Data("ids", DType::kI64, {2});
@@ -182,7 +182,7 @@ TEST(AmpPass, RowsAreUnscaledBeforeTheyArePushed) {
   EXPECT_LT(at("push_rows"), at("push_pull"));
 }
 
-// Returns the layouts that a 16-bit network of one convolution uses.
+// Returns the layouts of the operators in a 16-bit network with one convolution.
 std::vector<std::string> LayoutsOf(const graph::ConvArgs& conv) {
   graph::ProgramBuilder b("images", 2);
   std::string x = b.Data("x", DType::kF32, {3, 8, 8});
@@ -205,7 +205,8 @@ std::vector<std::string> LayoutsOf(const graph::ConvArgs& conv) {
   return layouts;
 }
 
-// 16-bit images have their channels last, from the first convolution to the pool operator.
+// On a CPU, 16-bit images have the layout with channels last, from the first convolution to the
+// pool operator.
 TEST(AmpPass, ChannelsLast) {
   const std::vector<std::string> six(6, "NHWC");
   EXPECT_EQ(LayoutsOf({.channels = 40, .kernel = 3, .padding = 1}), six);
@@ -213,14 +214,14 @@ TEST(AmpPass, ChannelsLast) {
       << "own kernels have stride 1";
 }
 
-// With few channels, the kernel for the original layout is faster and is used.
+// With few channels, the kernel for the original layout is faster, so the pass keeps this layout.
 TEST(AmpPass, FewChannelsStayPlain) {
   const std::vector<std::string> layouts = LayoutsOf({.channels = 20, .kernel = 3, .padding = 1});
   EXPECT_EQ(std::count(layouts.begin(), layouts.end(), "NHWC"), 0);
 }
 
-// The network x [2,3,8,8] -> conv -> batch_norm -> relu -> conv of `groups` -> batch_norm -> + ->
-// relu -> pool.
+// Returns the network x [2,3,8,8] -> conv -> batch_norm -> relu -> conv of `groups` -> batch_norm
+// -> + -> relu -> pool.
 graph::Program Images(int64_t groups) {
   graph::ProgramBuilder b("images", 2);
   const auto conv = [&b](const std::string& x, int64_t of) {
@@ -260,7 +261,7 @@ OnDevice LaidOut(const DistributedStrategy& strategy, PlaceKind place, int64_t g
   return out;
 }
 
-// On a device only the input is transposed, for any number of groups.
+// On a device, only the input of the network is transposed, for any number of groups.
 TEST(AmpPass, OnADeviceImagesTurnOnce) {
   for (const int64_t groups : {1, 4}) {
     const OnDevice out = LaidOut(Amp(), PlaceKind::kCuda, groups);

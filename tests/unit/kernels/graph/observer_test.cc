@@ -22,8 +22,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// A world of two ranks, in which the other rank sends the same data. Each operation takes a short
-// time.
+// The communication of a rank in a world of two ranks, in which the other rank sends the same data.
+// Each operation takes 2 ms.
 class SlowEcho final : public exec::CommHandler {
  public:
   StatusOr<int> Register(const exec::CommNode& node) override {
@@ -46,7 +46,7 @@ class SlowEcho final : public exec::CommHandler {
   std::vector<exec::CommNode> nodes_;
 };
 
-// An operation that ends a moment after a thread begins to wait for it.
+// An operation that ends kMoment after a thread begins to wait for it.
 class EndsWhenWaitedFor final : public exec::CommHandler {
  public:
   static constexpr Duration kMoment = std::chrono::milliseconds(20);
@@ -70,8 +70,8 @@ class EndsWhenWaitedFor final : public exec::CommHandler {
 
 class ObserverTest : public ::testing::Test {
  protected:
-  // A plan for x [8, 6] -> fc(4), relu -> fc(2) -> loss, with reduced gradients and the optimizer
-  // sgd.
+  // Makes a plan for x [8, 6] -> fc(4), relu -> fc(2) -> loss. The gradients are reduced, and the
+  // optimizer is sgd.
   std::unique_ptr<exec::Plan> Trained(int threads = 1) { return TrainedWith(comm_, threads); }
   std::unique_ptr<exec::Plan> TrainedWith(exec::CommHandler& comm, int threads) {
     graph::ProgramBuilder b("small", 8);
@@ -201,8 +201,8 @@ TEST_F(ObserverTest, CommunicationIsTimedWhenNobodyLooksOnToo) {
     EXPECT_GE(times.exposed, 3 * moment / threads) << "nobody computes meanwhile";
     EXPECT_LE(times.exposed, times.on_way + 1) << threads;
   }
-  // The thread that starts an operation does not wait for it, so less time is exposed than in
-  // transit.
+  // The starting thread does not wait for an operation at once, so the exposed time is shorter than
+  // the time in transit.
   const auto plan = Trained();
   exec::Executor executor(*plan);
   ASSERT_TRUE(executor.Run(3).ok());
@@ -254,8 +254,8 @@ TEST_F(ObserverTest, NoShareAboveThePeak) {
   EXPECT_THAT(cached, Not(HasSubstr("other threads ran")));
 }
 
-// A probe fits into one time slice, so that even a busy machine sometimes runs one probe without
-// interruption.
+// A probe of the peak is shorter than one time slice, so that even on a busy machine some probes
+// run without interruption.
 TEST(MachinePeak, OtherProcessesDoNotLowerIt) {
   const ops::MachinePeak before = ops::MeasurePeak(1);
   std::atomic<bool> stop = false;
@@ -313,7 +313,7 @@ TEST_F(ObserverTest, NanCheckNamesTheFirstOperator) {
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("op #0 fc: check_nan_inf: the result fc_0.out[2] of f32[8,4] is not finite "
                         "[TD1210]; all inputs are finite"));
-  // The message says that the NaN is in an input of the program.
+  // The message must say that an input of the program has the NaN.
   plan->Get("x")->span<float>()[5] = NAN;
   status = executor.Run();
   EXPECT_THAT(std::string(status.message()), HasSubstr("not finite before: x[5] of f32[8,6]"));

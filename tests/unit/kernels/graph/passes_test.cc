@@ -29,7 +29,7 @@ graph::Program Residual(int64_t width = 3) {
   return *std::move(program);
 }
 
-// Returns a strategy without the passes that are on by default.
+// Returns a strategy that turns off the passes that are on by default.
 DistributedStrategy Nothing() {
   DistributedStrategy strategy;
   strategy.mutable_build_strategy()->set_fuse_bn_add_act_ops(false);
@@ -47,7 +47,8 @@ std::vector<graph::PassReport> RunPasses(const DistributedStrategy& strategy,
   return pipeline.TakeReports();
 }
 
-// Returns a program after the forward passes, autodiff and the update passes, with this optimizer.
+// Returns the residual program after the forward passes, autodiff and the update passes, with this
+// optimizer.
 graph::Program Trained(const DistributedStrategy& strategy, const graph::OptimizerSpec& optimizer,
                        int64_t width = 3) {
   graph::Program program = Residual(width);
@@ -177,7 +178,8 @@ TEST(Passes, FuseOptimizerBeforeAndAfter) {
   EXPECT_EQ(Train(fused, 5), Train(plain, 5));
 }
 
-// Every block of a large parameter reads Adam's powers of beta. Only one block writes them.
+// All blocks of a large parameter read Adam's powers of beta, but only one block writes the new
+// powers.
 TEST(Passes, FuseOptimizerUpdatesLargeParametersInBlocks) {
   DistributedStrategy strategy;
   int fused = 0;
@@ -270,8 +272,8 @@ TEST(RunIf, RefusesWhatHasNoOtherValueAndConditionsThatAreNone) {
   EXPECT_TRUE(graph::Verify(program).ok());
 }
 
-// The result of check_finite_and_unscale is the condition of an update. An overflow skips the
-// update of the parameter and of the velocity, and the scale changes.
+// The result of check_finite_and_unscale is the condition of the update. An overflow skips the
+// update of the parameter and of the velocity, but not the update of the scale.
 TEST(RunIf, AnOverflowLeavesTheWholeUpdateOut) {
   graph::Program program;
   const TensorDesc one = {DType::kF32, {1}};
@@ -317,8 +319,8 @@ TEST(RunIf, AnOverflowLeavesTheWholeUpdateOut) {
   struct Row {
     float gradient, w, velocity, scale;
   };
-  // The scale falls from 128 to 64 after two overflows in a row. It is doubled after two finite
-  // steps in a row.
+  // The scale falls from 128 to 64 after two overflows in a row. It doubles after two finite steps
+  // in a row.
   for (const Row& row : {Row{128, 0.5f, 1, 128}, Row{inf, 0.5f, 1, 128}, Row{inf, 0.5f, 1, 64},
                          Row{0, 0.05f, 0.9f, 64}, Row{0, -0.355f, 0.81f, 128}}) {
     scope.Find("g")->span<float>()[0] = row.gradient;
@@ -412,8 +414,8 @@ TEST(GroupGradients, ResNet50WithAThousandClasses) {
   EXPECT_THAT(net.Sizes(32, 50), ElementsAre("17/37.9", "27/32.3", "51/22.6", "51/4.4", "15/0.3"));
 }
 
-// Returns the program img [2,3,6,6] -> conv(32) -> batch_norm -> relu -> conv(32) -> batch_norm ->
-// + -> relu -> pool.
+// Returns the program x [2,3,6,6] -> conv(32) -> batch_norm -> relu -> conv(32) -> batch_norm ->
+// add -> relu -> pool -> fc -> loss. The addition takes the output of the first relu.
 graph::Program Block() {
   graph::ProgramBuilder b("block", 2);
   const auto conv = [&b](const std::string& x) {

@@ -1,5 +1,5 @@
 // A mutated program file is rejected with a message, or becomes a program with gradients and an
-// update. No file crashes the process, hangs, or makes memory grow without bound.
+// update. No file may crash the process, make it hang, or make memory grow without bound.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 

@@ -174,8 +174,8 @@ TEST_F(PlanTest, ErrorsNameTheOperator) {
   EXPECT_THAT(Message(status), HasSubstr("99"));
 }
 
-// An operator may fail on any thread. The error contains the operator's type and the line of the
-// user's program.
+// An operator may fail on any thread. The error must contain the type of the operator and the line
+// of the operator in the user's program.
 TEST_F(PlanTest, ErrorsNameTheLineOfTheProgram) {
   graph::Program program = SmallNet(4);
   for (ops::Op& op : program.ops) {
@@ -218,7 +218,7 @@ TEST_F(PlanTest, ScopeRefusesAnotherShape) {
   EXPECT_THAT(Message(scope_.Declare("w", {DType::kF32, {3}}).status()), HasSubstr("f32[3]"));
 }
 
-// The initial values of a variable do not depend on how the variable is split.
+// The initial values of a variable do not depend on its division into slices.
 TEST(Scope, InitialValuesOfSlicesAreThoseOfTheWhole) {
   for (const auto kind : {graph::Init::kUniform, graph::Init::kNormal, graph::Init::kXavierUniform,
                           graph::Init::kMsraNormal}) {
@@ -234,7 +234,8 @@ TEST(Scope, InitialValuesOfSlicesAreThoseOfTheWhole) {
 
 // ---- Communication ------------------------------------------------------------------------------
 
-// A communication that doubles its input after a delay, and records the order of events.
+// A communication handler that doubles the data at once and records the order of the starts. If
+// `complete` is false, no communication ends. If `fail` is an error, each communication fails.
 class FakeComm final : public exec::CommHandler {
  public:
   StatusOr<int> Register(const exec::CommNode& node) override {
@@ -300,7 +301,7 @@ TEST_F(PlanTest, OneCollectivePerLayerStartsBehindItsGradients) {
   auto plan = MakePlan(net.program, &comm);
   ASSERT_EQ(comm.nodes.size(), 2u);
   EXPECT_EQ(comm.nodes[0].in[0].var.substr(0, 4), "fc_1");
-  // The plan waits for the first communication only after it has computed the gradients of the
+  // The plan must wait for the first communication only after it has computed the gradients of the
   // second layer.
   std::vector<std::string> order;
   for (const exec::PlanStep& step : plan->steps()) {
@@ -347,7 +348,7 @@ TEST(PushPull, SendsAllGradientsAndReceivesAllParameters) {
 // ---- Grouping of gradients ----------------------------------------------------------------------
 
 TEST(GroupGradients, ClosesBehindTheLayerThatFillsIt) {
-  // A program of layers with 3, 2, 1 and 4 KiB of weights, each with a small bias.
+  // A program with layers of 3, 2, 1 and 4 KiB of weights. Each layer also has a small bias.
   graph::Program program;
   std::vector<graph::ParamGrad> grads;
   for (const auto& [layer, floats] : std::vector<std::pair<std::string, int64_t>>{
@@ -371,8 +372,8 @@ TEST(GroupGradients, ClosesBehindTheLayerThatFillsIt) {
   EXPECT_THAT(sizes({.group_mb = 5 * kKiB}), ElementsAre(4, 4));
   EXPECT_THAT(sizes({.group_mb = 32, .gradients_max = 3}), ElementsAre(4, 4));
   EXPECT_THAT(sizes({.group_mb = 32, .gradients_max = 4}), ElementsAre(6, 2));
-  // The last group is split. Its second part holds as many layers as fit into the limit, but at
-  // least one.
+  // The last group is split in two. The second part holds as many layers as fit into the limit
+  // `last_mb`, but at least one.
   EXPECT_THAT(sizes({.group_mb = 32, .last_mb = 6 * kKiB}), ElementsAre(4, 4));
   EXPECT_THAT(sizes({.group_mb = 32, .last_mb = 5 * kKiB}), ElementsAre(6, 2));
   EXPECT_THAT(sizes({.group_mb = 32, .last_mb = 1 * kKiB}), ElementsAre(6, 2));

@@ -47,9 +47,9 @@ TEST(OneForwardOneBackwardTest, Rows) {
   EXPECT_EQ(Text(graph::OneForwardOneBackward(0, 1, 2)), "F0 B0 F1 B1 ");
 }
 
-// All forward and backward passes run in order, and each backward runs after its forward. The
-// number of micro batches between a forward and its backward never exceeds the number of following
-// sections.
+// The forward passes of the micro batches run in order, and so do the backward passes. The backward
+// pass of a micro batch runs after its forward pass. At most `sections - section` micro batches
+// have run forward but not backward.
 TEST(OneForwardOneBackwardTest, BoundsWhatLives) {
   for (int sections = 1; sections <= 6; ++sections) {
     for (int micro = 1; micro <= 9; ++micro) {
@@ -190,8 +190,8 @@ graph::SectionProgram Rank(graph::Program program, int sections, int section, in
   return *std::move(made);
 }
 
-// The memory of temporaries depends on the number of micro batches in progress, not on their total
-// number.
+// The memory of temporaries depends on the number of micro batches in progress, but not on the
+// total number of micro batches.
 TEST(UnrollSectionTest, MemoryIsBounded) {
   const auto bytes = [](int section, int micro) {
     const graph::Program program = Rank(Mlp(64, 6, 256), 3, section, micro).program;
@@ -213,8 +213,8 @@ TEST(UnrollSectionTest, MemoryIsBounded) {
   EXPECT_LT(bytes(2, 8), bytes(1, 8));
 }
 
-// Simulates messages between ranks. A send ends only when the peer receives the message, so the
-// ranks wait for each other. The test checks that no rank waits forever.
+// Simulates messages between ranks. A send ends only when the destination rank receives the
+// message, so the ranks wait for each other. The test checks that no rank waits forever.
 class Rendezvous {
  public:
   Rendezvous(int sections, int micro) {
@@ -250,7 +250,7 @@ class Rendezvous {
   };
   int ranks() const { return static_cast<int>(programs_.size()); }
 
-  // Continues the program of rank r until it must wait.
+  // Runs the program of rank r until it must wait for a message. Returns whether an operator ran.
   bool Advance(int r) {
     bool moved = false;
     for (; at_[r] < programs_[r].ops.size(); ++at_[r], moved = true) {
@@ -268,7 +268,8 @@ class Rendezvous {
     return moved;
   }
 
-  // Matches the first send in a lane of rank r with the first receive in the lane of its peer.
+  // Matches the first message of each lane of rank r, if it is a send, with the first receive in
+  // the same lane of the destination rank. Returns whether a pair matched.
   bool Meet(int r) {
     bool moved = false;
     for (const int lane : {0, 1}) {

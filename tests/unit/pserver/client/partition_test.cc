@@ -18,16 +18,17 @@ std::vector<int64_t> Sizes(const Shape& shape, int servers) {
   return sizes;
 }
 
-// The rule of Paddle's slice_variable() with its default min_block_size of 8192.
+// Partition follows the rule of Paddle's slice_variable() with the default min_block_size of 8192.
 TEST(PartitionTest, CutsAsTheSeedsDo) {
   EXPECT_THAT(Sizes(Shape{8191}, 1), ElementsAre(8191));
   EXPECT_THAT(Sizes(Shape{8191}, 4), ElementsAre(8191));
   EXPECT_THAT(Sizes(Shape{8192 * 2 - 1}, 4), ElementsAre(16383));
   EXPECT_THAT(Sizes(Shape{8192 * 2}, 4), ElementsAre(8192, 8192));
   EXPECT_THAT(Sizes(Shape{8192 * 2 + 1}, 2), ElementsAre(8193, 8192));
-  // A slice has ceil(30000 / 3) = 10000 elements, rounded up to 34 rows of 300.
+  // Each slice has at least ceil(30000 / 3) = 10000 elements. Rounded up to whole rows of 300
+  // elements, this is 34 rows.
   EXPECT_THAT(Sizes(Shape{100, 300}, 3), ElementsAre(10200, 10200, 9600));
-  // Slice sizes are rounded up to whole rows, so there are fewer slices than requested.
+  // Slice sizes are rounded up to whole rows, so there may be fewer slices than servers.
   EXPECT_THAT(Sizes(Shape{3, 10000}, 2), ElementsAre(20000, 10000));
   EXPECT_THAT(Sizes(Shape{5, 10000}, 4), ElementsAre(20000, 20000, 10000));
   // With 8 servers for 2 rows, only two servers get a slice.

@@ -31,7 +31,7 @@ class PushGroupTest : public testing::Test {
     return call;
   }
   PushGroup::Rejected Take(PushGroup& group, Time now = kNow, bool over = false) {
-    // The rows of a message belong to the server of the message.
+    // The rows of a message belong to the server to which the message was sent.
     return group.TakeRejected(now, over, owners_,
                               [](const PushPart& part) { return std::set<size_t>{part.server}; });
   }
@@ -97,8 +97,8 @@ TEST_F(PushGroupTest, AtTheEndAllRejectedMessagesAreLate) {
   EXPECT_FALSE(group.LooksAgain());
 }
 
-// Server 0 rejects a message. Its rows may now belong to server 1, which rejects the other message.
-// If the first message then fails, server 1 must not get the other message alone.
+// Server 0 gets a message whose rows may now belong to server 1. Server 1 rejects the other
+// message. If the first message fails, server 1 must not get the other message alone.
 TEST_F(PushGroupTest, AfterAFailureNoRejectedMessageIsSentAgain) {
   for (const bool stale : {false, true}) {
     PushGroup group({Rows(0), Rows(1)});

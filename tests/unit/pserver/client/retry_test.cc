@@ -1,4 +1,5 @@
-// Tests the pauses between attempts: they grow, end at the deadline, and differ between callers.
+// Tests the pauses between attempts: the pauses grow, end at the deadline, and differ between
+// callers.
 #include "pserver/client/carrier/retry.h"
 
 #include <gtest/gtest.h>

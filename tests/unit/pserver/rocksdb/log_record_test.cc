@@ -1,4 +1,4 @@
-// The bytes of each kind of log entry, beside those that protobuf writes.
+// Compares the bytes of each kind of log entry with the bytes that protobuf writes.
 #include "pserver/rocksdb/log_record.h"
 
 #include <cstring>
@@ -58,7 +58,7 @@ PushRequest Logged() {
   return request;
 }
 
-// Expects these bytes for the record. Returns the record as it is read from them.
+// Expects that the record is encoded as `bytes`. Returns the record that is decoded from `bytes`.
 LogRecord ExpectBytes(const LogRecord& record, const std::string& bytes) {
   EXPECT_EQ(Flat(EncodeLogEntry({7, record})), bytes);
   const StatusOr<LogEntry> entry = DecodeLogEntry(7, bytes);

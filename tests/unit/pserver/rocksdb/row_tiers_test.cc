@@ -1,4 +1,4 @@
-// A table with a memory limit, compared with the same table without one.
+// Compares a table with a memory limit with the same table without a limit.
 #include "pserver/tables/rows/row_tiers.h"
 
 #include <fcntl.h>
@@ -31,8 +31,8 @@ struct Gradient {
   RowsGradient view() const { return {ids, values.data()}; }
 };
 
-// Returns a gradient of about `rows` of the ids in [begin, end). With `counted`, it has shows and
-// clicks.
+// Returns a gradient of about `rows` of the ids in [begin, end). If `counted` is true, the gradient
+// has shows and clicks.
 Gradient RandomGradient(uint64_t seed, uint64_t rows, uint64_t begin = 0, uint64_t end = kHeight,
                         bool counted = false) {
   const uint64_t key = StreamKey(seed, "gradient");
@@ -50,7 +50,7 @@ Gradient RandomGradient(uint64_t seed, uint64_t rows, uint64_t begin = 0, uint64
   return g;
 }
 
-// Expects that all values that two tables return for their rows are equal.
+// Expects that two results have the same rows with the same values.
 void ExpectEqual(const RowValues& a, const RowValues& b) {
   EXPECT_EQ(a.ids, b.ids);
   EXPECT_EQ(a.content, b.content);
@@ -108,7 +108,8 @@ class RowTiersTest : public testing::Test {
     return values;
   }
   static size_t InMemory(const SparseTable& table) { return table.rows() - table.Info().cold_rows; }
-  // Does the same random pulls, pushes and complete reads on both tables, and compares the results.
+  // Makes the same random pulls, pushes and complete reads on both tables, and compares the
+  // results.
   static void Compare(SparseTable& hot, SparseTable& tiered, uint64_t from, uint64_t to) {
     for (uint64_t version = from; version < to && !HasFailure(); ++version) {
       SCOPED_TRACE("version " + std::to_string(version));
@@ -128,7 +129,7 @@ class RowTiersTest : public testing::Test {
       EXPECT_EQ(tiered.Info().extended, hot.Info().extended);
       std::vector<uint64_t> asked;
       for (uint64_t i = 0; i < 150; ++i) asked.push_back(Philox(word[3], i)[0] % kHeight);
-      // With the ids of the push, some ids appear twice.
+      // The ids of the push are also read, so some ids appear twice.
       asked.insert(asked.end(), g.ids.begin(), g.ids.end());
       EXPECT_EQ(Rows(tiered, asked), Rows(hot, asked));
       if (keep_previous) {
@@ -161,8 +162,9 @@ class RowTiersTest : public testing::Test {
       }
     }
   }
-  // Copies a snapshot a few buckets at a time, with all kinds of changes between the copies.
-  // Compares the result with a copy from the begin of the snapshot. Advances `version`.
+  // Copies a snapshot, a random number of buckets at a time, with all kinds of changes of the table
+  // between the copies. Expects that the result equals a snapshot that was copied before the
+  // changes. Advances `version`.
   static void CompareCut(SparseTable& table, uint64_t* version, std::optional<uint64_t> since) {
     const auto then = table.Snapshot(*version, since);
     ASSERT_TRUE(then.ok()) << then.status();
@@ -188,7 +190,7 @@ class RowTiersTest : public testing::Test {
     ASSERT_TRUE(cut.ok()) << cut.status();
     ExpectEqual(*cut, *then);
   }
-  // Makes steps that touch all rows once, `each` rows per step.
+  // Makes steps that together touch each row once, `each` rows per step.
   static void Fill(SparseTable& table, uint64_t each) {
     uint64_t version = 0;
     for (uint64_t begin = 0; begin < kHeight; begin += each) {
@@ -228,8 +230,8 @@ TEST_F(RowTiersTest, ACutHasNothingOfWhatCameBehindIt) {
          {"", "admit_count=3", "admit_count=2 shrink_every=6 ttl=25",
           "accessor=ctr embedx_threshold=2 shrink_every=11 decay=0.8 shrink_score=0.3 ttl=25"}) {
       for (const int rows_max : {0, 90}) {
-        // Momentum changes every row in each step. It is tested only without a memory limit and
-        // without the ctr accessor.
+        // Momentum changes every row in each step. Therefore momentum is tested only without a
+        // memory limit and without the ctr accessor.
         const bool fades = optimizer == std::string("momentum");
         if (fades && (rows_max != 0 || std::string(rules).find("ctr") != std::string::npos))
           continue;
@@ -261,8 +263,8 @@ TEST_F(RowTiersTest, ImagesGoFromOneToTheOther) {
     for (const auto& [bucket, rows] : image->buckets) ASSERT_TRUE(to->SetRows(rows, 40).ok());
   }
   EXPECT_LE(InMemory(*tiered_too), 50u + 64u);
-  // A table that loads a checkpoint does not get the counts of earlier removals, so only
-  // differences are compared.
+  // A table that loads a checkpoint starts its counts of removals at 0, so the test compares only
+  // the differences of the counts.
   const uint64_t removed = hot->Info().removed;
   for (uint64_t version = 40; version < 70; ++version) {
     const Gradient g = RandomGradient(version, 80);
@@ -277,7 +279,8 @@ TEST_F(RowTiersTest, ImagesGoFromOneToTheOther) {
   ExpectSameImage(*hot, *tiered_too, 70);
 }
 
-// Rows outside memory get new values and new counts of the rules. Both replace the old ones.
+// Rows that are not in memory get new values and new counts of the rules by SetRows. The new values
+// and counts replace the old ones.
 TEST_F(RowTiersTest, RowsThatAreSetAgainAreTheLastOnes) {
   const char* rules = "shrink_every=4 decay=0.5 shrink_score=0.4";
   auto hot = Make("sgd", rules, 0), tiered = Make("sgd", rules, 40);
@@ -317,7 +320,7 @@ TEST_F(RowTiersTest, MemoryIsBoundedAndReadingWritesNothing) {
   EXPECT_GT(tiered->Info().read_seconds, 0);
 }
 
-// The clock algorithm keeps rows in memory that are used again and again.
+// The clock algorithm must keep rows in memory that are used repeatedly.
 TEST_F(RowTiersTest, WhatIsInUseStays) {
   auto table = Make("sgd", "", 400);
   const Gradient often = RandomGradient(1, 100, 0, 100);
@@ -338,8 +341,8 @@ TEST_F(RowTiersTest, AFullDiskIsNamedAndLosesNothing) {
   auto hot = Make("adagrad", rules, 0), tiered = Make("adagrad", rules, 100);
   Compare(*hot, *tiered, 0, 20);
   store_->set_free_bytes_min(uint64_t{1} << 60);
-  // Acknowledged pushes are kept. After some steps the table rejects pushes, before they change
-  // anything.
+  // Acknowledged pushes must not be lost. After some steps the table rejects a push before the push
+  // changes anything.
   uint64_t version = 20;
   Status refused;
   for (; refused.ok() && version < 60; ++version) {
@@ -352,7 +355,8 @@ TEST_F(RowTiersTest, AFullDiskIsNamedAndLosesNothing) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr(dir_ + "/cold"));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("free bytes"));
   ExpectSameImage(*hot, *tiered, version);
-  // Steps that were accepted before the rejection are completed, and the rules still remove rows.
+  // The table completes steps that it accepted before the rejection, and its rules still remove
+  // rows.
   for (uint64_t more = 0; more < 12; ++more, ++version) {
     const Gradient g = RandomGradient(version, 30);
     for (SparseTable* table : {hot.get(), tiered.get()}) {

@@ -1,4 +1,4 @@
-// Tests snapshots of a shard that are copied while pushes continue.
+// Tests snapshots of a shard whose data are copied while pushes continue.
 #include <atomic>
 #include <numeric>
 #include <thread>
@@ -10,7 +10,7 @@
 namespace tandem::pserver {
 namespace {
 
-// The shard has several times the amount of data that is copied at once.
+// The shard has several times as much data as one copy operation copies.
 constexpr int kSlices = 64;
 constexpr int64_t kNumel = 16 << 10, kRows = 32 << 10, kDim = 16;
 
@@ -36,7 +36,7 @@ class ImageTest : public ShardFixture {
     const StatusOr<bool> whole = shard_->InitParams(Rank(0), 0, params_, {}, {rows});
     ASSERT_TRUE(whole.ok() && *whole) << whole.status();
   }
-  // Pushes a change of all slices and rows by the same amount.
+  // Pushes gradients that change all elements of all slices and rows by the same amount.
   Status PushAll(uint64_t number) {
     head_.sequence = number;
     TD_ASSIGN_OR_RETURN(PushTicket ticket, shard_->AdmitPush(head_));
@@ -51,7 +51,7 @@ class ImageTest : public ShardFixture {
     }
     return shard_->Push(head_, std::move(ticket)).status();
   }
-  // Expects that all slices and rows of the snapshot are of the version that the snapshot names.
+  // Expects that all slices and rows of the snapshot have the version that the snapshot names.
   static void ExpectOneMoment(const ShardSnapshot& image) {
     const auto first = [](const Buffer& b) { return *reinterpret_cast<const float*>(b.get()); };
     EXPECT_EQ(image.marks[0].applied.highest(), image.version);
@@ -101,8 +101,8 @@ TEST_F(ImageTest, IsOfOneMomentWhilePushesGoOn) {
   EXPECT_EQ(shard_->checkpoints().Take()->version, uint64_t{kPushes});
 }
 
-// A snapshot has the values of the moment at which it was requested, although it is copied later or
-// never.
+// A snapshot has the values of the time of its request, even if it is copied later. A snapshot may
+// also never be copied.
 TEST_F(ImageTest, IsOfTheMomentAtWhichItWasAskedFor) {
   std::vector<SnapshotFn> copies;
   Make({.checkpoint_every_steps = 2,

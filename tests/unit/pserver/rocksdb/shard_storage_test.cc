@@ -10,8 +10,8 @@ namespace {
 
 class ShardStorageTest : public ShardFixture {};
 
-// The shard replies to other calls while the initial values are written. A deadlock would make the
-// wait of 20 s fail.
+// The shard must reply to other calls while it writes the initial values. A deadlock makes the wait
+// of 20 s fail.
 TEST_F(ShardStorageTest, TheFirstValuesAreKeptWhileOthersAreAnswered) {
   LogInMemory log;
   Shard::Options options;
@@ -71,9 +71,11 @@ TEST_F(ShardStorageTest, AServerWithoutACheckpointSaysHowItBegan) {
   options.found = "its data folder d had no checkpoint when it began";
   Make(options);
   const Status refused = shard_->Greet(Rank(0));
-  EXPECT_EQ(refused.message(),
-            "this server is not configured; its data folder d had no checkpoint when it began "
-            "[TD4005]; hint: use --durability=logged or replayable to keep pushes over a restart");
+  EXPECT_EQ(
+      refused.message(),
+      "no trainer has configured this server yet; its data folder d had no checkpoint when it "
+      "began [TD4005]; hint: start servers with --durability=logged or replayable, so that a "
+      "restarted server keeps its state");
 }
 
 }  // namespace

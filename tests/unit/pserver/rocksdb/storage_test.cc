@@ -57,7 +57,8 @@ class StorageTest : public ShardFixture {
     return true;
   }
 
-  // Returns the only file of the directory that has `part` in its name and is not empty.
+  // Returns the path of the only file of the directory whose name contains `part` and that is not
+  // empty.
   std::string Only(const std::string& part) const {
     std::vector<std::string> found;
     for (const auto& entry : std::filesystem::directory_iterator(dir_)) {
@@ -228,7 +229,8 @@ TEST_F(StorageTest, AMissingAcknowledgedCheckpointIsNoticed) {
   const std::string copy = dir_ + "_old";
   std::filesystem::copy(dir_, copy);
   { ASSERT_TRUE((*OpenRocksdbStorage(dir_))->Write(Image(4)).ok()); }
-  // Combines an older copy of the store with the newer file of the acknowledged version.
+  // Combines an older copy of the store with the newer file of the acknowledged version. The store
+  // must reject this combination.
   std::filesystem::copy_file(dir_ + "/TANDEM_ACKNOWLEDGED", copy + "/TANDEM_ACKNOWLEDGED",
                              std::filesystem::copy_options::overwrite_existing);
   const auto read = (*OpenRocksdbStorage(copy))->Read();
@@ -277,8 +279,8 @@ TEST_F(StorageTest, NoFlippedByteOfTheValuesIsLoaded) {
   EXPECT_THAT(std::string(storage->Read().status().message()), HasSubstr(path + " is missing"));
 }
 
-// The damage is at the end of the file, so most of the file is loaded before it is found. The
-// served values must not change.
+// The damage is at the end of the file, so most of the file is loaded before the damage is found.
+// The values that the shard serves must not change.
 TEST_F(StorageTest, WhatIsServedStaysWhereACheckpointIsDamaged) {
   const auto storage = *OpenRocksdbStorage(dir_);
   DurableShard durable({}, storage.get(), clock_, backend_, device_, metrics_);
@@ -322,8 +324,8 @@ TEST_F(StorageTest, WhatIsServedStaysWhereACheckpointIsDamaged) {
   EXPECT_TRUE(started.shard().Info().initialised);
 }
 
-// Replaces the file of values by the file of another checkpoint. The record of the newer checkpoint
-// does not match it.
+// Replaces the file of values by the file of another checkpoint. The record of the checkpoint does
+// not match this file.
 TEST_F(StorageTest, ValuesOfAnotherCheckpointAreRefused) {
   const auto storage = *OpenRocksdbStorage(dir_);
   ASSERT_TRUE(storage->Write(Image(2)).ok());
@@ -342,8 +344,8 @@ TEST_F(StorageTest, FilesOfCheckpointsThatWereNeverWholeGo) {
   EXPECT_TRUE(Same(**storage->Read(), image));
 }
 
-// Flips each byte of each file in the directory of a server with a log, one at a time. No flipped
-// byte may be loaded.
+// Flips each byte of each file in the directory of a server with a log, one byte at a time. The
+// server must not load a flipped byte.
 TEST_F(StorageTest, NoFlippedByteOfTheLogIsLoaded) {
   constexpr uint64_t kEntries = 3;
   const ShardSnapshot image = Image(2);

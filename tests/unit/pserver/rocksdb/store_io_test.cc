@@ -1,5 +1,5 @@
-// The checkpoint store when system calls fail. The fsync and fdatasync of this program replace
-// those of the C library, also for RocksDB.
+// Tests the checkpoint store when system calls fail. The fsync and fdatasync of this program
+// replace those of the C library, also in RocksDB.
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@
 
 namespace {
 
-std::atomic<int> g_failures{0};  // number of the next file syncs that fail
+std::atomic<int> g_failures{0};  // number of next file syncs that fail
 std::mutex g_mu;
 std::set<std::string> g_synced;  // paths of all synced directories and files
 

@@ -101,7 +101,7 @@ TEST(WritePaceTest, ARestEndsWhenSomebodyElseWantsAnImage) {
     w.Work(hours(1));
     ++w.pushes;
     resting = true;
-    file.Wrote();  // sleeps for 29 hours unless another wish wakes it
+    file.Wrote();  // sleeps for 29 hours unless another Wish wakes it
   });
   while (!resting) std::this_thread::yield();
   std::this_thread::sleep_for(milliseconds(5));  // usually long enough for the writer to be asleep
@@ -135,7 +135,7 @@ TEST_F(PacedSaveTest, RestsAsLongAsItsCallerHasPatience) {
   const Time start = SteadyNow();
   ASSERT_TRUE(durable.Save(false, 0, milliseconds(40)).ok());
   EXPECT_GE(SteadyNow() - start, milliseconds(40));
-  EXPECT_GE(pieces, 4u);                // at least one pause for the begin and for each chunk
+  EXPECT_GE(pieces, 4u);                // at least one pause for the start and for each chunk
   ASSERT_TRUE(durable.Save().ok());     // ends at once: each pause would last 29 hours
   ASSERT_TRUE(durable.Restore().ok());  // ends at once, too
   const StatusOr<std::optional<ShardSnapshot>> read = storage->Read();

@@ -20,8 +20,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// The table is repeated in the test deliberately: a change of the product's table changes the
-// rights of roles.
+// The test deliberately repeats the product's table. A change of the product's table changes the
+// rights of roles, so the test must change too.
 const std::map<std::string, std::vector<rpc::PeerRole>>& Allowed() {
   using enum rpc::PeerRole;
   static const std::map<std::string, std::vector<rpc::PeerRole>> allowed = {
@@ -59,7 +59,7 @@ class AccessTest : public PserverTest {
     options.audit_log = dir_ + "/audit.jsonl";
     StartServers(1, options);
   }
-  // Returns the outcome of each call in the audit log, by "ROLE CALL". The role is "" for a caller
+  // Returns the outcome of each call in the audit log, by "ROLE CALL". ROLE is empty for a caller
   // without a role.
   std::map<std::string, std::string> Audited() const {
     std::map<std::string, std::string> outcomes;
@@ -75,7 +75,7 @@ class AccessTest : public PserverTest {
     }
     return outcomes;
   }
-  // Returns the status of a call with an empty request.
+  // Makes a call with an empty request. Returns its status.
   Status Call(const rpc::TlsFiles& tls, const std::string& method) {
     const auto channel = rpc::MakeChannel(servers_[0]->endpoint(), tls);
     if (!channel.ok()) return channel.status();
@@ -120,7 +120,8 @@ TEST_F(AccessTest, EveryRoleMayWhatItsRowSaysAndNothingElse) {
       const Status status = Call(tls, method);
       ++cells;
       refused += allowed ? 0 : 1;
-      // An empty request may be rejected for other reasons, but not because of the caller's role.
+      // The server may reject an empty request for other reasons, but must not reject it because of
+      // an allowed role.
       EXPECT_EQ(status.code() != StatusCode::kPermissionDenied, allowed)
           << rpc::RoleName(role) << " " << method << ": " << status;
       EXPECT_NE(status.code(), StatusCode::kUnavailable) << rpc::RoleName(role) << " " << method;
@@ -156,7 +157,7 @@ TEST_F(AccessTest, JobsDoNotMix) {
                   HasSubstr("of job \"other\", but this server serves"));
     }
   }
-  // A client does not accept the server of another job.
+  // A client must not accept the server of another job.
   ps::PsOptions options;
   options.job = "other";
   options.security.tls = authority_.Issue("other", rpc::PeerRole::kTrainer);
@@ -191,8 +192,8 @@ TEST_F(AccessTest, AServerNeedsItsOwnRole) {
       std::string(server.status().message()),
       HasSubstr(
           "is for role pserver of job \"j\", but this process is a pserver of job \"k\" [TD6010]"));
-  // TLS without client certificates does not restrict the access. The server therefore rejects it
-  // on a network address.
+  // TLS without client certificates does not restrict who may call. Therefore the server rejects
+  // this setting for a network address.
   options.job = "";
   options.rpc.tls.ca = "";
   options.rpc.listen = {"0.0.0.0", 0};
@@ -201,7 +202,7 @@ TEST_F(AccessTest, AServerNeedsItsOwnRole) {
   EXPECT_THAT(std::string(server.status().message()), HasSubstr("hint: set tls_ca"));
 }
 
-// Trains with roles and the secret together, on both transports.
+// Trains with roles and a secret at the same time, over both transports.
 TEST_F(AccessTest, ATrainerTrains) {
   PserverOptions server;
   server.rpc.tls = authority_.Issue("j", rpc::PeerRole::kPserver);

@@ -82,7 +82,7 @@ TEST_F(PserverMetricsTest, CallsAreCountedByWhateverRoadTheyCome) {
     EXPECT_EQ(Errors("Push"), refused + 1);
     EXPECT_EQ(Errors("Pull"), 0);
   }
-  EXPECT_EQ(Calls("Barrier"), 0);  // exported although no trainer has called Barrier
+  EXPECT_EQ(Calls("Barrier"), 0);  // the metric exists although no trainer has called Barrier
   EXPECT_EQ(Calls("Configure"), 2);
 }
 

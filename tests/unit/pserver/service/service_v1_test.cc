@@ -1,5 +1,5 @@
-// Tests the service tandem.pserver.v1.ParameterServer. Each call has the effect, reply and errors
-// of the call with this name in tandem.ParameterServer.
+// Tests the service tandem.pserver.v1.ParameterServer. Each call has the same effect, reply and
+// errors as the corresponding call of tandem.ParameterServer.
 #include "pserver/service/service_v1.h"
 
 #include <grpcpp/channel.h>
@@ -24,7 +24,8 @@ constexpr char kUnversioned[] = "/tandem.ParameterServer/";
 constexpr char kV1[] = "/tandem.pserver.v1.ParameterServer/";
 
 const google::protobuf::ServiceDescriptor* Service(const std::string& name) {
-  // Links the descriptor of the file into this program, where no other code refers to it.
+  // Links the file's descriptor into this program, because no other code of the program refers to
+  // it.
   static const void* volatile linked = &descriptor_table_proto_2fpserver_5fv1_2eproto;
   CHECK(linked != nullptr);
   const auto* service = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name);

@@ -1,5 +1,5 @@
-// Proofs of the job's secret. A proof holds for one session only. A program that took over a
-// pserver's port gains nothing.
+// Tests proofs of the job's secret. A proof is valid for one session only. A program that listens
+// in place of a pserver must not gain access by recorded proofs.
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 
@@ -79,7 +79,7 @@ TEST(SessionTest, ASecretIsProvedByBothSides) {
           "the program that listens on a:1 does not have the secret of job \"job\" [TD6020]"));
   EXPECT_EQ(Open(none, client).code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(client.Next("Push").metadata, "") << "no session with either";
-  // A caller without the secret may ignore the server's proof, but still has no session key.
+  // A caller without the secret may ignore the server's proof, but cannot compute the session key.
   const OpenSessionRequest offer = client.Offer();
   OpenSessionReply reply;
   ASSERT_EQ(server.Open(offer, &reply), OkStatus());
@@ -99,8 +99,8 @@ TEST(SessionTest, AServerOfAnotherJobWithTheSameSecretIsRefused) {
   ServerSessions other(kSecret, "other");
   ps::ClientSession client(kSecret, "job", "a:1");
   EXPECT_EQ(Open(other, client).code(), StatusCode::kUnauthenticated);
-  // A relay replaces the job's name in the offer by the other job. It gets a proof, but the proof
-  // is invalid for the client's job.
+  // A relay replaces the name of the job in the offer by another job. It gets a proof, but the
+  // client's job makes this proof invalid.
   OpenSessionRequest offer = client.Offer();
   const std::string nonce = offer.nonce();
   offer.set_job("other");
@@ -123,7 +123,7 @@ TEST(SessionTest, NoProofServesAnotherPurpose) {
       rpc::CallProof(kSecret, 1, "Pull"), rpc::ServerProof(kOther, terms),
   };
   EXPECT_EQ(all.size(), 8u);
-  // Expected values computed with Python's hmac module from the description in proto/pserver.proto.
+  // Python's hmac module computed the expected values from the description in proto/pserver.proto.
   EXPECT_EQ(absl::BytesToHexString(rpc::ServerProof(kSecret, terms)),
             "15ef492642f800eab6fa066a49caa95ecacf4d85f2dd58fc4672c5bb3bba84af");
   EXPECT_EQ(absl::BytesToHexString(rpc::SessionKey(kSecret, terms)),
@@ -163,7 +163,7 @@ TEST(SessionTest, AFloodOfStrangersDropsNoProvenSession) {
   EXPECT_TRUE(AsksForAnother(server.Check(lost.metadata, "Push"))) << "it had proved nothing";
   waiting.Forget(lost.session);
   EXPECT_EQ(waiting.Next("Push").metadata, "");
-  // If there are too many authenticated sessions, the server drops the session that was idle
+  // If there are too many authenticated sessions, the server drops the session that has been idle
   // longest.
   std::vector<std::unique_ptr<ps::ClientSession>> more;
   for (int i = 0; i < 3; ++i) {
@@ -304,7 +304,7 @@ TEST_F(SessionServerTest, CallsWithoutASessionAreRefused) {
   EXPECT_THAT(std::string(made_up.message()), HasSubstr("[TD6021]"));
 }
 
-// The sessions of a server end when the server ends.
+// The sessions of a server end with its process.
 TEST_F(SessionServerTest, AClientGoesOnAfterTheServerStartedAgain) {
   StartServer();
   const Endpoint where = servers_[0]->endpoint();
@@ -319,8 +319,8 @@ TEST_F(SessionServerTest, AClientGoesOnAfterTheServerStartedAgain) {
   }
 }
 
-// A server accepts few bytes on a new connection before it has accepted a first call. After a
-// broken connection, a client therefore makes a small call first.
+// A server accepts only few bytes on a new connection before it has authenticated a first call.
+// Therefore a client makes a small call first after a connection breaks.
 TEST_F(SessionServerTest, ALargePushFollowsASmallCallOnANewConnection) {
   PserverOptions options;
   options.job = "job";
@@ -348,7 +348,7 @@ TEST_F(SessionServerTest, ALargePushFollowsASmallCallOnANewConnection) {
   }
 }
 
-// A Unix-domain socket file outlives its server. The next server replaces the file.
+// The file of a Unix-domain socket outlives its server. The next server replaces the file.
 TEST_F(SessionServerTest, AUnixSocketIsBoundAgain) {
   const Endpoint where{"", 0, dir_ + "/pserver-0"};
   StartServer(where);
@@ -385,7 +385,7 @@ TEST_F(SessionServerTest, NothingCrossesANetworkInTheClear) {
   EXPECT_TRUE(Client(0, 1, options).ok());
 }
 
-// Calls from many threads share one client. The client opens the sessions that they need.
+// Many threads call through one client. The client opens the sessions that the calls need.
 TEST_F(SessionServerTest, ManyCallsAtOnce) {
   StartServer();
   auto client = Client(0, 1, {.security = {.secret = kSecret}});

@@ -1,4 +1,4 @@
-// Each change of state writes one line to the log. A repeated call writes none.
+// Each change of state writes one line to the log. A repeated call writes no line.
 #include "pserver/service/state_log.h"
 
 #include <chrono>

@@ -24,7 +24,7 @@ TEST_F(StatusTest, TheTrainerForWhichOthersWaitIsTheSlowest) {
     ASSERT_TRUE(Push(Head(Rank(0), step + 1, step), 1.0f).ok());
     PullLater(0, step + 1, seconds(60), first);
     clock_.Advance(seconds(1));
-    // The second call waits at the same time as the first.
+    // The second call waits at the same time as the first call.
     PullLater(0, step + 1, seconds(60), Pending());
     ASSERT_TRUE(Push(Head(Rank(2), step + 1, step), 1.0f).ok());
     PullLater(2, step + 1, seconds(60), second);

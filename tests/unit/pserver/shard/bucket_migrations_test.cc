@@ -1,4 +1,5 @@
-// The protocol of moves on one server: leases, releases, offers, and which owner a push may assume.
+// The protocol of moves on one server: leases, releases, offers, and the owner of rows that a push
+// may assume.
 #include "pserver/shard/bucket_migrations.h"
 
 #include "tests/unit/pserver/shard/parts_fixture.h"
@@ -84,7 +85,8 @@ TEST_F(BucketMigrationsTest, OfferedBucketsAreServedOnceTheyAreReleased) {
   EXPECT_THAT(answer->buckets, testing::ElementsAre(kBucket));
   EXPECT_EQ(state_->params->tables().table(0).Rows(std::vector<int>{kBucket}, 0)->content,
             (std::vector<float>{3, 4}));
-  // The push was sent to the source first, as push 1 of trainer 0, and the source accepted it.
+  // The client first sent this push to the source, as push 1 of trainer 0, and the source accepted
+  // it.
   PushHead head = Head(0, 9, 0);
   head.origin_server = 1;
   head.origin_sequence = 1;

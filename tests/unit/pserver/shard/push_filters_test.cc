@@ -1,4 +1,4 @@
-// Tests NaN and infinity in pushes, skipped pushes, and the compensation of delay.
+// Tests NaN and infinity in pushes, skipped pushes, and delay compensation.
 #include "pserver/shard/push_filters.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Tests the checks of a push, and the second check after its values were copied.
+// Tests the checks of a push before its values are copied, and the second check after the copy.
 #include "pserver/shard/push_gate.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Tests the order of replayed changes, their wait for values, and values that are lost.
+// Tests the order of replayed changes, how changes wait for their values, and lost values.
 #include "pserver/shard/push_replay.h"
 
 #include "tests/unit/pserver/shard/parts_fixture.h"
@@ -63,8 +63,9 @@ TEST_F(PushReplayTest, ValuesOfOlderIncarnationsAreLost) {
   EXPECT_TRUE(replay.Next()->lost);
 }
 
-// Sync mode: the replacement of a trainer sends the push of an incomplete step again. The push of a
-// complete step cannot be replaced, because the step was acknowledged.
+// In sync mode, the replacement of a trainer computes a lost push of an incomplete step again. A
+// lost push of a complete step cannot be computed again, because the servers have acknowledged the
+// step.
 TEST_F(PushReplayTest, ALostPushOfACompleteStepEndsTheJob) {
   Start(UpdatePolicy::kSync);
   PushReplay incomplete(*state_);

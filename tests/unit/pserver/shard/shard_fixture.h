@@ -19,7 +19,7 @@ inline Buffer FloatBuffer(const std::vector<float>& values) {
   return buffer;
 }
 
-// Collects the log entries of a shard and writes nothing to disk.
+// A log that only collects the log entries of a shard in memory.
 class LogInMemory final : public WriteAheadLog {
  public:
   Status Ready(uint64_t /*bytes*/) override { return OkStatus(); }
@@ -77,7 +77,7 @@ class ShardFixture : public testing::Test {
     }
     return shard_->Push(head, std::move(ticket));
   }
-  // Pulls and returns the result. The shard must call the callback before Pull returns.
+  // Pulls the parameters. The shard must reply before Pull returns. Returns the reply.
   StatusOr<PullResult> PullNow(uint64_t min_version) {
     StatusOr<PullResult> result = Internal("not answered");
     PullQuery query{Rank(0), true, min_version, {}};
@@ -93,7 +93,7 @@ class ShardFixture : public testing::Test {
     }
     return all;
   }
-  // Starts a pull of `trainer` that waits. The result is stored in *out.
+  // Starts a pull of `trainer`, which may wait. *out gets the reply.
   void PullLater(int trainer, uint64_t min_version, Duration timeout,
                  std::shared_ptr<StatusOr<PullResult>> out) {
     shard_->Pull({Rank(trainer), false, min_version, {}}, clock_.Now() + timeout,

@@ -1,6 +1,6 @@
-// Durability `replayable`: the log number from which on a checkpoint holds a push. The sender of
-// the push waits for that checkpoint (--keep_pushes_mb), although it may be the trainer whose push
-// completes the step.
+// Durability `replayable`: the reply to a push names the log number from which on a checkpoint
+// contains the push. The trainer waits for such a checkpoint (--keep_pushes_mb). This trainer may
+// be the one whose push completes the step.
 #include "gmock/gmock.h"
 #include "pserver/shard/checkpoint_calls.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
@@ -41,7 +41,7 @@ TEST_F(ShardReplayTest, APushThatComesAgainIsHeldByTheStepItWasFor) {
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_TRUE(again->duplicate);
   EXPECT_LE(again->log_number, checkpoint);
-  // The checkpoint does not contain pushes of the incomplete step.
+  // The checkpoint must not contain pushes of the incomplete step.
   EXPECT_GT(Push(Head(Rank(1), 2, 1), 1)->log_number, checkpoint);
 }
 
@@ -61,8 +61,8 @@ TEST_F(ShardReplayTest, APushThatAServerAskedForIsHeldByTheStepItWasFor) {
   EXPECT_LE(asked_for->log_number, shard_->checkpoints().Take()->log_number);
 }
 
-// No trainer has seen a result of the incomplete step, so the new process may push its gradient for
-// the step again.
+// No trainer has seen a result of the incomplete step, so the new process of the trainer may push
+// another gradient for the step.
 TEST_F(ShardReplayTest, WhatADeadTrainerGaveToAStepThatWaitsForOthersIsForgotten) {
   StartReplayable();
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 5).ok());
@@ -79,8 +79,8 @@ TEST_F(ShardReplayTest, WhatADeadTrainerGaveToAStepThatWaitsForOthersIsForgotten
   EXPECT_THAT(Values(*PullNow(1)), testing::Each(0.0f));
 }
 
-// The push of the lost trainer belongs to a complete step. Other trainers may have continued after
-// that step, so the job must end.
+// The lost push belongs to a complete step. Other trainers may have continued with the result of
+// this step, so the job must end.
 TEST_F(ShardReplayTest, WithoutWhatADeadTrainerGaveToACompleteStepNobodyGoesOn) {
   StartReplayable();
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 5).ok());

@@ -22,7 +22,7 @@ TEST_F(ShardTest, SyncAppliesOncePerStepWhenAllArrived) {
   auto pulled = Pending();
   PullLater(0, 1, seconds(10), pulled);
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1.0f).ok());
-  // The call still waits for trainer 1.
+  // The pull still waits for the push of trainer 1.
   EXPECT_EQ(pulled->status().code(), StatusCode::kUnimplemented);
   const StatusOr<PushOutcome> second = Push(Head(Rank(1), 1, 0), 3.0f);
   ASSERT_TRUE(second.ok()) << second.status();
@@ -34,7 +34,8 @@ TEST_F(ShardTest, SyncAppliesOncePerStepWhenAllArrived) {
 }
 
 TEST_F(ShardTest, GradientsMayComeInSeveralMessagesAndAnyOrder) {
-  // The bits of the sum of these values depend on the order of addition.
+  // The bits of the sum of these values depend on the order of addition, but must not depend on the
+  // order of arrival.
   const std::vector<float> g = {1e8f, 1.0f, -1e8f};
   std::vector<float> first_bits;
   const std::vector<std::vector<int>> orders = {{0, 1, 2}, {2, 1, 0}, {1, 2, 0}};
@@ -81,7 +82,7 @@ TEST_F(ShardTest, DuplicateIsAcknowledgedAndNotAppliedTwice) {
   EXPECT_TRUE(again->duplicate);
   EXPECT_EQ(again->version, 1u);
   EXPECT_THAT(Values(*PullNow(0)), Each(0.5f));
-  // In sync mode the push is also recognised after its step has ended.
+  // In sync mode, the shard also recognises a repeated push after its step has ended.
   Make();
   Start(Config(1, UpdatePolicy::kSync));
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1.0f).ok());
@@ -153,7 +154,7 @@ TEST_F(ShardTest, RefusesBadPushes) {
     EXPECT_EQ(result.status().code(), c.code) << c.what << ": " << result.status();
     EXPECT_THAT(std::string(result.status().message()), HasSubstr(c.message)) << c.what;
   }
-  // None of the rejected pushes changed a value.
+  // The rejected pushes must not have changed a value.
   ASSERT_TRUE(Push(Head(Rank(0), 2, 1), 1.0f).ok());
   ASSERT_TRUE(Push(Head(Rank(1), 2, 1), 1.0f).ok());
   EXPECT_THAT(Values(*PullNow(2)), Each(-1.0f));
@@ -273,8 +274,8 @@ TEST_F(ShardTest, ASilentTrainerIsNamedToEverybodyWhoWaits) {
   }
 }
 
-// The job replaces unresponsive trainers. The other trainers continue to wait, and the launcher is
-// informed during the wait.
+// The job replaces unresponsive trainers. The other trainers continue to wait, and the shard
+// informs the launcher during the wait.
 TEST_F(ShardTest, ASilentTrainerThatIsReplacedIsToldOfAndWaitedFor) {
   std::vector<std::pair<int, Duration>> told;
   Shard::Options options;
@@ -313,7 +314,7 @@ TEST_F(ShardTest, AReplacedTrainerPushesTheSameStepAgain) {
   ASSERT_TRUE(Push(part, 100.0f).ok());
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1.0f).ok());
   ASSERT_TRUE(shard_->Configure(Rank(1, 8), Config(2, UpdatePolicy::kSync)).ok());
-  // The push comes from the older incarnation and is rejected.
+  // The push comes from the older incarnation, so the shard rejects it.
   EXPECT_FALSE(Push(Head(Rank(1, 7), 2, 0), 1.0f).ok());
   ASSERT_TRUE(Push(Head(Rank(1, 8), 1, 0), 3.0f).ok());
   EXPECT_THAT(Values(*PullNow(1)), Each(-1.0f));
@@ -360,7 +361,7 @@ TEST_F(ShardTest, AsyncAppliesAtOnce) {
   EXPECT_EQ(Push(Head(Rank(1), 1, 9), 1.0f)->version, 1u);
   EXPECT_THAT(Values(*PullNow(1)), Each(0.5f));
   EXPECT_EQ(Push(Head(Rank(1), 3, 4), 1.0f)->version, 2u);
-  // A later push arrived first; this one is still applied once.
+  // A later push arrived before this push. The shard must still apply this push once.
   EXPECT_EQ(Push(Head(Rank(1), 2, 4), 1.0f)->version, 3u);
   EXPECT_THAT(Values(*PullNow(3)), Each(-0.5f));
 }
@@ -390,7 +391,7 @@ TEST_F(ShardTest, WaitInitAndPullWaitForTheFirstValues) {
   EXPECT_EQ(*initialised, 5u);
 }
 
-// The update needs the norm of the variable, so the optimizer is correct only for whole variables.
+// The update of this optimizer needs the norm of the whole variable, so the shard rejects slices.
 TEST_F(ShardTest, OptimizersOfWholeVariablesRefuseSlices) {
   ShardConfig config = Config(1, UpdatePolicy::kSync, "lamb");
   Make();
@@ -417,8 +418,8 @@ TEST_F(ShardTest, ImageAndRestoreContinueWithTheSameBits) {
   };
   step(0);
   step(1);
-  // A snapshot contains no push of the incomplete step. The trainer must send the push again after
-  // a restore.
+  // A snapshot contains no push of the incomplete step. After a restore, the trainer must send this
+  // push again.
   ASSERT_TRUE(Push(Head(Rank(0), 3, 2, 0.1f), 0.3f + 2).ok());
   const StatusOr<ShardSnapshot> image = shard_->checkpoints().Take();
   ASSERT_TRUE(image.ok()) << image.status();

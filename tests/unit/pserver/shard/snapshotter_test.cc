@@ -1,5 +1,5 @@
-// A snapshot has the values of the moment at which it began, although pushes change the values
-// during the copy.
+// A snapshot has the values of the time at which it began, although pushes change the values during
+// the copy.
 #include "pserver/shard/snapshotter.h"
 
 #include "tests/unit/pserver/shard/parts_fixture.h"

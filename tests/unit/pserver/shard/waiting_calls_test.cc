@@ -1,5 +1,5 @@
-// Each waiting call gets one reply: its value, DEADLINE_EXCEEDED, or the loss of a trainer that it
-// waits for.
+// Each waiting call gets exactly one reply: the value for which it waits, DEADLINE_EXCEEDED, or an
+// error that names the lost trainer for which it waits.
 #include "pserver/shard/waiting_calls.h"
 
 #include "pserver/shard/trainer_timeouts.h"
@@ -22,7 +22,7 @@ class WaitingCallsTest : public PartsTest {
     calls_ = std::make_unique<WaitingCalls>(*state_, *reader_, counters_);
     timeouts_ = std::make_unique<TrainerTimeouts>(*state_);
   }
-  // Pulls as trainer 0. The reply is stored in `result_`.
+  // Pulls as trainer 0. `result_` gets the reply.
   void Pull(uint64_t min_version, uint64_t min_step = 0, const void* tag = nullptr) {
     PullQuery query{.caller = {"job", 0, kIncarnation}, .ranges = {}, .at_version = {}};
     query.min_version = min_version;
@@ -125,8 +125,8 @@ TEST_F(WaitingCallsTest, APullOfMovedSlicesFails) {
   EXPECT_EQ(result_.status().code(), StatusCode::kAborted);
 }
 
-// In a_sync mode other trainers no longer wait for a lost trainer. In sync mode the step needs its
-// push, so the error names it.
+// In a_sync mode, waiting calls of other trainers no longer wait for a lost trainer. In sync mode,
+// the step needs the push of the lost trainer, so the waiting calls get an error that names it.
 TEST_F(WaitingCallsTest, AnUnresponsiveTrainerIsLostOrNamed) {
   Make(UpdatePolicy::kASync);
   state_->config.lost_after = seconds(100);

@@ -20,7 +20,7 @@ TEST(MoveStateTest, NoEpochIsUsedTwice) {
   state.map = News({{3, 5, 0}});
   EXPECT_THAT(state.MovesOf({2, 3}, 1), ElementsAre(BucketMove{2, 1, 1}, BucketMove{3, 6, 1}));
   state.Begin(state.MovesOf({2, 3}, 1));
-  // The move with number 6 was not completed, so the next move gets number 7.
+  // The move with number 6 was not completed. Nevertheless the next move gets number 7.
   EXPECT_THAT(state.MovesOf({3}, 2), ElementsAre(BucketMove{3, 7, 2}));
   state.map.Learn(BucketMove{3, 9, 0});
   EXPECT_THAT(state.MovesOf({3}, 2), ElementsAre(BucketMove{3, 10, 2})) << "heard of by others";

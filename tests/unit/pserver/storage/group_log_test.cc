@@ -23,7 +23,7 @@ class GroupLogTest : public testing::Test {
     if (!log_) log_.emplace(options_, clock_, storage_, metrics_);
     return *log_;
   }
-  // Appends a push of `elements` values.
+  // Appends an entry for a push of `elements` values.
   void Append(int64_t elements = 4) {
     PushRecord push;
     push.head.slices = {{"w", 0, {DType::kF32, Shape{elements}}}};
@@ -55,8 +55,8 @@ TEST_F(GroupLogTest, AnErrorOfTheStoreEndsTheLogAndIsToldAtOnce) {
   Log().Turn();
   EXPECT_EQ(*first, Unavailable("EIO, once"));
   EXPECT_THAT(ends_, ElementsAre(Unavailable("EIO, once")));
-  // The store works again. It is unknown how many bytes of the first change it stored, so the log
-  // keeps returning the error.
+  // The store works again. The log keeps returning the error, because it is unknown how many bytes
+  // of the first change the store wrote.
   storage_.append_fails = OkStatus();
   EXPECT_EQ(Log().Ready(4), Unavailable("EIO, once"));
   EXPECT_EQ(Log().NextTurn(), Time::max());

@@ -1,4 +1,4 @@
-// Steps of dense slices that several threads share.
+// Tests steps of dense slices on several threads.
 #include "pserver/tables/dense_table.h"
 
 #include <cmath>
@@ -9,7 +9,8 @@
 namespace tandem::pserver {
 namespace {
 
-// Sizes for which three threads get two parts of work. One of the parts also has the small slices.
+// With these sizes, three threads get two parts of work. One of the parts also contains the small
+// slices.
 const std::vector<int64_t> kNumel = {70'000, 3, 100'000, 1, 9};
 
 // Returns the current parameters, the previous parameters and the slots, after some steps of two
@@ -45,7 +46,7 @@ std::vector<std::string> Train(ForkJoin* workers) {
     for (int trainer : both) {
       for (int s = 0; s < slices; ++s) gathered.Put(s, trainer, values(s, 7 * step + trainer));
     }
-    if (step == 2) table->BeginSnapshot();  // the thread of a slice copies it before the change
+    if (step == 2) table->BeginSnapshot();  // each thread copies its slices before it updates them
     CHECK(table->ApplyStep(gathered, both, 0.1f).ok());
     gathered.DropAll();
   }

@@ -1,6 +1,6 @@
 // Slices on the stand-in device (tests/support/guarded_device_module.cc). Only kernels and copies
-// may access its memory, and its kernels are those of the CPU. A table on the device gives the bits
-// of a table on the CPU after any operation.
+// may access the memory of this device, and its kernels are those of the CPU. After each operation,
+// a table on the device must have the bits of a table on the CPU.
 #include <cstdlib>
 #include <cstring>
 
@@ -71,7 +71,8 @@ void ExpectSame(DenseTable& one, DenseTable& other) {
   }
 }
 
-// Runs steps of one and of two trainers, immediate pushes, and pushes with compensation of delay.
+// Runs steps with the gradients of one and of two trainers, immediate pushes, and pushes with delay
+// compensation.
 void Use(DenseTable& table) {
   for (int slice = 0; slice < 2; ++slice) {
     ASSERT_TRUE(table.SetParam(slice, Values(kNumel[slice], slice)).ok());
@@ -108,7 +109,7 @@ TEST_F(DeviceSlices, UpdatesGiveTheBitsOfTheCpu) {
   }
 }
 
-// A checkpoint from the device or the CPU can be loaded on either of them.
+// A checkpoint of the device or of the CPU can be loaded on the device and on the CPU.
 TEST_F(DeviceSlices, ImagesGoFromPlaceToPlace) {
   const auto device = Make({"adam", {}}, true);
   Use(*device);

@@ -1,4 +1,4 @@
-// Tests the gradients of a step, by item and trainer.
+// Tests the container for the gradients of a step, by item and trainer.
 #include "pserver/tables/gathered_gradients.h"
 
 #include "gtest/gtest.h"

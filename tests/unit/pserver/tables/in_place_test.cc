@@ -1,5 +1,5 @@
-// Gradients that are read in place from the receive buffer give the same bits. The buffer is not
-// changed.
+// A shard that reads gradients in place from the receive buffer must give the same bits, and must
+// not change the buffer.
 #include "gmock/gmock.h"
 #include "pserver/state/wal.h"
 #include "pserver/tables/update_program.h"
@@ -33,7 +33,7 @@ TEST(UpdateProgramTest, AGradientElsewhereGivesTheSameBits) {
       EXPECT_EQ(gradient, before) << optimizer.type;
       EXPECT_TRUE(std::ranges::equal(here->param(), there->param())) << optimizer.type << step;
     }
-    // Afterwards both objects apply a gradient from their own buffer.
+    // After that, both objects must apply a gradient from their own buffers.
     for (auto* update : {here.get(), there.get()}) {
       std::fill(update->grad().begin(), update->grad().end(), 0.125f);
       ASSERT_TRUE(update->Apply(0.1f).ok());
@@ -74,7 +74,8 @@ TEST_F(InPlaceTest, ValuesAreTakenWhereTheyLieUnlessTheyAreKept) {
   shard_.reset();  // the shard ends before its log
 }
 
-// In sync mode, only the last push of a step is read in place from the buffer of the message.
+// In sync mode, the shard reads only the last push of a step in place from the buffer of the
+// message.
 TEST_F(InPlaceTest, OnlyTheLastPushOfAStepIsTakenWhereItLies) {
   Make();
   Start(Config(2, UpdatePolicy::kSync));
@@ -96,8 +97,8 @@ TEST_F(InPlaceTest, OnlyTheLastPushOfAStepIsTakenWhereItLies) {
               testing::ElementsAre(-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1));
 }
 
-// A push was admitted as the last one of its step. Another trainer restarts before the push is
-// applied. The step must wait then, so the push is copied.
+// The shard admitted a push as the last push of its step. Another trainer restarts before the push
+// is applied. The step must wait again, so the shard must copy the push.
 TEST_F(InPlaceTest, WhatWaitsAfterAllIsCopied) {
   Make();
   Start(Config(2, UpdatePolicy::kSync));

@@ -1,4 +1,4 @@
-// Tests the weights that rows had before the last step.
+// Tests the stored weights that rows had before the last step.
 #include "pserver/tables/previous_weights.h"
 
 #include "common/tables/row_buckets.h"
@@ -14,7 +14,7 @@ class PreviousWeightsTest : public testing::Test {
  protected:
   // Adds a row whose two weights are `value`.
   void AddRow(uint64_t id, float value) { std::fill_n(rows_.Row(*rows_.Add(id)), 2, value); }
-  // Returns the previous weights of each id; `now` for ids without an entry.
+  // Returns the previous weights of each id; for an id without an entry, `now` twice.
   std::vector<float> Overwritten(const std::vector<uint64_t>& ids, float now) const {
     std::vector<float> out(2 * ids.size(), now);
     previous_.Overwrite(ids, out.data());

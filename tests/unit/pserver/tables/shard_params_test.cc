@@ -1,4 +1,4 @@
-// Slices and tables under one index, tested without a shard.
+// Tests slices and tables under one index, without a shard.
 #include "pserver/tables/shard_params.h"
 
 #include <cstring>
@@ -17,7 +17,7 @@ constexpr int kIndexOfTable = 2;
 class ShardParamsTest : public testing::Test {
  protected:
   // Creates two slices and a table of 2 columns with all its buckets. The first slice is movable
-  // only if `bucket` is set.
+  // only if `bucket` is not 0.
   void Make(UpdatePolicy mode, int bucket = 0) {
     config_ = {.job = "job", .trainers = 2, .mode = mode};
     config_.optimizer.type = "sgd";
@@ -31,7 +31,7 @@ class ShardParamsTest : public testing::Test {
                                            .arena = nullptr,
                                            .table_memory = {}});
   }
-  // Returns the head of a push for all slices, and for rows 4 and 9.
+  // Returns the head of a push of all slices, and of rows 4 and 9.
   static PushHead Push(int trainer) {
     PushHead head{{.caller = {"job", trainer, 1}, .sequence = 1, .learning_rate = 1}, {}};
     head.slices = {{"t", 0, {DType::kI64, {2}}},
@@ -85,7 +85,7 @@ TEST_F(ShardParamsTest, FirstValuesAreGivenOnceAllOfAMessageCouldBeSet) {
             StatusCode::kInvalidArgument);
   EXPECT_EQ(params_->progress().count(), 0u);
   ASSERT_TRUE(params_->Init(0, {w}, {}, {}).ok());
-  ASSERT_TRUE(params_->Init(0, {w}, {}, {}).ok());  // the message may be repeated
+  ASSERT_TRUE(params_->Init(0, {w}, {}, {}).ok());  // a client may repeat the message
   EXPECT_EQ(params_->progress().count(), 1u);
   const std::vector<bool> before = params_->progress().flags();
   Init();
@@ -134,8 +134,8 @@ TEST_F(ShardParamsTest, APushIsAppliedAtOnce) {
   EXPECT_THAT(Row(9), ElementsAre(-6, -8));
 }
 
-// Row buckets are numbered from 0 on, and slices that are not movable have bucket 0. An offer of
-// row bucket 0 must not affect these slices.
+// Row buckets are numbered from 0 on, and slices that cannot move have bucket 0. An offer of row
+// bucket 0 must not affect these slices.
 TEST_F(ShardParamsTest, ABucketOfRowsThatIsOfferedIsNoSlice) {
   Make(UpdatePolicy::kSync, kRowBuckets);
   MoveState moves;

@@ -1,4 +1,4 @@
-// Tables of rows, compared with the same updates of the whole matrix.
+// Compares tables of rows with the same updates of a whole matrix.
 #include "pserver/tables/sparse_tables.h"
 
 #include <numeric>
@@ -45,7 +45,7 @@ struct Gradient {
   std::vector<uint64_t> ids;
   std::vector<float> values;
   RowsGradient view() const { return {ids, values.data()}; }
-  // Returns the rows of buckets [bucket_begin, bucket_end).
+  // Returns the part of the gradient for the rows of buckets [bucket_begin, bucket_end).
   Gradient Part(int bucket_begin, int bucket_end) const {
     Gradient part;
     for (size_t i = 0; i < ids.size(); ++i) {
@@ -58,7 +58,7 @@ struct Gradient {
   }
 };
 
-// Returns a gradient for about one of `every` rows.
+// Returns a gradient for a random selection of rows: about one of `every` rows.
 Gradient RandomGradient(uint64_t step, uint64_t rank, uint64_t every) {
   const uint64_t key = StreamKey(step * 10 + rank, "gradient");
   Gradient g;
@@ -94,8 +94,8 @@ class SparseTableTest : public testing::Test {
     return Pull(table, ids);
   }
 
-  // Returns the result of a single process, which applies the sum over the ranks to the whole
-  // matrix.
+  // Computes the expected result in a single process: applies the sum of the gradients of all ranks
+  // to the whole matrix. Returns the matrix.
   std::vector<float> Whole(const graph::OptimizerSpec& optimizer, int steps, uint64_t every) {
     auto update = *UpdateProgram::MakeRows("emb", kHeight, kDim, optimizer, backend_, device_);
     exec::FillInitial("emb", kInit, Shape{kHeight, kDim}, kSeed, 0, update->param());
@@ -164,8 +164,8 @@ TEST_F(SparseTableTest, PartsAtOnceHaveTheSameBits) {
   }
 }
 
-// A push of pulled ids reuses the lookups of its pull. The bits are the same, whatever happens
-// between pull and push.
+// A push of ids that were pulled before reuses the lookups of the pull. The result must have the
+// same bits, whatever happens between pull and push.
 TEST_F(SparseTableTest, APullBeforeAPushChangesNothing) {
   ForkJoin workers("rows", 2);
   for (const bool shrinks : {false, true}) {
@@ -178,7 +178,7 @@ TEST_F(SparseTableTest, APullBeforeAPushChangesNothing) {
       for (const Gradient* g : {&b, &a}) {
         const RowsGradient one[] = {g->view()};
         ASSERT_TRUE(Step(*pulled, one, step).ok());
-        // Separate pulls, so that the push of this table does its own lookups.
+        // Pulls other ids from `alone`, so that its push cannot reuse lookups.
         for (uint64_t i = 0; i < 4; ++i) Pull(*alone, {&i, 1});
         ASSERT_TRUE(Step(*alone, one, step).ok());
       }
@@ -213,7 +213,7 @@ TEST_F(SparseTableTest, TheNumberOfServersDoesNotMatter) {
   }
 }
 
-// IdleRowsOf computes the effect of an optimizer's operators on new rows without a gradient.
+// IdleRowsOf computes how the operators of an optimizer change new rows that get no gradient.
 TEST_F(SparseTableTest, RowsThatNeverHadAGradientMoveWhereIdleRowsOfSaysSo) {
   std::vector<graph::OptimizerSpec> specs = Fitting();
   for (const char* type : {"adamw", "ftrl"}) specs.push_back(Spec(type));
@@ -266,8 +266,8 @@ TEST_F(SparseTableTest, PagesAndImagesHoldEveryRowWithItsSlots) {
     const RowsGradient one[] = {g.view()};
     ASSERT_TRUE(Step(*table, one).ok());
   }
-  // Copies the table in pages to three servers, and by a snapshot to one server. Then
-  // applies one more step to the table, to the snapshot's copy and to one of the three servers.
+  // Copies the table in pages to three servers, and by a snapshot to one server. Then applies one
+  // more step to the table, to the copy by the snapshot and to one of the three servers.
   const TableSnapshot image = *table->Snapshot(0);
   auto copy = Make(TableOf(), adam);
   for (const auto& [bucket, rows] : image.buckets) ASSERT_TRUE(copy->SetRows(rows, 0).ok());

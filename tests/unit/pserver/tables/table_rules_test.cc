@@ -1,5 +1,5 @@
-// Rows that are admitted after several pushes and removed later: at which version this happens, and
-// which values a pull returns.
+// Tests rows that are admitted after several pushes and removed later: the version at which this
+// happens, and the values that a pull returns.
 #include "common/tables/table_rules.h"
 
 #include "common/base/rng.h"
@@ -26,7 +26,7 @@ class TableRulesTest : public testing::Test {
     CHECK(table.ok()) << table.status();
     return *std::move(table);
   }
-  // Updates the table to version + 1 with a gradient of ones for `ids`.
+  // Updates the table from `version` to version + 1, with a gradient of ones for `ids`.
   static void Update(SparseTable& table, uint64_t version, const std::vector<uint64_t>& ids,
                      bool keep_previous = false) {
     const Floats ones(ids.size() * kDim, 1.0f);
@@ -111,7 +111,7 @@ TEST_F(TableRulesTest, ProbabilityIsDrawnAnewInEachVersionAndTheSameOnEveryServe
   Update(*table, 1, ids);
   EXPECT_NEAR(static_cast<double>(table->rows()) / kIds, 1 - 0.75 * 0.75, 0.02);
   EXPECT_EQ(table->Info().dropped, 2 * kIds - static_cast<uint64_t>(first) - table->rows());
-  // Updates only some of the rows, in another order. Each row changes as before.
+  // Updates only some of the rows, in another order. Each of these rows must change as before.
   auto other = Make("admit_probability=0.25");
   std::vector<uint64_t> some;
   for (uint64_t i = 0; i < kIds; i += 3) some.push_back(ids[i]);
@@ -150,8 +150,8 @@ TEST_F(TableRulesTest, ARowThatComesAgainInTheUpdateThatRemovesItBeginsAnew) {
   EXPECT_EQ(Row(*table, 1), Fresh(1, 2));
 }
 
-// A version with a gradient adds 1 to the score of the row. Scores are halved before versions 2, 4,
-// 6 ...
+// Each version in which a row gets a gradient adds 1 to the score of the row. Scores are halved
+// before versions 2, 4, 6 ...
 TEST_F(TableRulesTest, FadedScoresDecide) {
   auto table = Make("shrink_every=2 decay=0.5 shrink_score=0.5");
   Update(*table, 0, {1, 2});
@@ -181,8 +181,8 @@ TEST_F(TableRulesTest, WaitingRowsAreForgottenInTimeToo) {
   EXPECT_EQ(table->rows(), 1u);
 }
 
-// A snapshot is restored on three servers, and all tables continue. The rows of the servers equal
-// those of the table that was not restored.
+// Restores a snapshot on three servers, and continues with all tables. The rows of the three
+// servers must equal the rows of the table that was not restored.
 TEST_F(TableRulesTest, ImagesHoldWhatTheRulesCount) {
   const std::string rules = "admit_count=2 shrink_every=3 decay=0.5 shrink_score=0.3 ttl=4";
   const auto ids = [](uint64_t version) {
@@ -233,8 +233,8 @@ TEST_F(TableRulesTest, ImagesHoldWhatTheRulesCount) {
   EXPECT_GT(whole->Info().removed, 0u);
 }
 
-// A resumed job may count its versions from another number. In a_sync mode each server counts its
-// own versions.
+// The versions of a resumed job may begin at another number: in a_sync mode, each server counts
+// separate versions.
 TEST_F(TableRulesTest, AgesGoOnAtAnotherVersion) {
   auto table = Make("admit_count=2 shrink_every=1 ttl=3");
   Update(*table, 100, {1, 2, 3});

@@ -39,7 +39,8 @@ class CheckpointTest : public testing::Test {
     const Status status = store.Save(At(step), &warnings_);
     ASSERT_TRUE(status.ok()) << status;
   }
-  // Returns the step of the newest usable checkpoint. Expects that its tensors belong to that step.
+  // Returns the step of the newest usable checkpoint. Expects that the tensors of the checkpoint
+  // belong to that step.
   uint64_t Newest(const CheckpointStore& store) {
     warnings_.clear();
     const auto checkpoint = store.LoadNewest(device_, &warnings_);
@@ -83,8 +84,8 @@ TEST_F(CheckpointTest, KeepsTheNewest) {
   Save(store, 20);  // a step that is already stored may be saved again
   EXPECT_THAT(*store.Steps(), ElementsAre(15, 20));
   EXPECT_EQ(Newest(store), 20u);
-  // A run that resumed from an earlier step never removes the checkpoint that it has just written.
-  // It also keeps the later steps of another run.
+  // A run that resumed from an earlier step must not remove the checkpoint that it has just
+  // written. It must also keep checkpoints of later steps of another run.
   Save(store, 7);
   EXPECT_THAT(*store.Steps(), ElementsAre(7, 15, 20));
   Save(store, 123456789);
@@ -92,8 +93,8 @@ TEST_F(CheckpointTest, KeepsTheNewest) {
   EXPECT_THAT(warnings_, IsEmpty());
 }
 
-// The states of the directory after a crash at each stage of Save(). An older checkpoint is
-// complete.
+// Simulates the states of the directory after a crash at each stage of Save(). An older checkpoint
+// is always complete.
 TEST_F(CheckpointTest, CrashInTheMiddleLeavesThePreviousOne) {
   CheckpointStore store(dir_.path(), 5);
   Save(store, 10);
@@ -109,7 +110,7 @@ TEST_F(CheckpointTest, CrashInTheMiddleLeavesThePreviousOne) {
   EXPECT_THAT(warnings_, IsEmpty()) << "an interrupted write is nothing to warn of";
   Save(store, 30);
   EXPECT_FALSE(fs::exists(tmp)) << "leftovers go away";
-  // The removal of a checkpoint was interrupted after it removed the manifest.
+  // Simulates an interrupted removal of a checkpoint: only the manifest is removed.
   fs::remove(File(30, "manifest.pbtxt"));
   EXPECT_EQ(Newest(store), 10u);
   EXPECT_EQ(warnings_.size(), 1u);
@@ -225,8 +226,8 @@ TEST_F(CheckpointTest, UnwritableFolderIsNamed) {
   EXPECT_EQ(store.Prepare().code(), StatusCode::kNotFound);
   EXPECT_TRUE(CheckpointStore(dir_ / "a/b", 1).Prepare().ok());
   EXPECT_TRUE(fs::is_directory(dir_ / "a/b"));
-  // An unreadable directory does not count as an empty one, because the job must not start from the
-  // beginning.
+  // An unreadable directory must not count as an empty directory, because the job must not start
+  // from the beginning.
   CheckpointStore file(dir_ / "file", 1);
   const Status unreadable = file.LoadNewest(device_, &warnings_).status();
   EXPECT_EQ(unreadable.code(), StatusCode::kPermissionDenied);

@@ -180,7 +180,8 @@ TEST_F(SafetensorsTest, Attacks) {
   }
 }
 
-// Two files that belong together are published together: both are new, or none is.
+// Two files that belong together are published together: after publishing, both files are new or
+// both are old.
 TEST_F(SafetensorsTest, FilesArePublishedTogether) {
   const auto publish = [&](const Status& second) {
     const auto write = [](const char* text, const Status& status) {
@@ -225,7 +226,7 @@ TEST_F(SafetensorsTest, WriterRefuses) {
   }
 }
 
-// For any bytes, the parser returns tensors that fit their shapes, or an error.
+// For any bytes, the parser must return an error or tensors that fit their shapes.
 TEST_F(SafetensorsTest, RandomMutationsNeverCrash) {
   const uint32_t seed = std::random_device{}();
   std::cout << "seed " << seed << "\n";

@@ -18,7 +18,8 @@ using testing::Pair;
 
 class DataSizesTest : public testing::Test {
  protected:
-  // Loads a job whose table has these columns besides the defaults, and these model arguments.
+  // Loads a job with these columns in addition to the default columns, and with these model
+  // arguments.
   StatusOr<EffectiveJob> Load(const std::string& columns, const std::string& args = "") {
     WriteFile(dir_ / "t.csv", std::string("a,b,w,y,z\n1,red,1,0,0.5\n2,blue,2,1,1\n3,red,1,2,3\n"));
     WriteFile(dir_ / "job.pbtxt",

@@ -20,7 +20,8 @@ namespace gpb = google::protobuf;
 using Path = std::vector<const gpb::FieldDescriptor*>;
 using testing::StartsWith;
 
-// A dataset of ten samples: a number that the test sets, and a label.
+// A dataset of ten samples. The test sets the number of all samples and the label of the last
+// sample. All other labels are 0.
 class TenSamples final : public reader::Dataset {
  public:
   TenSamples(float x, int64_t label) : x_(x), label_(label) {}
@@ -69,7 +70,7 @@ bool MayDiffer(const std::string& path) {
   return false;
 }
 
-// Sets the field to another value than its default.
+// Sets the field to a value other than its default.
 void Change(gpb::Message* message, const gpb::FieldDescriptor* field) {
   const gpb::Reflection& r = *message->GetReflection();
   const bool list = field->is_repeated();
@@ -234,7 +235,7 @@ TEST(AgreeAmongRanksTest, AllOfThemRefuseInTheSameWords) {
               "give all ranks the same job file "
               "and flags");
   }
-  // Two lists of settings with different lengths are rejected.
+  // Agree must reject two lists of settings with different lengths.
   for (const Status& status : Agree({ListOf(Job()), {{"seed", "1"}}})) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
   }

@@ -1,5 +1,5 @@
-// Base directories of relative paths: the job file's directory for paths in the job file, and the
-// working directory for flags.
+// Relative paths in a job file start from the directory of the job file. Relative paths in flags
+// start from the working directory.
 #include <filesystem>
 
 #include "gmock/gmock.h"

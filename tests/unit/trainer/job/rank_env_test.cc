@@ -10,7 +10,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Env = std::map<std::string, std::string>;
 
-// Returns "source rank/size local_rank/local_size" of a rank.
+// Returns a text "source rank/size local_rank/local_size" for a rank.
 std::string Text(const RankInfo& r) {
   return absl::StrFormat("%s %d/%d %d/%d", r.source, r.rank, r.size, r.local_rank, r.local_size);
 }

@@ -25,7 +25,8 @@ TEST(Models, HaveTheParametersTheyShould) {
       {"softmax", {{"classes", "3"}, {"image", "3,4,5"}}, 60 * 3 + 3},
       {"mlp", {}, 784 * 256 + 256 + 256 * 256 + 256 + 256 * 10 + 10},
       {"mlp", {{"hidden", "7"}}, 784 * 7 + 7 + 70 + 10},
-      // The expected number is that of LeNet-5 on 28x28 images with a dense second convolution.
+      // The expected number of parameters is that of LeNet-5 on 28x28 images with a dense second
+      // convolution.
       {"lenet", {}, 61706},
       {"lenet",
        {{"channels", "20,50"}, {"hidden", "500"}},
@@ -33,14 +34,14 @@ TEST(Models, HaveTheParametersTheyShould) {
       {"residual_cnn",
        {{"channels", "4,8"}},
        (9 * 4 + 4) + 2 * (9 * 16 + 4) + (9 * 32 + 8) + (9 * 64 + 8) + (32 + 8) + (80 + 10)},
-      // The expected numbers of these models are those of torchvision.
+      // The expected numbers of parameters of these models are those of torchvision.
       {"resnet18", {{"classes", "1000"}}, 11689512},
       {"resnet50", {{"classes", "1000"}}, 25557032},
       {"resnet18", {{"stem", "3"}, {"image", "3,32,32"}}, 11173962},
       {"vgg16", {{"classes", "1000"}, {"batch_norm", "0"}}, 138357544},
       {"mobilenet_v1", {{"classes", "1000"}}, 4231976},
       {"word2vec", {{"rows", "70"}, {"dim", "9"}}, 2 * 70 * 9},
-      // The 12 layers have 86 million parameters, as in BERT base of the paper.
+      // The 12 layers of bert_base have 86 million parameters, as BERT base has in its paper.
       {"bert_base",
        {},
        257 * 768 + 128 * 768 + 2 * 768 + 12 * 7087872 + (768 * 768 + 768) + 2 * 768 +

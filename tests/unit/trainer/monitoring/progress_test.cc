@@ -22,8 +22,8 @@ class ProgressTest : public testing::Test {
     for (const auto& w : writes_) all += w;
     return all;
   }
-  // Returns the lines that a terminal shows for the text, without trailing blanks. Carriage returns
-  // have taken effect.
+  // Returns the lines that a terminal shows after the output of `text`, without trailing blanks.
+  // Carriage returns take effect.
   static std::vector<std::string> Screen(const std::string& text) {
     std::vector<std::string> lines = {""};
     size_t column = 0;
@@ -139,20 +139,22 @@ TEST_F(ProgressTest, BarShowsWhereTheJobIs) {
   EXPECT_EQ(All(),
             "\rlenet  25%|######                  | 250/1000 [00:10<00:30, 25.0 it/s, "
             "loss=0.4100, accuracy=0.8500, 1600 samples/s, epoch 3, data wait 2%]");
-  // On a narrower terminal the progress bar shows less. The bar always fits and is never empty.
+  // On a narrower terminal the progress bar shows less. The bar must always fit and must never be
+  // empty.
   for (columns = 139; columns > 1; --columns) {
     clock_.Advance(std::chrono::milliseconds(100));
     writes_.clear();
     progress->Report(report);
     ASSERT_EQ(writes_.size(), 1u);
-    // The \r is not shown, so the line has at most columns - 1 characters.
+    // The \r at the start of the text is not visible, so the line has at most columns - 1
+    // characters.
     EXPECT_LE(writes_[0].size(), static_cast<size_t>(columns));
     EXPECT_EQ(writes_[0][1], 'l');
   }
 }
 
-// Ranks exchange their waiting times at intervals. The result is how much less the slowest rank
-// waited in the last interval than the next slowest rank.
+// Ranks exchange their waiting times at intervals. The result names the slowest rank, and says how
+// much less this rank waited in the last interval than the next slowest rank.
 TEST_F(ProgressTest, TheSlowestRankIsNamed) {
   const auto bar = Make({.is_terminal = true, .columns = [] { return 200; }, .steps_total = 1000});
   const auto report = [&](int64_t step, std::vector<double> waited) {
@@ -234,8 +236,8 @@ TEST_F(ProgressTest, DueSaysWhetherAReportWouldPrint) {
   std::string due;
   for (int step = 0; step < 7; ++step) due += progress->Due(step) ? '1' : '0';
   EXPECT_EQ(due, "0010011");
-  // Runs of two steps end with steps 1, 3 and 5. A line is printed for the run that includes step
-  // 2, and for the run with step 5.
+  // Runs of two steps end with steps 1, 3 and 5. A line is due for the run that includes step 2,
+  // and for the run that includes step 5.
   EXPECT_FALSE(progress->Due(1, 2));
   EXPECT_TRUE(progress->Due(3, 2));
   EXPECT_TRUE(progress->Due(5, 2));

@@ -14,7 +14,7 @@ TEST(RunTotals, TimesAreDifferencesAndNeverNegative) {
   EXPECT_EQ(more.data_wait, 3);
   EXPECT_EQ(more.comm.on_way, 4);
   EXPECT_EQ(more.comm.exposed, 0);
-  // A new session of the process starts its times from 0 again.
+  // A new session in the same process counts its times from 0 again.
   EXPECT_EQ(totals.SetTimes(1, {}).data_wait, 0);
   EXPECT_EQ(totals.SetTimes(4, {}).data_wait, 3);
 }

@@ -1,5 +1,5 @@
-// Data about servers in their replies: their clocks, the timelines of pushed gradients, and the
-// tracks of the trace.
+// Tests the use of data about servers in their replies: the clocks of servers, the timelines of
+// pushed gradients, and the tracks of the trace.
 #include "trainer/monitoring/server_trace.h"
 
 #include <gmock/gmock.h>
@@ -16,8 +16,8 @@ constexpr int64_t kAhead = 1'000'000;  // the servers' clock minus the clock of 
 
 Time At(int64_t us) { return Time(std::chrono::microseconds(us)); }
 
-// All times are in us by the clock of this process. `update` is 0 if the server did not report an
-// update.
+// Returns a call with these times. All times are in us by the clock of this process. `update` is 0
+// if the server did not report an update.
 ps::PsCall Call(int server, rpc::PserverCall of, int64_t begin, int64_t end, int64_t received,
                 int64_t answered, int64_t update, bool values) {
   ps::PsCall call{.server = server, .call = of, .begin = At(begin), .end = At(end)};
@@ -55,15 +55,15 @@ TEST(ServerTrace, ClocksLieWithinWhatAllCallsAllow) {
 }
 
 TEST(ServerTrace, AGradientGoesThroughTheUpdateBehindItsPush) {
-  // One call contains the push and the pull.
+  // One call contains both the push and the pull.
   EXPECT_THAT(WaysOf({Call(0, rpc::PserverCall::kPush, 100, 200, 110, 190, 150, true)}),
               ElementsAre(std::array<size_t, 3>{0, 0, 0}));
-  // The reply to the push precedes the update. The pull waits for the update.
+  // The reply to the push comes before the update. The pull waits for the update.
   EXPECT_THAT(WaysOf({Call(0, rpc::PserverCall::kPush, 100, 130, 110, 120, 50, false),
                       Call(0, rpc::PserverCall::kPull, 140, 200, 145, 190, 180, true)}),
               ElementsAre(std::array<size_t, 3>{0, 1, 1}));
-  // The push is applied at once. Its parameters arrive later, after the parameters of an older
-  // pull.
+  // The server applies the push at once. The resulting parameters arrive later, after the
+  // parameters of an older pull.
   EXPECT_THAT(WaysOf({Call(0, rpc::PserverCall::kPull, 90, 115, 95, 100, 50, true),
                       Call(0, rpc::PserverCall::kPush, 100, 130, 110, 120, 112, false),
                       Call(0, rpc::PserverCall::kPull, 140, 200, 145, 190, 112, true)}),

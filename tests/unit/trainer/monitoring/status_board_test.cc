@@ -23,7 +23,7 @@ TEST(Curve, KeepsAllWhileThereIsRoomAndThenEverySecond) {
     ASSERT_LE(points.size(), Curve::kPointsMax + 1);
     ASSERT_GE(points.size(), Curve::kPointsMax / 2);
     EXPECT_THAT(points.back(), Pair(i, 2 * i));
-    // All points except the newest have equal distances, starting with the first point.
+    // All points except the newest one have equal distances, beginning with the first point.
     const double stride = points[1].first;
     for (size_t p = 0; p + 1 < points.size(); ++p) {
       ASSERT_EQ(points[p].first, static_cast<double>(p) * stride) << i;
@@ -60,8 +60,8 @@ TEST_F(StatusBoardTest, ShowsHowFarTheJobIs) {
   EXPECT_EQ(Fact("remaining"), "unknown");
   for (int step = 10; step < 20; ++step) {
     clock_.Advance(std::chrono::seconds(2));
-    // Each interval of 2 s has 1.5 s of waiting for data. Communication takes 0.4 s; 0.1 s of it is
-    // waiting for its end.
+    // Each interval of 2 s has 1.5 s of waiting for data and 0.4 s of communication. For 0.1 s of
+    // the communication the step waits.
     const double runs = step - 9;
     board_.Steps({.last = step,
                   .seconds = 0.5,
@@ -101,7 +101,7 @@ TEST_F(StatusBoardTest, ShowsHowFarTheJobIs) {
   EXPECT_FALSE(board_.Document().ready);
 }
 
-// With num_iteration_per_run, each step of a run counts.
+// With num_iteration_per_run, each step of a run counts as a step.
 TEST_F(StatusBoardTest, CountsTheStepsOfARun) {
   board_.Begin({.name = "runs", .ranks = 1, .steps_total = 30, .samples_per_step = 64});
   board_.Steps({.last = 4, .steps = 5, .seconds = 2.5});
@@ -116,7 +116,7 @@ TEST_F(StatusBoardTest, CountsTheStepsOfARun) {
   }
 }
 
-// Goodput is the sum of step_seconds without repeated steps.
+// Goodput is the sum of step_seconds over all steps that were not repeated.
 TEST_F(StatusBoardTest, StepsThatAreDoneAgainAreCountedApart) {
   board_.Begin({.name = "again", .ranks = 1, .steps_total = 30, .samples_per_step = 64});
   board_.Steps({.last = 4, .steps = 5, .seconds = 2.5, .repeated = 3});
@@ -137,7 +137,7 @@ TEST_F(StatusBoardTest, NamesTheRankThatIsWaitedFor) {
   EXPECT_EQ(Fact("waited for others"), "5.5 s");
   EXPECT_EQ(Fact("slowest"), "rank 2: the others waited 3.5 s longer for it in the last minute");
   EXPECT_THAT(metrics_.Text(), HasSubstr("tandem_rank_wait_seconds_total{rank=\"1\"} 5.5\n"));
-  // The rank that was slow in the previous minute need not be slow in the last minute.
+  // The slowest rank of the last minute need not be the slowest rank of the minute before.
   clock_.Advance(std::chrono::seconds(50));
   board_.Steps({.last = 3, .seconds = 0.5, .waited_by_rank = {4.0, 8.5, 3.0}});
   EXPECT_EQ(Fact("slowest"), "rank 2: the others waited 1.0 s longer for it in the last minute");

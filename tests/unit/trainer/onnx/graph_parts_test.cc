@@ -1,4 +1,5 @@
-// The functions that build a program from an ONNX graph: batch sizes, known numbers, attributes.
+// Tests the functions that build a program from an ONNX graph: batch sizes, known numbers and
+// attributes.
 #include <gtest/gtest.h>
 
 #include "common/tensor/device.h"

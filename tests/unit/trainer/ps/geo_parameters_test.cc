@@ -7,7 +7,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Two trainers have one parameter of two elements. The test computes the servers' part.
+// Two trainers share one parameter of two elements. The test computes the servers' part of the
+// exchange.
 TEST(GeoParametersTest, EveryTrainersWayIsAddedOnce) {
   std::vector<float> a = {0, 8}, b = a, servers = a;
   GeoParameters of_a({{"w", a.data(), 2}}, 2), of_b({{"w", b.data(), 2}}, 2);

@@ -1,4 +1,5 @@
-// Lookups in the rows of a batch must equal lookups in the whole table.
+// Lookups in the prefetched rows of a batch must give the same results as lookups in the whole
+// table.
 #include "trainer/ps/row_prefetch.h"
 
 #include <algorithm>
@@ -82,7 +83,7 @@ TEST(RowIndexTest, FindsEachRowOnceAndEveryId) {
   EXPECT_TRUE(index.rows().empty());
 }
 
-// Two lookups in a table of [50, 3]. Each lookup has 6 ids.
+// A fixture with two lookups in a table of [50, 3]. Each lookup has 6 ids.
 class NextRowsTest : public testing::Test {
  protected:
   NextRowsTest() {
@@ -100,7 +101,7 @@ class NextRowsTest : public testing::Test {
   NextBatchHint Next(const std::vector<int64_t>& a, const std::vector<int64_t>& b) const {
     return {{a_.data(), a.data()}, {b_.data(), b.data()}};
   }
-  // Returns all results of Ask.
+  // Calls Ask and returns all its results.
   auto Asked() {
     auto rows = node_->Ask();
     CHECK(rows.ok()) << rows.status();
@@ -150,7 +151,7 @@ struct Outcome {
 
 class RowPrefetchTest : public testing::Test {
  protected:
-  // Runs one step with these ids. `rename` returns the id for a row of the gradient.
+  // Runs one step with these ids. `rename` returns the id of a row of the gradient.
   template <typename Rename>
   Outcome Run(graph::Program& program, exec::CommHandler* comm, const Rename& rename) {
     exec::Scope scope(device_);
@@ -188,7 +189,8 @@ class RowPrefetchTest : public testing::Test {
 };
 
 TEST_F(RowPrefetchTest, RowsOfTheBatchDoForTheWholeTable) {
-  // One table has 12 rows, the other is too large for any machine. Both use the same rows.
+  // One table has 12 rows, the other table is too large for any machine. The step uses the same
+  // rows of both tables.
   for (const int64_t height : {int64_t{12}, int64_t{1} << 50}) {
     for (const int64_t padding : {-1, 2}) {
       SCOPED_TRACE(padding);
@@ -243,7 +245,8 @@ TEST_F(RowPrefetchTest, LookupsAndClicksAreCounted) {
   const auto asked = prefetch.Ask();
   ASSERT_TRUE(asked.ok()) << asked.status();
   EXPECT_EQ(asked->ids, (std::vector<int64_t>{5, 7, 9}));
-  // Id 5 is in both records. Id 7 is twice in the clicked record and once in the other record.
+  // Id 5 appears in both records. Id 7 appears twice in the clicked record and once in the other
+  // record.
   EXPECT_EQ(prefetch.Counts({"label", {DType::kI64, {2, 1}}, labels.data()}),
             (std::vector<float>{2, 1, 3, 2, 1, 0}));
   std::vector<float> weights = {0, 1};

@@ -1,4 +1,5 @@
-// Tests rows that are requested before the push has ended whose changes the rows must contain.
+// Tests requests for rows that begin before a push has ended. The rows must contain the changes of
+// this push.
 #include "trainer/ps/row_prefetcher.h"
 
 #include "tests/unit/pserver/pserver_fixture.h"

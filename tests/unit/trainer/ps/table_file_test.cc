@@ -1,4 +1,4 @@
-// The rows of tables on disk can be read back. Damaged files are rejected.
+// Tests files with the rows of tables: rows can be read back, and damaged files are rejected.
 #include "trainer/ps/table_file.h"
 
 #include <filesystem>
@@ -25,7 +25,8 @@ ps::PsTableRows Rows(int begin, int end) {
         continue;
       }
       rows.ids.push_back(id);
-      // The rows of some buckets have no clicks, and some rows have no embedding.
+      // Rows of even buckets have clicks, rows of odd buckets have none. Some rows have no
+      // embedding.
       const bool brief = bucket % 3 == 0 && id % 2 == 0;
       rows.use.push_back({static_cast<float>(id) * 0.5f, static_cast<uint32_t>(id + 1),
                           bucket % 2 == 0 ? static_cast<float>(id) : 0.0f, brief});
@@ -95,7 +96,7 @@ TEST(TableFile, WhatIsCutOrHasAWrongLengthIsRefused) {
   std::copy_n(whole.data(), sizeof(first), reinterpret_cast<char*>(&first));
   for (size_t length = 1; length < whole.size(); ++length) {
     const Status status = read(whole.substr(0, length));
-    // A file truncated between two records looks complete. Only the SHA-256 in the manifest reveals
+    // A file truncated between two records looks complete. Only the SHA-256 in the manifest shows
     // the loss.
     EXPECT_TRUE(!status.ok() || length >= first + sizeof(first)) << length;
   }

@@ -39,7 +39,7 @@ class CriteoTest : public RecordFilesTest<CriteoOptions, OpenCriteo> {
 };
 
 // A number x becomes floor(ln(x)^2): 3 -> 1, 4 -> 1, 1000 -> 47, 10^6 -> 190, 2^32 - 1 -> 491. 2.7
-// is treated as 2.
+// becomes the id of 2.
 TEST_F(CriteoTest, NumbersBecomeIds) {
   const auto data = OpenCriteo(Options(Record("1", kNumbers, "05db9164")));
   ASSERT_TRUE(data.ok()) << data.status();
@@ -201,7 +201,7 @@ TEST(HashToRange, SpreadsEvenly) {
   EXPECT_LT(chi, 110);
 }
 
-// Parses `text`. A digit follows the text, which the parser must not read.
+// Parses `text`. A digit follows `text` in memory, and the parser must not read it.
 std::optional<double> Parsed(const std::string& text) {
   const std::string padded = text + std::string(kTextSlack, '7');
   return ParseNumber(std::string_view(padded).substr(0, text.size()));
@@ -223,7 +223,7 @@ TEST(ParseNumber, TakesNumbersAlone) {
   }
 }
 
-// The results equal those of the library's conversion, for all numbers of digits.
+// The results must equal those of the library's conversion, for all numbers of digits.
 TEST(ParseNumber, GivesTheNearestDouble) {
   uint64_t draw = 1;
   for (int i = 0; i < 20000; ++i) {
@@ -236,7 +236,7 @@ TEST(ParseNumber, GivesTheNearestDouble) {
   }
 }
 
-// Tries every byte at every position among digits.
+// Tries every byte at every position in a text of digits.
 TEST(ParseDigits, TakesOneToEightDigitsAlone) {
   EXPECT_EQ(ParseDigits(std::string_view("77777777", 0)), std::nullopt);
   for (size_t size = 1; size <= 9; ++size) {

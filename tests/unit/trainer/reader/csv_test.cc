@@ -37,7 +37,7 @@ class CsvTest : public testing::Test {
     options.columns = {{"age", CsvColumn::kNumeric, 3}, {"job", CsvColumn::kVocabulary, 3}};
     return options;
   }
-  // Returns the ids of all records, one record after another, and all labels.
+  // Returns the ids of all records, one record after another, and the labels of all records.
   static std::pair<std::vector<int64_t>, std::vector<int64_t>> Read(const Dataset& data) {
     const auto columns = static_cast<size_t>(data.fields()[0].desc.shape[0]);
     std::vector<int64_t> ids(data.size() * columns), labels(data.size());
@@ -54,8 +54,8 @@ class CsvTest : public testing::Test {
   TempDir dir_;
 };
 
-// The bound of "age" is the median of four records, and its ids are 1 and 2. The ids of "job" begin
-// after the three ids of "age"; smith appears twice, cook once.
+// The bound of "age" is the median of four records, and the ids of "age" are 1 and 2. The ids of
+// "job" begin after the three ids of "age"; smith appears twice, cook once.
 TEST_F(CsvTest, NumbersCategoriesAndLabels) {
   const auto data = OpenCsv(Options(kTrain));
   ASSERT_TRUE(data.ok()) << data.status();
@@ -88,7 +88,8 @@ TEST_F(CsvTest, ASmallVocabularyKeepsTheFrequentValues) {
   EXPECT_GE(ids[3], 3);
 }
 
-// Nine of ten records are 0. They share one bucket, and the other numbers need no additional one.
+// Nine of ten records have the number 0. These records share one bucket, and the other numbers need
+// one bucket.
 TEST_F(CsvTest, ANumberThatMostRecordsHaveTakesOneBucket) {
   std::string text = "gain, pay\n";
   for (int i = 0; i < 90; ++i) text += "0, low\n";
@@ -102,8 +103,9 @@ TEST_F(CsvTest, ANumberThatMostRecordsHaveTakesOneBucket) {
   EXPECT_THAT(std::vector(ids.end() - 10, ids.end()), ElementsAre(2, 2, 3, 3, 4, 4, 5, 5, 6, 6));
 }
 
-// A column with small and large integers, fractions and negative numbers, in several pieces of a
-// file. Ids ascend with the numbers and share them evenly. A text has the same id in all pieces.
+// Tests a column with small and large integers, fractions and negative numbers, in several pieces
+// of a file. The ids must ascend with the numbers, with about equally many records per id. A text
+// must have the same id in all pieces.
 TEST_F(CsvTest, LongColumnsInManyPieces) {
   std::string text = "x, word, pay\n";
   std::vector<double> numbers;
@@ -174,7 +176,7 @@ TEST_F(CsvTest, QuotedFieldsAreThoseWithoutQuotes) {
               HasSubstr("train:1: field 2 has text after its closing quote"));
 }
 
-// A sanitizer checks that the reader does not use fields that only the previous line had.
+// The address sanitizer checks that the reader does not use fields that only the previous line had.
 TEST_F(CsvTest, AShortLineBehindAQuotedOne) {
   CsvOptions options =
       Options("age,job,town,pay\n10,\"a\",\"" + std::string(200, 'x') + "\",\"low\"\n10,\"a\",\"" +

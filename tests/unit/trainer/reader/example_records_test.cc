@@ -93,7 +93,7 @@ TEST_F(ExampleRecordsTest, BadRecordsAreLeftOut) {
   EXPECT_THAT(Error(options), HasSubstr("max_bad_records is 1"));
 }
 
-// A feature whose name is not UTF-8 matches no requested feature. No warning is printed.
+// A feature whose name is not UTF-8 matches no requested feature. No warning may be printed.
 TEST_F(ExampleRecordsTest, NamesThatAreNoText) {
   std::string record = Record(1, 2, "ab");
   record[record.find("label")] = '\xff';
@@ -138,7 +138,8 @@ TEST_F(ExampleRecordsTest, OptionsThatDoNotFit) {
   EXPECT_THAT(Error(options), HasSubstr("names no feature"));
 }
 
-// Samples of any dataset become Example messages, which give the same samples.
+// Samples of any dataset can be written as Example messages. Reading these messages must give the
+// same samples.
 TEST_F(ExampleRecordsTest, SamplesOfOtherFormats) {
   trainer::WriteFile(dir_ / "libsvm", std::string("1 1:0.5\n0 2:3 4:5\n"));
   LibSvmOptions libsvm;

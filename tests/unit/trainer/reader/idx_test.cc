@@ -115,7 +115,7 @@ TEST(Idx, ReadSaysWhyAFileCannotBeRead) {
   EXPECT_TRUE(ReadIdx(dir / "yes", 3).ok());
 }
 
-// For any bytes, the result is an array that fits its header, or DATA_LOSS.
+// For any bytes, the result must be an array that fits its header, or DATA_LOSS.
 TEST(Idx, RandomMutationsNeverCrash) {
   const uint32_t seed = std::random_device{}();
   std::cout << "seed " << seed << "\n";

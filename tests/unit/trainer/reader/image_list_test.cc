@@ -21,7 +21,8 @@ using ops::PackedImage;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// A smooth image. JPEG changes it only a little, and it is nearly bilinear everywhere.
+// Returns the colour of a smooth image at (x, y). JPEG changes this image only a little, and the
+// image is nearly bilinear everywhere.
 double Colour(int channel, double x, double y) {
   return 128 + 100 * std::sin(x / (40 + 15 * channel)) * std::cos(y / (55 - 10 * channel));
 }
@@ -61,7 +62,7 @@ TEST(JpegDecoder, PartsAreThePartsOfTheWhole) {
         double worst = 0;
         for (int y = 0; y < part->height; ++y) {
           for (int x = 0; x < part->width; ++x) {
-            // The position of the pixel's centre in the whole image.
+            // The position of the centre of the pixel in the whole image.
             const double at_x = (x - part->x + 0.5) * scale + rect.x - 0.5;
             const double at_y = (y - part->y + 0.5) * scale + rect.y - 0.5;
             for (int c = 0; c < 3; ++c) {
@@ -121,7 +122,7 @@ TEST(ImageResampler, IsBilinearBetweenCentres) {
   EXPECT_THAT(std::vector(out.begin(), out.begin() + 6), ElementsAre(200, 211, 222, 175, 186, 197));
 }
 
-// Channels-first samples are computed several pixels at a time, and have the same values as
+// Channels-first samples, which are computed several pixels at a time, must have the same values as
 // channels-last samples.
 TEST(ImageResampler, PlanesAreChannelsLastInAnotherOrder) {
   std::vector<uint8_t> pixels(size_t{31} * 23 * 3);
@@ -163,7 +164,7 @@ class ImageListTest : public testing::Test {
     EXPECT_TRUE(data.ok()) << data.status();
     return data.ok() ? std::move(*data) : nullptr;
   }
-  // Returns the images `ids` of an epoch.
+  // Returns the images of the samples `ids` in an epoch.
   static std::vector<float> Images(const Dataset& data, uint64_t epoch,
                                    const std::vector<uint32_t>& ids) {
     const auto elements = static_cast<size_t>(data.fields()[0].desc.shape.numel());
@@ -200,8 +201,8 @@ TEST_F(ImageListTest, TheCentreForTests) {
   const auto data = Open();
   EXPECT_EQ(data->fields()[0].desc.shape, (Shape{24, 24, 3}));
   EXPECT_EQ(Images(*data, 0, {4}), Images(*data, 1, {4}));
-  // Image 4 has 100x122 pixels. Its shorter side becomes 32, of which 24 are cropped. The crop is
-  // 75x75 pixels of the image, from (12, 23) on.
+  // Image 4 has 100x122 pixels. Its shorter side is resized to 32 pixels, and 24 pixels in the
+  // centre are kept. They correspond to 75x75 pixels of the original image, beginning at (12, 23).
   const auto image = Images(*data, 0, {4});
   for (int y = 2; y < 22; y += 3) {
     for (int x = 2; x < 22; x += 3) {
@@ -217,7 +218,8 @@ TEST_F(ImageListTest, TheCentreForTests) {
 }
 
 // Over many samples, the areas and ratios cover their whole ranges, and half of the samples are
-// mirrored. The image's red is x and its green is y, so the corners of a sample show its rectangle.
+// mirrored. The red of a pixel is its x and the green is its y, so the corners of a sample show the
+// cropped rectangle.
 TEST_F(ImageListTest, RandomRectanglesAreDrawnAsTheyShould) {
   std::vector<uint8_t> pixels;
   for (int y = 0; y < 200; ++y) {
@@ -251,8 +253,8 @@ TEST_F(ImageListTest, RandomRectanglesAreDrawnAsTheyShould) {
   EXPECT_NEAR(ratio_most, 1.333, 0.08);
 }
 
-// Raw lists hold pixels and positions. SampleImage computes from them the same bits as from the
-// original images, with no more memory. This also holds for large images and for any number of
+// Raw lists give pixels and positions. SampleImage must compute from them the same bits as from the
+// original images, with no more memory. This must also hold for large images and for any number of
 // packing threads.
 TEST_F(ImageListTest, RawSamplesBecomeTheSameBits) {
   std::string list = trainer::ReadFile(dir_ / "list");

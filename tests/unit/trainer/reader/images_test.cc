@@ -107,7 +107,7 @@ TEST(Synthetic, SamplesDependOnTheirNumberAlone) {
   EXPECT_NE(Fill(**OpenSynthetic(other), {3}).images, one.images);
 }
 
-// Every class is drawn. The mean images of the classes differ, so that a model can learn.
+// Every class must appear. The mean images of the classes must differ, so that a model can learn.
 TEST(Synthetic, ClassesDiffer) {
   const auto data = *OpenSynthetic({.image = {3, 8, 8}, .classes = 4, .samples = 2000});
   std::vector<uint32_t> ids(2000);

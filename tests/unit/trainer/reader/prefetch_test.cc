@@ -75,7 +75,7 @@ class PrefetchTest : public testing::Test {
     return *std::move(reader);
   }
 
-  // Returns "epoch.step:first number" of each batch until the end.
+  // Reads batches to the end. Returns "epoch.step:first number" for each batch.
   static std::vector<std::string> Drain(Prefetcher& reader) {
     std::vector<std::string> out;
     for (;;) {
@@ -171,7 +171,7 @@ TEST_F(PrefetchTest, ResetInTheMiddleStartsAgain) {
 TEST_F(PrefetchTest, ReadsAheadUpToTheCapacityAndNoFurther) {
   const auto reader = Make(2);
   ASSERT_TRUE(reader->Reset({.epoch_end = 1000}).ok());
-  // The reader fills two batches in the queue and one that follows. One buffer stays with the
+  // The reader fills two batches in the queue and one more batch. One buffer stays with the
   // consumer.
   ASSERT_TRUE(data_.WaitForFills(3));
   EXPECT_LE(reader->queue_size(), 2u);

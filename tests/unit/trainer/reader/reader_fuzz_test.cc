@@ -1,5 +1,5 @@
-// Mutated data files become records, or are rejected with a message. No file causes a crash or a
-// hang. Each parser gets TANDEM_FUZZ_RUNS files.
+// A parser must accept the records of a mutated data file or reject them with a message. No file
+// may cause a crash or a hang. Each parser gets TANDEM_FUZZ_RUNS files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ TEST(ReaderFuzz, MutatedFiles) {
   }
 }
 
-// Only the content of messages is mutated: frames have checksums, messages have none.
+// Mutates only the content of messages: frames have checksums, but messages have none.
 TEST(ReaderFuzz, MutatedMessages) {
   const auto [seed, runs] = FuzzRunsOf(2000);
   std::mt19937_64 random(seed);
@@ -57,8 +57,8 @@ TEST(ReaderFuzz, MutatedMessages) {
     const std::string record = MutateText(valid, pieces, random);
     const auto text = DescribeExample(record, 4);
     ASSERT_TRUE(text.ok() || text.status().code() == StatusCode::kDataLoss) << seed << " " << i;
-    // Valid messages stand before and after the mutated one. The number of records thus shows
-    // whether it was accepted.
+    // Valid messages are before and after the mutated message. Thus the number of records shows
+    // whether the reader accepted the mutated message.
     const TempDir dir;
     auto writer = RecordWriter::Create(dir / "file", RecordFormat::kTfRecord);
     ASSERT_TRUE(writer.ok()) << writer.status();
@@ -78,10 +78,10 @@ TEST(ReaderFuzz, MutatedMessages) {
   EXPECT_LT(loaded, runs);
 }
 
-// Mutated lists of images: each accepted line has a path, and a label in its range.
+// Mutates lists of images. Each accepted line must have a path, and a label in its range.
 TEST(ReaderFuzz, MutatedImageLists) {
   const auto [seed, runs] = FuzzRunsOf(2000);
-  // Warnings are not printed, because each missing image causes one.
+  // Hides warnings, because each missing image causes one.
   FLAGS_minloglevel = google::GLOG_ERROR;
   std::mt19937_64 random(seed);
   const TempDir dir;
@@ -109,7 +109,7 @@ TEST(ReaderFuzz, MutatedImageLists) {
     int64_t label = -1;
     void* const out[] = {image.data(), &label};
     const uint32_t first = 0;
-    // The batch fails because too few paths of the list are right.
+    // The batch fails if too few paths of the list are right.
     if (!(*data)->Fill({&first, 1}, out).ok()) continue;
     ++read;
     ASSERT_TRUE(label >= 0 && label < options.classes) << seed << " " << i;

@@ -10,11 +10,12 @@
 
 namespace tandem::reader {
 
-// A fixture for a reader whose options of type T have `files`.
+// A fixture for a reader of files. T is the type of the reader's options, which has a member
+// `files`.
 template <typename T, StatusOr<TrainAndTest> (*kOpen)(const T&)>
 class RecordFilesTest : public testing::Test {
  protected:
-  // Returns options with one training file of this text.
+  // Returns options with one training file whose content is `train`.
   T OptionsFor(const std::string& train) {
     trainer::WriteFile(dir_ / "train", train);
     T options;

@@ -41,13 +41,14 @@ class SkipGramTest : public testing::Test {
 };
 
 // a appears 4 times, b and c twice, d and rare once. The vocabulary has four words: a, b, c, d.
-// "rare" is omitted, because it follows d in the alphabet.
+// "rare" is as frequent as d, but is omitted because it follows d in the alphabet.
 constexpr const char* kText = "A b, a C! a rare d; c-a b";
 
 TEST_F(SkipGramTest, PairsOfNearWords) {
   const auto data = OpenSkipGram(Options(kText));
   ASSERT_TRUE(data.ok()) << data.status();
-  // The text is "a b a c a d c a b". Six tenths of its nine words are five words for training.
+  // The text is "a b a c a d c a b" after "rare" is removed. Six tenths of its nine words, rounded
+  // down to five words, are for training.
   ASSERT_EQ(data->train->size(), 5u * 4);
   ASSERT_EQ(data->test->size(), 4u * 4);
   std::vector<std::pair<int64_t, int64_t>> pairs;
@@ -60,7 +61,7 @@ TEST_F(SkipGramTest, PairsOfNearWords) {
   }
   using P = std::pair<int64_t, int64_t>;
   EXPECT_THAT(pairs, ElementsAre(P(0, 0), P(0, 1), P(0, 2), P(0, 0)));
-  // The word two before d wraps around to the end of the test part.
+  // The window wraps around: the word two positions before d is at the end of the test part.
   const Sample last = Read(*data->test, 0);
   EXPECT_EQ(last.center[0], 3);
   EXPECT_EQ(last.target[0], 0);
@@ -77,7 +78,7 @@ TEST_F(SkipGramTest, FrequentWordsAreDrawnMoreOften) {
   for (uint32_t id = 0; id < 2000; ++id) {
     const Sample s = Read(*data->train, id);
     for (size_t k = 1; k < s.target.size(); ++k) {
-      // If the neighbour is "other", only "often" and "rare" can be drawn.
+      // If the neighbour is "other", negative samples can only be "often" and "rare".
       if (s.target[0] == 0) ++counts[s.target[k]];
     }
   }

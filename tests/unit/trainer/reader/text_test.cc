@@ -18,7 +18,7 @@ class TextTest : public testing::Test {
     trainer::WriteFile(options.path, text);
     return OpenText(options);
   }
-  // Returns the values of "ids", then those of "label", of one sample.
+  // Returns the values of "ids" of one sample, followed by the values of "label".
   static std::vector<int64_t> Sample(const Dataset& data, uint32_t id, size_t sequence) {
     std::vector<int64_t> values(2 * sequence, -1);
     const std::vector<void*> out = {values.data(), values.data() + sequence};

@@ -1,5 +1,5 @@
-// The image networks of the zoo can learn: a few steps on one batch of synthetic images lower the
-// loss.
+// The image networks of the zoo must be able to learn: a few steps on one batch of synthetic images
+// lower the loss.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kBatch = 4;
 
-// Returns the losses of `steps` steps at this learning rate.
+// Trains `model` for `steps` steps at this learning rate. Returns the loss of each step.
 std::vector<float> Losses(const std::string& model, std::map<std::string, std::string> args,
                           const std::vector<int64_t>& image, int steps, float learning_rate) {
   args["image"] = absl::StrFormat("%d,%d,%d", image[0], image[1], image[2]);

@@ -38,7 +38,8 @@ class Scores final : public reader::Dataset {
                                                     {"label", {DType::kI64, {1}}}};
 };
 
-// Returns the share of pairs with different labels that are in the right order.
+// Returns the expected area under the curve: the fraction of pairs with different labels that are
+// in the right order.
 double AreaOf(uint32_t size) {
   double right = 0, pairs = 0;
   for (uint32_t i = 0; i < size; ++i) {
@@ -51,8 +52,9 @@ double AreaOf(uint32_t size) {
   return right / pairs;
 }
 
-// The evaluation has several batches, of which the last one is smaller. Its metric does not include
-// the counts of training. These counts are restored afterwards.
+// The evaluation has several batches, the last of which is smaller. The metric of the evaluation
+// must not include the counts of training. After the evaluation, the counts of training must be
+// restored.
 TEST(Evaluator, AMetricThatRunsOverBatchesIsThatOfTheDataAlone) {
   constexpr uint32_t kSize = 1200;
   graph::ProgramBuilder b("auc", 4);
@@ -81,7 +83,8 @@ TEST(Evaluator, AMetricThatRunsOverBatchesIsThatOfTheDataAlone) {
   }
 }
 
-// A metric without state is averaged over the samples, not over the batches.
+// A metric without state is averaged over the samples, not over the batches. Batches of different
+// sizes show the difference.
 TEST(Evaluator, AMetricOfEachBatchIsAveragedOverSamples) {
   constexpr uint32_t kSize = 700;
   graph::ProgramBuilder b("accuracy", 4);
@@ -103,8 +106,8 @@ TEST(Evaluator, AMetricOfEachBatchIsAveragedOverSamples) {
   EXPECT_EQ(MetricName(*program), "accuracy");
 }
 
-// Paddle calls this share_vars_from. The next evaluation uses the changed parameters, and each
-// variable exists only once.
+// Paddle calls this feature share_vars_from. An evaluation must use the current parameters, and
+// each variable must exist only once.
 TEST(Evaluator, SharesTheVariablesOfTraining) {
   graph::ProgramBuilder b("shared", 4);
   const auto x = b.Data("x", DType::kF32, {1});
@@ -156,7 +159,7 @@ TEST(Evaluator, PlacesPredictIndependentlyWithTheBitsOfOne) {
   }
 }
 
-// In an evaluation batch_norm uses its running statistics, and does not change them.
+// In an evaluation, batch_norm must use its running statistics and must not change them.
 TEST(Evaluator, TakesTheRunningStatistics) {
   graph::ProgramBuilder b("norm", 4);
   const auto x = b.BatchNorm(b.Data("x", DType::kF32, {1}));

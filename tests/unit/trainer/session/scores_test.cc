@@ -15,14 +15,14 @@ std::map<std::string, double> ValuesOf(const Scores& scores) {
   return {values.begin(), values.end()};
 }
 
-// Logits whose largest element is at `best`.
+// Returns logits for rows of `width` classes. The largest logit of row i is at best[i].
 std::vector<float> Logits(const std::vector<int>& best, size_t width) {
   std::vector<float> out(best.size() * width);
   for (size_t i = 0; i < best.size(); ++i) out[i * width + static_cast<size_t>(best[i])] = 1;
   return out;
 }
 
-// As scikit-learn's precision_recall_fscore_support(average="macro").
+// The expected values are those of scikit-learn's precision_recall_fscore_support(average="macro").
 TEST(Scores, ClassesAreMeansOverThoseThatOccur) {
   Scores scores(ScoreKind::kClasses, 4);
   const std::vector<int64_t> labels = {0, 0, 1, 1, 2};

@@ -1,5 +1,5 @@
-// Ranks whose steps the test runs: equal parameters on all ranks, nearly those of one rank with all
-// samples, and the errors of calls in another order.
+// Tests ranks whose steps the test runs. The parameters must be equal on all ranks, and nearly
+// equal to those of one rank with all samples. Also tests the errors of calls in a wrong order.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -13,7 +13,8 @@ using ::testing::IsEmpty;
 using ::testing::Pair;
 
 // A stand-in for a machine on which a step takes one second, multiplied by the factor of each
-// setting. For settings in `noise_`, the n-th trial is also multiplied by their n-th factor.
+// setting (`factor_`). If a setting is in `noise_`, its n-th trial is also multiplied by the n-th
+// factor in `noise_`.
 class TunerTest : public ::testing::Test {
  protected:
   StatusOr<Settings> Choose(const std::vector<Tunable>& tunables) {
@@ -50,7 +51,7 @@ TEST_F(TunerTest, TakesTheFastestOfEachAndBuildsOnIt) {
                               {"precision", {{{"amp", "true"}}}}});
   ASSERT_TRUE(chosen.ok());
   EXPECT_THAT(*chosen, ElementsAre(Pair("threads", "2"), Pair("amp", "true")));
-  // There are three rounds and the final trial.
+  // These settings run in three rounds and in the final trial.
   EXPECT_THAT(trials_, Contains(Pair("threads=2, amp=true", 4)));
   EXPECT_THAT(lines_.back(), HasSubstr("0.40 of the initial time, with threads=2, amp=true"));
 }
@@ -69,7 +70,7 @@ TEST_F(TunerTest, WhatIsHardlyFasterStays) {
 }
 
 // The setting is much faster in two rounds and slower in one, so the result is unclear and the
-// setting is not chosen.
+// tuner must not choose the setting.
 TEST_F(TunerTest, WhatIsNotFasterInEveryRoundStays) {
   factor_ = {{"a=1", 1}};
   noise_ = {{"a=1", {0.5, 1.05, 0.5}}};

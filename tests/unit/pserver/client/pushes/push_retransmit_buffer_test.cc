@@ -16,7 +16,8 @@ TEST(KeptPushesTest, ADoubtfulPushIsKeptAsLongAsALaterOne) {
   PushRetransmitBuffer kept(1000);
   for (const uint64_t sequence : {1, 2}) Keep(kept, sequence);
   kept.Doubtful(0, 1);
-  // Push 2 was sent before the doubt about push 1, so the server may have accepted push 2 first.
+  // Push 2 was sent before push 1 became doubtful, so the server may have accepted push 2 before
+  // push 1.
   kept.Answered(0, 2, 7);
   kept.Checkpointed(0, 7);
   EXPECT_EQ(kept.bytes(), 10u);

@@ -38,7 +38,7 @@ TEST(OwedPushesTest, NobodyOvertakesAPushWithoutValues) {
   EXPECT_EQ(owed.last_number(), 8u);
   EXPECT_EQ(owed.missing(), 2u);
   EXPECT_THAT(Turn(owed), testing::ElementsAre(5));
-  // The later push arrives first and must wait for the earlier one.
+  // The push that was later in the order arrives first and must wait for the earlier push.
   EXPECT_EQ(*owed.Take(Head(0, 1, 2), {}), 8u);
   EXPECT_THAT(Turn(owed), testing::ElementsAre());
   ASSERT_TRUE(owed.Take(Head(1, 1, 1), {}).ok());
@@ -65,7 +65,7 @@ TEST(OwedPushesTest, WhatAnOlderIncarnationKeptIsLostInItsTurn) {
   owed.Add(Order(2, Head(1, 1, 1)), false);
   owed.Add(Order(3, Head(1, 1, 2)), false);
   owed.Add(Order(4, Head(1, 2, 1)), false);
-  // This push is lost, so no trainer is asked for its values.
+  // This push is lost, so the server requests its values from no trainer.
   owed.Add(Order(5, Head(0, 1, 2)), /*lost=*/true);
   EXPECT_EQ(owed.Senders(), "trainer 0 (1), trainer 1 (3)");
   EXPECT_EQ(owed.MissingOf(1, 1), 2u);

@@ -1,4 +1,4 @@
-// Tests which pushes a hold admits, and at which moment the state is that of the snapshot.
+// Tests which pushes a hold admits, and when the state of the server is the state of the snapshot.
 #include "pserver/shard/trainers/global_snapshot_hold.h"
 
 #include "tests/unit/pserver/shard/parts_fixture.h"
@@ -22,7 +22,7 @@ class GlobalSnapshotHoldTest : public PartsTest {
     return hold_.Hold(number, taker, seconds(2), trainers());
   }
   // Returns a request for a snapshot with the first `sent` pushes of both trainers. All these
-  // pushes but the last have ended.
+  // pushes except the last one have ended.
   static SnapshotRequest Order(uint64_t number, uint64_t sent) {
     SnapshotRequest order{.number = number, .marks = {}, .lease = seconds(2), .taker = 1};
     for (const int r : {0, 1}) {

@@ -31,7 +31,7 @@ TEST_F(AgreedSettingsTest, OthersThanThoseAtWorkAreRefusedByName) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr("trainer 2 has seed 2, trainer 0 has 1"));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("after 60 s without a call"));
   EXPECT_TRUE(Agree(2, kOne).ok());  // the rejected call changed no setting
-  // Trainer 0 was the first, but other trainers have joined since.
+  // Trainer 0 was the first trainer of the job, but other trainers have joined since then.
   EXPECT_FALSE(Agree(0, kOther).ok());
 }
 

@@ -22,7 +22,7 @@ class NamedBarriersTest : public testing::Test {
                     {call, generation, [this](const Status& status) { told_.push_back(status); }},
                     ready_);
   }
-  // Returns the replies that were sent since the last call, in their order.
+  // Returns the replies that were sent since the previous call of Told, in their order.
   std::vector<std::string> Told() {
     told_.clear();
     for (const auto& answer : std::exchange(ready_, {})) answer(OkStatus());

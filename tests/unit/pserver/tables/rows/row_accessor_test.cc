@@ -1,5 +1,5 @@
-// Tests accessor=ctr of tables: the counts, the score, and when rows get their embedding, decay and
-// are removed. Snapshots contain all these values.
+// Tests accessor=ctr of tables: the counts, the score, and the times at which a row gets its
+// embedding, decays and is removed. Snapshots must contain all these values.
 #include "pserver/tables/rows/row_accessor.h"
 
 #include "common/base/rng.h"
@@ -19,8 +19,8 @@ const graph::Init kInit = {graph::Init::kNormal, 0.0f, 0.5f};
 const Shape kShape = {int64_t{1} << 50, kDim};
 
 TEST(RowAccessor, ScoreAndThresholds) {
-  // Paddle's defaults: the score is 0.1 (shows - clicks) + 1 click. A row gets its embedding from a
-  // score of 10 on.
+  // Paddle's defaults: the score is 0.1 (shows - clicks) + 1 click. A row with a score of at least
+  // 10 gets its embedding.
   const RowAccessor paddle(*ParseTableRules("accessor=ctr"), kDim);
   struct Case {
     float show, click, score;
@@ -150,7 +150,7 @@ TEST_F(CtrTableTest, ARowGetsItsEmbeddingBehindTheUpdateThatMakesItsScoreFull) {
   EXPECT_EQ(Row(*table, 7), (Floats{fresh[0] - 0.25f, 0, 0, 0}));
   EXPECT_EQ(table->Info().extended, 0u);
   Update(*table, 1, Of(7, 1, 1), true);
-  // The gradients before the row got its embedding have no effect on it.
+  // Gradients that arrive before the row gets its embedding have no effect on the embedding.
   EXPECT_EQ(Row(*table, 7), (Floats{fresh[0] - 0.5f, fresh[1], fresh[2], fresh[3]}));
   EXPECT_EQ(Row(*table, 7, true), (Floats{fresh[0] - 0.25f, 0, 0, 0}));
   EXPECT_EQ(table->Info().extended, 1u);
@@ -161,8 +161,8 @@ TEST_F(CtrTableTest, ARowGetsItsEmbeddingBehindTheUpdateThatMakesItsScoreFull) {
   EXPECT_EQ(table->rows(), 1u);
 }
 
-// Every weight has the same bits as in a table whose rows have all weights from the start and
-// receive the same gradients.
+// Each weight that a row has must have the same bits as in a table whose rows have all weights from
+// the start and receive the same gradients.
 TEST_F(CtrTableTest, TheWeightIsThatOfACommonTable) {
   for (const char* type : {"sgd", "adagrad", "adam"}) {
     SCOPED_TRACE(type);
@@ -197,7 +197,7 @@ TEST_F(CtrTableTest, RowsWithoutEmbeddingTakeLittleMemory) {
     CHECK(table->Apply(one, 0.1f).ok());
     return static_cast<double>(table->Info().bytes);
   };
-  // The row stores only two of its 128 floats, and the clicks.
+  // A row stores only two of its 128 floats, and its clicks.
   EXPECT_LT(bytes("accessor=ctr", 2), bytes("", 0) / 10);
 }
 
@@ -219,8 +219,8 @@ TEST_F(CtrTableTest, TrainersCountsAreAddedUp) {
   EXPECT_FALSE(rows->use[1].brief) << "0.1 * 1 + 3 is 3.1";
 }
 
-// A snapshot is restored in memory and with a memory limit, on one server and on three. All tables
-// continue with the same bits.
+// Restores a snapshot in memory and with a memory limit, on one server and on three servers. All
+// tables must continue with the same bits.
 TEST_F(CtrTableTest, ImagesHoldCountsAndLengths) {
   const char* rules =
       "accessor=ctr embedx_threshold=2 shrink_every=7 decay=0.8 shrink_score=0.3 ttl=40";

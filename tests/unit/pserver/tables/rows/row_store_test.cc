@@ -33,8 +33,8 @@ TEST(RowStoreTest, RowsKeepTheirValuesWhileOthersComeAndGo) {
   RowStore rows(kFloats);
   for (uint64_t id = 0; id < kRows; ++id) Put(rows, id);
   const size_t full = rows.bytes();
-  // Removes rows down to the first slabs, which belong to no block. Some of the steps end inside
-  // blocks.
+  // Removes rows down to the first slabs, which belong to no block. Some of the checks happen when
+  // a block is partly filled.
   for (uint32_t left = kRows; left > 4 * 10; left -= 4 * 5) {
     while (rows.size() > left) rows.Remove(rows.size() / 2);
     for (uint32_t n = 0; n < rows.size(); ++n) Expect(rows, rows.Id(rows.At(n)));

@@ -80,8 +80,8 @@ TEST_F(PushFirstTest, ItBeginsAtOnceBehindAPushThatEnded) {
   }
 }
 
-// After any failure the rank does not know whether the servers accepted its rows, so it must not
-// end the step.
+// After any failure, the rank does not know whether the servers accepted its rows. Therefore it
+// must not complete the step.
 TEST_F(PushFirstTest, NothingWaitsForWhatHasFailed) {
   for (const int failing : {kPull, kEarly, kPush}) {
     for (const int node : {kPull, kEarly, kLast, kPush}) Start(node);
@@ -95,7 +95,7 @@ TEST_F(PushFirstTest, NothingWaitsForWhatHasFailed) {
   }
 }
 
-// If a step is aborted and repeated, the push of the aborted step does not count.
+// If a step is aborted and repeated, the push of the aborted attempt does not count.
 TEST_F(PushFirstTest, AStepThatIsDoneAgainWaitsAgain) {
   for (const int node : {kEarly, kPush}) Start(node);
   fake_.End(kPush);

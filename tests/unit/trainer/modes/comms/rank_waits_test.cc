@@ -1,4 +1,4 @@
-// Tests that a rank knows for which other rank it waits.
+// Tests that a rank knows the rank for which it waits.
 #include "trainer/modes/comms/rank_waits.h"
 
 #include <gmock/gmock.h>
@@ -18,8 +18,8 @@ using testing::SizeIs;
 
 constexpr int kRanks = 3;
 
-// Runs steps of one allreduce each. Rank `slow` calls later than the other ranks by `late`. Returns
-// the waits of each rank.
+// Runs steps of one allreduce each. Rank `slow` starts each allreduce at least `late` after the
+// other ranks. Returns the waits of each rank.
 std::vector<std::vector<double>> WaitsOf(int slow, int64_t steps, Duration late) {
   std::vector<RankWaits> all(kRanks);
   std::vector<std::vector<double>> waits(kRanks);
@@ -31,7 +31,7 @@ std::vector<std::vector<double>> WaitsOf(int slow, int64_t steps, Duration late)
     for (int64_t step = 0; step < steps; ++step) {
       EXPECT_EQ(own.BeginStep(step, communicator, std::chrono::seconds(30)), OkStatus());
       if (r == slow && late > Duration::zero()) {
-        // The other ranks wait for at least `late`, whatever the load of the machine is.
+        // Makes the other ranks wait for at least `late`, under any load of the machine.
         while (began.load() < (step + 1) * (kRanks - 1)) std::this_thread::yield();
         std::this_thread::sleep_for(late);
       }

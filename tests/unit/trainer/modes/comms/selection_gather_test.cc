@@ -9,7 +9,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Words = std::vector<int32_t>;
 
-// A fixture with selections of 2 ranks: "a" has room for 2 elements, "b" for 1.
+// A fixture with two selections among 2 ranks: "a" has room for 2 elements, "b" for 1 element.
 class SelectionGatherTest : public ::testing::Test {
  protected:
   static exec::CommTensor Of(const std::string& name, Words& words, int64_t rows) {

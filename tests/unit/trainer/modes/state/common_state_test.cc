@@ -1,4 +1,4 @@
-// Tests how ranks reach a common state if some of them are new or one step late.
+// Tests how ranks reach a common state if some ranks are new or one step late.
 #include "trainer/modes/state/common_state.h"
 
 #include <gtest/gtest.h>
@@ -60,7 +60,7 @@ class CommonStateTest : public ::testing::Test {
   float Get(int rank, const std::string& var) {
     return ranks_[rank].scope->Find(var)->span<float>()[0];
   }
-  // Begins step `step` on `rank` and changes the rank's own state.
+  // Begins step `step` on `rank` and changes the running statistic of the rank.
   void Begin(int rank, int64_t step) {
     ASSERT_TRUE(ranks_[rank].point->BeforeStep(step).ok());
     Set(rank, own_, Get(rank, own_) + 1);
@@ -109,7 +109,7 @@ TEST_F(CommonStateTest, ABrokenStepIsUndoneAndANewRankGetsWhatThereIs) {
 }
 
 // Rank 2 has ended step 7 and begun step 8, but rank 1 has not ended step 7. Rank 1 receives the
-// parameters after step 7. It keeps its own result of the step for its own state.
+// parameters after step 7. For its own running statistic, rank 1 keeps its own result of step 7.
 TEST_F(CommonStateTest, WhoIsBehindIsBroughtForward) {
   Set(1, param_, 5);
   Set(1, own_, 100);
@@ -123,7 +123,7 @@ TEST_F(CommonStateTest, WhoIsBehindIsBroughtForward) {
   EXPECT_EQ(Get(2, own_), 200);  // step 8 of rank 2 was undone
   EXPECT_EQ(Get(1, own_), 101);  // rank 1 has done step 7
   EXPECT_EQ(Get(0, own_), 200);
-  // An immediate second exchange loses no state.
+  // A second exchange immediately after the first one must lose no state.
   for (int r = 1; r < kRanks; ++r) EXPECT_EQ(ranks_[r].point->step(), 8);
   Share({0});
   ExpectStep(8);

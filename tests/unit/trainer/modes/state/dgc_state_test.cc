@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Two slots of three elements and the states of one rank with dgc.
+// The state of one rank with dgc, and two of its slots with three elements each.
 class RankState {
  public:
   RankState(Device& device, float value) : scope_(device) {

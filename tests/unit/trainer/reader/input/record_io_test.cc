@@ -73,7 +73,8 @@ TEST_P(RecordIoTest, WhatIsWrittenIsRead) {
   EXPECT_THAT(ReadAll(Write("none", {})).records, IsEmpty());
 }
 
-// Every flipped byte is detected. Every record that is returned was written.
+// The reader must detect every flipped byte. Every record that it returns must be a record that was
+// written.
 TEST_P(RecordIoTest, EveryFlippedByteIsNoticed) {
   const std::vector<std::string> records = {"first record", "second", "third one"};
   const std::string whole = trainer::ReadFile(Write("file", records));
@@ -82,8 +83,8 @@ TEST_P(RecordIoTest, EveryFlippedByteIsNoticed) {
     bytes[i] = static_cast<char>(bytes[i] ^ 0x20);
     trainer::WriteFile(dir_ / "flipped", bytes);
     const Read read = ReadAll(dir_ / "flipped");
-    // The number of records in the header of a chunk has no checksum. Missing or additional records
-    // are detected nevertheless.
+    // The number of records in the header of a chunk has no checksum. Nevertheless the reader must
+    // detect missing or additional records.
     EXPECT_FALSE(read.errors.empty()) << "byte " << i;
     for (const std::string& record : read.records) {
       EXPECT_THAT(records, testing::Contains(record)) << "byte " << i;

@@ -57,8 +57,8 @@ TEST(Sampler, RanksShareTheBatchOfOneProcess) {
   }
 }
 
-// 23 samples in batches of 10 over 4 ranks, with shares of 2, 3, 2 and 3. The last batch has 3
-// samples.
+// Tests 23 samples in batches of 10 over 4 ranks, whose shares of a batch are 2, 3, 2 and 3. The
+// last batch has 3 samples.
 TEST(Sampler, WhoHasPaddingAloneHasNoWeight) {
   SamplerOptions options{.samples = 23, .global_batch = 10, .ranks = 4};
   const auto weights = [&options](uint64_t step) {
@@ -109,7 +109,7 @@ TEST(Sampler, PadFillsWithTheFirstSamples) {
       Make({.samples = 10, .global_batch = 4, .ranks = 2, .rank = 1, .shuffle = false});
   EXPECT_THAT(Get(second, 0, 2), ElementsAre(0, 1));
   EXPECT_EQ(second.RealSamples(2), 0u);
-  // If the batch is larger than the dataset, its samples are repeated.
+  // If the batch is larger than the dataset, the batch repeats samples.
   Sampler round = Make({.samples = 3, .global_batch = 8, .shuffle = false});
   ASSERT_EQ(round.steps_per_epoch(), 1u);
   EXPECT_THAT(Get(round, 0, 0), ElementsAre(0, 1, 2, 0, 1, 2, 0, 1));

@@ -69,7 +69,8 @@ TEST_F(TextLinesTest, LinesWithAndWithoutEnds) {
   EXPECT_THAT(FirstLine(dir_ / "file").value(), "names");
 }
 
-// Lines of all lengths cross the ends of pieces. One line is longer than the maximum of a piece.
+// Lines of all lengths cross the ends of pieces. One line is longer than the maximum length of a
+// piece.
 TEST_F(TextLinesTest, PiecesAreCutAtLinesForAnyNumberOfThreads) {
   std::string text;
   std::vector<std::string> expected;
@@ -84,7 +85,7 @@ TEST_F(TextLinesTest, PiecesAreCutAtLinesForAnyNumberOfThreads) {
     ASSERT_EQ(Read(text, {.threads = threads}).value(), expected) << threads;
     EXPECT_GE(pieces_, 4u);
   }
-  // With `records_max`, the result has the first lines, whichever thread was fastest.
+  // With `records_max`, the result has the first lines of the file, whichever thread is fastest.
   for (const int threads : {1, 5}) {
     const auto some = Read(text, {.threads = threads, .records_max = 400}).value();
     EXPECT_GE(some.size(), 400u);
@@ -143,7 +144,8 @@ TEST_F(TextLinesTest, FilesThatHoldNoRecords) {
   }
 }
 
-// The fields must be those that a plain loop finds, in lines of all lengths around the block size.
+// SplitLine must find the fields that a plain loop finds, in lines of all lengths around the block
+// size.
 TEST(SplitLine, FindsTheFieldsOfAPlainLoop) {
   for (size_t size = 0; size < 300; ++size) {
     std::string text;
@@ -165,7 +167,8 @@ TEST(SplitLine, FindsTheFieldsOfAPlainLoop) {
   }
 }
 
-// Tries every byte at every position of lines around the block size. Blanks follow the lines.
+// Tries every byte at every position of lines around the block size. Blanks follow each line in
+// memory.
 TEST(IsPlain, SeesLowBytesAnywhere) {
   for (const size_t size : {0, 1, 63, 64, 65, 130}) {
     const std::string padded = std::string(size, 'x') + std::string(kLineSlack, ' ');

@@ -87,11 +87,11 @@ TEST(ReadZip, RefusesDamagedFiles) {
       EXPECT_NE(ZipError(good.substr(0, bytes)), "") << bytes;
     }
     std::string changed = good;
-    changed[36] ^= 1;  // in the packed data
+    changed[36] ^= 1;  // changes a byte in the compressed data
     EXPECT_THAT(ZipError(changed), HasSubstr("[TD2002]"));
   }
   std::string other = Zip({{"a", "b"}}, false);
-  other[other.rfind("PK\x01\x02") + 10] = 12;  // bzip2
+  other[other.rfind("PK\x01\x02") + 10] = 12;  // sets the compression method to bzip2
   EXPECT_THAT(ZipError(other), HasSubstr("packed with method 12"));
   std::string large = Zip({{"a", std::string(100, 'a')}}, true);
   const uint32_t size = 0xfffffff0;

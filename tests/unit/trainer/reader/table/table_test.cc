@@ -19,7 +19,7 @@ using testing::SizeIs;
 
 using Records = std::vector<std::vector<std::string>>;
 
-// All records of a text; a malformed one is {"bad", its message}.
+// Returns all records of a text. A malformed record is {"bad", its message}.
 Records Split(std::string_view text) {
   CsvRecords records(text, ',');
   Records out;
@@ -70,7 +70,7 @@ TEST(ParseTime, DatesAndTimes) {
 
 class TableTest : public testing::Test {
  protected:
-  // Options for a file of this text.
+  // Returns options for a file with this text.
   TableOptions Options(const std::string& text) {
     trainer::WriteFile(dir_ / "t.csv", text);
     TableOptions options;
@@ -108,7 +108,8 @@ TEST_F(TableTest, InfersKindsAndConvertsThem) {
   const Dataset& train = *data->train;
   EXPECT_THAT(FieldsOf(train),
               ElementsAre("x f32[5] 0", "ids i64[1] 3", "label i64[1] 3", "weight f32[1] 0"));
-  // Seconds since the first time, age with its mean, cook, smith, and the indicator of age.
+  // The elements of x are: seconds since the first time, age with its mean, cook, smith, and the
+  // indicator of age.
   EXPECT_THAT(ReadField<float>(train, "x"), ElementsAre(0, 10, 1, 0, 0, 86400, 20, 0, 1, 1, 172800,
                                                         20, 1, 0, 0, 259200, 30, 0, 0, 0));
   EXPECT_THAT(ReadField<int64_t>(train, "ids"), ElementsAre(1, 2, 0, 1));
@@ -140,7 +141,8 @@ TEST_F(TableTest, StandardisesWithTheTrainingRowsOnly) {
   EXPECT_THAT(ReadField<float>(*data->train, "target"), ElementsAre(0.5f, 1, -2));
 }
 
-// The vocabulary is in the order of the training rows, whatever rows are before them in the file.
+// The order of the vocabulary is the order of the training rows, whichever rows precede them in the
+// file.
 TEST_F(TableTest, UnknownCategoriesAreId0) {
   TableOptions options = Options("c,y\nb,0\na,1\nb,1\n");
   trainer::WriteFile(dir_ / "test.csv", std::string("c,y\nz,1\na,0\n"));
@@ -176,7 +178,7 @@ TEST_F(TableTest, SeveralLabelsAndSeveralTargets) {
   EXPECT_THAT(Error(options), HasSubstr("label column \"y2\" has 3 classes"));
 }
 
-// The rows 0 to 999 as one feature.
+// Returns a csv text with one feature, whose rows are 0 to 999.
 std::string Numbered() {
   std::string text = "x,y\n";
   for (int i = 0; i < 1000; ++i) text += std::to_string(i) + "," + std::to_string(i % 3) + "\n";
@@ -198,7 +200,7 @@ TEST_F(TableTest, SplitDependsOnRowAndSeedOnly) {
   EXPECT_NEAR(static_cast<double>(train.size()), 800, 40);
   EXPECT_NEAR(static_cast<double>(validation.size()), 100, 30);
   EXPECT_EQ(train.size() + validation.size() + test.size(), 1000u);
-  // A damaged row changes the part of no other row.
+  // A damaged row must not change the part (training, validation or test) of another row.
   std::string damaged = Numbered();
   damaged.replace(damaged.find("\n17,"), 4, "\n1..7,");
   TableOptions with_bad = Options(damaged);
@@ -280,7 +282,7 @@ TEST_F(TableTest, ReadsGzip) {
   EXPECT_THAT(ReadField<float>(*data->train, "x"), ElementsAre(1, 2));
 }
 
-// A class that only a test file has cannot be predicted.
+// A model cannot predict a class that only a test file has.
 TEST_F(TableTest, UnknownClassOfATestFileIsABadRow) {
   TableOptions options = Options("x,y\n1,a\n2,b\n");
   trainer::WriteFile(dir_ / "test.csv", std::string("x,y\n1,a\n2,z\n"));
