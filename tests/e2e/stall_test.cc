@@ -149,7 +149,9 @@ TEST_F(StallTest, AStoppedServerIsToldOfAndReplaced) {
   std::promise<Status> done;
   client->Push(step_++, 0.1f, Gradient(), [&](Status s) { done.set_value(std::move(s)); },
                {{"rows", ids_, row_.data()}});
-  const auto [server, silent] = told.get_future().get();
+  auto silence = told.get_future();
+  ASSERT_EQ(silence.wait_for(std::chrono::seconds(60)), std::future_status::ready);
+  const auto [server, silent] = silence.get();
   EXPECT_EQ(server, 0);
   EXPECT_GE(silent, kStepTimeout);
   server_->Signal(SIGKILL);

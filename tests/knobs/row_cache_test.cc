@@ -196,7 +196,7 @@ TEST_F(RowCachePulls, TooLittleMemoryIsRefused) {
   auto client = *Client(0, 1, {.row_cache = {.bytes = 10}});
   const ps::PsTable table{.variable = "emb", .height = kHeight, .dim = kDim};
   EXPECT_THAT(std::string(client->Configure({}, ps::PsMode::kSync, {}, {table}).status().message()),
-              HasSubstr("a row of table emb"));
+              HasSubstr("one row of table emb"));
 }
 
 TEST(RowCacheJob, TheJobSays) {

@@ -95,7 +95,11 @@ ChildProcess::~ChildProcess() {
 }
 
 void ChildProcess::Signal(int number) const {
-  if (!ended_) kill(pid_, number);
+  if (ended_) return;
+  kill(pid_, number);
+  if (number != SIGSTOP) return;
+  siginfo_t info;
+  waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WEXITED | WNOWAIT);
 }
 
 bool ChildProcess::Ended() {

@@ -51,7 +51,9 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   pid_t pid() const { return pid_; }
-  void Signal(int number) const;  // Sends a signal to the program, but not to its process group.
+  // Sends a signal to the program, but not to its process group. After SIGSTOP, waits until all
+  // threads of the program have stopped or the program has ended.
+  void Signal(int number) const;
   bool Ended();
   // Waits for the end of the program. Returns its exit code, or 128 + signal. If the program runs
   // longer than `seconds_max`, fails the test, kills the program and returns -1.

@@ -77,7 +77,7 @@ py::tuple Export(const ProgramHandle& handle, const py::dict& values,
     std::memcpy(tensor.data(), row_major.data(), tensor.bytes());
     tensors[name] = std::move(tensor);
   }
-  const graph::Program program = handle.program();
+  const graph::Program program = handle.Copy();
   onnx::ExportedModel model;
   {
     const py::gil_scoped_release release;

@@ -19,6 +19,8 @@ class ProgramHandle {
   explicit ProgramHandle(graph::Program program) : program_(std::move(program)) {}
 
   const graph::Program& program() const { return program_; }
+  // Returns a copy, which a caller may use without the GIL.
+  graph::Program Copy() const { return program_; }
   // Returns the program for a change by the caller. Increases the version, so that the Executor of
   // Python makes new plans of the program.
   graph::Program& Change() {

@@ -20,7 +20,7 @@ using ScopePtr = std::shared_ptr<DeviceScope>;
 using Names = std::vector<std::string>;
 
 void InitializeAll(DeviceScope& scope, const ProgramHandle& handle, uint64_t seed) {
-  const graph::Program program = handle.program();
+  const graph::Program program = handle.Copy();
   const py::gil_scoped_release release;
   const DeviceScope::Lock lock(scope);
   RaiseIfError(exec::Initialize(program, seed, scope.scope()));

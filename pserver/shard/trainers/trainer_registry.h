@@ -119,7 +119,7 @@ class TrainerRegistry {
   int waiting_ = 0;  // number of waiting calls of all trainers
 };
 
-// Returns "trainer 1" or "trainers 1, 3"; a placeholder if the list is empty.
+// Returns "trainer 1", "trainers 1, 3", or "no trainer" if the list is empty.
 std::string TrainerList(const std::vector<int>& trainers);
 
 }  // namespace tandem::pserver

@@ -96,7 +96,7 @@ TEST_F(RosterTest, MarksAreThoseOfTheLastSettlement) {
 }
 
 TEST(TrainerListTest, ReadsAsPeopleSayIt) {
-  EXPECT_EQ(TrainerList({}), "nobody");
+  EXPECT_EQ(TrainerList({}), "no trainer");
   EXPECT_EQ(TrainerList({1}), "trainer 1");
   EXPECT_EQ(TrainerList({1, 3}), "trainers 1, 3");
 }
