@@ -288,7 +288,7 @@ def fsdp():
 
 def killed():
     """Rank 1 dies in its third step; the others print the error and the seconds until it."""
-    join(20)
+    join()
     tensor = torch.ones(1000)
     for step in range(5):
         if RANK == 1 and step == 2:
@@ -303,16 +303,18 @@ def killed():
 
 
 def stopped():
-    """Rank 1 does nothing in its third step; the deadline of the group is 2 s."""
-    join(2)
+    """Rank 1 does nothing in its third step; the deadline of the group is 3 s."""
+    join()
+    dist.barrier()
+    group = dist.new_group(timeout=datetime.timedelta(seconds=3))
     tensor = torch.ones(1000)
     for step in range(3):
         if RANK == 1 and step == 2:
-            time.sleep(5)
+            time.sleep(8)
             return
         begin = time.monotonic()
         try:
-            dist.all_reduce(tensor)
+            dist.all_reduce(tensor, group=group)
         except Exception as error:  # pylint: disable=broad-except
             print(f"error after {time.monotonic() - begin:.1f} s: {type(error).__name__}: {error}")
             return
@@ -321,7 +323,7 @@ def stopped():
 
 def killed_in_ddp():
     """Rank 1 dies in a backward pass, so that the error comes through the C++ code of PyTorch."""
-    join(20)
+    join()
     net = torch.nn.parallel.DistributedDataParallel(model())
     for step in range(4):
         loss = net(torch.ones(4, 20)).sum()
@@ -337,7 +339,7 @@ def killed_in_ddp():
 
 def refused():
     """Calls that are wrong on one rank alone or on all; each prints its error."""
-    join(5)
+    join()
 
     def attempt(name, call):
         try:
