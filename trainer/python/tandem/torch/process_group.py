@@ -23,6 +23,7 @@ import os
 import secrets
 import socket
 import threading
+import time
 import weakref
 from collections import deque
 from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple
@@ -31,7 +32,12 @@ import torch
 import torch.distributed as dist
 
 from .. import _core
-from ..errors import InvalidArgumentError, ResourceExhaustedError, UnimplementedError
+from ..errors import (
+    DeadlineExceededError,
+    InvalidArgumentError,
+    ResourceExhaustedError,
+    UnimplementedError,
+)
 from .group_tensors import (
     REDUCED,
     bytes_of,
@@ -69,6 +75,21 @@ def _own_host() -> str:
         return str(probe.getsockname()[0])
 
 
+def _wait_for(store: Any, key: str, timeout: float) -> None:
+    """Waits until rank 0 has set the key. A blocking call of a store keeps all other threads of this
+    process from the store, so that two ranks could wait for each other; this loop does not."""
+    end = time.monotonic() + timeout
+    pause = 0.001
+    while store.add(key + "/set", 0) == 0:
+        if time.monotonic() > end:
+            raise DeadlineExceededError(
+                f"rank 0 of the process group did not announce its address within {timeout:.0f} s "
+                "[TD3001]"
+            )
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)
+
+
 def _connect(store: Any, key: str, rank: int, size: int, timeout: float) -> Any:
     """Connects `size` ranks. Rank 0 listens and announces its address in the store."""
     listen_fd = -1
@@ -85,7 +106,9 @@ def _connect(store: Any, key: str, rank: int, size: int, timeout: float) -> Any:
             "tree_order": torch.are_deterministic_algorithms_enabled(),
         }
         store.set(key, json.dumps(announced))
+        store.add(key + "/set", 1)
     else:
+        _wait_for(store, key, timeout)
         announced = json.loads(store.get(key))
     return _core.Communicator(
         rank=rank,
