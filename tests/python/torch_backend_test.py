@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -15,9 +16,12 @@ script.need_modules("numpy", "torch", package="python3-torch")
 # pylint: disable=wrong-import-position
 import torch
 import tandem_case as case
+from tandem_case import tandem
 
 if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
     script.skip("this PyTorch has no torch.distributed with gloo")
+
+from tandem.torch import group_work
 
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_ranks.py")
 
@@ -120,6 +124,25 @@ class Backend(unittest.TestCase):
             self.assertEqual(status, 0, out)
             self.assertIn("the end", out)
         self.assertLess(time.monotonic() - begin, 20)
+
+
+class Threads(unittest.TestCase):
+    def test_waiting_calls_are_bounded(self):
+        thread, begun, release = group_work.Thread("bounded"), threading.Event(), threading.Event()
+        thread.submit(lambda: begun.set() or release.wait(30))
+        self.assertTrue(begun.wait(30))
+        for _ in range(1024):
+            thread.submit(lambda: None)
+        with self.assertRaisesRegex(tandem.errors.ResourceExhaustedError, "1024 calls wait already"):
+            thread.submit(lambda: None)
+        release.set()
+
+    def test_a_thread_ends_with_its_object(self):
+        thread = group_work.Thread("short")
+        running = thread._thread  # pylint: disable=protected-access
+        del thread
+        running.join(30)
+        self.assertFalse(running.is_alive())
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ struct ImportOptions {
   // The import removes a final softmax (kSoftmax) or sigmoid (kSigmoid), because the loss includes
   // it. kNone: the program has no loss.
   enum class Loss { kSoftmax, kSigmoid, kNone };
+  static constexpr const char* kLossNames[] = {"softmax", "sigmoid", "none"};  // by Loss
   Loss loss = Loss::kSoftmax;
 };
 

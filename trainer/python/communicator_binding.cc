@@ -2,9 +2,7 @@
 // PyTorch (tandem/torch/process_group.py).
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -84,8 +82,8 @@ Bytes BytesOf(const py::buffer& buffer, bool writable) {
   return {info.ptr, static_cast<size_t>(info.size * info.itemsize)};
 }
 
-// A running operation and the Python buffers that it uses. The object must live until the operation
-// has ended: tandem/torch/process_group.py keeps it.
+// A running operation and the Python buffers that it uses. The destructor waits for the end of the
+// operation, because the operation uses the buffers until then.
 class PythonWork {
  public:
   PythonWork(std::shared_ptr<Communicator> communicator, std::shared_ptr<collective::Work> work,
@@ -93,6 +91,13 @@ class PythonWork {
       : communicator_(std::move(communicator)),
         work_(std::move(work)),
         buffers_(std::move(buffers)) {}
+  ~PythonWork() {
+    if (work_->finished()) return;
+    const py::gil_scoped_release release;
+    (void)work_->Wait(Time::max());  // the operation has a deadline
+  }
+  PythonWork(const PythonWork&) = delete;
+  PythonWork& operator=(const PythonWork&) = delete;
 
   void Wait(std::optional<double> timeout) {
     const py::gil_scoped_release release;
@@ -116,13 +121,9 @@ class PythonCommunicator {
     communicator_.reset();
   }
 
-  int rank() const { return communicator_->rank(); }
-  int size() const { return communicator_->size(); }
-
-  PythonWork Start(const std::string& op, const std::optional<py::buffer>& in,
-                   const std::optional<py::buffer>& out, const std::string& dtype,
-                   const std::string& reduce, int root, int to, int from, const std::string& what,
-                   std::optional<double> timeout) {
+  std::unique_ptr<PythonWork> Start(const std::string& op, const std::optional<py::buffer>& in,
+                                    const std::optional<py::buffer>& out, const std::string& dtype,
+                                    const std::string& reduce, int root, int to, int from) {
     Collective call;
     call.op = ParseOp(op);
     call.dtype = ValueOrRaise(ParseDType(dtype));
@@ -130,8 +131,6 @@ class PythonCommunicator {
     call.root = root;
     call.to = to;
     call.from = from;
-    call.what = what;
-    call.deadline = DeadlineAfter(timeout);
     std::vector<py::object> buffers;
     std::optional<size_t> count;
     const auto add = [&](const py::buffer& buffer, bool output) {
@@ -157,7 +156,7 @@ class PythonCommunicator {
       const py::gil_scoped_release release;
       work = communicator_->Start(std::move(call));
     }
-    return PythonWork(communicator_, std::move(work), std::move(buffers));
+    return std::make_unique<PythonWork>(communicator_, std::move(work), std::move(buffers));
   }
 
   void Abort(const std::string& why) { communicator_->Abort(why); }
@@ -167,25 +166,21 @@ class PythonCommunicator {
 };
 
 // Connects the ranks as collective::Connect does. `listen_fd`: a bound socket that this call takes
-// over; -1: none.
-std::unique_ptr<PythonCommunicator> ConnectRanks(int rank, int size, const std::string& job,
-                                                 const std::string& secret,
-                                                 const std::string& rendezvous,
-                                                 const std::string& listen_host, int listen_fd,
-                                                 double timeout, double operation_timeout,
-                                                 bool tree_order) {
+// over; -1: none. `timeout`: time limit in seconds of this call, and of each operation.
+std::unique_ptr<PythonCommunicator> ConnectRanks(int rank, int size, const std::string& secret,
+                                                 const std::string& rendezvous, int listen_fd,
+                                                 double timeout, bool tree_order) {
   const py::gil_scoped_release release;
   collective::WorldConfig world;
   world.rank = rank;
   world.size = size;
-  world.job = job;
+  world.job = "torch.distributed";
   world.secret = secret;
   world.rendezvous = rendezvous;
-  world.listen_host = listen_host;
   world.listen_fd = listen_fd;
   world.timeout = FromSeconds(timeout);
   collective::HostCommunicatorConfig config;
-  config.operation_timeout = FromSeconds(operation_timeout);
+  config.operation_timeout = FromSeconds(timeout);
   config.rule.tree_order = tree_order;
   return std::make_unique<PythonCommunicator>(ValueOrRaise(collective::Connect(world, config)));
 }
@@ -198,15 +193,13 @@ void BindCommunicator(py::module_& module) {
       .def_property_readonly("finished", &PythonWork::finished);
   py::class_<PythonCommunicator>(module, "Communicator",
                                  "One rank of a set of ranks that run collective operations.")
-      .def(py::init(&ConnectRanks), py::kw_only(), py::arg("rank"), py::arg("size"), py::arg("job"),
-           py::arg("secret"), py::arg("rendezvous"), py::arg("listen_host"), py::arg("listen_fd"),
-           py::arg("timeout"), py::arg("operation_timeout"), py::arg("tree_order"))
-      .def_property_readonly("rank", &PythonCommunicator::rank)
-      .def_property_readonly("size", &PythonCommunicator::size)
+      .def(py::init(&ConnectRanks), py::kw_only(), py::arg("rank"), py::arg("size"),
+           py::arg("secret"), py::arg("rendezvous"), py::arg("listen_fd"), py::arg("timeout"),
+           py::arg("tree_order"))
       .def("start", &PythonCommunicator::Start, py::arg("op"), py::kw_only(),
            py::arg("input") = py::none(), py::arg("output") = py::none(), py::arg("dtype") = "u8",
            py::arg("reduce") = "sum", py::arg("root") = 0, py::arg("to") = -1,
-           py::arg("from_") = -1, py::arg("what") = "", py::arg("timeout") = py::none())
+           py::arg("from_") = -1)
       .def("abort", &PythonCommunicator::Abort, py::arg("why"));
 }
 

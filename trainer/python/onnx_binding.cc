@@ -2,12 +2,18 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <climits>
 #include <cstring>
+#include <iterator>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/strings/str_join.h"
+#include "common/os/files.h"
 #include "common/tensor/device.h"
 #include "kernels/graph/program_io.h"
 #include "proto/program.pb.h"
@@ -15,6 +21,7 @@
 #include "trainer/onnx/import.h"
 #include "trainer/python/arrays.h"
 #include "trainer/python/bindings.h"
+#include "trainer/python/device_scope.h"
 #include "trainer/python/errors.h"
 #include "trainer/python/program_handle.h"
 
@@ -24,30 +31,33 @@ namespace {
 namespace py = pybind11;
 
 onnx::ImportOptions::Loss ParseLoss(const std::string& name) {
-  using Loss = onnx::ImportOptions::Loss;
-  if (name == "softmax") return Loss::kSoftmax;
-  if (name == "sigmoid") return Loss::kSigmoid;
-  if (name == "none") return Loss::kNone;
+  const auto& names = onnx::ImportOptions::kLossNames;
+  const auto* const found = std::find(std::begin(names), std::end(names), name);
+  if (found != std::end(names)) return static_cast<onnx::ImportOptions::Loss>(found - names);
   throw StatusError(
-      InvalidArgument("loss is \"%s\", expected softmax, sigmoid or none [TD1006]", name));
+      InvalidArgument("loss is \"%s\", expected %s [TD1006]", name, absl::StrJoin(names, ", ")));
 }
 
-// Returns (program, variable of the output, arrays by variable, notes).
-py::tuple Import(const py::bytes& model, const std::string& name, const std::string& loss,
-                 const std::string& output, const std::string& dir,
+// Returns (program, variable of the output, arrays by variable, notes). `model` null: the model is
+// in the file `name`.
+py::tuple Import(const std::optional<py::bytes>& model, const std::string& name,
+                 const std::string& loss, const std::string& output, const std::string& dir,
                  const std::map<std::string, std::string>& rename) {
   onnx::ImportOptions options;
   options.rename = rename;
   options.loss = ParseLoss(loss);
   options.output = output;
   options.dir = dir;
-  const std::string_view bytes = model;
+  const std::string_view given = model.has_value() ? std::string_view(*model) : std::string_view();
   CpuDevice host;
   onnx::ImportedModel imported;
   graph::Program program;
   {
     const py::gil_scoped_release release;
-    imported = ValueOrRaise(onnx::ImportModel(bytes, name, options, host));
+    std::string file;
+    if (!model.has_value()) file = FileOrRaise(ReadSmallFile(name, INT_MAX));
+    imported =
+        ValueOrRaise(onnx::ImportModel(model.has_value() ? given : file, name, options, host));
     // Programs that Python builds have the shapes of a batch of 1.
     pb::ProgramDef def;
     graph::ToProto(imported.program, &def);
@@ -62,28 +72,20 @@ py::tuple Import(const py::bytes& model, const std::string& name, const std::str
   return py::make_tuple(ProgramHandle(std::move(program)), imported.output, values, imported.notes);
 }
 
-// Returns (bytes of the model, its inputs, its outputs).
-py::tuple Export(const ProgramHandle& handle, const py::dict& values,
-                 const std::vector<std::string>& outputs) {
-  CpuDevice host;
-  trainer::TensorMap tensors;
-  for (const auto& [key, value] : values) {
-    const auto array = py::reinterpret_borrow<py::array>(value);
-    const std::vector<int64_t> dims(array.shape(), array.shape() + array.ndim());
-    const TensorDesc desc = {ValueOrRaise(ElementType(array)), ValueOrRaise(ParseShape(dims))};
-    const auto name = key.cast<std::string>();
-    const py::array row_major = ValueOrRaise(ArrayFor(desc, array, name));
-    Tensor tensor = ValueOrRaise(Tensor::Make(desc, host));
-    std::memcpy(tensor.data(), row_major.data(), tensor.bytes());
-    tensors[name] = std::move(tensor);
-  }
+// Writes the inference form of the program, with the values of the scope.
+void Export(const ProgramHandle& handle, DeviceScope& scope, const std::string& path,
+            const std::vector<std::string>& outputs) {
   const graph::Program program = handle.Copy();
-  onnx::ExportedModel model;
-  {
-    const py::gil_scoped_release release;
-    model = ValueOrRaise(onnx::ExportModel(program, tensors, outputs, {}));
+  const py::gil_scoped_release release;
+  const DeviceScope::Lock lock(scope);
+  trainer::TensorMap tensors;
+  for (const graph::Var& var : program.vars()) {
+    const Tensor* const value = scope.scope().Find(var.name);
+    if (value != nullptr) tensors[var.name] = ValueOrRaise(scope.OnHost(*value));
   }
-  return py::make_tuple(py::bytes(model.bytes), model.inputs, model.outputs);
+  const auto model = ValueOrRaise(onnx::ExportModel(program, tensors, outputs, {}));
+  const auto write = [&](const std::string& to) { return WriteTextFile(to, model.bytes); };
+  RaiseIfFileError(PublishFiles({{path, write}}));
 }
 
 }  // namespace
@@ -91,7 +93,8 @@ py::tuple Export(const ProgramHandle& handle, const py::dict& values,
 void BindOnnx(py::module_& module) {
   module.def("import_onnx", &Import, py::arg("model"), py::arg("name"), py::arg("loss"),
              py::arg("output"), py::arg("dir"), py::arg("rename"));
-  module.def("export_onnx", &Export, py::arg("program"), py::arg("values"), py::arg("outputs"));
+  module.def("export_onnx", &Export, py::arg("program"), py::arg("scope"), py::arg("path"),
+             py::arg("outputs"));
 }
 
 }  // namespace tandem::python

@@ -39,7 +39,8 @@ const std::vector<FlagSpec>& ImportFlags() {
 StatusOr<onnx::ImportOptions> OptionsOf(const ParsedArgs& args) {
   onnx::ImportOptions options;
   options.output = args.Get("loss_of");
-  const std::vector<std::string> losses = {"softmax", "sigmoid", "none"};
+  const std::vector<std::string> losses(std::begin(onnx::ImportOptions::kLossNames),
+                                        std::end(onnx::ImportOptions::kLossNames));
   const std::string loss = args.Get("loss", losses[0]);
   const auto it = std::find(losses.begin(), losses.end(), loss);
   if (it == losses.end()) {

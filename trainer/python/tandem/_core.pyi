@@ -235,19 +235,12 @@ class Communicator:
         *,
         rank: int,
         size: int,
-        job: str,
         secret: str,
         rendezvous: str,
-        listen_host: str,
         listen_fd: int,
         timeout: float,
-        operation_timeout: float,
         tree_order: bool,
     ) -> None: ...
-    @property
-    def rank(self) -> int: ...
-    @property
-    def size(self) -> int: ...
     def start(
         self,
         op: str,
@@ -259,14 +252,15 @@ class Communicator:
         root: int = ...,
         to: int = ...,
         from_: int = ...,
-        what: str = ...,
-        timeout: Optional[float] = ...,
     ) -> Work: ...
     def abort(self, why: str) -> None: ...
 
 def import_onnx(
-    model: bytes, name: str, loss: str, output: str, dir: str, rename: Mapping[str, str]
+    model: Optional[bytes],
+    name: str,
+    loss: str,
+    output: str,
+    dir: str,
+    rename: Mapping[str, str],
 ) -> Tuple[Program, str, Dict[str, Array], List[str]]: ...
-def export_onnx(
-    program: Program, values: Mapping[str, Array], outputs: Sequence[str]
-) -> Tuple[bytes, List[str], List[str]]: ...
+def export_onnx(program: Program, scope: Scope, path: str, outputs: Sequence[str]) -> None: ...

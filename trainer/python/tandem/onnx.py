@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _core
-from .errors import FileMissingError, NotFoundError
 from .program import Program, Variable, default_main_program
 from .scope import Array, Path, Scope, global_scope
 
@@ -56,11 +55,12 @@ def read(
         UnimplementedError: an operator of the model has no counterpart. The message names the node.
         InvalidArgumentError: the graph is inconsistent.
     """
-    core, variable, values, notes = _core.import_onnx(
-        model, name, loss, output, dir, rename or {}
-    )
-    program = Program(core=core)
-    return Imported(program, program.var(variable), values, notes)
+    return _imported(_core.import_onnx(model, name, loss, output, dir, rename or {}))
+
+
+def _imported(made: Tuple[_core.Program, str, Dict[str, Array], List[str]]) -> Imported:
+    program = Program(core=made[0])
+    return Imported(program, program.var(made[1]), made[2], made[3])
 
 
 def load(
@@ -79,12 +79,8 @@ def load(
         DataLossError, UnimplementedError, InvalidArgumentError: as in `read`.
     """
     file = os.fspath(path)
-    try:
-        with open(file, "rb") as opened:
-            model = opened.read()
-    except FileNotFoundError as error:
-        raise FileMissingError(f"cannot open {file}: No such file or directory [TD1008]") from error
-    imported = read(model, file, loss, output, os.path.dirname(os.path.abspath(file)))
+    folder = os.path.dirname(os.path.abspath(file))
+    imported = _imported(_core.import_onnx(None, file, loss, output, folder, {}))
     found = global_scope() if scope is None else scope
     for name, value in imported.values.items():
         found.set(name, value)
@@ -115,25 +111,5 @@ def save(
     recipe = chosen._recipe
     trained = recipe is not None and recipe.version == chosen.core.version
     core = recipe.forward if recipe is not None and trained else chosen.core
-    values = {}
-    for name in core.names("param") + core.names("state"):
-        if name in found:
-            values[name] = found.get(name)
-        elif core.kind(name) == "param":
-            raise NotFoundError(
-                f'the scope has no value of parameter "{name}" [TD1205]',
-                "run the startup program first",
-            )
     names = [out.name if isinstance(out, Variable) else out for out in outputs]
-    model, _, _ = _core.export_onnx(core, values, names)
-    file = os.fspath(path)
-    part = f"{file}.part-{os.getpid()}"
-    try:
-        with open(part, "wb") as opened:
-            opened.write(model)
-            opened.flush()
-            os.fsync(opened.fileno())
-        os.replace(part, file)
-    finally:
-        if os.path.exists(part):
-            os.remove(part)
+    _core.export_onnx(core, found.core, os.fspath(path), names)

@@ -6,14 +6,17 @@ import concurrent.futures
 import datetime
 import queue
 import threading
+import time
 from typing import Any, Callable, List, Optional, Sequence
 
 import torch
 import torch.distributed as dist
 
-from ..errors import DeadlineExceededError
+from ..errors import DeadlineExceededError, ResourceExhaustedError
 
 __all__ = ["Channel", "Message", "Thread", "Work"]
+
+_CALLS_MAX = 1024  # waiting calls of a thread
 
 _Base = dist._Work if hasattr(dist, "_Work") else dist.Work
 
@@ -72,8 +75,9 @@ class Work(_Base):  # type: ignore[misc]
             if self._ended:
                 return
             try:
+                end = None if seconds is None else time.monotonic() + seconds
                 for part in self._running:
-                    part.wait(seconds)
+                    part.wait(None if end is None else max(0.0, end - time.monotonic()))
                 if self._finish is not None:
                     self._finish()
             except DeadlineExceededError as error:
@@ -134,14 +138,22 @@ class Work(_Base):  # type: ignore[misc]
 
 
 class Thread:
-    """A daemon thread that calls functions in the order of `submit`."""
+    """A daemon thread that calls functions in the order of `submit`. It ends with this object."""
 
     def __init__(self, name: str) -> None:
-        self._calls: queue.SimpleQueue[Optional[Callable[[], None]]] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
+        self._calls: queue.Queue[Optional[Callable[[], None]]] = queue.Queue()
+        self._thread = threading.Thread(target=_loop, args=(self._calls,), name=name, daemon=True)
         self._thread.start()
 
+    def __del__(self) -> None:
+        self._calls.put(None)
+
     def submit(self, call: Callable[[], None]) -> None:
+        """Queues a call. ResourceExhaustedError: _CALLS_MAX calls wait already."""
+        if self._calls.qsize() >= _CALLS_MAX:
+            raise ResourceExhaustedError(
+                f"{self._thread.name}: {_CALLS_MAX} calls wait already; hint: wait for some works"
+            )
         self._calls.put(call)
 
     def stop(self) -> None:
@@ -150,10 +162,11 @@ class Thread:
         if threading.current_thread() is not self._thread:
             self._thread.join(1.0)
 
-    def _loop(self) -> None:
-        while (call := self._calls.get()) is not None:
-            call()
-            del call
+
+def _loop(calls: queue.Queue[Optional[Callable[[], None]]]) -> None:
+    while (call := calls.get()) is not None:
+        call()
+        del call
 
 
 class Channel:

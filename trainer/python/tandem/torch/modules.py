@@ -55,7 +55,7 @@ class Converted:
         program: the forward program. Add a loss and an optimizer under `program_guard(program)`.
         inputs: the data variables, in the order of the module's arguments.
         output: the module's output, or the logits if a loss was asked for.
-        notes: what the conversion changed, for example "dropout is left out".
+        notes: what the conversion changed, for example the last softmax that it omitted.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Converted:
         notes: List[str],
         values: Dict[str, Array],
         sources: List[_Source],
-        shapes: List[Tuple[str, Tuple[int, ...]]],
+        names: List[str],
         left: Dict[str, Any],
     ) -> None:
         self.program = program
@@ -75,7 +75,7 @@ class Converted:
         self.notes = notes
         self._values = values
         self._sources = sources
-        self._shapes = shapes
+        self._names = names
         self._left = left
 
     def startup(self, random_seed: int = 1) -> StartupProgram:
@@ -92,26 +92,24 @@ class Converted:
             NotFoundError: the scope lacks a variable of the program.
         """
         found = global_scope() if scope is None else scope
-        total = sum(int(numpy.prod(shape)) for _, shape in self._shapes)
-        flat = numpy.zeros(total, numpy.float32)
-        known = numpy.zeros(total, bool)
+        state = {name: value.clone() for name, value in self._left.items()}
+        if not self._names:
+            return state
+        flat = _flat(state, self._names)
         for source in self._sources:
             flat[source.positions] = found.get(source.variable)
-            known[source.positions] = True
-        state: Dict[str, Any] = {}
         begin = 0
-        for name, shape in self._shapes:
-            end = begin + int(numpy.prod(shape))
-            kept = self._left[name]
-            if known[begin:end].all():
-                value = torch.from_numpy(flat[begin:end].reshape(shape).copy())
-                state[name] = value.to(kept.dtype)
-            else:
-                state[name] = kept.clone()
+        for name in self._names:
+            end = begin + state[name].numel()
+            value = torch.from_numpy(flat[begin:end].copy())
+            state[name] = value.view(state[name].shape)
             begin = end
-        for name, value in self._left.items():
-            state.setdefault(name, value.clone())
         return state
+
+
+def _flat(state: Dict[str, Any], names: List[str]) -> Any:
+    """Returns the elements of the entries `names`, in this order, as one numpy array."""
+    return numpy.concatenate([state[name].numpy().reshape(-1) for name in names])
 
 
 def _export(module: Any, example: Tuple[Any, ...], names: List[str], opset: int) -> bytes:
@@ -144,11 +142,11 @@ def _numbered(module: Any, numbers: Any) -> Iterator[None]:
     state = _entries(module)
     before = [value.clone() for _, value in state]
     begin = 0
-    with torch.no_grad():
-        for _, value in state:
-            value.copy_(numbers[begin : begin + value.numel()].view(value.shape))
-            begin += value.numel()
     try:
+        with torch.no_grad():
+            for _, value in state:
+                value.copy_(numbers[begin : begin + value.numel()].view(value.shape))
+                begin += value.numel()
         yield
     finally:
         with torch.no_grad():
@@ -175,8 +173,8 @@ def from_torch(
 
     Args:
         module: a `torch.nn.Module` with f32 parameters on the CPU. It is not changed.
-        example: a tensor, or one for each argument. The first dimension is the batch. A batch of at
-            least two samples tells the exporter more than one of one.
+        example: a tensor, or one for each argument. The first dimension is the batch, best
+            of at least two samples: an exporter may take a size of 1 for a constant.
         loss: as in `tandem.onnx.read`.
         input_names: the names of the data variables; None: x, or x_0, x_1, ...
         scope: None: the global scope.
@@ -226,7 +224,7 @@ def from_torch(
         imported.notes,
         values,
         sources,
-        [(name, tuple(value.shape)) for name, value in entries],
+        [name for name, _ in entries],
         left,
     )
 
@@ -262,7 +260,7 @@ def _convert(
     ascending = torch.arange(1, total + 1, dtype=torch.int64)
     imported, up = _read_numbers(export, module, ascending)
     other, down = _read_numbers(export, module, ascending.flip(0))
-    flat = numpy.concatenate([left[name].numpy().reshape(-1) for name, _ in entries])
+    flat = _flat(left, [name for name, _ in entries])
     values, sources, used = {}, [], numpy.zeros(total, numpy.int64)
     for name, value in imported.values.items():
         values[name] = value

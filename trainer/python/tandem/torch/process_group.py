@@ -18,12 +18,7 @@ from __future__ import annotations
 import atexit
 import datetime
 import inspect
-import json
-import os
-import secrets
-import socket
 import threading
-import time
 import weakref
 from collections import deque
 from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple
@@ -31,13 +26,8 @@ from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple
 import torch
 import torch.distributed as dist
 
-from .. import _core
-from ..errors import (
-    DeadlineExceededError,
-    InvalidArgumentError,
-    ResourceExhaustedError,
-    UnimplementedError,
-)
+from ..errors import InvalidArgumentError, ResourceExhaustedError, UnimplementedError
+from .group_connect import connect, name_master
 from .group_tensors import (
     REDUCED,
     bytes_of,
@@ -61,69 +51,6 @@ _KEPT_MAX = 64  # ended works that C++ code of PyTorch may still use
 _Step = Tuple[List[Any], Callable[[], None]]
 
 
-def _own_host() -> str:
-    """Returns the address on which other ranks reach this host: TANDEM_LISTEN_HOST, or the address
-    that reaches MASTER_ADDR, or the address of the host's name."""
-    if given := os.environ.get("TANDEM_LISTEN_HOST"):
-        return given
-    master = os.environ.get("MASTER_ADDR")
-    if not master:
-        return socket.gethostbyname(socket.gethostname())
-    family, _, _, _, address = socket.getaddrinfo(master, 1, type=socket.SOCK_DGRAM)[0]
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        probe.connect(address)  # sends nothing
-        return str(probe.getsockname()[0])
-
-
-def _wait_for(store: Any, key: str, timeout: float) -> None:
-    """Waits until rank 0 has set the key. A blocking call of a store keeps all other threads of this
-    process from the store, so that two ranks could wait for each other; this loop does not."""
-    end = time.monotonic() + timeout
-    pause = 0.001
-    while store.add(key + "/set", 0) == 0:
-        if time.monotonic() > end:
-            raise DeadlineExceededError(
-                f"rank 0 of the process group did not announce its address within {timeout:.0f} s "
-                "[TD3001]"
-            )
-        time.sleep(pause)
-        pause = min(2 * pause, 0.05)
-
-
-def _connect(store: Any, key: str, rank: int, size: int, timeout: float) -> Any:
-    """Connects `size` ranks. Rank 0 listens and announces its address in the store."""
-    listen_fd = -1
-    if rank == 0:
-        host = _own_host()
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        with socket.socket(family, socket.SOCK_STREAM) as listener:
-            listener.bind((host, 0))
-            port = listener.getsockname()[1]
-            listen_fd = listener.detach()
-        announced = {
-            "rendezvous": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
-            "secret": secrets.token_hex(32),
-            "tree_order": torch.are_deterministic_algorithms_enabled(),
-        }
-        store.set(key, json.dumps(announced))
-        store.add(key + "/set", 1)
-    else:
-        _wait_for(store, key, timeout)
-        announced = json.loads(store.get(key))
-    return _core.Communicator(
-        rank=rank,
-        size=size,
-        job="torch.distributed",
-        secret=announced["secret"],
-        rendezvous=announced["rendezvous"],
-        listen_host="",
-        listen_fd=listen_fd,
-        timeout=timeout,
-        operation_timeout=timeout,
-        tree_order=announced["tree_order"],
-    )
-
-
 class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     """A process group of `torch.distributed` over a communicator of Tandem.
 
@@ -143,7 +70,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._lock = threading.Lock()
         self._works: Deque[Work] = deque()
         self._ended: Deque[Work] = deque(maxlen=_KEPT_MAX)
-        self._communicator = _connect(store, "tandem", rank, size, self._timeout)
+        self._communicator = connect(store, "tandem", rank, size, self._timeout)
         atexit.register(_close_at_exit, weakref.ref(self))
 
     # Names and numbers that PyTorch asks for.
@@ -520,11 +447,11 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                     )
                 name = f"tandem/{sender}>{receiver}/{tag}"
 
-                def connect() -> Any:
+                def join() -> Any:
                     rank = 0 if self._rank == sender else 1
-                    return _connect(self._store, name, rank, 2, self._timeout)
+                    return connect(self._store, name, rank, 2, self._timeout)
 
-                self._channels[key] = Channel(connect, name)
+                self._channels[key] = Channel(join, name)
             return self._channels[key]
 
 
@@ -538,20 +465,11 @@ def _make(store: Any, rank: int, size: int, timeout: datetime.timedelta) -> Proc
     return ProcessGroup(store, rank, size, timeout)
 
 
-def _name_master() -> None:
-    """In a rank of collective mode that tandemrun started, sets MASTER_ADDR and MASTER_PORT, with
-    which `init_process_group` finds rank 0, unless they are set."""
-    address, _, port = os.environ.get("TANDEM_RENDEZVOUS", "").rpartition(":")
-    if port.isdecimal() and "MASTER_ADDR" not in os.environ:
-        os.environ["MASTER_ADDR"] = address.strip("[]")
-        os.environ.setdefault("MASTER_PORT", port)
-
-
 def register() -> None:
     """Registers the backend. A second call has no effect."""
     if hasattr(dist.Backend, "TANDEM"):
         return
-    _name_master()
+    name_master()
     more = {}
     if "devices" in inspect.signature(dist.Backend.register_backend).parameters:
         more["devices"] = ["cpu"]
