@@ -415,6 +415,32 @@ TEST(OnnxKnown, AListOfOneSizeBecomesLonger) {
   EXPECT_THAT(OutputOf(graph, {1, 2, 3, 4}), ElementsAre(1, 3, 2, 4));
 }
 
+// PyTorch's attention computes its scale and its sizes like this.
+TEST(OnnxKnown, RemaindersAndRootsOfSizes) {
+  HandGraph graph({2});
+  graph.Constant("a", {-5});
+  graph.Constant("b", {3});
+  graph.Constant("c", {8});
+  graph.Node("Mod", {"a", "b"}, "one");  // 1, because the result has the sign of b
+  graph.Node("Add", {"one", "c"}, "nine");
+  NodeAttr(graph.Node("Cast", {"nine"}, "number"), "to").set_i(::onnx::TensorProto::FLOAT);
+  graph.Node("Sqrt", {"number"}, "three");
+  graph.Node("Mul", {"x", "three"}, "y");
+  EXPECT_THAT(OutputOf(graph, {1, 2}), ElementsAre(3, 6));
+}
+
+TEST(OnnxPads, APadOfNothingIsRead) {
+  HandGraph graph({2});
+  graph.Constant("pads", {0, 0, 0, 0});
+  graph.Node("Pad", {"x", "pads"}, "same");
+  graph.Node("Add", {"same", "same"}, "y");
+  EXPECT_THAT(OutputOf(graph, {1, 2}), ElementsAre(2, 4));
+  HandGraph wider({2});
+  wider.Constant("pads", {0, 1, 0, 0});
+  wider.Node("Pad", {"x", "pads"}, "y");
+  EXPECT_THAT(wider.Refused(), HasSubstr("padding is supported only inside of convolutions"));
+}
+
 TEST(OnnxRefusals, SayWhatToDo) {
   HandGraph turned({3, 5, 5});
   SetInts(turned.Node("Transpose", {"x"}, "t"), "perm", {1, 2, 0, 3});

@@ -1,10 +1,12 @@
 #include "trainer/onnx/op_readers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "kernels/ops/elementwise/dropout.h"
 #include "onnx/onnx.pb.h"
+#include "trainer/onnx/op_readers_known.h"
 #include "trainer/onnx/sizes.h"
 
 namespace tandem::onnx {
@@ -65,7 +67,10 @@ Status Pow(const Node& n) {
 Status Erf(const Node&) {
   return Unimplemented("Erf is supported only in a GELU, x * 0.5 * (1 + Erf(x / sqrt 2)) [TD7015]");
 }
-Status Sqrt(const Node&) {
+Status Sqrt(const Node& n) {
+  TD_ASSIGN_OR_RETURN(const bool folded,
+                      Fold(n, [](std::span<const float> v) { return std::sqrt(v[0]); }));
+  if (folded) return OkStatus();
   return Unimplemented(
       "Sqrt is supported only in a normalisation over one dimension, c / Sqrt(ReduceMean(c * c) + "
       "epsilon) [TD7015]");
