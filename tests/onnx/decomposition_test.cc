@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -194,8 +195,8 @@ struct PoolCase {
 // Computes pooling as ONNX and PyTorch define it, over an image of 5 x 6 pixels.
 Floats PoolByHand(const PoolCase& c, const Floats& x, bool max) {
   const Ints size = {5, 6};
-  int64_t count[2];
-  for (const size_t d : {size_t{0}, size_t{1}}) {
+  std::array<int64_t, 2> count = {0, 0};
+  for (size_t d = 0; d < count.size(); ++d) {
     const int64_t room = size[d] + c.pads[d] + c.pads[d + 2] - c.kernel[d];
     count[d] = room / c.strides[d] + 1;
     const bool more = c.ceil && room % c.strides[d] != 0;
