@@ -30,7 +30,7 @@ if not glob.glob(os.path.join(script.BUILD, "python/tandem/_core.cpython-311*.so
     script.skip("this build has no module tandem._core (target tandem_core)")
 
 USER = """
-import sys, tandem, tandem_pserver
+import sys, tandem, tandem.ps, tandem_pserver
 {program}
 with open("/proc/self/maps") as maps:
     print(*sorted({{line.split()[-1] for line in maps if ".so" in line}}), sep="\\n")
@@ -128,9 +128,9 @@ class Wheel(unittest.TestCase):
         for name in ("/etc/resolv.conf", "/etc/pip.conf"):
             if os.path.exists(name):
                 shutil.copy(name, root + name)
-        shutil.copytree("/usr/local/share/ca-certificates",
-                        root + "/usr/local/share/ca-certificates", dirs_exist_ok=True)
-        shutil.copytree("/etc/ssl/certs", root + "/etc/ssl/certs", dirs_exist_ok=True)
+        for name in ("/usr/local/share/ca-certificates", "/etc/ssl/certs"):
+            os.makedirs(root + name, exist_ok=True)
+            run("cp", "--archive", "--force", name + "/.", root + name)
         shutil.copy(self.path, root + "/opt")
         with open(root + "/opt/first.py", "w", encoding="utf-8") as file:
             file.write(program_of("python.md"))
