@@ -219,7 +219,7 @@ def definition(node, level, prefix=""):
 
 
 def python_page():
-    """The public names of the Python client."""
+    """The public names of tandem.ps, the Python client."""
     trees = {}
     for path in sorted(glob.glob(os.path.join(ROOT, PYTHON, "*.py"))):
         with open(path, encoding="utf-8") as file:
@@ -227,7 +227,7 @@ def python_page():
     public = next(ast.literal_eval(n.value) for n in trees["__init__.py"].body
                   if isinstance(n, ast.Assign) and n.targets[0].id == "__all__")
     out = ["# Python API\n",
-           "These are the public names of the package `tandem_pserver`. The guide\n"
+           "These are the public names of `tandem.ps` and of the package `tandem_pserver`. The guide\n"
            "[Python client](../guides/python-client.md) shows how a program uses them.\n",
            f"Generated from `{PYTHON}` by `deploy/docs/references.py`; do not edit.\n"]
     for name in sorted(public, key=lambda n: (n != "Client", n)):

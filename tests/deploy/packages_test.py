@@ -78,7 +78,8 @@ class Packages(unittest.TestCase):
                       self.contents("libtandem-dev"))
         packages = "/usr/lib/python3/dist-packages/"
         for file in ("tandem/_core.cpython-311-x86_64-linux-gnu.so", "tandem/py.typed",
-                     "tandem/paddle_names/paddle/fluid/layers.py", "tandem_pserver/client.py"):
+                     "tandem/paddle_names/paddle/fluid/layers.py", "tandem/ps.py",
+                     "tandem/ps.pyi", "tandem_pserver/client.py"):
             self.assertIn(packages + file, self.contents("python3-tandem"))
         depends = run("dpkg-deb", "--field", self.debs["python3-tandem"], "Depends")
         for package in ("python3 (<< 3.12~)", "python3-numpy", "libgrpc++1.51"):
