@@ -108,6 +108,20 @@ class Backend(unittest.TestCase):
             self.assertLess(float(found.group(1)), 6.0)
             self.assertRegex(found.group(2), r"rank 1\b")
 
+    def test_an_operation_may_have_its_own_timeout(self):
+        results = run("timed", 3)
+        self.assertEqual([status for status, _ in results], [0, 0, 0], results)
+        for rank in (0, 2):
+            out = results[rank][1]
+            for name in ("options", "set"):
+                self.assertRegex(out, rf"{name}: \w+Error after [1-4]\.\d s: ")
+        for name in ("options", "set"):  # the others may see that rank 0 gave up first
+            self.assertRegex(results[0][1] + results[2][1],
+                             rf"{name}: DeadlineExceededError .* within the timeout of 1.5 s \[TD")
+        self.assertRegex(results[0][1], r"monitored: .* after [12]\.\d s: Rank 1 failed to pass "
+                         r"monitoredBarrier in 1500 ms \[TD3006\]")
+        self.assertRegex(results[2][1], "Rank 2 successfully reached monitoredBarrier, but .*: Rank 1 ")
+
     def test_wrong_calls_are_refused(self):
         for status, out in run("refused", 2):
             self.assertEqual(status, 0, out)

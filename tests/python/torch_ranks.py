@@ -321,6 +321,35 @@ def stopped():
     print("no error")
 
 
+def timed():
+    """Operations with a timeout of their own, in a group whose timeout is a minute. Rank 1 makes no
+    call. Each attempt has a group, because a failed operation ends the communicator of its group."""
+    join()
+    options = dist.BarrierOptions()
+    options.timeout = datetime.timedelta(seconds=1.5)
+
+    def set_timeout(group):
+        group.set_timeout(datetime.timedelta(seconds=1.5))
+        return group.barrier()
+
+    for name, call in (("options", lambda group: group.barrier(options)), ("set", set_timeout),
+                       ("monitored", None)):
+        group = dist.new_group()
+        if call is None:
+            for every in (False, True):
+                group.monitored_barrier(datetime.timedelta(seconds=20), every)
+        begin = time.monotonic()
+        try:
+            if RANK != 1 and call is not None:
+                call(group).wait()
+            elif RANK != 1:
+                group.monitored_barrier(datetime.timedelta(seconds=1.5))
+            print(f"{name}: no error")
+        except (TimeoutError, RuntimeError) as error:
+            print(f"{name}: {type(error).__name__} after {time.monotonic() - begin:.1f} s: {error}")
+        dist.barrier()
+
+
 def killed_in_ddp():
     """Rank 1 dies in a backward pass, so that the error comes through the C++ code of PyTorch."""
     join()

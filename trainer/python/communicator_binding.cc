@@ -123,8 +123,10 @@ class PythonCommunicator {
 
   std::unique_ptr<PythonWork> Start(const std::string& op, const std::optional<py::buffer>& in,
                                     const std::optional<py::buffer>& out, const std::string& dtype,
-                                    const std::string& reduce, int root, int to, int from) {
+                                    const std::string& reduce, int root, int to, int from,
+                                    std::optional<double> timeout) {
     Collective call;
+    call.deadline = DeadlineAfter(timeout);
     call.op = ParseOp(op);
     call.dtype = ValueOrRaise(ParseDType(dtype));
     call.reduce = ParseReduce(reduce);
@@ -199,7 +201,7 @@ void BindCommunicator(py::module_& module) {
       .def("start", &PythonCommunicator::Start, py::arg("op"), py::kw_only(),
            py::arg("input") = py::none(), py::arg("output") = py::none(), py::arg("dtype") = "u8",
            py::arg("reduce") = "sum", py::arg("root") = 0, py::arg("to") = -1,
-           py::arg("from_") = -1)
+           py::arg("from_") = -1, py::arg("timeout") = py::none())
       .def("abort", &PythonCommunicator::Abort, py::arg("why"));
 }
 

@@ -252,6 +252,7 @@ class Communicator:
         root: int = ...,
         to: int = ...,
         from_: int = ...,
+        timeout: Optional[float] = ...,
     ) -> Work: ...
     def abort(self, why: str) -> None: ...
 

@@ -105,6 +105,22 @@ def check_parts(whole: Any, part: Any, size: int, what: str) -> None:
         )
 
 
+def check_all(tensors: Sequence[Any], like: Any, size: int, what: str) -> None:
+    """Checks a list that has a tensor for each rank, all of the size and type of `like`."""
+    check(like)
+    if len(tensors) != size:
+        raise InvalidArgumentError(
+            f"{what}: a list has {len(tensors)} tensors, expected one for each of the {size} ranks"
+        )
+    for peer, tensor in enumerate(tensors):
+        check(tensor)
+        if tensor.numel() != like.numel() or tensor.dtype != like.dtype:
+            raise InvalidArgumentError(
+                f"{what}: tensor {peer} is {tensor.dtype}{list(tensor.shape)}, expected "
+                f"{like.dtype}{list(like.shape)}"
+            )
+
+
 def split(tensor: Any, sizes: Sequence[int], ranks: int) -> List[Any]:
     """Splits a tensor along its first dimension; no sizes: into equal parts."""
     rows = tensor.shape[0] if tensor.dim() else 0

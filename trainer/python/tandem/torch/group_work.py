@@ -14,18 +14,28 @@ import torch.distributed as dist
 
 from ..errors import DeadlineExceededError, ResourceExhaustedError
 
-__all__ = ["Channel", "Message", "Thread", "Work"]
+__all__ = ["Channel", "Message", "Thread", "Work", "seconds"]
 
 _CALLS_MAX = 1024  # waiting calls of a thread
 
 _Base = dist._Work if hasattr(dist, "_Work") else dist.Work
 
 
-def _seconds(timeout: Any) -> Optional[float]:
+def seconds(timeout: Any) -> Optional[float]:
     """Returns a timeout of PyTorch in seconds. None: it sets no limit."""
     if timeout is None or timeout.total_seconds() <= 0:
         return None
     return float(timeout.total_seconds())
+
+
+def _with_limit(error: DeadlineExceededError, limit: Optional[float]) -> DeadlineExceededError:
+    """Returns the error with the timeout of its operation in the message."""
+    if limit is None:
+        return error
+    before, code, after = error.message.partition(" [TD")
+    return DeadlineExceededError(
+        f"{before} within the timeout of {limit:g} s{code}{after}", error.hint
+    )
 
 
 class Message:
@@ -51,7 +61,8 @@ class Work(_Base):  # type: ignore[misc]
     """A collective of one rank. It ends when its operations have ended and `finish` has run.
 
     `finish` copies results to the caller's tensors. It runs once, on the first thread that sees the
-    end of the operations. `run_later` calls a function on another thread."""
+    end of the operations. `run_later` calls a function on another thread. `limit`: the timeout of
+    the operations in seconds, for messages."""
 
     def __init__(
         self,
@@ -59,23 +70,25 @@ class Work(_Base):  # type: ignore[misc]
         running: Sequence[Any],
         results: List[Any],
         finish: Optional[Callable[[], None]] = None,
+        limit: Optional[float] = None,
     ) -> None:
         super().__init__()
         self._run_later = run_later
         self._running = list(running)
         self._results = results
         self._finish = finish
+        self._limit = limit
         self._error: Optional[BaseException] = None
         self._ended = False
         self._lock = threading.Lock()
 
-    def _end(self, seconds: Optional[float]) -> None:
-        """Waits for the end. DeadlineExceededError: `seconds` have passed first."""
+    def _end(self, limit: Optional[float]) -> None:
+        """Waits for the end. DeadlineExceededError: `limit` seconds have passed first."""
         with self._lock:
             if self._ended:
                 return
             try:
-                end = None if seconds is None else time.monotonic() + seconds
+                end = None if limit is None else time.monotonic() + limit
                 for part in self._running:
                     part.wait(None if end is None else max(0.0, end - time.monotonic()))
                 if self._finish is not None:
@@ -83,7 +96,7 @@ class Work(_Base):  # type: ignore[misc]
             except DeadlineExceededError as error:
                 if not all(part.finished for part in self._running):
                     raise
-                self._error = error
+                self._error = _with_limit(error, self._limit)
             except Exception as error:  # pylint: disable=broad-except
                 self._error = error
             self._ended = True
@@ -91,7 +104,7 @@ class Work(_Base):  # type: ignore[misc]
 
     def wait(self, timeout: Optional[datetime.timedelta] = None) -> bool:
         """Blocks until the collective has ended. Raises its error."""
-        self._end(_seconds(timeout))
+        self._end(seconds(timeout))
         if self._error is not None:
             raise self._error
         return True

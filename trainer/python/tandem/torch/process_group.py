@@ -8,7 +8,7 @@ bits. With `torch.use_deterministic_algorithms(True)` before `init_process_group
 order of a binary tree over the ranks, at every size: the bits are then those of a parameter server
 and of one process that adds the parts of a batch. A rank that dies, stops or makes a different call
 is named in the exception of all other ranks. The timeout of the group is the deadline of each
-operation.
+operation, unless the options of a call have a timeout.
 
 Not possible: CUDA and sparse tensors, `recv` from any rank.
 """
@@ -27,11 +27,13 @@ import torch
 import torch.distributed as dist
 
 from ..errors import InvalidArgumentError, ResourceExhaustedError, UnimplementedError
+from .group_barrier import MonitoredBarrier
 from .group_connect import connect, name_master
 from .group_tensors import (
     REDUCED,
     bytes_of,
     check,
+    check_all,
     check_parts,
     copy_to,
     nothing,
@@ -41,14 +43,16 @@ from .group_tensors import (
     reduction,
     split,
 )
-from .group_work import Channel, Thread, Work
+from .group_work import Channel, Thread, Work, seconds
 
 __all__ = ["ProcessGroup", "register"]
 
 _CHANNELS_MAX = 256  # point-to-point channels of a group; each has two threads at both ends
 _KEPT_MAX = 64  # ended works that C++ code of PyTorch may still use
-# Running operations, and a function to call at their end.
-_Step = Tuple[List[Any], Callable[[], None]]
+# Starts an operation with a timeout in seconds, or without one (None). Returns what runs.
+_Start = Callable[[Optional[float]], Any]
+# Operations to start, and a function to call at their end.
+_Step = Tuple[List[_Start], Callable[[], None]]
 
 
 class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
@@ -63,6 +67,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._store = store
         self._rank, self._size = rank, size
         self._timeout = timeout.total_seconds()
+        self._limit: Optional[float] = None  # set_timeout; None: that of the communicator
         self._channels: Dict[Tuple[int, int, int], Channel] = {}
         self._later: Optional[Thread] = None
         self._sequence = 0
@@ -70,6 +75,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._lock = threading.Lock()
         self._works: Deque[Work] = deque()
         self._ended: Deque[Work] = deque(maxlen=_KEPT_MAX)
+        self._barrier = MonitoredBarrier(store, rank, size)
         self._communicator = connect(store, "tandem", rank, size, self._timeout)
         atexit.register(_close_at_exit, weakref.ref(self))
 
@@ -106,6 +112,27 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     group_name = property(getGroupName)
     group_desc = property(getGroupDesc)
 
+    # Newer versions of PyTorch ask a group for its devices and for the backend of a device.
+    @property
+    def _device_types(self) -> List[Any]:
+        """PyTorch's recorder of calls attaches to a new group that has devices, but cannot attach to
+        a group in Python. So a group has its device after PyTorch has registered the group."""
+        known = getattr(dist.distributed_c10d, "_world", None)
+        return [torch.device("cpu")] if self in getattr(known, "pg_map", {}) else []
+
+    def _get_backend(self, device: Any) -> "ProcessGroup":
+        if torch.device(device).type != "cpu":
+            raise RuntimeError(f"the backend tandem has no collectives on device {device} [TD1109]")
+        return self
+
+    get_backend = _get_backend
+
+    def set_timeout(self, timeout: datetime.timedelta) -> None:
+        """Sets the deadline of later operations, counted from their call."""
+        self._limit = timeout.total_seconds()
+
+    _set_default_timeout = set_timeout
+
     def _set_sequence_number_for_group(self) -> None:
         self._sequence = 0
 
@@ -131,19 +158,25 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             self._later.submit(call)
 
     # Steps: the operations of a collective, and the function that finishes its results.
-    def _start(self, op: str, **arguments: Any) -> Any:
-        self._sequence += 1
-        return self._communicator.start(op, **arguments)
+    def _call(self, op: str, **arguments: Any) -> _Start:
+        def start(timeout: Optional[float]) -> Any:
+            self._sequence += 1
+            return self._communicator.start(op, timeout=timeout, **arguments)
 
-    def _work(self, results: Sequence[Any], *steps: _Step) -> Work:
-        """Returns a work, and keeps it until its end, because its operations use its memory."""
-        running = [part for step in steps for part in step[0]]
+        return start
+
+    def _work(self, results: Sequence[Any], *steps: _Step, opts: Any = None) -> Work:
+        """Starts the operations. Returns a work, and keeps it until its end, because its operations
+        use its memory. `opts`: options of PyTorch, which may have a timeout."""
+        timeout = seconds(getattr(opts, "timeout", None)) or self._limit
+        running = [start(timeout) for step in steps for start in step[0]]
 
         def finish() -> None:
             for _, part in steps:
                 part()
 
-        work = Work(self._run_later, running, list(results), finish)
+        limit = self._timeout if timeout is None else timeout
+        work = Work(self._run_later, running, list(results), finish, limit)
         with self._lock:
             while self._works and self._works[0].is_completed():
                 self._ended.append(self._works.popleft())
@@ -152,7 +185,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def _gather_all(self, outputs: Sequence[Any], tensor: Any) -> _Step:
         """Output r becomes the tensor of rank r."""
-        self._same(outputs, tensor, "allgather")
+        check_all(outputs, tensor, self._size, "allgather")
         own = tensor.detach().contiguous()
         flat = torch.empty((self._size, own.numel()), dtype=own.dtype)
 
@@ -160,7 +193,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             for output, part in zip(outputs, flat):
                 output.detach().copy_(part.view(output.shape))
 
-        return [self._start("AllGather", input=bytes_of(own), output=bytes_of(flat))], finish
+        return [self._call("AllGather", input=bytes_of(own), output=bytes_of(flat))], finish
 
     def _reduce(self, tensor: Any, op: Any, root: Optional[int]) -> _Step:
         """Reduces `tensor` into itself, on rank `root` or on all ranks (None)."""
@@ -169,7 +202,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         wanted = root in (None, self._rank)
         if name and own.dtype in REDUCED:
             result = own if wanted else torch.empty_like(own)
-            running = self._start(
+            running = self._call(
                 "AllReduce" if root is None else "Reduce",
                 input=bytes_of(own),
                 output=bytes_of(result),
@@ -194,7 +227,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         name, function, mean = reduction(op)
         if name and flat.dtype in REDUCED:
             result = torch.empty(output.numel(), dtype=flat.dtype)
-            running = self._start(
+            running = self._call(
                 "ReduceScatter",
                 input=bytes_of(flat),
                 output=bytes_of(result),
@@ -203,7 +236,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             )
             return [running], copy_to(result, output, self._size if mean else 1)
         parts = torch.empty_like(flat).view(self._size, -1)
-        running = self._start("AllToAll", input=bytes_of(flat), output=bytes_of(parts))
+        running = self._call("AllToAll", input=bytes_of(flat), output=bytes_of(parts))
 
         def finish() -> None:
             copy_to(reduce_as_tree(list(parts), function), output, self._size if mean else 1)()
@@ -211,11 +244,11 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         return [running], finish
 
     def _send(self, tensor: Any, peer: int) -> Any:
-        return self._start("SendRecv", input=bytes_of(tensor.detach().contiguous()), to=peer)
+        return self._call("SendRecv", input=bytes_of(tensor.detach().contiguous()), to=peer)
 
     def _receive(self, output: Any, peer: int) -> _Step:
         own = output.detach().contiguous()
-        return [self._start("SendRecv", output=bytes_of(own), from_=peer)], copy_to(own, output)
+        return [self._call("SendRecv", output=bytes_of(own), from_=peer)], copy_to(own, output)
 
     def _exchange(self, outputs: Sequence[Any], inputs: Sequence[Any]) -> List[_Step]:
         """Sends input r to rank r, and receives output r from rank r. The sizes may differ. A rank
@@ -232,46 +265,32 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                     steps.append(self._receive(outputs[peer], peer))
         return steps
 
-    def _same(self, tensors: Sequence[Any], like: Any, what: str) -> None:
-        """Checks a list that has a tensor for each rank, all of the size and type of `like`."""
-        check(like)
-        if len(tensors) != self._size:
-            raise InvalidArgumentError(
-                f"{what}: a list has {len(tensors)} tensors, expected one for each of the "
-                f"{self._size} ranks"
-            )
-        for peer, tensor in enumerate(tensors):
-            check(tensor)
-            if tensor.numel() != like.numel() or tensor.dtype != like.dtype:
-                raise InvalidArgumentError(
-                    f"{what}: tensor {peer} is {tensor.dtype}{list(tensor.shape)}, expected "
-                    f"{like.dtype}{list(like.shape)}"
-                )
-
     # The collectives, with the names and arguments of PyTorch's process groups.
     def allreduce(self, tensors: Sequence[Any], opts: Any = None) -> Work:
         return self.allreduce_coalesced([only(tensors)], opts)
 
     def allreduce_coalesced(self, tensors: Sequence[Any], opts: Any = None) -> Work:
         op = operation(opts)
-        return self._work(tensors, *[self._reduce(tensor, op, None) for tensor in tensors])
+        steps = [self._reduce(tensor, op, None) for tensor in tensors]
+        return self._work(tensors, *steps, opts=opts)
 
     def reduce(self, tensors: Sequence[Any], opts: Any) -> Work:
-        return self._work(tensors, self._reduce(only(tensors), operation(opts), opts.rootRank))
+        step = self._reduce(only(tensors), operation(opts), opts.rootRank)
+        return self._work(tensors, step, opts=opts)
 
     def broadcast(self, tensors: Sequence[Any], opts: Any) -> Work:
         tensor = only(tensors)
         own = tensor.detach().contiguous()
         memory = bytes_of(own)
-        running = self._start("Broadcast", input=memory, output=memory, root=opts.rootRank)
-        return self._work(tensors, ([running], copy_to(own, tensor)))
+        running = self._call("Broadcast", input=memory, output=memory, root=opts.rootRank)
+        return self._work(tensors, ([running], copy_to(own, tensor)), opts=opts)
 
     def allgather(
         self, outputs: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any = None
     ) -> Work:
         if len(outputs) != 1:
             raise InvalidArgumentError(f"allgather has {len(outputs)} lists of outputs, expected 1")
-        return self._work(outputs[0], self._gather_all(outputs[0], only(inputs)))
+        return self._work(outputs[0], self._gather_all(outputs[0], only(inputs)), opts=opts)
 
     def allgather_coalesced(
         self, outputs: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any = None
@@ -282,35 +301,36 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             self._gather_all([outputs_of_rank[k] for outputs_of_rank in outputs], tensor)
             for k, tensor in enumerate(inputs)
         ]
-        return self._work(results, *steps)
+        return self._work(results, *steps, opts=opts)
 
     def _gather_whole(self, output: Any, tensor: Any) -> _Step:
         check_parts(output, tensor, self._size, "allgather")
         result = output.detach().contiguous()
         own = tensor.detach().contiguous()
-        running = self._start("AllGather", input=bytes_of(own), output=bytes_of(result))
+        running = self._call("AllGather", input=bytes_of(own), output=bytes_of(result))
         return [running], copy_to(result, output)
 
     def _allgather_base(self, output: Any, tensor: Any, opts: Any = None) -> Work:
-        return self._work([output], self._gather_whole(output, tensor))
+        return self._work([output], self._gather_whole(output, tensor), opts=opts)
 
     def allgather_into_tensor_coalesced(
         self, outputs: Sequence[Any], inputs: Sequence[Any], opts: Any = None
     ) -> Work:
-        pairs = zip(outputs, inputs)
-        return self._work(outputs, *[self._gather_whole(out, tensor) for out, tensor in pairs])
+        steps = [self._gather_whole(out, tensor) for out, tensor in zip(outputs, inputs)]
+        return self._work(outputs, *steps, opts=opts)
 
     def gather(self, outputs: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any) -> Work:
         tensor = only(inputs)
         if self._rank != opts.rootRank:
-            return self._work([], ([self._send(tensor, opts.rootRank)], nothing))
-        self._same(outputs[0], tensor, "gather")
+            return self._work([], ([self._send(tensor, opts.rootRank)], nothing), opts=opts)
+        check_all(outputs[0], tensor, self._size, "gather")
         steps = [
             self._receive(output, peer)
             for peer, output in enumerate(outputs[0])
             if peer != self._rank
         ]
-        return self._work(outputs[0], ([], copy_to(tensor, outputs[0][self._rank])), *steps)
+        own: _Step = ([], copy_to(tensor, outputs[0][self._rank]))
+        return self._work(outputs[0], own, *steps, opts=opts)
 
     def gather_single(self, output: Any, tensor: Any, opts: Any) -> Work:
         if self._rank != opts.rootRank:
@@ -321,14 +341,15 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def scatter(self, outputs: Sequence[Any], inputs: Sequence[Sequence[Any]], opts: Any) -> Work:
         output = only(outputs)
         if self._rank != opts.rootRank:
-            return self._work(outputs, self._receive(output, opts.rootRank))
-        self._same(inputs[0], output, "scatter")
+            return self._work(outputs, self._receive(output, opts.rootRank), opts=opts)
+        check_all(inputs[0], output, self._size, "scatter")
         running = [
             self._send(tensor, peer)
             for peer, tensor in enumerate(inputs[0])
             if peer != self._rank
         ]
-        return self._work(outputs, (running, copy_to(inputs[0][self._rank], output)))
+        step = (running, copy_to(inputs[0][self._rank], output))
+        return self._work(outputs, step, opts=opts)
 
     def reduce_scatter(
         self, outputs: Sequence[Any], inputs: Sequence[Sequence[Any]], opts: Any = None
@@ -341,11 +362,12 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         parts = [check(tensor).detach() for tensor in inputs[0]]
         if all(part.numel() == output.numel() for part in parts):
             flat = torch.cat([part.reshape(-1) for part in parts])
-            return self._work(outputs, self._reduce_scatter(output, flat, operation(opts)))
+            step = self._reduce_scatter(output, flat, operation(opts))
+            return self._work(outputs, step, opts=opts)
         # The parts differ in size: each is reduced on its rank.
         parts = [part.clone() for part in parts]
         steps = [self._reduce(part, operation(opts), peer) for peer, part in enumerate(parts)]
-        return self._work(outputs, *steps, ([], copy_to(parts[self._rank], output)))
+        return self._work(outputs, *steps, ([], copy_to(parts[self._rank], output)), opts=opts)
 
     def _reduce_scatter_base(self, output: Any, tensor: Any, opts: Any = None) -> Work:
         return self.reduce_scatter_tensor_coalesced([output], [tensor], opts)
@@ -358,7 +380,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             check_parts(tensor, output, self._size, "reduce_scatter")
             flat = tensor.detach().contiguous()
             steps.append(self._reduce_scatter(output, flat, operation(opts)))
-        return self._work(outputs, *steps)
+        return self._work(outputs, *steps, opts=opts)
 
     def alltoall(self, outputs: Sequence[Any], inputs: Sequence[Any], opts: Any = None) -> Work:
         if len(outputs) != self._size or len(inputs) != self._size:
@@ -368,7 +390,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             )
         for tensor in [*outputs, *inputs]:
             check(tensor)
-        return self._work(outputs, *self._exchange(outputs, inputs))
+        return self._work(outputs, *self._exchange(outputs, inputs), opts=opts)
 
     def alltoall_base(
         self,
@@ -383,7 +405,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         if output_sizes or input_sizes:
             outputs = split(output, output_sizes, self._size)
             inputs = split(tensor, input_sizes, self._size)
-            return self._work([output], *self._exchange(outputs, inputs))
+            return self._work([output], *self._exchange(outputs, inputs), opts=opts)
         if output.numel() != tensor.numel() or tensor.numel() % self._size != 0:
             raise InvalidArgumentError(
                 f"alltoall: input {list(tensor.shape)} and output {list(output.shape)}, expected "
@@ -391,11 +413,18 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             )
         result = output.detach().contiguous()
         own = tensor.detach().contiguous()
-        running = self._start("AllToAll", input=bytes_of(own), output=bytes_of(result))
-        return self._work([output], ([running], copy_to(result, output)))
+        running = self._call("AllToAll", input=bytes_of(own), output=bytes_of(result))
+        return self._work([output], ([running], copy_to(result, output)), opts=opts)
 
     def barrier(self, opts: Any = None) -> Work:
-        return self._work([], ([self._start("Barrier")], nothing))
+        return self._work([], ([self._call("Barrier")], nothing), opts=opts)
+
+    def monitored_barrier(
+        self, timeout: Optional[datetime.timedelta] = None, wait_all_ranks: bool = False
+    ) -> None:
+        """Waits until all ranks have called it. The error names the ranks that have not."""
+        limit = self._timeout if timeout is None else timeout.total_seconds()
+        self._barrier.wait(limit, wait_all_ranks)
 
     # The names of these collectives in newer versions of PyTorch.
     all_gather_single = _allgather_base
@@ -405,25 +434,27 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
 
     # Messages between two ranks.
+    def _message(self, sender: int, receiver: int, tag: int, **arguments: Any) -> _Start:
+        channel = self._channel(sender, receiver, tag)
+
+        def start(timeout: Optional[float]) -> Any:
+            def call(communicator: Any) -> None:
+                communicator.start("SendRecv", timeout=timeout, **arguments).wait()
+
+            return channel.submit(call)
+
+        return start
+
     def send(self, tensors: Sequence[Any], to: int, tag: int = 0) -> Work:
         own = only(tensors).detach().contiguous()
-        memory = bytes_of(own)
-
-        def call(communicator: Any) -> None:
-            communicator.start("SendRecv", input=memory, to=1).wait()
-
-        return self._work(tensors, ([self._channel(self._rank, to, tag).submit(call)], nothing))
+        start = self._message(self._rank, to, tag, input=bytes_of(own), to=1)
+        return self._work(tensors, ([start], nothing))
 
     def recv(self, tensors: Sequence[Any], from_: int, tag: int = 0) -> Work:
         tensor = only(tensors)
         own = tensor.detach().contiguous()
-        memory = bytes_of(own)
-
-        def call(communicator: Any) -> None:
-            communicator.start("SendRecv", output=memory, from_=0).wait()
-
-        running = self._channel(from_, self._rank, tag).submit(call)
-        return self._work(tensors, ([running], copy_to(own, tensor)))
+        start = self._message(from_, self._rank, tag, output=bytes_of(own), from_=0)
+        return self._work(tensors, ([start], copy_to(own, tensor)))
 
     def recv_anysource(self, tensors: Sequence[Any], tag: int = 0) -> Work:
         raise UnimplementedError(
