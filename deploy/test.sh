@@ -31,6 +31,11 @@ if ! /usr/bin/python3 -c 'import cv2, onnx' >/dev/null 2>&1; then
   ./deploy/setup.sh python3-onnx python3-opencv ||
     echo "test: warning: python3-onnx and python3-opencv cannot be installed: tests are skipped" >&2
 fi
+# tests/python compares tables of pandas with their csv files.
+if ! /usr/bin/python3 -c 'import pandas' >/dev/null 2>&1; then
+  ./deploy/setup.sh python3-pandas ||
+    echo "test: warning: python3-pandas cannot be installed: tests of frames are skipped" >&2
+fi
 # tests/python runs the notebooks of docs/notebooks.
 if ! /usr/bin/python3 -c 'import nbclient, ipykernel' >/dev/null 2>&1; then
   ./deploy/setup.sh python3-nbclient python3-ipykernel ||

@@ -1,7 +1,10 @@
 // Tests jobs that read data files of several formats. Every mode must give the same bits.
+#include <filesystem>
+
 #include "absl/strings/str_format.h"
 #include "gmock/gmock.h"
 #include "tests/support/jpeg_test_util.h"
+#include "tests/support/png_test_util.h"
 #include "tests/support/process_test_util.h"
 
 namespace tandem {
@@ -178,6 +181,41 @@ epochs: 6
   RunJob("begin", {"--mode=local"}, some);
   const JobRun resumed = RunJob("resumed", {"--mode=local"}, keep);
   EXPECT_EQ(resumed.result.params_sha256, local.result.params_sha256);
+}
+
+// Images of directories, half of them PNG. The model gets its classes from the directories, and
+// every mode has the same training images.
+TEST_F(DataTest, DirectoriesOfImages) {
+  for (int i = 0; i < 80; ++i) {
+    const int label = i % 2;
+    const char* const directory = label == 1 ? "red" : "blue/more";
+    std::filesystem::create_directories(Path(std::string("pets/") + directory));
+    const bool png = i % 4 < 2;
+    const std::string name = absl::StrFormat("pets/%s/%02d.%s", directory, i, png ? "png" : "jpg");
+    Write(name, png ? EncodePng(RedOrBluePixels(i, label, 40, 50), 40, 50, 3)
+                    : RedOrBlueJpeg(i, label, 40 + i % 9, 50));
+  }
+  Write("pets/list.txt", "not an image");
+  Write("job.pbtxt", R"(
+name: "directories"
+model { zoo: "softmax" }
+data {
+  format: "images"
+  dir: "."
+  images { folder: "pets" split: "0.7/0.1/0.2" size: 16 }
+}
+optimizer { type: "momentum" learning_rate: 0.01 }
+global_batch_size: 8
+epochs: 6
+)");
+  const JobRun local = RunJob("local", {"--mode=local"}, {});
+  EXPECT_GT(local.result.accuracy, 0.9);
+  EXPECT_THAT(local.output, HasSubstr("the classes are blue, red"));
+  EXPECT_THAT(local.output, HasSubstr("ignored 1 files"));
+  const JobRun pserver = RunJob("pserver", {"--servers=1", "--workers=2"}, {});
+  const JobRun collective = RunJob("collective", {"--mode=collective", "--nproc=2"}, {});
+  EXPECT_EQ(pserver.result.params_sha256, collective.result.params_sha256);
+  EXPECT_EQ(collective.result.accuracy, local.result.accuracy);
 }
 
 TEST_F(DataTest, OneBadRecordTooMany) {

@@ -41,15 +41,20 @@ inline std::string EncodeJpeg(const std::vector<uint8_t>& pixels, int width, int
   return file;
 }
 
-// Makes a red image (label 1) or a blue one (label 0), with noise that depends on `number`.
-inline std::string RedOrBlueJpeg(int number, int label, int width, int height) {
+// Returns the pixels [height, width, 3] of a red image (label 1) or a blue one (label 0), with noise
+// that depends on `number`.
+inline std::vector<uint8_t> RedOrBluePixels(int number, int label, int width, int height) {
   std::vector<uint8_t> pixels;
   for (int p = 0; p < width * height; ++p) {
     const auto noise = static_cast<uint8_t>(p * (number + 3) % 90);
     pixels.insert(pixels.end(),
                   {uint8_t(noise + 100 * label), noise, uint8_t(noise + 100 * (1 - label))});
   }
-  return EncodeJpeg(pixels, width, height, 3, 90);
+  return pixels;
+}
+
+inline std::string RedOrBlueJpeg(int number, int label, int width, int height) {
+  return EncodeJpeg(RedOrBluePixels(number, label, width, height), width, height, 3, 90);
 }
 
 }  // namespace tandem

@@ -1,15 +1,21 @@
 #include "trainer/job/data_sizes.h"
 
 #include <map>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/require.h"
 #include "common/strategy/diagnostics.h"
 #include "common/strategy/origins.h"
 #include "proto/job.pb.h"
+#include "trainer/models/models.h"
 #include "trainer/reader/open.h"
 
 namespace tandem::trainer {
 namespace {
+
+constexpr size_t kClassesShown = 10;
 
 const reader::SampleField* FieldOf(const reader::Dataset& data, const std::string& name) {
   for (const reader::SampleField& field : data.fields()) {
@@ -68,28 +74,79 @@ StatusOr<Arguments> ArgumentsOf(const reader::Dataset& data, const Arguments& gi
   return out;
 }
 
+// The arguments that the job sets.
+Arguments GivenArguments(const ModelConfig& model) {
+  Arguments given;
+  for (const ModelArg& arg : model.arg()) given[arg.name()] = arg.value();
+  return given;
+}
+
+// Sets the arguments `decided` that the job does not set. Returns them as text: " name=value ...".
+std::string SetArguments(const Arguments& decided, const Arguments& given, ModelConfig* model) {
+  std::string text;
+  for (const auto& [name, value] : decided) {
+    if (given.contains(name)) continue;
+    ModelArg* const arg = model->add_arg();
+    arg->set_name(name);
+    arg->set_value(value);
+    absl::StrAppend(&text, " ", name, "=", value);
+  }
+  return text;
+}
+
+Status SetTableSizes(const std::string& job_dir, const strategy::SourcePlace& place,
+                     strategy::Diagnostics* diagnostics, JobConfig* config) {
+  TD_ASSIGN_OR_RETURN(const auto data,
+                      reader::OpenData(config->data(), job_dir, /*with_test=*/false));
+  const Arguments given = GivenArguments(config->model());
+  TD_ASSIGN_OR_RETURN(const Arguments decided, ArgumentsOf(*data.train, given));
+  diagnostics->Note(place, "model \"mlp\" gets from the data:" +
+                               SetArguments(decided, given, config->mutable_model()));
+  return OkStatus();
+}
+
+Status SetImageSizes(const std::string& job_dir, const strategy::SourcePlace& place,
+                     strategy::Diagnostics* diagnostics, JobConfig* config) {
+  TD_ASSIGN_OR_RETURN(const auto data,
+                      reader::OpenData(config->data(), job_dir, /*with_test=*/false));
+  for (const std::string& note : data.notes) diagnostics->Note(place, note);
+  const std::string& zoo = config->model().zoo();
+  const std::string size = std::to_string(config->data().images().size());
+  Arguments decided = {{"classes", std::to_string(data.classes.size())},
+                       {"image", "3," + size + "," + size}};
+  if (!CheckModelNames(zoo, decided).ok()) return OkStatus();
+  if (config->data().images().layout() == ImagesConfig::NHWC) decided.erase("image");
+  const Arguments given = GivenArguments(config->model());
+  const auto classes = given.find("classes");
+  if (classes != given.end() && classes->second != decided["classes"]) {
+    return InvalidArgument(
+        "model \"%s\" has classes=%s, but the directory of images has %s classes [TD2004]; hint: "
+        "remove the argument",
+        zoo, classes->second, decided["classes"]);
+  }
+  const std::string set = SetArguments(decided, given, config->mutable_model());
+  std::vector<std::string> names = data.classes;
+  if (names.size() > kClassesShown) {
+    names.resize(kClassesShown);
+    names.emplace_back("...");
+  }
+  diagnostics->Note(place, absl::StrFormat("model \"%s\" gets from the data:%s; the classes are %s",
+                                           zoo, set, absl::StrJoin(names, ", ")));
+  return OkStatus();
+}
+
 }  // namespace
 
 void SetDataSizes(const std::string& job_dir, const strategy::Origins& origins,
                   strategy::Diagnostics* diagnostics, JobConfig* config) {
-  if (config->data().format() != "table" || config->model().zoo() != "mlp") return;
-  if (!diagnostics->ok()) return;
+  const DataConfig& data = config->data();
+  const bool table = data.format() == "table" && config->model().zoo() == "mlp";
+  const bool folder = data.format() == "images" && data.images().has_folder();
+  if ((!table && !folder) || !diagnostics->ok()) return;
   const strategy::SourcePlace place = origins.Of("data.format").place;
-  const auto data = reader::OpenData(config->data(), job_dir, /*with_test=*/false);
-  if (!data.ok()) return diagnostics->Error(place, std::string(data.status().message()));
-  Arguments given;
-  for (const ModelArg& arg : config->model().arg()) given[arg.name()] = arg.value();
-  const StatusOr<Arguments> decided = ArgumentsOf(*data->train, given);
-  if (!decided.ok()) return diagnostics->Error(place, std::string(decided.status().message()));
-  std::string note = "model \"mlp\" gets from the data:";
-  for (const auto& [name, value] : *decided) {
-    if (given.contains(name)) continue;
-    ModelArg* const arg = config->mutable_model()->add_arg();
-    arg->set_name(name);
-    arg->set_value(value);
-    note += " " + name + "=" + value;
-  }
-  diagnostics->Note(place, note);
+  const Status status = table ? SetTableSizes(job_dir, place, diagnostics, config)
+                              : SetImageSizes(job_dir, place, diagnostics, config);
+  if (!status.ok()) diagnostics->Error(place, std::string(status.message()));
 }
 
 }  // namespace tandem::trainer

@@ -3,36 +3,32 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <thread>
 #include <utility>
 
 #include "common/base/check.h"
 #include "common/base/mutex.h"
+#include "common/base/require.h"
 #include "common/base/rng.h"
 #include "common/threads/runner.h"
 #include "kernels/ops/formulas/sample_image.h"
+#include "trainer/reader/image_decoder.h"
 #include "trainer/reader/image_resample.h"
 #include "trainer/reader/input/input_file.h"
 #include "trainer/reader/input/text_lines.h"
 #include "trainer/reader/input/text_values.h"
-#include "trainer/reader/jpeg.h"
 
 namespace tandem::reader {
 namespace {
 
 using ops::PackedImage;
 
-constexpr uint64_t kFileBytesMax = uint64_t{1} << 30;
 constexpr uint64_t kDraws = 16;  // random numbers per sample in the random stream of its epoch
 // Maximum number of random rectangles that are drawn for a sample. The random number after those of
 // the rectangles determines whether the image is mirrored.
 constexpr uint64_t kTries = 10;
-
-struct ListEntry {
-  std::string path;
-  int32_t label = 0;
-};
 
 class ListSink final : public LineSink {
  public:
@@ -56,12 +52,12 @@ class ListSink final : public LineSink {
   }
   LinePiece Finish() override {
     const size_t records = entries_.size();
-    return {std::make_shared<std::vector<ListEntry>>(std::exchange(entries_, {})), records};
+    return {std::make_shared<std::vector<ListedImage>>(std::exchange(entries_, {})), records};
   }
 
  private:
   const ImageListOptions& options_;
-  std::vector<ListEntry> entries_;
+  std::vector<ListedImage> entries_;
 };
 
 double Unit(uint32_t word) { return word * 0x1p-32; }
@@ -97,14 +93,14 @@ ImageRect CentreRect(const ImageSize& image, const ImageListOptions& options) {
 
 // The memory with which a thread makes a sample. Later samples reuse this memory.
 struct Workbench {
-  JpegDecoder decoder;
+  ImageDecoder decoder;
   ImageResampler resampler;
   std::vector<char> file;
 };
 
 class ImageList final : public Dataset {
  public:
-  ImageList(const ImageListOptions& options, std::vector<ListEntry> entries, int threads)
+  ImageList(const ImageListOptions& options, std::vector<ListedImage> entries, int threads)
       : options_(options),
         entries_(std::move(entries)),
         threads_(static_cast<size_t>(threads)),
@@ -147,7 +143,7 @@ class ImageList final : public Dataset {
   std::unique_ptr<Workbench> TakeBench() const;
 
   const ImageListOptions options_;
-  const std::vector<ListEntry> entries_;
+  const std::vector<ListedImage> entries_;
   const size_t threads_;
   std::vector<SampleField> fields_;
   mutable Mutex mu_;
@@ -198,9 +194,9 @@ Status ImageList::MakeOne(Job& job, size_t i, uint32_t id, Workbench& bench) con
   const std::string& name = entries_[id].path;
   const std::string path = name.starts_with('/') ? name : options_.root + "/" + name;
   TD_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
-  if (file.size() > kFileBytesMax)
+  if (file.size() > kImageBytesMax)
     return DataLoss("image %s is larger than %d bytes, which is not supported", path,
-                    kFileBytesMax);
+                    kImageBytesMax);
   bench.file.resize(file.size());
   TD_ASSIGN_OR_RETURN(const size_t bytes, file.Read(0, bench.file.data(), bench.file.size()));
   const auto opened = bench.decoder.Open({bench.file.data(), bytes});
@@ -337,17 +333,31 @@ StatusOr<std::unique_ptr<Dataset>> OpenImageList(const ImageListOptions& options
                                .records_max = options.samples_max};
   const auto make = [&](size_t) { return std::make_unique<ListSink>(options); };
   TD_ASSIGN_OR_RETURN(auto pieces, ReadLines(options.list, reading, make, warnings));
-  std::vector<ListEntry> entries;
+  std::vector<ListedImage> entries;
   for (LinePiece& piece : pieces) {
-    auto& more = *static_cast<std::vector<ListEntry>*>(piece.data.get());
+    auto& more = *static_cast<std::vector<ListedImage>*>(piece.data.get());
     std::move(more.begin(), more.end(), std::back_inserter(entries));
   }
   if (options.samples_max > 0 && entries.size() > options.samples_max) {
     entries.resize(options.samples_max);
   }
+  return OpenImages(options, std::move(entries));
+}
+
+StatusOr<std::unique_ptr<Dataset>> OpenImages(const ImageListOptions& options,
+                                              std::vector<ListedImage> images) {
+  TD_RETURN_IF_ERROR(Check(options));
+  if (images.empty()) return DataLoss("%s: there is no image [TD2006]", options.list);
+  if (images.size() > std::numeric_limits<uint32_t>::max()) {
+    return InvalidArgument("%s has more than 2^32 images, which is not supported [TD1104]",
+                           options.list);
+  }
+  TD_REQUIRE(std::ranges::all_of(images, [&options](const ListedImage& image) {
+    return image.label >= 0 && image.label < options.classes;
+  }));
   const auto processors = static_cast<int>(std::thread::hardware_concurrency());
   const int threads = options.threads > 0 ? options.threads : std::max(processors, 1);
-  return std::make_unique<ImageList>(options, std::move(entries), threads);
+  return std::make_unique<ImageList>(options, std::move(images), threads);
 }
 
 }  // namespace tandem::reader

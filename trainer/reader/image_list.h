@@ -1,5 +1,5 @@
-// JPEG images that a list names, like ImageNet. A line of the list is `path label`. In each epoch
-// the training samples are cropped and mirrored again, at random, and normalised.
+// JPEG and PNG images that a list names, like ImageNet. A line of the list is `path label`. In each
+// epoch the training samples are cropped and mirrored again, at random, and normalised.
 #pragma once
 
 #include <array>
@@ -18,9 +18,12 @@ inline constexpr char kImagePixels[] = "img@PIXELS";
 inline constexpr char kImageSizes[] = "img@SIZES";
 inline constexpr char kImageTaps[] = "img@TAPS";
 
+inline constexpr uint64_t kImageBytesMax = uint64_t{1} << 30;  // maximum size of an image file
+
 struct ImageListOptions {
-  std::string list;  // path of the list; blank lines and lines that begin with '#' are ignored
-  std::string root;  // base directory of relative paths in the list
+  // Path of the list; blank lines and lines that begin with '#' are ignored.
+  std::string list;
+  std::string root;        // base directory of relative paths in the list
   int64_t classes = 1000;  // number of classes; labels are in [0, classes)
   int64_t size = 224;      // width and height of a sample
   bool nhwc = false;       // true: channels last, [size, size, 3]; false: [3, size, size]
@@ -51,6 +54,11 @@ struct ImageListOptions {
   int64_t bad_records_max = 0;
 };
 
+struct ListedImage {
+  std::string path;  // relative to ImageListOptions::root, or absolute
+  int32_t label = 0;
+};
+
 // Returns the size, layout and normalisation of a sample.
 ops::ImageForm FormOf(const ImageListOptions& options);
 
@@ -64,5 +72,11 @@ ops::ImageForm FormOf(const ImageListOptions& options);
 // ReadLines() for the list.
 StatusOr<std::unique_ptr<Dataset>> OpenImageList(const ImageListOptions& options,
                                                  std::vector<std::string>* warnings);
+
+// Opens images that are listed already, as OpenImageList() does. `options.list` is their name in
+// messages. Ignores samples_max. DATA_LOSS: `images` is empty. INVALID_ARGUMENT: an option is out
+// of range, or there are 2^32 images or more. REQUIRES: labels are in [0, options.classes).
+StatusOr<std::unique_ptr<Dataset>> OpenImages(const ImageListOptions& options,
+                                              std::vector<ListedImage> images);
 
 }  // namespace tandem::reader

@@ -7,14 +7,11 @@
 #include <jerror.h>
 #include <jpeglib.h>
 
-#include <algorithm>
-
 #include "common/base/check.h"
 
 namespace tandem::reader {
 namespace {
 
-constexpr int64_t kPixelsMax = int64_t{1} << 27;
 // Maximum number of scans. The decoder rejects an image with more scans, because such an image may
 // be an attack that wastes processor time.
 constexpr int kScansMax = 500;
@@ -136,7 +133,7 @@ StatusOr<ImageSize> JpegDecoder::Open(std::string_view file) {
                     state_->errors.message);
   }
   const int64_t width = state_->info.image_width, height = state_->info.image_height;
-  if (width * height > kPixelsMax) {
+  if (width * height > kImagePixelsMax) {
     return DataLoss("the image has %dx%d pixels, but at most 2^27 pixels are supported", width,
                     height);
   }
@@ -145,25 +142,20 @@ StatusOr<ImageSize> JpegDecoder::Open(std::string_view file) {
 
 StatusOr<ImagePixels> JpegDecoder::Decode(const ImageRect& rect, const ImageSize& wanted) {
   State& state = *state_;
-  CHECK(rect.x >= 0 && rect.y >= 0 && rect.width > 0 && rect.height > 0);
-  int scale = 8;
-  while (scale > 1 && (rect.width / scale < wanted.width || rect.height / scale < wanted.height)) {
-    scale /= 2;
+  const ImageSize image = {static_cast<int>(state.info.image_width),
+                           static_cast<int>(state.info.image_height)};
+  DecodedPart part = PartOf(image, rect, wanted);
+  if (!state.Start(part.scale)) {
+    return DataLoss("the JPEG image is damaged: %s", state.errors.message);
   }
-  if (!state.Start(scale)) return DataLoss("the JPEG image is damaged: %s", state.errors.message);
-  const int width = static_cast<int>(state.info.output_width);
-  const int height = static_cast<int>(state.info.output_height);
-  // Decodes a margin of one pixel around the rectangle, because the interpolation reads this
-  // margin.
-  state.first_row = std::clamp(rect.y / scale - 1, 0, height - 1);
-  state.rows = std::min((rect.y + rect.height - 1) / scale + 2, height) - state.first_row;
-  state.first_column = std::clamp(rect.x / scale - 1, 0, width - 1);
-  state.columns = std::min((rect.x + rect.width - 1) / scale + 2, width) - state.first_column;
+  state.first_row = part.first_row;
+  state.rows = part.rows;
+  state.first_column = part.first_column;
+  state.columns = part.columns;
   if (!state.ReadRows()) return DataLoss("the JPEG image is damaged: %s", state.errors.message);
-  const double s = scale;
-  return ImagePixels{
-      state.pixels.data(),          state.columns,  state.rows,     rect.x / s - state.first_column,
-      rect.y / s - state.first_row, rect.width / s, rect.height / s};
+  part.first_column = state.first_column;
+  part.columns = state.columns;
+  return PixelsOf(state.pixels.data(), part, rect);
 }
 
 }  // namespace tandem::reader

@@ -6,23 +6,9 @@
 #include <string_view>
 
 #include "common/base/status.h"
+#include "trainer/reader/image_pixels.h"
 
 namespace tandem::reader {
-
-struct ImageSize {
-  int width = 0, height = 0;
-};
-
-struct ImageRect {
-  int x = 0, y = 0, width = 0, height = 0;
-};
-
-// The RGB pixels of a part of an image, and the requested rectangle, in coordinates of this part.
-struct ImagePixels {
-  const uint8_t* rgb = nullptr;  // rows of width * 3 bytes, without gaps
-  int width = 0, height = 0;
-  double x = 0, y = 0, rect_width = 0, rect_height = 0;
-};
 
 // Decodes one image after another, and reuses its memory. Not thread-safe.
 class JpegDecoder {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/nearest.h"
 #include "proto/job.pb.h"
@@ -15,9 +15,10 @@
 #include "trainer/reader/input/sampler.h"
 #include "trainer/reader/libsvm.h"
 #include "trainer/reader/mnist.h"
+#include "trainer/reader/open_images.h"
+#include "trainer/reader/open_table.h"
 #include "trainer/reader/skipgram.h"
 #include "trainer/reader/synthetic.h"
-#include "trainer/reader/table/table.h"
 #include "trainer/reader/text.h"
 
 namespace tandem::reader {
@@ -62,9 +63,10 @@ template <typename Config>
 RecordFiles FilesOf(const DataConfig& data, const Config& config, const std::string& dir,
                     bool with_test) {
   RecordFiles files;
-  for (const std::string& name : config.train_file()) files.train.push_back(dir + "/" + name);
+  for (const std::string& name : config.train_file())
+    files.train.push_back(absl::StrCat(dir, "/", name));
   for (const std::string& name : config.test_file()) {
-    if (with_test) files.test.push_back(dir + "/" + name);
+    if (with_test) files.test.push_back(absl::StrCat(dir, "/", name));
   }
   files.test_share = config.test_share();
   files.samples_max = static_cast<uint32_t>(data.train_samples_max());
@@ -144,23 +146,8 @@ Status Channels(const char* field, const google::protobuf::RepeatedField<float>&
   return OkStatus();
 }
 
-// Opens an image list. `raw`: see ImageListOptions::raw.
-StatusOr<TrainAndTest> ImageLists(const DataConfig& config, const std::string& dir, bool with_test,
-                                  bool raw) {
-  TD_ASSIGN_OR_RETURN(ImageListOptions options, ImageOptionsOf(config, dir));
-  options.raw = raw;
-  TrainAndTest data;
-  TD_ASSIGN_OR_RETURN(data.train, OpenImageList(options, &data.warnings));
-  if (!with_test) return data;
-  options.list = dir + "/" + config.images().test_list();
-  options.random = false;
-  options.samples_max = 0;
-  TD_ASSIGN_OR_RETURN(data.test, OpenImageList(options, &data.warnings));
-  return data;
-}
-
 StatusOr<TrainAndTest> Images(const DataConfig& config, const std::string& dir, bool with_test) {
-  return ImageLists(config, dir, with_test, false);
+  return OpenJobImages(config, dir, with_test, /*raw=*/false);
 }
 
 StatusOr<TrainAndTest> CsvFiles(const DataConfig& config, const std::string& dir, bool with_test) {
@@ -235,68 +222,8 @@ StatusOr<TrainAndTest> PlainText(const DataConfig& config, const std::string& di
   return OpenText(options);
 }
 
-// The ColumnKind of each value of TableColumnConfig::Kind, in the order of these values.
-constexpr ColumnKind kColumnKinds[] = {
-    ColumnKind::kInfer,  ColumnKind::kFloat, ColumnKind::kCategory,
-    ColumnKind::kOneHot, ColumnKind::kLabel, ColumnKind::kTarget,
-    ColumnKind::kWeight, ColumnKind::kTime,  ColumnKind::kIgnore};
-static_assert(std::size(kColumnKinds) == TableColumnConfig::Kind_ARRAYSIZE);
-
-ColumnKind KindOf(TableColumnConfig::Kind kind) { return kColumnKinds[static_cast<size_t>(kind)]; }
-
-// Parses data.table.split, the shares of training, validation and test rows.
-StatusOr<std::array<double, 3>> SplitOf(const TableConfig& config) {
-  const bool files = !config.test_file().empty();
-  if (config.split().empty()) return std::array<double, 3>{1, 0, 0};
-  std::vector<double> shares;
-  double sum = 0;
-  for (const std::string& part : std::vector<std::string>(absl::StrSplit(config.split(), '/'))) {
-    const auto share = ParseFinite(part);
-    if (!share || *share < 0 || *share > 1) {
-      return InvalidArgument(
-          "data.table.split is \"%s\", expected shares such as \"0.8/0.1/0.1\" [TD1104]",
-          config.split());
-    }
-    shares.push_back(*share);
-    sum += *share;
-  }
-  const bool count = shares.size() == 2 || (shares.size() == 3 && !files);
-  if (!count || std::abs(sum - 1) > 1e-6 || shares[0] == 0) {
-    return InvalidArgument(
-        "data.table.split is \"%s\", expected %s with the sum 1, and a share for training [TD1104]",
-        config.split(),
-        files ? "two shares (the test rows are in test_file)" : "two or three shares");
-  }
-  if (shares.size() == 3) return std::array<double, 3>{shares[0], shares[1], shares[2]};
-  if (files) return std::array<double, 3>{shares[0], shares[1], 0};
-  return std::array<double, 3>{shares[0], 0, shares[1]};
-}
-
 StatusOr<TrainAndTest> Table(const DataConfig& config, const std::string& dir, bool with_test) {
-  const TableConfig& table = config.table();
-  TableOptions options;
-  for (const std::string& name : table.file()) options.files.push_back(dir + "/" + name);
-  for (const std::string& name : table.test_file()) {
-    if (with_test) options.test_files.push_back(dir + "/" + name);
-  }
-  TD_ASSIGN_OR_RETURN(options.separator, SeparatorOf("data.table", table.separator()));
-  if (options.separator == '"' || options.separator == '\n' || options.separator == '\r') {
-    return InvalidArgument("data.table.separator is a quote or the end of a line [TD1104]");
-  }
-  if (table.missing_size() > 0) options.missing = {table.missing().begin(), table.missing().end()};
-  for (const TableColumnConfig& column : table.column()) {
-    options.columns.push_back(
-        {column.name(), KindOf(column.kind()), {column.class_().begin(), column.class_().end()}});
-  }
-  options.others = KindOf(table.others());
-  options.standardise = table.standardise();
-  options.missing_indicator = table.missing_indicator();
-  TD_ASSIGN_OR_RETURN(options.split, SplitOf(table));
-  options.split_seed = table.split_seed();
-  options.evaluate_validation = table.evaluate() == TableConfig::VALIDATION;
-  options.samples_max = static_cast<uint32_t>(config.train_samples_max());
-  options.bad_rows_max = config.max_bad_records();
-  return OpenTable(options);
+  return OpenJobTable(config, dir, with_test, /*memory=*/nullptr);
 }
 
 struct FormatRow {
@@ -336,6 +263,11 @@ Status CheckTestData(const DataConfig& config) {
     return NoTestData(messages ? "examples" : format, "test_file or test_share");
   }
   if (format == "csv" && config.csv().test_file().empty()) return NoTestData(format, "test_file");
+  if (format == "images" && config.images().has_folder()) {
+    const bool lacks_test =
+        config.images().test_folder().empty() && config.images().split().empty();
+    return lacks_test ? NoTestData(format, "test_folder or split") : OkStatus();
+  }
   if (format == "images" && config.images().test_list().empty()) {
     return NoTestData(format, "test_list");
   }
@@ -363,13 +295,6 @@ std::vector<std::string> FieldNames(const DataConfig& config) {
   return {};
 }
 
-StatusOr<std::vector<std::string>> DescribeTable(const std::string& path) {
-  TableOptions options;
-  options.files = {path};
-  if (path.ends_with(".tsv") || path.ends_with(".tsv.gz")) options.separator = '\t';
-  return DescribeColumns(options);
-}
-
 StatusOr<ImageListOptions> ImageOptionsOf(const DataConfig& config, const std::string& dir) {
   const ImagesConfig& given = config.images();
   ImageListOptions options;
@@ -381,7 +306,7 @@ StatusOr<ImageListOptions> ImageOptionsOf(const DataConfig& config, const std::s
   options.area_min = given.area_min();
   options.area_max = given.area_max();
   options.flip = given.flip();
-  options.resize = given.resize();
+  options.resize = given.has_resize() ? given.resize() : (given.size() * 8 + 3) / 7;
   options.seed = given.seed();
   TD_RETURN_IF_ERROR(Channels("mean", given.mean(), options.mean));
   TD_RETURN_IF_ERROR(Channels("stddev", given.stddev(), options.stddev));
@@ -396,7 +321,7 @@ StatusOr<TrainAndTest> OpenData(const DataConfig& config, const std::string& job
   const bool relative = !config.dir().empty() && config.dir()[0] != '/';
   const std::string dir = relative ? job_dir + config.dir() : config.dir();
   if (with_test) TD_RETURN_IF_ERROR(CheckTestData(config));
-  if (raw_images && config.format() == "images") return ImageLists(config, dir, with_test, true);
+  if (raw_images && config.format() == "images") return OpenJobImages(config, dir, with_test, true);
   for (const FormatRow& row : kFormats) {
     if (config.format() != row.name) continue;
     TD_ASSIGN_OR_RETURN(TrainAndTest data, row.open(config, dir, with_test));

@@ -30,15 +30,11 @@ std::vector<std::string> FieldNames(const DataConfig& config);
 Status CheckTestData(const DataConfig& config);
 
 // Opens the data of a job. `job_dir`: base of the job's relative paths. `with_test`: also opens the
-// test data. `raw_images`: with format "images" the samples are pixels, and the program makes the
-// final samples (trainer/job/sample_images.h). INVALID_ARGUMENT: the format is unknown; the message
-// has the nearest format.
+// test data, and validation data of a split. `raw_images`: with format "images" the samples are
+// pixels, and the program makes the final samples (trainer/session/sample_images.h).
+// INVALID_ARGUMENT: the format is unknown; the message has the nearest format.
 StatusOr<TrainAndTest> OpenData(const DataConfig& config, const std::string& job_dir,
                                 bool with_test, bool raw_images = false);
-
-// Returns a line for each column of a table's file, with inferred kinds. Errors: those of
-// DescribeColumns (trainer/reader/table/table.h).
-StatusOr<std::vector<std::string>> DescribeTable(const std::string& path);
 
 // Returns the options for training data in format "images" in directory `dir`. INVALID_ARGUMENT:
 // mean or stddev does not have one value per channel.

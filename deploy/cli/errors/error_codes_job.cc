@@ -140,8 +140,8 @@ std::vector<ErrorCode> SettingErrors() {
 std::vector<ErrorCode> TaskErrors() {
   return {
       {1111, "missing test data", "a job evaluates the model at its end, but has no test data",
-       "test_file, test_list or test_share is not set",
-       "set test_file, or test_share if the format supports it",
+       "test_file, test_list, test_folder, split or test_share is not set",
+       "set test_file, or split or test_share if the format supports it",
        "data.csv has no test data, which the evaluation at the end of the job needs [TD1111]; "
        "hint: set test_file"},
       {1112, "a missing or invalid loss", "training minimises one number, the loss of the program",

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -15,6 +16,8 @@
 #include "trainer/reader/input/bad_records.h"
 #include "trainer/reader/input/record_io.h"
 #include "trainer/reader/open.h"
+#include "trainer/reader/open_images.h"
+#include "trainer/reader/open_table.h"
 
 namespace tandem::deploy {
 namespace {
@@ -24,7 +27,8 @@ constexpr char kDataUsage[] =
     "ones\n                                      and the damaged ones\ntandem data convert "
     "FILE|JOB OUT      writes the records into new files: records of FILE\n                        "
     "              unchanged, records of JOB as tf.train.Example messages\nFILE is a tfrecord or "
-    "recordio file, or for inspect a table: .csv, .tsv (also .gz), .npz, .npy.\nJOB ends with "
+    "recordio file, or for inspect a table: .csv, .tsv (also .gz), .npz, .npy,\nor a directory of "
+    "images with a directory for each class.\nJOB ends with "
     ".pbtxt, and its data may have any format.\nFields of the job can be set after --: tandem data "
     "inspect job.pbtxt -- --data.dir=DIR\n";
 
@@ -40,7 +44,7 @@ bool IsJob(const std::string& path) { return path.ends_with(".pbtxt"); }
 
 struct OpenedJob {
   reader::TrainAndTest data;
-  std::string format;
+  DataConfig data_config;
 };
 
 StatusOr<OpenedJob> OpenJob(const std::string& path, const Args& settings) {
@@ -56,7 +60,7 @@ StatusOr<OpenedJob> OpenJob(const std::string& path, const Args& settings) {
   }
   TD_ASSIGN_OR_RETURN(const trainer::EffectiveJob job, trainer::LoadJob(sources, 1));
   OpenedJob out;
-  out.format = job.config->data().format();
+  out.data_config = job.config->data();
   TD_ASSIGN_OR_RETURN(out.data, reader::OpenData(job.config->data(), trainer::JobDir(path), true));
   return out;
 }
@@ -154,6 +158,14 @@ Status InspectTable(const std::string& path, Report& report) {
   return OkStatus();
 }
 
+Status InspectImages(const std::string& path, Report& report) {
+  TD_ASSIGN_OR_RETURN(const auto classes, reader::DescribeImages(path));
+  report.text = path + ": images\n";
+  report.json = {{"file", path}, {"format", "images"}};
+  AddColumns(classes, report);
+  return OkStatus();
+}
+
 Status InspectPart(const char* part, const reader::Dataset& data, const ShownRange& shown,
                    Report& report) {
   report.text += absl::StrFormat("%s: %s\n", part, data.Describe());
@@ -179,13 +191,18 @@ Status InspectPart(const char* part, const reader::Dataset& data, const ShownRan
 Status InspectJob(const std::string& path, const Args& settings, const ShownRange& shown,
                   Report& report) {
   TD_ASSIGN_OR_RETURN(const OpenedJob job, OpenJob(path, settings));
-  report.text = absl::StrFormat("%s: format %s\n", path, job.format);
-  report.json = {{"job", path}, {"format", job.format}, {"parts", Json::array()}};
+  report.text = absl::StrFormat("%s: format %s\n", path, job.data_config.format());
+  report.json = {{"job", path}, {"format", job.data_config.format()}, {"parts", Json::array()}};
   TD_RETURN_IF_ERROR(InspectPart("training data", *job.data.train, shown, report));
   if (job.data.test != nullptr) {
     TD_RETURN_IF_ERROR(InspectPart("test data", *job.data.test, {.records = 0}, report));
   }
-  if (!job.data.columns.empty()) AddColumns(job.data.columns, report);
+  std::vector<std::string> columns = job.data.columns;
+  TD_ASSIGN_OR_RETURN(const auto sizes,
+                      reader::DescribeImageSizes(job.data_config, trainer::JobDir(path)));
+  columns.insert(columns.end(), sizes.begin(), sizes.end());
+  columns.insert(columns.end(), job.data.notes.begin(), job.data.notes.end());
+  if (!columns.empty()) AddColumns(columns, report);
   report.AddBad(job.data.warnings);
   return OkStatus();
 }
@@ -313,9 +330,12 @@ Status Inspect(const ParsedArgs& parsed, bool as_json) {
   TD_ASSIGN_OR_RETURN(shown.values, parsed.GetInt("values", shown.values, 0, 1000000));
   const std::string& path = parsed.positional[1];
   Report report;
-  const Status status = IsJob(path)     ? InspectJob(path, parsed.after_dashes, shown, report)
-                        : IsTable(path) ? InspectTable(path, report)
-                                        : InspectFile(path, shown, report);
+  std::error_code error;
+  const bool directory = std::filesystem::is_directory(path, error);
+  Status status = IsJob(path)     ? InspectJob(path, parsed.after_dashes, shown, report)
+                  : IsTable(path) ? InspectTable(path, report)
+                  : directory     ? InspectImages(path, report)
+                                  : InspectFile(path, shown, report);
   // The undamaged records are shown even if other records are damaged.
   if (status.ok() || !report.json.empty()) Print(report, as_json);
   return status;

@@ -60,8 +60,13 @@ class Dataset {
 // The training data and the test data of a job.
 struct TrainAndTest {
   std::unique_ptr<Dataset> train, test;  // `test` is null if there is no test data
-  std::vector<std::string> warnings;     // texts about the first bad records: "file:line: why"
-  std::vector<std::string> columns;      // format "table": a line for each column
+  // Validation rows of a format that splits data; null: there are none, or they are `test`.
+  std::unique_ptr<Dataset> validation;
+  std::vector<std::string> warnings;  // texts about the first bad records: "file:line: why"
+  std::vector<std::string> notes;     // texts about files without an effect
+  // Format "table": a line for each column. Images of a directory: a line for each class.
+  std::vector<std::string> columns;
+  std::vector<std::string> classes;  // images of a directory: names of the classes, by label
 };
 
 }  // namespace tandem::reader

@@ -32,6 +32,16 @@ std::string Shown(const TableCell& cell) {
 
 bool IsWhole(double number) { return std::floor(number) == number && std::abs(number) < kExactMax; }
 
+// Returns the text of a number: the same as in a text file, so different numbers have different
+// texts.
+std::string TextOf(double number) {
+  if (IsWhole(number)) return absl::StrFormat("%.0f", number + 0.0);
+  char text[32];
+  const auto [end, error] = std::to_chars(std::begin(text), std::end(text), number);
+  TD_REQUIRE(error == std::errc());
+  return {text, end};
+}
+
 std::optional<double> NumberOfCell(const TableCell& cell) {
   if (cell.is_text) return ParseFinite(cell.text);
   return std::isfinite(cell.number) ? std::optional(cell.number) : std::nullopt;
@@ -160,9 +170,8 @@ bool ColumnValues::IsText() const {
 // one file and 1 in another file are one class, "1".
 Status ColumnValues::ConvertLabel(const TableCell& cell) {
   const auto number = NumberOfCell(cell);
-  text_ = number && IsWhole(*number) ? absl::StrFormat("%.0f", *number + 0.0)
-          : cell.is_text             ? std::string(cell.text)
-                                     : absl::StrFormat("%g", cell.number);
+  const bool as_number = !cell.is_text || (number && IsWhole(*number));
+  text_ = as_number ? TextOf(number.value_or(cell.number)) : std::string(cell.text);
   if (given_classes_.empty() && number && !IsWhole(*number)) {
     return DataLoss(
         "column \"%s\": %s is not a class, which is a whole number or a name (kind: TARGET is for "
@@ -195,7 +204,7 @@ Status ColumnValues::Convert(const TableCell& cell, bool missing) {
   }
   if (kind_ == ColumnKind::kLabel) return ConvertLabel(cell);
   if (IsText()) {
-    text_ = cell.is_text ? std::string(cell.text) : absl::StrFormat("%g", cell.number);
+    text_ = cell.is_text ? std::string(cell.text) : TextOf(cell.number);
     return OkStatus();
   }
   const bool time = kind_ == ColumnKind::kTime && cell.is_text;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "trainer/reader/input/row_split.h"
 #include "trainer/reader/table/table_source.h"
 
 namespace tandem::reader {
@@ -28,8 +29,6 @@ enum class ColumnKind : uint8_t {
 };
 // Returns the name of the kind in proto/job.proto, for example "FLOAT".
 const char* Name(ColumnKind kind);
-
-enum class RowPart : uint8_t { kTrain, kValidation, kTest, kUnused };
 
 // Returns whether the cell has no value: it is an empty text, one of the texts `missing`, or the
 // number NaN.

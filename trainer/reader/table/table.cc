@@ -10,7 +10,6 @@
 #include "absl/strings/str_join.h"
 #include "common/base/nearest.h"
 #include "common/base/require.h"
-#include "common/base/rng.h"
 #include "trainer/reader/input/dataset_arena.h"
 #include "trainer/reader/table/table_source.h"
 
@@ -131,12 +130,22 @@ class TableView final : public Dataset {
 class TableOpener {
  public:
   explicit TableOpener(const TableOptions& options)
-      : options_(options), split_key_(StreamKey(options.split_seed, "table split")) {}
+      : options_(options), split_(options.split, options.split_seed) {
+    if (options.memory != nullptr) {
+      name_ = options.memory->name;
+    } else if (!options.files.empty()) {
+      name_ = options.files[0];
+    }
+  }
 
   StatusOr<TrainAndTest> Run();
   StatusOr<std::vector<std::string>> Describe();
 
  private:
+  StatusOr<TableSource> Load() const {
+    if (options_.memory != nullptr) return TableSource::FromMemory(options_.memory);
+    return TableSource::Load(options_.files, options_.separator);
+  }
   // Returns the entry of options_.columns that matches the column; nullptr: no entry matches.
   // `text`: the column is in a text file.
   const TableColumn* EntryOf(const std::string& column, bool text) const;
@@ -145,7 +154,7 @@ class TableOpener {
   std::vector<ColumnKind> GuessKinds(const TableSource& source) const;
   void Read(const TableSource& source, bool test_files);
   bool ConvertRow(const TableRow& row);
-  RowPart PartOf(uint64_t number);
+  RowPart PartOf(uint64_t number) const;
   Status ReadTestFiles(const TableSource& source);
   Status LearnAll();
   Status CheckFields() const;
@@ -159,9 +168,11 @@ class TableOpener {
     return static_cast<size_t>(
         std::ranges::count_if(columns_, [kind](const auto& c) { return c.kind() == kind; }));
   }
+  int64_t Count(RowPart part) const { return std::ranges::count(parts_, part); }
 
   const TableOptions& options_;
-  const uint64_t split_key_;
+  const RowSplit split_;
+  std::string name_;                   // name of the table in messages
   std::vector<ColumnValues> columns_;  // the columns that are not ignored
   std::vector<size_t> places_;         // index in a row of each element of columns_
   std::vector<std::string> unused_, inferred_;
@@ -199,7 +210,7 @@ Status TableOpener::CheckEntries(const TableSource& source) const {
     names.resize(kShown);
     names.emplace_back("...");
   }
-  return InvalidArgument("%s: %s (columns: %s)", options_.files[0], absl::StrJoin(wrong, "\n"),
+  return InvalidArgument("%s: %s (columns: %s)", name_, absl::StrJoin(wrong, "\n"),
                          absl::StrJoin(names, ", "));
 }
 
@@ -252,21 +263,21 @@ Status TableOpener::CheckFields() const {
     return InvalidArgument(
         "%s: no column is a label or a target [TD1106]; hint: data { table { column { name: \"%s\" "
         "kind: LABEL } } }, or kind: TARGET for a number",
-        options_.files[0], columns_.empty() ? "NAME" : columns_.back().name());
+        name_, columns_.empty() ? "NAME" : columns_.back().name());
   }
   if (labels > 0 && targets > 0) {
     return InvalidArgument(
         "%s: there are columns of kind LABEL and of kind TARGET, expected one of the two kinds "
         "[TD1108]; hint: set one of them to IGNORE",
-        options_.files[0]);
+        name_);
   }
   if (Count(ColumnKind::kWeight) > 1) {
     return InvalidArgument("%s: %d columns have the kind WEIGHT, expected at most one [TD1108]",
-                           options_.files[0], Count(ColumnKind::kWeight));
+                           name_, Count(ColumnKind::kWeight));
   }
   if (columns_.size() == labels + targets + Count(ColumnKind::kWeight)) {
     return InvalidArgument("%s: no column is a feature [TD1106]; hint: give a column kind: FLOAT",
-                           options_.files[0]);
+                           name_);
   }
   return OkStatus();
 }
@@ -291,13 +302,10 @@ bool TableOpener::ConvertRow(const TableRow& row) {
   return good;
 }
 
-RowPart TableOpener::PartOf(uint64_t number) {
-  const auto at = static_cast<double>(UniformAt(split_key_, number));
-  const auto& [train, validation, test] = options_.split;
-  if (test > 0 && at >= train + validation) return RowPart::kTest;
-  if (validation > 0 && at >= train) return RowPart::kValidation;
-  if (options_.samples_max > 0 && train_ >= options_.samples_max) return RowPart::kUnused;
-  return RowPart::kTrain;
+RowPart TableOpener::PartOf(uint64_t number) const {
+  const RowPart part = split_.PartOf(number);
+  const bool enough = options_.samples_max > 0 && train_ >= options_.samples_max;
+  return part == RowPart::kTrain && enough ? RowPart::kUnused : part;
 }
 
 void TableOpener::Read(const TableSource& source, bool test_files) {
@@ -320,7 +328,7 @@ Status TableOpener::ReadTestFiles(const TableSource& source) {
     return InvalidArgument(
         "%s: the columns differ from those of %s [TD2007]; hint: give both files the same first "
         "line",
-        options_.test_files[0], options_.files[0]);
+        options_.test_files[0], name_);
   }
   Read(test, true);
   return OkStatus();
@@ -328,13 +336,13 @@ Status TableOpener::ReadTestFiles(const TableSource& source) {
 
 Status TableOpener::LearnAll() {
   for (ColumnValues& column : columns_) {
-    TD_RETURN_IF_ERROR(Annotate(column.Learn(parts_, options_.standardise), options_.files[0]));
+    TD_RETURN_IF_ERROR(Annotate(column.Learn(parts_, options_.standardise), name_));
     if (column.kind() != ColumnKind::kLabel || Count(ColumnKind::kLabel) == 1) continue;
     if (column.ids() > 2) {
       return InvalidArgument(
           "%s: label column \"%s\" has %d classes, expected 2, because the table has several label "
           "columns [TD1104]; hint: give the other label columns kind: IGNORE",
-          options_.files[0], column.name(), column.ids());
+          name_, column.name(), column.ids());
     }
   }
   return OkStatus();
@@ -411,9 +419,8 @@ StatusOr<std::unique_ptr<Dataset>> TableOpener::View(const std::shared_ptr<Table
   for (size_t r = 0; r < parts_.size(); ++r) {
     if (parts_[r] == part) rows.push_back(static_cast<uint32_t>(r));
   }
-  const std::string& file = part == RowPart::kTest && !options_.test_files.empty()
-                                ? options_.test_files[0]
-                                : options_.files[0];
+  const std::string& file =
+      part == RowPart::kTest && !options_.test_files.empty() ? options_.test_files[0] : name_;
   if (rows.empty()) {
     return DataLoss("%s: the table has no %s row [TD2006]; hint: change data.table.split", file,
                     name);
@@ -425,20 +432,19 @@ std::vector<std::string> TableOpener::Lines() const {
   std::vector<std::string> lines;
   for (const ColumnValues& column : columns_) {
     const bool guessed = std::ranges::find(inferred_, column.name()) != inferred_.end();
-    lines.push_back(absl::StrFormat("column %s: %s%s, %s", column.name(), Name(column.kind()),
-                                    guessed ? " (inferred)" : "", column.Describe()));
+    lines.push_back(absl::StrFormat("column %s: %s%s, %s", column.name(),
+                                    reader::Name(column.kind()), guessed ? " (inferred)" : "",
+                                    column.Describe()));
   }
   for (const std::string& name : unused_) lines.push_back("column " + name + ": IGNORE");
-  const auto count = [this](RowPart part) { return std::ranges::count(parts_, part); };
   lines.push_back(absl::StrFormat("rows: %d for training, %d for validation, %d for test",
-                                  count(RowPart::kTrain), count(RowPart::kValidation),
-                                  count(RowPart::kTest)));
+                                  Count(RowPart::kTrain), Count(RowPart::kValidation),
+                                  Count(RowPart::kTest)));
   return lines;
 }
 
 StatusOr<std::vector<std::string>> TableOpener::Describe() {
-  TD_ASSIGN_OR_RETURN(const TableSource source,
-                      TableSource::Load(options_.files, options_.separator));
+  TD_ASSIGN_OR_RETURN(const TableSource source, Load());
   TD_RETURN_IF_ERROR(ChooseColumns(source));
   Read(source, false);
   TD_RETURN_IF_ERROR(LearnAll());
@@ -448,11 +454,10 @@ StatusOr<std::vector<std::string>> TableOpener::Describe() {
 }
 
 StatusOr<TrainAndTest> TableOpener::Run() {
-  if (options_.files.empty()) {
+  if (options_.files.empty() && options_.memory == nullptr) {
     return InvalidArgument("data.table names no file [TD1106]; hint: file: \"table.csv\"");
   }
-  TD_ASSIGN_OR_RETURN(const TableSource source,
-                      TableSource::Load(options_.files, options_.separator));
+  TD_ASSIGN_OR_RETURN(const TableSource source, Load());
   TD_RETURN_IF_ERROR(ChooseColumns(source));
   TD_RETURN_IF_ERROR(CheckFields());
   Read(source, false);
@@ -461,21 +466,22 @@ StatusOr<TrainAndTest> TableOpener::Run() {
   TD_RETURN_IF_ERROR(ReadTestFiles(source));
   TD_RETURN_IF_ERROR(bad_.Check(options_.bad_rows_max));
   if (parts_.size() > std::numeric_limits<uint32_t>::max()) {
-    return InvalidArgument("%s has more than 2^32 rows, which is not supported [TD1104]",
-                           options_.files[0]);
+    return InvalidArgument("%s has more than 2^32 rows, which is not supported [TD1104]", name_);
   }
   const std::shared_ptr<TableData> data = Encode();
   if (data->all_ids > std::numeric_limits<uint32_t>::max()) {
     return InvalidArgument("%s: the categories have %d values, expected at most 2^32 [TD1104]",
-                           options_.files[0], data->all_ids);
+                           name_, data->all_ids);
   }
   TrainAndTest out;
   TD_ASSIGN_OR_RETURN(out.train, View(data, RowPart::kTrain, "training"));
-  const bool validation = options_.evaluate_validation;
-  const bool has_test = options_.split[2] > 0 || !options_.test_files.empty();
-  if (validation ? options_.split[1] > 0 : has_test) {
-    TD_ASSIGN_OR_RETURN(out.test, View(data, validation ? RowPart::kValidation : RowPart::kTest,
-                                       validation ? "validation" : "test"));
+  if (options_.split[1] > 0 && (options_.evaluate_validation || Count(RowPart::kValidation) > 0)) {
+    TD_ASSIGN_OR_RETURN(out.validation, View(data, RowPart::kValidation, "validation"));
+  }
+  if (options_.evaluate_validation) {
+    out.test = std::move(out.validation);
+  } else if (options_.split[2] > 0 || !options_.test_files.empty()) {
+    TD_ASSIGN_OR_RETURN(out.test, View(data, RowPart::kTest, "test"));
   }
   out.warnings = bad_.Warnings();
   out.columns = Lines();

@@ -7,13 +7,15 @@
 // training rows.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "trainer/reader/input/dataset.h"
+#include "trainer/reader/input/row_split.h"
 #include "trainer/reader/table/column_values.h"
+#include "trainer/reader/table/memory_columns.h"
 
 namespace tandem::reader {
 
@@ -27,21 +29,22 @@ struct TableColumn {
 };
 
 struct TableOptions {
-  std::vector<std::string> files, test_files;  // paths of the files and of separate test files
+  std::vector<std::string> files, test_files;   // paths of the files and of separate test files
+  std::shared_ptr<const MemoryColumns> memory;  // the columns, instead of files; null: files
   char separator = ',';
   std::vector<std::string> missing = {"NA", "N/A", "NaN", "nan", "null", "None", "?"};
   std::vector<TableColumn> columns;
   ColumnKind others = ColumnKind::kInfer;  // kind of the columns that `columns` does not name
   bool standardise = false;  // scales kFloat and kTime columns to mean 0 and deviation 1
   bool missing_indicator = false;
-  std::array<double, 3> split = {1, 0, 0};  // shares of training, validation and test rows
+  SplitShares split = {1, 0, 0};  // shares of training, validation and test rows
   uint64_t split_seed = 1;
   bool evaluate_validation = false;  // true: the test data are the validation rows
   uint32_t samples_max = 0;          // number of training rows to use, from the first on; 0: all
   int64_t bad_rows_max = 0;          // largest accepted number of bad rows in all files
 };
 
-// Opens a table. Both datasets have the following fields. If the table has no columns for a field,
+// Opens a table. All datasets have the following fields. If the table has no columns for a field,
 // the field is absent.
 //
 // - "x" f32 [features]: kFloat, kTime and kOneHot columns in their order, then the indicators;
@@ -52,7 +55,7 @@ struct TableOptions {
 // INVALID_ARGUMENT: the options contradict each other or the columns; the message names all entries
 // of `columns` without a match. DATA_LOSS: a part has no rows, or there are more than bad_rows_max
 // bad rows. For bad rows, the message has the first ten bad values, with file, line and column.
-// Other errors are those of TableSource::Load().
+// Other errors are those of TableSource::Load() and TableSource::FromMemory().
 StatusOr<TrainAndTest> OpenTable(const TableOptions& options);
 
 // Returns a line for each column of the files, with its kind and values, and a line with the number

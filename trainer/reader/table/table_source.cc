@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/require.h"
 #include "trainer/reader/input/gunzip.h"
 #include "trainer/reader/input/input_file.h"
@@ -66,6 +67,15 @@ std::string ArrayName(const std::string& file) {
   return std::filesystem::path(file).filename().replace_extension().string();
 }
 
+// Returns INVALID_ARGUMENT if two columns have the same name.
+Status CheckNames(const std::string& path, std::vector<std::string> names) {
+  std::ranges::sort(names);
+  const auto twice = std::ranges::adjacent_find(names);
+  if (twice == names.end()) return OkStatus();
+  return InvalidArgument("%s: two columns have the name \"%s\" [TD2007]; hint: rename one", path,
+                         *twice);
+}
+
 bool IsNpy(std::span<const uint8_t> bytes) { return TextOf(bytes).starts_with("\x93NUMPY"); }
 bool IsZip(std::span<const uint8_t> bytes) { return TextOf(bytes).starts_with("PK"); }
 
@@ -86,8 +96,7 @@ TableSource::~TableSource() = default;
 
 std::string PlaceOf(const TableRow& row) {
   TD_REQUIRE(row.file != nullptr);
-  const bool text = row.cells.empty() || row.cells[0].is_text;
-  return absl::StrFormat(text ? "%s:%d" : "%s: row %d", *row.file, row.place);
+  return absl::StrCat(*row.file, row.is_line ? ":" : ": row ", row.place);
 }
 
 // Adds the columns of a file. INVALID_ARGUMENT: the columns differ from those of the first file, or
@@ -95,12 +104,7 @@ std::string PlaceOf(const TableRow& row) {
 Status TableSource::AddColumns(const std::string& path, std::vector<std::string> columns) {
   if (files_.empty()) {
     columns_ = std::move(columns);
-    std::vector<std::string> sorted = columns_;
-    std::ranges::sort(sorted);
-    const auto twice = std::ranges::adjacent_find(sorted);
-    if (twice == sorted.end()) return OkStatus();
-    return InvalidArgument("%s: two columns have the name \"%s\" [TD2007]; hint: rename one", path,
-                           *twice);
+    return CheckNames(path, columns_);
   }
   if (columns == columns_) return OkStatus();
   size_t at = 0;
@@ -200,13 +204,52 @@ StatusOr<TableSource> TableSource::Load(const std::vector<std::string>& files, c
   return source;
 }
 
+StatusOr<TableSource> TableSource::FromMemory(std::shared_ptr<const MemoryColumns> columns) {
+  TD_REQUIRE(columns != nullptr);
+  TableSource source;
+  if (columns->columns.empty()) {
+    return InvalidArgument("%s has no column [TD2007]", columns->name);
+  }
+  const MemoryColumn& first = columns->columns[0];
+  for (const MemoryColumn& column : columns->columns) {
+    source.columns_.push_back(column.name);
+    if (column.rows() == first.rows()) continue;
+    return InvalidArgument(
+        "%s: column \"%s\" has %d rows, but column \"%s\" has %d [TD2007]; hint: give all columns "
+        "the "
+        "same number of rows",
+        columns->name, column.name, column.rows(), first.name, first.rows());
+  }
+  if (first.rows() == 0) return DataLoss("%s has no row [TD2006]", columns->name);
+  TD_RETURN_IF_ERROR(CheckNames(columns->name, source.columns_));
+  source.is_text_ = !columns->arrays;
+  source.memory_ = std::move(columns);
+  return source;
+}
+
+void TableSource::VisitMemory(const std::function<void(const TableRow&)>& visit) const {
+  TD_REQUIRE(memory_ != nullptr && memory_->columns.size() == columns_.size());
+  std::vector<TableCell> cells;
+  for (size_t r = 0; r < memory_->columns[0].rows(); ++r) {
+    cells.clear();
+    for (const MemoryColumn& column : memory_->columns) {
+      cells.push_back(column.is_text ? TableCell{column.texts[r], 0, true}
+                                     : TableCell{{}, column.numbers[r], false});
+    }
+    visit({.cells = cells,
+           .status = OkStatus(),
+           .file = &memory_->name,
+           .place = static_cast<int64_t>(r)});
+  }
+}
+
 void TableSource::VisitText(const File& file,
                             const std::function<void(const TableRow&)>& visit) const {
   CsvRecords records(TextOf(file.text), separator_);
   std::vector<TableCell> cells;
   bool header = true;
   for (;;) {
-    TableRow row{.file = &file.path};
+    TableRow row{.file = &file.path, .is_line = true};
     const StatusOr<bool> found = records.Next();
     if (found.ok() && !*found) return;
     row.place = records.line();
@@ -246,6 +289,7 @@ void TableSource::VisitArrays(const File& file,
 }
 
 void TableSource::Visit(const std::function<void(const TableRow&)>& visit) const {
+  if (memory_ != nullptr) return VisitMemory(visit);
   for (const auto& file : files_) {
     if (file->arrays.empty()) {
       VisitText(*file, visit);

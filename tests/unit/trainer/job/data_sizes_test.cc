@@ -74,5 +74,58 @@ TEST_F(DataSizesTest, RefusesTablesThatDoNotFitTheLoss) {
               HasSubstr("there is no column \"yy\" [TD2007]"));
 }
 
+class ImageSizesTest : public testing::Test {
+ protected:
+  ImageSizesTest() {
+    for (const char* name : {"cat/1.png", "dog/1.png", "owl/2.png", "owl/notes.txt"}) {
+      const std::filesystem::path path = dir_ / "pets" / name;
+      std::filesystem::create_directories(path.parent_path());
+      WriteFile(path, std::string("not decoded"));
+    }
+  }
+  StatusOr<EffectiveJob> Load(const std::string& model, const std::string& images = "") {
+    WriteFile(dir_ / "job.pbtxt",
+              "model { zoo: " + model +
+                  " } global_batch_size: 2 data { dir: \".\" format: \"images\" images { folder: "
+                  "\"pets\" split: \"1/0\" size: 32 " +
+                  images + " } }");
+    JobSources sources;
+    sources.path = dir_ / "job.pbtxt";
+    return LoadJob(sources, 1);
+  }
+  std::map<std::string, std::string> Args(const std::string& model,
+                                          const std::string& images = "") {
+    const auto job = Load(model, images);
+    EXPECT_EQ(job.status(), OkStatus());
+    std::map<std::string, std::string> out;
+    if (!job.ok()) return out;
+    for (const ModelArg& arg : job->config->model().arg()) out[arg.name()] = arg.value();
+    return out;
+  }
+
+  TempDir dir_;
+};
+
+TEST_F(ImageSizesTest, ClassesComeFromTheDirectories) {
+  for (const std::string model : {"lenet", "mlp", "resnet18", "softmax"}) {
+    EXPECT_THAT(Args('"' + model + '"'),
+                ElementsAre(Pair("classes", "3"), Pair("image", "3,32,32")));
+  }
+  EXPECT_THAT(Args("\"lenet\"", "layout: NHWC"), ElementsAre(Pair("classes", "3")));
+  const auto job = Load("\"lenet\" arg { name: \"classes\" value: \"3\" }");
+  ASSERT_EQ(job.status(), OkStatus());
+  EXPECT_THAT(job->notes, HasSubstr("gets from the data: image=3,32,32; the classes are cat, dog, "
+                                    "owl"));
+  EXPECT_THAT(job->notes, HasSubstr("pets: ignored 1 files that are not .jpg, .jpeg or .png"));
+}
+
+TEST_F(ImageSizesTest, RefusesAnotherNumberOfClasses) {
+  EXPECT_THAT(
+      std::string(Load("\"lenet\" arg { name: \"classes\" value: \"4\" }").status().message()),
+      HasSubstr("has classes=4, but the directory of images has 3 classes [TD2004]"));
+  EXPECT_THAT(std::string(Load("\"lenet\"", "classes: 10").status().message()),
+              HasSubstr("data.images.classes is 10, but"));
+}
+
 }  // namespace
 }  // namespace tandem::trainer

@@ -8,6 +8,7 @@
 
 #include "kernels/ops/formulas/sample_image.h"
 #include "tests/support/jpeg_test_util.h"
+#include "tests/support/png_test_util.h"
 #include "tests/unit/trainer/reader/dataset_test_util.h"
 #include "tests/unit/trainer/test_files.h"
 #include "trainer/reader/image_resample.h"
@@ -299,6 +300,35 @@ TEST_F(ImageListTest, RawSamplesBecomeTheSameBits) {
     EXPECT_EQ(raw->BytesOf(0, ids.size(), raw_out), used) << "without gaps";
     EXPECT_EQ(raw->BytesOf(2, ids.size(), raw_out), taps.size() * 4);
   }
+}
+
+// PNG files are read as JPEG files, whatever their names. A sample of an image with the same pixels
+// has the same bits.
+TEST_F(ImageListTest, PngFilesInLists) {
+  options_.random = false;
+  const std::vector<uint8_t> pixels = Picture(100, 122, 3);
+  trainer::WriteFile(dir_ / "image 4.jpg", EncodePng(pixels, 100, 122, 3));
+  const auto png = Images(*Open(), 0, {4, 3});
+  for (const bool random : {false, true}) {
+    options_.random = random;
+    trainer::WriteFile(dir_ / "image 4.jpg", EncodePng(pixels, 100, 122, 3));
+    const auto plain = Images(*Open(), 7, {4, 3});
+    trainer::WriteFile(dir_ / "image 4.jpg", EncodePng(pixels, 100, 122, 3, true));
+    EXPECT_EQ(Images(*Open(), 7, {4, 3}), plain) << "interlaced";
+  }
+  options_.random = false;
+  trainer::WriteFile(dir_ / "image 4.jpg", Jpeg(100, 122));
+  const auto jpeg = Images(*Open(), 0, {4, 3});
+  ASSERT_EQ(png.size(), jpeg.size());
+  for (size_t i = 0; i < png.size(); ++i) ASSERT_NEAR(png[i], jpeg[i], 0.2) << i;
+  const std::string file = EncodePng(pixels, 100, 122, 3);
+  trainer::WriteFile(dir_ / "image 4.jpg", file.substr(0, file.size() / 2));
+  std::vector<float> image(3 * 24 * 24);
+  int64_t label = -1;
+  void* out[] = {image.data(), &label};
+  const uint32_t id = 4;
+  EXPECT_THAT(std::string(Open()->Fill({&id, 1}, out).message()),
+              HasSubstr("the PNG image is damaged: the file is truncated"));
 }
 
 TEST_F(ImageListTest, DamagedImagesAreReplacedAndLimited) {

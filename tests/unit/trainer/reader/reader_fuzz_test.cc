@@ -4,13 +4,14 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/jpeg_test_util.h"
+#include "tests/support/png_test_util.h"
 #include "tests/support/reader_formats.h"
 #include "tests/support/text_fuzz_util.h"
 #include "tests/unit/trainer/test_files.h"
 #include "trainer/reader/example_records.h"
+#include "trainer/reader/image_decoder.h"
 #include "trainer/reader/image_list.h"
 #include "trainer/reader/input/record_io.h"
-#include "trainer/reader/jpeg.h"
 
 namespace tandem::reader {
 namespace {
@@ -121,15 +122,12 @@ TEST(ReaderFuzz, MutatedImageLists) {
   EXPECT_GT(refused, 0);
 }
 
-TEST(ReaderFuzz, MutatedImages) {
+// Decodes mutated images of two valid files. `name`: of the format, for the output.
+void DecodeMutatedImages(const char* name, const std::array<std::string, 2>& valid,
+                         std::span<const char* const> pieces) {
   const auto [seed, runs] = FuzzRunsOf(2000);
   std::mt19937_64 random(seed);
-  std::vector<uint8_t> pixels(61 * 47 * 3);
-  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i * i / 7);
-  const std::string valid[] = {EncodeJpeg(pixels, 61, 47, 3, 80),
-                               EncodeJpeg(pixels, 61, 47, 3, 80, true)};
-  const char* pieces[] = {"\xff\xd8", "\xff\xd9", "\xff\xda", "\xff\xc4", "\xff\xdb", "\xff\xc2"};
-  JpegDecoder decoder;
+  ImageDecoder decoder;
   int64_t decoded = 0;
   for (int64_t i = 0; i < runs; ++i) {
     const std::string file = MutateText(valid[i % 2], pieces, random);
@@ -144,10 +142,30 @@ TEST(ReaderFuzz, MutatedImages) {
     for (int at = 0; at < image->width * image->height * 3; ++at) sum += image->rgb[at];
     ASSERT_GE(sum, 0);
   }
-  std::printf("jpeg: %lld of %lld mutated files decoded\n", static_cast<long long>(decoded),
+  std::printf("%s: %lld of %lld mutated files decoded\n", name, static_cast<long long>(decoded),
               static_cast<long long>(runs));
   EXPECT_GT(decoded, 0);
   EXPECT_LT(decoded, runs);
+}
+
+std::vector<uint8_t> Noise() {
+  std::vector<uint8_t> pixels(61 * 47 * 3);
+  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i * i / 7);
+  return pixels;
+}
+
+TEST(ReaderFuzz, MutatedJpegImages) {
+  const char* const pieces[] = {"\xff\xd8", "\xff\xd9", "\xff\xda",
+                                "\xff\xc4", "\xff\xdb", "\xff\xc2"};
+  DecodeMutatedImages(
+      "jpeg", {EncodeJpeg(Noise(), 61, 47, 3, 80), EncodeJpeg(Noise(), 61, 47, 3, 80, true)},
+      pieces);
+}
+
+TEST(ReaderFuzz, MutatedPngImages) {
+  const char* const pieces[] = {"IDAT", "IEND", "PLTE", "tRNS", "IHDR", "\x10"};
+  DecodeMutatedImages("png", {EncodePng(Noise(), 61, 47, 3), EncodePng(Noise(), 61, 47, 3, true)},
+                      pieces);
 }
 
 }  // namespace

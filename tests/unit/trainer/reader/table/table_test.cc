@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <memory>
 #include <set>
 
 #include "tests/unit/trainer/reader/dataset_test_util.h"
@@ -299,6 +301,113 @@ TEST_F(TableTest, UsesTheFirstTrainingRows) {
   const auto data = OpenTable(options);
   EXPECT_EQ(data->train->size(), 10u);
   EXPECT_THAT(data->columns, testing::Contains(HasSubstr("x: FLOAT (inferred), mean 4.5")));
+}
+
+// Columns in memory, with the values of kMixed.
+std::shared_ptr<MemoryColumns> MixedColumns() {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  auto columns = std::make_shared<MemoryColumns>();
+  columns->name = "the frame";
+  columns->columns = {
+      {"when", true, {}, {"2026-01-01", "2026-01-02", "2026-01-03T00:00:00", "2026-01-04"}},
+      {"age", false, {10, kNone, 20, 30}, {}},
+      {"city", true, {}, {"Rome", "Oslo", "", "Rome"}},
+      {"job", true, {}, {"cook", "smith", "cook", "NA"}},
+      {"w", false, {1, 0.5, 2, 1}, {}},
+      {"kind", true, {}, {"b", "a", "c", "a"}}};
+  return columns;
+}
+
+TEST_F(TableTest, ColumnsInMemoryAreThoseOfAFile) {
+  constexpr int kTimes = 8;  // how often the rows are in the table
+  std::string text = kMixed;
+  const std::string rows = text.substr(text.find('\n') + 1);
+  const std::shared_ptr<MemoryColumns> columns = MixedColumns(), once = MixedColumns();
+  for (int i = 1; i < kTimes; ++i) {
+    text += rows;
+    for (size_t c = 0; c < columns->columns.size(); ++c) {
+      MemoryColumn &to = columns->columns[c], &from = once->columns[c];
+      to.numbers.insert(to.numbers.end(), from.numbers.begin(), from.numbers.end());
+      to.texts.insert(to.texts.end(), from.texts.begin(), from.texts.end());
+    }
+  }
+  TableOptions options = Options(text);
+  options.columns = {
+      {"kind", ColumnKind::kLabel}, {"w", ColumnKind::kWeight}, {"job", ColumnKind::kOneHot}};
+  options.missing_indicator = options.standardise = true;
+  options.split = {0.5, 0.25, 0.25};
+  const auto file = OpenTable(options);
+  ASSERT_EQ(file.status(), OkStatus());
+  options.files.clear();
+  options.memory = columns;
+  const auto memory = OpenTable(options);
+  ASSERT_EQ(memory.status(), OkStatus());
+  EXPECT_EQ(memory->columns, file->columns);
+  ASSERT_NE(memory->validation, nullptr);
+  for (const auto part : {&TrainAndTest::train, &TrainAndTest::validation, &TrainAndTest::test}) {
+    const Dataset &want = *((*file).*part), &got = *((*memory).*part);
+    EXPECT_EQ(FieldsOf(got), FieldsOf(want));
+    EXPECT_EQ(ReadField<float>(got, "x"), ReadField<float>(want, "x"));
+    EXPECT_EQ(ReadField<int64_t>(got, "ids"), ReadField<int64_t>(want, "ids"));
+    EXPECT_EQ(ReadField<int64_t>(got, "label"), ReadField<int64_t>(want, "label"));
+    EXPECT_EQ(ReadField<float>(got, "weight"), ReadField<float>(want, "weight"));
+  }
+}
+
+TEST_F(TableTest, ColumnsInMemoryThatDoNotFit) {
+  TableOptions options;
+  options.columns = {{"kind", ColumnKind::kLabel}};
+  const auto error = [&options](const auto& change) {
+    const std::shared_ptr<MemoryColumns> columns = MixedColumns();
+    change(*columns);
+    options.memory = columns;
+    return Error(options);
+  };
+  EXPECT_EQ(error([](MemoryColumns&) {}), "");
+  EXPECT_EQ(
+      error([](MemoryColumns& c) { c.columns[1].numbers.pop_back(); }),
+      "the frame: column \"age\" has 3 rows, but column \"when\" has 4 [TD2007]; hint: give all "
+      "columns the same number of rows");
+  EXPECT_THAT(error([](MemoryColumns& c) { c.columns[1].name = "when"; }),
+              HasSubstr("the frame: two columns have the name \"when\" [TD2007]"));
+  EXPECT_THAT(error([](MemoryColumns& c) { c.columns.clear(); }), HasSubstr("has no column"));
+  EXPECT_THAT(error([](MemoryColumns& c) {
+                for (MemoryColumn& column : c.columns) column.numbers.clear(), column.texts.clear();
+              }),
+              HasSubstr("the frame has no row [TD2006]"));
+  // A row is named by its number, whatever its first cell is.
+  EXPECT_THAT(error([](MemoryColumns& c) { c.columns[5].texts[2] = "NA"; }),
+              HasSubstr("the frame: row 2: column \"kind\": the value is missing"));
+}
+
+// Names with a dot belong to an array only if the columns come from arrays.
+TEST_F(TableTest, ColumnsOfArraysInMemory) {
+  auto columns = std::make_shared<MemoryColumns>();
+  columns->name = "the arrays";
+  columns->columns = {
+      {"x.0", false, {1, 2}, {}}, {"x.1", false, {3, 4}, {}}, {"y", false, {0, 1}, {}}};
+  TableOptions options;
+  options.columns = {{"x", ColumnKind::kFloat}, {"y", ColumnKind::kLabel}};
+  options.memory = columns;
+  EXPECT_THAT(Error(options), HasSubstr("there is no column \"x\" [TD2007]"));
+  columns->arrays = true;
+  const auto data = OpenTable(options);
+  ASSERT_EQ(data.status(), OkStatus());
+  EXPECT_THAT(ReadField<float>(*data->train, "x"), ElementsAre(1, 3, 2, 4));
+}
+
+// Large whole numbers and close numbers are different categories.
+TEST_F(TableTest, NumbersAsCategoriesAreExact) {
+  auto columns = std::make_shared<MemoryColumns>();
+  columns->columns = {{"id", false, {1234567, 1234568, 1234567, 0.1, 0.1000001}, {}},
+                      {"y", false, {0, 1, 0, 1, 0}, {}}};
+  TableOptions options;
+  options.columns = {{"id", ColumnKind::kCategory}, {"y", ColumnKind::kLabel}};
+  options.memory = columns;
+  const auto data = OpenTable(options);
+  ASSERT_EQ(data.status(), OkStatus());
+  EXPECT_THAT(ReadField<int64_t>(*data->train, "ids"), ElementsAre(1, 2, 1, 3, 4));
+  EXPECT_THAT(data->columns[0], HasSubstr("4 values: 1234567, 1234568, 0.1, 0.1000001"));
 }
 
 }  // namespace

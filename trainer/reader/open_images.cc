@@ -1,0 +1,116 @@
+#include "trainer/reader/open_images.h"
+
+#include <utility>
+
+#include "proto/job.pb.h"
+#include "trainer/reader/image_folder.h"
+#include "trainer/reader/image_list.h"
+#include "trainer/reader/open.h"
+
+namespace tandem::reader {
+namespace {
+
+StatusOr<TrainAndTest> Lists(const DataConfig& config, ImageListOptions options,
+                             const std::string& dir, bool with_test) {
+  TrainAndTest data;
+  TD_ASSIGN_OR_RETURN(data.train, OpenImageList(options, &data.warnings));
+  if (!with_test) return data;
+  options.list = dir + "/" + config.images().test_list();
+  options.random = false;
+  options.samples_max = 0;
+  TD_ASSIGN_OR_RETURN(data.test, OpenImageList(options, &data.warnings));
+  return data;
+}
+
+// Returns INVALID_ARGUMENT if the job mixes the fields of lists with those of a directory.
+Status CheckSources(const ImagesConfig& given) {
+  const std::pair<const char*, bool> of_lists[] = {{"train_list", given.has_train_list()},
+                                                   {"test_list", given.has_test_list()}};
+  for (const auto& [field, set] : of_lists) {
+    if (!set || !given.has_folder()) continue;
+    return InvalidArgument(
+        "data.images sets folder and %s, expected a directory or lists [TD1108]; hint: remove one",
+        field);
+  }
+  const std::pair<const char*, bool> of_folders[] = {{"test_folder", given.has_test_folder()},
+                                                     {"split", given.has_split()},
+                                                     {"evaluate", given.has_evaluate()}};
+  for (const auto& [field, set] : of_folders) {
+    if (!set || given.has_folder()) continue;
+    return InvalidArgument("data.images.%s has no effect without data.images.folder [TD1107]",
+                           field);
+  }
+  return OkStatus();
+}
+
+// Returns the path of the directory `name`, which is relative to `dir`.
+std::string InDir(const std::string& dir, const std::string& name) {
+  if (name.starts_with('/')) return name;
+  return name == "." ? dir : dir + "/" + name;
+}
+
+StatusOr<TrainAndTest> Folder(const DataConfig& config, const ImageListOptions& images,
+                              const std::string& dir, bool with_test) {
+  const ImagesConfig& given = config.images();
+  ImageFolderOptions options;
+  options.directory = InDir(dir, given.folder());
+  if (!given.test_folder().empty()) options.test_directory = InDir(dir, given.test_folder());
+  TD_ASSIGN_OR_RETURN(options.split, ParseSplit("data.images.split", given.split(),
+                                                !options.test_directory.empty()));
+  options.split_seed = given.split_seed();
+  options.evaluate_validation = given.evaluate() == TableConfig::VALIDATION;
+  options.samples_max = static_cast<uint32_t>(config.train_samples_max());
+  TD_ASSIGN_OR_RETURN(TrainAndTest data, OpenImageFolder(options, images, with_test));
+  const auto found = static_cast<int64_t>(data.classes.size());
+  if (given.has_classes() && given.classes() != found) {
+    return InvalidArgument(
+        "data.images.classes is %d, but %s has %d classes [TD2004]; hint: remove classes",
+        given.classes(), options.directory, found);
+  }
+  return data;
+}
+
+// Returns a line with the sizes of the images, and the lines about unreadable ones.
+StatusOr<std::vector<std::string>> SizeLines(const std::string& directory) {
+  TD_ASSIGN_OR_RETURN(ImageSizes sizes, ReadImageSizes(directory));
+  std::vector<std::string> lines = {std::move(sizes.text)};
+  for (const std::string& bad : sizes.bad) lines.push_back("bad: " + bad);
+  return lines;
+}
+
+}  // namespace
+
+StatusOr<std::vector<std::string>> DescribeImages(const std::string& directory) {
+  TD_ASSIGN_OR_RETURN(const ImageFolder folder, ListImageFolder(directory));
+  std::vector<int64_t> counts(folder.classes.size());
+  for (const ListedImage& image : folder.images) ++counts[static_cast<size_t>(image.label)];
+  std::vector<std::string> lines;
+  for (size_t k = 0; k < counts.size(); ++k) {
+    lines.push_back(absl::StrFormat("class %d %s: %d images", k, folder.classes[k], counts[k]));
+  }
+  TD_ASSIGN_OR_RETURN(const std::vector<std::string> sizes, SizeLines(directory));
+  lines.insert(lines.end(), sizes.begin(), sizes.end());
+  if (folder.other_files > 0) lines.push_back(OtherFilesLine(directory, folder.other_files));
+  return lines;
+}
+
+StatusOr<std::vector<std::string>> DescribeImageSizes(const DataConfig& config,
+                                                      const std::string& job_dir) {
+  if (config.format() != "images" || !config.images().has_folder()) {
+    return std::vector<std::string>();
+  }
+  const bool relative = !config.dir().starts_with('/');
+  return SizeLines(
+      InDir(relative ? job_dir + config.dir() : config.dir(), config.images().folder()));
+}
+
+StatusOr<TrainAndTest> OpenJobImages(const DataConfig& config, const std::string& dir,
+                                     bool with_test, bool raw) {
+  TD_RETURN_IF_ERROR(CheckSources(config.images()));
+  TD_ASSIGN_OR_RETURN(ImageListOptions options, ImageOptionsOf(config, dir));
+  options.raw = raw;
+  if (config.images().has_folder()) return Folder(config, options, dir, with_test);
+  return Lists(config, options, dir, with_test);
+}
+
+}  // namespace tandem::reader
