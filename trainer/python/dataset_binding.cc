@@ -3,7 +3,9 @@
 #include <pybind11/stl.h>
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/strategy/diagnostics.h"
@@ -13,6 +15,8 @@
 #include "trainer/python/bindings.h"
 #include "trainer/python/errors.h"
 #include "trainer/reader/open.h"
+#include "trainer/reader/open_table.h"
+#include "trainer/reader/table/memory_columns.h"
 
 namespace tandem::python {
 namespace {
@@ -20,27 +24,86 @@ namespace {
 namespace py = pybind11;
 using Ids = py::array_t<uint32_t, py::array::c_style | py::array::forcecast>;
 
-// The training samples of a job. Thread-safe. Reads release the GIL.
+// Converts columns of Python: a tuple (name, arrays, columns) as tandem/columns.py makes it.
+std::shared_ptr<const reader::MemoryColumns> ColumnsOf(const py::tuple& given) {
+  auto columns = std::make_shared<reader::MemoryColumns>();
+  columns->name = given[0].cast<std::string>();
+  columns->arrays = given[1].cast<bool>();
+  for (const py::handle item : given[2].cast<py::list>()) {
+    const auto pair = item.cast<py::tuple>();
+    reader::MemoryColumn column;
+    column.name = pair[0].cast<std::string>();
+    column.is_text = py::isinstance<py::list>(pair[1]);
+    if (column.is_text) {
+      column.texts = pair[1].cast<std::vector<std::string>>();
+    } else {
+      const auto numbers = pair[1].cast<py::array_t<double, py::array::c_style>>();
+      column.numbers.assign(numbers.data(), numbers.data() + numbers.size());
+    }
+    columns->columns.push_back(std::move(column));
+  }
+  return columns;
+}
+
+// The data of a job, which several datasets share.
+struct OpenedData {
+  DataConfig config;
+  std::string directory;
+  reader::TrainAndTest data;
+  bool complete = false;  // whether `data` has the test data too
+};
+
+// The training, validation or test samples of a job. Thread-safe. Reads release the GIL.
 class OpenDataset {
  public:
   // `text`: the fields of DataConfig (proto/job.proto). `directory`: base of relative paths.
-  OpenDataset(const std::string& text, const std::string& directory) {
+  // `columns`: the columns of a table that is in memory; None: the data are in files.
+  OpenDataset(const std::string& text, const std::string& directory,
+              const std::optional<py::tuple>& columns) {
+    const auto memory = columns ? ColumnsOf(*columns) : nullptr;
     const py::gil_scoped_release release;
-    DataConfig config;
+    auto opened = std::make_shared<OpenedData>();
     strategy::Diagnostics diagnostics;
-    strategy::ParseTextProto({"data", text}, &config, nullptr, &diagnostics);
+    strategy::ParseTextProto({"data", text}, &opened->config, nullptr, &diagnostics);
     RaiseIfError(diagnostics.status());
     const bool bare = directory.empty() || directory.back() == '/';
-    data_ = FileOrRaise(reader::OpenData(config, bare ? directory : directory + "/", false));
+    opened->directory = bare ? directory : directory + "/";
+    // A table is split while it is read.
+    opened->complete = memory != nullptr || (opened->config.format() == "table" &&
+                                             reader::CheckTestData(opened->config).ok());
+    opened->data = FileOrRaise(
+        memory != nullptr ? reader::OpenColumns(opened->config, memory)
+                          : reader::OpenData(opened->config, opened->directory, opened->complete));
+    data_ = std::move(opened);
+    part_ = data_->data.train.get();
   }
 
-  uint32_t size() const { return data_.train->size(); }
-  std::string describe() const { return data_.train->Describe(); }
+  // Returns the part "train", "validation" or "test"; null: the data have no such part.
+  std::shared_ptr<OpenDataset> Part(const std::string& name) const {
+    const py::gil_scoped_release release;
+    std::shared_ptr<const OpenedData> all = data_;
+    if (!all->complete && name != "train") {
+      if (!reader::CheckTestData(all->config).ok()) return nullptr;
+      auto opened = std::make_shared<OpenedData>(OpenedData{all->config, all->directory, {}, true});
+      opened->data = FileOrRaise(reader::OpenData(opened->config, opened->directory, true));
+      all = std::move(opened);
+    }
+    const auto& part = name == "train"        ? all->data.train
+                       : name == "validation" ? all->data.validation
+                                              : all->data.test;
+    if (part == nullptr) return nullptr;
+    return std::shared_ptr<OpenDataset>(new OpenDataset(all, part.get()));
+  }
+
+  uint32_t size() const { return part_->size(); }
+  std::string describe() const { return part_->Describe(); }
+  const std::vector<std::string>& columns() const { return data_->data.columns; }
+  const std::vector<std::string>& classes() const { return data_->data.classes; }
 
   // Returns a tuple (name, element type, dimensions, limit) for each field.
   py::list Fields() const {
     py::list all;
-    for (const reader::SampleField& field : data_.train->fields()) {
+    for (const reader::SampleField& field : part_->fields()) {
       const auto dims = field.desc.shape.dims();
       all.append(py::make_tuple(field.name, Name(field.desc.dtype),
                                 std::vector<int64_t>(dims.begin(), dims.end()), field.limit));
@@ -53,7 +116,7 @@ class OpenDataset {
     const std::vector<uint32_t> numbers(ids.data(), ids.data() + ids.size());
     py::dict batch;
     std::vector<void*> out;
-    for (const reader::SampleField& field : data_.train->fields()) {
+    for (const reader::SampleField& field : part_->fields()) {
       std::vector<int64_t> dims = {static_cast<int64_t>(numbers.size())};
       dims.insert(dims.end(), field.desc.shape.dims().begin(), field.desc.shape.dims().end());
       py::array array = NewArray({field.desc.dtype, ValueOrRaise(ParseShape(dims))});
@@ -61,21 +124,30 @@ class OpenDataset {
       batch[py::str(field.name)] = std::move(array);
     }
     const py::gil_scoped_release release;
-    RaiseIfError(data_.train->FillEpoch(epoch, numbers, out));
+    RaiseIfError(part_->FillEpoch(epoch, numbers, out));
     return batch;
   }
 
  private:
-  reader::TrainAndTest data_;
+  OpenDataset(std::shared_ptr<const OpenedData> data, const reader::Dataset* part)
+      : data_(std::move(data)), part_(part) {}
+
+  std::shared_ptr<const OpenedData> data_;
+  const reader::Dataset* part_ = nullptr;  // a dataset of data_
 };
 
 }  // namespace
 
 void BindDataset(py::module_& module) {
-  py::class_<OpenDataset, std::shared_ptr<OpenDataset>>(module, "Dataset",
-                                                        "The training samples of a job.")
-      .def(py::init<const std::string&, const std::string&>(), py::arg("text"),
-           py::arg("directory") = "")
+  py::class_<OpenDataset, std::shared_ptr<OpenDataset>>(module, "Dataset", "The samples of a job.")
+      .def(py::init<const std::string&, const std::string&, const std::optional<py::tuple>&>(),
+           py::arg("text"), py::arg("directory") = "", py::arg("columns") = py::none())
+      .def("part", &OpenDataset::Part, py::arg("name"),
+           "The part train, validation or test; None: the data have no such part.")
+      .def_property_readonly("columns", &OpenDataset::columns,
+                             "A line for each column of a table, or each class of images.")
+      .def_property_readonly("classes", &OpenDataset::classes,
+                             "The names of the classes of a directory of images.")
       .def_property_readonly("size", &OpenDataset::size)
       .def("describe", &OpenDataset::describe, "One line: where the samples come from.")
       .def("fields", &OpenDataset::Fields, "(name, type, dimensions, limit) of each field.")

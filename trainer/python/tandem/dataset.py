@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import numpy.typing
 
@@ -35,6 +35,34 @@ class Dataset:
 
     def __init__(self, text: str, directory: str = "") -> None:
         self._core = _core.Dataset(text, directory)
+
+    @classmethod
+    def _of(cls, core: Optional[_core.Dataset]) -> Optional[Dataset]:
+        if core is None:
+            return None
+        part = Dataset.__new__(Dataset)
+        part._core = core
+        return part
+
+    @property
+    def validation(self) -> Optional[Dataset]:
+        """The validation samples of a split; None: there are none, or evaluations use them."""
+        return self._of(self._core.part("validation"))
+
+    @property
+    def test(self) -> Optional[Dataset]:
+        """The samples that evaluations use; None: the data have none."""
+        return self._of(self._core.part("test"))
+
+    @property
+    def columns(self) -> List[str]:
+        """A line for each column of a table, or for each class of a directory of images."""
+        return self._core.columns
+
+    @property
+    def classes(self) -> List[str]:
+        """The names of the classes of a directory of images, by label; otherwise []."""
+        return self._core.classes
 
     def __len__(self) -> int:
         return self._core.size

@@ -38,6 +38,7 @@ from typing import (
 
 from . import programs
 from .errors import Error, FailedPreconditionError, InvalidArgumentError
+from .table_files import settings_of
 
 __all__ = ["JobError", "Result", "fit", "launch"]
 
@@ -190,6 +191,7 @@ def fit(
     callback: Optional[Callback] = None,
     progress: Optional[bool] = None,
     settings: Optional[Mapping[str, Any]] = None,
+    data: Any = None,
     **fields: Any,
 ) -> Result:
     """Trains a job and returns its result.
@@ -197,6 +199,9 @@ def fit(
     Args:
         job: a job file (*.pbtxt), or the text of one. Paths in a text are relative to the working
             directory.
+        data: the table of the job, instead of data.table.file: what `tandem.reader.Table` takes.
+            Columns in memory are written into a temporary file. The kinds of the columns are in the
+            job.
         nproc: ranks of collective mode.
         servers, workers: parameter servers and trainers of pserver mode.
         callback: called with each progress row (step, loss, samples_per_s, ...) and each
@@ -208,10 +213,10 @@ def fit(
     Raises:
         JobError: the job ended with an error. `output` has its last lines.
         FileMissingError: there is no program tandemrun.
+        InvalidArgumentError, UnimplementedError: `data` is no table.
         KeyboardInterrupt: Ctrl-C; the job has ended.
     """
     launcher = [programs.path("tandemrun"), *_flags(nproc, servers, workers)]
-    chosen = {**(settings or {}), **fields}
     bar = _Progress(sys.stderr if _shows(progress) else None)
     history: List[Row] = []
 
@@ -223,6 +228,8 @@ def fit(
             callback(row)
 
     with tempfile.TemporaryDirectory(prefix="tandem-fit-") as folder:
+        tables = {} if data is None else settings_of(data, folder)
+        chosen = {**tables, **(settings or {}), **fields}
         path, own = _job_file(job)
         result = os.path.join(folder, "result.json")
         command = [*launcher, "--log_dir=" + os.path.join(folder, "log"), path]

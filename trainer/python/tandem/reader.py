@@ -30,12 +30,14 @@ from .errors import (
     UnimplementedError,
 )
 from .program import DTYPES, Program, Variable, data, default_main_program
+from .table import Table
 
 __all__ = [
     "DataLoader",
     "Dataset",
     "EOFException",
     "Reader",
+    "Table",
     "batched",
     "py_reader",
     "read_file",
