@@ -186,15 +186,17 @@ class FromNumpy(Tables):
         table = Table({"x": [1, None, 3], "t": [datetime.date(2026, 1, 1), None,
                                                 datetime.datetime(2026, 1, 2, 6)],
                        "d": [decimal.Decimal("1.5"), decimal.Decimal(2), None],
-                       "big": [2**60, 2**60 + 1, 2**60], "y": ["a", "b", "a"]}, label="y",
-                      kinds={"big": "CATEGORY"})
-        kinds = [line.split(",")[0] for line in table.columns[:5]]
+                       "big": [2**60, 2**60 + 1, None], "wide": [2**60, 2**60 + 1, 2**60],
+                       "y": np.array(["a ", "b", " a"])}, label="y",
+                      kinds={"big": "CATEGORY", "wide": "CATEGORY"})
+        kinds = [line.split(",")[0] for line in table.columns[:6]]
         self.assertEqual(kinds, ["column x: FLOAT (inferred)", "column t: TIME (inferred)",
                                  "column d: FLOAT (inferred)", "column big: CATEGORY",
-                                 "column y: LABEL"])
+                                 "column wide: CATEGORY", "column y: LABEL"])
         batch = next(table.batches(3, shuffle=False))
         self.assertEqual(batch["x"].tolist(), [[1, 0, 1.5], [2, 54000, 2], [3, 108000, 1.75]])
-        self.assertEqual(batch["ids"].tolist(), [[1], [2], [1]])
+        self.assertEqual(batch["ids"].tolist(), [[1, 4], [2, 5], [0, 4]])
+        self.assertEqual(batch["label"].tolist(), [[0], [1], [0]])
 
     def test_parts_and_training(self):
         rng = np.random.default_rng(2)
@@ -240,6 +242,7 @@ class FromNumpy(Tables):
              {"x": x, "y": [0, 1, 0]}),
             (ValueError, "TD1207", "the array has 1 dimensions, expected [rows, columns]", x[0]),
             (ValueError, "TD1207", 'column "y" is one value', {"x": x, "y": 3}),
+            (ValueError, "TD1207", 'column "x" is no array', {"x": [[1], [1, 2]], "y": [0, 1]}),
             (ValueError, "TD1206", "the table is a int, expected a DataFrame, a dictionary", 3),
             (ValueError, "TD2007", "the table has no column", {}),
             (OSError, "TD2006", "the table has no row", {"x": [], "y": []}),

@@ -41,8 +41,8 @@ inline std::string EncodeJpeg(const std::vector<uint8_t>& pixels, int width, int
   return file;
 }
 
-// Returns the pixels [height, width, 3] of a red image (label 1) or a blue one (label 0), with noise
-// that depends on `number`.
+// Returns the pixels [height, width, 3] of a red image (label 1) or a blue one (label 0), with
+// noise that depends on `number`.
 inline std::vector<uint8_t> RedOrBluePixels(int number, int label, int width, int height) {
   std::vector<uint8_t> pixels;
   for (int p = 0; p < width * height; ++p) {

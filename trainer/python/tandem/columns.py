@@ -98,7 +98,12 @@ def _name(name: Any) -> str:
 
 def _column(name: str, values: Any) -> List[Column]:
     """The columns of a value of a dictionary or a frame: one, or those of an array with more."""
-    array = numpy.asarray(values)
+    try:
+        array = numpy.asarray(values)
+    except ValueError as error:  # lists of different lengths
+        raise InvalidArgumentError(
+            f'column "{name}" is no array: {error} [TD1207]', "give every row the same number of values"
+        ) from None
     if array.ndim == 0:
         raise InvalidArgumentError(
             f'column "{name}" is one value, expected an array with a value for each row [TD1207]'
