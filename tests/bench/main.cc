@@ -27,6 +27,8 @@ struct Row {
 constexpr Row kRows[] = {
     {"op_overhead", OpOverhead},
     {"mlp40_step", Mlp40Step},
+    {"mlp40_fed", Mlp40Fed},
+    {"mlp1_fed", Mlp1Fed},
     {"lenet_train", LenetTrain},
     {"deepfm_dense", DeepFmDense},
     {"transformer_lm", TransformerLm},

@@ -39,6 +39,8 @@ using RunFn = StatusOr<Report> (*)(const RunOptions& options);
 
 StatusOr<Report> OpOverhead(const RunOptions& options);
 StatusOr<Report> Mlp40Step(const RunOptions& options);
+StatusOr<Report> Mlp40Fed(const RunOptions& options);
+StatusOr<Report> Mlp1Fed(const RunOptions& options);
 StatusOr<Report> LenetTrain(const RunOptions& options);
 StatusOr<Report> DeepFmDense(const RunOptions& options);
 StatusOr<Report> TransformerLm(const RunOptions& options);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -40,7 +41,8 @@ double FlopsPerStep(const graph::Program& program) {
     const int64_t units = op.type.starts_with("fc") ? w[1] : w[0];
     const std::string& out = grad ? op.inputs[2][0] : op.outputs[0][0];
     const double product =
-        2.0 * program.FindVar(out)->desc.shape.numel() * w.numel() / static_cast<double>(units);
+        2.0 * static_cast<double>(program.FindVar(out)->desc.shape.numel() * w.numel()) /
+        static_cast<double>(units);
     int products = 1;
     if (grad) products = !op.outputs[0].empty() + !op.outputs[1].empty();
     flops += products * product;
@@ -62,6 +64,7 @@ class TrainingRun {
   void Restore();
   StatusOr<std::vector<double>> Losses(int steps);
   StatusOr<std::vector<double>> MicrosPerStep();
+  StatusOr<std::function<Status(exec::Executor&)>> Chunk() const;
 
   TrainingCase& training_;
   const RunOptions& options_;
@@ -132,7 +135,8 @@ Status TrainingRun::Export() const {
   const auto add = [&](const char* role, const std::string& name, const Tensor& tensor) {
     const std::string file = absl::StrFormat("tensor_%d.bin", files++);
     std::ofstream(dir + "/" + file, std::ios::binary)
-        .write(static_cast<const char*>(tensor.data()), tensor.bytes());
+        .write(static_cast<const char*>(tensor.data()),
+               static_cast<std::streamsize>(tensor.bytes()));
     manifest << role << ' ' << name << ' ' << (tensor.dtype() == DType::kI64 ? "i64" : "f32") << ' '
              << absl::StrJoin(tensor.shape().dims(), ",") << ' ' << file << '\n';
   };
@@ -172,15 +176,47 @@ StatusOr<std::vector<double>> TrainingRun::Losses(int steps) {
   return losses;
 }
 
+// Returns a function that runs the steps of one time measurement.
+StatusOr<std::function<Status(exec::Executor&)>> TrainingRun::Chunk() const {
+  const int steps = training_.chunk_steps;
+  if (!training_.fed) return [steps](exec::Executor& executor) { return executor.Run(steps); };
+  struct Fed {
+    Tensor tensor;
+    std::vector<char> values;
+  };
+  std::vector<Fed> feeds;
+  for (const graph::Var* var : training_.program.VarsOf(graph::VarKind::kData)) {
+    TD_ASSIGN_OR_RETURN(const Tensor tensor, plan_->Get(var->name));
+    const char* const begin = static_cast<const char*>(tensor.data());
+    feeds.push_back({tensor, {begin, begin + tensor.bytes()}});
+  }
+  TD_ASSIGN_OR_RETURN(const Tensor loss, plan_->Get(training_.program.loss));
+  float* const rate = scope_.Find(graph::kLearningRateVar)->span<float>().data();
+  const auto value = static_cast<float>(training_.learning_rate);
+  return [steps, feeds, loss, rate, value](exec::Executor& executor) {
+    std::vector<char> fetched(loss.bytes());
+    for (int i = 0; i < steps; ++i) {
+      for (const Fed& fed : feeds) {
+        std::memcpy(fed.tensor.data(), fed.values.data(), fed.values.size());
+      }
+      *rate = value;
+      TD_RETURN_IF_ERROR(executor.Run());
+      std::memcpy(fetched.data(), loss.data(), fetched.size());
+    }
+    return OkStatus();
+  };
+}
+
 StatusOr<std::vector<double>> TrainingRun::MicrosPerStep() {
   exec::Executor executor(*plan_);
+  TD_ASSIGN_OR_RETURN(const auto chunk, Chunk());
   std::vector<double> micros;
   double total = 0;
   bool warm = false;  // whether the first chunk of steps, which is not measured, has ended
   while (total < options_.seconds || micros.empty()) {
     Restore();
     const Time start = SteadyNow();
-    TD_RETURN_IF_ERROR(executor.Run(training_.chunk_steps));
+    TD_RETURN_IF_ERROR(chunk(executor));
     const double seconds = Seconds(SteadyNow() - start);
     if (warm) {
       micros.push_back(seconds * 1e6 / training_.chunk_steps);

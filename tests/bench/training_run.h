@@ -22,6 +22,9 @@ struct TrainingCase {
   graph::OptimizerSpec optimizer = {"momentum", {{"mu", 0.9}}};
   double learning_rate = 0;
   int chunk_steps = 50;  // number of steps per time measurement
+  // Whether each measured step copies the data and the learning rate to the plan, and the loss from
+  // it, as a call of Executor.run from Python does. false: the data stay in the plan.
+  bool fed = false;
   // The passes of this strategy change the program, as in a job in local mode. nullptr: no passes.
   const DistributedStrategy* strategy = nullptr;
 };

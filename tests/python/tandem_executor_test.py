@@ -228,12 +228,55 @@ class Arrays(Runs):
         self.run_once()
         self.assertEqual(len(plans()), 1)
 
+    def test_another_feed_fetch_or_program_is_not_run_by_the_recent_plan(self):
+        rows, fewer = case.rows(), {name: array[:3] for name, array in case.rows().items()}
+        lists = {name: array.tolist() for name, array in rows.items()}
+        other = tandem.Program("other")
+        with tandem.program_guard(other):
+            x = tandem.data("x", [None, 4])
+            doubled = x + x
+        self.run_once(rows)
+        for feed in (rows, fewer, lists, {**rows, "x": rows["x"].T.copy().T}, rows):
+            before = self.scope.step
+            expected = self.exe.run(self.program.clone(), feed, [self.loss.name], self.copy())
+            self.assertEqual(self.run_once(feed)[0].tobytes(), expected[0].tobytes())
+            self.assertEqual(self.scope.step, before + 1)
+        self.assertEqual(len(self.run_once(rows, ["fc_0.w", self.loss])), 2)
+        got, = self.exe.run(other, {"x": rows["x"]}, [doubled], self.scope)
+        self.assertTrue(numpy.array_equal(got, 2 * rows["x"]))
+        for wrong in ({"x": rows["x"]}, {**rows, "y": rows["x"]}, {**rows, "x": rows["x"].astype("f8")}):
+            self.run_once(rows)
+            before = self.scope.step
+            with self.assertRaises(errors.Error):
+                self.run_once(wrong)
+            self.assertEqual(self.scope.step, before)
+
+    def test_an_error_in_a_run_of_the_recent_plan_leaves_the_step(self):
+        def stop(iteration):
+            if iteration == 2:
+                raise ZeroDivisionError
+
+        self.run_once()
+        self.run_once()
+        with self.assertRaises(ZeroDivisionError):
+            self.run_once(iterations=3, before_iteration=stop)
+        self.assertEqual(self.scope.step, 2)
+
+    def copy(self):
+        """A scope with the values of this scope."""
+        scope = tandem.Scope()
+        for name in self.scope.names():
+            scope.set(name, self.scope.get(name))
+        scope.step = self.scope.step
+        return scope
+
     def test_plans_end_with_their_program(self):
         self.run_once()
         self.assertEqual(len(self.scope._plans), 1)
         self.program = self.startup = self.loss = None
         gc.collect()
         self.assertEqual(len(self.scope._plans), 0)
+        self.assertIsNone(self.scope._recent)
 
 
 class Threads(Runs):

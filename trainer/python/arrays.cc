@@ -1,5 +1,9 @@
 #include "trainer/python/arrays.h"
 
+#include <algorithm>
+#include <array>
+#include <map>
+
 #include "common/base/check.h"
 
 namespace tandem::python {
@@ -48,23 +52,17 @@ const char* NumpyName(DType dtype) {
 
 }  // namespace
 
-py::dtype NumpyType(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return py::dtype::of<float>();
-    case DType::kF16:
-      return py::dtype(NumpyName(dtype));
-    case DType::kBF16:
-      return py::dtype::of<uint16_t>();
-    case DType::kI32:
-      return py::dtype::of<int32_t>();
-    case DType::kI64:
-      return py::dtype::of<int64_t>();
-    case DType::kU8:
-      return py::dtype::of<uint8_t>();
-  }
-  CHECK(false) << "unknown element type";
-  return {};
+const py::dtype& NumpyType(DType dtype) {
+  // Never destroyed, because Python may end before the static objects of this module.
+  static const auto& types = *new std::map<DType, py::dtype>([] {
+    std::map<DType, py::dtype> all;
+    for (const DType type :
+         {DType::kF32, DType::kF16, DType::kBF16, DType::kI32, DType::kI64, DType::kU8}) {
+      all.emplace(type, py::dtype(NumpyName(type)));
+    }
+    return all;
+  }());
+  return types.at(dtype);
 }
 
 StatusOr<DType> ElementType(const py::array& array) {
@@ -93,7 +91,26 @@ bool HasType(const py::array& array, DType dtype) {
   return false;
 }
 
-py::array NewArray(const TensorDesc& desc) { return ArrayOf(desc, nullptr, {}); }
+py::array NewArray(const TensorDesc& desc) {
+  // numpy's own function. The constructors of py::array make two vectors for each array.
+  const auto dims = desc.shape.dims();
+  std::array<Py_intptr_t, Shape::kRankMax> shape;
+  std::copy(dims.begin(), dims.end(), shape.begin());
+  const auto& numpy = py::detail::npy_api::get();
+  PyObject* const made = numpy.PyArray_NewFromDescr_(
+      numpy.PyArray_Type_, NumpyType(desc.dtype).inc_ref().ptr(), static_cast<int>(dims.size()),
+      shape.data(), nullptr, nullptr, 0, nullptr);
+  if (made == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::array>(made);
+}
+
+bool IsPlain(const TensorDesc& desc, py::handle value) {
+  if (!py::isinstance<py::array>(value)) return false;
+  const auto* const array = py::detail::array_proxy(value.ptr());
+  const auto dims = desc.shape.dims();
+  return array->descr == NumpyType(desc.dtype).ptr() && (array->flags & py::array::c_style) != 0 &&
+         std::equal(dims.begin(), dims.end(), array->dimensions, array->dimensions + array->nd);
+}
 
 py::array ArrayOf(const TensorDesc& desc, const void* memory, py::handle owner) {
   const auto dims = desc.shape.dims();

@@ -1,6 +1,8 @@
 // A scope together with its device.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -36,6 +38,11 @@ class DeviceScope {
   Device& device() { return *device_; }
   exec::Scope& scope() { return scope_; }
   CpuDevice& host() { return host_; }
+  // The number of training steps so far, which selects the learning rate of a schedule. Needs no
+  // Lock.
+  int64_t step() const { return step_.load(); }
+  void set_step(int64_t step) { step_.store(step); }
+  int64_t AddSteps(int64_t steps) { return step_.fetch_add(steps); }  // returns the number before
   // Returns `tensor` itself if its memory is host memory. Otherwise returns a copy in host memory.
   StatusOr<Tensor> OnHost(const Tensor& tensor);
 
@@ -47,6 +54,7 @@ class DeviceScope {
   const std::unique_ptr<Device> device_;
   CpuDevice host_;
   exec::Scope scope_;
+  std::atomic<int64_t> step_{0};
   std::recursive_mutex mu_;  // recursive, because a callback of a run may read the scope
 };
 

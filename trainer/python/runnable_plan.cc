@@ -6,6 +6,7 @@
 #include <atomic>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "common/base/nearest.h"
 #include "common/base/require.h"
 #include "kernels/graph/optimizer.h"
@@ -116,6 +117,27 @@ RunnablePlan::Feed RunnablePlan::Read(const py::dict& given, bool all) const {
   return feed;
 }
 
+// Returns the feed if each input has an array that IsPlain, and nothing else is fed.
+std::optional<RunnablePlan::Feed> RunnablePlan::ReadPlain(const py::dict& given) const {
+  if (given.size() != inputs_.size()) return std::nullopt;
+  Feed feed;
+  PyObject* key = nullptr;
+  PyObject* value = nullptr;
+  for (Py_ssize_t at = 0; PyDict_Next(given.ptr(), &at, &key, &value) != 0;) {
+    if (!PyUnicode_Check(key)) return std::nullopt;
+    Py_ssize_t size = 0;
+    const char* const text = PyUnicode_AsUTF8AndSize(key, &size);
+    if (text == nullptr) throw py::error_already_set();
+    const auto input = inputs_.find(std::string_view(text, static_cast<size_t>(size)));
+    if (input == inputs_.end()) return std::nullopt;
+    const Tensor& tensor = input->second;
+    if (!IsPlain(tensor.desc(), value)) return std::nullopt;
+    feed.copies.push_back({tensor.data(), py::detail::array_proxy(value)->data, tensor.bytes()});
+    feed.arrays.push_back(py::reinterpret_borrow<py::object>(value));
+  }
+  return feed;
+}
+
 Status RunnablePlan::Put(const Feed& feed) {
   TD_REQUIRE(feed.arrays.size() == feed.copies.size());  // the copies read the memory of
                                                          // feed.arrays
@@ -188,20 +210,9 @@ int64_t RunnablePlan::Join(int64_t step) {
   return ValueOrRaise(std::move(first));
 }
 
-py::list RunnablePlan::Run(const py::dict& given, const RunRequest& request) {
-  RaiseIfError(CheckNotForked());
-  if (request.iterations < 1) {
-    throw StatusError(
-        InvalidArgument("iterations is %d, expected at least 1 [TD1104]", request.iterations));
-  }
-  const Feed feed = Read(given, true);
-  std::vector<py::array> results;
-  std::vector<Copy> copies;
-  for (const Tensor& output : outputs_) {
-    if (!request.copy) break;
-    results.push_back(NewArray(output.desc()));
-    copies.push_back({results.back().mutable_data(), output.data(), output.bytes()});
-  }
+// Feeds, runs, and copies the fetched values. Throws the errors of Run. The caller holds the GIL.
+void RunnablePlan::RunLocked(const Feed& feed, const RunRequest& request,
+                             std::span<const Copy> results) {
   std::exception_ptr raised;
   {
     const py::gil_scoped_release release;
@@ -217,14 +228,38 @@ py::list RunnablePlan::Run(const py::dict& given, const RunRequest& request) {
     raised = std::exchange(raised_, nullptr);
     TD_REQUIRE(raised == nullptr || !status.ok());
     if (raised == nullptr) RaiseIfError(status);
-    for (const Copy& copy : copies) {
+    for (const Copy& copy : results) {
       if (raised != nullptr) break;
       RaiseIfError(scope_->device().CopyToHost(copy.to, copy.from, copy.bytes));
     }
   }
   if (raised != nullptr) std::rethrow_exception(raised);
-  py::list all;
-  for (const py::array& array : results) all.append(array);
+}
+
+std::optional<py::list> RunnablePlan::Run(const py::dict& given, RunRequest request) {
+  RaiseIfError(CheckNotForked());
+  if (request.iterations < 1) {
+    throw StatusError(
+        InvalidArgument("iterations is %d, expected at least 1 [TD1104]", request.iterations));
+  }
+  std::optional<Feed> feed = ReadPlain(given);
+  if (!feed.has_value()) {
+    if (request.plain) return std::nullopt;
+    feed = Read(given, true);
+  }
+  py::list all(request.copy ? outputs_.size() : 0);
+  absl::InlinedVector<Copy, 4> results;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Tensor& output = outputs_[i];
+    py::array array = NewArray(output.desc());
+    results.push_back({array.mutable_data(), output.data(), output.bytes()});
+    PyList_SET_ITEM(all.ptr(), static_cast<Py_ssize_t>(i), array.release().ptr());
+  }
+  const int64_t steps = request.schedule == nullptr ? 0 : request.iterations;
+  request.step = scope_->AddSteps(steps);
+  absl::Cleanup undo = [this, steps] { scope_->AddSteps(-steps); };
+  RunLocked(*feed, request, results);
+  std::move(undo).Cancel();
   for (const Tensor& output : outputs_) {
     if (!request.copy) all.append(py::cast(TensorView(output, scope_)));
   }
@@ -249,13 +284,14 @@ void BindPlan(py::module_& module) {
       .def(
           "run",
           [](RunnablePlan& plan, const py::dict& feed,
-             std::shared_ptr<trainer::LrSchedule> schedule, uint64_t seed, int64_t step,
-             int iterations, py::object before, bool copy) {
-            return plan.Run(feed,
-                            {std::move(schedule), seed, step, iterations, std::move(before), copy});
+             std::shared_ptr<trainer::LrSchedule> schedule, uint64_t seed, int iterations,
+             py::object before, bool copy, bool plain) {
+            return plan.Run(
+                feed, {std::move(schedule), seed, iterations, std::move(before), copy, plain});
           },
-          py::arg("feed"), py::arg("schedule") = nullptr, py::arg("seed") = 1, py::arg("step") = 0,
-          py::arg("iterations") = 1, py::arg("before") = py::none(), py::arg("copy") = true)
+          py::arg("feed"), py::arg("schedule") = nullptr, py::arg("seed") = 1,
+          py::arg("iterations") = 1, py::arg("before") = py::none(), py::arg("copy") = true,
+          py::arg("plain") = false)
       .def_property_readonly("batch", &RunnablePlan::batch)
       .def_property_readonly("memory_bytes",
                              [](const RunnablePlan& plan) { return plan.plan().arena_bytes(); })

@@ -3,11 +3,16 @@
 
 #include <pybind11/numpy.h>
 
+#include <exception>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "kernels/exec/executor.h"
 #include "kernels/exec/plan.h"
 #include "trainer/job/lr_schedule.h"
@@ -32,10 +37,13 @@ struct PlanRequest {
 struct RunRequest {
   std::shared_ptr<trainer::LrSchedule> schedule;  // learning rates; nullptr: unchanged rate
   uint64_t seed = 1;                              // seed of the random numbers of dropout
-  int64_t step = 0;  // number of the run's first step in the training, from 0
   int iterations = 1;
   pybind11::object before;  // called with the number of each iteration of the run; None: no call
   bool copy = true;         // true: results are copies; false: results share the plan's memory
+  // true: Run does nothing and returns nullopt, unless the feed has an array for each input that
+  // IsPlain. The caller then tries another plan.
+  bool plain = false;
+  int64_t step = 0;  // number of the run's first step in the training, from 0; Run sets it
 };
 
 // A plan of a program in one scope, with its feed and fetch list. Thread-safe. Only one plan of a
@@ -53,8 +61,9 @@ class RunnablePlan : public std::enable_shared_from_this<RunnablePlan> {
   // Feeds the arrays, runs the plan, and returns the values of the fetch list. The values are
   // arrays, or TensorView objects if request.copy is false. Throws StatusError, or an exception of
   // request.before. INVALID_ARGUMENT: an array and its variable differ in shape or type. A
-  // KeyboardInterrupt ends a run of several iterations before the next iteration.
-  pybind11::list Run(const pybind11::dict& feed, const RunRequest& request);
+  // KeyboardInterrupt ends a run of several iterations before the next iteration. With a schedule,
+  // Run adds the iterations to the steps of the scope, and subtracts them if the run fails.
+  std::optional<pybind11::list> Run(const pybind11::dict& feed, RunRequest request);
 
   // Connects to the other ranks or pservers of the training (SteppedTraining::Join). Returns the
   // number of the first step. Throws StatusError. A KeyboardInterrupt ends the wait. REQUIRES: the
@@ -72,12 +81,14 @@ class RunnablePlan : public std::enable_shared_from_this<RunnablePlan> {
   };
   // The fed arrays and their copies to the plan. The arrays must exist until the copies are done.
   struct Feed {
-    std::vector<pybind11::array> arrays;
-    std::vector<Copy> copies;
+    absl::InlinedVector<pybind11::object, 4> arrays;
+    absl::InlinedVector<Copy, 4> copies;
   };
 
   RunnablePlan() = default;
+  std::optional<Feed> ReadPlain(const pybind11::dict& feed) const;
   Feed Read(const pybind11::dict& feed, bool all) const;
+  void RunLocked(const Feed& feed, const RunRequest& request, std::span<const Copy> results);
   Status Put(const Feed& feed);
   Status SetStep(const RunRequest& request, int iteration);
   Status BeforeIteration(const RunRequest& request, int iteration);
@@ -87,7 +98,7 @@ class RunnablePlan : public std::enable_shared_from_this<RunnablePlan> {
   std::shared_ptr<trainer::SteppedTraining> training_;  // nullptr: there are no other ranks
   std::unique_ptr<exec::Plan> plan_;
   std::unique_ptr<exec::Executor> executor_;
-  std::map<std::string, Tensor> inputs_;
+  std::map<std::string, Tensor, std::less<>> inputs_;
   std::vector<Tensor> outputs_;  // fetched tensors, in the order of the fetch list
   const Tensor* learning_rate_ = nullptr;
   const Tensor* dropout_ = nullptr;

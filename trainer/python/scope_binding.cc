@@ -118,6 +118,7 @@ void BindScope(py::module_& module) {
       .def(py::init(&Open), py::arg("place") = "cpu")
       .def_property_readonly("place",
                              [](DeviceScope& scope) { return ToString(scope.device().place()); })
+      .def_property("step", &DeviceScope::step, &DeviceScope::set_step)
       .def("initialize", &InitializeAll, py::arg("program"), py::arg("seed"),
            "Declares all parameters and states and sets their initial values.")
       .def("names", &NamesOf)

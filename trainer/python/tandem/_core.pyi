@@ -1,6 +1,6 @@
 """The C++ library. Use the package `tandem`, which adds layers and checks."""
 
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union, overload
 
 import numpy.typing
 
@@ -148,6 +148,7 @@ class Scope:
     def __init__(self, place: str = ...) -> None: ...
     @property
     def place(self) -> str: ...
+    step: int
     def initialize(self, program: Program, seed: int) -> None: ...
     def names(self) -> List[str]: ...
     def __contains__(self, name: str) -> bool: ...
@@ -207,16 +208,27 @@ class Plan:
         training: Optional[Training] = ...,
     ) -> None: ...
     def join(self, step: int) -> int: ...
+    @overload
     def run(
         self,
         feed: Mapping[str, Any],
         schedule: Optional[LrSchedule] = ...,
         seed: int = ...,
-        step: int = ...,
         iterations: int = ...,
         before: Optional[Callable[[int], Any]] = ...,
         copy: bool = ...,
     ) -> List[Any]: ...
+    @overload
+    def run(
+        self,
+        feed: Mapping[str, Any],
+        schedule: Optional[LrSchedule] = ...,
+        seed: int = ...,
+        iterations: int = ...,
+        before: Optional[Callable[[int], Any]] = ...,
+        copy: bool = ...,
+        plain: bool = ...,
+    ) -> Optional[List[Any]]: ...
     @property
     def batch(self) -> int: ...
     @property

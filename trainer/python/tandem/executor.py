@@ -115,8 +115,8 @@ class Executor:
         """Feeds arrays, runs the program, and returns the fetched values.
 
         A program with an optimizer trains one step in each iteration. After an error `Scope.step` is
-        that of before, though iterations before the error have changed the parameters. A startup program sets the
-        initial values of its program.
+        that of before, though iterations before the error have changed the parameters. A startup
+        program sets the initial values of its program.
 
         Args:
             program: None: the current main program.
@@ -159,33 +159,47 @@ class Executor:
             feeds = next_feeds(chosen, iterations)
             feed, iterations = feeds[0], len(feeds)
             before_iteration = _before(feeds, before_iteration)
-        arrays: Dict[str, Array] = {}
-        for name, value in (feed or {}).items():
-            known = type(value) is numpy.ndarray
-            arrays[name] = value if known else self._converted(chosen, name, value)
-        if chosen._training is None:
-            plan = self._plan(chosen, found, arrays, fetch_list)
-        else:
-            plan = self._joined_plan(chosen, chosen._training, found, arrays, fetch_list)
-        schedule = chosen.schedule
-        step = found.step if schedule is None else found.advance(iterations)
-        try:
-            results = plan.run(
-                arrays,
-                schedule,
+        names = [f.name if type(f) is Variable else self._name(f) for f in fetch_list]
+        version = chosen.core.version
+        key = (names, self.threads, self.num_threads)
+        recent = found._recent
+        if (
+            recent is not None
+            and recent.program() is chosen
+            and recent.version == version
+            and recent.key == key
+            and type(feed) is dict
+        ):
+            # The plan returns None if the feed needs another plan, or a conversion.
+            results = recent.plan.run(
+                feed,
+                chosen.schedule,
                 chosen.random_seed,
-                step,
                 iterations,
                 before_iteration,
                 return_numpy,
+                True,
             )
-            if chosen._training is None:
+            if results is not None:
                 return results
-            return [results[i] for i in chosen._training.select(self._names(fetch_list))]
-        except BaseException:
-            if schedule is not None:
-                found.advance(-iterations)
-            raise
+        arrays: Dict[str, Array] = {}
+        for name, value in (feed or {}).items():
+            arrays[name] = self._converted(chosen, name, value)
+        training = chosen._training
+        if training is None:
+            plan = self._plan(chosen, found, arrays, names)
+            found._remember(chosen, version, key, plan)
+        else:
+            plan = self._joined_plan(chosen, training, found, arrays, names)
+        every = plan.run(
+            arrays,
+            chosen.schedule,
+            chosen.random_seed,
+            iterations,
+            before_iteration,
+            return_numpy,
+        )
+        return every if training is None else [every[i] for i in training.select(names)]
 
     def _start(self, startup: StartupProgram, scope: Scope) -> List[Array]:
         if startup.program is not None:
@@ -207,12 +221,11 @@ class Executor:
         return numpy.asarray(value)
 
     def _plan(
-        self, program: Program, scope: Scope, arrays: Dict[str, Array], fetch_list: Fetch
+        self, program: Program, scope: Scope, arrays: Dict[str, Array], fetch: List[str]
     ) -> _core.Plan:
         shapes = tuple([(name, array.shape) for name, array in arrays.items()])
         version, plans = scope._plans.get(program, (-1, {}))
         # The key has names, because variables in it would keep the program and its plans alive.
-        fetch = self._names(fetch_list)
         key: _Key = (shapes, tuple(fetch), self.threads, self.num_threads)
         plan = plans.get(key)
         if plan is not None and version == program.core.version:
@@ -239,17 +252,13 @@ class Executor:
         training: Training,
         scope: Scope,
         arrays: Dict[str, Array],
-        fetch_list: Fetch,
+        fetch: List[str],
     ) -> _core.Plan:
         shapes = {name: list(array.shape) for name, array in arrays.items()}
-        fetch = self._names(fetch_list)
         plan = training.plan(program.core, scope.core, shapes, fetch, self._asked)
         if program.schedule is not None and not training.core.joined:
             scope.step = plan.join(scope.step)
         return plan
-
-    def _names(self, fetch_list: Fetch) -> List[str]:
-        return [f.name if type(f) is Variable else self._name(f) for f in fetch_list]
 
     @staticmethod
     def _name(fetch: Union[Variable, str]) -> str:

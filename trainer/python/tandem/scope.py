@@ -6,7 +6,18 @@ import contextlib
 import os
 import threading
 import weakref
-from typing import Any, Dict, Iterator, List, Mapping, MutableMapping, Optional, Tuple, Union
+from typing import (
+    Any,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    MutableMapping,
+    NamedTuple,
+    Optional,
+    Tuple,
+    Union,
+)
 
 import numpy
 import numpy.typing
@@ -39,6 +50,15 @@ def CUDAPlace(index: int = 0) -> str:
     return f"cuda:{index}"
 
 
+class RecentPlan(NamedTuple):
+    """The plan that a scope ran last, which Executor.run tries first."""
+
+    program: "weakref.ref[Program]"
+    version: int  # of the program
+    key: Tuple[Any, ...]  # names of the fetch list and threads (Executor.run)
+    plan: _core.Plan
+
+
 class Scope:
     """Parameters and states on one place.
 
@@ -55,19 +75,32 @@ class Scope:
 
     def __init__(self, place: str = "cpu") -> None:
         self.core = _core.Scope(place)
-        self.step = 0
-        self._stepping = threading.Lock()
+        self._recent: Optional[RecentPlan] = None
         # For each program: its version and the plans of this version by key (Executor._plan).
         self._plans: MutableMapping[
             Program, Tuple[int, Dict[Tuple[Any, ...], _core.Plan]]
         ] = weakref.WeakKeyDictionary()
 
-    def advance(self, steps: int) -> int:
-        """Adds to `step` and returns its value before. Thread-safe."""
-        with self._stepping:
-            before = self.step
-            self.step = before + steps
-            return before
+    def _remember(
+        self, program: Program, version: int, key: Tuple[Any, ...], plan: _core.Plan
+    ) -> None:
+        """Makes `plan` the recent one. The scope forgets it when the program ends."""
+        own = weakref.ref(self)
+
+        def forget(_: Any) -> None:
+            if (scope := own()) is not None:
+                scope._recent = None
+
+        self._recent = RecentPlan(weakref.ref(program, forget), version, key, plan)
+
+    @property
+    def step(self) -> int:
+        """The number of training steps so far. Threads may read and set it."""
+        return self.core.step
+
+    @step.setter
+    def step(self, value: int) -> None:
+        self.core.step = value
 
     @property
     def place(self) -> str:
