@@ -100,6 +100,7 @@ class Scope:
 
     @step.setter
     def step(self, value: int) -> None:
+        """Sets the number, to continue a training."""
         self.core.step = value
 
     @property
