@@ -10,7 +10,7 @@ import unittest
 
 import script
 
-script.need_modules("grpc", "numpy", "torch", package="python3-grpcio, python3-torch")
+script.need_modules("numpy", "torch", package="python3-numpy, python3-torch")
 # pylint: disable=wrong-import-position
 import numpy
 import tandem_case as case
@@ -113,13 +113,25 @@ class Twins(unittest.TestCase):
                   torch.nn.EmbeddingBag(ROWS, DIM, mode="sum"), weighted)
 
     def test_the_padding_is_not_trained(self):
-        ids = self.same(tandem.torch.EmbeddingBag(ROWS, DIM, "sum", padding_idx=3),
-                        torch.nn.EmbeddingBag(ROWS, DIM, mode="sum", padding_idx=3), self.matrix)
-        self.assertNotIn(3, ids)
+        for mode in ("sum", "mean", "max"):
+            with self.subTest(mode):
+                self.setUp()
+                ids = self.same(tandem.torch.EmbeddingBag(ROWS, DIM, mode, padding_idx=3),
+                                torch.nn.EmbeddingBag(ROWS, DIM, mode=mode, padding_idx=3),
+                                self.matrix)
+                self.assertNotIn(3, ids)
         self.setUp()
         ids = self.same(tandem.torch.Embedding(ROWS, DIM, padding_idx=-1),
                         torch.nn.Embedding(ROWS, DIM, padding_idx=ROWS - 1), self.matrix)
         self.assertNotIn(ROWS - 1, ids)
+
+    def test_offsets_with_the_last_one(self):
+        def ended(random):
+            (ids, offsets), _ = self.bags(random)
+            return (ids, torch.cat([offsets, torch.tensor([ids.numel()])])), {}
+
+        self.same(tandem.torch.EmbeddingBag(ROWS, DIM, "mean", include_last_offset=True),
+                  torch.nn.EmbeddingBag(ROWS, DIM, mode="mean", include_last_offset=True), ended)
 
     def test_optimizers(self):
         def adagrad(model):
@@ -205,13 +217,15 @@ class Faults(unittest.TestCase):
 
 
 class Launched(unittest.TestCase):
-    def test_two_trainers_by_tandemrun(self):
+    """The programs of docs/guides/pytorch.md."""
+
+    def run_program(self, number, more=""):
+        """Runs a program of the page on two servers and two trainers. Returns the trainers' output."""
+        with open(os.path.join(script.SOURCE, "docs/guides/pytorch.md"), encoding="utf-8") as file:
+            program = re.findall(r"```python\n(.*?)```", file.read(), re.S)[number]
         with tempfile.TemporaryDirectory(prefix="tandem-torch-") as folder:
-            with open(os.path.join(script.SOURCE, "docs/guides/pytorch.md"),
-                      encoding="utf-8") as file:
-                program = re.findall(r"```python\n(.*?)```", file.read(), re.S)[0]
             with open(os.path.join(folder, "train.py"), "w", encoding="utf-8") as file:
-                file.write(program + 'print("weight", model.out.weight.sum().item())\n')
+                file.write(program + more)
             interpreters = os.path.dirname(sys.executable)
             done = subprocess.run(
                 [os.path.join(script.BIN, "tandemrun"), "--servers=2", "--workers=2", "train.py"],
@@ -222,9 +236,18 @@ class Launched(unittest.TestCase):
             for rank in range(2):
                 with open(os.path.join(folder, f"log-train/workerlog.{rank}"),
                           encoding="utf-8") as file:
-                    said.append(re.search(r"loss (\S+)\nweight (\S+)", file.read()))
-            self.assertLess(float(said[0][1]), 1.5)
-            self.assertEqual(said[0][2], said[1][2])  # the same parameters on both trainers
+                    said.append(file.read())
+            return said
+
+    def test_two_trainers_by_tandemrun(self):
+        said = [re.search(r"loss (\S+)\nweight (\S+)", text) for text in self.run_program(
+            0, 'print("weight", model.out.weight.sum().item())\n')]
+        self.assertLess(float(said[0][1]), 1.5)
+        self.assertEqual(said[0][2], said[1][2])  # the same parameters on both trainers
+
+    def test_rows_ahead(self):
+        for text in self.run_program(1):
+            self.assertEqual(text.splitlines()[-1], "18", text)
 
 
 class Mistakes(unittest.TestCase):

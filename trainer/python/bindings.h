@@ -15,6 +15,8 @@ void BindDataset(pybind11::module_& module);
 void BindScope(pybind11::module_& module);
 void BindTraining(pybind11::module_& module);
 void BindCommunicator(pybind11::module_& module);
+void BindPserver(pybind11::module_& module);
+void BindRows(pybind11::module_& module);
 void BindOnnx(pybind11::module_& module);
 void BindPlan(pybind11::module_& module);
 

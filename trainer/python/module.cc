@@ -32,6 +32,8 @@ PYBIND11_MODULE(_core, module) {
   tandem::python::BindScope(module);
   tandem::python::BindTraining(module);
   tandem::python::BindCommunicator(module);
+  tandem::python::BindPserver(module);
+  tandem::python::BindRows(module);
   tandem::python::BindOnnx(module);
   tandem::python::BindPlan(module);
 }

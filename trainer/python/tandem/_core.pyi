@@ -268,6 +268,64 @@ class Communicator:
     ) -> Work: ...
     def abort(self, why: str) -> None: ...
 
+class PsCall:
+    def wait(self) -> int: ...
+
+class PsClient:
+    def __init__(
+        self,
+        *,
+        servers: Sequence[str],
+        job: str,
+        trainer: int,
+        trainers: int,
+        secret: str,
+        tls: Optional[Tuple[str, str, str]],
+        insecure_allow_network: bool,
+        start_timeout: float,
+        step_timeout: float,
+        row_cache_bytes: int,
+        row_cache_versions: int,
+    ) -> None: ...
+    def configure(
+        self,
+        variables: Mapping[str, Sequence[int]],
+        optimizer: str,
+        attrs: Mapping[str, Union[bool, int, float, str]],
+        mode: str,
+        tables: Sequence[Tuple[str, int, int, str, float, float, int, str]],
+    ) -> Tuple[bool, bool, int]: ...
+    def init_or_fetch(self, params: Mapping[str, Array], version: int = ...) -> int: ...
+    def push_pull(
+        self,
+        step: int,
+        learning_rate: float,
+        gradients: Mapping[str, Array],
+        params: Mapping[str, Array],
+        rows: Sequence[Tuple[str, Array, Array]],
+    ) -> PsCall: ...
+    def pull_rows(
+        self, version: int, exactly: bool, rows: Sequence[Tuple[str, Array, Array]]
+    ) -> PsCall: ...
+    def pull_table(self, table: str, version: int = ...) -> Tuple[Array, Array]: ...
+    def save(self) -> int: ...
+    def complete(self) -> None: ...
+    def close(self) -> None: ...
+    @property
+    def shm_servers(self) -> int: ...
+    @property
+    def cache_counts(self) -> Tuple[int, int]: ...
+
+def index_rows(ids: Array, height: int, table: str) -> Tuple[Array, Array]: ...
+def add_bags(
+    places: Array,
+    begins: Array,
+    grads: Array,
+    sums: Array,
+    dim: int,
+    padding: int,
+    mean: bool,
+) -> None: ...
 def import_onnx(
     model: Optional[bytes],
     name: str,

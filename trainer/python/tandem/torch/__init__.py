@@ -1,7 +1,7 @@
 """PyTorch on Tandem.
 
 - `Embedding`, `EmbeddingBag` and `Optimizer`: models whose tables, and if wanted all parameters, are
-  on parameter servers (tables.py). They need the package `tandem_pserver` and gRPC.
+  on parameter servers (tables.py, table_optimizer.py).
 - The backend `tandem` of `torch.distributed`, which this import registers (process_group.py).
 - `from_torch`: a module as a program that Tandem trains (modules.py).
 """
@@ -21,12 +21,15 @@ if torch.distributed.is_available():
 
 __all__ = ["Converted", "Embedding", "EmbeddingBag", "Optimizer", "from_torch"]
 
-_TABLES = ("Embedding", "EmbeddingBag", "Optimizer")
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _TABLES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import tables
+    if name in ("Embedding", "EmbeddingBag"):
+        from . import tables
 
-    return getattr(tables, name)
+        return getattr(tables, name)
+    if name == "Optimizer":
+        from . import table_optimizer
+
+        return table_optimizer.Optimizer
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
