@@ -1,6 +1,7 @@
 #include "collective/host/connect.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "absl/strings/str_join.h"
 #include "collective/shared/shared_memory.h"
@@ -32,8 +33,9 @@ StatusOr<std::unique_ptr<Communicator>> Connect(const WorldConfig& world,
                                                 const HostCommunicatorConfig& config,
                                                 const ConnectOptions& options) {
   const auto& members = options.members;
-  if (!members.empty() && (!std::is_sorted(members.begin(), members.end()) || members.front() < 0 ||
-                           members.back() >= world.size ||
+  const bool ascending =
+      std::adjacent_find(members.begin(), members.end(), std::greater_equal<>()) == members.end();
+  if (!members.empty() && (!ascending || members.front() < 0 || members.back() >= world.size ||
                            !std::binary_search(members.begin(), members.end(), world.rank))) {
     return InvalidArgument(
         "the members [%s] of the group of rank %d are invalid: expected ascending ranks below %d",

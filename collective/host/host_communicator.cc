@@ -59,20 +59,18 @@ std::shared_ptr<Work> HostCommunicator::Start(Collective call) {
     return work;
   }
   // A callback on the communication thread must not wait for space in the queue, because only this
-  // thread empties the queue.
+  // thread empties the queue. Other threads wait without order_mu_, which such a callback needs.
   const bool inside = std::this_thread::get_id() == thread_.get_id();
   const Time deadline = inside ? Time::min() : SteadyNow() + config_.operation_timeout;
   PushResult pushed;
-  {
+  do {
     MutexLock lock(order_mu_);
     pending_.fetch_add(1);
     auto item = work;
-    pushed = queue_.Push(std::move(item), deadline);
-  }
-  if (pushed != PushResult::kOk) {
-    pending_.fetch_sub(1);
-    work->Refuse(pushed, config_.queue_max);
-  }
+    pushed = queue_.TryPush(std::move(item));
+    if (pushed != PushResult::kOk) pending_.fetch_sub(1);
+  } while (pushed == PushResult::kFull && !inside && queue_.WaitForSpace(deadline));
+  if (pushed != PushResult::kOk) work->Refuse(pushed, config_.queue_max);
   return work;
 }
 

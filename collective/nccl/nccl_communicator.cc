@@ -276,7 +276,8 @@ Status NcclCommunicator::Stage(NcclComm comm, std::span<const Piece> pieces, Tim
   for (const Piece& piece : pieces) {
     if (piece.count == 0) continue;
     const NcclResult result = call(piece);
-    if (result != NcclResult::kSuccess && result != NcclResult::kInProgress) first = result;
+    const bool failed = result != NcclResult::kSuccess && result != NcclResult::kInProgress;
+    if (failed && first == NcclResult::kSuccess) first = result;
   }
   const NcclResult ended = nccl_.GroupEnd();
   if (first != NcclResult::kSuccess) return Error(first, "a call", comm);

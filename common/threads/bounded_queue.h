@@ -35,6 +35,15 @@ class BoundedQueue {
     return PushResult::kOk;
   }
 
+  // Blocks until the queue has space or is closed. Returns false if `deadline` has passed before.
+  bool WaitForSpace(Time deadline) TD_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    while (!closed_ && items_.size() >= capacity_) {
+      if (!not_full_.WaitUntil(mu_, deadline)) return closed_ || items_.size() < capacity_;
+    }
+    return true;
+  }
+
   // Removes and returns the oldest item. Blocks while the queue is empty. Returns nullopt if
   // `deadline` has passed, or if the queue is closed and empty.
   std::optional<T> Pop(Time deadline) TD_EXCLUDES(mu_) {

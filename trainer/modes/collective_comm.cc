@@ -106,7 +106,10 @@ void CollectiveComm::Launch(const Flight& flight, std::function<void()> then) {
   }
   const StatusOr<size_t> given = bucket->Gather();
   if (!given.ok()) return end(given.status());
-  launched_max_ = std::max(launched_max_.load(), ++launched_);
+  const int64_t launched = ++launched_;
+  int64_t before = launched_max_.load();
+  while (before < launched && !launched_max_.compare_exchange_weak(before, launched)) {
+  }
   waits_.Began();
   bytes_ += static_cast<int64_t>(*given * SizeOf(bucket->dtype));
   CommunicatorOf(*bucket)

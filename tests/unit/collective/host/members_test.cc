@@ -57,8 +57,8 @@ TEST(MembersTest, RefusesListsThatAreNone) {
   world.job = "members";
   world.secret = "secret";
   world.rendezvous = "127.0.0.1:1";
-  for (const std::vector<int>& members :
-       {std::vector<int>{0, 2}, std::vector<int>{3, 1}, std::vector<int>{1, 4}}) {
+  for (const std::vector<int>& members : {std::vector<int>{0, 2}, std::vector<int>{3, 1},
+                                          std::vector<int>{1, 4}, std::vector<int>{1, 1, 2}}) {
     const auto made = Connect(world, {}, {.members = members});
     EXPECT_EQ(made.status().code(), StatusCode::kInvalidArgument) << made.status();
     EXPECT_THAT(made.status().message(),
