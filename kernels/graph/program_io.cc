@@ -63,6 +63,7 @@ StatusOr<Var> VarFromProto(const pb::VarDef& def, int64_t batch) {
   }
   TD_ASSIGN_OR_RETURN(var.desc.shape, ParseShape(dims));
   TD_ASSIGN_OR_RETURN(var.init, InitFromProto(def.init()));
+  var.saved = def.saved();
   return var;
 }
 
@@ -217,6 +218,7 @@ void ToProto(const Program& program, pb::ProgramDef* out) {
     for (int64_t d : var.desc.shape.dims()) def->add_dims(d);
     if (var.batch_leading) def->set_dims(0, -1);
     if (var.kind != VarKind::kData) InitToProto(var.init, def->mutable_init());
+    if (!var.saved) def->set_saved(false);
   }
   for (const ops::Op& op : program.ops) OpToProto(op, out->add_op());
   out->set_loss(program.loss);

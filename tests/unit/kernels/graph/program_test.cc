@@ -8,6 +8,8 @@
 #include "kernels/graph/builder.h"
 #include "kernels/graph/distribute/distribute.h"
 #include "kernels/graph/optimizer.h"
+#include "kernels/graph/program_io.h"
+#include "proto/program.pb.h"
 
 namespace tandem {
 namespace {
@@ -86,6 +88,22 @@ TEST(Program, AppendOpSaysWhatIsWrong) {
               HasSubstr("wrong type"));
   EXPECT_THAT(error({.type = "relu", .inputs = {{"x"}}, .outputs = {{"x y"}}}),
               HasSubstr("invalid variable name"));
+}
+
+TEST(Program, KeepsInAMessageWhichStateCheckpointsContain) {
+  graph::Program program;
+  const auto add = [&program](const char* name, bool saved) {
+    return program.AddVar(
+        {.name = name, .kind = graph::VarKind::kState, .desc = {DType::kF32, {1}}, .saved = saved});
+  };
+  ASSERT_TRUE(add("moment", true).ok());
+  ASSERT_TRUE(add("position", false).ok());
+  pb::ProgramDef def;
+  graph::ToProto(program, &def);
+  const StatusOr<graph::Program> read = graph::FromProto(def, 1, "net.pbtxt");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(read->FindVar("moment")->saved);
+  EXPECT_FALSE(read->FindVar("position")->saved);
 }
 
 TEST(Program, BindBatchInfersAllShapesAgain) {
