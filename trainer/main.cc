@@ -28,9 +28,9 @@
 #include "common/strategy/strategy.h"
 #include "common/threads/stop_request.h"
 #include "proto/job.pb.h"
+#include "trainer/config/nccl_environment.h"
+#include "trainer/config/rank_return.h"
 #include "trainer/job/job.h"
-#include "trainer/job/job_checks.h"
-#include "trainer/job/nccl_environment.h"
 #include "trainer/models/models.h"
 #include "trainer/modes/rank_world.h"
 #include "trainer/monitoring/cpu_samples.h"
@@ -261,6 +261,11 @@ void SetNcclEnvironment(const JobConfig& config, const RankInfo& rank, Environme
   std::fprintf(stderr, "environment of NCCL: %s\n", variables.c_str());
 }
 
+// Returns a loader of the job for other numbers of ranks. `sources` must outlive the loader.
+JobForRanks LoaderOf(const JobSources& sources) {
+  return [&sources](int ranks) { return LoadJob(sources, ranks); };
+}
+
 Status Train(JobSources sources) {
   TD_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(FLAGS_log_format));
   TD_ASSIGN_OR_RETURN(const RankInfo rank, Rank(sources.environment));
@@ -278,7 +283,7 @@ Status Train(JobSources sources) {
   }
   if (rank.peers_return) TD_RETURN_IF_ERROR(CheckReturn(*job.config));
   if (FLAGS_check) return CheckPrograms(*job.config, JobDir(FLAGS_job_file));
-  if (elastic) TD_RETURN_IF_ERROR(CheckElastic(sources, *job.config, rank));
+  if (elastic) TD_RETURN_IF_ERROR(CheckElastic(LoaderOf(sources), *job.config, rank));
 
   SetNcclEnvironment(*job.config, rank, sources.environment);
   std::string secret;
@@ -321,9 +326,9 @@ Status Train(JobSources sources) {
     return asked ? WriteResult(FLAGS_result_json, result) : OkStatus();
   };
   if (elastic) {
-    TD_ASSIGN_OR_RETURN(
-        const ElasticResult end,
-        RunElastic({sources, std::move(options), secrets, FLAGS_tensorboard_dir}, stop, clock));
+    TD_ASSIGN_OR_RETURN(const ElasticResult end, RunElastic({LoaderOf(sources), std::move(options),
+                                                             secrets, FLAGS_tensorboard_dir},
+                                                            stop, clock));
     return finish(end.result, end.leads);
   }
   TD_ASSIGN_OR_RETURN(const auto places,

@@ -3,6 +3,7 @@
 #include "common/strategy/diagnostics.h"
 #include "tests/knobs/knob_programs.h"
 #include "tests/unit/pserver/pserver_fixture.h"
+#include "trainer/job/job.h"
 
 namespace tandem::trainer {
 namespace {

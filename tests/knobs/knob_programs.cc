@@ -3,6 +3,7 @@
 #include "kernels/exec/executor.h"
 #include "kernels/graph/optimizer.h"
 #include "proto/job.pb.h"
+#include "trainer/job/job.h"
 #include "trainer/modes/make_mode.h"
 
 namespace tandem::trainer {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/support/process_test_util.h"
-#include "trainer/job/job.h"
+#include "trainer/config/effective_job.h"
 #include "trainer/modes/mode.h"
 #include "trainer/modes/pserver_mode.h"
 #include "trainer/session/plan_options.h"

@@ -1,7 +1,7 @@
 // nccl_socket_ifname, nccl_p2p_disable, nccl_ib_disable, nccl_ib_cuda_support, nccl_debug and
 // nccl_launch_mode: the trainer sets NCCL's environment variables to the values of these knobs
 // before it creates the first communicator.
-#include "trainer/job/nccl_environment.h"
+#include "trainer/config/nccl_environment.h"
 #include "gmock/gmock.h"
 #include "proto/strategy.pb.h"
 #include "tests/support/device_job_test.h"

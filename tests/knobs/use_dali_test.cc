@@ -162,7 +162,7 @@ TEST_F(UseDaliOnDevice, ADamagedImageEndsTheJobAtItsStep) {
   EXPECT_EQ(device.exit_code, cpu.exit_code);
   EXPECT_EQ(steps(device), steps(cpu));
   for (const JobRun* run : {&cpu, &device}) {
-    EXPECT_THAT(run->output, HasSubstr("5.jpg: the file is not a JPEG image"));
+    EXPECT_THAT(run->output, HasSubstr("5.jpg: the file is neither a JPEG nor a PNG"));
   }
 }
 

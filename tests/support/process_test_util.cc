@@ -27,8 +27,8 @@ extern char** environ;
 namespace tandem {
 namespace {
 
-// Returns whether an environment entry may tell a trainer its rank (trainer/job/rank_env.h). Child
-// processes inherit no such entry: only the test sets them.
+// Returns whether an environment entry may tell a trainer its rank (trainer/config/rank_env.h).
+// Child processes inherit no such entry: only the test sets them.
 bool SpeaksOfRanks(const std::string& entry) {
   for (const char* prefix :
        {"RANK=", "WORLD_SIZE=", "LOCAL_", "MASTER_", "PADDLE_", "OMPI_", "SLURM_",

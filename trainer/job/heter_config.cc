@@ -3,8 +3,7 @@
 #include "common/strategy/origins.h"
 #include "common/strategy/text_file.h"
 #include "proto/job.pb.h"
-#include "trainer/job/job.h"
-#include "trainer/job/sample_images.h"
+#include "trainer/config/effective_job.h"
 
 namespace tandem::trainer {
 namespace {

@@ -10,10 +10,10 @@
 #include "common/strategy/text_parser.h"
 #include "common/strategy/validate.h"
 #include "proto/job.pb.h"
+#include "trainer/config/pipeline_config.h"
 #include "trainer/job/data_sizes.h"
 #include "trainer/job/heter_config.h"
 #include "trainer/job/job_checks.h"
-#include "trainer/job/pipeline_config.h"
 
 namespace tandem::trainer {
 namespace {
@@ -75,11 +75,6 @@ void AddError(const strategy::Origin& origin, const Status& status,
 
 }  // namespace
 
-EffectiveJob::EffectiveJob() : config(std::make_unique<JobConfig>()) {}
-EffectiveJob::EffectiveJob(EffectiveJob&&) noexcept = default;
-EffectiveJob& EffectiveJob::operator=(EffectiveJob&&) noexcept = default;
-EffectiveJob::~EffectiveJob() = default;
-
 EffectiveJob CheckJob(const strategy::TextFile* file, const JobSources& sources, int workers,
                       strategy::Diagnostics* diagnostics) {
   EffectiveJob job;
@@ -134,20 +129,5 @@ StatusOr<EffectiveJob> LoadJob(const JobSources& sources, int workers) {
   TD_RETURN_IF_ERROR(diagnostics.status());
   return job;
 }
-
-std::string JobDir(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "" : path.substr(0, slash + 1);
-}
-
-std::string InJobDir(const std::string& job_dir, const std::string& path) {
-  return path.empty() || path[0] == '/' ? path : job_dir + path;
-}
-
-int64_t GlobalBatch(const JobConfig& config, int workers) {
-  return config.has_batch_size() ? config.batch_size() * workers : config.global_batch_size();
-}
-
-int PlacesOf(const JobConfig& config) { return config.strategy().execution_strategy().cpu_num(); }
 
 }  // namespace tandem::trainer

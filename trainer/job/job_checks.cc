@@ -9,9 +9,8 @@
 #include "common/base/nearest.h"
 #include "common/strategy/strategy.h"
 #include "proto/job.pb.h"
-#include "trainer/job/job.h"
-#include "trainer/job/optimizer_config.h"
-#include "trainer/job/sample_images.h"
+#include "trainer/config/effective_job.h"
+#include "trainer/config/optimizer_config.h"
 #include "trainer/models/models.h"
 #include "trainer/reader/open.h"
 
@@ -200,34 +199,6 @@ void CheckTrainingSettings(const JobConfig& config, const strategy::Origins& ori
                            strategy::Diagnostics* diagnostics) {
   CheckOptimizer(config, origins, diagnostics);
   CheckLimits(config, origins, diagnostics);
-}
-
-Status CheckReturn(const JobConfig& config, const char* promise) {
-  const DistributedStrategy& s = config.strategy();
-  const std::pair<bool, const char*> rows[] = {
-      {PlacesOf(config) > 1, "cpu_num above 1"},
-      {s.build_strategy().reduce_strategy() == BuildStrategy::Reduce,
-       "reduce_strategy Reduce (only one rank stores each optimizer state)"},
-      {s.sharding(), "sharding (only one rank stores each parameter and its optimizer state)"},
-      {s.localsgd() || s.adaptive_localsgd(),
-       "localsgd (parameters of the ranks differ between two averages)"},
-      {s.dgc(), "dgc (each rank keeps gradients that it has not sent)"},
-      {s.nccl_comm_num() > 1, "nccl_comm_num above 1"},
-      {s.allreduce_choice() == DistributedStrategy::ByModel,
-       "allreduce_choice ByModel (the ranks would choose again after a restart)"},
-      {s.pipeline(), "pipeline (only one rank stores the parameters of a section)"},
-      {s.auto_(), "auto"},
-      {config.mode() == HYBRID && s.a_sync(),
-       "a_sync in mode hybrid (a repeated step would update table rows twice)"},
-      {config.mode() == HYBRID && s.amp(),
-       "amp in mode hybrid (trainers push rows after the check of the reduced gradients)"},
-      {config.mode() == HYBRID && s.gradient_merge(),
-       "gradient_merge in mode hybrid (table rows belong to the last one or two steps)"}};
-  for (const auto& [given, what] : rows) {
-    if (given)
-      return Unimplemented("%s is not implemented together with %s [TD1109]", promise, what);
-  }
-  return OkStatus();
 }
 
 }  // namespace tandem::trainer

@@ -24,9 +24,4 @@ void CheckSettings(const JobConfig& config, const strategy::Origins& origins, in
 void CheckTrainingSettings(const JobConfig& config, const strategy::Origins& origins,
                            strategy::Diagnostics* diagnostics);
 
-// Checks that the job can continue after a loss of ranks. `what`: the setting that promises this
-// continuation, for messages. UNIMPLEMENTED: part of the state would be lost because of a setting
-// of the job; the message names this setting.
-Status CheckReturn(const JobConfig& config, const char* what = "tandemrun --max_restarts");
-
 }  // namespace tandem::trainer

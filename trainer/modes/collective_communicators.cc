@@ -8,7 +8,7 @@
 #include "common/base/check.h"
 #include "common/base/require.h"
 #include "common/launcher/launcher_words.h"
-#include "trainer/job/job_agreement.h"
+#include "trainer/config/job_agreement.h"
 
 namespace tandem::trainer {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "proto/job.pb.h"
-#include "trainer/job/optimizer_config.h"
+#include "trainer/config/optimizer_config.h"
 
 namespace tandem::trainer {
 

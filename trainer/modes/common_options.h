@@ -10,7 +10,7 @@
 #include "common/rpc/channel.h"
 #include "kernels/graph/distribute/distribute.h"
 #include "kernels/graph/optimizer.h"
-#include "trainer/job/rank_env.h"
+#include "trainer/config/rank_env.h"
 
 namespace tandem {
 class JobConfig;
@@ -29,8 +29,8 @@ struct CommonOptions {
   std::string job;
   int rank = 0, ranks = 1;
   ModeSecrets secrets;
-  // The settings that must be equal on all ranks (trainer/job/job_agreement.h); empty: the ranks do
-  // not compare their settings.
+  // The settings that must be equal on all ranks (trainer/config/job_agreement.h); empty: the ranks
+  // do not compare their settings.
   Agreement agreement;
   graph::OptimizerSpec optimizer;
   uint64_t seed = 0;  // seed of the initial values

@@ -74,7 +74,8 @@ class Membership {
   // stop. The default returns `mine`. If state is divided among the ranks, returns whether any rank
   // was asked to stop.
   virtual StatusOr<bool> Stopping(bool mine) { return mine; }
-  // Returns `value`. If parameters are divided, returns the `value` of rank 0 on every rank.
+  // Returns `value`. If each rank stores only a part of the parameters, returns the `value` of rank
+  // 0; then all ranks must call the function.
   virtual StatusOr<int64_t> ValueOfRank0(int64_t value) { return value; }
   // Returns for each rank the seconds that it has waited for its peers, as of the last exchange of
   // these times. Empty: no exchange has ended. Thread-safe.
@@ -114,8 +115,8 @@ class StateKeeper {
 class ServerTables {
  public:
   virtual ~ServerTables() = default;
-  // Copies rows from the servers into the scope: the rows, as of the last step, of the tables that
-  // the scope also has. StateKeeper::State and Membership::Finish also copy these rows.
+  // Copies table rows from the servers into the scope, as of the last step. Tables that are not
+  // variables of the scope are not copied. StateKeeper::State and Membership::Finish do the same.
   virtual Status Gather() = 0;
   // Returns a function that writes a file (trainer/ps/table_file.h) with the rows of tables outside
   // the scope, as of the last step. Empty: there are no such tables.

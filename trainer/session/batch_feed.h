@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/exec/plan.h"
-#include "trainer/job/job_device.h"
+#include "trainer/config/job_device.h"
 #include "trainer/ps/next_batch_hint.h"
 #include "trainer/reader/prefetch.h"
 

@@ -10,8 +10,7 @@
 #include "common/launcher/elastic_world.h"
 #include "common/launcher/launcher_words.h"
 #include "proto/job.pb.h"
-#include "trainer/job/job_checks.h"
-#include "trainer/job/sample_images.h"
+#include "trainer/config/rank_return.h"
 #include "trainer/monitoring/event_file.h"
 #include "trainer/monitoring/status_reporter.h"
 #include "trainer/session/elastic_state.h"
@@ -30,11 +29,11 @@ struct Division {
 
 // Divides the job among the largest possible number of the world's members. Returns an error if no
 // number is possible.
-StatusOr<Division> Divide(const JobSources& sources, const ElasticWorld& world) {
+StatusOr<Division> Divide(const JobForRanks& load, const ElasticWorld& world) {
   const int most = static_cast<int>(world.members.size());
   Status status = Internal("version %d of the world file names no rank", world.version);
   for (int ranks = most; ranks >= 1; --ranks) {
-    StatusOr<EffectiveJob> job = LoadJob(sources, ranks);
+    StatusOr<EffectiveJob> job = load(ranks);
     if (job.ok()) return Division{ranks, *std::move(job)};
     if (ranks == most) status = job.status();
   }
@@ -180,7 +179,7 @@ StatusOr<ElasticResult> ElasticRun::Run() {
   bool trained = false;  // this process trained in the previous world
   while (true) {
     TD_ASSIGN_OR_RETURN(const ElasticWorld world, ReadElasticWorld(file_));
-    TD_ASSIGN_OR_RETURN(const Division division, Divide(job_.sources, world));
+    TD_ASSIGN_OR_RETURN(const Division division, Divide(job_.load, world));
     TD_RETURN_IF_ERROR(OpenOnce(*division.job.config));
     const auto rank = RankIn(world, division.ranks, job_.options.rank);
     if (world.over && !(rank && trained)) return ElasticResult();
@@ -199,7 +198,8 @@ StatusOr<ElasticResult> ElasticRun::Run() {
 
 }  // namespace
 
-Status CheckElastic(const JobSources& sources, const JobConfig& config, const RankInfo& rank) {
+Status CheckElastic(const JobForRanks& load, const JobConfig& config, const RankInfo& rank) {
+  TD_REQUIRE(load != nullptr);
   if (!config.strategy().elastic()) {
     return InvalidArgument(
         "elastic: false contradicts tandemrun --nproc=MIN:MAX [TD1005]; hint: use --nproc=%d",
@@ -226,7 +226,7 @@ Status CheckElastic(const JobSources& sources, const JobConfig& config, const Ra
         GlobalBatch(config, rank.size));
   }
   TD_ASSIGN_OR_RETURN(const ElasticWorld world, ReadElasticWorld(rank.world_file));
-  return Annotate(LoadJob(sources, world.least).status(),
+  return Annotate(load(world.least).status(),
                   absl::StrFormat("elastic, with the minimum number of ranks (--nproc=%d:%d)",
                                   world.least, rank.size));
 }

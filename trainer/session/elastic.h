@@ -6,16 +6,22 @@
 // number. The result of the job therefore does not depend on the changes of ranks.
 #pragma once
 
+#include <functional>
+#include <string>
+
 #include "common/base/clock.h"
 #include "common/base/status.h"
-#include "trainer/job/job.h"
+#include "trainer/config/effective_job.h"
 #include "trainer/session/local_replicas.h"
 #include "trainer/session/session.h"
 
 namespace tandem::trainer {
 
+// Makes and checks the effective job for a number of ranks, as LoadJob of trainer/job/job.h does.
+using JobForRanks = std::function<StatusOr<EffectiveJob>(int ranks)>;
+
 struct ElasticJob {
-  JobSources sources;
+  JobForRanks load;
   // The options for LocalReplicas::Make. `options.rank` is the rank at the start of the process:
   // the process's number, the number of processes and the world file.
   SessionOptions options;
@@ -31,7 +37,7 @@ struct ElasticResult {
 // Checks that the job can run both with `rank.size` ranks and with the smallest number of ranks in
 // the world file. UNIMPLEMENTED: a setting forbids a change of ranks; the message names this
 // setting. INVALID_ARGUMENT: the job is invalid.
-Status CheckElastic(const JobSources& sources, const JobConfig& config, const RankInfo& rank);
+Status CheckElastic(const JobForRanks& load, const JobConfig& config, const RankInfo& rank);
 
 // Trains in one world after another until the job ends. The first members of a world train: as many
 // as the job can be divided among. The other members wait until they are needed. The result is

@@ -2,8 +2,8 @@
 
 #include "absl/strings/str_format.h"
 #include "proto/job.pb.h"
+#include "trainer/config/effective_job.h"
 #include "trainer/files/safetensors.h"
-#include "trainer/job/job.h"
 #include "trainer/modes/state/scope_state.h"
 
 namespace tandem::trainer {

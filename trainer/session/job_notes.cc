@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "proto/job.pb.h"
-#include "trainer/job/job.h"
+#include "trainer/config/effective_job.h"
 
 namespace tandem::trainer {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "trainer/job/rank_env.h"
+#include "trainer/config/rank_env.h"
 
 namespace tandem {
 class JobConfig;

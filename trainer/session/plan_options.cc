@@ -7,7 +7,7 @@
 #include "common/base/require.h"
 #include "kernels/exec/graph_pieces.h"
 #include "proto/job.pb.h"
-#include "trainer/job/job.h"
+#include "trainer/config/effective_job.h"
 
 namespace tandem::trainer {
 namespace {

@@ -7,7 +7,7 @@
 #include "common/base/status.h"
 #include "kernels/exec/plan.h"
 #include "kernels/ops/conv/conv_search.h"
-#include "trainer/job/rank_env.h"
+#include "trainer/config/rank_env.h"
 
 namespace tandem {
 class DistributedStrategy;

@@ -9,12 +9,12 @@
 #include "kernels/graph/distribute/sections.h"
 #include "kernels/graph/draw.h"
 #include "proto/job.pb.h"
-#include "trainer/job/job.h"
-#include "trainer/job/sample_images.h"
+#include "trainer/config/effective_job.h"
 #include "trainer/models/job_model.h"
 #include "trainer/modes/local_mode.h"
 #include "trainer/reader/open.h"
 #include "trainer/session/plan_options.h"
+#include "trainer/session/sample_images.h"
 
 namespace tandem::trainer {
 namespace {

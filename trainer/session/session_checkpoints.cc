@@ -4,8 +4,8 @@
 
 #include "common/base/require.h"
 #include "proto/job.pb.h"
-#include "trainer/job/job.h"
-#include "trainer/job/job_changes.h"
+#include "trainer/config/effective_job.h"
+#include "trainer/config/job_changes.h"
 #include "trainer/modes/state/scope_state.h"
 #include "trainer/modes/table_checks.h"
 #include "trainer/monitoring/status_reporter.h"

@@ -28,7 +28,7 @@ class SessionCheckpoints {
   using Warn = std::function<void(const std::string& what)>;
   struct Resumed {
     int64_t step = 0;     // the first step to run after the checkpoint
-    std::string changes;  // changes of the job since the checkpoint (trainer/job/job_changes.h)
+    std::string changes;  // changes of the job since the checkpoint (trainer/config/job_changes.h)
     TensorMap state;
   };
 

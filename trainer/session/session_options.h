@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "trainer/job/rank_env.h"
+#include "trainer/config/rank_env.h"
 #include "trainer/monitoring/progress.h"
 
 namespace tandem::reader {

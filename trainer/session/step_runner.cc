@@ -6,7 +6,7 @@
 #include "common/base/step_number.h"
 #include "kernels/graph/distribute/distribute.h"
 #include "proto/job.pb.h"
-#include "trainer/job/job.h"
+#include "trainer/config/effective_job.h"
 #include "trainer/modes/state/scope_state.h"
 #include "trainer/reader/input/dataset.h"
 #include "trainer/session/count_run.h"

@@ -13,8 +13,8 @@
 #include "kernels/exec/plan.h"
 #include "kernels/exec/scope.h"
 #include "kernels/graph/program.h"
-#include "trainer/job/job.h"
-#include "trainer/job/rank_env.h"
+#include "trainer/config/effective_job.h"
+#include "trainer/config/rank_env.h"
 #include "trainer/modes/common_options.h"
 #include "trainer/modes/mode.h"
 

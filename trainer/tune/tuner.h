@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "trainer/job/job.h"
+#include "trainer/config/effective_job.h"
 
 namespace tandem::trainer {
 

@@ -9,7 +9,7 @@
 #include "kernels/exec/memory_plan.h"
 #include "kernels/graph/passes/pass_pipeline.h"
 #include "kernels/graph/program.h"
-#include "trainer/job/job.h"
+#include "trainer/config/effective_job.h"
 #include "trainer/modes/collective_mode.h"
 
 namespace tandem::deploy {

@@ -78,7 +78,7 @@ class ImageSizesTest : public testing::Test {
  protected:
   ImageSizesTest() {
     for (const char* name : {"cat/1.png", "dog/1.png", "owl/2.png", "owl/notes.txt"}) {
-      const std::filesystem::path path = dir_ / "pets" / name;
+      const std::filesystem::path path = std::filesystem::path(dir_ / "pets") / name;
       std::filesystem::create_directories(path.parent_path());
       WriteFile(path, std::string("not decoded"));
     }

@@ -1,4 +1,4 @@
-#include "trainer/job/rank_env.h"
+#include "trainer/config/rank_env.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

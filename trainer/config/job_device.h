@@ -5,7 +5,7 @@
 
 #include "common/tensor/device.h"
 #include "kernels/exec/backend.h"
-#include "trainer/job/rank_env.h"
+#include "trainer/config/rank_env.h"
 
 namespace tandem {
 class JobConfig;

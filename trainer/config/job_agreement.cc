@@ -1,4 +1,4 @@
-#include "trainer/job/job_agreement.h"
+#include "trainer/config/job_agreement.h"
 
 #include <google/protobuf/message.h>
 
@@ -15,8 +15,8 @@
 #include "common/base/require.h"
 #include "common/strategy/field_value.h"
 #include "proto/job.pb.h"
+#include "trainer/config/effective_job.h"
 #include "trainer/files/sha256.h"
-#include "trainer/job/job.h"
 #include "trainer/reader/input/dataset.h"
 
 namespace tandem::trainer {
@@ -58,6 +58,8 @@ constexpr NotComparedField kNotCompared[] = {
     {"data.text.file", kFile},
     {"data.images.train_list", kFile},
     {"data.images.test_list", kTest},
+    {"data.images.folder", kDirectory},
+    {"data.images.test_folder", kTest},
     {"data.synthetic.test_samples", kTest},
     {"data.queue_capacity", kHost},
     {"data.reader_threads", kHost},

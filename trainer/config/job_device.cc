@@ -1,10 +1,10 @@
-#include "trainer/job/job_device.h"
+#include "trainer/config/job_device.h"
 
 #include <cstring>
 
 #include "common/base/check.h"
 #include "proto/job.pb.h"
-#include "trainer/job/job.h"
+#include "trainer/config/effective_job.h"
 
 namespace tandem::trainer {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/job/job_changes.h"
+#include "trainer/config/job_changes.h"
 
 #include <map>
 #include <utility>

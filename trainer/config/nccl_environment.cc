@@ -1,4 +1,4 @@
-#include "trainer/job/nccl_environment.h"
+#include "trainer/config/nccl_environment.h"
 
 #include "absl/strings/str_cat.h"
 #include "proto/strategy.pb.h"

@@ -1,4 +1,4 @@
-#include "trainer/job/sample_images.h"
+#include "trainer/session/sample_images.h"
 
 #include <algorithm>
 
@@ -8,8 +8,6 @@
 #include "trainer/reader/open.h"
 
 namespace tandem::trainer {
-
-bool SamplesInStep(const JobConfig& config) { return config.strategy().runtime_flags().use_dali(); }
 
 Status SampleImagesIn(const JobConfig& config, graph::Program& program) {
   TD_ASSIGN_OR_RETURN(const reader::ImageListOptions options,

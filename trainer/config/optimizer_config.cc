@@ -1,4 +1,4 @@
-#include "trainer/job/optimizer_config.h"
+#include "trainer/config/optimizer_config.h"
 
 #include <google/protobuf/message.h>
 

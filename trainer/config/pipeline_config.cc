@@ -1,4 +1,4 @@
-#include "trainer/job/pipeline_config.h"
+#include "trainer/config/pipeline_config.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,7 +7,7 @@
 #include "common/strategy/origins.h"
 #include "common/strategy/text_file.h"
 #include "proto/job.pb.h"
-#include "trainer/job/job.h"
+#include "trainer/config/effective_job.h"
 #include "trainer/models/job_model.h"
 
 namespace tandem::trainer {

@@ -1,4 +1,4 @@
-#include "trainer/job/job_agreement.h"
+#include "trainer/config/job_agreement.h"
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>

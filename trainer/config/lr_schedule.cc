@@ -1,4 +1,4 @@
-#include "trainer/job/lr_schedule.h"
+#include "trainer/config/lr_schedule.h"
 
 #include <algorithm>
 #include <cmath>

@@ -11,9 +11,6 @@ class JobConfig;
 
 namespace tandem::trainer {
 
-// Returns whether the job sets use_dali.
-bool SamplesInStep(const JobConfig& config);
-
 // Inserts the operator sample_image at the start of a forward program. The operator writes the
 // variable "img", which was a data variable before. The fields of a raw image list
 // (trainer/reader/image_list.h) become data variables. INVALID_ARGUMENT: the program does not read
