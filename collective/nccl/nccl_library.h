@@ -48,7 +48,8 @@ struct NcclLibrary {
   // The oldest supported version. Since this version CommAbort always ends a non-blocking
   // communicator.
   static constexpr int kVersionMin = 21800;
-  static constexpr int kVersionGroupAbort = 22200;  // first version with CommAbort in a group call
+  // The first version of NCCL that accepts CommAbort in a group call.
+  static constexpr int kVersionGroupAbort = 22200;
 
   int version = 0;  // version of the loaded library; 22809 means 2.28.9
 

@@ -20,7 +20,8 @@ struct NamedProcess {
 
 struct ProcessWait {
   NamedProcess who, whom;
-  Duration waited{}, limit{}, start_limit{};  // the durations of LauncherWait
+  // The time waited and its limits, as in LauncherWait (common/launcher/launcher_words.h).
+  Duration waited{}, limit{}, start_limit{};
 };
 
 struct RankReports {

@@ -11,7 +11,7 @@ namespace tandem::pserver {
 
 class SequenceWindow {
  public:
-  static constexpr uint64_t kSize = 512;  // number of recorded numbers below the highest one
+  static constexpr uint64_t kSize = 512;  // size of the window below the highest accepted number
   static constexpr size_t kWords = kSize / 64;
   enum class Seen : uint8_t { kNew, kTaken, kTooOld };
 

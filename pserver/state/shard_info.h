@@ -40,7 +40,7 @@ struct TableInfo {
   // `dropped` and `removed` count since the server started.
   uint64_t dropped = 0;  // number of gradients of rows that were not admitted
   uint64_t removed = 0;  // number of removed rows
-  size_t extended = 0;   // number of full rows (row_accessor.h) among `rows`
+  size_t extended = 0;   // number of `rows` that have their vector (row_accessor.h)
   // These fields are 0 if all rows are in memory (row_tiers.h). `fetched`, `written` and
   // `read_seconds` count since the table was created.
   size_t cold_rows = 0;     // number of rows that exist only outside memory

@@ -86,7 +86,8 @@ class GroupCommitLog final : public WriteAheadLog {
   Time synced_;
 };
 
-// A thread that calls Turn of a log. REQUIRES: the log uses the real clock.
+// A thread that writes the entries of a log: it calls GroupCommitLog::Turn at NextTurn and after
+// Poke. REQUIRES: the log uses the real clock.
 class LogFlushThread {
  public:
   explicit LogFlushThread(GroupCommitLog& log);

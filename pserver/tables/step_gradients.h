@@ -27,7 +27,7 @@ class StepGradients {
   void Gather(const PushHead& head, PushTicket& ticket);
   bool GaveAll(int trainer) const;
   bool GaveNothing(int trainer) const;
-  bool NothingGathered() const;  // true: no trainer has sent a gradient
+  bool NothingGathered() const;  // true: no trainer has sent a gradient of this step
   // Returns the names of the variables and tables for which gradients of the trainer are missing.
   std::vector<std::string> Lacks(int trainer) const;
   void Drop(int trainer);

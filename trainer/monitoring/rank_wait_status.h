@@ -30,8 +30,8 @@ class RankWaitStatus {
  private:
   Metrics& metrics_;
   const Clock& clock_;
-  std::vector<double> waited_;     // seconds since the job began, by rank
-  std::vector<RecentSum> recent_;  // seconds of the last minute, by rank
+  std::vector<double> waited_;     // by rank: seconds of waiting since the job began
+  std::vector<RecentSum> recent_;  // by rank: seconds of waiting in the last minute
 };
 
 }  // namespace tandem::trainer

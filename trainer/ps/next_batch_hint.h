@@ -7,7 +7,7 @@ namespace tandem::trainer {
 
 // The values that one data variable will have in the next step.
 struct NextValues {
-  const void* variable = nullptr;  // address of the variable's memory in the plan
+  const void* variable = nullptr;  // address of the variable's tensor; identifies the variable
   const void* values = nullptr;    // values in host memory, valid until the next step begins
 };
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/http/http_get.h"
 #include "common/rpc/channel.h"
@@ -51,9 +52,8 @@ StatusOr<std::string> OnlyDirHere() {
   }
   std::sort(found.begin(), found.end());
   return InvalidArgument(
-      "there are two log directories of jobs, %s and %s [TD1007]; hint: name one of these "
-      "directories",
-      found[0], found[1]);
+      "there are %d log directories of jobs: %s [TD1007]; hint: name one of these directories",
+      found.size(), absl::StrJoin(found, ", "));
 }
 
 Status TakeRecord(const JobRecord& record, JobAccess& access) {

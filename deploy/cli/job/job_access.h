@@ -80,7 +80,7 @@ class ServerAccess {
   Status GetStatus(StatusReply* reply);
   // Writes a checkpoint. Returns the version and the bytes of the checkpoint.
   StatusOr<std::pair<uint64_t, uint64_t>> Save(bool delta);
-  StatusOr<uint64_t> Restore();  // restores a checkpoint and returns its version
+  StatusOr<uint64_t> Restore();  // restores the newest checkpoint and returns its version
 
  private:
   struct Impl;

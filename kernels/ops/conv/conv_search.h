@@ -71,7 +71,8 @@ std::string ConvProblem(const OpView& view);
 
 // ---- Search on the CPU --------------------------------------------------------------------------
 
-// Returns the key of this machine: processor, version of oneDNN, and number of threads per kernel.
+// Returns the key of this machine in the file of measurements: processor, version of oneDNN, and
+// number of threads per kernel.
 std::string CpuMachine(int threads);
 
 // Measures `kernel`, which was prepared for `view`, with MeasureRuns on newly allocated memory.

@@ -47,8 +47,8 @@ bool HasConsistentLengths(const TableRows& rows);
 // does not contain. REQUIRES: HasConsistentLengths(rows), which the caller must check, because the
 // input may be damaged.
 PsTableRows RowsFromProto(const TableRows& rows);
-// Adds the use data of some rows to `rows`. `counted`: also adds the fields click and brief, which
-// must then exist for all rows of `rows`.
+// Adds the shows and ages of some rows to `rows`. `counted`: also adds the fields click and brief,
+// which must then exist for all rows of `rows`.
 void AddUse(std::span<const PsTableRows::Use> use, bool counted, TableRows* rows);
 
 }  // namespace tandem::ps

@@ -29,8 +29,9 @@ class PushRetransmitBuffer {
   // buffer has no push of an earlier step, a push of any size gets room, because no checkpoint
   // contains only some parts of a step.
   bool Reserve(uint64_t step, size_t bytes);
-  // Stores the push: copies the dense values, and shares the memory of rows. Returns the part,
-  // whose values are in memory of the buffer. REQUIRES: Reserve returned true for this step.
+  // Stores the push: copies the dense values, and shares the ownership of the rows with the
+  // caller. Returns the push as a part of a step; its values are in memory of the buffer.
+  // REQUIRES: Reserve returned true for this step.
   PushPart Keep(KeptPush push);
   void Answered(size_t server, uint64_t sequence, uint64_t number);
   // Records that the client does not know whether the server accepted the push. The buffer keeps
