@@ -3,7 +3,7 @@
 
 usage: tests/bench/torch_tables.py [--build=build] [--layout=merged] [--optimizer=adagrad]
        [--fields=26] [--ids=1] [--rows=100000] [--batch=2048] [--hidden=400,400,400] [--rounds=5]
-       [--steps=20] [--profile]
+       [--steps=20] [--wait_policy=passive] [--profile]
 
 Each side is a process with the same model, first dense parameters and batches. The sides take turns
 within one run. `layout`: one table for all fields, or a table for each field. `ids`: ids of a field in
@@ -185,9 +185,7 @@ def start_server(given, job, folder):
 
 
 def start_side(given, name, address):
-    environment = dict(os.environ)
-    if name != "torch":
-        environment["OMP_WAIT_POLICY"] = "passive"  # as tandemrun sets it
+    environment = {**os.environ, "OMP_WAIT_POLICY": given.wait_policy}
     environment["PYTHONPATH"] = os.path.join(given.build, "python") + ":" + os.environ.get(
         "PYTHONPATH", "")
     running = subprocess.Popen([sys.executable, *sys.argv, f"--side={name}", f"--server={address}"],
@@ -239,6 +237,8 @@ def arguments():
                         ("steps", 20), ("threads", 2), ("server_threads", 2)):
         parser.add_argument("--" + name, type=int, default=value)
     parser.add_argument("--hidden", default="400,400,400")
+    # active: beside other work, threads of PyTorch that spin wait for threads without a processor.
+    parser.add_argument("--wait_policy", default="passive", choices=("passive", "active"))
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     parser.add_argument("--server", help=argparse.SUPPRESS)
