@@ -9,8 +9,8 @@
 #include "common/base/rng.h"
 #include "tests/bench/report.h"
 #include "tests/support/jpeg_test_util.h"
-#include "trainer/reader/image_list.h"
-#include "trainer/reader/jpeg.h"
+#include "trainer/reader/images/image_list.h"
+#include "trainer/reader/images/jpeg.h"
 
 namespace tandem::bench {
 namespace {

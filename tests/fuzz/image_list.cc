@@ -1,5 +1,5 @@
 // Fuzz target: lists of images. One image file exists that a list may name.
-#include "trainer/reader/image_list.h"
+#include "trainer/reader/images/image_list.h"
 
 #include "kernels/ops/formulas/sample_image.h"
 #include "tests/fuzz/file_target.h"

@@ -1,6 +1,6 @@
 // Fuzz target: JPEG images. The decoder reads the header, a downscaled part of the image, and the
 // whole image.
-#include "trainer/reader/jpeg.h"
+#include "trainer/reader/images/jpeg.h"
 #include "common/base/check.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/support/jpeg_test_util.h"

@@ -1,6 +1,6 @@
 // Fuzz target: PNG images. The decoder reads the header, a downscaled part of the image, and the
 // whole image.
-#include "trainer/reader/png.h"
+#include "trainer/reader/images/png.h"
 
 #include <zlib.h>
 

@@ -11,7 +11,7 @@
 #include "trainer/reader/criteo.h"
 #include "trainer/reader/csv.h"
 #include "trainer/reader/example_records.h"
-#include "trainer/reader/image_list.h"
+#include "trainer/reader/images/image_list.h"
 #include "trainer/reader/input/sampler.h"
 #include "trainer/reader/libsvm.h"
 #include "trainer/reader/mnist.h"

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "proto/job.pb.h"
-#include "trainer/reader/image_folder.h"
-#include "trainer/reader/image_list.h"
+#include "trainer/reader/images/image_folder.h"
+#include "trainer/reader/images/image_list.h"
 #include "trainer/reader/open.h"
 
 namespace tandem::reader {

@@ -18,7 +18,7 @@ StatusOr<TrainAndTest> OpenJobImages(const DataConfig& config, const std::string
 
 // Returns a line for each class of a directory of images, with the number of its images, and the
 // lines of DescribeImageSizes(). Errors: those of ListImageFolder()
-// (trainer/reader/image_folder.h).
+// (trainer/reader/images/image_folder.h).
 StatusOr<std::vector<std::string>> DescribeImages(const std::string& directory);
 // Returns a line with the sizes of the images in the job's directory, and lines about unreadable
 // images. Empty: the job's data are no directory of images. Errors: those of DescribeImages().

@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 #include "proto/job.pb.h"
-#include "trainer/reader/image_list.h"
+#include "trainer/reader/images/image_list.h"
 #include "trainer/reader/open.h"
 
 namespace tandem::trainer {

@@ -13,8 +13,8 @@ namespace tandem::trainer {
 
 // Inserts the operator sample_image at the start of a forward program. The operator writes the
 // variable "img", which was a data variable before. The fields of a raw image list
-// (trainer/reader/image_list.h) become data variables. INVALID_ARGUMENT: the program does not read
-// an image list.
+// (trainer/reader/images/image_list.h) become data variables. INVALID_ARGUMENT: the program does
+// not read an image list.
 Status SampleImagesIn(const JobConfig& config, graph::Program& program);
 
 }  // namespace tandem::trainer

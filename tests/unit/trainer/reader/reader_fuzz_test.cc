@@ -9,8 +9,8 @@
 #include "tests/support/text_fuzz_util.h"
 #include "tests/unit/trainer/test_files.h"
 #include "trainer/reader/example_records.h"
-#include "trainer/reader/image_decoder.h"
-#include "trainer/reader/image_list.h"
+#include "trainer/reader/images/image_decoder.h"
+#include "trainer/reader/images/image_list.h"
 #include "trainer/reader/input/record_io.h"
 
 namespace tandem::reader {

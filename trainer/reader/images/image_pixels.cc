@@ -1,4 +1,4 @@
-#include "trainer/reader/image_pixels.h"
+#include "trainer/reader/images/image_pixels.h"
 
 #include <algorithm>
 

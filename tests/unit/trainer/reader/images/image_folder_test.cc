@@ -1,4 +1,4 @@
-#include "trainer/reader/image_folder.h"
+#include "trainer/reader/images/image_folder.h"
 
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>

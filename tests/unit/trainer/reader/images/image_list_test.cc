@@ -1,4 +1,4 @@
-#include "trainer/reader/image_list.h"
+#include "trainer/reader/images/image_list.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 #include "tests/support/png_test_util.h"
 #include "tests/unit/trainer/reader/dataset_test_util.h"
 #include "tests/unit/trainer/test_files.h"
-#include "trainer/reader/image_resample.h"
-#include "trainer/reader/jpeg.h"
+#include "trainer/reader/images/image_resample.h"
+#include "trainer/reader/images/jpeg.h"
 
 namespace tandem::reader {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/ops/conv/sample_image.h"
-#include "trainer/reader/image_pixels.h"
+#include "trainer/reader/images/image_pixels.h"
 
 namespace tandem::reader {
 

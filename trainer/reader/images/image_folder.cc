@@ -1,4 +1,4 @@
-#include "trainer/reader/image_folder.h"
+#include "trainer/reader/images/image_folder.h"
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/nearest.h"
 #include "common/base/require.h"
-#include "trainer/reader/image_decoder.h"
+#include "trainer/reader/images/image_decoder.h"
 #include "trainer/reader/input/input_file.h"
 
 namespace tandem::reader {

@@ -1,4 +1,4 @@
-#include "trainer/reader/jpeg.h"
+#include "trainer/reader/images/jpeg.h"
 
 #include <csetjmp>
 #include <cstdio>

@@ -4,9 +4,9 @@
 #include <string_view>
 
 #include "common/base/status.h"
-#include "trainer/reader/image_pixels.h"
-#include "trainer/reader/jpeg.h"
-#include "trainer/reader/png.h"
+#include "trainer/reader/images/image_pixels.h"
+#include "trainer/reader/images/jpeg.h"
+#include "trainer/reader/images/png.h"
 
 namespace tandem::reader {
 

@@ -1,4 +1,4 @@
-#include "trainer/reader/image_list.h"
+#include "trainer/reader/images/image_list.h"
 
 #include <algorithm>
 #include <atomic>
@@ -14,8 +14,8 @@
 #include "common/base/rng.h"
 #include "common/threads/runner.h"
 #include "kernels/ops/formulas/sample_image.h"
-#include "trainer/reader/image_decoder.h"
-#include "trainer/reader/image_resample.h"
+#include "trainer/reader/images/image_decoder.h"
+#include "trainer/reader/images/image_resample.h"
 #include "trainer/reader/input/input_file.h"
 #include "trainer/reader/input/text_lines.h"
 #include "trainer/reader/input/text_values.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/reader/image_list.h"
+#include "trainer/reader/images/image_list.h"
 #include "trainer/reader/input/row_split.h"
 
 namespace tandem::reader {

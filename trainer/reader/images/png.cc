@@ -1,4 +1,4 @@
-#include "trainer/reader/png.h"
+#include "trainer/reader/images/png.h"
 
 #include <png.h>
 

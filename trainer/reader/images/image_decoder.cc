@@ -1,4 +1,4 @@
-#include "trainer/reader/image_decoder.h"
+#include "trainer/reader/images/image_decoder.h"
 
 namespace tandem::reader {
 

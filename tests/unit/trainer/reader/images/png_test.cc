@@ -1,4 +1,4 @@
-#include "trainer/reader/png.h"
+#include "trainer/reader/images/png.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 #include "tests/support/jpeg_test_util.h"
 #include "tests/support/png_test_util.h"
-#include "trainer/reader/image_decoder.h"
+#include "trainer/reader/images/image_decoder.h"
 
 namespace tandem::reader {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/reader/image_resample.h"
+#include "trainer/reader/images/image_resample.h"
 
 #include <algorithm>
 #include <cmath>

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "common/base/status.h"
-#include "trainer/reader/image_pixels.h"
+#include "trainer/reader/images/image_pixels.h"
 
 namespace tandem::reader {
 
