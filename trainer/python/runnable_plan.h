@@ -15,7 +15,7 @@
 #include "absl/container/inlined_vector.h"
 #include "kernels/exec/executor.h"
 #include "kernels/exec/plan.h"
-#include "trainer/job/lr_schedule.h"
+#include "trainer/config/lr_schedule.h"
 #include "trainer/python/device_scope.h"
 #include "trainer/python/program_handle.h"
 #include "trainer/stepped/stepped_training.h"

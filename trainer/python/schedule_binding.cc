@@ -7,7 +7,7 @@
 #include "common/base/mutex.h"
 #include "common/strategy/text_parser.h"
 #include "proto/job.pb.h"
-#include "trainer/job/lr_schedule.h"
+#include "trainer/config/lr_schedule.h"
 #include "trainer/python/bindings.h"
 #include "trainer/python/errors.h"
 #include "trainer/reader/input/sampler.h"
