@@ -5,13 +5,11 @@
 
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <limits>
 
-#include "kernels/exec/executor.h"
-#include "kernels/graph/autodiff.h"
 #include "tests/onnx/hand_graph.h"
+#include "tests/onnx/run_graph.h"
 
 namespace tandem::onnx {
 namespace {
@@ -20,64 +18,8 @@ using testing::ElementsAre;
 using testing::FloatNear;
 using testing::HasSubstr;
 using testing::Pointwise;
-using Floats = std::vector<float>;
 using Ints = std::vector<int64_t>;
 using Strings = std::vector<std::string>;
-
-Floats NumbersOf(const exec::Plan& plan, const std::string& var) {
-  const auto numbers = plan.Get(var)->span<float>();
-  return {numbers.begin(), numbers.end()};
-}
-
-// Imports the model and returns the output "y" of its last node for input "x". If `slopes` is not
-// null, *slopes gets the gradient of the sum of "y" with respect to the parameter "w".
-Floats OutputOf(const HandGraph& graph, const Floats& x, int64_t batch = 1,
-                Floats* slopes = nullptr) {
-  auto import = graph.Import();
-  if (!import.ok()) {
-    ADD_FAILURE() << import.status();
-    return {};
-  }
-  graph::Program& program = import->program;
-  EXPECT_TRUE(graph::BindBatch(program, batch).ok());
-  exec::PlanOptions options;
-  options.fetch = {"y"};
-  if (slopes != nullptr) {
-    program.loss = "loss";
-    const ops::Op mean{.type = "mean", .inputs = {{"y"}}, .outputs = {{"loss"}}};
-    EXPECT_TRUE(graph::AppendOp(program, mean).ok());
-    const auto count = static_cast<float>(program.FindVar("y")->desc.shape.numel());
-    const auto grads = graph::AppendBackward(program, count);
-    EXPECT_TRUE(grads.ok()) << grads.status();
-    options.fetch.push_back(graph::GradName("w"));
-  }
-  CpuDevice device;
-  exec::Scope scope(device);
-  EXPECT_TRUE(exec::Initialize(program, 1, scope).ok());
-  const auto plan = exec::Plan::Make(program, exec::Backend::Cpu(), scope, nullptr, options);
-  if (!plan.ok()) {
-    ADD_FAILURE() << plan.status() << "\n" << graph::Dump(program);
-    return {};
-  }
-  for (const auto& [name, tensor] : import->tensors) {
-    std::memcpy((*plan)->Get(name)->data(), tensor.data(), tensor.bytes());
-  }
-  EXPECT_EQ((*plan)->Get("x")->span<float>().size(), x.size());
-  std::copy(x.begin(), x.end(), (*plan)->Get("x")->span<float>().begin());
-  const Status status = exec::Executor(**plan).Run();
-  EXPECT_TRUE(status.ok()) << status;
-  if (slopes != nullptr) *slopes = NumbersOf(**plan, graph::GradName("w"));
-  return NumbersOf(**plan, "y");
-}
-
-// Returns a graph that computes s = x + w with w = 0. Thus the gradient of w equals the gradient of
-// x.
-HandGraph Shifted(int64_t count, int64_t opset = 13) {
-  HandGraph graph({count}, opset);
-  graph.Weight("w", {count}, 0);
-  graph.Node("Add", {"x", "w"}, "s");
-  return graph;
-}
 
 struct Activation {
   const char* type;
@@ -235,6 +177,7 @@ TEST(OnnxPools, RoundUpAndHavePadsOfTheirOwnOnEverySide) {
            {{3, 3}, {1, 2}, {1, 0, 0, 1}, false, false},
            {{3, 3}, {2, 3}, {0, 1, 1, 0}, true, true},
            {{1, 1}, {3, 4}, {0, 0, 0, 0}, true, false},
+           {{3, 3}, {1, 1}, {1, 1, 1, 1}, true, false},
        }) {
     for (const bool max : {true, false}) {
       HandGraph graph({1, 5, 6});

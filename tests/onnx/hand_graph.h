@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,11 @@ class HandGraph {
     for (const int64_t size : dims) type->mutable_shape()->add_dim()->set_dim_value(size);
   }
 
+  // Makes "x" an input of integers.
+  void SetIntegers() {
+    graph_.mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(
+        ::onnx::TensorProto::INT64);
+  }
   void SetBatch(int64_t size) {
     graph_.mutable_input(0)
         ->mutable_type()
@@ -66,6 +72,15 @@ class HandGraph {
     std::copy(values.begin(), values.end(), tensor.mutable_float_data()->begin());
   }
 
+  // Adds integers of any shape.
+  void Integers(const std::string& name, const std::vector<int64_t>& dims,
+                const std::vector<int64_t>& values) {
+    Constant(name, values);
+    ::onnx::TensorProto& tensor = *graph_.mutable_initializer(graph_.initializer_size() - 1);
+    tensor.clear_dims();
+    for (const int64_t size : dims) tensor.add_dims(size);
+  }
+
   // Adds the weight "w" [6,4], whose 24 values are external data in the file `location` of
   // directory `folder`.
   void External(const std::string& folder, const std::string& location,
@@ -88,7 +103,8 @@ class HandGraph {
 
   // Imports the graph. The output of the model is `output`; empty: the output of the last node.
   StatusOr<ImportedModel> Import(ImportOptions::Loss loss = ImportOptions::Loss::kNone,
-                                 const std::string& output = "") const {
+                                 const std::string& output = "",
+                                 const std::set<std::string>& constants = {}) const {
     ::onnx::ModelProto model = model_;
     *model.mutable_graph() = graph_;
     const ::onnx::NodeProto& last = graph_.node(graph_.node_size() - 1);
@@ -96,6 +112,7 @@ class HandGraph {
     ImportOptions options;
     options.dir = folder_;
     options.loss = loss;
+    options.constants = constants;
     options.rename = {{"x", "x"}};
     return ImportModel(model.SerializeAsString(), "m.onnx", options, *device_);
   }

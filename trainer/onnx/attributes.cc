@@ -1,5 +1,8 @@
 #include "trainer/onnx/attributes.h"
 
+#include <charconv>
+#include <iterator>
+
 #include "onnx/onnx.pb.h"
 
 namespace tandem::onnx {
@@ -19,7 +22,13 @@ int64_t Attributes::Int(const char* name, int64_t fallback) const {
 
 double Attributes::Float(const char* name, double fallback) const {
   const auto* attr = Find(name);
-  return attr == nullptr ? fallback : attr->f();
+  if (attr == nullptr) return fallback;
+  // The shortest decimal number with this float: 0.001, not 0.0010000000475.
+  char text[32];
+  const auto end = std::to_chars(std::begin(text), std::end(text), attr->f()).ptr;
+  double number = attr->f();
+  std::from_chars(std::begin(text), end, number);
+  return number;
 }
 
 std::string Attributes::Text(const char* name, const std::string& fallback) const {

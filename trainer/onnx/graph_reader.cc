@@ -70,6 +70,7 @@ StatusOr<std::string> GraphReader::Declare(const std::string& value, graph::VarK
   }
   TD_REQUIRE(kind == graph::VarKind::kParam || kind == graph::VarKind::kState);
   const std::string name = program_.NewVar(value);
+  if (constants_.contains(name)) kind = graph::VarKind::kState;
   // The model supplies the values. The initialisation is for a training that does not use these
   // values.
   graph::Init init = {graph::Init::kConstant, 0.0f};
@@ -89,7 +90,54 @@ StatusOr<std::string> GraphReader::Transpose(const std::string& value, const std
   return out;
 }
 
+StatusOr<std::string> GraphReader::Repeated(const std::string& value, const KnownValue& known) {
+  const Shape shape = known.tensor.shape();
+  TD_REQUIRE(known.batch >= 0 && known.batch < shape.rank());
+  if (!known.slopes.empty() || known.tensor.dtype() != DType::kF32) {
+    return Unimplemented(
+        "\"%s\" has known numbers for each sample, but this operator accepts only floating-point "
+        "numbers that a node computes [TD7015]",
+        value);
+  }
+  const std::string one = value + ".one";
+  known_.Add(one, known.tensor);
+  TD_ASSIGN_OR_RETURN(const std::string state, Var(one));
+  TD_ASSIGN_OR_RETURN(const std::string ones, Ones());
+  const std::string row = program_.NewVar(value + ".row"), rows = program_.NewVar(value + ".rows"),
+                    out = program_.NewVar(value);
+  TD_RETURN_IF_ERROR(program_.Reshape(state, {1, shape.numel()}, row));
+  TD_RETURN_IF_ERROR(program_.Append("fc", {{ones}, {row}, {}}, {}, rows));
+  std::vector<int64_t> sizes(shape.dims().begin(), shape.dims().end()), order;
+  sizes.erase(sizes.begin() + known.batch);
+  sizes.insert(sizes.begin(), kBatch + 1);
+  if (known.batch == 0) {
+    TD_RETURN_IF_ERROR(program_.Reshape(rows, sizes, out));
+    return vars_[value] = out;
+  }
+  for (int64_t d = 0; d < shape.rank(); ++d) {
+    order.push_back(d == known.batch ? 0 : d < known.batch ? d + 1 : d);
+  }
+  const std::string first = program_.NewVar(value + ".first");
+  TD_RETURN_IF_ERROR(program_.Reshape(rows, sizes, first));
+  TD_RETURN_IF_ERROR(program_.Append("transpose", {{first}}, {{"axis", order}}, out));
+  return vars_[value] = out;
+}
+
+StatusOr<std::string> GraphReader::AddIds(const std::string& base, const Tensor& ids) {
+  TD_REQUIRE(ids.dtype() == DType::kI64);
+  const std::string name = program_.NewVar(base);
+  TD_RETURN_IF_ERROR(
+      program_.AddVar({.name = name, .kind = graph::VarKind::kState, .desc = ids.desc()}));
+  tensors_[name] = ids;
+  return name;
+}
+
+void GraphReader::AddTransposed(const std::string& value, const std::string& of) {
+  turned_[value] = of;
+}
+
 StatusOr<std::string> GraphReader::Var(const std::string& value) {
+  if (const auto it = turned_.find(value); it != turned_.end()) return Matrix(it->second, true);
   TD_REQUIRE(!transposed_.contains(value) || vars_.contains(value));
   if (transposed_.contains(value)) return Transpose(value, vars_[value]);
   if (const auto it = vars_.find(value); it != vars_.end()) return it->second;
@@ -97,6 +145,7 @@ StatusOr<std::string> GraphReader::Var(const std::string& value) {
   if (known == nullptr)
     return InvalidArgument(
         "input \"%s\" is not the output of an earlier node and not an initializer [TD2108]", value);
+  if (known->batch >= 0) return Repeated(value, *known);
   return Declare(value, known->trained ? graph::VarKind::kParam : graph::VarKind::kState,
                  known->tensor);
 }
@@ -115,8 +164,8 @@ StatusOr<std::string> GraphReader::State(const std::string& value) {
 StatusOr<std::string> GraphReader::Matrix(const std::string& value, bool transposed) {
   if (!transposed) return Var(value);
   const KnownValue* const known = known_.Get(value);
-  const bool is_matrix =
-      known != nullptr && known->tensor.shape().rank() == 2 && known->tensor.dtype() == DType::kF32;
+  const bool is_matrix = known != nullptr && known->batch < 0 &&
+                         known->tensor.shape().rank() == 2 && known->tensor.dtype() == DType::kF32;
   if (is_matrix && transposed_.contains(value)) return vars_[value];
   if (is_matrix && !vars_.contains(value)) {
     TD_ASSIGN_OR_RETURN(Tensor tensor, Transposed(known->tensor, known_.host()));

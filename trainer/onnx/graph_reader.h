@@ -45,6 +45,13 @@ class GraphReader {
   // the transposed matrix, [n,k]. Known numbers are transposed during the import, without an
   // operator.
   StatusOr<std::string> Matrix(const std::string& value, bool transposed);
+  // Records that the value `value` is the transposed matrix `of`, which is known.
+  void AddTransposed(const std::string& value, const std::string& of);
+  // Declares a state with the integers `ids`, for an operator that reads indices. Returns its name,
+  // which is derived from `base`. REQUIRES: the element type is i64.
+  StatusOr<std::string> AddIds(const std::string& base, const Tensor& ids);
+  // Names variables that are constants although the model has them as initializers.
+  void SetConstants(std::set<std::string> names) { constants_ = std::move(names); }
   // Returns a variable [batch, 1] of ones. A matrix product with this variable repeats numbers for
   // each sample.
   StatusOr<std::string> Ones();
@@ -52,13 +59,17 @@ class GraphReader {
  private:
   StatusOr<std::string> Declare(const std::string& value, graph::VarKind kind, Tensor tensor);
   StatusOr<std::string> Transpose(const std::string& value, const std::string& var);
+  // Returns a variable with the numbers of a known value for each sample.
+  StatusOr<std::string> Repeated(const std::string& value, const KnownValue& known);
 
   const int64_t opset_;
   trainer::TensorMap& tensors_;  // values of parameters and states, by variable
   KnownValues known_;
   BatchedProgram program_;
-  std::map<std::string, std::string> vars_;  // the variable of each value of the graph
-  std::set<std::string> transposed_;         // matrices whose variable is transposed
+  std::map<std::string, std::string> vars_;    // the variable of each value of the graph
+  std::map<std::string, std::string> turned_;  // values that are transposed known matrices
+  std::set<std::string> constants_;
+  std::set<std::string> transposed_;  // matrices whose variable is transposed
   std::string ones_, first_input_;
 };
 

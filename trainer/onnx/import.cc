@@ -74,11 +74,13 @@ bool IsTrained(const TorchSignature& signature, const Roles& roles,
   return !one && !roles.channels.contains(name) && !signature.buffers.contains(name);
 }
 
-Status AddInitializers(const ::onnx::GraphProto& graph, GraphReader* reader) {
+Status AddInitializers(const ::onnx::GraphProto& graph, const std::set<std::string>& constants,
+                       GraphReader* reader) {
+  reader->SetConstants(constants);
   const TorchSignature signature = TorchSignatureOf(graph);
   const Roles roles = RolesOf(graph);
   for (const auto& tensor : graph.initializer()) {
-    const bool trained = IsTrained(signature, roles, tensor);
+    const bool trained = !constants.contains(tensor.name()) && IsTrained(signature, roles, tensor);
     TD_RETURN_IF_ERROR(reader->known().AddConstant(tensor.name(), tensor, trained));
   }
   return OkStatus();
@@ -86,6 +88,13 @@ Status AddInitializers(const ::onnx::GraphProto& graph, GraphReader* reader) {
 
 // Adds messages to `notes` about changes that the exporter made and that the user may not know.
 void AddNotes(const ::onnx::GraphProto& graph, std::vector<std::string>* notes) {
+  const bool asks = std::any_of(graph.node().begin(), graph.node().end(),
+                                [](const auto& node) { return node.op_type() == "IsNaN"; });
+  if (asks) {
+    notes->push_back(
+        "a test for NaN is omitted; hint: give each row of an attention mask at least one value "
+        "that is not masked");
+  }
   const auto folded = std::count_if(graph.node().begin(), graph.node().end(), HasFoldedBatchNorm);
   if (folded == 0) return;
   notes->push_back(absl::StrFormat(
@@ -268,7 +277,7 @@ Status Read(::onnx::ModelProto& model, const ImportOptions& options, Device& hos
   out->program.name = graph.name();
   ExternalData external(options.dir);
   GraphReader reader(opset, external, host, out);
-  TD_RETURN_IF_ERROR(AddInitializers(graph, &reader));
+  TD_RETURN_IF_ERROR(AddInitializers(graph, options.constants, &reader));
   if (graph.sparse_initializer_size() > 0)
     return Unimplemented("sparse initializers are not supported [TD7015]");
   TD_RETURN_IF_ERROR(AddInputs(graph, options, &reader));

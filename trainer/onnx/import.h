@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,8 @@ struct ImportOptions {
   // The name of the data variable for each input of the model. By default, a single input with four
   // dimensions becomes "img".
   std::map<std::string, std::string> rename;
+  // Initializers that are constants. Names of variables that were made of initializers also count.
+  std::set<std::string> constants;
   std::string output;  // name of the model's output to use; empty: the model's only output
   std::string dir;     // directory of the model's data files; empty: no directory
   // The loss of the training program. kSoftmax: the output [batch, ..., classes] has logits, and

@@ -40,13 +40,13 @@ Status KnownValues::AddConstant(const std::string& value, const ::onnx::TensorPr
   trained = trained && proto.data_type() == ::onnx::TensorProto::FLOAT && !IsMask(*tensor);
   const bool uniform = trained && IsUniform(*tensor);
   TD_REQUIRE(!trained || tensor->dtype() == DType::kF32);
-  values_.insert_or_assign(value, KnownValue{*std::move(tensor), trained, uniform});
+  values_.insert_or_assign(value, KnownValue{*std::move(tensor), trained, uniform, -1, {}});
   return OkStatus();
 }
 
 void KnownValues::Add(const std::string& value, Tensor tensor) {
-  values_.insert_or_assign(value,
-                           KnownValue{std::move(tensor), /*trained=*/false, /*uniform=*/false});
+  values_.insert_or_assign(
+      value, KnownValue{std::move(tensor), /*trained=*/false, /*uniform=*/false, -1, {}});
 }
 
 Status KnownValues::AddInts(const std::string& value, const std::vector<int64_t>& ints) {
@@ -68,12 +68,12 @@ const KnownValue* KnownValues::Get(const std::string& value) const {
 
 const Tensor* KnownValues::Find(const std::string& value) const {
   const KnownValue* const known = Get(value);
-  return known == nullptr ? nullptr : &known->tensor;
+  return known == nullptr || known->batch >= 0 ? nullptr : &known->tensor;
 }
 
 const float* KnownValues::Scalar(const std::string& value) const {
   const KnownValue* const known = Get(value);
-  if (known == nullptr) return nullptr;
+  if (known == nullptr || known->batch >= 0) return nullptr;
   const Tensor& tensor = known->tensor;
   const bool trained = known->trained && tensor.shape().rank() > 0;
   const bool one = tensor.dtype() == DType::kF32 && tensor.numel() == 1 && !trained;
@@ -82,13 +82,13 @@ const float* KnownValues::Scalar(const std::string& value) const {
 
 const Tensor* KnownValues::Untrained(const std::string& value) const {
   const KnownValue* const known = Get(value);
-  if (known == nullptr) return nullptr;
+  if (known == nullptr || known->batch >= 0) return nullptr;
   return known->trained && Scalar(value) == nullptr ? nullptr : &known->tensor;
 }
 
 StatusOr<std::string> KnownValues::AddPart(const std::string& value, int64_t index) {
   const KnownValue* const known = Get(value);
-  if (known == nullptr || known->tensor.dtype() != DType::kF32) {
+  if (known == nullptr || known->batch >= 0 || known->tensor.dtype() != DType::kF32) {
     return Unimplemented("\"%s\" is computed by a node, but must be a constant [TD7015]", value);
   }
   const std::string part = absl::StrFormat("%s.%d", value, index);
@@ -98,8 +98,45 @@ StatusOr<std::string> KnownValues::AddPart(const std::string& value, int64_t ind
   const Shape shape(whole.shape().dims().subspan(1));
   TD_ASSIGN_OR_RETURN(const Tensor tensor, NewTensor(DType::kF32, shape));
   std::memcpy(tensor.data(), whole.span<float>().data() + index * shape.numel(), tensor.bytes());
-  values_.emplace(part, KnownValue{tensor, known->trained, known->uniform});
+  values_.emplace(part, KnownValue{tensor, known->trained, known->uniform, -1, {}});
   return part;
+}
+
+Status KnownValues::AddTable(const std::string& value, const KnownTable& table) {
+  TD_REQUIRE(static_cast<int64_t>(table.numbers.size()) == table.shape.numel());
+  const DType dtype = table.whole ? DType::kI64 : DType::kF32;
+  TD_ASSIGN_OR_RETURN(const Tensor tensor, NewTensor(dtype, table.shape));
+  KnownValue known{tensor, /*trained=*/false, /*uniform=*/false, table.batch, {}};
+  for (size_t i = 0; i < table.numbers.size(); ++i) {
+    const KnownNumber& number = table.numbers[i];
+    if (table.whole) tensor.span<int64_t>()[i] = number.whole;
+    if (!table.whole) tensor.span<float>()[i] = number.number;
+    if (number.slope == 0) continue;
+    known.slopes.resize(table.numbers.size());
+    known.slopes[i] = number.slope;
+  }
+  values_.insert_or_assign(value, std::move(known));
+  return OkStatus();
+}
+
+std::optional<KnownTable> KnownValues::Table(const std::string& value, int64_t most) const {
+  const KnownValue* const known = Get(value);
+  if (known == nullptr || (known->trained && Scalar(value) == nullptr)) return std::nullopt;
+  const Tensor& tensor = known->tensor;
+  if (tensor.numel() > most) return std::nullopt;
+  KnownTable table{.whole = tensor.dtype() != DType::kF32,
+                   .shape = tensor.shape(),
+                   .batch = known->batch,
+                   .numbers = {}};
+  table.numbers.resize(static_cast<size_t>(tensor.numel()));
+  for (size_t i = 0; i < table.numbers.size(); ++i) {
+    KnownNumber& number = table.numbers[i];
+    if (tensor.dtype() == DType::kF32) number.number = tensor.span<float>()[i];
+    if (tensor.dtype() == DType::kI64) number.whole = tensor.span<int64_t>()[i];
+    if (tensor.dtype() == DType::kI32) number.whole = tensor.span<int32_t>()[i];
+    if (!known->slopes.empty()) number.slope = known->slopes[i];
+  }
+  return table;
 }
 
 StatusOr<Tensor> KnownValues::NewTensor(DType dtype, const Shape& shape) const {

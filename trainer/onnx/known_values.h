@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/tensor/tensor.h"
 #include "trainer/onnx/external_data.h"
+#include "trainer/onnx/known_table.h"
 
 namespace onnx {
 class TensorProto;
@@ -23,6 +25,9 @@ struct KnownValue {
   // untrained normalisations) as one initializer. Therefore each use of such an initializer becomes
   // a separate variable.
   bool uniform = false;
+  // As in KnownTable: the dimension that is the batch, and the slopes; empty: all slopes are 0.
+  int batch = -1;
+  std::vector<int64_t> slopes;
 };
 
 // Maps values of the graph to known tensors. Not thread-safe.
@@ -44,8 +49,14 @@ class KnownValues {
   // element.
   StatusOr<std::string> AddPart(const std::string& value, int64_t index);
 
-  // Get and Find return the known value; nullptr: a node computes `value`, or `value` does not
-  // exist.
+  // Adds numbers under the name `value`. The numbers were computed while the model was read.
+  Status AddTable(const std::string& value, const KnownTable& table);
+  // Returns the numbers if `value` is known, no parameter, and has at most `most` elements.
+  std::optional<KnownTable> Table(const std::string& value, int64_t most) const;
+
+  // Get, Find, Scalar and Untrained: Find, Scalar and Untrained return nullptr besides if a
+  // dimension of the value is the batch. Get and Find return the known value; nullptr: a node
+  // computes `value`, or `value` does not exist.
   const KnownValue* Get(const std::string& value) const;
   const Tensor* Find(const std::string& value) const;
   // Returns the number if `value` is a known single float and no parameter. Examples are a float

@@ -76,6 +76,8 @@ const std::string& Node::out(size_t output) const {
 
 const std::string& Node::name() const { return node_.name(); }
 
+const std::string& Node::op_type() const { return node_.op_type(); }
+
 Status Node::Done(const std::string& type, std::vector<std::vector<std::string>> inputs,
                   ops::AttrMap attrs) const {
   const std::string var = graph_.program().NewVar(out());

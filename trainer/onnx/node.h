@@ -21,6 +21,7 @@ class Node {
   int64_t opset() const { return graph_.opset(); }
   const Attributes& attributes() const { return attributes_; }
   const std::string& name() const;
+  const std::string& op_type() const;
 
   size_t inputs() const;
   bool has(size_t input) const;

@@ -6,7 +6,7 @@
 
 #include "kernels/ops/elementwise/dropout.h"
 #include "onnx/onnx.pb.h"
-#include "trainer/onnx/op_readers_known.h"
+#include "trainer/onnx/evaluate.h"
 #include "trainer/onnx/sizes.h"
 
 namespace tandem::onnx {
@@ -14,6 +14,8 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 using Slots = std::vector<std::vector<std::string>>;
+
+constexpr int64_t kCumSumMax = 4096;  // elements of a CumSum
 
 template <const char* kType>
 Status Plain(const Node& n) {
@@ -23,11 +25,6 @@ Status Plain(const Node& n) {
 constexpr char kRelu[] = "relu", kSigmoid[] = "sigmoid", kTanh[] = "tanh";
 
 Status Identity(const Node& n) {
-  const Tensor* known = n.has(0) ? n.graph().known().Untrained(n.value(0)) : nullptr;
-  if (known != nullptr) {
-    n.Know(*known);
-    return OkStatus();
-  }
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   return n.Is(x);
 }
@@ -67,10 +64,7 @@ Status Pow(const Node& n) {
 Status Erf(const Node&) {
   return Unimplemented("Erf is supported only in a GELU, x * 0.5 * (1 + Erf(x / sqrt 2)) [TD7015]");
 }
-Status Sqrt(const Node& n) {
-  TD_ASSIGN_OR_RETURN(const bool folded,
-                      Fold(n, [](std::span<const float> v) { return std::sqrt(v[0]); }));
-  if (folded) return OkStatus();
+Status Sqrt(const Node&) {
   return Unimplemented(
       "Sqrt is supported only in a normalisation over one dimension, c / Sqrt(ReduceMean(c * c) + "
       "epsilon) [TD7015]");
@@ -115,7 +109,15 @@ Status MatMul(const Node& n) {
   return n.Reshape(x, sizes);
 }
 
+// A matrix that is known, or that an operator reads in another layout, is not transposed here but
+// by its readers.
 Status Transpose(const Node& n) {
+  const KnownValue* matrix = n.has(0) ? n.graph().known().Get(n.value(0)) : nullptr;
+  if (matrix != nullptr && matrix->batch < 0 && matrix->tensor.shape().rank() == 2 &&
+      matrix->tensor.dtype() == DType::kF32 && n.attributes().Ints("perm", {1, 0}) == Ints{1, 0}) {
+    n.graph().AddTransposed(n.out(), n.value(0));
+    return OkStatus();
+  }
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   Ints reversed;
   for (int axis = n.graph().program().Desc(x).shape.rank(); axis-- > 0;) reversed.push_back(axis);
@@ -199,13 +201,52 @@ bool IsControl(std::string_view type) {
          type.starts_with("Sequence");
 }
 
+// Sums up along the last dimension, as a product with a triangle of ones.
+Status CumSum(const Node& n) {
+  TD_RETURN_IF_ERROR(n.attributes().Only("exclusive", 0));
+  TD_RETURN_IF_ERROR(n.attributes().Only("reverse", 0));
+  TD_ASSIGN_OR_RETURN(std::string x, n.in(0));
+  TD_ASSIGN_OR_RETURN(const Ints given, n.ConstantInts(1));
+  const Shape shape = n.graph().program().Desc(x).shape;
+  TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().program().Sizes(x));
+  if (given.size() != 1) return InvalidArgument("input 1 must be one number [TD2108]");
+  TD_ASSIGN_OR_RETURN(const int64_t axis, NonNegativeAxis(given[0], shape.rank()));
+  const int64_t size = sizes[static_cast<size_t>(axis)];
+  if (axis != shape.rank() - 1 || axis == 0 || IsBatch(size) || size > kCumSumMax) {
+    return Unimplemented(
+        "CumSum is supported only along the last dimension, of at most %d elements, that is not "
+        "the batch [TD7015]",
+        kCumSumMax);
+  }
+  if (n.graph().program().Desc(x).dtype != DType::kF32) {
+    TD_ASSIGN_OR_RETURN(x, n.Temp("cast", {{x}}, {{"out_dtype", std::string("f32")}}));
+  }
+  TD_ASSIGN_OR_RETURN(Tensor ones, n.graph().known().NewTensor(DType::kF32, {size, size}));
+  for (int64_t i = 0; i < size * size; ++i) {
+    ones.span<float>()[static_cast<size_t>(i)] = i / size <= i % size ? 1 : 0;
+  }
+  n.graph().known().Add(n.out() + ".ones", std::move(ones));
+  TD_ASSIGN_OR_RETURN(const std::string triangle, n.graph().Var(n.out() + ".ones"));
+  TD_ASSIGN_OR_RETURN(const Ints rows, FillSizes(n.graph().program(), x, {-1, size}));
+  TD_ASSIGN_OR_RETURN(x, n.TempReshape(x, rows));
+  TD_ASSIGN_OR_RETURN(x, n.Temp("fc", {{x}, {triangle}, {}}));
+  return n.Reshape(x, sizes);
+}
+
+Status Neg(const Node& n) {
+  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
+  return n.Done("scale", {{x}}, {{"scale", -1.0}});
+}
+
 constexpr ReadRow kReadRows[] = {
+    {"CumSum", CumSum},
     {"Dropout", Dropout},
     {"Erf", Erf},
     {"Gelu", Gelu},
     {"Gemm", Gemm},
     {"Identity", Identity},
     {"MatMul", MatMul},
+    {"Neg", Neg},
     {"Pad", Pad},
     {"Pow", Pow},
     {"ReduceMax", Reduce<kReduceMax>},
@@ -240,9 +281,12 @@ Status CheckSoftmax(const Node& n) {
 }
 
 Status ConvertNode(const std::string& type, const Node& node) {
+  TD_ASSIGN_OR_RETURN(const bool known, Evaluate(type, node));
+  if (known) return OkStatus();
   for (const std::span<const ReadRow> rows :
-       {std::span<const ReadRow>(kReadRows), ActivationReaders(), ElementReaders(), ImageReaders(),
-        KnownReaders(), NormReaders(), RecurrentReaders(), ResizeReaders(), ShapeReaders()}) {
+       {std::span<const ReadRow>(kReadRows), ActivationReaders(), ElementReaders(), GatherReaders(),
+        ImageReaders(), KnownReaders(), NormReaders(), RecurrentReaders(), ResizeReaders(),
+        ShapeReaders()}) {
     for (const ReadRow& row : rows) {
       if (type == row.type) return row.read(node);
     }

@@ -19,6 +19,8 @@ struct ReadRow {
 std::span<const ReadRow> ActivationReaders();
 // Returns the readers of the other elementwise nodes (op_readers_elements.cc).
 std::span<const ReadRow> ElementReaders();
+// Returns the reader of Gather (op_readers_gather.cc).
+std::span<const ReadRow> GatherReaders();
 // Returns the readers of convolutions and poolings (op_readers_image.cc).
 std::span<const ReadRow> ImageReaders();
 // Returns the readers of nodes whose results can usually be computed while the model is read

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "common/base/require.h"
 #include "onnx/onnx.pb.h"
 #include "trainer/onnx/op_readers.h"
 #include "trainer/onnx/op_readers_known.h"
@@ -81,6 +82,29 @@ StatusOr<std::string> AsProduct(const Node& n, const std::string& type, const st
   return named;
 }
 
+// Repeats dimensions of size 1 of X, or of Y if X has all sizes already. Leaves both unchanged if
+// this does not help.
+Status Widen(const Node& n, std::string* x, std::string* y) {
+  TD_ASSIGN_OR_RETURN(const Ints of_x, n.graph().program().Sizes(*x));
+  TD_ASSIGN_OR_RETURN(const Ints of_y, n.graph().program().Sizes(*y));
+  if (of_y.size() > of_x.size()) return OkStatus();
+  Ints joint = of_x, wide = of_y;
+  const size_t skip = of_x.size() - of_y.size();
+  for (size_t i = 0; i < of_y.size(); ++i) {
+    int64_t& size = joint[skip + i];
+    if (size == 1) size = of_y[i];
+    if (of_y[i] != size && of_y[i] != 1) return OkStatus();
+    if (size != of_x[skip + i] && IsBatch(size)) return OkStatus();
+    if (!IsBatch(size)) wide[i] = size;
+  }
+  if (joint != of_x) {
+    TD_ASSIGN_OR_RETURN(*x, Widened(n, *x, joint));
+  } else if (wide != of_y) {
+    TD_ASSIGN_OR_RETURN(*y, Widened(n, *y, wide));
+  }
+  return OkStatus();
+}
+
 StatusOr<std::string> Broadcast(const Node& n, const std::string& type, const std::string& x,
                                 std::string y) {
   const Shape of_x = n.graph().program().Desc(x).shape, of_y = n.graph().program().Desc(y).shape;
@@ -94,11 +118,11 @@ StatusOr<std::string> Broadcast(const Node& n, const std::string& type, const st
       product && axis < 0 && of_y.rank() == 1 && of_x.rank() > 0 && of_x[of_x.rank() - 1] == 1;
   if (one || outer) return AsProduct(n, type, x, y);
   if (axis < 0) {
-    return Unimplemented(
-        "shapes %s and %s cannot be broadcast: the dimensions of one shape must be consecutive "
-        "dimensions of the other shape "
-        "[TD7015]",
-        ToString(of_x), ToString(of_y));
+    std::string wide_x = x, wide_y = y;
+    TD_RETURN_IF_ERROR(Widen(n, &wide_x, &wide_y));
+    if (wide_x != x || wide_y != y) return Broadcast(n, type, wide_x, wide_y);
+    return Unimplemented("shapes %s and %s cannot be broadcast [TD7015]", ToString(of_x),
+                         ToString(of_y));
   }
   if (static_cast<int>(middle.size()) != of_y.rank()) {
     TD_ASSIGN_OR_RETURN(const Ints sizes, n.graph().program().Sizes(y));
@@ -110,14 +134,21 @@ StatusOr<std::string> Broadcast(const Node& n, const std::string& type, const st
   return Named(n, type, x, y, {{"axis", int64_t{axis}}});
 }
 
+// Returns input `i` if it is one known number, a float or an integer.
+std::optional<double> SingleNumber(const Node& n, size_t i) {
+  if (const float* number = n.Scalar(i)) return *number;
+  const auto known = n.Known(i);
+  const bool one = known && known->size() == 1 && !IsBatch((*known)[0]);
+  return one ? std::optional(static_cast<double>((*known)[0])) : std::nullopt;
+}
+
 // Expresses the node as scale * X + bias, if one of its inputs is a known number. Returns false if
 // this form is not possible.
 bool AsScale(const Node& n, const std::string& type, size_t* x, double* scale, double* bias) {
-  const float* right = n.Scalar(1);
-  const float* left = n.Scalar(0);
-  if (right == nullptr && (left == nullptr || type == "elementwise_div")) return false;
-  *x = right != nullptr ? 0 : 1;
-  const double c = right != nullptr ? *right : *left;
+  const auto right = SingleNumber(n, 1), left = SingleNumber(n, 0);
+  if (!right && (!left || type == "elementwise_div")) return false;
+  *x = right ? 0 : 1;
+  const double c = right ? *right : *left;
   *scale = type == "elementwise_mul" ? c : type == "elementwise_div" ? 1 / c : 1;
   *bias = type == "elementwise_add" ? c : type == "elementwise_sub" ? -c : 0;
   if (type == "elementwise_sub" && *x == 1) {
@@ -127,61 +158,46 @@ bool AsScale(const Node& n, const std::string& type, size_t* x, double* scale, d
   return type != "elementwise_max";
 }
 
-// Computes a list of sizes from two lists of sizes. If a list has one number, this number is used
-// for each number of the other list.
-Status KnownSizes(const Node& n, char op, const Ints& a, const Ints& b) {
-  const size_t count = std::max(a.size(), b.size());
-  if ((a.size() != count && a.size() != 1) || (b.size() != count && b.size() != 1)) {
-    return InvalidArgument("the lists have different lengths: %d and %d numbers [TD2108]", a.size(),
-                           b.size());
+// Returns input `i` as floats; integers above 2^24 lose digits.
+StatusOr<std::string> Operand(const Node& n, size_t i) {
+  if (const auto known = n.Known(i); known && std::none_of(known->begin(), known->end(), IsBatch)) {
+    const Shape shape = n.graph().known().Find(n.value(i))->shape();
+    TD_ASSIGN_OR_RETURN(Tensor floats, n.graph().known().NewTensor(DType::kF32, shape));
+    std::transform(known->begin(), known->end(), floats.span<float>().begin(),
+                   [](int64_t number) { return static_cast<float>(number); });
+    const std::string name = n.value(i) + ".floats";
+    n.graph().known().Add(name, std::move(floats));
+    return n.graph().Var(name);
   }
-  Ints results;
-  for (size_t i = 0; i < count; ++i) {
-    const auto size = ComputeSize(op, a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]);
-    if (!size)
-      return Unimplemented("the computed size is not a multiple of the batch size [TD1214]");
-    results.push_back(*size);
-  }
-  return n.Know(results);
+  TD_ASSIGN_OR_RETURN(const std::string x, n.in(i));
+  if (n.graph().program().Desc(x).dtype == DType::kF32) return x;
+  if (n.op_type() == "Div")
+    return Unimplemented("a quotient of integers is not supported [TD7015]");
+  return n.Temp("cast", {{x}}, {{"out_dtype", std::string("f32")}});
 }
 
-float Apply(char op, float a, float b) {
-  return op == '+' ? a + b : op == '-' ? a - b : op == '*' ? a * b : a / b;
-}
-
-template <char kOp>
-float Binary(std::span<const float> v) {
-  return Apply(kOp, v[0], v[1]);
-}
-
-// Reads a Mod of sizes. PyTorch writes it in front of the reshapes of attention.
-Status Mod(const Node& n) {
-  const auto a = n.Known(0), b = n.Known(1);
-  if (a && b && n.attributes().Int("fmod", 0) == 0) return KnownSizes(n, '%', *a, *b);
+// Reads a Mod that Evaluate could not compute.
+Status Mod(const Node&) {
   return Unimplemented("a remainder is supported only for sizes [TD7015]");
 }
 
-template <const char* kType, char kOp>
+template <const char* kType>
 Status Arithmetic(const Node& n) {
   if (n.inputs() != 2)
     return Unimplemented("the node has %d inputs, expected 2 [TD7015]", n.inputs());
-  const auto a = n.Known(0), b = n.Known(1);
-  if (a && b) return KnownSizes(n, kOp, *a, *b);
-  TD_ASSIGN_OR_RETURN(const bool folded, Fold(n, Binary<kOp>));
-  if (folded) return OkStatus();
   size_t at = 0;
   double scale = 1, bias = 0;
   if (AsScale(n, kType, &at, &scale, &bias)) {
-    TD_ASSIGN_OR_RETURN(const std::string x, n.in(at));
+    TD_ASSIGN_OR_RETURN(const std::string x, Operand(n, at));
     return n.Done("scale", {{x}}, {{"scale", scale}, {"bias", bias}});
   }
-  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-  TD_ASSIGN_OR_RETURN(const std::string y, n.in(1));
+  TD_ASSIGN_OR_RETURN(const std::string x, Operand(n, 0));
+  TD_ASSIGN_OR_RETURN(const std::string y, Operand(n, 1));
   TD_ASSIGN_OR_RETURN(const std::string out, Elementwise(n, kType, x, y));
   return n.Is(out);
 }
-constexpr char kAdd[] = "elementwise_add", kSub[] = "elementwise_sub", kMul[] = "elementwise_mul",
-               kDiv[] = "elementwise_div";
+constexpr char kElementAdd[] = "elementwise_add", kElementSub[] = "elementwise_sub",
+               kElementMul[] = "elementwise_mul", kElementDiv[] = "elementwise_div";
 
 // Computes the maximum or the minimum of two inputs. For a minimum, one of the inputs must be a
 // known number.
@@ -284,55 +300,15 @@ Status Negated(const Node& n, const std::string& truth) {
   return n.Done("scale", {{truth}}, {{"scale", -1.0}, {"bias", 1.0}});
 }
 
-// Compares two lists of sizes element by element. A size that depends on the batch never equals a
-// plain number. nullopt: the lists differ in length, or the order of two sizes is unknown.
-std::optional<std::vector<float>> KnownOrder(Order order, const Ints& a, const Ints& b) {
-  const size_t count = std::max(a.size(), b.size());
-  if ((a.size() != count && a.size() != 1) || (b.size() != count && b.size() != 1)) return {};
-  std::vector<float> truths;
-  for (size_t i = 0; i < count; ++i) {
-    const int64_t x = a[a.size() == 1 ? 0 : i], y = b[b.size() == 1 ? 0 : i];
-    if (order != Order::kEqual && IsBatch(x) != IsBatch(y)) return {};
-    const bool is = order == Order::kEqual ? x == y : order == Order::kGreater ? x > y : x < y;
-    truths.push_back(is ? 1 : 0);
-  }
-  return truths;
-}
-
-Status KnowTruths(const Node& n, std::span<const float> truths) {
-  TD_ASSIGN_OR_RETURN(
-      Tensor tensor,
-      n.graph().known().NewTensor(DType::kF32, Shape({static_cast<int64_t>(truths.size())})));
-  std::copy(truths.begin(), truths.end(), tensor.span<float>().begin());
-  n.Know(std::move(tensor));
-  return OkStatus();
-}
-
 // Compares two inputs. kNegated: the result is the opposite truth value.
 template <Order kOrder, bool kNegated>
 Status Compare(const Node& n) {
-  const auto fn = [](std::span<const float> v) -> float {
-    const bool is = kOrder == Order::kEqual     ? v[0] == v[1]
-                    : kOrder == Order::kGreater ? v[0] > v[1]
-                                                : v[0] < v[1];
-    return is != kNegated ? 1 : 0;
-  };
-  const auto a = n.Known(0), b = n.Known(1);
-  if (auto truths = a && b ? KnownOrder(kOrder, *a, *b) : std::nullopt) {
-    for (float& truth : *truths) truth = kNegated ? 1 - truth : truth;
-    return KnowTruths(n, *truths);
-  }
-  TD_ASSIGN_OR_RETURN(const bool folded, Fold(n, fn));
-  if (folded) return OkStatus();
   TD_ASSIGN_OR_RETURN(const std::string is, Compared(n, kOrder));
   constexpr bool kOpposite = (kOrder == Order::kEqual) != kNegated;
   return kOpposite ? Negated(n, is) : n.Is(is);
 }
 
 Status Not(const Node& n) {
-  TD_ASSIGN_OR_RETURN(const bool folded,
-                      Fold(n, [](std::span<const float> v) { return 1 - v[0]; }));
-  if (folded) return OkStatus();
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   return Negated(n, x);
 }
@@ -340,10 +316,6 @@ Status Not(const Node& n) {
 // Combines two truth values: AND if kBoth is set, otherwise OR.
 template <bool kBoth>
 Status Join(const Node& n) {
-  TD_ASSIGN_OR_RETURN(const bool folded, Fold(n, [](std::span<const float> v) {
-                        return kBoth ? v[0] * v[1] : std::max(v[0], v[1]);
-                      }));
-  if (folded) return OkStatus();
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(const std::string y, n.in(1));
   TD_ASSIGN_OR_RETURN(const std::string out,
@@ -376,32 +348,12 @@ StatusOr<std::string> ValueWhere(const Node& n, size_t i, bool wanted) {
   return Elementwise(n, "elementwise_mul", value, truth);
 }
 
-// Executes the Where node if its inputs are known lists of sizes. Exporters write such nodes to
-// compute the shape of an Expand. Returns false if the inputs are other values.
-bool KnownWhere(const Node& n, Ints* chosen) {
-  const Tensor* truths = n.graph().known().Untrained(n.value(0));
-  const auto a = n.Known(1), b = n.Known(2);
-  if (truths == nullptr || truths->dtype() != DType::kF32 || !a || !b) return false;
-  const size_t count = static_cast<size_t>(truths->numel());
-  if ((a->size() != count && a->size() != 1) || (b->size() != count && b->size() != 1))
-    return false;
-  for (size_t i = 0; i < count; ++i) {
-    const Ints& side = truths->span<float>()[i] != 0 ? *a : *b;
-    chosen->push_back(side[side.size() == 1 ? 0 : i]);
-  }
-  return true;
-}
-
 // Computes the sum of two terms: each input where the condition selects this input, and 0
 // elsewhere. An infinite mask number is not multiplied by 0, because the product would be NaN. The
 // other input is added unchanged, because the mask number dominates the sum.
 Status Where(const Node& n) {
   if (!n.has(0) || !n.has(1) || !n.has(2))
     return InvalidArgument("an input of the node is missing, expected 3 inputs [TD2108]");
-  if (Ints chosen; KnownWhere(n, &chosen)) return n.Know(chosen);
-  TD_ASSIGN_OR_RETURN(const bool folded,
-                      Fold(n, [](std::span<const float> v) { return v[0] != 0 ? v[1] : v[2]; }));
-  if (folded) return OkStatus();
   std::string sides[2];
   for (const size_t i : {size_t{1}, size_t{2}}) {
     const float* other = n.Scalar(3 - i);
@@ -417,10 +369,10 @@ Status Where(const Node& n) {
 }
 
 constexpr ReadRow kReadElementsRows[] = {
-    {"Add", Arithmetic<kAdd, '+'>},
+    {"Add", Arithmetic<kElementAdd>},
     {"And", Join<true>},
     {"Clip", Clip},
-    {"Div", Arithmetic<kDiv, '/'>},
+    {"Div", Arithmetic<kElementDiv>},
     {"Equal", Compare<Order::kEqual, false>},
     {"Greater", Compare<Order::kGreater, false>},
     {"GreaterOrEqual", Compare<Order::kLess, true>},
@@ -429,10 +381,10 @@ constexpr ReadRow kReadElementsRows[] = {
     {"Max", Max},
     {"Min", Min},
     {"Mod", Mod},
-    {"Mul", Arithmetic<kMul, '*'>},
+    {"Mul", Arithmetic<kElementMul>},
     {"Not", Not},
     {"Or", Join<false>},
-    {"Sub", Arithmetic<kSub, '-'>},
+    {"Sub", Arithmetic<kElementSub>},
     {"Where", Where},
 };
 
@@ -441,8 +393,13 @@ constexpr ReadRow kReadElementsRows[] = {
 StatusOr<std::string> Elementwise(const Node& n, const std::string& type, const std::string& x,
                                   const std::string& y) {
   const Shape of_x = n.graph().program().Desc(x).shape, of_y = n.graph().program().Desc(y).shape;
-  const bool swap =
+  bool swap =
       of_x.numel() < of_y.numel() || (of_x.numel() == of_y.numel() && of_x.rank() < of_y.rank());
+  TD_ASSIGN_OR_RETURN(const auto batch_x, n.graph().program().BatchOf(x));
+  TD_ASSIGN_OR_RETURN(const auto batch_y, n.graph().program().BatchOf(y));
+  if (batch_x.has_value() != batch_y.has_value() && of_x.rank() == of_y.rank()) {
+    swap = batch_y.has_value();
+  }
   if (!swap) return Broadcast(n, type, x, y);
   if (type == "elementwise_sub") {
     TD_ASSIGN_OR_RETURN(const std::string turned, Broadcast(n, type, y, x));
@@ -450,6 +407,45 @@ StatusOr<std::string> Elementwise(const Node& n, const std::string& type, const 
   }
   const bool commutes = type != "elementwise_div";
   return commutes ? Broadcast(n, type, y, x) : Broadcast(n, type, x, y);
+}
+
+StatusOr<std::string> Widened(const Node& n, std::string x, const Ints& sizes) {
+  TD_ASSIGN_OR_RETURN(Ints from, n.graph().program().Sizes(x));
+  if (from.size() < sizes.size()) {
+    from.insert(from.begin(), sizes.size() - from.size(), 1);
+    TD_ASSIGN_OR_RETURN(x, n.TempReshape(x, from));
+  }
+  for (size_t d = from.size(); d-- > 0;) {
+    const size_t skip = from.size() - sizes.size();
+    if (d < skip || from[d] != 1 || sizes[d - skip] == 1) continue;
+    TD_REQUIRE(!IsBatch(sizes[d - skip]));
+    // The powers of 2 in the number of repetitions.
+    std::vector<std::vector<std::string>> parts(1);
+    const ops::AttrMap axis = {{"axis", static_cast<int64_t>(d)}};
+    for (int64_t left = sizes[d - skip]; left > 0; left /= 2) {
+      if (left % 2 != 0) parts[0].push_back(x);
+      if (left == 1) break;
+      TD_ASSIGN_OR_RETURN(x, n.Temp("concat", {{x, x}}, axis));
+    }
+    x = parts[0].back();
+    if (parts[0].size() == 1) continue;
+    TD_ASSIGN_OR_RETURN(x, n.Temp("concat", parts, axis));
+  }
+  return x;
+}
+
+StatusOr<std::string> Truth(const Node& n, const std::string& x) {
+  const bool fraction = n.graph().program().Desc(x).dtype == DType::kF32;
+  std::string number = x;
+  if (!fraction) {
+    TD_ASSIGN_OR_RETURN(number, n.Temp("cast", {{x}}, {{"out_dtype", std::string("f32")}}));
+  }
+  TD_ASSIGN_OR_RETURN(const std::string negative, n.Temp("scale", {{number}}, {{"scale", -1.0}}));
+  TD_ASSIGN_OR_RETURN(number, n.Temp("elementwise_max", {{number}, {negative}}));
+  if (fraction) {
+    TD_ASSIGN_OR_RETURN(number, n.Temp("scale", {{number}}, {{"scale", kLargestFloat}}));
+  }
+  return n.Temp("clip", {{number}}, {{"min", 0.0}, {"max", 1.0}});
 }
 
 std::span<const ReadRow> ElementReaders() { return kReadElementsRows; }

@@ -211,9 +211,9 @@ void RoundUp(Window* w, const Ints& sizes) {
     // `begin`: the first line of the additional window.
     const int64_t begin = WindowsOf(*w, d, sizes[d]) * w->strides[d];
     const int64_t room = sizes[d] + w->begins[d] + w->ends[d];
-    if (begin < sizes[d] + w->begins[d] && begin + w->kernel[d] > room) {
-      w->ends[d] += begin + w->kernel[d] - room;
-    }
+    const int64_t more = begin + w->kernel[d] - room;
+    // If `more` is the stride, all lines are in windows.
+    if (begin < sizes[d] + w->begins[d] && more > 0 && more < w->strides[d]) w->ends[d] += more;
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "common/base/require.h"
 #include "onnx/onnx.pb.h"
+#include "trainer/onnx/evaluate.h"
 #include "trainer/onnx/op_readers.h"
 #include "trainer/onnx/op_readers_elements.h"
 #include "trainer/onnx/sizes.h"
@@ -51,25 +52,6 @@ float NumberAt(const Tensor& tensor, int64_t i) {
   return static_cast<float>(tensor.span<int32_t>()[at]);
 }
 
-// Returns the index of the element of `from` that broadcasting to `shape` repeats at element `i`.
-int64_t Source(const Shape& from, const Shape& shape, int64_t i) {
-  TD_REQUIRE(from.rank() <= shape.rank());
-  int64_t at = 0, step = 1;
-  for (int d = shape.rank(); d-- > 0; i /= shape[d]) {
-    const int own = d - (shape.rank() - from.rank());
-    if (own < 0) continue;
-    if (from[own] != 1) at += i % shape[d] * step;
-    step *= from[own];
-  }
-  return at;
-}
-
-bool HasBatch(const Tensor& tensor) {
-  if (tensor.dtype() != DType::kI64) return false;
-  const auto numbers = tensor.span<int64_t>();
-  return std::any_of(numbers.begin(), numbers.end(), IsBatch);
-}
-
 Status Constant(const Node& n) {
   if (const ::onnx::AttributeProto* value = n.attributes().Find("value");
       value != nullptr && value->has_t()) {
@@ -93,8 +75,8 @@ Status Constant(const Node& n) {
   return OkStatus();
 }
 
-// Repeats `x` once for each sample, so that the result has the shape `sizes`. The result is a
-// matrix product: a column of ones, one for each sample, times `x` as a row.
+}  // namespace
+
 Status Repeat(const Node& n, const std::string& x, const Ints& sizes) {
   Ints rest;
   size_t at = 0;
@@ -123,6 +105,8 @@ Status Repeat(const Node& n, const std::string& x, const Ints& sizes) {
   return n.Done("transpose", {{out}}, {{"axis", order}});
 }
 
+namespace {
+
 StatusOr<Shape> ShapeWithout(const Ints& sizes) {
   Ints dims;
   int batches = 0;
@@ -143,7 +127,7 @@ Status KnownExpand(const Node& n, const Tensor& from, const Ints& sizes) {
   TD_ASSIGN_OR_RETURN(Tensor tensor, NewFloats(n, shape));
   const auto to = tensor.span<float>();
   for (int64_t i = 0; i < shape.numel(); ++i) {
-    to[static_cast<size_t>(i)] = NumberAt(from, Source(from.shape(), shape, i));
+    to[static_cast<size_t>(i)] = NumberAt(from, BroadcastSource(from.shape(), shape, i));
   }
   if (std::none_of(sizes.begin(), sizes.end(), IsBatch)) {
     n.Know(std::move(tensor));
@@ -159,28 +143,15 @@ Status KnownExpand(const Node& n, const Tensor& from, const Ints& sizes) {
   return Repeat(n, x, sizes);
 }
 
-// Sets the result of the node to a list of `wanted` sizes. `list` must have `wanted` sizes, or one
-// size, which is repeated.
-Status KnownListExpand(const Node& n, Ints list, int64_t wanted) {
-  if (list.size() == 1 && wanted >= 1 && wanted <= Shape::kRankMax) {
-    list.resize(static_cast<size_t>(wanted), list[0]);
-  }
-  if (static_cast<int64_t>(list.size()) == wanted || wanted == 1) return n.Know(list);
-  return InvalidArgument("a list of %d numbers cannot be expanded to %d numbers [TD2108]",
-                         list.size(), wanted);
-}
-
 Status Expand(const Node& n) {
   TD_ASSIGN_OR_RETURN(const Ints wanted, n.ConstantSizes(1));
   if (!n.has(0)) return InvalidArgument("input 0 is missing [TD2108]");
-  if (const auto list = n.Known(0); list && wanted.size() == 1) {
-    return KnownListExpand(n, *list, wanted[0]);
-  }
   const Tensor* known = n.graph().known().Untrained(n.value(0));
   if (known != nullptr && known->dtype() == DType::kF32) return KnownExpand(n, *known, wanted);
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().program().Sizes(x));
-  bool repeats_batch = false, repeats = false;
+  bool repeats_batch = false;
+  std::string wide;
   if (wanted.size() > sizes.size()) {
     sizes.insert(sizes.begin(), wanted.size() - sizes.size(), 1);
   }
@@ -190,33 +161,30 @@ Status Expand(const Node& n) {
     if (size != 1)
       return InvalidArgument("dimension %d cannot be expanded, because its size is not 1 [TD2108]",
                              i);
-    (IsBatch(wanted[i]) ? repeats_batch : repeats) = true;
+    repeats_batch = repeats_batch || IsBatch(wanted[i]);
     size = wanted[i];
   }
-  if (repeats)
+  if (repeats_batch && std::count_if(sizes.begin(), sizes.end(), IsBatch) > 1)
     return Unimplemented(
-        "the node repeats computed numbers along a dimension other than the batch, which is not "
-        "supported [TD7015]");
-  return repeats_batch ? Repeat(n, x, sizes) : n.Reshape(x, sizes);
+        "two dimensions of the result depend on the batch, expected at most one [TD1214]");
+  Ints inner = sizes;
+  if (repeats_batch) std::replace_if(inner.begin(), inner.end(), IsBatch, 1);
+  TD_ASSIGN_OR_RETURN(wide, Widened(n, x, inner));
+  return repeats_batch ? Repeat(n, wide, sizes) : n.Is(wide);
 }
 
 Status ConstantOfShape(const Node& n) {
   TD_ASSIGN_OR_RETURN(const Ints sizes, n.ConstantSizes(0));
   const ::onnx::AttributeProto* value = n.attributes().Find("value");
-  if (value != nullptr && value->has_t() && value->t().data_type() == ::onnx::TensorProto::INT64) {
-    TD_RETURN_IF_ERROR(n.graph().known().AddConstant(n.out(), value->t(), /*trained=*/false));
-    const Tensor number = *n.graph().known().Find(n.out());
-    if (sizes.size() != 1 || number.numel() != 1 || sizes[0] < 0 || sizes[0] > Shape::kRankMax) {
-      return Unimplemented("a constant of integers must be a short list [TD7015]");
-    }
-    return n.Know(Ints(static_cast<size_t>(sizes[0]), number.span<int64_t>()[0]));
-  }
   TD_ASSIGN_OR_RETURN(Tensor number, NewFloats(n, {}));
   number.span<float>()[0] = 0;
   if (value != nullptr && value->has_t()) {
     TD_RETURN_IF_ERROR(n.graph().known().AddConstant(n.out(), value->t(), /*trained=*/false));
     number = *n.graph().known().Find(n.out());
   }
+  if (number.dtype() != DType::kF32)
+    return Unimplemented("a constant of integers must have at most %d elements [TD7015]",
+                         kEvaluatedMax);
   if (number.numel() != 1)
     return InvalidArgument("attribute value has %d numbers, expected 1 [TD2108]", number.numel());
   return KnownExpand(n, number, sizes);
@@ -261,44 +229,17 @@ Status Trilu(const Node& n) {
   return n.Is(out);
 }
 
-Status KnownCast(const Node& n, const Tensor& from, int64_t to) {
-  if (to != ::onnx::TensorProto::FLOAT && to != ::onnx::TensorProto::BOOL) {
-    Ints numbers;
-    if (from.numel() > Shape::kRankMax)
-      return Unimplemented(
-          "a cast of %d constants to integers is not supported, expected at most %d [TD7015]",
-          from.numel(), Shape::kRankMax);
-    for (int64_t i = 0; i < from.numel(); ++i) {
-      const float number = NumberAt(from, i);
-      if (!(std::abs(number) < 1e9f))
-        return Unimplemented("the constant %g cannot be converted to an integer [TD7015]", number);
-      numbers.push_back(static_cast<int64_t>(number));
-    }
-    return n.Know(numbers);
-  }
-  TD_ASSIGN_OR_RETURN(Tensor tensor, NewFloats(n, from.shape()));
-  for (int64_t i = 0; i < from.numel(); ++i) {
-    const float number = NumberAt(from, i);
-    tensor.span<float>()[static_cast<size_t>(i)] =
-        to == ::onnx::TensorProto::FLOAT ? number : static_cast<float>(number != 0);
-  }
-  n.Know(std::move(tensor));
-  return OkStatus();
-}
-
 Status CastTo(const Node& n, int64_t to) {
   const bool whole = to == ::onnx::TensorProto::INT64 || to == ::onnx::TensorProto::INT32;
   if (!whole && to != ::onnx::TensorProto::FLOAT && to != ::onnx::TensorProto::BOOL) {
     return Unimplemented("a cast to ONNX element type %d is not supported [TD7015]", to);
   }
-  const auto list = n.Known(0);
-  if (list && whole) return n.Know(*list);
-  const Tensor* known = n.has(0) ? n.graph().known().Untrained(n.value(0)) : nullptr;
-  if (known != nullptr && !HasBatch(*known)) return KnownCast(n, *known, to);
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   const bool floats = n.graph().program().Desc(x).dtype == DType::kF32;
-  if (to == ::onnx::TensorProto::BOOL)
-    return Unimplemented("a cast to BOOL is supported only for constants [TD7015]");
+  if (to == ::onnx::TensorProto::BOOL) {
+    TD_ASSIGN_OR_RETURN(const std::string truth, Truth(n, x));
+    return n.Is(truth);
+  }
   if (to == ::onnx::TensorProto::FLOAT && floats) return n.Is(x);
   const char* name = to == ::onnx::TensorProto::FLOAT   ? "f32"
                      : to == ::onnx::TensorProto::INT64 ? "i64"
@@ -332,28 +273,6 @@ constexpr ReadRow kReadKnownRows[] = {
 };
 
 }  // namespace
-
-StatusOr<bool> Fold(const Node& n, float (*fn)(std::span<const float>)) {
-  std::vector<const Tensor*> inputs;
-  Shape shape;
-  for (size_t i = 0; i < n.inputs(); ++i) {
-    const Tensor* known = n.has(i) ? n.graph().known().Untrained(n.value(i)) : nullptr;
-    if (known == nullptr || HasBatch(*known)) return false;
-    inputs.push_back(known);
-    TD_ASSIGN_OR_RETURN(shape, Joint(shape, known->shape()));
-  }
-  if (inputs.empty()) return false;
-  TD_ASSIGN_OR_RETURN(Tensor tensor, NewFloats(n, shape));
-  std::vector<float> numbers(inputs.size());
-  for (int64_t i = 0; i < shape.numel(); ++i) {
-    for (size_t k = 0; k < inputs.size(); ++k) {
-      numbers[k] = NumberAt(*inputs[k], Source(inputs[k]->shape(), shape, i));
-    }
-    tensor.span<float>()[static_cast<size_t>(i)] = fn(numbers);
-  }
-  n.Know(std::move(tensor));
-  return true;
-}
 
 std::span<const ReadRow> KnownReaders() { return kReadKnownRows; }
 

@@ -1,15 +1,22 @@
-// Computes results of nodes while the model is read.
+// Repeats numbers along dimensions.
 #pragma once
 
-#include <span>
+#include <string>
+#include <vector>
 
 #include "trainer/onnx/node.h"
 
 namespace tandem::onnx {
 
-// Computes the result of the node if all its inputs are known and none of the inputs is trained.
-// `fn`: called for each element with the inputs' numbers as floats. Smaller inputs are broadcast.
-// Returns false if an input is not known or is trained.
-StatusOr<bool> Fold(const Node& node, float (*fn)(std::span<const float>));
+// Repeats `x` once for each sample, and sets the result of the node to it. The result has the shape
+// `sizes`, in which one size is the batch. The repetition is a matrix product: a column of ones,
+// one for each sample, times `x` as a row. UNIMPLEMENTED: the size of the batch is a multiple of
+// it.
+Status Repeat(const Node& n, const std::string& x, const std::vector<int64_t>& sizes);
+
+// Returns a variable that repeats `x` along each dimension in which `x` has size 1 and `sizes` has
+// another size. Missing first dimensions count as 1. REQUIRES: the size of such a dimension does
+// not depend on the batch.
+StatusOr<std::string> Widened(const Node& n, std::string x, const std::vector<int64_t>& sizes);
 
 }  // namespace tandem::onnx

@@ -12,18 +12,14 @@ namespace {
 using Ints = std::vector<int64_t>;
 using Slots = std::vector<std::vector<std::string>>;
 
-constexpr size_t kPartsMax = 64;  // maximum number of ranges of elements that a Gather selects
-
-// Sets the result of the node to the list `known`, because the node only adds or removes dimensions
-// of size 1. Such a change leaves the numbers of a list unchanged.
-Status PropagateConstant(const Node& n, const Ints& known) {
-  n.attributes().Ints("axes", {});
-  return n.Know(known);
-}
-
 StatusOr<Ints> SizesOf(const Node& n, size_t input) {
-  const Tensor* known = n.has(input) ? n.graph().known().Find(n.value(input)) : nullptr;
-  if (known != nullptr) return Ints(known->shape().dims().begin(), known->shape().dims().end());
+  const KnownValue* known = n.has(input) ? n.graph().known().Get(n.value(input)) : nullptr;
+  if (known != nullptr) {
+    const Shape shape = known->tensor.shape();
+    Ints sizes(shape.dims().begin(), shape.dims().end());
+    if (known->batch >= 0) sizes[static_cast<size_t>(known->batch)] = kBatch + 1;
+    return sizes;
+  }
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(input));
   return n.graph().program().Sizes(x);
 }
@@ -49,14 +45,17 @@ Status SizeOf(const Node& n) {
       return Unimplemented(
           "the result depends on the square of the batch size, which is not supported [TD1214]");
   }
-  return n.Know(Ints{*product});
+  return n.graph().known().AddTable(
+      n.out(), {.whole = true, .shape = {}, .batch = -1, .numbers = {{*product, 0, 0}}});
 }
 
 Status Flatten(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   const Shape shape = n.graph().program().Desc(x).shape;
-  TD_ASSIGN_OR_RETURN(const int64_t axis,
-                      NonNegativeAxis(n.attributes().Int("axis", 1), shape.rank()));
+  int64_t axis = n.attributes().Int("axis", 1);
+  if (axis != shape.rank()) {
+    TD_ASSIGN_OR_RETURN(axis, NonNegativeAxis(axis, shape.rank()));
+  }
   if (axis == 0)
     return Unimplemented(
         "axis = 0 would flatten all samples into one row, which is not supported [TD1214]");
@@ -72,14 +71,12 @@ Status Flatten(const Node& n) {
 Status Reshape(const Node& n) {
   const bool allow_zero = n.attributes().Int("allowzero", 0) != 0;
   TD_ASSIGN_OR_RETURN(const Ints dims, n.ConstantSizes(1));
-  if (const auto known = n.Known(0); known && dims.size() <= 1) return n.Know(*known);
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(const Ints sizes, ReshapeSizes(n.graph().program(), x, dims, allow_zero));
   return n.Reshape(x, sizes);
 }
 
 Status Squeeze(const Node& n) {
-  if (const auto known = n.Known(0)) return PropagateConstant(n, *known);
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   const Shape shape = n.graph().program().Desc(x).shape;
   TD_ASSIGN_OR_RETURN(const Ints axes, n.Axes(12, shape.rank()));
@@ -97,7 +94,6 @@ Status Squeeze(const Node& n) {
 }
 
 Status Unsqueeze(const Node& n) {
-  if (const auto known = n.Known(0)) return PropagateConstant(n, *known);
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   size_t more = n.attributes().Ints("axes", {}).size();
   if (n.has(1)) {
@@ -119,17 +115,6 @@ Status Unsqueeze(const Node& n) {
 }
 
 Status Concat(const Node& n) {
-  Ints joined;
-  bool known = n.inputs() > 0;
-  for (size_t i = 0; known && i < n.inputs(); ++i) {
-    const auto list = n.Known(i);
-    known = list.has_value();
-    if (known) joined.insert(joined.end(), list->begin(), list->end());
-  }
-  if (known) {
-    TD_RETURN_IF_ERROR(n.attributes().Only("axis", 0));
-    return n.Know(joined);
-  }
   Slots inputs(1);
   for (size_t i = 0; i < n.inputs(); ++i) {
     TD_ASSIGN_OR_RETURN(inputs[0].emplace_back(), n.in(i));
@@ -138,12 +123,14 @@ Status Concat(const Node& n) {
 }
 
 struct Cuts {
-  Ints axes, starts, ends;
+  Ints axes, starts, ends, steps;
 };
 
 StatusOr<Cuts> CutsOf(const Node& n) {
-  Cuts cuts{n.attributes().Ints("axes", {}), n.attributes().Ints("starts", {}),
-            n.attributes().Ints("ends", {})};
+  Cuts cuts{n.attributes().Ints("axes", {}),
+            n.attributes().Ints("starts", {}),
+            n.attributes().Ints("ends", {}),
+            {}};
   if (n.opset() >= 10) {
     TD_ASSIGN_OR_RETURN(cuts.starts, n.ConstantInts(1));
     TD_ASSIGN_OR_RETURN(cuts.ends, n.ConstantInts(2));
@@ -151,41 +138,56 @@ StatusOr<Cuts> CutsOf(const Node& n) {
       TD_ASSIGN_OR_RETURN(cuts.axes, n.ConstantInts(3));
     }
     if (n.has(4)) {
-      TD_ASSIGN_OR_RETURN(const Ints steps, n.ConstantInts(4));
-      const bool ones = std::all_of(steps.begin(), steps.end(), [](int64_t s) { return s == 1; });
-      if (!ones) return Unimplemented("slices with a step other than 1 are not supported [TD7015]");
+      TD_ASSIGN_OR_RETURN(cuts.steps, n.ConstantInts(4));
     }
   }
   for (size_t i = 0; cuts.axes.size() < cuts.starts.size(); ++i) {
     cuts.axes.push_back(static_cast<int64_t>(i));
   }
+  cuts.steps.resize(cuts.starts.size(), 1);
   if (cuts.axes.size() == cuts.starts.size() && cuts.axes.size() == cuts.ends.size()) return cuts;
   return InvalidArgument("axes, starts and ends must have the same length [TD2108]");
 }
 
-// Slices the known list of sizes `list`.
-Status KnownSlice(const Node& n, const Ints& list, const Cuts& cuts) {
-  if (cuts.axes.size() != 1 || (cuts.axes[0] != 0 && cuts.axes[0] != -1)) {
-    return InvalidArgument(
-        "the sliced list has one dimension, but input axes names another dimension [TD2108]");
+// Selects every step-th element of dimension `axis` of `x`, from element `start` to the end. The
+// dimension is split into groups of `step` elements.
+StatusOr<std::string> Strided(const Node& n, const std::string& x, int64_t axis, int64_t start,
+                              int64_t step) {
+  TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().program().Sizes(x));
+  int64_t& size = sizes[static_cast<size_t>(axis)];
+  if (step < 1 || IsBatch(size) || size % step != 0 || start < 0 || start >= step) {
+    return Unimplemented(
+        "a slice of %d elements with the step %d is not supported, expected a step that divides "
+        "the "
+        "size of the dimension and a slice to its end [TD7015]",
+        IsBatch(size) ? 0 : size, step);
   }
-  const auto size = static_cast<int64_t>(list.size());
-  const auto place = [size](int64_t at) {
-    return std::clamp<int64_t>(at < 0 && at >= -size ? at + size : at, 0, size);
-  };
-  const int64_t begin = place(cuts.starts[0]), end = std::max(begin, place(cuts.ends[0]));
-  return n.Know(Ints(list.begin() + begin, list.begin() + end));
+  size /= step;
+  sizes.insert(sizes.begin() + axis + 1, step);
+  TD_ASSIGN_OR_RETURN(std::string groups, n.TempReshape(x, sizes));
+  TD_ASSIGN_OR_RETURN(
+      groups,
+      n.Temp("slice", {{groups}},
+             {{"axes", Ints{axis + 1}}, {"starts", Ints{start}}, {"ends", Ints{start + 1}}}));
+  sizes.erase(sizes.begin() + axis + 1);
+  return n.TempReshape(groups, sizes);
 }
 
 Status Slice(const Node& n) {
   TD_ASSIGN_OR_RETURN(Cuts cuts, CutsOf(n));
-  if (const auto known = n.Known(0)) return KnownSlice(n, *known, cuts);
-  TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
+  TD_ASSIGN_OR_RETURN(std::string x, n.in(0));
   const Shape shape = n.graph().program().Desc(x).shape;
   TD_ASSIGN_OR_RETURN(const auto batch, n.graph().program().BatchOf(x));
   Cuts left;
   for (size_t i = 0; i < cuts.axes.size(); ++i) {
     TD_ASSIGN_OR_RETURN(const int64_t axis, NonNegativeAxis(cuts.axes[i], shape.rank()));
+    if (cuts.steps[i] != 1 && cuts.ends[i] >= shape[static_cast<int>(axis)]) {
+      TD_ASSIGN_OR_RETURN(x, Strided(n, x, axis, cuts.starts[i], cuts.steps[i]));
+      continue;
+    }
+    if (cuts.steps[i] != 1)
+      return Unimplemented(
+          "a slice with a step that does not reach the end is not supported [TD7015]");
     if (batch && axis == batch->axis) {
       // A slice of the whole batch dimension has no effect.
       if (cuts.starts[i] == 0 && cuts.ends[i] >= INT32_MAX) continue;
@@ -202,85 +204,9 @@ Status Slice(const Node& n) {
                 {{"axes", left.axes}, {"starts", left.starts}, {"ends", left.ends}});
 }
 
-// Selects the elements `at` of the known list `list`.
-Status KnownElements(const Node& n, const Ints& list, const Ints& at) {
-  TD_RETURN_IF_ERROR(n.attributes().Only("axis", 0));
-  Ints elements;
-  for (const int64_t i : at) {
-    TD_ASSIGN_OR_RETURN(const int64_t index, NonNegativeAxis(i, static_cast<int>(list.size())));
-    elements.push_back(list[static_cast<size_t>(index)]);
-  }
-  return n.Know(elements);
-}
-
-// Selects the elements `at` of `x` along the axis of the node. `one`: `at` is a single number, and
-// the result lacks the dimension.
-Status Choose(const Node& n, const std::string& x, const Ints& at, bool one) {
-  TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().program().Sizes(x));
-  TD_ASSIGN_OR_RETURN(const int64_t axis, NonNegativeAxis(n.attributes().Int("axis", 0),
-                                                          static_cast<int>(sizes.size())));
-  int64_t& size = sizes[static_cast<size_t>(axis)];
-  if (IsBatch(size))
-    return Unimplemented("samples of the batch cannot be selected by index [TD1214]");
-  Slots parts(1);
-  for (size_t i = 0; i < at.size();) {
-    const int64_t begin = at[i] < 0 ? at[i] + size : at[i];
-    int64_t end = begin;
-    for (; i < at.size() && (at[i] < 0 ? at[i] + size : at[i]) == end; ++i) ++end;
-    if (begin < 0 || end > size)
-      return InvalidArgument("element %d does not exist: the dimension has %d elements [TD2108]",
-                             at[i - 1], size);
-    if (parts[0].size() == kPartsMax)
-      return Unimplemented(
-          "the selected elements form more than %d ranges, which is not supported [TD7015]",
-          kPartsMax);
-    TD_ASSIGN_OR_RETURN(
-        parts[0].emplace_back(),
-        n.Temp("slice", {{x}},
-               {{"axes", Ints{axis}}, {"starts", Ints{begin}}, {"ends", Ints{end}}}));
-  }
-  if (parts[0].empty()) return Unimplemented("the node selects no elements [TD7015]");
-  if (one) {
-    sizes.erase(sizes.begin() + axis);
-    return n.Reshape(parts[0][0], sizes);
-  }
-  return parts[0].size() == 1 ? n.Is(parts[0][0]) : n.Done("concat", parts, {{"axis", axis}});
-}
-
-Status Gather(const Node& n) {
-  if (!n.has(0) || !n.has(1))
-    return InvalidArgument("an input of the node is missing, expected 2 inputs [TD2108]");
-  const auto list = n.Known(0), at = n.Known(1);
-  if (list && at) return KnownElements(n, *list, *at);
-  if (at) {
-    const int rank = n.graph().known().Find(n.value(1))->shape().rank();
-    if (rank > 1)
-      return Unimplemented(
-          "constant indices with %d dimensions are not supported, expected at most 1 [TD7015]",
-          rank);
-    TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
-    return Choose(n, x, *at, rank == 0);
-  }
-  const Tensor* table = n.graph().known().Find(n.value(0));
-  const bool lookup = table != nullptr && table->shape().rank() == 2 &&
-                      n.attributes().Int("axis", 0) == 0 &&
-                      n.graph().known().Find(n.value(1)) == nullptr;
-  if (!lookup)
-    return Unimplemented(
-        "a Gather with computed indices is supported only from a constant table of two dimensions "
-        "[TD7015]");
-  TD_ASSIGN_OR_RETURN(const std::string w, n.in(0));
-  TD_ASSIGN_OR_RETURN(std::string ids, n.in(1));
-  if (n.graph().program().Desc(ids).dtype != DType::kI64) {
-    TD_ASSIGN_OR_RETURN(ids, n.Temp("cast", {{ids}}, {{"out_dtype", std::string("i64")}}));
-  }
-  return n.Done("lookup_table", {{ids}, {w}}, {{"squeeze_last", false}});
-}
-
 constexpr ReadRow kReadShapeRows[] = {
-    {"Concat", Concat},   {"Flatten", Flatten}, {"Gather", Gather},
-    {"Reshape", Reshape}, {"Shape", ShapeOf},   {"Size", SizeOf},
-    {"Slice", Slice},     {"Squeeze", Squeeze}, {"Unsqueeze", Unsqueeze},
+    {"Concat", Concat}, {"Flatten", Flatten}, {"Reshape", Reshape}, {"Shape", ShapeOf},
+    {"Size", SizeOf},   {"Slice", Slice},     {"Squeeze", Squeeze}, {"Unsqueeze", Unsqueeze},
 };
 
 }  // namespace

@@ -67,6 +67,7 @@ class Fuser {
   std::set<const Node*> Run() {
     for (Node& node : *graph_.mutable_node()) {
       if (node.output_size() != 1 || node.input_size() != 1) continue;
+      if (node.op_type() == "IsNaN") TestForNaN(&node);
       if (node.op_type() == "Erf") Gelu(&node);
       if (node.op_type() == "Sqrt") Normalisation(&node);
     }
@@ -152,6 +153,16 @@ class Fuser {
     Become(at, "Gelu", {x}, nodes);
   }
 
+  // Replaces Where(IsNaN(x), 0, x) by x. PyTorch writes this after the softmax of an attention, for
+  // rows in which all numbers are masked.
+  void TestForNaN(Node* test) {
+    Node* where = OnlyReader(*test, "Where");
+    if (where == nullptr || where->input_size() != 3) return;
+    const std::string x = test->input(0);
+    if (where->input(0) != test->output(0) || where->input(2) != x) return;
+    if (Number(where->input(1)) == 0.0) Become(where, "Identity", {x}, {test});
+  }
+
   // Returns the dimension over which a ReduceMean computes the mean. nullopt: the node reduces
   // several dimensions, or removes the dimension.
   std::optional<int64_t> AxisOf(const Node& mean) const {
@@ -193,18 +204,21 @@ class Fuser {
   }
 
   // Returns the node that divides c by the deviation: c / Sqrt(...), or c times
-  // Reciprocal(Sqrt(...)). Adds the Reciprocal to the deviation's nodes. nullptr: there is no such
-  // node.
+  // Reciprocal(Sqrt(...)) or 1 / Sqrt(...). Adds the Reciprocal or quotient to the deviation's
+  // nodes. nullptr: there is no such node.
   Node* QuotientOf(const Node& root, Deviation* deviation) const {
     Node* reciprocal = OnlyReader(root, "Reciprocal");
+    Node* at = reciprocal == nullptr ? OnlyReader(root, "Div") : nullptr;
+    if (at != nullptr && at->input(1) == root.output(0) && Number(at->input(0)) == 1.0) {
+      reciprocal = at;  // PyTorch's rsqrt
+    }
     if (reciprocal == nullptr) {
-      Node* at = OnlyReader(root, "Div");
       return at != nullptr && Other(*at, root.output(0)) == deviation->c &&
                      at->input(0) == deviation->c
                  ? at
                  : nullptr;
     }
-    Node* at = OnlyReader(*reciprocal, "Mul");
+    at = OnlyReader(*reciprocal, "Mul");
     if (at == nullptr || Other(*at, reciprocal->output(0)) != deviation->c) return nullptr;
     deviation->nodes.push_back(reciprocal);
     return at;

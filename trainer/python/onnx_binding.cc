@@ -8,6 +8,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,9 +43,11 @@ onnx::ImportOptions::Loss ParseLoss(const std::string& name) {
 // in the file `name`.
 py::tuple Import(const std::optional<py::bytes>& model, const std::string& name,
                  const std::string& loss, const std::string& output, const std::string& dir,
-                 const std::map<std::string, std::string>& rename) {
+                 const std::map<std::string, std::string>& rename,
+                 const std::set<std::string>& constants) {
   onnx::ImportOptions options;
   options.rename = rename;
+  options.constants = constants;
   options.loss = ParseLoss(loss);
   options.output = output;
   options.dir = dir;
@@ -92,7 +95,7 @@ void Export(const ProgramHandle& handle, DeviceScope& scope, const std::string& 
 
 void BindOnnx(py::module_& module) {
   module.def("import_onnx", &Import, py::arg("model"), py::arg("name"), py::arg("loss"),
-             py::arg("output"), py::arg("dir"), py::arg("rename"));
+             py::arg("output"), py::arg("dir"), py::arg("rename"), py::arg("constants"));
   module.def("export_onnx", &Export, py::arg("program"), py::arg("scope"), py::arg("path"),
              py::arg("outputs"));
 }

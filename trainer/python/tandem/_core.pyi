@@ -1,6 +1,7 @@
 """The C++ library. Use the package `tandem`, which adds layers and checks."""
 
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union, overload
+from typing import AbstractSet, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Union, overload
 
 import numpy.typing
 
@@ -340,5 +341,6 @@ def import_onnx(
     output: str,
     dir: str,
     rename: Mapping[str, str],
+    constants: AbstractSet[str],
 ) -> Tuple[Program, str, Dict[str, Array], List[str]]: ...
 def export_onnx(program: Program, scope: Scope, path: str, outputs: Sequence[str]) -> None: ...

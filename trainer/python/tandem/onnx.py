@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import AbstractSet, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _core
 from .program import Program, Variable, default_main_program
@@ -37,6 +37,7 @@ def read(
     output: str = "",
     dir: str = "",
     rename: Optional[Mapping[str, str]] = None,
+    constants: AbstractSet[str] = frozenset(),
 ) -> Imported:
     """Converts a serialized ONNX model of opset 7 to 21. Sets no scope.
 
@@ -49,13 +50,14 @@ def read(
         dir: the directory of the model's data files; "": there are none.
         rename: the names of data variables, by inputs of the model. By default, a single input with
             four dimensions becomes "img".
+        constants: the initializers, or variables of initializers, that are not trained.
 
     Raises:
         DataLossError: the bytes are no ONNX model.
         UnimplementedError: an operator of the model has no counterpart. The message names the node.
         InvalidArgumentError: the graph is inconsistent.
     """
-    return _imported(_core.import_onnx(model, name, loss, output, dir, rename or {}))
+    return _imported(_core.import_onnx(model, name, loss, output, dir, rename or {}, constants))
 
 
 def _imported(made: Tuple[_core.Program, str, Dict[str, Array], List[str]]) -> Imported:
@@ -80,7 +82,7 @@ def load(
     """
     file = os.fspath(path)
     folder = os.path.dirname(os.path.abspath(file))
-    imported = _imported(_core.import_onnx(None, file, loss, output, folder, {}))
+    imported = _imported(_core.import_onnx(None, file, loss, output, folder, {}, frozenset()))
     found = global_scope() if scope is None else scope
     for name, value in imported.values.items():
         found.set(name, value)

@@ -3,20 +3,38 @@
 The exporter changes names and layouts: it splits, joins, transposes and permutes parameters. To know
 which element of the module each element of the program comes from, `from_torch` exports the module
 with numbers in place of its values: once element k of all parameters is k + 1, and once the numbers
-descend. A variable that is equal in both programs is a constant."""
+descend. A variable that is equal in both programs is a constant.
+
+The exporter computes what depends on parameters alone. Where it thereby copies a parameter, as for an
+embedding whose table is also the output layer, the module is exported again without this."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import warnings
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from collections import OrderedDict
+from typing import (
+    AbstractSet,
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    Union,
+)
 
 import numpy
 import torch
 
 from .. import onnx
-from ..errors import InvalidArgumentError, UnimplementedError
+from ..errors import InvalidArgumentError, NotFoundError, UnimplementedError
 from ..program import Program, StartupProgram, Variable
 from ..scope import Array, Scope, global_scope
 
@@ -68,6 +86,8 @@ class Converted:
         sources: List[_Source],
         names: List[str],
         left: Dict[str, Any],
+        aliases: Dict[str, str],
+        metadata: Any,
     ) -> None:
         self.program = program
         self.inputs = inputs
@@ -77,6 +97,8 @@ class Converted:
         self._sources = sources
         self._names = names
         self._left = left
+        self._metadata = metadata
+        self._aliases = aliases
 
     def startup(self, random_seed: int = 1) -> StartupProgram:
         """Returns the startup program, which sets the values of the module and declares the slots of
@@ -92,7 +114,9 @@ class Converted:
             NotFoundError: the scope lacks a variable of the program.
         """
         found = global_scope() if scope is None else scope
-        state = {name: value.clone() for name, value in self._left.items()}
+        state = OrderedDict((name, value.clone()) for name, value in self._left.items())
+        # Some modules read the versions of their parts when they load a state.
+        state._metadata = self._metadata  # type: ignore[attr-defined]
         if not self._names:
             return state
         flat = _flat(state, self._names)
@@ -104,7 +128,30 @@ class Converted:
             value = torch.from_numpy(flat[begin:end].copy())
             state[name] = value.view(state[name].shape)
             begin = end
+        for name, first in self._aliases.items():
+            state[name] = state[first].clone()
         return state
+
+
+    def load_state_dict(self, state: Mapping[str, Any], scope: Optional[Scope] = None) -> None:
+        """Sets the values of a `state_dict` of the module in the scope. The slots of the optimizer keep
+        their values.
+
+        Raises:
+            NotFoundError: the state lacks an entry of the module.
+        """
+        lacks = [name for name in self._names if name not in state]
+        if lacks:
+            raise NotFoundError(
+                f'the state lacks "{lacks[0]}", an entry of the module [TD1104]',
+                "give a state_dict of the module that was converted",
+            )
+        found = global_scope() if scope is None else scope
+        if not self._names:
+            return
+        flat = _flat({name: state[name].detach().cpu() for name in self._names}, self._names)
+        for source in self._sources:
+            found.set(source.variable, flat[source.positions].astype(numpy.float32))
 
 
 def _flat(state: Dict[str, Any], names: List[str]) -> Any:
@@ -112,9 +159,12 @@ def _flat(state: Dict[str, Any], names: List[str]) -> Any:
     return numpy.concatenate([state[name].numpy().reshape(-1) for name in names])
 
 
-def _export(module: Any, example: Tuple[Any, ...], names: List[str], opset: int) -> bytes:
+def _export(
+    module: Any, example: Tuple[Any, ...], names: List[str], opset: int, folded: bool = True
+) -> bytes:
     """Returns the module, which is in the state of `eval()`, as an ONNX model. In the mode PRESERVE the
-    exporter does not merge batch normalisation into convolutions."""
+    exporter does not merge batch normalisation into convolutions. `folded`: the exporter computes what
+    depends on parameters alone."""
     file = io.BytesIO()
     more = {"dynamo": False} if "dynamo" in torch.onnx.export.__code__.co_varnames else {}
     with warnings.catch_warnings():
@@ -124,7 +174,7 @@ def _export(module: Any, example: Tuple[Any, ...], names: List[str], opset: int)
             example,
             file,
             training=torch.onnx.TrainingMode.PRESERVE,
-            do_constant_folding=True,
+            do_constant_folding=folded,
             keep_initializers_as_inputs=False,
             input_names=names,
             output_names=["output"],
@@ -137,9 +187,9 @@ def _export(module: Any, example: Tuple[Any, ...], names: List[str], opset: int)
 
 @contextlib.contextmanager
 def _numbered(module: Any, numbers: Any) -> Iterator[None]:
-    """Gives the floating-point entries of the module's state the values `numbers`, in their order,
-    for the duration of a `with` block."""
-    state = _entries(module)
+    """Gives the entries of the module the values `numbers`, in their order, for the duration of a
+    `with` block."""
+    state, _ = _entries(module)
     before = [value.clone() for _, value in state]
     begin = 0
     try:
@@ -154,8 +204,33 @@ def _numbered(module: Any, numbers: Any) -> Iterator[None]:
                 value.copy_(old)
 
 
-def _entries(module: Any) -> List[Tuple[str, Any]]:
-    return [(n, v.detach()) for n, v in module.state_dict().items() if v.is_floating_point()]
+def _entries(module: Any) -> Tuple[List[Tuple[str, Any]], Dict[str, str]]:
+    """Returns the entries of the state that a training changes: the parameters, and the running
+    statistics. Each tensor is there once. Its other names are in the second result."""
+    statistics = {
+        id(value)
+        for part in module.modules()
+        for name, value in part.named_buffers(recurse=False)
+        if name in ("running_mean", "running_var")
+    }
+    entries: List[Tuple[str, Any]] = []
+    aliases: Dict[str, str] = {}
+    first: Dict[int, str] = {}
+    for name, value in module.state_dict(keep_vars=True).items():
+        if not isinstance(value, torch.nn.Parameter) and id(value) not in statistics:
+            continue
+        if id(value) in first:
+            aliases[name] = first[id(value)]
+            continue
+        first[id(value)] = name
+        entries.append((name, value.detach()))
+    return entries, aliases
+
+
+def _constants(module: Any, entries: List[Tuple[str, Any]]) -> Set[str]:
+    """Returns the exporter's names of the buffers that a training does not change."""
+    changed = {name for name, _ in entries}
+    return {"module." + name for name, _ in module.named_buffers() if name not in changed}
 
 
 def from_torch(
@@ -182,8 +257,8 @@ def from_torch(
 
     Raises:
         InvalidArgumentError: a parameter is not f32, or is on another device.
-        UnimplementedError: the module uses an operator that Tandem has not, computes a parameter
-            from others, or uses a parameter twice.
+        UnimplementedError: the module uses an operator that Tandem has not, or the exporter splits or
+            computes a parameter that another operator also reads.
     """
     inputs = tuple(example) if isinstance(example, (tuple, list)) else (example,)
     several = [f"x_{k}" for k in range(len(inputs))]
@@ -193,7 +268,7 @@ def from_torch(
             f"{len(names)} names for {len(inputs)} inputs, expected one each [TD1104]"
         )
     left = {name: value.detach().clone() for name, value in module.state_dict().items()}
-    entries = _entries(module)
+    entries, aliases = _entries(module)
     for name, value in entries:
         if value.dtype != torch.float32 or value.device.type != "cpu":
             raise InvalidArgumentError(
@@ -202,9 +277,10 @@ def from_torch(
                 "call module.float().cpu()",
             )
 
-    def export() -> onnx.Imported:
-        model = _export(module, inputs, names, opset)
-        return onnx.read(model, "the module", loss, rename={name: name for name in names})
+    def export(folded: bool, constants: AbstractSet[str]) -> onnx.Imported:
+        model = _export(module, inputs, names, opset, folded)
+        rename = {name: name for name in names}
+        return onnx.read(model, "the module", loss, rename=rename, constants=constants)
 
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
@@ -226,7 +302,29 @@ def from_torch(
         sources,
         [name for name, _ in entries],
         left,
+        aliases,
+        getattr(module.state_dict(), "_metadata", None),
     )
+
+
+_Export = Callable[[bool, AbstractSet[str]], onnx.Imported]
+
+
+class _Reading(NamedTuple):
+    """A module that was read.
+
+    Attributes:
+        values: the arrays of the variables.
+        sources: where the values come from, without those of constants.
+        fixed: the constants that the program trains.
+        refusal: None, or why the values cannot be given back.
+    """
+
+    imported: onnx.Imported
+    values: Dict[str, Array]
+    sources: List[_Source]
+    fixed: Set[str]
+    refusal: Optional[UnimplementedError]
 
 
 def _read_numbers(
@@ -247,42 +345,74 @@ def _read_numbers(
 
 
 def _convert(
-    module: Any,
-    export: Callable[[], onnx.Imported],
-    left: Dict[str, Any],
-    entries: List[Tuple[str, Any]],
+    module: Any, export: _Export, left: Dict[str, Any], entries: List[Tuple[str, Any]]
 ) -> Tuple[onnx.Imported, Dict[str, Array], List[_Source]]:
     """Returns the program, the values of its variables, and where they come from."""
+    buffers = _constants(module, entries)
+    refusal: Optional[UnimplementedError] = None
+    for folded in (True, False):
+        constants = set(buffers)
+        while True:
+            try:
+                reading = _read(module, export, left, entries, folded, constants)
+            except UnimplementedError as error:
+                if refusal is None:
+                    raise
+                raise refusal from error
+            if reading.fixed <= constants:
+                break
+            constants |= reading.fixed
+        if reading.refusal is None:
+            return reading.imported, reading.values, reading.sources
+        refusal = refusal or reading.refusal
+    assert refusal is not None
+    raise refusal
+
+
+def _read(
+    module: Any,
+    export: _Export,
+    left: Dict[str, Any],
+    entries: List[Tuple[str, Any]],
+    folded: bool,
+    constants: AbstractSet[str],
+) -> _Reading:
     total = sum(value.numel() for _, value in entries)
     if total == 0:
-        imported = export()
-        return imported, imported.values, []
+        imported = export(folded, constants)
+        return _Reading(imported, imported.values, [], set(), None)
     ascending = torch.arange(1, total + 1, dtype=torch.int64)
-    imported, up = _read_numbers(export, module, ascending)
-    other, down = _read_numbers(export, module, ascending.flip(0))
+    again = lambda: export(folded, constants)
+    imported, up = _read_numbers(again, module, ascending)
+    other, down = _read_numbers(again, module, ascending.flip(0))
     flat = _flat(left, [name for name, _ in entries])
-    values, sources, used = {}, [], numpy.zeros(total, numpy.int64)
+    values: Dict[str, Array] = {}
+    sources, fixed, used = [], set(), numpy.zeros(total, numpy.int64)
+    refusal: Optional[UnimplementedError] = None
     for name, value in imported.values.items():
         values[name] = value
         if numpy.array_equal(value, other.values[name]):
-            continue  # a constant
+            if imported.program.var(name).kind == "param":
+                fixed.add(name)
+            continue
         positions = up[name] - 1
         inside = ((positions >= 0) & (positions < total)).all()
         if not inside or not numpy.array_equal(down[name], total - positions):
-            raise UnimplementedError(
+            refusal = refusal or UnimplementedError(
                 f'the module computes "{name}" from its parameters [TD7015]',
                 "remove the parametrisation, for example with torch.nn.utils.remove_weight_norm",
             )
+            continue
         numpy.add.at(used, positions, 1)
         values[name] = flat[positions]
         sources.append(_Source(name, positions))
-    if (used > 1).any():
-        raise UnimplementedError(
+    if refusal is None and (used > 1).any():
+        refusal = UnimplementedError(
             f"the program has parameter {_entry_at(entries, int(used.argmax()))} more than once "
             "[TD7015]",
             "use a parameter of its own in each place",
         )
-    return imported, values, sources
+    return _Reading(imported, values, sources, fixed, refusal)
 
 
 def _entry_at(entries: List[Tuple[str, Any]], position: int) -> str:
