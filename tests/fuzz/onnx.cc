@@ -4,7 +4,7 @@
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/onnx/cases.h"
 #include "tests/support/program_text.h"
-#include "trainer/onnx/export.h"
+#include "trainer/onnx/export/export.h"
 #include "trainer/onnx/import.h"
 
 namespace tandem {

@@ -5,7 +5,7 @@
 #include <iostream>
 
 #include "tests/onnx/cases.h"
-#include "trainer/onnx/export.h"
+#include "trainer/onnx/export/export.h"
 
 namespace tandem::onnx {
 namespace {

@@ -7,7 +7,7 @@
 #include "onnx/onnx.pb.h"
 #include "tests/onnx/cases.h"
 #include "tests/support/text_fuzz_util.h"
-#include "trainer/onnx/export.h"
+#include "trainer/onnx/export/export.h"
 #include "trainer/onnx/import.h"
 
 namespace tandem::onnx {

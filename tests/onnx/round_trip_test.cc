@@ -10,7 +10,7 @@
 #include "kernels/graph/builder.h"
 #include "onnx/onnx.pb.h"
 #include "tests/onnx/cases.h"
-#include "trainer/onnx/export.h"
+#include "trainer/onnx/export/export.h"
 #include "trainer/onnx/import.h"
 
 namespace tandem::onnx {

@@ -5,6 +5,7 @@
 
 #include "common/base/require.h"
 #include "onnx/onnx.pb.h"
+#include "trainer/onnx/evaluate_moves.h"
 #include "trainer/onnx/sizes.h"
 
 namespace tandem::onnx {

@@ -26,9 +26,6 @@ struct EvaluateRow {
 // trained. Returns false if an input is not known, or if the result cannot be known.
 StatusOr<bool> Evaluate(const std::string& type, const Node& node);
 
-// Nodes that select, repeat, insert or reorder elements, and nodes that make ranges.
-std::span<const EvaluateRow> EvaluateMoves();
-
 // The largest number of elements of a result.
 inline constexpr int64_t kEvaluatedMax = int64_t{1} << 22;
 

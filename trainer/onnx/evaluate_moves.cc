@@ -1,10 +1,10 @@
-// Computes nodes that move known elements.
+#include "trainer/onnx/evaluate_moves.h"
+
 #include <algorithm>
 #include <numeric>
 
 #include "common/base/require.h"
 #include "onnx/onnx.pb.h"
-#include "trainer/onnx/evaluate.h"
 #include "trainer/onnx/sizes.h"
 
 namespace tandem::onnx {

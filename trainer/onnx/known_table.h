@@ -11,9 +11,9 @@ namespace tandem::onnx {
 // One number. In a table of integers `whole` holds the number, in a table of floats and truth
 // values `number` does.
 struct KnownNumber {
-  int64_t whole = 0;   // may be kBatch + k, a size that depends on the batch
-  float number = 0;    // 0 or 1 for a truth value
-  int64_t slope = 0;   // the integer of sample i is `whole` plus i times the slope
+  int64_t whole = 0;  // may be kBatch + k, a size that depends on the batch
+  float number = 0;   // 0 or 1 for a truth value
+  int64_t slope = 0;  // the integer of sample i is `whole` plus i times the slope
 };
 
 struct KnownTable {

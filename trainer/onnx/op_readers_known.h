@@ -14,9 +14,4 @@ namespace tandem::onnx {
 // it.
 Status Repeat(const Node& n, const std::string& x, const std::vector<int64_t>& sizes);
 
-// Returns a variable that repeats `x` along each dimension in which `x` has size 1 and `sizes` has
-// another size. Missing first dimensions count as 1. REQUIRES: the size of such a dimension does
-// not depend on the batch.
-StatusOr<std::string> Widened(const Node& n, std::string x, const std::vector<int64_t>& sizes);
-
 }  // namespace tandem::onnx

@@ -18,7 +18,7 @@
 #include "common/tensor/device.h"
 #include "kernels/graph/program_io.h"
 #include "proto/program.pb.h"
-#include "trainer/onnx/export.h"
+#include "trainer/onnx/export/export.h"
 #include "trainer/onnx/import.h"
 #include "trainer/python/arrays.h"
 #include "trainer/python/bindings.h"

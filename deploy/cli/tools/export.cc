@@ -14,7 +14,7 @@
 #include "deploy/cli/tools/program_stages.h"
 #include "trainer/files/checkpoint.h"
 #include "trainer/files/npz.h"
-#include "trainer/onnx/export.h"
+#include "trainer/onnx/export/export.h"
 
 namespace tandem::deploy {
 namespace {

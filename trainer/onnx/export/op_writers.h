@@ -4,7 +4,7 @@
 #include <string>
 
 #include "kernels/graph/program.h"
-#include "trainer/onnx/graph_writer.h"
+#include "trainer/onnx/export/graph_writer.h"
 
 namespace tandem::onnx {
 

@@ -1,4 +1,4 @@
-#include "trainer/onnx/op_writers.h"
+#include "trainer/onnx/export/op_writers.h"
 
 #include <cmath>
 #include <limits>

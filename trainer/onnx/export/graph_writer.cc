@@ -1,4 +1,4 @@
-#include "trainer/onnx/graph_writer.h"
+#include "trainer/onnx/export/graph_writer.h"
 
 #include <cstring>
 #include <functional>

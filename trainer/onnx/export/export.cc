@@ -1,4 +1,4 @@
-#include "trainer/onnx/export.h"
+#include "trainer/onnx/export/export.h"
 
 #include <algorithm>
 #include <climits>
@@ -7,8 +7,8 @@
 #include "common/base/nearest.h"
 #include "kernels/graph/for_test.h"
 #include "onnx/onnx.pb.h"
-#include "trainer/onnx/graph_writer.h"
-#include "trainer/onnx/op_writers.h"
+#include "trainer/onnx/export/graph_writer.h"
+#include "trainer/onnx/export/op_writers.h"
 
 namespace tandem::onnx {
 namespace {
