@@ -377,6 +377,20 @@ TEST(OnnxBroadcast, ExpandRepeatsComputedNumbers) {
   EXPECT_THAT(slopes, ElementsAre(15, 20));
 }
 
+TEST(OnnxBroadcast, ExpandRefusesSizesThatAreNotPositive) {
+  for (const int64_t size : {0, -2}) {
+    HandGraph graph({2, 1});
+    graph.Weight("w", {2, 1}, 1);
+    graph.Node("Mul", {"x", "w"}, "s");
+    graph.Constant("sizes", {1, 2, size});
+    graph.Node("Expand", {"s", "sizes"}, "y");
+    const auto import = graph.Import();
+    EXPECT_EQ(import.status().code(), StatusCode::kInvalidArgument) << import.status();
+    EXPECT_THAT(std::string(import.status().message()),
+                HasSubstr(absl::StrFormat("size 2 of the shape is %d", size)));
+  }
+}
+
 // T5's normalisation by the mean square, in which the reciprocal is 1 / sqrt.
 TEST(OnnxNorms, OfTheMeanSquareByAQuotient) {
   HandGraph graph({3});

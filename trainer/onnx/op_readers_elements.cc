@@ -418,7 +418,7 @@ StatusOr<std::string> Widened(const Node& n, std::string x, const Ints& sizes) {
   for (size_t d = from.size(); d-- > 0;) {
     const size_t skip = from.size() - sizes.size();
     if (d < skip || from[d] != 1 || sizes[d - skip] == 1) continue;
-    TD_REQUIRE(!IsBatch(sizes[d - skip]));
+    TD_REQUIRE(!IsBatch(sizes[d - skip]) && sizes[d - skip] > 0);
     // The powers of 2 in the number of repetitions.
     std::vector<std::vector<std::string>> parts(1);
     const ops::AttrMap axis = {{"axis", static_cast<int64_t>(d)}};

@@ -18,8 +18,8 @@ StatusOr<std::string> Elementwise(const Node& node, const std::string& type, con
 StatusOr<std::string> Truth(const Node& node, const std::string& x);
 
 // Returns a variable that repeats `x` along each dimension in which `x` has size 1 and `sizes` has
-// another size. Missing first dimensions count as 1. REQUIRES: the size of such a dimension does
-// not depend on the batch.
+// another size. Missing first dimensions count as 1. REQUIRES: the size of such a dimension is
+// positive and does not depend on the batch.
 StatusOr<std::string> Widened(const Node& n, std::string x, const std::vector<int64_t>& sizes);
 
 }  // namespace tandem::onnx

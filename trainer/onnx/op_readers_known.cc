@@ -158,6 +158,9 @@ Status Expand(const Node& n) {
   for (size_t i = 0; i < wanted.size(); ++i) {
     int64_t& size = sizes[sizes.size() - wanted.size() + i];
     if (wanted[i] == 1 || wanted[i] == size) continue;
+    if (wanted[i] < 1 && !IsBatch(wanted[i]))
+      return InvalidArgument("size %d of the shape is %d, expected a positive number [TD2108]", i,
+                             wanted[i]);
     if (size != 1)
       return InvalidArgument("dimension %d cannot be expanded, because its size is not 1 [TD2108]",
                              i);
