@@ -347,10 +347,10 @@ TEST(OnnxBroadcast, BothInputsAreRepeated) {
       if (turned && std::string(type) == "Div") continue;  // the larger input must have the batch
       const Floats x = {1, 2, 3, 4, 5, 6};
       Floats want;
-      for (int sample = 0; sample < 2; ++sample) {
+      for (size_t sample = 0; sample < 2; ++sample) {
         for (const float w : {1.0f, 2.0f}) {
-          for (int i = 0; i < 3; ++i) {
-            const float v = x[static_cast<size_t>(sample * 3 + i)];
+          for (size_t i = 0; i < 3; ++i) {
+            const float v = x[sample * 3 + i];
             const float a = turned ? w : v, b = turned ? v : w;
             want.push_back(*type == 'A'   ? a + b
                            : *type == 'S' ? a - b
