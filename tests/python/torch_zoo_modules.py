@@ -71,7 +71,7 @@ def texts():
     """Texts, the masks of their words, and their next words as labels."""
     words = torch.randint(3, WORDS, (BATCH, LENGTH + 1))
     inputs, labels = words[:, :-1].contiguous(), words[:, 1:].contiguous()
-    return [inputs, torch.ones_like(inputs)], labels.unsqueeze(-1)
+    return [inputs, torch.ones_like(inputs)], labels
 
 
 def convolutional(name, size=64, count=BATCH, **arguments):
