@@ -4,8 +4,8 @@
 usage: tests/bench/paddle_side_by_side.py --paddle=PYTHON --adult=DIR [--fashion=DIR]
          [--build=build] [--rounds=5] [--rows=NAME,NAME] [--threads=2] [--kill]
 
-PYTHON is a Python with paddlepaddle, in an environment of its own. Each network trains in one process
-with `threads`, and on 2 ranks with half of them, or one: Tandem's mode collective, and Paddle's DataParallel
+PYTHON is the interpreter of an environment with paddlepaddle. Each network trains in one process with
+`--threads` threads, and on 2 ranks with half as many each (at least one): Tandem's mode collective, and Paddle's DataParallel
 over gloo. Both sides have the same network, samples, batch, optimizer and rate. Paddle first tries its
 settings (eager or to_static, with oneDNN or without, sparse gradients of tables) on one process, and
 then runs with the fastest. Its samples are arrays in memory; Tandem's job reads the files.

@@ -10,7 +10,7 @@ PyTorch lets each test run only for backends that the test names. Therefore:
 
   LIFTED      conditions of PyTorch that name other backends, of tests that `tandem` runs
   REASONS     conditions of PyTorch that stay, and why these tests do not apply to the backend
-  NAMES       tests that PyTorch would run, and why they do not apply
+  NAMES       tests that would run with LIFTED, and why they do not apply
 
 A test that is skipped without a row in REASONS or NAMES is an error, as is a row of NAMES without a
 test. Exit code 0: all tests that apply passed."""

@@ -121,6 +121,18 @@ class Prefetch(WithServers):
             now = torch.from_numpy(optimizer.pull("bags", numpy.arange(ROWS)))
             torch.testing.assert_close(model.bags(batch(step + 1)).detach(),
                                        now[batch(step + 1)].sum(1))
+        self.assertEqual(optimizer.counts()["prefetched"], 5)
+
+    def test_ids_that_change_through_numpy(self):
+        model = Net()
+        self.optimizer(model, "changed")
+        array = numpy.array([[1, 2, 3, 4, 5]])
+        ids = torch.from_numpy(array)
+        for mode in (torch.no_grad, torch.inference_mode):
+            with mode():
+                for step in range(3):
+                    array[:] = batch(step)[:1]
+                    torch.testing.assert_close(model(ids), model(torch.tensor(array)))
 
 
 class Exactly(unittest.TestCase):
@@ -182,6 +194,9 @@ class Mistakes(WithServers):
             model.bags.prefetch(batch(0))
         with self.assertRaisesRegex(ValueError, "row_cache_mb is 1, but each step of sync mode"):
             tandem.torch.Optimizer(model, servers=["127.0.0.1:1"], row_cache_mb=1)
+        for options in ({"row_cache_mb": 1}, {"row_cache_versions": 2}):
+            with self.assertRaisesRegex(ValueError, "one has no effect without the other"):
+                tandem.torch.Optimizer(model, servers=["127.0.0.1:1"], mode="a_sync", **options)
         self.optimizer(model, "errors")
         for call in (model.bags, model.bags.prefetch):
             with self.assertRaisesRegex(IndexError, r'table "bags": ids are from 2 to 300, but the '

@@ -22,7 +22,6 @@ if torch.distributed.is_available():
 __all__ = ["Converted", "Embedding", "EmbeddingBag", "Optimizer", "from_torch"]
 
 
-
 def __getattr__(name: str) -> Any:
     if name in ("Embedding", "EmbeddingBag"):
         from . import tables

@@ -129,7 +129,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def set_timeout(self, timeout: datetime.timedelta) -> None:
         """Sets the deadline of later operations, counted from their call."""
-        self._limit = timeout.total_seconds()
+        self._limit = seconds(timeout)
 
     _set_default_timeout = set_timeout
 
@@ -423,7 +423,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self, timeout: Optional[datetime.timedelta] = None, wait_all_ranks: bool = False
     ) -> None:
         """Waits until all ranks have called it. The error names the ranks that have not."""
-        limit = self._timeout if timeout is None else timeout.total_seconds()
+        limit = (self._limit or self._timeout) if timeout is None else timeout.total_seconds()
         self._barrier.wait(limit, wait_all_ranks)
 
     # The names of these collectives in newer versions of PyTorch.

@@ -53,5 +53,6 @@ def begins_of(places: Any, offsets: Any, include_last_offset: bool) -> Any:
         bags, ids = places.shape
         return torch.arange(bags + 1) * ids
     if include_last_offset:
-        return offsets.long()
+        # A copy, because backward reads it after the caller may have changed the offsets.
+        return offsets.to(torch.int64, copy=True, memory_format=torch.contiguous_format)
     return torch.cat([offsets.long(), torch.tensor([places.numel()])])

@@ -42,8 +42,8 @@ class Optimizer:
         step_timeout: seconds that a step, or a restarted server, may take.
 
     Raises:
-        InvalidArgumentError: there are no servers, a parameter is not f32 on the CPU, or there is a
-            cache in sync mode.
+        InvalidArgumentError: there are no servers, a parameter is not f32 on the CPU, there is a
+            cache in sync mode, or only one of its two settings is given.
         Error: a server refuses the job, or does not reply.
     """
 
@@ -75,6 +75,12 @@ class Optimizer:
             raise InvalidArgumentError(
                 f"row_cache_mb is {row_cache_mb}, but each step of sync mode pulls new rows [TD1006]",
                 'mode="a_sync", or row_cache_mb=0',
+            )
+        if (row_cache_mb > 0) != (row_cache_versions > 0):
+            raise InvalidArgumentError(
+                f"row_cache_mb is {row_cache_mb} and row_cache_versions is {row_cache_versions}, "
+                "but one has no effect without the other [TD1006]",
+                "set both or none",
             )
         self._tables = {n: m for n, m in model.named_modules() if isinstance(m, Table)}
         self._params = {} if dense is not None else dict(self._checked(model))

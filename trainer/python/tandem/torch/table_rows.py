@@ -9,6 +9,11 @@ import numpy
 from .. import _core
 
 
+def _version_of(input: Any) -> int:
+    """Returns torch's count of changes of a tensor; 0 in inference mode, which counts none."""
+    return 0 if input.is_inference() else int(input._version)
+
+
 class Index(NamedTuple):
     """The distinct ids of a tensor."""
 
@@ -21,8 +26,8 @@ class Index(NamedTuple):
     def is_of(self, input: Any) -> bool:
         """Returns whether `input` has the same ids in the same order."""
         if self.input is input:
-            return bool(input._version == self.version)
-        same = self.input.shape == input.shape and self.input._version == self.version
+            return _version_of(input) == self.version
+        same = self.input.shape == input.shape and _version_of(self.input) == self.version
         return same and bool((self.input == input).all())
 
 
@@ -62,8 +67,8 @@ class RowPulls:
         self._announced.setdefault(table, []).append(self._index(table, input))
 
     def begin_step(self, version: int) -> None:
-        """Requests the announced rows of `version` in one call, without waiting. Forgets rows that
-        were requested before and not used."""
+        """Requests the announced rows of `version` in one call, without waiting for them. Forgets
+        rows that were requested before and not used, after their calls have ended."""
         rows, self._announced = self._announced, {}
         self._pulls, self._indexes = [], []
         self._request(version, rows)
@@ -112,12 +117,15 @@ class RowPulls:
 
     def _index(self, table: str, input: Any) -> Rows:
         height, dim = self._sizes[table]
+        given = numpy.ascontiguousarray(input.detach().cpu().numpy().reshape(-1), numpy.int64)
         for index in self._indexes:
-            if index.input is input and index.is_of(input) and index.height == height:
-                break
+            # The ids are compared too: torch counts no changes through numpy.
+            if index.input is input and index.height == height:
+                if numpy.array_equal(index.ids[index.places], given):
+                    break
         else:
-            given = numpy.ascontiguousarray(input.detach().cpu().numpy().reshape(-1), numpy.int64)
-            index = Index(input, input._version, height, *_core.index_rows(given, height, table))
+            version = _version_of(input)
+            index = Index(input, version, height, *_core.index_rows(given, height, table))
             self._indexes = [*self._indexes[1 - 2 * len(self._sizes) :], index]
         return Rows(index, numpy.empty((index.ids.size, dim), numpy.float32))
 

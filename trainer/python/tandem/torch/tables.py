@@ -92,8 +92,8 @@ class Table(torch.nn.Module):
     def prefetch(self, input: Any) -> None:
         """Announces the ids of a later forward call, whose rows are then pulled ahead.
 
-        `Optimizer.step` requests the rows of all tables together with its push. In sync mode they
-        are the rows after this step, so no value differs from those without `prefetch`. In a_sync
+        `Optimizer.step` requests the rows of all tables in one call to each server. In sync mode
+        they are the rows after this step, so no value differs from those without `prefetch`. In a_sync
         mode they are the rows after this trainer's push; pushes of other trainers that arrive
         between the pull and the forward call are missing. A forward call with other ids pulls its
         rows itself.
