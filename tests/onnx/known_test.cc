@@ -391,6 +391,29 @@ TEST(OnnxBroadcast, ExpandRefusesSizesThatAreNotPositive) {
   }
 }
 
+TEST(OnnxKnown, APermutationThatNamesNoDimensionIsRefused) {
+  HandGraph graph({2});
+  graph.Constant("sizes", {2, 2});
+  graph.Node("ConstantOfShape", {"sizes"}, "zeros");
+  SetInts(graph.Node("Transpose", {"zeros"}, "turned"), "perm", {1000000000, 0});
+  graph.Node("Add", {"x", "turned"}, "y");
+  EXPECT_THAT(graph.Refused(), HasSubstr("perm does not name each dimension once [TD2108]"));
+}
+
+TEST(OnnxKnown, AShapeWhoseNumberOfElementsOverflowsIsRefused) {
+  HandGraph graph({2});
+  for (size_t i = 0; i < 4; ++i) {
+    const std::string name = absl::StrFormat("part%d", i);
+    Ints sizes = {1, 1, 1, 1};
+    sizes[i] = 1 << 16;
+    graph.Constant(name + ".sizes", sizes);
+    graph.Node("ConstantOfShape", {name + ".sizes"}, name);
+  }
+  graph.Node("Max", {"part0", "part1", "part2", "part3"}, "largest");
+  graph.Node("Add", {"x", "largest"}, "y");
+  EXPECT_NE(graph.Refused(), "");
+}
+
 // T5's normalisation by the mean square, in which the reciprocal is 1 / sqrt.
 TEST(OnnxNorms, OfTheMeanSquareByAQuotient) {
   HandGraph graph({3});

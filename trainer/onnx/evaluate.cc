@@ -145,13 +145,15 @@ bool Compare(Values v, bool whole, KnownNumber* out) {
 }
 
 template <bool kBoth>
-bool Join(Values v, bool, KnownNumber* out) {
+bool Join(Values v, bool whole, KnownNumber* out) {
+  if (whole) return false;
   const bool a = v[0].number != 0, b = v[1].number != 0;
   out->number = (kBoth ? a && b : a || b) ? 1 : 0;
   return true;
 }
 
-bool Not(Values v, bool, KnownNumber* out) {
+bool Not(Values v, bool whole, KnownNumber* out) {
+  if (whole) return false;
   out->number = v[0].number != 0 ? 0 : 1;
   return true;
 }
@@ -289,6 +291,7 @@ StatusOr<std::optional<JointShape>> JointOf(std::span<const KnownTable> tables) 
     joint.batch = skip + table.batch;
   }
   if (joint.batch >= 0 && joint.shape[joint.batch] != 1) return std::nullopt;
+  TD_ASSIGN_OR_RETURN(joint.shape, ParseShape(joint.shape.dims()));
   return joint;
 }
 
@@ -314,10 +317,13 @@ StatusOr<bool> Evaluate(const std::string& type, const Node& n) {
   }
   if (found == nullptr || !n.has(0) || n.outputs() != 1) return false;
   std::vector<KnownTable> inputs(n.inputs());
+  int64_t left = kEvaluatedMax;  // elements that further inputs may have
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!n.has(i)) continue;
-    auto table = n.graph().known().Table(n.value(i), kEvaluatedMax);
-    if (!table) return false;
+    auto table = n.graph().known().Table(n.value(i), left);
+    // Other dimensions of a tensor without elements may be so large that sizes overflow.
+    if (!table || (table->shape.numel() == 0 && table->shape.rank() > 1)) return false;
+    left -= table->shape.numel();
     inputs[i] = *std::move(table);
   }
   TD_ASSIGN_OR_RETURN(auto result, found->fn(n, inputs));

@@ -161,13 +161,13 @@ Evaluated Transpose(const Node& n, std::vector<KnownTable>& in) {
   Ints order(static_cast<size_t>(from.rank()));
   std::iota(order.rbegin(), order.rend(), 0);
   order = n.attributes().Ints("perm", order);
-  Ints sorted = order;
+  Ints sorted = order, all(static_cast<size_t>(from.rank()));
   std::sort(sorted.begin(), sorted.end());
+  std::iota(all.begin(), all.end(), 0);
+  if (sorted != all) return InvalidArgument("perm does not name each dimension once [TD2108]");
   Shape shape = from;
   int batch = -1;
   for (int d = 0; d < from.rank(); ++d) {
-    if (sorted.size() != static_cast<size_t>(from.rank()) || sorted[static_cast<size_t>(d)] != d)
-      return InvalidArgument("perm does not name each dimension once [TD2108]");
     const auto axis = static_cast<int>(order[static_cast<size_t>(d)]);
     shape[d] = from[axis];
     if (axis == in[0].batch) batch = d;
@@ -337,12 +337,11 @@ Evaluated ConstantOfShape(const Node& n, std::vector<KnownTable>& in) {
   if (!joint || joint->shape.numel() > kEvaluatedMax) return std::nullopt;
   KnownTable one{.whole = false, .shape = {}, .batch = -1, .numbers = {KnownNumber{}}};
   if (const auto* value = n.attributes().Find("value"); value != nullptr && value->has_t()) {
-    const std::string name = n.out() + ".value";
-    TD_RETURN_IF_ERROR(n.graph().known().AddConstant(name, value->t(), /*trained=*/false));
-    one = *n.graph().known().Table(name, kEvaluatedMax);
-    if (one.numbers.size() != 1)
-      return InvalidArgument("attribute value has %d numbers, expected 1 [TD2108]",
-                             one.numbers.size());
+    TD_RETURN_IF_ERROR(n.graph().known().AddConstant(n.out(), value->t(), /*trained=*/false));
+    auto table = n.graph().known().Table(n.out(), 1);
+    if (!table || table->numbers.size() != 1)
+      return InvalidArgument("attribute value has not one number [TD2108]");
+    one = *std::move(table);
   }
   return Moved(one, joint->shape, joint->batch, [](int64_t) { return 0; });
 }
@@ -353,9 +352,12 @@ Evaluated Range(const Node&, std::vector<KnownTable>& in) {
       in[2].numbers.size() != 1) {
     return InvalidArgument("the range needs three single numbers [TD2108]");
   }
+  for (const KnownTable& table : in) {
+    if (!table.whole || table.batch >= 0) return std::nullopt;
+  }
   const int64_t start = in[0].numbers[0].whole, limit = in[1].numbers[0].whole,
                 step = in[2].numbers[0].whole;
-  if (!in[0].whole || IsBatch(start) || IsBatch(step)) return std::nullopt;
+  if (IsBatch(start) || IsBatch(step)) return std::nullopt;
   if (limit == kBatch + 1 && start == 0 && step == 1) {
     return KnownTable{.whole = true,
                       .shape = {1},

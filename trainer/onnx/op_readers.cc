@@ -113,8 +113,9 @@ Status MatMul(const Node& n) {
 // by its readers.
 Status Transpose(const Node& n) {
   const KnownValue* matrix = n.has(0) ? n.graph().known().Get(n.value(0)) : nullptr;
-  if (matrix != nullptr && matrix->batch < 0 && matrix->tensor.shape().rank() == 2 &&
-      matrix->tensor.dtype() == DType::kF32 && n.attributes().Ints("perm", {1, 0}) == Ints{1, 0}) {
+  if (matrix != nullptr && n.graph().known().Get(n.out()) == nullptr && matrix->batch < 0 &&
+      matrix->tensor.shape().rank() == 2 && matrix->tensor.dtype() == DType::kF32 &&
+      n.attributes().Ints("perm", {1, 0}) == Ints{1, 0}) {
     n.graph().AddTransposed(n.out(), n.value(0));
     return OkStatus();
   }

@@ -93,6 +93,7 @@ Status Widen(const Node& n, std::string* x, std::string* y) {
   for (size_t i = 0; i < of_y.size(); ++i) {
     int64_t& size = joint[skip + i];
     if (size == 1) size = of_y[i];
+    if (size == 0) return OkStatus();
     if (of_y[i] != size && of_y[i] != 1) return OkStatus();
     if (size != of_x[skip + i] && IsBatch(size)) return OkStatus();
     if (!IsBatch(size)) wide[i] = size;

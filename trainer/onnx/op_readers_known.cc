@@ -151,7 +151,6 @@ Status Expand(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   TD_ASSIGN_OR_RETURN(Ints sizes, n.graph().program().Sizes(x));
   bool repeats_batch = false;
-  std::string wide;
   if (wanted.size() > sizes.size()) {
     sizes.insert(sizes.begin(), wanted.size() - sizes.size(), 1);
   }
@@ -172,7 +171,7 @@ Status Expand(const Node& n) {
         "two dimensions of the result depend on the batch, expected at most one [TD1214]");
   Ints inner = sizes;
   if (repeats_batch) std::replace_if(inner.begin(), inner.end(), IsBatch, 1);
-  TD_ASSIGN_OR_RETURN(wide, Widened(n, x, inner));
+  TD_ASSIGN_OR_RETURN(const std::string wide, Widened(n, x, inner));
   return repeats_batch ? Repeat(n, wide, sizes) : n.Is(wide);
 }
 

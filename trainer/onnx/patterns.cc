@@ -209,7 +209,8 @@ class Fuser {
   Node* QuotientOf(const Node& root, Deviation* deviation) const {
     Node* reciprocal = OnlyReader(root, "Reciprocal");
     Node* at = reciprocal == nullptr ? OnlyReader(root, "Div") : nullptr;
-    if (at != nullptr && at->input(1) == root.output(0) && Number(at->input(0)) == 1.0) {
+    if (at != nullptr && at->input_size() == 2 && at->input(1) == root.output(0) &&
+        Number(at->input(0)) == 1.0) {
       reciprocal = at;  // PyTorch's rsqrt
     }
     if (reciprocal == nullptr) {

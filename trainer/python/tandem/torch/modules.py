@@ -132,13 +132,13 @@ class Converted:
             state[name] = state[first].clone()
         return state
 
-
     def load_state_dict(self, state: Mapping[str, Any], scope: Optional[Scope] = None) -> None:
         """Sets the values of a `state_dict` of the module in the scope. The slots of the optimizer keep
         their values.
 
         Raises:
             NotFoundError: the state lacks an entry of the module.
+            InvalidArgumentError: an entry has another shape than in the module.
         """
         lacks = [name for name in self._names if name not in state]
         if lacks:
@@ -146,6 +146,12 @@ class Converted:
                 f'the state lacks "{lacks[0]}", an entry of the module [TD1104]',
                 "give a state_dict of the module that was converted",
             )
+        for name in self._names:
+            if state[name].shape != self._left[name].shape:
+                raise InvalidArgumentError(
+                    f'"{name}" has the shape {tuple(state[name].shape)}, expected '
+                    f"{tuple(self._left[name].shape)} [TD1104]"
+                )
         found = global_scope() if scope is None else scope
         if not self._names:
             return
