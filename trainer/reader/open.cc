@@ -306,7 +306,8 @@ StatusOr<ImageListOptions> ImageOptionsOf(const DataConfig& config, const std::s
   options.area_min = given.area_min();
   options.area_max = given.area_max();
   options.flip = given.flip();
-  options.resize = given.has_resize() ? given.resize() : (given.size() * 8 + 3) / 7;
+  options.resize =
+      given.has_resize() ? given.resize() : given.size() / 7 * 8 + (given.size() % 7 * 8 + 3) / 7;
   options.seed = given.seed();
   TD_RETURN_IF_ERROR(Channels("mean", given.mean(), options.mean));
   TD_RETURN_IF_ERROR(Channels("stddev", given.stddev(), options.stddev));

@@ -34,6 +34,7 @@ Status CheckSources(const ImagesConfig& given) {
   }
   const std::pair<const char*, bool> of_folders[] = {{"test_folder", given.has_test_folder()},
                                                      {"split", given.has_split()},
+                                                     {"split_seed", given.has_split_seed()},
                                                      {"evaluate", given.has_evaluate()}};
   for (const auto& [field, set] : of_folders) {
     if (!set || given.has_folder()) continue;
@@ -59,6 +60,11 @@ StatusOr<TrainAndTest> Folder(const DataConfig& config, const ImageListOptions& 
                                                 !options.test_directory.empty()));
   options.split_seed = given.split_seed();
   options.evaluate_validation = given.evaluate() == TableConfig::VALIDATION;
+  if (options.evaluate_validation && options.split[1] == 0) {
+    return InvalidArgument(
+        "data.images.evaluate is VALIDATION, but data.images.split has no share for validation "
+        "[TD1108]");
+  }
   options.samples_max = static_cast<uint32_t>(config.train_samples_max());
   TD_ASSIGN_OR_RETURN(TrainAndTest data, OpenImageFolder(options, images, with_test));
   const auto found = static_cast<int64_t>(data.classes.size());

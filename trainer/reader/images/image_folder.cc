@@ -21,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kBadShown = 10;
+constexpr uint64_t kHeaderBytes = 1 << 16;  // bytes in which the size of most images is found
 
 bool IsImageName(const std::string& name) {
   const std::string lower = absl::AsciiStrToLower(name);
@@ -56,17 +57,23 @@ StatusOr<Entries> ReadDirectory(const std::string& directory) {
   return entries;
 }
 
-// Checks that a directory is no link to a directory that contains it.
-Status CheckLink(const fs::path& directory) {
+// Checks that a directory below `root` is no link to a directory that contains it, directly or
+// through other links on the way from `root`.
+Status CheckLink(const std::string& root, const fs::path& directory) {
   std::error_code error;
   if (!fs::is_symlink(directory, error)) return OkStatus();
-  const std::string target = fs::canonical(directory, error).string() + "/";
+  const fs::path target = fs::canonical(directory, error);
   if (error) return CannotRead(directory.string(), error);
-  const std::string parent = fs::canonical(directory.parent_path(), error).string() + "/";
-  if (error || !parent.starts_with(target)) return OkStatus();
-  return InvalidArgument(
-      "directory %s is a link to a directory that contains it [TD2106]; hint: remove the link",
-      directory.string());
+  for (fs::path above = directory; above.string().size() > root.size();) {
+    above = above.parent_path();
+    const fs::path real = fs::canonical(above, error);
+    if (error) return CannotRead(above.string(), error);
+    if (std::ranges::mismatch(target, real).in1 != target.end()) continue;
+    return InvalidArgument(
+        "directory %s is a link to a directory that contains it [TD2106]; hint: remove the link",
+        directory.string());
+  }
+  return OkStatus();
 }
 
 // Adds the images of a class. They are below the directory `name` of `root`.
@@ -79,7 +86,7 @@ Status AddClass(const std::string& root, const std::string& name, ImageFolder* f
     const std::string directory = std::move(open.back());
     open.pop_back();
     const std::string path = absl::StrCat(root, "/", directory);
-    TD_RETURN_IF_ERROR(CheckLink(path));
+    TD_RETURN_IF_ERROR(CheckLink(root, path));
     TD_ASSIGN_OR_RETURN(const Entries entries, ReadDirectory(path));
     for (const std::string& below : entries.directories)
       open.push_back(absl::StrCat(directory, "/", below));
@@ -235,7 +242,7 @@ StatusOr<TrainAndTest> OpenImageFolder(const ImageFolderOptions& options, ImageL
   data.classes = folder.classes;
   TD_ASSIGN_OR_RETURN(data.train, OpenPart(images, std::move(parts.train), "training"));
   if (!with_test) return data;
-  if (options.split[1] > 0) {
+  if (options.split[1] > 0 && (options.evaluate_validation || !parts.validation.empty())) {
     TD_ASSIGN_OR_RETURN(data.validation,
                         OpenPart(tests, std::move(parts.validation), "validation"));
   }
@@ -257,8 +264,12 @@ StatusOr<ImageSizes> ReadImageSizes(const std::string& directory) {
   const auto open = [&](const std::string& path) -> StatusOr<ImageSize> {
     TD_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
     if (file.size() > kImageBytesMax) return DataLoss("the file is larger than 2^30 bytes");
+    bytes.resize(std::min<uint64_t>(file.size(), kHeaderBytes));
+    TD_ASSIGN_OR_RETURN(size_t got, file.Read(0, bytes.data(), bytes.size()));
+    const StatusOr<ImageSize> size = decoder.Open({bytes.data(), got});
+    if (size.ok() || got == file.size()) return size;
     bytes.resize(file.size());
-    TD_ASSIGN_OR_RETURN(const size_t got, file.Read(0, bytes.data(), bytes.size()));
+    TD_ASSIGN_OR_RETURN(got, file.Read(0, bytes.data(), bytes.size()));
     return decoder.Open({bytes.data(), got});
   };
   for (const ListedImage& image : folder.images) {
@@ -275,8 +286,9 @@ StatusOr<ImageSizes> ReadImageSizes(const std::string& directory) {
     most = {std::max(most.width, size->width), std::max(most.height, size->height)};
     ++read;
   }
-  sizes.text = absl::StrFormat("sizes: width %d to %d, height %d to %d", least.width, most.width,
-                               least.height, most.height);
+  sizes.text = read == 0 ? std::string("sizes: unknown")
+                         : absl::StrFormat("sizes: width %d to %d, height %d to %d", least.width,
+                                           most.width, least.height, most.height);
   if (bad > 0) sizes.text += absl::StrFormat("; %d images are not readable", bad);
   return sizes;
 }

@@ -110,6 +110,19 @@ TEST_F(ImageFolderTest, LinksAreFollowedButNotForEver) {
   EXPECT_THAT(Paths(), ElementsAre("a/1.jpg 0", "a/more/1.jpg 0", "more/1.jpg 1"));
   fs::create_directory_symlink(dir_.path(), fs::path(dir_ / "a/loop"));
   EXPECT_THAT(Error(), HasSubstr("a/loop is a link to a directory that contains it [TD2106]"));
+  fs::remove(fs::path(dir_ / "a/loop"));
+  fs::create_directory_symlink(fs::path(dir_ / "a"), fs::path(dir_ / "more/back"));
+  EXPECT_THAT(Error(), HasSubstr("is a link to a directory that contains it [TD2106]"));
+  fs::remove(fs::path(dir_ / "more/back"));
+  fs::create_directory_symlink("/", fs::path(dir_ / "more/system"));
+  EXPECT_THAT(Error(), HasSubstr("more/system is a link to a directory that contains it"));
+}
+
+TEST_F(ImageFolderTest, AnEvaluationNeedsItsShare) {
+  AddClass("a", 6);
+  AddClass("b", 6);
+  EXPECT_THAT(std::string(Open("split: \"0.8/0.2\" evaluate: VALIDATION").status().message()),
+              HasSubstr("data.images.split has no share for validation [TD1108]"));
 }
 
 TEST_F(ImageFolderTest, DirectoriesThatAreNoClasses) {
