@@ -61,7 +61,7 @@ std::shared_ptr<Work> HostCommunicator::Start(Collective call) {
   // A callback on the communication thread must not wait for space in the queue, because only this
   // thread empties the queue. Other threads wait without order_mu_, which such a callback needs.
   const bool inside = std::this_thread::get_id() == thread_.get_id();
-  const Time deadline = inside ? Time::min() : SteadyNow() + config_.operation_timeout;
+  const Time deadline = SteadyNow() + config_.operation_timeout;
   PushResult pushed;
   do {
     MutexLock lock(order_mu_);

@@ -266,7 +266,7 @@ StatusOr<ImageSizes> ReadImageSizes(const std::string& directory) {
     if (file.size() > kImageBytesMax) return DataLoss("the file is larger than 2^30 bytes");
     bytes.resize(std::min<uint64_t>(file.size(), kHeaderBytes));
     TD_ASSIGN_OR_RETURN(size_t got, file.Read(0, bytes.data(), bytes.size()));
-    const StatusOr<ImageSize> size = decoder.Open({bytes.data(), got});
+    StatusOr<ImageSize> size = decoder.Open({bytes.data(), got});
     if (size.ok() || got == file.size()) return size;
     bytes.resize(file.size());
     TD_ASSIGN_OR_RETURN(got, file.Read(0, bytes.data(), bytes.size()));

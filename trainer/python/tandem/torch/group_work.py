@@ -12,7 +12,7 @@ from typing import Any, Callable, List, Optional, Sequence
 import torch
 import torch.distributed as dist
 
-from ..errors import DeadlineExceededError, ResourceExhaustedError
+from ..errors import DeadlineExceededError, FailedPreconditionError, ResourceExhaustedError
 
 __all__ = ["Channel", "Message", "Thread", "Work", "seconds"]
 
@@ -155,6 +155,7 @@ class Thread:
 
     def __init__(self, name: str) -> None:
         self._calls: queue.Queue[Optional[Callable[[], None]]] = queue.Queue()
+        self._stopped = False
         self._thread = threading.Thread(target=_loop, args=(self._calls,), name=name, daemon=True)
         self._thread.start()
 
@@ -162,7 +163,16 @@ class Thread:
         self._calls.put(None)
 
     def submit(self, call: Callable[[], None]) -> None:
-        """Queues a call. ResourceExhaustedError: _CALLS_MAX calls wait already."""
+        """Queues a call.
+
+        Raises:
+            FailedPreconditionError: the thread was stopped, so the call would never run.
+            ResourceExhaustedError: _CALLS_MAX calls wait already.
+        """
+        if self._stopped:
+            raise FailedPreconditionError(
+                f"{self._thread.name}: the process group was closed [TD1219]"
+            )
         if self._calls.qsize() >= _CALLS_MAX:
             raise ResourceExhaustedError(
                 f"{self._thread.name}: {_CALLS_MAX} calls wait already; hint: wait for some works"
@@ -171,6 +181,7 @@ class Thread:
 
     def stop(self) -> None:
         """Ends the thread after the calls so far, or leaves it after one second."""
+        self._stopped = True
         self._calls.put(None)
         if threading.current_thread() is not self._thread:
             self._thread.join(1.0)
