@@ -19,7 +19,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import numpy
 import torch
 
-import tandem.ps
+import tandem_pserver
 
 BATCH = 64
 
@@ -56,7 +56,7 @@ def main():
     model = torch.nn.Sequential(torch.nn.Linear(1, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))
     # These arrays share the parameters' memory, so received values are in the model.
     params = {name: p.detach().numpy() for name, p in model.named_parameters()}
-    with tandem.ps.Client(given.servers, job=given.job, trainer=given.trainer,
+    with tandem_pserver.Client(given.servers, job=given.job, trainer=given.trainer,
                                trainers=given.trainers, tls=given.tls) as client:
         client.configure({name: p.shape for name, p in params.items()}, "momentum", {"mu": 0.9})
         step, loss = client.init_or_fetch(params), 0.0
