@@ -174,6 +174,15 @@ def side(given):
         print(time.perf_counter() - begin, time.process_time() - cpu, loss, flush=True)
 
 
+def end(running):
+    """Waits for the end of a process for at most a minute, then kills it."""
+    try:
+        running.wait(60)
+    except subprocess.TimeoutExpired:
+        running.kill()
+        running.wait()
+
+
 def start_server(given, job, folder):
     """A tandem-pserver of the job, and its address."""
     address = f"unix:{folder}/{job}.sock"
@@ -271,10 +280,10 @@ def main():
         finally:
             for running in sides.values():
                 running.stdin.close()
-                running.wait()
+                end(running)
             for running, _ in servers.values():
                 running.terminate()
-                running.wait()
+                end(running)
     print(f"other work on this machine: {other.share():.1%}")
 
 

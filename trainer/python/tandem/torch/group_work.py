@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import datetime
 import queue
 import threading
@@ -14,7 +13,7 @@ import torch.distributed as dist
 
 from ..errors import DeadlineExceededError, FailedPreconditionError, ResourceExhaustedError
 
-__all__ = ["Channel", "Message", "Thread", "Work", "seconds"]
+__all__ = ["Thread", "Work", "seconds"]
 
 _CALLS_MAX = 1024  # waiting calls of a thread
 
@@ -30,31 +29,12 @@ def seconds(timeout: Any) -> Optional[float]:
 
 def _with_limit(error: DeadlineExceededError, limit: Optional[float]) -> DeadlineExceededError:
     """Returns the error with the timeout of its operation in the message."""
-    if limit is None:
+    if limit is None or " within " in error.message:
         return error
     before, code, after = error.message.partition(" [TD")
     return DeadlineExceededError(
         f"{before} within the timeout of {limit:g} s{code}{after}", error.hint
     )
-
-
-class Message:
-    """A message of a channel; it has the methods of `_core.Work`."""
-
-    def __init__(self, running: concurrent.futures.Future[None]) -> None:
-        self._running = running
-
-    @property
-    def finished(self) -> bool:
-        return self._running.done()
-
-    def wait(self, timeout: Optional[float] = None) -> None:
-        try:
-            self._running.result(timeout)
-        except concurrent.futures.TimeoutError as error:
-            if self._running.done():
-                raise
-            raise DeadlineExceededError("a message is still on its way") from error
 
 
 class Work(_Base):  # type: ignore[misc]
@@ -191,34 +171,3 @@ def _loop(calls: queue.Queue[Optional[Callable[[], None]]]) -> None:
     while (call := calls.get()) is not None:
         call()
         del call
-
-
-class Channel:
-    """The messages of one tag from one rank to another, in order. The two ranks connect when the
-    first message is sent or received, so that neither waits for other ranks."""
-
-    def __init__(self, connect: Callable[[], Any], name: str) -> None:
-        self._connect = connect
-        self._communicator: Any = None
-        self._thread = Thread(name)
-
-    def submit(self, call: Callable[[Any], None]) -> Message:
-        running: concurrent.futures.Future[None] = concurrent.futures.Future()
-
-        def run() -> None:
-            try:
-                if self._communicator is None:
-                    self._communicator = self._connect()
-                call(self._communicator)
-            except BaseException as error:  # pylint: disable=broad-except
-                running.set_exception(error)
-            else:
-                running.set_result(None)
-
-        self._thread.submit(run)
-        return Message(running)
-
-    def close(self, why: str) -> None:
-        if self._communicator is not None:
-            self._communicator.abort(why)
-        self._thread.stop()

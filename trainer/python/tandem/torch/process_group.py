@@ -21,13 +21,14 @@ import inspect
 import threading
 import weakref
 from collections import deque
-from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Deque, List, Optional, Sequence, Tuple
 
 import torch
 import torch.distributed as dist
 
-from ..errors import InvalidArgumentError, ResourceExhaustedError, UnimplementedError
+from ..errors import InvalidArgumentError, UnimplementedError
 from .group_barrier import MonitoredBarrier
+from .group_channels import Channels
 from .group_connect import connect, name_master
 from .group_tensors import (
     REDUCED,
@@ -43,11 +44,10 @@ from .group_tensors import (
     reduction,
     split,
 )
-from .group_work import Channel, Thread, Work, seconds
+from .group_work import Thread, Work, seconds
 
 __all__ = ["ProcessGroup", "register"]
 
-_CHANNELS_MAX = 256  # point-to-point channels of a group; each has two threads at both ends
 _KEPT_MAX = 64  # ended works that C++ code of PyTorch may still use
 # Starts an operation with a timeout in seconds, or without one (None). Returns what runs.
 _Start = Callable[[Optional[float]], Any]
@@ -68,7 +68,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._rank, self._size = rank, size
         self._timeout = timeout.total_seconds()
         self._limit: Optional[float] = None  # set_timeout; None: that of the communicator
-        self._channels: Dict[Tuple[int, int, int], Channel] = {}
+        self._channels = Channels(store, rank, size, self._timeout)
         self._later: Optional[Thread] = None
         self._sequence = 0
         self._group_name = self._group_desc = ""
@@ -142,8 +142,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def close(self, why: str = "the process group was closed") -> None:
         """Ends all operations of this rank. Other ranks that wait for it get an error."""
         self._communicator.abort(why)
-        for channel in list(self._channels.values()):
-            channel.close(why)
+        self._channels.close(why)
         if self._later is not None:
             self._later.stop()
 
@@ -434,56 +433,21 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
 
     # Messages between two ranks.
-    def _message(self, sender: int, receiver: int, tag: int, **arguments: Any) -> _Start:
-        channel = self._channel(sender, receiver, tag)
-
-        def start(timeout: Optional[float]) -> Any:
-            def call(communicator: Any) -> None:
-                communicator.start("SendRecv", timeout=timeout, **arguments).wait()
-
-            return channel.submit(call)
-
-        return start
-
     def send(self, tensors: Sequence[Any], to: int, tag: int = 0) -> Work:
         own = only(tensors).detach().contiguous()
-        start = self._message(self._rank, to, tag, input=bytes_of(own), to=1)
+        start = self._channels.message(self._rank, to, tag, input=bytes_of(own), to=1)
         return self._work(tensors, ([start], nothing))
 
     def recv(self, tensors: Sequence[Any], from_: int, tag: int = 0) -> Work:
         tensor = only(tensors)
         own = tensor.detach().contiguous()
-        start = self._message(from_, self._rank, tag, output=bytes_of(own), from_=0)
+        start = self._channels.message(from_, self._rank, tag, output=bytes_of(own), from_=0)
         return self._work(tensors, ([start], copy_to(own, tensor)))
 
     def recv_anysource(self, tensors: Sequence[Any], tag: int = 0) -> Work:
         raise UnimplementedError(
             "the backend tandem has no recv from any rank [TD1109]; hint: pass src to recv"
         )
-
-    def _channel(self, sender: int, receiver: int, tag: int) -> Channel:
-        """Returns the channel of the messages with `tag` between two ranks."""
-        if sender == receiver or not (0 <= sender < self._size and 0 <= receiver < self._size):
-            raise InvalidArgumentError(
-                f"a message from rank {sender} to rank {receiver}: expected two of the "
-                f"{self._size} ranks"
-            )
-        with self._lock:
-            key = (sender, receiver, tag)
-            if key not in self._channels:
-                if len(self._channels) >= _CHANNELS_MAX:
-                    raise ResourceExhaustedError(
-                        f"this rank has {_CHANNELS_MAX} channels, expected at most that many "
-                        "combinations of rank and tag; hint: use fewer tags"
-                    )
-                name = f"tandem/{sender}>{receiver}/{tag}"
-
-                def join() -> Any:
-                    rank = 0 if self._rank == sender else 1
-                    return connect(self._store, name, rank, 2, self._timeout)
-
-                self._channels[key] = Channel(join, name)
-            return self._channels[key]
 
 
 def _close_at_exit(group: Any) -> None:
