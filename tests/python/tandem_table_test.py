@@ -322,6 +322,29 @@ class OtherData(Tables):
                                      "image: 1 image: 4 image: 4 classes: 3 }")
         self.assertEqual((len(data), len(data.test), data.validation), (20, 5, None))
 
+    def test_the_files_are_read_once(self):
+        for name, lines in (("train", ["1 1:0.5", "0 2:1.5"]), ("test", ["1 2:0.25"])):
+            self.write(name, "\n".join(lines) + "\n")
+        data = tandem.reader.Dataset(f'format: "libsvm" dir: "{self.folder.name}" libsvm {{ '
+                                     'train_file: "train" test_file: "test" ids: 4 '
+                                     "features_max: 2 }")
+        first = next(data.test.batches(1))
+        os.remove(self.path("train"))
+        os.remove(self.path("test"))
+        again = next(data.test.batches(1))
+        np.testing.assert_array_equal(again["values"], first["values"])
+        self.assertEqual((len(data), data.validation), (2, None))
+
+    def test_a_missing_test_file_may_come_later(self):
+        self.write("train", "1 1:0.5\n0 2:1.5\n")
+        data = tandem.reader.Dataset(f'format: "libsvm" dir: "{self.folder.name}" libsvm {{ '
+                                     'train_file: "train" test_file: "test" ids: 4 '
+                                     "features_max: 2 }")
+        with self.assertRaisesRegex(FileNotFoundError, "test"):
+            print(data.test)
+        self.write("test", "1 2:0.25\n")
+        self.assertEqual(len(data.test), 1)
+
 
 def png(value):
     """A grey image of 8x8 pixels of one value as a PNG file."""

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "common/strategy/diagnostics.h"
 #include "common/strategy/text_parser.h"
 #include "proto/job.pb.h"
@@ -45,60 +46,81 @@ std::shared_ptr<const reader::MemoryColumns> ColumnsOf(const py::tuple& given) {
   return columns;
 }
 
-// The data of a job, which several datasets share.
-struct OpenedData {
-  DataConfig config;
-  std::string directory;
-  reader::TrainAndTest data;
-  bool complete = false;  // whether `data` has the test data too
+// The data of a job, which several datasets share. Thread-safe.
+class JobData {
+ public:
+  // `directory`: base of relative paths. `columns`: the columns of a table that is in memory; null:
+  // the data are in files.
+  JobData(DataConfig config, const std::string& directory,
+          const std::shared_ptr<const reader::MemoryColumns>& columns)
+      : config_(std::move(config)),
+        directory_(directory.empty() || directory.back() == '/' ? directory : directory + "/"),
+        // A table is split while it is read.
+        complete_(columns != nullptr ||
+                  (config_.format() == "table" && reader::CheckTestData(config_).ok())),
+        opened_(FileOrRaise(columns != nullptr
+                                ? reader::OpenColumns(config_, columns)
+                                : reader::OpenData(config_, directory_, complete_))) {}
+
+  // Returns the data that the constructor opened.
+  const reader::TrainAndTest& opened() const { return opened_; }
+
+  // Returns the validation and test data. The first call opens the data. Null: the job names none.
+  const reader::TrainAndTest* Tests() const {
+    if (complete_) return &opened_;
+    if (!reader::CheckTestData(config_).ok()) return nullptr;
+    const MutexLock lock(mutex_);
+    if (tests_ == nullptr) {
+      auto tests = FileOrRaise(reader::OpenData(config_, directory_, /*with_test=*/true));
+      tests.train = nullptr;  // `opened_` has the same samples
+      tests_ = std::make_unique<const reader::TrainAndTest>(std::move(tests));
+    }
+    return tests_.get();
+  }
+
+ private:
+  const DataConfig config_;
+  const std::string directory_;
+  const bool complete_;  // whether `opened_` has the validation and test data
+  const reader::TrainAndTest opened_;
+  mutable Mutex mutex_;
+  mutable std::unique_ptr<const reader::TrainAndTest> tests_ TD_GUARDED_BY(mutex_);
 };
 
 // The training, validation or test samples of a job. Thread-safe. Reads release the GIL.
 class OpenDataset {
  public:
-  // `text`: the fields of DataConfig (proto/job.proto). `directory`: base of relative paths.
-  // `columns`: the columns of a table that is in memory; None: the data are in files.
+  // `text`: the fields of DataConfig (proto/job.proto). For the other arguments see JobData.
   OpenDataset(const std::string& text, const std::string& directory,
               const std::optional<py::tuple>& columns) {
     const auto memory = columns ? ColumnsOf(*columns) : nullptr;
     const py::gil_scoped_release release;
-    auto opened = std::make_shared<OpenedData>();
+    DataConfig config;
     strategy::Diagnostics diagnostics;
-    strategy::ParseTextProto({"data", text}, &opened->config, nullptr, &diagnostics);
+    strategy::ParseTextProto({"data", text}, &config, nullptr, &diagnostics);
     RaiseIfError(diagnostics.status());
-    const bool bare = directory.empty() || directory.back() == '/';
-    opened->directory = bare ? directory : directory + "/";
-    // A table is split while it is read.
-    opened->complete = memory != nullptr || (opened->config.format() == "table" &&
-                                             reader::CheckTestData(opened->config).ok());
-    opened->data = FileOrRaise(
-        memory != nullptr ? reader::OpenColumns(opened->config, memory)
-                          : reader::OpenData(opened->config, opened->directory, opened->complete));
-    data_ = std::move(opened);
-    part_ = data_->data.train.get();
+    data_ = std::make_shared<const JobData>(std::move(config), directory, memory);
+    source_ = &data_->opened();
+    part_ = source_->train.get();
   }
 
   // Returns the part "train", "validation" or "test"; null: the data have no such part.
   std::shared_ptr<OpenDataset> Part(const std::string& name) const {
     const py::gil_scoped_release release;
-    std::shared_ptr<const OpenedData> all = data_;
-    if (!all->complete && name != "train") {
-      if (!reader::CheckTestData(all->config).ok()) return nullptr;
-      auto opened = std::make_shared<OpenedData>(OpenedData{all->config, all->directory, {}, true});
-      opened->data = FileOrRaise(reader::OpenData(opened->config, opened->directory, true));
-      all = std::move(opened);
-    }
-    const auto& part = name == "train"        ? all->data.train
-                       : name == "validation" ? all->data.validation
-                                              : all->data.test;
+    const bool train = name == "train";
+    const reader::TrainAndTest* const source = train ? &data_->opened() : data_->Tests();
+    if (source == nullptr) return nullptr;
+    const auto& part = train                  ? source->train
+                       : name == "validation" ? source->validation
+                                              : source->test;
     if (part == nullptr) return nullptr;
-    return std::shared_ptr<OpenDataset>(new OpenDataset(all, part.get()));
+    return std::shared_ptr<OpenDataset>(new OpenDataset(data_, source, part.get()));
   }
 
   uint32_t size() const { return part_->size(); }
   std::string describe() const { return part_->Describe(); }
-  const std::vector<std::string>& columns() const { return data_->data.columns; }
-  const std::vector<std::string>& classes() const { return data_->data.classes; }
+  const std::vector<std::string>& columns() const { return source_->columns; }
+  const std::vector<std::string>& classes() const { return source_->classes; }
 
   // Returns a tuple (name, element type, dimensions, limit) for each field.
   py::list Fields() const {
@@ -129,11 +151,13 @@ class OpenDataset {
   }
 
  private:
-  OpenDataset(std::shared_ptr<const OpenedData> data, const reader::Dataset* part)
-      : data_(std::move(data)), part_(part) {}
+  OpenDataset(std::shared_ptr<const JobData> data, const reader::TrainAndTest* source,
+              const reader::Dataset* part)
+      : data_(std::move(data)), source_(source), part_(part) {}
 
-  std::shared_ptr<const OpenedData> data_;
-  const reader::Dataset* part_ = nullptr;  // a dataset of data_
+  std::shared_ptr<const JobData> data_;
+  const reader::TrainAndTest* source_ = nullptr;  // data of data_
+  const reader::Dataset* part_ = nullptr;         // a dataset of source_
 };
 
 }  // namespace
