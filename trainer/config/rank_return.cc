@@ -7,7 +7,7 @@
 
 namespace tandem::trainer {
 
-Status CheckReturn(const JobConfig& config, const char* promise) {
+Status CheckReturn(const JobConfig& config, const char* feature) {
   const DistributedStrategy& s = config.strategy();
   const std::pair<bool, const char*> rows[] = {
       {PlacesOf(config) > 1, "cpu_num above 1"},
@@ -28,9 +28,9 @@ Status CheckReturn(const JobConfig& config, const char* promise) {
        "amp in mode hybrid (trainers push rows after the check of the reduced gradients)"},
       {config.mode() == HYBRID && s.gradient_merge(),
        "gradient_merge in mode hybrid (table rows belong to the last one or two steps)"}};
-  for (const auto& [given, what] : rows) {
+  for (const auto& [given, conflict] : rows) {
     if (given)
-      return Unimplemented("%s is not implemented together with %s [TD1109]", promise, what);
+      return Unimplemented("%s is not implemented together with %s [TD1109]", feature, conflict);
   }
   return OkStatus();
 }
