@@ -1,7 +1,11 @@
 """Rows of tables that PyTorch models request ahead or keep: the same bits in sync mode, a bounded age in
-a_sync mode, and clear errors."""
+a_sync mode, and clear errors. Calls end a wait at Ctrl-C, and keep their arrays as long as they run."""
 
+import signal
+import threading
+import time
 import unittest
+import weakref
 
 import script
 
@@ -37,13 +41,13 @@ def batch(step):
 
 
 class WithServers(unittest.TestCase):
-    def optimizer(self, model, job, servers=2, kind="adagrad", lr=0.1, **options):
+    def optimizer(self, model, job, servers=2, kind="adagrad", lr=0.1, finish=True, **options):
         running = Servers(script.BUILD, servers, job=job)
         running.__enter__()
         self.addCleanup(running.__exit__)
         made = tandem.torch.Optimizer(model, kind, lr=lr, servers=running.addresses, job=job,
                                       trainer=0, trainers=1, **options)
-        self.addCleanup(made.finish)
+        self.addCleanup(made.finish if finish else made._client.close)
         return made
 
 
@@ -185,6 +189,70 @@ class Cache(WithServers):
         self.assertEqual(max(lags), versions + 1)
         counts = optimizer.counts()
         self.assertEqual((counts["cache_hits"], counts["cache_misses"]), (9, 3))
+
+
+class Calls(WithServers):
+    """Ctrl-C while a call waits, and the arrays of calls."""
+
+    def setUp(self):
+        self.limit = 60.0
+
+    def client_of(self):
+        return self.optimizer(Net(), "calls", finish=False, step_timeout=self.limit)._client
+
+    def pull(self, client, version):
+        """A pull of rows of the table "bags", and a weak reference to the array of its values."""
+        values = numpy.zeros((3, DIM), numpy.float32)
+        call = client.pull_rows(version, True, [("bags", numpy.arange(3), values)])
+        return call, weakref.ref(values)
+
+    def test_an_interrupt_ends_the_wait_and_not_the_call(self):
+        client = self.client_of()
+        call, values = self.pull(client, 5)  # no step makes this version
+        timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+        begin = time.monotonic()
+        timer.start()
+        with self.assertRaises(KeyboardInterrupt):
+            call.wait()
+        self.assertLess(time.monotonic() - begin, self.limit / 4)
+        begin = time.monotonic()
+        del call  # does not wait
+        self.assertLess(time.monotonic() - begin, self.limit / 4)
+        self.assertIsNotNone(values())  # the call may still write the array
+        self.assertEqual(self.pull(client, 0)[0].wait(), 0)
+        client.close()
+        self.assertIsNone(values())
+
+    def test_arrays_of_a_dropped_call_are_released_after_its_end(self):
+        client = self.client_of()
+        values = self.pull(client, 0)[1]
+        deadline = time.monotonic() + self.limit
+        while values() is not None:
+            self.assertLess(time.monotonic(), deadline)
+            self.pull(client, 0)[0].wait()  # begins with a look at the calls before
+
+    def test_arrays_of_a_failed_pull_are_released(self):
+        self.limit = 0.5
+        client = self.client_of()
+        call, values = self.pull(client, 5)
+        with self.assertRaises(tandem.Error):
+            call.wait()
+        self.assertIsNone(values())
+
+    def test_gradients_of_a_failed_push_stay_until_the_client_closes(self):
+        client = self.client_of()
+        gradients = {name: numpy.full(shape, numpy.nan, numpy.float32)
+                     for name, shape in (("out.weight", (1, DIM + 3)), ("out.bias", (1,)))}
+        params = {name: numpy.zeros_like(array) for name, array in gradients.items()}
+        refs = [[weakref.ref(array) for array in arrays.values()] for arrays in (gradients, params)]
+        call = client.push_pull(0, 0.1, gradients, params, [])
+        del gradients, params
+        with self.assertRaises(tandem.Error):
+            call.wait()
+        self.assertEqual([ref() is None for ref in refs[0]], [False, False])
+        self.assertEqual([ref() is None for ref in refs[1]], [True, True])
+        client.close()
+        self.assertEqual([ref() is None for ref in refs[0]], [True, True])
 
 
 class Mistakes(WithServers):

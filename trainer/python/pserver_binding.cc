@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <future>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -24,6 +23,7 @@
 #include "trainer/python/bindings.h"
 #include "trainer/python/elements.h"
 #include "trainer/python/errors.h"
+#include "trainer/python/pserver_call.h"
 
 namespace tandem::python {
 namespace {
@@ -107,71 +107,24 @@ ps::PsMode ParseMode(const std::string& mode) {
   throw StatusError(InvalidArgument("mode is \"%s\", expected sync or a_sync [TD1006]", mode));
 }
 
-// A client, and arrays that it may still read.
-struct SharedClient {
-  std::unique_ptr<ps::PsClient> client;
-  std::vector<py::object> retained;  // arrays of failed pushes; the GIL guards them
-};
-
-// A running call of a client, and the arrays that it uses. The destructor waits for the end of the
-// call. Calls end within the time limits of the client.
-class PythonPsCall {
- public:
-  // `start` starts the call and passes its argument on as the callback.
-  PythonPsCall(std::shared_ptr<SharedClient> client, std::vector<py::object> arrays,
-               const std::function<void(ps::PsClient::DoneVersion)>& start)
-      : client_(std::move(client)), arrays_(std::move(arrays)) {
-    const auto result = std::make_shared<std::promise<StatusOr<uint64_t>>>();
-    result_ = result->get_future().share();
-    const py::gil_scoped_release release;
-    start([result](StatusOr<uint64_t> version) { result->set_value(std::move(version)); });
-  }
-  ~PythonPsCall() { (void)End(); }
-  PythonPsCall(const PythonPsCall&) = delete;
-  PythonPsCall& operator=(const PythonPsCall&) = delete;
-
-  uint64_t Wait() { return ValueOrRaise(End()); }
-
- private:
-  const StatusOr<uint64_t>& End() {
-    if (result_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
-      const py::gil_scoped_release release;
-      result_.wait();
-    }
-    if (!result_.get().ok()) {
-      auto& retained = client_->retained;
-      retained.insert(retained.end(), arrays_.begin(), arrays_.end());
-    }
-    arrays_.clear();
-    return result_.get();
-  }
-
-  const std::shared_ptr<SharedClient> client_;
-  std::vector<py::object> arrays_;
-  std::shared_future<StatusOr<uint64_t>> result_;
-};
-
 // A client that Python uses. Use it from one thread at a time.
 class PythonPsClient {
  public:
-  PythonPsClient(const std::vector<std::string>& servers, ps::PsOptions options)
-      : shared_(std::make_shared<SharedClient>()) {
+  PythonPsClient(const std::vector<std::string>& servers, ps::PsOptions options) {
     options.patience.retries = kRetries;
-    const py::gil_scoped_release release;
-    shared_->client = ValueOrRaise(ps::PsClient::Connect(servers, std::move(options)));
+    std::unique_ptr<ps::PsClient> client;
+    {
+      const py::gil_scoped_release release;
+      client = ValueOrRaise(ps::PsClient::Connect(servers, std::move(options)));
+    }
+    shared_ = std::make_shared<SharedPsClient>(std::move(client));
   }
   ~PythonPsClient() { Close(); }
   PythonPsClient(const PythonPsClient&) = delete;
   PythonPsClient& operator=(const PythonPsClient&) = delete;
 
   // Ends the calls in progress and disconnects. Calls that still run fail.
-  void Close() {
-    {
-      const py::gil_scoped_release release;
-      shared_->client.reset();
-    }
-    shared_->retained.clear();
-  }
+  void Close() { shared_->Close(); }
 
   // Returns (initialised, restored, version) as PsState.
   py::tuple Configure(const std::map<std::string, std::vector<int64_t>>& variables,
@@ -202,10 +155,9 @@ class PythonPsClient {
   std::unique_ptr<PythonPsCall> PushPull(uint64_t step, float learning_rate,
                                          const NamedArrays& gradients, const NamedArrays& params,
                                          const RowArrays& rows) {
-    std::vector<py::object> arrays;
-    for (const NamedArrays* all : {&gradients, &params}) {
-      for (const auto& [name, array] : *all) arrays.push_back(array);
-    }
+    PsCallArrays arrays;
+    for (const auto& [name, array] : gradients) arrays.sent.push_back(array);
+    for (const auto& [name, array] : params) arrays.received.push_back(array);
     std::vector<ps::PsConstRows> views;
     for (const auto& [table, ids, values] : rows) {
       const auto view = Ids(ids, table);
@@ -231,7 +183,7 @@ class PythonPsClient {
   // Starts a pull of rows of several tables into the arrays of values: at `version` or later, or at
   // exactly this version.
   std::unique_ptr<PythonPsCall> PullRows(uint64_t version, bool exactly, const RowArrays& rows) {
-    std::vector<py::object> arrays;
+    PsCallArrays arrays;
     std::vector<ps::PsRows> wanted;
     for (const auto& [table, ids, values] : rows) {
       const auto view = Ids(ids, table);
@@ -242,7 +194,7 @@ class PythonPsClient {
       one.ids.assign(view.begin(), view.end());
       one.to.reserve(view.size());
       for (size_t i = 0; i < view.size(); ++i) one.to.push_back(floats.data() + i * dim);
-      arrays.push_back(values);
+      arrays.received.push_back(values);
     }
     return Start(std::move(arrays), [&](ps::PsClient& client, ps::PsClient::DoneVersion done) {
       client.PullRows({.version = version, .exactly = exactly}, std::move(wanted), std::move(done));
@@ -288,10 +240,10 @@ class PythonPsClient {
 
  private:
   ps::PsClient& Open() {
-    if (shared_->client == nullptr) {
+    if (shared_->get() == nullptr) {
       throw StatusError(FailedPrecondition("the client of parameter servers is closed [TD1219]"));
     }
-    return *shared_->client;
+    return *shared_->get();
   }
 
   template <typename T>
@@ -301,13 +253,9 @@ class PythonPsClient {
     return ValueOrRaise(call(client));
   }
 
-  std::unique_ptr<PythonPsCall> Start(
-      std::vector<py::object> arrays,
-      const std::function<void(ps::PsClient&, ps::PsClient::DoneVersion)>& call) {
-    ps::PsClient& client = Open();
-    return std::make_unique<PythonPsCall>(
-        shared_, std::move(arrays),
-        [&](ps::PsClient::DoneVersion done) { call(client, std::move(done)); });
+  std::unique_ptr<PythonPsCall> Start(PsCallArrays arrays, const PythonPsCall::Start& call) {
+    (void)Open();
+    return std::make_unique<PythonPsCall>(shared_, std::move(arrays), call);
   }
 
   // Returns the number of values of a row.
@@ -324,7 +272,7 @@ class PythonPsClient {
                                       table, floats, ids, dim));
   }
 
-  std::shared_ptr<SharedClient> shared_;
+  std::shared_ptr<SharedPsClient> shared_;
   ps::PsMode mode_ = ps::PsMode::kSync;
   std::map<std::string, int64_t> dims_;  // values of a row, by table
 };

@@ -176,6 +176,8 @@ class Optimizer:
 
         Raises:
             Error: a server refuses the gradients, or is lost for longer than step_timeout.
+            KeyboardInterrupt: Ctrl-C while the call waits. The servers may have the push or not,
+                and the parameters may change until `finish`.
         """
         share = numpy.float32(self.trainers)
         grads = {}

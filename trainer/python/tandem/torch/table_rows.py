@@ -68,7 +68,8 @@ class RowPulls:
 
     def begin_step(self, version: int) -> None:
         """Requests the announced rows of `version` in one call, without waiting for them. Forgets
-        rows that were requested before and not used, after their calls have ended."""
+        rows that were requested before and not used; the client keeps their arrays until their
+        calls have ended."""
         rows, self._announced = self._announced, {}
         self._pulls, self._indexes = [], []
         self._request(version, rows)
@@ -83,6 +84,7 @@ class RowPulls:
         Raises:
             OutOfRangeError: an id is not in the table.
             Error: a server refuses the call, or is lost for longer than the time limit.
+            KeyboardInterrupt: Ctrl-C while the call waits.
         """
         for at, rows in enumerate(self._announced.get(table, ())):
             if rows.index.is_of(input):
@@ -102,7 +104,7 @@ class RowPulls:
         return rows
 
     def forget(self) -> None:
-        """Forgets what was announced and requested, after the calls have ended."""
+        """Forgets what was announced and requested. Does not wait for the calls."""
         self._announced, self._pulls, self._indexes = {}, [], []
 
     def _request_first(self, count: int, version: int) -> None:
