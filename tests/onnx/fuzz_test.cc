@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "onnx/onnx.pb.h"
 #include "tests/onnx/cases.h"
 #include "tests/support/text_fuzz_util.h"
@@ -71,9 +73,23 @@ void MutateAttribute(::onnx::AttributeProto* attr, Random& random) {
   }
 }
 
+// Makes the floats of the tensor numbers of type DOUBLE.
+void Widen(::onnx::TensorProto* tensor) {
+  if (tensor->data_type() != ::onnx::TensorProto::FLOAT) return;
+  std::vector<float> floats(tensor->float_data().begin(), tensor->float_data().end());
+  if (tensor->raw_data().size() >= sizeof(float)) {
+    floats.resize(tensor->raw_data().size() / sizeof(float));
+    std::memcpy(floats.data(), tensor->raw_data().data(), floats.size() * sizeof(float));
+  }
+  tensor->clear_raw_data();
+  tensor->clear_float_data();
+  tensor->set_data_type(::onnx::TensorProto::DOUBLE);
+  for (const float number : floats) tensor->add_double_data(number);
+}
+
 void MutateTensor(::onnx::TensorProto* tensor, Random& random) {
   if (tensor == nullptr) return;
-  switch (random() % 4) {
+  switch (random() % 5) {
     case 0:
       if (tensor->dims_size() > 0) tensor->set_dims(0, OddNumber(random));
       break;
@@ -82,6 +98,9 @@ void MutateTensor(::onnx::TensorProto* tensor, Random& random) {
       break;
     case 2:
       tensor->set_data_type(static_cast<int>(random() % 20));
+      break;
+    case 3:
+      Widen(tensor);
       break;
     default: {
       std::string& raw = *tensor->mutable_raw_data();
@@ -103,7 +122,8 @@ constexpr const char* kTypes[] = {"Shape",       "Squeeze",
                                   "Greater",     "InstanceNormalization",
                                   "MaxPool",     "PRelu",
                                   "Resize",      "Softplus",
-                                  "Expand"};
+                                  "Expand",      "CastLike",
+                                  "Sqrt",        "Mul"};
 
 void MutateModel(::onnx::ModelProto* model, Random& random) {
   ::onnx::GraphProto& graph = *model->mutable_graph();

@@ -29,11 +29,11 @@ class HandGraph {
     for (const int64_t size : dims) type->mutable_shape()->add_dim()->set_dim_value(size);
   }
 
-  // Makes "x" an input of integers.
-  void SetIntegers() {
-    graph_.mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(
-        ::onnx::TensorProto::INT64);
+  void SetType(::onnx::TensorProto::DataType type) {
+    graph_.mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(type);
   }
+  // Makes "x" an input of integers.
+  void SetIntegers() { SetType(::onnx::TensorProto::INT64); }
   void SetBatch(int64_t size) {
     graph_.mutable_input(0)
         ->mutable_type()
@@ -72,6 +72,17 @@ class HandGraph {
     std::copy(values.begin(), values.end(), tensor.mutable_float_data()->begin());
   }
 
+  // Adds numbers of type DOUBLE. The reference is valid until the next tensor is added.
+  ::onnx::TensorProto& Doubles(const std::string& name, const std::vector<int64_t>& dims,
+                               const std::vector<double>& values) {
+    ::onnx::TensorProto& tensor = *graph_.add_initializer();
+    tensor.set_name(name);
+    tensor.set_data_type(::onnx::TensorProto::DOUBLE);
+    for (const int64_t size : dims) tensor.add_dims(size);
+    for (const double value : values) tensor.add_double_data(value);
+    return tensor;
+  }
+
   // Adds integers of any shape.
   void Integers(const std::string& name, const std::vector<int64_t>& dims,
                 const std::vector<int64_t>& values) {
@@ -82,9 +93,9 @@ class HandGraph {
   }
 
   // Adds the weight "w" [6,4], whose 24 values are external data in the file `location` of
-  // directory `folder`.
-  void External(const std::string& folder, const std::string& location,
-                const std::string& offset = "0", const std::string& length = "96") {
+  // directory `folder`. The reference is valid until the next tensor is added.
+  ::onnx::TensorProto& External(const std::string& folder, const std::string& location,
+                                const std::string& offset = "0", const std::string& length = "96") {
     folder_ = folder;
     ::onnx::TensorProto& tensor = *graph_.add_initializer();
     tensor.set_name("w");
@@ -99,6 +110,7 @@ class HandGraph {
       entry.set_value(value);
     }
     Node("MatMul", {"x", "w"}, "y");
+    return tensor;
   }
 
   // Imports the graph. The output of the model is `output`; empty: the output of the last node.

@@ -306,6 +306,32 @@ TEST(OnnxShared, AnEmbeddingIsAlsoTheOutputLayer) {
   EXPECT_THAT(slopes, ElementsAre(3, 4, 3 + 9, 4 + 12, 3, 4));
 }
 
+// The output layer may be a Gemm, and may precede the embedding in the file.
+TEST(OnnxShared, TheOrderOfEmbeddingAndOutputLayerIsFree) {
+  for (const bool first : {false, true}) {
+    HandGraph graph({1});
+    graph.SetIntegers();
+    graph.Numbers("w", {3, 2}, {1, 2, 3, 4, 5, 6});
+    graph.Numbers("ones", {1, 2}, {1, 1});
+    Cast(graph, "x", "number", ::onnx::TensorProto::FLOAT);
+    graph.Node("Mul", {"number", "ones"}, "pair");
+    if (first) NodeAttr(graph.Node("Gemm", {"pair", "w"}, "layer"), "transB").set_i(1);
+    graph.Node("Gather", {"w", "x"}, "rows");
+    if (!first) NodeAttr(graph.Node("Gemm", {"pair", "w"}, "layer"), "transB").set_i(1);
+    graph.Node("Flatten", {"rows"}, "row");
+    NodeAttr(graph.Node("Concat", {"layer", "row"}, "y"), "axis").set_i(1);
+    Floats slopes;
+    EXPECT_THAT(OutputOf(graph, {2}, 1, &slopes), ElementsAre(6, 14, 22, 5, 6));
+    // Each row gets the pair (2, 2), and the row 2 gets (1, 1) besides. The operator that is read
+    // first decides the layout.
+    const Floats rows = {2, 2, 2, 2, 3, 3}, turned = {2, 2, 3, 2, 2, 3};
+    EXPECT_EQ(slopes, first ? turned : rows);
+    const auto import = graph.Import();
+    ASSERT_TRUE(import.ok()) << import.status();
+    EXPECT_THAT(import->program.VarsOf(graph::VarKind::kParam).size(), 2u);
+  }
+}
+
 TEST(OnnxShared, ATransposedWeightHasNoOperator) {
   HandGraph graph({2});
   graph.Numbers("w", {3, 2}, {1, 2, 3, 4, 5, 6});

@@ -113,6 +113,10 @@ MODULES = {
     "shared table": ("ids", lambda: Part(
         lambda m, x: m.head(nn.functional.linear(m.table(x).mean(1), m.table.weight)),
         table=nn.Embedding(50, 8), head=nn.Linear(50, CLASSES))),
+    "shared table and a factor of float64": ("ids", lambda: Part(
+        lambda m, x: m.head(nn.functional.linear(
+            m.table(x).mean(1) * torch.sqrt(torch.tensor(0.9, dtype=torch.float64)), m.table.weight)),
+        table=nn.Embedding(50, 8), head=nn.Linear(50, CLASSES))),
     "scaled weights": ("vector", lambda: Part(
         lambda m, x: nn.functional.linear(x, m.w.weight * 2), w=nn.Linear(12, CLASSES, bias=False))),
     "rows by a constant": ("vector", lambda: Part(

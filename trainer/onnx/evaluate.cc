@@ -33,7 +33,9 @@ Evaluated Elements(std::span<const KnownTable> inputs, std::span<const KnownTabl
   if (!whole && std::any_of(typed.begin(), typed.end(), [](const auto& t) { return t.whole; })) {
     return InvalidArgument("the inputs have different element types [TD2108]");
   }
+  const bool wide = std::all_of(typed.begin(), typed.end(), [](const auto& t) { return t.wide; });
   KnownTable out{.whole = whole && result == Result::kLikeInputs,
+                 .wide = wide && result == Result::kLikeInputs,
                  .shape = joint->shape,
                  .batch = joint->batch,
                  .numbers = {}};
@@ -95,7 +97,7 @@ bool Power(Values v, bool whole, KnownNumber* out) {
   if (whole && (!IsFixed(v[0]) || !IsFixed(v[1]) || power < 0)) return false;
   const double result = std::pow(whole ? static_cast<double>(v[0].whole) : v[0].number, power);
   if (whole && !(std::abs(result) < 0x1p53)) return false;
-  out->number = static_cast<float>(result);
+  out->number = result;
   if (whole) out->whole = static_cast<int64_t>(result);
   return true;
 }
@@ -106,10 +108,11 @@ Evaluated Pow(const Node&, std::vector<KnownTable>& in) {
   if (in[1].whole && !in[0].whole) {
     for (KnownNumber& v : in[1].numbers) {
       if (!IsFixed(v)) return std::nullopt;
-      v.number = static_cast<float>(v.whole);
+      v.number = static_cast<double>(v.whole);
     }
     in[1].whole = false;
   }
+  in[1].wide = in[0].wide;
   return Elements(in, in, Result::kLikeInputs, Power);
 }
 
@@ -158,20 +161,20 @@ bool Not(Values v, bool whole, KnownNumber* out) {
   return true;
 }
 
-template <float (*kFn)(float)>
+template <double (*kFn)(double)>
 bool Function(Values v, bool whole, KnownNumber* out) {
   if (whole) return false;
   out->number = kFn(v[0].number);
   return true;
 }
-float Log(float x) { return std::log(x); }
-float Exp(float x) { return std::exp(x); }
-float Sqrt(float x) { return std::sqrt(x); }
-float Sin(float x) { return std::sin(x); }
-float Cos(float x) { return std::cos(x); }
-float Inverse(float x) { return 1 / x; }
-float Ceil(float x) { return std::ceil(x); }
-float Floor(float x) { return std::floor(x); }
+double Log(double x) { return std::log(x); }
+double Exp(double x) { return std::exp(x); }
+double Sqrt(double x) { return std::sqrt(x); }
+double Sin(double x) { return std::sin(x); }
+double Cos(double x) { return std::cos(x); }
+double Inverse(double x) { return 1 / x; }
+double Ceil(double x) { return std::ceil(x); }
+double Floor(double x) { return std::floor(x); }
 
 template <bool kNegative>
 bool Sign(Values v, bool whole, KnownNumber* out) {
@@ -204,22 +207,24 @@ Evaluated Mod(const Node& n, std::vector<KnownTable>& in) {
 Evaluated CastTo(KnownTable table, int64_t to) {
   const bool whole = to == ::onnx::TensorProto::INT64 || to == ::onnx::TensorProto::INT32;
   const bool truth = to == ::onnx::TensorProto::BOOL;
-  if (!whole && !truth && to != ::onnx::TensorProto::FLOAT) return std::nullopt;
+  const bool wide = to == ::onnx::TensorProto::DOUBLE;
+  if (!whole && !truth && !wide && to != ::onnx::TensorProto::FLOAT) return std::nullopt;
   for (KnownNumber& v : table.numbers) {
     if (whole == table.whole && !truth) continue;
     if (table.whole && !IsFixed(v)) return std::nullopt;
     if (whole) {
       // Processors convert an infinity to the least integer. T5 has one, which it does not use.
-      const bool fits = std::abs(v.number) < 0x1p53f;
+      const bool fits = std::abs(v.number) < 0x1p53;
       v.whole = fits ? static_cast<int64_t>(v.number) : INT64_MIN;
       v.number = 0;
       continue;
     }
-    if (table.whole) v.number = static_cast<float>(v.whole);
+    if (table.whole) v.number = static_cast<double>(v.whole);
     if (truth) v.number = v.number != 0 ? 1 : 0;
     v.whole = 0;
   }
   table.whole = whole;
+  table.wide = wide;
   return table;
 }
 

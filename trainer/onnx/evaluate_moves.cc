@@ -30,7 +30,8 @@ std::optional<Ints> PlainOf(const KnownTable& table) {
 template <typename Source>
 Evaluated Moved(const KnownTable& from, const Shape& shape, int batch, const Source& source) {
   if (shape.numel() > kEvaluatedMax) return std::nullopt;
-  KnownTable out{.whole = from.whole, .shape = shape, .batch = batch, .numbers = {}};
+  KnownTable out{
+      .whole = from.whole, .wide = from.wide, .shape = shape, .batch = batch, .numbers = {}};
   out.numbers.reserve(static_cast<size_t>(shape.numel()));
   for (int64_t i = 0; i < shape.numel(); ++i) {
     const int64_t at = source(i);
@@ -198,7 +199,11 @@ Evaluated Concat(const Node& n, std::vector<KnownTable>& in) {
     shape[axis] += part.shape[axis];
   }
   if (shape.numel() > kEvaluatedMax) return std::nullopt;
-  KnownTable out{.whole = in[0].whole, .shape = shape, .batch = in[0].batch, .numbers = {}};
+  KnownTable out{.whole = in[0].whole,
+                 .wide = in[0].wide,
+                 .shape = shape,
+                 .batch = in[0].batch,
+                 .numbers = {}};
   for (int64_t row = 0; row < first.numel(0, axis); ++row) {
     for (const KnownTable& part : in) {
       const int64_t length = part.shape.numel(axis, first.rank());

@@ -33,6 +33,12 @@ Status GraphReader::AddInput(const ::onnx::ValueInfoProto& input, const std::str
   const auto& type = input.type().tensor_type();
   const auto dtype = ElementTypeOf(type.elem_type());
   if (!dtype.ok()) return Annotate(dtype.status(), where);
+  if (type.elem_type() == ::onnx::TensorProto::DOUBLE) {
+    return Unimplemented(
+        "%s has the element type DOUBLE, but programs compute in f32 [TD7015]; hint: export "
+        "model.float() with float32 inputs",
+        where);
+  }
   std::vector<int64_t> dims;  // dimensions of the input, without the first one
   for (int i = 1; i < type.shape().dim_size(); ++i) {
     const int64_t size = type.shape().dim(i).dim_value();
@@ -186,7 +192,7 @@ StatusOr<std::string> GraphReader::Ones() {
   std::string x = first_input_;
   const auto append = [&](const char* type, ops::AttrMap attrs) {
     const std::string out = program_.NewVar(std::string("batch.") + type);
-    const Status status = program_.Append(type, {{x}}, std::move(attrs), out);
+    Status status = program_.Append(type, {{x}}, std::move(attrs), out);
     x = out;
     return status;
   };

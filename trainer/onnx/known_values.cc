@@ -35,18 +35,24 @@ bool IsUniform(const Tensor& tensor) {
 
 Status KnownValues::AddConstant(const std::string& value, const ::onnx::TensorProto& proto,
                                 bool trained) {
-  auto tensor = ReadTensor(proto, external_, host_);
+  std::vector<double> wide;
+  auto tensor = ReadTensor(proto, external_, host_, &wide);
   if (!tensor.ok()) return Annotate(tensor.status(), "tensor \"" + value + "\"");
-  trained = trained && proto.data_type() == ::onnx::TensorProto::FLOAT && !IsMask(*tensor);
+  // A single number of type DOUBLE is a factor, as in PyTorch's attention.
+  const bool doubles = proto.data_type() == ::onnx::TensorProto::DOUBLE && tensor->numel() > 1;
+  trained =
+      trained && (doubles || proto.data_type() == ::onnx::TensorProto::FLOAT) && !IsMask(*tensor);
+  if (trained) wide.clear();
   const bool uniform = trained && IsUniform(*tensor);
   TD_REQUIRE(!trained || tensor->dtype() == DType::kF32);
-  values_.insert_or_assign(value, KnownValue{*std::move(tensor), trained, uniform, -1, {}});
+  values_.insert_or_assign(
+      value, KnownValue{*std::move(tensor), trained, uniform, -1, {}, std::move(wide)});
   return OkStatus();
 }
 
 void KnownValues::Add(const std::string& value, Tensor tensor) {
   values_.insert_or_assign(
-      value, KnownValue{std::move(tensor), /*trained=*/false, /*uniform=*/false, -1, {}});
+      value, KnownValue{std::move(tensor), /*trained=*/false, /*uniform=*/false, -1, {}, {}});
 }
 
 Status KnownValues::AddInts(const std::string& value, const std::vector<int64_t>& ints) {
@@ -98,7 +104,7 @@ StatusOr<std::string> KnownValues::AddPart(const std::string& value, int64_t ind
   const Shape shape(whole.shape().dims().subspan(1));
   TD_ASSIGN_OR_RETURN(const Tensor tensor, NewTensor(DType::kF32, shape));
   std::memcpy(tensor.data(), whole.span<float>().data() + index * shape.numel(), tensor.bytes());
-  values_.emplace(part, KnownValue{tensor, known->trained, known->uniform, -1, {}});
+  values_.emplace(part, KnownValue{tensor, known->trained, known->uniform, -1, {}, {}});
   return part;
 }
 
@@ -106,15 +112,17 @@ Status KnownValues::AddTable(const std::string& value, const KnownTable& table) 
   TD_REQUIRE(static_cast<int64_t>(table.numbers.size()) == table.shape.numel());
   const DType dtype = table.whole ? DType::kI64 : DType::kF32;
   TD_ASSIGN_OR_RETURN(const Tensor tensor, NewTensor(dtype, table.shape));
-  KnownValue known{tensor, /*trained=*/false, /*uniform=*/false, table.batch, {}};
+  KnownValue known{tensor, /*trained=*/false, /*uniform=*/false, table.batch, {}, {}};
   for (size_t i = 0; i < table.numbers.size(); ++i) {
     const KnownNumber& number = table.numbers[i];
     if (table.whole) tensor.span<int64_t>()[i] = number.whole;
-    if (!table.whole) tensor.span<float>()[i] = number.number;
+    if (!table.whole) tensor.span<float>()[i] = static_cast<float>(number.number);
+    if (table.wide) known.wide.push_back(number.number);
     if (number.slope == 0) continue;
     known.slopes.resize(table.numbers.size());
     known.slopes[i] = number.slope;
   }
+  TD_RETURN_IF_ERROR(CheckRange(known.wide));
   values_.insert_or_assign(value, std::move(known));
   return OkStatus();
 }
@@ -125,6 +133,7 @@ std::optional<KnownTable> KnownValues::Table(const std::string& value, int64_t m
   const Tensor& tensor = known->tensor;
   if (tensor.numel() > most) return std::nullopt;
   KnownTable table{.whole = tensor.dtype() != DType::kF32,
+                   .wide = !known->wide.empty(),
                    .shape = tensor.shape(),
                    .batch = known->batch,
                    .numbers = {}};
@@ -132,6 +141,7 @@ std::optional<KnownTable> KnownValues::Table(const std::string& value, int64_t m
   for (size_t i = 0; i < table.numbers.size(); ++i) {
     KnownNumber& number = table.numbers[i];
     if (tensor.dtype() == DType::kF32) number.number = tensor.span<float>()[i];
+    if (table.wide) number.number = known->wide[i];
     if (tensor.dtype() == DType::kI64) number.whole = tensor.span<int64_t>()[i];
     if (tensor.dtype() == DType::kI32) number.whole = tensor.span<int32_t>()[i];
     if (!known->slopes.empty()) number.slope = known->slopes[i];

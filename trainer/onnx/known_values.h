@@ -28,6 +28,9 @@ struct KnownValue {
   // As in KnownTable: the dimension that is the batch, and the slopes; empty: all slopes are 0.
   int batch = -1;
   std::vector<int64_t> slopes;
+  // The numbers of a DOUBLE tensor, which `tensor` has rounded to f32. Empty: another type, or
+  // `trained`.
+  std::vector<double> wide;
 };
 
 // Maps values of the graph to known tensors. Not thread-safe.
@@ -50,6 +53,7 @@ class KnownValues {
   StatusOr<std::string> AddPart(const std::string& value, int64_t index);
 
   // Adds numbers under the name `value`. The numbers were computed while the model was read.
+  // UNIMPLEMENTED: a number of a wide table is beyond the range of f32.
   Status AddTable(const std::string& value, const KnownTable& table);
   // Returns the numbers if `value` is known, no parameter, and has at most `most` elements.
   std::optional<KnownTable> Table(const std::string& value, int64_t most) const;

@@ -161,9 +161,10 @@ Status GatherElements(const Node& n) {
   }
   TD_ASSIGN_OR_RETURN(Tensor column,
                       n.graph().known().NewTensor(DType::kF32, {table->shape.numel(), 1}));
-  std::transform(
-      table->numbers.begin(), table->numbers.end(), column.span<float>().begin(),
-      [&](const auto& v) { return table->whole ? static_cast<float>(v.whole) : v.number; });
+  std::transform(table->numbers.begin(), table->numbers.end(), column.span<float>().begin(),
+                 [&](const auto& v) {
+                   return table->whole ? static_cast<float>(v.whole) : static_cast<float>(v.number);
+                 });
   n.graph().known().Add(n.out() + ".column", std::move(column));
   TD_ASSIGN_OR_RETURN(const std::string w, n.graph().Var(n.out() + ".column"));
   if (n.graph().program().Desc(ids).dtype != DType::kI64) {

@@ -232,6 +232,11 @@ Status Trilu(const Node& n) {
 }
 
 Status CastTo(const Node& n, int64_t to) {
+  if (to == ::onnx::TensorProto::DOUBLE) {
+    return Unimplemented(
+        "a cast to DOUBLE is supported only for known numbers, because programs compute in f32 "
+        "[TD7015]; hint: compute this part of the model in float32");
+  }
   const bool whole = to == ::onnx::TensorProto::INT64 || to == ::onnx::TensorProto::INT32;
   if (!whole && to != ::onnx::TensorProto::FLOAT && to != ::onnx::TensorProto::BOOL) {
     return Unimplemented("a cast to ONNX element type %d is not supported [TD7015]", to);
@@ -258,6 +263,10 @@ Status CastLike(const Node& n) {
   n.attributes().Int("saturate", 1);
   if (!n.has(1)) return InvalidArgument("input 1 is missing [TD2108]");
   const Tensor* like = n.graph().known().Find(n.value(1));
+  if (const KnownValue* known = n.graph().known().Get(n.value(1));
+      known != nullptr && !known->wide.empty()) {
+    return CastTo(n, ::onnx::TensorProto::DOUBLE);
+  }
   DType dtype = like != nullptr ? like->dtype() : DType::kF32;
   if (like == nullptr) {
     TD_ASSIGN_OR_RETURN(const std::string var, n.in(1));

@@ -1,6 +1,7 @@
 #include "trainer/onnx/tensor_reader.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <optional>
 
@@ -38,6 +39,23 @@ bool CopyTruths(std::string_view bytes, const Tensor& out) {
   return true;
 }
 
+// Copies 64-bit numbers to *wide. Returns false if the message has not `count` of them.
+bool CopyDoubles(const ::onnx::TensorProto& proto, size_t count, std::vector<double>* wide) {
+  if (!proto.has_raw_data()) {
+    wide->assign(proto.double_data().begin(), proto.double_data().end());
+    return wide->size() == count;
+  }
+  if (proto.raw_data().size() != count * sizeof(double)) return false;
+  wide->resize(count);
+  if (count > 0) std::memcpy(wide->data(), proto.raw_data().data(), proto.raw_data().size());
+  return true;
+}
+
+size_t BytesPerElement(int type, DType dtype) {
+  if (type == ::onnx::TensorProto::BOOL) return 1;
+  return type == ::onnx::TensorProto::DOUBLE ? sizeof(double) : SizeOf(dtype);
+}
+
 std::string TruthsOf(const ::onnx::TensorProto& proto) {
   if (proto.has_raw_data()) return proto.raw_data();
   std::string bytes;
@@ -51,6 +69,7 @@ StatusOr<DType> ElementTypeOf(int type) {
   switch (type) {
     case ::onnx::TensorProto::FLOAT:
     case ::onnx::TensorProto::BOOL:
+    case ::onnx::TensorProto::DOUBLE:
       return DType::kF32;
     case ::onnx::TensorProto::INT64:
       return DType::kI64;
@@ -62,17 +81,20 @@ StatusOr<DType> ElementTypeOf(int type) {
   const bool named = ::onnx::TensorProto::DataType_IsValid(type);
   const auto value = static_cast<::onnx::TensorProto::DataType>(type);
   return Unimplemented(
-      "element type %s is not supported, expected FLOAT, INT64, INT32 or BOOL [TD7015]",
+      "element type %s is not supported, expected FLOAT, DOUBLE, INT64, INT32 or BOOL [TD7015]",
       named ? ::onnx::TensorProto::DataType_Name(value) : std::to_string(type));
 }
 
-StatusOr<Tensor> ReadTensor(const ::onnx::TensorProto& proto, ExternalData& external,
-                            Device& host) {
+StatusOr<Tensor> ReadTensor(const ::onnx::TensorProto& proto, ExternalData& external, Device& host,
+                            std::vector<double>* wide) {
+  wide->clear();
   TD_ASSIGN_OR_RETURN(const DType dtype, ElementTypeOf(proto.data_type()));
   const std::vector<int64_t> dims(proto.dims().begin(), proto.dims().end());
   TD_ASSIGN_OR_RETURN(const Shape shape, ParseShape(dims));
   const bool truths = proto.data_type() == ::onnx::TensorProto::BOOL;
-  const auto bytes = static_cast<uint64_t>(shape.numel()) * (truths ? 1 : SizeOf(dtype));
+  const bool doubles = proto.data_type() == ::onnx::TensorProto::DOUBLE;
+  const auto count = static_cast<size_t>(shape.numel());
+  const uint64_t bytes = uint64_t{count} * BytesPerElement(proto.data_type(), dtype);
   const bool beside =
       proto.data_location() == ::onnx::TensorProto::EXTERNAL || proto.external_data_size() > 0;
   std::optional<ExternalData::Range> range;
@@ -88,6 +110,13 @@ StatusOr<Tensor> ReadTensor(const ::onnx::TensorProto& proto, ExternalData& exte
     std::string read(beside ? bytes : 0, '\0');
     if (beside) TD_RETURN_IF_ERROR(range->ReadTo(read));
     whole = CopyTruths(beside ? read : TruthsOf(proto), tensor);
+  } else if (doubles) {
+    if (beside) {
+      wide->resize(count);
+      TD_RETURN_IF_ERROR(range->ReadTo({reinterpret_cast<char*>(wide->data()), bytes}));
+    } else {
+      whole = CopyDoubles(proto, count, wide);
+    }
   } else if (beside) {
     TD_RETURN_IF_ERROR(range->ReadTo({static_cast<char*>(tensor.data()), tensor.bytes()}));
   } else {
@@ -96,7 +125,23 @@ StatusOr<Tensor> ReadTensor(const ::onnx::TensorProto& proto, ExternalData& exte
   if (!whole)
     return DataLoss("a tensor of shape %s needs %d bytes, but the file has fewer [TD2108]",
                     ToString(shape), bytes);
+  if (doubles) {
+    TD_RETURN_IF_ERROR(CheckRange(*wide));
+    std::transform(wide->begin(), wide->end(), tensor.span<float>().begin(),
+                   [](double number) { return static_cast<float>(number); });
+  }
   return tensor;
+}
+
+Status CheckRange(const std::vector<double>& numbers) {
+  const auto far = std::find_if(numbers.begin(), numbers.end(), [](double number) {
+    return std::isfinite(number) && !std::isfinite(static_cast<float>(number));
+  });
+  if (far == numbers.end()) return OkStatus();
+  return Unimplemented(
+      "the number %g of type DOUBLE is beyond the range of f32, in which programs compute "
+      "[TD7015]; hint: use a number of at most 3.4e38 in the model",
+      *far);
 }
 
 }  // namespace tandem::onnx
