@@ -6,6 +6,19 @@
 
 namespace tandem::reader {
 
+StatusOr<ImageSize> ToImageSize(int64_t width, int64_t height) {
+  TD_REQUIRE(width >= 0 && height >= 0);
+  if (std::max(width, height) > kImageSideMax) {
+    return DataLoss("the image has %dx%d pixels, but at most %d pixels on a side are supported",
+                    width, height, kImageSideMax);
+  }
+  if (width * height > kImagePixelsMax) {
+    return DataLoss("the image has %dx%d pixels, but at most 2^27 pixels are supported", width,
+                    height);
+  }
+  return ImageSize{static_cast<int>(width), static_cast<int>(height)};
+}
+
 DecodedPart PartOf(const ImageSize& image, const ImageRect& rect, const ImageSize& wanted) {
   TD_REQUIRE(rect.x >= 0 && rect.y >= 0 && rect.width > 0 && rect.height > 0);
   TD_REQUIRE(rect.width <= image.width - rect.x && rect.height <= image.height - rect.y);

@@ -3,14 +3,21 @@
 
 #include <cstdint>
 
+#include "common/base/status.h"
+
 namespace tandem::reader {
 
-// Maximum number of pixels of an image. The header of a small file may declare any size.
+// Maximum number of pixels of an image, and of one side (JPEG_MAX_DIMENSION of libjpeg). The header
+// of a small file may declare any size.
 inline constexpr int64_t kImagePixelsMax = int64_t{1} << 27;
+inline constexpr int64_t kImageSideMax = 65500;
 
 struct ImageSize {
   int width = 0, height = 0;
 };
+
+// Returns the size of an image. DATA_LOSS: it is larger than the limits above.
+StatusOr<ImageSize> ToImageSize(int64_t width, int64_t height);
 
 struct ImageRect {
   int x = 0, y = 0, width = 0, height = 0;

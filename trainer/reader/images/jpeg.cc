@@ -132,12 +132,7 @@ StatusOr<ImageSize> JpegDecoder::Open(std::string_view file) {
     return DataLoss("the file is not a JPEG image, or the format is not supported: %s",
                     state_->errors.message);
   }
-  const int64_t width = state_->info.image_width, height = state_->info.image_height;
-  if (width * height > kImagePixelsMax) {
-    return DataLoss("the image has %dx%d pixels, but at most 2^27 pixels are supported", width,
-                    height);
-  }
-  return ImageSize{static_cast<int>(width), static_cast<int>(height)};
+  return ToImageSize(state_->info.image_width, state_->info.image_height);
 }
 
 StatusOr<ImagePixels> JpegDecoder::Decode(const ImageRect& rect, const ImageSize& wanted) {

@@ -19,8 +19,8 @@ class JpegDecoder {
   JpegDecoder& operator=(const JpegDecoder&) = delete;
 
   // Reads the header of an image and returns the image's size. `file`: content of the file; must
-  // stay valid until the next Open(). DATA_LOSS: `file` is not a JPEG image with at most 2^27
-  // pixels.
+  // stay valid until the next Open(). DATA_LOSS: `file` is not a JPEG image, or is larger
+  // than the limits of ToImageSize().
   StatusOr<ImageSize> Open(std::string_view file);
 
   // Decodes the rectangle with a small margin. The decoder scales the rectangle down by 1, 2, 4 or

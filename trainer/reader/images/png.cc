@@ -71,7 +71,8 @@ bool PngDecoder::State::ReadHeader() {
   png_set_read_fn(png, this, OnRead);
   // Texts and colour profiles are not unpacked.
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
-  png_set_user_limits(png, kImagePixelsMax, kImagePixelsMax);
+  // Open() checks the size, with a message that says the limits.
+  png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
   png_read_info(png, info);
   return true;
 }
@@ -142,13 +143,8 @@ StatusOr<ImageSize> PngDecoder::Open(std::string_view file) {
   if (!state_->ReadHeader()) {
     return DataLoss("the file is not a PNG image, or is damaged: %s", state_->message);
   }
-  const int64_t width = png_get_image_width(state_->png, state_->info);
-  const int64_t height = png_get_image_height(state_->png, state_->info);
-  if (width * height > kImagePixelsMax) {
-    return DataLoss("the image has %dx%d pixels, but at most 2^27 pixels are supported", width,
-                    height);
-  }
-  state_->size = {static_cast<int>(width), static_cast<int>(height)};
+  TD_ASSIGN_OR_RETURN(state_->size, ToImageSize(png_get_image_width(state_->png, state_->info),
+                                                png_get_image_height(state_->png, state_->info)));
   return state_->size;
 }
 

@@ -25,8 +25,8 @@ class PngDecoder {
   PngDecoder& operator=(const PngDecoder&) = delete;
 
   // Reads the header of an image and returns the image's size. `file`: content of the file; must
-  // stay valid until the next Open(). DATA_LOSS: `file` is not a PNG image with at most
-  // kImagePixelsMax pixels.
+  // stay valid until the next Open(). DATA_LOSS: `file` is not a PNG image, or is larger
+  // than the limits of ToImageSize().
   StatusOr<ImageSize> Open(std::string_view file);
 
   // Decodes the part of PartOf(). A pixel of an image that is scaled down is the mean of its

@@ -112,8 +112,8 @@ TEST(PngDecoder, PartsAreMeansOfTheWhole) {
             for (int v = (y0 + y) * scale; v < std::min((y0 + y + 1) * scale, kHeight); ++v) {
               for (int u = (x0 + x) * scale; u < std::min((x0 + x + 1) * scale, kWidth); ++u) {
                 ++count;
-                for (int c = 0; c < 3; ++c) {
-                  sum[c] += pixels[static_cast<size_t>((v * kWidth + u) * 3 + c)];
+                for (size_t c = 0; c < 3; ++c) {
+                  sum[c] += pixels[static_cast<size_t>(v * kWidth + u) * 3 + c];
                 }
               }
             }
@@ -154,9 +154,9 @@ TEST(PngDecoder, DamagedFilesAreRefused) {
 // A header may declare any size. Open() refuses the image before it needs memory.
 TEST(PngDecoder, ImagesThatAreTooLarge) {
   std::string file = EncodePng(Picture(4, 4), 4, 4, 3);
-  const auto resized = [&file](uint32_t width, uint32_t height) {
+  const auto resized = [&file](int width, int height) {
     std::string header = "IHDR";
-    for (const uint32_t side : {width, height}) {
+    for (const int side : {width, height}) {
       for (const int shift : {24, 16, 8, 0}) header += static_cast<char>(side >> shift);
     }
     header += file.substr(24, 5);
@@ -169,7 +169,15 @@ TEST(PngDecoder, ImagesThatAreTooLarge) {
   EXPECT_EQ(resized(4, 4), file);
   EXPECT_THAT(std::string(decoder.Open(resized(1 << 14, (1 << 13) + 1)).status().message()),
               HasSubstr("at most 2^27 pixels"));
+  // A row of 2^27 pixels would need 400 MB.
+  for (const auto& [width, height] : {std::pair{1 << 27, 1}, {1, 1 << 27}, {65501, 1}}) {
+    EXPECT_THAT(
+        std::string(decoder.Open(resized(width, height)).status().message()),
+        HasSubstr(absl::StrFormat("%dx%d pixels, but at most 65500 pixels on a side are supported",
+                                  width, height)));
+  }
   EXPECT_FALSE(decoder.Open(resized(0x7fffffff, 0x7fffffff)).ok());
+  EXPECT_TRUE(decoder.Open(resized(65500, 1)).ok());
   EXPECT_FALSE(decoder.Open(resized(0, 4)).ok());
   EXPECT_TRUE(decoder.Open(resized(1 << 14, 1 << 13)).ok());
 }
