@@ -384,6 +384,8 @@ class Images(Tables):
             command = [os.path.join(script.BIN, "tandem"), "data", "inspect", *args]
             return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
+        local = self.text.replace(self.folder.name, "pets").replace('folder: "pets"', 'folder: "."')
+        near = self.write("near.pbtxt", f'model {{ zoo: "mlp" }} global_batch_size: 8 data {{ {local} }}')
         job = self.write("job.pbtxt", f'model {{ zoo: "mlp" }} global_batch_size: 8 data {{ {self.text} }}')
         shown = inspect(self.path("pets"))
         for line in ("class 0 dark: 60 images", "class 1 light: 40 images",
@@ -393,6 +395,8 @@ class Images(Tables):
         self.assertRegex(shown, "class 0 dark: [0-9]+ for training, [0-9]+ for validation")
         self.assertIn("field label: i64[1], below 2", shown)
         self.assertIn("sizes: width 8 to 8, height 8 to 8", shown)
+        self.assertEqual(inspect(near).split("\n")[3:-1],
+                         [line.replace("pets/", "") for line in shown.split("\n")[3:-1]])
 
 
 if __name__ == "__main__":

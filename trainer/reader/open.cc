@@ -306,8 +306,9 @@ StatusOr<ImageListOptions> ImageOptionsOf(const DataConfig& config, const std::s
   options.area_min = given.area_min();
   options.area_max = given.area_max();
   options.flip = given.flip();
-  options.resize =
-      given.has_resize() ? given.resize() : given.size() / 7 * 8 + (given.size() % 7 * 8 + 3) / 7;
+  // OpenImages() rejects a size outside this range.
+  const auto size = std::clamp<int64_t>(given.size(), 0, INT32_MAX);
+  options.resize = given.has_resize() ? given.resize() : (size * 8 + 3) / 7;
   options.seed = given.seed();
   TD_RETURN_IF_ERROR(Channels("mean", given.mean(), options.mean));
   TD_RETURN_IF_ERROR(Channels("stddev", given.stddev(), options.stddev));
@@ -317,10 +318,14 @@ StatusOr<ImageListOptions> ImageOptionsOf(const DataConfig& config, const std::s
   return options;
 }
 
+std::string DataDir(const DataConfig& config, const std::string& job_dir) {
+  const bool relative = !config.dir().empty() && config.dir()[0] != '/';
+  return relative ? job_dir + config.dir() : config.dir();
+}
+
 StatusOr<TrainAndTest> OpenData(const DataConfig& config, const std::string& job_dir,
                                 bool with_test, bool raw_images) {
-  const bool relative = !config.dir().empty() && config.dir()[0] != '/';
-  const std::string dir = relative ? job_dir + config.dir() : config.dir();
+  const std::string dir = DataDir(config, job_dir);
   if (with_test) TD_RETURN_IF_ERROR(CheckTestData(config));
   if (raw_images && config.format() == "images") return OpenJobImages(config, dir, with_test, true);
   for (const FormatRow& row : kFormats) {

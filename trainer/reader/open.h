@@ -29,6 +29,9 @@ std::vector<std::string> FieldNames(const DataConfig& config);
 // message names this field.
 Status CheckTestData(const DataConfig& config);
 
+// Returns the directory of the job's files. `job_dir`: base of a relative data.dir.
+std::string DataDir(const DataConfig& config, const std::string& job_dir);
+
 // Opens the data of a job. `job_dir`: base of the job's relative paths. `with_test`: also opens the
 // test data, and validation data of a split. `raw_images`: with format "images" the samples are
 // pixels, and the program makes the final samples (trainer/session/sample_images.h).

@@ -51,9 +51,10 @@ std::string InDir(const std::string& dir, const std::string& name) {
 }
 
 StatusOr<TrainAndTest> Folder(const DataConfig& config, const ImageListOptions& images,
-                              const std::string& dir, bool with_test) {
+                              const std::string& dir, bool with_test, ImageSizes* sizes) {
   const ImagesConfig& given = config.images();
   ImageFolderOptions options;
+  options.sizes = sizes;
   options.directory = InDir(dir, given.folder());
   if (!given.test_folder().empty()) options.test_directory = InDir(dir, given.test_folder());
   TD_ASSIGN_OR_RETURN(options.split, ParseSplit("data.images.split", given.split(),
@@ -77,11 +78,19 @@ StatusOr<TrainAndTest> Folder(const DataConfig& config, const ImageListOptions& 
 }
 
 // Returns a line with the sizes of the images, and the lines about unreadable ones.
-StatusOr<std::vector<std::string>> SizeLines(const std::string& directory) {
-  TD_ASSIGN_OR_RETURN(ImageSizes sizes, ReadImageSizes(directory));
-  std::vector<std::string> lines = {std::move(sizes.text)};
+std::vector<std::string> SizeLines(const ImageSizes& sizes) {
+  std::vector<std::string> lines = {sizes.text};
   for (const std::string& bad : sizes.bad) lines.push_back("bad: " + bad);
   return lines;
+}
+
+StatusOr<TrainAndTest> Open(const DataConfig& config, const std::string& dir, bool with_test,
+                            bool raw, ImageSizes* sizes) {
+  TD_RETURN_IF_ERROR(CheckSources(config.images()));
+  TD_ASSIGN_OR_RETURN(ImageListOptions options, ImageOptionsOf(config, dir));
+  options.raw = raw;
+  if (config.images().has_folder()) return Folder(config, options, dir, with_test, sizes);
+  return Lists(config, options, dir, with_test);
 }
 
 }  // namespace
@@ -94,29 +103,29 @@ StatusOr<std::vector<std::string>> DescribeImages(const std::string& directory) 
   for (size_t k = 0; k < counts.size(); ++k) {
     lines.push_back(absl::StrFormat("class %d %s: %d images", k, folder.classes[k], counts[k]));
   }
-  TD_ASSIGN_OR_RETURN(const std::vector<std::string> sizes, SizeLines(directory));
+  const std::vector<std::string> sizes = SizeLines(ReadImageSizes(directory, folder));
   lines.insert(lines.end(), sizes.begin(), sizes.end());
   if (folder.other_files > 0) lines.push_back(OtherFilesLine(directory, folder.other_files));
   return lines;
 }
 
-StatusOr<std::vector<std::string>> DescribeImageSizes(const DataConfig& config,
-                                                      const std::string& job_dir) {
-  if (config.format() != "images" || !config.images().has_folder()) {
-    return std::vector<std::string>();
-  }
-  const bool relative = !config.dir().starts_with('/');
-  return SizeLines(
-      InDir(relative ? job_dir + config.dir() : config.dir(), config.images().folder()));
-}
-
 StatusOr<TrainAndTest> OpenJobImages(const DataConfig& config, const std::string& dir,
                                      bool with_test, bool raw) {
-  TD_RETURN_IF_ERROR(CheckSources(config.images()));
-  TD_ASSIGN_OR_RETURN(ImageListOptions options, ImageOptionsOf(config, dir));
-  options.raw = raw;
-  if (config.images().has_folder()) return Folder(config, options, dir, with_test);
-  return Lists(config, options, dir, with_test);
+  return Open(config, dir, with_test, raw, /*sizes=*/nullptr);
+}
+
+StatusOr<DescribedData> OpenDescribed(const DataConfig& config, const std::string& job_dir) {
+  DescribedData found;
+  if (config.format() != "images" || !config.images().has_folder()) {
+    TD_ASSIGN_OR_RETURN(found.data, OpenData(config, job_dir, /*with_test=*/true));
+    return found;
+  }
+  TD_RETURN_IF_ERROR(CheckTestData(config));
+  ImageSizes sizes;
+  TD_ASSIGN_OR_RETURN(found.data, Open(config, DataDir(config, job_dir), /*with_test=*/true,
+                                       /*raw=*/false, &sizes));
+  found.image_sizes = SizeLines(sizes);
+  return found;
 }
 
 }  // namespace tandem::reader

@@ -16,13 +16,18 @@ namespace tandem::reader {
 StatusOr<TrainAndTest> OpenJobImages(const DataConfig& config, const std::string& dir,
                                      bool with_test, bool raw);
 
-// Returns a line for each class of a directory of images, with the number of its images, and the
-// lines of DescribeImageSizes(). Errors: those of ListImageFolder()
-// (trainer/reader/images/image_folder.h).
+// Returns a line for each class of a directory of images, with the number of its images, a line
+// with the sizes of the images, and lines about unreadable images. Errors: those of
+// ListImageFolder() (trainer/reader/images/image_folder.h).
 StatusOr<std::vector<std::string>> DescribeImages(const std::string& directory);
-// Returns a line with the sizes of the images in the job's directory, and lines about unreadable
-// images. Empty: the job's data are no directory of images. Errors: those of DescribeImages().
-StatusOr<std::vector<std::string>> DescribeImageSizes(const DataConfig& config,
-                                                      const std::string& job_dir);
+
+struct DescribedData {
+  TrainAndTest data;
+  // Lines about the sizes of the images as of DescribeImages(). Empty: the data are no directory of
+  // images.
+  std::vector<std::string> image_sizes;
+};
+// Opens the data of a job with its test data as OpenData() does, and reads the sizes of the images.
+StatusOr<DescribedData> OpenDescribed(const DataConfig& config, const std::string& job_dir);
 
 }  // namespace tandem::reader

@@ -42,12 +42,7 @@ bool IsTable(const std::string& path) {
 
 bool IsJob(const std::string& path) { return path.ends_with(".pbtxt"); }
 
-struct OpenedJob {
-  reader::TrainAndTest data;
-  DataConfig data_config;
-};
-
-StatusOr<OpenedJob> OpenJob(const std::string& path, const Args& settings) {
+StatusOr<trainer::EffectiveJob> ReadJob(const std::string& path, const Args& settings) {
   trainer::JobSources sources;
   sources.path = path;
   for (const std::string& setting : settings) {
@@ -58,11 +53,7 @@ StatusOr<OpenedJob> OpenJob(const std::string& path, const Args& settings) {
     }
     sources.overrides.emplace_back(setting.substr(2, equals - 2), setting.substr(equals + 1));
   }
-  TD_ASSIGN_OR_RETURN(const trainer::EffectiveJob job, trainer::LoadJob(sources, 1));
-  OpenedJob out;
-  out.data_config = job.config->data();
-  TD_ASSIGN_OR_RETURN(out.data, reader::OpenData(job.config->data(), trainer::JobDir(path), true));
-  return out;
+  return trainer::LoadJob(sources, 1);
 }
 
 // ---- inspect ------------------------------------------------------------------------------------
@@ -190,20 +181,21 @@ Status InspectPart(const char* part, const reader::Dataset& data, const ShownRan
 
 Status InspectJob(const std::string& path, const Args& settings, const ShownRange& shown,
                   Report& report) {
-  TD_ASSIGN_OR_RETURN(const OpenedJob job, OpenJob(path, settings));
-  report.text = absl::StrFormat("%s: format %s\n", path, job.data_config.format());
-  report.json = {{"job", path}, {"format", job.data_config.format()}, {"parts", Json::array()}};
-  TD_RETURN_IF_ERROR(InspectPart("training data", *job.data.train, shown, report));
-  if (job.data.test != nullptr) {
-    TD_RETURN_IF_ERROR(InspectPart("test data", *job.data.test, {.records = 0}, report));
+  TD_ASSIGN_OR_RETURN(const trainer::EffectiveJob job, ReadJob(path, settings));
+  const DataConfig& config = job.config->data();
+  TD_ASSIGN_OR_RETURN(const auto opened, reader::OpenDescribed(config, trainer::JobDir(path)));
+  const auto& [data, sizes] = opened;
+  report.text = absl::StrFormat("%s: format %s\n", path, config.format());
+  report.json = {{"job", path}, {"format", config.format()}, {"parts", Json::array()}};
+  TD_RETURN_IF_ERROR(InspectPart("training data", *data.train, shown, report));
+  if (data.test != nullptr) {
+    TD_RETURN_IF_ERROR(InspectPart("test data", *data.test, {.records = 0}, report));
   }
-  std::vector<std::string> columns = job.data.columns;
-  TD_ASSIGN_OR_RETURN(const auto sizes,
-                      reader::DescribeImageSizes(job.data_config, trainer::JobDir(path)));
+  std::vector<std::string> columns = data.columns;
   columns.insert(columns.end(), sizes.begin(), sizes.end());
-  columns.insert(columns.end(), job.data.notes.begin(), job.data.notes.end());
+  columns.insert(columns.end(), data.notes.begin(), data.notes.end());
   if (!columns.empty()) AddColumns(columns, report);
-  report.AddBad(job.data.warnings);
+  report.AddBad(data.warnings);
   return OkStatus();
 }
 
@@ -277,14 +269,16 @@ std::string FeatureLines(const reader::Dataset& data) {
 
 StatusOr<Report> ConvertJob(const std::string& path, const Args& settings, const std::string& part,
                             const Conversion& to) {
-  TD_ASSIGN_OR_RETURN(const OpenedJob job, OpenJob(path, settings));
-  const reader::Dataset* data = part == "test" ? job.data.test.get() : job.data.train.get();
+  TD_ASSIGN_OR_RETURN(const trainer::EffectiveJob job, ReadJob(path, settings));
+  TD_ASSIGN_OR_RETURN(const reader::TrainAndTest opened,
+                      reader::OpenData(job.config->data(), trainer::JobDir(path), true));
+  const reader::Dataset* data = part == "test" ? opened.test.get() : opened.train.get();
   TD_ASSIGN_OR_RETURN(Shards shards, Shards::Create(to));
   for (uint32_t id = 0; id < data->size(); ++id) {
     TD_ASSIGN_OR_RETURN(const std::string record, reader::ExampleOf(*data, id));
     TD_RETURN_IF_ERROR(shards.Add(record));
   }
-  for (const std::string& warning : job.data.warnings) {
+  for (const std::string& warning : opened.warnings) {
     std::fprintf(stderr, "bad: %s\n", warning.c_str());
   }
   TD_ASSIGN_OR_RETURN(Report report, shards.Finish());

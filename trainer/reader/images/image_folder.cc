@@ -222,6 +222,7 @@ StatusOr<TrainAndTest> OpenImageFolder(const ImageFolderOptions& options, ImageL
     data.notes.push_back(OtherFilesLine(options.directory, folder.other_files));
   }
   WarnOfParts(options.directory, folder, &data.warnings);
+  if (options.sizes != nullptr) *options.sizes = ReadImageSizes(options.directory, folder);
   Parts parts = Split(folder, options);
   images.list = images.root = options.directory;
   images.classes = static_cast<int64_t>(folder.classes.size());
@@ -254,8 +255,7 @@ StatusOr<TrainAndTest> OpenImageFolder(const ImageFolderOptions& options, ImageL
   return data;
 }
 
-StatusOr<ImageSizes> ReadImageSizes(const std::string& directory) {
-  TD_ASSIGN_OR_RETURN(const ImageFolder folder, ListImageFolder(directory));
+ImageSizes ReadImageSizes(const std::string& directory, const ImageFolder& folder) {
   ImageSizes sizes;
   ImageDecoder decoder;
   std::vector<char> bytes;

@@ -29,6 +29,14 @@ StatusOr<ImageFolder> ListImageFolder(const std::string& directory);
 // Returns the note about the files that are no images.
 std::string OtherFilesLine(const std::string& directory, uint64_t count);
 
+// The sizes of the images of a directory.
+struct ImageSizes {
+  std::string text;              // one line: widths, heights, and the number of unreadable images
+  std::vector<std::string> bad;  // messages about the first ten images that are not readable
+};
+// Reads the headers of all images of `folder`, which lists `directory`.
+ImageSizes ReadImageSizes(const std::string& directory, const ImageFolder& folder);
+
 struct ImageFolderOptions {
   std::string directory;
   std::string test_directory;  // directory of test images; "": `split` makes test images
@@ -37,6 +45,7 @@ struct ImageFolderOptions {
   bool evaluate_validation = false;  // true: the test data are the validation images
   // Number of training images to use, spread evenly over all; 0: all.
   uint32_t samples_max = 0;
+  ImageSizes* sizes = nullptr;  // not null: receives the result of ReadImageSizes()
 };
 
 // Opens the images of a directory as OpenImages() does. `images`: the options of training data,
@@ -45,13 +54,5 @@ struct ImageFolderOptions {
 // INVALID_ARGUMENT: the test directory has a class that the directory lacks.
 StatusOr<TrainAndTest> OpenImageFolder(const ImageFolderOptions& options, ImageListOptions images,
                                        bool with_test);
-
-// The sizes of the images of a directory.
-struct ImageSizes {
-  std::string text;              // one line: widths, heights, and the number of unreadable images
-  std::vector<std::string> bad;  // messages about the first ten images that are not readable
-};
-// Reads the headers of all images. Errors: those of ListImageFolder().
-StatusOr<ImageSizes> ReadImageSizes(const std::string& directory);
 
 }  // namespace tandem::reader

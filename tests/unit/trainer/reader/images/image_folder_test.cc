@@ -206,6 +206,32 @@ TEST_F(ImageFolderTest, SettingsThatDoNotFit) {
   EXPECT_THAT(error("split: \"0.99999/0.00001\""), HasSubstr("there is no test image [TD2006]"));
 }
 
+// The default of `resize` is 8/7 of the size, rounded. A size that is refused does not overflow it.
+TEST_F(ImageFolderTest, TheDefaultOfResize) {
+  DataConfig config;
+  const auto resize = [&config](int64_t size) {
+    config.mutable_images()->set_size(size);
+    const auto options = ImageOptionsOf(config, "");
+    EXPECT_TRUE(options.ok()) << options.status();
+    return options.ok() ? options->resize : -1;
+  };
+  EXPECT_EQ(resize(224), 256);
+  EXPECT_EQ(resize(8), 9);
+  EXPECT_EQ(resize(4096), 4681);
+  for (const int64_t size : {INT64_MAX, INT64_MAX - 6, int64_t{0}, int64_t{-1}, INT64_MIN}) {
+    EXPECT_GE(resize(size), 0) << size;
+  }
+  config.set_format("images");
+  config.mutable_images()->set_folder("pets");
+  config.mutable_images()->set_split("0.5/0.5");
+  config.set_dir(dir_.path());
+  AddClass("pets/a", 3);
+  AddClass("pets/b", 3);
+  config.mutable_images()->set_size(INT64_MAX);
+  EXPECT_THAT(std::string(OpenData(config, "", true).status().message()),
+              HasSubstr("size is 9223372036854775807, expected 1 to 4096"));
+}
+
 TEST_F(ImageFolderTest, SizesOfAllImages) {
   AddClass("a", 2);
   Add("b/1.jpg");
