@@ -322,6 +322,16 @@ class OtherData(Tables):
                                      "image: 1 image: 4 image: 4 classes: 3 }")
         self.assertEqual((len(data), len(data.test), data.validation), (20, 5, None))
 
+    def test_separators(self):
+        for name, rest in (("table", 'file: "t.csv"'), ("csv", 'train_file: "t.csv"'),
+                           ("criteo", 'train_file: "t.csv"')):
+            for separator, words in (("ab", 'is "ab", expected one character'),
+                                     ('\\"', "is a quote or the end of a line"),
+                                     ("\\n", "is a quote or the end of a line")):
+                with self.assertRaisesRegex(ValueError, rf"data\.{name}\.separator {words}"):
+                    tandem.reader.Dataset(f'format: "{name}" dir: "{self.folder.name}" '
+                                          f'{name} {{ {rest} separator: "{separator}" }}')
+
     def test_the_files_are_read_once(self):
         for name, lines in (("train", ["1 1:0.5", "0 2:1.5"]), ("test", ["1 2:0.25"])):
             self.write(name, "\n".join(lines) + "\n")

@@ -48,12 +48,6 @@ CsvColumn::Kind KindOf(const CsvColumnConfig& column) {
   }
 }
 
-StatusOr<char> SeparatorOf(const char* field, const std::string& separator) {
-  if (separator.size() == 1) return separator[0];
-  return InvalidArgument("%s.separator is \"%s\", expected one character [TD1104]", field,
-                         separator);
-}
-
 LineReading ReadingOf(const DataConfig& config) {
   return {.threads = config.reader_threads(), .bad_records_max = config.max_bad_records()};
 }
@@ -90,7 +84,8 @@ StatusOr<TrainAndTest> Opened(const char* format, StatusOr<TrainAndTest> data, b
 StatusOr<TrainAndTest> Criteo(const DataConfig& config, const std::string& dir, bool with_test) {
   CriteoOptions options;
   options.files = FilesOf(config, config.criteo(), dir, with_test);
-  TD_ASSIGN_OR_RETURN(options.separator, SeparatorOf("data.criteo", config.criteo().separator()));
+  TD_ASSIGN_OR_RETURN(options.separator,
+                      SeparatorOf("data.criteo.separator", config.criteo().separator()));
   options.category_ids = config.criteo().category_ids();
   options.number_ids = config.criteo().number_ids();
   options.dense = config.criteo().numbers() == CriteoConfig::DENSE;
@@ -155,7 +150,7 @@ StatusOr<TrainAndTest> CsvFiles(const DataConfig& config, const std::string& dir
   CsvOptions options;
   options.train_path = dir + "/" + csv.train_file();
   if (with_test) options.test_path = dir + "/" + csv.test_file();
-  TD_ASSIGN_OR_RETURN(options.separator, SeparatorOf("data.csv", csv.separator()));
+  TD_ASSIGN_OR_RETURN(options.separator, SeparatorOf("data.csv.separator", csv.separator()));
   options.missing = csv.missing();
   options.label_column = csv.label_column();
   options.positive_labels = {csv.positive_label().begin(), csv.positive_label().end()};
@@ -293,6 +288,16 @@ std::vector<std::string> FieldNames(const DataConfig& config) {
     if (format == row.name) return absl::StrSplit(row.fields, ' ', absl::SkipEmpty());
   }
   return {};
+}
+
+StatusOr<char> SeparatorOf(const char* field, const std::string& separator) {
+  if (separator.size() != 1) {
+    return InvalidArgument("%s is \"%s\", expected one character [TD1104]", field, separator);
+  }
+  const char c = separator[0];
+  if (c != '"' && c != '\n' && c != '\r') return c;
+  return InvalidArgument("%s is a quote or the end of a line, expected another character [TD1104]",
+                         field);
 }
 
 StatusOr<ImageListOptions> ImageOptionsOf(const DataConfig& config, const std::string& dir) {

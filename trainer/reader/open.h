@@ -43,6 +43,10 @@ StatusOr<TrainAndTest> OpenData(const DataConfig& config, const std::string& job
 // mean or stddev does not have one value per channel.
 StatusOr<ImageListOptions> ImageOptionsOf(const DataConfig& config, const std::string& dir);
 
+// Returns the character that separates the fields of a line. `field`: name of the setting, for
+// messages. INVALID_ARGUMENT: `separator` is not one character, or is a quote or the end of a line.
+StatusOr<char> SeparatorOf(const char* field, const std::string& separator);
+
 // The part of each global batch that one rank reads.
 struct ReadShare {
   int64_t global_batch = 0;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/job.pb.h"
+#include "trainer/reader/open.h"
 #include "trainer/reader/table/table.h"
 
 namespace tandem::reader {
@@ -17,16 +18,6 @@ constexpr ColumnKind kColumnKinds[] = {
 static_assert(std::size(kColumnKinds) == TableColumnConfig::Kind_ARRAYSIZE);
 
 ColumnKind KindOf(TableColumnConfig::Kind kind) { return kColumnKinds[static_cast<size_t>(kind)]; }
-
-StatusOr<char> TableSeparator(const std::string& separator) {
-  if (separator.size() != 1) {
-    return InvalidArgument("data.table.separator is \"%s\", expected one character [TD1104]",
-                           separator);
-  }
-  const char c = separator[0];
-  if (c != '"' && c != '\n' && c != '\r') return c;
-  return InvalidArgument("data.table.separator is a quote or the end of a line [TD1104]");
-}
 
 std::vector<std::string> InDir(const std::string& dir,
                                const google::protobuf::RepeatedPtrField<std::string>& names) {
@@ -51,7 +42,7 @@ StatusOr<TrainAndTest> OpenJobTable(const DataConfig& config, const std::string&
   options.memory = std::move(memory);
   options.files = InDir(dir, table.file());
   if (with_test) options.test_files = InDir(dir, table.test_file());
-  TD_ASSIGN_OR_RETURN(options.separator, TableSeparator(table.separator()));
+  TD_ASSIGN_OR_RETURN(options.separator, SeparatorOf("data.table.separator", table.separator()));
   if (table.missing_size() > 0) options.missing = {table.missing().begin(), table.missing().end()};
   for (const TableColumnConfig& column : table.column()) {
     options.columns.push_back(
