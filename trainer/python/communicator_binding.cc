@@ -3,7 +3,6 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +13,7 @@
 #include "collective/host/connect.h"
 #include "common/base/clock.h"
 #include "trainer/python/bindings.h"
+#include "trainer/python/durations.h"
 #include "trainer/python/errors.h"
 
 namespace tandem::python {
@@ -23,10 +23,6 @@ namespace py = pybind11;
 using collective::Collective;
 using collective::CollectiveOp;
 using collective::Communicator;
-
-Duration FromSeconds(double seconds) {
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
-}
 
 // Returns the time `seconds` from now, or no limit for a missing number.
 Time DeadlineAfter(std::optional<double> seconds) {

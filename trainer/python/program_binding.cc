@@ -19,6 +19,7 @@
 #include "trainer/python/attrs.h"
 #include "trainer/python/bindings.h"
 #include "trainer/python/errors.h"
+#include "trainer/python/keywords.h"
 #include "trainer/python/program_handle.h"
 
 namespace tandem::python {
@@ -32,22 +33,7 @@ using NamedSlots = std::map<std::string, std::vector<std::string>>;
 using Gradient = std::tuple<std::string, std::string, std::string>;
 
 constexpr const char* kVarKinds[] = {"temp", "data", "param", "state", "remote"};
-constexpr const char* kInitKinds[] = {"constant", "uniform", "normal", "xavier_uniform",
-                                      "msra_normal"};
 constexpr const char* kRoles[] = {"forward", "loss", "backward", "comm", "optimize", "init"};
-
-// Returns the position of `word` in `words`. Throws StatusError if `words` lacks it. `what`: name
-// of the property, for the error message.
-template <size_t kCount>
-size_t Position(const char* const (&words)[kCount], const std::string& word, const char* what) {
-  std::vector<std::string> known(words, words + kCount);
-  for (size_t i = 0; i < kCount; ++i) {
-    if (word == words[i]) return i;
-  }
-  throw StatusError(InvalidArgument("%s: expected one of %s, got \"%s\" [TD1006]%s", what,
-                                    py::str(py::cast(known)).cast<std::string>(), word,
-                                    OrDidYouMean(word, known)));
-}
 
 std::vector<int64_t> DimsOf(const graph::Var& var) {
   std::vector<int64_t> dims(var.desc.shape.dims().begin(), var.desc.shape.dims().end());

@@ -5,7 +5,6 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -18,11 +17,12 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "pserver/client/client.h"
 #include "trainer/python/bindings.h"
+#include "trainer/python/durations.h"
 #include "trainer/python/elements.h"
 #include "trainer/python/errors.h"
+#include "trainer/python/keywords.h"
 #include "trainer/python/pserver_call.h"
 
 namespace tandem::python {
@@ -38,10 +38,6 @@ using RowArrays = std::vector<std::tuple<std::string, py::buffer, py::buffer>>;
 
 // Bounded by the time limits of calls: a restarted server is found as long as a call may wait.
 constexpr int kRetries = 1 << 20;
-
-Duration FromSeconds(double seconds) {
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
-}
 
 std::vector<ps::PsTensor> TensorsOf(const NamedArrays& arrays) {
   std::vector<ps::PsTensor> tensors;
@@ -62,20 +58,12 @@ std::vector<ps::PsConstTensor> ConstTensorsOf(const NamedArrays& arrays) {
 }
 
 ps::PsTable TableOf(const TableDefinition& given) {
-  static constexpr std::string_view kInits[] = {"constant", "uniform", "normal", "xavier_uniform",
-                                                "msra_normal"};
   ps::PsTable table;
   std::string init;
   std::tie(table.variable, table.height, table.dim, init, table.a, table.b, table.seed,
            table.rules) = given;
-  const auto* const found = std::find(std::begin(kInits), std::end(kInits), init);
-  if (found == std::end(kInits)) {
-    throw StatusError(InvalidArgument(
-        "table %s: init is \"%s\", expected constant, uniform, normal, xavier_uniform or "
-        "msra_normal [TD1006]",
-        table.variable, init));
-  }
-  table.init = static_cast<ps::PsTable::InitKind>(found - std::begin(kInits));
+  const size_t kind = Position(kInitKinds, init, "init of table " + table.variable);
+  table.init = static_cast<ps::PsTable::InitKind>(kind);
   return table;
 }
 
