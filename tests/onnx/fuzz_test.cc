@@ -123,7 +123,8 @@ constexpr const char* kTypes[] = {"Shape",       "Squeeze",
                                   "MaxPool",     "PRelu",
                                   "Resize",      "Softplus",
                                   "Expand",      "CastLike",
-                                  "Sqrt",        "Mul"};
+                                  "Sqrt",        "Mul",
+                                  "Pad",         "Tile"};
 
 void MutateModel(::onnx::ModelProto* model, Random& random) {
   ::onnx::GraphProto& graph = *model->mutable_graph();

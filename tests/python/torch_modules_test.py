@@ -88,6 +88,12 @@ MODULES = {
         nn.Conv2d(3, 6, 3, groups=3), nn.ReLU6(), nn.Conv2d(6, 4, 1), nn.Flatten(),
         nn.Linear(144, CLASSES))),
     "residual": ("image", residual),
+    "pads of three kinds": ("image", lambda: nn.Sequential(
+        nn.ZeroPad2d((1, 0, 2, 0)), nn.Conv2d(3, 4, 3), nn.ReplicationPad2d(1), nn.Tanh(),
+        nn.ConstantPad2d((0, 1, 0, 1), 0.5), nn.Flatten(), nn.Linear(440, CLASSES))),
+    "repeated numbers": ("vector", lambda: Part(
+        lambda m, x: m.head(m.body(x).repeat(1, 3)), body=nn.Linear(12, 5),
+        head=nn.Linear(15, CLASSES))),
     "layer norm and gelu": ("sequence", lambda: nn.Sequential(
         nn.Linear(16, 12), nn.GELU(), nn.LayerNorm(12), nn.Flatten(), nn.Linear(60, CLASSES))),
     "encoder layer": ("sequence", lambda: Part(
@@ -256,7 +262,7 @@ class Modules(unittest.TestCase):
              r'"weight" of the module is torch.float64 on cpu'),
             (nn.utils.weight_norm(nn.Linear(12, 4)), torch.randn(2, 12),
              tandem.errors.UnimplementedError, "computes .* from its parameters"),
-            (nn.Sequential(nn.ZeroPad2d(1), nn.Conv2d(3, 4, 3)), torch.randn(2, 3, 8, 8),
+            (nn.Sequential(nn.ReflectionPad2d(1), nn.Conv2d(3, 4, 3)), torch.randn(2, 3, 8, 8),
              tandem.errors.UnimplementedError, "the module: node"),
             (Part(lambda m, x: torch.fft.rfft(x).real), torch.randn(2, 12), Exception, "fft"),
             (Part(lambda m, x: torch.topk(x, 2, 1)[0]), torch.randn(2, 12),

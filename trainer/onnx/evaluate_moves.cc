@@ -335,6 +335,25 @@ Evaluated Expand(const Node&, std::vector<KnownTable>& in) {
                [&](int64_t i) { return BroadcastSource(in[0].shape, joint->shape, i); });
 }
 
+// Repeats the table along each dimension but the batch.
+Evaluated Tile(const Node&, std::vector<KnownTable>& in) {
+  const auto times = Has(in, 1) ? PlainOf(in[1]) : std::nullopt;
+  const Shape from = in[0].shape;
+  if (!times || static_cast<int>(times->size()) != from.rank()) return std::nullopt;
+  Shape shape = from;
+  for (int d = 0; d < from.rank(); ++d) {
+    const int64_t count = (*times)[static_cast<size_t>(d)];
+    if (count < 1 || count > kEvaluatedMax || (d == in[0].batch && count != 1)) return std::nullopt;
+    shape[d] *= count;
+    if (shape[d] > kEvaluatedMax || shape.numel(0, d + 1) > kEvaluatedMax) return std::nullopt;
+  }
+  return Moved(in[0], shape, in[0].batch, [&](int64_t i) {
+    Ints at = IndicesOf(shape, i);
+    for (int d = 0; d < from.rank(); ++d) at[static_cast<size_t>(d)] %= from[d];
+    return OffsetOf(from, at);
+  });
+}
+
 Evaluated ConstantOfShape(const Node& n, std::vector<KnownTable>& in) {
   const auto sizes = ListOf(in[0]);
   if (!sizes) return std::nullopt;
@@ -440,7 +459,8 @@ constexpr EvaluateRow kMoveRows[] = {
     {"Identity", Identity},   {"Range", Range},
     {"Reshape", Reshape},     {"ScatterND", ScatterND},
     {"Slice", Slice},         {"Squeeze", Squeeze},
-    {"Transpose", Transpose}, {"Unsqueeze", Unsqueeze},
+    {"Tile", Tile},           {"Transpose", Transpose},
+    {"Unsqueeze", Unsqueeze},
 };
 
 }  // namespace

@@ -29,21 +29,6 @@ Status Identity(const Node& n) {
   return n.Is(x);
 }
 
-// Reads a Pad that adds nothing. PyTorch writes it in front of AveragePool.
-Status Pad(const Node& n) {
-  std::vector<int64_t> pads = n.attributes().Ints("pads", {});
-  if (n.has(1)) {
-    TD_ASSIGN_OR_RETURN(pads, n.ConstantInts(1));
-  }
-  if (std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad != 0; })) {
-    return Unimplemented(
-        "padding is supported only inside of convolutions and pools [TD7015]; hint: use the "
-        "padding of the layer that follows");
-  }
-  n.attributes().Text("mode", "constant");
-  return Identity(n);
-}
-
 Status Pow(const Node& n) {
   TD_ASSIGN_OR_RETURN(const std::string x, n.in(0));
   const float* exponent = n.Scalar(1);
@@ -248,7 +233,6 @@ constexpr ReadRow kReadRows[] = {
     {"Identity", Identity},
     {"MatMul", MatMul},
     {"Neg", Neg},
-    {"Pad", Pad},
     {"Pow", Pow},
     {"ReduceMax", Reduce<kReduceMax>},
     {"ReduceMean", Reduce<kReduceMean>},
@@ -286,8 +270,8 @@ Status ConvertNode(const std::string& type, const Node& node) {
   if (known) return OkStatus();
   for (const std::span<const ReadRow> rows :
        {std::span<const ReadRow>(kReadRows), ActivationReaders(), ElementReaders(), GatherReaders(),
-        ImageReaders(), KnownReaders(), NormReaders(), RecurrentReaders(), ResizeReaders(),
-        ShapeReaders()}) {
+        ImageReaders(), KnownReaders(), NormReaders(), PadReaders(), RecurrentReaders(),
+        ResizeReaders(), ShapeReaders()}) {
     for (const ReadRow& row : rows) {
       if (type == row.type) return row.read(node);
     }

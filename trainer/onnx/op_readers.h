@@ -28,6 +28,8 @@ std::span<const ReadRow> ImageReaders();
 std::span<const ReadRow> KnownReaders();
 // Returns the readers of normalisations (op_readers_norm.cc).
 std::span<const ReadRow> NormReaders();
+// Returns the readers of nodes that enlarge dimensions (op_readers_pad.cc).
+std::span<const ReadRow> PadReaders();
 // Returns the readers of recurrent layers (op_readers_recurrent.cc).
 std::span<const ReadRow> RecurrentReaders();
 // Returns the reader of Resize (op_readers_resize.cc).

@@ -410,6 +410,18 @@ StatusOr<std::string> Elementwise(const Node& n, const std::string& type, const 
   return commutes ? Broadcast(n, type, y, x) : Broadcast(n, type, x, y);
 }
 
+StatusOr<std::string> Repeated(const Node& n, std::string x, int64_t axis, int64_t times) {
+  TD_REQUIRE(times > 0 && axis >= 0 && axis < n.graph().program().Desc(x).shape.rank());
+  // The powers of 2 in the number of repetitions.
+  std::vector<std::vector<std::string>> parts(1);
+  for (int64_t left = times; left > 0; left /= 2) {
+    if (left % 2 != 0) parts[0].push_back(x);
+    if (left == 1) break;
+    TD_ASSIGN_OR_RETURN(x, n.Temp("concat", {{x, x}}, {{"axis", axis}}));
+  }
+  return parts[0].size() == 1 ? parts[0][0] : n.Temp("concat", parts, {{"axis", axis}});
+}
+
 StatusOr<std::string> Widened(const Node& n, std::string x, const Ints& sizes) {
   TD_ASSIGN_OR_RETURN(Ints from, n.graph().program().Sizes(x));
   if (from.size() < sizes.size()) {
@@ -420,17 +432,7 @@ StatusOr<std::string> Widened(const Node& n, std::string x, const Ints& sizes) {
     const size_t skip = from.size() - sizes.size();
     if (d < skip || from[d] != 1 || sizes[d - skip] == 1) continue;
     TD_REQUIRE(!IsBatch(sizes[d - skip]) && sizes[d - skip] > 0);
-    // The powers of 2 in the number of repetitions.
-    std::vector<std::vector<std::string>> parts(1);
-    const ops::AttrMap axis = {{"axis", static_cast<int64_t>(d)}};
-    for (int64_t left = sizes[d - skip]; left > 0; left /= 2) {
-      if (left % 2 != 0) parts[0].push_back(x);
-      if (left == 1) break;
-      TD_ASSIGN_OR_RETURN(x, n.Temp("concat", {{x, x}}, axis));
-    }
-    x = parts[0].back();
-    if (parts[0].size() == 1) continue;
-    TD_ASSIGN_OR_RETURN(x, n.Temp("concat", parts, axis));
+    TD_ASSIGN_OR_RETURN(x, Repeated(n, x, static_cast<int64_t>(d), sizes[d - skip]));
   }
   return x;
 }

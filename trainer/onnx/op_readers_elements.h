@@ -17,6 +17,10 @@ StatusOr<std::string> Elementwise(const Node& node, const std::string& type, con
 // Returns a variable with the truth values of `x`: 1 where `x` is not 0, and 0 elsewhere.
 StatusOr<std::string> Truth(const Node& node, const std::string& x);
 
+// Returns a variable with `times` copies of `x` along dimension `axis`. REQUIRES: times > 0, and
+// the dimension exists.
+StatusOr<std::string> Repeated(const Node& n, std::string x, int64_t axis, int64_t times);
+
 // Returns a variable that repeats `x` along each dimension in which `x` has size 1 and `sizes` has
 // another size. Missing first dimensions count as 1. REQUIRES: the size of such a dimension is
 // positive and does not depend on the batch.
