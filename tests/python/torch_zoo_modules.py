@@ -118,6 +118,18 @@ def t5_encoder():
     return Pooled(transformers.T5EncoderModel(config), 32)
 
 
+def clip_text():
+    config = transformers.CLIPTextConfig(vocab_size=WORDS, bos_token_id=1, eos_token_id=2,
+                                         pad_token_id=0, **SMALL, **SHORT)
+    return Pooled(transformers.CLIPTextModel(config), 32)
+
+
+def masked_words():
+    """A model that predicts each word, with an embedding table that is also the output layer."""
+    config = transformers.BertConfig(vocab_size=WORDS, pad_token_id=0, **SMALL, **STILL, **SHORT)
+    return Logits(transformers.BertForMaskedLM(config), ("input_ids", "attention_mask"))
+
+
 def seer(name, **arguments):
     """A model of transformers that classifies images of 32 x 32 pixels."""
     config = getattr(transformers, name + "Config")(**{
@@ -137,6 +149,7 @@ CASES = {
     "vgg11": narrow("vgg11", 25088),
     "vgg11_bn": narrow("vgg11_bn", 25088),
     "alexnet": narrow("alexnet", 9216),
+    "squeezenet1_0": convolutional("squeezenet1_0"),
     "squeezenet1_1": convolutional("squeezenet1_1"),
     "mobilenet_v2": convolutional("mobilenet_v2"),
     "mobilenet_v3_small": convolutional("mobilenet_v3_small"),
@@ -167,7 +180,37 @@ CASES = {
                   word_embed_proj_dim=32, dropout=0.0, attention_dropout=0.0, **SHORT),
     "gpt_neox": writer("GPTNeoX", **SMALL, **SHORT, hidden_dropout=0.0, attention_dropout=0.0),
     "llama": writer("Llama", **SMALL, **SHORT, num_key_value_heads=4),
+    "gpt_neo": writer("GPTNeo", hidden_size=32, num_layers=2, num_heads=4, intermediate_size=64,
+                      attention_types=[[["global", "local"], 1]], window_size=4, resid_dropout=0.0,
+                      embed_dropout=0.0, attention_dropout=0.0, **SHORT),
+    "gptj": writer("GPTJ", n_embd=32, n_layer=2, n_head=4, n_positions=64, rotary_dim=4,
+                   resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0),
+    "bloom": writer("Bloom", hidden_size=32, n_layer=2, n_head=4, hidden_dropout=0.0,
+                    attention_dropout=0.0),
+    "mistral": writer("Mistral", **SMALL, **SHORT, num_key_value_heads=2),
+    "qwen2": writer("Qwen2", **SMALL, **SHORT, num_key_value_heads=2, tie_word_embeddings=True),
+    "gemma": writer("Gemma", **SMALL, **SHORT, num_key_value_heads=1, head_dim=8),
+    "phi": writer("Phi", **SMALL, **SHORT, resid_pdrop=0.0, embd_pdrop=0.0, attention_dropout=0.0),
+    "mobilebert": classifier("MobileBert", embedding_size=16, intra_bottleneck_size=16,
+                             **SMALL, **STILL, **SHORT),
+    "mpnet": classifier("MPNet", **SMALL, **STILL, **SHORT),
+    "deberta_v2": classifier("DebertaV2", **SMALL, **STILL, **SHORT),
+    "xlnet": classifier("XLNet", d_model=32, n_layer=2, n_head=4, d_inner=64, dropout=0.0,
+                        summary_last_dropout=0.0),
+    "funnel": classifier("Funnel", d_model=32, n_head=4, d_head=8, d_inner=64, block_sizes=[1, 1],
+                         hidden_dropout=0.0, attention_dropout=0.0, activation_dropout=0.0),
+    "bert of masked words": Case(masked_words, texts, WORDS),
+    "clip text": Case(clip_text, sentences),
     "t5_encoder": Case(t5_encoder, sentences),
     "vit of transformers": seer("ViT", patch_size=8, **SMALL, **STILL),
     "deit": seer("DeiT", patch_size=8, **SMALL, **STILL),
+    "beit": seer("Beit", patch_size=8, drop_path_rate=0.0, **SMALL, **STILL),
+    "dinov2": seer("Dinov2", patch_size=8, drop_path_rate=0.0, **SMALL, **STILL),
+    "convnext of transformers": seer("ConvNext", hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 1, 1],
+                                     drop_path_rate=0.0),
+    "poolformer": seer("PoolFormer", hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 1, 1],
+                       drop_path_rate=0.0),
+    "segformer": seer("Segformer", hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 1, 1],
+                      num_attention_heads=[1, 1, 2, 2], drop_path_rate=0.0,
+                      classifier_dropout_prob=0.0, **STILL),
 }
