@@ -7,34 +7,24 @@ DIR: what tandem-figures --export_dir wrote (tests/bench/training_run.h).
 
 import argparse
 import json
-import os
 import statistics
 import time
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+import exported
+
 
 class Export:
-    """First parameters, data and options."""
+    """First parameters, data and options. Tensors share the memory of the arrays."""
 
     def __init__(self, folder):
-        self.params, self.data, self.options = [], {}, {}
-        with open(os.path.join(folder, "manifest.txt"), encoding="utf-8") as lines:
-            for words in map(str.split, lines):
-                if words[0] == "option":
-                    self.options[words[1]] = float(words[2])
-                    continue
-                role, name, dtype, dims, file = words
-                array = np.fromfile(
-                    os.path.join(folder, file), dtype={"f32": np.float32, "i64": np.int64}[dtype])
-                tensor = torch.from_numpy(array.reshape([int(d) for d in dims.split(",")]))
-                if role == "param":
-                    self.params.append(tensor)
-                else:
-                    self.data[name] = tensor
+        read = exported.Export(folder)
+        self.params = [torch.from_numpy(array) for _, array in read.params]
+        self.data = {name: torch.from_numpy(array) for name, array in read.data.items()}
+        self.options = read.options
 
 
 def mlp40():

@@ -25,32 +25,13 @@ import time
 
 import machine
 import peer_setup
+from exported import Export
 from figures_training import check_losses
 from runner import HERE, Failed, progress, run_json
 
 STEPS_CHECKED = 20
 OVERHEAD_MAX_US, RATIO_MIN = 3.0, 8.0
 FIGURES = {1: "mlp1_fed", 40: "mlp40_fed"}
-
-
-class Export:
-    """What tandem-figures wrote: (name, array) of the parameters, arrays of the data, options."""
-
-    def __init__(self, folder):
-        import numpy  # pylint: disable=import-outside-toplevel
-        self.params, self.data, self.options = [], {}, {}
-        with open(os.path.join(folder, "manifest.txt"), encoding="utf-8") as lines:
-            for words in map(str.split, lines):
-                if words[0] == "option":
-                    self.options[words[1]] = float(words[2])
-                    continue
-                role, name, dtype, dims, file = words
-                array = numpy.fromfile(os.path.join(folder, file), {"f32": "<f4", "i64": "<i8"}[dtype])
-                array = array.reshape([int(dim) for dim in dims.split(",")])
-                if role == "param":
-                    self.params.append((name, array))
-                else:
-                    self.data[name] = array
 
 
 def measure(step, restore, chunk, seconds):
