@@ -164,20 +164,42 @@ def adult_ids(folder):
             for columns, table in zip(out, tables)]
 
 
-def write_arrays(given, folder):
-    """Writes NAME.npz of each network into the folder."""
-    parts = fashion(given.fashion)
-    click = adult_ids(given.adult)
-    all_arrays = {
-        "lenet": [(scaled(images[:, None], MEAN, DEVIATION), labels_of(labels))
-                  for images, labels in parts],
-        "resnet18": write_cifar(parts, folder), "wide_deep": click, "deepfm": click}
-    for name, ((x, y), (x_test, y_test)) in all_arrays.items():
+def write_arrays(given, folder, names):
+    """Writes NAME.npz of each network of `names` into the folder, and the files of resnet18."""
+    parts = fashion(given.fashion) if {"lenet", "resnet18"} & set(names) else None
+    click = adult_ids(given.adult) if {"wide_deep", "deepfm"} & set(names) else None
+    for name in names:
+        if name == "lenet":
+            arrays = [(scaled(images[:, None], MEAN, DEVIATION), labels_of(labels))
+                      for images, labels in parts]
+        else:
+            arrays = write_cifar(parts, folder) if name == "resnet18" else click
+        (x, y), (x_test, y_test) = arrays
         np.savez(os.path.join(folder, name + ".npz"), x_train=x, y_train=y, x_test=x_test,
                  y_test=y_test)
 
 
 # ---- The two sides ----
+
+def run_group(command, environment, work, timeout_s):
+    """Runs a launcher. Returns its exit code, stdout and stderr. After the time limit, kills the
+    launcher and all processes of its group, and raises subprocess.TimeoutExpired."""
+    with subprocess.Popen(command, env=environment, cwd=work, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, start_new_session=True) as launcher:
+        try:
+            out, err = launcher.communicate(timeout=timeout_s)
+        except BaseException:
+            kill_group(launcher)
+            raise
+        return launcher.returncode, out, err
+
+
+def kill_group(launcher):
+    try:
+        os.killpg(launcher.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
 
 class Sides:
     def __init__(self, given, folder, rows):
@@ -222,15 +244,15 @@ class Sides:
         with tempfile.TemporaryDirectory(dir=self.folder) as work:
             command = self.paddle_command(name, ranks, variant, work, *more)
             try:
-                done = subprocess.run(command, env=self.paddle_environment(ranks, variant), cwd=work,
-                                      capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+                code, out, err = run_group(command, self.paddle_environment(ranks, variant), work,
+                                           TIMEOUT_S)
             except subprocess.TimeoutExpired as error:
                 raise Failed(f"Paddle, {name}, {ranks} ranks, {variant}: no end within {TIMEOUT_S} s"
                              ) from error
             path = os.path.join(work, "result.json")
-            if done.returncode != 0 or not os.path.exists(path):
-                raise Failed(f"Paddle, {name}, {ranks} ranks, {variant}: exit {done.returncode}\n"
-                             f"{done.stdout[-1500:]}\n{done.stderr[-1500:]}")
+            if code != 0 or not os.path.exists(path):
+                raise Failed(f"Paddle, {name}, {ranks} ranks, {variant}: exit {code}\n"
+                             f"{out[-1500:]}\n{err[-1500:]}")
             with open(path, encoding="utf-8") as file:
                 return json.load(file)
 
@@ -332,10 +354,7 @@ def kill_one(title, command, environment, work, of_rank):
                 left = trainers(launcher, of_rank)
                 end = f"the launcher still ran after {KILL_WAIT_S} s, with {len(left)} trainers"
         finally:
-            try:
-                os.killpg(launcher.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            kill_group(launcher)
         output.seek(0)
         print(f"{title}: killed trainer {len(ranks) - 1} of {len(ranks)}: {end}\n"
               f"{output.read()[-1500:]}\n", flush=True)
@@ -378,7 +397,7 @@ def main():
         names = given.rows.split(",")
         if given.rounds < 1 or given.threads < 1 or not set(names) <= set(rows):
             parser.error(f"expected at least one round and thread, and rows of {', '.join(rows)}")
-        write_arrays(given, folder)
+        write_arrays(given, folder, ["lenet"] if given.kill else names)
         sides = Sides(given, folder, rows)
         try:
             if given.kill:
