@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """DeepFM with its tables on a parameter server of this machine, beside sparse embeddings of PyTorch.
 
-usage: tests/bench/torch_tables.py [--build=build] [--layout=merged] [--optimizer=adagrad]
+usage: tests/bench/tables_beside_torch.py [--build=build] [--layout=merged] [--optimizer=adagrad]
        [--fields=26] [--ids=1] [--rows=100000] [--batch=2048] [--hidden=400,400,400] [--rounds=5]
        [--steps=20] [--wait_policy=passive] [--profile]
 
@@ -15,6 +15,7 @@ The data is generated: ids of each field follow a power law, and a click depends
 
 import argparse
 import os
+import select
 import statistics
 import subprocess
 import sys
@@ -26,6 +27,7 @@ import machine
 SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 DIM, BATCHES, RATE = 16, 40, 0.02
 SIDES = ("torch", "tandem", "prefetch")
+REPLY_S = 300  # time limit of a line of a side
 
 
 def batches(given, torch):
@@ -200,15 +202,24 @@ def start_side(given, name, address):
     running = subprocess.Popen([sys.executable, *sys.argv, f"--side={name}", f"--server={address}"],
                                env=environment, text=True, stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE)
-    if running.stdout.readline() != "ready\n":
-        raise SystemExit(f"the side {name} did not start")
     return running
 
 
-def ask(running, line):
+def line_of(running, name, limit_s=REPLY_S):
+    """The next line of a side. The side writes one line for each request, so that none waits in the
+    buffer of this process."""
+    ready, _, _ = select.select([running.stdout], [], [], limit_s)
+    line = running.stdout.readline() if ready else ""
+    if not line.endswith("\n"):
+        raise SystemExit(f"the side {name} ended" if ready else
+                         f"the side {name} did not reply within {limit_s} s")
+    return line
+
+
+def ask(running, name, line):
     running.stdin.write(f"{line}\n")
     running.stdin.flush()
-    return running.stdout.readline()
+    return line_of(running, name)
 
 
 def cpu_seconds(process):
@@ -225,7 +236,8 @@ def compare(given, sides, servers):
     for _ in range(given.rounds):
         for name, running in sides.items():
             used = cpu_seconds(servers[name][0]) if name in servers else 0.0
-            seconds, own, losses[name] = map(float, ask(running, given.steps).split())
+            reply = ask(running, name, given.steps)
+            seconds, own, losses[name] = map(float, reply.split())
             used = cpu_seconds(servers[name][0]) - used if name in servers else 0.0
             found[name].append(given.steps * given.batch / seconds)
             cpu[name].append((own + used) / given.steps * 1e3)
@@ -273,10 +285,11 @@ def main():
         try:
             for name in SIDES:
                 sides[name] = start_side(given, name, servers.get(name, (None, ""))[1])
+                line_of(sides[name], name)
             compare(given, sides, servers)
             if given.profile:
-                for running in sides.values():
-                    ask(running, "profile")
+                for name, running in sides.items():
+                    ask(running, name, "profile")
         finally:
             for running in sides.values():
                 running.stdin.close()
