@@ -1,6 +1,7 @@
 """The backend `tandem` of torch.distributed: the values of gloo, equal bits on any number of ranks,
 messages in every order, and an error that names the rank that died or stopped."""
 
+import io
 import os
 import re
 import socket
@@ -9,6 +10,7 @@ import sys
 import threading
 import time
 import unittest
+from unittest import mock
 
 import script
 
@@ -16,6 +18,7 @@ script.need_modules("numpy", "torch", package="python3-torch")
 # pylint: disable=wrong-import-position
 import torch
 import tandem_case as case
+import torch_c10d
 from tandem_case import tandem
 
 if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
@@ -157,6 +160,54 @@ class Threads(unittest.TestCase):
         del thread
         running.join(30)
         self.assertFalse(running.is_alive())
+
+
+class OutcomesOfOtherTests(unittest.TestCase):
+    """torch_c10d.py counts the outcome of each test that it runs."""
+
+    def test_no_outcome_is_lost(self):
+        class Made(unittest.TestCase):
+            def test_passed(self):
+                pass
+
+            def test_skipped(self):
+                self.skipTest("why")
+
+            def test_error(self):
+                raise ValueError("bad")
+
+            def test_subtest(self):
+                for value in (1, 2):
+                    with self.subTest(value=value):
+                        self.assertEqual(value, 1)
+
+            @unittest.expectedFailure
+            def test_expected(self):
+                self.fail()
+
+            @unittest.expectedFailure
+            def test_unexpected(self):
+                pass
+
+            def test_failed_then_skipped(self):
+                self.addCleanup(self.skipTest, "too late")
+                self.fail()
+
+            def run(self, result=None):
+                if self._testMethodName != "test_lost":
+                    super().run(result)
+
+            def test_lost(self):
+                pass
+
+        names = [name for name in dir(Made) if name.startswith("test_")]
+        with mock.patch("sys.stderr", io.StringIO()), mock.patch("sys.stdout", io.StringIO()), \
+                mock.patch.dict(os.environ):
+            outcome = torch_c10d.run(Made, names)
+        self.assertEqual({name[5:]: kind for name, (kind, _) in outcome.items()}, {
+            "passed": "passed", "skipped": "skipped", "error": "FAILED", "subtest": "FAILED",
+            "expected": "passed", "unexpected": "FAILED", "failed_then_skipped": "FAILED",
+            "lost": "FAILED"})
 
 
 if __name__ == "__main__":

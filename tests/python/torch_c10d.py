@@ -126,7 +126,10 @@ class Result(unittest.TextTestResult):
         self.begin = 0.0
 
     def note(self, test, kind, text=""):
+        """Notes an outcome. A test that has failed stays failed."""
         name = test.id().split(".")[-1]
+        if self.outcome.get(name, ("",))[0] == "FAILED":
+            return
         self.outcome[name] = (kind, text)
         print(f"{kind} {name} {time.monotonic() - self.begin:.1f} s {text}".strip(), flush=True)
 
@@ -150,6 +153,19 @@ class Result(unittest.TextTestResult):
         super().addFailure(test, err)
         self.note(test, "FAILED", last_error(str(err[1])))
 
+    def addSubTest(self, test, subtest, err):
+        super().addSubTest(test, subtest, err)
+        if err is not None:
+            self.note(test, "FAILED", last_error(str(err[1])))
+
+    def addExpectedFailure(self, test, err):
+        super().addExpectedFailure(test, err)
+        self.note(test, "passed")
+
+    def addUnexpectedSuccess(self, test):
+        super().addUnexpectedSuccess(test)
+        self.note(test, "FAILED", "passed, but is marked as an expected failure")
+
 
 def run(case, names):
     """Runs the tests, and those that ask for more ranks again. Returns the outcomes by name."""
@@ -159,6 +175,8 @@ def run(case, names):
         suite = unittest.TestSuite(case(name) for name in names)
         found = unittest.TextTestRunner(resultclass=Result, verbosity=0).run(suite).outcome
         outcome.update(found)
+        for name in names:
+            outcome.setdefault(name, ("FAILED", "no outcome"))
         names = [name for name, (_, text) in found.items() if text == FEW]
     return outcome
 
