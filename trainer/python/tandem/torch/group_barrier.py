@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import Any, List
+from typing import Any
 
 from ..errors import DeadlineExceededError
+from .group_store import wait_for_keys
 
 __all__ = ["MonitoredBarrier"]
-
-_PAUSE_MAX = 0.02  # seconds between two reads of the store
 
 
 class _BarrierError(DeadlineExceededError, RuntimeError):
@@ -41,7 +40,7 @@ class MonitoredBarrier:
             self._follow(key, end)
 
     def _lead(self, key: str, end: float, limit: float, name_all: bool) -> None:
-        missing = self._missing(key, list(range(1, self._size)), end)
+        missing = wait_for_keys(self._store, key, range(1, self._size), end)
         if not missing:
             self._store.set(key + "/outcome", "")
             self._store.add(key + "/ended", 1)
@@ -57,23 +56,10 @@ class MonitoredBarrier:
 
     def _follow(self, key: str, end: float) -> None:
         self._store.add(f"{key}/{self._rank}", 1)
-        late = self._missing(key, ["ended"], end)
+        late = wait_for_keys(self._store, key, ["ended"], end)
         outcome = "rank 0 announced no outcome" if late else self._store.get(key + "/outcome").decode()
         if outcome:
             raise _BarrierError(
                 f"Rank {self._rank} successfully reached monitoredBarrier, but received errors while "
                 f"waiting for send/recv from rank 0: {outcome} [TD3006]"
             )
-
-    def _missing(self, key: str, names: List[Any], end: float) -> List[Any]:
-        """Waits until the keys of all names have been set, or until `end`. Returns those not set.
-
-        A blocking call of a store keeps all other threads of this process from the store; this loop
-        does not."""
-        pause = 0.001
-        while True:
-            names = [name for name in names if self._store.add(f"{key}/{name}", 0) == 0]
-            if not names or time.monotonic() >= end:
-                return names
-            time.sleep(min(pause, max(0.0, end - time.monotonic())))
-            pause = min(2 * pause, _PAUSE_MAX)

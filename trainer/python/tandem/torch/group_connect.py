@@ -13,6 +13,7 @@ import torch
 
 from .. import _core
 from ..errors import DeadlineExceededError
+from .group_store import wait_for_keys
 
 
 def _own_host() -> str:
@@ -27,21 +28,6 @@ def _own_host() -> str:
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         probe.connect(address)  # sends nothing
         return str(probe.getsockname()[0])
-
-
-def _wait_for(store: Any, key: str, timeout: float) -> None:
-    """Waits until rank 0 has set the key. A blocking call of a store keeps all other threads of this
-    process from the store, so that two ranks could wait for each other; this loop does not."""
-    end = time.monotonic() + timeout
-    pause = 0.001
-    while store.add(key + "/set", 0) == 0:
-        if time.monotonic() > end:
-            raise DeadlineExceededError(
-                f"rank 0 of the process group did not announce its address within {timeout:.0f} s "
-                "[TD3001]"
-            )
-        time.sleep(pause)
-        pause = min(2 * pause, 0.05)
 
 
 def connect(store: Any, key: str, rank: int, size: int, timeout: float) -> Any:
@@ -64,7 +50,11 @@ def connect(store: Any, key: str, rank: int, size: int, timeout: float) -> Any:
         store.set(key, json.dumps(announced))
         store.add(key + "/set", 1)
     else:
-        _wait_for(store, key, timeout)
+        if wait_for_keys(store, key, ["set"], time.monotonic() + timeout):
+            raise DeadlineExceededError(
+                f"rank 0 of the process group did not announce its address within {timeout:.0f} s "
+                "[TD3001]"
+            )
         announced = json.loads(store.get(key))
     return _core.Communicator(
         rank=rank,
