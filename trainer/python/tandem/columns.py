@@ -11,7 +11,7 @@ import numpy.typing
 
 from .errors import InvalidArgumentError, UnimplementedError
 
-__all__ = ["Column", "Columns", "columns_of", "is_path", "read_parquet"]
+__all__ = ["Column", "Columns", "columns_of", "source_of"]
 
 Numbers = numpy.typing.NDArray[numpy.float64]
 Column = Tuple[str, Union[Numbers, List[str]]]
@@ -36,12 +36,30 @@ class Columns(NamedTuple):
     columns: List[Column]
 
 
-def is_path(data: Any) -> bool:
-    """Whether `data` is the path of a file."""
+def source_of(data: Any) -> Union[List[str], Columns]:
+    """Returns the absolute paths of the files of a table, or the columns of a table in memory. Reads
+    a single Parquet file into memory if pyarrow is there.
+
+    Args:
+        data: a path, a list of paths, or what `columns_of` takes.
+
+    Raises:
+        InvalidArgumentError, UnimplementedError: see `columns_of`.
+    """
+    if _is_path(data):
+        path = os.fspath(data)
+        parquet = _read_parquet(path) if path.endswith((".parquet", ".pq")) else None
+        data = [path] if parquet is None else parquet
+    if isinstance(data, (list, tuple)) and len(data) > 0 and all(map(_is_path, data)):
+        return [os.path.abspath(path) for path in data]
+    return columns_of(data)
+
+
+def _is_path(data: Any) -> bool:
     return isinstance(data, (str, os.PathLike))
 
 
-def read_parquet(path: str) -> Any:
+def _read_parquet(path: str) -> Any:
     """Returns the columns of a Parquet file, as `columns_of` takes them; None: pyarrow is missing."""
     try:
         parquet = importlib.import_module("pyarrow.parquet")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _core
-from .columns import columns_of, is_path, read_parquet
+from .columns import source_of
 from .dataset import Dataset
 from .errors import InvalidArgumentError
 
@@ -58,19 +57,15 @@ class Table(Dataset):
     ) -> None:
         entries = _entries(label, target, weight, kinds or {}, classes or {})
         fields = [f"{name}: {one}" for name, value in options.items() for one in _values(value)]
-        if is_path(data):
-            path = os.fspath(data)
-            parquet = read_parquet(path) if path.endswith((".parquet", ".pq")) else None
-            data = [path] if parquet is None else parquet
-        files = isinstance(data, (list, tuple)) and len(data) > 0 and all(map(is_path, data))
-        if files:
-            fields += [f"file: {_quoted(os.path.abspath(path))}" for path in data]
+        source = source_of(data)
+        if isinstance(source, list):
+            fields += [f"file: {_quoted(path)}" for path in source]
         text = (f'format: "table" dir: "/" max_bad_records: {max_bad_records} '
                 f"table {{ {' '.join(fields + entries)} }}")
-        if files:
+        if isinstance(source, list):
             super().__init__(text, "/")
         else:
-            self._core = _core.Dataset(text, "", columns_of(data))
+            self._core = _core.Dataset(text, "", source)
 
 
 def _quoted(text: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Dict, List
 
 import numpy
 
-from .columns import Columns, columns_of, is_path, read_parquet
+from .columns import Columns, source_of
 from .errors import InvalidArgumentError
 
 __all__ = ["settings_of"]
@@ -24,12 +24,9 @@ def settings_of(data: Any, directory: str) -> Dict[str, str]:
     Raises:
         InvalidArgumentError, UnimplementedError: `data` is no table.
     """
-    if is_path(data):
-        path = os.fspath(data)
-        parquet = read_parquet(path) if path.endswith((".parquet", ".pq")) else None
-        data = [path] if parquet is None else parquet
-    if isinstance(data, (list, tuple)) and len(data) > 0 and all(map(is_path, data)):
-        paths = [os.path.abspath(path) for path in data]
+    source = source_of(data)
+    if isinstance(source, list):
+        paths = source
         folder = os.path.dirname(paths[0])
         if all(os.path.dirname(path) == folder for path in paths):
             paths = [os.path.basename(path) for path in paths]
@@ -41,7 +38,7 @@ def settings_of(data: Any, directory: str) -> Dict[str, str]:
                 )
         return {"data.format": "table", "data.dir": folder, "data.table.file": ",".join(paths)}
     return {"data.format": "table", "data.dir": directory, "data.table.separator": ",",
-            "data.table.file": os.path.basename(_write(columns_of(data), directory))}
+            "data.table.file": os.path.basename(_write(source, directory))}
 
 
 def _write(table: Columns, directory: str) -> str:
