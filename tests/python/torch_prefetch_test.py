@@ -299,6 +299,9 @@ class Mistakes(WithServers):
             client.pull_rows(0, True, [("bagz", ids, values)])
         with self.assertRaisesRegex(ValueError, "expected bool, int, float or str"):
             client.configure({}, "sgd", {"mu": [1]}, "sync", [])
+        with self.assertRaisesRegex(ValueError, r"init of table t: expected one of \['constant', .*, "
+                                    r'got "unifrom" \[TD1006\]'):
+            client.configure({}, "sgd", {}, "sync", [("t", 3, 1, "unifrom", 0, 1, 1, "")])
 
 
 if __name__ == "__main__":
