@@ -185,6 +185,48 @@ class Modules(unittest.TestCase):
                 torch.manual_seed(3)
                 self.trains_alike(data, make(), name)
 
+    def test_frozen_parameters_stay(self):
+        for name, parts in (("lenet", "03"), ("residual", ("body",)), ("two lstm layers", ("rnn",)),
+                            ("embedding", ("table",)), ("encoder layer", ("layer",)),
+                            ("attention", ("attention.out_proj",)),
+                            ("sigmoid and batch norm", "1")):
+            with self.subTest(name):
+                torch.manual_seed(3)
+                data, make = MODULES[name]
+                module = make()
+                for part in parts:
+                    module.get_submodule(part).requires_grad_(False)
+                before = {key: p.detach().clone() for key, p in module.named_parameters()
+                          if not p.requires_grad}
+                converted, scope = self.trains_alike(data, module, name)
+                after = converted.state_dict(scope)
+                for key, value in before.items():
+                    self.assertTrue(torch.equal(after[key], value), key)
+                module.get_parameter(next(iter(before))).data.add_(1)
+                converted.load_state_dict(module.state_dict(), scope)
+                again = converted.state_dict(scope)
+                for key, value in module.named_parameters():
+                    self.assertTrue(torch.equal(again[key], value.detach()), key)
+
+    def test_half_of_a_frozen_bias_is_refused(self):
+        module = MODULES["lstm"][1]()
+        module.rnn.bias_hh_l0.requires_grad_(False)
+        with self.assertRaisesRegex(tandem.errors.UnimplementedError,
+                                    'the program joins "rnn.bias_hh_l0", which is frozen, and a trained '
+                                    r"parameter in .* \[TD7015\]; hint: freeze both, or none"):
+            tandem.torch.from_torch(module, DATA["sequence"](), scope=tandem.Scope())
+        self.assertFalse(module.rnn.bias_hh_l0.requires_grad)
+
+    def test_frozen_and_trained_parameters_may_be_joined(self):
+        weight = lambda m: torch.cat([m.a.weight, m.b.weight])
+        module = Part(lambda m, x: m.head(torch.tanh(nn.functional.linear(x, weight(m)))),
+                      a=nn.Linear(12, 3, bias=False), b=nn.Linear(12, 5, bias=False),
+                      head=nn.Linear(8, CLASSES))
+        module.a.requires_grad_(False)
+        converted, scope = self.trains_alike("vector", module)
+        self.assertFalse(module.a.weight.requires_grad)
+        self.assertTrue(torch.equal(converted.state_dict(scope)["a.weight"], module.a.weight))
+
     def test_the_program_of_the_guide_runs(self):
         page = os.path.join(script.SOURCE, "docs/guides/pytorch-modules.md")
         with open(page, encoding="utf-8") as file:

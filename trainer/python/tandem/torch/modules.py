@@ -3,7 +3,8 @@
 The exporter changes names and layouts: it splits, joins, transposes and permutes parameters. To know
 which element of the module each element of the program comes from, `from_torch` exports the module
 with numbers in place of its values: once element k of all parameters is k + 1, and once the numbers
-descend. A variable that is equal in both programs is a constant.
+descend. A variable that is equal in both programs is a constant. A variable of frozen parameters
+(`requires_grad` is False) becomes a constant too, but `state_dict` and `load_state_dict` have it.
 
 The exporter computes what depends on parameters alone. Where it thereby copies a parameter, as for an
 embedding whose table is also the output layer, the module is exported again without this."""
@@ -233,6 +234,23 @@ def _entries(module: Any) -> Tuple[List[Tuple[str, Any]], Dict[str, str]]:
     return entries, aliases
 
 
+@contextlib.contextmanager
+def _thawed(module: Any) -> Iterator[Set[str]]:
+    """Makes all parameters of the module trained ones for the duration of a `with` block: layers of
+    frozen parameters have forms in `eval()` that the exporter lacks. Returns the names of the frozen
+    parameters, as `state_dict` has them."""
+    state = module.state_dict(keep_vars=True).items()
+    frozen = {name: value for name, value in state
+              if isinstance(value, torch.nn.Parameter) and not value.requires_grad}
+    try:
+        for value in frozen.values():
+            value.requires_grad_(True)
+        yield set(frozen)
+    finally:
+        for value in frozen.values():
+            value.requires_grad_(False)
+
+
 def _constants(module: Any, entries: List[Tuple[str, Any]]) -> Set[str]:
     """Returns the exporter's names of the buffers that a training does not change."""
     changed = {name for name, _ in entries}
@@ -291,7 +309,8 @@ def from_torch(
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
-        imported, values, sources = _convert(module, export, left, entries)
+        with _thawed(module) as frozen:
+            imported, values, sources = _convert(module, export, left, entries, frozen)
     finally:
         for part, training in modes:
             part.training = training
@@ -322,7 +341,7 @@ class _Reading(NamedTuple):
     Attributes:
         values: the arrays of the variables.
         sources: where the values come from, without those of constants.
-        fixed: the constants that the program trains.
+        fixed: the variables that the program trains although the module does not.
         refusal: None, or why the values cannot be given back.
     """
 
@@ -351,7 +370,11 @@ def _read_numbers(
 
 
 def _convert(
-    module: Any, export: _Export, left: Dict[str, Any], entries: List[Tuple[str, Any]]
+    module: Any,
+    export: _Export,
+    left: Dict[str, Any],
+    entries: List[Tuple[str, Any]],
+    frozen: AbstractSet[str],
 ) -> Tuple[onnx.Imported, Dict[str, Array], List[_Source]]:
     """Returns the program, the values of its variables, and where they come from."""
     buffers = _constants(module, entries)
@@ -360,7 +383,7 @@ def _convert(
         constants = set(buffers)
         while True:
             try:
-                reading = _read(module, export, left, entries, folded, constants)
+                reading = _read(module, export, left, entries, frozen, folded, constants)
             except UnimplementedError as error:
                 if refusal is None:
                     raise
@@ -380,6 +403,7 @@ def _read(
     export: _Export,
     left: Dict[str, Any],
     entries: List[Tuple[str, Any]],
+    frozen: AbstractSet[str],
     folded: bool,
     constants: AbstractSet[str],
 ) -> _Reading:
@@ -393,6 +417,7 @@ def _read(
     other, down = _read_numbers(again, module, ascending.flip(0))
     flat = _flat(left, [name for name, _ in entries])
     values: Dict[str, Array] = {}
+    held = numpy.concatenate([numpy.full(v.numel(), n in frozen) for n, v in entries])
     sources, fixed, used = [], set(), numpy.zeros(total, numpy.int64)
     refusal: Optional[UnimplementedError] = None
     for name, value in imported.values.items():
@@ -409,6 +434,15 @@ def _read(
                 "remove the parametrisation, for example with torch.nn.utils.remove_weight_norm",
             )
             continue
+        if imported.program.var(name).kind == "param" and held[positions].all():
+            fixed.add(name)
+        elif imported.program.var(name).kind == "param" and held[positions].any():
+            entry = _entry_at(entries, int(positions[held[positions]][0]))
+            refusal = refusal or UnimplementedError(
+                f'the program joins {entry}, which is frozen, and a trained parameter in "{name}" '
+                "[TD7015]",
+                "freeze both, or none of them",
+            )
         numpy.add.at(used, positions, 1)
         values[name] = flat[positions]
         sources.append(_Source(name, positions))
