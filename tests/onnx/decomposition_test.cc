@@ -373,6 +373,21 @@ TEST(OnnxKnown, RemaindersAndRootsOfSizes) {
   EXPECT_THAT(OutputOf(graph, {1, 2}), ElementsAre(3, 6));
 }
 
+// An attention with one key for all heads: X has two matrices for each sample, and Y has one.
+TEST(OnnxMatMul, OneMatrixIsRepeated) {
+  for (const bool turned : {false, true}) {
+    HandGraph graph({1, 2, 2});
+    graph.Numbers("w", {2, 1, 1}, {1, 10});
+    graph.Node("Mul", {"x", "w"}, "both");  // x and 10 x
+    graph.Node("MatMul", {turned ? "x" : "both", turned ? "both" : "x"}, "y");
+    Floats slopes;
+    // The square of (1 2; 3 4) is (7 10; 15 22), and that of (0 1; 1 0) is (1 0; 0 1).
+    EXPECT_THAT(OutputOf(graph, {1, 2, 3, 4, 0, 1, 1, 0}, 2, &slopes),
+                ElementsAre(7, 10, 15, 22, 70, 100, 150, 220, 1, 0, 0, 1, 10, 0, 0, 10));
+    EXPECT_THAT(slopes, ElementsAre(56, 56));
+  }
+}
+
 TEST(OnnxPads, APadOfNothingIsRead) {
   HandGraph graph({2});
   graph.Constant("pads", {0, 0, 0, 0});

@@ -118,6 +118,33 @@ def t5_encoder():
     return Pooled(transformers.T5EncoderModel(config), 32)
 
 
+class Translator(nn.Module):
+    """An encoder and a decoder of transformers. The decoder gets the same words as the encoder."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, ids, mask):
+        return self.module(input_ids=ids, attention_mask=mask, decoder_input_ids=ids,
+                           decoder_attention_mask=mask, use_cache=False).logits
+
+
+def translator(config, model):
+    """A model of transformers that writes texts from texts, with one table for all words."""
+    sizes = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+             "decoder_attention_heads": 4, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64,
+             "dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0,
+             "max_position_embeddings": 64}
+    if config == "T5Config":
+        sizes = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4,
+                 "dropout_rate": 0.0}
+    made = getattr(transformers, config)(
+        vocab_size=WORDS, pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
+        forced_eos_token_id=None, **sizes)
+    return Case(lambda: Translator(getattr(transformers, model)(made)), texts, WORDS)
+
+
 def clip_text():
     config = transformers.CLIPTextConfig(vocab_size=WORDS, bos_token_id=1, eos_token_id=2,
                                          pad_token_id=0, **SMALL, **SHORT)
@@ -187,6 +214,11 @@ CASES = {
                    resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0),
     "bloom": writer("Bloom", hidden_size=32, n_layer=2, n_head=4, hidden_dropout=0.0,
                     attention_dropout=0.0),
+    "falcon": writer("Falcon", hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+                     hidden_dropout=0.0, attention_dropout=0.0),
+    "gpt_bigcode": writer("GPTBigCode", n_embd=32, n_layer=2, n_head=4, n_positions=64,
+                          resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0),
+    "phi3": writer("Phi3", **SMALL, **SHORT, num_key_value_heads=2),
     "mistral": writer("Mistral", **SMALL, **SHORT, num_key_value_heads=2),
     "qwen2": writer("Qwen2", **SMALL, **SHORT, num_key_value_heads=2, tie_word_embeddings=True),
     "gemma": writer("Gemma", **SMALL, **SHORT, num_key_value_heads=1, head_dim=8),
@@ -200,6 +232,9 @@ CASES = {
     "funnel": classifier("Funnel", d_model=32, n_head=4, d_head=8, d_inner=64, block_sizes=[1, 1],
                          hidden_dropout=0.0, attention_dropout=0.0, activation_dropout=0.0),
     "bert of masked words": Case(masked_words, texts, WORDS),
+    "t5": translator("T5Config", "T5ForConditionalGeneration"),
+    "bart": translator("BartConfig", "BartForConditionalGeneration"),
+    "marian": translator("MarianConfig", "MarianMTModel"),
     "clip text": Case(clip_text, sentences),
     "t5_encoder": Case(t5_encoder, sentences),
     "vit of transformers": seer("ViT", patch_size=8, **SMALL, **STILL),

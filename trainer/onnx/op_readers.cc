@@ -7,6 +7,7 @@
 #include "kernels/ops/elementwise/dropout.h"
 #include "onnx/onnx.pb.h"
 #include "trainer/onnx/evaluate.h"
+#include "trainer/onnx/op_readers_elements.h"
 #include "trainer/onnx/sizes.h"
 
 namespace tandem::onnx {
@@ -79,9 +80,32 @@ Status Gemm(const Node& n) {
   return n.Done("fc", std::move(inputs));
 }
 
+// Repeats matrices of X or Y where the other input has more of them, as in an attention with one
+// key for all heads.
+Status WidenMatrices(const Node& n, std::string* x, std::string* y) {
+  std::string* const inputs[] = {x, y};
+  Ints sizes[2];
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    TD_ASSIGN_OR_RETURN(sizes[i], n.graph().program().Sizes(*inputs[i]));
+  }
+  if (sizes[0].size() != sizes[1].size() || sizes[0].size() < 3) return OkStatus();
+  Ints wide[2] = {sizes[0], sizes[1]};
+  for (size_t d = 0; d + 2 < sizes[0].size(); ++d) {
+    for (const size_t i : {size_t{0}, size_t{1}}) {
+      const int64_t other = sizes[1 - i][d];
+      if (sizes[i][d] == 1 && other > 1 && !IsBatch(other)) wide[i][d] = other;
+    }
+  }
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    TD_ASSIGN_OR_RETURN(*inputs[i], Widened(n, *inputs[i], wide[i]));
+  }
+  return OkStatus();
+}
+
 Status MatMul(const Node& n) {
   TD_ASSIGN_OR_RETURN(std::string x, n.in(0));
-  TD_ASSIGN_OR_RETURN(const std::string y, n.in(1));
+  TD_ASSIGN_OR_RETURN(std::string y, n.in(1));
+  TD_RETURN_IF_ERROR(WidenMatrices(n, &x, &y));
   const Shape of_x = n.graph().program().Desc(x).shape, of_y = n.graph().program().Desc(y).shape;
   if (of_y.rank() != 2 || of_x.rank() < 2) return n.Done("matmul", {{x}, {y}});
   if (of_x.rank() == 2) return n.Done("fc", {{x}, {y}, {}});
