@@ -1,24 +1,20 @@
 #include "pserver/pserver.h"
 
 #include <grpcpp/impl/codegen/service_type.h>
-#include <sys/resource.h>
 
-#include <cerrno>
-#include <future>
+#include <algorithm>
 #include <random>
 #include <utility>
 
 #include "common/base/check.h"
 #include "common/base/nearest.h"
-#include "common/os/files.h"
-#include "common/os/own_files.h"
+#include "common/base/require.h"
 #include "common/rpc/admissions.h"
 #include "common/rpc/audit_log.h"
 #include "common/shm_rpc/shm_rpc_server.h"
 #include "common/threads/runner.h"
 #include "proto/pserver.pb.h"
-#include "pserver/rocksdb/cold_store.h"
-#include "pserver/rocksdb/storage_rocksdb.h"
+#include "pserver/server_parts.h"
 #include "pserver/service/call_metrics.h"
 #include "pserver/service/deadline_driver.h"
 #include "pserver/service/rpc_thread_pool.h"
@@ -29,26 +25,6 @@
 
 namespace tandem::pserver {
 namespace {
-
-// Maximum bytes of shared memory for messages of clients on this host. The server reads these
-// messages in place. Unused pages use no memory.
-constexpr size_t kShmRpcMemoryBytes = size_t{32} << 30;
-
-std::optional<shm_rpc::ServerMemory> MakeShmRpcMemory() {
-  StatusOr<shm_rpc::ServerMemory> memory = shm_rpc::ServerMemory::Make(kShmRpcMemoryBytes);
-  if (memory.ok()) return *std::move(memory);
-  LOG(WARNING) << "shared-memory connections are not available: " << memory.status().message();
-  return std::nullopt;
-}
-
-// Lowers the priority of the calling thread, because a checkpoint is less urgent than a push.
-void GiveWay() {
-  constexpr int kNice = 10;
-  // On Linux, this call changes only the calling thread.
-  const bool lowered = setpriority(PRIO_PROCESS, 0, kNice) == 0;
-  LOG_IF(WARNING, !lowered) << "cannot lower the priority of the checkpoint writer: "
-                            << ErrnoText(errno);
-}
 
 // PERMISSION_DENIED: the server would listen on a network address with TLS, but accept every
 // caller. Encryption alone does not restrict access.
@@ -71,43 +47,31 @@ uint64_t NewIncarnation() {
   return number == 0 ? 1 : number;
 }
 
+// Maximum number of requests of standbys that wait for a thread.
+constexpr size_t kStandbyQueue = 16;
+
 struct CallPools {
   CallPools(const PserverOptions& options, Metrics& metrics)
       : pushes("push", options.push_threads, options.queue_max, metrics),
         pulls("pull", options.pull_threads, options.queue_max, metrics),
         row_pulls("row-pull", options.row_pull_threads, options.queue_max, metrics),
-        others("other", options.threads, options.queue_max, metrics) {}
-  PserverThreads Threads() { return {pushes, pulls, row_pulls, others}; }
-  RpcThreadPool pushes, pulls, row_pulls, others;
+        others("other", options.threads, options.queue_max, metrics),
+        standbys("standby", std::max(1, 2 * options.standbys), kStandbyQueue, metrics) {}
+  PserverThreads Threads() { return {pushes, pulls, row_pulls, others, standbys}; }
+  RpcThreadPool pushes, pulls, row_pulls, others, standbys;
 };
 
 }  // namespace
 
-// The parts of a server. The members are destroyed in reverse order, so the gRPC server is
+// The network side of a server. The members are destroyed in reverse order, so the gRPC server is
 // destroyed before the objects that its handlers use.
 struct Pserver::Impl {
   explicit Impl(Metrics& metrics) : call_metrics(metrics) {}
 
   CallMetrics call_metrics;
-  RealClock clock;
-  CpuDevice device;
-  exec::Backend backend = exec::Backend::Cpu();
-  std::optional<exec::Backend> slice_backend;  // set if slices are on another device than `device`
-  std::unique_ptr<Device> slice_device;        // set together with slice_backend
-  CheckpointThrottle pace{
-      {[this] { return durable == nullptr ? 0 : durable->shard().pushes(); }, {}}};
-  // Set when the shutdown begins. A second pending request makes the writers of checkpoints stop
-  // their pauses.
-  std::optional<CheckpointThrottle::Wish> hurry;
-  std::unique_ptr<Storage> storage;  // null: there is no data directory
+  std::unique_ptr<ServerParts> parts;
   uint64_t restored_version = 0;
-  std::unique_ptr<ColdStore> cold;        // null: all rows of tables are in memory
-  std::unique_ptr<ForkJoin> row_workers;  // threads for updates; used only under the shard's lock
-  std::unique_ptr<DurableShard> durable;
-  std::unique_ptr<LogFlushThread> log_driver;  // null: durability is none
   std::unique_ptr<DeadlineDriver> deadlines;
-  std::unique_ptr<ThreadPool> writer;  // one thread; runs the functions passed to Aside()
-  std::unique_ptr<ThreadPool> saver;   // one thread, with a queue of one snapshot
   std::unique_ptr<CallPools> pools;
   std::unique_ptr<TensorCalls> calls;
   std::unique_ptr<shm_rpc::ShmRpcServer>
@@ -124,25 +88,8 @@ struct Pserver::Impl {
       answer(status, std::move(message));
     };
   }
-  // Runs `work` on the writer thread and waits for its end. Runs `work` on the calling thread if
-  // there is no writer thread.
-  void Aside(const std::function<void()>& work) {
-    std::promise<void> done;
-    const auto run = [&] {
-      work();
-      done.set_value();
-    };
-    if (writer == nullptr || !writer->Post(run).ok()) run();
-    done.get_future().wait();
-  }
-  Status OpenPlace(const PserverOptions& options);
-  Status OpenStores(const PserverOptions& options);
-  // `memory`: shared memory for clients on this host; null: none.
-  void MakeShard(const PserverOptions& options, uint64_t incarnation,
-                 const std::optional<shm_rpc::ServerMemory>& memory, Metrics& metrics);
-  // Closes the shard and fails the calls whose changes could not be written. No call waits after
-  // End.
-  void End();
+  // Starts all services on the shard of `parts`.
+  Status Serve(PserverOptions options, Metrics& metrics);
   // Starts the shm RPC server. `memory`: shared memory for clients on this host; null: none.
   void StartShmRpc(const std::optional<shm_rpc::ServerMemory>& memory) {
     if (!memory) return;
@@ -157,9 +104,11 @@ struct Pserver::Impl {
               answer(Unimplemented("the shared-memory connection has no method %d", method), {});
           }
         });
-    if (started.ok()) shm_server = *std::move(started);
-    LOG_IF(WARNING, !started.ok())
-        << "shared-memory connections are not available: " << started.status().message();
+    if (started.ok()) {
+      shm_server = *std::move(started);
+    } else {
+      LOG(WARNING) << "shared-memory connections are not available: " << started.status().message();
+    }
   }
   StatusOr<shm_rpc::ShmRpcTicket> Invite() {
     if (shm_server == nullptr)
@@ -205,131 +154,63 @@ Status CheckOptions(PserverOptions& options) {
 
 }  // namespace
 
-Status Pserver::Impl::OpenPlace(const PserverOptions& options) {
-  TD_ASSIGN_OR_RETURN(const Place place, ParsePlace(options.place));
-  if (place.kind == PlaceKind::kCpu) return OkStatus();
-  auto opened = exec::Backend::For(place);
-  if (!opened.ok()) {
-    return InvalidArgument("--place=%s cannot be used: %s", options.place,
-                           std::string(opened.status().message()));
-  }
-  slice_backend = *std::move(opened);
-  TD_ASSIGN_OR_RETURN(slice_device, slice_backend->MakeDevice(place.index));
-  return OkStatus();
-}
-
-Status Pserver::Impl::OpenStores(const PserverOptions& options) {
-  const std::string index = std::to_string(options.index);
-  const auto make = [](const std::string& folder, const std::string& what) {
-    TD_RETURN_IF_ERROR(MakeDirs(what + " " + folder, folder));
-    return Annotate(MakeOwnDir(folder, OwnRule::kGroup).status(), what);
-  };
-  if (!options.data_dir.empty()) {
-    TD_RETURN_IF_ERROR(make(options.data_dir, "data folder"));
-    TD_ASSIGN_OR_RETURN(storage, OpenRocksdbStorage(options.data_dir + "/shard-" + index, &pace));
-  } else if (options.durability != Durability::kNone) {
-    return InvalidArgument("durability %s needs a directory [TD4012]; hint: set --data_dir=DIR",
-                           options.durability == Durability::kLogged ? "logged" : "replayable");
-  }
-  if (options.table_memory_bytes != 0) {
-    TD_RETURN_IF_ERROR(make(options.cold_dir, "cold rows"));
-    ColdStoreOptions made{options.cold_dir + "/cold-rows-" + index, options.table_memory_bytes};
-    made.on_failure = options.on_failure;
-    TD_ASSIGN_OR_RETURN(cold, RocksdbColdStore::Open(made));
-  }
-  return OkStatus();
-}
-
-void Pserver::Impl::MakeShard(const PserverOptions& options, uint64_t incarnation,
-                              const std::optional<shm_rpc::ServerMemory>& memory,
-                              Metrics& metrics) {
-  DurableShard::Options made;
-  made.shard.server_incarnation = incarnation;
-  made.shard.index = options.index;
-  made.shard.job = options.job;
-  made.shard.trainers = options.trainers;
-  made.shard.checkpoint_every_steps = options.checkpoint_every_steps;
-  made.shard.checkpoint_deltas = options.checkpoint_deltas;
-  made.shard.on_silent = options.on_silent;
-  made.shard.replaces = options.replaces;
-  if (memory) made.shard.arena = memory->arena;
-  if (slice_device != nullptr) made.shard.slices = {&*slice_backend, slice_device.get()};
-  if (cold != nullptr) made.shard.table_memory = {options.table_memory_bytes, cold.get()};
-  row_workers = std::make_unique<ForkJoin>("rows", options.threads);
-  made.shard.workers = row_workers.get();
-  made.logged = options.durability != Durability::kNone;
-  made.shard.replayable = options.durability == Durability::kReplayable;
-  made.shard.keep_bytes_max = options.keep_bytes_max;
-  made.log.sync = options.wal_sync;
-  made.log.sync_interval = options.wal_sync_interval;
-  made.log.bytes_max = options.log_bytes_max;
-  made.log.on_work = [this] { log_driver->Poke(); };
-  made.log.on_end = options.on_failure;
-  if (storage != nullptr) {
-    made.shard.found =
-        absl::StrFormat("its directory %s/shard-%d contained no checkpoint at the start",
-                        options.data_dir, options.index);
-  }
-  made.aside = [this](const std::function<void()>& work) { Aside(work); };
-  made.pace = &pace;
-  made.later = [this](std::function<void()> work) { return saver->Post(std::move(work)); };
-  durable = std::make_unique<DurableShard>(std::move(made), storage.get(), clock, backend, device,
-                                           metrics);
-  if (durable->log() != nullptr) log_driver = std::make_unique<LogFlushThread>(*durable->log());
-}
-
 StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metrics& metrics) {
   TD_RETURN_IF_ERROR(CheckOptions(options));
   auto pserver = std::unique_ptr<Pserver>(new Pserver(metrics));
   Impl* impl = pserver->impl_.get();
-  const uint64_t incarnation = NewIncarnation();
-  const auto shm_memory = options.shm_rpc ? MakeShmRpcMemory() : std::nullopt;
-  TD_RETURN_IF_ERROR(impl->OpenPlace(options));
-  TD_RETURN_IF_ERROR(impl->OpenStores(options));
-  impl->MakeShard(options, incarnation, shm_memory, metrics);
+  TD_ASSIGN_OR_RETURN(impl->parts, ServerParts::Open(options, NewIncarnation(), metrics));
   const Time begin = SteadyNow();
-  const StatusOr<uint64_t> restored = impl->durable->Recover();
+  const StatusOr<uint64_t> restored = impl->parts->Recover();
   if (!restored.ok()) return Annotate(restored.status(), "cannot restore " + options.data_dir);
   LOG_IF(INFO, *restored != 0) << "version " << *restored << " was restored in "
                                << Seconds(SteadyNow() - begin) << " s";
   impl->restored_version = *restored;
-  Shard& shard = impl->durable->shard();
-  impl->deadlines = std::make_unique<DeadlineDriver>(shard, impl->clock);
-  impl->writer = std::make_unique<ThreadPool>("writer", 1, 16);
-  TD_RETURN_IF_ERROR(impl->writer->Post(&GiveWay));
-  impl->saver = std::make_unique<ThreadPool>("saver", 1, 1);
-  impl->pools = std::make_unique<CallPools>(options, metrics);
-  impl->calls = std::make_unique<TensorCalls>(incarnation, shard, *impl->deadlines);
-  impl->StartShmRpc(shm_memory);
+  if (impl->parts->source() != nullptr) {
+    TD_ASSIGN_OR_RETURN(const uint64_t term, impl->parts->storage()->files()->Term());
+    TD_RETURN_IF_ERROR(impl->parts->BeginReplication(std::max<uint64_t>(term, 1), std::nullopt));
+  }
+  TD_RETURN_IF_ERROR(impl->Serve(std::move(options), metrics));
+  return pserver;
+}
+
+StatusOr<std::unique_ptr<Pserver>> Pserver::Serve(PserverOptions options,
+                                                  std::unique_ptr<ServerParts> parts,
+                                                  Metrics& metrics) {
+  auto pserver = std::unique_ptr<Pserver>(new Pserver(metrics));
+  TD_REQUIRE(parts != nullptr);
+  pserver->impl_->restored_version = parts->durable().shard().Info().version;
+  pserver->impl_->parts = std::move(parts);
+  TD_RETURN_IF_ERROR(pserver->impl_->Serve(std::move(options), metrics));
+  return pserver;
+}
+
+Status Pserver::Impl::Serve(PserverOptions options, Metrics& metrics) {
+  Shard& shard = parts->durable().shard();
+  deadlines = std::make_unique<DeadlineDriver>(shard, parts->clock());
+  pools = std::make_unique<CallPools>(options, metrics);
+  calls = std::make_unique<TensorCalls>(parts->incarnation(), shard, *deadlines);
+  StartShmRpc(parts->shm_memory());
   if (!options.audit_log.empty()) {
-    TD_ASSIGN_OR_RETURN(
-        impl->audit,
-        rpc::AuditLog::Open({options.audit_log, absl::StrFormat("pserver %d", options.index)},
-                            impl->clock, metrics));
+    TD_ASSIGN_OR_RETURN(audit, rpc::AuditLog::Open({options.audit_log,
+                                                    absl::StrFormat("pserver %d", options.index)},
+                                                   parts->clock(), metrics));
   }
   rpc::AdmissionLimits limits = rpc::LimitsForThisProcess();
   limits.callers_prove = !options.secret.empty() || options.rpc.tls.mutual();
   options.rpc.admissions = std::make_shared<rpc::Admissions>(limits);
-  impl->sessions = std::make_unique<ServerSessions>(options.secret, options.job);
-  impl->services = MakePserverServices(
-      {options.index, incarnation, impl->sessions.get(), options.rpc.tls.mutual(),
-       impl->audit.get(), [impl] { return impl->Invite(); },
-       limits.callers_prove ? options.rpc.admissions : nullptr},
-      *impl->durable, *impl->calls, impl->call_metrics, impl->pools->Threads(), *impl->deadlines);
-  TD_ASSIGN_OR_RETURN(impl->server, rpc::RpcServer::Start(options.rpc, impl->services.All()));
-  impl->server->SetServing(true);
-  return pserver;
-}
-
-void Pserver::Impl::End() {
-  if (!hurry) hurry.emplace(&pace, Duration());
-  if (durable != nullptr) durable->shard().Shutdown();
-  log_driver.reset();
-  if (durable != nullptr) durable->Close();
+  sessions = std::make_unique<ServerSessions>(options.secret, options.job);
+  services = MakePserverServices(
+      {options.index, parts->incarnation(), sessions.get(), options.rpc.tls.mutual(), audit.get(),
+       [this] { return Invite(); }, limits.callers_prove ? options.rpc.admissions : nullptr,
+       parts->source()},
+      parts->durable(), *calls, call_metrics, pools->Threads(), *deadlines);
+  TD_ASSIGN_OR_RETURN(server, rpc::RpcServer::Start(options.rpc, services.All()));
+  server->SetServing(true);
+  return OkStatus();
 }
 
 Pserver::~Pserver() {
-  impl_->End();
+  if (impl_->parts != nullptr) impl_->parts->End();
   if (impl_->server != nullptr) impl_->server->Stop(SteadyNow());
   // Waits for the worker threads: a handler that has sent its reply may still run and use the
   // service.
@@ -337,25 +218,31 @@ Pserver::~Pserver() {
 }
 
 const Endpoint& Pserver::endpoint() const { return impl_->server->endpoint(); }
-ShardInfo Pserver::Info() const { return impl_->durable->shard().Info(); }
-Status Pserver::StorageStatus() const { return impl_->durable->StorageStatus(); }
+ShardInfo Pserver::Info() const { return impl_->parts->durable().shard().Info(); }
+Status Pserver::StorageStatus() const { return impl_->parts->durable().StorageStatus(); }
 uint64_t Pserver::restored_version() const { return impl_->restored_version; }
 
+std::vector<StandbyInfo> Pserver::standbys() const {
+  const LogSource* const source = impl_->parts->source();
+  return source == nullptr ? std::vector<StandbyInfo>() : source->standbys();
+}
+
 StatusOr<SavedCheckpoint> Pserver::SaveCheckpoint() {
-  return impl_->durable->Save(false, 0, CheckpointThrottle::kAnswer);
+  return impl_->parts->durable().Save(false, 0, CheckpointThrottle::kAnswer);
 }
 
 void Pserver::GiveUp(Time deadline) {
   impl_->server->SetServing(false);
-  impl_->End();
+  impl_->parts->End();
   impl_->server->Stop(deadline);
 }
 
 Status Pserver::Drain(Time deadline) {
   impl_->server->SetServing(false);
   Status saved;
-  if (impl_->storage != nullptr && Info().initialised) saved = impl_->durable->Save().status();
-  impl_->End();
+  ServerParts& parts = *impl_->parts;
+  if (parts.storage() != nullptr && Info().initialised) saved = parts.durable().Save().status();
+  parts.End();
   impl_->server->Stop(deadline);
   return saved;
 }

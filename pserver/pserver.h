@@ -6,11 +6,13 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "common/rpc/server.h"
+#include "pserver/replication/log_source.h"
 #include "pserver/state/shard_info.h"
 #include "pserver/state/shard_snapshot.h"
 #include "pserver/state/wal.h"
@@ -54,6 +56,9 @@ struct PserverOptions {
   // With kReplayable: maximum bytes of the sent pushes that a trainer keeps for a replay. A push
   // that would exceed the maximum waits until the trainer has dropped pushes of earlier steps.
   uint64_t keep_bytes_max = uint64_t{1} << 30;
+  // Number of standby servers; 0: none. With standbys (kLogged only), a push is acknowledged when a
+  // majority of this server and its standbys has logged it (docs/internals/replication.md).
+  int standbys = 0;
   // Limit of the memory for the rows of all tables in bytes (row_tiers.h); 0: unlimited. Rows
   // beyond the limit are in the directory <cold_dir>/cold-rows-<index>, which the server empties at
   // its start.
@@ -80,6 +85,8 @@ struct PserverOptions {
   std::function<void(const Status&)> on_failure;
 };
 
+class ServerParts;
+
 // One running parameter server. Thread-safe.
 class Pserver {
  public:
@@ -87,6 +94,10 @@ class Pserver {
   // checkpoint is of another job. DATA_LOSS: the checkpoint is damaged. `metrics` must outlive the
   // server.
   static StatusOr<std::unique_ptr<Pserver>> Start(PserverOptions options, Metrics& metrics);
+  // Serves the state of `parts`, a promoted standby (standby.h). `options`: those of the parts.
+  static StatusOr<std::unique_ptr<Pserver>> Serve(PserverOptions options,
+                                                  std::unique_ptr<ServerParts> parts,
+                                                  Metrics& metrics);
   ~Pserver();  // stops the server immediately, without a checkpoint
 
   const Endpoint& endpoint() const;
@@ -96,6 +107,8 @@ class Pserver {
   Status StorageStatus() const;
   // Version of the checkpoint restored at the start; 0: none.
   uint64_t restored_version() const;
+  // Returns the standbys that have made a request; empty without standbys.
+  std::vector<StandbyInfo> standbys() const;
 
   // Writes a checkpoint. FAILED_PRECONDITION: there is no data directory, or the initial values are
   // missing.

@@ -11,7 +11,8 @@ using enum PeerRole;
 constexpr PeerRole kTrainers[] = {kTrainer};
 constexpr PeerRole kAdmins[] = {kAdmin};
 constexpr PeerRole kTrainersAndAdmins[] = {kTrainer, kAdmin};
-constexpr PeerRole kAllCallers[] = {kTrainer, kObserver, kAdmin};
+constexpr PeerRole kPservers[] = {kPserver};
+constexpr PeerRole kAllCallers[] = {kTrainer, kObserver, kPserver, kAdmin};
 
 constexpr PserverCallRow kRows[] = {
     {.call = PserverCall::kConfigure, .name = "Configure", .roles = kTrainers, .patient = true},
@@ -56,6 +57,8 @@ constexpr PserverCallRow kRows[] = {
      .v1_name = "TakeSnapshot",
      .roles = kAdmins},
     {.call = PserverCall::kOpenSession, .name = "OpenSession", .roles = kAllCallers},
+    {.call = PserverCall::kFetchLog, .name = "FetchLog", .roles = kPservers},
+    {.call = PserverCall::kFetchCheckpoint, .name = "FetchCheckpoint", .roles = kPservers},
 };
 
 constexpr bool IsIndexedByCall() {
@@ -65,7 +68,7 @@ constexpr bool IsIndexedByCall() {
   return true;
 }
 static_assert(IsIndexedByCall());
-static_assert(std::size(kRows) == static_cast<size_t>(PserverCall::kOpenSession) + 1);
+static_assert(std::size(kRows) == static_cast<size_t>(PserverCall::kFetchCheckpoint) + 1);
 
 }  // namespace
 

@@ -30,7 +30,9 @@ enum class PserverCall : uint8_t {
   kRefuseBuckets,
   kHoldPushes,
   kTakeSnapshot,
-  kOpenSession
+  kOpenSession,
+  kFetchLog,
+  kFetchCheckpoint
 };
 
 struct PserverCallRow {

@@ -29,12 +29,12 @@
 #include "pserver/disk/disk_space.h"
 #include "pserver/disk/persistent_counter.h"
 #include "pserver/rocksdb/directory_lock.h"
-#include "pserver/rocksdb/log_record.h"
 #include "pserver/rocksdb/snapshot_values.h"
 #include "pserver/rocksdb/store_meta.h"
 #include "pserver/rocksdb/store_room.h"
 #include "pserver/storage/snapshot_delta.h"
 #include "pserver/storage/storage.h"
+#include "pserver/wire/log_record.h"
 
 namespace tandem::pserver {
 namespace {
@@ -66,10 +66,11 @@ constexpr const char* kLogBegin = "log/";
 // '0' is the character after '/', so the range has all keys that begin with "log/".
 constexpr const char* kLogEnd = "log0";
 std::string GlobalSnapshotKey(uint64_t number) { return absl::StrFormat("cut/%016x", number); }
+constexpr const char* kTermKey = "term";
 // Prefix of the keys whose values are ShardMeta messages of global snapshots.
 constexpr std::string_view kGlobalSnapshotBegin = "cut/";
 
-class RocksdbStorage final : public Storage {
+class RocksdbStorage final : public Storage, public CheckpointFiles {
  public:
   RocksdbStorage(std::string dir, uint64_t free_bytes_min, CheckpointThrottle* pace)
       : dir_(std::move(dir)),
@@ -121,10 +122,7 @@ class RocksdbStorage final : public Storage {
     rocksdb::WriteBatch batch;
     (void)batch.DeleteRange(kLogBegin, LogKey(snapshot.log_number + 1));
     (void)batch.Put(kMetaKey, meta.SerializeAsString());
-    rocksdb::WriteOptions sync;
-    sync.sync = true;
-    TD_RETURN_IF_ERROR(
-        FromRocksdb(db_->Write(sync, &batch), "cannot write the checkpoint record to " + dir_));
+    TD_RETURN_IF_ERROR(WriteSynced(&batch, "cannot write the checkpoint record to " + dir_));
     TD_RETURN_IF_ERROR(WriteAcknowledged(snapshot.version));
     RemoveValuesBut(meta);
     DropOldLog(snapshot.log_number);
@@ -177,9 +175,7 @@ class RocksdbStorage final : public Storage {
     rocksdb::WriteBatch batch;
     (void)batch.DeleteRange(GlobalSnapshotKey(0), GlobalSnapshotKey(complete));
     (void)batch.Put(GlobalSnapshotKey(number), meta.SerializeAsString());
-    rocksdb::WriteOptions sync;
-    sync.sync = true;
-    TD_RETURN_IF_ERROR(FromRocksdb(db_->Write(sync, &batch), "cannot write a snapshot to " + dir_));
+    TD_RETURN_IF_ERROR(WriteSynced(&batch, "cannot write a snapshot to " + dir_));
     std::string text;
     ShardMeta checkpoint;
     if (db_->Get({}, kMetaKey, &text).ok() && checkpoint.ParseFromString(text)) {
@@ -287,7 +283,80 @@ class RocksdbStorage final : public Storage {
     return synced_.Note(0);
   }
 
+  CheckpointFiles* files() override { return this; }
+
+  StatusOr<OpenedCheckpoint> OpenCheckpoint() override {
+    MutexLock lock(mu_);
+    OpenedCheckpoint opened;
+    const rocksdb::Status got = db_->Get({}, kMetaKey, &opened.record);
+    if (got.IsNotFound()) return NotFound("%s has no checkpoint yet [TD4011]", dir_);
+    TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read the checkpoint of " + dir_));
+    TD_ASSIGN_OR_RETURN(const ShardMeta meta, ParseMeta(dir_ + ": record meta", opened.record));
+    if (meta.has_base()) return FailedPrecondition("the newest checkpoint of %s is a delta", dir_);
+    const std::string path = ValuesPath(meta);
+    opened.values = Fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    struct stat found {};
+    if (!opened.values.valid() || fstat(opened.values.get(), &found) != 0) {
+      return FileError(path, "cannot be opened", errno);
+    }
+    opened.bytes = static_cast<uint64_t>(found.st_size);
+    return opened;
+  }
+
+  std::string NewValuesFile() override {
+    MutexLock lock(mu_);
+    return dir_ + "/" + ValuesName(++last_file_);
+  }
+
+  Status InstallCheckpoint(const std::string& record, const std::string& path,
+                           uint64_t term) override {
+    MutexLock lock(mu_);
+    TD_ASSIGN_OR_RETURN(ShardMeta meta, ParseMeta("the record of the fetched checkpoint", record));
+    if (meta.has_base()) return DataLoss("the fetched checkpoint is a delta");
+    const std::string name = std::filesystem::path(path).filename();
+    TD_REQUIRE(ValuesNumber(name).has_value());
+    meta.set_values_file(name);
+    // The new state may have a lower version than the acknowledged one, and its log other numbers.
+    // A crash after these two lines leaves the old state, which is complete.
+    TD_RETURN_IF_ERROR(WriteAcknowledged(0));
+    TD_RETURN_IF_ERROR(synced_.Note(0));
+    rocksdb::WriteBatch batch;
+    (void)batch.DeleteRange(kLogBegin, kLogEnd);
+    (void)batch.Put(kMetaKey, meta.SerializeAsString());
+    (void)batch.Put(kTermKey, std::to_string(term));
+    TD_RETURN_IF_ERROR(WriteSynced(&batch, "cannot install a checkpoint in " + dir_));
+    last_entry_ = 0;
+    TD_RETURN_IF_ERROR(WriteAcknowledged(meta.version()));
+    RemoveValuesBut(meta);
+    return OkStatus();
+  }
+
+  StatusOr<uint64_t> Term() override {
+    std::string text;
+    const rocksdb::Status got = db_->Get({}, kTermKey, &text);
+    if (got.IsNotFound()) return uint64_t{0};
+    TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read the term of " + dir_));
+    uint64_t term = 0;
+    if (absl::SimpleAtoi(text, &term)) return term;
+    return DataLoss(
+        "%s: the record of the term is damaged [TD2118]; hint: restore a copy of the directory, or "
+        "move the directory away to start with an empty state",
+        dir_);
+  }
+
+  Status SetTerm(uint64_t term) override {
+    rocksdb::WriteBatch batch;
+    (void)batch.Put(kTermKey, std::to_string(term));
+    return WriteSynced(&batch, "cannot write the term of " + dir_);
+  }
+
  private:
+  Status WriteSynced(rocksdb::WriteBatch* batch, const std::string& what) const {
+    rocksdb::WriteOptions sync;
+    sync.sync = true;
+    return FromRocksdb(db_->Write(sync, batch), what);
+  }
+
   // Checks the free disk space for a value file of `bytes` bytes and for the record that names the
   // file.
   Status CheckSpace(size_t bytes) const {
@@ -331,7 +400,7 @@ class RocksdbStorage final : public Storage {
       TD_RETURN_IF_ERROR(file.Write(text.data(), text.size()));
       return file.SyncAndClose();
     };
-    const Status written = PublishFiles({{AcknowledgedPath(), write}});
+    Status written = PublishFiles({{AcknowledgedPath(), write}});
     if (written.ok() || written.code() == StatusCode::kResourceExhausted) return written;
     return Unavailable("%s", std::string(written.message()));
   }

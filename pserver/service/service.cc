@@ -20,6 +20,7 @@
 #include "pserver/service/caller_uris.h"
 #include "pserver/service/move_calls.h"
 #include "pserver/service/plain_calls.h"
+#include "pserver/service/replication_calls.h"
 #include "pserver/service/server_sessions.h"
 #include "pserver/service/service_handlers.h"
 #include "pserver/service/service_v1.h"
@@ -108,7 +109,10 @@ class PserverService final : public PserverHandlers {
   }
   ServerUnaryReactor* GetStatus(CallbackServerContext* context, const StatusRequest*,
                                 StatusReply* reply) override {
-    return Work(context, PserverCall::kGetStatus, [this, reply] { return DoGetStatus(reply); });
+    // The reply does not wait for the log, so that a server whose standbys do not reply has a
+    // status.
+    return Hand(context, PserverCall::kGetStatus, &threads_.others,
+                [this, reply](const Finish& finish) { finish(DoGetStatus(reply)); });
   }
   ServerUnaryReactor* SaveCheckpoint(CallbackServerContext* context,
                                      const SaveCheckpointRequest* request,
@@ -238,6 +242,24 @@ class PserverService final : public PserverHandlers {
                   tandem::pserver::TakeSnapshot(*request, durable_, reply, done);
                   deadlines_.Poke(shard_.NextDeadline());
                 });
+  }
+  ServerUnaryReactor* FetchLog(CallbackServerContext* context, const FetchLogRequest* request,
+                               FetchLogReply* reply) override {
+    return Hand(context, PserverCall::kFetchLog, &threads_.standbys,
+                [this, request, reply](const Finish& finish) {
+                  const Status status = CheckJob(request->job());
+                  finish(status.ok() ? FetchLogEntries(*request, options_.source, reply) : status);
+                });
+  }
+  ServerUnaryReactor* FetchCheckpoint(CallbackServerContext* context,
+                                      const FetchCheckpointRequest* request,
+                                      FetchCheckpointReply* reply) override {
+    return Hand(
+        context, PserverCall::kFetchCheckpoint, &threads_.standbys,
+        [this, request, reply](const Finish& finish) {
+          const Status status = CheckJob(request->job());
+          finish(status.ok() ? FetchCheckpointPart(*request, options_.source, reply) : status);
+        });
   }
   ServerUnaryReactor* OpenSession(CallbackServerContext* context, const OpenSessionRequest* request,
                                   OpenSessionReply* reply) override {

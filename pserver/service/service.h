@@ -25,6 +25,7 @@ class AuditLog;
 
 namespace tandem::pserver {
 
+class LogSource;
 class ServerSessions;
 
 struct PserverServiceOptions {
@@ -38,12 +39,14 @@ struct PserverServiceOptions {
   std::function<StatusOr<shm_rpc::ShmRpcTicket>()> invite;  // creates shm RPC tickets; thread-safe
   // Learns which callers proved that they have the secret; null: callers need no proof.
   std::shared_ptr<rpc::Admissions> admissions;
+  LogSource* source = nullptr;  // sends the log to standbys; null: this server has no standbys
 };
 
 // The threads that handle calls, by kind of call.
 struct PserverThreads {
   Runner &pushes, &pulls, &row_pulls;  // row_pulls: for pulls of rows only
   Runner& others;
+  Runner& standbys;  // for requests of standbys, which block
 };
 
 // Two gRPC services with the same calls under different names. `v1` forwards each call to

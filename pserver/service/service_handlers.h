@@ -13,8 +13,10 @@ using Moves = ParameterServer::WithCallbackMethod_ExchangeMap<
         ParameterServer::WithCallbackMethod_OfferBuckets<
             ParameterServer::WithCallbackMethod_ReleaseBuckets<
                 ParameterServer::WithCallbackMethod_RefuseBuckets<ParameterServer::Service>>>>>;
+using Replication = ParameterServer::WithCallbackMethod_FetchLog<
+    ParameterServer::WithCallbackMethod_FetchCheckpoint<Moves>>;
 using Snapshots = ParameterServer::WithCallbackMethod_HoldPushes<
-    ParameterServer::WithCallbackMethod_TakeCut<Moves>>;
+    ParameterServer::WithCallbackMethod_TakeCut<Replication>>;
 // Push and Pull carry tensors and use a hand-written codec. All other calls use protobuf.
 using Plain = ParameterServer::WithCallbackMethod_Configure<
     ParameterServer::WithCallbackMethod_InitParams<ParameterServer::WithCallbackMethod_WaitInit<

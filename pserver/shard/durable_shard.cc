@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "common/base/require.h"
 #include "pserver/shard/checkpoint_calls.h"
 #include "pserver/shard/global_snapshot_calls.h"
 
@@ -22,6 +23,8 @@ DurableShard::DurableShard(Options options, Storage* storage, const Clock& clock
     : aside_(std::move(options.aside)),
       later_(std::move(options.later)),
       pace_(options.pace),
+      on_restore_begin_(std::move(options.on_restore_begin)),
+      on_restore_end_(std::move(options.on_restore_end)),
       clock_(clock),
       checkpoint_seconds_(metrics.GetHistogram("tandem_pserver_checkpoint_seconds",
                                                "Time to write a checkpoint",
@@ -31,6 +34,7 @@ DurableShard::DurableShard(Options options, Storage* storage, const Clock& clock
                            "Time of the last checkpoint written or read, in Unix time; 0: never")),
       storage_(storage) {
   Shard::Options& shard = options.shard;
+  TD_REQUIRE((on_restore_begin_ == nullptr) == (on_restore_end_ == nullptr));
   if (storage_ != nullptr) {
     shard.on_checkpoint = [this](uint64_t version, SnapshotFn copy) {
       SaveLater(version, std::move(copy));
@@ -42,7 +46,12 @@ DurableShard::DurableShard(Options options, Storage* storage, const Clock& clock
     log_ = std::make_unique<GroupCommitLog>(std::move(options.log), clock, *storage_, metrics);
     shard.log = log_.get();
     shard.save_soon = [this] { ShortenLog(); };
-    shard.keep_first = [this](const ShardSnapshot& image) { return Write(image).status(); };
+    shard.keep_first = [this,
+                        stored = std::move(options.on_first_stored)](const ShardSnapshot& image) {
+      Status written = Write(image).status();
+      if (written.ok() && stored) stored();
+      return written;
+    };
   }
   shard_ = std::make_unique<Shard>(std::move(shard), clock, backend, device, metrics);
 }
@@ -111,11 +120,17 @@ StatusOr<uint64_t> DurableShard::Restore(uint64_t number) {
     TD_ASSIGN_OR_RETURN(const bool found, storage_->Read(sink));
     return found ? OkStatus() : NotFound("this server has no checkpoint [TD4011]");
   };
-  TD_ASSIGN_OR_RETURN(const ShardSnapshot restored, shard_->checkpoints().Restore(read));
-  if (number == 0) Keeps(restored.version);
+  if (on_restore_begin_) on_restore_begin_();
+  const StatusOr<ShardSnapshot> restored = shard_->checkpoints().Restore(read);
+  if (!restored.ok()) {
+    if (on_restore_end_) TD_RETURN_IF_ERROR(on_restore_end_(false));
+    return restored.status();
+  }
+  if (number == 0) Keeps(restored->version);
   // The log entries belong to the state before the restore. A new checkpoint deletes these entries.
   if (log_ != nullptr || number != 0) TD_RETURN_IF_ERROR(Save().status());
-  return restored.version;
+  if (on_restore_end_) TD_RETURN_IF_ERROR(on_restore_end_(true));
+  return restored->version;
 }
 
 StatusOr<std::vector<StoredGlobalSnapshot>> DurableShard::GlobalSnapshots() const {
@@ -123,9 +138,9 @@ StatusOr<std::vector<StoredGlobalSnapshot>> DurableShard::GlobalSnapshots() cons
   return storage_->GlobalSnapshots();
 }
 
-void DurableShard::TakeGlobalSnapshot(const std::string& job, SnapshotRequest order,
-                                      uint64_t complete,
-                                      std::function<void(const StatusOr<SnapshotPart>&)> done) {
+void DurableShard::TakeGlobalSnapshot(
+    const std::string& job, SnapshotRequest order, uint64_t complete,
+    const std::function<void(const StatusOr<SnapshotPart>&)>& done) {
   if (storage_ == nullptr) return done(NoFolder());
   const uint64_t number = order.number;
   if (number == 0)
@@ -208,6 +223,7 @@ StatusOr<uint64_t> DurableShard::Recover() {
   // Syncs the log, because the previous process may have left unsynced entries. The sync interval
   // of this process covers only its own entries.
   if (entries != 0) TD_RETURN_IF_ERROR(storage_->SyncLog());
+  if (log_ != nullptr) log_->Resume(image.log_number + entries);
   const uint64_t version = shard_->Info().version;
   if (const size_t missing = checkpoints.missing_pushes(); missing != 0) {
     if (log_ == nullptr) {

@@ -35,6 +35,12 @@ class DurableShard {
     // The throttle that the storage uses. DurableShard adds a request (Wish) to the throttle for
     // each snapshot, with the `patience` of Save.
     CheckpointThrottle* pace = nullptr;
+    // Called before and after each Restore. `replaced`: the state was replaced, and the store has a
+    // checkpoint of the new state; false: nothing changed. null: not called.
+    std::function<void()> on_restore_begin;
+    std::function<Status(bool replaced)> on_restore_end;
+    // Called when the initial values are stored, before a trainer learns of it. null: not called.
+    std::function<void()> on_first_stored;
   };
 
   // `storage` null: nothing is stored. All arguments except `options` must outlive this object.
@@ -72,7 +78,7 @@ class DurableShard {
   // begins. FAILED_PRECONDITION: there is no storage. UNAVAILABLE: another snapshot is being
   // written.
   void TakeGlobalSnapshot(const std::string& job, SnapshotRequest order, uint64_t complete,
-                          std::function<void(const StatusOr<SnapshotPart>&)> done);
+                          const std::function<void(const StatusOr<SnapshotPart>&)>& done);
   // Global snapshots on the disk, ascending; empty without a storage.
   StatusOr<std::vector<StoredGlobalSnapshot>> GlobalSnapshots() const;
   // Returns OK if rows may move from and to this server. FAILED_PRECONDITION: the server stores
@@ -109,6 +115,8 @@ class DurableShard {
   const std::function<void(const std::function<void()>&)> aside_;
   const std::function<Status(std::function<void()>)> later_;
   CheckpointThrottle* const pace_;
+  const std::function<void()> on_restore_begin_;
+  const std::function<Status(bool)> on_restore_end_;
   const Clock& clock_;
   Histogram& checkpoint_seconds_;
   Gauge& checkpoint_time_;

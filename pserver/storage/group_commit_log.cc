@@ -14,6 +14,8 @@ namespace {
 // Maximum time until a write that failed for lack of disk space is retried.
 constexpr Duration kAgain = std::chrono::milliseconds(100);
 
+}  // namespace
+
 uint64_t ValueBytes(const LogEntry& entry) {
   uint64_t bytes = 0;
   const auto* const push = std::get_if<PushRecord>(&entry.record);
@@ -21,8 +23,6 @@ uint64_t ValueBytes(const LogEntry& entry) {
   for (const PushHead::Slice& s : push->head.slices) bytes += s.desc.bytes();
   return bytes;
 }
-
-}  // namespace
 
 GroupCommitLog::GroupCommitLog(GroupLogOptions options, const Clock& clock, Storage& storage,
                                Metrics& metrics)
@@ -73,11 +73,11 @@ void GroupCommitLog::WhenLogged(Written done) {
   Status now;
   {
     MutexLock lock(mu_);
-    if (appended_ > written_ && !closed_) {
+    if (appended_ > Acknowledged() && !closed_) {
       waiting_.push_back({appended_, std::move(done)});
       return;
     }
-    if (appended_ > written_) now = status_;
+    if (appended_ > Acknowledged()) now = status_;
   }
   done(now);
 }
@@ -112,6 +112,49 @@ Status GroupCommitLog::Write() {
   return appended;
 }
 
+uint64_t GroupCommitLog::Acknowledged() const {
+  return awaits_standbys_ ? std::min(written_, replicated_) : written_;
+}
+
+std::vector<GroupCommitLog::Waiting> GroupCommitLog::TakeReady(bool all) {
+  const uint64_t last = Acknowledged();
+  TD_REQUIRE(last <= written_ && written_ <= appended_);
+  const auto rest = std::stable_partition(
+      waiting_.begin(), waiting_.end(), [=](const Waiting& w) { return all || w.number <= last; });
+  std::vector<Waiting> ready(std::make_move_iterator(waiting_.begin()),
+                             std::make_move_iterator(rest));
+  waiting_.erase(waiting_.begin(), rest);
+  return ready;
+}
+
+void GroupCommitLog::Resume(uint64_t number) {
+  MutexLock lock(mu_);
+  TD_REQUIRE(appended_ <= number && written_ == appended_);
+  appended_ = written_ = number;
+}
+
+uint64_t GroupCommitLog::written() const {
+  MutexLock lock(mu_);
+  return written_;
+}
+
+void GroupCommitLog::AwaitStandbys() {
+  MutexLock lock(mu_);
+  LOG_IF(INFO, !awaits_standbys_) << "pushes are acknowledged when standby servers have them";
+  awaits_standbys_ = true;
+}
+
+void GroupCommitLog::Replicated(uint64_t number) {
+  std::vector<Waiting> ready;
+  {
+    MutexLock lock(mu_);
+    if (number <= replicated_) return;
+    replicated_ = number;
+    ready = TakeReady(false);
+  }
+  for (const Waiting& w : ready) w.done(OkStatus());
+}
+
 void GroupCommitLog::Release(const Status& status) {
   const bool ends = !status.ok() && status.code() != StatusCode::kResourceExhausted;
   std::vector<Waiting> ready;
@@ -133,14 +176,12 @@ void GroupCommitLog::Release(const Status& status) {
     } else {
       again_ = ends ? Time::max() : clock_.Now() + std::min(options_.sync_interval, kAgain);
     }
-    const bool all = !status.ok();
-    const auto rest = std::stable_partition(
-        waiting_.begin(), waiting_.end(),
-        [&](const Waiting& w) TD_NO_ANALYSIS { return all || w.number <= written_; });
-    std::move(waiting_.begin(), rest, std::back_inserter(ready));
-    waiting_.erase(waiting_.begin(), rest);
+    ready = TakeReady(!status.ok());
   }
-  if (status.ok()) batch_.clear();
+  if (status.ok()) {
+    if (!batch_.empty() && options_.on_written) options_.on_written(batch_);
+    batch_.clear();
+  }
   for (const Waiting& w : ready) w.done(status);
   if (ends && options_.on_end) options_.on_end(status);
 }

@@ -5,9 +5,9 @@
 // RocksDB writes nothing after an error, and because unsynced data may be lost. An ended log
 // acknowledges no further change, and the process must end. The next process recovers from the
 // directory.
-// change, and the process must end. The next process reads the contents of the directory.
 #pragma once
 
+#include <span>
 #include <string>
 #include <thread>
 
@@ -17,6 +17,9 @@
 #include "pserver/storage/storage.h"
 
 namespace tandem::pserver {
+
+// Returns the bytes of the values of an entry; 0 for all changes but a push.
+uint64_t ValueBytes(const LogEntry& entry);
 
 struct GroupLogOptions {
   WalSync sync = WalSync::kInterval;
@@ -33,6 +36,8 @@ struct GroupLogOptions {
   // Maximum bytes of values that wait to be written. Ready rejects a change that would exceed the
   // maximum. If no values wait, a change of any size is accepted.
   uint64_t waiting_bytes_max = uint64_t{4} << 30;
+  // Called with the entries of each successful write, before their callbacks. Must not block.
+  std::function<void(std::span<const LogEntry>)> on_written;
 };
 
 // A log without its own thread and clock: the owner calls Turn at NextTurn. Thread-safe.
@@ -50,6 +55,16 @@ class GroupCommitLog final : public WriteAheadLog {
   void Turn();
   // Returns the earliest time at which Turn must be called; Time::max(): no work.
   Time NextTurn() const;
+  // Records that the store has all entries up to `number`, which an earlier process wrote. The next
+  // entry has a higher number. REQUIRES: no entry was appended.
+  void Resume(uint64_t number);
+  uint64_t written() const;  // number of the last written entry
+  // From now on, the callbacks of an entry also wait until Replicated has its number. Also concerns
+  // entries that were written before.
+  void AwaitStandbys();
+  // Records that standby servers have stored all entries up to `number`, and calls the callbacks
+  // that waited for this. A lower number than before has no effect.
+  void Replicated(uint64_t number);
   // Ends the log. Writes the waiting entries once, then passes an error to the callbacks that still
   // wait. REQUIRES: no Turn is in progress, and none follows.
   void Close();
@@ -63,6 +78,11 @@ class GroupCommitLog final : public WriteAheadLog {
   // Records `status`, the result of the write. Calls the callbacks whose entries are written; after
   // an error, calls all callbacks.
   void Release(const Status& status);
+  // Returns the number of the last entry that is written and, if the callbacks wait for standby
+  // servers, replicated.
+  uint64_t Acknowledged() const TD_REQUIRES(mu_);
+  // Removes and returns the callbacks whose entries are acknowledged; `all`: all callbacks.
+  std::vector<Waiting> TakeReady(bool all) TD_REQUIRES(mu_);
 
   const GroupLogOptions options_;
   const Clock& clock_;
@@ -76,6 +96,8 @@ class GroupCommitLog final : public WriteAheadLog {
   // Numbers of the last appended and the last written entry.
   uint64_t appended_ TD_GUARDED_BY(mu_) = 0;
   uint64_t written_ TD_GUARDED_BY(mu_) = 0;
+  uint64_t replicated_ TD_GUARDED_BY(mu_) = 0;  // last entry that standby servers have stored
+  bool awaits_standbys_ TD_GUARDED_BY(mu_) = false;
   std::vector<LogEntry> entries_ TD_GUARDED_BY(mu_);
   uint64_t waiting_bytes_ TD_GUARDED_BY(mu_) = 0;  // bytes of the values that are not written yet
   std::vector<Waiting> waiting_ TD_GUARDED_BY(mu_);

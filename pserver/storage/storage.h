@@ -14,6 +14,7 @@
 #include "pserver/state/global_snapshot.h"
 #include "pserver/state/shard_snapshot.h"
 #include "pserver/state/wal.h"
+#include "pserver/storage/checkpoint_files.h"
 #include "pserver/storage/snapshot_chunks.h"
 
 namespace tandem::pserver {
@@ -65,6 +66,10 @@ class Storage {
   // entry is missing or damaged.
   virtual Status ReadLog(uint64_t after, const std::function<Status(LogEntry)>& take) = 0;
   virtual Status ClearLog() = 0;
+
+  // Returns the part that replication needs, which lives as long as the store; null: the store has
+  // no files.
+  virtual CheckpointFiles* files() { return nullptr; }
 };
 
 }  // namespace tandem::pserver

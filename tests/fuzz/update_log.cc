@@ -8,8 +8,8 @@
 #include "common/base/check.h"
 #include "common/base/crc32c.h"
 #include "common/codec/wire.h"
-#include "pserver/rocksdb/log_record.h"
 #include "pserver/state/bucket_move.h"
+#include "pserver/wire/log_record.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tandem {

@@ -5,7 +5,7 @@
 
 #include "common/base/check.h"
 #include "common/base/crc32c.h"
-#include "pserver/rocksdb/log_record.h"
+#include "pserver/wire/log_record.h"
 #include "tests/sim/bytes.h"
 
 namespace tandem::pserver {

@@ -224,6 +224,29 @@ std::vector<ErrorCode> ServerCallErrors() {
   };
 }
 
+// Errors of primaries and their standbys.
+std::vector<ErrorCode> ReplicationErrors() {
+  return {
+      {4028, "a primary and a standby do not fit together",
+       "a standby server copies the write-ahead log of its primary; both need the same number of "
+       "standbys, durability logged, and a number of its own for each standby",
+       "a primary without standbys or without durability logged; two standbys with one number",
+       "start primary and standbys with durability logged and the same number of standbys, and "
+       "number the standbys from 1",
+       "this primary has 1 standbys, but the call names standby 2 [TD4028]"},
+      {4029, "a server is not the newest primary",
+       "each promotion of a standby begins a term; a server of an earlier term, or with fewer "
+       "entries than its standby, must not replace the state of a newer one",
+       "a primary that continues after its standby was promoted; a primary that lost its directory "
+       "and was started again; a standby that has no state yet",
+       "stop the old primary, or start it as a standby of the promoted server; promote a standby "
+       "that has a state",
+       "a standby was promoted: it has term 2, and this server has term 1 [TD4029]; hint: stop "
+       "this "
+       "server, or start it as a standby of the promoted server"},
+  };
+}
+
 }  // namespace
 
 std::vector<ErrorCode> PserverErrors() {
@@ -279,7 +302,7 @@ std::vector<ErrorCode> PserverErrors() {
        "run ss -ltnp to find the program; choose another port, or port 0",
        "cannot listen on 127.0.0.1:7000: address in use [TD4009]"},
   };
-  for (const auto part : {ServerStateErrors, ServerCallErrors}) {
+  for (const auto part : {ServerStateErrors, ServerCallErrors, ReplicationErrors}) {
     const std::vector<ErrorCode> more = part();
     rows.insert(rows.end(), more.begin(), more.end());
   }

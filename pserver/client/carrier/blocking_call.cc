@@ -13,14 +13,30 @@ BlockingCalls::~BlockingCalls() {
 }
 
 Status BlockingCalls::Call(rpc::PserverCall call, const google::protobuf::MessageLite& request,
-                           google::protobuf::MessageLite* reply, Time deadline) const {
+                           google::protobuf::MessageLite* reply, Time deadline) {
   const auto ended = std::make_shared<std::promise<Status>>();
   const CallRetries once(/*retries=*/0, deadline, /*stream=*/0);
-  RawCall::Start(WaitGroup::Take(leases_), server_, call, rpc::SerializeMessage(request), once,
-                 [ended, reply](const Status& status, const grpc::ByteBuffer& bytes) {
-                   ended->set_value(status.ok() ? rpc::ParseMessage(bytes, reply) : status);
-                 });
-  return ended->get_future().get();  // returns at the deadline of the call at the latest
+  std::shared_ptr<RawCall> begun;
+  {
+    MutexLock lock(mu_);
+    if (cancelled_) return Cancelled("the call was cancelled before it started");
+    begun =
+        RawCall::Start(WaitGroup::Take(leases_), server_, call, rpc::SerializeMessage(request),
+                       once, [ended, reply](const Status& status, const grpc::ByteBuffer& bytes) {
+                         ended->set_value(status.ok() ? rpc::ParseMessage(bytes, reply) : status);
+                       });
+    calls_.insert(begun);
+  }
+  Status status = ended->get_future().get();  // ends at the deadline at the latest
+  MutexLock lock(mu_);
+  calls_.erase(begun);
+  return status;
+}
+
+void BlockingCalls::Cancel() {
+  MutexLock lock(mu_);
+  cancelled_ = true;
+  for (const auto& call : calls_) call->Cancel();
 }
 
 }  // namespace tandem::ps

@@ -4,9 +4,10 @@
 #include <google/protobuf/message_lite.h>
 
 #include <memory>
-#include <string>
+#include <set>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "pserver/client/carrier/raw_call.h"
 #include "pserver/client/carrier/wait_group.h"
@@ -19,12 +20,18 @@ class BlockingCalls {
   explicit BlockingCalls(RawServer server) : server_(std::move(server)) {}
   ~BlockingCalls();  // REQUIRES: no call is in progress in another thread
 
-  // Makes one attempt of the call. Returns at `deadline` at the latest.
+  // Makes one attempt of the call. Returns at `deadline` at the latest. CANCELLED: Cancel was
+  // called.
   Status Call(rpc::PserverCall call, const google::protobuf::MessageLite& request,
-              google::protobuf::MessageLite* reply, Time deadline) const;
+              google::protobuf::MessageLite* reply, Time deadline);
+  // Ends the calls in progress and all later calls with CANCELLED.
+  void Cancel();
 
  private:
   const RawServer server_;
+  Mutex mu_;
+  bool cancelled_ TD_GUARDED_BY(mu_) = false;
+  std::set<std::shared_ptr<RawCall>> calls_ TD_GUARDED_BY(mu_);  // calls in progress
   const std::shared_ptr<WaitGroup> leases_ = std::make_shared<WaitGroup>();
 };
 

@@ -18,6 +18,7 @@
 #include <set>
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "deploy/cli/errors/explain.h"
@@ -39,8 +40,9 @@ eval_every_epochs: 0
 
 // Source files whose messages a command of a transcript must reach. The exceptions are listed in
 // Elsewhere().
-constexpr const char* kCovered[] = {"deploy/cli",      "deploy/launch",      "common/strategy",
-                                    "pserver/main.cc", "pserver/pserver.cc", "trainer/main.cc"};
+constexpr const char* kCovered[] = {
+    "deploy/cli",         "deploy/launch",           "common/strategy", "pserver/main.cc",
+    "pserver/pserver.cc", "pserver/server_parts.cc", "trainer/main.cc"};
 
 // The messages that no quick command reaches, each with the reason or the test that reaches it.
 const std::map<std::string, std::string>& Elsewhere() {
@@ -118,6 +120,9 @@ const std::map<std::string, std::string>& Elsewhere() {
       {"the shared-memory connection has no method %d",
        "a client of another version; shm_rpc_test"},
       {"this server does not support shared-memory connections", "pserver_shm_calls_test"},
+      {"standbys need durability logged, because they receive the write-ahead log [TD4028]; "
+       "hint: set --durability=logged",
+       "no program has a flag for standbys; pserver_replication_test"},
   };
   return rows;
 }
@@ -252,7 +257,7 @@ std::string FirstDifference(const std::string& now, const std::string& before) {
   while (true) {
     const bool more_a = static_cast<bool>(std::getline(a, is));
     const bool more_b = static_cast<bool>(std::getline(b, was));
-    if (is != was || more_a != more_b) return command + "\n- " + was + "\n+ " + is + "\n";
+    if (is != was || more_a != more_b) return absl::StrCat(command, "\n- ", was, "\n+ ", is, "\n");
     if (!more_a) return "";
     if (is.rfind("  $ ", 0) == 0) command = is;
   }
@@ -334,7 +339,7 @@ TEST(Messages, AllThatCanBeReachedAre) {
       if (Elsewhere().contains(message)) {
         unused.erase(message);
       } else {
-        missing += path + ": " + message + "\n";
+        absl::StrAppend(&missing, path, ": ", message, "\n");
       }
     }
   };

@@ -32,7 +32,7 @@ const std::map<std::string, std::vector<rpc::PeerRole>>& Allowed() {
       {"Pull", {kTrainer, kAdmin}},
       {"Barrier", {kTrainer}},
       {"Complete", {kTrainer}},
-      {"GetStatus", {kTrainer, kObserver, kAdmin}},
+      {"GetStatus", {kTrainer, kObserver, kPserver, kAdmin}},
       {"SaveCheckpoint", {kTrainer, kAdmin}},
       {"RestoreCheckpoint", {kAdmin}},
       {"PullState", {kTrainer, kAdmin}},
@@ -45,7 +45,9 @@ const std::map<std::string, std::vector<rpc::PeerRole>>& Allowed() {
       {"RefuseBuckets", {kAdmin}},
       {"HoldPushes", {kAdmin}},
       {"TakeCut", {kAdmin}},
-      {"OpenSession", {kTrainer, kObserver, kAdmin}},
+      {"OpenSession", {kTrainer, kObserver, kPserver, kAdmin}},
+      {"FetchLog", {kPserver}},
+      {"FetchCheckpoint", {kPserver}},
   };
   return allowed;
 }
@@ -131,11 +133,11 @@ TEST_F(AccessTest, EveryRoleMayWhatItsRowSaysAndNothingElse) {
                             " of job \"j\", but the call needs role " + rpc::RoleName(roles[0])));
     }
   }
-  EXPECT_EQ(cells, 84);
-  EXPECT_EQ(refused, 54);
+  EXPECT_EQ(cells, 92);
+  EXPECT_EQ(refused, 58);
   // The audit log contains every call.
   const auto audited = Audited();
-  EXPECT_EQ(audited.size(), 84u);
+  EXPECT_EQ(audited.size(), 92u);
   for (const rpc::PeerRole role : rpc::kPeerRoles) {
     for (const auto& [method, roles] : Allowed()) {
       const auto it = audited.find(std::string(rpc::RoleName(role)) + " " + method);

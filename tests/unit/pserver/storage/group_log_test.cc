@@ -30,7 +30,7 @@ class GroupLogTest : public testing::Test {
     Log().Append({++number_, std::move(push)});
   }
   std::shared_ptr<Status> Answer() {
-    const auto answer = std::make_shared<Status>(Unimplemented("not answered"));
+    auto answer = std::make_shared<Status>(Unimplemented("not answered"));
     Log().WhenLogged([answer](const Status& status) { *answer = status; });
     return answer;
   }
@@ -129,6 +129,46 @@ TEST_F(GroupLogTest, WhatWaitsHasABound) {
   EXPECT_THAT(std::string(full.message()), HasSubstr("at most 100 bytes may wait [TD4016]"));
   Log().Turn();
   EXPECT_TRUE(Log().Ready(61).ok());
+}
+
+TEST_F(GroupLogTest, CallbacksWaitForStandbysToo) {
+  Log().Resume(10);
+  number_ = 10;
+  EXPECT_EQ(Log().written(), 10u);
+  EXPECT_TRUE(Answer()->ok());
+  Log().AwaitStandbys();
+  const auto resumed = Answer();
+  Append();
+  const auto first = Answer();
+  Append();
+  const auto second = Answer();
+  Log().Turn();
+  EXPECT_EQ(Log().written(), 12u);
+  EXPECT_FALSE(resumed->ok());
+  Log().Replicated(10);
+  EXPECT_TRUE(resumed->ok());
+  EXPECT_FALSE(first->ok());
+  Log().Replicated(11);
+  EXPECT_TRUE(first->ok());
+  Log().Replicated(5);  // has no effect
+  EXPECT_FALSE(second->ok());
+  Append();
+  const auto third = Answer();
+  Log().Replicated(13);  // a standby may not be ahead of the disk of this server
+  EXPECT_TRUE(second->ok());
+  EXPECT_FALSE(third->ok());
+  Log().Turn();
+  EXPECT_TRUE(third->ok());
+}
+
+TEST_F(GroupLogTest, ACallbackThatWaitsForStandbysReceivesTheErrorOfTheEnd) {
+  Log().AwaitStandbys();
+  Append();
+  const auto answer = Answer();
+  Log().Turn();
+  EXPECT_EQ(answer->code(), StatusCode::kUnimplemented);
+  Log().Close();
+  EXPECT_EQ(answer->code(), StatusCode::kUnavailable);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "pserver/rocksdb/log_record.h"
+#include "pserver/wire/log_record.h"
 
 #include <memory>
 #include <span>

@@ -1,0 +1,90 @@
+// The standby's side of replication: fetches the checkpoint and the write-ahead log of a primary.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/endpoint.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "common/rpc/channel.h"
+#include "pserver/state/wal.h"
+
+namespace tandem::pserver {
+
+// The state of a standby. LogFollower calls it from one thread at a time.
+class StandbyState {
+ public:
+  struct Position {
+    uint64_t term = 0;
+    bool has_state = false;
+    uint64_t last = 0;  // number of the last stored entry
+  };
+
+  virtual ~StandbyState() = default;
+  virtual Position position() const = 0;
+  // Stores and applies entries, which follow the last entry. After OK they are as durable as the
+  // primary's entries.
+  virtual Status Append(std::vector<LogEntry> entries) = 0;
+  // Records that the state belongs to `term` too.
+  virtual Status SetTerm(uint64_t term) = 0;
+  // Returns the path of a new file for the values of a checkpoint.
+  virtual StatusOr<std::string> NewValuesFile() = 0;
+  // Replaces the state by a checkpoint (CheckpointFiles::InstallCheckpoint).
+  virtual Status Install(const std::string& record, const std::string& path, uint64_t term) = 0;
+};
+
+// Follows one primary on a separate thread. Thread-safe.
+class LogFollower {
+ public:
+  struct Options {
+    std::string job;
+    int standby = 1;           // number of this standby, from 1
+    uint64_t incarnation = 0;  // increases at each start of the standby
+    Endpoint primary;
+    std::string secret;  // the job's secret; "": there is none
+    rpc::TlsFiles tls;
+    bool insecure_allow_network = false;
+    Duration wait = std::chrono::seconds(1);  // maximum time for which the primary holds a request
+    Duration pause = std::chrono::milliseconds(100);  // pause after a failed request
+  };
+  struct Progress {
+    StandbyState::Position position;
+    uint64_t primary_last = 0;  // number of the primary's last entry in its newest reply
+    Time heard;                 // time of the newest reply; Time(): there was none
+    Status status;              // result of the newest request
+  };
+
+  // `state` must outlive the follower. INVALID_ARGUMENT, PERMISSION_DENIED: the primary's address
+  // cannot be used without TLS, or a certificate is invalid.
+  static StatusOr<std::unique_ptr<LogFollower>> Start(Options options, StandbyState& state);
+  ~LogFollower();  // calls Stop
+
+  Progress progress() const;
+  // Ends the requests and joins the thread. The state then does not change any more.
+  void Stop();
+
+ private:
+  struct Connection;
+  LogFollower(Options options, StandbyState& state, std::unique_ptr<Connection> connection);
+  void Loop();
+  bool stopped() const;
+  // Makes one request and applies its reply.
+  Status FetchOnce();
+  Status FetchCheckpoint();
+
+  const Options options_;
+  StandbyState& state_;
+  const std::unique_ptr<Connection> connection_;
+  mutable Mutex mu_;
+  CondVar stop_changed_;
+  bool stop_ TD_GUARDED_BY(mu_) = false;
+  Progress progress_ TD_GUARDED_BY(mu_);
+  std::thread thread_;
+};
+
+}  // namespace tandem::pserver

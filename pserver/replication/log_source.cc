@@ -1,0 +1,258 @@
+#include "pserver/replication/log_source.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/require.h"
+#include "pserver/wire/log_record.h"
+
+namespace tandem::pserver {
+namespace {
+
+constexpr size_t kReplyBytes = 4 << 20;  // size at which a reply gets no further entry
+constexpr size_t kPartBytes = 4 << 20;   // size of a part of a checkpoint in bytes
+
+std::shared_ptr<const std::string> BytesOf(const LogEntry& entry) {
+  const codec::EncodedMessage message = EncodeLogEntry(entry);
+  auto bytes = std::make_shared<std::string>();
+  for (const codec::EncodedMessage::Piece& p : message.pieces) {
+    if (p.data != nullptr) {
+      bytes->append(static_cast<const char*>(p.data), p.bytes);
+    } else {
+      bytes->append(p.owned);
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+LogSource::LogSource(Options options, Storage& storage, const Clock& clock)
+    : options_(std::move(options)), storage_(storage), clock_(clock) {
+  TD_REQUIRE(options_.standbys >= 1 && storage.files() != nullptr);
+}
+
+LogSource::~LogSource() { Close(); }
+
+void LogSource::BeginTerm(uint64_t term, uint64_t last, std::optional<Predecessor> predecessor) {
+  MutexLock lock(mu_);
+  TD_REQUIRE(term > term_);
+  TD_REQUIRE(!predecessor || predecessor->last <= std::max(last_, last));
+  paused_ = false;
+  term_ = term;
+  predecessor_ = predecessor;
+  last_ = std::max(last_, last);
+  window_.clear();
+  window_bytes_ = 0;
+  for (auto& [number, follower] : followers_) follower.stored.reset();
+  changed_.NotifyAll();
+}
+
+void LogSource::Pause() {
+  MutexLock lock(mu_);
+  TD_REQUIRE(term_ != 0);
+  paused_ = true;
+  changed_.NotifyAll();
+}
+
+void LogSource::Resume() {
+  MutexLock lock(mu_);
+  paused_ = false;
+}
+
+void LogSource::OnWritten(std::span<const LogEntry> entries) {
+  std::vector<std::shared_ptr<const std::string>> encoded;
+  for (const LogEntry& entry : entries) encoded.push_back(BytesOf(entry));
+  MutexLock lock(mu_);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].number <= last_) continue;  // BeginTerm has counted the entry
+    if (entries[i].number != last_ + 1) {      // a restored snapshot has a later number
+      window_.clear();
+      window_bytes_ = 0;
+    }
+    last_ = entries[i].number;
+    window_bytes_ += encoded[i]->size();
+    window_.push_back(std::move(encoded[i]));
+  }
+  while (window_bytes_ > options_.window_bytes_max && window_.size() > 1) {
+    window_bytes_ -= window_.front()->size();
+    window_.pop_front();
+  }
+  changed_.NotifyAll();
+}
+
+Status LogSource::CheckOpen() const {
+  if (closed_) return Unavailable("the primary stops");
+  if (paused_) return Unavailable("the primary restores a checkpoint; hint: try again later");
+  return OkStatus();
+}
+
+StatusOr<LogSource::Follower*> LogSource::FollowerOf(int standby, uint64_t incarnation) {
+  TD_RETURN_IF_ERROR(CheckOpen());
+  if (standby < 1 || standby > options_.standbys) {
+    return InvalidArgument("this primary has %d standbys, but the call names standby %d [TD4028]",
+                           options_.standbys, standby);
+  }
+  Follower& follower = followers_[standby];
+  if (incarnation < follower.incarnation) {
+    return FailedPrecondition(
+        "another process is standby %d, and it was started later [TD4028]; hint: give each standby "
+        "a number of its own",
+        standby);
+  }
+  if (incarnation > follower.incarnation) follower = {.incarnation = incarnation};
+  follower.heard = clock_.Now();
+  return &follower;
+}
+
+bool LogSource::Continues(const LogFetch& request) const {
+  if (!request.has_state) return false;
+  if (request.term == term_) return request.after <= last_;
+  return predecessor_ && request.term == predecessor_->term && request.after <= predecessor_->last;
+}
+
+uint64_t LogSource::Replicated() const {
+  // This server has each entry, so (standbys + 1) / 2 of the standbys complete a majority.
+  std::vector<uint64_t> stored;
+  for (const auto& [number, follower] : followers_) {
+    if (follower.stored) stored.push_back(*follower.stored);
+  }
+  const auto needed = static_cast<size_t>((options_.standbys + 1) / 2);
+  TD_REQUIRE(needed >= 1);
+  if (stored.size() < needed) return 0;
+  std::nth_element(stored.begin(), stored.begin() + static_cast<ptrdiff_t>(needed) - 1,
+                   stored.end(), std::greater<>());
+  return stored[needed - 1];
+}
+
+StatusOr<FetchedLog> LogSource::Fetch(const LogFetch& request, Time deadline) {
+  uint64_t replicated = 0;
+  {
+    MutexLock lock(mu_);
+    TD_ASSIGN_OR_RETURN(Follower* const follower, FollowerOf(request.standby, request.incarnation));
+    if (request.term > term_) {
+      return FailedPrecondition(
+          "a standby was promoted: it has term %d, and this server has term %d [TD4029]; hint: "
+          "stop this server, or start it as a standby of the promoted server",
+          request.term, term_);
+    }
+    follower->stored.reset();
+    if (Continues(request)) follower->stored = request.after;
+    replicated = Replicated();
+  }
+  if (options_.on_replicated) options_.on_replicated(replicated);
+  FetchedLog fetched;
+  {
+    MutexLock lock(mu_);
+    while (CheckOpen().ok() && Continues(request) && request.after >= last_) {
+      if (!changed_.WaitUntil(mu_, deadline)) break;
+    }
+    TD_RETURN_IF_ERROR(CheckOpen());
+    fetched.term = term_;
+    fetched.last = last_;
+    fetched.needs_checkpoint = !Continues(request);
+    if (fetched.needs_checkpoint || request.after == last_) return fetched;
+    if (AddFromWindow(request.after, &fetched)) return fetched;
+  }
+  TD_ASSIGN_OR_RETURN(const bool found, AddFromStore(request.after, &fetched));
+  fetched.needs_checkpoint = !found;
+  return fetched;
+}
+
+bool LogSource::AddFromWindow(uint64_t after, FetchedLog* fetched) const {
+  TD_REQUIRE(after < last_ && window_.size() <= last_);
+  const uint64_t begin = last_ + 1 - window_.size();  // number of the first entry in the window
+  if (after + 1 < begin) return false;
+  size_t bytes = 0;
+  for (size_t i = after + 1 - begin; i < window_.size() && bytes < kReplyBytes; ++i) {
+    fetched->entries.push_back(window_[i]);
+    bytes += window_[i]->size();
+  }
+  return true;
+}
+
+StatusOr<bool> LogSource::AddFromStore(uint64_t after, FetchedLog* fetched) const {
+  size_t bytes = 0;
+  bool full = false;
+  const Status read = storage_.ReadLog(after, [&](const LogEntry& entry) -> Status {
+    // The store may have entries that OnWritten has not added yet.
+    full = bytes >= kReplyBytes || entry.number > fetched->last;
+    if (full) return Aborted("the reply is full");
+    fetched->entries.push_back(BytesOf(entry));
+    bytes += fetched->entries.back()->size();
+    return OkStatus();
+  });
+  if (full || read.ok()) return !fetched->entries.empty();
+  // A checkpoint has removed the next entry.
+  if (read.code() == StatusCode::kDataLoss && fetched->entries.empty()) return false;
+  return read;
+}
+
+StatusOr<CheckpointPart> LogSource::FetchCheckpoint(int standby, uint64_t incarnation,
+                                                    uint64_t offset) {
+  CheckpointPart part;
+  if (offset == 0) {
+    {
+      MutexLock lock(mu_);
+      TD_RETURN_IF_ERROR(FollowerOf(standby, incarnation).status());
+      part.term = term_;
+    }
+    StatusOr<OpenedCheckpoint> opened = storage_.files()->OpenCheckpoint();
+    if (!opened.ok() && opened.status().code() == StatusCode::kFailedPrecondition) {
+      TD_RETURN_IF_ERROR(options_.save());
+      opened = storage_.files()->OpenCheckpoint();
+    }
+    TD_RETURN_IF_ERROR(opened.status());
+    part.record = opened->record;
+    MutexLock lock(mu_);
+    TD_ASSIGN_OR_RETURN(Follower* const follower, FollowerOf(standby, incarnation));
+    follower->checkpoint = *std::move(opened);
+    follower->checkpoint_term = part.term;
+  }
+  MutexLock lock(mu_);
+  TD_ASSIGN_OR_RETURN(Follower* const follower, FollowerOf(standby, incarnation));
+  const OpenedCheckpoint& checkpoint = follower->checkpoint;
+  if (!checkpoint.values.valid() || offset > checkpoint.bytes ||
+      follower->checkpoint_term != term_) {
+    return FailedPrecondition(
+        "the standby has not begun to fetch this checkpoint; hint: begin at offset 0");
+  }
+  part.term = term_;
+  part.bytes = checkpoint.bytes;
+  part.content.resize(std::min<uint64_t>(kPartBytes, checkpoint.bytes - offset));
+  const ssize_t got = pread(checkpoint.values.get(), part.content.data(), part.content.size(),
+                            static_cast<off_t>(offset));
+  if (got != static_cast<ssize_t>(part.content.size())) {
+    return DataLoss("cannot read the checkpoint for a standby: %s [TD2111]",
+                    got < 0 ? ErrnoText(errno) : "the file has fewer bytes than before");
+  }
+  if (offset + part.content.size() == checkpoint.bytes) follower->checkpoint = {};
+  return part;
+}
+
+uint64_t LogSource::term() const {
+  MutexLock lock(mu_);
+  return term_;
+}
+
+std::vector<StandbyInfo> LogSource::standbys() const {
+  MutexLock lock(mu_);
+  std::vector<StandbyInfo> infos;
+  for (const auto& [number, follower] : followers_) {
+    infos.push_back(
+        {number, follower.stored.value_or(0), follower.stored.has_value(), follower.heard});
+  }
+  return infos;
+}
+
+void LogSource::Close() {
+  MutexLock lock(mu_);
+  closed_ = true;
+  changed_.NotifyAll();
+}
+
+}  // namespace tandem::pserver

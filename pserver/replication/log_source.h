@@ -1,0 +1,139 @@
+// The primary's side of replication: sends the write-ahead log and the checkpoint to standby
+// servers, and counts which entries they have stored.
+//
+// A standby asks for the entries after the last entry that it has stored. The request is therefore
+// also its acknowledgement, as in Kafka's replication (Wang et al., "Building a Replicated Logging
+// System with Apache Kafka", VLDB 2015). A term is a number that identifies the history of a log;
+// it has the role of the term in Raft (Ongaro and Ousterhout, USENIX ATC 2014): entries of two logs
+// with the same term and number are equal.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "pserver/state/wal.h"
+#include "pserver/storage/storage.h"
+
+namespace tandem::pserver {
+
+// A request of a standby (FetchLogRequest in proto/pserver.proto).
+struct LogFetch {
+  int standby = 0;           // 1 to LogSource::Options::standbys
+  uint64_t incarnation = 0;  // increases at each start of the standby
+  uint64_t term = 0;
+  bool has_state = false;
+  uint64_t after = 0;  // number of the last entry that the standby has stored
+};
+struct FetchedLog {
+  uint64_t term = 0;
+  bool needs_checkpoint = false;
+  uint64_t last = 0;  // number of the last entry that the primary has written
+  // Encoded entries (pserver/wire/log_record.h) with the numbers after + 1, after + 2, ...
+  std::vector<std::shared_ptr<const std::string>> entries;
+};
+struct CheckpointPart {
+  uint64_t term = 0;
+  std::string record;   // a serialized ShardMeta; only at offset 0
+  uint64_t bytes = 0;   // size of the file of values in bytes
+  std::string content;  // content of the file from the requested offset
+};
+// A standby as its primary knows it.
+struct StandbyInfo {
+  int standby = 0;
+  uint64_t stored = 0;   // number of the last entry that it has stored
+  bool current = false;  // it has a state of the current term
+  Time heard;            // time of its last request
+};
+
+// Thread-safe. Fetch blocks; its caller provides a thread for each standby.
+class LogSource {
+ public:
+  struct Options {
+    int standbys = 1;  // number of standbys, at least 1
+    // Called with the number of the last entry that a majority of the servers (this server and its
+    // standbys) has stored, when the number has increased. Called without a lock.
+    std::function<void(uint64_t)> on_replicated;
+    // Writes a full checkpoint. Called if the newest checkpoint is a delta.
+    std::function<Status()> save;
+    // Maximum memory of entries that are kept for standbys. Older entries are read from the store.
+    uint64_t window_bytes_max = uint64_t{64} << 20;
+  };
+  // All entries of `predecessor.term` up to `predecessor.last` also belong to the new term.
+  struct Predecessor {
+    uint64_t term = 0, last = 0;
+  };
+
+  // `storage` must have files() and must outlive the source.
+  LogSource(Options options, Storage& storage, const Clock& clock);
+  ~LogSource();  // calls Close
+
+  // Until BeginTerm or Resume, Fetch and FetchCheckpoint return UNAVAILABLE, because the state is
+  // being replaced.
+  void Pause();
+  void Resume();  // the state was not replaced
+  // Begins a term. `last`: number of the last entry in the store. Without `predecessor`, standbys
+  // must fetch the checkpoint again.
+  void BeginTerm(uint64_t term, uint64_t last, std::optional<Predecessor> predecessor = {});
+  // Adds entries that the store has written, by ascending numbers.
+  void OnWritten(std::span<const LogEntry> entries);
+  // Returns entries for a standby. Blocks until there is an entry or `deadline` has passed; returns
+  // immediately if the standby needs the checkpoint. INVALID_ARGUMENT: there is no such standby.
+  // FAILED_PRECONDITION: another process with a higher incarnation is this standby, or the standby
+  // has a higher term: it was promoted, and this server is no longer the primary. UNAVAILABLE: the
+  // source is closed.
+  StatusOr<FetchedLog> Fetch(const LogFetch& request, Time deadline);
+  // Returns a part of the newest checkpoint, at most 4 MiB. Offset 0 opens the newest checkpoint;
+  // further offsets read the same file. NOT_FOUND: there is no checkpoint yet. FAILED_PRECONDITION:
+  // as in Fetch, or no part with offset 0 was fetched before.
+  StatusOr<CheckpointPart> FetchCheckpoint(int standby, uint64_t incarnation, uint64_t offset);
+
+  uint64_t term() const;
+  std::vector<StandbyInfo> standbys() const;
+  // Fails all later and waiting calls with UNAVAILABLE.
+  void Close();
+
+ private:
+  struct Follower {
+    uint64_t incarnation = 0;
+    std::optional<uint64_t> stored;  // last stored entry of the current term; nullopt: none
+    Time heard;
+    OpenedCheckpoint checkpoint;  // the checkpoint that the standby fetches
+    uint64_t checkpoint_term = 0;
+  };
+
+  Status CheckOpen() const TD_REQUIRES(mu_);
+  StatusOr<Follower*> FollowerOf(int standby, uint64_t incarnation) TD_REQUIRES(mu_);
+  // Returns whether a state with this term and this last entry is a beginning of this log.
+  bool Continues(const LogFetch& request) const TD_REQUIRES(mu_);
+  // Number of the last entry that a majority has stored.
+  uint64_t Replicated() const TD_REQUIRES(mu_);
+  // Adds entries after `after` from memory. Returns false if the memory lacks the next entry.
+  bool AddFromWindow(uint64_t after, FetchedLog* fetched) const TD_REQUIRES(mu_);
+  // Adds entries after `after` from the store. Returns false if the store lacks the next entry.
+  StatusOr<bool> AddFromStore(uint64_t after, FetchedLog* fetched) const;
+
+  const Options options_;
+  Storage& storage_;
+  const Clock& clock_;
+  mutable Mutex mu_;
+  CondVar changed_;
+  bool closed_ TD_GUARDED_BY(mu_) = false, paused_ TD_GUARDED_BY(mu_) = false;
+  uint64_t term_ TD_GUARDED_BY(mu_) = 0;
+  std::optional<Predecessor> predecessor_ TD_GUARDED_BY(mu_);
+  uint64_t last_ TD_GUARDED_BY(mu_) = 0;  // number of the last written entry
+  // The newest entries, which end at last_.
+  std::deque<std::shared_ptr<const std::string>> window_ TD_GUARDED_BY(mu_);
+  uint64_t window_bytes_ TD_GUARDED_BY(mu_) = 0;
+  std::map<int, Follower> followers_ TD_GUARDED_BY(mu_);
+};
+
+}  // namespace tandem::pserver

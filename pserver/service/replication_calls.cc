@@ -1,0 +1,53 @@
+#include "pserver/service/replication_calls.h"
+
+#include <utility>
+
+#include "proto/pserver.pb.h"
+#include "pserver/replication/log_source.h"
+
+namespace tandem::pserver {
+namespace {
+
+constexpr uint32_t kWaitMax = 10'000;      // maximum of FetchLogRequest::wait_ms
+constexpr uint32_t kStandbyMax = 1 << 20;  // so that the number fits into an int
+
+Status CheckSource(const LogSource* source) {
+  if (source != nullptr) return OkStatus();
+  return FailedPrecondition(
+      "this server has no standbys [TD4028]; hint: start the primary with --standbys=1");
+}
+
+int NumberOf(uint32_t standby) { return static_cast<int>(std::min(standby, kStandbyMax)); }
+
+}  // namespace
+
+Status FetchLogEntries(const FetchLogRequest& request, LogSource* source, FetchLogReply* reply) {
+  TD_RETURN_IF_ERROR(CheckSource(source));
+  const auto wait = std::chrono::milliseconds(std::min(request.wait_ms(), kWaitMax));
+  const LogFetch fetch{.standby = NumberOf(request.standby()),
+                       .incarnation = request.incarnation(),
+                       .term = request.term(),
+                       .has_state = request.has_state(),
+                       .after = request.after()};
+  TD_ASSIGN_OR_RETURN(const FetchedLog fetched, source->Fetch(fetch, SteadyNow() + wait));
+  reply->set_term(fetched.term);
+  reply->set_needs_checkpoint(fetched.needs_checkpoint);
+  reply->set_last(fetched.last);
+  for (const auto& entry : fetched.entries) reply->add_entry(*entry);
+  return OkStatus();
+}
+
+Status FetchCheckpointPart(const FetchCheckpointRequest& request, LogSource* source,
+                           FetchCheckpointReply* reply) {
+  TD_RETURN_IF_ERROR(CheckSource(source));
+  TD_ASSIGN_OR_RETURN(CheckpointPart part,
+                      source->FetchCheckpoint(NumberOf(request.standby()), request.incarnation(),
+                                              request.offset()));
+  reply->set_term(part.term);
+  reply->set_record(std::move(part.record));
+  reply->set_bytes(part.bytes);
+  reply->set_content(std::move(part.content));
+  return OkStatus();
+}
+
+}  // namespace tandem::pserver

@@ -1,0 +1,23 @@
+// Handlers of the calls of proto/pserver.proto for standby servers. A handler turns a request
+// message into a reply message, independently of the transport. The handlers block.
+#pragma once
+
+#include "common/base/status.h"
+
+namespace tandem {
+class FetchCheckpointReply;
+class FetchCheckpointRequest;
+class FetchLogReply;
+class FetchLogRequest;
+}  // namespace tandem
+
+namespace tandem::pserver {
+
+class LogSource;
+
+// `source` null: this server has no standbys (FAILED_PRECONDITION).
+Status FetchLogEntries(const FetchLogRequest& request, LogSource* source, FetchLogReply* reply);
+Status FetchCheckpointPart(const FetchCheckpointRequest& request, LogSource* source,
+                           FetchCheckpointReply* reply);
+
+}  // namespace tandem::pserver

@@ -1,0 +1,150 @@
+#include "pserver/standby.h"
+
+#include <chrono>
+#include <future>
+#include <random>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/require.h"
+#include "pserver/server_parts.h"
+#include "pserver/shard/checkpoint_calls.h"
+
+namespace tandem::pserver {
+namespace {
+
+// The clock of the host, so that a later start has a higher number.
+uint64_t StandbyIncarnation() {
+  return static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+}
+
+uint64_t ServerIncarnation() {
+  std::random_device random;
+  const uint64_t number = (uint64_t{random()} << 32) | random();
+  return number == 0 ? 1 : number;
+}
+
+}  // namespace
+
+// The state of the standby for its LogFollower.
+class Standby::State final : public StandbyState {
+ public:
+  explicit State(ServerParts& parts) : parts_(parts) {}
+
+  // Restores the stored state. A damaged state is dropped: the primary has all of it.
+  Status Recover() {
+    const StatusOr<uint64_t> version = parts_.Recover();
+    TD_ASSIGN_OR_RETURN(position_.term, files().Term());
+    if (version.ok()) {
+      position_.has_state = parts_.durable().shard().Info().initialised;
+      position_.last = parts_.durable().log()->written();
+      return OkStatus();
+    }
+    LOG(ERROR) << "this standby cannot use its stored state and fetches the checkpoint again: "
+               << ToString(version.status());
+    position_.has_state = false;
+    position_.last = 0;
+    return parts_.MakeEmptyShard();
+  }
+
+  Position position() const override { return position_; }
+
+  Status Append(std::vector<LogEntry> entries) override {
+    TD_REQUIRE(!entries.empty() && entries.front().number == position_.last + 1);
+    GroupCommitLog& log = *parts_.durable().log();
+    uint64_t bytes = 0;
+    for (const LogEntry& entry : entries) bytes += ValueBytes(entry);
+    TD_RETURN_IF_ERROR(log.Ready(bytes));
+    for (const LogEntry& entry : entries) log.Append(entry);
+    std::promise<Status> written;
+    log.WhenLogged([&written](const Status& status) { written.set_value(status); });
+    TD_RETURN_IF_ERROR(written.get_future().get());
+    position_.last = entries.back().number;
+    for (LogEntry& entry : entries) {
+      Status applied = parts_.durable().shard().checkpoints().Replay(std::move(entry));
+      if (applied.ok()) continue;
+      position_.has_state = false;  // fetches the checkpoint again
+      return applied;
+    }
+    return OkStatus();
+  }
+
+  Status SetTerm(uint64_t term) override {
+    TD_REQUIRE(term > position_.term);
+    TD_RETURN_IF_ERROR(files().SetTerm(term));
+    position_.term = term;
+    return OkStatus();
+  }
+
+  StatusOr<std::string> NewValuesFile() override { return files().NewValuesFile(); }
+
+  Status Install(const std::string& record, const std::string& path, uint64_t term) override {
+    position_.has_state = false;
+    TD_RETURN_IF_ERROR(parts_.MakeEmptyShard());  // ends the writes of the old shard
+    TD_RETURN_IF_ERROR(files().InstallCheckpoint(record, path, term));
+    return Recover();
+  }
+
+ private:
+  CheckpointFiles& files() const { return *parts_.storage()->files(); }
+
+  ServerParts& parts_;
+  Position position_;
+};
+
+Standby::Standby(PserverOptions options, Metrics& metrics)
+    : options_(std::move(options)), metrics_(metrics) {}
+
+Standby::~Standby() { follower_.reset(); }
+
+StatusOr<std::unique_ptr<Standby>> Standby::Start(PserverOptions options,
+                                                  const StandbyOptions& standby, Metrics& metrics) {
+  if (options.standbys < 1) {
+    return InvalidArgument(
+        "a standby needs the number of standbys of its primary [TD4028]; hint: set --standbys");
+  }
+  if (options.job.empty()) {
+    return InvalidArgument("a standby needs the name of its job [TD1007]; hint: set --job=NAME");
+  }
+  std::unique_ptr<Standby> made(new Standby(std::move(options), metrics));
+  TD_ASSIGN_OR_RETURN(made->parts_,
+                      ServerParts::Open(made->options_, ServerIncarnation(), metrics));
+  made->state_ = std::make_unique<State>(*made->parts_);
+  TD_RETURN_IF_ERROR(made->state_->Recover());
+  LogFollower::Options follow;
+  follow.job = made->options_.job;
+  follow.standby = standby.number;
+  follow.incarnation = StandbyIncarnation();
+  follow.primary = standby.primary;
+  follow.secret = made->options_.secret;
+  follow.tls = made->options_.rpc.tls;
+  follow.insecure_allow_network = made->options_.rpc.insecure_allow_network;
+  TD_ASSIGN_OR_RETURN(made->follower_, LogFollower::Start(std::move(follow), *made->state_));
+  return made;
+}
+
+LogFollower::Progress Standby::progress() const { return follower_->progress(); }
+
+StatusOr<std::unique_ptr<Pserver>> Standby::Promote(uint64_t term) {
+  TD_REQUIRE(follower_ != nullptr);
+  TD_REQUIRE(parts_ != nullptr);
+  follower_.reset();
+  const StandbyState::Position position = state_->position();
+  if (!position.has_state) {
+    return FailedPrecondition(
+        "this standby cannot be promoted, because it has no state: it has not fetched a checkpoint "
+        "[TD4029]; hint: promote another standby, or start the job from a checkpoint");
+  }
+  if (term <= position.term) {
+    return FailedPrecondition(
+        "this standby has term %d and cannot be promoted to term %d [TD4029]; hint: use a higher "
+        "term",
+        position.term, term);
+  }
+  TD_RETURN_IF_ERROR(
+      parts_->BeginReplication(term, LogSource::Predecessor{position.term, position.last}));
+  LOG(INFO) << "promoted to the primary of term " << term << " at log entry " << position.last;
+  return Pserver::Serve(options_, std::move(parts_), metrics_);
+}
+
+}  // namespace tandem::pserver

@@ -1,0 +1,47 @@
+// A standby server: follows a primary, stores and applies its log, and can become the primary.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/base/endpoint.h"
+#include "common/base/metrics.h"
+#include "common/base/status.h"
+#include "pserver/pserver.h"
+#include "pserver/replication/log_follower.h"
+
+namespace tandem::pserver {
+
+struct StandbyOptions {
+  Endpoint primary;
+  int number = 1;  // number of this standby among those of the primary, from 1
+};
+
+// One running standby. Thread-safe, except for Promote. It listens nowhere before its promotion.
+class Standby {
+ public:
+  // Restores the state in `options.data_dir` if there is one, then follows the primary. `options`:
+  // the options for the time after a promotion; `durability` must be kLogged and `standbys` at
+  // least 1. `metrics` must outlive the standby.
+  static StatusOr<std::unique_ptr<Standby>> Start(PserverOptions options,
+                                                  const StandbyOptions& standby, Metrics& metrics);
+  ~Standby();  // stops the standby immediately
+
+  LogFollower::Progress progress() const;
+  // Stops following, and serves as the primary of `term`. The caller must know that no other server
+  // is the primary of a later term. FAILED_PRECONDITION: `term` is not higher than the term of the
+  // state, or the standby has no state; the standby then follows no more. Called once.
+  StatusOr<std::unique_ptr<Pserver>> Promote(uint64_t term);
+
+ private:
+  class State;
+  Standby(PserverOptions options, Metrics& metrics);
+
+  const PserverOptions options_;
+  Metrics& metrics_;
+  std::unique_ptr<ServerParts> parts_;
+  std::unique_ptr<State> state_;
+  std::unique_ptr<LogFollower> follower_;
+};
+
+}  // namespace tandem::pserver

@@ -1,0 +1,214 @@
+// Tests the primary's side of replication without a network.
+#include "pserver/replication/log_source.h"
+
+#include <fcntl.h>
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <thread>
+
+#include "common/os/files.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "pserver/wire/log_record.h"
+#include "tests/support/fake_storage.h"
+#include "tests/support/temp_dir.h"
+
+namespace tandem::pserver {
+namespace {
+
+using testing::HasSubstr;
+
+// A store with a checkpoint in a file and log entries in memory.
+class FilesStorage final : public Storage, public CheckpointFiles {
+ public:
+  explicit FilesStorage(std::string path) : path_(std::move(path)) {}
+
+  std::map<uint64_t, LogEntry> log;
+  bool has_checkpoint = false, delta = false;
+
+  CheckpointFiles* files() override { return this; }
+  StatusOr<OpenedCheckpoint> OpenCheckpoint() override {
+    if (!has_checkpoint) return NotFound("no checkpoint");
+    if (delta) return FailedPrecondition("a delta");
+    OpenedCheckpoint opened{.record = "record", .values = Fd(open(path_.c_str(), O_RDONLY))};
+    opened.bytes = std::filesystem::file_size(path_);
+    return opened;
+  }
+  std::string NewValuesFile() override { return path_ + ".new"; }
+  Status InstallCheckpoint(const std::string&, const std::string&, uint64_t) override {
+    return OkStatus();
+  }
+  StatusOr<uint64_t> Term() override { return uint64_t{1}; }
+  Status SetTerm(uint64_t) override { return OkStatus(); }
+  Status ReadLog(uint64_t after, const std::function<Status(LogEntry)>& take) override {
+    if (!log.empty() && log.rbegin()->first > after && !log.contains(after + 1)) {
+      return DataLoss("entry %d is missing", after + 1);
+    }
+    for (auto it = log.upper_bound(after); it != log.end(); ++it) {
+      TD_RETURN_IF_ERROR(take(it->second));
+    }
+    return OkStatus();
+  }
+  StatusOr<size_t> Write(const ShardSnapshot& image) override { return image.bytes(); }
+  StatusOr<bool> Read(SnapshotSink&) override { return false; }
+  StatusOr<size_t> WriteGlobalSnapshot(uint64_t, const ShardSnapshot& image, uint64_t) override {
+    return image.bytes();
+  }
+  Status ReadGlobalSnapshot(uint64_t, SnapshotSink&) override { return NotFound("none"); }
+  StatusOr<std::vector<StoredGlobalSnapshot>> GlobalSnapshots() override {
+    return std::vector<StoredGlobalSnapshot>();
+  }
+  StatusOr<size_t> AppendLog(std::span<const LogEntry>, bool) override { return size_t{0}; }
+  Status CheckRoom(uint64_t) override { return OkStatus(); }
+  Status SyncLog() override { return OkStatus(); }
+  Status ClearLog() override { return OkStatus(); }
+
+ private:
+  const std::string path_;
+};
+
+class LogSourceTest : public testing::Test {
+ protected:
+  LogSource& Source(int standbys = 1, uint64_t window_bytes_max = 1 << 20) {
+    LogSource::Options options;
+    options.standbys = standbys;
+    options.window_bytes_max = window_bytes_max;
+    options.on_replicated = [this](uint64_t number) { replicated_ = number; };
+    options.save = [this] {
+      ++saves_;
+      storage_.delta = false;
+      return OkStatus();
+    };
+    source_.emplace(std::move(options), storage_, clock_);
+    source_->BeginTerm(1, 0);
+    return *source_;
+  }
+  // Adds entries to the store and to the source.
+  void Write(int count) {
+    std::vector<LogEntry> entries;
+    for (int i = 0; i < count; ++i) {
+      LogEntry entry{++number_, CompleteRecord{{.job = "job", .trainer = 3, .incarnation = 7}}};
+      storage_.log.emplace(number_, entry);
+      entries.push_back(std::move(entry));
+    }
+    source_->OnWritten(entries);
+  }
+  StatusOr<FetchedLog> Fetch(int standby, uint64_t after, uint64_t term = 1,
+                             uint64_t incarnation = 1) {
+    return source_->Fetch({standby, incarnation, term, true, after}, Time::min());
+  }
+
+  TempDir dir_;
+  FilesStorage storage_{dir_.path() + "/values"};
+  FakeClock clock_;
+  std::optional<LogSource> source_;
+  uint64_t number_ = 0, replicated_ = 0;
+  int saves_ = 0;
+};
+
+TEST_F(LogSourceTest, EntriesComeInOrderFromMemoryAndFromTheStore) {
+  LogSource& source = Source(1, /*window_bytes_max=*/1);  // keeps one entry in memory
+  Write(5);
+  for (const uint64_t after : {4, 2, 0}) {
+    const auto fetched = source.Fetch({1, 1, 1, true, after}, Time::min());
+    ASSERT_TRUE(fetched.ok()) << fetched.status();
+    EXPECT_EQ(fetched->last, 5u);
+    EXPECT_FALSE(fetched->needs_checkpoint);
+    ASSERT_EQ(fetched->entries.size(), 5 - after);
+    for (const auto& bytes : fetched->entries) {
+      EXPECT_TRUE(DecodeLogEntry(after + 1, *bytes).ok());
+    }
+  }
+  storage_.log.erase(1);
+  EXPECT_TRUE(Fetch(1, 0)->needs_checkpoint);  // a checkpoint removed entry 1
+  EXPECT_EQ(Fetch(1, 1)->entries.size(), 4u);
+}
+
+TEST_F(LogSourceTest, AMajorityIsCounted) {
+  struct Case {
+    int standbys;
+    std::vector<uint64_t> stored;  // by standby
+    uint64_t replicated;
+  };
+  for (const Case& c : {Case{1, {4}, 4}, Case{2, {4}, 4}, Case{2, {2, 5}, 5}, Case{3, {5}, 0},
+                        Case{3, {5, 3}, 3}, Case{3, {1, 5, 3}, 3}, Case{4, {5, 4, 1, 2}, 4}}) {
+    storage_.log.clear();
+    number_ = replicated_ = 0;
+    Source(c.standbys);
+    Write(5);
+    for (size_t i = 0; i < c.stored.size(); ++i) {
+      ASSERT_TRUE(Fetch(static_cast<int>(i) + 1, c.stored[i]).ok());
+    }
+    EXPECT_EQ(replicated_, c.replicated) << c.standbys << " standbys";
+  }
+}
+
+TEST_F(LogSourceTest, TheTermDecidesWhetherAStateContinues) {
+  LogSource& source = Source(2);
+  Write(5);
+  source.BeginTerm(4, 5, LogSource::Predecessor{1, 3});
+  EXPECT_FALSE(Fetch(1, 3, 1)->needs_checkpoint);
+  EXPECT_EQ(Fetch(1, 3, 1)->term, 4u);
+  EXPECT_TRUE(Fetch(1, 4, 1)->needs_checkpoint);  // entry 4 of term 1 may be another
+  EXPECT_EQ(replicated_, 0u);
+  EXPECT_TRUE(Fetch(1, 2, 3)->needs_checkpoint);
+  EXPECT_FALSE(Fetch(1, 5, 4)->needs_checkpoint);
+  EXPECT_EQ(replicated_, 5u);
+  EXPECT_TRUE(Fetch(1, 6, 4)->needs_checkpoint);  // more entries than the primary has
+  EXPECT_THAT(std::string(Fetch(1, 5, 5).status().message()), HasSubstr("a standby was promoted"));
+  EXPECT_TRUE(source.Fetch({2, 1, 4, /*has_state=*/false, 0}, Time::min())->needs_checkpoint);
+  const std::vector<StandbyInfo> known = source.standbys();
+  ASSERT_EQ(known.size(), 2u);
+  EXPECT_FALSE(known[1].current);
+}
+
+TEST_F(LogSourceTest, AStandbyIsTheProcessThatStartedLast) {
+  Source();
+  EXPECT_TRUE(Fetch(1, 0, 1, 8).ok());
+  EXPECT_THAT(std::string(Fetch(1, 0, 1, 7).status().message()),
+              HasSubstr("another process is standby 1"));
+  EXPECT_EQ(Fetch(2, 0).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Fetch(0, 0).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(LogSourceTest, ARequestWaitsForAnEntryAndForTheEnd) {
+  LogSource& source = Source();
+  StatusOr<FetchedLog> fetched;
+  std::thread waits([&] {
+    fetched = source.Fetch({1, 1, 1, true, 0}, SteadyNow() + std::chrono::seconds(30));
+  });
+  while (source.standbys().empty()) std::this_thread::yield();
+  Write(1);
+  waits.join();
+  ASSERT_TRUE(fetched.ok());
+  EXPECT_EQ(fetched->entries.size(), 1u);
+  source.Pause();
+  EXPECT_EQ(Fetch(1, 1).status().code(), StatusCode::kUnavailable);
+  source.BeginTerm(2, 1);
+  EXPECT_TRUE(Fetch(1, 1)->needs_checkpoint);
+  source.Close();
+  EXPECT_EQ(Fetch(1, 1).status().code(), StatusCode::kUnavailable);
+}
+
+TEST_F(LogSourceTest, ACheckpointIsSentInParts) {
+  LogSource& source = Source();
+  EXPECT_EQ(source.FetchCheckpoint(1, 1, 0).status().code(), StatusCode::kNotFound);
+  const std::string content = std::string(4 << 20, 'a') + "end";
+  ASSERT_TRUE(WriteTextFile(dir_.path() + "/values", content).ok());
+  storage_.has_checkpoint = storage_.delta = true;
+  const auto first = source.FetchCheckpoint(1, 1, 0);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(saves_, 1);  // a delta is replaced by a full checkpoint
+  EXPECT_EQ(first->record, "record");
+  EXPECT_EQ(first->bytes, content.size());
+  EXPECT_EQ(first->content.size(), size_t{4} << 20);
+  std::filesystem::remove(dir_.path() + "/values");  // the file stays open
+  EXPECT_EQ(source.FetchCheckpoint(1, 1, 4 << 20)->content, "end");
+  EXPECT_EQ(source.FetchCheckpoint(1, 1, 4 << 20).status().code(),
+            StatusCode::kFailedPrecondition);  // the end was fetched
+}
+
+}  // namespace
+}  // namespace tandem::pserver

@@ -1,0 +1,314 @@
+// Tests standby servers over loopback: a primary loses its directory, and its standby takes over.
+#include "tests/unit/pserver/pserver_fixture.h"
+
+#include <cmath>
+#include <filesystem>
+#include <thread>
+
+#include "common/base/endpoint.h"
+#include "pserver/standby.h"
+
+namespace tandem::pserver {
+namespace {
+
+constexpr Duration kPatience = std::chrono::seconds(20);
+
+class ReplicationTest : public PserverTest {
+ protected:
+  // Options of the server with this name. The name is also the name of its directory.
+  PserverOptions OptionsOf(const std::string& name, int standbys = 1) const {
+    PserverOptions options;
+    options.job = "job";
+    options.data_dir = dir_ + "/" + name;
+    options.cold_dir = dir_ + "/cold-" + name;
+    options.durability = Durability::kLogged;
+    options.standbys = standbys;
+    options.shm_rpc = false;
+    return options;
+  }
+  std::unique_ptr<Standby> StandbyOf(const Endpoint& primary, const std::string& name,
+                                     int number = 1, int standbys = 1) {
+    auto standby = Standby::Start(OptionsOf(name, standbys), {primary, number}, metrics_);
+    CHECK(standby.ok()) << standby.status();
+    return *std::move(standby);
+  }
+  void StartPrimary(const std::string& name, int standbys = 1) {
+    auto primary = Pserver::Start(OptionsOf(name, standbys), metrics_);
+    ASSERT_TRUE(primary.ok()) << primary.status();
+    Serve(*std::move(primary));
+  }
+  // Makes `server` the server that clients use.
+  void Serve(std::unique_ptr<Pserver> server) {
+    servers_.clear();
+    endpoints_ = {ToString(server->endpoint())};
+    servers_.push_back(std::move(server));
+  }
+  const Endpoint& primary() const { return servers_[0]->endpoint(); }
+  // Ends the primary without a checkpoint and deletes its directory.
+  void LosePrimary(const std::string& name) {
+    servers_.clear();
+    std::filesystem::remove_all(dir_ + "/" + name);
+  }
+  // Waits until the standby has state and all entries that its primary has written.
+  void AwaitCurrent(const Standby& standby) {
+    const Time until = SteadyNow() + kPatience;
+    while (SteadyNow() < until) {
+      const LogFollower::Progress now = standby.progress();
+      if (now.position.has_state && now.position.last >= now.primary_last) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    FAIL() << "the standby does not catch up: " << standby.progress().status;
+  }
+  // Configures a client and trains the model from `from` to `to`.
+  void Train(Model& model, uint64_t from, uint64_t to) {
+    auto client = *Client(0, 1);
+    const auto state = client->Configure(model.variables, ps::PsMode::kSync, {"adam", {}});
+    ASSERT_TRUE(state.ok()) << state.status();
+    Model fetched = model;
+    const auto version = client->InitOrFetch(fetched.Tensors());
+    ASSERT_TRUE(version.ok()) << version.status();
+    ASSERT_EQ(*version, from);
+    EXPECT_EQ(fetched.params, model.params);
+    Status status;
+    TrainSync(client.get(), &model, 0, from, to, &status);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+};
+
+TEST_F(ReplicationTest, AStandbyHasAllAcknowledgedPushesAfterThePrimaryLostItsDirectory) {
+  Model reference, model;
+  StartServers(1);  // the reference: a server without standbys
+  Train(reference, 0, 24);
+  StartPrimary("a");
+  std::unique_ptr<Standby> standby = StandbyOf(primary(), "b");
+  const std::string names[] = {"a", "b", "c", "d", "e"};  // by term
+  uint64_t term = 1;
+  for (uint64_t begin = 0; begin < 24; begin += 8) {
+    Train(model, begin, begin + 8);
+    LosePrimary(names[term - 1]);
+    auto promoted = standby->Promote(++term);
+    ASSERT_TRUE(promoted.ok()) << promoted.status();
+    EXPECT_EQ((*promoted)->Info().version, begin + 8);
+    Serve(*std::move(promoted));
+    standby = StandbyOf(primary(), names[term]);
+  }
+  EXPECT_EQ(model.params, reference.params);
+}
+
+TEST_F(ReplicationTest, APushIsAcknowledgedOnlyWhenAStandbyHasIt) {
+  StartPrimary("a");
+  std::unique_ptr<Standby> standby = StandbyOf(primary(), "b");
+  Model model;
+  auto client = *Client(0, 1);
+  ASSERT_TRUE(client->Configure(model.variables, ps::PsMode::kASync, {"sgd", {}}).ok());
+  ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
+  standby.reset();
+  const auto gradients = model.Gradients(0, 0);
+  Answer<Status> answer;
+  std::atomic<bool> answered = false;
+  client->Push(0, 0.1f, model.View(gradients), [&](const Status& status) {
+    answered = true;
+    answer.Callback()(status);
+  });
+  const Time until = SteadyNow() + kPatience;
+  while (servers_[0]->Info().version == 0 && SteadyNow() < until) std::this_thread::yield();
+  EXPECT_EQ(servers_[0]->Info().version, 1u);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_FALSE(answered);
+  standby = StandbyOf(primary(), "b");
+  EXPECT_TRUE(answer.Get().ok());
+  const std::vector<StandbyInfo> known = servers_[0]->standbys();
+  ASSERT_EQ(known.size(), 1u);
+  EXPECT_TRUE(known[0].current);
+}
+
+// The primary restarts from its directory. A repeated push is not acknowledged before the standby
+// has the entry of the first attempt.
+TEST_F(ReplicationTest, ARestartedPrimaryWaitsForItsStandbyAgain) {
+  Model model;
+  StartPrimary("a");
+  std::unique_ptr<Standby> standby = StandbyOf(primary(), "b");
+  Train(model, 0, 4);
+  AwaitCurrent(*standby);
+  standby.reset();
+  servers_.clear();
+  StartPrimary("a");
+  standby = StandbyOf(primary(), "b");
+  Train(model, 4, 8);
+  AwaitCurrent(*standby);
+  EXPECT_EQ(standby->progress().position.term, 1u);
+}
+
+TEST_F(ReplicationTest, TheSecondOfTwoStandbysContinuesWithThePromotedOne) {
+  Model model;
+  StartPrimary("a", 2);
+  std::unique_ptr<Standby> first = StandbyOf(primary(), "b", 1, 2);
+  std::unique_ptr<Standby> second = StandbyOf(primary(), "c", 2, 2);
+  Train(model, 0, 6);
+  AwaitCurrent(*first);
+  AwaitCurrent(*second);
+  LosePrimary("a");
+  second.reset();
+  auto promoted = first->Promote(2);
+  ASSERT_TRUE(promoted.ok()) << promoted.status();
+  Serve(*std::move(promoted));
+  second = StandbyOf(primary(), "c", 2, 2);
+  Train(model, 6, 12);
+  AwaitCurrent(*second);
+  EXPECT_EQ(second->progress().position.term, 2u);
+  EXPECT_EQ(servers_[0]->Info().version, 12u);
+}
+
+TEST_F(ReplicationTest, RowsAndDeletedLogsReachAStandbyThatJoinsLate) {
+  PserverOptions options = OptionsOf("a");
+  options.log_bytes_max = 4000;  // a checkpoint every few pushes, which shortens the log
+  auto started = Pserver::Start(options, metrics_);
+  ASSERT_TRUE(started.ok()) << started.status();
+  Serve(*std::move(started));
+  std::unique_ptr<Standby> standby = StandbyOf(primary(), "b");
+  const ps::PsTable table = {"emb", 1000, 4, ps::PsTable::InitKind::kUniform, -0.1f, 0.1f, 1, ""};
+  auto client = *Client(0, 1);
+  ASSERT_TRUE(client->Configure({}, ps::PsMode::kASync, {"adagrad", {}}, {table}).ok());
+  ASSERT_TRUE(client->InitOrFetch({}).ok());
+  uint64_t step = 0;
+  const auto push = [&](int64_t id) {
+    const std::vector<int64_t> ids = {id, id + 1};
+    const std::vector<float> g = {1, 2, 3, 4, 5, 6, 7, static_cast<float>(step)};
+    Answer<Status> answer;
+    client->Push(step++, 0.1f, {}, answer.Callback(), {{"emb", ids, g.data()}});
+    const Status status = answer.Get();
+    ASSERT_TRUE(status.ok()) << status;
+  };
+  for (int64_t id = 0; id < 100; ++id) push(3 * id);
+  standby.reset();
+  std::filesystem::remove_all(dir_ + "/b");
+  standby = StandbyOf(primary(), "b");  // begins from a checkpoint
+  for (int64_t id = 0; id < 50; ++id) push(5 * id);
+  const auto rows = [&] {
+    auto reader = *Client(0, 1);
+    CHECK(reader->Configure({}, ps::PsMode::kASync, {"adagrad", {}}, {table}).ok());
+    auto pulled = reader->PullTable("emb", /*slots=*/true);
+    CHECK(pulled.ok()) << pulled.status();
+    return *std::move(pulled);
+  };
+  const ps::PsTableRows before = rows();
+  LosePrimary("a");
+  auto promoted = standby->Promote(2);
+  ASSERT_TRUE(promoted.ok()) << promoted.status();
+  Serve(*std::move(promoted));
+  standby = StandbyOf(primary(), "c");
+  const ps::PsTableRows after = rows();
+  EXPECT_EQ(after.ids, before.ids);
+  EXPECT_EQ(after.content, before.content);
+  EXPECT_EQ(after.slots, before.slots);
+  EXPECT_EQ(servers_[0]->Info().version, 150u);
+}
+
+TEST_F(ReplicationTest, APrimaryWithAnOldTermIsRefused) {
+  Model model;
+  StartPrimary("a");
+  std::unique_ptr<Standby> standby = StandbyOf(primary(), "b");
+  Train(model, 0, 3);
+  const Endpoint old = primary();
+  std::unique_ptr<Pserver> woken = std::move(servers_[0]);  // goes on, as after a pause
+  auto promoted = standby->Promote(2);
+  ASSERT_TRUE(promoted.ok()) << promoted.status();
+  Serve(*std::move(promoted));
+  standby = StandbyOf(primary(), "c");
+  AwaitCurrent(*standby);
+  standby.reset();
+  // The state of term 2 does not follow the primary of term 1.
+  standby = StandbyOf(old, "c");
+  const Time until = SteadyNow() + kPatience;
+  while (standby->progress().status.ok() && SteadyNow() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  EXPECT_THAT(std::string(standby->progress().status.message()),
+              testing::HasSubstr("it has term 2, and this server has term 1 [TD4029]"));
+}
+
+TEST_F(ReplicationTest, AnEmptyPrimaryDoesNotReplaceTheStateOfItsStandby) {
+  Model model;
+  StartPrimary("a");
+  std::unique_ptr<Standby> standby = StandbyOf(primary(), "b");
+  Train(model, 0, 3);
+  AwaitCurrent(*standby);
+  standby.reset();
+  LosePrimary("a");
+  StartPrimary("a");  // a mistake: the standby should be promoted
+  standby = StandbyOf(primary(), "b");
+  const Time until = SteadyNow() + kPatience;
+  while (standby->progress().status.ok() && SteadyNow() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  EXPECT_THAT(std::string(standby->progress().status.message()),
+              testing::HasSubstr("has fewer log entries than this standby"));
+  auto promoted = standby->Promote(2);
+  ASSERT_TRUE(promoted.ok()) << promoted.status();
+  EXPECT_EQ((*promoted)->Info().version, 3u);
+}
+
+TEST_F(ReplicationTest, ARestoredCheckpointReachesTheStandby) {
+  Model model;
+  StartPrimary("a");
+  std::unique_ptr<Standby> standby = StandbyOf(primary(), "b");
+  Train(model, 0, 3);
+  ASSERT_TRUE(servers_[0]->SaveCheckpoint().ok());
+  const Model saved = model;
+  Train(model, 3, 5);
+  {
+    auto client = *Client(0, 1);
+    ASSERT_TRUE(client->Configure(model.variables, ps::PsMode::kSync, {"adam", {}}).ok());
+    EXPECT_EQ(*client->Restore(), 3u);
+  }
+  model = saved;
+  Train(model, 3, 6);
+  AwaitCurrent(*standby);
+  EXPECT_EQ(standby->progress().position.term, 2u);
+  LosePrimary("a");
+  auto promoted = standby->Promote(3);
+  ASSERT_TRUE(promoted.ok()) << promoted.status();
+  EXPECT_EQ((*promoted)->Info().version, 6u);
+}
+
+TEST_F(ReplicationTest, AFailedRestoreDoesNotStopReplication) {
+  Model model;
+  StartPrimary("a");
+  std::unique_ptr<Standby> standby = StandbyOf(primary(), "b");
+  Train(model, 0, 3);
+  for (const auto& entry : std::filesystem::directory_iterator(dir_ + "/a/shard-0")) {
+    if (entry.path().filename().string().starts_with("values-")) {
+      std::filesystem::remove(entry.path());
+    }
+  }
+  {
+    auto client = *Client(0, 1);
+    ASSERT_TRUE(client->Configure(model.variables, ps::PsMode::kSync, {"adam", {}}).ok());
+    EXPECT_FALSE(client->Restore().ok());
+  }
+  Train(model, 3, 6);
+  AwaitCurrent(*standby);
+  EXPECT_EQ(standby->progress().position.term, 1u);
+}
+
+TEST_F(ReplicationTest, WrongRequestsAreRefused) {
+  const auto message = [](const auto& result) { return std::string(result.status().message()); };
+  PserverOptions options = OptionsOf("a");
+  options.durability = Durability::kReplayable;
+  EXPECT_THAT(message(Pserver::Start(options, metrics_)),
+              testing::HasSubstr("standbys need durability logged"));
+  StartPrimary("a");
+  EXPECT_THAT(message(Standby::Start(OptionsOf("b", 0), {primary(), 1}, metrics_)),
+              testing::HasSubstr("needs the number of standbys"));
+  const std::unique_ptr<Standby> second = StandbyOf(primary(), "b", 2);
+  const Time until = SteadyNow() + kPatience;
+  while (second->progress().status.ok() && SteadyNow() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  EXPECT_THAT(std::string(second->progress().status.message()),
+              testing::HasSubstr("but the call names standby 2 [TD4028]"));
+  EXPECT_THAT(message(second->Promote(5)), testing::HasSubstr("it has no state"));
+}
+
+}  // namespace
+}  // namespace tandem::pserver
