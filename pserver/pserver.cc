@@ -128,10 +128,6 @@ StatusOr<Durability> ParseDurability(const std::string& text) {
 
 Pserver::Pserver(Metrics& metrics) : impl_(std::make_unique<Impl>(metrics)) {}
 
-namespace {
-
-// Checks the options that need no resources. With mutual TLS, sets `options.job` to the job in the
-// certificate.
 Status CheckOptions(PserverOptions& options) {
   if (!options.secret.empty() && options.job.empty()) {
     return InvalidArgument(
@@ -152,8 +148,6 @@ Status CheckOptions(PserverOptions& options) {
   return OkStatus();
 }
 
-}  // namespace
-
 StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metrics& metrics) {
   TD_RETURN_IF_ERROR(CheckOptions(options));
   auto pserver = std::unique_ptr<Pserver>(new Pserver(metrics));
@@ -165,10 +159,7 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
   LOG_IF(INFO, *restored != 0) << "version " << *restored << " was restored in "
                                << Seconds(SteadyNow() - begin) << " s";
   impl->restored_version = *restored;
-  if (impl->parts->source() != nullptr) {
-    TD_ASSIGN_OR_RETURN(const uint64_t term, impl->parts->storage()->files()->Term());
-    TD_RETURN_IF_ERROR(impl->parts->BeginReplication(std::max<uint64_t>(term, 1), std::nullopt));
-  }
+  if (impl->parts->source() != nullptr) TD_RETURN_IF_ERROR(impl->parts->ResumeReplication());
   TD_RETURN_IF_ERROR(impl->Serve(std::move(options), metrics));
   return pserver;
 }

@@ -87,6 +87,10 @@ struct PserverOptions {
 
 class ServerParts;
 
+// Checks the options that need no resources. With mutual TLS, sets `options.job` to the job in the
+// certificate. INVALID_ARGUMENT, PERMISSION_DENIED: the message names the option.
+Status CheckOptions(PserverOptions& options);
+
 // One running parameter server. Thread-safe.
 class Pserver {
  public:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <future>
+#include <random>
 #include <utility>
 
 #include "common/base/check.h"
@@ -36,6 +37,13 @@ void GiveWay() {
   const bool lowered = setpriority(PRIO_PROCESS, 0, kNice) == 0;
   LOG_IF(WARNING, !lowered) << "cannot lower the priority of the checkpoint writer: "
                             << ErrnoText(errno);
+}
+
+// Returns a random number that is not 0.
+uint64_t NewNumber() {
+  std::random_device random;
+  const uint64_t number = (uint64_t{random()} << 32) | random();
+  return number == 0 ? 1 : number;
 }
 
 // Makes a directory that only this user and its group may read. `what`: its name in messages.
@@ -145,12 +153,8 @@ void ServerParts::MakeShard() {
   if (source_ != nullptr) {
     made.log.on_written = [this](std::span<const LogEntry> entries) { OnWritten(entries); };
     made.on_first_stored = [this] { durable_->log()->AwaitStandbys(); };
-    made.on_restore_begin = [this] { source_->Pause(); };
-    made.on_restore_end = [this](bool replaced) -> Status {
-      if (replaced) return BeginReplication(source_->term() + 1, std::nullopt);
-      source_->Resume();
-      return OkStatus();
-    };
+    made.on_restore_begin = [this] { return OnRestoreBegin(); };
+    made.on_restore_end = [this](DurableShard::RestoreEnd end) { return OnRestoreEnd(end); };
   }
   durable_ = std::make_unique<DurableShard>(std::move(made), storage_.get(), clock_, backend_,
                                             device_, metrics_);
@@ -159,7 +163,7 @@ void ServerParts::MakeShard() {
 
 // A standby has a source too, which has no term before its promotion.
 void ServerParts::OnWritten(std::span<const LogEntry> entries) {
-  if (source_->term() != 0) source_->OnWritten(entries);
+  if (source_->term().history != 0) source_->OnWritten(entries);
 }
 
 void ServerParts::Aside(const std::function<void()>& work) {
@@ -175,25 +179,54 @@ void ServerParts::Aside(const std::function<void()>& work) {
 StatusOr<uint64_t> ServerParts::Recover() { return durable_->Recover(); }
 
 Status ServerParts::MakeEmptyShard() {
-  TD_REQUIRE(durable_ != nullptr && durable_->shard().Job() == options_.job);
   EndShard();
   saver_ = std::make_unique<ThreadPool>("saver", 1, 1);  // ends the work that uses the old shard
   durable_.reset();
+  restore_unfinished_ = false;
   cold_.reset();
   TD_RETURN_IF_ERROR(OpenColdStore());
   MakeShard();
   return OkStatus();
 }
 
-Status ServerParts::BeginReplication(uint64_t term,
+Status ServerParts::BeginReplication(const LogTerm& term,
                                      std::optional<LogSource::Predecessor> predecessor) {
   TD_REQUIRE(source_ != nullptr && storage_ != nullptr);
-  TD_REQUIRE(term >= 1 && (!predecessor || predecessor->term < term));
   TD_RETURN_IF_ERROR(storage_->files()->SetTerm(term));
   // Before the first values, a server has acknowledged nothing that a standby needs.
   if (durable_->shard().Info().initialised) durable_->log()->AwaitStandbys();
   source_->BeginTerm(term, durable_->log()->written(), predecessor);
   return OkStatus();
+}
+
+Status ServerParts::ResumeReplication() {
+  TD_REQUIRE(source_ != nullptr && storage_ != nullptr);
+  TD_ASSIGN_OR_RETURN(LogTerm term, storage_->files()->Term());
+  if (term.history == 0) return BeginReplication({NewNumber(), 1, 0}, std::nullopt);
+  const LogSource::Predecessor predecessor{term, durable_->log()->written(), /*restarted=*/true};
+  ++term.start;
+  return BeginReplication(term, predecessor);
+}
+
+// The next term is stored before the state changes. A crash then leaves a term that no standby has,
+// whatever the state is.
+Status ServerParts::OnRestoreBegin() {
+  source_->Pause();
+  LogTerm next = source_->term();
+  ++next.number;
+  next.start = 0;
+  Status stored = storage_->files()->SetTerm(next);
+  if (!stored.ok() && !restore_unfinished_) source_->Resume();
+  return stored;
+}
+
+Status ServerParts::OnRestoreEnd(DurableShard::RestoreEnd end) {
+  using enum DurableShard::RestoreEnd;
+  restore_unfinished_ = end == kNotStored || (restore_unfinished_ && end == kUnchanged);
+  if (end == kUnchanged && !restore_unfinished_) source_->Resume();
+  if (end != kStored) return OkStatus();
+  TD_ASSIGN_OR_RETURN(const LogTerm term, storage_->files()->Term());
+  return BeginReplication(term, std::nullopt);
 }
 
 void ServerParts::End() {

@@ -36,10 +36,12 @@ class ServerParts {
   StatusOr<uint64_t> Recover();
   // Replaces the shard by a new, empty one. REQUIRES: no other object uses the old shard.
   Status MakeEmptyShard();
-  // Begins to send the log to standbys as the primary of `term`, which must be higher than the
-  // stored term or equal to it. From now on, acknowledgements wait for standbys. REQUIRES: Recover
-  // returned OK, and PserverOptions::standbys is not 0.
-  Status BeginReplication(uint64_t term, std::optional<LogSource::Predecessor> predecessor);
+  // Begins to send the log to standbys as the primary of a new term, which is stored first. From
+  // now on, acknowledgements wait for standbys. REQUIRES: Recover returned OK, and
+  // PserverOptions::standbys is not 0.
+  Status BeginReplication(const LogTerm& term, std::optional<LogSource::Predecessor> predecessor);
+  // Does the same after a start as a primary. The term follows the stored term.
+  Status ResumeReplication();
   // Closes the shard and fails the calls whose changes could not be written. No call waits after
   // End.
   void End();
@@ -59,6 +61,8 @@ class ServerParts {
   Status OpenColdStore();
   void MakeShard();
   void EndShard();
+  Status OnRestoreBegin();
+  Status OnRestoreEnd(DurableShard::RestoreEnd end);
   void OnWritten(std::span<const LogEntry> entries);
   // Runs `work` on the writer thread and waits for its end. Runs `work` on the calling thread if
   // there is no writer thread.
@@ -83,6 +87,9 @@ class ServerParts {
   std::unique_ptr<ColdStore> cold_;        // null: all rows of tables are in memory
   std::unique_ptr<ForkJoin> row_workers_;  // threads for updates; used only under the shard's lock
   std::unique_ptr<LogSource> source_;
+  // true: a restore has replaced the state, but the store does not have it yet. Standbys must not
+  // receive entries of the new state as entries of the old term.
+  bool restore_unfinished_ = false;
   std::unique_ptr<DurableShard> durable_;
   std::unique_ptr<LogFlushThread> log_driver_;  // null: durability is none
   std::unique_ptr<ThreadPool> writer_;          // one thread; runs the functions passed to Aside()

@@ -29,17 +29,19 @@ uint64_t ServerIncarnation() {
 // The state of the standby for its LogFollower.
 class Standby::State final : public StandbyState {
  public:
-  explicit State(ServerParts& parts) : parts_(parts) {}
+  State(ServerParts& parts, std::string job) : parts_(parts), job_(std::move(job)) {}
 
   // Restores the stored state. A damaged state is dropped: the primary has all of it.
   Status Recover() {
     const StatusOr<uint64_t> version = parts_.Recover();
     TD_ASSIGN_OR_RETURN(position_.term, files().Term());
     if (version.ok()) {
+      TD_RETURN_IF_ERROR(CheckJob(job_, parts_.durable().shard().Job()));
       position_.has_state = parts_.durable().shard().Info().initialised;
       position_.last = parts_.durable().log()->written();
       return OkStatus();
     }
+    if (version.status().code() != StatusCode::kDataLoss) return version.status();
     LOG(ERROR) << "this standby cannot use its stored state and fetches the checkpoint again: "
                << ToString(version.status());
     position_.has_state = false;
@@ -58,7 +60,11 @@ class Standby::State final : public StandbyState {
     for (const LogEntry& entry : entries) log.Append(entry);
     std::promise<Status> written;
     log.WhenLogged([&written](const Status& status) { written.set_value(status); });
-    TD_RETURN_IF_ERROR(written.get_future().get());
+    if (Status status = written.get_future().get(); !status.ok()) {
+      // The log may write these entries later. A fetched checkpoint replaces the log.
+      position_.has_state = false;
+      return status;
+    }
     position_.last = entries.back().number;
     for (LogEntry& entry : entries) {
       Status applied = parts_.durable().shard().checkpoints().Replay(std::move(entry));
@@ -69,8 +75,8 @@ class Standby::State final : public StandbyState {
     return OkStatus();
   }
 
-  Status SetTerm(uint64_t term) override {
-    TD_REQUIRE(term > position_.term);
+  Status SetTerm(const LogTerm& term) override {
+    TD_REQUIRE(position_.has_state);
     TD_RETURN_IF_ERROR(files().SetTerm(term));
     position_.term = term;
     return OkStatus();
@@ -78,7 +84,7 @@ class Standby::State final : public StandbyState {
 
   StatusOr<std::string> NewValuesFile() override { return files().NewValuesFile(); }
 
-  Status Install(const std::string& record, const std::string& path, uint64_t term) override {
+  Status Install(const std::string& record, const std::string& path, const LogTerm& term) override {
     position_.has_state = false;
     TD_RETURN_IF_ERROR(parts_.MakeEmptyShard());  // ends the writes of the old shard
     TD_RETURN_IF_ERROR(files().InstallCheckpoint(record, path, term));
@@ -89,6 +95,7 @@ class Standby::State final : public StandbyState {
   CheckpointFiles& files() const { return *parts_.storage()->files(); }
 
   ServerParts& parts_;
+  const std::string job_;
   Position position_;
 };
 
@@ -103,13 +110,14 @@ StatusOr<std::unique_ptr<Standby>> Standby::Start(PserverOptions options,
     return InvalidArgument(
         "a standby needs the number of standbys of its primary [TD4028]; hint: set --standbys");
   }
+  TD_RETURN_IF_ERROR(CheckOptions(options));
   if (options.job.empty()) {
     return InvalidArgument("a standby needs the name of its job [TD1007]; hint: set --job=NAME");
   }
   std::unique_ptr<Standby> made(new Standby(std::move(options), metrics));
   TD_ASSIGN_OR_RETURN(made->parts_,
                       ServerParts::Open(made->options_, ServerIncarnation(), metrics));
-  made->state_ = std::make_unique<State>(*made->parts_);
+  made->state_ = std::make_unique<State>(*made->parts_, made->options_.job);
   TD_RETURN_IF_ERROR(made->state_->Recover());
   LogFollower::Options follow;
   follow.job = made->options_.job;
@@ -126,23 +134,24 @@ StatusOr<std::unique_ptr<Standby>> Standby::Start(PserverOptions options,
 LogFollower::Progress Standby::progress() const { return follower_->progress(); }
 
 StatusOr<std::unique_ptr<Pserver>> Standby::Promote(uint64_t term) {
-  TD_REQUIRE(follower_ != nullptr);
-  TD_REQUIRE(parts_ != nullptr);
-  follower_.reset();
+  if (parts_ == nullptr) return FailedPrecondition("the standby was promoted before [TD4029]");
+  follower_->Stop();
   const StandbyState::Position position = state_->position();
   if (!position.has_state) {
     return FailedPrecondition(
         "this standby cannot be promoted, because it has no state: it has not fetched a checkpoint "
         "[TD4029]; hint: promote another standby, or start the job from a checkpoint");
   }
-  if (term <= position.term) {
+  if (term <= position.term.number) {
     return FailedPrecondition(
         "this standby has term %d and cannot be promoted to term %d [TD4029]; hint: use a higher "
         "term",
-        position.term, term);
+        position.term.number, term);
   }
-  TD_RETURN_IF_ERROR(
-      parts_->BeginReplication(term, LogSource::Predecessor{position.term, position.last}));
+  // Trainers have called the old primary until now.
+  parts_->durable().shard().HearAll();
+  TD_RETURN_IF_ERROR(parts_->BeginReplication(
+      {position.term.history, term, 0}, LogSource::Predecessor{position.term, position.last}));
   LOG(INFO) << "promoted to the primary of term " << term << " at log entry " << position.last;
   return Pserver::Serve(options_, std::move(parts_), metrics_);
 }

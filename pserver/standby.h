@@ -28,9 +28,13 @@ class Standby {
   ~Standby();  // stops the standby immediately
 
   LogFollower::Progress progress() const;
-  // Stops following, and serves as the primary of `term`. The caller must know that no other server
-  // is the primary of a later term. FAILED_PRECONDITION: `term` is not higher than the term of the
-  // state, or the standby has no state; the standby then follows no more. Called once.
+  // Stops following, and serves as the primary of `term`. The caller must know that
+  // - no other server is or becomes the primary of this or a later term,
+  // - of the standbys that a majority needs, none has a later term or more entries, and
+  // - none of them follows the old primary any more: with two standbys, the old primary and one
+  //   standby are a majority, and would acknowledge further pushes.
+  // FAILED_PRECONDITION: `term` is not higher than the term of the state, or the standby has no
+  // state. The standby then follows no more.
   StatusOr<std::unique_ptr<Pserver>> Promote(uint64_t term);
 
  private:

@@ -18,6 +18,8 @@ namespace {
 
 // Time limit of a request in addition to the time for which the primary may hold it.
 constexpr Duration kCallTimeout = std::chrono::seconds(10);
+// Time limit of the first part of a checkpoint, for which the primary may have to write it.
+constexpr Duration kFirstPartTimeout = std::chrono::minutes(5);
 
 std::string UriOf(const LogFollower::Options& options) {
   if (!options.tls.enabled()) return "";
@@ -102,7 +104,9 @@ Status LogFollower::FetchOnce() {
   request.set_job(options_.job);
   request.set_standby(static_cast<uint32_t>(options_.standby));
   request.set_incarnation(options_.incarnation);
-  request.set_term(position.term);
+  request.set_history(position.term.history);
+  request.set_term(position.term.number);
+  request.set_start(position.term.start);
   request.set_has_state(position.has_state);
   request.set_after(position.last);
   request.set_wait_ms(static_cast<uint32_t>(
@@ -115,14 +119,9 @@ Status LogFollower::FetchOnce() {
     progress_.heard = SteadyNow();
     progress_.primary_last = reply.last();
   }
-  if (position.has_state && reply.term() == position.term && reply.last() < position.last) {
-    return FailedPrecondition(
-        "the primary %s has fewer log entries than this standby: %d instead of %d [TD4029]; hint: "
-        "the primary lost its data, so promote this standby",
-        ToString(options_.primary), reply.last(), position.last);
-  }
   if (reply.needs_checkpoint()) return FetchCheckpoint();
-  if (reply.term() > position.term) TD_RETURN_IF_ERROR(state_.SetTerm(reply.term()));
+  const LogTerm term = {reply.history(), reply.term(), reply.start()};
+  if (term != position.term) TD_RETURN_IF_ERROR(state_.SetTerm(term));
   std::vector<LogEntry> entries;
   for (const std::string& bytes : reply.entry()) {
     TD_ASSIGN_OR_RETURN(LogEntry entry, DecodeLogEntry(position.last + 1 + entries.size(), bytes));
@@ -138,8 +137,9 @@ Status LogFollower::FetchCheckpoint() {
   request.set_incarnation(options_.incarnation);
   FetchCheckpointReply reply;
   const auto fetch = [&] {
-    return connection_->calls.Call(rpc::PserverCall::kFetchCheckpoint, request, &reply,
-                                   SteadyNow() + kCallTimeout);
+    return connection_->calls.Call(
+        rpc::PserverCall::kFetchCheckpoint, request, &reply,
+        SteadyNow() + (request.offset() == 0 ? kFirstPartTimeout : kCallTimeout));
   };
   const Status first = fetch();
   if (first.code() == StatusCode::kNotFound) {
@@ -153,7 +153,8 @@ Status LogFollower::FetchCheckpoint() {
   TD_RETURN_IF_ERROR(first);
   const Time begin = SteadyNow();
   const std::string record = reply.record();
-  const uint64_t term = reply.term(), bytes = reply.bytes();
+  const LogTerm term = {reply.history(), reply.term(), reply.start()};
+  const uint64_t bytes = reply.bytes();
   TD_ASSIGN_OR_RETURN(const std::string path, state_.NewValuesFile());
   const auto copy = [&]() -> Status {
     FileWriter file;
@@ -177,7 +178,7 @@ Status LogFollower::FetchCheckpoint() {
     unlink(path.c_str());
     return Annotate(status, "fetching the checkpoint of the primary");
   }
-  LOG(INFO) << "fetched the checkpoint of the primary: " << bytes << " bytes, term " << term
+  LOG(INFO) << "fetched the checkpoint of the primary: " << bytes << " bytes, term " << term.number
             << ", in " << Seconds(SteadyNow() - begin) << " s";
   return OkStatus();
 }

@@ -13,6 +13,7 @@
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
 #include "pserver/state/wal.h"
+#include "pserver/storage/checkpoint_files.h"
 
 namespace tandem::pserver {
 
@@ -20,7 +21,7 @@ namespace tandem::pserver {
 class StandbyState {
  public:
   struct Position {
-    uint64_t term = 0;
+    LogTerm term;
     bool has_state = false;
     uint64_t last = 0;  // number of the last stored entry
   };
@@ -31,11 +32,12 @@ class StandbyState {
   // primary's entries.
   virtual Status Append(std::vector<LogEntry> entries) = 0;
   // Records that the state belongs to `term` too.
-  virtual Status SetTerm(uint64_t term) = 0;
+  virtual Status SetTerm(const LogTerm& term) = 0;
   // Returns the path of a new file for the values of a checkpoint.
   virtual StatusOr<std::string> NewValuesFile() = 0;
   // Replaces the state by a checkpoint (CheckpointFiles::InstallCheckpoint).
-  virtual Status Install(const std::string& record, const std::string& path, uint64_t term) = 0;
+  virtual Status Install(const std::string& record, const std::string& path,
+                         const LogTerm& term) = 0;
 };
 
 // Follows one primary on a separate thread. Thread-safe.

@@ -15,6 +15,8 @@ namespace {
 
 constexpr size_t kReplyBytes = 4 << 20;  // size at which a reply gets no further entry
 constexpr size_t kPartBytes = 4 << 20;   // size of a part of a checkpoint in bytes
+// Maximum size of a reply with more than one entry; a message has at most 1 GiB.
+constexpr size_t kReplyBytesMax = size_t{512} << 20;
 
 std::shared_ptr<const std::string> BytesOf(const LogEntry& entry) {
   const codec::EncodedMessage message = EncodeLogEntry(entry);
@@ -38,9 +40,10 @@ LogSource::LogSource(Options options, Storage& storage, const Clock& clock)
 
 LogSource::~LogSource() { Close(); }
 
-void LogSource::BeginTerm(uint64_t term, uint64_t last, std::optional<Predecessor> predecessor) {
+void LogSource::BeginTerm(const LogTerm& term, uint64_t last,
+                          std::optional<Predecessor> predecessor) {
   MutexLock lock(mu_);
-  TD_REQUIRE(term > term_);
+  TD_REQUIRE(term.history != 0 && (term_.history == 0 || term.After(term_)));
   TD_REQUIRE(!predecessor || predecessor->last <= std::max(last_, last));
   paused_ = false;
   term_ = term;
@@ -54,7 +57,7 @@ void LogSource::BeginTerm(uint64_t term, uint64_t last, std::optional<Predecesso
 
 void LogSource::Pause() {
   MutexLock lock(mu_);
-  TD_REQUIRE(term_ != 0);
+  TD_REQUIRE(term_.history != 0);
   paused_ = true;
   changed_.NotifyAll();
 }
@@ -115,6 +118,31 @@ bool LogSource::Continues(const LogFetch& request) const {
   return predecessor_ && request.term == predecessor_->term && request.after <= predecessor_->last;
 }
 
+Status LogSource::CheckState(const LogFetch& request) const {
+  if (!request.has_state) return OkStatus();
+  if (request.term.history != term_.history) {
+    return FailedPrecondition(
+        "the standby has the state of another history than this primary, which has begun without "
+        "it [TD4029]; hint: promote the standby, or delete its directory if its state is not "
+        "needed");
+  }
+  if (request.term.After(term_)) {
+    return FailedPrecondition(
+        "a standby was promoted: it has term %d, and this server has term %d [TD4029]; hint: stop "
+        "this server, or start it as a standby of the promoted server",
+        request.term.number, term_.number);
+  }
+  const bool same = request.term == term_;
+  const bool before = predecessor_ && predecessor_->restarted && request.term == predecessor_->term;
+  const uint64_t last = same ? last_ : before ? predecessor_->last : request.after;
+  if (request.after <= last) return OkStatus();
+  return FailedPrecondition(
+      "this primary has lost log entries: it has %d, and the standby has %d [TD4029]; hint: "
+      "promote "
+      "the standby",
+      last, request.after);
+}
+
 uint64_t LogSource::Replicated() const {
   // This server has each entry, so (standbys + 1) / 2 of the standbys complete a majority.
   std::vector<uint64_t> stored;
@@ -134,12 +162,7 @@ StatusOr<FetchedLog> LogSource::Fetch(const LogFetch& request, Time deadline) {
   {
     MutexLock lock(mu_);
     TD_ASSIGN_OR_RETURN(Follower* const follower, FollowerOf(request.standby, request.incarnation));
-    if (request.term > term_) {
-      return FailedPrecondition(
-          "a standby was promoted: it has term %d, and this server has term %d [TD4029]; hint: "
-          "stop this server, or start it as a standby of the promoted server",
-          request.term, term_);
-    }
+    TD_RETURN_IF_ERROR(CheckState(request));
     follower->stored.reset();
     if (Continues(request)) follower->stored = request.after;
     replicated = Replicated();
@@ -169,6 +192,7 @@ bool LogSource::AddFromWindow(uint64_t after, FetchedLog* fetched) const {
   if (after + 1 < begin) return false;
   size_t bytes = 0;
   for (size_t i = after + 1 - begin; i < window_.size() && bytes < kReplyBytes; ++i) {
+    if (bytes != 0 && bytes + window_[i]->size() > kReplyBytesMax) break;
     fetched->entries.push_back(window_[i]);
     bytes += window_[i]->size();
   }
@@ -182,8 +206,11 @@ StatusOr<bool> LogSource::AddFromStore(uint64_t after, FetchedLog* fetched) cons
     // The store may have entries that OnWritten has not added yet.
     full = bytes >= kReplyBytes || entry.number > fetched->last;
     if (full) return Aborted("the reply is full");
-    fetched->entries.push_back(BytesOf(entry));
-    bytes += fetched->entries.back()->size();
+    auto encoded = BytesOf(entry);
+    full = bytes != 0 && bytes + encoded->size() > kReplyBytesMax;
+    if (full) return Aborted("the reply is full");
+    bytes += encoded->size();
+    fetched->entries.push_back(std::move(encoded));
     return OkStatus();
   });
   if (full || read.ok()) return !fetched->entries.empty();
@@ -192,49 +219,56 @@ StatusOr<bool> LogSource::AddFromStore(uint64_t after, FetchedLog* fetched) cons
   return read;
 }
 
+Status LogSource::OpenFor(int standby, uint64_t incarnation, CheckpointPart* part) {
+  {
+    MutexLock lock(mu_);
+    TD_ASSIGN_OR_RETURN(Follower* const follower, FollowerOf(standby, incarnation));
+    // A repeated call must not occupy a further thread while a checkpoint is being written.
+    if (follower->opening) return Unavailable("the checkpoint is being opened");
+    follower->opening = true;
+    part->term = term_;
+  }
+  StatusOr<OpenedCheckpoint> opened = storage_.files()->OpenCheckpoint();
+  if (!opened.ok() && opened.status().code() == StatusCode::kFailedPrecondition) {
+    const Status saved = options_.save();
+    opened = saved.ok() ? storage_.files()->OpenCheckpoint() : saved;
+  }
+  MutexLock lock(mu_);
+  followers_[standby].opening = false;
+  TD_RETURN_IF_ERROR(opened.status());
+  TD_ASSIGN_OR_RETURN(Follower* const follower, FollowerOf(standby, incarnation));
+  part->record = opened->record;
+  follower->checkpoint = std::make_shared<const OpenedCheckpoint>(*std::move(opened));
+  follower->checkpoint_term = part->term;
+  return OkStatus();
+}
+
 StatusOr<CheckpointPart> LogSource::FetchCheckpoint(int standby, uint64_t incarnation,
                                                     uint64_t offset) {
   CheckpointPart part;
-  if (offset == 0) {
-    {
-      MutexLock lock(mu_);
-      TD_RETURN_IF_ERROR(FollowerOf(standby, incarnation).status());
-      part.term = term_;
-    }
-    StatusOr<OpenedCheckpoint> opened = storage_.files()->OpenCheckpoint();
-    if (!opened.ok() && opened.status().code() == StatusCode::kFailedPrecondition) {
-      TD_RETURN_IF_ERROR(options_.save());
-      opened = storage_.files()->OpenCheckpoint();
-    }
-    TD_RETURN_IF_ERROR(opened.status());
-    part.record = opened->record;
+  if (offset == 0) TD_RETURN_IF_ERROR(OpenFor(standby, incarnation, &part));
+  std::shared_ptr<const OpenedCheckpoint> checkpoint;
+  {
     MutexLock lock(mu_);
     TD_ASSIGN_OR_RETURN(Follower* const follower, FollowerOf(standby, incarnation));
-    follower->checkpoint = *std::move(opened);
-    follower->checkpoint_term = part.term;
+    checkpoint = follower->checkpoint;
+    if (checkpoint == nullptr || offset > checkpoint->bytes || follower->checkpoint_term != term_) {
+      return FailedPrecondition(
+          "the standby has not begun to fetch this checkpoint; hint: begin at offset 0");
+    }
+    part.term = term_;
+    if (offset + kPartBytes >= checkpoint->bytes) follower->checkpoint = nullptr;
   }
-  MutexLock lock(mu_);
-  TD_ASSIGN_OR_RETURN(Follower* const follower, FollowerOf(standby, incarnation));
-  const OpenedCheckpoint& checkpoint = follower->checkpoint;
-  if (!checkpoint.values.valid() || offset > checkpoint.bytes ||
-      follower->checkpoint_term != term_) {
-    return FailedPrecondition(
-        "the standby has not begun to fetch this checkpoint; hint: begin at offset 0");
-  }
-  part.term = term_;
-  part.bytes = checkpoint.bytes;
-  part.content.resize(std::min<uint64_t>(kPartBytes, checkpoint.bytes - offset));
-  const ssize_t got = pread(checkpoint.values.get(), part.content.data(), part.content.size(),
+  part.bytes = checkpoint->bytes;
+  part.content.resize(std::min<uint64_t>(kPartBytes, checkpoint->bytes - offset));
+  const ssize_t got = pread(checkpoint->values.get(), part.content.data(), part.content.size(),
                             static_cast<off_t>(offset));
-  if (got != static_cast<ssize_t>(part.content.size())) {
-    return DataLoss("cannot read the checkpoint for a standby: %s [TD2111]",
-                    got < 0 ? ErrnoText(errno) : "the file has fewer bytes than before");
-  }
-  if (offset + part.content.size() == checkpoint.bytes) follower->checkpoint = {};
-  return part;
+  if (got == static_cast<ssize_t>(part.content.size())) return part;
+  return DataLoss("cannot read the checkpoint for a standby: %s [TD2111]",
+                  got < 0 ? ErrnoText(errno) : "the file has fewer bytes than before");
 }
 
-uint64_t LogSource::term() const {
+LogTerm LogSource::term() const {
   MutexLock lock(mu_);
   return term_;
 }

@@ -3,9 +3,8 @@
 //
 // A standby asks for the entries after the last entry that it has stored. The request is therefore
 // also its acknowledgement, as in Kafka's replication (Wang et al., "Building a Replicated Logging
-// System with Apache Kafka", VLDB 2015). A term is a number that identifies the history of a log;
-// it has the role of the term in Raft (Ongaro and Ousterhout, USENIX ATC 2014): entries of two logs
-// with the same term and number are equal.
+// System with Apache Kafka", VLDB 2015). A term has the role of the term in Raft (Ongaro and
+// Ousterhout, USENIX ATC 2014): entries of two logs with the same term and number are equal.
 #pragma once
 
 #include <deque>
@@ -29,19 +28,19 @@ namespace tandem::pserver {
 struct LogFetch {
   int standby = 0;           // 1 to LogSource::Options::standbys
   uint64_t incarnation = 0;  // increases at each start of the standby
-  uint64_t term = 0;
+  LogTerm term;
   bool has_state = false;
   uint64_t after = 0;  // number of the last entry that the standby has stored
 };
 struct FetchedLog {
-  uint64_t term = 0;
+  LogTerm term;
   bool needs_checkpoint = false;
   uint64_t last = 0;  // number of the last entry that the primary has written
   // Encoded entries (pserver/wire/log_record.h) with the numbers after + 1, after + 2, ...
   std::vector<std::shared_ptr<const std::string>> entries;
 };
 struct CheckpointPart {
-  uint64_t term = 0;
+  LogTerm term;
   std::string record;   // a serialized ShardMeta; only at offset 0
   uint64_t bytes = 0;   // size of the file of values in bytes
   std::string content;  // content of the file from the requested offset
@@ -67,9 +66,13 @@ class LogSource {
     // Maximum memory of entries that are kept for standbys. Older entries are read from the store.
     uint64_t window_bytes_max = uint64_t{64} << 20;
   };
-  // All entries of `predecessor.term` up to `predecessor.last` also belong to the new term.
+  // All entries of `term` up to `last` also belong to the new term.
   struct Predecessor {
-    uint64_t term = 0, last = 0;
+    LogTerm term;
+    uint64_t last = 0;
+    // true: this primary had more entries of that term before it was restarted, if a standby has
+    // more. Such a standby must not lose them.
+    bool restarted = false;
   };
 
   // `storage` must have files() and must outlive the source.
@@ -80,23 +83,24 @@ class LogSource {
   // being replaced.
   void Pause();
   void Resume();  // the state was not replaced
-  // Begins a term. `last`: number of the last entry in the store. Without `predecessor`, standbys
-  // must fetch the checkpoint again.
-  void BeginTerm(uint64_t term, uint64_t last, std::optional<Predecessor> predecessor = {});
+  // Begins a term, which is higher than the last one. `last`: number of the last entry in the
+  // store. Without `predecessor`, standbys must fetch the checkpoint again.
+  void BeginTerm(const LogTerm& term, uint64_t last, std::optional<Predecessor> predecessor = {});
   // Adds entries that the store has written, by ascending numbers.
   void OnWritten(std::span<const LogEntry> entries);
   // Returns entries for a standby. Blocks until there is an entry or `deadline` has passed; returns
   // immediately if the standby needs the checkpoint. INVALID_ARGUMENT: there is no such standby.
   // FAILED_PRECONDITION: another process with a higher incarnation is this standby, or the standby
-  // has a higher term: it was promoted, and this server is no longer the primary. UNAVAILABLE: the
-  // source is closed.
+  // has a newer state than this server: a later term, another history, or entries that this server
+  // has lost. UNAVAILABLE: the source is closed or paused.
   StatusOr<FetchedLog> Fetch(const LogFetch& request, Time deadline);
   // Returns a part of the newest checkpoint, at most 4 MiB. Offset 0 opens the newest checkpoint;
   // further offsets read the same file. NOT_FOUND: there is no checkpoint yet. FAILED_PRECONDITION:
-  // as in Fetch, or no part with offset 0 was fetched before.
+  // as in Fetch, or no part with offset 0 was fetched before. UNAVAILABLE: an earlier call with
+  // offset 0 has not ended.
   StatusOr<CheckpointPart> FetchCheckpoint(int standby, uint64_t incarnation, uint64_t offset);
 
-  uint64_t term() const;
+  LogTerm term() const;
   std::vector<StandbyInfo> standbys() const;
   // Fails all later and waiting calls with UNAVAILABLE.
   void Close();
@@ -106,12 +110,18 @@ class LogSource {
     uint64_t incarnation = 0;
     std::optional<uint64_t> stored;  // last stored entry of the current term; nullopt: none
     Time heard;
-    OpenedCheckpoint checkpoint;  // the checkpoint that the standby fetches
-    uint64_t checkpoint_term = 0;
+    // The checkpoint that the standby fetches; null: none.
+    std::shared_ptr<const OpenedCheckpoint> checkpoint;
+    LogTerm checkpoint_term;
+    bool opening = false;  // a call opens the checkpoint
   };
 
   Status CheckOpen() const TD_REQUIRES(mu_);
   StatusOr<Follower*> FollowerOf(int standby, uint64_t incarnation) TD_REQUIRES(mu_);
+  // Refuses a standby whose state is newer than this server's.
+  Status CheckState(const LogFetch& request) const TD_REQUIRES(mu_);
+  // Opens the newest checkpoint for a standby.
+  Status OpenFor(int standby, uint64_t incarnation, CheckpointPart* part);
   // Returns whether a state with this term and this last entry is a beginning of this log.
   bool Continues(const LogFetch& request) const TD_REQUIRES(mu_);
   // Number of the last entry that a majority has stored.
@@ -127,7 +137,7 @@ class LogSource {
   mutable Mutex mu_;
   CondVar changed_;
   bool closed_ TD_GUARDED_BY(mu_) = false, paused_ TD_GUARDED_BY(mu_) = false;
-  uint64_t term_ TD_GUARDED_BY(mu_) = 0;
+  LogTerm term_ TD_GUARDED_BY(mu_);
   std::optional<Predecessor> predecessor_ TD_GUARDED_BY(mu_);
   uint64_t last_ TD_GUARDED_BY(mu_) = 0;  // number of the last written entry
   // The newest entries, which end at last_.

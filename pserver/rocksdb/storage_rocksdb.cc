@@ -19,6 +19,7 @@
 #include <string_view>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "common/base/check.h"
 #include "common/base/mutex.h"
 #include "common/base/require.h"
@@ -305,17 +306,19 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
 
   std::string NewValuesFile() override {
     MutexLock lock(mu_);
-    return dir_ + "/" + ValuesName(++last_file_);
+    pending_file_ = ValuesName(++last_file_);
+    return dir_ + "/" + pending_file_;
   }
 
   Status InstallCheckpoint(const std::string& record, const std::string& path,
-                           uint64_t term) override {
+                           const LogTerm& term) override {
     MutexLock lock(mu_);
     TD_ASSIGN_OR_RETURN(ShardMeta meta, ParseMeta("the record of the fetched checkpoint", record));
     if (meta.has_base()) return DataLoss("the fetched checkpoint is a delta");
-    const std::string name = std::filesystem::path(path).filename();
-    TD_REQUIRE(ValuesNumber(name).has_value());
-    meta.set_values_file(name);
+    TD_REQUIRE(path == dir_ + "/" + pending_file_);
+    meta.set_values_file(pending_file_);
+    NoSink none;  // checks all checksums before the old state is removed
+    TD_RETURN_IF_ERROR(ReadWhole(meta, none));
     // The new state may have a lower version than the acknowledged one, and its log other numbers.
     // A crash after these two lines leaves the old state, which is complete.
     TD_RETURN_IF_ERROR(WriteAcknowledged(0));
@@ -323,34 +326,48 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     rocksdb::WriteBatch batch;
     (void)batch.DeleteRange(kLogBegin, kLogEnd);
     (void)batch.Put(kMetaKey, meta.SerializeAsString());
-    (void)batch.Put(kTermKey, std::to_string(term));
+    (void)batch.Put(kTermKey, TextOf(term));
     TD_RETURN_IF_ERROR(WriteSynced(&batch, "cannot install a checkpoint in " + dir_));
     last_entry_ = 0;
+    pending_file_.clear();
     TD_RETURN_IF_ERROR(WriteAcknowledged(meta.version()));
     RemoveValuesBut(meta);
     return OkStatus();
   }
 
-  StatusOr<uint64_t> Term() override {
+  StatusOr<LogTerm> Term() override {
     std::string text;
     const rocksdb::Status got = db_->Get({}, kTermKey, &text);
-    if (got.IsNotFound()) return uint64_t{0};
+    if (got.IsNotFound()) return LogTerm();
     TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read the term of " + dir_));
-    uint64_t term = 0;
-    if (absl::SimpleAtoi(text, &term)) return term;
+    LogTerm term;
+    const std::vector<std::string> parts = absl::StrSplit(text, ' ');
+    if (parts.size() == 3 && absl::SimpleAtoi(parts[0], &term.history) &&
+        absl::SimpleAtoi(parts[1], &term.number) && absl::SimpleAtoi(parts[2], &term.start)) {
+      return term;
+    }
     return DataLoss(
         "%s: the record of the term is damaged [TD2118]; hint: restore a copy of the directory, or "
         "move the directory away to start with an empty state",
         dir_);
   }
 
-  Status SetTerm(uint64_t term) override {
+  Status SetTerm(const LogTerm& term) override {
     rocksdb::WriteBatch batch;
-    (void)batch.Put(kTermKey, std::to_string(term));
+    (void)batch.Put(kTermKey, TextOf(term));
     return WriteSynced(&batch, "cannot write the term of " + dir_);
   }
 
  private:
+  // Drops a snapshot that is read only for its checksums.
+  class NoSink final : public SnapshotSink {
+   public:
+    Status Begin(ShardSnapshot /*head*/) override { return OkStatus(); }
+    Status Take(SnapshotChunk /*chunk*/) override { return OkStatus(); }
+  };
+  static std::string TextOf(const LogTerm& term) {
+    return absl::StrFormat("%d %d %d", term.history, term.number, term.start);
+  }
   Status WriteSynced(rocksdb::WriteBatch* batch, const std::string& what) const {
     rocksdb::WriteOptions sync;
     sync.sync = true;
@@ -444,8 +461,8 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
 
   // Removes the value files that neither `meta`, nor its base, nor a global snapshot names: files
   // of older checkpoints, and of checkpoints that were never completed.
-  void RemoveValuesBut(const ShardMeta& meta) const {
-    std::set<std::string> needed = {meta.values_file(), meta.base().values_file()};
+  void RemoveValuesBut(const ShardMeta& meta) const TD_REQUIRES(mu_) {
+    std::set<std::string> needed = {meta.values_file(), meta.base().values_file(), pending_file_};
     bool known = true;
     const Status listed = EachGlobalSnapshot([&](uint64_t, std::string_view text) {
       ShardMeta snapshot;
@@ -503,6 +520,8 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
   std::atomic<uint64_t> last_entry_ = 0;  // number of the last written log entry
   Mutex mu_;
   uint64_t last_file_ TD_GUARDED_BY(mu_) = 0;  // number of the newest value file
+  // The value file that the last NewValuesFile named, until it is installed; "": none.
+  std::string pending_file_ TD_GUARDED_BY(mu_);
   std::unique_ptr<rocksdb::DB> db_;
 };
 

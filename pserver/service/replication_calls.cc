@@ -26,11 +26,13 @@ Status FetchLogEntries(const FetchLogRequest& request, LogSource* source, FetchL
   const auto wait = std::chrono::milliseconds(std::min(request.wait_ms(), kWaitMax));
   const LogFetch fetch{.standby = NumberOf(request.standby()),
                        .incarnation = request.incarnation(),
-                       .term = request.term(),
+                       .term = {request.history(), request.term(), request.start()},
                        .has_state = request.has_state(),
                        .after = request.after()};
   TD_ASSIGN_OR_RETURN(const FetchedLog fetched, source->Fetch(fetch, SteadyNow() + wait));
-  reply->set_term(fetched.term);
+  reply->set_history(fetched.term.history);
+  reply->set_term(fetched.term.number);
+  reply->set_start(fetched.term.start);
   reply->set_needs_checkpoint(fetched.needs_checkpoint);
   reply->set_last(fetched.last);
   for (const auto& entry : fetched.entries) reply->add_entry(*entry);
@@ -43,7 +45,9 @@ Status FetchCheckpointPart(const FetchCheckpointRequest& request, LogSource* sou
   TD_ASSIGN_OR_RETURN(CheckpointPart part,
                       source->FetchCheckpoint(NumberOf(request.standby()), request.incarnation(),
                                               request.offset()));
-  reply->set_term(part.term);
+  reply->set_history(part.term.history);
+  reply->set_term(part.term.number);
+  reply->set_start(part.term.start);
   reply->set_record(std::move(part.record));
   reply->set_bytes(part.bytes);
   reply->set_content(std::move(part.content));

@@ -120,16 +120,25 @@ StatusOr<uint64_t> DurableShard::Restore(uint64_t number) {
     TD_ASSIGN_OR_RETURN(const bool found, storage_->Read(sink));
     return found ? OkStatus() : NotFound("this server has no checkpoint [TD4011]");
   };
-  if (on_restore_begin_) on_restore_begin_();
+  const auto end = [this](RestoreEnd how) {
+    return on_restore_end_ ? on_restore_end_(how) : OkStatus();
+  };
+  MutexLock lock(restore_mu_);
+  if (on_restore_begin_) TD_RETURN_IF_ERROR(on_restore_begin_());
   const StatusOr<ShardSnapshot> restored = shard_->checkpoints().Restore(read);
   if (!restored.ok()) {
-    if (on_restore_end_) TD_RETURN_IF_ERROR(on_restore_end_(false));
+    TD_RETURN_IF_ERROR(end(RestoreEnd::kUnchanged));
     return restored.status();
   }
   if (number == 0) Keeps(restored->version);
   // The log entries belong to the state before the restore. A new checkpoint deletes these entries.
-  if (log_ != nullptr || number != 0) TD_RETURN_IF_ERROR(Save().status());
-  if (on_restore_end_) TD_RETURN_IF_ERROR(on_restore_end_(true));
+  if (log_ != nullptr || number != 0) {
+    if (Status saved = Save().status(); !saved.ok()) {
+      TD_RETURN_IF_ERROR(end(RestoreEnd::kNotStored));
+      return saved;
+    }
+  }
+  TD_RETURN_IF_ERROR(end(RestoreEnd::kStored));
   return restored->version;
 }
 

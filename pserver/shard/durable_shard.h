@@ -20,6 +20,11 @@ namespace tandem::pserver {
 // Thread-safe.
 class DurableShard {
  public:
+  enum class RestoreEnd : uint8_t {
+    kUnchanged,  // nothing changed
+    kStored,     // the state was replaced, and the store has a checkpoint of the new state
+    kNotStored   // the state was replaced, but the store has the log of the old state
+  };
   struct Options {
     Shard::Options shard;  // `on_checkpoint`, `log` and `keep_first` are set by DurableShard
     // true: keeps a WAL (with shard.replayable: only the order of pushes). REQUIRES: there is a
@@ -35,10 +40,9 @@ class DurableShard {
     // The throttle that the storage uses. DurableShard adds a request (Wish) to the throttle for
     // each snapshot, with the `patience` of Save.
     CheckpointThrottle* pace = nullptr;
-    // Called before and after each Restore. `replaced`: the state was replaced, and the store has a
-    // checkpoint of the new state; false: nothing changed. null: not called.
-    std::function<void()> on_restore_begin;
-    std::function<Status(bool replaced)> on_restore_end;
+    // Called before and after each Restore. null: not called.
+    std::function<Status()> on_restore_begin;
+    std::function<Status(RestoreEnd)> on_restore_end;
     // Called when the initial values are stored, before a trainer learns of it. null: not called.
     std::function<void()> on_first_stored;
   };
@@ -115,8 +119,8 @@ class DurableShard {
   const std::function<void(const std::function<void()>&)> aside_;
   const std::function<Status(std::function<void()>)> later_;
   CheckpointThrottle* const pace_;
-  const std::function<void()> on_restore_begin_;
-  const std::function<Status(bool)> on_restore_end_;
+  const std::function<Status()> on_restore_begin_;
+  const std::function<Status(RestoreEnd)> on_restore_end_;
   const Clock& clock_;
   Histogram& checkpoint_seconds_;
   Gauge& checkpoint_time_;
@@ -124,6 +128,7 @@ class DurableShard {
   std::atomic<uint64_t> checkpoint_version_{0};
   // Allows one save at a time, so that several equal requests cause one write.
   Mutex save_mu_;
+  Mutex restore_mu_;  // allows one restore at a time
   mutable Mutex status_mu_;
   Status saved_ TD_GUARDED_BY(status_mu_);  // status of the last checkpoint write
   Mutex mu_;                                // locked while a checkpoint is written

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "common/base/require.h"
 #include "common/base/status.h"
 #include "common/os/fd.h"
 
@@ -17,6 +18,20 @@ struct OpenedCheckpoint {
   uint64_t bytes = 0;  // size of the file of values in bytes
 };
 
+// Identifies the changes in a log: entries of two logs with the same term and number are equal
+// (docs/internals/replication.md).
+struct LogTerm {
+  uint64_t history = 0;  // a random number of the first primary; 0: there was none yet
+  uint64_t number = 0;   // increases with each promotion and each restored checkpoint
+  uint64_t start = 0;    // increases with each start of the primary of this number
+  friend bool operator==(const LogTerm&, const LogTerm&) = default;
+  // Returns whether this term is later than `other`. REQUIRES: both have the same history.
+  bool After(const LogTerm& other) const {
+    TD_REQUIRE(history == other.history);
+    return number != other.number ? number > other.number : start > other.start;
+  }
+};
+
 // The part of a store that replication needs. Thread-safe.
 class CheckpointFiles {
  public:
@@ -25,17 +40,16 @@ class CheckpointFiles {
   // checkpoint is a delta.
   virtual StatusOr<OpenedCheckpoint> OpenCheckpoint() = 0;
   // Returns the path of a new file of values in the store, which the caller writes and syncs before
-  // Install. The next checkpoint removes a file that was not installed.
+  // Install. The next call, or the next start, removes a file that was not installed.
   virtual std::string NewValuesFile() = 0;
   // Replaces the checkpoint by `record` with the file `path`, empties the log, and sets the term.
-  // All of this is durable and atomic. `path`: from NewValuesFile. DATA_LOSS: the record is
-  // damaged.
+  // All of this is durable and atomic. `path`: the last result of NewValuesFile. DATA_LOSS: the
+  // record or the file is damaged; nothing changed.
   virtual Status InstallCheckpoint(const std::string& record, const std::string& path,
-                                   uint64_t term) = 0;
-  // The term of the state (FetchLogReply in proto/pserver.proto); 0: none was set.
-  virtual StatusOr<uint64_t> Term() = 0;
+                                   const LogTerm& term) = 0;
+  virtual StatusOr<LogTerm> Term() = 0;
   // Sets the term durably.
-  virtual Status SetTerm(uint64_t term) = 0;
+  virtual Status SetTerm(const LogTerm& term) = 0;
 };
 
 }  // namespace tandem::pserver

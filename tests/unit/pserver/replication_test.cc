@@ -1,12 +1,16 @@
 // Tests standby servers over loopback: a primary loses its directory, and its standby takes over.
 #include "tests/unit/pserver/pserver_fixture.h"
 
-#include <cmath>
+#include <atomic>
+#include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <thread>
 
 #include "common/base/endpoint.h"
+#include "common/base/rng.h"
 #include "pserver/standby.h"
+#include "tests/support/push_ledger.h"
 
 namespace tandem::pserver {
 namespace {
@@ -18,7 +22,10 @@ class ReplicationTest : public PserverTest {
   // Options of the server with this name. The name is also the name of its directory.
   PserverOptions OptionsOf(const std::string& name, int standbys = 1) const {
     PserverOptions options;
-    options.job = "job";
+    options.job = job_;
+    options.rpc.listen = listen_;
+    options.rpc.patience = kPatience;
+    options.log_bytes_max = log_bytes_max_;
     options.data_dir = dir_ + "/" + name;
     options.cold_dir = dir_ + "/cold-" + name;
     options.durability = Durability::kLogged;
@@ -59,6 +66,14 @@ class ReplicationTest : public PserverTest {
     }
     FAIL() << "the standby does not catch up: " << standby.progress().status;
   }
+  // Waits until the primary refuses the standby with a message that contains `text`.
+  void ExpectRefused(const Standby& standby, const std::string& text) {
+    const Time until = SteadyNow() + kPatience;
+    while (standby.progress().status.ok() && SteadyNow() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    EXPECT_THAT(std::string(standby.progress().status.message()), testing::HasSubstr(text));
+  }
   // Configures a client and trains the model from `from` to `to`.
   void Train(Model& model, uint64_t from, uint64_t to) {
     auto client = *Client(0, 1);
@@ -73,6 +88,10 @@ class ReplicationTest : public PserverTest {
     TrainSync(client.get(), &model, 0, from, to, &status);
     ASSERT_TRUE(status.ok()) << status;
   }
+
+  std::string job_ = "job";
+  Endpoint listen_{"127.0.0.1", 0};  // address of each primary
+  uint64_t log_bytes_max_ = uint64_t{256} << 20;
 };
 
 TEST_F(ReplicationTest, AStandbyHasAllAcknowledgedPushesAfterThePrimaryLostItsDirectory) {
@@ -136,7 +155,72 @@ TEST_F(ReplicationTest, ARestartedPrimaryWaitsForItsStandbyAgain) {
   standby = StandbyOf(primary(), "b");
   Train(model, 4, 8);
   AwaitCurrent(*standby);
-  EXPECT_EQ(standby->progress().position.term, 1u);
+  EXPECT_EQ(standby->progress().position.term.number, 1u);
+  EXPECT_EQ(standby->progress().position.term.start, 1u);
+}
+
+// A loss of power takes the newest entries of the primary, which the standby has. The restarted
+// primary must not give their numbers to other pushes.
+TEST_F(ReplicationTest, APrimaryThatLostEntriesIsRefused) {
+  Model model;
+  StartPrimary("a");
+  std::unique_ptr<Standby> standby = StandbyOf(primary(), "b");
+  Train(model, 0, 2);
+  AwaitCurrent(*standby);
+  standby.reset();
+  servers_.clear();
+  std::filesystem::copy(dir_ + "/a", dir_ + "/early", std::filesystem::copy_options::recursive);
+  StartPrimary("a");
+  standby = StandbyOf(primary(), "b");
+  Train(model, 2, 4);
+  AwaitCurrent(*standby);
+  LosePrimary("a");
+  // The directory of an earlier moment has the term of that moment.
+  std::filesystem::rename(dir_ + "/early", dir_ + "/a");
+  StartPrimary("a");
+  standby.reset();
+  standby = StandbyOf(primary(), "b");
+  ExpectRefused(*standby, "[TD4029]; hint: promote the standby");
+  auto promoted = standby->Promote(2);
+  ASSERT_TRUE(promoted.ok()) << promoted.status();
+  EXPECT_EQ((*promoted)->Info().version, 4u);
+}
+
+TEST_F(ReplicationTest, TrainersOfASyncJobHaveTimeToReachThePromotedServer) {
+  listen_ = {"127.0.0.1", 0};
+  StartPrimary("a");
+  listen_ = primary();
+  std::unique_ptr<Standby> standby = StandbyOf(listen_, "b");
+  Model models[2];
+  std::unique_ptr<ps::PsClient> clients[2];
+  ps::PsOptions options;
+  options.patience.step_timeout = std::chrono::seconds(2);
+  options.patience.retries = 1000;
+  for (const int t : {0, 1}) {
+    clients[t] = *Client(t, 2, options);
+    ASSERT_TRUE(clients[t]->Configure(models[t].variables, ps::PsMode::kSync, {}).ok());
+  }
+  for (const int t : {0, 1}) ASSERT_TRUE(clients[t]->InitOrFetch(models[t].Tensors()).ok());
+  AwaitCurrent(*standby);
+  // The trainers call the primary, but not the standby, for longer than the time limit of a step.
+  const Time until = SteadyNow() + std::chrono::milliseconds(2500);
+  while (SteadyNow() < until) {
+    for (const int t : {0, 1}) ASSERT_TRUE(PullAndWait(*clients[t], 0, models[t].Tensors()).ok());
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  LosePrimary("a");
+  auto promoted = standby->Promote(2);
+  ASSERT_TRUE(promoted.ok()) << promoted.status();
+  Serve(*std::move(promoted));
+  standby = StandbyOf(listen_, "c");
+  Status status[2];
+  std::thread first([&] { TrainSync(clients[0].get(), &models[0], 0, 0, 1, &status[0]); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  TrainSync(clients[1].get(), &models[1], 1, 0, 1, &status[1]);
+  first.join();
+  EXPECT_TRUE(status[0].ok()) << status[0];
+  EXPECT_TRUE(status[1].ok()) << status[1];
+  EXPECT_EQ(models[0].params, models[1].params);
 }
 
 TEST_F(ReplicationTest, TheSecondOfTwoStandbysContinuesWithThePromotedOne) {
@@ -155,16 +239,13 @@ TEST_F(ReplicationTest, TheSecondOfTwoStandbysContinuesWithThePromotedOne) {
   second = StandbyOf(primary(), "c", 2, 2);
   Train(model, 6, 12);
   AwaitCurrent(*second);
-  EXPECT_EQ(second->progress().position.term, 2u);
+  EXPECT_EQ(second->progress().position.term.number, 2u);
   EXPECT_EQ(servers_[0]->Info().version, 12u);
 }
 
 TEST_F(ReplicationTest, RowsAndDeletedLogsReachAStandbyThatJoinsLate) {
-  PserverOptions options = OptionsOf("a");
-  options.log_bytes_max = 4000;  // a checkpoint every few pushes, which shortens the log
-  auto started = Pserver::Start(options, metrics_);
-  ASSERT_TRUE(started.ok()) << started.status();
-  Serve(*std::move(started));
+  log_bytes_max_ = 4000;  // a checkpoint every few pushes, which shortens the log
+  StartPrimary("a");
   std::unique_ptr<Standby> standby = StandbyOf(primary(), "b");
   const ps::PsTable table = {"emb", 1000, 4, ps::PsTable::InitKind::kUniform, -0.1f, 0.1f, 1, ""};
   auto client = *Client(0, 1);
@@ -219,12 +300,7 @@ TEST_F(ReplicationTest, APrimaryWithAnOldTermIsRefused) {
   standby.reset();
   // The state of term 2 does not follow the primary of term 1.
   standby = StandbyOf(old, "c");
-  const Time until = SteadyNow() + kPatience;
-  while (standby->progress().status.ok() && SteadyNow() < until) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  EXPECT_THAT(std::string(standby->progress().status.message()),
-              testing::HasSubstr("it has term 2, and this server has term 1 [TD4029]"));
+  ExpectRefused(*standby, "it has term 2, and this server has term 1 [TD4029]");
 }
 
 TEST_F(ReplicationTest, AnEmptyPrimaryDoesNotReplaceTheStateOfItsStandby) {
@@ -237,12 +313,7 @@ TEST_F(ReplicationTest, AnEmptyPrimaryDoesNotReplaceTheStateOfItsStandby) {
   LosePrimary("a");
   StartPrimary("a");  // a mistake: the standby should be promoted
   standby = StandbyOf(primary(), "b");
-  const Time until = SteadyNow() + kPatience;
-  while (standby->progress().status.ok() && SteadyNow() < until) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  EXPECT_THAT(std::string(standby->progress().status.message()),
-              testing::HasSubstr("has fewer log entries than this standby"));
+  ExpectRefused(*standby, "has the state of another history than this primary");
   auto promoted = standby->Promote(2);
   ASSERT_TRUE(promoted.ok()) << promoted.status();
   EXPECT_EQ((*promoted)->Info().version, 3u);
@@ -264,7 +335,7 @@ TEST_F(ReplicationTest, ARestoredCheckpointReachesTheStandby) {
   model = saved;
   Train(model, 3, 6);
   AwaitCurrent(*standby);
-  EXPECT_EQ(standby->progress().position.term, 2u);
+  EXPECT_EQ(standby->progress().position.term.number, 2u);
   LosePrimary("a");
   auto promoted = standby->Promote(3);
   ASSERT_TRUE(promoted.ok()) << promoted.status();
@@ -288,7 +359,117 @@ TEST_F(ReplicationTest, AFailedRestoreDoesNotStopReplication) {
   }
   Train(model, 3, 6);
   AwaitCurrent(*standby);
-  EXPECT_EQ(standby->progress().position.term, 1u);
+  EXPECT_EQ(standby->progress().position.term.number, 1u);
+}
+
+// A trainer that pushes one update after the other until Stop, through all promotions.
+class LedgerTrainer {
+ public:
+  LedgerTrainer(const std::string& server, int trainer) : push_{.trainer = trainer} {
+    ps::PsOptions options = LedgerOptions(trainer);
+    options.transport = ps::PsTransport::kGrpc;
+    options.partition.min_block_size = kLedgerSlots;
+    auto client = ps::PsClient::Connect({server}, options);
+    CHECK(client.ok()) << client.status();
+    client_ = *std::move(client);
+    thread_ = std::thread([this] { status_ = Train(); });
+  }
+  // Returns the number of acknowledged pushes.
+  int64_t Stop() {
+    stop_ = true;
+    thread_.join();
+    EXPECT_TRUE(status_.ok()) << status_;
+    return push_.number;
+  }
+  int64_t pushes() const { return acknowledged_; }
+  ps::PsClient& client() { return *client_; }
+
+ private:
+  Status Train() {
+    TD_RETURN_IF_ERROR(ConfigureLedger(*client_).status());
+    std::vector<float> slots(kLedgerSlots, 0.0f);
+    const ps::PsTensor tensor = {"slots", slots.data(), kLedgerSlots};
+    TD_RETURN_IF_ERROR(client_->InitOrFetch({&tensor, 1}).status());
+    for (; !stop_; ++push_.number) {
+      std::vector<float> gradient(kLedgerSlots, 0.0f);
+      gradient[static_cast<size_t>(push_.Slot())] = -1.0f;
+      const int64_t row = push_.Row();
+      const float one = -1.0f;
+      Answer<Status> done;
+      client_->Push(static_cast<uint64_t>(push_.number), 1.0f,
+                    {{"slots", gradient.data(), kLedgerSlots}}, done.Callback(),
+                    {{"rows", {&row, 1}, &one}});
+      TD_RETURN_IF_ERROR(done.Get());
+      ++acknowledged_;
+    }
+    return OkStatus();
+  }
+
+  LedgerPush push_;
+  std::unique_ptr<ps::PsClient> client_;
+  std::atomic<bool> stop_ = false;
+  std::atomic<int64_t> acknowledged_ = 0;
+  Status status_;
+  std::thread thread_;
+};
+
+// In each round, the primary or its standby ends at a random moment and loses its directory, while
+// two trainers push. TANDEM_REPLICATION_ROUNDS sets the number of rounds.
+TEST_F(ReplicationTest, TheLedgerIsCompleteAfterManyLostDirectories) {
+  const char* const given = std::getenv("TANDEM_REPLICATION_ROUNDS");
+  const int rounds = given == nullptr ? 20 : std::atoi(given);
+  const auto seed = static_cast<uint64_t>(SteadyNow().time_since_epoch().count());
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  job_ = "ledger";
+  log_bytes_max_ = 20'000;
+  int name = 0;
+  StartPrimary(std::to_string(name));
+  listen_ = primary();
+  std::string of_primary = std::to_string(name), of_standby = std::to_string(++name);
+  std::unique_ptr<Standby> standby = StandbyOf(listen_, of_standby);
+  LedgerTrainer trainers[] = {{endpoints_[0], 0}, {endpoints_[0], 1}};
+  uint64_t term = 1;
+  int promotions = 0;
+  for (int round = 0; round < rounds; ++round) {
+    AwaitCurrent(*standby);
+    if (HasFatalFailure()) break;
+    const auto pause = UniformAt(seed, static_cast<uint64_t>(2 * round)) * 40;
+    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(pause));
+    if (UniformAt(seed, static_cast<uint64_t>(2 * round) + 1) < 0.3) {
+      standby.reset();
+      std::filesystem::remove_all(dir_ + "/" + of_standby);
+    } else {
+      LosePrimary(of_primary);
+      auto promoted = standby->Promote(++term);
+      ASSERT_TRUE(promoted.ok()) << promoted.status();
+      Serve(*std::move(promoted));
+      of_primary = of_standby;
+      ++promotions;
+    }
+    of_standby = std::to_string(++name);
+    standby = StandbyOf(listen_, of_standby);
+  }
+  const int64_t pushes[] = {trainers[0].Stop(), trainers[1].Stop()};
+  std::printf("%d rounds, %d promotions, %lld and %lld pushes\n", rounds, promotions,
+              static_cast<long long>(pushes[0]), static_cast<long long>(pushes[1]));
+  EXPECT_GT(promotions, 0);
+  std::vector<float> expected(kLedgerSlots, 0.0f), slots(kLedgerSlots);
+  std::set<uint64_t> rows;
+  for (const int t : {0, 1}) {
+    EXPECT_GT(pushes[t], 0);
+    for (int64_t number = 0; number < pushes[t]; ++number) {
+      const LedgerPush push{t, number};
+      ++expected[static_cast<size_t>(push.Slot())];
+      rows.insert(static_cast<uint64_t>(push.Row()));
+    }
+  }
+  const ps::PsTensor tensor = {"slots", slots.data(), kLedgerSlots};
+  ASSERT_TRUE(PullAndWait(trainers[0].client(), 0, {tensor}).ok());
+  EXPECT_EQ(slots, expected);
+  const auto table = trainers[0].client().PullTable("rows", /*slots=*/false);
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(std::set<uint64_t>(table->ids.begin(), table->ids.end()), rows);
+  EXPECT_EQ(table->content, std::vector<float>(rows.size(), 1.0f));
 }
 
 TEST_F(ReplicationTest, WrongRequestsAreRefused) {
@@ -301,12 +482,7 @@ TEST_F(ReplicationTest, WrongRequestsAreRefused) {
   EXPECT_THAT(message(Standby::Start(OptionsOf("b", 0), {primary(), 1}, metrics_)),
               testing::HasSubstr("needs the number of standbys"));
   const std::unique_ptr<Standby> second = StandbyOf(primary(), "b", 2);
-  const Time until = SteadyNow() + kPatience;
-  while (second->progress().status.ok() && SteadyNow() < until) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  EXPECT_THAT(std::string(second->progress().status.message()),
-              testing::HasSubstr("but the call names standby 2 [TD4028]"));
+  ExpectRefused(*second, "but the call names standby 2 [TD4028]");
   EXPECT_THAT(message(second->Promote(5)), testing::HasSubstr("it has no state"));
 }
 

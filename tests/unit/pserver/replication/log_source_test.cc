@@ -20,6 +20,9 @@ namespace {
 
 using testing::HasSubstr;
 
+// A term of the history 7.
+LogTerm Of(uint64_t number, uint64_t start = 0) { return {7, number, start}; }
+
 // A store with a checkpoint in a file and log entries in memory.
 class FilesStorage final : public Storage, public CheckpointFiles {
  public:
@@ -37,11 +40,11 @@ class FilesStorage final : public Storage, public CheckpointFiles {
     return opened;
   }
   std::string NewValuesFile() override { return path_ + ".new"; }
-  Status InstallCheckpoint(const std::string&, const std::string&, uint64_t) override {
+  Status InstallCheckpoint(const std::string&, const std::string&, const LogTerm&) override {
     return OkStatus();
   }
-  StatusOr<uint64_t> Term() override { return uint64_t{1}; }
-  Status SetTerm(uint64_t) override { return OkStatus(); }
+  StatusOr<LogTerm> Term() override { return Of(1); }
+  Status SetTerm(const LogTerm&) override { return OkStatus(); }
   Status ReadLog(uint64_t after, const std::function<Status(LogEntry)>& take) override {
     if (!log.empty() && log.rbegin()->first > after && !log.contains(after + 1)) {
       return DataLoss("entry %d is missing", after + 1);
@@ -82,7 +85,7 @@ class LogSourceTest : public testing::Test {
       return OkStatus();
     };
     source_.emplace(std::move(options), storage_, clock_);
-    source_->BeginTerm(1, 0);
+    source_->BeginTerm(Of(1), 0);
     return *source_;
   }
   // Adds entries to the store and to the source.
@@ -97,7 +100,7 @@ class LogSourceTest : public testing::Test {
   }
   StatusOr<FetchedLog> Fetch(int standby, uint64_t after, uint64_t term = 1,
                              uint64_t incarnation = 1) {
-    return source_->Fetch({standby, incarnation, term, true, after}, Time::min());
+    return source_->Fetch({standby, incarnation, Of(term), true, after}, Time::min());
   }
 
   TempDir dir_;
@@ -112,7 +115,7 @@ TEST_F(LogSourceTest, EntriesComeInOrderFromMemoryAndFromTheStore) {
   LogSource& source = Source(1, /*window_bytes_max=*/1);  // keeps one entry in memory
   Write(5);
   for (const uint64_t after : {4, 2, 0}) {
-    const auto fetched = source.Fetch({1, 1, 1, true, after}, Time::min());
+    const auto fetched = source.Fetch({1, 1, Of(1), true, after}, Time::min());
     ASSERT_TRUE(fetched.ok()) << fetched.status();
     EXPECT_EQ(fetched->last, 5u);
     EXPECT_FALSE(fetched->needs_checkpoint);
@@ -148,20 +151,35 @@ TEST_F(LogSourceTest, AMajorityIsCounted) {
 TEST_F(LogSourceTest, TheTermDecidesWhetherAStateContinues) {
   LogSource& source = Source(2);
   Write(5);
-  source.BeginTerm(4, 5, LogSource::Predecessor{1, 3});
+  source.BeginTerm(Of(4), 5, LogSource::Predecessor{Of(1), 3});
   EXPECT_FALSE(Fetch(1, 3, 1)->needs_checkpoint);
-  EXPECT_EQ(Fetch(1, 3, 1)->term, 4u);
+  EXPECT_EQ(Fetch(1, 3, 1)->term, Of(4));
   EXPECT_TRUE(Fetch(1, 4, 1)->needs_checkpoint);  // entry 4 of term 1 may be another
   EXPECT_EQ(replicated_, 0u);
   EXPECT_TRUE(Fetch(1, 2, 3)->needs_checkpoint);
   EXPECT_FALSE(Fetch(1, 5, 4)->needs_checkpoint);
   EXPECT_EQ(replicated_, 5u);
-  EXPECT_TRUE(Fetch(1, 6, 4)->needs_checkpoint);  // more entries than the primary has
-  EXPECT_THAT(std::string(Fetch(1, 5, 5).status().message()), HasSubstr("a standby was promoted"));
-  EXPECT_TRUE(source.Fetch({2, 1, 4, /*has_state=*/false, 0}, Time::min())->needs_checkpoint);
+  EXPECT_TRUE(source.Fetch({2, 1, {}, /*has_state=*/false, 0}, Time::min())->needs_checkpoint);
   const std::vector<StandbyInfo> known = source.standbys();
   ASSERT_EQ(known.size(), 2u);
   EXPECT_FALSE(known[1].current);
+}
+
+TEST_F(LogSourceTest, AStandbyWithANewerStateIsRefused) {
+  LogSource& source = Source();
+  Write(5);
+  const auto message = [](const StatusOr<FetchedLog>& fetched) {
+    return std::string(fetched.status().message());
+  };
+  EXPECT_THAT(message(Fetch(1, 6, 1)), HasSubstr("has lost log entries: it has 5"));
+  EXPECT_THAT(message(Fetch(1, 5, 2)), HasSubstr("a standby was promoted"));
+  EXPECT_THAT(message(source.Fetch({1, 1, Of(1, 1), true, 5}, Time::min())),
+              HasSubstr("a standby was promoted"));
+  EXPECT_THAT(message(source.Fetch({1, 1, {8, 1, 0}, true, 5}, Time::min())),
+              HasSubstr("another history"));
+  source.BeginTerm(Of(1, 1), 5, LogSource::Predecessor{Of(1), 4, /*restarted=*/true});
+  EXPECT_FALSE(Fetch(1, 4, 1)->needs_checkpoint);
+  EXPECT_THAT(message(Fetch(1, 5, 1)), HasSubstr("has lost log entries: it has 4"));
 }
 
 TEST_F(LogSourceTest, AStandbyIsTheProcessThatStartedLast) {
@@ -177,7 +195,7 @@ TEST_F(LogSourceTest, ARequestWaitsForAnEntryAndForTheEnd) {
   LogSource& source = Source();
   StatusOr<FetchedLog> fetched;
   std::thread waits([&] {
-    fetched = source.Fetch({1, 1, 1, true, 0}, SteadyNow() + std::chrono::seconds(30));
+    fetched = source.Fetch({1, 1, Of(1), true, 0}, SteadyNow() + std::chrono::seconds(30));
   });
   while (source.standbys().empty()) std::this_thread::yield();
   Write(1);
@@ -186,7 +204,7 @@ TEST_F(LogSourceTest, ARequestWaitsForAnEntryAndForTheEnd) {
   EXPECT_EQ(fetched->entries.size(), 1u);
   source.Pause();
   EXPECT_EQ(Fetch(1, 1).status().code(), StatusCode::kUnavailable);
-  source.BeginTerm(2, 1);
+  source.BeginTerm(Of(2), 1);
   EXPECT_TRUE(Fetch(1, 1)->needs_checkpoint);
   source.Close();
   EXPECT_EQ(Fetch(1, 1).status().code(), StatusCode::kUnavailable);
