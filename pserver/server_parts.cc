@@ -179,6 +179,7 @@ void ServerParts::Aside(const std::function<void()>& work) {
 StatusOr<uint64_t> ServerParts::Recover() { return durable_->Recover(); }
 
 Status ServerParts::MakeEmptyShard() {
+  TD_REQUIRE(source_ != nullptr && source_->term().history == 0);
   EndShard();
   saver_ = std::make_unique<ThreadPool>("saver", 1, 1);  // ends the work that uses the old shard
   durable_.reset();

@@ -34,7 +34,8 @@ class ServerParts {
 
   // Restores checkpoint and log (DurableShard::Recover). Returns the restored version.
   StatusOr<uint64_t> Recover();
-  // Replaces the shard by a new, empty one. REQUIRES: no other object uses the old shard.
+  // Replaces the shard by a new, empty one. REQUIRES: this server is a standby, and no other object
+  // uses the old shard.
   Status MakeEmptyShard();
   // Begins to send the log to standbys as the primary of a new term, which is stored first. From
   // now on, acknowledgements wait for standbys. REQUIRES: Recover returned OK, and

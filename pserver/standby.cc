@@ -149,7 +149,7 @@ StatusOr<std::unique_ptr<Pserver>> Standby::Promote(uint64_t term) {
         position.term.number, term);
   }
   // Trainers have called the old primary until now.
-  parts_->durable().shard().HearAll();
+  parts_->durable().shard().checkpoints().HearAllTrainers();
   TD_RETURN_IF_ERROR(parts_->BeginReplication(
       {position.term.history, term, 0}, LogSource::Predecessor{position.term, position.last}));
   LOG(INFO) << "promoted to the primary of term " << term << " at log entry " << position.last;

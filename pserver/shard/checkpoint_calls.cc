@@ -114,6 +114,13 @@ Status Shard::Checkpoints::Replay(LogEntry entry) {
   return shard_.RunReplay();
 }
 
+void Shard::Checkpoints::HearAllTrainers() {
+  MutexLock lock(shard_.mu_);
+  for (int trainer = 0; trainer < shard_.state_.trainers.size(); ++trainer) {
+    shard_.state_.trainers.Hear(trainer);
+  }
+}
+
 size_t Shard::Checkpoints::missing_pushes() const {
   MutexLock lock(shard_.mu_);
   return shard_.replay_.missing();

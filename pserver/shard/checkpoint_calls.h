@@ -42,6 +42,9 @@ class Shard::Checkpoints {
   // too. Until then, a call of a trainer fails: with DATA_LOSS if this trainer must retransmit its
   // kept pushes, with UNAVAILABLE if it must wait for other trainers.
   Status Replay(LogEntry entry);
+  // Records that all trainers have just called, because until now they called another server, whose
+  // log this shard has replayed.
+  void HearAllTrainers();
   size_t missing_pushes() const;  // number of logged pushes whose values are missing
 
   // Log numbers. stored_number: last entry that the newest checkpoint contains. settled_number:

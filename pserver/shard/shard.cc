@@ -580,13 +580,6 @@ StatusOr<TablePage> Shard::PullTable(const std::string& job, const std::string& 
 
 // ---- Deadlines ----------------------------------------------------------------------------------
 
-void Shard::HearAll() {
-  MutexLock lock(mu_);
-  for (int trainer = 0; trainer < state_.trainers.size(); ++trainer) {
-    state_.trainers.Hear(trainer);
-  }
-}
-
 void Shard::ExpireWaiters() {
   struct Unresponsive {
     int trainer = 0;

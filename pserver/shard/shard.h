@@ -140,8 +140,6 @@ class Shard {
   std::string Job() const;
   bool replayable() const { return options_.replayable; }
 
-  // Records that all trainers have just called, because until now they called another server.
-  void HearAll();
   // Fails the calls whose deadline has passed. If a trainer for which calls wait is unresponsive,
   // fails all waiting calls, unless ShardOptions::replaces.
   void ExpireWaiters();
