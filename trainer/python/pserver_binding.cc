@@ -242,6 +242,8 @@ class PythonPsClient {
   }
 
   std::unique_ptr<PythonPsCall> Start(PsCallArrays arrays, const PythonPsCall::Start& call) {
+    // The destructors of arrays may call Python code, which may close the client.
+    shared_->Sweep();
     (void)Open();
     return std::make_unique<PythonPsCall>(shared_, std::move(arrays), call);
   }

@@ -49,12 +49,12 @@ PythonPsCall::PythonPsCall(std::shared_ptr<SharedPsClient> client, PsCallArrays 
                            const Start& start)
     : client_(std::move(client)), arrays_(std::move(arrays)) {
   TD_REQUIRE(client_->get() != nullptr);
-  client_->Sweep();
+  // Another thread may close the client as soon as this thread does not have the GIL.
+  ps::PsClient& open = *client_->get();
   const auto result = std::make_shared<std::promise<StatusOr<uint64_t>>>();
   result_ = result->get_future().share();
   const py::gil_scoped_release release;
-  start(*client_->get(),
-        [result](StatusOr<uint64_t> version) { result->set_value(std::move(version)); });
+  start(open, [result](StatusOr<uint64_t> version) { result->set_value(std::move(version)); });
 }
 
 PythonPsCall::~PythonPsCall() { client_->Keep(result_, std::move(arrays_)); }
