@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "tests/onnx/hand_graph.h"
 #include "tests/onnx/run_graph.h"
 
@@ -39,6 +41,30 @@ TEST(OnnxPad, LinesOfANumberSurroundTheImage) {
   EXPECT_THAT(ResultOf(graph, kImage, 1, &slopes), ElementsAreArray({7, 7, 7, 7, 7, 7,  //
                                                                      7, 7, 1, 2, 3, 7,  //
                                                                      7, 7, 4, 5, 6, 7}));
+  EXPECT_THAT(slopes, ElementsAre(1, 1, 1, 1, 1, 1));
+}
+
+// The lines along one dimension contain the corners of the lines along the other one.
+TEST(OnnxPad, InfinitiesSurroundTheImage) {
+  const float low = -std::numeric_limits<float>::infinity();
+  HandGraph graph = Image();
+  graph.Constant("pads", {0, 1, 1, 0, 1, 0});
+  graph.Weight("number", {}, low);
+  graph.Node("Pad", {"s", "pads", "number"}, "p");
+  const float high = -low;
+  EXPECT_THAT(ResultOf(graph, {1, 2, high, 4, 5, 6}), ElementsAreArray({low, low, low, low,   //
+                                                                        low, 1.f, 2.f, high,  //
+                                                                        low, 4.f, 5.f, 6.f,   //
+                                                                        low, low, low, low}));
+}
+
+// A number of the image that equals that of the line gets no gradient from the line.
+TEST(OnnxPad, LinesHaveNoGradient) {
+  HandGraph graph = Image();
+  graph.Constant("pads", {0, 1, 0, 0, 1, 0});
+  graph.Node("Pad", {"s", "pads"}, "p");
+  Floats slopes;
+  EXPECT_THAT(ResultOf(graph, {0, 0, 0, 0, 0, 0}, 1, &slopes), ElementsAreArray(Floats(12)));
   EXPECT_THAT(slopes, ElementsAre(1, 1, 1, 1, 1, 1));
 }
 

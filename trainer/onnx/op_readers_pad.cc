@@ -76,7 +76,8 @@ Status CheckPads(const Pads& pads, const Ints& sizes) {
 }
 
 // Returns the first or the last line of `x` along `axis`, `count` times; in the mode constant with
-// the number in place of its numbers. The number gets no gradient.
+// the number in place of its numbers. The number gets no gradient. The line is clipped to 0 first,
+// because an infinity times 0 is NaN.
 StatusOr<std::string> Lines(const Node& n, const std::string& x, int64_t axis, int64_t size,
                             bool end, const Pads& pads, int64_t count) {
   const int64_t first = end ? size - 1 : 0;
@@ -85,6 +86,7 @@ StatusOr<std::string> Lines(const Node& n, const std::string& x, int64_t axis, i
       n.Temp("slice", {{x}},
              {{"axes", Ints{axis}}, {"starts", Ints{first}}, {"ends", Ints{first + 1}}}));
   if (pads.mode == "constant") {
+    TD_ASSIGN_OR_RETURN(line, n.Temp("clip", {{line}}, {{"min", 0.0}, {"max", 0.0}}));
     TD_ASSIGN_OR_RETURN(line, n.Temp("scale", {{line}}, {{"scale", 0.0}, {"bias", pads.number}}));
   }
   return Repeated(n, line, axis, count);
