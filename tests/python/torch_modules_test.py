@@ -91,6 +91,9 @@ MODULES = {
     "pads of three kinds": ("image", lambda: nn.Sequential(
         nn.ZeroPad2d((1, 0, 2, 0)), nn.Conv2d(3, 4, 3), nn.ReplicationPad2d(1), nn.Tanh(),
         nn.ConstantPad2d((0, 1, 0, 1), 0.5), nn.Flatten(), nn.Linear(440, CLASSES))),
+    "infinities around an image": ("image", lambda: nn.Sequential(
+        nn.Conv2d(3, 4, 3), nn.ConstantPad2d(1, -numpy.inf), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(64, CLASSES))),
     "repeated numbers": ("vector", lambda: Part(
         lambda m, x: m.head(m.body(x).repeat(1, 3)), body=nn.Linear(12, 5),
         head=nn.Linear(15, CLASSES))),
@@ -124,7 +127,32 @@ MODULES = {
             m.table(x).mean(1) * torch.sqrt(torch.tensor(0.9, dtype=torch.float64)), m.table.weight)),
         table=nn.Embedding(50, 8), head=nn.Linear(50, CLASSES))),
     "scaled weights": ("vector", lambda: Part(
-        lambda m, x: nn.functional.linear(x, m.w.weight * 2), w=nn.Linear(12, CLASSES, bias=False))),
+        lambda m, x: m.head(torch.tanh(nn.functional.linear(x, m.w.weight * 2))),
+        w=nn.Linear(12, 5, bias=False), head=nn.Linear(5, CLASSES))),
+    "one number": ("vector", lambda: Part(
+        lambda m, x: m.head(x * m.s), s=nn.Parameter(torch.full((1,), 0.37)),
+        head=nn.Linear(12, CLASSES))),
+    "a number without dimensions": ("vector", lambda: Part(
+        lambda m, x: m.head(x * m.s), s=nn.Parameter(torch.tensor(0.37)),
+        head=nn.Linear(12, CLASSES))),
+    "bounded number": ("vector", lambda: Part(
+        lambda m, x: m.head(x) * torch.tanh(m.s), s=nn.Parameter(torch.tensor(0.37)),
+        head=nn.Linear(12, CLASSES))),
+    "bounded number of a list": ("vector", lambda: Part(
+        lambda m, x: m.head(x) * torch.tanh(m.s[1]), s=nn.Parameter(torch.tensor([0.2, 0.4])),
+        head=nn.Linear(12, CLASSES))),
+    "sums with two numbers": ("vector", lambda: Part(
+        lambda m, x: (m.a + m.b - m.head(x)) * m.b, a=nn.Parameter(torch.tensor(0.37)),
+        b=nn.Parameter(torch.tensor(1.5)), head=nn.Linear(12, CLASSES))),
+    "positive weights": ("vector", lambda: Part(
+        lambda m, x: m.head(x * torch.maximum(m.w, torch.zeros(12))),
+        w=nn.Parameter(torch.randn(12)), head=nn.Linear(12, CLASSES))),
+    "one and a weight": ("vector", lambda: Part(
+        lambda m, x: m.head(x * (1 + m.w)), w=nn.Parameter(torch.randn(12)),
+        head=nn.Linear(12, CLASSES))),
+    "a matrix and its transposed form": ("vector", lambda: Part(
+        lambda m, x: m.head(x @ m.b.T @ m.b), b=nn.Parameter(torch.randn(12, 12) / 4),
+        head=nn.Linear(12, CLASSES))),
     "rows by a constant": ("vector", lambda: Part(
         lambda m, x: m.head(x + m.table.weight[m.rows].reshape(1, 12)),
         table=nn.Embedding(3, 4), rows=torch.tensor([2, 0, 2]), head=nn.Linear(12, CLASSES))),
@@ -189,13 +217,21 @@ class Modules(unittest.TestCase):
         for name, parts in (("lenet", "03"), ("residual", ("body",)), ("two lstm layers", ("rnn",)),
                             ("embedding", ("table",)), ("encoder layer", ("layer",)),
                             ("attention", ("attention.out_proj",)),
-                            ("sigmoid and batch norm", "1")):
+                            ("sigmoid and batch norm", "1"), ("shared table", ("table",)),
+                            ("one number", ("s",)), ("a number without dimensions", ("s",)),
+                            ("bounded number", ("s",)), ("positive weights", ("w",)),
+                            ("sums with two numbers", ("b",)), ("one and a weight", ("w",)),
+                            ("scaled weights", ("w",)),
+                            ("a matrix and its transposed form", ("b",))):
             with self.subTest(name):
                 torch.manual_seed(3)
                 data, make = MODULES[name]
                 module = make()
                 for part in parts:
-                    module.get_submodule(part).requires_grad_(False)
+                    value = getattr(module, part, None)
+                    if not isinstance(value, nn.Parameter):
+                        value = module.get_submodule(part)
+                    value.requires_grad_(False)
                 before = {key: p.detach().clone() for key, p in module.named_parameters()
                           if not p.requires_grad}
                 converted, scope = self.trains_alike(data, module, name)
@@ -297,6 +333,15 @@ class Modules(unittest.TestCase):
     def test_numbers_of_large_modules_have_two_digits(self):
         with mock.patch.multiple(tandem.torch.modules, _EXACT=100, _PART=37):
             self.trains_alike("sequence", recurrent(nn.LSTM))
+
+    def test_a_program_with_another_output_is_refused(self):
+        module = Part(lambda m, x: m.head(x * m.s.item()), s=nn.Parameter(torch.tensor(0.37)),
+                      head=nn.Linear(12, CLASSES))
+        for loss in ("none", "softmax"):
+            with self.assertRaisesRegex(tandem.errors.UnimplementedError,
+                                        r"the output of the program for the example differs by [0-9.]+ "
+                                        r"from that of the module, whose .* is [0-9.]+ \[TD7015\]; hint"):
+                tandem.torch.from_torch(module, torch.randn(4, 12), loss, scope=tandem.Scope())
 
     def test_modules_that_do_not_fit_are_refused(self):
         refused = [

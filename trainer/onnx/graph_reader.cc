@@ -76,7 +76,7 @@ StatusOr<std::string> GraphReader::Declare(const std::string& value, graph::VarK
   }
   TD_REQUIRE(kind == graph::VarKind::kParam || kind == graph::VarKind::kState);
   const std::string name = program_.NewVar(value);
-  if (constants_.contains(name)) kind = graph::VarKind::kState;
+  if (untrained_.contains(name)) kind = graph::VarKind::kState;
   // The model supplies the values. The initialisation is for a training that does not use these
   // values.
   graph::Init init = {graph::Init::kConstant, 0.0f};

@@ -50,8 +50,8 @@ class GraphReader {
   // Declares a state with the integers `ids`, for an operator that reads indices. Returns its name,
   // which is derived from `base`. REQUIRES: the element type is i64.
   StatusOr<std::string> AddIds(const std::string& base, const Tensor& ids);
-  // Names variables that are constants although the model has them as initializers.
-  void SetConstants(std::set<std::string> names) { constants_ = std::move(names); }
+  // Names variables that are not trained although the model has them as parameters.
+  void SetUntrained(std::set<std::string> names) { untrained_ = std::move(names); }
   // Returns a variable [batch, 1] of ones. A matrix product with this variable repeats numbers for
   // each sample.
   StatusOr<std::string> Ones();
@@ -68,7 +68,7 @@ class GraphReader {
   BatchedProgram program_;
   std::map<std::string, std::string> vars_;    // the variable of each value of the graph
   std::map<std::string, std::string> turned_;  // values that are transposed known matrices
-  std::set<std::string> constants_;
+  std::set<std::string> untrained_;
   std::set<std::string> transposed_;  // matrices whose variable is transposed
   std::string ones_, first_input_;
 };

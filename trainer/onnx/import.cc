@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <climits>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_join.h"
 #include "common/base/nearest.h"
@@ -63,24 +64,29 @@ Roles RolesOf(const ::onnx::GraphProto& graph) {
 // Returns whether an initializer is a parameter. Without PyTorch's metadata, every initializer is a
 // parameter. With the metadata, the listed parameters, slopes of PRelu, and other initializers are
 // parameters. Exceptions are an unlisted single number (a constant factor), an unlisted scale or
-// bias of an instance normalisation (from an exported group normalisation), and a buffer.
+// bias of an instance normalisation (from an exported group normalisation), and a buffer. A tensor
+// without dimensions is a parameter only if the metadata or `scalars` list it.
 bool IsTrained(const TorchSignature& signature, const Roles& roles,
-               const ::onnx::TensorProto& tensor) {
+               const std::set<std::string>& scalars, const ::onnx::TensorProto& tensor) {
   const std::string& name = tensor.name();
-  if (!signature.known || signature.parameters.contains(name)) return true;
-  if (roles.slopes.contains(name)) return true;
+  if (signature.parameters.contains(name) || roles.slopes.contains(name)) return true;
+  if (tensor.dims_size() == 0) return scalars.contains(name);
+  if (!signature.known) return true;
   const bool one = std::all_of(tensor.dims().begin(), tensor.dims().end(),
                                [](int64_t size) { return size == 1; });
   return !one && !roles.channels.contains(name) && !signature.buffers.contains(name);
 }
 
-Status AddInitializers(const ::onnx::GraphProto& graph, const std::set<std::string>& constants,
+Status AddInitializers(const ::onnx::GraphProto& graph, const ImportOptions& options,
                        GraphReader* reader) {
-  reader->SetConstants(constants);
+  std::set<std::string> untrained = options.constants;
+  untrained.insert(options.frozen.begin(), options.frozen.end());
+  reader->SetUntrained(std::move(untrained));
   const TorchSignature signature = TorchSignatureOf(graph);
   const Roles roles = RolesOf(graph);
   for (const auto& tensor : graph.initializer()) {
-    const bool trained = !constants.contains(tensor.name()) && IsTrained(signature, roles, tensor);
+    const bool trained = !options.constants.contains(tensor.name()) &&
+                         IsTrained(signature, roles, options.scalars, tensor);
     TD_RETURN_IF_ERROR(reader->known().AddConstant(tensor.name(), tensor, trained));
   }
   return OkStatus();
@@ -277,7 +283,7 @@ Status Read(::onnx::ModelProto& model, const ImportOptions& options, Device& hos
   out->program.name = graph.name();
   ExternalData external(options.dir);
   GraphReader reader(opset, external, host, out);
-  TD_RETURN_IF_ERROR(AddInitializers(graph, options.constants, &reader));
+  TD_RETURN_IF_ERROR(AddInitializers(graph, options, &reader));
   if (graph.sparse_initializer_size() > 0)
     return Unimplemented("sparse initializers are not supported [TD7015]");
   TD_RETURN_IF_ERROR(AddInputs(graph, options, &reader));

@@ -20,6 +20,12 @@ struct ImportOptions {
   std::map<std::string, std::string> rename;
   // Initializers that are constants. Names of variables that were made of initializers also count.
   std::set<std::string> constants;
+  // Variables that were made of parameters and that the program must not train. The import reads
+  // these parameters like trained ones, but the variables are states.
+  std::set<std::string> frozen;
+  // Initializers without dimensions that are parameters. Other initializers without dimensions are
+  // constant factors.
+  std::set<std::string> scalars;
   std::string output;  // name of the model's output to use; empty: the model's only output
   std::string dir;     // directory of the model's data files; empty: no directory
   // The loss of the training program. kSoftmax: the output [batch, ..., classes] has logits, and
@@ -41,11 +47,12 @@ struct ImportedModel {
 
 // Imports a serialized ModelProto. Every message begins with `name`. The tensors are in memory of
 // `host`. The first dimension of every input is the batch, which may have any size. Initializers of
-// finite floats become parameters. Running statistics, constants of Constant nodes, and tensors
-// that are buffers according to PyTorch's metadata become states. DATA_LOSS: the bytes are no
-// model, or a tensor has fewer bytes than its shape needs. UNIMPLEMENTED: Tandem has no counterpart
-// of a node; the message names the node, the operator and the attribute. INVALID_ARGUMENT: the
-// graph is inconsistent, or the options do not suit the model.
+// finite floats with at least one dimension become parameters. Initializers without dimensions are
+// constants, except those in `scalars`, in PyTorch's metadata, and slopes. Running statistics,
+// constants of Constant nodes, and tensors that are buffers according to PyTorch's metadata become
+// states. DATA_LOSS: the bytes are no model, or a tensor has fewer bytes than its shape needs.
+// UNIMPLEMENTED: Tandem has no counterpart of a node; the message names the node, the operator and
+// the attribute. INVALID_ARGUMENT: the graph is inconsistent, or the options do not suit the model.
 StatusOr<ImportedModel> ImportModel(std::string_view bytes, const std::string& name,
                                     const ImportOptions& options, Device& host);
 

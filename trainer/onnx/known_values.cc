@@ -81,15 +81,14 @@ const float* KnownValues::Scalar(const std::string& value) const {
   const KnownValue* const known = Get(value);
   if (known == nullptr || known->batch >= 0) return nullptr;
   const Tensor& tensor = known->tensor;
-  const bool trained = known->trained && tensor.shape().rank() > 0;
-  const bool one = tensor.dtype() == DType::kF32 && tensor.numel() == 1 && !trained;
+  const bool one = tensor.dtype() == DType::kF32 && tensor.numel() == 1 && !known->trained;
   return one ? tensor.span<float>().data() : nullptr;
 }
 
 const Tensor* KnownValues::Untrained(const std::string& value) const {
   const KnownValue* const known = Get(value);
   if (known == nullptr || known->batch >= 0) return nullptr;
-  return known->trained && Scalar(value) == nullptr ? nullptr : &known->tensor;
+  return known->trained ? nullptr : &known->tensor;
 }
 
 StatusOr<std::string> KnownValues::AddPart(const std::string& value, int64_t index) {
@@ -129,7 +128,7 @@ Status KnownValues::AddTable(const std::string& value, const KnownTable& table) 
 
 std::optional<KnownTable> KnownValues::Table(const std::string& value, int64_t most) const {
   const KnownValue* const known = Get(value);
-  if (known == nullptr || (known->trained && Scalar(value) == nullptr)) return std::nullopt;
+  if (known == nullptr || known->trained) return std::nullopt;
   const Tensor& tensor = known->tensor;
   if (tensor.numel() > most) return std::nullopt;
   KnownTable table{.whole = tensor.dtype() != DType::kF32,

@@ -63,8 +63,8 @@ class KnownValues {
   // computes `value`, or `value` does not exist.
   const KnownValue* Get(const std::string& value) const;
   const Tensor* Find(const std::string& value) const;
-  // Returns the number if `value` is a known single float and no parameter. Examples are a float
-  // without dimensions and a float of a Constant node. nullptr: any other value.
+  // Returns the number if `value` is a known single float and no parameter. An example is a float
+  // of a Constant node. nullptr: any other value.
   const float* Scalar(const std::string& value) const;
   // Returns the tensor if `value` is known and no parameter; nullptr: any other value.
   const Tensor* Untrained(const std::string& value) const;

@@ -44,10 +44,13 @@ onnx::ImportOptions::Loss ParseLoss(const std::string& name) {
 py::tuple Import(const std::optional<py::bytes>& model, const std::string& name,
                  const std::string& loss, const std::string& output, const std::string& dir,
                  const std::map<std::string, std::string>& rename,
-                 const std::set<std::string>& constants) {
+                 const std::set<std::string>& constants, const std::set<std::string>& frozen,
+                 const std::set<std::string>& scalars) {
   onnx::ImportOptions options;
   options.rename = rename;
   options.constants = constants;
+  options.frozen = frozen;
+  options.scalars = scalars;
   options.loss = ParseLoss(loss);
   options.output = output;
   options.dir = dir;
@@ -95,7 +98,8 @@ void Export(const ProgramHandle& handle, DeviceScope& scope, const std::string& 
 
 void BindOnnx(py::module_& module) {
   module.def("import_onnx", &Import, py::arg("model"), py::arg("name"), py::arg("loss"),
-             py::arg("output"), py::arg("dir"), py::arg("rename"), py::arg("constants"));
+             py::arg("output"), py::arg("dir"), py::arg("rename"), py::arg("constants"),
+             py::arg("frozen"), py::arg("scalars"));
   module.def("export_onnx", &Export, py::arg("program"), py::arg("scope"), py::arg("path"),
              py::arg("outputs"));
 }

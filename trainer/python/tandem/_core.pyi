@@ -342,5 +342,7 @@ def import_onnx(
     dir: str,
     rename: Mapping[str, str],
     constants: AbstractSet[str],
+    frozen: AbstractSet[str],
+    scalars: AbstractSet[str],
 ) -> Tuple[Program, str, Dict[str, Array], List[str]]: ...
 def export_onnx(program: Program, scope: Scope, path: str, outputs: Sequence[str]) -> None: ...

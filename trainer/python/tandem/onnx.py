@@ -38,6 +38,8 @@ def read(
     dir: str = "",
     rename: Optional[Mapping[str, str]] = None,
     constants: AbstractSet[str] = frozenset(),
+    frozen: AbstractSet[str] = frozenset(),
+    scalars: AbstractSet[str] = frozenset(),
 ) -> Imported:
     """Converts a serialized ONNX model of opset 7 to 21. Sets no scope.
 
@@ -51,13 +53,18 @@ def read(
         rename: the names of data variables, by inputs of the model. By default, a single input with
             four dimensions becomes "img".
         constants: the initializers, or variables of initializers, that are not trained.
+        frozen: the variables of parameters that are not trained. Unlike a constant, such a
+            parameter is never computed while the model is read: the program has its variable.
+        scalars: the initializers without dimensions that are parameters; others are constants.
 
     Raises:
         DataLossError: the bytes are no ONNX model.
         UnimplementedError: an operator of the model has no counterpart. The message names the node.
         InvalidArgumentError: the graph is inconsistent.
     """
-    return _imported(_core.import_onnx(model, name, loss, output, dir, rename or {}, constants))
+    names = rename or {}
+    made = _core.import_onnx(model, name, loss, output, dir, names, constants, frozen, scalars)
+    return _imported(made)
 
 
 def _imported(made: Tuple[_core.Program, str, Dict[str, Array], List[str]]) -> Imported:
@@ -82,7 +89,9 @@ def load(
     """
     file = os.fspath(path)
     folder = os.path.dirname(os.path.abspath(file))
-    imported = _imported(_core.import_onnx(None, file, loss, output, folder, {}, frozenset()))
+    none: AbstractSet[str] = frozenset()
+    made = _core.import_onnx(None, file, loss, output, folder, {}, none, none, none)
+    imported = _imported(made)
     found = global_scope() if scope is None else scope
     for name, value in imported.values.items():
         found.set(name, value)

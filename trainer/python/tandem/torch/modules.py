@@ -4,21 +4,22 @@ The exporter changes names and layouts: it splits, joins, transposes and permute
 which element of the module each element of the program comes from, `from_torch` exports the module
 with numbers in place of its values: once element k of all parameters is k + 1, and once the numbers
 descend. A variable that is equal in both programs is a constant. A variable of frozen parameters
-(`requires_grad` is False) becomes a constant too, but `state_dict` and `load_state_dict` have it.
+(`requires_grad` is False) becomes a state: no optimizer changes it, but `state_dict` and
+`load_state_dict` have it.
 
 The exporter computes what depends on parameters alone. Where it thereby copies a parameter, as for an
-embedding whose table is also the output layer, the module is exported again without this."""
+embedding whose table is also the output layer, the module is exported again without this.
+
+At the end the program and the module compute the output of the example, both in the state of
+`eval()`. A program with another output is refused."""
 
 from __future__ import annotations
 
 import contextlib
-import io
-import warnings
 from collections import OrderedDict
 from typing import (
     AbstractSet,
     Any,
-    Callable,
     Dict,
     Iterator,
     List,
@@ -38,6 +39,7 @@ from .. import onnx
 from ..errors import InvalidArgumentError, NotFoundError, UnimplementedError
 from ..program import Program, StartupProgram, Variable
 from ..scope import Array, Scope, global_scope
+from .module_export import ModuleExport, Untrained
 
 __all__ = ["Converted", "from_torch"]
 
@@ -52,19 +54,6 @@ class _Source(NamedTuple):
 
     variable: str
     positions: Any  # i64 array of the shape of the variable
-
-
-class _Whole(torch.nn.Module):  # type: ignore[misc]
-    """A module whose parts are in the state of `eval()`, but which itself claims to train: the
-    exporter then does not merge parameters of equal values."""
-
-    def __init__(self, module: Any) -> None:
-        super().__init__()
-        self.module = module
-        self.training = True
-
-    def forward(self, *inputs: Any) -> Any:
-        return self.module(*inputs)
 
 
 class Converted:
@@ -166,32 +155,6 @@ def _flat(state: Dict[str, Any], names: List[str]) -> Any:
     return numpy.concatenate([state[name].numpy().reshape(-1) for name in names])
 
 
-def _export(
-    module: Any, example: Tuple[Any, ...], names: List[str], opset: int, folded: bool = True
-) -> bytes:
-    """Returns the module, which is in the state of `eval()`, as an ONNX model. In the mode PRESERVE the
-    exporter does not merge batch normalisation into convolutions. `folded`: the exporter computes what
-    depends on parameters alone."""
-    file = io.BytesIO()
-    more = {"dynamo": False} if "dynamo" in torch.onnx.export.__code__.co_varnames else {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(
-            _Whole(module),
-            example,
-            file,
-            training=torch.onnx.TrainingMode.PRESERVE,
-            do_constant_folding=folded,
-            keep_initializers_as_inputs=False,
-            input_names=names,
-            output_names=["output"],
-            dynamic_axes={name: {0: "batch"} for name in [*names, "output"]},
-            opset_version=opset,
-            **more,
-        )
-    return file.getvalue()
-
-
 @contextlib.contextmanager
 def _numbered(module: Any, numbers: Any) -> Iterator[None]:
     """Gives the entries of the module the values `numbers`, in their order, for the duration of a
@@ -282,7 +245,8 @@ def from_torch(
     Raises:
         InvalidArgumentError: a parameter is not f32, or is on another device.
         UnimplementedError: the module uses an operator that Tandem has not, or the exporter splits or
-            computes a parameter that another operator also reads.
+            computes a parameter that another operator also reads, or the output of the program
+            differs from that of the module.
     """
     inputs = tuple(example) if isinstance(example, (tuple, list)) else (example,)
     several = [f"x_{k}" for k in range(len(inputs))]
@@ -301,11 +265,8 @@ def from_torch(
                 "call module.float().cpu()",
             )
 
-    def export(folded: bool, constants: AbstractSet[str]) -> onnx.Imported:
-        model = _export(module, inputs, names, opset, folded)
-        rename = {name: name for name in names}
-        return onnx.read(model, "the module", loss, rename=rename, constants=constants)
-
+    scalars = {"module." + name for name, value in entries if value.dim() == 0}
+    export = ModuleExport(module, inputs, names, opset, loss, scalars)
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
@@ -332,9 +293,6 @@ def from_torch(
     )
 
 
-_Export = Callable[[bool, AbstractSet[str]], onnx.Imported]
-
-
 class _Reading(NamedTuple):
     """A module that was read.
 
@@ -348,12 +306,12 @@ class _Reading(NamedTuple):
     imported: onnx.Imported
     values: Dict[str, Array]
     sources: List[_Source]
-    fixed: Set[str]
+    fixed: Untrained
     refusal: Optional[UnimplementedError]
 
 
 def _read_numbers(
-    export: Callable[[], onnx.Imported], module: Any, numbers: Any
+    export: ModuleExport, folded: bool, untrained: Untrained, module: Any, numbers: Any
 ) -> Tuple[onnx.Imported, Dict[str, Any]]:
     """Exports the module with `numbers` as its values. Returns the program, and the numbers of each
     of its variables; a number that is not whole is -1."""
@@ -362,7 +320,7 @@ def _read_numbers(
     totals: Dict[str, Any] = {}
     for k, digit in enumerate(digits if part == _PART else digits[:1]):
         with _numbered(module, digit):
-            imported = export()
+            imported = export.read(folded, untrained)
         for name, value in imported.values.items():
             whole = numpy.where(value == numpy.round(value), value, -1).astype(numpy.int64)
             totals[name] = whole if k == 0 else totals[name] + (whole - 1) * part
@@ -371,60 +329,69 @@ def _read_numbers(
 
 def _convert(
     module: Any,
-    export: _Export,
+    export: ModuleExport,
     left: Dict[str, Any],
     entries: List[Tuple[str, Any]],
     frozen: AbstractSet[str],
 ) -> Tuple[onnx.Imported, Dict[str, Array], List[_Source]]:
     """Returns the program, the values of its variables, and where they come from."""
     buffers = _constants(module, entries)
+    wanted = export.output()
     refusal: Optional[UnimplementedError] = None
     for folded in (True, False):
-        constants = set(buffers)
+        untrained = Untrained(set(buffers), set())
         while True:
             try:
-                reading = _read(module, export, left, entries, frozen, folded, constants)
+                reading = _read(module, export, left, entries, frozen, folded, untrained)
             except UnimplementedError as error:
                 if refusal is None:
                     raise
                 raise refusal from error
-            if reading.fixed <= constants:
+            known = reading.fixed.constants <= untrained.constants
+            if known and reading.fixed.frozen <= untrained.frozen:
                 break
-            constants |= reading.fixed
-        if reading.refusal is None:
+            untrained.constants.update(reading.fixed.constants)
+            untrained.frozen.update(reading.fixed.frozen)
+        again = reading.refusal
+        if again is None:
+            again = export.difference(wanted, untrained, reading.values)
+        if again is None:
             return reading.imported, reading.values, reading.sources
-        refusal = refusal or reading.refusal
+        refusal = refusal or again
     assert refusal is not None
     raise refusal
 
 
 def _read(
     module: Any,
-    export: _Export,
+    export: ModuleExport,
     left: Dict[str, Any],
     entries: List[Tuple[str, Any]],
     frozen: AbstractSet[str],
     folded: bool,
-    constants: AbstractSet[str],
+    untrained: Untrained,
 ) -> _Reading:
     total = sum(value.numel() for _, value in entries)
     if total == 0:
-        imported = export(folded, constants)
-        return _Reading(imported, imported.values, [], set(), None)
+        imported = export.read(folded, untrained)
+        return _Reading(imported, imported.values, [], Untrained(set(), set()), None)
     ascending = torch.arange(1, total + 1, dtype=torch.int64)
-    again = lambda: export(folded, constants)
-    imported, up = _read_numbers(again, module, ascending)
-    other, down = _read_numbers(again, module, ascending.flip(0))
+    imported, up = _read_numbers(export, folded, untrained, module, ascending)
+    other, down = _read_numbers(export, folded, untrained, module, ascending.flip(0))
     flat = _flat(left, [name for name, _ in entries])
     values: Dict[str, Array] = {}
     held = numpy.concatenate([numpy.full(v.numel(), n in frozen) for n, v in entries])
-    sources, fixed, used = [], set(), numpy.zeros(total, numpy.int64)
+    learning = {n for n, v in module.state_dict(keep_vars=True).items()
+                if isinstance(v, torch.nn.Parameter) and n not in frozen}
+    learns = numpy.concatenate([numpy.full(v.numel(), n in learning) for n, v in entries])
+    sources, used = [], numpy.zeros(total, numpy.int64)
+    fixed = Untrained(set(), set())
     refusal: Optional[UnimplementedError] = None
     for name, value in imported.values.items():
         values[name] = value
         if numpy.array_equal(value, other.values[name]):
             if imported.program.var(name).kind == "param":
-                fixed.add(name)
+                fixed.constants.add(name)
             continue
         positions = up[name] - 1
         inside = ((positions >= 0) & (positions < total)).all()
@@ -434,14 +401,21 @@ def _read(
                 "remove the parametrisation, for example with torch.nn.utils.remove_weight_norm",
             )
             continue
-        if imported.program.var(name).kind == "param" and held[positions].all():
-            fixed.add(name)
-        elif imported.program.var(name).kind == "param" and held[positions].any():
+        trained = imported.program.var(name).kind == "param"
+        if trained and held[positions].all():
+            fixed.frozen.add(name)
+        elif trained and held[positions].any():
             entry = _entry_at(entries, int(positions[held[positions]][0]))
             refusal = refusal or UnimplementedError(
                 f'the program joins {entry}, which is frozen, and a trained parameter in "{name}" '
                 "[TD7015]",
                 "freeze both, or none of them",
+            )
+        elif not trained and learns[positions].any():
+            entry = _entry_at(entries, int(positions[learns[positions]][0]))
+            refusal = refusal or UnimplementedError(
+                f'the program has {entry}, which is trained, as the constant "{name}" [TD7015]',
+                "freeze the parameter",
             )
         numpy.add.at(used, positions, 1)
         values[name] = flat[positions]
