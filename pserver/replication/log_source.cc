@@ -123,7 +123,7 @@ Status LogSource::CheckState(const LogFetch& request) const {
   if (request.term.history != term_.history) {
     return FailedPrecondition(
         "the standby has the state of another history than this primary, which has begun without "
-        "it [TD4029]; hint: promote the standby, or delete its directory if its state is not "
+        "it [TD4029]; hint: promote the standby, or remove its directory if its state is not "
         "needed");
   }
   if (request.term.After(term_)) {
