@@ -433,9 +433,9 @@ TEST_F(ReplicationTest, TheLedgerIsCompleteAfterManyLostDirectories) {
   for (int round = 0; round < rounds; ++round) {
     AwaitCurrent(*standby);
     if (HasFatalFailure()) break;
-    const auto pause = UniformAt(seed, static_cast<uint64_t>(2 * round)) * 40;
+    const auto pause = UniformAt(seed, 2 * static_cast<uint64_t>(round)) * 40;
     std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(pause));
-    if (UniformAt(seed, static_cast<uint64_t>(2 * round) + 1) < 0.3) {
+    if (UniformAt(seed, 2 * static_cast<uint64_t>(round) + 1) < 0.3) {
       standby.reset();
       std::filesystem::remove_all(dir_ + "/" + of_standby);
     } else {

@@ -69,12 +69,14 @@ class KnownValuesTest : public ::testing::Test {
 
 TEST_F(KnownValuesTest, ParametersAreNoKnownNumbers) {
   AddFloats("w", {2, 2}, {1, 2, 3, 4}, /*trained=*/true);
-  AddFloats("factor", {}, {0.5}, /*trained=*/true);
+  AddFloats("factor", {}, {0.5}, /*trained=*/false);
+  AddFloats("scale", {}, {0.5}, /*trained=*/true);
   AddFloats("mask", {2}, {0, -1e9f}, /*trained=*/true);
   EXPECT_NE(known_.Find("w"), nullptr);
   EXPECT_EQ(known_.Untrained("w"), nullptr);
-  ASSERT_NE(known_.Scalar("factor"), nullptr) << "a number without dimensions is no parameter";
+  ASSERT_NE(known_.Scalar("factor"), nullptr);
   EXPECT_EQ(*known_.Scalar("factor"), 0.5f);
+  EXPECT_EQ(known_.Scalar("scale"), nullptr) << "a trained number has no fixed value";
   EXPECT_NE(known_.Untrained("mask"), nullptr) << "a mask is not trained";
   EXPECT_EQ(known_.Find("absent"), nullptr);
   EXPECT_FALSE(known_.Get("w")->uniform);
